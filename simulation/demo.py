@@ -26,8 +26,9 @@ from nodeagent.maintd.balancing.search_thread import Adviser, nothing_measured
 from nodeagent.maintd.daemon import Maintd
 from nodeagent.maintd.engine.conduct import Conduct
 from nodeagent.maintd.engine.orders import Orders
-from nodeagent.maintd.engine.poll import PollSettings, poll, remember
+from nodeagent.maintd.engine.poll import poll, remember
 from nodeagent.maintd.engine.round import Engine, Round
+from nodeagent.maintd.helper_settings import PollSettings
 from nodeagent.maintd.http.listen import listening
 from nodeagent.maintd.http.readers import Readers
 from nodeagent.maintd.http.routes import Api

@@ -63,6 +63,7 @@ PLANNERS = {
 }
 DECIDING = PLANNERS | {"planning", "ledger", "requests"}
 ROOMS: dict[str, set[str]] = {
+    "helper_settings": {"nodeagent.section", "nodeagent.settings"},
     "planning": {"nodeagent.placement", "nodeagent.autorepair", "nodeagent.section"},
     "owners": {"planning", "nodeagent.web", "nodeagent.secret"},
     "notices": {
@@ -85,9 +86,9 @@ ROOMS: dict[str, set[str]] = {
     "drill": DECIDING | {"decide"},
     "engine": DECIDING
     | {"decide", "nodeagent.cluster", "nodeagent.store", "nodeagent.web", "nodeagent.placement"}
-    | {"nodeagent.service"},
+    | {"nodeagent.service", "helper_settings"},
     "settings": {
-        *("engine", "planning", "owners", "notices", "queue", "http"),
+        *("engine", "planning", "owners", "notices", "queue", "http", "helper_settings"),
         *("nodeagent.section", "nodeagent.settings", "nodeagent.web"),
     },
     "daemon": {"engine", "ledger", "nodeagent.store"},

@@ -41,14 +41,15 @@ from nodeagent.maintd.engine.measure import Measuring
 from nodeagent.maintd.engine.orders import Orders
 from nodeagent.maintd.engine.poll import poll, remember
 from nodeagent.maintd.engine.round import Engine
-from nodeagent.maintd.engine.witnesses import Questions, Witnesses
+from nodeagent.maintd.engine.witnesses import QuestionsOverHttp, Witnesses
+from nodeagent.maintd.helper_settings import DEFAULT_FILE
 from nodeagent.maintd.http.listen import listening
 from nodeagent.maintd.http.readers import Readers
 from nodeagent.maintd.http.routes import Api
 from nodeagent.maintd.notices.outbox import Outbox
 from nodeagent.maintd.owners.webhook import Webhooks
 from nodeagent.maintd.queue.inventory import Inventory
-from nodeagent.maintd.settings import DEFAULT_FILE, Settings, load
+from nodeagent.maintd.settings import Settings, load
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.protocol.look import Look, Seen
 
@@ -234,7 +235,7 @@ def assemble(
         inventory=inventory,
         webhooks=webhooks,
         outbox=Outbox(settings.targets, unix_ms),
-        witnesses=Witnesses(Questions(*sender), unix_ms, time.monotonic),
+        witnesses=Witnesses(QuestionsOverHttp(*sender), unix_ms, time.monotonic),
     )
     cluster.check = engine.acting.check
     # Questions to Ganeti, the poll, and the submissions: a request waits at most so long.

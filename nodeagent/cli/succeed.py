@@ -32,8 +32,8 @@ from nodeagent.cluster.ganeti import configuration
 from nodeagent.cluster.ganeti.ssconf import Ssconf
 from nodeagent.errors import Corrupt, MessageError, NodeAgentError, Unavailable, in_words
 from nodeagent.folder import Unfit, opened_folder, replace_in
-from nodeagent.maintd.engine.witnesses import Questions
-from nodeagent.maintd.settings import DEFAULT_FILE, Settings, load
+from nodeagent.maintd.engine.questions import Questions
+from nodeagent.maintd.helper_settings import DEFAULT_FILE, HelperSettings, load_for_helper
 from nodeagent.maintd.succession import memory as remembered
 from nodeagent.maintd.succession.memory import Clocks, Memory
 from nodeagent.maintd.succession.plan import FRESH, Heard, Known, Step, plan
@@ -104,7 +104,7 @@ def session_command(given: tuple[str, Places]) -> None:
     if asked is None or asked.get("verb") not in ("preview", "succeed"):
         raise click.UsageError("maintd's standby talks to this command; see gnt-maint why cluster")
     try:
-        settings = load(config, owner=os.geteuid())
+        settings = load_for_helper(config, owner=os.geteuid())
         with _alone(places.state) as lock:
             session = Session(settings, places, line, lock)
             line.say({"told": session.run(asks=asked["verb"] == "succeed")})
@@ -155,7 +155,7 @@ class Line:
 class Session:
     """One request: each step as planned, to the last."""
 
-    def __init__(self, settings: Settings, places: Places, line: Line, lock: int) -> None:
+    def __init__(self, settings: HelperSettings, places: Places, line: Line, lock: int) -> None:
         self._settings = settings
         self._places = places
         self._line = line

@@ -10,7 +10,13 @@ from ipaddress import ip_address
 from typing import Any
 
 from nodeagent.errors import ConfigError
-from nodeagent.maintd.engine.poll import PollSettings
+from nodeagent.maintd.helper_settings import (
+    DROP_INS,
+    ClusterSettings,
+    PollSettings,
+    SuccessionSettings,
+    poll_settings,
+)
 from nodeagent.maintd.http.readers import ANYONE, LOCAL, USERS
 from nodeagent.maintd.notices.post import Target
 from nodeagent.maintd.notices.settings import sinks_of
@@ -25,7 +31,6 @@ from nodeagent.section import NAME, Section, setting
 from nodeagent.settings import LEVELS, read_files
 from nodeagent.web.post import URL, wrong_port
 
-DEFAULT_FILE = "/etc/nodeagent/maintd.toml"
 MASTER = "master"  # the address of whichever node is the master
 _ON_THE_MASTER = "maintd runs on Ganeti's master, and asks it by LUXI; remove this line"
 _GONE = {
@@ -33,21 +38,6 @@ _GONE = {
     **{f"cluster.{key}": _ON_THE_MASTER for key in ("backend", "rapi", "user", "password", "ca")},
 }
 AT_SIGHUP = ("maintd.every", "maintd.log")  # of the settings that are not policy
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterSettings:
-    """Access to the cluster, on its master.
-
-    `node` is our own name in the cluster; if empty, maintd finds it. `ganeti` is Ganeti's folder,
-    `luxi` the socket of its luxid. `grace` is how many seconds to wait before a submission without
-    an answer counts as lost; 0 for the default.
-    """
-
-    node: str = setting("text", "")
-    ganeti: str = setting("path", "/var/lib/ganeti")
-    luxi: str = setting("path", "/run/ganeti/socket/ganeti-query")
-    grace: float = setting("duration", 0.0, least=0, most=3600)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +58,6 @@ class MaintdSettings:
     key: str = setting("path", "")
     certificate: str = setting("path", "")
     log: str = setting("text", "info", **LEVELS)
-
-
-@dataclass(frozen=True, slots=True)
-class SuccessionSettings:
-    """Whether this node may become the master by itself.
-
-    `after` is how long (s) the master must not have answered anybody; later candidates add to it.
-    """
-
-    enabled: bool = setting("flag", default=False)
-    after: float = setting("duration", 600.0, least=10, most=86400)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +115,7 @@ def load(path: str, *, owner: int | None = 0, port: int | None = None) -> Settin
 
     A `port` of the command line counts instead of `http.port`.
     """
-    settings = parse(*read_files(path, owner, "maintd.conf.d"))
+    settings = parse(*read_files(path, owner, DROP_INS))
     if port is None:
         return settings
     return replace(settings, port=port, http=replace(settings.http, port=port))
@@ -155,7 +134,7 @@ def parse(values: dict[str, Any], places: Mapping[str, str] | None = None) -> Se
     settings = Settings(
         maintd.read(MaintdSettings),
         cluster.read(ClusterSettings),
-        _poll(poll),
+        poll_settings(poll),
         _http(http),
         succession.read(SuccessionSettings),
         _sabakan(sabakan),
@@ -188,19 +167,6 @@ def _judge_gone(values: Mapping[str, Any], places: Mapping[str, str]) -> None:
         if key in _GONE:
             place = places.get(key)
             raise ConfigError(f"{place + ': ' if place else ''}{key} is gone: {_GONE[key]}")
-
-
-def _poll(section: Section) -> PollSettings:
-    default = PollSettings()
-    return PollSettings(
-        port=section.count("port", default.port, 1, 65535),
-        seconds=section.duration("seconds", default.seconds, 0.1, 60),
-        tls=section.flag("tls", default=default.tls),
-        total=section.duration("total", default.total, 1, 600),
-        oldest=round(section.duration("oldest", default.oldest / 1000, 1, 86400) * 1000),
-        load=section.text("load", default.load, "agent|mond", "agent or mond"),
-        require_node_keys=section.flag("require-node-keys", default=default.require_node_keys),
-    )
 
 
 def _http(section: Section) -> HttpSettings:

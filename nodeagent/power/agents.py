@@ -94,10 +94,10 @@ class Agents:
             environment["REQUESTS_CA_BUNDLE"] = device.ca_file
         stdin = "".join(f"{line}\n" for line in lines).encode()
         ran = self._started(self._path(device.agent), (), stdin, seconds, environment)
-        hidden = ran.stderr
+        out, err = ran.stdout, ran.stderr
         for _, secret in secrets:
-            hidden = hidden.replace(secret, "***")
-        return Ran(ran.code, ran.stdout, hidden, ran.stopped)
+            out, err = out.replace(secret, "***"), err.replace(secret, "***")
+        return Ran(ran.code, out, err, ran.stopped)
 
     def _started(
         self, path: str, words: tuple[str, ...], stdin: bytes, seconds: float, env: dict[str, str]

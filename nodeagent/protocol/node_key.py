@@ -18,6 +18,8 @@ from nodeagent.protocol.envelope import signed_bytes
 
 TAG = "nodeagent:key:"  # and the fingerprint: a tag of the node in Ganeti
 FINGERPRINT = re.compile("[0-9a-f]{64}")
+_FIELD = 2**255 - 19
+_OF_ORDER_8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
 _SIGNATURE = re.compile("[0-9a-f]{128}")
 
 
@@ -33,6 +35,8 @@ def check_signature(public: str, outer: Mapping[str, Any]) -> None:
         return
     if not isinstance(given, str) or not _SIGNATURE.fullmatch(given):
         raise MessageError("names a node key, and is not signed with it")
+    if _has_small_order(public):
+        raise MessageError("the node key is one of the few that fit a signature of every text")
     try:
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
         key.verify(bytes.fromhex(given), signed_bytes(outer["salt"], outer["msg"]))
@@ -40,6 +44,15 @@ def check_signature(public: str, outer: Mapping[str, Any]) -> None:
         raise MessageError("the signature does not match the node key that it names") from None
     except (UnsupportedAlgorithm, ValueError) as error:
         raise MessageError(f"the node key cannot be used: {error}") from None
+
+
+def _has_small_order(public: str) -> bool:
+    """Tell whether a key is a point of small order, in any encoding (RFC 8032, section 5.1).
+
+    Such a point has one of five heights; the sign of its other coordinate does not matter.
+    """
+    height = int.from_bytes(bytes.fromhex(public), "little") % 2**255 % _FIELD
+    return height in (0, 1, _FIELD - 1, _OF_ORDER_8, _FIELD - _OF_ORDER_8)
 
 
 def pinned(tags: Iterable[str]) -> tuple[str, ...]:

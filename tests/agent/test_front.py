@@ -234,10 +234,17 @@ FRONT_NEVER: tuple[str, ...] = (
 )
 
 
+SUCCEED_NEVER: tuple[str, ...] = (
+    *("h11", "jinja2", "markupsafe", "numpy", "http.client", "nodeagent.web"),
+    *("nodeagent.maintd.http", "nodeagent.maintd.notices", "nodeagent.maintd.settings"),
+)
+
+
 @pytest.mark.parametrize(
     ("module", "never"),
     [
         ("nodeagent.agent.runner", RUNNER_NEVER),
+        ("nodeagent.cli.succeed", SUCCEED_NEVER),
         ("nodeagent.agent.front", FRONT_NEVER),
         ("nodeagent.agent.probe", FRONT_NEVER),
     ],

@@ -375,6 +375,15 @@ def test_a_failover_outlives_the_helper_and_keeps_others_out(standby: Standby) -
     assert len(standby.failovers) == 1
 
 
+def test_a_fault_of_other_settings_does_not_stop_it(standby: Standby) -> None:
+    drop_ins = standby.folder / "maintd.conf.d"
+    drop_ins.mkdir(mode=0o755)
+    (drop_ins / "notify.toml").write_text("[[notify]]\nurl = 5\n")
+    (drop_ins / "notify.toml").chmod(0o644)
+    told = standby.ask("preview")
+    assert told["kind"] == "not-asked"
+
+
 def test_an_unreadable_memory_stops_all(standby: Standby) -> None:
     (standby.state / MEMORY).write_text("{")
     assert "memory.json" in standby.ask()["failed"]

@@ -46,6 +46,7 @@ if "two" in ways: sys.exit(2)
 if "swapped" in ways: print("Status: OFF"); sys.exit(0)
 if "huge" in ways: print("x" * 10_000_000); sys.exit(0)
 if "angry" in ways: sys.exit("\\x1b[31mdenied for " + options["password"] + " " + "y" * 10_000)
+if "grumpy" in ways: print("denied for " + options["password"]); sys.exit(1)
 if "ignored" in ways:
     print("WARNING:root:Parse error: Ignoring unknown option 'x'", file=sys.stderr)
 if "grandchild" in ways:

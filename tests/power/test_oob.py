@@ -372,8 +372,9 @@ def test_a_grandchild_that_holds_the_output_is_not_waited_for_and_ends(fences: F
     assert not os.path.exists(f"/proc/{pid}")
 
 
-def test_secrets_are_on_no_command_line_and_in_no_words(fences: Fences) -> None:
-    fences.levels({"machine": "angry"}, {"machine2": ""})
+@pytest.mark.parametrize("way", ["angry", "grumpy"])
+def test_secrets_are_on_no_command_line_and_in_no_words(fences: Fences, way: str) -> None:
+    fences.levels({"machine": way}, {"machine2": ""})
     fences.prove()
     for verb in ("power-status", "power-off", "health", "check"):
         done = fences.run(verb, NODE)

@@ -49,6 +49,23 @@ def test_what_is_not_signed_so_is_refused(public: str, signature: object, why: s
         check_signature(public, outer)
 
 
+# Points of small order in every encoding: one such key fits a signature of every text.
+SMALL = (
+    *("01" + "00" * 31, "01" + "00" * 30 + "80", "00" * 32, "00" * 31 + "80"),
+    *("ec" + "ff" * 30 + "7f", "ec" + "ff" * 31, "ed" + "ff" * 30 + "7f", "ee" + "ff" * 31),
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
+)
+
+
+def test_a_key_that_fits_every_text_is_refused() -> None:
+    for public in SMALL:
+        with pytest.raises(MessageError, match="signature of every text"):
+            check_signature(public, {**OUTER, "signature": "01" + "00" * 63})
+
+
 def test_an_old_agents_message_names_no_key_and_is_not_signed() -> None:
     check_signature("", OUTER)
 

@@ -8,10 +8,10 @@ import asyncio
 import resource
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 from nodeagent.errors import Unavailable
+from nodeagent.maintd.helper_settings import PollSettings
 from nodeagent.maintd.planning.node_keys import pins_of
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.evidence import Contact
@@ -32,24 +32,6 @@ _TURNS = 4  # turns of the sweep in this time
 _WEIGH = 0.05  # seconds between checks of the held bytes
 CHECKS = 256  # orders of checks at once to one agent, whatever it reports
 _SPARE = 128  # file descriptors for the rest of the process
-
-
-@dataclass(frozen=True, slots=True)
-class PollSettings:
-    """Settings of the poll: `seconds` is each agent's deadline, `total` that of the whole poll.
-
-    `oldest` is the maximum age, in ms, of a diagnosis to act on. `load` is the source of instances'
-    load, where balancing uses it: `agent`, or Ganeti's `mond`. With `require_node_keys` an agent
-    without a key of its own is not trusted.
-    """
-
-    port: int = 1817
-    seconds: float = 5.0
-    tls: bool = True
-    oldest: int = 600_000
-    total: float = 30.0
-    load: str = "agent"
-    require_node_keys: bool = False
 
 
 async def poll(

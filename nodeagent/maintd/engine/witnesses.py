@@ -9,30 +9,17 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
-from uuid import uuid4
 
 from nodeagent.errors import MessageError, Unavailable
 from nodeagent.maintd.engine.noded import Noded
+from nodeagent.maintd.engine.questions import MOST, Questions
 from nodeagent.maintd.fencing.judgement import TESTIMONY_LASTS, shared_disks, witnesses_for
-from nodeagent.maintd.planning.node_keys import pins_of
 from nodeagent.model.evidence import Contact, Evidence, Mirror, Testimony
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import WHY, cut
-from nodeagent.protocol.canonical import read
-from nodeagent.protocol.envelope import Key, Purpose, open_outer
 from nodeagent.protocol.look import Distrusted, Look, Seen, Silent
-from nodeagent.protocol.messages import fingerprint, key_of
-from nodeagent.protocol.node_key import check_signature
-from nodeagent.protocol.signature import sign
 from nodeagent.protocol.testimony import Words
-from nodeagent.protocol.witness import (
-    Question,
-    has_promised,
-    question_bytes,
-    seal_question,
-    words_of,
-)
 from nodeagent.web.client import fetch
 from nodeagent.web.tls import untrusting_tls
 
@@ -42,9 +29,7 @@ AT_ONCE = 4  # nodes that are asked about; others wait for their turn
 QUESTIONS = 16  # open at the same time
 AGAIN = 20.0  # seconds between questions about a node
 _FORGET_OLD = 600.0  # seconds after which an agent without the question is tried again
-_LIFE = 30_000  # ms a question is valid
 SECONDS = 25.0  # the witness proves the question, reads its disks for up to 18 s, and seals
-_MOST = 1024 * 1024
 
 
 class Unable(Unavailable):
@@ -57,16 +42,8 @@ class Asking(Protocol):
     async def ask(self, witness: Node, target: str, snapshot: Snapshot) -> Words: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Questions:
-    """Asks in the name of this master candidate; the members are those of `Orders`."""
-
-    key: Key
-    certificate: bytes
-    port: int
-    tls: bool
-    now: Callable[[], Ms]
-    require_node_keys: bool = False
+class QuestionsOverHttp(Questions):
+    """Questions, asked by HTTP."""
 
     async def ask(self, witness: Node, target: str, snapshot: Snapshot) -> Words:
         """The proven answer. Unavailable: no answer came; MessageError: it is not genuine."""
@@ -79,34 +56,13 @@ class Questions:
             method="POST",
             body=body,
             tls=untrusting_tls() if self.tls else None,
-            most=_MOST,
+            most=MOST,
         )
         if answer.status in (404, 405):
             raise Unable("its agent is too old to be a witness")
         if answer.status != 200:
             raise Unavailable(f"answered with HTTP status {answer.status}")
         return self.opened(answer.body, question, snapshot)[0]
-
-    def sealed(
-        self, witness: Node, target: str, cluster: str, *, claim: bool = False
-    ) -> tuple[Question, bytes]:
-        """Return a question for this witness, and the bytes to send."""
-        now = self.now()
-        who = cluster, witness.uuid, witness.name
-        question = Question(str(uuid4()), *who, target, now, now + _LIFE, claim)
-        signed = sign(self.certificate, question_bytes(self.key, question))
-        return question, seal_question(self.key, question, *signed)
-
-    def opened(self, raw: bytes, question: Question, snapshot: Snapshot) -> tuple[Words, bool]:
-        """Return the words of a genuine answer, and whether it gives us the node's voice."""
-        outer = read(raw, limit=_MOST, depth=1)
-        document = open_outer(self.key, Purpose.TESTIMONY, question.id, outer)
-        signer = key_of(document)
-        check_signature(signer, outer)
-        pins = pins_of(snapshot, required=self.require_node_keys)
-        if why := pins.why_not(question.name, fingerprint(signer)):
-            raise MessageError(why)
-        return words_of(document, question), has_promised(document)
 
 
 @dataclass(slots=True)

@@ -101,6 +101,8 @@ def rendered(sink: Sink, told: Mapping[str, Any], token: str = "") -> tuple[str,
 def _render(what: str, template: str, known: Mapping[str, Any]) -> str:
     try:
         text: str = _compiled(template).render(known)
+    except RecursionError:
+        raise MessageError(f"{what}: it calls itself without end") from None
     except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         line = f"line {error.lineno}: " if isinstance(error, TemplateSyntaxError) else ""
         raise MessageError(f"{what}: {line}{error}") from None

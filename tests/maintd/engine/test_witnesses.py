@@ -12,7 +12,7 @@ import pytest
 from nodeagent.errors import MessageError, Unavailable
 from nodeagent.maintd.engine import witnesses as module
 from nodeagent.maintd.engine.noded import Noded
-from nodeagent.maintd.engine.witnesses import Questions, Unable, Witnesses
+from nodeagent.maintd.engine.witnesses import QuestionsOverHttp, Unable, Witnesses
 from nodeagent.maintd.fencing.judgement import TESTIMONY_LASTS, judge, with_power, witnesses_for
 from nodeagent.model.evidence import Contact, Life, Mirror, PowerReading
 from nodeagent.model.reason import FencingKind
@@ -288,10 +288,10 @@ def world_of(place: Place, **changes: Any) -> Snapshot:
     return replace(snapshot(me, node(DEAD), node("more1")), cluster=CLUSTER)
 
 
-def questions(live: Agent, **changes: Any) -> Questions:
+def questions(live: Agent, **changes: Any) -> QuestionsOverHttp:
     place, now = live.place, lambda: Ms(time.time_ns() // 1_000_000)
     pem = changes.pop("pem", place.master_pem)
-    return Questions(place.key, pem, changes.pop("port", live.port), True, now, **changes)
+    return QuestionsOverHttp(place.key, pem, changes.pop("port", live.port), True, now, **changes)
 
 
 def ask(live: Agent, target: str = DEAD, world: Snapshot | None = None, **changes: Any) -> Words:

@@ -28,7 +28,8 @@ from nodeagent.maintd.balancing.search_thread import Adviser
 from nodeagent.maintd.daemon import Maintd
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.orders import _OUTCOMES
-from nodeagent.maintd.engine.poll import PollSettings, poll, understand
+from nodeagent.maintd.engine.poll import poll, understand
+from nodeagent.maintd.helper_settings import PollSettings
 from nodeagent.maintd.planning.outcomes import TAG_SHOWS
 from nodeagent.maintd.settings import parse
 from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Retag, move_of

@@ -41,7 +41,8 @@ from nodeagent.errors import NotMaster, Unavailable
 from nodeagent.maintd.daemon import Maintd
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.failpoint import NAMES
-from nodeagent.maintd.engine.poll import PollSettings, poll
+from nodeagent.maintd.engine.poll import poll
+from nodeagent.maintd.helper_settings import PollSettings
 from nodeagent.maintd.settings import Settings
 from nodeagent.model.action import Drain, MovePrimary
 from nodeagent.model.diagnosis import Diagnosis

@@ -83,6 +83,8 @@ def test_a_fault_names_its_file_and_what_may_be(table: dict[str, object], why: s
         ({**HOOK, "body": '{"text": "{{ text }}"}'}, "notify[0].body: it renders no JSON"),
         ({**HOOK, "title": "{{ events[1].node }}"}, "notify[0].title: "),
         ({**HOOK, "title": "{{ ''.__class__.mro() }}"}, "notify[0].title: "),
+        ({**HOOK, "title": "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"},
+         "notify[0].title: it calls itself without end"),
         ({**HOOK, "title": "{{ 1 // 0 }}"},
          "notify[0].title: "),
         ({**MAIL, "server": ""}, "notify[0].server is"),

@@ -1,0 +1,59 @@
+"""Questions to another node's agent about one that does not answer: sealed, and opened again."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from uuid import uuid4
+
+from nodeagent.errors import MessageError
+from nodeagent.maintd.planning.node_keys import pins_of
+from nodeagent.model.snapshot import Node, Snapshot
+from nodeagent.model.units import Ms
+from nodeagent.protocol.canonical import read
+from nodeagent.protocol.envelope import Key, Purpose, open_outer
+from nodeagent.protocol.messages import fingerprint, key_of
+from nodeagent.protocol.node_key import check_signature
+from nodeagent.protocol.signature import sign
+from nodeagent.protocol.testimony import Words
+from nodeagent.protocol.witness import (
+    Question,
+    has_promised,
+    question_bytes,
+    seal_question,
+    words_of,
+)
+
+MOST = 1024 * 1024  # bytes of an answer
+_LIFE = 30_000  # ms a question is valid
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """Asks in the name of this master candidate; the members are those of `Orders`."""
+
+    key: Key
+    certificate: bytes
+    port: int
+    tls: bool
+    now: Callable[[], Ms]
+    require_node_keys: bool = False
+
+    def sealed(
+        self, witness: Node, target: str, cluster: str, *, claim: bool = False
+    ) -> tuple[Question, bytes]:
+        """Return a question for this witness, and the bytes to send."""
+        now = self.now()
+        who = cluster, witness.uuid, witness.name
+        question = Question(str(uuid4()), *who, target, now, now + _LIFE, claim)
+        signed = sign(self.certificate, question_bytes(self.key, question))
+        return question, seal_question(self.key, question, *signed)
+
+    def opened(self, raw: bytes, question: Question, snapshot: Snapshot) -> tuple[Words, bool]:
+        """Return the words of a genuine answer, and whether it gives us the node's voice."""
+        outer = read(raw, limit=MOST, depth=1)
+        document = open_outer(self.key, Purpose.TESTIMONY, question.id, outer)
+        signer = key_of(document)
+        check_signature(signer, outer)
+        pins = pins_of(snapshot, required=self.require_node_keys)
+        if why := pins.why_not(question.name, fingerprint(signer)):
+            raise MessageError(why)
+        return words_of(document, question), has_promised(document)
