@@ -195,7 +195,6 @@ def test_the_master_node_is_held_with_advice(system: Maintenance) -> None:
     window(system, "add", "node1", "--start", "now")
     advice = "is the master node: run gnt-cluster master-failover"
     until(lambda: advice in held(system, "node1"), 30, system.tail)
-    assert "overdue" in held(system, "node1")
     window(system, "cancel", "node1")
     assert machines(system) == {}
     rests(2)
@@ -227,7 +226,7 @@ def test_after_another_master_all_that_is_planned_goes_on(system: Maintenance) -
     window(system, "up", "node2")
     until(lambda: service("node2") == was["node2"], 60, system.tail)
     assert system.ask("resume", "--node", "node3").returncode == 0
-    assert service("node3") == was["node3"]
+    until(lambda: service("node3") == was["node3"], 60, system.tail)
 
 
 def is_current(system: Maintenance, master: str) -> bool:
