@@ -32,6 +32,7 @@ from nodeagent.web.tls import fingerprint, make_certificate, server_tls
 log = logging.getLogger(__name__)
 
 TOTAL = 25.0  # seconds for a whole connection: a witness may have to wait 18 s for ganeti-mond
+NODES_LAST, NODES_AGAIN = 300.0, 5.0  # seconds until it asks for the nodes' addresses again
 ORDERS = 4  # concurrent requests to the runner: as a frame an order may grow sixfold
 WAITING = 5.0  # seconds until an order must have its turn
 
@@ -73,7 +74,8 @@ class Front:
         limits = Limits(
             total_seconds=TOTAL, connections=listen.connections, per_peer=listen.per_peer
         )
-        self.server = Server(self._handle, limits)
+        self._nodes: frozenset[str] = frozenset()  # the addresses of all nodes
+        self.server = Server(self._handle, limits, self._is_node)
 
     async def run(self, stop: asyncio.Event) -> None:
         listen = self.settings.listen
@@ -82,9 +84,11 @@ class Front:
         # is not a failed start. /readyz and the status show the rest.
         service.notify("READY=1", "STATUS=starting")
         alive = asyncio.create_task(service.keep_alive(lambda: True))
+        learning = asyncio.create_task(self._learn_nodes())
         address = await self._address(stop)
         if address is None:
             alive.cancel()
+            learning.cancel()
             return
         for sampler in (*self._samplers, self._drbd_sampler):
             sampler.start()
@@ -101,6 +105,7 @@ class Front:
         await stop.wait()
         service.notify("STOPPING=1")
         alive.cancel()
+        learning.cancel()
         await self.server.close()
         self._link.close()
         self._orders.close()
@@ -133,6 +138,21 @@ class Front:
                 said = why
             await asyncio.sleep(1)
         return None
+
+    def _is_node(self, peer: str) -> bool:
+        return peer in self._nodes or not self._nodes
+
+    async def _learn_nodes(self) -> None:
+        """Know who is served first when strangers flood us."""
+        while True:
+            try:
+                said = await self._link.ask({"verb": "nodes"})
+            except Unavailable:
+                said = {}
+            nodes = said.get("nodes")
+            if isinstance(nodes, list):
+                self._nodes = frozenset(map(str, nodes))
+            await asyncio.sleep(NODES_LAST if self._nodes else NODES_AGAIN)
 
     def _hello(self) -> Frame:
         return {"verb": "hello", "tls": self._fingerprint}

@@ -1,6 +1,6 @@
 """The runner: the half of the agent that is root, runs commands and holds the cluster key.
 
-It listens on a unix socket only, to the front's user only, and knows eight verbs. Pure functions
+It listens on a unix socket only, to the front's user only, and knows nine verbs. Pure functions
 elsewhere make all its decisions; this module connects them to the system.
 """
 
@@ -86,6 +86,7 @@ class Runner:
         self._witness = Witness(self._ssconf, self._sealed, settings)
         self._verbs: dict[str, Callable[[Frame, Caller], Awaitable[Frame]]] = {
             "hello": self._hello,
+            "nodes": self._nodes,
             "report": self._report,
             "order": self._order,
             "receipt": self._receipt,
@@ -289,6 +290,9 @@ class Runner:
         caller.tls = tls if isinstance(tls, str) and len(tls) in (0, 64) else ""
         identity = self._ssconf.identity()
         return {"address": identity.address, "name": identity.name, "cluster": identity.cluster}
+
+    async def _nodes(self, _asked: Frame, _: Caller) -> Frame:
+        return {"nodes": sorted(self._ssconf.all_addresses())}
 
     async def _report(self, asked: Frame, caller: Caller) -> Frame:
         salt = asked.get("salt")

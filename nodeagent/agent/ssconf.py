@@ -71,6 +71,12 @@ class Ssconf:
         found = (self.addresses().get(name), second.get(name))
         return tuple(dict.fromkeys(one for one in found if one is not None))
 
+    def all_addresses(self) -> frozenset[str]:
+        """Return the primary and secondary addresses of all nodes."""
+        lines = self.lines("node_secondary_ips", missing=[])
+        second = _addresses("node_secondary_ips", lines)
+        return frozenset((*self.addresses().values(), *second.values()))
+
     def candidates(self) -> dict[str, str]:
         """Return the master candidates: SHA-1 digest of the client certificate -> node UUID."""
         found: dict[str, str] = {}

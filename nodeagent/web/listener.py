@@ -12,22 +12,29 @@ from functools import lru_cache
 
 log = logging.getLogger(__name__)
 _AT_ONCE = 64  # newcomers accepted before the open connections have their turn again
+_STRANGERS, _LOOKED_AT = 16, 2048  # of so many at once, where some peers come first
 _MAPPED = bytes(10) + b"\xff\xff"  # IPv4 in IPv6
-_BACKLOG = 1024
+_BACKLOG = 4096
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER: nothing is left to send
 _IP_FREEBIND, _IPV6_FREEBIND = 15, 78  # ip(7), linux/in6.h
 _PAUSE = 0.5  # seconds without accepting, when the system has no room
 
 Admit = Callable[[socket.socket, str], None]
+IsFirst = Callable[[str], bool]
 
 
 class Listener:
     """Gives each new connection to `admit`, with its peer: a numeric address, or `uid:` and a user.
 
-    It runs on the running event loop until closed.
+    It runs on the running event loop until closed. Where some peers come first (`is_first`), and
+    more newcomers wait at once than a server can serve, all but a few others are turned away
+    unheard, each counted in `turned_away`: the places in the kernel's queue are for all.
     """
 
-    def __init__(self, admit: Admit) -> None:
+    def __init__(self, admit: Admit, is_first: IsFirst | None = None) -> None:
+        self.turned_away = 0
         self._admit = admit
+        self._is_first = is_first
         self._socket: socket.socket | None = None
         self._path: tuple[str, int] | None = None  # of a unix socket, with its inode
 
@@ -81,7 +88,8 @@ class Listener:
         loop.add_reader(listener.fileno(), self._accept, loop, listener)
 
     def _accept(self, loop: asyncio.AbstractEventLoop, listener: socket.socket) -> None:
-        for _ in range(_AT_ONCE):
+        is_first, others = self._is_first, 0
+        for _ in range(_LOOKED_AT if is_first else _AT_ONCE):
             try:
                 sock, address = listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -91,6 +99,13 @@ class Listener:
                 loop.remove_reader(listener.fileno())
                 loop.call_later(_PAUSE, self._accept_again, loop, listener)
                 return
+            if is_first is not None and not is_first(str(address[0])):
+                others += 1
+                if others > _STRANGERS:
+                    self.turned_away += 1
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                    sock.close()
+                    continue
             sock.setblocking(False)
             if sock.family == socket.AF_UNIX:
                 peer = f"uid:{_user_of(sock)}"

@@ -18,7 +18,7 @@ import h11
 from nodeagent.protocol.canonical import printable
 from nodeagent.web.exchange import Answer, Handler, Request, Response
 from nodeagent.web.head import read
-from nodeagent.web.listener import Listener, network_of
+from nodeagent.web.listener import IsFirst, Listener, network_of
 from nodeagent.web.readers import Readers
 from nodeagent.web.refusal import Limits, fault_of, refusal_of
 from nodeagent.web.stream import Stream
@@ -43,15 +43,20 @@ _CLIENT_HELLO = 0x16  # the first byte of TLS (RFC 8446, 5.1); no HTTP request b
 class Server:
     """Serves one handler on some addresses, or one unix socket, until closed.
 
+    Peers for which `is_first` says so are served first when it is flooded.
+
     With TLS and `clear` the first byte of a connection decides: TLS, or a plain request that
     `clear` has let pass before its body is read.
     """
 
-    def __init__(self, handler: Handler, limits: Limits | None = None) -> None:
+    def __init__(
+        self, handler: Handler, limits: Limits | None = None, is_first: IsFirst | None = None
+    ) -> None:
         self.handler = handler
         self.limits = limits or Limits()
         self.answered: Counter[int] = Counter()
-        self.shed = 0
+        self._shed_here = 0
+        self._is_first = is_first
         self.tls: ssl.SSLContext | None = None
         self.clear: Clear | None = None
         self.tasks: set[asyncio.Task[None]] = set()
@@ -65,6 +70,11 @@ class Server:
     def connections(self) -> int:
         """The number of open connections, those in a TLS handshake among them."""
         return len(self._open)
+
+    @property
+    def shed(self) -> int:
+        """The number of connections that had to make room, those turned away among them."""
+        return self._shed_here + sum(one.turned_away for one in self._listeners)
 
     async def start(
         self,
@@ -103,7 +113,7 @@ class Server:
             self._sweeper.cancel()
 
     def _new_listener(self) -> Listener:
-        listener = Listener(self._begin)
+        listener = Listener(self._begin, self._is_first)
         self._listeners.append(listener)
         return listener
 
@@ -116,12 +126,17 @@ class Server:
         self._open[connection] = None
         self._peers[connection.network] += 1
         if len(self._open) > self.limits.connections:
-            self._shed(list(self._open), connection)
+            self._shed(self._others() or list(self._open), connection)
         elif self._peers[connection.network] > self.limits.per_peer:
             crowd = [c for c in self._open if c.network == connection.network]
             self._shed(crowd, connection)
         if self._sweeper is None:
             self._sweeper = connection.loop.call_later(_SWEEP, self._sweep)
+
+    def _others(self) -> list["_Connection"]:
+        """The connections of peers that do not come first; none where nobody does."""
+        is_first = self._is_first
+        return [] if is_first is None else [c for c in self._open if not is_first(c.peer)]
 
     def leave(self, connection: "_Connection") -> None:
         self._readers.remove(connection)
@@ -132,12 +147,12 @@ class Server:
 
     def wait_for(self, connection: "_Connection") -> None:
         """Add a connection that has not taken its whole answer yet."""
-        self.shed += self._readers.add(connection, connection.loop.time())
+        self._shed_here += self._readers.add(connection, connection.loop.time())
 
     def _shed(self, crowd: list["_Connection"], newcomer: "_Connection") -> None:
         """Abort a refused connection first, then an idle one, then the slowest reader."""
         now = newcomer.loop.time()
-        waiting = [c for c in crowd if not c.complete]  # the newcomer is among them
+        waiting = [c for c in crowd if not c.complete]
         victim = (
             next((c for c in crowd if c.refused), None)
             or next((c for c in waiting if now - c.since > _IDLE), None)
@@ -147,9 +162,9 @@ class Server:
             )
             or self._readers.slowest(crowd, now, hurry=True)
             or self._one_of_most(newcomer)
-            or newcomer
+            or (newcomer if newcomer in crowd else crowd[-1])
         )
-        self.shed += 1
+        self._shed_here += 1
         victim.abort()
 
     def _stays(self, one: "_Connection", newcomer: "_Connection") -> bool:
@@ -174,7 +189,7 @@ class Server:
         loop = next(iter(self._open)).loop
         now = loop.time()
         for reader in self._readers.too_slow(now):
-            self.shed += 1
+            self._shed_here += 1
             reader.abort()
         for connection in list(self._open):
             age = now - connection.since

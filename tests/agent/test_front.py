@@ -213,6 +213,39 @@ def test_a_witness_says_when_its_disks_were_last_connected(
     assert [row[3] for row in others] == [None, None]
 
 
+def test_it_learns_who_is_served_first_and_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it knows, or in no cluster, nobody is a stranger."""
+    answers: list[Frame | Unavailable] = [
+        Unavailable("the runner has gone"),
+        {"error": "unavailable"},
+        {"nodes": ["192.0.2.1", "192.0.2.2"]},
+        {"error": "unavailable"},
+    ]
+
+    class Runner(Link):
+        async def ask(self, question: Frame, seconds: float = 5.0) -> Frame:
+            assert question == {"verb": "nodes"}
+            said = answers.pop(0)
+            if isinstance(said, Unavailable):
+                raise said
+            return said
+
+    async def main() -> None:
+        front = Front(Settings())
+        assert front._is_node("203.0.113.5")
+        learning = asyncio.create_task(front._learn_nodes())
+        while answers:
+            await asyncio.sleep(0)
+        assert front._is_node("192.0.2.2")
+        assert not front._is_node("203.0.113.5")
+        learning.cancel()
+
+    monkeypatch.setattr(module, "Link", Runner)
+    monkeypatch.setattr(module, "NODES_LAST", 0.0)
+    monkeypatch.setattr(module, "NODES_AGAIN", 0.0)
+    asyncio.run(main())
+
+
 def _loaded(module: str) -> set[str]:
     text = f"import sys, {module}; print(*sys.modules)"
     out = subprocess.run(

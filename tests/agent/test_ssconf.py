@@ -25,6 +25,15 @@ def test_identity_comes_from_the_files(place: Place) -> None:
     assert ssconf(place).identity() == Identity(CLUSTER, NODE, place.uuid, "127.0.0.1")
 
 
+def test_the_addresses_of_all_nodes(place: Place) -> None:
+    folder = place.folder / "ganeti"
+    (folder / "ssconf_node_primary_ips").write_text("a 192.0.2.1\nb 192.0.2.2\n")
+    (folder / "ssconf_node_secondary_ips").unlink(missing_ok=True)
+    assert ssconf(place).all_addresses() == {"192.0.2.1", "192.0.2.2"}
+    (folder / "ssconf_node_secondary_ips").write_text("a 192.0.2.1\nb 198.51.100.2\n")
+    assert ssconf(place).all_addresses() == {"192.0.2.1", "192.0.2.2", "198.51.100.2"}
+
+
 def test_a_master_candidate_finds_its_uuid_by_its_own_certificate(place: Place) -> None:
     (place.folder / "ganeti" / "client.pem").write_bytes(place.master_pem)
     assert ssconf(place, uuid="").identity().uuid == place.uuid
