@@ -361,10 +361,19 @@ class Kind(AnyKind):
     NOT_SCHEDULED = "window", Of.WINDOW, "the schedule refuses it: {why}"
 
     # The repair queue.
-    REFUSED = "reported", Of.CLUSTER, "auto-repair{of:+ of %}: {why}", "gnt-maint constraints show"
-    REFUSED_IN_WINDOW = "reported", Of.CLUSTER, "auto-repair{of:+ of %}: {why}"
+    REFUSED = (
+        "reported",
+        Of.CLUSTER,
+        "no queue entry for what is reported{of:+ (%)}: {why}",
+        "gnt-maint constraints show",
+    )
+    REFUSED_IN_WINDOW = (
+        "reported",
+        Of.CLUSTER,
+        "no queue entry for what is reported{of:+ (%)}: {why}",
+    )
     MORE_REFUSED = (
-        *("reported", Of.CLUSTER, "auto-repair of {count} more machines: {why}"),
+        *("reported", Of.CLUSTER, "no queue entries for {count} more reported machines: {why}"),
         "gnt-maint constraints show",
     )
     ENTRY_WAITS = "queue", Of.ENTRY, "queue entry {it} ({address}): {why}"

@@ -236,10 +236,10 @@ PUBLIC = """
     not-again not-asked not-balanced not-checked not-dead not-enabled not-fenced not-for-maintd
     not-in-balance not-lasting not-off not-repaired not-shown not-taken not-there not-well
     not-written notices-first off-since-another offline offline-answers offline-no-order
-    older-than-power on-hold on-the-move only-failover only-node open-incident other-candidate
-    others-job others-silent our-job out-of-service outdated outdated-queue paused
-    power-contradicted power-is-off power-unknown power-unproven powered-and-silent proves
-    put-back-by-others queue-disabled quiet-time rebuilt refused return-contradicted
+    older-than-power on-hold on-the-move only-failover only-node only-one-says open-incident
+    other-candidate others-job others-silent our-job out-of-service outdated outdated-queue
+    paused power-contradicted power-is-off power-unknown power-unproven powered-and-silent
+    proves put-back-by-others queue-disabled quiet-time rebuilt refused return-contradicted
     return-failed return-waits returns-after-moves returns-later returns-soon reviving
     runs-again runs-alone same-machine settling silence-alone silent-order small-cluster standby
     stays stays-tag-gone step-waits storm struck-another suspects-itself tag-awaited tagged

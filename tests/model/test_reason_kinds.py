@@ -349,19 +349,19 @@ ROWS = [
     ),
     (
         because(Kind.REFUSED, "n3", of="4 machines", why="there are too many"),
-        "auto-repair of 4 machines: there are too many",
+        "no queue entry for what is reported (4 machines): there are too many",
     ),
     (
         because(Kind.REFUSED, "", of="", why="sabakan is not believed"),
-        "auto-repair: sabakan is not believed",
+        "no queue entry for what is reported: sabakan is not believed",
     ),
     (
         because(Kind.REFUSED_IN_WINDOW, "n3", of="10.0.0.3", why="n3 is in a maintenance window"),
-        "auto-repair of 10.0.0.3: n3 is in a maintenance window",
+        "no queue entry for what is reported (10.0.0.3): n3 is in a maintenance window",
     ),
     (
         because(Kind.MORE_REFUSED, count=980, why="address"),
-        "auto-repair of 980 more machines: address",
+        "no queue entries for 980 more reported machines: address",
     ),
     (
         because(Kind.CHECK_AWAITED, command="check", unanswered="exit code 75"),

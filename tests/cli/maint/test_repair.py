@@ -83,8 +83,12 @@ def test_a_pass_submits_one_job_with_tags_and_repair(place: Place) -> None:
     done = place.repair()
     assert done.returncode == 0, done.stderr
     (job,) = place.world.jobs.values()
-    assert [op["OP_ID"] for op in job.ops] == ["OP_TAGS_SET", "OP_INSTANCE_FAILOVER"]
-    assert job.ops[1]["target_node"] == "n2"
+    assert [op["OP_ID"] for op in job.ops] == [
+        "OP_TAGS_SET",
+        "OP_TEST_DELAY",
+        "OP_INSTANCE_FAILOVER",
+    ]
+    assert job.ops[2]["target_node"] == "n2"
     (tag,) = place.tags("i")
     identity = tag.split(":")[2]
     assert tag == f"pending:failover:{identity}:{tag.split(':')[3]}:"
@@ -128,7 +132,9 @@ def test_passes_carry_a_repair_to_its_end(place: Place) -> None:
     place.end()
     place.world.instances["i"] = luxi.Instance("n2", "n1", tags=place.world.instances["i"].tags)
     place.repair()
-    assert jobs(place.world)[2:] == [["OP_TAGS_DEL", "OP_TAGS_SET", "OP_INSTANCE_REPLACE_DISKS"]]
+    assert jobs(place.world)[2:] == [
+        ["OP_TAGS_DEL", "OP_TAGS_SET", "OP_TEST_DELAY", "OP_INSTANCE_REPLACE_DISKS"]
+    ]
     place.end()
     place.world.instances["i"].secondary = "n0"
     place.repair()
@@ -143,7 +149,10 @@ def test_what_ganeti_never_migrates_needs_leave_to_be_failed_over(place: Place) 
     place.repair()
     assert place.tags("i")[1].startswith("result:failover:")
     assert ":enoperm:" in place.tags("i")[1]
-    assert jobs(place.world) == [["OP_TAGS_SET"], ["OP_TAGS_SET", "OP_INSTANCE_FAILOVER"]]
+    assert jobs(place.world) == [
+        ["OP_TAGS_SET"],
+        ["OP_TAGS_SET", "OP_TEST_DELAY", "OP_INSTANCE_FAILOVER"],
+    ]
 
 
 def test_a_dry_run_submits_nothing_and_needs_no_lock(place: Place) -> None:
@@ -178,7 +187,7 @@ def test_what_is_left_to_the_next_pass_is_told(place: Place) -> None:
     left = "left to a later pass: at most 1 instances are repaired at once"
     assert f"Not repairing j: its primary node n3 is offline; {left}\n" in done.stdout
     assert done.stdout.endswith("Needs repair: 1\nPending repair: 1\n")
-    assert jobs(place.world) == [["OP_TAGS_SET", "OP_INSTANCE_FAILOVER"]]
+    assert jobs(place.world) == [["OP_TAGS_SET", "OP_TEST_DELAY", "OP_INSTANCE_FAILOVER"]]
 
 
 def test_an_instance_in_a_muddle_is_told_by_the_exit_code(place: Place) -> None:
@@ -187,7 +196,7 @@ def test_an_instance_in_a_muddle_is_told_by_the_exit_code(place: Place) -> None:
     done = place.repair()
     assert done.returncode == 1
     assert "Not repairing j: check its tags" in done.stdout
-    assert jobs(place.world) == [["OP_TAGS_SET", "OP_INSTANCE_FAILOVER"]]
+    assert jobs(place.world) == [["OP_TAGS_SET", "OP_TEST_DELAY", "OP_INSTANCE_FAILOVER"]]
 
 
 def test_a_job_that_is_not_taken_is_told_by_the_exit_code(place: Place) -> None:
@@ -654,6 +663,7 @@ def test_we_go_on_with_what_harep_has_begun(place: Place) -> None:
     assert [op["OP_ID"] for op in list(place.world.jobs.values())[-1].ops] == [
         "OP_TAGS_DEL",
         "OP_TAGS_SET",
+        "OP_TEST_DELAY",
         "OP_INSTANCE_REPLACE_DISKS",
     ]
     place.end()

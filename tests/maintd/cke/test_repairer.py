@@ -128,7 +128,7 @@ def test_more_than_the_limit_is_nothing_and_told(live: Live, sabakan: Sabakan) -
     assert samples(live)['gnt_maint_auto_repair_refused{reason="limit"}'] == "2.0"
     since = [name for name in samples(live) if "refused_since_timestamp" in name]
     assert since == ['gnt_maint_auto_repair_refused_since_timestamp_seconds{reason="limit"}']
-    assert "auto-repair of 2 machines" in run(live, "held")
+    assert "no queue entry for what is reported (2 machines)" in run(live, "held")
     _, page = ask(live, "GET", "/status")
     assert "Not repaired automatically" in page
     live.tick(times=5)

@@ -197,8 +197,8 @@ def _tiles(
     yield str(bad), "unhealthy nodes", "warn" if bad else "", "#unhealthy"
     silent = "bad" if seen < polled else ""
     yield f"{seen}/{polled}", "nodes answer", silent, "/status?state=not-answering"
-    active = sum(1 for i in view.ledger.incidents if i.status.active)
-    yield str(active), "open incidents", "", "#incidents"
+    incidents = len(view.ledger.incidents)
+    yield str(incidents), "incident" if incidents == 1 else "incidents", "", "#incidents"
     yield str(len(show.jobs(view))), "running jobs", "", "#incidents"
     yield str(len(view.held)), "blocked", "", "#blocked" if view.held else "#incidents"
     if maintenance and maintenance["machines"]:
