@@ -29,16 +29,27 @@ def setting(how: str, default: Any, **limits: Any) -> Any:
 
 
 class Section:
-    """One table: each key is read once, into its type; an unread key is a mistake."""
+    """One table: each key is read once, into its type; an unread key is a mistake.
+
+    A mistake raises ConfigError. With a list of `faults` it goes there instead, as text, and the
+    default counts: so one reading finds them all.
+    """
 
     def __init__(
-        self, name: str, values: object, *, places: Mapping[str, str] | None = None
+        self,
+        name: str,
+        values: object,
+        *,
+        places: Mapping[str, str] | None = None,
+        faults: list[str] | None = None,
     ) -> None:
         self.name = name
         self._places = places or {}
+        self._faults = faults
         if not isinstance(values, dict):
             place = f"{self._places[name]}: " if name in self._places else ""
-            raise ConfigError(f"{place}{name} must be a table, written [{name}]")
+            self._complain(ConfigError(f"{place}{name} must be a table, written [{name}]"))
+            values = {}
         self._left = dict(values)
         self._known = set[str]()  # keys that were asked for
 
@@ -62,6 +73,11 @@ class Section:
         name = _key(self._full(key))
         return ConfigError(f"{place + ': ' if place else ''}{name} is missing: {why}")
 
+    def _complain(self, error: ConfigError) -> None:
+        if self._faults is None:
+            raise error
+        self._faults.append(str(error))
+
     def _wrong(self, key: str, wanted: str) -> ConfigError:
         return ConfigError(f"{self._where(key)} is {_said(self._left[key])}; it must be {wanted}")
 
@@ -79,9 +95,9 @@ class Section:
             return default
         value = read(self._left[key])
         if value is None:
-            raise self._wrong(key, wanted)
+            self._complain(self._wrong(key, wanted))
         del self._left[key]
-        return value
+        return default if value is None else value
 
     def text(
         self,
@@ -201,9 +217,8 @@ class Section:
         return self._take(key, default, read, wanted)
 
     def table(self, key: str) -> "Section":
-        return Section(
-            f"{self.name}.{key}".lstrip("."), self._left.pop(key, {}), places=self._places
-        )
+        name, values = f"{self.name}.{key}".lstrip("."), self._left.pop(key, {})
+        return Section(name, values, places=self._places, faults=self._faults)
 
     def tables(self, key: str) -> list["Section"]:
         """Read a list of tables, written [[…]]; the first is number 0."""
@@ -213,7 +228,10 @@ class Section:
 
         values: list[Any] = self._take(key, [], read, "a list of tables, written [[…]]")
         name = self._full(key)
-        return [Section(f"{name}[{n}]", v, places=self._places) for n, v in enumerate(values)]
+        return [
+            Section(f"{name}[{n}]", v, places=self._places, faults=self._faults)
+            for n, v in enumerate(values)
+        ]
 
     def words(
         self,
@@ -260,11 +278,10 @@ class Section:
 
     def done(self) -> None:
         """Refuse unread keys."""
-        if self._left:
-            unknown = min(self._left)
+        for unknown in sorted(self._left):
             near = get_close_matches(unknown, self._known, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise ConfigError(f"{self._where(unknown)} is not a known setting{hint}")
+            self._complain(ConfigError(f"{self._where(unknown)} is not a known setting{hint}"))
 
     @property
     def shown(self) -> str:

@@ -147,9 +147,16 @@ def read_files(
     return merged, places
 
 
-def parse(values: dict[str, Any], places: Mapping[str, str] | None = None) -> Settings:
-    """Turn the tables of a TOML document into Settings, or raise ConfigError naming the key."""
-    root = Section("", values, places=places)
+def parse(
+    values: dict[str, Any],
+    places: Mapping[str, str] | None = None,
+    faults: list[str] | None = None,
+) -> Settings:
+    """Turn the tables of a TOML document into Settings, or raise ConfigError naming the key.
+
+    With `faults` most mistakes are added there instead.
+    """
+    root = Section("", values, places=places, faults=faults)
     agent, listen = root.table("agent"), root.table("listen")
     diagnose, repair = root.table("diagnose"), root.table("repair")
     root.done()

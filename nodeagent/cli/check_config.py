@@ -2,27 +2,39 @@
 
 import os
 import pwd
+import sys
 from collections.abc import Iterator
 
 import click
 
+from nodeagent.cli import exits, usage
 from nodeagent.cli.terminal import die
 from nodeagent.cli.usage import as_user
 from nodeagent.errors import ConfigError, NodeAgentError
 from nodeagent.protocol.canonical import printable
-from nodeagent.settings import Settings, load
+from nodeagent.settings import Settings, load, parse, read_files
 
 
 @click.command("check-config")
+@usage.CANDIDATE
 @click.pass_obj
-def check_config(config: str) -> None:
-    """Check the settings, and print what is wrong or `ok`.
+def check_config(config: str, candidate: str | None) -> None:
+    """Check the settings, and print all that is wrong or `ok`.
 
-    Reads all settings, this node's identity and the cluster's key.
+    Reads all settings, this node's identity and the cluster's key. Ends with 1 if a command that
+    the files name cannot run.
     """
     from nodeagent.agent.daemon import read_settings
     from nodeagent.agent.ssconf import Ssconf
 
+    def read(faults: list[str]) -> Settings:
+        file, owner = usage.judged_file(config, candidate)
+        return parse(*read_files(file, owner), faults)
+
+    usage.die_of_faults("nodeagent", read)
+    if candidate is not None:
+        click.echo(f"{candidate}: ok; whether its commands can run shows on a node")
+        return
     try:
         settings = read_settings(config)
         identity = Ssconf(settings.agent).identity()
@@ -30,10 +42,17 @@ def check_config(config: str) -> None:
         _judge_for_front(config, settings.agent.front)
     except NodeAgentError as error:
         die(error)
-    notes = [*_unused(settings), *unmapped(settings)]
-    notes += [*will_not_run(settings, "diagnose"), *will_not_run(settings, "repair")]
+    # A tag names commands for all nodes, and each node has its own set.
+    own = set(load(config, owner=os.geteuid()).diagnose.commands)
+    notes, failed = [*_unused(settings), *unmapped(settings)], False
+    for kind in ("diagnose", "repair"):
+        for name, why in _unfit(settings, kind):
+            notes.append(why)
+            failed = failed or kind == "repair" or name in own
     for note in notes:
         click.echo(f"nodeagent: {note}", err=True)
+    if failed:
+        sys.exit(exits.FAULT)
     count = f", with {len(notes)} warning{'s' * (len(notes) != 1)}" if notes else ""
     click.echo(f"ok{count}: node {identity.name} of cluster {identity.cluster}")
 
@@ -76,10 +95,12 @@ def _judge_for_front(config: str, user: str) -> None:
 
 
 def will_not_run(settings: Settings, kind: str) -> Iterator[str]:
-    """Yield the configured commands of that kind that their folder lacks, or that are unfit.
+    """Yield why configured commands of that kind will not run: absent in their folder, or unfit."""
+    return (why for _, why in _unfit(settings, kind))
 
-    This is not a fault: a tag names commands for all nodes, and each node has its own set.
-    """
+
+def _unfit(settings: Settings, kind: str) -> Iterator[tuple[str, str]]:
+    """Yield the names of these commands, each with the reason."""
     from nodeagent.agent.whitelist import Refused, look_up
 
     part = settings.diagnose if kind == "diagnose" else settings.repair
@@ -87,6 +108,6 @@ def will_not_run(settings: Settings, kind: str) -> Iterator[str]:
     for name in settings.diagnose.commands if kind == "diagnose" else sorted(repairs):
         found = look_up(part.folder, name, link_folders=part.link_folders)
         if isinstance(found, Refused):
-            yield f"{kind} command {name} is configured, but will not run: {found.why}"
+            yield name, f"{kind} command {name} is configured, but will not run: {found.why}"
         else:
             found.close()

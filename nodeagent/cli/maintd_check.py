@@ -9,24 +9,36 @@ import click
 
 from nodeagent.cli import usage
 from nodeagent.errors import ConfigError, NodeAgentError
+from nodeagent.maintd.helper_settings import DROP_INS
 from nodeagent.maintd.http.listen import named_tls, tls_of
 from nodeagent.maintd.notices.post import read_url
-from nodeagent.maintd.settings import Settings, load
+from nodeagent.maintd.settings import Settings, load, parse
 from nodeagent.power import settings as power
 from nodeagent.secret import read_password, read_private, read_private_text, read_token
+from nodeagent.settings import read_files
 
 USER = "maintd"  # the unit's
 _CREDENTIALS = "/run/credentials/"  # systemd puts files here that root has read for the unit
 
 
 @click.command("check-config")
+@usage.CANDIDATE
 @click.pass_obj
-def check_config(config: str) -> None:
-    """Check the settings, and print what is wrong or `ok`.
+def check_config(config: str, candidate: str | None) -> None:
+    """Check the settings, and print all that is wrong or `ok`.
 
     As root it also checks that the daemon's user can read the settings and the files they name, and
     the settings of power (see nodeagent-oob check-config), which a succession needs.
     """
+
+    def read(faults: list[str]) -> Settings:
+        file, owner = usage.judged_file(config, candidate)
+        return parse(*read_files(file, owner, DROP_INS), faults)
+
+    usage.die_of_faults("maintd", read)
+    if candidate is not None:
+        click.echo(f"{candidate}: ok; whether maintd can read the files it names shows on a master")
+        return
     try:
         settings = load(config, owner=os.geteuid())
         http = settings.http

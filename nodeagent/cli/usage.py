@@ -4,7 +4,7 @@ import errno
 import os
 import pwd
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -32,6 +32,12 @@ class _Named(click.Path):
 
 
 FILE, SOCKET = _Named("file"), _Named("socket")
+CANDIDATE = click.option(
+    "--candidate",
+    metavar="FILE",
+    type=FILE,
+    help="Check only this file and its drop-ins, on any machine, for any owner.",
+)
 
 
 def head(name: str, purpose: str, default: str, drop_ins: str) -> click.Group:
@@ -69,6 +75,30 @@ def die(name: str, error: Exception) -> NoReturn:
     """Say why in one line of the command `name`, and end."""
     click.echo(f"{name}: {in_words(error)}", err=True)
     sys.exit(exits.CONFIG if isinstance(error, ConfigError) else exits.FAULT)
+
+
+def judged_file(config: str, candidate: str | None) -> tuple[str, int | None]:
+    """Return the file to judge, and who must own it; ConfigError if a candidate is missing."""
+    if candidate is None:
+        return config, os.geteuid()
+    try:
+        os.stat(candidate)
+    except OSError as error:
+        raise ConfigError(f"{candidate}: {error.strerror}") from None
+    return candidate, None
+
+
+def die_of_faults(name: str, read: Callable[[list[str]], object]) -> None:
+    """Call `read` with a list for the mistakes in settings; if there are any, tell all, and end."""
+    faults: list[str] = []
+    try:
+        read(faults)
+    except ConfigError as error:
+        faults.append(str(error))
+    for fault in faults[:-1]:
+        click.echo(f"{name}: {fault}", err=True)
+    if faults:
+        die(name, ConfigError(faults[-1]))
 
 
 def needs_command(context: click.Context) -> None:

@@ -4,10 +4,10 @@ Settings of the cluster (not of this machine) may also be Ganeti tags, which ove
 `tag_settings`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, TypeVar
 
 from nodeagent.errors import ConfigError
 from nodeagent.maintd.helper_settings import (
@@ -25,12 +25,14 @@ from nodeagent.maintd.planning.tag_settings import policy_of
 from nodeagent.maintd.queue.inventory import InventorySettings
 from nodeagent.maintd.queue.settings import constraints_of, procedures_of
 from nodeagent.model.ledger import Policy
+from nodeagent.model.notice import Sink
 from nodeagent.model.offer import Announcing
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.section import NAME, Section, setting
 from nodeagent.settings import LEVELS, read_files
 from nodeagent.web.post import URL, wrong_port
 
+T = TypeVar("T")
 MASTER = "master"  # the address of whichever node is the master
 _ON_THE_MASTER = "maintd runs on Ganeti's master, and asks it by LUXI; remove this line"
 _GONE = {
@@ -121,29 +123,48 @@ def load(path: str, *, owner: int | None = 0, port: int | None = None) -> Settin
     return replace(settings, port=port, http=replace(settings.http, port=port))
 
 
-def parse(values: dict[str, Any], places: Mapping[str, str] | None = None) -> Settings:
-    """Turn the tables of a TOML document into Settings."""
+def parse(
+    values: dict[str, Any],
+    places: Mapping[str, str] | None = None,
+    faults: list[str] | None = None,
+) -> Settings:
+    """Turn the tables of a TOML document into Settings, or raise ConfigError naming the key.
+
+    With `faults` most mistakes are added there instead.
+    """
     _judge_gone(values, places or {})
-    root = Section("", values, places=places)
+    root = Section("", values, places=places, faults=faults)
     names = ("maintd", "cluster", "poll", "http", "sabakan", "policy", "queue")
     maintd, cluster, poll, http, sabakan, policy, queue = map(root.table, names)
     limits, owners = root.table("constraints"), root.table("owners")
     succession = root.table("succession")
-    sinks, targets = sinks_of(root)
+
+    def read(part: Callable[[], T], otherwise: T) -> T:
+        """Read a part that checks more than each key by itself."""
+        try:
+            return part()
+        except ConfigError as error:
+            if faults is None:
+                raise
+            faults.append(str(error))
+            return otherwise
+
+    nobody: tuple[tuple[Sink, ...], tuple[Target, ...]] = ((), ())
+    sinks, targets = read(lambda: sinks_of(root), nobody)
     root.done()
     settings = Settings(
         maintd.read(MaintdSettings),
         cluster.read(ClusterSettings),
         poll_settings(poll),
-        _http(http),
+        read(lambda: _http(http), HttpSettings()),
         succession.read(SuccessionSettings),
-        _sabakan(sabakan),
-        _webhooks(owners),
+        read(lambda: _sabakan(sabakan), InventorySettings()),
+        read(lambda: _webhooks(owners), ()),
         targets,
         replace(
             policy_of(policy, POLICY),
-            procedures=procedures_of(queue),
-            constraints=constraints_of(limits),
+            procedures=read(lambda: procedures_of(queue), POLICY.procedures),
+            constraints=read(lambda: constraints_of(limits), POLICY.constraints),
             announcing=_announcing(owners),
             notify=sinks,
         ),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -195,7 +196,7 @@ def test_check_config_names_configured_commands_that_will_not_run(place: Place) 
     more = '[diagnose.command.check]\nnagios = {2 = "live-repair"}\nrepair = "fix"'
     place.settings(commands='"check", "open", "absent"', more=more)
     done = run(place, "check-config")
-    assert done.returncode == 0
+    assert (done.returncode, done.stdout) == (1, "")
     assert [line for line in done.stderr.splitlines() if "configured" in line] == [
         "nodeagent: diagnose command open is configured, but will not run:"
         f" mode 0777 is more open than 0755: run chmod 755 {place.folder}/diagnose/open",
@@ -209,7 +210,51 @@ def test_check_config_names_configured_commands_that_will_not_run(place: Place) 
         " such a run gives no verdict"
         for state in ("0 (OK)", "1 (WARNING)")
     ]
-    assert done.stdout.startswith("ok, with 5 warnings: node ")
+
+
+def test_a_command_that_a_tag_names_may_be_absent_on_this_node(place: Place) -> None:
+    place.ssconf("cluster_tags", "nodeagent:diagnose:absent\n")
+    done = run(place, "check-config")
+    assert "diagnose command absent is configured, but will not run" in done.stderr
+    assert (done.returncode, done.stdout[:23]) == (0, "ok, with 1 warning: nod")
+
+
+WRONG = """frob = 1
+[listen]
+port = 70000
+prot = 5
+[diagnose]
+every = "5 min"
+"""
+
+
+def test_check_config_names_all_mistakes_at_once(place: Place) -> None:
+    drop_in(place, 'agent.log = "loud"\nlisten.prot = 5\ndiagnose.every = "5 min"')
+    done = run(place, "check-config")
+    assert (done.returncode, done.stdout) == (78, "")
+    lines = done.stderr.splitlines()
+    assert len(lines) == 3
+    wanted = ("agent.log is", "diagnose.every is", "did you mean port?")
+    for said, line in zip(wanted, lines, strict=True):
+        assert line.startswith("nodeagent: ")
+        assert said in line
+
+
+def test_a_candidate_is_judged_on_any_machine(place: Place, tmp_path: Path) -> None:
+    """By anybody: it is not installed yet."""
+    candidate = tmp_path / "agent.toml"
+    candidate.write_text(WRONG)
+    candidate.chmod(0o666)
+    shutil.rmtree(place.folder / "ganeti")
+    done = run(place, "check-config", "--candidate", str(candidate))
+    assert (done.returncode, done.stderr.count("\n")) == (78, 4)
+    candidate.write_text("[listen]\nport = 7000\n")
+    done = run(place, "check-config", "--candidate", str(candidate))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"{candidate}: ok")
+    done = run(place, "check-config", "--candidate", str(tmp_path / "absent"))
+    assert done.returncode == 78
+    assert done.stderr == f"nodeagent: {tmp_path}/absent: No such file or directory\n"
 
 
 @root
