@@ -73,6 +73,7 @@ class Maintd:
         self._told: dict[Held, float] = {}  # when each was last true
         self._skipping: tuple[float, int] | None = None  # since when, and how many rounds
         self._wanted = asyncio.Event()
+        self._in_round = False
         self._done = asyncio.Condition()
 
     @property
@@ -94,6 +95,7 @@ class Maintd:
         while not stop.is_set():
             due = loop.time() + self.every
             self._wanted.clear()
+            self._in_round = True
             decided = self.engine.memory.waits_for_a_round
             try:
                 self.latest = await self.engine.one_round(stop.is_set)
@@ -108,6 +110,7 @@ class Maintd:
             self._count_refusals()
             self.rounds += 1
             self._expected = self._soon()
+            self._in_round = False
             async with self._done:
                 self._done.notify_all()
             await self._until(stop, min(due, loop.time() + _SOON) if self._pausing() else due)
@@ -133,6 +136,8 @@ class Maintd:
         with suppress(TimeoutError):
             async with asyncio.timeout(ANSWER_WITHIN), self._done:
                 while (answer := await asyncio.to_thread(self.memory.answer, wish.id)) is None:
+                    await self._done.wait()
+                if self._in_round:  # it has saved the answer, and not given the ledger to Ganeti
                     await self._done.wait()
                 return answer
         why = f": {self.trouble[1]}" if self.trouble else ""

@@ -535,12 +535,6 @@ def test_a_completed_incident_can_be_canceled(quiet: Live, run: Run) -> None:
     assert (canceled["uuid"], canceled["repair-status"]) == (completed["uuid"], "canceled")
 
 
-def test_a_drill_without_its_kind_names_the_commands(run: Run) -> None:
-    told = run("drill", "n3").refused(64)
-    assert "gnt-maint drill --power n3" in told
-    assert "gnt-maint what-if evacuate n3" in told
-
-
 def test_a_beginning_must_be_of_one(busy: Live, run: Run) -> None:
     one, other = sorted((incident(busy), incident(busy, "n1")))
     nodes = {i["uuid"]: i["node-name"] for i in run("incidents", "--json").json}

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import threading
+import time
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -18,7 +20,7 @@ from nodeagent.model.action import Scope
 from nodeagent.model.event import happened
 from nodeagent.model.reason import Held, Kind, because
 from nodeagent.model.snapshot import Capacity, Snapshot
-from nodeagent.model.wish import AddEntry, Pause
+from nodeagent.model.wish import AddEntry, Pause, Wish
 from nodeagent.protocol.look import Look
 from tests.maintd.queue.test_entries import Mender, policy
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
@@ -121,6 +123,42 @@ def test_a_reason_that_comes_and_goes_is_logged_once_in_five_minutes(
     assert [m.rpartition(" ")[2] for m in caplog.messages] == ["out'", "route'"]
     rounds(*[""] * 10, "no route")
     assert len(caplog.messages) == 3
+
+
+def test_a_request_is_answered_once_ganeti_has_the_ledger_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a person is told that only this node knows of it."""
+    rig, written = Rig(fleet()), threading.Event()
+    daemon = Maintd(rig.engine, rig.store, 0.0, rig.now)
+    plainly = rig.store.wish
+
+    def until_saved(wish: Wish) -> None:
+        plainly(wish)
+        while not rig.store.load().holds:
+            time.sleep(0.001)
+
+    monkeypatch.setattr(rig.store, "wish", until_saved)
+
+    async def main() -> None:
+        stop = asyncio.Event()
+        running = asyncio.create_task(daemon.run(stop))
+        while daemon.rounds < 3:
+            await asyncio.sleep(0.001)
+        rig.cluster.keeps = lambda _: "" if written.wait(60) else "too late"
+        asked = asyncio.create_task(daemon.ask(Pause(Scope.CLUSTER, "", "night"), "root"))
+        while not rig.store.load().holds:
+            await asyncio.sleep(0.001)
+        for _ in range(50):
+            await asyncio.sleep(0.001)
+        assert not asked.done()
+        written.set()
+        assert await asked == ""
+        assert daemon.engine.memory.only_here() == ""
+        stop.set()
+        await running
+
+    asyncio.run(main())
 
 
 def test_in_the_pause_of_a_repair_the_next_round_does_not_wait() -> None:

@@ -262,7 +262,7 @@ def test_over_http_and_on_the_command_line(tmp_path: Path, anywhere: Run) -> Non
     live = Live(whole, tmp_path)
     live.maintd.every = 20.0
     try:
-        done = anywhere("--socket", live.socket, "drill", "--power", "n3")
+        done = anywhere("--socket", live.socket, "drill", "n3")
         out = " ".join(done.out.split())
         assert done.code == 0
         assert "If n3 died now (dead-nodes is restart) AFTER WHAT HAPPENS +0:00 n3 answers" in out
@@ -272,13 +272,13 @@ def test_over_http_and_on_the_command_line(tmp_path: Path, anywhere: Run) -> Non
         assert out.endswith("All would go as it should.")
         whole.policy = replace(RESTART, dead_nodes="observe")
         live.maintd.engine.policy = whole.policy
-        done = anywhere("--socket", live.socket, "drill", "--power", "n3")
+        done = anywhere("--socket", live.socket, "drill", "n3")
         assert done.code == 1
         assert "In the way - dead-nodes of n3 is observe" in " ".join(done.out.split())
         assert done.err == "gnt-maint: not all would go as it should if n3 died\n"
-        done = anywhere("--socket", live.socket, "drill", "--power", "n3", "--json")
+        done = anywhere("--socket", live.socket, "drill", "n3", "--json")
         assert json.loads(done.out)["reasons"][0]["kind"] == "drill-observes"
-        why = anywhere("--socket", live.socket, "drill", "--power", "n1").refused(1)
+        why = anywhere("--socket", live.socket, "drill", "n1").refused(1)
         assert why == "n1 is the master node, where maintd runs: it never fences it"
     finally:
         live.close()

@@ -214,7 +214,7 @@ def test_a_drill_for_real_of_an_empty_drained_node(lab: Dying) -> None:
     gnt("gnt-node", "modify", "-f", "--drained=yes", THIRD)
     since = Since()
     try:
-        command = (sys.executable, "-m", "nodeagent.cli.gnt_maint", "drill", "--power", "--really")
+        command = (sys.executable, "-m", "nodeagent.cli.gnt_maint", "drill", "--really")
         said = node("master", *command, THIRD, seconds=400)
         assert said.returncode == 0, said.stdout + said.stderr + lab.system.tail()
         assert lab.powerd.acts == since() == [f"power-off {THIRD}", f"power-on {THIRD}"]
@@ -376,7 +376,7 @@ def test_a_drill_foretells_what_would_happen(lab: Dying) -> None:
 
     def foretold() -> bool:
         """A BMC that did not answer its last reading is asked again after five minutes."""
-        drills.append(lab.system.ask("drill", "--power", SECOND))
+        drills.append(lab.system.ask("drill", SECOND))
         return drills[-1].returncode == 0
 
     until(foretold, 400, lambda: drills[-1].stdout + drills[-1].stderr)

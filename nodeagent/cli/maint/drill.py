@@ -23,7 +23,6 @@ _SECONDS = 85.0  # maintd asks the witnesses, and decides many rounds
 
 @cli.command()
 @click.argument("node", callback=filled, shell_complete=complete("node"))
-@click.option("--power", is_flag=True, help="Drill the death of the node.")
 @click.option(
     "--really",
     is_flag=True,
@@ -31,7 +30,7 @@ _SECONDS = 85.0  # maintd asks the witnesses, and decides many rounds
 )
 @changes
 @as_json
-def drill(where: Where, node: str, *, power: bool, really: bool, as_json: bool) -> int:
+def drill(where: Where, node: str, *, really: bool, as_json: bool) -> int:
     """Show what maintd would do if NODE died now.
 
     Changes nothing without --really. Asks the witnesses of NODE whether they reach it and what
@@ -42,12 +41,9 @@ def drill(where: Where, node: str, *, power: bool, really: bool, as_json: bool) 
 
     With --really maintd powers an empty, drained NODE off, proves it by all evidence, and powers
     it on again. The command shows each step and waits for the end; exit code 1 if it failed.
+
+    What would happen if NODE was evacuated instead shows gnt-maint what-if evacuate NODE.
     """
-    if not power:
-        raise click.UsageError(
-            f"say which: gnt-maint drill --power {node} shows what happens if {node} dies,"
-            f" gnt-maint what-if evacuate {node} what happens if it is evacuated"
-        )
     reach = where.reach()
     if really:
         return _really(reach, full_name(reach, node), as_json=as_json)

@@ -22,7 +22,10 @@ EXIT_NO_ROOM = 2
 
 @cli.group("what-if")
 def what_if() -> None:
-    """Show whether and how something could be done. Changes nothing."""
+    """Show whether and how something could be done. Changes nothing.
+
+    What would happen if a node died shows gnt-maint drill NODE.
+    """
 
 
 @what_if.command()

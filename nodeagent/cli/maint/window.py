@@ -169,7 +169,7 @@ def _add_series(
     body = {"machines": list(machines), "duration": lasting, **said}
     after = window_series.change(where.reach(), "POST", "/1/series", body)
     row = after["series"][-1]
-    first = row["next"][0]["local"].replace("T", " ") if row["next"] else "never"
+    first = window_series.local(row["next"][0]) if row["next"] else "never"
     done = f"Planned: {row['name']}, {row['weekly']} ({row['zone']}), first {first}."
     _told(None, after, done, window_series.twins(after, row["name"]), as_json=as_json)
 

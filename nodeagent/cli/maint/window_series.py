@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
 
 import click
@@ -153,7 +154,7 @@ def _planned(row: Json) -> set[tuple[str, str]]:
 
 def _next(row: Json) -> str:
     coming = next((one for one in row["next"] if not one["skipped"]), None)
-    return f"next: {_local(coming)}" if coming else ""
+    return f"next: {local(coming)}" if coming else ""
 
 
 # Output.
@@ -166,7 +167,7 @@ def listed(row: Json) -> tuple[object, ...]:
         _when(row),
         row["zone"],
         age(row["duration"]),
-        _local(coming) if coming else "",
+        local(coming) if coming else "",
         ", ".join(told_name(one) for one in row["machines"]),
         _remark(row),
     )
@@ -197,7 +198,7 @@ def show(on: Screen, row: Json) -> None:
     on.heading("Next")
     on.table(
         ("day", "from", "until", ""),
-        [(one["day"], _local(one), _local(one, "local_end"), _state(one)) for one in row["next"]],
+        [(one["day"], local(one), local(one, "local_end"), _state(one)) for one in row["next"]],
     )
     on.heading("Machines")
     on.table(
@@ -211,9 +212,9 @@ def _when(row: Json) -> str:
     return f"{row['weekly']}{weeks}"
 
 
-def _local(one: Json, key: str = "local") -> str:
-    """Return a time on the clocks of the series' own zone."""
-    return str(one[key]).replace("T", " ")
+def local(one: Json, key: str = "local") -> str:
+    """Return a time on the clocks of the series' own zone, in the notation of all times."""
+    return f"{datetime.fromisoformat(one[key]):%Y-%m-%d %H:%M:%S %z}"
 
 
 def _state(one: Json) -> str:

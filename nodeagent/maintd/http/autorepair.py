@@ -19,7 +19,7 @@ from nodeagent.maintd.planning.admission import keeps
 from nodeagent.maintd.planning.holds import paused
 from nodeagent.maintd.planning.preconditions import others_job
 from nodeagent.maintd.planning.tag_settings import faults, with_tags
-from nodeagent.model.action import move_of
+from nodeagent.model.action import Guarded, move_of
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Policy
@@ -36,8 +36,10 @@ def repairs(view: View, policy: Policy) -> Json:
     if policy.autorepair == "off":
         return told | {"well": None, "under-way": None, "repairs": []}
     surveyed = survey_of(view.ledger, view.observed, policy, view.at)
-    jobs = {i.id: i.job for i in view.ledger.intents if i.purpose.repair}
-    busy = {instance_of(i): i.job for i in view.ledger.intents if i.purpose.repair and i.job}
+    # Where one writes the other's number into the tag, the last one counts: what is done.
+    intents = [intent for intent in view.ledger.intents if intent.purpose.repair]
+    intents.sort(key=lambda intent: isinstance(intent.action, Guarded))
+    jobs = {instance_of(intent): intent.job for intent in intents}
     return told | {
         "well": surveyed.well,
         "under-way": len(jobs),
@@ -47,7 +49,7 @@ def repairs(view: View, policy: Policy) -> Json:
                 "node": row.instance.primary,
                 "state": row.word,
                 "why": row.next.why,
-                "job": int(job) if (job := busy.get(row.instance.name)) else None,
+                "job": int(job) if (job := jobs.get(row.instance.name)) else None,
             }
             for row in surveyed.rows
         ],

@@ -315,13 +315,13 @@ def to(live: Live, moment: str) -> None:
 def test_a_series_from_planning_to_its_end(live: Live) -> None:
     said = run(live, *SUNDAYS)
     assert said == (
-        "Planned: series/1, sun 02:00 (Europe/Zurich), first 2026-11-22 02:00:00+01:00.\n"
+        "Planned: series/1, sun 02:00 (Europe/Zurich), first 2026-11-22 02:00:00 +0100.\n"
     )
     head, row = run(live, "list").splitlines()
     assert head.split() == ["SERIES", "WHEN", "ZONE", "FOR", "NEXT", "MACHINES", "REMARK"]
     assert row.split() == [
         *("series/1", "sun", "02:00", "Europe/Zurich", "2", "h"),
-        *("2026-11-22", "02:00:00+01:00", "n3,", "n5"),
+        *("2026-11-22", "02:00:00", "+0100", "n3,", "n5"),
     ]
     to(live, "2026-11-20T02:00Z")
     assert machines(live) == [["n3", "n5"]]
@@ -330,13 +330,13 @@ def test_a_series_from_planning_to_its_end(live: Live) -> None:
     assert "of     series/1, 2026-11-22" in run(live, "show", "n3")
     shown = run(live, "show", "series/1")
     assert "when      sun 02:00 (Europe/Zurich)\n" in shown
-    assert "2026-11-22  2026-11-22 02:00:00+01:00" in shown
+    assert "2026-11-22  2026-11-22 02:00:00 +0100" in shown
     assert "n5       2026-11-22" in shown
     assert run(live, "cancel", "n3").startswith("Canceled: the window of n3. n5 stays in it: ")
     live.tick(60, times=2)
     assert machines(live) == [["n5"]], "the series does not plan it again"
     assert run(live, "cancel", "n5") == (
-        "Canceled: the window of n5.\nseries/1 goes on; next: 2026-11-29 02:00:00+01:00.\n"
+        "Canceled: the window of n5.\nseries/1 goes on; next: 2026-11-29 02:00:00 +0100.\n"
     )
     assert series(live)["skipped"] == ["2026-11-22"]
     assert run(live, "cancel", "series/1") == "Canceled: series/1.\n"
@@ -364,7 +364,14 @@ def test_both_ends_of_its_times_are_told_by_the_clocks_of_its_zone(live: Live) -
     words = ("--for", "2h", "--zone", "Europe/Zurich", "--from", "2027-03-28")
     run(live, "add", "n3", "--weekly", "sun 01:30", *words)
     line = next(row for row in run(live, "show", "series/1").splitlines() if "2027-03-28  " in row)
-    assert line.split()[1:] == ["2027-03-28", "01:30:00+01:00", "2027-03-28", "04:30:00+02:00"]
+    assert line.split()[1:] == [
+        "2027-03-28",
+        "01:30:00",
+        "+0100",
+        "2027-03-28",
+        "04:30:00",
+        "+0200",
+    ]
 
 
 def test_days_of_a_series_are_canceled_and_kept(live: Live) -> None:
@@ -372,7 +379,7 @@ def test_days_of_a_series_are_canceled_and_kept(live: Live) -> None:
     said = run(live, "cancel", "series/1", "--on", "2026-11-29", "--on", "2026-12-06")
     assert said == "Canceled: series/1 on 2026-11-29, 2026-12-06; it goes on.\n"
     assert [one["skipped"] for one in series(live)["next"]][:4] == [False, True, True, False]
-    assert "2026-11-29 02:00:00+01:00" in run(live, "show", "series/1")
+    assert "2026-11-29 02:00:00 +0100" in run(live, "show", "series/1")
     run(live, "edit", "series/1", "--keep", "2026-11-29")
     assert series(live)["skipped"] == ["2026-12-06"]
 

@@ -225,7 +225,7 @@ def test_the_command_shows_each_step(
     monkeypatch.setattr(verb, "EVERY", 0.0)
     monkeypatch.setattr(time, "sleep", lambda _: live.tick(20.0))
     try:
-        ask = ("--socket", live.socket, "drill", "--power", "--really")
+        ask = ("--socket", live.socket, "drill", "--really")
         assert "n3 is in service" in anywhere(*ask, "n3").refused(1)
         done = anywhere(*ask, "n2")
         assert done.code == 0, done
