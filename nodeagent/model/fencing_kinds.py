@@ -1,6 +1,6 @@
 """Kinds of reasons about nodes that do not answer: their judgement, and fencing. Pure.
 
-As in `reason_kinds`, docs/maintaining.md lists them for people. None of them names an instance:
+As in `reason_kinds`, docs/reasons.md lists them for people. None of them names an instance:
 every reader sees them.
 """
 

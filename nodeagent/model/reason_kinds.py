@@ -1,6 +1,6 @@
 """Kinds of reasons, with the sentence and the helping command of each. Pure.
 
-docs/maintaining.md lists them for people. In a sentence `{it}` is the subject's name, `{what}` with
+docs/reasons.md lists them for people. In a sentence `{it}` is the subject's name, `{what}` with
 its sort, `{help}` the command; `sentence` says how the others are written.
 """
 

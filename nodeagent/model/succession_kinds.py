@@ -1,6 +1,6 @@
 """Kinds of reasons why a standby does not succeed the master. Pure.
 
-As in `reason_kinds`, docs/maintaining.md lists them for people. Every reader sees them.
+As in `reason_kinds`, docs/reasons.md lists them for people. Every reader sees them.
 """
 
 from nodeagent.model.reason_subject import AnyKind, Of

@@ -139,8 +139,8 @@ def test_the_guide_to_http_has_every_resource() -> None:
 
 
 def test_the_guide_names_what_others_say_in_reasons() -> None:
-    """Each begins with, or has, words that stand in the guide's table."""
-    guide = (DOCS / "maintaining.md").read_text()
+    """Each begins with, or has, words that stand in the list of reasons, or beside it."""
+    guide = (DOCS / "reasons.md").read_text() + (DOCS / "maintaining.md").read_text()
     for words in (
         "distrusted", "the vote is undecided", "a dry run", "stands by no diagnosis yet",
         "has not answered since",

@@ -144,9 +144,8 @@ def test_a_subject_is_of_the_kinds_usual_sort_or_of_another() -> None:
 
 def _rows() -> Iterator[tuple[list[str], list[str]]]:
     """The kinds of each item of the list of reasons, and what it says that they say."""
-    text = (TOP / "docs" / "maintaining.md").read_text()
-    chapter = text.partition("\n## Why is nothing happening?\n")[2].partition("\n## ")[0]
-    for item in re.findall(r"^- (.*?)(?=^- |^#|\Z)", chapter, re.M | re.S):
+    text = (TOP / "docs" / "reasons.md").read_text()
+    for item in re.findall(r"^- (.*?)(?=^- |^#|\Z)", text, re.M | re.S):
         head = re.match(r"(.*?) \(((?:`[a-z-]+`(?:, )?)+)\): ", " ".join(item.split()))
         if head:  # others say the rest
             yield re.findall("`([a-z-]+)`", head[2]), re.findall("`([^`]+)`", head[1])
