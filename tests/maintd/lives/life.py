@@ -17,7 +17,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.engine.failpoint import NAMES, arm
+from nodeagent.maintd.engine.round import Round
+from nodeagent.maintd.notices.needs_you import needs_you
 from nodeagent.model.ledger import Outcome
+from nodeagent.model.window import Mode
 from simulation.cluster import Job
 from tests.cluster.by_hand import ByHand
 from tests.maintd.rig import Rig
@@ -52,6 +55,7 @@ class Coordinated(Life):
 
     counted: ClassVar[Counter[str]]
     rig: Rig
+    done: Round | None = None  # the newest round that did not break off
     lossy, late = False, 0.0
 
     @property
@@ -66,9 +70,28 @@ class Coordinated(Life):
         rig.cluster.arrives = lambda _: self.late
         return rig.cluster
 
+    @invariant()
+    def a_node_that_maintd_took_out_is_somebody_s(self) -> None:
+        """It waits for a person who is told, or something is going on that will put it back."""
+        if (done := self.done) is None:
+            return
+        ledger, observed = done.decision.ledger, done.observed
+        silent = observed.unanswered
+        theirs = list(needs_you(ledger, observed, done.decision.held, silent, done.at))
+        told = {one.node for one in theirs}
+        told |= {one.incident.name for one in theirs if one.incident is not None}
+        work = {one.node for one in ledger.returning} | {one.node for one in ledger.fencing}
+        work |= {one.node for one in ledger.scheduled if one.mode is not Mode.UP}
+        work |= {one.node for one in ledger.incidents if one.status.active}
+        for one in ledger.drained:
+            node = next((n for n in observed.snapshot.nodes.values() if n.uuid == one.node), None)
+            if node is None or node.in_service or node.uuid in work:
+                continue
+            assert node.name in told, (one, done.decision.held)
+
     def rounds(self, seconds: float) -> None:
         try:
-            self.rig.tick(seconds)
+            self.done = self.rig.tick(seconds)
         except Unavailable:
             self.counted["broken off"] += 1
 
