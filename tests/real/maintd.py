@@ -61,7 +61,15 @@ echo '{"status": "Ok"}' > /etc/ganeti/hardware.json
 FIX_PATH = "/etc/ganeti/node-repair-commands/fix"
 # When the next life is killed: as soon as it has done something; as soon as it would do the next
 # thing (the first it does again); when it knows that what was promised has not been submitted.
-NEXT = {"submitted": 1, "remembered": 1, "promised": 2, "observed": 2, "decided": 2, "saved": 7}
+NEXT = {
+    "submitted": 1,
+    "remembered": 1,
+    "intended": 2,
+    "promised": 2,
+    "observed": 2,
+    "decided": 2,
+    "saved": 7,
+}
 FIX = "cat >> /run/fed; echo >> /run/fed"
 
 
