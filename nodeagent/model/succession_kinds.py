@@ -28,12 +28,6 @@ class SuccessionKind(AnyKind):
         " {help} on the master",
         "gnt-cluster redist-conf",
     )
-    TOO_FEW_CANDIDATES = (
-        *("succession", Of.CLUSTER),
-        "there are {count} master candidates, and it takes 3: without the master the others must be"
-        " a majority, which has the newest ledger: {help}",
-        "gnt-node modify --master-candidate=yes NODE",
-    )
     NO_LEVEL_COUNTS = (
         *("succession", Of.NODE),
         "no level of this node's power control counts for {it}: {why}: run {help} here while {it}"
@@ -59,12 +53,6 @@ class SuccessionKind(AnyKind):
         "{nodes} do not answer either, so this may be the network or a power failure and not {it}:"
         " look at it, and run {help} yourself if {it} is dead",
         "gnt-cluster master-failover",
-    )
-    FEW_LEDGERS = (
-        *("succession", Of.CLUSTER),
-        "{count} of {candidates} master candidates answer, and the newest ledger takes {least}: see"
-        " {help}",
-        _WHY,
     )
     WAITS = (
         *("succession", Of.NODE),

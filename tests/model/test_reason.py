@@ -222,7 +222,7 @@ PUBLIC = """
     cut-off daemons-stopped deleted disks-unread domain-broken domain-failed domain-silent doubt
     drill-blind drill-observes entry-waits failed failed-before fence-burst fence-limit
     fence-switched-off fence-tries-again fenced fenced-online fences-no-master fencing-waits
-    few-agree few-free-nodes few-ledgers few-nodes few-voices few-witnesses files-differ
+    few-agree few-free-nodes few-nodes few-voices few-witnesses files-differ
     group-in-work halted hangs has-trouble in-doubt incident-first incident-there instance-gone
     is-master keeps-instances lately later-pass ledger left-alone left-to-queue level-fails
     list-given-up lives local-disks lost-job lost-order many-silent master master-lives may-boot
@@ -242,7 +242,7 @@ PUBLIC = """
     return-failed return-waits returns-after-moves returns-later returns-soon reviving
     runs-again runs-alone same-machine settling silence-alone silent-order small-cluster standby
     stays stays-tag-gone step-waits storm struck-another suspects-itself tag-awaited tagged
-    tags-forbid tags-leave taken takes-part to-be-put-back too-few-candidates too-late too-small
+    tags-forbid tags-leave taken takes-part to-be-put-back too-late too-small
     try-again under-repair unheard unknown-changes unknown-disks unknown-if-room unknown-room
     unknown-rooms unreachable unreadable-rule waits waits-for-job waits-for-repair watched
     watcher-paused watcher-unknown would-fence wrong-tag wrong-tags you-decide

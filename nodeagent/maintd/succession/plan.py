@@ -3,11 +3,11 @@
 A standby's root helper takes a step, and asks again with what it has learned. Every rule is judged
 anew before each step. A step may be repeated, since the helper may be killed at any point.
 
-1. This node is a master candidate in service, of at least three, and nothing is paused.
+1. This node is a master candidate in service, and nothing is paused.
 2. A level of its power control has said ON for the master while that was alive.
 3. This node has not tried within the hour.
 4. More than half of all nodes find that the master does not answer. No other node is silent with
-   it, and more than half of the candidates answer.
+   it.
 5. The master has been silent for long enough. Each later candidate waits longer.
 6. It is judged hung, isolated or off, and more than half of all nodes give this node their voice.
    Only then is its power switched off, and proven off: a power-off alone would help nobody.
@@ -26,7 +26,6 @@ from nodeagent.model.reason import Reason, SuccessionKind, because
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.units import Ms
 
-CANDIDATES = 3  # without the master two remain, which is a majority
 LATER = Ms(300_000)  # that each candidate waits more than the one before it
 HOUR = Ms(3_600_000)
 BEFORE = (Life.HUNG, Life.ISOLATED, Life.OFF)
@@ -122,9 +121,6 @@ def why_never(known: Known) -> Reason | None:
         return because(SuccessionKind.FILES_DIFFER, known.files)
     if me is None or not place(known.me, snapshot):
         return because(SuccessionKind.NOT_A_CANDIDATE, known.me)
-    count = sum(node.candidate for node in snapshot.nodes.values())
-    if count < CANDIDATES:
-        return because(SuccessionKind.TOO_FEW_CANDIDATES, count=count)
     if why := paused(Ledger(), snapshot).get(name):
         return why
     if known.levels:
@@ -213,12 +209,6 @@ def _braked(known: Known, heard: Heard) -> Reason | None:
     if near or (silent and 10 * (len(silent) + 1) > len(there) + 1):
         names = tuple(sorted(one.name for one in silent))
         return because(SuccessionKind.OTHERS_SILENT, name, nodes=names)
-    candidates = [one.name for one in snapshot.nodes.values() if one.candidate]
-    count, least = sum(one in heard.testimonies for one in candidates), len(candidates) // 2 + 1
-    if count < least:
-        return because(
-            SuccessionKind.FEW_LEDGERS, count=count, candidates=len(candidates), least=least
-        )
     return None
 
 

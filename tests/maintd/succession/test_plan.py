@@ -100,7 +100,6 @@ ROWS = [
     pytest.param({"me": "n3"}, "not-a-candidate", id="no candidate"),
     pytest.param({"snapshot": world("n1 drained")}, "not-a-candidate", id="a drained candidate"),
     pytest.param({"me": "n9"}, "not-a-candidate", id="no node of the cluster"),
-    pytest.param({"snapshot": world("two candidates")}, "too-few-candidates", id="two candidates"),
     pytest.param({"snapshot": world("paused")}, "tagged", id="the master's node is paused"),
     pytest.param(
         {"snapshot": replace(world(), tags=frozenset({PAUSE_TAG}))}, "tagged",
@@ -152,6 +151,10 @@ ROWS = [
         {"power": power(powered=True, counts=False)}, "not-dead", id="by a level that never said on"
     ),
     pytest.param({}, Step.POWER_OFF, id="power is on: isolated"),
+    pytest.param(
+        {"snapshot": world("two candidates")}, Step.POWER_OFF,
+        id="one candidate is left: it has all that the master had",
+    ),
     pytest.param({"power": power(powered=False)}, Step.POWER_OFF, id="off: proven all the same"),
     pytest.param(
         {"heard": all_find(CONNECTS, n1=PARTED), "snapshot": DRBD}, Step.ASK_FOR_VOICES, id="hung",
