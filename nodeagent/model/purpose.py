@@ -165,6 +165,24 @@ def purpose_of(text: str) -> Purpose:
     return OfIncident(text) if is_identity(text) else OfTags()
 
 
+def claimant(owner: str) -> str:
+    """Say in words who owns a claim on a node."""
+    if owner in (AUTOREPAIR, BALANCE):
+        return {AUTOREPAIR: "auto-repair", BALANCE: "balancing"}[owner]
+    match purpose_of(owner):
+        case OfIncident(incident):
+            return f"incident {incident}"
+        case OfEntry(index):
+            return f"queue entry {index}"
+        case OfWindow():
+            return "its maintenance window"
+        case OfReturn():
+            return "its return into service"
+        case OfFencing():
+            return "its fencing"
+    return "another repair"
+
+
 def reason(purpose: Purpose, number: str) -> str:
     """Return the text in the reason trail of this intent's job."""
     return f"{purpose.text}:{number}"

@@ -122,6 +122,12 @@ RELIED_ON: dict[str, dict[str, Any]] = {
     "OP_INSTANCE_REINSTALL": {"force_variant": False, "os_type": None},
     "OP_TAGS_SET": {},
     "OP_TAGS_DEL": {},
+    "OP_TEST_DELAY": {
+        "interruptible": False,
+        "no_locks": True,
+        "on_node_uuids": None,
+        "repeat": 0,
+    },
 }
 ASK = """
 import json, sys

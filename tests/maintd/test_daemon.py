@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import threading
-import time
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -25,6 +24,7 @@ from nodeagent.protocol.look import Look
 from tests.maintd.queue.test_entries import Mender, policy
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE
+from tests.patience import until
 
 
 def paused(who: str, node: str = "") -> Held:
@@ -135,8 +135,7 @@ def test_a_request_is_answered_once_ganeti_has_the_ledger_too(
 
     def until_saved(wish: Wish) -> None:
         plainly(wish)
-        while not rig.store.load().holds:
-            time.sleep(0.001)
+        until(lambda: rig.store.load().holds)
 
     monkeypatch.setattr(rig.store, "wish", until_saved)
 

@@ -15,9 +15,11 @@ from nodeagent.model.purpose import (
     OfNotices,
     OfOwners,
     OfRepair,
+    OfReturn,
     OfTags,
     OfWindow,
     Purpose,
+    claimant,
     parse,
     reason,
 )
@@ -50,6 +52,23 @@ def test_the_texts_of_the_release_before_are_written_and_read(
 def test_every_purpose_is_read_back_from_its_reason(purpose: Purpose, number: int) -> None:
     assert parse(reason(purpose, str(number))) == (purpose, number)
     assert parse(purpose.text + ":x") == (OfTags(), None)
+
+
+CLAIMANTS: list[tuple[Purpose, str]] = [
+    (OfIncident(ID), f"incident {ID}"),
+    (OfRepair("ticket-7"), "auto-repair"),
+    (OfBalance("g"), "balancing"),
+    (OfEntry(5, "drain"), "queue entry 5"),
+    (OfWindow(ID), "its maintenance window"),
+    (OfReturn(ID), "its return into service"),
+    (OfFencing(ID), "its fencing"),
+    (OfNotices("ops"), "another repair"),
+]
+
+
+@pytest.mark.parametrize(("purpose", "words"), CLAIMANTS)
+def test_who_has_a_node(purpose: Purpose, words: str) -> None:
+    assert claimant(purpose.owner) == words
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from nodeagent.maintd.planning.resources import Room
 from nodeagent.model.action import Guarded, Retag
 from nodeagent.model.fencing import is_fenced
 from nodeagent.model.ledger import Result, Trail
-from nodeagent.model.purpose import AUTOREPAIR
+from nodeagent.model.purpose import AUTOREPAIR, claimant
 from nodeagent.model.reason import FencingKind, Kind, Reason, because
 from nodeagent.model.snapshot import Instance, Snapshot
 from nodeagent.model.units import Ms
@@ -234,7 +234,8 @@ def _placed(instance: Instance, step: Step, room: Room) -> Guarded | Reason:
         return because(Kind.ON_THE_MOVE, instance.name)
     nodes = () if _is_rescue(instance, step, room) else (instance.primary, instance.secondary)
     for node in nodes:
-        if node is not None and room.claims.get(node) not in (None, AUTOREPAIR):
-            return because(Kind.CLAIMED, node, who="another repair")
+        owner = None if node is None else room.claims.get(node)
+        if node is not None and owner is not None and owner != AUTOREPAIR:
+            return because(Kind.CLAIMED, node, who=claimant(owner))
     move = targets.move(instance, step, room)
     return move if isinstance(move, Reason) else Guarded(step.swap, move)

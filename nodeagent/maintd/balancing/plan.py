@@ -18,7 +18,7 @@ from nodeagent.model.balance import Advice, Agenda, Question, Shift, Spot
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Ledger, Policy, Trail
-from nodeagent.model.purpose import AUTOREPAIR, BALANCE, OfBalance
+from nodeagent.model.purpose import BALANCE, OfBalance, claimant
 from nodeagent.model.reason import Detail, Held, Kind, Reason, because
 from nodeagent.model.snapshot import Group, Node, Observed, Snapshot
 from nodeagent.model.units import Ms
@@ -136,8 +136,7 @@ class _Seen:
         if node.in_service and (doubt := self.observed.doubts.get(node.name)) is not None:
             return because(Kind.IN_DOUBT, node.name, doubt=doubt)
         if (owner := self.working.get(node.name)) is not None:
-            who = "auto-repair" if owner == AUTOREPAIR else "another repair"
-            return because(Kind.CLAIMED, node.name, who=who)
+            return because(Kind.CLAIMED, node.name, who=claimant(owner))
         return None
 
 
@@ -320,8 +319,8 @@ class _Group:
         for name in sorted(shift.nodes):
             if name not in free:
                 return self._unfit_nodes().get(name) or because(Kind.NOT_IN_BALANCE, name)
-            if name in self.seen.room.claims:
-                return because(Kind.CLAIMED, name, who="another repair")
+            if (owner := self.seen.room.claims.get(name)) is not None:
+                return because(Kind.CLAIMED, name, who=claimant(owner))
         if shift.instance in self.seen.room.placed:
             return because(Kind.ON_THE_MOVE, shift.instance)
         for name in (shift.instance, *sorted(shift.nodes)):

@@ -14,7 +14,7 @@ from nodeagent.model.balance import Spot
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Incident
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.purpose import BALANCE
+from nodeagent.model.purpose import claimant
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Instance, Observed, Snapshot
 from nodeagent.placement.cluster.tags import rules_of
@@ -100,10 +100,9 @@ class Room:
 
     def _claimed(self, node: str, incident: str) -> Reason | None:
         owner = self.claims.get(node)
-        if owner in (None, incident):
+        if owner is None or owner == incident:
             return None
-        who = "balancing" if owner == BALANCE else "another repair"
-        return because(Kind.CLAIMED, node, who=who)
+        return because(Kind.CLAIMED, node, who=claimant(owner))
 
     def migrates(self, source: str, target: str) -> bool:
         """Check whether migration tags let an instance migrate from one node to the other."""

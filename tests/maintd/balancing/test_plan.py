@@ -610,7 +610,7 @@ def test_moves_of_a_repair_that_has_failed_are_waited_for() -> None:
     there = world(node("n6", drained=True), z=("n6", "n5"), a=("n1", "n2"))
     observed = seen(there, {"n6": EVACUATE}, advice=advised(OVER))
     waits = why(done(observed, ledger(failed, intents=(move,))))
-    assert waits == because(Kind.CLAIMED, "n5", who="another repair")
+    assert waits == because(Kind.CLAIMED, "n5", who=f"incident {failed.id}")
     assert begun(done(observed, ledger(failed)))
 
 
