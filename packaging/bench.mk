@@ -7,6 +7,7 @@ bench: $(READY) $(PEERS)/.tried   ## measure beside ganeti-mond, hbal and others
 	@$(PYTHON) -m tests.bench.page $(if $(QUICK),--quick)
 	@$(PYTHON) -m tests.bench.poll $(if $(QUICK),--quick)
 	@$(PYTHON) -m tests.bench.decide $(if $(QUICK),--quick)
+	@$(PYTHON) -m tests.bench.evacuation $(if $(QUICK),--quick)
 	@$(PYTHON) -m tests.bench.save $(if $(QUICK),--quick)
 	@$(PYTHON) -m tests.bench.autorepair $(if $(QUICK),--quick)
 	@$(PYTHON) -m tests.bench.dedicated $(if $(QUICK),--quick)
