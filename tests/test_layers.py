@@ -444,6 +444,27 @@ def test_only_a_diagnosed_fault_is_an_incident() -> None:
 LINES, MODULES = 600, 20  # of a module; of a room of maintd or placement
 
 
+def _splatted(tree: ast.AST) -> list[int]:
+    """The lines of calls with a tuple written out and unpacked: which argument is which?"""
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    given = (one for call in calls for one in call.args if isinstance(one, ast.Starred))
+    return [
+        one.lineno
+        for one in given
+        if isinstance(one.value, ast.Tuple)
+        and not any(isinstance(part, ast.Starred) for part in one.value.elts)
+    ]
+
+
+def test_no_call_unpacks_a_tuple_that_it_writes() -> None:
+    for path in (*FILES, *(ROOT.parent / "tests").rglob("*.py")):
+        assert not _splatted(ast.parse(path.read_text())), path
+
+
+def test_the_rule_about_unpacked_tuples_can_fail() -> None:
+    assert _splatted(ast.parse("f(*(a, b), c=1)\ng(*a)\nh(*(*a, b))")) == [1]
+
+
 def test_modules_and_rooms_stay_small() -> None:
     long = {
         str(path.relative_to(ROOT)): lines

@@ -63,7 +63,10 @@ class Witness:
         self._promises = Promises(settings.agent.state, now)
         self._tickets: dict[str, tuple[Ms, Question, str]] = {}  # with the signer's digest
         self._desk = Desk(
-            *(ssconf, self._taken, now, self.refusals),
+            ssconf,
+            self._taken,
+            now,
+            self.refusals,
             opened=open_question,
             why_not=lambda question, _, known: why_no_target(question, known, ssconf.addresses()),
             busy=self._busy,

@@ -230,7 +230,13 @@ def assemble(
     inventory = Inventory(settings.sabakan, unix_ms)
     webhooks = Webhooks(settings.webhooks, unix_ms)
     engine = Engine(
-        *(store, cluster, orders, look, settings.policy, unix_ms, conduct),
+        store=store,
+        cluster=cluster,
+        orders=orders,
+        look=look,
+        policy=settings.policy,
+        now=unix_ms,
+        conduct=conduct,
         adviser=adviser,
         inventory=inventory,
         webhooks=webhooks,

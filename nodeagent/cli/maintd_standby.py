@@ -81,7 +81,13 @@ async def _serve(part: _Part, settings: Settings, config: str, stop: asyncio.Eve
     succession = _succession(settings)
     store, cluster = SqliteStore(MEMORY), GanetiCluster(settings.cluster.luxi)
     engine = Standby(
-        *(store, cluster, orders, nobody, settings.policy, unix_ms, conduct),
+        store=store,
+        cluster=cluster,
+        orders=orders,
+        look=nobody,
+        policy=settings.policy,
+        now=unix_ms,
+        conduct=conduct,
         nodes=part.nodes,
         who=part.who,
         succession=succession,

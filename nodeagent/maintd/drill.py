@@ -244,7 +244,11 @@ class _Imagined:
             for one in self.hearing.testimonies
         )
         return Evidence(
-            *(self.name, self.since, Contact.SILENT, "it does not answer", False),
+            node=self.name,
+            since=self.since,
+            agent=Contact.SILENT,
+            doubt="it does not answer",
+            noded=False,
             noded_at=self.at,
             witnesses=told,
             asked=self.hearing.missing,

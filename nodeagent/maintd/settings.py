@@ -76,7 +76,8 @@ class HttpSettings:
     plain: bool = setting("flag", default=False)
     users: str = setting("path", "/etc/nodeagent/maintd.users")
     read: str = setting(
-        *("text", LOCAL),
+        "text",
+        LOCAL,
         pattern=f"{LOCAL}|{ANYONE}|{USERS}",
         wanted=f"{LOCAL}, {ANYONE} or {USERS}",
     )

@@ -44,7 +44,9 @@ def post(
         try:
             return asyncio.run(
                 fetch(
-                    *(address, place[1], target),
+                    address,
+                    place[1],
+                    target,
                     seconds=share,
                     method="POST",
                     body=body,

@@ -222,7 +222,7 @@ def test_the_socket_is_of_its_group_and_the_kernel_says_who_calls() -> None:
             "s.sendall(b'\\0\\0\\0\\2{}'); print(s.recv(9))"
         )
         process = await asyncio.create_subprocess_exec(
-            *("/usr/bin/python3", "-I", "-c", text, path), user=65534, stdout=-1, stderr=-1
+            "/usr/bin/python3", "-I", "-c", text, path, user=65534, stdout=-1, stderr=-1
         )
         out, said = await process.communicate()
         gone = b"ConnectionReset" in said or b"BrokenPipe" in said

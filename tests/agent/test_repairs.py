@@ -122,7 +122,9 @@ def test_a_clock_that_was_wrong_at_the_start_refuses_no_new_order_and_repeats_no
     async def main() -> None:
         commands, settings = Commands(spare=0), place.load()
         repairs = Repairs(
-            *(str(place.folder / "receipts"), Ssconf(settings.agent), commands),
+            str(place.folder / "receipts"),
+            Ssconf(settings.agent),
+            commands,
             lambda: settings.repair,
             lambda: SICK,
             ME,

@@ -140,7 +140,9 @@ def large(machines: int, entries: int, windows: int) -> Ledger:
     uuid = UUID.format
     incidents = tuple(
         Incident(
-            *(uuid(n), uuid(n), f"node{n}.example.com"),
+            uuid(n),
+            uuid(n),
+            f"node{n}.example.com",
             Diagnosis(Need.EVACUATE, None, TEXT),
             Ms(NOW),
             seen_at=Ms(NOW),

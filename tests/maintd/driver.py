@@ -65,7 +65,9 @@ class Lasting:
         self.folder = folder
         self.mended = False
         self.rig = Rig(
-            *(fleet(), mirrored(*PLACES), replace(QUICK, return_after=Ms(60_000))),
+            fleet(),
+            mirrored(*PLACES),
+            replace(QUICK, return_after=Ms(60_000)),
             path=str(folder / "ledger.sqlite"),
             through=self._through,
         )

@@ -87,7 +87,8 @@ FULL = Ledger(
     halts=(Halt("g", "9", "job 9 failed", Ms(9)),),
     queue=Queue(
         (Entry(3, "10.0.0.9", "r640", "unreachable", queued_at=Ms(9)),),
-        *(4, False),
+        4,
+        False,
         overrides={"cool-down-seconds": 60},
         attempts=(Attempt(2, "10.0.0.9", "S9", Ms(8)),),
         refusals=(Refusal("limit", 4, Ms(7), "too many"),),

@@ -10,7 +10,13 @@ from tests.year.dead_faults import NODES, Fault, Fleet
 from tests.year.dead_nodes import BEGIN, DATA, DOCUMENT, END, ROWS, table
 
 BUSY = Fleet(
-    *(2, 30.0, 1.0, 0.6, 0.6, 0.6, 1.0),
+    2,
+    30.0,
+    1.0,
+    0.6,
+    0.6,
+    0.6,
+    1.0,
     lie=0.0,  # of a machine behind a cut network nobody can tell
 )
 

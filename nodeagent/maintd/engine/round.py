@@ -128,11 +128,16 @@ class Engine:
         )
         self._inquiry = Inquiry(cluster, orders, steady)
         self._submitter = Submitter(
-            *(cluster, orders, self._check_acting, self._known, self._remember, steady),
+            cluster,
+            orders,
+            self._check_acting,
+            self._known,
+            self._remember,
+            steady,
             self.acting.check,
         )
         self._withdrawals = Withdrawals(
-            *(cluster, self._check_acting, self.acting.check), (of_repairs, why_canceled)
+            cluster, self._check_acting, self.acting.check, (of_repairs, why_canceled)
         )
         self._zones = Zones()
         self._ledger: Ledger | None = None
@@ -315,7 +320,7 @@ class Engine:
         told = tell(before, decision.ledger, decision, self._last, now, observed)
         silent = unreachable(decision.ledger, observed.snapshot, self.policy, now)
         decision, letters = take_up(
-            *(decision, observed, self.policy, self.outbox.results, silent, self.complaint, now)
+            decision, observed, self.policy, self.outbox.results, silent, self.complaint, now
         )
         # One line for an action that waits for the rule, not one for each try.
         told = tuple(e for e in told if e.kind not in _TRIES or _what(e) not in self._put_off)

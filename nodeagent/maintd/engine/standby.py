@@ -28,12 +28,13 @@ class Standby(Engine):
 
     def __init__(
         self,
-        *engine: Any,
+        *,
         nodes: Callable[[], Snapshot],
         who: Callable[[], str],
         succession: Succession | None = None,
+        **engine: Any,
     ) -> None:
-        super().__init__(*engine)
+        super().__init__(**engine)
         self._succession = succession
         self.standby = "another maintd acts"
         self._nodes = nodes

@@ -120,7 +120,11 @@ class Witnesses:
             agent, doubt = _contact(looks.get(name))
             last, said = self._last.get(name, (Ms(0), ""))
             found[name] = Evidence(
-                *(name, since, agent, doubt, answers.get(name)),
+                node=name,
+                since=since,
+                agent=agent,
+                doubt=doubt,
+                noded=answers.get(name),
                 noded_at=Ms(now - int(1000 * noded.age(name))) if name in answers else Ms(0),
                 witnesses=tuple(about.heard[w] for w in sorted(about.heard)) if about else (),
                 asked=tuple(sorted(about.missing)) if about else (),

@@ -44,7 +44,10 @@ def _sink(section: Section) -> tuple[Sink, Target | None]:
     events = section.words("events", "|".join(_EVENTS), f"a list of these: {', '.join(_EVENTS)}")
     severity = section.text("min-severity", "info", "|".join(levels), ", ".join(levels))
     sink = Sink(
-        *(name, way, events, Severity(severity)),
+        name=name,
+        kind=way,
+        events=events,
+        severity=Severity(severity),
         interval=Ms(round(section.duration("interval", default.interval / 1000, 1, 86400) * 1000)),
         give_up=Ms(
             round(section.duration("give-up", default.give_up / 1000, 60, 30 * 86400) * 1000)

@@ -137,8 +137,14 @@ def grant(ledger: Ledger, asked: AnswerOffers, who: str, now: Ms) -> Ledger | st
         if asked.owners is not None and offer.owner not in asked.owners:
             return f"offer {identity} is made to owner {offer.owner}, for whom {who} cannot answer"
         answer = Answer(
-            *(asked.reply, who, now, offer.instances, now + asked.refuse),
-            *(asked.reason, asked.eta, asked.earliest),
+            reply=asked.reply,
+            who=who,
+            at=now,
+            about=offer.instances,
+            until=now + asked.refuse,
+            reason=asked.reason,
+            eta=asked.eta,
+            earliest=asked.earliest,
         )
         offers[identity] = replace(offer, open=False, answer=answer)
     return replace(ledger, offers=tuple(offers.get(o.id, o) for o in ledger.offers))

@@ -288,8 +288,19 @@ def _room(observed: Observed, unfit: Mapping[str, Reason], shut: dict[str, Reaso
     }
     sends, receives = _migrations(observed.snapshot)
     room = Room(
-        *(observed.snapshot, unfit, fit, primaries, mirrors, {}, capacity, {}),
-        *(unreachable, shut, sends, receives, observed.busy),
+        snapshot=observed.snapshot,
+        unfit=unfit,
+        fit=fit,
+        primaries=primaries,
+        mirrors=mirrors,
+        claims={},
+        capacity=capacity,
+        placed={},
+        unreachable=unreachable,
+        shut=shut,
+        sends=sends,
+        receives=receives,
+        busy=observed.busy,
     )
     for promised in observed.snapshot.forthcoming.values():
         room.keep(promised)

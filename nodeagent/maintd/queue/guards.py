@@ -92,7 +92,10 @@ class _Round:
     def all(self) -> None:
         machines = by_machine(
             believed(self.observed.sick, self.refusals),
-            *(self.observed.snapshot, self.by_address, self.domains, self.refusals),
+            self.observed.snapshot,
+            self.by_address,
+            self.domains,
+            self.refusals,
         )
         self._judge_domains(machines)
         self._shut()

@@ -173,7 +173,8 @@ def ask(settings: InventorySettings, body: bytes) -> Answered:
     token = read_token(settings.token) if settings.token else ""
     headers = (("Authorization", f"Bearer {token}"),) if token else ()
     return post(
-        *(settings.url, body),
+        settings.url,
+        body,
         seconds=settings.seconds,
         ca=settings.ca,
         headers=headers,

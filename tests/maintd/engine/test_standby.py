@@ -26,8 +26,13 @@ class Here:
             raise AssertionError("it polls nobody")
 
         self.engine = Standby(
-            *(SqliteStore(MEMORY), rig.cluster, rig.agents, nobody, QUICK, rig.now),
-            Conduct("", lambda: None, vote=False),
+            store=SqliteStore(MEMORY),
+            cluster=rig.cluster,
+            orders=rig.agents,
+            look=nobody,
+            policy=QUICK,
+            now=rig.now,
+            conduct=Conduct("", lambda: None, vote=False),
             nodes=rig.cluster.snapshot,
             who=self.who,
         )

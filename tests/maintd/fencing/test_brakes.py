@@ -76,7 +76,10 @@ def test_a_node_in_a_maintenance_window_is_not_fenced(loop: Loop) -> None:
 
 def test_a_node_on_a_step_of_the_repair_queue_is_not_fenced(loop: Loop) -> None:
     entry = Entry(
-        *(7, loop.cluster.nodes["n3"].address, "metal", "reboot"),
+        7,
+        loop.cluster.nodes["n3"].address,
+        "metal",
+        "reboot",
         status=EntryStatus.PROCESSING,
         step_status=StepStatus.WATCHING,
     )

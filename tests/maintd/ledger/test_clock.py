@@ -123,7 +123,8 @@ def test_waits_go_on_where_the_clock_steps(name: str) -> None:
     entry = Entry(1, "n3", "type", "op", checked_at=Ms(NOW - 4), backoff_until=Ms(NOW + 4))
     power = PowerReading("u", Ms(NOW - 8), powered=True)
     ledger = Ledger(
-        *(7, (fault,)),
+        7,
+        (fault,),
         holds=(date,),
         returning=(back,),
         queue=Queue((entry,)),

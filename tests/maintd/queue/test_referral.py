@@ -278,7 +278,15 @@ def test_the_guards_are_told_what_they_go_by() -> None:
     incident = Incident("i", "u3", "n3", EVACUATE, Ms(7))
     given = Referral("t", "o", (Need.EVACUATE,), priority=5)
     assert report(incident, given, SEEN) == Reported(
-        *("incidents", "10.0.0.3", "t", "o", "", "evacuate", "group rack-1", 5, Ms(7)),
+        "incidents",
+        "10.0.0.3",
+        "t",
+        "o",
+        "",
+        "evacuate",
+        "group rack-1",
+        5,
+        Ms(7),
         "incident i on n3",
     )
 

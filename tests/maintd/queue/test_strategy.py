@@ -217,13 +217,16 @@ def test_candidates_come_first_and_one_at_a_time() -> None:
     done = turns(first, second, machines={0: HERE, 1: candidate})
     assert did(done) == [(Do.EXECUTE, 1)]
     done = turns(
-        *(first, second, entry(2)),
+        first,
+        second,
+        entry(2),
         machines={0: HERE, 1: candidate, 2: Machine("n5")},
         procedures=how(max_concurrent_repairs=2),
     )
     assert did(done) == [(Do.EXECUTE, 1), (Do.EXECUTE, 0)]
     done = turns(
-        *(first, second),
+        first,
+        second,
         machines={0: Machine("n2", candidate=True), 1: candidate},
         procedures=how(max_concurrent_repairs=2),
     )

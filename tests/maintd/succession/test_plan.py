@@ -76,7 +76,12 @@ def power(powered: bool | None, *, counts: bool = True, age: int = 20_000) -> Po
 
 def known(**members: object) -> Known:
     base = Known(
-        *(True, "n1", "n0", world(), AFTER, NOW),
+        True,
+        "n1",
+        "n0",
+        world(),
+        AFTER,
+        NOW,
         heard=heard(voices=3),
         since=Ms(NOW - AFTER),
         power=power(powered=True),

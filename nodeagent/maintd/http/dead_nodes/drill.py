@@ -48,7 +48,11 @@ class Drills:
     def _told(self, view: View, name: str, heard: Hearing) -> Response:
         maintd = self._context.maintd
         found = forecast(
-            *(view.ledger, view.observed, maintd.engine.policy, name, heard),
+            view.ledger,
+            view.observed,
+            maintd.engine.policy,
+            name,
+            heard,
             every=Ms(round(1000 * maintd.every)),
             now=maintd.now(),
         )
