@@ -83,7 +83,7 @@ def _words(node: Json, *, force: bool) -> str:
     state = _STATES.get(node["state"], node["state"])
     if back is None:
         return f"{name} is {state}; its incidents are closed."
-    if node.get("fencing") is not None and back["to"] != "offline":  # an older maintd omits it
+    if node["fencing"] is not None and back["to"] != "offline":
         return f"{name} is fenced: maintd first runs the check for stale instances there."
     if back["to"] != "in service" or state == "in service":
         return f"{name} is left {back['to']}; its incidents are closed."

@@ -122,7 +122,7 @@ def tell(on: Screen, found: Json) -> None:
 
 
 def _work(found: Json) -> Iterator[tuple[str, object]]:
-    """Yield the incidents of its nodes, and maintd's jobs with it; an older maintd omits both."""
+    """Yield the incidents of its nodes, and maintd's jobs with it, if maintd was asked."""
     for one in found.get("incidents", ()):
         need = one["need"] or "unknown"
         yield "Incident", f"{one['uuid']}: {one['node-name']} requests {need}, {status_of(one)}"

@@ -34,7 +34,7 @@ def fate_row(one: Json) -> tuple[str, str, str]:
 
 def fenced_nodes(nodes: Iterable[Json]) -> Iterator[tuple[str, object]]:
     """Yield a line for each node that is being fenced, or is fenced; the first ones by name."""
-    found = [node for node in nodes if node.get("fencing")]  # an older maintd omits it
+    found = [node for node in nodes if node["fencing"]]
     for node in found[:_NAMED]:
         one = node["fencing"]
         told = f"{node['name']}: {one['stage']} since {when(one['at'])}"

@@ -33,9 +33,9 @@ def _now(this: Json, incidents: list[Json], nodes: list[Json]) -> list[tuple[str
     if trouble:
         since = age(now - trouble["since"])
         rows.append(("Trouble", f"no round for {since}: {trouble['why']}"))
-    if who := this.get("standby"):  # an older maintd has none
+    if who := this["standby"]:
         rows.append(("Standby", f"{who}; this one takes over after a master failover"))
-    if told := this.get("succession"):
+    if told := this["succession"]:
         able = "ready" if told["able"] else "not possible"
         rows.append(("Succession", f"{able}: {told['reason']}; gnt-maint why cluster"))
     if this["idle"] and this["idle"] != f"a standby: {who}":
@@ -62,12 +62,10 @@ def _now(this: Json, incidents: list[Json], nodes: list[Json]) -> list[tuple[str
 
 
 def _cluster(this: Json) -> Iterator[tuple[str, object]]:
-    ganeti = this.get("ganeti") or {}  # an older maintd omits it
+    ganeti, ours = this["ganeti"], this["version"]
     version = f", Ganeti {ganeti['version']}" if ganeti else ""
-    ours = this.get("version")
-    version += f", maintd {ours}" if ours else ""
-    yield "Cluster", f"{this['cluster']}, master {this['master']}{version}"
-    if ours and ours != __version__:
+    yield "Cluster", f"{this['cluster']}, master {this['master']}{version}, maintd {ours}"
+    if ours != __version__:
         yield "Version", f"this gnt-maint is {__version__}, and maintd is {ours}"
     yield from ganeti_doubt(this)
 

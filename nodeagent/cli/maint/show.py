@@ -110,7 +110,7 @@ def _incident_table(
                 i["need"] or "unknown",
                 status_of(i),
                 age(now - i["changed"]),
-                i.get("because") or "-",  # an older maintd omits it
+                i["because"] or "-",
                 _first(i["waits"]),
             )
             for i in found

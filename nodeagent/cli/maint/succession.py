@@ -8,9 +8,9 @@ from nodeagent.cli.maint.console.text import age
 
 def succession_facts(this: Json, now: float) -> Iterator[tuple[str, object]]:
     """Yield what a standby would do, and why not now; of the acting maintd, where to ask."""
-    shown = this.get("succession")  # an older maintd has none
+    shown = this["succession"]
     if shown is None:
-        if this.get("standby"):
+        if this["standby"]:
             yield "Succession", "off, or this standby has not asked its root helper yet"
         else:
             yield "Succession", "ask on a standby: it decides whether it succeeds this master"

@@ -32,7 +32,7 @@ def _of_node(about: Json, this: Json) -> Iterator[Step]:
         serves = back["to"] == "in service"
         then = f"goes back into service {at}" if serves else f"is left {back['to']}"
         yield f"{name} {then} (asked for by {back['who']})", ""
-    if at := node.get("unreachable-at"):  # an older maintd omits it
+    if at := node["unreachable-at"]:
         then = f"{name} counts as unreachable at {when(at)} unless it answers before"
         yield f"maintd asks its agent in each round; {then}", f"nodeagent report {name}"
     told = {held["reason"] for held in about["held"]}

@@ -193,15 +193,15 @@ def _tell_node(on: Screen, about: Json, now: float) -> None:
         ("Agent", f"{polled}: {node['look-why']}" if node["look-why"] else polled),
         ("Reports", node["need"] or f"unknown: {node['doubt'] or 'not polled'}"),
     ]
-    known = [i for i in about["incidents"] if i.get("because")]  # an older maintd omits it
+    known = [i for i in about["incidents"] if i["because"]]
     if known:
         newest = max(known, key=lambda i: (i["repair-status"] != "canceled", i["noted"]))
         rows.append(("Because", newest["because"]))
-    evidence = node.get("evidence")  # an older maintd omits it and what follows
-    noded = "" if evidence else NODED.get(node.get("noded"))
+    evidence = node["evidence"]
+    noded = "" if evidence else NODED.get(node["noded"])
     rows += [("Judgement", f"{evidence['life']}: {evidence['reason']}")] if evidence else []
     rows += [("Evidence", noded)] if noded else []
-    fencing = node.get("fencing")
+    fencing = node["fencing"]
     rows += fencing_facts(fencing) if fencing else []
     rows += [("Paused", node["paused"])] if node["paused"] else []
     rows += [("Drained", node["stranded"])] if node["stranded"] else []
@@ -312,10 +312,10 @@ def _is_blocked(about: Json, why: str) -> bool:
 def _tell_cluster(on: Screen, about: Json, now: float) -> None:
     this = about["cluster"]
     rows: list[tuple[str, object]] = [("Cluster", this["cluster"]), ("Master", this["master"])]
-    if this.get("standby"):  # an older maintd has none
+    if this["standby"]:
         rows.append(("Standby", this["standby"]))
     on.facts([*rows, *succession_facts(this, now)])
-    told = this.get("succession") or {}
+    told = this["succession"] or {}
     _lines(on, "If the master dies", told.get("steps", []))
     _lines(on, "Power control of the master", told.get("power", []))
 

@@ -71,6 +71,9 @@ def place(tmp_path: Path) -> Iterator[Place]:
         yield Place(world, path, str(tmp_path / "no-maintd"))
 
 
+NAMES = {"nodes": [], "instances": ["i"], "groups": []}
+
+
 def jobs(world: luxi.World) -> list[list[str]]:
     return [[op["OP_ID"] for op in job.ops] for job in world.jobs.values()]
 
@@ -487,7 +490,7 @@ def test_explain_asks_for_room_as_a_pass_does(place: Place) -> None:
 
 def test_explain_shows_what_maintd_holds(place: Place) -> None:
     told = place.json("explain", "i") | {"held": ["instance i: no room"], "paused": ["a drill"]}
-    with answering(place.maintd, {"/1/explain/i": told}):
+    with answering(place.maintd, {"/1/names": NAMES, "/1/explain/i": told}):
         done = place.run("explain", "i")
     assert {("Paused", "a drill"), ("Held", "instance i: no room")} <= set(rows(done.stdout))
 
@@ -568,7 +571,7 @@ def test_explain_asks_maintd_if_there_is_one(place: Place) -> None:
     place.world.nodes["n1"].offline = True
     told = place.json("explain", "i")
     told["next"] = {"is": "wait", "why": "maintd says so"}
-    with answering(place.maintd, {"/1/explain/i": told}):
+    with answering(place.maintd, {"/1/names": NAMES, "/1/explain/i": told}):
         done = place.run("explain", "i")
     assert "wait: maintd says so" in done.stdout
 

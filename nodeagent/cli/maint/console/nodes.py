@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
-from nodeagent.cli.maint.console.client import NotFound, Reach, Refused, Unreachable
+from nodeagent.cli.maint.console.client import Reach, Refused, Unreachable
 from nodeagent.cli.maint.console.screen import Json
 from nodeagent.cli.maint.console.text import harmless
 from nodeagent.model.address import one_form
@@ -12,9 +12,7 @@ from nodeagent.model.address import one_form
 def node_of(nodes: Sequence[Json], name: str) -> Json | None:
     """Find the node of that name in the answer of `/1/nodes`, or None. Refused: several."""
     called = one_form(name.lower())
-    found = [
-        n for n in nodes if called in (n["name"], n["name"].partition(".")[0], n.get("address"))
-    ]
+    found = [n for n in nodes if called in (n["name"], n["name"].partition(".")[0], n["address"])]
     whole = [n for n in found if n["name"] == called] or found
     if len(whole) > 1:
         raise Refused(f"{name} is short for {' and '.join(n['name'] for n in whole)}")
@@ -23,7 +21,7 @@ def node_of(nodes: Sequence[Json], name: str) -> Json | None:
 
 def _names(node: Json) -> tuple[str, str, str]:
     name = node["name"]
-    return name, name.partition(".")[0], node.get("address", "")  # an older maintd tells none
+    return name, name.partition(".")[0], node["address"]
 
 
 def full_name(reach: Reach, name: str) -> str:
@@ -37,10 +35,7 @@ def full_name(reach: Reach, name: str) -> str:
 
 def instance_path(reach: Reach, name: str) -> str:
     """Return the path of an instance's explanation; full or short name. Refused: several."""
-    try:
-        names: list[str] = reach.get("/1/names")["instances"]
-    except NotFound:  # an older maintd
-        names = []
+    names: list[str] = reach.get("/1/names")["instances"]
     found = [name] if name in names else [n for n in names if n.partition(".")[0] == name]
     if len(found) > 1:
         raise Refused(f"{name} is short for {' and '.join(found)}")
