@@ -14,6 +14,7 @@ from dataclasses import replace
 from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import Corrupt, Unavailable
 from nodeagent.maintd.ledger.choice import Found, found
+from nodeagent.maintd.ledger.doubt import identity
 from nodeagent.model.event import AUDIT, Event
 from nodeagent.model.keeping import Kept, Trouble
 from nodeagent.model.ledger import Ledger
@@ -66,6 +67,12 @@ class Carrier:
         """Let these newest acts of administrators travel with the ledger."""
         self._events.clear()
         self.noted(events)
+
+    def known(self, carried: Sequence[Event]) -> None:
+        """Know that the rule has these acts; if it has all, it need not be written for them."""
+        theirs = set(map(identity, carried))
+        if all(identity(event) in theirs for event in self._events):
+            self._carried = self._noted
 
     def noted(self, events: Sequence[Event]) -> None:
         """Let these travel with the next ledger, as far as administrators caused them."""

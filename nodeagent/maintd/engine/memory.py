@@ -172,6 +172,8 @@ class Memory:
         nodes = ganeti.snapshot.nodes.values()
         self._me = next((node.uuid for node in nodes if node.name == conduct.me), conduct.me)
         rule, carried, why = await self._carrier.read()
+        if carried is not None:
+            self._carrier.known(carried.events)
         known = self._carrier.digest == self._store.rule != ""
         choice = choose(rule, self._store.number, self._me, taken=known)
         decided = self._forced and choice is Choice.UNREADABLE  # by a person

@@ -422,6 +422,20 @@ def test_14_a_write_whose_answer_is_lost_is_found_and_not_repeated(rig: Masters)
     assert rig.is_kept()
 
 
+def test_14_a_start_that_changes_nothing_writes_no_rule(rig: Masters) -> None:
+    assert rig.ask(SetQueue(enabled=False)) == ""
+    rig.tick()
+    before, written = rig.rule, list[str]()
+    rig.cluster.keeps = lambda text: written.append(text) or ""  # type: ignore[func-returns-value]
+    rig.wake(M)
+    for _ in range(3):
+        rig.tick()
+    assert not written
+    assert rig.rule == before
+    assert rig.ask(SetQueue(enabled=True)) == ""
+    assert written
+
+
 def test_15_what_a_newer_nodeagent_wrote_is_waited_for(rig: Masters) -> None:
     rig.plan("n5", ahead=24 * HOUR)
     newer = f"{FORM + 1}:whatever"
