@@ -19,6 +19,7 @@ from nodeagent.model.action import Drain, MovePrimary, Restore, RunCommand
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Outcome, Policy
 from nodeagent.model.notice import Sink, Way
+from nodeagent.model.snapshot import Capacity, Instance
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Mode, Schedule, Unavailability, Window
 from nodeagent.model.wish import Cancel, Done, SetSchedule, TakeDown
@@ -205,6 +206,24 @@ def in_a_window(case: Case) -> None:
     case.rounds(2)
 
 
+def with_a_plain_one(case: Case) -> None:
+    """An instance whose disks are on n3 alone, beside two that move."""
+    plain = Instance("i9", "n3", None, "plain", memory=64, disk=64)
+    case.rig.cluster.put(plain)
+    case.says(EVACUATE, 20)
+
+
+def stuck(case: Case) -> None:
+    with_a_plain_one(case)
+    case.rounds(100)
+
+
+def without_room(case: Case) -> None:
+    """No other node can take over what n3 has."""
+    case.rig.cluster.world.size = Capacity(100, 100)
+    case.says(EVACUATE, 120)
+
+
 def overdue(case: Case) -> None:
     case.window(30, 600)
     case.rounds(12)
@@ -215,6 +234,9 @@ def overdue(case: Case) -> None:
 TABLE: list[tuple[Callable[[Case], None], Sort | str]] = [
     (untouched, "in service"),
     (under_evacuation, "incident"),
+    (with_a_plain_one, "incident"),
+    (stuck, Sort.REASON),
+    (without_room, Sort.REASON),
     (evacuated, Sort.COMPLETED),
     (failed, Sort.FAILED),
     (live_repaired, Sort.COMPLETED),

@@ -7,7 +7,8 @@
 2. A node that is unreachable.
 3. A reason that only a person can end (`YOURS`), a wrong setting, trouble of the ledger.
 4. A machine whose window has been overdue for a quarter of an hour.
-5. An entry of the repair queue that was not repaired.
+5. An evacuation in which nothing has gone on for as long, because something cannot move (`STUCK`).
+6. An entry of the repair queue that was not repaired.
 
 So a node that is out of service is in this list, or somebody holds it: a running incident, a
 window, an entry, a fencing, its return, or a person who took it out.
@@ -27,7 +28,7 @@ from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Scheduled
 
-LATE = 900_000  # ms after which an overdue window needs a person
+LATE = 900_000  # ms after which an overdue window, or a stuck evacuation, needs a person
 YOURS: frozenset[AnyKind] = frozenset(
     {
         # The cluster, and plans.
@@ -75,6 +76,10 @@ YOURS: frozenset[AnyKind] = frozenset(
 )
 """Reasons that only a person can end, or that may last until one does."""
 SETTINGS: frozenset[AnyKind] = frozenset({Kind.WRONG_TAG, Kind.MORE_WRONG_TAGS})
+STUCK: frozenset[AnyKind] = frozenset(
+    {Kind.NO_ROOM, Kind.UNKNOWN_IF_ROOM, Kind.CANNOT_MOVE, Kind.MIRROR_CANNOT_MOVE}
+)
+"""Reasons that may pass by themselves, while other work of the same evacuation goes on."""
 _OVERDUE = frozenset({Kind.LATE_DRAINING, Kind.LATE_DOWN})
 
 
@@ -124,13 +129,28 @@ def needs_you(
         node = one.node if one.node in observed.snapshot.nodes else ""
         if one.why.kind in SETTINGS:
             yield NeedsYou(Sort.SETTING, node, held=one)
-        elif one.why.kind in YOURS:
+        elif one.why.kind in YOURS or (
+            one.why.kind in STUCK and _is_stuck(ledger, one.incident, now)
+        ):
             yield NeedsYou(Sort.REASON, node, held=one)
         elif one.why.kind in _OVERDUE and one.node in late:
             yield NeedsYou(Sort.OVERDUE, node, held=one)
     for entry in ledger.queue.entries:
         if entry.status is EntryStatus.FAILED:
             yield NeedsYou(Sort.ENTRY, entry=entry)
+
+
+def _is_stuck(ledger: Ledger, incident: str, now: Ms) -> bool:
+    """Tell whether nothing has been done for an open incident for so long that a person is needed.
+
+    Its own moment changes with its status only, so its newest job counts as well.
+    """
+    one = ledger.incident(incident)
+    if one is None or not one.status.active:
+        return False
+    if any(intent.purpose.incident == incident for intent in ledger.intents):
+        return False
+    return now - max(one.noted_at, one.changed_at, one.not_before) >= LATE
 
 
 def overdue_machines(ledger: Ledger, now: Ms) -> list[Scheduled]:
