@@ -12,6 +12,7 @@ import ssl
 from dataclasses import dataclass
 
 from nodeagent.errors import ConfigError, Unavailable
+from nodeagent.model.node_name import own_names
 from nodeagent.protocol.envelope import Key
 from nodeagent.settings import AgentSettings
 
@@ -138,7 +139,7 @@ def _addresses(file: str, lines: list[str]) -> dict[str, str]:
 def _own_name(nodes: list[str]) -> str:
     """Find this machine among Ganeti's nodes by its host name; DNS is not asked."""
     host = socket.gethostname()
-    same = [node for node in nodes if node == host or node.partition(".")[0] == host]
+    same = own_names(host, nodes)
     if len(same) == 1:
         return same[0]
     raise ConfigError(

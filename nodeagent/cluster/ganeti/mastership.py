@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable
 
 from nodeagent.errors import ConfigError, NotMaster, Unavailable
+from nodeagent.model.node_name import own_names
 
 FOLDER = "/var/lib/ganeti"
 
@@ -54,7 +55,7 @@ class Mastership:
             return self._name
         host = os.environ.get("GANETI_HOSTNAME") or socket.gethostname()
         nodes = self.lines("node_list")
-        same = [node for node in nodes if node == host or node.partition(".")[0] == host]
+        same = own_names(host, nodes)
         if len(same) != 1:
             raise ConfigError(
                 f"host {host!r} is {'more than one' if same else 'none'} of the cluster's nodes;"
