@@ -136,6 +136,17 @@ def test_a_count_that_cannot_be_read_silences_no_other(shipped: Shipped) -> None
     assert ran.diagnosis["details"]["not_asked"][0].startswith("/: ")
 
 
+def test_without_fstab_errors_are_told_all_the_same(shipped: Shipped) -> None:
+    constants = world(shipped, ROOT, 1)
+    (shipped.root / "fstab").unlink()
+    ran = shipped.run("fs-readonly", **constants)
+    assert [row["errors"] for row in ran.faults] == [True]
+    assert "fstab" in ran.diagnosis["details"]["not_asked"][0]
+    constants = world(shipped, ROOT)
+    (shipped.root / "fstab").unlink()
+    assert "fstab" in shipped.run("fs-readonly", **constants).complaint
+
+
 def test_read_only_by_the_mount_alone(shipped: Shipped) -> None:
     assert look(shipped, ROOT.replace("/ rw,", "/ ro,")).diagnosis["command"] == REMOUNT
 

@@ -159,6 +159,10 @@ def test_noded_is_dead_or_mute(shipped: Shipped, pem: dict[int, str]) -> None:
         first = daemons(shipped, lib, port)
     assert first.faults == [{"daemon": "noded", "fault": "not-answering"}]
     assert daemons(shipped, lib, port).stdout == first.stdout
+    (lib / "ssconf_master_candidates").unlink()
+    ran = daemons(shipped, lib, port)
+    assert ran.faults == first.faults, "that confd cannot be judged silences nothing"
+    assert "ssconf_master_candidates" in ran.diagnosis["details"]["not_asked"][0]
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,17 @@ def test_a_damaged_baseline_is_named(shipped: Shipped, damage: str) -> None:
     baseline(shipped).write_text(damage)
     assert "kernel.json is damaged, remove it" in look(shipped, {}).complaint
     assert "kernel.json is damaged, remove it" in look(shipped, HUNG).complaint
-    assert look(shipped, OOPS).faults == ["oops_count"]  # which cannot have been accepted
+    ran = look(shipped, OOPS)
+    assert ran.faults == ["oops_count"]  # which cannot have been accepted
+    assert "kernel.json is damaged, remove it" in ran.diagnosis["details"]["not_asked"][0]
+
+
+def test_a_file_that_cannot_be_read_silences_no_fault(shipped: Shipped) -> None:
+    unreadable: Files = {"proc/sys/kernel/tainted": "?\n", "sys/kernel/warn_count": "?\n"}
+    ran = look(shipped, {**OOPS, **unreadable})
+    assert (ran.need, ran.faults) == ("evacuate", ["oops_count"])
+    assert ran.diagnosis["details"]["not_asked"][0].startswith("tainted: ")
+    assert look(shipped, {"proc/sys/kernel/tainted": "?\n"}).complaint.startswith("kernel: ")
 
 
 def test_the_baseline_is_json_an_administrator_can_read(shipped: Shipped) -> None:

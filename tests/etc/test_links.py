@@ -136,6 +136,48 @@ def look(shipped: Shipped, changes: Files, **constants: object) -> Ran:
         ),
         pytest.param(
             {
+                "eth0/carrier": "0\n",
+                "eth1/carrier": "0\n",
+                "bond0/carrier": "0\n",
+                "bond0/upper_ovs-system": "",
+                "tap1/upper_ovs-system": "",
+                "tap1/carrier": "1\n",
+            },
+            "evacuate",
+            [
+                {"interface": "bond0", "fault": "cut"},
+                {"interface": "eth0", "bond": "bond0", "fault": "down"},
+                {"interface": "eth1", "bond": "bond0", "fault": "down"},
+            ],
+            id="the whole bond below Open vSwitch and an instance",
+        ),
+        pytest.param(
+            {
+                "bond0/bonding/slaves": "\n",
+                "bond0/carrier": "0\n",
+                "bond0/upper_macvtap0": "",
+                "macvtap0/macvtap/tap9": "",
+                "macvtap0/carrier": "1\n",
+            },
+            "evacuate",
+            [{"interface": "bond0", "fault": "cut"}],
+            id="a bond without slaves below an instance's macvtap",
+        ),
+        pytest.param(
+            {
+                "bond0/bonding/slaves": "\n",
+                "bond0/carrier": "0\n",
+                "bond0/upper_ovs-system": "",
+                "vlan7/upper_ovs-system": "",
+                "vlan7/lower_eth5": "",
+                "vlan7/carrier": "1\n",
+            },
+            "live-repair",
+            [{"interface": "bond0", "fault": "cut-unused"}],
+            id="below Open vSwitch without an instance",
+        ),
+        pytest.param(
+            {
                 "bond0/bonding/mode": "active-backup 1\n",
                 "eth0/speed": "1000\n",
                 "bond0/bonding/ad_partner_mac": "\n",

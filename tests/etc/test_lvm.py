@@ -176,6 +176,15 @@ def test_a_report_that_fails_silences_no_fault(shipped: Shipped) -> None:
     assert ran.diagnosis["details"]["not_asked"] == ["vgs: Can not open /dev/sdb"]
 
 
+def test_a_report_that_waits_for_a_dead_disk_silences_no_fault(shipped: Shipped) -> None:
+    look(shipped, [PARTIAL], [LOST])
+    shipped.tool("lvs", "exec sleep 600")
+    tools = (str(shipped.root / "tools"),)
+    ran = shipped.run("lvm", FOLDERS=tools, SECONDS=1.0, ALL=5.0)
+    assert [fault["fault"] for fault in ran.faults] == ["missing-disks"]
+    assert ran.diagnosis["details"]["not_asked"] == ["lvs: no answer in time"]
+
+
 def test_a_health_that_is_unknown_is_not_ok(shipped: Shipped) -> None:
     ran = look(shipped, [WHOLE], [], health="unknown")
     assert ran.complaint == "lvm: ValueError: lvs: the health of xenvg/pool_tdata is unknown"
