@@ -84,6 +84,9 @@ def _wanted(
     return {uuid: (g, own) for uuid, (g, own) in owns.items() if own.balance or uuid in asked}
 
 
+_FAILED = "maintd:repairfailed:"
+
+
 @dataclass(frozen=True, slots=True)
 class _Seen:
     """State read by all groups' balancing."""
@@ -110,7 +113,8 @@ class _Seen:
         closed = {
             node.name: because(Kind.FAILED_BEFORE, node.name)
             for node in observed.snapshot.nodes.values()
-            if node.uuid in ended
+            # Its tag says so as well where no ledger knows the incident.
+            if node.uuid in ended or any(tag.startswith(_FAILED) for tag in node.tags)
         }
         busy = {intent.owner for intent in ledger.intents}
         working = {

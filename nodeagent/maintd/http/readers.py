@@ -52,7 +52,12 @@ _OWNERS = "owners' answers and the schedule are shown to users with the option r
 _LEFT_OUT = frozenset(
     {"offered", "accepted", "declined", "rescinded", "occurrence-planned", "occurrence-over"}
 )
-_HIDDEN = frozenset({"wish-granted", "wish-refused", "answers-refused", "entry-put-off", "paused"})
+_HIDDEN = frozenset(
+    {
+        *("wish-granted", "wish-refused", "answers-refused", "entry-put-off", "paused"),
+        *("returning", "requests-dropped"),
+    }
+)
 _PUBLIC = frozenset(x.word for x in KINDS if not x.private and x is not Kind.PAUSED)
 
 

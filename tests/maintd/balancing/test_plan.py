@@ -305,6 +305,8 @@ def test_a_node_whose_repair_has_failed_takes_no_part_until_somebody_acknowledge
         assert not begun(decision)
         assert (Kind.FAILED_BEFORE, "n6") in within(why(decision))
         assert "n6" not in decision.questions[0].nodes
+        decision = done(seen(tagged, advice=advised(shift("a", "n1:n2", to))))
+        assert not begun(decision), "nor if only the tag knows of it"
     assert begun(done(seen(tagged, advice=advised(OVER)), ledger(failed))), "others are balanced"
     acknowledged = done(seen(world(), advice=on_it), ledger(failed))
     assert begun(acknowledged)

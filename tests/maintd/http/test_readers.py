@@ -22,6 +22,7 @@ from nodeagent.maintd.http.status import View, held_json, holds, incident_json
 from nodeagent.maintd.settings import parse
 from nodeagent.model.action import Scope
 from nodeagent.model.event import Event, happened
+from nodeagent.model.event_kinds import SENTENCES
 from nodeagent.model.ledger import Hold
 from nodeagent.model.queue import Entry, EntryStatus, Queue, Refusal
 from nodeagent.model.reason import FencingKind, Held, Kind, Of, Reason, because
@@ -351,6 +352,14 @@ def test_a_stored_sentence_is_hidden_while_it_may_say_why_an_entry_waits() -> No
 )
 def test_events_are_hidden_by_the_kinds_of_their_reason(event: Event, text: str) -> None:
     assert list(map(str, discreet_events([event]))) == [text]
+
+
+def test_no_event_that_names_who_asked_for_something_is_shown() -> None:
+    naming = {kind for kind, text in SENTENCES.items() if "{who}" in text or "{requests" in text}
+    assert {"returning", "requests-dropped", "paused"} <= naming
+    for kind in naming:
+        event = happened(NOW, kind, who="alice (root)", requests="alice asked to pause: layoffs")
+        assert not any("alice" in str(told) for told in discreet_events([event])), kind
 
 
 def test_the_history_has_the_kinds_of_what_blocks(planned: Served) -> None:
