@@ -133,6 +133,19 @@ def test_an_answer_that_timesyncd_refused_is_none(
     assert ran.faults == [{"by": "timesyncd", "fault": fault} for fault in faults]
 
 
+@pytest.mark.parametrize(("age", "faults"), [(100.0, []), (4000.0, ["no-server"])])
+def test_a_timesyncd_that_has_heard_nobody_since_it_started(
+    shipped: Shipped, age: float, faults: list[str]
+) -> None:
+    """The kernel goes on saying yes for hours."""
+    tool = shipped.tool("timedatectl", 'case "$1" in show) echo yes;; *) echo;; esac')
+    folder = shipped.tree({"timesync/other": ""}) / "timesync"
+    os.utime(folder, (time.time() - age,) * 2)
+    constants = {"CHRONYC": shipped.root / "none", "TIMEDATECTL": tool}
+    ran = shipped.run("clock", **constants, SYNCHRONIZED=folder / "synchronized")
+    assert ran.faults == [{"by": "timesyncd", "fault": fault} for fault in faults]
+
+
 RV = "leap=00, rootdisp=142.974, offset=-18.414"
 PEERS = """     remote           refid      st t when poll reach   delay   offset  jitter
 ==============================================================================

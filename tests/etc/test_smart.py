@@ -244,6 +244,16 @@ REFUSED = {
     [
         pytest.param(REFUSED, id="refused by its INQUIRY"),
         pytest.param({"scsi_vendor": "DELL", "scsi_product": "PERC H730 Mini"}, id="PERC"),
+        *(
+            pytest.param({"scsi_vendor": vendor, "scsi_product": product}, id=product)
+            for vendor, product in (
+                ("BROADCOM", "MR9460-16i"),
+                ("LSI", "MR9271-8i"),
+                ("SMC", "SMC3108"),
+                ("INTEL", "RMS3CC080"),
+                ("Areca", "ARC-1883-VOL#000"),
+            )
+        ),
         pytest.param({"vendor": "HP", "product": "LOGICAL VOLUME"}, id="Smart Array"),
         pytest.param({"scsi_model_name": "AVAGO MegaRAID"}, id="MegaRAID"),
         pytest.param({"model_name": "VMware Virtual disk"}, id="7.1 on a hypervisor"),
