@@ -231,7 +231,10 @@ class Kind(AnyKind):
     NO_ROOM = "room", Of.NODE, "not evacuated, too little room: {why}"
     UNKNOWN_IF_ROOM = "room", Of.NODE, "not evacuated while in doubt: {why}"
     LEFT_ALONE = "job", Of.INSTANCE, "instance {it} stays: {why}"
-    CANNOT_MOVE = "room", Of.INSTANCE, "instance {it} cannot move: {why}"
+    CANNOT_MOVE = (
+        *("room", Of.INSTANCE, "instance {it} cannot move: {why}"),
+        "gnt-maint why {it}",
+    )
     MIRROR_CANNOT_MOVE = (
         *("room", Of.INSTANCE),
         "the secondary of instance {it} cannot move: {why}"

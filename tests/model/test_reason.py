@@ -61,7 +61,7 @@ TAG = "maintd:repairready:01a1"
         (
             because(Kind.CANNOT_MOVE, "web", why=FULL),
             "instance web cannot move: no free node of its group has 4096 MiB of memory",
-            "",
+            "gnt-maint why web",
         ),
         (
             because(Kind.NO_FREE_NODE, "g", wanted=("1 MiB of memory", "2 MiB of disk")),
