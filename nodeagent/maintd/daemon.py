@@ -24,7 +24,7 @@ from nodeagent.protocol.canonical import printable
 from nodeagent.store.sqlite import SqliteStore
 
 log = logging.getLogger(__name__)
-_SOON = 3.0  # seconds
+_SOON = 3.0  # seconds until the next round in a repair's pause
 ANSWER_WITHIN = 60.0  # seconds a request waits for the round that answers it
 _LOGGED = 500  # characters of a request
 _TOLD_AGAIN = 300.0  # s after it has ended when a reason is logged as a new one

@@ -13,7 +13,8 @@ class FencingKind(AnyKind):
     # The judgement of a node that does not answer.
     LIVES = "judgement", Of.NODE, "{it} lives: {who}: run {help}", "nodeagent report {it}"
     ONLY_ONE_SAYS = (
-        *("judgement", Of.NODE),
+        "judgement",
+        Of.NODE,
         "only {who} finds a sign of life of {it}, against {count} other nodes, maintd and Ganeti:"
         " {why}: look at {who} too, and at the network between them; see {help}",
         "gnt-maint why {it}",

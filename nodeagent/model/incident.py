@@ -131,6 +131,7 @@ class Incident:
         return replace(self, status=status, changed_at=now, why=why, tag_seen=seen)
 
 
+FAILED_TAGS = "maintd:repairfailed:"  # and the incident's id: the tag of a failed one
 _TAGS = {Status.FAILED: "repairfailed", Status.CANCELED: "canceled"}
 
 

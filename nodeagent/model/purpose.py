@@ -167,8 +167,10 @@ def purpose_of(text: str) -> Purpose:
 
 def claimant(owner: str) -> str:
     """Say in words who owns a claim on a node."""
-    if owner in (AUTOREPAIR, BALANCE):
-        return {AUTOREPAIR: "auto-repair", BALANCE: "balancing"}[owner]
+    if owner == AUTOREPAIR:
+        return "auto-repair"
+    if owner == BALANCE:
+        return "balancing"
     match purpose_of(owner):
         case OfIncident(incident):
             return f"incident {incident}"

@@ -232,7 +232,9 @@ class Kind(AnyKind):
     UNKNOWN_IF_ROOM = "room", Of.NODE, "not evacuated while in doubt: {why}"
     LEFT_ALONE = "job", Of.INSTANCE, "instance {it} stays: {why}"
     CANNOT_MOVE = (
-        *("room", Of.INSTANCE, "instance {it} cannot move: {why}"),
+        "room",
+        Of.INSTANCE,
+        "instance {it} cannot move: {why}",
         "gnt-maint why {it}",
     )
     MIRROR_CANNOT_MOVE = (
@@ -376,7 +378,9 @@ class Kind(AnyKind):
         "no queue entry for what is reported{of:+ (%)}: {why}",
     )
     MORE_REFUSED = (
-        *("reported", Of.CLUSTER, "no queue entries for {count} more reported machines: {why}"),
+        "reported",
+        Of.CLUSTER,
+        "no queue entries for {count} more reported machines: {why}",
         "gnt-maint constraints show",
     )
     ENTRY_WAITS = "queue", Of.ENTRY, "queue entry {it} ({address}): {why}"

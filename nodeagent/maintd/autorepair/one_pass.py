@@ -38,6 +38,7 @@ from nodeagent.model.action import (
     move_of,
 )
 from nodeagent.model.diagnosis import Diagnosis, Need
+from nodeagent.model.incident import FAILED_TAGS
 from nodeagent.model.ledger import STORM_TAG, Ledger, Outcome, Policy, Result, Trail
 from nodeagent.model.purpose import AUTOREPAIR, OfRepair, OfTags, Purpose, reason
 from nodeagent.model.reason import Kind, Reason, because
@@ -241,7 +242,7 @@ def _stopped(snapshot: Snapshot) -> dict[str, Reason]:
 
 
 _REPAIRING, _READY = "maintd:repairing:", "maintd:repairready:"
-_BUSY = (_REPAIRING, "maintd:repairfailed:")
+_BUSY = (_REPAIRING, FAILED_TAGS)
 
 
 def _worked_on(others: Sequence[Trail]) -> dict[str, Reason]:

@@ -16,7 +16,7 @@ from nodeagent.maintd.planning.tag_settings import nearer, with_tags
 from nodeagent.model.action import MovePrimary, MoveSecondary
 from nodeagent.model.balance import Advice, Agenda, Question, Shift, Spot
 from nodeagent.model.diagnosis import Need
-from nodeagent.model.incident import Incident, Status
+from nodeagent.model.incident import FAILED_TAGS, Incident, Status
 from nodeagent.model.ledger import Ledger, Policy, Trail
 from nodeagent.model.purpose import BALANCE, OfBalance, claimant
 from nodeagent.model.reason import Detail, Held, Kind, Reason, because
@@ -84,9 +84,6 @@ def _wanted(
     return {uuid: (g, own) for uuid, (g, own) in owns.items() if own.balance or uuid in asked}
 
 
-_FAILED = "maintd:repairfailed:"
-
-
 @dataclass(frozen=True, slots=True)
 class _Seen:
     """State read by all groups' balancing."""
@@ -114,7 +111,7 @@ class _Seen:
             node.name: because(Kind.FAILED_BEFORE, node.name)
             for node in observed.snapshot.nodes.values()
             # Its tag says so as well where no ledger knows the incident.
-            if node.uuid in ended or any(tag.startswith(_FAILED) for tag in node.tags)
+            if node.uuid in ended or any(tag.startswith(FAILED_TAGS) for tag in node.tags)
         }
         busy = {intent.owner for intent in ledger.intents}
         working = {

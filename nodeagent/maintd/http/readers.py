@@ -54,8 +54,13 @@ _LEFT_OUT = frozenset(
 )
 _HIDDEN = frozenset(
     {
-        *("wish-granted", "wish-refused", "answers-refused", "entry-put-off", "paused"),
-        *("returning", "requests-dropped"),
+        "wish-granted",
+        "wish-refused",
+        "answers-refused",
+        "entry-put-off",
+        "paused",
+        "returning",
+        "requests-dropped",
     }
 )
 _PUBLIC = frozenset(x.word for x in KINDS if not x.private and x is not Kind.PAUSED)

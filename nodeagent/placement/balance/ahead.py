@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nodeagent.placement.balance.departures import KINDS, ORDER
+from nodeagent.placement.balance.departures import ORDER
 from nodeagent.placement.balance.move_outcomes import Outcomes
 from nodeagent.placement.balance.state import Step
 from nodeagent.placement.layout.arrays import Grid, Ints
@@ -66,7 +66,7 @@ def _gaining(
     price: float,
     go_on: Callable[[], bool],
 ) -> Chain | None:
-    """Return the best of the shortest chains that gain enough; None if there is none."""
+    """Return the best of the shortest chains that gain enough; None if none does."""
     start = score(layout)
     kept = [Chain(layout, (), start)]
     seen = {_key(layout)}
@@ -117,17 +117,11 @@ def _continued(chain: Chain, price: float) -> list[_Next]:
     """The best moves after a chain, as many as are kept of all."""
     outcomes, tally = Outcomes(Grid(chain.layout), price=price), Tally(chain.layout)
     entries, targets = _moves(outcomes)
-    without = targets < 0
-    changes = np.empty(len(entries))
-    changes[without] = outcomes.failovers(entries[without])
-    changes[~without] = outcomes.change(entries[~without], targets[~without])
+    changes = outcomes.change_of_any(entries, targets)
     order = np.argsort(changes, kind="stable")[:WIDTH]
-    grid, leavings = outcomes.grid, outcomes.leavings
     found = []
     for place in order[np.isfinite(changes[order])]:
-        entry, target = int(entries[place]), int(targets[place])
-        index = grid.members[target] if target >= 0 else -1
-        move = Move(grid.rows[leavings.row[entry]], KINDS[leavings.kind[entry]], index)
+        move = outcomes.move(int(entries[place]), int(targets[place]))
         found.append(_Next(chain, move, tally, chain.cost + float(changes[place])))
     return found
 

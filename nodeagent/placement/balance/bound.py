@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nodeagent.placement.balance.departures import KINDS, TO_PRIMARY
+from nodeagent.placement.balance.departures import TO_PRIMARY
 from nodeagent.placement.balance.move_outcomes import Outcomes
 from nodeagent.placement.layout.arrays import Bools, Floats, Ints
 from nodeagent.placement.layout.moves import Kind, Move
@@ -73,9 +73,7 @@ class Bound:
 
     def move(self, entry: int, target: int) -> Move:
         """Return the move of an entry to the column of a target (-1: none)."""
-        grid, leavings = self.o.grid, self.o.leavings
-        index = grid.members[target] if target >= 0 else -1
-        return Move(grid.rows[leavings.row[entry]], KINDS[leavings.kind[entry]], index)
+        return self.o.move(entry, target)
 
     def read(self, rows: Ints) -> None:
         """Read these rows' leavings again. Ranges only grow."""

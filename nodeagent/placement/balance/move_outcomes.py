@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from nodeagent.placement.balance.capacity_checks import takes_primary, takes_secondary
-from nodeagent.placement.balance.departures import N1, ORDER, TOTAL, Departure, Leavings
+from nodeagent.placement.balance.departures import KINDS, N1, ORDER, TOTAL, Departure, Leavings
 from nodeagent.placement.balance.tag_terms import Marks
 from nodeagent.placement.layout import arrays as at
 from nodeagent.placement.layout.arrays import Bools, Floats, Grid, Ints
-from nodeagent.placement.layout.moves import Kind
+from nodeagent.placement.layout.moves import Kind, Move
 
 _AT_ONCE = 16  # columns
 _ANY = ORDER[Kind.FAILOVER_ANY]
@@ -65,6 +65,20 @@ class Outcomes:
         rows = np.flatnonzero(touched[grid.primary] | touched[grid.secondary] | elsewhere)
         self._read_leavings(rows)
         return rows
+
+    def move(self, entry: int, target: int) -> Move:
+        """Return the move of an entry to the column of a target (-1: none)."""
+        grid, leavings = self.grid, self.leavings
+        index = grid.members[target] if target >= 0 else -1
+        return Move(grid.rows[leavings.row[entry]], KINDS[leavings.kind[entry]], index)
+
+    def change_of_any(self, entries: Ints, targets: Ints) -> Floats:
+        """As `change`, also of moves without a target (-1)."""
+        changes = np.empty(len(entries))
+        without = targets < 0
+        changes[without] = self.failovers(entries[without])
+        changes[~without] = self.change(entries[~without], targets[~without])
+        return changes
 
     def change(self, entries: Ints, targets: Ints) -> Floats:
         """Return the score change of each of these moves; infinite if not allowed."""

@@ -10,7 +10,6 @@ import numpy as np
 
 from nodeagent.placement.balance.departures import KINDS
 from nodeagent.placement.balance.state import Board, Step
-from nodeagent.placement.layout.arrays import Floats, Ints
 from nodeagent.placement.layout.layout import Layout, Place
 from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt, towards
 from nodeagent.placement.layout.node import Filled
@@ -46,7 +45,7 @@ def _round(board: Board, left: Mapping[int, Place]) -> Iterator[Step]:
         for kind, target in ways:
             entries.append(leavings.first[kind] + int(leavings.place[row]))
             targets.append(grid.column[target] if target >= 0 else -1)
-    changes = _changes(board, np.array(entries, np.intp), np.array(targets, np.intp))
+    changes = board.bound.o.change_of_any(np.array(entries, np.intp), np.array(targets, np.intp))
     order = np.argsort(changes, kind="stable")
     order = order[np.isfinite(changes[order])]
     if not len(order):
@@ -124,13 +123,3 @@ def _can_go(layout: Layout, index: int, goal: Place) -> bool:
     ways = towards(layout.places[index], goal, mirrored=mirrored)
     moves = (Move(index, kind, target) for kind, target in ways)
     return any(isinstance(attempt(layout, move), Moved) for move in moves)
-
-
-def _changes(board: Board, entries: Ints, targets: Ints) -> Floats:
-    assert board.bound is not None
-    outcomes = board.bound.o
-    changes = np.empty(len(entries))
-    without = targets < 0
-    changes[without] = outcomes.failovers(entries[without])
-    changes[~without] = outcomes.change(entries[~without], targets[~without])
-    return changes
