@@ -130,7 +130,8 @@ def load(path: str, *, owner: int | None = 0, tags: Iterable[str] = ()) -> Setti
     write there, and no link may lead there; None skips the test. An absent file means the defaults;
     an unreadable one is a fault.
     """
-    return with_tags(parse(*read_files(path, owner)), tags)
+    values, places = read_files(path, owner)
+    return with_tags(parse(values, places), tags)
 
 
 def read_files(

@@ -29,7 +29,8 @@ def check_config(config: str, candidate: str | None) -> None:
 
     def read(faults: list[str]) -> Settings:
         file, owner = usage.judged_file(config, candidate)
-        return parse(*read_files(file, owner), faults)
+        values, places = read_files(file, owner)
+        return parse(values, places, faults)
 
     usage.die_of_faults("nodeagent", read)
     if candidate is not None:

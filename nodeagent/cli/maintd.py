@@ -214,9 +214,22 @@ def assemble(
         genuine = remember(genuine, looks, snapshot)
         return looks
 
-    required = poll_settings.require_node_keys
-    sender = key, certificate, poll_settings.port, poll_settings.tls, unix_ms, required
-    orders = Orders(*sender)
+    orders = Orders(
+        key=key,
+        certificate=certificate,
+        port=poll_settings.port,
+        tls=poll_settings.tls,
+        now=unix_ms,
+        require_node_keys=poll_settings.require_node_keys,
+    )
+    questions = QuestionsOverHttp(
+        key=key,
+        certificate=certificate,
+        port=poll_settings.port,
+        tls=poll_settings.tls,
+        now=unix_ms,
+        require_node_keys=poll_settings.require_node_keys,
+    )
     store = open_sqlite(state, unix_ms, dry=dry)
     measure = Measuring(
         poll_settings, lambda: {name: seen.report.tls for name, seen in genuine.items()}, unix_ms
@@ -241,7 +254,7 @@ def assemble(
         inventory=inventory,
         webhooks=webhooks,
         outbox=Outbox(settings.targets, unix_ms),
-        witnesses=Witnesses(QuestionsOverHttp(*sender), unix_ms, time.monotonic),
+        witnesses=Witnesses(questions, unix_ms, time.monotonic),
     )
     cluster.check = engine.acting.check
     # Questions to Ganeti, the poll, and the submissions: a request waits at most so long.

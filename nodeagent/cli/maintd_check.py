@@ -33,7 +33,8 @@ def check_config(config: str, candidate: str | None) -> None:
 
     def read(faults: list[str]) -> Settings:
         file, owner = usage.judged_file(config, candidate)
-        return parse(*read_files(file, owner, DROP_INS), faults)
+        values, places = read_files(file, owner, DROP_INS)
+        return parse(values, places, faults)
 
     usage.die_of_faults("maintd", read)
     if candidate is not None:

@@ -118,7 +118,8 @@ def load(path: str, *, owner: int | None = 0, port: int | None = None) -> Settin
 
     A `port` of the command line counts instead of `http.port`.
     """
-    settings = parse(*read_files(path, owner, DROP_INS))
+    values, places = read_files(path, owner, DROP_INS)
+    settings = parse(values, places)
     if port is None:
         return settings
     return replace(settings, port=port, http=replace(settings.http, port=port))

@@ -42,10 +42,18 @@ class Questions:
     ) -> tuple[Question, bytes]:
         """Return a question for this witness, and the bytes to send."""
         now = self.now()
-        who = cluster, witness.uuid, witness.name
-        question = Question(str(uuid4()), *who, target, now, now + _LIFE, claim)
-        signed = sign(self.certificate, question_bytes(self.key, question))
-        return question, seal_question(self.key, question, *signed)
+        question = Question(
+            id=str(uuid4()),
+            cluster=cluster,
+            node=witness.uuid,
+            name=witness.name,
+            target=target,
+            issued=now,
+            expires=now + _LIFE,
+            claim=claim,
+        )
+        certificate, signature = sign(self.certificate, question_bytes(self.key, question))
+        return question, seal_question(self.key, question, certificate, signature)
 
     def opened(self, raw: bytes, question: Question, snapshot: Snapshot) -> tuple[Words, bool]:
         """Return the words of a genuine answer, and whether it gives us the node's voice."""
