@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tests.cases.table import Row
 
@@ -29,14 +30,16 @@ class Tried:
 def output(case: str) -> list[str]:
     """The lines of a case, run as by hand."""
     (script,) = FOLDER.glob(f"{case}-*.py")
-    done = subprocess.run(
-        [sys.executable, script],
-        cwd=TOP,
-        env={**os.environ, "PYTHONPATH": f"{TOP}:{FOLDER}", "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    with TemporaryDirectory() as folder:  # a case leaves its files behind
+        more = {"PYTHONPATH": f"{TOP}:{FOLDER}", "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": folder}
+        done = subprocess.run(
+            [sys.executable, script],
+            cwd=TOP,
+            env={**os.environ, **more},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     return [line.strip() for line in (done.stdout + done.stderr).splitlines()]
 
 

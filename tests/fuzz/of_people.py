@@ -1,11 +1,10 @@
 """Readers of what people and their programs write: requests, schedules, files, inventories."""
 
 import asyncio
-import os
-import tempfile
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from nodeagent import settings
 from nodeagent.errors import ConfigError, Unavailable
@@ -70,14 +69,9 @@ def inventory(raw: bytes) -> str:
 
 
 def toml(raw: bytes) -> str:
-    path = _file()
-    Path(path).write_bytes(raw)
-    return each(partial(load, path, owner=None) for load in (settings.load, maintd.load))
-
-
-@cache
-def _file() -> str:
-    return str(Path(tempfile.mkdtemp(prefix="fuzz-")) / f"{os.getpid()}.toml")
+    with NamedTemporaryFile(suffix=".toml") as file:
+        Path(file.name).write_bytes(raw)
+        return each(partial(load, file.name, owner=None) for load in (settings.load, maintd.load))
 
 
 def kept(raw: bytes) -> str:
