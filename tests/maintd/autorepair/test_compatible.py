@@ -3,10 +3,8 @@
 from dataclasses import replace
 
 from nodeagent.model.action import MovePrimary, move_of
-from tests.maintd.autorepair.test_plan import cluster, moves, out, plain, result, tags
-from tests.maintd.rig import QUICK, Rig, mirrored
-
-COMPATIBLE = replace(QUICK, autorepair="compatible")
+from tests.maintd.autorepair.repairs import COMPATIBLE, cluster, moves, out, plain, result, tags
+from tests.maintd.rig import Rig, mirrored
 
 
 def site(*instances: object, allowed: str = "reinstall") -> Rig:

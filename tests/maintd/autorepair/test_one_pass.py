@@ -159,16 +159,6 @@ def test_a_stopped_instance_is_failed_over_where_another_would_migrate() -> None
     assert not move.live
 
 
-def test_shared_disks_are_failed_over_from_an_offline_node() -> None:
-    site = Site([instance("s", "n2")])
-    site.change("n2", offline=True)
-    site.cluster.power_off("n2")
-    site.go()
-    done = site.go()
-    assert [type(m) for m in site.moves()] == [MovePrimary]
-    assert done.plan.counts == {"Healthy": 1}
-
-
 @pytest.mark.parametrize("it", [instance("f", "n2", template="file"), instance("f", "n2", "n3")])
 def test_what_has_no_node_left_is_installed_anew_and_runs(it: Instance) -> None:
     site = Site([it])
@@ -183,27 +173,6 @@ def test_what_has_no_node_left_is_installed_anew_and_runs(it: Instance) -> None:
     assert isinstance(move, Reinstall)
     assert site.cluster.instances["f"].running
     assert site.tags("f")[0].split(":")[4] == "success"
-
-
-def test_nothing_is_installed_anew_while_a_node_is_only_drained() -> None:
-    site = Site([instance("f", "n2", template="file"), instance("i", "n3", "n4")])
-    site.change("n2", drained=True)
-    site.change("n3", offline=True)
-    site.change("n4", drained=True)
-    done = site.go()
-    assert site.cluster.jobs == {}
-    assert done.plan.counts == {"Needs repair": 2}
-    assert held(done) == {
-        name: because(Kind.BY_RULES, name, why=why)
-        for name, why in (
-            ("f", "its primary node n2 is drained, and its disks (file) cannot leave it"),
-            (
-                "i",
-                "its primary node n3 is offline and its secondary node n4 is drained:"
-                " put n4 back into service and it can be failed over",
-            ),
-        )
-    }
 
 
 @pytest.mark.parametrize(
@@ -298,32 +267,6 @@ def test_nothing_is_done_about_a_node_that_is_back_when_all_is_decided(template:
 # What tags say.
 
 
-def test_what_is_not_allowed_is_told_once() -> None:
-    site = Site([instance("i", "n2", "n3")], allowed="migrate")
-    site.change("n2", offline=True)
-    for _ in range(3):
-        site.go()
-    assert len(site.cluster.jobs) == 1
-    assert [tag.split(":")[4] for tag in site.tags("i")] == ["enoperm"]
-    site.tag("i", "failover")
-    for _ in range(4):
-        site.go()
-    assert site.place("i")[0] == "n3"
-    assert [tag for tag in site.tags("i") if "enoperm" in tag] == []
-
-
-def test_a_suspension_holds_and_goes_when_its_time_has_come() -> None:
-    site = Site([instance("i", "n2", "n3")])
-    site.change("n2", offline=True)
-    site.tag("i", f"suspend:{int(START) + 500}")
-    assert site.go().plan.counts == {"Needs repair": 1}
-    assert not site.cluster.jobs
-    site.go()
-    site.go()
-    assert site.place("i")[0] == "n3"
-    assert not [tag for tag in site.tags("i") if "suspend" in tag]
-
-
 def test_expired_suspensions_go_from_groups_and_the_cluster_too() -> None:
     site = Site([])
     old = PREFIX + f"suspend:{int(START) - 1}"
@@ -334,48 +277,6 @@ def test_expired_suspensions_go_from_groups_and_the_cluster_too() -> None:
     assert site.cluster.snapshot().groups["g"].tags == {"other"}
     site.go()
     assert len(site.cluster.jobs) == 2
-
-
-def test_a_failure_blocks_until_its_tag_is_removed() -> None:
-    site = Site([instance("i", "n2", "n3"), instance("j", "n2", "n4")])
-    site.change("n2", drained=True)
-    site.cluster.world.degraded.add("i")
-    for _ in range(6):
-        done = site.go()
-    assert len([m for m in site.moves() if m.instance == "i"]) == 3  # once, and twice again
-    assert site.place("j")[0] == "n4"  # R4
-    assert done.plan.counts == {"Failure": 1, "Healthy": 1}
-    site.cluster.world.degraded.clear()
-    jobs = len(site.cluster.jobs)
-    site.go()
-    assert len(site.cluster.jobs) == jobs
-    site.retag("i", lambda _: frozenset())
-    for _ in range(3):
-        site.go()
-    assert site.place("i")[0] == "n3"
-
-
-def test_a_repair_can_be_asked_for_by_a_tag() -> None:
-    site = Site([instance("i", "n2", "n3")], allowed="")
-    site.change("n2", offline=True)
-    site.go()
-    assert not site.cluster.jobs
-    site.tag("i", "pending:failover:ticket-7:5:")
-    for _ in range(3):
-        site.go()
-    assert site.tags("i")[0].startswith("result:failover:ticket-7:")
-    assert ":success:" in site.tags("i")[0]
-
-
-def test_what_is_well_again_is_left_alone_and_its_repair_a_success() -> None:
-    site = Site([instance("i", "n2", "n3")])
-    site.tag("i", "pending:failover:ticket-7:5:", "pending:reinstall:ticket-8:6:")
-    site.go()
-    assert not site.moves()
-    assert [tag.split(":")[2::2] for tag in site.tags("i")] == [
-        ["ticket-7", "success"],
-        ["ticket-8", "success"],
-    ]
 
 
 def test_one_instance_s_muddle_stops_no_other() -> None:
@@ -404,22 +305,6 @@ def test_where_there_is_no_room_a_repair_waits_for_it() -> None:
     for _ in range(3):
         site.go()
     assert site.place("j")[0] == "n3"
-
-
-def test_a_pending_repair_without_a_place_stays_pending() -> None:
-    site = Site([instance("i", "n2", "n3")], count=3)
-    site.change("n2", offline=True)
-    for node in ("n1", "n3"):
-        site.cluster.world.sizes[node] = Capacity(10**6, 100)
-    for _ in range(3):
-        done = site.go()
-    assert site.tags("i")[0].startswith("pending:failover:")
-    assert done.plan.counts == {"Pending repair": 1}
-    assert details([held(done)["i"]], Kind.NO_FREE_NODE)["wanted"] == ("4096 MiB of disk",)
-    site.cluster.world.sizes["n1"] = Capacity(10**6, 10**6)
-    site.go()
-    site.go()
-    assert ":success:" in site.tags("i")[0]
 
 
 def test_no_more_are_repaired_at_once_than_may_be_whoever_has_begun_them() -> None:
@@ -469,22 +354,6 @@ def test_nodes_that_do_not_say_what_they_have_are_no_target() -> None:
 # The unexpected.
 
 
-def test_a_job_that_has_gone_is_judged_by_what_can_be_seen() -> None:
-    site = Site([instance("i", "n2", "n3"), instance("j", "n2", "n3")])
-    site.change("n2", drained=True)
-    site.cluster.world.degraded.add("j")
-    site.go()
-    numbers = list(site.cluster.jobs)
-    for name, number in zip("ij", numbers, strict=True):
-        (tag,) = site.tags(name)
-        site.retag(name, lambda _: frozenset())
-        site.tag(name, tag + number)
-    site.cluster.jobs.clear()
-    site.go()
-    assert site.tags("j")[0].split(":")[4] == "failure"
-    assert [(type(m).__name__, m.instance) for m in site.moves()] == [("MoveSecondary", "i")]
-
-
 def test_what_a_job_has_done_while_we_looked_is_not_done_again() -> None:
     """Reading the queue takes minutes where it is long: the cluster is looked at after it."""
     site = Site([instance("s", "n2")])
@@ -517,32 +386,6 @@ def test_a_repair_goes_on_under_the_new_name_of_its_instance() -> None:
     for _ in range(4):
         site.go()
     assert [tag.split(":")[4] for tag in site.tags("k")] == ["success"]
-
-
-def test_while_a_job_runs_nothing_is_done_but_to_note_it() -> None:
-    site = Site([instance("i", "n2", "n3")])
-    site.cluster.takes = lambda _: 5000.0
-    site.change("n2", offline=True)
-    for _ in range(4):
-        done = site.go(60)
-    assert len(site.moves()) == 1
-    assert len(site.cluster.jobs) == 2
-    assert done.plan.counts == {"Pending repair": 1}
-
-
-def test_a_tag_taken_off_before_a_job_begins_undoes_it() -> None:
-    site = Site([instance("i", "n2", "n3")])
-    site.tag("i", "pending:failover:ticket-7:5:")
-    site.change("n2", offline=True)
-    site.cluster.pauses = lambda _: True
-    site.go(1)
-    site.retag("i", lambda _: frozenset())
-    site.cluster.pauses = lambda _: False
-    assert site.place("i") == ("n2", "n3")
-    site.time += 10
-    assert site.place("i") == ("n2", "n3")
-    (job,) = site.cluster.jobs.values()
-    assert job.outcome is Outcome.ERROR
 
 
 def test_a_lost_answer_ends_the_pass_and_doubles_nothing() -> None:
@@ -617,17 +460,6 @@ def test_nor_what_somebody_moves_while_nodes_are_asked() -> None:
     ((_, answer),) = site.go().repairs
     assert answer == NotTaken(str(because(Kind.OTHERS_JOB, job="1")))
     assert not site.moves()
-
-
-def test_what_is_rejected_before_it_begins_is_not_asked_for_every_time() -> None:
-    site = Site([instance("i", "n2", "n3")])
-    site.change("n2", offline=True)
-    for _ in range(20):
-        site.go(0)
-        for job in site.cluster.jobs.values():
-            site.cluster.cancel(job.number)
-        site.time += 60
-    assert len(site.cluster.jobs) == 3  # at 0, 5 and 15 minutes
 
 
 @pytest.mark.parametrize("seconds", [-86_400.0, 86_400.0])

@@ -1,7 +1,6 @@
 """Instances that repair themselves, by a whole coordinator on the simulated cluster."""
 
 import asyncio
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -16,7 +15,7 @@ from nodeagent.maintd.http.autorepair import explained
 from nodeagent.maintd.http.status import View
 from nodeagent.model.action import Guarded, MovePrimary, Reinstall, Retag, Scope, move_of
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import STORM_TAG, Intent, Ledger, Outcome, Policy, Result
+from nodeagent.model.ledger import STORM_TAG, Intent, Ledger, Outcome, Result
 from nodeagent.model.purpose import OfRepair
 from nodeagent.model.reason import Kind, Of, because
 from nodeagent.model.snapshot import Capacity, Group, Instance, Observed, Snapshot
@@ -24,54 +23,10 @@ from nodeagent.model.units import Ms
 from nodeagent.model.wish import Pause, ResetStorm
 from nodeagent.store.sqlite import MEMORY, SqliteStore
 from simulation.cluster import Job
+from tests.maintd.autorepair.repairs import RULES, SAFE, cluster, moves, out, plain, result, tags
 from tests.maintd.decided import details, kinds, within
 from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK
-
-RULES = "ganeti:watcher:autorepair:"
-SAFE = replace(QUICK, autorepair="safe")
-RESULT = re.compile(f"{RULES}result:([a-z-]+):([^:]+):[0-9]+:([a-z]+):([0-9+]*)")
-
-
-def cluster(*instances: Instance, allowed: str = "reinstall", policy: Policy = SAFE) -> Rig:
-    rig = Rig(fleet(), list(instances), policy)
-    rig.cluster.world.tags = frozenset({RULES + allowed})
-    return rig
-
-
-def out(rig: Rig, name: str, **flags: bool) -> None:
-    """Put a node out of service, as an administrator does."""
-    flags.setdefault("offline", "drained" not in flags)
-    node = rig.cluster.nodes[name]
-    rig.cluster.put(replace(node, candidate=False, **flags))  # type: ignore[arg-type]
-    if flags["offline"]:  # only a machine that is off lets go of its DRBD disks
-        rig.cluster.power_off(name)
-        rig.agents.says[name] = None
-
-
-def tags(rig: Rig, name: str = "i1") -> list[str]:
-    found = rig.cluster.instances[name].tags
-    return sorted(tag.removeprefix(RULES) for tag in found if tag.startswith(RULES))
-
-
-def result(rig: Rig, name: str = "i1") -> tuple[str, str, int]:
-    """Type, end and number of jobs of the one result, with nothing pending beside it."""
-    (tag,) = rig.cluster.instances[name].tags
-    found = RESULT.fullmatch(tag)
-    assert found is not None, tag
-    return found[1], found[3], len(found[4].split("+")) if found[4] else 0
-
-
-def moves(rig: Rig, name: str = "i1") -> list[str]:
-    return [
-        type(move).__name__
-        for job in rig.cluster.jobs.values()
-        if job.ours and (move := move_of(job.action)) and move.instance == name
-    ]
-
-
-def plain(name: str, node: str, template: str = "plain") -> Instance:
-    return Instance(name, node, template=template, memory=100, disk=100)
 
 
 def test_failed_over_and_mirrored_anew_as_one_repair() -> None:
@@ -115,22 +70,6 @@ def test_it_is_off_unless_somebody_switches_it_on() -> None:
     rig.cluster.world.tags |= {"maintd:autorepair:safe"}
     rig.settle()
     assert result(rig) == ("failover", "success", 2)
-
-
-def test_by_hareps_rules_a_drained_node_is_as_an_offline_one() -> None:
-    rig = cluster(*mirrored(("n2", "n3")), plain("i2", "n2", "rbd"))
-    rig.cluster.world.tags |= {"maintd:autorepair:compatible"}
-    rig.engine.policy = QUICK
-    out(rig, "n2", drained=True)
-    for _ in range(60):
-        rig.tick()
-    kinds = sorted(tag.partition(":")[0] + ":" + tag.split(":")[1] for tag in tags(rig))
-    assert moves(rig) == ["MovePrimary", "MoveSecondary"]
-    assert kinds == ["result:fix-storage"], "each step is a repair of its own"
-    first = next(m for j in rig.cluster.jobs.values() if (m := move_of(j.action)))
-    assert isinstance(first, MovePrimary)
-    assert not first.live
-    assert moves(rig, "i2") == [], "it knows no template but drbd and plain"
 
 
 def test_a_node_that_an_incident_is_about_is_left_to_it() -> None:
@@ -363,16 +302,6 @@ def test_what_the_change_of_master_cut_off_is_tried_again() -> None:
     assert result(rig)[1] == "success"
 
 
-def test_a_reinstall_is_never_tried_twice() -> None:
-    rig = cluster(plain("i1", "n2"))
-    rig.cluster.world.size = Capacity(5000, 100)
-    rig.cluster.fails_late = lambda action: isinstance(move_of(action), Reinstall)
-    out(rig, "n2")
-    rig.settle(200)
-    assert moves(rig) == ["Reinstall"]
-    assert result(rig)[:2] == ("reinstall", "failure")
-
-
 @pytest.mark.parametrize("name", ["promised", "submitted", "remembered", "saved", "decided"])
 @pytest.mark.parametrize("ledger", [True, False], ids=["ledger", "no ledger"])
 @pytest.mark.parametrize("nth", [1, 2, 3])
@@ -572,17 +501,6 @@ def test_expired_suspensions_are_removed_and_living_ones_heeded() -> None:
     assert result(rig, "i2") == ("failover", "success", 1)
 
 
-def test_two_nodes_lost_at_once() -> None:
-    rig = cluster(*mirrored(("n2", "n3"), ("n4", "n2"), ("n5", "n6")))
-    out(rig, "n2")
-    out(rig, "n3")
-    rig.settle(200)
-    assert moves(rig, "i1") == ["Reinstall"]
-    assert moves(rig, "i2") == ["MoveSecondary"]
-    assert moves(rig, "i3") == []
-    assert rig.cluster.world.emptied == {"i1"}
-
-
 class BackInBetween(Between):
     """Somebody puts n2 back when all is decided, and nothing submitted yet."""
 
@@ -747,17 +665,6 @@ def test_a_repair_beside_an_evacuation_takes_no_node_of_it() -> None:
     assert all(job.outcome is Outcome.SUCCESS for job in rig.cluster.jobs.values())
 
 
-def test_a_drained_node_with_its_mirror_drained_as_well() -> None:
-    rig = cluster(*mirrored(("n2", "n3")))
-    out(rig, "n2", drained=True)
-    out(rig, "n3", drained=True)
-    rig.settle(200)
-    one = rig.cluster.instances["i1"]
-    assert not {one.primary, one.secondary} & {"n2", "n3"}
-    assert "Reinstall" not in moves(rig)
-    assert result(rig)[1] == "success"
-
-
 def test_a_node_of_another_kind_is_no_place() -> None:
     groups = [replace(node, group="other") if node.name > "n3" else node for node in fleet()]
     rig = Rig([*groups], mirrored(("n2", "n3")), SAFE)
@@ -766,14 +673,6 @@ def test_a_node_of_another_kind_is_no_place() -> None:
     rig.settle(200)
     one = rig.cluster.instances["i1"]
     assert (one.primary, one.secondary) == ("n3", "n1"), "its own group only"
-
-
-def test_taking_the_node_back_ends_a_waiting_repair_as_a_success() -> None:
-    rig = cluster(plain("i1", "n2", "rbd"))
-    pending = f"{RULES}pending:failover:6f3b1d5e-0002-4000-8000-000000000001:1:"
-    rig.cluster.put(replace(rig.cluster.instances["i1"], tags=frozenset({pending})))
-    rig.settle()
-    assert result(rig) == ("failover", "success", 0)
 
 
 def test_a_tag_just_set_is_waited_for_as_long_as_any() -> None:

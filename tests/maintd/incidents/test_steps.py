@@ -6,7 +6,7 @@ from nodeagent.model.incident import Status
 from nodeagent.model.reason import Kind, because
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel
-from tests.maintd.autorepair.test_plan import SAFE, cluster, out
+from tests.maintd.autorepair.repairs import SAFE, cluster, out
 from tests.maintd.rig import Rig, fleet, mirrored
 from tests.maintd.world import OK, need
 

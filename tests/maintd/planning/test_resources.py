@@ -15,7 +15,7 @@ from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Pause
-from tests.maintd.autorepair.test_plan import SAFE, cluster, moves, out
+from tests.maintd.autorepair.repairs import SAFE, cluster, moves, out
 from tests.maintd.decided import details
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, FAILOVER, OK, REPAIR, incident, ledger, node, seen, six
