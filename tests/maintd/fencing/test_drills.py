@@ -92,42 +92,6 @@ def test_it_waits_for_all_evidence_before_it_powers_the_node_on(whole: Whole) ->
     assert whole.time - began > whole.policy.unreachable_after / 2000, "witnesses were asked first"
 
 
-@pytest.mark.parametrize(
-    ("name", "why"),
-    [
-        ("n1", "n1 is the master node"),
-        ("n3", "n3 is in service: run gnt-node modify --drained=yes n3"),
-        ("n4", "n4 has 1 instances, also as secondary"),
-        ("n5", "n5 has 1 instances, also as secondary"),
-        ("n6", "n6 is offline"),
-        ("n9", "there is no node n9"),
-    ],
-)
-def test_what_is_refused(whole: Whole, name: str, why: str) -> None:
-    for other in ("n1", "n4", "n5"):
-        whole.cluster.put(replace(whole.cluster.nodes[other], drained=other != "n1"))
-    whole.cluster.put(replace(whole.cluster.nodes["n6"], offline=True, candidate=False))
-    assert ask(whole, name).startswith(why)
-    assert not whole.ledger.fencing
-    whole.rounds(20)
-    assert not powers(whole)
-
-
-def test_a_node_that_does_not_answer_or_has_no_power_control(whole: Whole) -> None:
-    del whole.machines.controls["n2"]
-    whole.rounds(1)
-    assert "Ganeti has no power control for n2" in ask(whole)
-    whole.machines.hung.add("n2")
-    whole.rounds(2)
-    assert "the agent of n2 does not answer" in ask(whole)
-    assert not powers(whole)
-
-
-def test_one_drill_at_a_time(whole: Whole) -> None:
-    assert ask(whole) == ""
-    assert ask(whole).startswith("maintd works on the power of n2 already")
-
-
 def test_an_instance_that_came_meanwhile_stops_it(whole: Whole) -> None:
     whole.rounds(30, 61.0)
     while whole.ledger.intents:

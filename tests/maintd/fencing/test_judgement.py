@@ -16,78 +16,34 @@ from nodeagent.maintd.fencing.judgement import (
     peers,
     suspects_itself,
 )
-from nodeagent.model.evidence import (
-    DISCONNECTED,
-    Contact,
-    Evidence,
-    Judgement,
-    Level,
-    Life,
-    Mirror,
-    PowerReading,
-)
-from nodeagent.model.evidence import Testimony as Told
+from nodeagent.model.evidence import DISCONNECTED, Contact, Evidence, Judgement, Level, Life, Mirror
 from nodeagent.model.reason import FencingKind, Kind, Of, Subject, because
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms
 from tests.maintd.decided import details
+from tests.maintd.fencing.evidence import (
+    ANSWERS,
+    CLEAR,
+    CONNECTS,
+    REFUSED,
+    SILENCE,
+    SILENT,
+    UNKNOWN,
+    WORLD,
+    all_see,
+    connected,
+    evidence,
+    parted,
+    power,
+    told_by,
+)
 from tests.maintd.world import NOW, node, seen, six, snapshot
-
-ANSWERS, CONNECTS, REFUSED = Contact.ANSWERS, Contact.CONNECTS, Contact.REFUSED
-SILENT, UNKNOWN = Contact.SILENT, Contact.UNKNOWN
-WORLD = six(web1=("n1", "n2"), db1=("n3", "n1"), far1=("n4", "n5"), one1=("n1", None))
-CLEAR = {
-    "n2": (Mirror("web1", "WFConnection", "UpToDate"),),
-    "n3": (Mirror("db1", "WFConnection", "UpToDate"),),
-    "n4": (),
-}
-
-
-def told_by(
-    witness: str, noded: Contact = SILENT, agent: Contact = SILENT, **members: object
-) -> Told:
-    given: dict[str, object] = {"mirrors": CLEAR.get(witness, ()), **members}
-    age = given.pop("age", 1_000)
-    return Told(witness, Ms(NOW - age), noded, agent, **given)  # type: ignore[operator, arg-type]
-
-
-def all_see(noded: Contact, agent: Contact | None = None) -> tuple[Told, ...]:
-    return tuple(told_by(name, noded, agent or noded) for name in ("n2", "n3", "n4"))
-
-
-def connected(instance: str = "web1", word: str = "Connected", age: int = 1_000) -> Told:
-    return told_by("n2", mirrors=(Mirror(instance, word, "UpToDate"),), age=age)
-
-
-def parted(ago: int = 600_000, noded: Contact = CONNECTS) -> tuple[Told, ...]:
-    """All witnesses connect; the disks of n2 and n3 have had no connection for `ago` (ms)."""
-    return tuple(
-        told_by(name, noded, CONNECTS, mirrors=tuple(replace(m, ago=Ms(ago)) for m in CLEAR[name]))
-        for name in ("n2", "n3", "n4")
-    )
-
-
-def power(powered: bool | None, age: int = 20_000, **members: object) -> PowerReading:
-    said = {True: "on", False: "off", None: "nothing"}[powered]
-    given: dict[str, object] = {
-        "level": 1,
-        "levels": (Level(1, ("fence_ipmilan",), said, counts=True),),
-        **members,
-    }
-    return PowerReading("uuid-n1", Ms(NOW - age), powered, **given)  # type: ignore[arg-type]
-
-
-def evidence(*witnesses: Told, **members: object) -> Evidence:
-    given: dict[str, object] = {"agent": SILENT, "noded": False, "noded_at": NOW, **members}
-    since = given.pop("since", Ms(NOW - 600_000))
-    return Evidence("n1", since, witnesses=witnesses, **given)  # type: ignore[arg-type]
 
 
 def judged(one: Evidence, world: Snapshot = WORLD) -> Judgement:
     return judge(one, world, NOW)
 
 
-SILENCE = all_see(SILENT)
 NO_MIRRORS = told_by("n2", mirrors=None, why="mond does not answer")
 ROWS = [
     # 1. An answer.
@@ -212,7 +168,11 @@ ROWS = [
         evidence(*parted(1_000)), "hung", "hangs", id="its disks lost it after its programs"
     ),
     pytest.param(
-        evidence(*parted(601_000 + BEFORE)), "unknown", "mute",
+        evidence(*parted(599_000 + BEFORE)), "hung", "hangs",
+        id="its disks lost it just so long before the silence",
+    ),
+    pytest.param(
+        evidence(*parted(599_001 + BEFORE)), "unknown", "mute",
         id="the disks had no connection before the silence: that proves nothing",
     ),
     pytest.param(

@@ -1,15 +1,14 @@
 """The fencing of dead nodes over simulated machines."""
 
-import re
 from dataclasses import replace
 
 import pytest
 
 from nodeagent.maintd.fencing.readings import read, why_unproven
-from nodeagent.model.action import Power, PowerCommand, RunCommand, Scope, describe
+from nodeagent.model.action import Power, PowerCommand, RunCommand, describe
 from nodeagent.model.evidence import Level, PowerReading
 from nodeagent.model.fencing import End, Fate, Stage
-from nodeagent.model.ledger import Hold, Ledger
+from nodeagent.model.ledger import Ledger
 from nodeagent.model.reason import FencingKind, Kind, because
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
@@ -400,27 +399,6 @@ def test_nodes_that_fall_silent_together_are_not_fenced(loop: Loop) -> None:
     assert "FENCING_WAITS" in loop.kinds()
 
 
-def test_the_master_is_never_fenced(loop: Loop) -> None:
-    kill(loop, "n1")
-    loop.steps(60)
-    assert not loop.powers(OFF)
-
-
-def test_a_paused_node_is_left_alone(loop: Loop) -> None:
-    hold = Hold(Scope.NODE, "n3", "root", loop.now)
-    loop.ledger = loop.disk = replace(loop.ledger, holds=(hold,))
-    kill(loop)
-    loop.steps(60)
-    assert not loop.powers(OFF)
-
-
-def test_after_a_start_maintd_waits(loop: Loop) -> None:
-    kill(loop)
-    loop.started = Ms(loop.now + 10**8)
-    loop.steps(40)
-    assert not loop.powers(OFF)
-
-
 def test_an_instance_whose_disks_were_not_up_to_date_stays_down(loop: Loop) -> None:
     loop.mirrors.states["drbd"] = "Inconsistent"
     kill(loop)
@@ -587,30 +565,6 @@ def test_a_persons_word_fences_a_node_whose_bmc_died_with_it(loop: Loop) -> None
     assert loop.stage("n3") is Stage.FENCED
     assert loop.machines.running_on("drbd") == {"n4"}
     assert not loop.machines.twice()
-
-
-@pytest.mark.parametrize(
-    ("node", "how", "why"),
-    [
-        ("n3", "mute", "still connected"),
-        ("n3", "hung", "reaches its kernel"),
-        ("n3", "cut", "still connected"),
-        ("n2", "hung", "reaches its kernel"),
-        ("n4", "", "its agent answers|the agent of n4 answers"),
-        ("n1", "", "master"),
-        ("n9", "", "no node"),
-    ],
-)
-def test_a_persons_word_is_refused_while_anything_answers(
-    loop: Loop, node: str, how: str, why: str
-) -> None:
-    if how:
-        kill(loop, node, how)
-        loop.steps(3)
-        loop.machines.controls[node] = (Control(dead=True),)
-        loop.steps(12)
-    assert re.search(why, word(loop, node))
-    assert not loop.failovers()
 
 
 def test_a_fenced_node_returns_only_after_the_check_for_stale_instances(loop: Loop) -> None:

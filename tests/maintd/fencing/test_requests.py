@@ -1,15 +1,33 @@
-"""A person's word that a node has no power: when it is taken, and that it is kept."""
+"""What people ask for: a word that a node has no power, which is kept, and a drill."""
 
 from dataclasses import replace
 
 import pytest
 
-from nodeagent.model.action import Action, Power, PowerCommand, SetOffline
-from nodeagent.model.fencing import End, Stage
-from nodeagent.model.ledger import PAUSE_TAG
+from nodeagent.maintd.fencing.requests import drill, pulled
+from nodeagent.maintd.planning.names import no_such
+from nodeagent.model.action import Action, Drain, Power, PowerCommand, SetOffline
+from nodeagent.model.evidence import Evidence
+from nodeagent.model.fencing import End, Fate, Fencing, Stage, Unreachable
+from nodeagent.model.ledger import PAUSE_TAG, Ledger
+from nodeagent.model.purpose import OfFencing
+from nodeagent.model.snapshot import Instance, Node
+from nodeagent.model.units import Ms
+from nodeagent.model.wish import DrillPower, PulledPlug
 from simulation.machines import Control
 from tests.maintd.decided import kinds
+from tests.maintd.fencing.evidence import (
+    CONNECTS,
+    REFUSED,
+    SILENCE,
+    SILENT,
+    WORLD,
+    connected,
+    evidence,
+    told_by,
+)
 from tests.maintd.fencing.loop import RESTART, Loop, kill, word
+from tests.maintd.world import NOW, node, seen, six
 
 OFF, ON = PowerCommand.OFF, PowerCommand.ON
 
@@ -44,6 +62,143 @@ def until(loop: Loop, kind: type[Action], command: PowerCommand | None = None) -
         if any(fits(job.action) for job in loop.cluster.jobs.values()):
             return
     raise AssertionError(loop.reasons())
+
+
+# What is taken, and what is refused.
+
+
+def told(ledger: Ledger | str) -> str:
+    """Why it is refused, or nothing."""
+    return ledger if isinstance(ledger, str) else ""
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        pytest.param(None, "no other node has tried to reach n1 yet", id="nobody was asked"),
+        pytest.param(evidence(), "no other node has tried to reach n1 yet", id="nobody answered"),
+        pytest.param(evidence(*SILENCE, noded=True), "n1 has power: ", id="its noded answers"),
+        pytest.param(
+            evidence(connected(), *SILENCE[1:]),
+            "n1 has power: 1 of its DRBD disks are still connected",
+            id="a disk is connected",
+        ),
+        pytest.param(
+            evidence(told_by("n2", CONNECTS)), "n1 has power: n2 reaches its kernel", id="connects"
+        ),
+        pytest.param(
+            evidence(told_by("n2", SILENT, REFUSED)), "n1 has power: n2 reaches", id="refused"
+        ),
+        pytest.param(
+            evidence(*SILENCE, agent=CONNECTS),
+            "n1 has power: maintd reaches its kernel",
+            id="maintd connects",
+        ),
+        pytest.param(
+            evidence(told_by("n2", mirrors=None, why="no mond"), *SILENCE[1:]),
+            "n2 cannot tell whether DRBD disks are still connected to n1 (no mond), so n1 may have"
+            " power: start ganeti-mond on n2, or, if that is dead as well and has no power, run"
+            " gnt-node modify --offline=yes n2; then try again",
+            id="a peer cannot read its disks",
+        ),
+        pytest.param(
+            evidence(SILENCE[0]), "n3 cannot tell whether DRBD disks", id="a peer was not heard"
+        ),
+        pytest.param(evidence(*SILENCE[:2]), "", id="its peers alone do"),
+    ],
+)
+def test_a_word_is_refused_while_anything_answers_or_a_disk_is_unread(
+    given: Evidence | None, why: str
+) -> None:
+    found = {} if given is None else {"n1": given}
+    observed = seen(WORLD, unanswered=frozenset({"n1"}), evidence=found)
+    answer = told(pulled(Ledger(), PulledPlug("n1"), "alice", observed, NOW))
+    assert answer.startswith(why) if why else answer == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("n99", "there is no node n99"),
+        ("n6", "n6 is the master node"),
+        ("n2", "the agent of n2 answers"),
+        ("n3", "n3 is offline already"),
+    ],
+)
+def test_a_word_is_refused_for_other_nodes(name: str, why: str) -> None:
+    nodes = {**WORLD.nodes, "n3": node("n3", offline=True)}
+    observed = seen(replace(WORLD, nodes=nodes), unanswered=frozenset({"n1"}))
+    assert told(pulled(Ledger(), PulledPlug(name), "alice", observed, NOW)).startswith(why)
+
+
+SINCE = Ms(NOW - 600_000)
+
+
+@pytest.mark.parametrize("stage", [None, Stage.PROVES, Stage.CONFIRMS])
+def test_a_word_goes_on_from_what_is_known(stage: Stage | None) -> None:
+    """Only a node that is offline has nothing to be marked."""
+    fates = (Fate("web1", synced=True),)
+    known = [Fencing("uuid-n1", stage, SINCE, SINCE, "w", fates=fates)] if stage else []
+    unreachable = () if stage else (Unreachable("uuid-n1", SINCE),)
+    ledger = Ledger(fencing=tuple(known), unreachable=unreachable)
+    offline = stage is Stage.CONFIRMS
+    there = replace(WORLD, nodes={**WORLD.nodes, "n1": node("n1", offline=offline)})
+    unanswered = frozenset[str]() if offline else frozenset({"n1"})
+    observed = seen(there, unanswered=unanswered, evidence={"n1": evidence(*SILENCE)})
+    found = pulled(ledger, PulledPlug("n1"), "alice", observed, NOW)
+    assert isinstance(found, Ledger)
+    (one,) = found.fencing
+    assert one.stage is (Stage.RESTARTS if offline else Stage.REMOVES)
+    assert (one.who, one.off, one.at, one.silent) == ("alice", NOW, NOW, SINCE)
+    assert (one.since, one.fates) == ((SINCE, fates) if stage else (NOW, ()))
+
+
+EMPTY = node("n3", drained=True, controlled=True)
+PROMISED = Instance("soon", "n5", "n3")
+
+
+@pytest.mark.parametrize(
+    ("changed", "members", "why"),
+    [
+        pytest.param(EMPTY, {}, "", id="empty, drained and alive"),
+        pytest.param(replace(EMPTY, drained=False), {}, "n3 is in service: ", id="in service"),
+        pytest.param(replace(EMPTY, offline=True), {}, "n3 is offline: ", id="offline"),
+        pytest.param(replace(EMPTY, controlled=False), {}, "Ganeti has no power", id="no control"),
+        pytest.param(EMPTY, {"master": "n3"}, "n3 is the master node", id="master"),
+        pytest.param(
+            EMPTY, {"instances": {"a": Instance("a", "n3")}}, "n3 has 1 instances", id="primary"
+        ),
+        pytest.param(EMPTY, {"instances": {"a": PROMISED}}, "n3 has 1 instances", id="secondary"),
+        pytest.param(
+            EMPTY, {"forthcoming": {"soon": PROMISED}}, "n3 has 1 instances", id="promised"
+        ),
+    ],
+)
+def test_which_node_is_drilled(changed: Node, members: dict[str, object], why: str) -> None:
+    world = replace(six(changed), **members)  # type: ignore[arg-type]
+    answer = told(drill(Ledger(), DrillPower("n3"), "alice", seen(world), NOW))
+    assert answer.startswith(why) if why else answer == ""
+
+
+def test_a_node_is_drilled_once_it_answers_and_nothing_else_goes_on_there() -> None:
+    observed = seen(six(EMPTY))
+    first = drill(Ledger(), DrillPower("n3"), "alice", observed, NOW)
+    assert isinstance(first, Ledger)
+    (one,) = first.fencing
+    assert (one.stage, one.drill, one.who) == (Stage.CUTS, True, "alice")
+    again = drill(first, DrillPower("n3"), "alice", observed, NOW)
+    assert told(again).startswith("maintd works on the power of n3 already")
+    silent = seen(six(EMPTY), doubts={"n3": "timed out"})
+    answer = told(drill(Ledger(), DrillPower("n3"), "alice", silent, NOW))
+    assert answer.startswith("the agent of n3 does not answer")
+    assert told(drill(Ledger(), DrillPower("n9"), "alice", observed, NOW)) == no_such("node", "n9")
+    for action, why in (
+        (Power("n3", PowerCommand.STATUS), ""),
+        (Drain("n3"), "maintd works on n3"),
+    ):
+        busy = Ledger().promise(OfFencing("uuid-n3"), "n3", action, NOW)
+        assert told(drill(busy, DrillPower("n3"), "alice", observed, NOW)).startswith(why)
+        assert bool(told(drill(busy, DrillPower("n3"), "alice", observed, NOW))) is bool(why)
 
 
 # It is kept.
@@ -173,40 +328,4 @@ def test_it_is_refused_while_anything_of_the_offline_node_answers(loop: Loop) ->
     assert not loop.failovers()
 
 
-def test_it_is_refused_while_ganeti_s_noded_answers(loop: Loop) -> None:
-    unplug(loop)
-    loop.steps(20)
-    loop.noded.add("n3")
-    loop.step()
-    assert "its noded answers Ganeti" in word(loop)
-
-
-def test_it_is_refused_for_a_node_that_somebody_else_took_offline(loop: Loop) -> None:
-    loop.cluster.put(replace(loop.cluster.nodes["n3"], offline=True))
-    loop.step()
-    assert "is offline already" in word(loop)
-
-
 # DRBD disks that nobody has read.
-
-
-@pytest.mark.parametrize("how", ["deaf", "dead"])
-def test_it_is_refused_while_a_peer_cannot_read_its_disks(loop: Loop, how: str) -> None:
-    unplug(loop)
-    loop.steps(20)
-    if how == "deaf":
-        loop.deaf.add("n4")
-    else:
-        kill(loop, "n4")
-    loop.step()
-    why = word(loop)
-    assert why.startswith("n4 cannot tell whether DRBD disks are still connected to n3")
-    assert "start ganeti-mond on n4" in why
-    assert "gnt-node modify --offline=yes n4" in why
-    assert not loop.failovers()
-    if how == "deaf":
-        loop.deaf.clear()
-    else:
-        loop.cluster.put(replace(loop.cluster.nodes["n4"], offline=True))
-    loop.step()
-    assert not word(loop)

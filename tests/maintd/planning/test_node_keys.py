@@ -1,19 +1,24 @@
 """Node keys over whole lives: agents gain keys, are reinstalled, replaced, and lied about."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 import pytest
 
-from nodeagent.maintd.planning.node_keys import AT_ONCE, agents
-from nodeagent.model.action import Drain, Retag, Scope
+from nodeagent.maintd.planning.node_keys import AT_ONCE, agents, pin, trust
+from nodeagent.model.action import Action, Drain, Retag, Scope
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Outcome
+from nodeagent.model.ledger import Ledger
+from nodeagent.model.purpose import OfTags
+from nodeagent.model.snapshot import Observed
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import TrustKey
 from nodeagent.protocol.look import Distrusted, Seen
 from nodeagent.protocol.messages import fingerprint
 from nodeagent.protocol.node_key import TAG, pinned
 from tests.maintd.rig import Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, OK, REPAIR
+from tests.maintd.world import EVACUATE, NOW, OK, REPAIR, node, seen, six
 
 FIRST, SECOND = "ab" * 32, "cd" * 32  # public keys
 
@@ -42,6 +47,95 @@ def rounds(rig: Rig, count: int = 12) -> None:
 def states(rig: Rig) -> dict[str, str]:
     done = rig.tick()
     return {one["name"]: one["state"] for one in agents(done.observed.snapshot, done.looks)}
+
+
+# What is planned, and what is refused.
+
+PINS = {"n1": FIRST, "n2": SECOND}
+
+
+def tag(public: str) -> str:
+    return f"{TAG}{fingerprint(public)}"
+
+
+def cluster(keys: Mapping[str, str], pinned: Mapping[str, str] = MappingProxyType({})) -> Observed:
+    """Nodes that show these public keys, of which some are pinned."""
+    nodes = [node(name, tags=frozenset({tag(key)})) for name, key in pinned.items()]
+    shown = {name: fingerprint(key) for name, key in keys.items()}
+    return seen(six(*nodes), doubts={"n6": "timed out"}, keys=shown)
+
+
+def changing(name: str) -> Ledger:
+    """A job changes a node's key tag."""
+    return Ledger().promise(OfTags(), "", Retag(Scope.NODE, name, (tag(FIRST),)), NOW)
+
+
+def new(before: Ledger, after: Ledger) -> list[Action]:
+    return [intent.action for intent in after.intents[len(before.intents) :]]
+
+
+@pytest.mark.parametrize(
+    ("ledger", "observed", "names"),
+    [
+        pytest.param(Ledger(), cluster(PINS), ["n1", "n2"], id="at first sight"),
+        pytest.param(Ledger(), cluster(PINS, {"n1": FIRST}), ["n2"], id="pinned already"),
+        pytest.param(Ledger(), cluster(PINS, {"n1": SECOND}), [], id="pinned, and of another"),
+        pytest.param(Ledger(), cluster({"n3": FIRST, "n5": FIRST}), ["n3"], id="a cloned system"),
+        pytest.param(Ledger(), cluster({"n9": FIRST}), [], id="gone from the cluster"),
+        pytest.param(changing("n1"), cluster(PINS), ["n2"], id="its job has not ended"),
+        pytest.param(changing("n3"), cluster(PINS), ["n2"], id="as will be of another"),
+        pytest.param(Ledger(tags_after=Ms(NOW + 1)), cluster(PINS), [], id="tags fail"),
+        pytest.param(Ledger(tags_after=NOW), cluster(PINS), ["n1", "n2"], id="no more"),
+        pytest.param(
+            Ledger().promise(OfTags(), "n1", Drain("n1"), NOW), cluster(PINS), ["n2"], id="at work"
+        ),
+        pytest.param(
+            Ledger(), replace(cluster(PINS), busy={"n2": "7"}), ["n1"], id="others are at work"
+        ),
+    ],
+)
+def test_which_nodes_are_pinned(ledger: Ledger, observed: Observed, names: list[str]) -> None:
+    found = new(ledger, pin(ledger, observed, NOW))
+    assert found == [Retag(Scope.NODE, name, (tag(PINS.get(name, FIRST)),)) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("name", "public", "ledger", "why"),
+    [
+        ("n99", FIRST, Ledger(), '"n99" is not a node'),
+        ("n6", FIRST, Ledger(), "n6 shows no key now: timed out; see `gnt-maint agents`"),
+        ("n5", FIRST, Ledger(), "n5 shows no key now: an old agent; see"),
+        ("n3", SECOND, Ledger(), "n3 shows the key"),
+        ("n4", SECOND, Ledger(), "n2 is pinned to the key"),
+        ("n3", own("n3"), changing("n3"), "a job that changes the key tag of n3 has not ended"),
+    ],
+)
+def test_which_keys_are_not_trusted(name: str, public: str, ledger: Ledger, why: str) -> None:
+    """Only the one that is shown, and that is nobody else's."""
+    observed = cluster({"n2": SECOND, "n3": own("n3"), "n4": SECOND}, {"n2": SECOND})
+    answer = trust(ledger, TrustKey(name, fingerprint(public)), observed, NOW)
+    assert isinstance(answer, str)
+    assert answer.startswith(why)
+
+
+@pytest.mark.parametrize(
+    ("before", "add", "remove"),
+    [
+        pytest.param((), (FIRST,), (), id="no key"),
+        pytest.param((SECOND,), (FIRST,), (SECOND,), id="another one"),
+        pytest.param((FIRST, SECOND), (), (SECOND,), id="two of them"),
+        pytest.param((FIRST,), (), (), id="this one"),
+    ],
+)
+def test_a_trusted_key_takes_the_place_of_all_others(
+    before: tuple[str, ...], add: tuple[str, ...], remove: tuple[str, ...]
+) -> None:
+    world = six(node("n3", tags=frozenset(map(tag, before))))
+    observed = seen(world, keys={"n3": fingerprint(FIRST)})
+    found = trust(Ledger(), TrustKey("n3", fingerprint(FIRST)), observed, NOW)
+    assert isinstance(found, Ledger)
+    change = Retag(Scope.NODE, "n3", tuple(map(tag, add)), tuple(map(tag, remove)))
+    assert new(Ledger(), found) == ([change] if add or remove else [])
 
 
 # At first sight.
@@ -114,37 +208,6 @@ def test_pinning_claims_no_node() -> None:
 # Another key.
 
 
-def test_another_key_is_not_believed_and_opens_no_incident() -> None:
-    rig = keyed()
-    rounds(rig)
-    rig.agents.keys["n3"] = SECOND
-    rig.agents.says["n3"] = EVACUATE
-    done = rig.tick()
-    look = done.looks["n3"]
-    assert isinstance(look, Distrusted)
-    assert "run `gnt-maint agents trust n3`" in look.why
-    rounds(rig)
-    assert not rig.ledger.incidents
-    assert pins(rig, "n3") == (fingerprint(own("n3")),)
-    assert states(rig)["n3"] == "mismatch"
-
-
-def test_a_pinned_node_is_not_believed_without_a_signature() -> None:
-    """No downgrade: whoever leaves out the key speaks for an old agent only."""
-    rig = keyed()
-    rounds(rig)
-    del rig.agents.keys["n3"]
-    rig.agents.says["n3"] = EVACUATE
-    look = rig.tick().looks["n3"]
-    assert isinstance(look, Distrusted)
-    tag = f"{TAG}{fingerprint(own('n3'))}"
-    assert f"gnt-node remove-tags n3 {tag}" in look.why
-    assert not rig.ledger.incidents
-    rig.cluster.untag("n3", tag)  # somebody goes back to an old agent
-    rounds(rig, 3)
-    assert rig.incident("n3")
-
-
 def test_while_the_first_key_is_being_pinned_a_second_is_not_believed() -> None:
     rig = keyed()
     rig.cluster.takes = lambda _: 25.0
@@ -155,39 +218,6 @@ def test_while_the_first_key_is_being_pinned_a_second_is_not_believed() -> None:
     rounds(rig)
     assert pins(rig, "n3") == (fingerprint(own("n3")),)
     assert not rig.ledger.incidents
-
-
-def test_two_nodes_do_not_share_a_key() -> None:
-    """A cloned system, or the key of one node used under another's name."""
-    rig = keyed()
-    rig.agents.keys["n3"] = rig.agents.keys["n5"] = FIRST
-    rounds(rig)
-    assert (pins(rig, "n3"), pins(rig, "n5")) == ((fingerprint(FIRST),), ())
-    look = rig.tick().looks["n5"]
-    assert isinstance(look, Distrusted)
-    assert "is the key of n3" in look.why
-
-
-def test_a_node_with_two_key_tags_is_not_believed_until_one_is_trusted() -> None:
-    rig = keyed()
-    rounds(rig)
-    rig.cluster.tag("n3", f"{TAG}{fingerprint(SECOND)}")
-    look = rig.tick().looks["n3"]
-    assert isinstance(look, Distrusted)
-    assert "n3 has 2 key tags, and may have one" in look.why
-    rig.wish(TrustKey("n3", fingerprint(own("n3"))))
-    rounds(rig, 6)
-    assert pins(rig, "n3") == (fingerprint(own("n3")),)
-
-
-def test_required_keys_leave_old_agents_out() -> None:
-    rig = keyed()
-    del rig.agents.keys["n5"]
-    rig.agents.required = True
-    look = rig.tick().looks["n5"]
-    assert isinstance(look, Distrusted)
-    assert "poll.require-node-keys" in look.why
-    assert states(rig)["n4"] in ("first-seen", "pinned")
 
 
 def test_a_vote_with_another_key_does_not_count() -> None:
@@ -202,22 +232,6 @@ def test_a_vote_with_another_key_does_not_count() -> None:
     )
 
 
-def test_a_receipt_with_another_key_does_not_count() -> None:
-    rig = keyed()
-    rounds(rig)
-    rig.agents.says["n3"] = REPAIR
-    rig.agents.takes = 10**9
-    rounds(rig, 2)
-    rig.agents.takes = 0
-    rig.agents.ends = lambda _: Outcome.SUCCESS
-    rig.agents.keys["n3"] = SECOND
-    rounds(rig, 3)
-    assert rig.status("n3") is Status.PENDING
-    rig.agents.keys["n3"] = own("n3")
-    rounds(rig, 3)
-    assert rig.status("n3") is Status.COMPLETED
-
-
 # Trusting another.
 
 
@@ -227,10 +241,6 @@ def reinstalled() -> Rig:
     rig.agents.keys["n3"] = own("n3", 2)
     rig.tick()
     return rig
-
-
-def refusals(rig: Rig) -> list[str]:
-    return list(rig.tick().decision.refused.values())
 
 
 def test_a_reinstalled_agent_is_believed_again_once_it_is_trusted() -> None:
@@ -248,45 +258,6 @@ def test_a_reinstalled_agent_is_believed_again_once_it_is_trusted() -> None:
     assert told.details == {"who": "alice", "request": f"trust the key {new} of n3"}
     rig.agents.keys["n3"] = own("n3")  # the old one counts no more
     assert isinstance(rig.tick().looks["n3"], Distrusted)
-
-
-def test_only_the_key_that_was_shown_is_trusted() -> None:
-    rig = reinstalled()
-    rig.wish(TrustKey("n3", fingerprint(SECOND)))
-    (why,) = refusals(rig)
-    assert why.startswith("n3 shows the key")
-    assert pins(rig, "n3") == (fingerprint(own("n3")),)
-
-
-@pytest.mark.parametrize(
-    ("node", "public", "why"),
-    [
-        ("n99", FIRST, '"n99" is not a node'),
-        ("n2", FIRST, "n2 shows no key now: does not answer: timed out; see `gnt-maint agents`"),
-        ("n4", own("n5"), "n5 is pinned to the key"),
-    ],
-)
-def test_what_cannot_be_trusted_is_refused(node: str, public: str, why: str) -> None:
-    rig = reinstalled()
-    rig.agents.says["n2"] = None
-    rig.agents.keys["n4"] = own("n5")
-    rig.tick()
-    before = {name: pins(rig, name) for name in rig.cluster.nodes}
-    rig.wish(TrustKey(node, fingerprint(public)))
-    (told,) = refusals(rig)
-    assert told.startswith(why)
-    rounds(rig, 3)
-    assert {name: pins(rig, name) for name in rig.cluster.nodes} == before
-
-
-def test_to_trust_what_is_trusted_changes_nothing() -> None:
-    rig = keyed()
-    rounds(rig)
-    jobs = len(rig.cluster.jobs)
-    rig.wish(TrustKey("n3", fingerprint(own("n3"))))
-    assert refusals(rig) == []
-    rounds(rig, 3)
-    assert len(rig.cluster.jobs) == jobs
 
 
 def test_to_trust_fails_whole_if_somebody_was_faster() -> None:
@@ -325,17 +296,6 @@ def test_a_renamed_node_keeps_its_pin() -> None:
     assert states(rig)["n7"] == "pinned"
 
 
-def test_a_master_without_a_ledger_knows_the_keys() -> None:
-    rig = keyed()
-    rounds(rig)
-    rig.lose_ledger()
-    rig.agents.keys["n3"] = SECOND
-    rig.agents.says["n3"] = EVACUATE
-    rounds(rig, 3)
-    assert pins(rig, "n3") == (fingerprint(own("n3")),)
-    assert not rig.ledger.incidents
-
-
 def test_a_pin_that_is_lost_as_the_master_changes_is_set_again() -> None:
     rig = keyed()
     was = rig.cluster.snapshot()
@@ -345,13 +305,6 @@ def test_a_pin_that_is_lost_as_the_master_changes_is_set_again() -> None:
     assert pins(rig, "n3") == ()
     rounds(rig)
     assert pins(rig, "n3") == (fingerprint(own("n3")),)
-
-
-def test_key_tags_are_no_settings_and_no_balancing_tags() -> None:
-    rig = keyed()
-    rounds(rig)
-    done = rig.tick()
-    assert not done.decision.held
 
 
 def test_a_key_seen_beside_another_pin_is_not_called_pinned() -> None:

@@ -21,7 +21,6 @@ from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, FAILOVER, OK, REPAIR, incident, ledger, node, seen, six
 
 OVER = [Status.COMPLETED, Status.FAILED, Status.CANCELED]
-COMPATIBLE = replace(QUICK, autorepair="compatible")
 SILENT = "does not answer: timed out"
 IN_WINDOW = because(Kind.IN_WINDOW, "n2")
 NO_VM = "not vm-capable"
