@@ -125,6 +125,9 @@ def test_all_is_to_be_allowed_that_is_to_be_done() -> None:
     assert Broken((RepairType.FIX_STORAGE, RepairType.MIGRATE), "").need is RepairType.MIGRATE
 
 
+NOT_OF_HAREP = ("diskless", "file", "sharedfile", "blockdev", "rbd", "ext", "gluster")
+
+
 @pytest.mark.parametrize(
     ("nodes", "template", "kind"),
     [
@@ -132,9 +135,12 @@ def test_all_is_to_be_allowed_that_is_to_be_done() -> None:
         (("ok", "not capable"), "drbd", RepairType.FIX_STORAGE),
         (("drained", "drained"), "drbd", RepairType.REINSTALL),
         (("ok", "ok"), "drbd", None),
+        (("ok", "offline"), "drbd", RepairType.FIX_STORAGE),
+        (("offline", "ok"), "drbd", RepairType.FAILOVER),
+        (("offline", None), "plain", RepairType.REINSTALL),
         (("drained", None), "plain", RepairType.REINSTALL),
-        (("offline", None), "file", None),
-        (("offline", None), "rbd", None),
+        (("ok", None), "plain", None),
+        *((("offline", None), template, None) for template in NOT_OF_HAREP),
     ],
 )
 def test_to_harep_what_is_drained_is_gone(
