@@ -205,15 +205,6 @@ def test_an_offline_mark_that_waits_is_canceled_as_well() -> None:
     assert loop.stage("n3") is None
 
 
-def test_a_power_off_that_waits_long_ends_as_usual(loop: Loop) -> None:
-    loop.steps(60)
-    assert loop.stage("n3") is Stage.CUTS
-    resume(loop)
-    loop.steps(60)
-    assert (loop.powers(OFF), loop.powers(ON)) == (["n3"], ["n3"])
-    assert loop.stage("n3") is None
-
-
 def test_a_dead_control_keeps_one_that_recovered_from_being_forgotten(loop: Loop) -> None:
     """Nobody knows whether its power-off has come: it stays claimed, and is told."""
     loop.cluster.cancels = False

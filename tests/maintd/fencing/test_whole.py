@@ -408,12 +408,6 @@ def test_readd_does_not_skip_the_check(whole: Whole, lost: bool, kept: bool) -> 
     assert not whole.ledger.fencing
 
 
-def test_done_tells_of_the_check(whole: Whole, tmp_path: Path, anywhere: Run) -> None:
-    back(whole, readd=False)
-    told = live(whole, tmp_path, anywhere, "done", "--force", "n3")
-    assert told == "n3 is fenced: maintd first runs the check for stale instances there."
-
-
 def test_after_a_readd_a_failed_check_leaves_it_fenced(whole: Whole) -> None:
     whole.agents.ends = lambda _: Outcome.ERROR
     back(whole, readd=True)
