@@ -1,12 +1,16 @@
 """A cancel, by request or by a tag that is taken off by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from nodeagent.model.action import Retag
 from nodeagent.model.incident import Status
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.wish import Cancel
+from tests.maintd.rig import Rig, fleet, mirrored
 from tests.maintd.rounds import broken, moved, ticks
+from tests.maintd.world import EVACUATE, OK
 
 
 def test_a_cancel_by_hand_is_honoured_in_the_next_round() -> None:
@@ -37,3 +41,70 @@ def test_a_cancel_whose_tag_could_not_be_set_is_one_without_the_ledger_too(runs:
     assert rig.status("n3") is Status.CANCELED
     assert rig.cluster.nodes["n3"].tags == {f"maintd:canceled:{identity}"}
     assert not rig.cluster.nodes["n3"].offline
+
+
+# One that has ended.
+
+
+def ended(status: Status) -> Rig:
+    """n3's evacuation has ended; the node is polled, and still reports the fault."""
+    rig = Rig(fleet(), mirrored(("n3", "n4")))
+    rig.cluster.fails = lambda action: status is Status.FAILED and "MovePrimary" in str(action)
+    rig.agents.says["n3"] = EVACUATE
+    rig.settle()
+    rig.cluster.fails = lambda _: False
+    assert rig.status("n3") is status
+    rig.cluster.put(replace(rig.cluster.nodes["n3"], offline=False, drained=False))
+    rig.tick()
+    return rig
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+@pytest.mark.parametrize("by_tag", [False, True])
+@pytest.mark.parametrize("status", [Status.COMPLETED, Status.FAILED])
+def test_an_ended_incident_is_ignored_once_somebody_cancels_it(
+    status: Status, *, by_tag: bool, forgets: bool
+) -> None:
+    rig = ended(status)
+    incident = rig.incident("n3")
+    if by_tag:
+        rig.cluster.tag("n3", f"maintd:canceled:{incident.id}")
+    else:
+        rig.wish(Cancel(incident.id))
+    assert rig.tick().decision.refused == {}
+    assert rig.status("n3") is Status.CANCELED
+    ticks(rig, 3)
+    if forgets:
+        rig.lose_ledger()
+        ticks(rig, 3)
+    count = len(rig.cluster.jobs)
+    ticks(rig, 50)
+    assert len(rig.cluster.jobs) == count, "nothing more is done"
+    assert (rig.incident("n3").id, rig.status("n3")) == (incident.id, Status.CANCELED)
+    assert rig.cluster.nodes["n3"].tags == {f"maintd:canceled:{incident.id}"}
+    rig.agents.says["n3"] = OK
+    ticks(rig, 4)
+    assert not rig.ledger.incidents
+    assert not rig.cluster.nodes["n3"].tags
+    rig.agents.says["n3"] = EVACUATE
+    rig.tick()
+    assert rig.incident("n3").id != incident.id, "the next time it is a new one"
+
+
+@pytest.mark.parametrize("status", [Status.COMPLETED, Status.FAILED])
+def test_the_tag_of_the_end_goes_though_the_fault_is_gone_already(status: Status) -> None:
+    rig = ended(status)
+    rig.agents.says["n3"] = OK
+    rig.wish(Cancel(rig.incident("n3").id))
+    ticks(rig, 5)
+    assert not rig.ledger.incidents
+    assert not rig.cluster.nodes["n3"].tags
+
+
+def test_both_tags_mean_canceled_where_the_ledger_is_lost_between_them() -> None:
+    rig = ended(Status.FAILED)
+    incident = rig.incident("n3")
+    rig.cluster.tag("n3", f"maintd:canceled:{incident.id}")
+    rig.lose_ledger()
+    rig.tick()
+    assert rig.status("n3") is Status.CANCELED

@@ -1,6 +1,5 @@
 """Nodes that maintd itself has drained: nobody's leave to repair, and put back by whom."""
 
-import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +11,11 @@ from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.round import Round
 from nodeagent.model.action import Drain, Guarded, Restore, SetOffline, describe
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import PAUSE_TAG, Ledger, RoleChange
+from nodeagent.model.ledger import PAUSE_TAG, RoleChange
 from nodeagent.model.reason import AnyKind, Detail, Kind, Reason, because
 from nodeagent.model.snapshot import Capacity
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel, Retry
-from nodeagent.store.codec import decode, encode
 from tests.maintd.decided import details, within
 from tests.maintd.rig import ID, QUICK, Between, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, FAILOVER, OK, need
@@ -121,16 +119,6 @@ def test_what_somebody_asks_for_there_by_a_tag_waits_and_is_told() -> None:
     why = details(done.decision.held, Kind.BY_RULES, name)["why"]
     assert "maintd itself drained n3 for incident" in str(why)
     assert tag in rig.cluster.instances[name].tags
-
-
-def test_a_node_that_others_have_drained_is_repaired_from() -> None:
-    rig = emptying(rounds=0)
-    rig.cluster.put(replace(rig.cluster.nodes["n3"], drained=False))
-    rig.tick()
-    rig.cluster.submit_foreign(Drain("n3"))
-    cancel(rig)
-    later(rig, 20)
-    assert repairs(rig) > 0
 
 
 def returned() -> Rig:
@@ -487,15 +475,6 @@ def test_a_ledger_from_before_learns_who_drained_it(tmp_path: Path) -> None:
     assert (repairs(rig), rig.cluster.nodes["n3"].drained) == (0, True)
 
 
-def test_a_ledger_from_before_can_be_read() -> None:
-    rig = emptying()
-    text = encode(rig.ledger)
-    assert '"drained":[{' in text
-    old = re.sub(r'"drained":\[\{[^]]*\}\],', "", text, count=1)
-    assert decode(Ledger, old) == replace(rig.ledger, drained=())
-    assert decode(Ledger, encode(Ledger())).drained == ()
-
-
 EFFECTS = ("decided", "saved", "promised", "submitted", "remembered")
 
 
@@ -567,11 +546,3 @@ def test_what_stays_out_after_its_tag_was_taken_off_is_told_with_the_command() -
     rig.agents.says["n3"] = OK
     rig.cluster.undrain("n3")
     assert whys(later(rig, 3)) == []
-
-
-def test_what_waits_empty_is_told_with_the_commands() -> None:
-    rig = Rig(fleet(), mirrored(("n3", "n4")))
-    rig.agents.says["n3"] = EVACUATE
-    done = rig.settle()
-    waits = because(Kind.WAITS_FOR_REPAIR, "n3", state="offline", left=())
-    assert (whys(done), waits.help) == ([waits], "gnt-maint done n3")

@@ -1,5 +1,6 @@
 """`gnt-maint done`: a repaired node proves healthy, goes back, and its incidents are closed."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.round import Round
+from nodeagent.maintd.incidents.waiting import left_to_do
 from nodeagent.model.action import MovePrimary, Restore, RunCommand, describe
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
@@ -18,7 +20,8 @@ from tests.maintd.decided import within
 from tests.maintd.rig import ID, QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK, REPAIR
 
-MINUTES = 60.0
+__all__ = ["CHECKED", "done", "evacuated"]  # of tests/maintd/http/test_status.py
+
 FIVE = replace(QUICK, return_after=Ms(300_000))
 PLACES = (("n3", "n4"), ("n3", "n5"), ("n2", "n3"))
 
@@ -286,55 +289,50 @@ def test_a_node_that_stays_drained_after_a_cancel_returns() -> None:
     assert (state(rig), rig.ledger.incidents) == ("in service", ())
 
 
-def test_somebody_who_takes_it_offline_meanwhile_has_the_last_word() -> None:
+@pytest.mark.parametrize(
+    ("does", "ends"),
+    [
+        pytest.param(
+            lambda rig: rig.cluster.put(
+                replace(rig.cluster.nodes["n3"], drained=False, offline=True)
+            ),
+            "offline",
+            id="takes it offline",
+        ),
+        pytest.param(lambda rig: rig.cluster.undrain("n3"), "in service", id="puts it back"),
+        pytest.param(
+            lambda rig: rig.cluster.untag("n3", rig.incident("n3").tag),
+            "in service",
+            id="removes the tag, which stops nothing",
+        ),
+    ],
+)
+def test_what_somebody_does_meanwhile_is_the_last_word(
+    does: Callable[[Rig], object], ends: str
+) -> None:
     rig = evacuated()
     done(rig)
     later(rig, 5)
-    rig.cluster.put(replace(rig.cluster.nodes["n3"], drained=False, offline=True))
+    does(rig)
     later(rig, 60)
-    assert (state(rig), rig.ledger.returning) == ("offline", ())
-
-
-def test_somebody_who_puts_it_into_service_meanwhile_has_done_so_and_its_tag_comes_off() -> None:
-    rig = evacuated()
-    done(rig)
-    later(rig, 5)
-    rig.cluster.undrain("n3")
-    later(rig, 5)
-    assert (state(rig), rig.ledger.returning, rig.cluster.nodes["n3"].tags) == (
-        "in service",
-        (),
-        frozenset(),
-    )
-
-
-def test_somebody_who_removes_the_tag_meanwhile_stops_nothing() -> None:
-    rig = evacuated()
-    done(rig)
-    later(rig, 5)
-    rig.cluster.untag("n3", rig.incident("n3").tag)
-    later(rig, 40)
-    assert (state(rig), rig.ledger.returning, rig.ledger.incidents) == ("in service", (), ())
+    assert (state(rig), rig.ledger.returning) == (ends, ())
+    if ends == "in service":
+        assert (rig.ledger.incidents, rig.cluster.nodes["n3"].tags) == ((), frozenset())
 
 
 # Guards.
 
 
-@pytest.mark.parametrize("when", ["before", "meanwhile"])
-def test_a_pause_and_the_storm_brake_stop_it(when: str) -> None:
+@pytest.mark.parametrize("before", [True, False])
+def test_a_pause_stops_it(before: bool) -> None:
     rig = evacuated()
-    pause = replace(rig.cluster.nodes["n3"], tags=rig.cluster.nodes["n3"].tags | {PAUSE_TAG})
-    if when == "before":
-        rig.cluster.put(pause)
-        done(rig)
-        assert (Kind.TAGGED, "n3") in within(whys(later(rig, 40))[0])
-        assert state(rig) == "offline"
-        return
+    if before:
+        rig.cluster.tag("n3", PAUSE_TAG)
     done(rig)
     later(rig, 5)
-    rig.cluster.put(replace(rig.cluster.nodes["n3"], tags=pause.tags))
+    rig.cluster.tag("n3", PAUSE_TAG)
     assert (Kind.TAGGED, "n3") in within(whys(later(rig, 40))[0])
-    assert state(rig) == "drained"
+    assert state(rig) == ("offline" if before else "drained")
 
 
 def test_the_storm_brake_stops_it() -> None:
@@ -486,3 +484,49 @@ def test_a_tag_says_after_how_long() -> None:
     rig.agents.says["n3"] = OK
     later(rig, 20, 600.0)
     assert rig.status("n3") is Status.COMPLETED
+
+
+# What is left to do.
+
+
+def told(rig: Rig) -> str:
+    return left_to_do(rig.incident("n3"), rig.cluster.snapshot(), rig.engine.policy)
+
+
+def test_an_evacuated_node() -> None:
+    assert told(evacuated()) == "evacuated and offline: repair n3, then run gnt-maint done n3"
+
+
+def test_a_node_that_somebody_has_put_back() -> None:
+    rig = evacuated()
+    rig.cluster.put(replace(rig.cluster.nodes["n3"], drained=False, offline=False))
+    later(rig, 5)
+    assert told(rig) == "n3 is in service: gnt-maint done n3 closes its incident"
+
+
+def test_a_node_put_back_by_force_that_does_not_answer() -> None:
+    """Its incident stays: a node that does not answer has not reported Ok."""
+    rig = evacuated()
+    rig.agents.says["n3"] = None
+    assert done(rig, force=True) == ""
+    later(rig, 6)
+    assert state(rig) == "in service"
+    assert (
+        told(rig)
+        == "n3 is in service: its incident closes once its agent reports that the fault is gone"
+    )
+    rig.agents.says["n3"] = OK
+    later(rig, 2)
+    assert not rig.ledger.incidents
+
+
+def test_a_live_repair_says_when_it_closes_by_itself() -> None:
+    rig = repaired(Ms(3_600_000))
+    assert "has not reported Ok since: check it, then run gnt-maint done n3" in told(rig)
+    rig.agents.says["n3"] = OK
+    rig.tick()
+    closes = "the repair command has succeeded: gnt-maint done n3 closes it"
+    assert told(rig).startswith(f"{closes}, or maintd does at 2026-11-18T")
+    assert told(rig).endswith("Z if it stays healthy")
+    rig.engine.policy = replace(rig.engine.policy, close_live_repairs=None)
+    assert told(rig) == closes

@@ -7,13 +7,15 @@ import pytest
 from nodeagent.maintd.decide import decide
 from nodeagent.maintd.planning.admission import failed_before
 from nodeagent.maintd.planning.storm_brake import brake
+from nodeagent.model.action import Drain, MovePrimary, Retag, RunCommand, describe
+from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Incident, Status
-from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.ledger import Intent, Outcome, Policy, Storm
+from nodeagent.model.purpose import OfIncident
 from nodeagent.model.reason import Kind, because
-from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import ResetStorm
-from tests.maintd.decided import kinds
+from nodeagent.model.wish import ResetStorm, Retry, Wish
+from tests.maintd.decided import POLICY, kinds, new
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import (
     EVACUATE,
@@ -22,98 +24,118 @@ from tests.maintd.world import (
     REPAIR,
     incident,
     ledger,
-    need,
     node,
     seen,
     six,
     snapshot,
 )
 
-POLICY = Policy(settle=Ms(0), cooldown=Ms(0))
+BRAKED = Policy(settle=Ms(0), cooldown=Ms(0))
 MINUTE = 60_000
+CALM = Ms(NOW - 10**7)  # when somebody has reset the brake
 
 
-def why(before: Ledger, said: dict[str, object], *special: Node, policy: Policy = POLICY) -> str:
-    """Why the brake trips, in the round that sees this; nothing if it does not."""
-    observed = seen(six(*special), said)  # type: ignore[arg-type]
-    storm = decide(before, observed, policy, NOW + MINUTE).ledger.storm
-    return storm.why if storm else ""
+def healed(name: str, status: Status = Status.COMPLETED, **members: object) -> Incident:
+    return incident(name, REPAIR, status, tag_seen=True, **members)
 
 
-def healed(name: str, status: Status = Status.COMPLETED) -> Incident:
-    return incident(name, REPAIR, status, tag_seen=True)
+def open_at(name: str, **members: object) -> Incident:
+    return incident(name, EVACUATE, Status.PENDING, **members)
 
 
-def tagged(one: Incident) -> Node:
-    return node(one.name, tags=frozenset({one.tag}))
+TWO = (open_at("n1"), open_at("n2"))
+SILENT = {"n1": "does not answer", "n2": "does not answer"}
 
 
-@pytest.mark.parametrize("status", [Status.COMPLETED, Status.FAILED])
-def test_a_healed_node_with_a_tag_is_no_sick_one(status: Status) -> None:
-    before = [healed("n2", status), healed("n3", status), healed("n4", status)]
-    nodes = [tagged(one) for one in before]
-    assert why(ledger(*before), {"n1": EVACUATE}, *nodes) == ""
-    lasting: dict[str, object] = {"n1": EVACUATE, "n2": REPAIR, "n3": REPAIR}
-    assert why(ledger(*before), lasting, *nodes) == (
-        "3 of 6 nodes are unhealthy, more than 30%: n1, n2, n3"
+@pytest.mark.parametrize(
+    ("incidents", "said", "trips"),
+    [
+        pytest.param(TWO, EVACUATE, True, id="two of six"),
+        pytest.param(TWO[:1], EVACUATE, False, id="one"),
+        pytest.param((TWO[0], open_at("n1")), EVACUATE, False, id="two incidents of one node"),
+        pytest.param(TWO, REPAIR, True, id="they ask for something else by now"),
+        pytest.param(TWO, OK, False, id="they say Ok by now"),
+        pytest.param((healed("n1"), healed("n2")), OK, False, id="healed, with a tag"),
+        pytest.param((healed("n1"), healed("n2")), REPAIR, True, id="completed, and it lasts"),
+        pytest.param(
+            (healed("n1", Status.FAILED), healed("n2")), REPAIR, True, id="failed, and it lasts"
+        ),
+        pytest.param((healed("n1"), healed("n2")), EVACUATE, False, id="over: that is another"),
+        pytest.param(TWO, None, True, id="silent, or offline, since they asked"),
+        pytest.param(
+            (TWO[0], open_at("n2", missed_at=NOW)), None, False, id="silent, and well before"
+        ),
+        pytest.param((TWO[0], healed("n2", Status.CANCELED)), REPAIR, False, id="one was canceled"),
+        pytest.param(
+            (TWO[0], replace(open_at("n2"), noted_at=CALM)), EVACUATE, False, id="before a reset"
+        ),
+    ],
+)
+def test_how_many_nodes_trip_the_brake(
+    incidents: tuple[Incident, ...], said: Diagnosis | None, trips: bool
+) -> None:
+    found = seen(six(), {} if said is None else dict.fromkeys(SILENT, said), SILENT)
+    storm = brake(ledger(*incidents, calm=CALM), found, BRAKED, NOW).storm
+    assert (storm is not None) is trips
+    if storm is not None:
+        assert storm.why == "2 of 6 nodes are unhealthy, more than 30%: n1, n2"
+
+
+def test_one_node_is_no_storm_in_the_smallest_cluster() -> None:
+    world = snapshot(node("n1"), node("n2"))
+    for names, trips in ((["n1"], False), (["n1", "n2"], True)):
+        before = ledger(*map(open_at, names))
+        found = seen(world, dict.fromkeys(names, EVACUATE))
+        assert (brake(before, found, BRAKED, NOW).storm is not None) is trips
+
+
+def test_a_tripped_brake_is_left_as_it_is() -> None:
+    before = ledger(*TWO, storm=Storm(CALM, "a reason"))
+    assert brake(before, seen(six(), dict.fromkeys(SILENT, EVACUATE)), BRAKED, NOW) is before
+
+
+@pytest.mark.parametrize(
+    ("ago", "most", "trips"), [(599_999, 2, True), (600_000, 2, False), (0, 3, False)]
+)
+def test_a_burst_counts_new_incidents_whatever_became_of_them(
+    ago: int, most: int, trips: bool
+) -> None:
+    one = replace(healed("n1"), noted_at=Ms(NOW - ago))
+    before = ledger(one, healed("n2"), incident("n2", EVACUATE, Status.FAILED))
+    policy = replace(BRAKED, storm=1.0, burst=most)
+    storm = brake(before, seen(six()), policy, NOW).storm
+    assert (storm.why if storm else "") == (
+        "3 incidents within 10 min, more than 2: n1, n2" if trips else ""
     )
 
 
-def test_a_node_in_work_that_says_ok_by_now_is_no_sick_one() -> None:
-    before = [incident(f"n{n}", EVACUATE, Status.PENDING, missed_at=NOW) for n in (2, 3, 4)]
-    known, policy = Ledger(incidents=tuple(before)), Policy(storm=0.3)
-    assert brake(known, seen(six()), policy, NOW).storm is None
-    still = seen(six(), dict.fromkeys(("n2", "n3", "n4"), EVACUATE))
-    assert brake(known, still, policy, NOW).storm is not None
+@pytest.mark.parametrize(
+    ("names", "left"),
+    [
+        pytest.param([f"n{i:017}" for i in range(10)], 0, id="200 letters"),
+        pytest.param([*(f"n{i:017}" for i in range(9)), f"o{9:018}"], 1, id="201 letters"),
+        pytest.param([f"n{i:017}" for i in range(1000)], 990, id="a thousand nodes"),
+        pytest.param(["n" * 250, "o"], 1, id="one that is too long by itself"),
+    ],
+)
+def test_the_list_of_nodes_is_bounded(names: list[str], left: int) -> None:
+    world = snapshot(*map(node, names))
+    many = ledger(*map(incident, names))
+    storm = brake(many, seen(world, dict.fromkeys(names, EVACUATE)), BRAKED, NOW).storm
+    assert storm is not None
+    listed, _, more = storm.why.partition(": ")[2].partition(" and ")
+    assert listed.split(", ") == names[: len(names) - left]
+    assert more == (f"{left} more" if left else "")
 
 
 def test_a_node_that_was_well_before_it_fell_silent_is_no_sick_one() -> None:
     before = [healed("n2"), healed("n3")]
-    nodes = [tagged(one) for one in before]
+    nodes = [node(one.name, tags=frozenset({one.tag})) for one in before]
     silent = dict.fromkeys(("n2", "n3"), "does not answer: timed out")
     for said, trips in ((OK, False), (REPAIR, True)):
-        first = decide(ledger(*before), seen(six(*nodes), {"n2": said, "n3": said}), POLICY, NOW)
+        first = decide(ledger(*before), seen(six(*nodes), {"n2": said, "n3": said}), BRAKED, NOW)
         late = seen(six(*nodes), {"n1": EVACUATE}, silent)
-        assert (decide(first.ledger, late, POLICY, NOW + 1).ledger.storm is not None) is trips
-
-
-def test_nodes_that_are_offline_count_by_their_last_word() -> None:
-    """Else a bad batch of scripts that comes to node after node would empty them all."""
-    before = [incident(f"n{i}", EVACUATE, Status.COMPLETED, tag_seen=True) for i in (2, 3)]
-    nodes = [replace(tagged(one), offline=True) for one in before]
-    assert why(ledger(*before), {"n1": EVACUATE}, *nodes).endswith("more than 30%: n1, n2, n3")
-
-
-def test_a_node_that_asks_for_something_else_now_counts_once() -> None:
-    before = [healed("n2"), incident("n2", EVACUATE)]
-    assert why(ledger(*before), {"n2": EVACUATE}) == ""
-
-
-def test_a_burst_counts_new_incidents_only_and_lists_them() -> None:
-    policy = replace(POLICY, storm=1.0, burst=2)
-    old = [replace(healed(f"n{i}"), noted_at=NOW - 60 * MINUTE) for i in (4, 5, 6)]
-    nodes = [tagged(one) for one in old]
-    two = {f"n{i}": need("live-repair", command="x", details=i) for i in (1, 2)}
-    assert why(ledger(*old), {**two}, *nodes, policy=policy) == ""
-    three = {**two, "n3": REPAIR}
-    assert why(ledger(*old), {**three}, *nodes, policy=policy) == (
-        "3 incidents within 10 min, more than 2: n1, n2, n3"
-    )
-
-
-def test_the_list_of_a_thousand_nodes_is_bounded() -> None:
-    names = [f"node{i:04}.example.org" for i in range(1000)]
-    world = snapshot(*map(node, names))
-    many = ledger(*(incident(name) for name in names))
-    storm = brake(many, seen(world, dict.fromkeys(names, EVACUATE)), POLICY, NOW).storm
-    assert storm is not None
-    assert storm.why.startswith(
-        "1000 of 1000 nodes are unhealthy, more than 30%:"
-        " node0000.example.org,"
-        " node0001.example.org, "
-    )
-    assert storm.why.endswith(" more")
-    assert len(storm.why) < 300
+        assert (decide(first.ledger, late, BRAKED, NOW + 1).ledger.storm is not None) is trips
 
 
 def test_a_day_after_a_live_repair_the_next_sick_node_is_worked_on() -> None:
@@ -158,7 +180,7 @@ def test_a_failure_whose_node_was_well_for_a_while_holds_up_nothing(
     minutes: int, holds: bool
 ) -> None:
     one = failed(minutes * MINUTE)
-    found = failed_before(incident("n1", EVACUATE), ledger(one), POLICY)
+    found = failed_before(incident("n1", EVACUATE), ledger(one), BRAKED)
     assert (found is not None) is holds
     assert not found or found == because(Kind.FAILED_BEFORE, "n1")
 
@@ -182,3 +204,74 @@ def test_a_node_that_was_mended_by_hand_is_evacuated_for_its_next_fault() -> Non
     rig.agents.says["n3"] = EVACUATE
     rig.settle()
     assert rig.status("n3") is Status.COMPLETED
+
+
+# Which nodes are in work.
+
+
+@pytest.mark.parametrize("offline", [False, True], ids=["silent", "offline"])
+def test_an_order_nobody_hears_of_is_told_and_keeps_no_other_node_from_being_emptied(
+    offline: bool,
+) -> None:
+    """An offline node is not polled, and in no doubt: of its order nobody will ever hear."""
+    one = incident(diagnosis=REPAIR, status=Status.PENDING)
+    order = Intent("1", OfIncident(one.id), "n1", RunCommand("n1", "fix-nic", REPAIR.text), "o")
+    world = six(node("n1", offline=offline, tags=frozenset({one.mark})))
+    silent = seen(world, {"n2": EVACUATE}, {} if offline else {"n1": "does not answer: timed out"})
+    decision = decide(ledger(one, intents=(order,)), silent, POLICY, NOW)
+    assert new(decision) == [Drain("n2")]
+    (held,) = decision.held
+    what = describe(order.action)
+    if offline:
+        asks = {"why": "n1 is offline", "then": "gnt-maint retry or cancel"}
+        assert held.why == because(Kind.LOST_ORDER, "n1", what=what, **asks)
+    else:
+        doubt = "does not answer: timed out"
+        assert held.why == because(Kind.SILENT_ORDER, "n1", what=what, doubt=doubt)
+    retry = replace(silent, wishes=(Wish("w", "root", NOW, Retry(one.id)),))
+    retried = decide(decision.ledger, retry, POLICY, NOW + 1)
+    assert ("w" in retried.refused) is not offline
+    assert (order in retried.ledger.intents) is not offline
+
+
+def test_a_lost_job_keeps_no_other_node_from_being_emptied() -> None:
+    one = incident(status=Status.PENDING)
+    lost = Intent("1", OfIncident(one.id), "n1", Drain("n1"), "7")
+    observed = seen(six(), {"n1": EVACUATE, "n2": EVACUATE}, results={"1": Outcome.LOST})
+    decision = decide(ledger(one, intents=(lost,)), observed, POLICY, NOW)
+    assert new(decision) == [Drain("n2")]
+
+
+@pytest.mark.parametrize("status", [Status.FAILED, Status.CANCELED])
+def test_a_node_whose_jobs_still_run_is_in_work_whatever_became_of_its_incident(
+    status: Status,
+) -> None:
+    one = incident(status=status, tag_seen=True)
+    running = Intent(
+        "1", OfIncident(one.id), "n1", MovePrimary("a", "n1", live=True, target="n3"), "7"
+    )
+    world = six(node("n1", drained=True, tags=frozenset({one.tag})), a=("n1", "n3"))
+    said = {"n1": EVACUATE, "n2": EVACUATE}
+    observed = seen(world, said, results={"1": Outcome.RUNNING})
+    decision = decide(ledger(one, intents=(running,)), observed, POLICY, NOW)
+    assert not any(isinstance(action, Drain) for action in new(decision))
+    assert (Kind.NODES_IN_WORK, "") in kinds(decision.held)
+
+
+def test_what_was_paused_goes_on_only_when_there_is_room_in_work() -> None:
+    rig = Rig(fleet(), mirrored(("n3", "n5"), ("n4", "n6")), replace(QUICK, nodes_in_work=1))
+    rig.cluster.takes = lambda _: 25.0
+    rig.agents.says["n3"] = EVACUATE
+    rig.tick()
+    rig.cluster.tag("n3", "maintd:pause:yes")
+    rig.agents.says["n4"] = EVACUATE
+    for _ in range(5):
+        rig.tick()
+    rig.cluster.untag("n3", "maintd:pause:yes")
+    moving = set()
+    for _ in range(40):
+        rig.tick()
+        at_work = {i.node for i in rig.ledger.intents if not isinstance(i.action, Retag)}
+        moving |= at_work
+        assert len(at_work) <= 1
+    assert moving == {"n3", "n4"}

@@ -1,13 +1,268 @@
-"""When a node is emptied at all: never where the rest would be too full."""
+"""Where everything on a node goes together: room for all of it, on nodes that are free."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from nodeagent.maintd.decide import decide
-from nodeagent.model.ledger import Ledger
+from nodeagent.maintd.incidents.steps import next_steps
+from nodeagent.maintd.planning.evacuation_moves import Next
+from nodeagent.maintd.planning.evacuation_targets import together
+from nodeagent.maintd.planning.resources import Room, open_room
+from nodeagent.model.action import Drain, MovePrimary, MoveSecondary
+from nodeagent.model.diagnosis import Diagnosis
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Intent, Ledger, Policy
+from nodeagent.model.purpose import OfIncident
 from nodeagent.model.reason import Kind
-from nodeagent.model.snapshot import Capacity
-from tests.maintd.decided import POLICY, kinds, new
-from tests.maintd.world import EVACUATE, NOW, PLENTY, instance, node, seen, six
+from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Observed, Size, Snapshot
+from tests.maintd.decided import POLICY, details, kinds, new
+from tests.maintd.world import EVACUATE, NOW, OK, PLENTY, incident, instance, node, seen, six
+
+SIZE = Size(16_384, 1024, 1_000_000, 64)
+FREE = Capacity(8000, 500_000, SIZE)
+AWAY = incident("n1", EVACUATE, Status.PENDING, drained=True)
+
+
+def world(*instances: Instance, **nodes: Node) -> Snapshot:
+    """n1 to n4; n1 is being emptied."""
+    names = ("n1", "n2", "n3", "n4")
+    there = {name: node(name) for name in names} | {"n1": node("n1", drained=True)} | nodes
+    named = {one.name: one for one in instances}
+    return Snapshot("c", there, named, {"default": Group("default", "default")}, "n4")
+
+
+def room(
+    snapshot: Snapshot,
+    capacity: Mapping[str, Capacity],
+    said: Mapping[str, Diagnosis] | None = None,
+) -> Room:
+    everyone = dict.fromkeys(snapshot.nodes, OK) | {"n1": EVACUATE} | dict(said or {})
+    ledger = Ledger(incidents=(AWAY,))
+    return open_room(ledger, Observed(snapshot, everyone, capacity=capacity), {})
+
+
+def shared(name: str, memory: int, where: str = "n1") -> Instance:
+    return Instance(name, where, template="ext", memory=memory, disk=100)
+
+
+def free(**memory: int) -> dict[str, Capacity]:
+    return {name: replace(FREE, memory=mib) for name, mib in memory.items()}
+
+
+def steps(into: Room) -> dict[str, str]:
+    """Where each instance is brought to, by the steps of one round."""
+    found = next_steps(AWAY, into.snapshot.nodes["n1"], into, Policy(moves=100), 0)
+    moves = [step.action for step in found.steps]
+    return {
+        move.instance: move.target
+        for move in moves
+        if isinstance(move, MovePrimary | MoveSecondary) and move.target
+    }
+
+
+def test_the_large_one_is_not_left_because_a_small_one_was_before_it() -> None:
+    seen = world(shared("a", 500), shared("b", 900))
+    assert steps(room(seen, free(n2=1000, n3=600))) == {"a": "n3", "b": "n2"}
+    blind = {name: replace(one, size=None) for name, one in free(n2=1000, n3=600).items()}
+    assert steps(room(seen, blind)) == {"a": "n2"}, "where too little is known"
+
+
+def test_room_that_another_failure_would_need_is_left() -> None:
+    """n2 has the most free, and would run what n4 loses; n3 would run nothing."""
+    kept = Instance("kept", "n4", "n2", memory=5000, disk=100)
+    seen = world(shared("a", 3000), kept)
+    assert steps(room(seen, free(n2=7000, n3=6000, n4=100))) == {"a": "n3"}
+
+
+def test_exclusion_tags_are_heeded() -> None:
+    same = {"tags": frozenset({"svc:a"})}
+    seen = world(
+        replace(shared("a", 100), **same),  # type: ignore[arg-type]
+        replace(shared("b", 100, "n2"), **same),  # type: ignore[arg-type]
+    )
+    seen = replace(seen, tags=frozenset({"htools:iextags:svc"}))
+    assert steps(room(seen, free(n2=8000, n3=500))) == {"a": "n3"}
+    assert steps(room(seen, free(n2=8000))) == {"a": "n2"}, "better there than on a sick node"
+
+
+def test_mirrors_and_what_is_mirrored_go_together() -> None:
+    seen = world(
+        Instance("web", "n1", "n2", memory=1000, disk=1000),
+        Instance("mail", "n3", "n1", memory=1000, disk=1000),
+    )
+    found = together(seen.nodes["n1"], room(seen, free(n2=8000, n3=8000, n4=8000)), AWAY.id)
+    assert set(found) == {"web", "mail"}
+    assert found["web"] in ("n3", "n4")
+    assert found["mail"] in ("n2", "n4")
+
+
+def test_what_is_mirrored_from_a_sick_node_that_answers_moves_too() -> None:
+    seen = world(Instance("mail", "n3", "n1", memory=1000, disk=1000))
+    into = room(seen, free(n2=8000, n4=8000), {"n3": EVACUATE})
+    assert together(seen.nodes["n1"], into, AWAY.id)["mail"] in ("n2", "n4")
+
+
+@pytest.mark.parametrize("offline", [False, True])
+def test_what_is_mirrored_from_a_node_that_does_not_answer_is_not_counted_in(
+    offline: bool,
+) -> None:
+    gone = node("n3", offline=offline)
+    seen = world(Instance("mail", "n3", "n1", memory=1000, disk=1000), n3=gone)
+    everyone = dict.fromkeys(["n2", "n4"], OK) | {"n1": EVACUATE}
+    observed = Observed(seen, everyone, capacity=free(n2=8000, n3=8000, n4=8000))
+    into = open_room(Ledger(incidents=(AWAY,)), observed, {})
+    assert not together(seen.nodes["n1"], into, AWAY.id)
+
+
+def test_the_first_node_of_all_is_a_place_for_a_mirror() -> None:
+    seen = world(Instance("web", "n1", "n2", memory=1000, disk=1000))
+    seen = replace(seen, nodes={name: seen.nodes[name] for name in ("n4", "n3", "n2", "n1")})
+    into = room(seen, free(n2=8000, n4=8000))
+    assert together(seen.nodes["n1"], into, AWAY.id) == {"web": "n4"}
+
+
+def test_what_forthcoming_instances_were_promised_is_left_to_them() -> None:
+    """Nodes report it as free; of one that exists and is down they report as much."""
+    seen, has = world(shared("a", 4096)), free(n2=60_000, n3=10_000)
+    assert steps(room(seen, has)) == {"a": "n2"}
+    soon = Instance("soon", "n2", "n3", memory=58_000, disk=450_000, running=False)
+    promised = replace(seen, forthcoming={"soon": soon})
+    into = room(promised, has)
+    assert steps(into) == {"a": "n3"}
+    assert into.capacity["n2"] == Capacity(2000, 50_000, SIZE)
+    assert into.capacity["n3"] == Capacity(10_000 - 4096, 50_000, SIZE)
+    blind = {name: replace(one, size=None) for name, one in has.items()}
+    assert steps(room(promised, blind)) == {"a": "n3"}, "where too little is known"
+    without_disks = replace(promised, forthcoming={"soon": shared("soon", 58_000, "n2")})
+    assert room(without_disks, has).capacity["n2"].disk == FREE.disk
+
+
+def test_no_node_is_begun_that_would_need_what_is_promised() -> None:
+    kept = Instance("kept", "n4", "n2", memory=3000, disk=100)
+    seen = world(Instance("web", "n1", "n2", memory=4000, disk=1000), kept, n1=node("n1"))
+    noted, has = incident("n1", EVACUATE), free(n2=10_000, n3=10_000, n4=10_000)
+
+    def begun(snapshot: Snapshot) -> Next:
+        return next_steps(noted, snapshot.nodes["n1"], room(snapshot, has), Policy(), 0)
+
+    assert [type(step.action) for step in begun(seen).steps] == [Drain]
+    found = begun(replace(seen, forthcoming={"soon": shared("soon", 6000, "n2")}))
+    assert not found.steps
+    said = details(found.obstacles, Kind.NO_FAILURE_LEFT)
+    assert said == {"it": "n2", "free": 0, "wanted": 3000, "other": "n4"}
+
+
+def test_other_groups_and_what_is_promised_there_do_not_matter() -> None:
+    """One whose policy is none; and an instance that is to come to it."""
+    groups = {
+        "default": Group("default", "default"),
+        "other": Group("other", "other", policy="{"),
+    }
+    seen = world(shared("a", 500), x=node("x", group="other"))
+    seen = replace(seen, groups=groups, forthcoming={"new": shared("new", 100, "x")})
+    assert together(seen.nodes["n1"], room(seen, free(n2=1000)), AWAY.id) == {"a": "n2"}
+
+
+def test_a_policy_that_is_none_and_a_group_that_is_none() -> None:
+    seen = world(shared("a", 500))
+    bad = {"default": Group("default", "default", policy="{")}
+    for some in (replace(seen, groups=bad), replace(seen, groups={})):
+        assert not together(some.nodes["n1"], room(some, free(n2=1000)), AWAY.id)
+        assert steps(room(some, free(n2=1000))) == {"a": "n2"}
+
+
+NAMES = [f"n{n}" for n in range(1, 8)]
+
+
+@st.composite
+def rooms(draw: st.DrawFn) -> Room:
+    """Anything may be claimed, sick, silent, elsewhere or on its way."""
+    nodes = {
+        name: node(
+            name,
+            group=draw(st.sampled_from(("default", "default", "other"))),
+            drained=draw(st.integers(0, 5)) == 0,
+            offline=draw(st.integers(0, 5)) == 0,
+        )
+        for name in NAMES
+    }
+    nodes["n1"] = node("n1", drained=True)
+    instances = {}
+    for number in range(draw(st.integers(1, 8))):
+        primary, secondary = draw(st.permutations(NAMES))[:2]
+        template = draw(st.sampled_from(("drbd", "drbd", "ext", "plain", "diskless")))
+        mib = draw(st.integers(0, 4000))
+        instances[f"i{number}"] = Instance(
+            f"i{number}", primary, secondary if template == "drbd" else None, template, mib, 1000
+        )
+    groups = {name: Group(name, name) for name in ("default", "other")}
+    seen = Snapshot("c", nodes, instances, groups, "n7")
+    capacity = {
+        name: replace(FREE, memory=draw(st.integers(0, 6000)))
+        for name in NAMES
+        if draw(st.integers(0, 5))
+    }
+    found = room(seen, capacity, {n: EVACUATE for n in NAMES if draw(st.integers(0, 5)) == 0})
+    for name in draw(st.sets(st.sampled_from(NAMES[1:]), max_size=2)):
+        found.claim(name, "another")
+    for one in draw(st.sets(st.sampled_from(sorted(instances)), max_size=2)):
+        places = draw(st.permutations(NAMES))[:2]
+        mirrored = instances[one].secondary is not None
+        found.placed[one] = (places[0], places[1] if mirrored else None)
+    return found
+
+
+@given(rooms())
+@settings(max_examples=150)
+def test_whatever_is_going_on_only_free_nodes_with_room_are_places(into: Room) -> None:
+    before = into.trial()
+    found = together(into.snapshot.nodes["n1"], into, AWAY.id)
+    assert (into.claims, into.capacity, into.placed) == (
+        before.claims,
+        before.capacity,
+        before.placed,
+    )
+    taken = dict.fromkeys(NAMES, 0)
+    for name, place in found.items():
+        one = into.snapshot.instances[name]
+        assert place in into.fit[into.snapshot.nodes["n1"].group], "no free node of its group"
+        assert into.why_not(place, AWAY.id) is None
+        primary, secondary = into.placed.get(name, (one.primary, one.secondary))
+        assert "n1" in (primary, secondary)
+        assert place not in (primary, secondary)
+        if one.shared:
+            taken[place] += one.memory
+        elif primary == "n1":
+            assert secondary is not None
+            taken[secondary] += one.memory
+    for place, memory in taken.items():
+        assert not memory or memory < into.capacity[place].memory
+
+
+@pytest.mark.parametrize("said", [{}, {"n3": Capacity(8000, 8000)}])
+def test_a_node_that_has_not_said_how_large_it_is_is_no_place(said: dict[str, Capacity]) -> None:
+    seen = world(shared("a", 500), shared("b", 600))
+    found = together(seen.nodes["n1"], room(seen, free(n2=1000) | said), AWAY.id)
+    assert found == {"b": "n2"}
+
+
+def test_where_something_is_on_its_way_to_is_a_place_still() -> None:
+    """The rest of a node goes in later rounds, and by all of the checks as well."""
+    kept = Instance("kept", "n4", "n2", memory=5000, disk=100)
+    seen = world(shared("a", 3000), shared("b", 10), kept)
+    under_way = Intent("3", OfIncident(AWAY.id), "n1", MovePrimary("b", "n1", True, "n3"), "12")
+    everyone = dict.fromkeys(seen.nodes, OK) | {"n1": EVACUATE}
+    observed = Observed(seen, everyone, capacity=free(n2=7000, n3=6000, n4=100))
+    into = open_room(Ledger(incidents=(AWAY,), intents=(under_way,)), observed, {})
+    assert into.capacity["n3"] == replace(FREE, memory=5990)
+    assert steps(into) == {"a": "n3"}, "n2 must be able to run what n4 loses"
+
+
+# Whether a node is emptied at all.
 
 
 def test_nothing_is_emptied_while_nobody_knows_what_the_others_have_free() -> None:
