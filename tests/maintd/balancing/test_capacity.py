@@ -13,7 +13,7 @@ from nodeagent.model.purpose import OfBalance
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Capacity, Snapshot
 from nodeagent.model.units import Ms
-from tests.maintd.balancing.test_plan import ON, OVER, advised, begun, done, shift, why, world
+from tests.maintd.balancing.world import ON, OVER, advised, begun, done, shift, why, world
 from tests.maintd.decided import details, kinds
 from tests.maintd.world import NOW, REPAIR, ledger, node, seen
 

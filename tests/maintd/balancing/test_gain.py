@@ -9,7 +9,7 @@ from nodeagent.model.balance import Agenda, Lopsided
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.reason import Kind
 from nodeagent.model.units import Ms
-from tests.maintd.balancing.test_plan import ON, OVER, advised, begun, done, shift, why, world
+from tests.maintd.balancing.world import ON, OVER, advised, begun, done, shift, why, world
 from tests.maintd.decided import details
 from tests.maintd.world import NOW, seen
 

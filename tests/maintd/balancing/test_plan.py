@@ -1,72 +1,28 @@
 """Balancing a group: what is begun, what is held, and what is not done twice."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from nodeagent.maintd.balancing import past_moves
 from nodeagent.maintd.balancing.moves import course, fault
-from nodeagent.maintd.decide import decide
 from nodeagent.maintd.planning.outcomes import BACK_OFF
+from nodeagent.maintd.planning.tag_place import Place
 from nodeagent.model.action import MovePrimary, MoveSecondary, Retag, Scope
-from nodeagent.model.balance import Advice, Agenda, Halt, Lopsided, Shift, Spot
+from nodeagent.model.balance import Advice, Agenda, Lopsided, Shift
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Decision, Intent, Ledger, Outcome, Policy, Result, Storm, Trail
 from nodeagent.model.purpose import BALANCE, OfBalance, OfIncident, OfRepair
 from nodeagent.model.reason import Kind, Reason, because
-from nodeagent.model.snapshot import Capacity, Group, Observed, Snapshot
+from nodeagent.model.snapshot import Capacity, Group, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Balance, StopBalancing, Wish
-from tests.maintd.decided import details, within
-from tests.maintd.world import EVACUATE, NOW, REPAIR, incident, instance, ledger, node, seen, six
-
-ON = Policy(balance=True, balance_settle=Ms(0))
-GROUP = Group("default", "default")
-HALT = Halt("default", "7", "job 7 failed", NOW)
-
-
-def world(*special: Any, tags: Sequence[str] = (), **instances: Any) -> Snapshot:
-    there = instances or {"a": ("n1", "n2"), "b": ("n1", "n3"), "c": ("n4", "n5")}
-    group = replace(GROUP, tags=frozenset(tags))
-    return replace(six(*special, **there), groups={"default": group})
-
-
-def shift(name: str, at: str, to: str, gain: float = 1.0) -> Shift:
-    """By hbal's words: `n1:n2` is where it is."""
-
-    def spot(words: str) -> Spot:
-        primary, _, secondary = words.partition(":")
-        return Spot(primary, secondary or None)
-
-    return Shift(name, spot(at), spot(to), gain)
-
-
-def advised(*shifts: Shift, at: int = NOW, **members: Any) -> Mapping[str, Advice]:
-    gain = sum(one.gain for one in shifts)
-    return {"default": Advice("default", Ms(at), 10.0, 10.0 - gain, shifts, **members)}
-
-
-def done(
-    observed: Observed, before: Ledger | None = None, policy: Policy = ON, now: int = NOW
-) -> Decision:
-    return decide(before or Ledger(), observed, policy, Ms(now))
-
-
-def begun(decision: Decision) -> list[Intent]:
-    return [intent for intent in decision.ledger.intents if intent.purpose.group]
-
-
-def why(decision: Decision) -> Reason:
-    """The one reason why the group is not balanced."""
-    (held,) = (h.why for h in decision.held if h.why.kind is Kind.NOT_BALANCED)
-    assert held.subject.name == "default"
-    (inner,) = held.parts
-    return inner
-
-
-OVER = shift("a", "n1:n2", "n2:n1")
+from tests.maintd.balancing.world import HALT, ON, OVER, advised, begun, done, shift, why, world
+from tests.maintd.decided import details, kinds, within
+from tests.maintd.world import EVACUATE, NOW, REPAIR, incident, instance, ledger, node, seen
 
 
 @pytest.mark.parametrize(
@@ -383,17 +339,22 @@ def test_what_the_search_refuses_is_held() -> None:
 # When a job fails.
 
 
-def failing(result: Outcome = Outcome.ERROR) -> tuple[Decision, Decision]:
+def submitted() -> tuple[Ledger, str]:
+    """The ledger while the one job of OVER runs, and the id of its intent."""
     first = done(seen(world(), advice=advised(OVER)))
     (intent,) = begun(first)
-    submitted = replace(first.ledger, intents=(replace(intent, job="7"),))
-    observed = seen(world(), results={intent.id: result}, advice=advised(OVER, at=NOW + 1))
-    return first, done(observed, submitted, now=NOW + 2)
+    return replace(first.ledger, intents=(replace(intent, job="7"),)), intent.id
+
+
+def failing(result: Outcome = Outcome.ERROR) -> Decision:
+    ledger, intent = submitted()
+    observed = seen(world(), results={intent: result}, advice=advised(OVER, at=NOW + 1))
+    return done(observed, ledger, now=NOW + 2)
 
 
 @pytest.mark.parametrize("result", [Outcome.ERROR, Outcome.LOST])
 def test_whatever_fails_ends_it_until_somebody_acknowledges(result: Outcome) -> None:
-    _, decision = failing(result)
+    decision = failing(result)
     (halt,) = decision.ledger.halts
     tag = Retag(Scope.GROUP, "default", (halt.tag,))
     assert [i.action for i in decision.ledger.intents] == [tag]
@@ -414,7 +375,7 @@ def test_whatever_fails_ends_it_until_somebody_acknowledges(result: Outcome) -> 
 
 
 def test_what_the_change_of_master_cut_off_is_no_failure_and_waits_a_while() -> None:
-    _, decision = failing(Outcome.LATER)
+    decision = failing(Outcome.LATER)
     assert not decision.ledger.halts
     assert not begun(decision)
     assert why(decision).kind is Kind.NOT_TAKEN
@@ -441,20 +402,16 @@ def test_a_halt_that_only_its_tag_tells_of_is_heeded() -> None:
 
 
 def test_what_fails_because_its_instance_was_removed_halts_nothing() -> None:
-    first = done(seen(world(), advice=advised(OVER)))
-    (intent,) = begun(first)
-    submitted = replace(first.ledger, intents=(replace(intent, job="7"),))
+    ledger, intent = submitted()
     there = world(c=("n4", "n5"))
-    decision = done(seen(there, results={intent.id: Outcome.ERROR}), submitted, now=NOW + 2)
+    decision = done(seen(there, results={intent: Outcome.ERROR}), ledger, now=NOW + 2)
     assert not decision.ledger.halts
 
 
 def test_a_success_is_waited_for_until_it_shows() -> None:
-    first = done(seen(world(), advice=advised(OVER)))
-    (intent,) = begun(first)
-    submitted = replace(first.ledger, intents=(replace(intent, job="7"),))
-    results = {intent.id: Outcome.SUCCESS}
-    stale = done(seen(world(), results=results), submitted, now=NOW + 1000)
+    ledger, intent = submitted()
+    results = {intent: Outcome.SUCCESS}
+    stale = done(seen(world(), results=results), ledger, now=NOW + 1000)
     assert len(begun(stale)) == 1
     moved = world(a=("n2", "n1"))
     over = done(seen(moved, results=results), stale.ledger, now=NOW + 2000)
@@ -465,11 +422,9 @@ def test_a_success_is_waited_for_until_it_shows() -> None:
 
 
 def test_a_job_that_nobody_can_find_has_succeeded_if_its_effect_shows() -> None:
-    first = done(seen(world(), advice=advised(OVER)))
-    (intent,) = begun(first)
-    submitted = replace(first.ledger, intents=(replace(intent, job="7"),))
-    lost = seen(world(a=("n2", "n1")), results={intent.id: Outcome.LOST})
-    over = done(lost, submitted, now=NOW + 2)
+    ledger, intent = submitted()
+    lost = seen(world(a=("n2", "n1")), results={intent: Outcome.LOST})
+    over = done(lost, ledger, now=NOW + 2)
     assert not over.ledger.halts
     assert [t.result.outcome for t in over.ledger.shifted] == [Outcome.SUCCESS]
 
@@ -487,7 +442,7 @@ def test_of_jobs_that_follow_each_other_only_the_last_must_show() -> None:
 
 
 def test_the_tag_of_a_failure_is_set_once() -> None:
-    _, decision = failing()
+    decision = failing()
     assert len(decision.ledger.intents) == 1
     again = done(seen(world()), decision.ledger, now=NOW + 100)
     assert again.ledger.intents == decision.ledger.intents
@@ -635,3 +590,84 @@ def test_what_somebody_else_s_job_is_at_work_on_is_left_alone(what: str) -> None
     assert not begun(decision)
     assert within(why(decision))[-1] == (Kind.OTHERS_JOB, "")
     assert begun(done(seen(world(), advice=advised(OVER), busy={"n6": "77"})))
+
+
+def test_what_is_asked_for_there_and_back_is_done_there_and_back() -> None:
+    back = shift("a", "n2:n1", "n1:n2")
+    before, moved = Ledger(agenda=(Agenda("default", "ada", NOW, (OVER, back), True),)), 0
+    there = world()
+    for now in range(NOW, NOW + 3):
+        decision = done(seen(there), before, Policy(), now)
+        for intent in begun(decision):
+            assert isinstance(intent.action, MovePrimary)
+            there = world(a=(intent.action.target, intent.action.node))
+            moved += 1
+        before = replace(decision.ledger, intents=())
+    assert moved == 2
+    assert not before.agenda
+
+
+def test_no_list_reaches_into_another_group() -> None:
+    there = world(node("n6", group="other"), a=("n1", "n2"))
+    there = replace(there, groups={**there.groups, "other": Group("other", "other")})
+    wish = (Wish("w", "ada", NOW, Balance("default", (shift("a", "n1:n2", "n1:n6"),))),)
+    decision = done(seen(there, wishes=wish), policy=Policy())
+    assert decision.refused["w"] == "move 1: n6 is not a node of group default"
+
+
+def test_what_was_asked_for_a_group_that_is_gone_is_forgotten() -> None:
+    left = Ledger(agenda=(Agenda("gone", "ada", NOW), Agenda("default", "ada", NOW)))
+    decision = done(seen(world()), left, Policy())
+    assert [agenda.group for agenda in decision.ledger.agenda] == ["default"]
+
+
+def test_what_is_asked_for_a_group_of_one_node_says_what_is_missing() -> None:
+    there = world(node("n6", group="small"))
+    there = replace(there, groups={**there.groups, "small": Group("small", "small")})
+    decision = done(seen(there), Ledger(agenda=(Agenda("small", "ada", NOW),)), Policy())
+    assert kinds(decision.held) == [(Kind.NOT_BALANCED, "small"), (Kind.FEW_NODES, "small")]
+
+
+# Moves that failed, also without a ledger.
+
+
+def remembered(there: Snapshot, *more: Trail, ended: int = NOW - 1000) -> Ledger:
+    """A migration of `a` has failed; `more` came after it."""
+    action = MovePrimary("a", "n1", True, "n2", fallback=False)
+    result = Result(Outcome.ERROR, "told so")
+    failed = Trail("5", "balance:default:5", action, result, NOW - 50_000, Ms(ended))
+    trails, halts = past_moves.recalled(Ledger(), [failed, *more], there, NOW)
+    return Ledger(shifted=trails, halts=halts)
+
+
+def tagging(*tags: str) -> Trail:
+    action = Retag(Scope.GROUP, "default", tags)
+    return Trail("6", "maintd:6", action, Result(Outcome.SUCCESS), NOW - 500, NOW - 400)
+
+
+def test_a_failure_halts_until_it_is_acknowledged_also_without_a_ledger() -> None:
+    tag = "maintd:balancefailed:5"
+    assert [halt.job for halt in remembered(world()).halts] == ["5"]
+    assert remembered(world(tags=[tag]), tagging(tag)).halts, "the tag is there still"
+    assert not remembered(world(), tagging(tag)).halts, "somebody has removed it"
+    assert remembered(world(), tagging("maintd:balance:yes")).halts
+    assert not remembered(world(c=("n4", "n5"))).halts, "its instance is gone"
+    assert remembered(world()).shifted
+
+
+def test_a_failure_whose_tag_was_lost_halts_and_is_told_again() -> None:
+    tag = "maintd:balancefailed:5"
+    gone = [Place(Scope.GROUP, "default", tag)]
+    action = MovePrimary("a", "n1", True, "n2", fallback=False)
+    failed = Trail("5", "balance:default:5", action, Result(Outcome.ERROR), NOW - 900, NOW - 800)
+    trails = [failed, tagging(tag)]
+    _, halts = past_moves.recalled(Ledger(), trails, world(), NOW, gone)
+    assert [halt.job for halt in halts] == ["5"]
+    known = Ledger(shifted=(failed,), halts=(replace(halts[0], tag_seen=True),))
+    _, halts = past_moves.recalled(known, trails, world(), NOW, gone)
+    assert [(halt.job, halt.tag_seen) for halt in halts] == [("5", False)]
+
+
+def test_what_is_a_day_old_is_over_also_without_a_ledger() -> None:
+    old = remembered(world(), ended=NOW - 86_400_000)
+    assert (old.shifted, old.halts) == ((), ())

@@ -20,7 +20,7 @@ from nodeagent.placement.layout.layout import lay_out
 from nodeagent.placement.layout.rules import Rules
 from nodeagent.placement.layout.score import score
 from tests.cluster.by_hand import ByHand
-from tests.maintd.balancing.test_search import LOPSIDED
+from tests.maintd.balancing.world import LOPSIDED
 from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE
 

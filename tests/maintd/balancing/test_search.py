@@ -1,6 +1,7 @@
 """What is advised: legal moves, worth their share, on the nodes named alone, and none back."""
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from nodeagent.placement.layout.layout import Place, lay_out
 from nodeagent.placement.layout.moves import Moved, attempt, candidates
 from nodeagent.placement.layout.rules import Rules
 from nodeagent.placement.layout.score import score
+from tests.maintd.balancing.world import LOPSIDED
 from tests.placement.clusters import case
 
 SEEDS = range(60)
@@ -62,13 +64,20 @@ def spot(cluster: Cluster, place: Place) -> Spot:
     return Spot(*names)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_every_advice_is_legal_and_worth_it(seed: int) -> None:
-    cluster = parse(case(seed).text)
-    for question in questions(cluster):
+@cache
+def asked() -> tuple[tuple[Cluster, Question], ...]:
+    """A question for each group of each cluster."""
+    clusters = [parse(case(seed).text) for seed in SEEDS]
+    return tuple((cluster, one) for cluster in clusters for one in questions(cluster))
+
+
+def test_every_advice_is_legal_and_worth_it() -> None:
+    advised = 0
+    for cluster, question in asked():
         advice = told(question, cluster, 7, {})
         if advice.why or not advice.shifts:
             continue
+        advised += 1
         scores = replayed(question, cluster, advice)
         befores = [advice.score, *scores[:-1]]
         gains = [before - after for before, after in zip(befores, scores, strict=True)]
@@ -81,28 +90,19 @@ def test_every_advice_is_legal_and_worth_it(seed: int) -> None:
             (template,) = (i.template for i in cluster.instances if i.name == shift.instance)
             seen = Instance("x", shift.at.primary, shift.at.secondary, template.value)
             assert not fault(shift, seen)
+    assert advised > 20
 
 
-def test_the_seeds_have_something_to_move() -> None:
-    clusters = [parse(case(seed).text) for seed in SEEDS]
-    moved = [told(q, c, 7, {}).shifts for c in clusters for q in questions(c)]
-    assert sum(map(bool, moved)) > 20
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_node_that_takes_no_part_neither_gives_nor_takes(seed: int) -> None:
-    cluster = parse(case(seed).text)
-    for question in questions(cluster):
+def test_a_node_that_takes_no_part_neither_gives_nor_takes() -> None:
+    for cluster, question in asked():
         for left_out in sorted(question.nodes)[:2]:
             fewer = replace(question, nodes=question.nodes - {left_out})
             advice = told(fewer, cluster, 7, {})
             assert not any(left_out in shift.nodes for shift in advice.shifts)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_who_rests_stays_and_nobody_is_brought_back(seed: int) -> None:
-    cluster = parse(case(seed).text)
-    for question in questions(cluster):
+def test_who_rests_stays_and_nobody_is_brought_back() -> None:
+    for cluster, question in asked():
         first = told(question, cluster, 7, {}).shifts
         if not first:
             continue
@@ -125,24 +125,10 @@ def comes(shift: Shift) -> set[tuple[str, str]]:
 
 
 def test_without_copies_of_disks_only_sides_are_changed() -> None:
-    for seed in SEEDS:
-        cluster = parse(case(seed).text)
-        for question in questions(cluster, disks=False):
-            for shift in told(question, cluster, 7, {}).shifts:
-                if shift.at.secondary is not None:
-                    assert shift.to == Spot(shift.at.secondary, shift.at.primary)
-
-
-LOPSIDED = """\
-default|g|preferred||
-
-n1|10000|100|7900|100000|90000|8|N|g
-n2|10000|100|9900|100000|90000|8|N|g
-
-a|1000|1000|1|running|Y|n1|n2|drbd|
-b|1000|1000|1|running|Y|n1|n2|drbd|
-
-"""
+    for cluster, question in asked():
+        for shift in told(replace(question, disks=False), cluster, 7, {}).shifts:
+            if shift.at.secondary is not None:
+                assert shift.to == Spot(shift.at.secondary, shift.at.primary)
 
 
 def test_loads_count_where_there_are_some() -> None:
@@ -158,11 +144,9 @@ def test_loads_count_where_there_are_some() -> None:
     assert not told(dear, cluster, 7, both).shifts
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_group_is_what_it_is_beside_others(seed: int) -> None:
+def test_a_group_is_what_it_is_beside_others() -> None:
     """Its score is that of the whole cluster laid out, where all its nodes are on."""
-    cluster = parse(case(seed).text)
-    for question in questions(cluster):
+    for cluster, question in asked():
         (group,) = (group for group in cluster.groups if group.uuid == question.group)
         members = [node for node in cluster.nodes if node.group == group.uuid]
         if len(members) == len(question.nodes):
@@ -203,30 +187,26 @@ def test_where_there_is_always_a_way_back_only_what_comes_before_it_is_advised(
     """As many looks as there are do not find another way."""
     monkeypatch.setattr("nodeagent.maintd.balancing.search._TIMES", 0)
     cut = 0
-    for seed in SEEDS:
-        cluster = parse(case(seed).text)
-        for question in questions(cluster):
-            first = told(question, cluster, 7, {}).shifts
-            for number, shift in enumerate(first):
-                node, part = min(comes(shift))
-                barred = replace(question, left=frozenset({(shift.instance, node, part)}))
-                kept = told(barred, cluster, 7, {}).shifts
-                before = [n for n, s in enumerate(first) if s.instance == shift.instance]
-                back = [n for n in before if (node, part) in comes(first[n])]
-                assert kept == first[: back[0]]
-                cut += number > 0
+    for cluster, question in asked():
+        first = told(question, cluster, 7, {}).shifts
+        for number, shift in enumerate(first):
+            node, part = min(comes(shift))
+            barred = replace(question, left=frozenset({(shift.instance, node, part)}))
+            kept = told(barred, cluster, 7, {}).shifts
+            before = [n for n, s in enumerate(first) if s.instance == shift.instance]
+            back = [n for n in before if (node, part) in comes(first[n])]
+            assert kept == first[: back[0]]
+            cut += number > 0
     assert cut
 
 
 def test_time_that_is_over_ends_the_search_with_what_there_is() -> None:
     whole = some = 0
-    for seed in SEEDS:
-        cluster = parse(case(seed).text)
-        for question in questions(cluster):
-            whole += len(told(question, cluster, 7, {}).shifts)
-            found = told(question, cluster, 7, {}, spent=lambda: 1.0).shifts
-            assert len(found) <= 1
-            some += len(found)
+    for cluster, question in asked():
+        whole += len(told(question, cluster, 7, {}).shifts)
+        found = told(question, cluster, 7, {}, spent=lambda: 1.0).shifts
+        assert len(found) <= 1
+        some += len(found)
     assert 0 < some < whole
 
 

@@ -12,7 +12,7 @@ from nodeagent.model.units import Ms
 from nodeagent.placement.cluster.cluster import Cluster, Load, Loads
 from nodeagent.placement.cluster.from_ganeti import Known
 from nodeagent.placement.cluster.textfile import parse
-from tests.maintd.balancing.test_search import LOPSIDED
+from tests.maintd.balancing.world import LOPSIDED
 
 SEEN = Snapshot("c", {})
 KNOWN = Known(parse(LOPSIDED), {})
@@ -81,6 +81,10 @@ def test_a_search_that_does_not_end_is_told_and_none_is_begun_beside_it() -> Non
         "g", Ms(3), why="the search has not ended for 16 min"
     )
     assert len(desk.work) == 1
+    desk.work.pop()()
+    assert not desk.adviser.advice()["g"].why
+    desk.adviser.ask([ASKED], SEEN, Ms(4))
+    assert len(desk.work) == 1
 
 
 def test_where_no_thread_is_to_be_had_it_is_told_and_tried_again() -> None:
@@ -94,6 +98,12 @@ def test_where_no_thread_is_to_be_had_it_is_told_and_tried_again() -> None:
         desk.ask(ASKED, now=now)
         why = "nothing can be searched: can't start new thread"
         assert desk.adviser.advice() == {"g": Advice("g", Ms(now), why=why)}
+    threads = [none, lambda work: work()]
+    desk.adviser = Adviser(desk._look, desk._measure, lambda work: threads.pop(0)(work))
+    desk.ask(ASKED)
+    assert desk.adviser.advice()["g"].why
+    desk.ask(ASKED)
+    assert not desk.adviser.advice()["g"].why
 
 
 def test_a_search_ends_after_ten_seconds_of_its_own() -> None:
@@ -244,51 +254,3 @@ def _of(group: str) -> Cluster:
     text = LOPSIDED.replace("|g|", f"|{group}|").replace("|g\n", f"|{group}\n")
     text = text.replace("n1|", f"{group}1|").replace("n2|", f"{group}2|")
     return parse(text.replace("\na|", f"\na{group}|").replace("\nb|", f"\nb{group}|"))
-
-
-class Hung:
-    """An adviser whose work is never done, or that gets no thread."""
-
-    def __init__(self, start: Callable[[Callable[[], None]], None]) -> None:
-        self.seconds = 0.0
-        self.adviser = Adviser(
-            lambda _, __: self._known(), lambda _, __: ({}, {}), start, lambda: self.seconds
-        )
-
-    @staticmethod
-    def _known() -> Known:
-        return KNOWN
-
-
-def test_a_search_that_never_ends_is_told_of() -> None:
-    work: list[Callable[[], None]] = []
-    desk = Hung(work.append)
-    desk.adviser.ask([ASKED], SEEN, Ms(1))
-    desk.seconds = 900.0
-    desk.adviser.ask([ASKED], SEEN, Ms(2))
-    assert not desk.adviser.advice()
-    desk.seconds = 960.0
-    desk.adviser.ask([ASKED], SEEN, Ms(3))
-    assert desk.adviser.advice()["g"].why == "the search has not ended for 16 min"
-    assert len(work) == 1
-    work[0]()
-    assert not desk.adviser.advice()["g"].why
-    desk.adviser.ask([ASKED], SEEN, Ms(4))
-    assert len(work) == 2
-
-
-def test_without_a_thread_a_round_goes_on_and_the_next_tries_again() -> None:
-    tries = 0
-
-    def none(work: Callable[[], None]) -> None:
-        nonlocal tries
-        tries += 1
-        if tries == 1:
-            raise RuntimeError("can't start new thread")
-        work()
-
-    desk = Hung(none)
-    desk.adviser.ask([ASKED], SEEN, Ms(1))
-    assert desk.adviser.advice()["g"].why == "nothing can be searched: can't start new thread"
-    desk.adviser.ask([ASKED], SEEN, Ms(2))
-    assert not desk.adviser.advice()["g"].why
