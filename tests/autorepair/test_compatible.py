@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterable
 from itertools import product
 from typing import Any
 
@@ -13,41 +12,9 @@ from nodeagent.autorepair.compatible import Options, shown
 from nodeagent.autorepair.tags import PREFIX, Ending
 from tests import needs
 from tests.autorepair import luxi
+from tests.autorepair.one import ONE, TWO, world
 from tests.autorepair.worlds import Case, Outcome, case, differences, ours
 from tests.htools import beside
-
-OFF = luxi.Node(offline=True)
-HEALTH = {
-    "ok": (luxi.Node(), luxi.Node()),
-    "S": (luxi.Node(), OFF),
-    "P": (OFF, luxi.Node()),
-    "B": (OFF, OFF),
-    "P drained": (luxi.Node(drained=True), luxi.Node()),
-    "B drained": (luxi.Node(drained=True), luxi.Node(drained=True)),
-}
-ONE, TWO = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
-
-
-def world(
-    tags: Iterable[str],
-    health: str,
-    jobs: Iterable[str] = (),
-    template: str = "drbd",
-    group: Iterable[str] = (),
-    cluster: Iterable[str] = (),
-) -> luxi.World:
-    """One instance; jobs 1, 2, … stand so."""
-    primary, secondary = HEALTH[health]
-    named = {PREFIX + tag for tag in tags}
-    other = "ns" if template == "drbd" else None
-    return luxi.World(
-        {"n0": luxi.Node(), "np": primary, "ns": secondary},
-        {"i1": luxi.Instance("np", other, template, named)},
-        {"g1": [PREFIX + tag for tag in group]},
-        [PREFIX + tag for tag in cluster],
-        {n: luxi.Job(status) for n, status in enumerate(jobs, 1)},
-    )
-
 
 SHORT = {
     "OP_TEST_DELAY": "delay",

@@ -7,9 +7,10 @@ from collections import Counter
 
 import pytest
 
-from nodeagent.autorepair.assess import COMPATIBLE, Judge
+from nodeagent.autorepair.assess import COMPATIBLE, SAFE, Judge
 from nodeagent.autorepair.compatible import Options
 from nodeagent.autorepair.jobs import RETRY_AFTER, Ran, repair_id
+from nodeagent.autorepair.state import Conflict, as_harep
 from nodeagent.autorepair.steps import Mark, Next, Nothing, Step, Wait
 from nodeagent.autorepair.tags import PREFIX, Ending, Record, RepairType, read
 from nodeagent.model.action import Guarded, MovePrimary, Retag, Scope
@@ -17,7 +18,7 @@ from nodeagent.model.ledger import SHOWS, Outcome, Result
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms
 from tests.autorepair import luxi
-from tests.autorepair.test_compatible import ONE, TWO, world
+from tests.autorepair.one import ONE, TWO, world
 from tests.autorepair.worlds import Case, case, ours, snapshot_of
 
 NOW = Ms(1_700_000_000_000)
@@ -107,6 +108,23 @@ def _agreement(alone: luxi.World) -> str:
 
 def _upper(name: str) -> str:
     return {"FixStorage": "FIX_STORAGE"}.get(name, name.upper())
+
+
+def test_no_change_of_tags_in_the_safe_mode_would_stop_harep() -> None:
+    """Whoever wants it back may have it at any moment."""
+    changed = 0
+    for seed in range(400):
+        snapshot = snapshot_of(case(seed, instances=4).world)
+        jobs = dict.fromkeys(range(1, 26), Result((*Outcome,)[seed % len(Outcome)]))
+        judge = Judge(snapshot, {}, jobs, Ms(time.time_ns() // 1_000_000), SAFE)
+        for instance in snapshot.instances.values():
+            found = judge.assess(instance).next
+            if isinstance(as_harep(instance.tags), Conflict) or isinstance(found, Nothing | Wait):
+                continue
+            changed += 1
+            after = instance.tags.difference(found.swap.remove).union(found.swap.add)
+            assert not isinstance(as_harep(after), Conflict), (seed, instance, found)
+    assert changed > 100
 
 
 # What is put on and taken off.

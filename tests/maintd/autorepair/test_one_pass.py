@@ -1,29 +1,12 @@
-"""Whole repairs in the safe mode, pass after pass, on a cluster that has time and locks.
-
-What is promised throughout, also under everything that can happen (the machine at the end):
-
-R1 nothing more destructive is done than is allowed.
-R2 no two repairs move one instance at the same time, nor one what somebody else moves.
-R3 a healthy instance is never moved, nor its disks made anew where a node of it is only drained.
-R4 one instance's trouble never stops another's repair.
-R5 when nothing happens any more the passes come to rest, and no repair is pending of what is well.
-R6 by tags of ours harep is never stopped: whoever wants it back may have it at any moment.
-"""
+"""Passes of `gnt-maint repair` in the safe mode, on a cluster that has time and locks."""
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import invariant, rule
 
-from nodeagent.autorepair.health import Broken, check
-from nodeagent.autorepair.jobs import RETRY_AFTER
-from nodeagent.autorepair.policy import Enabled, Policies
-from nodeagent.autorepair.state import Conflict, Pending, as_harep, state_of
-from nodeagent.autorepair.tags import PREFIX, RepairType
+from nodeagent.autorepair.tags import PREFIX
 from nodeagent.cluster.backend import Accepted, Answer, NotTaken, Submission
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.autorepair.one_pass import Pass, one_pass
@@ -43,7 +26,6 @@ from nodeagent.model.snapshot import Capacity, Group, Instance, Node
 from nodeagent.model.units import Ms
 from tests.cluster.by_hand import ByHand
 from tests.maintd.decided import details, within
-from tests.maintd.lives.life import Life
 from tests.maintd.rig import Between
 
 START = 1_700_000_000.0
@@ -517,206 +499,6 @@ def test_no_more_is_submitted_at_once_than_arrives_in_time() -> None:
     site.cluster.__class__ = Watched
     site.go()
     assert sizes == [10, 10, 5]
-
-
-# Everything that can happen.
-
-NAMES = ("drbd1", "drbd2", "shared", "file", "stopped")
-NODE = st.sampled_from([f"n{n}" for n in range(2, 6)])
-NAME = st.sampled_from(NAMES)
-KIND = st.sampled_from([kind.word for kind in RepairType])
-
-
-class Everything(Life):
-    """Nodes fail and come back, tags are changed by others, jobs fail, vanish and hang."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.site = Site(
-            [
-                instance("drbd1", "n2", "n3"),
-                instance("drbd2", "n4", "n5"),
-                instance("shared", "n2"),
-                instance("file", "n3", template="file"),
-                instance("stopped", "n4", "n2", running=False),
-            ],
-            allowed="failover",
-            count=6,
-        )
-        self.site.cluster.takes = lambda a: 90.0 if move_of(a) else 2.0
-        self.seen = 0
-
-    @property
-    def cluster(self) -> ByHand | None:
-        return self.site.cluster
-
-    @rule(node=NODE, state=st.sampled_from(["ok", "drained", "offline", "not capable"]))
-    def a_node_changes(self, node: str, state: str) -> None:
-        flags = {
-            "drained": state == "drained",
-            "offline": state == "offline",
-            "vm_capable": state != "not capable",
-        }
-        self.site.change(node, **flags)
-        power = self.site.cluster.power_off if state == "offline" else self.site.cluster.power_on
-        power(node)
-
-    @rule(name=NAME, kind=KIND)
-    def somebody_allows(self, name: str, kind: str) -> None:
-        others = {PREFIX + other.word for other in RepairType}
-        self.site.retag(name, lambda old: old - others | {PREFIX + kind})
-
-    @rule(kind=KIND)
-    def somebody_allows_all(self, kind: str) -> None:
-        self.site.cluster.world.tags = frozenset({PREFIX + kind})
-
-    @rule(name=NAME, until=st.sampled_from([None, 600, "soon"]))
-    def somebody_suspends(self, name: str, until: int | str | None) -> None:
-        at = int(self.site.time) + until if isinstance(until, int) else until
-        self.site.tag(name, "suspend" if at is None else f"suspend:{at}")
-
-    @rule(name=NAME)
-    def somebody_removes_all_tags(self, name: str) -> None:
-        self.site.retag(name, lambda _: frozenset())
-
-    @rule(name=NAME)
-    def somebody_removes_a_pending_tag(self, name: str) -> None:
-        self.site.retag(name, lambda old: frozenset(t for t in old if ":pending:" not in t))
-
-    @rule(name=NAME, kind=KIND, number=st.integers(1, 2))
-    def somebody_asks_for_a_repair(self, name: str, kind: str, number: int) -> None:
-        self.site.tag(name, f"pending:{kind}:ticket-{number}:{int(self.site.time)}:")
-
-    @rule(name=NAME, node=NODE, live=st.booleans())
-    def somebody_moves_it_by_hand(self, name: str, node: str, live: bool) -> None:
-        it = self.site.cluster.instances[name]
-        target = node if it.shared else None
-        self.site.cluster.submit_foreign(MovePrimary(name, it.primary, live=live, target=target))
-
-    @rule(how=st.sampled_from(["not", "fails", "fails_late"]))
-    def jobs_fail(self, how: str) -> None:
-        self.site.cluster.fails = lambda a: how == "fails" and isinstance(a, Guarded)
-        self.site.cluster.fails_late = lambda a: how == "fails_late" and isinstance(a, Guarded)
-
-    @rule(name=NAME)
-    def a_mirror_is_no_good(self, name: str) -> None:
-        self.site.cluster.world.degraded.add(name)
-
-    @rule()
-    def jobs_are_forgotten(self) -> None:
-        jobs = self.site.cluster.jobs
-        for number in [n for n, job in jobs.items() if job.outcome is not Outcome.RUNNING]:
-            del jobs[number]
-        self.seen = 0
-
-    @rule(data=st.data())
-    def a_job_is_canceled(self, data: st.DataObject) -> None:
-        waiting = [n for n, j in self.site.cluster.jobs.items() if j.outcome is Outcome.RUNNING]
-        if waiting:
-            self.site.cluster.cancel(data.draw(st.sampled_from(waiting)))
-
-    @rule(seconds=st.sampled_from([1.0, 60.0, 400.0]))
-    def time_passes(self, seconds: float) -> None:
-        self.site.time += seconds
-
-    @rule(pauses=st.lists(st.sampled_from([30.0, 100.0, 400.0]), min_size=1, max_size=5))
-    def passes(self, pauses: list[float]) -> None:
-        for seconds in pauses:
-            self._pass(dry=False, lost=False)
-            self.site.time += seconds
-
-    @rule(node=NODE, name=NAME, kind=KIND)
-    def a_node_fails_and_that_is_repaired(self, node: str, name: str, kind: str) -> None:
-        self.somebody_allows(name, kind)
-        self.a_node_changes(node, "offline")
-        self.passes([100.0, 400.0])
-
-    @rule(dry=st.booleans(), lost=st.booleans())
-    def a_pass(self, dry: bool, lost: bool) -> None:
-        self._pass(dry=dry, lost=lost)
-
-    def _pass(self, *, dry: bool, lost: bool) -> None:
-        before = self.site.cluster.snapshot()
-        known, theirs = set(self.site.cluster.jobs), self.site.cluster.busy()
-        self.site.cluster.loses_answer = lambda _: lost
-        try:
-            self.site.go(0.01, dry=dry)  # no two passes begin in one millisecond
-        except Unavailable:
-            assert lost
-            self.site.time += 10  # no pass begins before what was sent has arrived
-        self.site.cluster.loses_answer = lambda _: False
-        fresh = [job for n, job in self.site.cluster.jobs.items() if n not in known]
-        assert not (dry and fresh)
-        policies = Policies(before, Ms(int(self.site.time * 1000)))
-        for job in fresh:
-            if not isinstance(job.action, Guarded):
-                continue
-            it = before.instances[job.action.then.instance]
-            assert it.name not in theirs, "R2"
-            health = check(it, before.nodes)
-            assert isinstance(health, Broken), "R3"
-            state, policy = state_of(it.tags), policies.of(it)
-            asked = state.record.kind if isinstance(state, Pending) else None
-            allowed = [policy.kind] if isinstance(policy, Enabled) else []
-            allowed += [] if asked is None else [asked]
-            assert allowed, "R1"
-            assert _destroys(job.action.then) <= max(allowed), "R1"
-            if isinstance(job.action.then, Reinstall):
-                sides = (it.primary, it.secondary)
-                assert all(before.nodes[n].offline for n in sides if n is not None), "R3"
-
-    @invariant()
-    def never_two_at_once(self) -> None:
-        live = [
-            job.action.then.instance for job in self.running() if isinstance(job.action, Guarded)
-        ]
-        assert len(live) == len(set(live)), "R2"
-
-    @invariant()
-    def harep_could_take_over(self) -> None:
-        for it in self.site.cluster.instances.values():
-            if not any("ticket" in tag for tag in it.tags):
-                assert not isinstance(as_harep(it.tags), Conflict), "R6"
-
-    def teardown(self) -> None:
-        """R5: nothing fails any more, nodes are as they are; then there is an end to it."""
-        self.jobs_fail("not")
-        self.site.time += 2000
-        for _ in range(40):
-            before = len(self.site.cluster.jobs)
-            self.site.go(RETRY_AFTER / 1000 + 200)
-        assert len(self.site.cluster.jobs) == before, "it never comes to rest"
-        snapshot = self.site.cluster.snapshot()
-        policies = Policies(snapshot, Ms(int(self.site.time * 1000)))
-        for it in snapshot.instances.values():
-            well = not isinstance(check(it, snapshot.nodes), Broken)
-            suspended = not isinstance(policies.of(it), Enabled)
-            pending = isinstance(state_of(it.tags), Pending)
-            stuck = any(not snapshot.nodes[n].in_service for n in (it.primary, it.secondary) if n)
-            assert not (well and pending and not suspended and not stuck), "R5"
-
-
-def _destroys(move: Move) -> RepairType:
-    """What a job may cost: one that may become a failover counts as such."""
-    match move:
-        case MoveSecondary():
-            return RepairType.FIX_STORAGE
-        case Reinstall():
-            return RepairType.REINSTALL
-        case MovePrimary(live=True, fallback=False):
-            return RepairType.MIGRATE
-        case MovePrimary(instance="stopped"):
-            return RepairType.MIGRATE  # what does not run loses nothing
-        case _:
-            return RepairType.FAILOVER
-
-
-TestEverything = Everything.TestCase
-TestEverything.settings = settings(
-    max_examples=40,
-    stateful_step_count=40,
-    suppress_health_check=[HealthCheck.filter_too_much],
-)
 
 
 @pytest.mark.parametrize("back", ["n2", "n3"])
