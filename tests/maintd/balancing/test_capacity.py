@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from nodeagent.maintd.planning.resources import open_room
-from nodeagent.model.action import MovePrimary, MoveSecondary, RunCommand
-from nodeagent.model.ledger import Intent, Ledger
+from nodeagent.model.action import MoveSecondary, RunCommand
+from nodeagent.model.ledger import Intent
 from nodeagent.model.purpose import OfBalance
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Capacity, Snapshot
@@ -80,15 +79,3 @@ def test_no_command_repairs_a_node_that_a_mirror_is_being_copied_from() -> None:
     over = replace(kept, intents=())
     after = done(seen(marked, {"n1": REPAIR}), over, policy=replace(ON, settle=Ms(0)), now=NOW + 2)
     assert [i for i in after.ledger.intents if isinstance(i.action, RunCommand)]
-
-
-def test_what_leaves_a_node_is_not_copied_from_it() -> None:
-    leaving = (
-        Intent("3", OfBalance("default"), "n1", MovePrimary("a", "n1", True, "n2"), "12"),
-        Intent("4", OfBalance("default"), "n1", MoveSecondary("a", "n1", "n3"), "13", "3"),
-    )
-    room = open_room(Ledger(intents=leaving), seen(world()), {})
-    assert (room.copied_from("n1"), room.copied_from("n2")) == (None, None)
-    copying = Intent("3", OfBalance("default"), "n2", MoveSecondary("a", "n2", "n3"), "12")
-    room = open_room(Ledger(intents=(copying,)), seen(world()), {})
-    assert (room.copied_from("n1"), room.copied_from("n2")) == ("a", None)
