@@ -357,14 +357,6 @@ def test_a_second_level_is_used_where_the_first_is_dead() -> None:
     assert not loop.machines.twice()
 
 
-def test_nodes_that_fall_silent_together_are_not_fenced(loop: Loop) -> None:
-    kill(loop, "n3", "cut")
-    kill(loop, "n5", "cut")
-    loop.steps(60)
-    assert not loop.powers(OFF)
-    assert "FENCING_WAITS" in loop.kinds()
-
-
 def fate_of_drbd(loop: Loop) -> Fate:
     loop.steps(100)
     assert loop.stage("n3") is Stage.FENCED, loop.reasons()
@@ -456,18 +448,6 @@ def test_a_fenced_node_that_somebody_puts_online_stays_fenced(loop: Loop, stage:
 
 
 # A person's word, and the way back.
-
-
-def test_a_persons_word_fences_a_node_whose_bmc_died_with_it(loop: Loop) -> None:
-    loop.machines.controls["n3"] = (Control(dead=True),)
-    kill(loop, how="off")
-    loop.steps(30)
-    assert not loop.offline()
-    assert not word(loop)
-    loop.steps(20)
-    assert loop.stage("n3") is Stage.FENCED
-    assert loop.machines.running_on("drbd") == {"n4"}
-    assert not loop.machines.twice()
 
 
 def test_a_node_that_is_being_fenced_is_not_done(loop: Loop) -> None:
