@@ -18,13 +18,13 @@ from nodeagent.model.incident import Status
 from nodeagent.model.ledger import STORM_TAG, Intent, Ledger, Outcome, Result
 from nodeagent.model.purpose import OfRepair
 from nodeagent.model.reason import Kind, Of, because
-from nodeagent.model.snapshot import Capacity, Group, Instance, Observed
+from nodeagent.model.snapshot import Group, Instance, Observed
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Pause, ResetStorm
 from nodeagent.store.sqlite import MEMORY, SqliteStore
 from simulation.cluster import Job
 from tests.maintd.autorepair.repairs import RULES, SAFE, cluster, moves, out, plain, result, tags
-from tests.maintd.decided import details, kinds, within
+from tests.maintd.decided import details, kinds
 from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK
 
@@ -90,22 +90,6 @@ def test_what_an_incident_leaves_behind_is_repaired_after_it() -> None:
     rig.settle()
     assert rig.cluster.instances["i1"].secondary not in ("n2", "n3")
     assert result(rig) == ("fix-storage", "success", 1)
-
-
-def test_no_room_is_waited_for_with_its_reason() -> None:
-    rig = cluster(plain("i1", "n2", "rbd"))
-    rig.cluster.world.size = Capacity(50, 1000)
-    rig.cluster.put(rig.cluster.instances["i1"])
-    out(rig, "n2")
-    for _ in range(5):
-        done = rig.tick()
-    assert moves(rig) == []
-    (held,) = done.decision.held
-    assert within(held.why)[0] == (Kind.NOT_REPAIRED, "i1")
-    assert details([held], Kind.NO_FREE_NODE)["wanted"] == ("100 MiB of memory",)
-    rig.cluster.world.size = Capacity(5000, 100_000)
-    rig.settle()
-    assert result(rig) == ("failover", "success", 1)
 
 
 def test_no_more_at_once_than_is_set() -> None:

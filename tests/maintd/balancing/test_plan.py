@@ -1,7 +1,7 @@
 """Balancing a group: what is begun, what is held, and what is not done twice."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Decision, Intent, Ledger, Outcome, Policy, Result, Storm, Trail
 from nodeagent.model.purpose import BALANCE, OfBalance, OfIncident, OfRepair
-from nodeagent.model.reason import Kind, Reason, because
+from nodeagent.model.reason import AnyKind, Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Group, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Balance, StopBalancing, Wish
@@ -205,90 +205,144 @@ def test_who_was_moved_rests_and_is_not_brought_back() -> None:
 # What it gives way to.
 
 
+@dataclass(frozen=True)
+class Given:
+    """What is seen, with an advice in which n6 has no part unless another is given."""
+
+    there: Snapshot
+    before: Ledger = field(default_factory=Ledger)
+    said: Mapping[str, Diagnosis] = field(default_factory=dict)
+    doubts: Mapping[str, str] = field(default_factory=dict)
+    advice: Mapping[str, Advice] = field(default_factory=lambda: advised(OVER))
+    busy: Mapping[str, str] = field(default_factory=dict)
+
+    def decision(self, policy: Policy = ON) -> Decision:
+        observed = seen(self.there, self.said, self.doubts, advice=self.advice, busy=self.busy)
+        return done(observed, self.before, policy)
+
+
+def paused(name: str) -> Snapshot:
+    return world(node(name, tags=frozenset({"maintd:pause:yes"})))
+
+
+def apart() -> Snapshot:
+    """n6 is in another group."""
+    there = world(node("n6", group="other"))
+    return replace(there, groups={**there.groups, "other": Group("other", "other")})
+
+
+TO_N6 = advised(shift("a", "n1:n2", "n6:n1"))
+MIRROR_TO_N6 = advised(shift("a", "n1:n2", "n1:n6"))
+UNSEEN = ledger(incident("n6", EVACUATE, Status.FAILED, tag_seen=False))
+FAILED = incident("n6", REPAIR, Status.FAILED, tag_seen=True)
+TAGGED = world(node("n6", tags=frozenset({FAILED.tag})))
+LEAVES = MovePrimary("z", "n6", True, "n5")
+DRAINED = world(node("n6", drained=True))
+SWITCHED_OFF = world(node("n6", tags=frozenset({"maintd:balance:no"})))
+EMPTIED = world(node("n6", drained=True), z=("n6", "n5"), a=("n1", "n2"))
+EVACUATES = {"n6": EVACUATE}
+BUSY_FOR_REPAIR = Ledger(intents=(Intent("3", OfRepair("r"), "n6", LEAVES, "12"),))
+MOVES = (Intent("3", OfIncident(UNSEEN.incidents[0].id), "n6", LEAVES, "12"),)
+STORMY = Ledger(storm=Storm(Ms(1), "3 are sick"))
+NO_ROOM = {"default": Advice("default", NOW, why="no room is known")}
+PAUSED = replace(world(), tags=frozenset({"maintd:pause:yes"}))
+GIVES_WAY: dict[tuple[AnyKind, str] | None, dict[str, Given]] = {
+    None: {
+        "nothing": Given(world()),
+        "trouble of another group": Given(apart(), said=EVACUATES),
+        "a failed repair elsewhere": Given(world(), UNSEEN, said=EVACUATES),
+        "a failed repair elsewhere, and its tag": Given(TAGGED, ledger(FAILED)),
+        "a failed repair that is acknowledged": Given(world(), ledger(FAILED), advice=TO_N6),
+        "a failed repair without moves": Given(EMPTIED, UNSEEN, said=EVACUATES),
+        "a drained node that is silent": Given(DRAINED, doubts={"n6": "silent"}),
+        "another job at a node that has no part": Given(world(), busy={"n6": "77"}),
+    },
+    (Kind.HAS_TROUBLE, "n6"): {
+        "an evacuation": Given(world(), said=EVACUATES),
+        "a live repair": Given(world(), said={"n6": REPAIR}),
+    },
+    (Kind.IN_DOUBT, "n6"): {"a silent node": Given(world(), doubts={"n6": "silent"})},
+    (Kind.ASKS, "n6"): {"a failed repair": Given(world(), UNSEEN, EVACUATES, advice=TO_N6)},
+    (Kind.FAILED_BEFORE, "n6"): {
+        "a failed repair's tag": Given(TAGGED, ledger(FAILED), advice=TO_N6),
+        "the same for a mirror": Given(TAGGED, ledger(FAILED), advice=MIRROR_TO_N6),
+        "a failed repair's tag alone": Given(TAGGED, advice=TO_N6),
+        "the same for a mirror, alone": Given(TAGGED, advice=MIRROR_TO_N6),
+    },
+    (Kind.STORM, ""): {"a storm": Given(world(), STORMY)},
+    (Kind.TAGGED, ""): {"a pause of all": Given(PAUSED)},
+    (Kind.ON_HOLD, "n2"): {"a pause of a node": Given(paused("n2"))},
+    (Kind.CLAIMED, "n6"): {"a repair": Given(world(), BUSY_FOR_REPAIR)},
+    (Kind.CLAIMED, "n5"): {
+        "moves of a failed repair": Given(EMPTIED, replace(UNSEEN, intents=MOVES), EVACUATES),
+    },
+    (Kind.OTHERS_JOB, ""): {
+        "another job of its instance": Given(world(), busy={"a": "77"}),
+        "another job that empties its node": Given(world(), busy={"n2": "77"}),
+    },
+    (Kind.NO_SEARCH, "default"): {"a search that is refused": Given(world(), advice=NO_ROOM)},
+    (Kind.FEW_FREE_NODES, "default"): {
+        "five nodes out of service": Given(
+            world(*(node(f"n{n}", drained=True) for n in range(2, 7)))
+        ),
+    },
+}
+
+
 @pytest.mark.parametrize(
-    ("said", "doubts", "expected"),
+    ("given", "reason"),
     [
-        ({"n6": EVACUATE}, {}, (Kind.HAS_TROUBLE, "is to be evacuated")),
-        ({"n6": REPAIR}, {}, (Kind.HAS_TROUBLE, "has a fault of its own")),
-        ({}, {"n6": "does not answer"}, (Kind.IN_DOUBT, "does not answer")),
+        pytest.param(given, reason, id=name)
+        for reason, rows in GIVES_WAY.items()
+        for name, given in rows.items()
     ],
 )
-def test_a_group_is_balanced_only_while_it_is_quiet(
-    said: Mapping[str, Diagnosis], doubts: Mapping[str, str], expected: tuple[Kind, str]
-) -> None:
-    """n6 has no part in what was advised."""
-    decision = done(seen(world(), said, doubts, advice=advised(OVER)))
-    assert not begun(decision)
-    assert not decision.questions
-    kind, told = expected
-    assert (why(decision).kind, why(decision).subject.name) == (kind, "n6")
+def test_what_balancing_gives_way_to(given: Given, reason: tuple[AnyKind, str] | None) -> None:
+    decision = given.decision()
+    assert bool(begun(decision)) is (reason is None)
+    if reason is not None:
+        assert reason in within(why(decision))
+
+
+@pytest.mark.parametrize(
+    ("need", "told"), [(EVACUATE, "is to be evacuated"), (REPAIR, "has a fault of its own")]
+)
+def test_trouble_is_named_and_nothing_is_searched(need: Diagnosis, told: str) -> None:
+    decision = Given(world(), said={"n6": need}).decision()
     assert told in dict(why(decision).details).values()
+    assert not decision.questions
 
 
-def test_another_group_s_trouble_is_none_of_it() -> None:
-    there = world(replace(node("n6"), group="other"))
-    there = replace(there, groups={**there.groups, "other": Group("other", "other")})
-    decision = done(seen(there, {"n6": EVACUATE}, advice=advised(OVER)))
-    assert len(begun(decision)) == 1
-
-
-@pytest.mark.parametrize("out", [{"drained": True}, {"offline": True}, {"vm_capable": False}])
-def test_nodes_out_of_service_take_no_part(out: Mapping[str, Any]) -> None:
-    decision = done(seen(world(replace(node("n6"), **out)), advice=advised(OVER)))
-    assert len(begun(decision)) == 1
-    assert "n6" not in decision.questions[0].nodes
-    away = done(seen(world(replace(node("n2"), **out)), advice=advised(OVER)))
-    assert not begun(away)
-
-
-def test_where_a_repair_has_failed_nothing_is_moved_and_elsewhere_it_is() -> None:
-    failed = incident("n6", EVACUATE, Status.FAILED, tag_seen=False)
-    decision = done(seen(world(), {"n6": EVACUATE}, advice=advised(OVER)), ledger(failed))
-    assert "n6" not in {name for q in decision.questions for name in q.nodes}
-    assert len(begun(decision)) == 1
-    on_it = advised(shift("a", "n1:n2", "n6:n1"))
-    decision = done(seen(world(), {"n6": EVACUATE}, advice=on_it), ledger(failed))
+def test_a_wrong_tag_is_named() -> None:
+    decision = Given(world(tags=["maintd:balance-threshold:much"])).decision()
     assert not begun(decision)
-    assert (Kind.ASKS, "n6") in within(why(decision))
+    fault = details([why(decision)], Kind.WRONG_TAG)["fault"]
+    assert "a number from 1e-06 to 1000, such as 0.1" in str(fault)
 
 
-def test_a_node_whose_repair_has_failed_takes_no_part_until_somebody_acknowledges_that() -> None:
-    failed = incident("n6", REPAIR, Status.FAILED, tag_seen=True)
-    tagged = world(replace(node("n6"), tags=frozenset({failed.tag})))
-    on_it = advised(shift("a", "n1:n2", "n6:n1"))
-    for to in ("n6:n1", "n1:n6"):
-        decision = done(seen(tagged, advice=advised(shift("a", "n1:n2", to))), ledger(failed))
-        assert not begun(decision)
-        assert (Kind.FAILED_BEFORE, "n6") in within(why(decision))
-        assert "n6" not in decision.questions[0].nodes
-        decision = done(seen(tagged, advice=advised(shift("a", "n1:n2", to))))
-        assert not begun(decision), "nor if only the tag knows of it"
-    assert begun(done(seen(tagged, advice=advised(OVER)), ledger(failed))), "others are balanced"
-    acknowledged = done(seen(world(), advice=on_it), ledger(failed))
-    assert begun(acknowledged)
-    # A person who lists the moves is told, too.
-    wish = Wish("w", "root", NOW, Balance("default", on_it["default"].shifts))
-    listed = done(seen(tagged, wishes=(wish,)), ledger(failed))
-    assert not begun(listed)
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param(Given(DRAINED), id="drained"),
+        pytest.param(Given(world(node("n6", offline=True))), id="offline"),
+        pytest.param(Given(world(node("n6", vm_capable=False))), id="not vm-capable"),
+        pytest.param(Given(SWITCHED_OFF), id="switched off"),
+        pytest.param(Given(TAGGED, ledger(FAILED)), id="its repair has failed"),
+        pytest.param(Given(world(), UNSEEN, EVACUATES), id="its repair fails just now"),
+        pytest.param(Given(apart()), id="in another group"),
+    ],
+)
+def test_a_node_that_takes_no_part(given: Given) -> None:
+    decision = given.decision()
+    nodes = {question.group: question.nodes for question in decision.questions}
+    assert nodes["default"] == {"n1", "n2", "n3", "n4", "n5"}
+    assert begun(decision)
+    assert not begun(replace(given, advice=TO_N6).decision())
 
 
-def test_the_storm_brake_and_a_pause_hold_it() -> None:
-    storm = done(seen(world(), advice=advised(OVER)), Ledger(storm=Storm(Ms(1), "3 of 6 are sick")))
-    assert why(storm) == because(Kind.STORM, why="3 of 6 are sick")
-    paused = replace(world(), tags=frozenset({"maintd:pause:yes"}))
-    decision = done(seen(paused, advice=advised(OVER)))
-    assert not begun(decision)
-    assert (Kind.TAGGED, "") in within(why(decision))
-    one = world(node("n2", tags=frozenset({"maintd:pause:yes"})))
-    decision = done(seen(one, advice=advised(OVER)))
-    assert not begun(decision)
-    assert (Kind.ON_HOLD, "n2") in within(why(decision))
-
-
-def test_nodes_that_others_claim_are_waited_for() -> None:
-    repair = Intent("3", OfRepair("r"), "n6", MovePrimary("z", "n6", True, "n5"), "12")
-    decision = done(seen(world(), advice=advised(OVER)), Ledger(intents=(repair,)))
-    assert why(decision) == because(Kind.CLAIMED, "n6", who="auto-repair")
+def test_a_person_who_lists_moves_to_a_node_whose_repair_has_failed_is_told() -> None:
+    wish = Wish("w", "root", NOW, Balance("default", TO_N6["default"].shifts))
+    assert not begun(done(seen(TAGGED, wishes=(wish,)), ledger(FAILED)))
 
 
 @pytest.mark.parametrize(
@@ -311,29 +365,12 @@ def test_what_has_no_room_now_is_not_begun(has: Mapping[str, Capacity], expected
 
 
 def test_the_nearest_setting_decides() -> None:
-    off = world(tags=["maintd:balance:no"])
-    assert not begun(done(seen(off, advice=advised(OVER))))
+    assert not begun(Given(world(tags=["maintd:balance:no"])).decision())
     on = world(tags=["maintd:balance:yes", "maintd:balance-threshold:2.5"])
-    assert not begun(done(seen(on, advice=advised(OVER)), policy=Policy(balance_settle=Ms(0))))
-    dear = replace(OVER, gain=2.5)
-    assert begun(done(seen(on, advice=advised(dear)), policy=Policy(balance_settle=Ms(0))))
-    without = world(node("n6", tags=frozenset({"maintd:balance:no"})))
-    (question,) = done(seen(without)).questions
-    assert question.nodes == {"n1", "n2", "n3", "n4", "n5"}
-
-
-def test_a_wrong_tag_stops_it_and_is_named() -> None:
-    wrong = world(tags=["maintd:balance-threshold:much"])
-    decision = done(seen(wrong, advice=advised(OVER)))
-    assert not begun(decision)
-    fault = details([why(decision)], Kind.WRONG_TAG)["fault"]
-    assert "a number from 1e-06 to 1000, such as 0.1" in str(fault)
-
-
-def test_what_the_search_refuses_is_held() -> None:
-    told = {"default": Advice("default", NOW, why="n3 did not say what it has free")}
-    no = because(Kind.NO_SEARCH, "default", why="n3 did not say what it has free")
-    assert why(done(seen(world(), advice=told))) == no
+    for gain, moves in ((1.0, 0), (2.5, 1)):
+        advice = advised(replace(OVER, gain=gain))
+        decision = Given(on, advice=advice).decision(Policy(balance_settle=Ms(0)))
+        assert len(begun(decision)) == moves
 
 
 # When a job fails.
@@ -559,37 +596,6 @@ def test_what_was_asked_for_ends_with_a_failure() -> None:
     decision = done(seen(world(), results={"3": Outcome.ERROR}), before, Policy())
     assert not decision.ledger.agenda
     assert decision.ledger.halts
-
-
-def test_moves_of_a_repair_that_has_failed_are_waited_for() -> None:
-    failed = incident("n6", EVACUATE, Status.FAILED, tag_seen=False)
-    move = Intent("3", OfIncident(failed.id), "n6", MovePrimary("z", "n6", True, "n5"), "12")
-    there = world(node("n6", drained=True), z=("n6", "n5"), a=("n1", "n2"))
-    observed = seen(there, {"n6": EVACUATE}, advice=advised(OVER))
-    waits = why(done(observed, ledger(failed, intents=(move,))))
-    assert waits == because(Kind.CLAIMED, "n5", who=f"incident {failed.id}")
-    assert begun(done(observed, ledger(failed)))
-
-
-def test_a_drained_node_may_be_silent() -> None:
-    there = world(node("n6", drained=True))
-    assert begun(done(seen(there, doubts={"n6": "silent"}, advice=advised(OVER))))
-
-
-def test_one_free_node_is_no_balance() -> None:
-    out = [node(f"n{n}", drained=True) for n in range(2, 7)]
-    few = why(done(seen(world(*out))))
-    assert within(few) == [(Kind.FEW_FREE_NODES, "default"), (Kind.OUT_OF_SERVICE, "n2")]
-    assert done(seen(world(*out[1:]))).questions
-
-
-@pytest.mark.parametrize("what", ["a", "n2"], ids=["instance", "node being emptied"])
-def test_what_somebody_else_s_job_is_at_work_on_is_left_alone(what: str) -> None:
-    busy = {what: "77"}
-    decision = done(seen(world(), advice=advised(OVER), busy=busy))
-    assert not begun(decision)
-    assert within(why(decision))[-1] == (Kind.OTHERS_JOB, "")
-    assert begun(done(seen(world(), advice=advised(OVER), busy={"n6": "77"})))
 
 
 def test_what_is_asked_for_there_and_back_is_done_there_and_back() -> None:
