@@ -98,7 +98,7 @@ def test_where_no_thread_is_to_be_had_it_is_told_and_tried_again() -> None:
         desk.ask(ASKED, now=now)
         why = "nothing can be searched: can't start new thread"
         assert desk.adviser.advice() == {"g": Advice("g", Ms(now), why=why)}
-    threads = [none, lambda work: work()]
+    threads: list[Callable[[Callable[[], None]], None]] = [none, lambda work: work()]
     desk.adviser = Adviser(desk._look, desk._measure, lambda work: threads.pop(0)(work))
     desk.ask(ASKED)
     assert desk.adviser.advice()["g"].why
