@@ -129,7 +129,7 @@ def test_a_control_that_ignores_commands_fails_the_drill(whole: Whole) -> None:
 
 def test_a_control_of_another_node_fails_it_and_that_one_is_on_again(whole: Whole) -> None:
     whole.machines.controls["n2"] = (Control(of="n6"),)
-    whole.rounds(1500, 61.0)  # it says on, for n6 runs
+    whole.rounds(150, 610.0)  # it says on, for n6 runs
     assert ask(whole) == ""
     found = ended(whole)
     assert found[-1] == ("drill-failed", "n2 answers although its power was switched off")
