@@ -65,6 +65,7 @@ def test_it_is_no_other_work_s_as_long_as_its_power_off_waits(loop: Loop) -> Non
     loop.steps(5)
     assert loop.stage("n3") is Stage.CUTS
     assert "CANCELS_POWER_OFF" in loop.kinds()
+    assert len(loop.ledger.fencing) == 1, "it is not found again while it is known"
 
 
 @pytest.mark.parametrize("mode", ["fence", "restart"])
