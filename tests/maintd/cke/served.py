@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from nodeagent.cli.maintd_parts import reload_settings
-from nodeagent.maintd.queue.inventory import InventorySettings
 from nodeagent.maintd.settings import Settings
 from nodeagent.model.action import RunCommand
 from nodeagent.model.diagnosis import Diagnosis
@@ -43,13 +42,10 @@ storm = 100
 burst = 100000
 """
 TRY = {"repair_command": "try-1"}, {"repair_command": "try-2"}
-DRAIN: Step = {"repair_command": "try-1", "need_drain": True, "watch_seconds": 600}
-OUTSIDE = "10.0.0.9"
 DAY = 86_400.0
-NOBODY = InventorySettings()
 # How an entry stands: its status, the step, and what that is at.
 QUEUED, BEGUN = ("queued", 0, "waiting"), ("processing", 0, "watching")
-DRAINING, PUT_OFF = ("processing", 0, "draining"), ("processing", 0, "waiting")
+PUT_OFF = ("processing", 0, "waiting")
 
 
 def toml(
@@ -85,15 +81,13 @@ def watched(*seconds: int) -> tuple[Step, ...]:
 class Workshop(Agents):
     """The master's agent, whose commands repair machines: they only know what is on stdin.
 
-    `ill` heals nothing until a command of `heals` has run for it; a command of `hangs` is ended
-    when its time is up, one of `fails` ends with exit code 1, one of `slow` takes so many ms.
+    A machine is well once a command of `heals` has run for it; one of `slow` takes so many ms.
     """
 
     def start_anew(self) -> None:
         """Of what has run before its end is remembered, and nothing else."""
-        self.says, self.takes, self.masters = {}, 1000, {}
-        self.well = set[str]()
-        self.heals, self.hangs, self.fails = set[str](), set[str](), set[str]()
+        self.says, self.takes = {}, 1000
+        self.well, self.heals = set[str](), set[str]()
         self.slow: dict[str, int] = {}
         self.entries: list[tuple[str, Json]] = []
         self.tells = self._tell
@@ -105,10 +99,6 @@ class Workshop(Agents):
             well = entry["address"] in self.well
             return Result(Outcome.SUCCESS, "exit code 0", 0, "true" if well else "false")
         self.entries.append((command, entry))
-        if command in self.hangs:
-            return Result(Outcome.ERROR, f"ended after {intent.action.seconds} s")
-        if command in self.fails:
-            return Result(Outcome.ERROR, "exit code 1", 1)
         if command in self.heals:
             self.well.add(entry["address"])
         return Result(Outcome.SUCCESS, "exit code 0", 0)
@@ -118,8 +108,6 @@ class Workshop(Agents):
         takes = self.takes
         if intent is not None and isinstance(intent.action, RunCommand):
             takes = self.slow.get(intent.action.command, takes)
-            if intent.purpose.entry and intent.action.command in self.hangs:
-                takes = intent.action.seconds * 1000
         if end is not Outcome.LOST and self.now() < began + takes:
             return Result(Outcome.RUNNING)
         return await super().outcome(job, node)
@@ -128,13 +116,13 @@ class Workshop(Agents):
 class Cke:
     """One maintd, which serves all the tests of a module; `start_anew` makes it as new."""
 
-    def __init__(self, folder: Path, nodes: int, asks: InventorySettings) -> None:
+    def __init__(self, folder: Path, nodes: int) -> None:
         self._nodes = [replace(n, candidate=n.name <= "n3") for n in fleet(nodes)]
         self._instances = mirrored(("n4", "n5")) if nodes > 4 else []
         rig = Rig(self._nodes, list(self._instances))
         self.agents = rig.agents = Workshop(rig.now)
         self.agents.start_anew()
-        self.rig, rig.asks = rig, asks
+        self.rig = rig
         rig.crash()
         self.file = folder / "maintd.toml"
         self.live = Live(rig, folder)
@@ -219,11 +207,6 @@ class Cke:
     def tick(self, seconds: float = 10.0, times: int = 1) -> None:
         self.live.tick(seconds, times)
 
-    def pass_by(self, seconds: float) -> None:
-        """Time without a round."""
-        self.rig.time += seconds
-        self.live.seconds += seconds
-
     def until(self, *stands: object, times: int = 40) -> Json:
         """Hold rounds until the newest entry stands so: its status, step, what that is at."""
         for _ in range(times):
@@ -246,10 +229,6 @@ class Cke:
     def node(self, name: str = "n4") -> Node:
         return self.rig.cluster.nodes[name]
 
-    def drained(self, name: str = "n4") -> Node:
-        """As somebody else has drained it."""
-        return replace(self.node(name), drained=True)
-
     def say(self, name: str, diagnosis: Diagnosis | None) -> None:
         """What a node's own agent reports; None: it is silent."""
         self.agents.says[name] = diagnosis
@@ -260,7 +239,6 @@ class Cke:
     def start_anew(self) -> None:
         """Nothing is in the queue, no node is sick, and everything is where it was."""
         cluster = self.rig.cluster
-        cluster.takes, cluster.fails, cluster.down = lambda _: 1.0, lambda _: False, False
         self.agents.start_anew()
         self.read(toml())
         self.tick(DAY)
@@ -291,18 +269,9 @@ class Cke:
         self.rig.store.close()
 
 
-def drains(cke: Cke, seconds: float = 10_000.0, **how: int) -> None:
-    """n4 is being drained, which takes so long."""
-    cke.rig.cluster.takes = lambda _: seconds
-    cke.configure(DRAIN, **how)
-    cke.add()
-    cke.until(*DRAINING)
-    assert cke.jobs[0] == "Drain"
-
-
 @contextmanager
-def opened(nodes: int = 6, asks: InventorySettings = NOBODY) -> Iterator[Cke]:
+def opened(nodes: int = 6) -> Iterator[Cke]:
     with safe_folder() as folder:
-        found = Cke(folder, nodes, asks)
+        found = Cke(folder, nodes)
         yield found
         found.close()

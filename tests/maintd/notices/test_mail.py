@@ -22,7 +22,7 @@ from nodeagent.maintd.notices.mail import Server
 from nodeagent.maintd.notices.post import Target
 from nodeagent.model.notice import Sink, Way
 from tests.maintd.notices.sinks import Notifying
-from tests.maintd.queue.test_inventory import certificate
+from tests.maintd.queue.certificates import certificate
 from tests.patience import dawdle
 
 SERVER = Server("127.0.0.1", 0, "maintd@example.org", ("ops@example.org", "boss@example.org"))

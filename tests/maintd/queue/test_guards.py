@@ -1,7 +1,6 @@
 """CKE's cases for automatic repair (repairer_test.go), and what its guards lack."""
 
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from types import FrameType
 from typing import Any
@@ -9,112 +8,45 @@ from typing import Any
 import pytest
 
 from nodeagent.errors import ConfigError
-from nodeagent.maintd.queue.guards import Admitted, admit
+from nodeagent.maintd.queue.guards import Admitted
 from nodeagent.maintd.queue.refusals import KINDS, TOLD
 from nodeagent.maintd.queue.settings import constraints_of
 from nodeagent.model.action import RunCommand
 from nodeagent.model.constraints import Constraints, wrong
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Intent, Ledger, Policy
+from nodeagent.model.ledger import Intent, Ledger
 from nodeagent.model.purpose import OfIncident
-from nodeagent.model.queue import (
-    Attempt,
-    Entry,
-    EntryStatus,
-    Operation,
-    Procedure,
-    Procedures,
-    Queue,
-    RepairStep,
-    StepStatus,
-)
+from nodeagent.model.queue import Attempt, EntryStatus, Queue, StepStatus
 from nodeagent.model.reason import Kind, because
 from nodeagent.model.sick import Sick
-from nodeagent.model.snapshot import Node, Observed, Snapshot
+from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
 from nodeagent.section import Section
-from tests.maintd.world import EVACUATE, NOW, OK, REPAIR, incident
-
-S = 1000
-BOTH = tuple(
-    Operation(word, (RepairStep("try-1"),), "check") for word in ("unreachable", "unhealthy")
+from tests.maintd.queue.reports import (
+    ALL,
+    CKE,
+    M0,
+    M1,
+    M3,
+    M4,
+    S,
+    address,
+    as_incident,
+    both,
+    entry,
+    queue,
+    rack,
+    sick,
+    world,
 )
-PROCEDURES = Procedures((Procedure(("type1",), BOTH),))
-CKE = Constraints(maximum_repair_queue_entries=3, wait_seconds_to_repair_rebooting=Seconds(300))
-
-
-def address(n: int) -> str:
-    return f"10.0.0.{n}"
-
-
-def sick(n: int, state: str, ago: int, **members: object) -> Sick:
-    given: dict[str, object] = {"serial": f"S{n}", "state": state, "since": NOW - ago * S}
-    one = {**given, **members}
-    return Sick("sabakan", address(n), "type1", state.lower(), **one)  # type: ignore[arg-type]
-
-
-M0 = replace(sick(0, "UNHEALTHY", 30), address="")
-M1 = sick(1, "UNREACHABLE", 30)
-M2 = sick(2, "UNHEALTHY", 30)
-M3 = sick(3, "UNREACHABLE", 3000)
-M4 = sick(4, "UNREACHABLE", 30)
-
-
-def node(n: int, **members: object) -> Node:
-    return Node(f"n{n}", f"uuid-n{n}", address(n), **members)  # type: ignore[arg-type]
-
-
-ALL = tuple(map(node, range(1, 6)))
-
-
-def entry(n: int, index: int = 0, **members: object) -> Entry:
-    return Entry(index, address(n), "type1", **{"operation": "unhealthy", **members})  # type: ignore[arg-type]
-
-
-def queue(*entries: Entry, **members: object) -> Queue:
-    rows = tuple(replace(one, index=index) for index, one in enumerate(entries))
-    return Queue(rows, len(rows), **members)  # type: ignore[arg-type]
-
-
-def world(
-    *reports: Sick, nodes: tuple[Node, ...] = ALL, answering: tuple[str, ...] = (), why: str = ""
-) -> Observed:
-    """No node answers, unless it is said to."""
-    snapshot = Snapshot("c", {one.name: one for one in nodes})
-    doubts = {one.name: "silent" for one in nodes if one.name not in answering}
-    said: Mapping[str, tuple[Sick, ...] | str] = {"sabakan": why or reports}
-    return Observed(snapshot, dict.fromkeys(answering, OK), doubts, sick=said)
-
-
-def round_of(
-    *reports: Sick,
-    limits: Constraints = CKE,
-    ledger: Ledger | None = None,
-    entries: tuple[Entry, ...] = (),
-    observed: Observed | None = None,
-    now: int = NOW,
-) -> Admitted:
-    policy = Policy(procedures=PROCEDURES, constraints=limits)
-    before = ledger or Ledger(queue=queue(*entries))
-    return admit(before, observed or world(*reports), policy, Ms(now))
-
-
-def made(done: Admitted, there: int = 0) -> list[int]:
-    """The machines of the entries that are new."""
-    return [int(e.address.rpartition(".")[2]) for e in done.ledger.queue.entries[there:]]
-
-
-def told(done: Admitted) -> dict[str, str]:
-    """Why which machines are refused."""
-    refused = {Kind.REFUSED, Kind.REFUSED_IN_WINDOW}
-    details = [dict(held.why.details) for held in done.held if held.why.kind in refused]
-    return {str(said["of"]): str(said["why"]) for said in details}
-
-
-def kinds(done: Admitted) -> dict[str, int]:
-    return {refusal.reason: refusal.machines for refusal in done.ledger.queue.refusals}
-
+from tests.maintd.queue.reports import M2 as M2
+from tests.maintd.queue.reports import kinds as kinds
+from tests.maintd.queue.reports import made as made
+from tests.maintd.queue.reports import node as node
+from tests.maintd.queue.reports import round_of as round_of
+from tests.maintd.queue.reports import told as told
+from tests.maintd.world import EVACUATE, NOW, REPAIR, incident
 
 # CKE's own.
 
@@ -408,13 +340,6 @@ def test_partial_admission_takes_the_most_urgent() -> None:
     assert (made(full, 3), kinds(full)) == ([], {"limit": 1})
 
 
-RACK = {"domain": "rack 7"}
-
-
-def rack(*numbers: int) -> list[Sick]:
-    return [sick(n, "UNREACHABLE", 3000, **RACK) for n in numbers]
-
-
 def test_so_many_of_a_domain_at_once() -> None:
     limits = replace(CKE, maximum_repair_queue_entries=10, maximum_repairs_per_domain=2)
     done = round_of(*rack(1, 2, 3), M4, limits=limits)
@@ -588,15 +513,6 @@ def test_nothing_to_do_changes_nothing() -> None:
 
 def test_every_kind_of_refusal_is_named_once() -> None:
     assert len(set(KINDS)) == len(KINDS)
-
-
-def as_incident(one: Sick, **members: object) -> Sick:
-    given = {"source": "incidents", "domain": "group g", "serial": "", **members}
-    return replace(one, **given)  # type: ignore[arg-type]
-
-
-def both(sabakan: list[Sick], incidents: list[Sick]) -> dict[str, tuple[Sick, ...]]:
-    return {"incidents": tuple(incidents), "sabakan": tuple(sabakan)}
 
 
 def test_one_machine_with_two_addresses_is_left_alone() -> None:

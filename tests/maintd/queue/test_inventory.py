@@ -1,20 +1,13 @@
 """Asking an inventory beside the rounds: one question at a time, bounded, and never in vain."""
 
 import socket
-import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
 from nodeagent.cli.maintd import assemble
 from nodeagent.errors import ConfigError, Unavailable
@@ -22,55 +15,16 @@ from nodeagent.maintd.queue.inventory import Inventory, InventorySettings, ask, 
 from nodeagent.maintd.queue.sabakan import MOST_BYTES
 from nodeagent.maintd.settings import Settings, parse
 from nodeagent.model.queue import Queue
-from nodeagent.model.sick import Sick
-from nodeagent.model.units import Ms
 from nodeagent.web.client import Answered
 from nodeagent.web.post import post
-from nodeagent.web.tls import server_tls
 from tests.maintd.answering import serving, speaking
-from tests.maintd.queue.test_sabakan import answer, machine
+from tests.maintd.queue.certificates import certificate
+from tests.maintd.queue.desk import NOW, Desk
+from tests.maintd.queue.sabakan_answers import answer, machine
 from tests.patience import dawdle, until
 
-NOW = Ms(1_800_000_000_000)
 OK = b"HTTP/1.1 200 OK\r\n"
 OTHERS = '{"having":{"states":["UNHEALTHY"]}}'
-
-
-class Desk:
-    """An inventory that is asked by hand, at a time set by hand, of a server that says `says`."""
-
-    def __init__(self, port: int = 1, **settings: Any) -> None:
-        url = f"http://127.0.0.1:{port}/graphql"
-        self.work: list[Callable[[], None]] = []
-        self.seconds = 1000.0
-        self.ahead = 0  # ms by which somebody has set our clock
-        self.queue = Queue()
-        self.inventory = Inventory(
-            InventorySettings(**{"url": url, "seconds": 5.0, **settings}),
-            lambda: NOW + self.ahead + round((self.seconds - 1000) * 1000),
-            lambda: self.seconds,
-            self.work.append,
-        )
-
-    def answer(self) -> None:
-        """Have a round end, and what it has begun be done."""
-        self.inventory.ask(self.queue)
-        while self.work:
-            self.work.pop(0)()
-
-    def sick(self) -> tuple[Sick, ...] | str:
-        (said,) = self.inventory.sick(self.queue).values()
-        return said
-
-    def machines(self) -> tuple[Sick, ...]:
-        said = self.sick()
-        assert not isinstance(said, str)
-        return said
-
-    def fault(self) -> str:
-        said = self.sick()
-        assert isinstance(said, str)
-        return said
 
 
 @contextmanager
@@ -405,28 +359,6 @@ def test_what_is_sent() -> None:
 
 
 # TLS and the token.
-
-
-def certificate(folder: Path, name: str) -> ssl.SSLContext:
-    """A server's TLS, by a certificate of its own making for this name; it stands in `ca.pem`."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "sabakan")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .sign(key, hashes.SHA256())
-        .public_bytes(Encoding.PEM)
-    )
-    (folder / "ca.pem").write_bytes(made)
-    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return server_tls(secret + made)
 
 
 def test_over_tls_a_server_proves_its_name_and_gets_the_token(

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from nodeagent.errors import ConfigError
 from nodeagent.maintd.queue.referral import give_up, referral_of, report, told
-from nodeagent.maintd.queue.settings import procedures_of
 from nodeagent.model.action import Scope
 from nodeagent.model.asked import Asked
 from nodeagent.model.constraints import Constraints
@@ -21,8 +19,7 @@ from nodeagent.model.sick import Sick as Reported
 from nodeagent.model.snapshot import Group, Node, Snapshot
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.wish import AddEntry, Cancel, DeleteEntry, Pause, Resume, SetAutoRepair
-from nodeagent.section import Section
-from tests.maintd.queue.test_entries import Mender, policy
+from tests.maintd.queue.mender import Mender, policy
 from tests.maintd.world import EVACUATE, OK, REPAIR
 
 REFERRAL = Referral("r640", "unreachable", (Need.EVACUATE,))
@@ -307,69 +304,3 @@ def test_what_has_become_of_the_newest_entry_is_told() -> None:
         left = {"operation": "o", "type": "t", "how": f"entry 1 {why}"}
         wanted = because(Kind.LEFT_TO_QUEUE, NODE.name, **left)
         assert told(Referral("t", "o", ()), NODE, queue) == wanted
-
-
-# Settings.
-
-GOOD: dict[str, Any] = {
-    "repair_procedures": [
-        {
-            "machine_types": ["r640"],
-            "repair_operations": [
-                {
-                    "operation": "unhealthy",
-                    "health_check_command": "is-healthy",
-                    "repair_steps": [{"repair_command": "power-cycle"}],
-                }
-            ],
-        }
-    ]
-}
-
-
-def read(*incidents: dict[str, Any]) -> tuple[Referral, ...]:
-    return procedures_of(Section("queue", {**GOOD, "incidents": list(incidents)})).incidents
-
-
-def test_all_that_can_be_set() -> None:
-    least = {"machine_type": "r640", "operation": "unhealthy", "needs": ["evacuate"]}
-    most = {"needs": ["live-repair", "evacuate-failover"], "commands": ["mend"]}
-    assert read() == ()
-    assert read(least, {**least, **most, "groups": ["rack-1"], "priority": -1}) == (
-        Referral("r640", "unhealthy", (Need.EVACUATE,)),
-        Referral(
-            "r640",
-            "unhealthy",
-            (Need.LIVE_REPAIR, Need.EVACUATE_FAILOVER),
-            ("mend",),
-            ("rack-1",),
-            -1,
-        ),
-    )
-
-
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        ({"machine_type": "r650"}, "queue.incidents[0]: no repair procedure is configured for"),
-        (
-            {"operation": "melted"},
-            "queue.incidents[0]: no operation 'melted' is configured for machines of 'r640';"
-            " there may be: unhealthy",
-        ),
-        ({"needs": ["Ok"]}, "queue.incidents[0].needs has 'Ok'; there may be: live-repair, ev"),
-        ({"needs": ["sick"]}, "queue.incidents[0].needs has 'sick'"),
-        ({"needs": []}, "queue.incidents[0].needs is missing or empty"),
-        ({"needs": "evacuate"}, "queue.incidents[0].needs is 'evacuate'; it must be a list"),
-        ({"operation": ""}, "queue.incidents[0].operation is ''; it must be a word"),
-        ({"commands": ["a b"]}, "queue.incidents[0].commands is ['a b']; it must be a list of"),
-        ({"groups": "rack-1"}, "queue.incidents[0].groups is 'rack-1'; it must be a list"),
-        ({"priority": 1001}, "queue.incidents[0].priority is 1001; it must be a whole number"),
-        ({"status": "evacuate"}, "queue.incidents[0].status is not a known setting"),
-    ],
-)
-def test_what_is_wrong_is_named(change: dict[str, Any], why: str) -> None:
-    good = {"machine_type": "r640", "operation": "unhealthy", "needs": ["evacuate"]}
-    with pytest.raises(ConfigError) as told:
-        read({**good, **change})
-    assert str(told.value).startswith(why)

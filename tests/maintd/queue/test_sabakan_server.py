@@ -9,8 +9,8 @@ import pytest
 from nodeagent.maintd.queue.inventory import InventorySettings, ask
 from nodeagent.maintd.queue.sabakan import question
 from nodeagent.model.sick import Sick
+from tests.maintd.queue.desk import NOW, Desk
 from tests.maintd.queue.sabakan_server import Machine, Sabakan, graphql, serving
-from tests.maintd.queue.test_inventory import NOW, Desk
 
 FLEET = (
     Machine("S0", ["10.0.0.10"], "UNHEALTHY", 30.0, role="boot"),
