@@ -131,6 +131,59 @@ def test_down_at_once_empties_before_it_takes_offline() -> None:
     assert kinds[-1] == "SetOffline"
 
 
+def test_nothing_comes_to_a_node_while_it_is_down() -> None:
+    """Mesos kills what runs there; here it has left before, and runs on."""
+    one = rig()
+    plan(one, "n3", ahead=0)
+    down(one, "n3")
+    until(one)
+    assert all(instance.running for instance in one.cluster.instances.values())
+    one.cluster.put(replace(node(one, "n6"), drained=True))
+    plan(one, "n3", "n4", ahead=0)
+    until(one)
+    assert (on(one, "n3"), on(one, "n4")) == ([], [])
+
+
+@pytest.mark.parametrize("after", range(5))
+def test_a_node_that_is_cut_off_while_it_goes_down(after: int) -> None:
+    """Mesos runs a task twice, MESOS-10018. Its agent is silent from some moment on."""
+    one = rig()
+    plan(one, "n3", ahead=0)
+    down(one, "n3")
+    for _ in range(after):
+        one.tick()
+    one.agents.says["n3"] = None
+    for _ in range(6):
+        one.tick(60)
+    assert len(set(one.jobs())) == len(one.jobs()), "nothing is begun twice"
+    del one.agents.says["n3"]
+    until(one)
+    assert node(one, "n3").offline
+    assert len(set(one.jobs())) == len(one.jobs())
+    assert on(one, "n3") == []
+
+
+@pytest.mark.parametrize("when", ["draining", "down", "emptying"])
+def test_a_machine_that_is_gone(when: str) -> None:
+    """A Mesos master dies of it, MESOS-7966: somebody removes it in the middle of its window."""
+    one = rig()
+    plan(one, "n3", ahead=0)
+    if when != "draining":
+        down(one, "n3")
+    if when == "down":
+        until(one)
+    for name in on(one, "n3"):
+        one.cluster.remove_instance(name)
+    one.cluster.remove_node("n3")
+    until(one)
+    mode = Mode.DRAINING if when == "draining" else Mode.DOWN
+    assert [each.mode for each in one.ledger.scheduled] == [mode]
+    if when != "draining":
+        up(one, "n3")
+    plan(one)
+    assert one.ledger.scheduled == ()
+
+
 def test_what_its_hypervisor_cannot_migrate_is_failed_over_for_a_window() -> None:
     there = Instance("i1", "n3", "n4", memory=100, disk=100, hypervisor="lxc")
     one = Rig(fleet(), [there], QUICK)
