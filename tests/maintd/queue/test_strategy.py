@@ -54,6 +54,11 @@ def row(
     return pytest.param(one, machine, does, disabled, id=name)
 
 
+def always(name: str, one: Entry, does: Do | AnyKind | None, machine: Machine = HERE) -> Any:
+    """The same in a disabled queue."""
+    return row(name, one, does, does, machine)
+
+
 NEEDS_DRAIN = entry(operation="drains")
 QUEUED = [
     row("queued", entry(), Do.EXECUTE, Kind.QUEUE_DISABLED),
@@ -71,13 +76,13 @@ QUEUED = [
         Kind.QUEUE_DISABLED,
     ),
     row("checked since", entry(checked_at=NOW - MIN), Do.EXECUTE, Kind.QUEUE_DISABLED),
-    row("in a window", entry(), Kind.IN_WINDOW, Kind.IN_WINDOW, SHUT),
-    row("somebody else's", entry(), WINDOW.kind, WINDOW.kind, replace(HERE, taken=WINDOW)),
-    row("healthy", entry(healthy=True), Do.FINISH, Do.FINISH),
-    row("no operation", replace(entry(), operation="op9"), Kind.NO_PROCEDURE, Kind.NO_PROCEDURE),
+    always("in a window", entry(), Kind.IN_WINDOW, SHUT),
+    always("somebody else's", entry(), WINDOW.kind, replace(HERE, taken=WINDOW)),
+    always("healthy", entry(healthy=True), Do.FINISH),
+    always("no operation", replace(entry(), operation="op9"), Kind.NO_PROCEDURE),
     row("refused just now", entry(not_before=NOW + 1), Kind.COMMAND_SOON, Kind.QUEUE_DISABLED),
     row("refused before", entry(not_before=NOW), Do.EXECUTE, Kind.QUEUE_DISABLED),
-    row("no such step", begun(step=2), Do.FINISH, Do.FINISH),
+    always("no such step", begun(step=2), Do.FINISH),
 ]
 
 
@@ -89,13 +94,13 @@ DRAINED = draining(MIN, drained=True)
 LOST = replace(DRAINED, operation="op9")
 IS_DRAINED = [
     row("the default", draining(HOURS), Do.DRAIN, Do.BACK_OFF),
-    row("more than the default", draining(HOURS + 1), Do.BACK_OFF, Do.BACK_OFF),
+    always("more than the default", draining(HOURS + 1), Do.BACK_OFF),
     row("drained", DRAINED, Do.EXECUTE, Do.BACK_OFF, EMPTY),
     row("drained, no node any more", DRAINED, Do.EXECUTE, Do.BACK_OFF, OUTSIDE),
     row("something moves still", DRAINED, Do.DRAIN, Do.BACK_OFF, MOVING),
     row("its drain is on the way", DRAINED, Do.DRAIN, Do.BACK_OFF, replace(HERE, moving=True)),
-    row("put back by somebody", DRAINED, Do.BACK_OFF, Do.BACK_OFF),
-    row("healed meanwhile", replace(DRAINED, healthy=True), Do.FINISH, Do.FINISH, EMPTY),
+    always("put back by somebody", DRAINED, Do.BACK_OFF),
+    always("healed meanwhile", replace(DRAINED, healthy=True), Do.FINISH, EMPTY),
     row(
         "to be checked since",
         replace(DRAINED, checked_at=NOW - MIN - 1),
@@ -110,15 +115,11 @@ IS_DRAINED = [
         Do.BACK_OFF,
         EMPTY,
     ),
-    row(
-        "never checked since",
-        draining(HOURS + 1, drained=True, checked_at=0),
-        Do.BACK_OFF,
-        Do.BACK_OFF,
-        EMPTY,
+    always(
+        "never checked since", draining(HOURS + 1, drained=True, checked_at=0), Do.BACK_OFF, EMPTY
     ),
-    row("no procedure any more", LOST, Do.FINISH, Do.FINISH, EMPTY),
-    row("no procedure, and it runs", LOST, Kind.NO_PROCEDURE, Kind.NO_PROCEDURE, RUNNING),
+    always("no procedure any more", LOST, Do.FINISH, EMPTY),
+    always("no procedure, and it runs", LOST, Kind.NO_PROCEDURE, RUNNING),
 ]
 
 
@@ -127,28 +128,22 @@ def backing_off(left: int, **members: Any) -> Entry:
 
 
 BACKS_OFF = [
-    row("drained by us", backing_off(1, drained=True), Do.UNDRAIN, Do.UNDRAIN, EMPTY),
-    row("not drained", backing_off(1), Kind.BACKS_OFF, Kind.BACKS_OFF),
+    always("drained by us", backing_off(1, drained=True), Do.UNDRAIN, EMPTY),
+    always("not drained", backing_off(1), Kind.BACKS_OFF),
     row("over", backing_off(0), Do.DRAIN, Kind.QUEUE_DISABLED),
     row("over, and drained", backing_off(0, drained=True), Do.EXECUTE, Do.UNDRAIN, EMPTY),
-    row(
-        "over, in a window",
-        backing_off(0, drained=True),
-        Do.UNDRAIN,
-        Do.UNDRAIN,
-        replace(EMPTY, shut=WINDOW),
+    always(
+        "over, in a window", backing_off(0, drained=True), Do.UNDRAIN, replace(EMPTY, shut=WINDOW)
     ),
-    row(
+    always(
         "could not be put back just now",
         backing_off(9000, drained=True, restore_after=NOW + 1),
         Kind.RETURNS_SOON,
-        Kind.RETURNS_SOON,
         EMPTY,
     ),
-    row(
+    always(
         "could not be put back before",
         backing_off(9000, drained=True, restore_after=NOW),
-        Do.UNDRAIN,
         Do.UNDRAIN,
         EMPTY,
     ),
@@ -165,19 +160,18 @@ def unanswered(one: Entry, ago: int = DAY) -> Entry:
 
 LONG = watched(DAY, checked_at=0)
 WATCHED = [
-    row("30 s of 60", watched(30_000), Kind.WATCHED, Kind.WATCHED),
-    row("60 s of 60", watched(60_000), Kind.WATCHED, Kind.WATCHED),
+    always("30 s of 60", watched(30_000), Kind.WATCHED),
+    always("60 s of 60", watched(60_000), Kind.WATCHED),
     row("more than 60 s", watched(60_001), Do.EXECUTE, Kind.QUEUE_DISABLED),
     row("without a watch", begun(at=WATCHING), Do.EXECUTE, Kind.QUEUE_DISABLED),
-    row("the last step", watched(2 * MIN, step=1), Do.FINISH, Do.FINISH),
-    row("healthy", watched(0, healthy=True), Do.FINISH, Do.FINISH),
-    row("its command runs", watched(DAY), None, None, RUNNING),
-    row("shut", watched(2 * MIN), Do.WAIT, Do.WAIT, SHUT),
-    row("shut at the last step", watched(2 * MIN, step=1), Do.WAIT, Do.WAIT, SHUT),
-    row(
+    always("the last step", watched(2 * MIN, step=1), Do.FINISH),
+    always("healthy", watched(0, healthy=True), Do.FINISH),
+    always("its command runs", watched(DAY), None, RUNNING),
+    always("shut", watched(2 * MIN), Do.WAIT, SHUT),
+    always("shut at the last step", watched(2 * MIN, step=1), Do.WAIT, SHUT),
+    always(
         "checked just before its end",
         watched(2 * MIN, checked_at=NOW - MIN - 1),
-        Kind.CHECK_AWAITED,
         Kind.CHECK_AWAITED,
     ),
     row(
@@ -188,33 +182,16 @@ WATCHED = [
     ),
     # A check is waited for as long as nobody could make it: who was not there for a day would else
     # give up at once what he finds.
-    row("nobody asked", LONG, Kind.CHECK_AWAITED, Kind.CHECK_AWAITED),
-    row(
-        "asked for in vain for 4 h",
-        unanswered(LONG, HOURS),
-        Kind.CHECK_AWAITED,
-        Kind.CHECK_AWAITED,
-    ),
-    row("for longer", unanswered(LONG, HOURS + 1), Do.BACK_OFF, Do.BACK_OFF),
-    row(
+    always("nobody asked", LONG, Kind.CHECK_AWAITED),
+    always("asked for in vain for 4 h", unanswered(LONG, HOURS), Kind.CHECK_AWAITED),
+    always("for longer", unanswered(LONG, HOURS + 1), Do.BACK_OFF),
+    always(
         "for a day, of which the watch was a part",
         unanswered(watched(HOURS + 59_000, checked_at=0)),
         Kind.CHECK_AWAITED,
-        Kind.CHECK_AWAITED,
     ),
-    row(
-        "at the last step",
-        unanswered(replace(LONG, step=1)),
-        Do.FINISH,
-        Do.FINISH,
-    ),
-    row(
-        "at the last step in a window",
-        unanswered(replace(LONG, step=1)),
-        Do.BACK_OFF,
-        Do.BACK_OFF,
-        SHUT,
-    ),
+    always("at the last step", unanswered(replace(LONG, step=1)), Do.FINISH),
+    always("at the last step in a window", unanswered(replace(LONG, step=1)), Do.BACK_OFF, SHUT),
 ]
 
 
@@ -225,54 +202,26 @@ def telling(**members: Any) -> Entry:
 HEALED = telling(at=WATCHING, healthy=True)
 OVER = entry(status=SUCCEEDED, drained=True)
 ENDS = [
-    row("succeeded, drained by us", OVER, Do.UNDRAIN, Do.UNDRAIN, EMPTY),
-    row("failed, drained by us", replace(OVER, status=FAILED), Do.UNDRAIN, Do.UNDRAIN, EMPTY),
-    row("something moves still", OVER, Kind.RETURNS_AFTER_MOVES, Kind.RETURNS_AFTER_MOVES, MOVING),
-    row("others are at work there", OVER, Kind.RETURNS_LATER, Kind.RETURNS_LATER, THEIRS),
-    row("is back already", OVER, None, None, HERE),
-    row("drained by somebody else", entry(status=SUCCEEDED), None, None, EMPTY),
-    row("failed", entry(status=FAILED), None, None),
-    row("deleted, drained", entry(deleted=True, drained=True), Do.UNDRAIN, Do.UNDRAIN, EMPTY),
-    row("deleted", entry(deleted=True), Do.DEQUEUE, Do.DEQUEUE),
-    row("deleted in work", watched(0, deleted=True), Do.DEQUEUE, Do.DEQUEUE),
-    row("deleted, and runs", watched(0, deleted=True), Kind.DELETED, Kind.DELETED, RUNNING),
-    row(
-        "deleted, and moves",
-        draining(0, deleted=True, drained=True),
-        Kind.DELETED,
-        Kind.DELETED,
-        MOVING,
+    always("succeeded, drained by us", OVER, Do.UNDRAIN, EMPTY),
+    always("failed, drained by us", replace(OVER, status=FAILED), Do.UNDRAIN, EMPTY),
+    always("something moves still", OVER, Kind.RETURNS_AFTER_MOVES, MOVING),
+    always("others are at work there", OVER, Kind.RETURNS_LATER, THEIRS),
+    always("is back already", OVER, None, HERE),
+    always("drained by somebody else", entry(status=SUCCEEDED), None, EMPTY),
+    always("failed", entry(status=FAILED), None),
+    always("deleted, drained", entry(deleted=True, drained=True), Do.UNDRAIN, EMPTY),
+    always("deleted", entry(deleted=True), Do.DEQUEUE),
+    always("deleted in work", watched(0, deleted=True), Do.DEQUEUE),
+    always("deleted, and runs", watched(0, deleted=True), Kind.DELETED, RUNNING),
+    always("deleted, and moves", draining(0, deleted=True, drained=True), Kind.DELETED, MOVING),
+    always("its success is told", HEALED, Do.SUCCEED),
+    always("its success is told later", HEALED, Kind.COMMAND_LATER, THEIRS),
+    always(
+        "telling was refused", telling(ending=True, not_before=NOW + 1), Kind.COMMAND_SOON, HERE
     ),
-    row("its success is told", HEALED, Do.SUCCEED, Do.SUCCEED),
-    row(
-        "its success is told later",
-        HEALED,
-        Kind.COMMAND_LATER,
-        Kind.COMMAND_LATER,
-        THEIRS,
-    ),
-    row(
-        "telling was refused",
-        telling(ending=True, not_before=NOW + 1),
-        Kind.COMMAND_SOON,
-        Kind.COMMAND_SOON,
-        HERE,
-    ),
-    row(
-        "telling may be tried",
-        telling(ending=True, not_before=NOW),
-        Do.SUCCEED,
-        Do.SUCCEED,
-        HERE,
-    ),
+    always("telling may be tried", telling(ending=True, not_before=NOW), Do.SUCCEED, HERE),
     # The retry of a repair is nothing to wait for.
-    row(
-        "healed before a retry",
-        telling(healthy=True, not_before=NOW + DAY),
-        Do.SUCCEED,
-        Do.SUCCEED,
-        HERE,
-    ),
+    always("healed before a retry", telling(healthy=True, not_before=NOW + DAY), Do.SUCCEED, HERE),
 ]
 
 
