@@ -22,19 +22,11 @@ from nodeagent.model.queue import (
     RepairStep,
     StepStatus,
 )
-from nodeagent.model.reason import Kind, because
+from nodeagent.model.reason import AnyKind, Kind, because
 from nodeagent.model.snapshot import Instance, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
-from nodeagent.model.wish import (
-    AddEntry,
-    DeleteEntry,
-    Pause,
-    ResetBackOff,
-    Resume,
-    SetQueue,
-    SetSchedule,
-)
+from nodeagent.model.wish import AddEntry, DeleteEntry, Pause, ResetBackOff, SetQueue, SetSchedule
 from tests.maintd.queue.mender import ADD as ADD
 from tests.maintd.queue.mender import BROKEN as BROKEN
 from tests.maintd.queue.mender import Mender as Mender
@@ -293,29 +285,26 @@ def test_the_limit_of_nodes_in_work_is_one_for_all() -> None:
     assert rig.details(Kind.NODES_IN_WORK) == {"it": "", **limits}
 
 
-def test_a_paused_node_is_left_alone() -> None:
-    rig = Mender(policy())
-    rig.ask(Pause(Scope.NODE, "n3", "ours"))
-    rig.add()
-    assert (Kind.PAUSED, "n3") in rig.whys(4)
-    assert rig.commands() == []
-
-
-def test_a_pause_of_the_cluster_is_one_of_machines_that_are_no_nodes_too() -> None:
-    rig = Mender(policy())
-    rig.ask(Pause(Scope.CLUSTER, "", "night"))
-    rig.add(replace(ADD, address="10.9.9.9"))
-    assert rig.whys(4) == [(Kind.ENTRY_WAITS, "0"), (Kind.PAUSED, "")]
-    assert rig.commands() == []
-    assert rig.ask(Resume(Scope.CLUSTER, "")) == ""
-    rig.until(EntryStatus.SUCCEEDED)
-
-
-def test_so_is_its_tag() -> None:
-    rig = Mender(policy())
+def tagged(rig: Mender) -> None:
     rig.cluster.world.tags |= {PAUSE_TAG}
-    rig.add(replace(ADD, address="10.9.9.9"))
-    assert rig.whys(4) == [(Kind.ENTRY_WAITS, "0"), (Kind.TAGGED, "")]
+
+
+@pytest.mark.parametrize(
+    ("pause", "address", "why"),
+    [
+        (lambda rig: rig.ask(Pause(Scope.NODE, "n3", "ours")), "n3", (Kind.PAUSED, "n3")),
+        (lambda rig: rig.ask(Pause(Scope.CLUSTER, "", "x")), "10.9.9.9", (Kind.PAUSED, "")),
+        (tagged, "10.9.9.9", (Kind.TAGGED, "")),
+    ],
+    ids=["a node", "the cluster", "its tag"],
+)
+def test_what_is_paused_is_left_alone_though_it_is_no_node(
+    pause: Callable[[Mender], object], address: str, why: tuple[AnyKind, str]
+) -> None:
+    rig = Mender(policy())
+    pause(rig)
+    rig.add(replace(ADD, address=address))
+    assert rig.whys(4) == [(Kind.ENTRY_WAITS, "0"), why]
     assert rig.commands() == []
 
 

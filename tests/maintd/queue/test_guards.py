@@ -21,7 +21,7 @@ from nodeagent.model.queue import Attempt, Entry, EntryStatus, Queue, StepStatus
 from nodeagent.model.reason import Kind, because
 from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Node
-from nodeagent.model.units import Ms, Nanoseconds, Seconds
+from nodeagent.model.units import Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
 from nodeagent.section import Section
 from tests.maintd.queue.reports import (

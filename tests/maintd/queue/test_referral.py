@@ -20,7 +20,7 @@ from nodeagent.model.snapshot import Group, Node, Snapshot
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.wish import AddEntry, Cancel, DeleteEntry, Pause, Resume, SetAutoRepair
 from tests.maintd.queue.mender import Mender, policy
-from tests.maintd.world import EVACUATE, OK, REPAIR
+from tests.maintd.world import EVACUATE, OK
 
 REFERRAL = Referral("r640", "unreachable", (Need.EVACUATE,))
 
@@ -78,24 +78,6 @@ def test_an_incident_becomes_an_entry_and_is_not_worked_on_itself() -> None:
     assert rig.node().in_service
     drains = [job for job in rig.jobs() if job.startswith("Drain")]
     assert len(drains) == 1
-
-
-def test_without_a_referral_it_is_as_ever() -> None:
-    rig = Sick(replace(referring(), procedures=replace(referring().procedures, incidents=())))
-    rig.ticks(3)
-    assert rig.ledger.queue.entries == ()
-    assert rig.status("n3") is Status.PENDING
-
-
-@pytest.mark.parametrize("at", range(1, 12))
-def test_one_repair_wherever_maintd_stops(at: int) -> None:
-    rig = Sick()
-    for n in range(60):
-        if n % 12 == at:
-            rig.crash()
-        rig.tick()
-    assert (rig.entry.status, rig.ledger.queue.next) == (EntryStatus.SUCCEEDED, 1)
-    assert rig.commands() == ["try-1"]
 
 
 def test_an_entry_that_has_failed_holds_it_until_somebody_deletes_that() -> None:
@@ -190,17 +172,6 @@ def test_who_cancels_an_incident_cancels_its_entry(how: str, after: int) -> None
     assert any(job.startswith("Drain") for job in rig.jobs()) is (after == 3)
 
 
-def test_who_pauses_an_incident_pauses_its_entry() -> None:
-    rig = Sick()
-    rig.tick()
-    identity = rig.incident("n3").id
-    assert rig.ask(Pause(Scope.NODE, "", incident=identity)) == ""
-    assert rig.whys(20)[:2] == [(Kind.ENTRY_WAITS, "0"), (Kind.PAUSED, "n3")]
-    assert not any(job.startswith("Drain") for job in rig.jobs())
-    assert rig.ask(Resume(Scope.NODE, "", identity)) == ""
-    rig.until(EntryStatus.SUCCEEDED)
-
-
 @pytest.mark.parametrize("asked", [Cancel, lambda i: Pause(Scope.NODE, "", incident=i)])
 def test_an_entry_of_somebody_else_is_neither_canceled_nor_paused(
     asked: Callable[[str], Asked],
@@ -231,13 +202,6 @@ def test_which_cancels_give_up_an_entry() -> None:
     assert entries_left(gone, who="root") == 1
 
 
-def test_what_does_not_fit_is_worked_on_itself() -> None:
-    rig = Sick()
-    rig.agents.says["n3"] = REPAIR
-    rig.ticks(2)
-    assert (rig.ledger.queue.entries, rig.status("n3")) == ((), Status.PENDING)
-
-
 NODE = Node("n3", "u3", "10.0.0.3", "g1")
 SEEN = Snapshot("c", {"n3": NODE}, {}, {"g1": Group("g1", "rack-1")})
 
@@ -262,13 +226,10 @@ def test_which_incidents_fit(referral: Referral, fits: bool) -> None:
     assert referral_of(replace(incident, status=Status.PENDING), SEEN, whole) is None
     assert referral_of(replace(incident, diagnosis=UNKNOWN), SEEN, whole) is None
     assert referral_of(replace(incident, name="n4"), SEEN, whole) is None
-
-
-def test_the_first_that_fits_counts() -> None:
-    first, second = (Referral(kind, "o", (Need.EVACUATE,)) for kind in ("a", "b"))
-    incident = Incident("i", "u3", "n3", EVACUATE, Ms(0))
-    policy = Policy(procedures=Procedures(incidents=(first, second)))
-    assert referral_of(incident, SEEN, policy) == first
+    two = replace(
+        whole, procedures=Procedures(incidents=(referral, replace(referral, operation="b")))
+    )
+    assert referral_of(incident, SEEN, two) == (referral if fits else None), "the first counts"
 
 
 def test_the_guards_are_told_what_they_go_by() -> None:
