@@ -17,73 +17,61 @@ from nodeagent.model.reason import Kind, because
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.wish import Wish
 from tests import needs
-from tests.maintd.cke.served import BEGUN, PUT_OFF, QUEUED, Cke, opened, toml, watched
+from tests.maintd.cke.served import WATCHED, Cke, opened
 from tests.maintd.world import EVACUATE, REPAIR
 
 ROOT = Path(__file__).parents[3]
 FACTS = needs.SHARED / "facts/mesos-cke.md"
-OUTSIDE = "10.0.0.9"
-TOUCH = {"repair_command": "touch", "need_drain": True, "watch_seconds": 30}
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Cke]:
+@pytest.fixture
+def cke() -> Iterator[Cke]:
     with opened() as found:
         yield found
 
 
-@pytest.fixture
-def cke(server: Cke) -> Cke:
-    server.start_anew()
-    return server
-
-
 def test_an_entry_is_drained_repaired_told_of_and_given_back(cke: Cke) -> None:
-    cke.agents.heals = {"touch"}
-    cke.configure(TOUCH, success="tell")
+    cke.configure({**WATCHED, "need_drain": True}, success="tell")
     cke.add()
     schema = cke.get("/1/openapi.json")["components"]["schemas"]["QueueEntry"]
     assert set(cke.entry) == set(schema["properties"]) == set(schema["required"])
     cke.until("succeeded")
     cke.tick(times=2)
-    assert cke.ran == ["touch", "tell"]
+    assert cke.rig.commands() == ["try-1", "tell"]
     assert cke.jobs == ["Drain", "MovePrimary", "MoveSecondary", "Restore"]
-    assert cke.node().in_service
-    cke.delete(which="finished")
+    assert cke.rig.node("n4").in_service
+    cke.post("/1/queue/delete", which="finished")
     cke.tick()
     assert cke.entries == []
 
 
 def test_what_can_never_leave_puts_it_off_until_it_is_reset(cke: Cke) -> None:
-    cke.run_there(Instance("stays", "n4", template="plain"))
-    cke.configure(TOUCH)
+    cke.rig.cluster.put(Instance("stays", "n4", template="plain"))
+    cke.configure({**WATCHED, "need_drain": True})
     cke.add()
-    cke.until(*PUT_OFF)
-    assert (cke.entry["drain_backoff_count"], cke.ran, cke.jobs) == (1, [], [])
+    one = cke.until("processing", "waiting")
+    assert (one["drain_backoff_count"], cke.rig.commands(), cke.jobs) == (1, [], [])
     cke.post("/1/queue/reset-backoff")
     one = cke.entry
     zero = (0, "0001-01-01T00:00:00Z")
     assert (one["drain_backoff_count"], one["drain_backoff_expire"]) == zero
 
 
-def test_what_is_new_is_empty_and_enabled() -> None:
+def test_what_is_new_is_empty_and_enabled(cke: Cke) -> None:
     """And its first entries have the indices 0 and 1."""
-    with opened() as new:
-        assert new.get("/1/queue") == {"enabled": True, "entries": [], "refused": []}
-        assert new.get("/1/queue/auto-repair")["enabled"] is True
-        assert new.why("/1/queue/delete", index="0") == "there is no queue entry 0"
-        new.delete(which="finished")
-        new.configure()
-        for address in (OUTSIDE, "n4"):
-            new.add(address)
-        assert [entry["index"] for entry in new.entries] == ["0", "1"]
+    assert cke.get("/1/queue") == {"enabled": True, "entries": [], "refused": []}
+    assert cke.get("/1/queue/auto-repair")["enabled"] is True
+    assert cke.why("/1/queue/delete", index="0") == "there is no queue entry 0"
+    cke.post("/1/queue/delete", which="finished")
+    for address in ("10.0.0.9", "n4"):
+        cke.add(address)
+    assert [entry["index"] for entry in cke.entries] == ["0", "1"]
 
 
 def test_a_file_that_is_wrong_changes_nothing_and_is_told(cke: Cke) -> None:
-    cke.configure(*watched(60))
-    cke.read(toml(operations=("op1", "op1")), good=False)
+    cke.configure(operations=("op1", "op1"), good=False)
     cke.add()
-    cke.until(*BEGUN)
+    cke.until("processing", "watching")
     done = CliRunner().invoke(daemon_cli.cli, ["--config", str(cke.file), "check-config"])
     assert done.exit_code != 0
     assert "operation 'op1' stands 2 times" in done.output
@@ -91,27 +79,25 @@ def test_a_file_that_is_wrong_changes_nothing_and_is_told(cke: Cke) -> None:
 
 def test_a_new_entry_does_not_wait_for_the_next_round(cke: Cke) -> None:
     """Rounds are an hour apart: what is asked for is taken up at once."""
-    before = len(cke.agents.ran)
     cke.add()
-    assert len(cke.agents.ran) == before + 1, "its health is asked for"
+    assert len(cke.agents.ran) == 1, "its health is asked for"
 
 
 def test_while_a_command_runs_only_other_commands_of_that_agent_wait(cke: Cke) -> None:
     """An incident is worked off; another entry waits, and its health is not even asked for."""
-    cke.agents.slow["try-1"] = 10**7
     cke.add()
-    cke.until(*BEGUN)
-    cke.say("n6", EVACUATE)
+    cke.until("processing", "watching")
+    cke.agents.takes = 10**8
+    cke.agents.says["n6"] = EVACUATE
     cke.add("n5")
     cke.tick(times=6)
     assert [row["repair-status"] for row in cke.get("/1/status")] == ["completed"]
     assert [entry["status"] for entry in cke.entries] == ["processing", "queued"]
     runs = because(Kind.AGENT_RUNS, "n1", what="try-1")
     waits = because(Kind.NOT_CHECKED, why=runs)
-    index = str(cke.entry["index"])
-    assert because(Kind.ENTRY_WAITS, index, address="127.0.0.5", why=waits) in cke.held
+    assert because(Kind.ENTRY_WAITS, "1", address="127.0.0.5", why=waits) in cke.held
     ran = [order.purpose.entry for _, _, order in cke.agents.ran.values()]
-    assert f"queue:{cke.entry['index']}:check" not in ran
+    assert "queue:1:check" not in ran
 
 
 REPORTS = """
@@ -123,28 +109,26 @@ operation = "op1"
 
 
 def test_what_is_reported_while_a_repair_is_active_is_taken_up(cke: Cke) -> None:
-    limits = "[constraints]\nmaximum-repair-queue-entries = 5\n"
-    cke.read(toml(*watched(10_000), more=REPORTS) + limits)
+    cke.rig.heals = "nothing"
+    cke.configure(more=REPORTS)
+    cke.post("/1/constraints", name="maximum-repair-queue-entries", value="5")
     cke.add()
-    cke.until(*BEGUN)
-    cke.say("n6", EVACUATE)
+    cke.until("processing", "watching")
+    cke.agents.says["n6"] = EVACUATE
     cke.tick(times=3)
     about = [(entry["nodename"], entry["status"]) for entry in cke.entries]
     assert about == [("n4", "processing"), ("n6", "queued")]
 
 
-def test_a_candidate_is_not_begun_while_another_reboots_and_a_worker_is(cke: Cke) -> None:
+def test_a_candidate_is_not_begun_while_another_reboots(cke: Cke) -> None:
     """Its own live repair is under way."""
-    cke.agents.slow["fix-nic"] = 10**8
-    cke.say("n2", REPAIR)
+    cke.agents.takes = 10**8
+    cke.agents.says["n2"] = REPAIR
     cke.tick(times=4)
-    cke.configure(*watched(60))
     cke.add("n3")
     cke.tick(times=6)
-    assert (cke.stands, cke.ran) == (QUEUED, [])
-    assert (Kind.OTHER_CANDIDATE, "n2") in cke.whys
-    cke.add("n4")
-    cke.until(*BEGUN)
+    assert (cke.entry["status"], cke.rig.commands()) == ("queued", ["fix-nic"])
+    assert because(Kind.OTHER_CANDIDATE, "n2") in cke.held
 
 
 def test_metrics_of_the_queue_stay_while_the_store_fails(cke: Cke) -> None:
@@ -155,23 +139,17 @@ def test_metrics_of_the_queue_stay_while_the_store_fails(cke: Cke) -> None:
     before = cke.samples("repair_queue")
     assert len(before) > 5
     cke.rig.store.wishes = fails  # type: ignore[method-assign]
-    try:
-        cke.tick(times=2)
-        assert cke.samples("repair_queue") == before
-        assert cke.samples("round_skipped") == {"gnt_maint_round_skipped": 1}
-    finally:
-        del cke.rig.store.wishes
+    cke.tick(times=2)
+    assert cke.samples("repair_queue") == before
+    assert cke.samples("round_skipped") == {"gnt_maint_round_skipped": 1}
 
 
 def test_one_silent_candidate_of_three_is_repaired_and_with_two_nothing_is_done() -> None:
     with opened(3) as small:
-        small.agents.heals = {"mend"}
-        small.configure({"repair_command": "mend", "watch_seconds": 60})
         small.add("n3")
-        small.say("n3", None)
-        small.say("n2", None)
+        small.agents.says |= {"n3": None, "n2": None}
         small.tick(times=6)
-        assert (small.stands, small.ran) == (QUEUED, [])
+        assert (small.entry["status"], small.rig.commands()) == ("queued", [])
         assert "the vote is undecided: 1 of 3 nodes say that n1" in small.get("/1/round")["idle"]
         del small.agents.says["n2"]
         small.until("succeeded")
