@@ -20,8 +20,7 @@ from nodeagent.protocol.canonical import canonical
 from nodeagent.protocol.messages import MOST_STDIN
 from tests.maintd.decided import details
 from tests.maintd.owners.owned import instance
-from tests.maintd.planning.test_claims import WATCHES, policy
-from tests.maintd.queue.test_entries import ADD, Mender
+from tests.maintd.queue.mender import ADD, WATCHES, Mender, policy
 from tests.maintd.rig import QUICK, Rig, fleet
 from tests.maintd.windows.rounds import N3
 from tests.maintd.world import NOW
@@ -153,25 +152,6 @@ def test_an_order_that_its_agent_refuses_is_tried_again() -> None:
     for _ in range(10):
         one.tick()
     assert told(one.ledger) == [True, True]
-
-
-def test_checks_of_the_repair_queue_leave_the_agent_a_turn() -> None:
-    """One that is queued is asked for its health in every round."""
-    both = replace(policy(WATCHES), announcing=TELLS.announcing)
-    one = Mender(both, "nothing", [instance("i1", "db"), instance("i2", "web")])
-    one.add(replace(ADD, address="127.0.0.5"))
-    for _ in range(4):
-        one.tick()
-    assert {order.command for order in orders(one)} == {"check", "try-1"}
-    when = Unavailability(Nanoseconds(round((one.time + 86400) * 1e9)))
-    one.ask(SetSchedule(Schedule((Window((Machine("n3"),), when),))))
-    for _ in range(2):
-        one.tick()
-    assert told(one.ledger) == [True, True]
-    before = len(orders(one))
-    for _ in range(4):
-        one.tick()
-    assert {order.command for order in orders(one)[before:]} == {"check"}, "and goes on with them"
 
 
 def test_owners_are_told_beside_checks_without_end() -> None:

@@ -18,6 +18,7 @@ PLACES = (("n3", "n4"), ("n3", "n5"), ("n2", "n3"))
 NO = Result(Outcome.SUCCESS, code=0, said="false")
 YES = Result(Outcome.SUCCESS, code=0, said="true")
 BROKEN = Result(Outcome.ERROR, "exit code 1", 1)
+WATCHES = RepairStep("try-1", watch_seconds=Seconds(300))
 ADD = AddEntry("unreachable", "r640", "127.0.0.3", "S3")
 
 

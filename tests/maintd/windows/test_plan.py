@@ -119,24 +119,14 @@ def test_a_window_drains_a_node_in_time_goes_down_and_comes_up_as_it_was() -> No
     assert (one.ledger.schedule, one.ledger.scheduled) == (Schedule(), ())
 
 
-def test_down_at_once_empties_before_it_takes_offline() -> None:
-    one = rig()
-    plan(one, "n3", ahead=0)
-    down(one, "n3")
-    until(one)
-    assert node(one, "n3").offline
-    assert on(one, "n3") == []
-    kinds = [job.split("(")[0] for job in one.jobs()]
-    assert kinds[0] == "Drain"
-    assert kinds[-1] == "SetOffline"
-
-
 def test_nothing_comes_to_a_node_while_it_is_down() -> None:
     """Mesos kills what runs there; here it has left before, and runs on."""
     one = rig()
     plan(one, "n3", ahead=0)
     down(one, "n3")
     until(one)
+    jobs = [job.split("(")[0] for job in one.jobs()]
+    assert (jobs[0], jobs[-1], on(one, "n3")) == ("Drain", "SetOffline", [])
     assert all(instance.running for instance in one.cluster.instances.values())
     one.cluster.put(replace(node(one, "n6"), drained=True))
     plan(one, "n3", "n4", ahead=0)
@@ -182,16 +172,6 @@ def test_a_machine_that_is_gone(when: str) -> None:
         up(one, "n3")
     plan(one)
     assert one.ledger.scheduled == ()
-
-
-def test_what_its_hypervisor_cannot_migrate_is_failed_over_for_a_window() -> None:
-    there = Instance("i1", "n3", "n4", memory=100, disk=100, hypervisor="lxc")
-    one = Rig(fleet(), [there], QUICK)
-    plan(one, "n3", ahead=0)
-    down(one, "n3")
-    until(one)
-    assert node(one, "n3").offline
-    assert on(one, "n3") == []
 
 
 def test_what_cannot_move_keeps_its_node_from_going_offline() -> None:
@@ -242,17 +222,6 @@ def test_a_window_without_an_end_is_never_down_too_long() -> None:
     assert whys(one, 1e6) == []
 
 
-def test_who_cancels_a_window_gets_the_node_back() -> None:
-    one = rig()
-    plan(one, "n3", ahead=0)
-    until(one)
-    assert node(one, "n3").drained
-    plan(one)
-    until(one)
-    assert node(one, "n3").in_service
-    assert one.ledger.scheduled == ()
-
-
 def test_a_window_that_is_far_away_again_leaves_its_node_drained_and_nothing_doubled() -> None:
     one = rig()
     plan(one, "n3", ahead=0)
@@ -269,18 +238,6 @@ def test_two_nodes_of_a_window_do_not_take_in_each_other_s_instances() -> None:
     until(one)
     assert on(one, "n3") == []
     assert on(one, "n4") == []
-
-
-def test_a_machine_in_a_window_is_not_repaired() -> None:
-    one = rig()
-    plan(one, "n3", ahead=0)
-    until(one)
-    one.agents.says["n3"] = REPAIR
-    assert (Kind.IN_WINDOW, "n3") in whys(one)
-    assert one.agents.ran == {}
-    plan(one)
-    until(one)
-    assert one.agents.ran != {}, "it is, once its window is over"
 
 
 def test_one_under_repair_is_not_drained_twice() -> None:
@@ -432,7 +389,11 @@ def test_who_puts_a_node_back_by_hand_is_not_overruled() -> None:
     assert node(one, "n3").in_service
 
 
-@pytest.mark.parametrize("at", range(1, 40))
+# While it is emptied, goes down and comes up, and once between these.
+BUSY = *range(1, 14), *range(30, 36), 42, *range(50, 54)
+
+
+@pytest.mark.parametrize("at", BUSY)
 def test_whenever_maintd_is_killed_nothing_is_done_twice(at: int) -> None:
     one = rig(("n3", "n4"), ("n5", "n3"), ("n3", "n6"))
     plan(one, "n3", ahead=0)
