@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
@@ -246,6 +247,17 @@ def test_what_is_refused_when_it_is_entered(asked: AddEntry, why: str) -> None:
     rig.add()
     assert rig.ask(asked) == why
     assert len(rig.ledger.queue.entries) == 1
+
+
+@pytest.mark.parametrize("gone", [{"status": EntryStatus.FAILED}, {"deleted": True}])
+def test_a_machine_is_queued_again_once_its_entry_is_over_or_deleted(gone: dict[str, Any]) -> None:
+    rig = Mender(policy())
+    rig.add()
+    ledger = rig.ledger
+    rig.store.save(replace(ledger, queue=ledger.queue.put(replace(rig.entry, **gone))))
+    rig.crash()
+    assert rig.ask(ADD) == ""
+    assert rig.entry.index == 1
 
 
 def test_a_machine_under_an_incidents_repair_is_left_alone() -> None:

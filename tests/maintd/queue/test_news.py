@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from nodeagent.model.action import Drain, Restore
+from nodeagent.model.action import Drain, MoveSecondary, Restore
 from nodeagent.model.ledger import Intent, Outcome, Result
 from nodeagent.model.purpose import OfEntry
 from nodeagent.model.queue import Entry, EntryStatus, RepairStep
+from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Seconds
 from nodeagent.protocol.messages import INTERRUPTED, UNREAD
 from tests.maintd.queue.mender import BROKEN, NO, YES
@@ -151,9 +152,22 @@ def test_a_drain_that_was_none_is_not_ours_to_undo(said: Result | str) -> None:
     assert (found.step_status, found.backoffs) == (DRAINING, 0)
 
 
-def test_a_node_that_could_not_be_put_back_is_tried_again_in_a_while() -> None:
-    found = after(entry(status=EntryStatus.FAILED, drained=True), RESTORE, "full")
+@pytest.mark.parametrize("said", ["full", Result(Outcome.ERROR, "no")])
+def test_a_node_that_could_not_be_put_back_is_tried_again_in_a_while(said: Result | str) -> None:
+    there = (Node("n4", "uuid-n4", "10.0.0.4", drained=True),)
+    found = after(entry(status=EntryStatus.FAILED, drained=True), RESTORE, said, nodes=there)
     assert (found.drained, found.restore_after) == (True, NOW + 60_000)
+
+
+@pytest.mark.parametrize(
+    ("said", "left"), [(Result(Outcome.ERROR, "no"), 0), (Result(Outcome.RUNNING), 2), (YES, 1)]
+)
+def test_what_was_to_follow_a_job_that_has_failed_is_dropped(said: Result, left: int) -> None:
+    """By then its node is drained, or not any more."""
+    there = (Node("n4", "uuid-n4", "10.0.0.4", drained=said is YES),)
+    then = replace(DRAIN, id="2", action=MoveSecondary("i1", "n4", "n5"), job=None, after="1")
+    done = folded(begun(at=DRAINING), DRAIN, then, nodes=there, results={"1": said})
+    assert len(done.intents) == left
 
 
 def test_what_runs_for_an_entry_that_is_deleted_is_waited_for() -> None:

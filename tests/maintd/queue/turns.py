@@ -18,7 +18,7 @@ from nodeagent.model.queue import (
     StepStatus,
 )
 from nodeagent.model.reason import AnyKind
-from nodeagent.model.snapshot import Observed, Snapshot
+from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Seconds
 from tests.maintd.decided import within
 from tests.maintd.world import NOW
@@ -86,11 +86,15 @@ DAY = 86_400_000
 
 
 def folded(
-    one: object, intent: Intent, procedures: Procedures | None = None, **members: object
+    one: Entry,
+    *intents: Intent,
+    procedures: Procedures | None = None,
+    nodes: tuple[Node, ...] = (),
+    **members: Any,
 ) -> Ledger:
-    """A round's news of one intent of one entry."""
-    ledger = Ledger(queue=Queue((one,)), intents=(intent,))  # type: ignore[arg-type]
-    observed = Observed(Snapshot("c", {}), {}, {}, **members)  # type: ignore[arg-type]
+    """A round's news of the intents of one entry."""
+    ledger = Ledger(queue=Queue((one,)), intents=intents)
+    observed = Observed(Snapshot("c", {node.name: node for node in nodes}), {}, {}, **members)
     return remember(ledger, observed, Policy(procedures=procedures or how()), NOW)
 
 
