@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeagent.errors import MessageError
-from nodeagent.maintd.owners import offers
+from nodeagent.maintd.owners import offer_json, offers
+from nodeagent.maintd.windows import timing
 from nodeagent.maintd.windows.mesos import read_answer
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.offer import Answer, Reply
+from nodeagent.model.offer import Answer, Offer, Reply
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import (
@@ -31,7 +32,7 @@ from nodeagent.model.window import (
     Weight,
     Window,
 )
-from nodeagent.model.wish import AnswerOffers
+from nodeagent.model.wish import AnswerOffers, SetSchedule, TakeDown
 from tests.maintd.owners.owned import Asking, instance
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.world import EVACUATE
@@ -221,7 +222,7 @@ from nodeagent.maintd.engine.failpoint import arm
 from nodeagent.maintd.owners.offers import listed
 from nodeagent.model.offer import Reply
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
-from nodeagent.model.wish import AnswerOffers, SetSchedule
+from nodeagent.model.wish import AnswerOffers, SetSchedule, TakeDown, SetSchedule
 from tests.maintd.owners.owned import instance
 from tests.maintd.rig import Rig, fleet
 
@@ -404,6 +405,51 @@ def test_a_window_that_is_held_does_not_keep_its_node_from_repair() -> None:
     assert one.holds()
     one.agents.says["n3"] = EVACUATE
     assert one.goes_on(), "by its incident"
+
+
+def test_who_is_to_accept_is_asked_before_its_machine_goes_down_in_the_same_round() -> None:
+    one = Asking()
+    consent = (Consent(Weight.REQUIRED),)
+    one.wish(SetSchedule(Schedule((one.window("n3", ahead=0),)), (), consent))
+    assert "owner db has not answered" in one.down()
+    assert one.ledger.scheduled[0].mode is Mode.DRAINING
+
+
+def test_what_was_accepted_of_one_interval_does_not_count_for_the_next_in_the_same_round() -> None:
+    one = Asking(owners={"i1": "db"})
+    one.plan("n3", consent=Consent(Weight.REQUIRED))
+    one.accept(refuse=HOUR)
+    old = one.offer().id
+    one.wish(SetSchedule(Schedule((one.window("n3", ahead=2 * DAY),))))
+    down = one.wish(TakeDown((Machine("n3"),)))
+    late = one.wish(AnswerOffers((old,), Reply.ACCEPT, Ms(0)))
+    refused = one.tick().decision.refused
+    assert "owner db has not answered" in refused[down]
+    assert f"there is no offer {old}" in refused[late]
+
+
+def test_what_has_come_since_the_owner_accepted_is_not_taken_down() -> None:
+    one = Asking(owners={"i1": "db"})
+    one.plan("n3", consent=Consent(Weight.REQUIRED))
+    one.accept(refuse=HOUR)
+    one.place("i9", "n3", "n4", owner="db")
+    assert "but not for i9" in one.down()
+
+
+def test_many_offers_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Asking()
+    one.plan("n3", consent=Consent(Weight.REQUIRED))
+    ledger, world = one.ledger, one.cluster.snapshot()
+
+    def never(*_: object) -> list[Offer]:
+        raise AssertionError("all of them for each machine")
+
+    monkeypatch.setattr(offers, "about", never)
+    monkeypatch.setattr("nodeagent.maintd.owners.webhook.question_json", never)
+    assert timing.closed(ledger, world, one.now()) == {}
+    book = offer_json.Book(ledger, world, one.now())
+    assert offer_json.offer_json(ledger.offers[0], book)["holds"]
+    one.plan("n3")  # and where there is no webhook, no letter is written
 
 
 # Whatever happens.

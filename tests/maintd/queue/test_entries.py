@@ -23,7 +23,7 @@ from nodeagent.model.queue import (
     RepairStep,
     StepStatus,
 )
-from nodeagent.model.reason import AnyKind, Kind, because
+from nodeagent.model.reason import AnyKind, Kind
 from nodeagent.model.snapshot import Instance, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
@@ -32,7 +32,6 @@ from tests.maintd.queue.mender import ADD as ADD
 from tests.maintd.queue.mender import BROKEN as BROKEN
 from tests.maintd.queue.mender import Mender as Mender
 from tests.maintd.queue.mender import policy as policy
-from tests.maintd.queue.turns import LATER
 from tests.maintd.rig import QUICK, Between, mirrored
 from tests.maintd.world import EVACUATE, OK, REPAIR, snapshot
 
@@ -207,21 +206,6 @@ def test_what_cannot_be_emptied_backs_off_and_stays_in_service() -> None:
     assert rig.ask(ResetBackOff()) == ""
     assert (rig.entry.backoffs, rig.entry.backoff_until) == (0, 0)
     rig.until(EntryStatus.SUCCEEDED)
-
-
-def test_a_deleted_entry_leaves_its_node_as_it_was() -> None:
-    rig = Mender(
-        policy(RepairStep("try-1", need_drain=True, watch_seconds=Seconds(600))), "nothing"
-    )
-    rig.add()
-    while not rig.commands():
-        rig.tick()
-    assert rig.ask(DeleteEntry(0)) == ""
-    for _ in range(10):
-        rig.tick()
-    assert rig.ledger.queue.entries == ()
-    assert not rig.node().drained
-    assert rig.ask(DeleteEntry(0)) == "there is no queue entry 0"
 
 
 @pytest.mark.parametrize(
@@ -486,57 +470,6 @@ def test_few_orders_are_on_their_way_to_one_agent_at_once() -> None:
 
 
 # What keeps others waiting, and whose a drained node is.
-
-
-def test_a_check_that_nobody_makes_keeps_no_other_machine_waiting() -> None:
-    """The agent refuses it: a command that is not listed there, say."""
-    rig = Mender(policy())
-    rig.agents.refuses = lambda i: i.purpose.entry == "queue:0:check"
-    rig.add()
-    rig.add(replace(ADD, address="n4", serial=""))
-    for _ in range(12):
-        rig.tick()
-    first, second = rig.ledger.queue.entries
-    assert (first.status, second.status) == (EntryStatus.QUEUED, EntryStatus.SUCCEEDED)
-    assert (Kind.CHECK_AWAITED, "") in rig.whys()
-
-
-@pytest.mark.parametrize("steps", [1, 2])
-def test_a_check_that_never_answers_after_a_step_is_told_and_keeps_nobody_waiting(
-    steps: int,
-) -> None:
-    rig = Mender(
-        policy(*[RepairStep("try-1", need_drain=True, watch_seconds=Seconds(60))] * steps), "none"
-    )
-    ended = rig.agents.tells
-    silent = set[str]()
-    rig.agents.tells = lambda i: LATER if i.purpose.entry in silent else ended(i)
-    rig.add()
-    rig.add(replace(ADD, address="n4", serial=""))
-    while rig.entry.checked_at == 0 or not rig.commands():
-        rig.tick()
-    silent.add("queue:0:check")
-    awaited = because(Kind.CHECK_AWAITED, command="check", unanswered="exit code 75")
-    while awaited not in (held := rig.whole()):
-        assert rig.entry.status is EntryStatus.QUEUED
-    assert because(Kind.AT_MOST, most=1) in held
-    rig.tick(14_400)
-    for _ in range(10):
-        rig.tick()
-    first, second = rig.ledger.queue.entries
-    why = "check does not answer: exit code 75"
-    last = (EntryStatus.FAILED, f"the last step is over, and {why}")
-    assert (first.status, first.why) == (last if steps == 1 else (EntryStatus.PROCESSING, why))
-    assert second.at_work
-    assert rig.commands() == ["try-1"] * 2, "one of each"
-    assert not rig.node().drained
-    silent.clear()
-    for _ in range(60):
-        rig.tick(30)
-        first, second = rig.ledger.queue.entries
-        assert (first.at_work, second.at_work) != (True, True)
-    assert rig.commands() == ["try-1"] * 2 * steps
-    assert {first.status, second.status} == {EntryStatus.FAILED}
 
 
 HOURLY = RepairStep("try-1", need_drain=True, command_retries=1, command_interval=Seconds(3600))

@@ -106,3 +106,18 @@ def test_what_becomes_of_occurrences_is_history() -> None:
     assert told() == [("occurrence-planned", both)]
     one.wish(SetSchedule(Schedule()))
     assert told() == [("occurrence-over", both)]
+
+
+def test_what_a_clock_that_was_ahead_has_dealt_with_is_yet_to_come() -> None:
+    one = rig()
+    add(one, "n3")
+    one.skew = 400 * DAY
+    one.tick()
+    one.skew = 0
+    assert one.ledger.schedule.windows[0].unavailability.start_ms > one.now() + 399 * DAY * 1000
+    one.wish(SetSchedule(Schedule()))  # somebody sees that, and cancels it
+    one.tick()
+    one.tick(DAY)
+    begins = [w.unavailability.start_ms - one.now() for w in one.ledger.schedule.windows]
+    assert len(begins) == 1
+    assert begins[0] < 8 * DAY * 1000

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from time import process_time
 from typing import Any
 
 import pytest
@@ -402,3 +403,47 @@ def test_what_cannot_be_changed(more: dict[str, Any], why: str) -> None:
     before = ledger((of(Member(N3)),))
     asked = EditSeries(**{"number": 1, **more})
     assert series.grant(before, asked, ("w", "root"), SEEN, Ms(NOW)) == why
+
+
+def test_a_series_that_is_to_begin_in_spring_does_so_at_another_time_too() -> None:
+    spring = date(2027, 3, 7).toordinal()
+    later = ledger((of(Member(N3), rule=replace(RULE, first=spring)),))
+    assert edited(later, minute=180).series[0].rule.first == spring
+    for first in (SUNDAY - 70, SUNDAY):
+        begun = ledger((of(Member(N3), rule=replace(RULE, first=first)),))
+        asked = EditSeries(1, weekdays=(5, 6))
+        after = series.grant(begun, asked, ("w", "root"), SEEN, Ms(NOW - 2 * DAY))
+        assert not isinstance(after, str)
+        assert after.series[0].rule.first == SUNDAY - 1, "its next may be earlier"
+
+
+def test_skipped_days_are_forgotten_after_a_year_and_no_more_than_a_thousand() -> None:
+    old, late = SUNDAY - 7 * 53, SUNDAY - 7 * 51
+    rule = replace(RULE, first=SUNDAY - 7 * 60, skipped=(old, late))
+    gone = Member(N3, SUNDAY - 7, placed=True)
+    after = advanced(ledger((of(gone, rule=rule),)), NOW - 2 * DAY).ledger
+    assert after.series[0].rule.skipped == (late,)
+    most = replace(RULE, skipped=tuple(SUNDAY + 7 * n for n in range(series.MOST_SKIPPED)))
+    asked = EditSeries(1, skip=(SUNDAY + 7 * series.MOST_SKIPPED,))
+    before = ledger((of(Member(N3), rule=most),))
+    why = series.grant(before, asked, ("w", "root"), SEEN, Ms(NOW))
+    assert why == "of a series 1000 days are skipped at most"
+
+
+@pytest.mark.measures
+def test_series_of_all_machines_are_planned_in_a_moment() -> None:
+    names = [f"n{n}" for n in range(3000)]
+    parts = [names[n : n + 1000] for n in (0, 1000, 2000)]
+    many = tuple(
+        of(*(Member(Machine(name)) for name in part), number=number)
+        for number, part in enumerate(parts, 1)
+    )
+    nodes = {name: Node(name, f"uuid-{name}", f"at-{name}") for name in names}
+    observed = replace(SEEN, snapshot=Snapshot("c", nodes))
+    began = process_time()
+    done = occurrences.advance(
+        Ledger(series=many), observed, Policy(window_ahead=Ms(8 * DAY)), Ms(NOW)
+    )
+    took = process_time() - began
+    assert [len(window.machines) for window in done.ledger.schedule.windows] == [1000] * 3
+    assert took < 1.0
