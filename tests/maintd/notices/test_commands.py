@@ -12,6 +12,7 @@ from nodeagent.model.wish import SendTestNotice, SetQueue
 from nodeagent.protocol.messages import MOST_STDIN
 from tests.maintd.notices.sinks import CALM, Notifying, sick
 from tests.maintd.queue.mender import ADD, WATCHES, Mender, policy
+from tests.maintd.rounds import ticks
 
 SINK = Sink("ticket", Way.COMMAND, command="open-ticket", seconds=Seconds(45))
 
@@ -102,8 +103,7 @@ def test_a_notification_goes_out_beside_checks_without_end() -> None:
         one.wish(replace(ADD, address=f"192.0.2.{number}", serial=f"S{number}"))
         one.tick()
     one.agents.says["n5"] = sick()
-    for _ in range(12):
-        one.tick()
+    ticks(one, 12)
     ran = [intent.action for _, _, intent in one.agents.ran.values()]
     commands = [action.command for action in ran if isinstance(action, RunCommand)]
     assert commands.count("open-ticket") == 1

@@ -19,6 +19,7 @@ from tests.maintd.answering import serving
 from tests.maintd.notices.sinks import Receiver
 from tests.maintd.owners.owned import instance
 from tests.maintd.rig import QUICK, Rig, elsewhere, fleet
+from tests.maintd.rounds import ticks
 from tests.maintd.world import NOW
 
 N3 = Machine("n3")
@@ -40,11 +41,6 @@ def rig(**more: Any) -> Rig:
 def plan(one: Rig, after: float = 86400) -> SetSchedule:
     when = Unavailability(Nanoseconds(round((one.time + after) * 1e9)))
     return SetSchedule(Schedule((Window((N3,), when),)))
-
-
-def ticks(one: Rig, times: int, seconds: float = 10.0) -> None:
-    for _ in range(times):
-        one.tick(seconds)
 
 
 def ended(one: Rig) -> list[tuple[str, str]]:

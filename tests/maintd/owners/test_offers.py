@@ -35,6 +35,7 @@ from nodeagent.model.window import (
 from nodeagent.model.wish import AnswerOffers, SetSchedule, TakeDown
 from tests.maintd.owners.owned import Asking, instance
 from tests.maintd.rig import Rig, fleet
+from tests.maintd.rounds import ticks
 from tests.maintd.world import EVACUATE
 
 HOUR, DAY = 3600, 86400
@@ -86,8 +87,7 @@ def test_pre_v1_scheduler_support() -> None:
     """Who knows nothing of inverse offers is in nobody's way."""
     one = Asking()
     one.plan("n3", ahead=0)
-    for _ in range(20):
-        one.tick(60)
+    ticks(one, 20, 60)
     assert one.node().drained
     assert not any("n3" in (i.primary, i.secondary) for i in one.cluster.instances.values())
     assert one.offers == [], "there is nothing to ask for any more"

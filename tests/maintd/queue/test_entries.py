@@ -33,6 +33,7 @@ from tests.maintd.queue.mender import BROKEN as BROKEN
 from tests.maintd.queue.mender import Mender as Mender
 from tests.maintd.queue.mender import policy as policy
 from tests.maintd.rig import QUICK, Between, mirrored
+from tests.maintd.rounds import ticks
 from tests.maintd.world import EVACUATE, OK, REPAIR, snapshot
 
 
@@ -105,8 +106,7 @@ def test_need_drain_empties_the_node_and_gives_it_back() -> None:
     rig.agents.tells = tell
     rig.add()
     rig.until(EntryStatus.SUCCEEDED)
-    for _ in range(5):
-        rig.tick()
+    ticks(rig, 5)
     assert empty == [True]
     assert not rig.node().drained
     assert rig.jobs()[0].startswith("Drain")
@@ -128,8 +128,7 @@ def test_what_the_change_of_master_cut_off_fails_no_entry(
     rig.cluster.set_master("n1")
     rig.cluster.takes = lambda _: 1.0
     rig.until(EntryStatus.SUCCEEDED)
-    for _ in range(10):
-        rig.tick()
+    ticks(rig, 10)
     assert not rig.node().drained, "it is given back"
     assert len([one for one in rig.commands() if one == "try-1"]) == 1
 
@@ -139,8 +138,7 @@ def test_a_drain_of_somebody_else_outlives_the_repair() -> None:
     rig.cluster.world.nodes["n3"] = replace(rig.node(), drained=True)
     rig.add()
     rig.until(EntryStatus.SUCCEEDED)
-    for _ in range(5):
-        rig.tick()
+    ticks(rig, 5)
     assert rig.node().drained
     assert not [job for job in rig.jobs() if job.startswith(("Drain", "Restore"))]
 
@@ -196,8 +194,7 @@ def test_what_cannot_be_emptied_backs_off_and_stays_in_service() -> None:
     stays = Instance("stays", "n3", template="plain")
     rig.cluster.world.put(stays)
     rig.add()
-    for _ in range(6):
-        rig.tick()
+    ticks(rig, 6)
     assert (rig.entry.status, rig.entry.step_status) == (EntryStatus.PROCESSING, StepStatus.WAITING)
     assert (rig.entry.backoffs, rig.entry.backoff_until > rig.now()) == (1, True)
     assert (Kind.BACKS_OFF, "") in rig.whys()
@@ -384,8 +381,7 @@ def test_an_agent_that_says_nothing_of_checks_is_asked_for_one_at_a_time() -> No
     rig = many(5, policy(RepairStep("try-1")))
     rig.agents.checks = rig.agents.lists = ()
     rig.ask(SetQueue(enabled=False))
-    for _ in range(5):
-        rig.tick()
+    ticks(rig, 5)
     assert all(entry.checked_at for entry in rig.ledger.queue.entries)
     assert (rig.agents.refused, asked(rig)) == (0, 6)
 
@@ -397,8 +393,7 @@ def test_what_an_agent_refuses_as_it_is_busy_is_asked_later() -> None:
     rig.ask(SetQueue(enabled=False))
     assert (asked(rig), rig.agents.refused) == (1, 3)
     rig.agents.checks = ()
-    for _ in range(5):
-        rig.tick()
+    ticks(rig, 5)
     assert all(entry.checked_at and not entry.unanswered for entry in rig.ledger.queue.entries)
     assert {entry.status for entry in rig.ledger.queue.entries} == {EntryStatus.QUEUED}
 
@@ -426,8 +421,7 @@ def test_a_check_that_is_not_listed_has_its_turn_beside_many_that_are() -> None:
     rig = many(20, replace(QUICK, procedures=Procedures((Procedure(("r640",), operations),))))
     rig.wish(AddEntry("odd", "r640", "192.0.2.99", "S99"))
     rig.ask(SetQueue(enabled=False))
-    for _ in range(6):
-        rig.tick()
+    ticks(rig, 6)
     assert rig.agents.refused == 0
     assert all(entry.checked_at for entry in rig.ledger.queue.entries)
     assert asked(rig) > 60
@@ -491,8 +485,7 @@ def to_be_tried_again() -> Mender:
 
 def given_back(rig: Mender) -> bool:
     """Whether the node is in service, before long."""
-    for _ in range(5):
-        rig.tick()
+    ticks(rig, 5)
     return not rig.node().drained
 
 
@@ -536,8 +529,7 @@ def test_a_repair_that_the_agent_never_takes_keeps_no_other_machine_waiting() ->
     rig.agents.refuses = lambda i: i.purpose.entry == "queue:0:repair"
     rig.add()
     rig.add(replace(ADD, address="n4", serial=""))
-    for _ in range(20):
-        rig.tick(60)
+    ticks(rig, 20, 60)
     first, second = rig.ledger.queue.entries
     assert (first.status, second.status) == (EntryStatus.FAILED, EntryStatus.SUCCEEDED)
     assert first.why == "try-1 was given up after 5 tries: refused"
@@ -548,8 +540,7 @@ def test_what_was_put_off_before_anything_was_done_is_no_repair_that_counts() ->
     rig = Mender(policy(RepairStep("try-1", need_drain=True)))
     rig.cluster.world.put(Instance("stays", "n3", template="plain"))
     rig.add()
-    for _ in range(8):
-        rig.tick()
+    ticks(rig, 8)
     assert (rig.entry.backoffs, rig.entry.begun_at, rig.jobs()) == (1, 0, [])
     rig.ask(DeleteEntry(0))
     assert rig.ledger.queue.attempts == ()
@@ -576,8 +567,7 @@ def test_a_node_that_somebody_drains_just_before_we_do_stays_drained() -> None:
     rig = Mender(policy(RepairStep("try-1", need_drain=True)), through=lambda c: Meddling(c, there))
     there.append(rig)
     rig.add()
-    for _ in range(12):
-        rig.tick(60)
+    ticks(rig, 12, 60)
     assert rig.entry.status is EntryStatus.SUCCEEDED
     assert rig.node().drained
     assert not [job for job in rig.jobs() if job.startswith("Restore")]
@@ -589,12 +579,10 @@ def test_so_does_one_that_a_window_was_to_drain() -> None:
     there.append(rig)
     window = Window((Machine("n3"),), Unavailability(Nanoseconds(round(rig.time * 1e9))))
     rig.ask(SetSchedule(Schedule((window,))))
-    for _ in range(4):
-        rig.tick(60)
+    ticks(rig, 4, 60)
     assert not [job for job in rig.jobs() if job.startswith("Drain")]
     rig.ask(SetSchedule(Schedule()))
-    for _ in range(4):
-        rig.tick(60)
+    ticks(rig, 4, 60)
     assert rig.node().drained
     assert not [job for job in rig.jobs() if job.startswith("Restore")]
     assert rig.ledger.scheduled == ()

@@ -10,6 +10,7 @@ from nodeagent.model.ledger import Ledger
 from nodeagent.model.window import Schedule
 from nodeagent.model.wish import SetSchedule
 from nodeagent.store.codec import decode, encode
+from tests.maintd.rounds import ticks
 from tests.maintd.windows.weekly import AHEAD as AHEAD
 from tests.maintd.windows.weekly import DAY, HOUR, down, planned, up
 from tests.maintd.windows.weekly import SUNDAYS as SUNDAYS
@@ -31,8 +32,7 @@ def test_an_occurrence_becomes_a_window_in_time_and_after_it_the_next() -> None:
     at(one, SUNDAYS[0] + 600)
     assert one.cluster.nodes["n3"].drained, "emptied before it began"
     down(one, "n3", "n6")
-    for _ in range(10):
-        one.tick(60)
+    ticks(one, 10, 60)
     assert one.cluster.nodes["n3"].offline
     up(one, "n3", "n6")
     assert planned(one) == []
@@ -50,8 +50,7 @@ def test_who_was_never_taken_down_is_let_go_at_the_end() -> None:
     assert one.cluster.nodes["n3"].drained
     at(one, SUNDAYS[0] + 2 * HOUR)
     assert planned(one) == []
-    for _ in range(5):
-        one.tick(60)
+    ticks(one, 5, 60)
     assert one.cluster.nodes["n3"].in_service
     at(one, SUNDAYS[1] - AHEAD)
     assert planned(one) == [(["n3"], SUNDAYS[1])]
@@ -69,12 +68,10 @@ def test_between_two_nights_the_node_is_back_in_service() -> None:
         assert one.cluster.nodes["n3"].drained
         if tonight == nights[0]:
             down(one, "n3")
-            for _ in range(5):
-                one.tick(60)
+            ticks(one, 5, 60)
             up(one, "n3")
         at(one, tonight + 2 * HOUR)
-        for _ in range(10):
-            one.tick(60)
+        ticks(one, 10, 60)
         assert one.cluster.nodes["n3"].in_service
         assert planned(one) == [(["n3"], next_one)]
 

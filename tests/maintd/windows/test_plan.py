@@ -32,6 +32,7 @@ from nodeagent.model.window import (
 from nodeagent.model.wish import BringUp, Pause, SetSchedule, TakeDown
 from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+from tests.maintd.rounds import ticks
 from tests.maintd.world import EVACUATE, NOW, OK, REPAIR
 
 HOUR = 3600.0
@@ -143,8 +144,7 @@ def test_a_node_that_is_cut_off_while_it_goes_down(after: int) -> None:
     for _ in range(after):
         one.tick()
     one.agents.says["n3"] = None
-    for _ in range(6):
-        one.tick(60)
+    ticks(one, 6, 60)
     assert len(set(one.jobs())) == len(one.jobs()), "nothing is begun twice"
     del one.agents.says["n3"]
     until(one)
@@ -304,8 +304,7 @@ def test_a_failed_move_stops_the_window_until_it_is_changed() -> None:
     one.cluster.fails = lambda action: isinstance(action, MovePrimary) and "disk broken"
     plan(one, "n3", ahead=0)
     one.tick()
-    for _ in range(5):
-        one.tick(60)
+    ticks(one, 5, 60)
     moves = sum(job.startswith("MovePrimary") for job in one.jobs())
     assert moves == 1
     (stopped,) = (h.why for h in one.tick().decision.held if h.why.kind is Kind.WINDOW_STOPPED)
