@@ -1,5 +1,6 @@
 """Weekly series over whole rounds: their occurrences become windows, one after another."""
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -86,6 +87,12 @@ def test_a_restart_forgets_nothing_and_plans_nothing_twice() -> None:
     one.tick()
     assert one.ledger.series == before.series
     assert planned(one) == [(["n3"], SUNDAYS[0])]
+
+
+def test_a_ledger_from_before_series_is_read() -> None:
+    document = json.loads(encode(Ledger()))
+    del document["series"], document["last_series"]
+    assert decode(Ledger, json.dumps(document)) == Ledger()
 
 
 def test_what_becomes_of_occurrences_is_history() -> None:
