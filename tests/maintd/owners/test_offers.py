@@ -452,6 +452,42 @@ def test_many_offers_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None
     one.plan("n3")  # and where there is no webhook, no letter is written
 
 
+def test_a_veto_ends_at_its_deadline_to_the_millisecond() -> None:
+    consent = Consent(Weight.VETO, Ms(300_000), proceeds=True)
+    one = Asking()
+    one.plan("n3", consent=consent)
+    one.decline(refuse=HOUR)
+    (there,) = one.ledger.scheduled
+    until = Ms(one.starts // 10**6 - 300_000)
+    assert len(list(offers.holds(there, one.ledger, Ms(until - 1)))) == 1
+    assert list(offers.holds(there, one.ledger, until)) == []
+    waits = replace(there, consent=replace(consent, weight=Weight.REQUIRED, proceeds=False))
+    assert "owners must accept" in offers.hold(waits, one.ledger, Ms(until - 1))
+    assert "owners had to accept" in offers.hold(waits, one.ledger, until)
+
+
+def test_a_clock_that_was_ahead_lengthens_no_wait_for_the_next_question() -> None:
+    one = Asking()
+    one.plan("n3")
+    one.decline(refuse=HOUR)
+    assert offers.rewind(one.ledger, one.now()) is one.ledger
+    before = Ms(one.now() - DAY * 1000)
+    db, web = sorted(offers.rewind(one.ledger, before).offers, key=lambda offer: offer.owner)
+    assert db.answer is not None
+    assert (db.answer.at, db.answer.until) == (before, before + HOUR * 1000)
+    assert (web.asked_at, web.since, web.answer) == (before, before, None)
+
+
+def test_offers_are_about_nodes_alone_and_listed_by_their_start() -> None:
+    one = Asking()
+    one.post(one.window("n4", ahead=2 * DAY), one.window("n3", "no-node"))
+    starts = [offer.unavailability.start for offer in one.offers]
+    assert starts == sorted(starts)
+    assert {offer.owner for offer in offers.listed(one.ledger, ["web"])} == {"web"}
+    about = [{o.node for o in offers.about(one.ledger, each)} for each in one.ledger.scheduled]
+    assert [len(found) for found in about] == [1, 1, 0]
+
+
 # Whatever happens.
 
 ACTS = st.sampled_from(["accept", "decline", "more", "less", "other", "wait", "move", "reschedule"])

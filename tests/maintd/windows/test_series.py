@@ -324,6 +324,28 @@ def test_who_is_down_still_keeps_its_next_waiting_and_nothing_is_forced() -> Non
     )
 
 
+@pytest.mark.parametrize(("endless", "which"), [(True, "which has no end"), (False, "")])
+def test_a_machine_in_another_window_waits_for_that(endless: bool, which: str) -> None:
+    far = window(BEGINS + 60 * DAY, Machine(ip="192.0.2.3"))
+    if endless:
+        far = replace(far, unavailability=replace(far.unavailability, duration=None))
+    done = advanced(ledger((of(Member(N3)),), far))
+    other = because(Kind.OTHER_WINDOW, "n3", which=which)
+    assert [held.why for held in done.held] == [
+        because(Kind.SERIES_WAITS, "series/1 of 2026-11-22", why=other)
+    ]
+
+
+def test_who_joins_is_in_the_window_of_those_that_are_placed_and_of_no_others() -> None:
+    """n6 was spared that day, and has a window of its own at the same time."""
+    beside = window(BEGINS, N6)
+    done = advanced(ledger((of(Member(N3), Member(N6, SUNDAY)),), beside)).ledger
+    assert done.schedule.windows == (beside, window(BEGINS, N3))
+    placed = of(Member(N3), Member(N6, SUNDAY - 7, placed=True))
+    done = advanced(ledger((placed,), beside)).ledger
+    assert done.schedule.windows == (beside, window(BEGINS, N3))
+
+
 def test_what_is_unknown_here_is_told_and_the_others_go_on() -> None:
     left = replace(SEEN, snapshot=replace(SEEN.snapshot, nodes={"n3": NODES["n3"]}))
     before = ledger((of(Member(N3), Member(N6)),))
