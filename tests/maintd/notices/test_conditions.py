@@ -70,15 +70,6 @@ def test_a_window_is_told_when_it_starts_when_it_is_late_and_when_it_is_over() -
     assert one.after(60) == []
 
 
-def test_a_machine_that_is_down_for_too_long_is_overdue() -> None:
-    one = Told()
-    one.plan(0, 600)
-    assert one.after(1) == ["window-started"]
-    one.rig.wish(TakeDown((N3,)))
-    assert one.after(700, 700) == []
-    assert one.after(200) == ["window-overdue"]
-
-
 def test_an_owner_that_declines_is_told_of_once() -> None:
     one = Told()
     one.rig.cluster.put(instance("i1", "db"))

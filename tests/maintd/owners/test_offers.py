@@ -389,16 +389,6 @@ def test_where_accepting_is_required_an_instance_more_is_not_accepted() -> None:
     assert why.startswith(f"owner db has accepted, but not for {named}; ")
 
 
-def test_where_accepting_is_required_it_may_go_on_at_the_deadline() -> None:
-    one = Asking()
-    consent = Consent(Weight.REQUIRED, Ms(120_000), proceeds=True)
-    one.plan("n3", ahead=MINUTES, consent=consent)
-    one.decline("db", refuse=HOUR)
-    assert len(one.holds()) == 2
-    one.tick(500)
-    assert (one.holds(), one.goes_on()) == ([], True)
-
-
 def test_a_window_that_is_held_does_not_keep_its_node_from_repair() -> None:
     one = Asking()
     one.plan("n3", ahead=0, consent=Consent(Weight.REQUIRED))
@@ -461,6 +451,9 @@ def test_a_veto_ends_at_its_deadline_to_the_millisecond() -> None:
     until = Ms(one.starts // 10**6 - 300_000)
     assert len(list(offers.holds(there, one.ledger, Ms(until - 1)))) == 1
     assert list(offers.holds(there, one.ledger, until)) == []
+    ends = replace(there, consent=replace(consent, weight=Weight.REQUIRED))
+    assert len(list(offers.holds(ends, one.ledger, Ms(until - 1)))) == 2
+    assert list(offers.holds(ends, one.ledger, until)) == []
     waits = replace(there, consent=replace(consent, weight=Weight.REQUIRED, proceeds=False))
     assert "owners must accept" in offers.hold(waits, one.ledger, Ms(until - 1))
     assert "owners had to accept" in offers.hold(waits, one.ledger, until)
