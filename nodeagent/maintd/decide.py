@@ -16,7 +16,7 @@ from nodeagent.maintd.fencing import state as fencing_state
 from nodeagent.maintd.fencing.plan import Fencer
 from nodeagent.maintd.incidents import drained, lifecycle, returns
 from nodeagent.maintd.incidents.plan import Planner
-from nodeagent.maintd.ledger import clock, other_master, unreachable
+from nodeagent.maintd.ledger import clock, other_master, undiagnosed, unreachable
 from nodeagent.maintd.ledger.doubt import doubt as doubt_about
 from nodeagent.maintd.notices import orders as notice_orders
 from nodeagent.maintd.owners import endings, notify, offers
@@ -110,6 +110,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
         *return_held,
         *mended.held,
         *evened.held,
+        *undiagnosed.told(ledger, observed, now),
         *unreachable.told(ledger, observed, policy, now, judgement.judged(powered, now)),
     )
     return Decision(_pruned(ledger, policy, now), held, refused, tuple(evened.questions), sick)
@@ -128,6 +129,7 @@ def _with_results(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -
     ledger = notify.remember(ledger, observed, now)
     ledger = notice_orders.remember(ledger, observed, policy.notify, now)
     ledger = unreachable.remember(ledger, observed, now)
+    ledger = undiagnosed.remember(ledger, observed, now)
     ledger = entries.remember(ledger, observed, policy, now)
     ledger = fencing_state.remember(ledger, observed, now)
     ledger = returns.remember(drained.remember(ledger, observed, now), observed, now)

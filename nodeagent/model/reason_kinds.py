@@ -53,6 +53,16 @@ class Kind(AnyKind):
         *("doubt", Of.NODE, "maintd does nothing while the node's state is in doubt: {doubt}"),
         "nodeagent report {it}",
     )
+    UNDIAGNOSED = (
+        *("doubt", Of.NODE),
+        "{it} has had no diagnosis since {since} ({doubt}), so maintd does nothing about it: run"
+        " {help}, then nodeagent diagnose there",
+        "nodeagent report {it}",
+    )
+    MORE_UNDIAGNOSED = (
+        *("doubt", Of.CLUSTER, "{count} more nodes have had no diagnosis for long: run {help}"),
+        "gnt-maint nodes",
+    )
     UNREACHABLE = (
         *("unreachable", Of.NODE),
         "{it} has been unreachable since {since} ({doubt}{noded:+; %}{judged:+; %}): run {help}; if"
