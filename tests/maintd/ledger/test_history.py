@@ -597,6 +597,13 @@ def test_who_asked_what_is_told(
         assert less == Event(NOW, "wish-refused", details={"why": why})
 
 
+def test_a_request_about_an_incident_names_its_node() -> None:
+    observed = seen(six(), wishes=(Wish("w", "ada", NOW, Cancel(ID)),))
+    before = Ledger(incidents=(replace(incident("n3"), id=ID),))
+    (event,) = tell(before, before, Decision(before), None, NOW, observed)
+    assert (event.kind, event.node) == ("wish-granted", "n3")
+
+
 def span(start: int, *names: str) -> Window:
     when = Unavailability(Nanoseconds(start * 10**9), None)
     return Window(tuple(map(Machine, names)), when)
