@@ -264,7 +264,7 @@ class Cke:
         self.agents.start_anew()
         self.read(toml())
         self.tick(DAY)
-        for queue in ("/1/queue", "/1/queue/auto-repair"):
+        for queue in ("/1/queue", "/1/queue/sources"):
             if not self.get(queue)["enabled"]:
                 self.post(f"{queue}/enable")
         over = {entry["status"] in ("succeeded", "failed") for entry in self.entries}

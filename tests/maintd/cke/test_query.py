@@ -1,6 +1,6 @@
 """CKE's cases for what sabakan is asked (query_test.go), from end to end over real HTTP.
 
-A real GraphQL server answers, what it reports stands in /1/queue/auto-repair. m1 is UNHEALTHY
+A real GraphQL server answers, what it reports stands in /1/queue/sources. m1 is UNHEALTHY
 here, for healthy machines may not be asked for, and each question says which states it is about.
 """
 
@@ -33,14 +33,14 @@ def having(**more: object) -> dict[str, object]:
 
 def reported(cke: Cke) -> list[str]:
     cke.tick(times=2)
-    (source,) = cke.get("/1/queue/auto-repair")["sources"]
+    (source,) = cke.get("/1/queue/sources")["sources"]
     assert source["believed"], source["why"]
     return [machine["serial"] for machine in source["machines"]]
 
 
 def test_no_variables(cke: Cke) -> None:
     """The seed's: what is unhealthy or unreachable, and boots nobody. m1 boots."""
-    assert cke.ask("GET", "/1/queue/auto-repair/variables")[0] == 404
+    assert cke.ask("GET", "/1/queue/sources/variables")[0] == 404
     assert reported(cke) == []
 
 
@@ -57,7 +57,7 @@ def test_no_variables(cke: Cke) -> None:
     ],
 )
 def test_what_variables_find(cke: Cke, variables: dict[str, object], found: list[str]) -> None:
-    status, why = cke.ask("POST", "/1/queue/auto-repair/variables", variables)
+    status, why = cke.ask("POST", "/1/queue/sources/variables", variables)
     assert status == 200, why
     assert reported(cke) == found
 
@@ -65,7 +65,7 @@ def test_what_variables_find(cke: Cke, variables: dict[str, object], found: list
 @pytest.mark.parametrize("variables", [{}, {"having": {"states": ["bad"]}}, {"having": None}])
 def test_variables_that_are_errors(cke: Cke, variables: dict[str, object]) -> None:
     """With CKE's `{}` healthy machines would be repaired."""
-    before = cke.ask("GET", "/1/queue/auto-repair/variables")
-    status, text = cke.ask("POST", "/1/queue/auto-repair/variables", variables)
+    before = cke.ask("GET", "/1/queue/sources/variables")
+    status, text = cke.ask("POST", "/1/queue/sources/variables", variables)
     assert (status, "states" in json.loads(text)["error"]) == (400, True)
-    assert cke.ask("GET", "/1/queue/auto-repair/variables") == before
+    assert cke.ask("GET", "/1/queue/sources/variables") == before

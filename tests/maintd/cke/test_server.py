@@ -185,7 +185,7 @@ def test_the_machine_status_matrix(cke: Cke) -> None:
 
 def test_metrics_disabled_and_empty(cke: Cke) -> None:
     cke.post("/1/queue/disable")
-    cke.post("/1/queue/auto-repair/disable")
+    cke.post("/1/queue/sources/disable")
     for name in ("repair_queue", "auto_repair"):
         assert cke.samples(f"{name}_enabled") == {f"gnt_maint_{name}_enabled": 0}
     assert items(cke) == [0, 0, 0, 0]
@@ -227,7 +227,7 @@ def test_what_is_new_is_empty_and_enabled() -> None:
     """And its first entries have the indices 0 and 1."""
     with opened() as new:
         assert new.get("/1/queue") == {"enabled": True, "entries": [], "refused": []}
-        assert new.get("/1/queue/auto-repair")["enabled"] is True
+        assert new.get("/1/queue/sources")["enabled"] is True
         assert new.why("/1/queue/delete", index="0") == "there is no queue entry 0"
         new.configure()
         for address in (OUTSIDE, "n4"):
@@ -256,7 +256,7 @@ def test_an_update_is_visible_and_after_a_delete_there_is_nothing(cke: Cke) -> N
     assert int(cke.entry["index"]) == int(index) + 1, "an index is never given twice"
 
 
-@pytest.mark.parametrize("path", ["/1/queue", "/1/queue/auto-repair"])
+@pytest.mark.parametrize("path", ["/1/queue", "/1/queue/sources"])
 def test_disabled_and_enabled_again(cke: Cke, path: str) -> None:
     for verb, enabled in (("disable", False), ("enable", True)):
         cke.post(f"{path}/{verb}")
