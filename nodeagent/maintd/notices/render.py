@@ -45,7 +45,11 @@ TITLES = {
     Occasion.TEST: "MaintdTest",
 }
 _OF_INCIDENT = {
-    *(Occasion.DETECTED, Occasion.STARTED, Occasion.COMPLETED, Occasion.FAILED, Occasion.CLOSED),
+    Occasion.DETECTED,
+    Occasion.STARTED,
+    Occasion.COMPLETED,
+    Occasion.FAILED,
+    Occasion.CLOSED,
 }
 
 # autoescape is for HTML, and this is not HTML.

@@ -27,9 +27,7 @@ _ROLLING = "to reboot nodes one after another, gnt-maint rolling says in which s
 _FENCED = "for a dead machine that is switched off, run gnt-maint fenced NODE"
 HINTS = {
     **dict.fromkeys(("evacuate", "drain", "empty", "cordon", "standby", "migrate"), _EVACUATE),
-    **dict.fromkeys(
-        ("undrain", "uncordon", "unstandby", "return", "restore", "online"), _PUT_BACK
-    ),
+    **dict.fromkeys(("undrain", "uncordon", "unstandby", "return", "restore", "online"), _PUT_BACK),
     **dict.fromkeys(("reboot", "roll", "restart"), _ROLLING),
     **dict.fromkeys(("fence", "stonith", "kill"), _FENCED),
 }
