@@ -136,7 +136,6 @@ class Kind(AnyKind):
     GROUP_IN_WORK = kind(
         "limit", Of.NODE, "maintd works on {count} of at most {most} nodes of its group"
     )
-    TAKES_PART = kind("limit", Of.NODE, "{it} takes part in another repair")
     MOVED_BY_OTHERS = kind("limit", Of.INSTANCE, "another repair is moving instance {it}")
     OTHERS_JOB = kind("job", Of.CLUSTER, "job {job}, not submitted by maintd, is working on it")
     OUR_JOB = kind("job", Of.NODE, "maintd's job {job} ({what}) is running")

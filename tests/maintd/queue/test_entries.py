@@ -449,7 +449,7 @@ def test_an_incident_waits_for_the_entry_that_has_its_node() -> None:
     while not rig.commands():
         rig.tick()
     rig.agents.says["n3"] = EVACUATE
-    assert (Kind.TAKES_PART, "n3") in rig.whys(4)
+    assert (Kind.CLAIMED, "n3") in rig.whys(4)
     assert (rig.status("n3"), rig.jobs()) == (Status.NOTED, [])
 
 
