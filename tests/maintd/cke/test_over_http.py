@@ -60,7 +60,7 @@ def test_what_can_never_leave_puts_it_off_until_it_is_reset(cke: Cke) -> None:
 def test_what_is_new_is_empty_and_enabled(cke: Cke) -> None:
     """And its first entries have the indices 0 and 1."""
     assert cke.get("/1/queue") == {"enabled": True, "entries": [], "refused": []}
-    assert cke.get("/1/queue/auto-repair")["enabled"] is True
+    assert cke.get("/1/queue/sources")["enabled"] is True
     assert cke.why("/1/queue/delete", index="0") == "there is no queue entry 0"
     cke.post("/1/queue/delete", which="finished")
     for address in ("10.0.0.9", "n4"):

@@ -40,7 +40,7 @@ SUCCEEDED, FAILED = EntryStatus.SUCCEEDED, EntryStatus.FAILED
 MOVING, RUNNING = replace(EMPTY, moving=True), replace(HERE, running=True)
 WINDOW = because(Kind.IN_WINDOW, "n4")
 SHUT = replace(HERE, shut=WINDOW)
-THEIRS = replace(EMPTY, theirs=because(Kind.TAKES_PART, "n4"))
+THEIRS = replace(EMPTY, theirs=because(Kind.CLAIMED, "n4"))
 
 
 def row(
