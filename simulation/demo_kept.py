@@ -28,7 +28,8 @@ async def secured(api: Api, users: Path) -> AsyncIterator[CommandLine]:
     users.touch(0o600)
     users.write_text(f"{ADMIN} {password} write\n{OWNER} {password} owner:{OWNER}\n")
     server = api.server()
-    port = await server.start("127.0.0.1", 0, server_tls(make_certificate()))
+    tls, clear = server_tls(make_certificate()), api.reading.clear
+    port = await server.start("127.0.0.1", 0, tls, clear=clear)
     try:
         yield lambda user, path: f"curl -k -u {user}:{password} https://127.0.0.1:{port}{path}"
     finally:

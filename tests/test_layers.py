@@ -475,3 +475,28 @@ def test_modules_and_rooms_stay_small() -> None:
     inside = (path.relative_to(ROOT) for path in FILES if path.name != "__init__.py")
     rooms = Counter(path.parent for path in inside if path.parts[0] in ("maintd", "placement"))
     assert not [str(room) for room, many in rooms.items() if many > MODULES]
+
+
+PROMISES = {"maintd/planning/resources.py", "maintd/planning/intents.py"}
+
+
+def test_only_who_has_taken_a_node_makes_an_intent_there() -> None:
+    """`Ledger.promise` is called by `Taken.promise`, and for intents that need no claim."""
+    found = {
+        str(path.relative_to(ROOT))
+        for path in ROOT.rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
+        if call.func.attr == "promise" and ast.unparse(call.func.value).endswith("ledger")
+    }
+    assert found == PROMISES
+
+
+def test_only_the_room_gives_nodes_away() -> None:
+    found = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "maintd").rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "Taken"
+    }
+    assert found == {"maintd/planning/resources.py"}

@@ -23,8 +23,8 @@ from nodeagent.cli.maintd_parts import (
     cluster_key,
     http_addresses,
     not_here,
-    own_certificate,
     reload_settings,
+    sender,
     ssconf,
     unix_ms,
 )
@@ -203,7 +203,7 @@ def assemble(
     conduct = replace(
         conduct, away=lambda: absence.marked(state), back=lambda: absence.unmark(state)
     )
-    key, certificate = cluster_key(settings), own_certificate(settings)
+    key = cluster_key(settings)
     poll_settings = settings.poll
 
     genuine: dict[str, Seen] = {}
@@ -214,22 +214,8 @@ def assemble(
         genuine = remember(genuine, looks, snapshot)
         return looks
 
-    orders = Orders(
-        key=key,
-        certificate=certificate,
-        port=poll_settings.port,
-        tls=poll_settings.tls,
-        now=unix_ms,
-        require_node_keys=poll_settings.require_node_keys,
-    )
-    questions = QuestionsOverHttp(
-        key=key,
-        certificate=certificate,
-        port=poll_settings.port,
-        tls=poll_settings.tls,
-        now=unix_ms,
-        require_node_keys=poll_settings.require_node_keys,
-    )
+    orders = sender(Orders, settings)
+    questions = sender(QuestionsOverHttp, settings)
     store = open_sqlite(state, unix_ms, dry=dry)
     measure = Measuring(
         poll_settings, lambda: {name: seen.report.tls for name, seen in genuine.items()}, unix_ms

@@ -4,6 +4,7 @@ import logging
 import os
 import time
 from ipaddress import ip_address
+from typing import TypeVar
 
 import click
 
@@ -12,12 +13,14 @@ from nodeagent.cluster.ganeti.ssconf import Ssconf
 from nodeagent.errors import ConfigError, NodeAgentError, in_words
 from nodeagent.maintd.daemon import Maintd
 from nodeagent.maintd.engine import absence
+from nodeagent.maintd.engine.sender import Sender
 from nodeagent.maintd.settings import MASTER, Settings, load, needing_restart
 from nodeagent.model.units import Ms
 from nodeagent.protocol.envelope import Key
 from nodeagent.secret import read_private
 
 log = logging.getLogger("nodeagent.cli.maintd")
+S = TypeVar("S", bound=Sender)
 _LOOPBACK = "127.0.0.1"
 
 
@@ -96,6 +99,19 @@ def cluster_key(settings: Settings) -> Key:
 def own_certificate(settings: Settings) -> bytes:
     """Return the key and certificate that sign as this master candidate."""
     return _of_ganeti(settings, settings.maintd.certificate, "client.pem")
+
+
+def sender(kind: type[S], settings: Settings) -> S:
+    """Return what asks agents, or orders something, in the name of this master candidate."""
+    poll = settings.poll
+    return kind(
+        key=cluster_key(settings),
+        certificate=own_certificate(settings),
+        port=poll.port,
+        tls=poll.tls,
+        now=unix_ms,
+        require_node_keys=poll.require_node_keys,
+    )
 
 
 def _of_ganeti(settings: Settings, path: str, name: str) -> bytes:

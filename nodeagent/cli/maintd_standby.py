@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 from nodeagent import service
 from nodeagent.cli.maintd_parts import (
-    cluster_key,
     http_addresses,
     not_here,
-    own_certificate,
     reload_settings,
+    sender,
     ssconf,
     unix_ms,
 )
@@ -70,9 +69,7 @@ async def _is_turn(part: _Part) -> bool:
 
 async def _serve(part: _Part, settings: Settings, config: str, stop: asyncio.Event) -> None:
     """Show who acts, until it is our turn or `stop`."""
-    key, certificate = cluster_key(settings), own_certificate(settings)
-    poll = settings.poll
-    orders = Orders(key, certificate, poll.port, poll.tls, unix_ms, poll.require_node_keys)
+    orders = sender(Orders, settings)
 
     async def nobody(_: Snapshot) -> Mapping[str, Look]:
         return {}

@@ -16,13 +16,14 @@ from nodeagent.maintd.fencing import state as fencing_state
 from nodeagent.maintd.fencing.plan import Fencer
 from nodeagent.maintd.incidents import drained, lifecycle, returns
 from nodeagent.maintd.incidents.plan import Planner
-from nodeagent.maintd.ledger import clock, other_master, unreachable
+from nodeagent.maintd.ledger import clock, other_master, undiagnosed, unreachable
 from nodeagent.maintd.ledger.doubt import doubt as doubt_about
 from nodeagent.maintd.notices import orders as notice_orders
 from nodeagent.maintd.owners import endings, notify, offers
 from nodeagent.maintd.planning import holds, node_keys, storm_brake
 from nodeagent.maintd.planning.intents import with_unheard
 from nodeagent.maintd.planning.resources import open_room
+from nodeagent.maintd.planning.stops import Stops
 from nodeagent.maintd.planning.tag_settings import faults, with_tags, wrong_tags
 from nodeagent.maintd.queue import entries, guards, handover, referral
 from nodeagent.maintd.queue import plan as queue_plan
@@ -62,20 +63,20 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     ledger = endings.note(before, ledger, now)
 
     # 6. Room: claims of running work, and why other nodes are closed.
-    pauses = {**faults(snapshot), **holds.paused(ledger, snapshot)}
-    windows = timing.closed(ledger, snapshot, now)
-    closed = {**pauses, **windows}
-    braked = {} if ledger.storm is None else {"": because(Kind.STORM, why=ledger.storm.why)}
-    doubt = {} if outdated is None else {"": outdated}
-    room = open_room(ledger, observed, pauses, windows)
-    incidents = Planner(ledger, observed, policy, now, room, closed)
+    stops = Stops(
+        pauses={**faults(snapshot), **holds.paused(ledger, snapshot)},
+        windows=timing.closed(ledger, snapshot, now),
+        storm=None if ledger.storm is None else because(Kind.STORM, why=ledger.storm.why),
+        doubt=outdated,
+    )
+    room = open_room(ledger, observed, stops.pauses, stops.windows)
+    incidents = Planner(ledger, observed, policy, now, room, stops.closed)
     sick = {**observed.sick, **incidents.referred()}
 
     # 7. Dead nodes: their instances are nobody else's until a person has put the node back.
     silent = unreachable.unreachable(ledger, snapshot, policy, now)
-    stopping = {**closed, **braked, **doubt}
     powered = readings.with_power(ledger, observed)
-    fencer = Fencer(ledger, powered, policy, room, stopping, silent, now)
+    fencer = Fencer(ledger, powered, policy, room, stops.plans, silent, now)
     ledger = incidents.ledger = fencer.plan()
 
     # 8. Owners are notified first, then others by commands: the queue needs the master's
@@ -84,21 +85,20 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     ledger = notice_orders.order(told.ledger, observed, policy, now)
     # 9. Repairs of machines go before incidents, for an entry keeps the node that it works on;
     #    then incidents, the oldest first; then windows, which can begin early; then the way back.
-    ledger, queue_held = _queue(ledger, incidents, sick, {**closed, **braked}, doubt)
+    ledger, queue_held = _queue(ledger, incidents, sick, stops)
     ledger = incidents.plan(ledger)
-    kept = windows_plan.maintain(ledger, observed, policy, room, {**pauses, **braked, **doubt}, now)
-    ledger, back_held = drained.put_back(kept.ledger, observed, room, {**closed, **braked}, now)
-    stopped = {**closed, **braked, **doubt}
-    ledger, return_held = returns.put_back(ledger, observed, policy, room, stopped, now)
+    kept = windows_plan.maintain(ledger, observed, policy, room, stops.maintenance, now)
+    ledger, back_held = drained.put_back(kept.ledger, observed, room, stops.repairs, now)
+    ledger, return_held = returns.put_back(ledger, observed, policy, room, stops.plans, now)
     # 10. Instances: their repair on what is left, and last the luxury of balance.
-    mended = repair(ledger, observed, policy, room, {**closed, **braked}, now)
-    evened = balance(mended.ledger, observed, policy, room, stopped, now)
+    mended = repair(ledger, observed, policy, room, stops.repairs, now)
+    evened = balance(mended.ledger, observed, policy, room, stops.plans, now)
     # 11. Tags: save this state in Ganeti.
     ledger = node_keys.pin(keep_tags(evened.ledger, observed, policy, now), observed, now)
     ledger = past_moves.keep_tags(ledger, snapshot, now)
 
     held = (
-        *map(Held, doubt.values()),
+        *map(Held, stops.in_doubt.values()),
         *wrong_tags(snapshot),
         *series_held,
         *fencer.held,
@@ -110,6 +110,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
         *return_held,
         *mended.held,
         *evened.held,
+        *undiagnosed.told(ledger, observed, now),
         *unreachable.told(ledger, observed, policy, now, judgement.judged(powered, now)),
     )
     return Decision(_pruned(ledger, policy, now), held, refused, tuple(evened.questions), sick)
@@ -128,6 +129,7 @@ def _with_results(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -
     ledger = notify.remember(ledger, observed, now)
     ledger = notice_orders.remember(ledger, observed, policy.notify, now)
     ledger = unreachable.remember(ledger, observed, now)
+    ledger = undiagnosed.remember(ledger, observed, now)
     ledger = entries.remember(ledger, observed, policy, now)
     ledger = fencing_state.remember(ledger, observed, now)
     ledger = returns.remember(drained.remember(ledger, observed, now), observed, now)
@@ -163,8 +165,7 @@ def _queue(
     ledger: Ledger,
     incidents: Planner,
     sick: Mapping[str, tuple[Sick, ...] | str],
-    stopped: Mapping[str, Reason],
-    doubt: Mapping[str, Reason],
+    stops: Stops,
 ) -> tuple[Ledger, tuple[Held, ...]]:
     """Repair machines that are reported broken, unless an incident works there."""
     observed, policy, room, now = (
@@ -175,7 +176,7 @@ def _queue(
     )
     ledger = referral.give_up(ledger, observed.snapshot)
     admitted = guards.admit(ledger, replace(observed, sick=sick), policy, now)
-    if doubt:
+    if stops.doubt is not None:
         queue_plan.keep_off(admitted.ledger, observed, room, incidents.busy)
         return admitted.ledger, tuple(admitted.held)
     outside = holds.wholly_paused(admitted.ledger, observed.snapshot)
@@ -184,7 +185,7 @@ def _queue(
         observed,
         policy,
         room,
-        queue_plan.Stopped(stopped, outside, incidents.holds),
+        queue_plan.Stopped(stops.repairs, outside, incidents.holds),
         incidents.busy,
         admitted.shut,
         now,

@@ -20,6 +20,7 @@ from nodeagent.maintd.owners import offers
 from nodeagent.maintd.planning import node_keys
 from nodeagent.maintd.planning.effects import tags_of
 from nodeagent.maintd.planning.holds import pause, resume, untag_resumed
+from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.maintd.planning.names import no_such
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.maintd.queue import entries
@@ -265,14 +266,16 @@ def keep_tags(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Le
         tags = tags_of(hold.scope, hold.name, snapshot) or ()
         if hold.tag not in tags and hold.tag not in under_way:
             action = Retag(hold.scope, hold.name, add=(hold.tag,))
-            ledger = ledger.promise(OfTags(), hold.name, action, now)
+            ledger = without_claim(ledger, OfTags(), action, now, hold.name)
     tripped = ledger.storm is not None
     if may and tripped != (STORM_TAG in snapshot.tags) and STORM_TAG not in under_way:
         add, remove = ((STORM_TAG,), ()) if tripped else ((), (STORM_TAG,))
-        ledger = ledger.promise(OfTags(), "", Retag(Scope.CLUSTER, "", add, remove), now)
+        action = Retag(Scope.CLUSTER, "", add, remove)
+        ledger = without_claim(ledger, OfTags(), action, now)
     told = USED_TAG in snapshot.tags or USED_TAG in under_way
     if may and not told and other_master.is_used(ledger.queue):
-        ledger = ledger.promise(OfTags(), "", Retag(Scope.CLUSTER, "", add=(USED_TAG,)), now)
+        action = Retag(Scope.CLUSTER, "", add=(USED_TAG,))
+        ledger = without_claim(ledger, OfTags(), action, now)
     return close_healed(tag_ended(ledger, observed, under_way, now), observed, policy, now)
 
 

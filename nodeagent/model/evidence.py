@@ -30,10 +30,10 @@ SIGNS = frozenset({Contact.ANSWERS, Contact.CONNECTS, Contact.REFUSED})  # of li
 
 # DRBD's words (8 and 9) for no connection; every other word, also an unknown one, may be one.
 DISCONNECTED = frozenset(
-    {
-        *("StandAlone", "Disconnecting", "Unconnected", "Timeout", "BrokenPipe", "NetworkFailure"),
-        *("ProtocolError", "TearDown", "WFConnection", "Connecting", "Unconfigured", "Off"),
-    }
+    """
+    StandAlone Disconnecting Unconnected Timeout BrokenPipe NetworkFailure ProtocolError
+    TearDown WFConnection Connecting Unconfigured Off
+    """.split()
 )
 
 

@@ -165,6 +165,14 @@ class Drained:
 
 
 @dataclass(frozen=True, slots=True)
+class Undiagnosed:
+    """A node (its UUID) whose agent answers, but has stood by no diagnosis since `since` (ms)."""
+
+    node: str
+    since: Ms
+
+
+@dataclass(frozen=True, slots=True)
 class Returning:
     """A node (its UUID) on its way back to its earlier state, once it has proved to be healthy.
 
@@ -288,6 +296,7 @@ class Ledger:
     notices: Notices = field(default=Notices())
     endings: tuple[Ending, ...] = ()
     unreachable: tuple[Unreachable, ...] = ()
+    undiagnosed: tuple[Undiagnosed, ...] = ()
     returning: tuple[Returning, ...] = ()
     power: tuple[PowerReading, ...] = ()
     deaf: tuple[Deaf, ...] = ()

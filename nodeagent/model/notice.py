@@ -51,8 +51,13 @@ class Occasion(Enum):
 
 _CRITICAL = {Occasion.FAILED, Occasion.STORM, Occasion.QUEUE_FAILED}
 _WARNING = {
-    *(Occasion.DETECTED, Occasion.NEEDS_YOU, Occasion.UNREACHABLE, Occasion.WINDOW_OVERDUE),
-    *(Occasion.OWNER_DECLINED, Occasion.SETTINGS_WRONG, Occasion.FENCING),
+    Occasion.DETECTED,
+    Occasion.NEEDS_YOU,
+    Occasion.UNREACHABLE,
+    Occasion.WINDOW_OVERDUE,
+    Occasion.OWNER_DECLINED,
+    Occasion.SETTINGS_WRONG,
+    Occasion.FENCING,
 }
 ENDS: Mapping[Occasion, Occasion] = {
     Occasion.DETECTED: Occasion.CLOSED,

@@ -4,7 +4,7 @@ docs/reasons.md lists them for people. In a sentence `{it}` is the subject's nam
 its sort, `{help}` the command; `sentence` says how the others are written.
 """
 
-from nodeagent.model.reason_subject import AnyKind, Of
+from nodeagent.model.reason_subject import AnyKind, Of, kind
 
 
 class Kind(AnyKind):
@@ -15,409 +15,500 @@ class Kind(AnyKind):
         return self in PRIVATE
 
     # Pauses, doubt and limits.
-    PAUSED = (
-        *("paused", Of.CLUSTER, "{what} paused by {who}{until:+ until %}{why:+: %}"),
-        "gnt-maint resume{place}",
+    PAUSED = kind(
+        "paused",
+        Of.CLUSTER,
+        "{what} paused by {who}{until:+ until %}{why:+: %}",
+        command="gnt-maint resume{place}",
     )
-    TAGGED = (
-        *("paused", Of.NODE, "{what} has the tag {tag} and is paused until somebody removes it"),
-        "{command} remove-tags{it:+ %} {tag}",
+    TAGGED = kind(
+        "paused",
+        Of.NODE,
+        "{what} has the tag {tag} and is paused until somebody removes it",
+        command="{command} remove-tags{it:+ %} {tag}",
     )
-    STORM = "storm", Of.CLUSTER, "storm brake: {why}; {help} resets it", "gnt-maint resume --storm"
-    OUTDATED = (
-        *("outdated", Of.CLUSTER),
+    STORM = kind(
+        "storm",
+        Of.CLUSTER,
+        "storm brake: {why}; {help} resets it",
+        command="gnt-maint resume --storm",
+    )
+    OUTDATED = kind(
+        "outdated",
+        Of.CLUSTER,
         "another node has been the master since {since}: windows, repair queue and lists of"
         " moves may be out of date: check gnt-maint window list, queue list and balance, then run"
         " {help}",
-        "gnt-maint resume --ledger",
+        command="gnt-maint resume --ledger",
     )
-    OUTDATED_QUEUE = (
-        *("outdated", Of.CLUSTER),
+    OUTDATED_QUEUE = kind(
+        "outdated",
+        Of.CLUSTER,
         "another node has been the master since {since}, or the ledger was lost: the repair queue's"
         " switches, limits and attempts are unknown here: check gnt-maint queue list, sources show"
         " and constraints show, then run {help}",
-        "gnt-maint resume --ledger",
+        command="gnt-maint resume --ledger",
     )
-    LEDGER = "ledger", Of.CLUSTER, "{why}"
-    WRONG_TAG = (
-        *("setting", Of.NODE),
+    LEDGER = kind("ledger", Of.CLUSTER, "{why}")
+    WRONG_TAG = kind(
+        "setting",
+        Of.NODE,
         "a tag of {what} is wrong: {fault}: run {help}{then:+; %}",
-        "{command} remove-tags{it:+ %} {tag}",
+        command="{command} remove-tags{it:+ %} {tag}",
     )
-    WRONG_TAGS = "setting", Of.NODE, "{wrong:;}"
-    MORE_WRONG_TAGS = (
-        *("setting", Of.CLUSTER, "{count} more places have a wrong tag: run {help}"),
-        "gnt-maint nodes",
+    WRONG_TAGS = kind("setting", Of.NODE, "{wrong:;}")
+    MORE_WRONG_TAGS = kind(
+        "setting",
+        Of.CLUSTER,
+        "{count} more places have a wrong tag: run {help}",
+        command="gnt-maint nodes",
     )
-    DOUBT = (
-        *("doubt", Of.NODE, "maintd does nothing while the node's state is in doubt: {doubt}"),
-        "nodeagent report {it}",
+    DOUBT = kind(
+        "doubt",
+        Of.NODE,
+        "maintd does nothing while the node's state is in doubt: {doubt}",
+        command="nodeagent report {it}",
     )
-    UNREACHABLE = (
-        *("unreachable", Of.NODE),
+    UNDIAGNOSED = kind(
+        "doubt",
+        Of.NODE,
+        "{it} has had no diagnosis since {since} ({doubt}), so maintd does nothing about it: run"
+        " {help}, then nodeagent diagnose there",
+        command="nodeagent report {it}",
+    )
+    MORE_UNDIAGNOSED = kind(
+        "doubt",
+        Of.CLUSTER,
+        "{count} more nodes have had no diagnosis for long: run {help}",
+        command="gnt-maint nodes",
+    )
+    UNREACHABLE = kind(
+        "unreachable",
+        Of.NODE,
         "{it} has been unreachable since {since} ({doubt}{noded:+; %}{judged:+; %}): run {help}; if"
         " the machine is dead, switch it off and run gnt-node modify --offline=yes {it}",
-        "nodeagent report {it}",
+        command="nodeagent report {it}",
     )
-    AGENT_UNREACHABLE = (
-        *("unreachable", Of.NODE),
+    AGENT_UNREACHABLE = kind(
+        "unreachable",
+        Of.NODE,
         "the agent of {it} has been unreachable since {since} ({doubt}), but Ganeti's noded"
         " answers, so the machine is up: run {help}, and look at the agent there",
-        "nodeagent report {it}",
+        command="nodeagent report {it}",
     )
-    MORE_UNREACHABLE = (
-        *("unreachable", Of.CLUSTER, "{count} more nodes are unreachable: run {help}"),
-        "gnt-maint nodes --state unreachable",
+    MORE_UNREACHABLE = kind(
+        "unreachable",
+        Of.CLUSTER,
+        "{count} more nodes are unreachable: run {help}",
+        command="gnt-maint nodes --state unreachable",
     )
-    CHANGED = "doubt", Of.NODE, "the node now reports {need} instead: waiting until this lasts"
-    REBUILT = (
-        *("doubt", Of.NODE),
-        "rebuilt from Ganeti: waiting for the node to report its fault again",
+    CHANGED = kind(
+        "doubt", Of.NODE, "the node now reports {need} instead: waiting until this lasts"
     )
-    SETTLING = "settling", Of.NODE, "settling for {left:wait} more"
-    NEVER_SETTLES = (
-        *("settling", Of.NODE),
+    REBUILT = kind(
+        "doubt", Of.NODE, "rebuilt from Ganeti: waiting for the node to report its fault again"
+    )
+    SETTLING = kind("settling", Of.NODE, "settling for {left:wait} more")
+    NEVER_SETTLES = kind(
+        "settling",
+        Of.NODE,
         "details of {whose} change with every report: maintd works on the node in {left:wait} if it"
         " asks for the same until then; {help} shows them",
-        "nodeagent report {it}",
+        command="nodeagent report {it}",
     )
-    COOLING_DOWN = "cooldown", Of.NODE, "cooling down for {left:wait} more"
-    NOT_AGAIN = "cooldown", Of.NODE, "next attempt in {left:wait} at the earliest: {why}"
-    TRY_AGAIN = "cooldown", Of.NODE, "next attempt in {left:s}: {why}"
-    ATTEMPTS = (
-        *("cooldown", Of.NODE),
+    COOLING_DOWN = kind("cooldown", Of.NODE, "cooling down for {left:wait} more")
+    NOT_AGAIN = kind("cooldown", Of.NODE, "next attempt in {left:wait} at the earliest: {why}")
+    TRY_AGAIN = kind("cooldown", Of.NODE, "next attempt in {left:s}: {why}")
+    ATTEMPTS = kind(
+        "cooldown",
+        Of.NODE,
         "maintd worked on the node {times} times within {within:wait}; the limit is {most}",
     )
-    FAILED_BEFORE = (
-        *("failed-before", Of.NODE, "an earlier repair failed: check {it}, then run {help}"),
-        "gnt-maint done {it}",
+    FAILED_BEFORE = kind(
+        "failed-before",
+        Of.NODE,
+        "an earlier repair failed: check {it}, then run {help}",
+        command="gnt-maint done {it}",
     )
-    NODES_IN_WORK = "limit", Of.CLUSTER, "maintd works on {count} of at most {most} nodes: {nodes}"
-    GROUP_IN_WORK = "limit", Of.NODE, "maintd works on {count} of at most {most} nodes of its group"
-    TAKES_PART = "limit", Of.NODE, "{it} takes part in another repair"
-    MOVED_BY_OTHERS = "limit", Of.INSTANCE, "another repair is moving instance {it}"
-    OTHERS_JOB = "job", Of.CLUSTER, "job {job}, not submitted by maintd, is working on it"
-    OUR_JOB = "job", Of.NODE, "maintd's job {job} ({what}) is running"
-    WAITS_FOR_JOB = "job", Of.NODE, "waiting for job {job}{there:+ %} to end"
-    LOST_JOB = (
-        *("lost-job", Of.NODE),
+    NODES_IN_WORK = kind(
+        "limit", Of.CLUSTER, "maintd works on {count} of at most {most} nodes: {nodes}"
+    )
+    GROUP_IN_WORK = kind(
+        "limit", Of.NODE, "maintd works on {count} of at most {most} nodes of its group"
+    )
+    MOVED_BY_OTHERS = kind("limit", Of.INSTANCE, "another repair is moving instance {it}")
+    OTHERS_JOB = kind("job", Of.CLUSTER, "job {job}, not submitted by maintd, is working on it")
+    OUR_JOB = kind("job", Of.NODE, "maintd's job {job} ({what}) is running")
+    WAITS_FOR_JOB = kind("job", Of.NODE, "waiting for job {job}{there:+ %} to end")
+    LOST_JOB = kind(
+        "lost-job",
+        Of.NODE,
         "job {job} ({what}) is no longer in Ganeti's queue and its effect is not visible: check"
         " {it}, then {help}",
-        "{then}",
+        command="{then}",
     )
-    LOST_ORDER = (
-        *("lost-job", Of.NODE),
+    LOST_ORDER = kind(
+        "lost-job",
+        Of.NODE,
         "the result of {what} is unknown: {why}: check {it}, then {help}",
-        "{then}",
+        command="{then}",
     )
-    SILENT_ORDER = (
-        *("other", Of.NODE, "the result of {what} is unknown: {doubt}"),
-        "nodeagent report {it}",
+    SILENT_ORDER = kind(
+        "other",
+        Of.NODE,
+        "the result of {what} is unknown: {doubt}",
+        command="nodeagent report {it}",
     )
 
     # Nodes that take nothing.
-    OUT_OF_SERVICE = "other", Of.NODE, "{it} is {state}"
-    IN_DOUBT = "other", Of.NODE, "{it} is in doubt ({doubt})"
-    OPEN_INCIDENT = "other", Of.NODE, "{it} has the open incident {incident}"
-    ASKS = "other", Of.NODE, "{it} reports {need}"
-    ON_HOLD = "paused", Of.NODE, "{it} is on hold ({why})"
-    CLAIMED = "limit", Of.NODE, "{it} is claimed by {who}"
-    UNKNOWN_ROOM = "other", Of.NODE, "the free resources of {it} are unknown"
-    UNKNOWN_ROOMS = "other", Of.GROUP, "the free resources of {nodes} are unknown"
-    UNKNOWN_DISKS = "other", Of.INSTANCE, "the number of its physical disks is unknown"
-    TOO_SMALL = "other", Of.NODE, "{it} has {free} MiB of {what} left{wanted:+ for its % MiB}"
-    NO_FAILURE_LEFT = (
-        *("other", Of.NODE),
+    OUT_OF_SERVICE = kind("other", Of.NODE, "{it} is {state}")
+    IN_DOUBT = kind("other", Of.NODE, "{it} is in doubt ({doubt})")
+    OPEN_INCIDENT = kind("other", Of.NODE, "{it} has the open incident {incident}")
+    ASKS = kind("other", Of.NODE, "{it} reports {need}")
+    ON_HOLD = kind("paused", Of.NODE, "{it} is on hold ({why})")
+    CLAIMED = kind("limit", Of.NODE, "{it} is claimed by {who}")
+    UNKNOWN_ROOM = kind("other", Of.NODE, "the free resources of {it} are unknown")
+    UNKNOWN_ROOMS = kind("other", Of.GROUP, "the free resources of {nodes} are unknown")
+    UNKNOWN_DISKS = kind("other", Of.INSTANCE, "the number of its physical disks is unknown")
+    TOO_SMALL = kind("other", Of.NODE, "{it} has {free} MiB of {what} left{wanted:+ for its % MiB}")
+    NO_FAILURE_LEFT = kind(
+        "other",
+        Of.NODE,
         "{it} would have {free} MiB of memory left but needs {wanted} MiB if {other} fails",
     )
-    NO_FREE_NODE = "other", Of.GROUP, "no free node of its group has {wanted:&}"
-    ALL_TAKEN = (
-        *("other", Of.GROUP),
-        "no other node of its group is free{whys:+: %}{more:+, and % more}",
+    NO_FREE_NODE = kind("other", Of.GROUP, "no free node of its group has {wanted:&}")
+    ALL_TAKEN = kind(
+        "other", Of.GROUP, "no other node of its group is free{whys:+: %}{more:+, and % more}"
     )
-    ONLY_NODE = "other", Of.GROUP, "its group has only {nodes}"
-    ALONE = "other", Of.GROUP, "it is the only node of its group"
+    ONLY_NODE = kind("other", Of.GROUP, "its group has only {nodes}")
+    ALONE = kind("other", Of.GROUP, "it is the only node of its group")
 
     # A node with an incident.
-    MASTER = (
-        *("master", Of.NODE),
+    MASTER = kind(
+        "master",
+        Of.NODE,
         "{it} is the master node: run {help} on another master candidate first",
-        "gnt-cluster master-failover",
+        command="gnt-cluster master-failover",
     )
-    PUT_BACK_BY_OTHERS = (
-        *("other", Of.NODE),
+    PUT_BACK_BY_OTHERS = kind(
+        "other",
+        Of.NODE,
         "somebody put {it} back into service: run {help} to continue, or cancel the incident or"
         " window that needs it out of service: gnt-maint why {it} names it",
-        "gnt-node modify --drained=yes {it}",
+        command="gnt-node modify --drained=yes {it}",
     )
-    OFFLINE = (
-        *("other", Of.NODE),
+    OFFLINE = kind(
+        "other",
+        Of.NODE,
         "{it} is offline, and maintd does not poll offline nodes: run {help}, or gnt-maint cancel"
         " {incident}",
-        "gnt-node modify --offline=no {it}",
+        command="gnt-node modify --offline=no {it}",
     )
-    OFFLINE_NO_ORDER = "other", Of.NODE, "{it} is offline: maintd sends no orders there"
-    NO_COMMAND = (
-        *("other", Of.NODE),
+    OFFLINE_NO_ORDER = kind("other", Of.NODE, "{it} is offline: maintd sends no orders there")
+    NO_COMMAND = kind(
+        "other",
+        Of.NODE,
         "{it} asks for a live repair but names no command: repair it by hand, or run {help}",
-        "gnt-maint cancel {incident}",
+        command="gnt-maint cancel {incident}",
     )
-    NEW_MIRROR = (
-        *("other", Of.NODE),
+    NEW_MIRROR = kind(
+        "other",
+        Of.NODE,
         "{it} is copying instance {instance} to its new secondary: this must end first",
     )
-    LEFT_TO_QUEUE = (
-        *("queue", Of.NODE, "left to the repair queue as {operation} of {type}: {how}"),
-        "gnt-maint queue list",
+    LEFT_TO_QUEUE = kind(
+        "queue",
+        Of.NODE,
+        "left to the repair queue as {operation} of {type}: {how}",
+        command="gnt-maint queue list",
     )
-    WAITS_FOR_REPAIR = (
-        *("waiting", Of.NODE),
+    WAITS_FOR_REPAIR = kind(
+        "waiting",
+        Of.NODE,
         "evacuated and {state}: repair {it}, then run {help}"
         "{left:+; until then the secondary of these does not work: %}",
-        "gnt-maint done {it}",
+        command="gnt-maint done {it}",
     )
-    RUNS_AGAIN = (
-        *("waiting", Of.NODE),
+    RUNS_AGAIN = kind(
+        "waiting",
+        Of.NODE,
         "{it} is {state} for repair, and these run there: {runs}; move them off, and run {help}"
         " once {it} is repaired",
-        "gnt-maint done {it}",
+        command="gnt-maint done {it}",
     )
-    OFFLINE_ANSWERS = (
-        *("waiting", Of.NODE),
+    OFFLINE_ANSWERS = kind(
+        "waiting",
+        Of.NODE,
         "{it} is marked offline, but its agent answers: its instances may still run there, so"
         " maintd fails none over. If {it} is well run {help}; if nothing runs there run"
         " gnt-node add-tags {it} maintd:stopped:yes",
-        "gnt-node modify --offline=no {it}",
+        command="gnt-node modify --offline=no {it}",
     )
-    STAYS_TAG_GONE = (
-        *("drained", Of.NODE),
+    STAYS_TAG_GONE = kind(
+        "drained",
+        Of.NODE,
         "{it} stays {state}, although somebody removed its incident's tag: {help} puts it back"
         "{left:+; until then the secondary of these does not work: %}",
-        "gnt-maint done {it}",
+        command="gnt-maint done {it}",
     )
-    STAYS = (
-        *("drained", Of.NODE),
+    STAYS = kind(
+        "drained",
+        Of.NODE,
         "{it} stays {state}: maintd {did} for incident {incident}, which {over}{why:+ (%)}; {help}"
         " puts it back",
-        "gnt-maint done {it}",
+        command="gnt-maint done {it}",
     )
-    TO_BE_PUT_BACK = "drained", Of.NODE, "maintd will put {it} back into service ({back}): {why}"
-    PROVES = (
-        *("returning", Of.NODE),
+    TO_BE_PUT_BACK = kind(
+        "drained", Of.NODE, "maintd will put {it} back into service ({back}): {why}"
+    )
+    PROVES = kind(
+        "returning",
+        Of.NODE,
         "{it} returns to service once it has reported Ok for {left:wait} more; until then it stays"
         " drained",
     )
-    RETURN_WAITS = "returning", Of.NODE, "{it} will be {goal} ({who} ran gnt-maint done): {why}"
-    RETURN_FAILED = (
-        *("return-failed", Of.NODE),
-        "{it} does not return to service: {why}; check it, then run {help}",
-        "gnt-maint done {it}",
+    RETURN_WAITS = kind(
+        "returning", Of.NODE, "{it} will be {goal} ({who} ran gnt-maint done): {why}"
     )
-    RETURN_CONTRADICTED = (
-        *("returning", Of.NODE),
+    RETURN_FAILED = kind(
+        "return-failed",
+        Of.NODE,
+        "{it} does not return to service: {why}; check it, then run {help}",
+        command="gnt-maint done {it}",
+    )
+    RETURN_CONTRADICTED = kind(
+        "returning",
+        Of.NODE,
         "{who} ran gnt-maint done {it}, but its agent reports {need}: repair {it}, and maintd puts"
         " it back into service; {help} shows the fault",
-        "nodeagent report {it}",
+        command="nodeagent report {it}",
     )
-    TAG_AWAITED = "returning", Of.NODE, "a job is changing a tag of {it}"
-    UNDER_REPAIR = "limit", Of.NODE, "it is under repair ({repair})"
-    NOT_WELL = "doubt", Of.NODE, "it no longer reports Ok"
-    UNHEARD = "doubt", Of.NODE, "it does not report its health"
-    UNKNOWN_CHANGES = (
-        *("doubt", Of.NODE, "maintd does not know yet whether somebody else has changed it since"),
+    TAG_AWAITED = kind("returning", Of.NODE, "a job is changing a tag of {it}")
+    UNDER_REPAIR = kind("limit", Of.NODE, "it is under repair ({repair})")
+    NOT_WELL = kind("doubt", Of.NODE, "it no longer reports Ok")
+    UNHEARD = kind("doubt", Of.NODE, "it does not report its health")
+    UNKNOWN_CHANGES = kind(
+        "doubt", Of.NODE, "maintd does not know yet whether somebody else has changed it since"
     )
 
     # Evacuation.
-    NO_ROOM = "room", Of.NODE, "not evacuated, too little room: {why}"
-    UNKNOWN_IF_ROOM = "room", Of.NODE, "not evacuated while in doubt: {why}"
-    LEFT_ALONE = "job", Of.INSTANCE, "instance {it} stays: {why}"
-    CANNOT_MOVE = (
+    NO_ROOM = kind("room", Of.NODE, "not evacuated, too little room: {why}")
+    UNKNOWN_IF_ROOM = kind("room", Of.NODE, "not evacuated while in doubt: {why}")
+    LEFT_ALONE = kind("job", Of.INSTANCE, "instance {it} stays: {why}")
+    CANNOT_MOVE = kind(
+        "room", Of.INSTANCE, "instance {it} cannot move: {why}", command="gnt-maint why {it}"
+    )
+    MIRROR_CANNOT_MOVE = kind(
         "room",
         Of.INSTANCE,
-        "instance {it} cannot move: {why}",
-        "gnt-maint why {it}",
-    )
-    MIRROR_CANNOT_MOVE = (
-        *("room", Of.INSTANCE),
         "the secondary of instance {it} cannot move: {why}"
         "{alone:+; gnt-node add-tags % maintd:degraded:yes lets it stay}",
-        "{alone:+gnt-node add-tags % maintd:degraded:yes}",
+        command="{alone:+gnt-node add-tags % maintd:degraded:yes}",
     )
-    ONLY_FAILOVER = (
-        *("room", Of.NODE, "{it} is offline, its instances can only be failed over: run {help}"),
-        "gnt-node failover {it}",
+    ONLY_FAILOVER = kind(
+        "room",
+        Of.NODE,
+        "{it} is offline, its instances can only be failed over: run {help}",
+        command="gnt-node failover {it}",
     )
-    NOT_FOR_MAINTD = (
-        *("room", Of.NODE, "{it} is offline, auto-repair or a person must do this: run {help}"),
-        "gnt-node evacuate --secondary-only {it}",
+    NOT_FOR_MAINTD = kind(
+        "room",
+        Of.NODE,
+        "{it} is offline, auto-repair or a person must do this: run {help}",
+        command="gnt-node evacuate --secondary-only {it}",
     )
-    NEVER_MIGRATES = (
-        *("room", Of.INSTANCE),
-        "{hypervisor} cannot migrate, and the fallback to a failover is off",
+    NEVER_MIGRATES = kind(
+        "room", Of.INSTANCE, "{hypervisor} cannot migrate, and the fallback to a failover is off"
     )
-    LOCAL_DISKS = "room", Of.INSTANCE, "its disks ({template}) are only on {node}"
-    TAGS_FORBID = (
-        *("room", Of.INSTANCE),
-        "migration tags forbid a move from {node} to {to}{off:+, and %}",
+    LOCAL_DISKS = kind("room", Of.INSTANCE, "its disks ({template}) are only on {node}")
+    TAGS_FORBID = kind(
+        "room", Of.INSTANCE, "migration tags forbid a move from {node} to {to}{off:+, and %}"
     )
-    TAGS_LEAVE = "room", Of.INSTANCE, "{why}, among those that migration tags allow"
-    NO_OTHER_MIRROR = "room", Of.INSTANCE, "{unfit}; it gets no other secondary: {why}"
-    NO_MEMORY = "room", Of.INSTANCE, "no other node of its group has the memory for it"
-    MIRROR_CLOSED = "room", Of.NODE, "its secondary {why}"
-    MIRROR_UNKNOWN = "room", Of.NODE, "the free memory of its secondary {it} is unknown"
-    MIRROR_TOO_SMALL = (
-        *("room", Of.NODE, "its secondary {it} has {free} MiB of memory left for its {wanted} MiB"),
+    TAGS_LEAVE = kind("room", Of.INSTANCE, "{why}, among those that migration tags allow")
+    NO_OTHER_MIRROR = kind("room", Of.INSTANCE, "{unfit}; it gets no other secondary: {why}")
+    NO_MEMORY = kind("room", Of.INSTANCE, "no other node of its group has the memory for it")
+    MIRROR_CLOSED = kind("room", Of.NODE, "its secondary {why}")
+    MIRROR_UNKNOWN = kind("room", Of.NODE, "the free memory of its secondary {it} is unknown")
+    MIRROR_TOO_SMALL = kind(
+        "room", Of.NODE, "its secondary {it} has {free} MiB of memory left for its {wanted} MiB"
     )
 
     # Auto-repair.
-    WATCHER_UNKNOWN = (
-        *("watcher", Of.CLUSTER),
+    WATCHER_UNKNOWN = kind(
+        "watcher",
+        Of.CLUSTER,
         "auto-repair waits: Ganeti does not say whether its watcher is paused",
     )
-    WATCHER_PAUSED = (
-        *("watcher", Of.CLUSTER),
+    WATCHER_PAUSED = kind(
+        "watcher",
+        Of.CLUSTER,
         "auto-repair is paused with Ganeti's watcher until {until}: {help} resumes it",
-        "gnt-cluster watcher continue",
+        command="gnt-cluster watcher continue",
     )
-    NOT_REPAIRED = "autorepair", Of.INSTANCE, "instance {it}: {why}"
-    STEP_WAITS = "autorepair", Of.INSTANCE, "{step}; {why}"
-    BY_RULES = "autorepair", Of.INSTANCE, "{why}"
-    TAKEN = "autorepair", Of.NODE, "{why}"
-    AT_ONCE = "autorepair", Of.CLUSTER, "the limit of instances under repair at once is reached"
-    LATER_PASS = (
-        *("autorepair", Of.CLUSTER),
+    NOT_REPAIRED = kind("autorepair", Of.INSTANCE, "instance {it}: {why}")
+    STEP_WAITS = kind("autorepair", Of.INSTANCE, "{step}; {why}")
+    BY_RULES = kind("autorepair", Of.INSTANCE, "{why}")
+    TAKEN = kind("autorepair", Of.NODE, "{why}")
+    AT_ONCE = kind(
+        "autorepair", Of.CLUSTER, "the limit of instances under repair at once is reached"
+    )
+    LATER_PASS = kind(
+        "autorepair",
+        Of.CLUSTER,
         "left to a later pass: at most {most} instances are repaired at once",
     )
-    ON_THE_MOVE = "autorepair", Of.INSTANCE, "it is moving"
-    NO_NEW_MIRROR = "autorepair", Of.INSTANCE, "its secondary cannot be replaced: {why}"
-    NO_PLACE_FOR_MIRROR = "autorepair", Of.INSTANCE, "no node can be its new secondary: {why}"
-    CANNOT_MIGRATE = "autorepair", Of.INSTANCE, "it cannot migrate: {why}"
-    MIRROR_REFUSES = "autorepair", Of.INSTANCE, "its secondary cannot take it: {why}"
-    NO_PLACE_TO_RUN = "autorepair", Of.INSTANCE, "no node can run it: {why}"
-    NO_PLACE_ANEW = "autorepair", Of.INSTANCE, "no node can take it for a reinstallation: {why}"
+    ON_THE_MOVE = kind("autorepair", Of.INSTANCE, "it is moving")
+    NO_NEW_MIRROR = kind("autorepair", Of.INSTANCE, "its secondary cannot be replaced: {why}")
+    NO_PLACE_FOR_MIRROR = kind("autorepair", Of.INSTANCE, "no node can be its new secondary: {why}")
+    CANNOT_MIGRATE = kind("autorepair", Of.INSTANCE, "it cannot migrate: {why}")
+    MIRROR_REFUSES = kind("autorepair", Of.INSTANCE, "its secondary cannot take it: {why}")
+    NO_PLACE_TO_RUN = kind("autorepair", Of.INSTANCE, "no node can run it: {why}")
+    NO_PLACE_ANEW = kind(
+        "autorepair", Of.INSTANCE, "no node can take it for a reinstallation: {why}"
+    )
 
     # Balancing.
-    NOT_BALANCED = "balance", Of.GROUP, "group {it} is not balanced: {why}"
-    FEW_NODES = "balance", Of.GROUP, "it has fewer than two nodes"
-    FEW_FREE_NODES = "balance", Of.GROUP, "fewer than two of its nodes are free{why:+: %}"
-    HALTED = "balance", Of.GROUP, "{why}: run {help} to go on", "gnt-group remove-tags {it} {tag}"
-    NOT_TAKEN = "balance", Of.CLUSTER, "next attempt in {left:s}: Ganeti did not accept a job"
-    HAS_TROUBLE = "balance", Of.NODE, "{it} {what} ({incident})"
-    NOT_LASTING = (
-        *("balance", Of.GROUP),
+    NOT_BALANCED = kind("balance", Of.GROUP, "group {it} is not balanced: {why}")
+    FEW_NODES = kind("balance", Of.GROUP, "it has fewer than two nodes")
+    FEW_FREE_NODES = kind("balance", Of.GROUP, "fewer than two of its nodes are free{why:+: %}")
+    HALTED = kind(
+        "balance",
+        Of.GROUP,
+        "{why}: run {help} to go on",
+        command="gnt-group remove-tags {it} {tag}",
+    )
+    NOT_TAKEN = kind("balance", Of.CLUSTER, "next attempt in {left:s}: Ganeti did not accept a job")
+    HAS_TROUBLE = kind("balance", Of.NODE, "{it} {what} ({incident})")
+    NOT_LASTING = kind(
+        "balance",
+        Of.GROUP,
         "{moves} moves would bring its score from {score:.8f} to {final:.8f}{doubt:+ (%)}: they"
         " start if this holds for {left:s} more",
     )
-    NO_SEARCH = "balance", Of.GROUP, "{why}"
-    MOVE_WAITS = "balance", Of.INSTANCE, "{move}: {why}"
-    NO_MOVE = "balance", Of.INSTANCE, "{why}"
-    NOT_THERE = "balance", Of.INSTANCE, "it no longer exists"
-    INSTANCE_GONE = "balance", Of.INSTANCE, "instance {it} no longer exists"
-    NOT_IN_BALANCE = "balance", Of.NODE, "{it} takes no part in balancing"
-    LIST_GIVEN_UP = (
-        *("balance", Of.GROUP),
+    NO_SEARCH = kind("balance", Of.GROUP, "{why}")
+    MOVE_WAITS = kind("balance", Of.INSTANCE, "{move}: {why}")
+    NO_MOVE = kind("balance", Of.INSTANCE, "{why}")
+    NOT_THERE = kind("balance", Of.INSTANCE, "it no longer exists")
+    INSTANCE_GONE = kind("balance", Of.INSTANCE, "instance {it} no longer exists")
+    NOT_IN_BALANCE = kind("balance", Of.NODE, "{it} takes no part in balancing")
+    LIST_GIVEN_UP = kind(
+        "balance",
+        Of.GROUP,
         "maintd gave up the moves that {who} asked for, {moves} before their end: {why}",
     )
 
     # Windows and owners.
-    LATE_DRAINING = (
-        *("overdue", Of.WINDOW),
+    LATE_DRAINING = kind(
+        "overdue",
+        Of.WINDOW,
         "overdue: {it} is still draining, and its window began at {at}: run {help}, or edit or"
         " cancel it",
-        "gnt-maint window down {it}",
+        command="gnt-maint window down {it}",
     )
-    LATE_DOWN = (
-        *("overdue", Of.WINDOW),
+    LATE_DOWN = kind(
+        "overdue",
+        Of.WINDOW,
         "overdue: {it} is still down, and its window ended at {at}: run {help}",
-        "gnt-maint window up {it}",
+        command="gnt-maint window up {it}",
     )
-    WINDOW_WAITS = (
-        *("window", Of.WINDOW),
+    WINDOW_WAITS = kind(
+        "window",
+        Of.WINDOW,
         "the maintenance window of {it} waits: the node is under repair ({repair})",
     )
-    WINDOW_STOPPED = (
-        *("window-stopped", Of.WINDOW),
+    WINDOW_STOPPED = kind(
+        "window-stopped",
+        Of.WINDOW,
         "the maintenance window of {it} has stopped: {why}: run {help} with another --start or"
         " --for",
-        "gnt-maint window edit {it}",
+        command="gnt-maint window edit {it}",
     )
-    IN_WINDOW = "window", Of.NODE, "{it} is in a maintenance window"
-    UNCLEAR_MACHINE = "window", Of.WINDOW, "{why}"
-    OWNER_WAITS = (
-        *("owner", Of.WINDOW, "the maintenance window of {it} waits: {why}"),
-        "gnt-maint window edit {it} --policy advisory",
+    IN_WINDOW = kind("window", Of.NODE, "{it} is in a maintenance window")
+    UNCLEAR_MACHINE = kind("window", Of.WINDOW, "{why}")
+    OWNER_WAITS = kind(
+        "owner",
+        Of.WINDOW,
+        "the maintenance window of {it} waits: {why}",
+        command="gnt-maint window edit {it} --policy advisory",
     )
-    OWNER_NOT_TOLD = (
-        *("owner", Of.WINDOW),
+    OWNER_NOT_TOLD = kind(
+        "owner",
+        Of.WINDOW,
         "{command} did not tell owner {owner} of its offer: {why}{tries:+, % times: tell the"
         " owner yourself}",
     )
-    SERIES_WAITS = "window", Of.WINDOW, "{it} waits: {why}"
-    NO_TIME_ZONE = (
-        *("window", Of.WINDOW),
-        "time zone {zone} is unknown here: install the package tzdata",
+    SERIES_WAITS = kind("window", Of.WINDOW, "{it} waits: {why}")
+    NO_TIME_ZONE = kind(
+        "window", Of.WINDOW, "time zone {zone} is unknown here: install the package tzdata"
     )
-    NO_SUCH_NODE = "window", Of.WINDOW, "{it} is no longer a node of this cluster"
-    DOWN_STILL = (
-        *("window", Of.NODE, "{it} is still down since the window of {day}: run {help}"),
-        "gnt-maint window up {it}",
+    NO_SUCH_NODE = kind("window", Of.WINDOW, "{it} is no longer a node of this cluster")
+    DOWN_STILL = kind(
+        "window",
+        Of.NODE,
+        "{it} is still down since the window of {day}: run {help}",
+        command="gnt-maint window up {it}",
     )
-    OTHER_WINDOW = "window", Of.NODE, "{it} is in another window{which:+, %}"
-    NOT_SCHEDULED = "window", Of.WINDOW, "the schedule refuses it: {why}"
+    OTHER_WINDOW = kind("window", Of.NODE, "{it} is in another window{which:+, %}")
+    NOT_SCHEDULED = kind("window", Of.WINDOW, "the schedule refuses it: {why}")
 
     # The repair queue.
-    REFUSED = (
+    REFUSED = kind(
         "reported",
         Of.CLUSTER,
         "no queue entry for what is reported{of:+ (%)}: {why}",
-        "gnt-maint constraints show",
+        command="gnt-maint constraints show",
     )
-    REFUSED_IN_WINDOW = (
-        "reported",
-        Of.CLUSTER,
-        "no queue entry for what is reported{of:+ (%)}: {why}",
+    REFUSED_IN_WINDOW = kind(
+        "reported", Of.CLUSTER, "no queue entry for what is reported{of:+ (%)}: {why}"
     )
-    MORE_REFUSED = (
+    MORE_REFUSED = kind(
         "reported",
         Of.CLUSTER,
         "no queue entries for {count} more reported machines: {why}",
-        "gnt-maint constraints show",
+        command="gnt-maint constraints show",
     )
-    ENTRY_WAITS = "queue", Of.ENTRY, "queue entry {it} ({address}): {why}"
-    NOT_CHECKED = "queue", Of.ENTRY, "no health check yet: {why}"
-    CHECK_AWAITED = "queue", Of.ENTRY, "waiting for the result of {command}{unanswered:+: %}"
-    COMMAND_WAITS = "queue", Of.ENTRY, "{command} does not run yet: {why}"
-    COMMAND_LATER = "queue", Of.ENTRY, "{command} runs later: {why}"
-    COMMAND_SOON = "queue", Of.ENTRY, "{command} runs in {left:s}: {why}"
-    RUNS_ALONE = "queue", Of.ENTRY, "{command} runs alone, and {why}"
-    CHECKS_FIRST = "queue", Of.ENTRY, "{command} runs alone, once {count} checks have ended"
-    AGENT_RUNS = "queue", Of.NODE, "the agent of {it} runs {what} now"
-    AGENT_IN_DOUBT = "queue", Of.NODE, "the agent of {it} is in doubt: {doubt}"
-    NO_MASTER = "queue", Of.CLUSTER, "the master node is unknown"
-    INCIDENT_FIRST = "queue", Of.NODE, "the repair of incident {incident} on {it} comes first"
-    OWNERS_FIRST = "queue", Of.CLUSTER, "{command} must first tell owners of their offers"
-    NOTICES_FIRST = "queue", Of.CLUSTER, "a command must first deliver a notification"
-    INCIDENT_THERE = "queue", Of.NODE, "incident {incident} is being repaired there{status:+ (%)}"
-    SAME_MACHINE = "queue", Of.ENTRY, "another entry is about the same machine"
-    AT_MOST = "queue", Of.CLUSTER, "at most {most} machines are repaired at once"
-    CANDIDATE = "queue", Of.CLUSTER, "another master candidate is being repaired"
-    OTHER_CANDIDATE = "queue", Of.NODE, "{it}, another master candidate, is being repaired"
-    BACKS_OFF = "queue", Of.ENTRY, "next attempt in {left:s} ({times} failed): {why}"
-    NO_PROCEDURE = "queue", Of.ENTRY, "{why}"
-    DELETED = "queue", Of.ENTRY, "deleted, once its running work has ended"
-    RETURNS_AFTER_MOVES = "queue", Of.NODE, "{it} returns to service when its moves have ended"
-    RETURNS_LATER = "queue", Of.NODE, "{it} returns to service later: {why}"
-    RETURNS_SOON = "queue", Of.NODE, "{it} returns to service in {left:s}: {why}"
-    WATCHED = "queue", Of.ENTRY, "watching step {step} for {left:s} more"
-    QUEUE_DISABLED = "queue", Of.CLUSTER, "the repair queue is disabled", "gnt-maint queue enable"
-    DOMAIN_FAILED = (
-        *("queue", Of.CLUSTER),
+    ENTRY_WAITS = kind("queue", Of.ENTRY, "queue entry {it} ({address}): {why}")
+    NOT_CHECKED = kind("queue", Of.ENTRY, "no health check yet: {why}")
+    CHECK_AWAITED = kind("queue", Of.ENTRY, "waiting for the result of {command}{unanswered:+: %}")
+    COMMAND_WAITS = kind("queue", Of.ENTRY, "{command} does not run yet: {why}")
+    COMMAND_LATER = kind("queue", Of.ENTRY, "{command} runs later: {why}")
+    COMMAND_SOON = kind("queue", Of.ENTRY, "{command} runs in {left:s}: {why}")
+    RUNS_ALONE = kind("queue", Of.ENTRY, "{command} runs alone, and {why}")
+    CHECKS_FIRST = kind("queue", Of.ENTRY, "{command} runs alone, once {count} checks have ended")
+    AGENT_RUNS = kind("queue", Of.NODE, "the agent of {it} runs {what} now")
+    AGENT_IN_DOUBT = kind("queue", Of.NODE, "the agent of {it} is in doubt: {doubt}")
+    NO_MASTER = kind("queue", Of.CLUSTER, "the master node is unknown")
+    INCIDENT_FIRST = kind("queue", Of.NODE, "the repair of incident {incident} on {it} comes first")
+    OWNERS_FIRST = kind("queue", Of.CLUSTER, "{command} must first tell owners of their offers")
+    NOTICES_FIRST = kind("queue", Of.CLUSTER, "a command must first deliver a notification")
+    INCIDENT_THERE = kind(
+        "queue", Of.NODE, "incident {incident} is being repaired there{status:+ (%)}"
+    )
+    SAME_MACHINE = kind("queue", Of.ENTRY, "another entry is about the same machine")
+    AT_MOST = kind("queue", Of.CLUSTER, "at most {most} machines are repaired at once")
+    CANDIDATE = kind("queue", Of.CLUSTER, "another master candidate is being repaired")
+    OTHER_CANDIDATE = kind("queue", Of.NODE, "{it}, another master candidate, is being repaired")
+    BACKS_OFF = kind("queue", Of.ENTRY, "next attempt in {left:s} ({times} failed): {why}")
+    NO_PROCEDURE = kind("queue", Of.ENTRY, "{why}")
+    DELETED = kind("queue", Of.ENTRY, "deleted, once its running work has ended")
+    RETURNS_AFTER_MOVES = kind(
+        "queue", Of.NODE, "{it} returns to service when its moves have ended"
+    )
+    RETURNS_LATER = kind("queue", Of.NODE, "{it} returns to service later: {why}")
+    RETURNS_SOON = kind("queue", Of.NODE, "{it} returns to service in {left:s}: {why}")
+    WATCHED = kind("queue", Of.ENTRY, "watching step {step} for {left:s} more")
+    QUEUE_DISABLED = kind(
+        "queue", Of.CLUSTER, "the repair queue is disabled", command="gnt-maint queue enable"
+    )
+    DOMAIN_FAILED = kind(
+        "queue",
+        Of.CLUSTER,
         "{machines} machines of {domain} failed at once: check its power and its switch before"
         " repairing them",
     )
 
     # Readers without all rights see this instead of a private reason.
-    NOT_SHOWN = "other", Of.CLUSTER, "not shown: it takes a user with the option read"
+    NOT_SHOWN = kind("other", Of.CLUSTER, "not shown: it takes a user with the option read")
 
 
 # BACKS_OFF has a stored sentence, which may say that a node is in a window.

@@ -14,6 +14,11 @@ class Of(Enum):
     WINDOW = "window"
 
 
+def kind(metric: str, of: Of, sentence: str, *, command: str = "") -> tuple[str, Of, str, str]:
+    """Return the value of a kind, for the classes below: `command` is the one that helps."""
+    return metric, of, sentence, command
+
+
 class AnyKind(Enum):
     """A kind: label of the metric, usual subject, sentence, and the command that helps."""
 

@@ -40,10 +40,10 @@ NO_POWER = {
 # An outlet that is on says nothing about the machine behind it; one that is off does.
 OUTLETS = frozenset(
     f"fence_{name}"
-    for name in (
-        *("apc", "apc_snmp", "cdu", "cyberpower_ssh", "eaton_snmp", "emerson", "eps", "ipdu"),
-        *("lindypdu", "netio", "powerman", "raritan", "raritan_px3", "tripplite_snmp", "wti"),
-    )
+    for name in """
+        apc apc_snmp cdu cyberpower_ssh eaton_snmp emerson eps ipdu lindypdu netio powerman raritan
+        raritan_px3 tripplite_snmp wti
+    """.split()
 )
 IPMI = frozenset(
     f"fence_{name}" for name in ("idrac", "ilo3", "ilo4", "ilo5", "imm", "ipmilan", "ipmilanplus")
@@ -64,13 +64,12 @@ _OURS = {
 }
 # These say how a device is asked, not which one; others of the kind end in these words.
 _MANNER = frozenset(
-    (
-        *("username", "login", "auth", "privlvl", "method", "lanplus", "cipher", "identity_file"),
-        *("ssl", "ssl_secure", "ssl_insecure", "notls", "tls1.0", "secure", "ssh", "ssh_options"),
-        *("inet4_only", "inet6_only", "command_prompt", "cmd_prompt", "separator"),
-        *("plug_separator", "retry_on", "power_wait", "stonith_status_sleep", "use_sudo", "sudo"),
-        *("snmp_version", "snmp_auth_prot", "snmp_sec_level", "snmp_priv_prot"),
-    )
+    """
+    username login auth privlvl method lanplus cipher identity_file ssl ssl_secure ssl_insecure
+    notls tls1.0 secure ssh ssh_options inet4_only inet6_only command_prompt cmd_prompt
+    separator plug_separator retry_on power_wait stonith_status_sleep use_sudo sudo snmp_version
+    snmp_auth_prot snmp_sec_level snmp_priv_prot
+    """.split()
 )
 _MANNERS = ("_timeout", "_path")
 _NOW_NAMED = {"ipaddr": "ip", "port": "plug"}  # agents take the old names too

@@ -1,6 +1,6 @@
 """Stored values as JSON and back; a text from a newer release is refused, never guessed at.
 
-`shape` says how each value is written. Every fault names its place. Pure.
+`records` says how each value is written. Every fault names its place. Pure.
 """
 
 import json
@@ -15,7 +15,7 @@ from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import printable
 from nodeagent.store.errors import TooNew
-from nodeagent.store.shape import Fault, shape_of
+from nodeagent.store.records import Fault, document_of, value_of
 
 VERSION = 2
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 def encode(value: object) -> str:
     """Return one canonical text for one value. A member of the wrong type is a bug: TypeError."""
     try:
-        document = shape_of(type(value)).write(value)
+        document = document_of(value)
     except Fault as fault:
         raise TypeError(f"{type(value).__name__}: {fault}") from None
     document["v"] = VERSION
@@ -33,7 +33,7 @@ def encode(value: object) -> str:
 
 
 def text_of(document: object) -> str:
-    """Write a document that a shape has made, in its one form.
+    """Write a document made of a record, in its one form.
 
     Like `canonical` (a test holds the two together), without its second pass.
     """
@@ -59,11 +59,10 @@ def believed(kind: type[T], document: dict[str, Any], what: str = "") -> T:
     try:
         _check_version(document, what or kind.__name__.strip("_").lower())
         rest = {name: member for name, member in document.items() if name != "v"}
-        value: T = shape_of(kind).read(rest)
+        return value_of(kind, rest)
     except Fault as fault:
         what = what or kind.__name__.strip("_").lower()
         raise Corrupt(f"the {what} cannot be read: {fault}") from None
-    return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from nodeagent.model.purpose import (
 )
 from nodeagent.model.units import Ms
 from nodeagent.store.codec import believed, encode, parsed
-from nodeagent.store.shape import Fault, shape_of
+from nodeagent.store.records import Fault, document_of
 
 _SUMS = 2**256
 # The members of an intent that named its purpose: one of them was not empty.
@@ -93,7 +93,7 @@ def _digest(key: object, text: object) -> str:
 def _purpose(intent: dict[str, Any]) -> Any:
     words = {member: intent.pop(member, "") for member in _PURPOSES}
     kept = [_PURPOSES[member](word) for member, word in words.items() if word]
-    return shape_of(Purpose).write(kept[0] if kept else OfTags())
+    return document_of(kept[0] if kept else OfTags(), Purpose)
 
 
 def _in_order(members: dict[str, tuple[str, Any]]) -> list[Any]:

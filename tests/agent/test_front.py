@@ -22,8 +22,8 @@ from nodeagent.errors import Unavailable
 from nodeagent.protocol.envelope import Purpose
 from nodeagent.settings import ListenSettings, Settings
 from nodeagent.web.exchange import Request, Response
+from tests.agent.listening import DEVICES, listener, mond, report
 from tests.agent.place import NODE
-from tests.agent.test_probe import DEVICES, listener, mond, report
 from tests.protocol.opened import unseal
 from tests.web.live import Agent, agent, wait_for
 

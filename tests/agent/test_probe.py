@@ -5,12 +5,8 @@ import json
 import os
 import socket
 import ssl
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
-from typing import Any
 
 import pytest
 
@@ -24,37 +20,8 @@ from nodeagent.model.evidence import Contact, Mirror
 from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import MIRRORS
 from nodeagent.web.tls import make_certificate, server_tls, untrusting_tls
+from tests.agent.listening import DEVICES, HERE, Serve, listener, mond, report, talk_tls
 from tests.web.live import free_port
-
-HERE = "127.0.0.1"
-Serve = Callable[[socket.socket], None]
-
-
-@contextmanager
-def listener(serve: Serve | None = None, address: str = HERE, port: int = 0) -> Iterator[int]:
-    """A listening socket; without `serve` nobody ever accepts, as in a frozen node."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.create_server((address, port), family=family, backlog=8) as server:
-
-        def accept() -> None:
-            try:
-                while True:
-                    connection, _ = server.accept()
-                    with connection:
-                        connection.settimeout(5)
-                        serve(connection)  # type: ignore[misc]
-            except OSError:
-                pass  # the test is over
-
-        if serve is not None:
-            Thread(target=accept, daemon=True).start()
-        yield server.getsockname()[1]
-        server.shutdown(socket.SHUT_RDWR)
-
-
-def talk_tls(connection: socket.socket) -> None:
-    with server_tls(make_certificate()).wrap_socket(connection, server_side=True) as tls:
-        tls.recv(1)
 
 
 def want_a_certificate(connection: socket.socket) -> None:
@@ -157,22 +124,11 @@ def test_the_liveliest_address_counts() -> None:
 
 # DRBD.
 
-DEVICES: list[dict[str, Any]] = [
-    {"minor": 0, "connectionState": "Connected", "localRole": "Primary", "localState": "UpToDate",
-     "instance": "web1"},
-    {"minor": 1, "connectionState": "Unconfigured"},
-    {"minor": 2, "connectionState": "WFConnection", "localState": "UpToDate", "instance": None},
-]  # fmt: skip
 READ = (
     Mirror("web1", "Connected", "UpToDate"),
     Mirror("", "Unconfigured", ""),
     Mirror("", "WFConnection", "UpToDate"),
 )
-
-
-def report(devices: object, code: object = 1) -> bytes:
-    data = {"status": {"code": code, "message": ""}, "deviceInfos": devices}
-    return json.dumps({"name": "drbd", "data": data}).encode()
 
 
 @pytest.mark.parametrize("code", [0, 1, 4])
@@ -225,15 +181,6 @@ def test_a_wrong_report_is_none(body: bytes, why: str) -> None:
 def test_a_kernel_without_drbd_has_no_disks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drbd, "STATUS", "/nonexistent")
     assert asyncio.run(read_mirrors({})) == ((), "")
-
-
-def mond(body: bytes, status: int = 200) -> Serve:
-    def serve(connection: socket.socket) -> None:
-        assert b"GET /1/report/storage/drbd " in connection.recv(4096)
-        head = f"HTTP/1.1 {status} x\r\nContent-Length: {len(body)}\r\n\r\n"
-        connection.sendall(head.encode() + body)
-
-    return serve
 
 
 @pytest.mark.parametrize(

@@ -35,16 +35,11 @@ from tests.agent.place import (
     safe_folder,
     sealed_order,
 )
+from tests.agent.sick import FIX, OK, SICK
 from tests.patience import PATIENCE
 from tests.protocol.opened import unseal
 
 SALT = "0123456789abcdef"
-OK = """#!/bin/sh
-echo '{"status": "Ok"}'
-"""
-SICK = """#!/bin/sh
-echo '{"status": "live-repair", "command": "fix", "details": {"bay": 7}}'
-"""
 
 
 @pytest.fixture
@@ -642,13 +637,6 @@ def test_what_a_command_writes_on_standard_error_is_said_once_until_it_changes(
 
 
 # Orders.
-
-FIX = """#!/bin/sh
-cat >> {folder}/stdin
-echo "ran $# $NODEAGENT_COMMAND"
-echo trouble >&2
-exit {code}
-"""
 
 
 def prepare(place: Place, code: int = 0, wait: str = "") -> Path:

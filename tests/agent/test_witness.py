@@ -20,6 +20,7 @@ from nodeagent.protocol.canonical import canonical, read
 from nodeagent.protocol.envelope import Purpose, open_outer
 from nodeagent.protocol.testimony import Words
 from nodeagent.protocol.witness import Question, body_of, has_promised, open_question, words_of
+from tests.agent.listening import listener, talk_tls
 from tests.agent.place import (
     CLUSTER,
     NODE,
@@ -30,7 +31,6 @@ from tests.agent.place import (
     sealed_order,
     sealed_question,
 )
-from tests.agent.test_probe import listener, talk_tls
 from tests.patience import dawdle
 from tests.web.live import Agent, agent
 

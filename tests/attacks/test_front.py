@@ -14,7 +14,7 @@ import pytest
 from nodeagent.agent.link import MAX_FRAME, Frame, Link
 from nodeagent.protocol.canonical import read
 from tests.agent.place import Place, safe_folder, sealed_order
-from tests.agent.test_runner import SICK
+from tests.agent.sick import SICK
 from tests.patience import PATIENCE, until
 from tests.web.live import Agent, resident
 

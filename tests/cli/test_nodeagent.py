@@ -18,7 +18,7 @@ from nodeagent.protocol.canonical import read
 from nodeagent.protocol.messages import Progress, Receipt
 from tests import forked, needs
 from tests.agent.place import NODE, SICK_TEXT, Place, safe_folder, sealed_order
-from tests.agent.test_runner import FIX, OK, SICK
+from tests.agent.sick import FIX, OK, SICK
 from tests.patience import PATIENCE, until
 
 root = needs.mark("root")  # commands must belong to root

@@ -73,7 +73,7 @@ from nodeagent.model.units import Nanoseconds
 from tests import needs
 from tests.placement.clusters import Case
 from tests.placement.hbal import real
-from tests.placement.layout.test_score import agree
+from tests.placement.layout.agreeing import agree
 from tests.real.lab import create, remove, socket_path, wait
 
 pytest_plugins = ["tests.real.lab"]

@@ -19,9 +19,9 @@ from nodeagent.placement.allocate.candidates import Terms
 from nodeagent.placement.allocate.iallocator import answer
 from nodeagent.placement.allocate.request import read_request
 from nodeagent.placement.cluster.textfile import parse, parse_loads
-from tests.cluster.ganeti.test_decode import DRBD, GROUP, INFO, NODE, PLAIN
+from tests.cluster.ganeti.answers import DRBD, GROUP, INFO, NODE, PLAIN
 from tests.fuzz.decoder import SURE, Decoder, each, seed, text_of
-from tests.placement.cluster.test_textfile import TEXT
+from tests.placement.cluster.texts import TEXT
 from tests.placement.requests import request
 
 UUID = "00000001-0000-4000-8000-000000000000"

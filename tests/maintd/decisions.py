@@ -30,7 +30,7 @@ from nodeagent.model.reason import Reason
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 from nodeagent.store.codec import decode_observation, encode_observation
-from nodeagent.store.shape import shape_of
+from nodeagent.store.records import document_of, value_of
 
 SAVED = Path(__file__).with_name("decisions.jsonl.xz")
 ALIKE = 4  # rounds of one shape that one process writes
@@ -38,14 +38,14 @@ MOST = 2400  # rounds that are kept
 LONGEST = 120_000  # characters of an observation: a few large clusters would fill the file
 _NUMBERS = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d+")
 
-_MEMBERS = {name: shape_of(h) for name, h in get_type_hints(Decision).items() if name != "held"}
+_MEMBERS = {name: hint for name, hint in get_type_hints(Decision).items() if name != "held"}
 
 _decide = deciding.decide
 
 
 def text_of(decision: Decision) -> str:
     """A Decision as text: the same value is the same bytes."""
-    document = {name: shape.write(getattr(decision, name)) for name, shape in _MEMBERS.items()}
+    document = {name: document_of(getattr(decision, name), hint) for name, hint in _MEMBERS.items()}
     held = [(one.node, one.incident, _plain(one.why)) for one in decision.held]
     return _dumped(document | {"held": held})
 
@@ -65,7 +65,9 @@ def _dumped(document: dict[str, Any]) -> str:
 def as_read(text: str) -> str:
     """The same of a Decision that was written before: members that are new have their defaults."""
     old = json.loads(text)
-    members = {name: shape.write(shape.read(old[name])) for name, shape in _MEMBERS.items()}
+    members = {
+        name: document_of(value_of(hint, old[name]), hint) for name, hint in _MEMBERS.items()
+    }
     return _dumped(members | {"held": old["held"]})
 
 

@@ -798,7 +798,7 @@ def test_mirrors_are_spread_and_their_targets_claimed() -> None:
         running, seen(world, {"n1": EVACUATE, "n4": EVACUATE}, results=busy), WIDE, NOW + 1
     )
     assert again.ledger.intents == running.intents, "a node that is receiving is not drained"
-    assert (Kind.TAKES_PART, "n4") in kinds(again.held)
+    assert (Kind.CLAIMED, "n4") in kinds(again.held)
 
 
 def test_a_failed_repair_keeps_other_work_off_its_node() -> None:

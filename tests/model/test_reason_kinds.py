@@ -94,7 +94,6 @@ ROWS = [
         "n2 is on hold (n2 is in a maintenance window)",
     ),
     (because(Kind.CLAIMED, "n2", who="another repair"), "n2 is claimed by another repair"),
-    (because(Kind.TAKES_PART, "n2"), "n2 takes part in another repair"),
     (because(Kind.MOVED_BY_OTHERS, "web"), "another repair is moving instance web"),
     (because(Kind.UNKNOWN_ROOM, "n3"), "the free resources of n3 are unknown"),
     (

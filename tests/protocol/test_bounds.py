@@ -29,7 +29,7 @@ from nodeagent.protocol.bounds import (
 )
 from nodeagent.protocol.look import Seen
 from nodeagent.protocol.messages import Receipt, Report
-from tests.cluster.ganeti.test_decode import DRBD, GROUP, INFO, NODE, PLAIN, answer, put
+from tests.cluster.ganeti.answers import DRBD, GROUP, INFO, NODE, PLAIN, answer, put
 from tests.fuzz.of_nodes import DOUBTED, NOW, RECEIPT
 
 

@@ -14,9 +14,10 @@ import pytest
 from nodeagent.cluster.backend import Accepted, Submission
 from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.model.action import Reinstall
-from nodeagent.model.ledger import Outcome, Result, Trail
-from tests.real.lab import create, gnt, listed, node, power, remove, socket_path
+from nodeagent.model.ledger import Outcome, Result
+from tests.real.lab import create, gnt, listed, node, remove, socket_path
 from tests.real.maintd import Maintenance, job_list, last_job, maintained, placed, until
+from tests.real.steps import RULES, dies, ended, jobs_of, set_service, tags
 
 pytestmark = [
     pytest.mark.real,
@@ -25,10 +26,6 @@ pytestmark = [
 
 
 OS = "/usr/share/ganeti/os/noop"
-RULES = "ganeti:watcher:autorepair:"
-RESULT = re.compile(
-    f"{RULES}result:(?P<kind>[a-z-]+):(?P<id>[^:]+):[0-9]+:(?P<end>[a-z]+):(?P<jobs>[0-9+]*)"
-)
 
 
 @pytest.fixture(scope="module")
@@ -54,52 +51,9 @@ def system(lab: Maintenance) -> Iterator[Maintenance]:
         remove(name)  # with all nodes there, so that nothing of it stays behind
 
 
-def service(name: str, **flags: bool) -> None:
-    """Put a node out of service or back, as an administrator does."""
-    options = [f"--{flag}={'yes' if on else 'no'}" for flag, on in flags.items()]
-    gnt("gnt-node", "modify", "-f", "--auto-promote", *options, name)
-
-
 def service_of(name: str) -> str:
     ((role,),) = listed("node", "role", name=name)
     return str(role)
-
-
-def dies(name: str) -> None:
-    """A node is gone, and an administrator has seen it. (Its disks would be in use otherwise.)"""
-    power(name, "cut")
-    service(name, offline=True)
-
-
-def tags(instance: str) -> list[str]:
-    """An instance's tags about repairs, without their prefix."""
-    ((lines,),) = listed("instance", "tags", name=instance)
-    return sorted(line.removeprefix(RULES) for line in lines if line.startswith(RULES))
-
-
-def ended(system: Maintenance, instance: str, seconds: float = 120) -> dict[str, str]:
-    """Wait for the one result tag of an instance, with nothing pending beside it."""
-    found: list[dict[str, str]] = []
-
-    def come() -> bool:
-        ((lines,),) = listed("instance", "tags", name=instance)
-        found[:] = [m.groupdict() for line in lines if (m := RESULT.fullmatch(line))]
-        return bool(found) and not any(f"{RULES}pending" in line for line in lines)
-
-    until(come, seconds, lambda: f"{tags(instance)} {system.tail()}")
-    (result,) = found
-    for trail in jobs_of(result["id"]):  # shown where the test fails
-        print(trail.job, trail.action, trail.result)
-    return result
-
-
-def jobs_of(repair: str) -> list[Trail]:
-    """The jobs of one repair that the queue knows, in order."""
-    cluster = GanetiCluster(socket_path())
-    try:
-        return [trail for trail in cluster.trails() if trail.purpose.repair == repair]
-    finally:
-        cluster.close()
 
 
 def status(instance: str) -> str:
@@ -126,7 +80,7 @@ def test_a_shared_instance_is_failed_over_from_an_offline_node(system: Maintenan
 
 def test_a_shared_instance_is_migrated_from_a_drained_node(system: Maintenance) -> None:
     create("inst1", "sharedfile", "node2.gnt.test")
-    service("node2", drained=True)
+    set_service("node2", drained=True)
     # As harep's: its tag names the running job, which ends with the move.
     pending = re.compile(r"pending:migrate:[^:]+:\d+:(\d+)")
     found: list[str] = []
@@ -159,7 +113,7 @@ def test_a_local_instance_is_installed_anew_where_all_its_nodes_are_offline(
     system: Maintenance,
 ) -> None:
     create("inst1", "file", "node2.gnt.test")
-    service("node2", drained=True)
+    set_service("node2", drained=True)
     until(lambda: "cannot leave it" in explained(system, "inst1"), 60, system.tail)
     assert placed("inst1")[0] == "node2", "its disks are alive"
     before = last_job()

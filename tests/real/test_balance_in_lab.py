@@ -24,6 +24,7 @@ from tests.real.maintd import (
     rests,
     until,
 )
+from tests.real.steps import MOVES, ON
 
 pytestmark = [
     pytest.mark.real,
@@ -32,9 +33,6 @@ pytestmark = [
 
 
 NAMES = ("inst1", "inst2", "inst3")
-# No rest: what one test has moved is made anew under its name in the next.
-ON = ("maintd:balance:yes", "maintd:balance-settle:0s", "maintd:balance-cooldown:0s")
-MOVES = {"INSTANCE_MIGRATE", "INSTANCE_REPLACE_DISKS"}
 SOCKET = "/run/maintd/admin.sock"
 ASK = f"""
 import http.client, json, socket, sys

@@ -23,8 +23,17 @@ from tests.real.maintd import (
     service,
     until,
 )
-from tests.real.test_queue_in_lab import AGENT, COMMANDS, FOLDER, PROCEDURES, SCRIPTS, ran
-from tests.real.test_windows_in_lab import is_current, machines, window
+from tests.real.steps import (
+    AGENT,
+    COMMANDS,
+    FOLDER,
+    PROCEDURES,
+    SCRIPTS,
+    is_current,
+    machines,
+    ran,
+    window,
+)
 
 pytestmark = [
     pytest.mark.real,

@@ -27,11 +27,7 @@ from tests.real.maintd import (
     service,
     until,
 )
-from tests.real.test_autorepair_in_lab import RULES, dies, ended
-from tests.real.test_autorepair_in_lab import service as puts
-from tests.real.test_balance_in_lab import MOVES, ON
-from tests.real.test_maintd_in_lab import completes
-from tests.real.test_windows_in_lab import machines, window
+from tests.real.steps import MOVES, ON, RULES, completes, dies, ended, machines, set_service, window
 
 pytestmark = [
     pytest.mark.real,
@@ -252,7 +248,7 @@ def test_the_instances_of_a_dead_node_repair_themselves(system: Maintenance) -> 
     system.reboot(dead)
     # As an administrator does: the instances have left their disks there.
     system.shell(dead, "for d in $(lvs --noheadings -o lv_name); do lvremove -f xenvg/$d; done")
-    puts(dead, offline=False)
+    set_service(dead, offline=False)
 
 
 def repaired(since: int) -> list[str]:

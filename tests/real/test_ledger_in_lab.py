@@ -29,8 +29,7 @@ from tests.real.maintd import (
     rests,
     until,
 )
-from tests.real.test_queue_in_lab import AGENT, COMMANDS, FOLDER, PROCEDURES, SCRIPTS
-from tests.real.test_windows_in_lab import machines
+from tests.real.steps import AGENT, COMMANDS, FOLDER, PROCEDURES, SCRIPTS, machines
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 

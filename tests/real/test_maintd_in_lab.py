@@ -5,10 +5,9 @@ Uses the multi-node laboratory beside the checkout; skipped by name where that i
 """
 
 import json
-import re
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
@@ -38,6 +37,7 @@ from tests.real.maintd import (
     rests,
     until,
 )
+from tests.real.steps import completes
 
 pytestmark = [
     pytest.mark.real,
@@ -464,39 +464,6 @@ def test_a_pause_that_is_lost_as_the_master_changes_holds(system: Maintenance) -
         node("node1", "gnt-cluster", "remove-tags", PAUSE_TAG)  # where the test has failed
         assert back.returncode == 0, back.stderr
         system.start_maintd()
-
-
-ADVISED = re.compile(r"run (gnt-cluster command -n \S+ lvremove -f \S+)")
-
-
-def completes(system: Maintenance, name: str, incident: Mapping[str, object], master: str) -> None:
-    """Wait until the new master completes it.
-
-    A job that the failover cut off may stop it: its connection timed out, or its new volumes stand
-    in the way of the next one. An administrator does what maintd says then, and removes the tag.
-    """
-    stopped: list[object] = []
-    found: list[dict[str, object]] = []
-
-    def over() -> bool:
-        of_node = [i for i in system.incidents(master) if str(i["node-name"]).startswith(name)]
-        found[:] = [i for i in of_node if i["uuid"] not in {*stopped, *system.past}]
-        return bool(found) and found[-1]["repair-status"] in ("completed", "failed")
-
-    until(over, 300, lambda: f"{found} {system.tail()}")
-    assert found[-1]["uuid"] == incident["uuid"]
-    while found[-1]["repair-status"] == "failed":
-        why = str(found[-1]["why"])
-        assert "NoMasterError" not in why, "what was cut off is planned anew"
-        failed = [job for job in job_list() if job[1] in ("error", "canceled")]
-        assert why.startswith(tuple(f"job {job[0]} " for job in failed)), found
-        assert len(stopped) < 3, "one volume of a disk after the other, and no more"
-        stopped.append(found[-1]["uuid"])
-        until(lambda: "repairfailed" in flags(name)["tags"], 60, system.tail)
-        if advised := ADVISED.search(why):
-            gnt(*advised[1].split())
-        gnt("gnt-node", "remove-tags", name, f"maintd:repairfailed:{stopped[-1]}")
-        until(over, 300, lambda: f"{found} {system.tail()}")
 
 
 @pytest.mark.story

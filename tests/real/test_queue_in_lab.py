@@ -24,6 +24,7 @@ from tests.real.maintd import (
     service,
     until,
 )
+from tests.real.steps import AGENT, COMMANDS, FOLDER, PROCEDURES, SCRIPTS, ran
 
 pytestmark = [
     pytest.mark.real,
@@ -31,45 +32,6 @@ pytestmark = [
 ]
 
 
-AGENT = """
-[repair]
-queue-commands = ["is-healthy", "power-cycle", "reinstall", "tell-inventory"]
-"""
-PROCEDURES = """
-[[queue.repair_procedures]]
-machine_types = ["r640"]
-
-[[queue.repair_procedures.repair_operations]]
-operation = "unreachable"
-health_check_command = "is-healthy"
-success_command = "tell-inventory"
-[[queue.repair_procedures.repair_operations.repair_steps]]
-repair_command = "power-cycle"
-watch_seconds = 2
-[[queue.repair_procedures.repair_operations.repair_steps]]
-repair_command = "reinstall"
-command_timeout_seconds = 120
-need_drain = true
-watch_seconds = 2
-
-[[queue.repair_procedures.repair_operations]]
-operation = "hopeless"
-health_check_command = "is-healthy"
-[[queue.repair_procedures.repair_operations.repair_steps]]
-repair_command = "power-cycle"
-need_drain = true
-"""
-# Each notes what it was given; the first step heals nothing, the second when it is let go on.
-COMMANDS = """
-ran() { printf '%s\\n' "$(cat)" >> /run/ran-$NODEAGENT_COMMAND; }
-"""
-SCRIPTS = {
-    "is-healthy": "ran; cat /run/healthy",
-    "power-cycle": "ran",
-    "reinstall": "ran; until [ -e /run/go ]; do sleep 0.2; done; echo true > /run/healthy",
-    "tell-inventory": "ran",
-}
-FOLDER = "/etc/ganeti/node-repair-commands"
 ADDRESS = "10.77.0.12"
 
 
@@ -128,12 +90,6 @@ def entry(system: Maintenance) -> dict[str, Any]:
 def standing(system: Maintenance) -> tuple[str, int, str]:
     one = entry(system)
     return one["status"], one["step"], one["step_status"]
-
-
-def ran(system: Maintenance, command: str) -> list[dict[str, Any]]:
-    """What the command was given on standard input, each time it ran."""
-    text = system.shell("node1", f"cat /run/ran-{command} 2>/dev/null || :")
-    return [json.loads(line) for line in text.splitlines()]
 
 
 @pytest.mark.story

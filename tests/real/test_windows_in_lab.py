@@ -10,10 +10,8 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 
 import pytest
-from click import ClickException
 
 from tests.real.lab import LAB, create, gnt, node, remove
 from tests.real.maintd import (
@@ -30,6 +28,7 @@ from tests.real.maintd import (
     service,
     until,
 )
+from tests.real.steps import is_current, machines, window
 
 pytestmark = [
     pytest.mark.real,
@@ -69,20 +68,6 @@ def system(lab: Maintenance) -> Iterator[Maintenance]:
     lab.heal()
     for name in gnt("gnt-instance", "list", "--no-headers", "-o", "name").split():
         remove(name)
-
-
-def window(system: Maintenance, *words: str) -> str:
-    """What gnt-maint window says, which must be well."""
-    done = system.ask("window", *words)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def machines(system: Maintenance, master: str = "node1") -> dict[str, dict[str, Any]]:
-    """The machines of all windows, and those that return, by the short names of their nodes."""
-    told = system.get("/1/windows", master)
-    rows = [one for row in told["windows"] for one in row["machines"]] + told["returning"]
-    return {one["node"].partition(".")[0]: one for one in rows}
 
 
 def held(system: Maintenance, name: str) -> str:
@@ -227,15 +212,6 @@ def test_after_another_master_all_that_is_planned_goes_on(system: Maintenance) -
     until(lambda: service("node2") == was["node2"], 60, system.tail)
     assert system.ask("resume", "--node", "node3").returncode == 0
     until(lambda: service("node3") == was["node3"], 60, system.tail)
-
-
-def is_current(system: Maintenance, master: str) -> bool:
-    """Whether maintd there has found the newest ledger, without asking a person."""
-    try:
-        found = system.get("/1/round", master=master)
-    except ClickException:
-        return False
-    return bool(found["rounds"]) and found["outdated"] is None
 
 
 def test_a_move_that_fails_stops_it_until_the_window_is_changed(system: Maintenance) -> None:

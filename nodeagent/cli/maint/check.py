@@ -50,7 +50,7 @@ def _judged(reach: Reach) -> tuple[int, str, dict[str, int]]:
         by_kind.setdefault(one["kind"], []).append(one)
     names = {kind: [one["name"] for one in them] for kind, them in by_kind.items()}
     failed, away = names.get("failed", []), [n["name"] for n in nodes if n["unreachable"]]
-    sick = [n for n in nodes if n["need"] not in (None, "Ok")]
+    sick = [n for n in nodes if n["unhealthy"]]
     found = [
         (CRITICAL, _no_rounds(this)),
         *((CRITICAL, f"storm brake tripped: {one['why']}") for one in by_kind.get("storm", ())),

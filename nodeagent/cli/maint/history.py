@@ -149,18 +149,20 @@ def _follow(
 
 def find_known(reach: Any, prefix: str) -> str:
     """Find an incident like `find`, also in the history; of a node the newest."""
-    past = {
-        e["incident"]: {"uuid": e["incident"], "node-name": e["node"], "repair-status": "canceled"}
-        for e in reach.get("/1/history?limit=1000")
-        if e["incident"]
-    }
-    known = past | {i["uuid"]: i for i in reach.get("/1/status")}
+    past: dict[str, Json] = {}
+    for event in reach.get("/1/history?limit=1000"):
+        if event["incident"]:
+            known = past.setdefault(event["incident"], {"node-name": ""})
+            known |= {"uuid": event["incident"], "repair-status": "canceled"}
+            known |= {"node-name": event["node"] or known["node-name"]}  # not all name a node
+    incidents = past | {incident["uuid"]: incident for incident in reach.get("/1/status")}
     of_node = [
         uuid
-        for uuid, i in known.items()
-        if prefix in (i["node-name"], i["node-name"].partition(".")[0])
+        for uuid, incident in incidents.items()
+        if prefix in (incident["node-name"], incident["node-name"].partition(".")[0])
     ]
-    return max(of_node) if of_node else one_of(prefix, [*known.values()])  # an id begins with time
+    # The beginning of an id is its time.
+    return max(of_node) if of_node else one_of(prefix, [*incidents.values()])
 
 
 def event_table(on: Screen, events: Sequence[Json], *, about_one: bool = False) -> None:

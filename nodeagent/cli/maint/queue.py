@@ -172,11 +172,9 @@ def _delete_all(where: Where, which: str, none: str, *, as_json: bool) -> None:
 
 for _name, _done, _help in (
     ("enable", "The repair queue is enabled.", "Start repairs of queued machines."),
-    ("disable", "The repair queue is disabled.",
-     "Start no repairs, and give up running drains."),
-    ("reset-backoff", "Entries no longer back off.",
-     "Retry failed evacuations now."),
-):  # fmt: skip
+    ("disable", "The repair queue is disabled.", "Start no repairs, and give up running drains."),
+    ("reset-backoff", "Entries no longer back off.", "Retry failed evacuations now."),
+):
     asking(queue, _name, f"/1/queue/{_name}", _done, _help)
 
 

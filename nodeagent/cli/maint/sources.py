@@ -12,7 +12,7 @@ from nodeagent.cli.maint.console.text import age
 from nodeagent.cli.maint.control import ask, asking
 from nodeagent.cli.usage import FILE
 
-_PLACE = "/1/queue/auto-repair"
+_PLACE = "/1/queue/sources"
 _MOST = 64 * 1024  # bytes read of a file; maintd refuses a larger one
 
 

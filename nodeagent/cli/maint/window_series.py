@@ -59,14 +59,18 @@ def days(context: click.Context, option: click.Parameter, texts: Sequence[str]) 
 
 
 _OPTIONS = (
-    click.option("--weekly", metavar="'DAY,... HH:MM'", callback=_weekly,
-                 help="Repeat every week, as in 'sun 02:00' or 'mon,thu 22:30'."),
+    click.option(
+        "--weekly",
+        metavar="'DAY,... HH:MM'",
+        callback=_weekly,
+        help="Repeat every week, as in 'sun 02:00' or 'mon,thu 22:30'.",
+    ),
     click.option("--zone", metavar="ZONE", help="Time zone of the series: Europe/Zurich."),
     click.option("--every", metavar="N", type=Whole(1, 520), help="Use only every Nth week."),
     click.option("--from", "begins", metavar="DAY", callback=a_day, help="First day."),
     click.option("--until", metavar="DAY", callback=a_day, help="Last day; never: no last day."),
     click.option("--times", metavar="N", callback=_a_number, help="Number of windows; never: any."),
-)  # fmt: skip
+)
 
 
 def rule_options(function: F) -> F:

@@ -6,9 +6,10 @@ from typing import NamedTuple
 from nodeagent.maintd.autorepair import offline
 from nodeagent.maintd.autorepair.jobs import instance_of, keep_off, survey_of, why_paused
 from nodeagent.maintd.autorepair.survey import place
+from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.maintd.planning.preconditions import others_job
-from nodeagent.maintd.planning.resources import Room
-from nodeagent.model.action import Guarded
+from nodeagent.maintd.planning.resources import Room, Taken
+from nodeagent.model.action import Guarded, Retag
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.purpose import OfRepair, OfTags
 from nodeagent.model.reason import Held, Kind, Reason, because
@@ -43,11 +44,18 @@ def repair(
     theirs = {name: others_job(job) for name, job in observed.busy.items()}
     found = place(surveyed, room, {**theirs, **answering, **stopped}, policy.repairs - moving)
     for one in found.proposed:
-        ledger = ledger.promise(OfRepair(one.repair), one.node, one.action, now)
+        purpose = OfRepair(one.repair)
+        if isinstance(one.action, Retag):
+            ledger = without_claim(ledger, purpose, one.action, now, one.node)
+            continue
+        is_rescue = observed.snapshot.nodes[one.node].offline
+        taken = room.rescue(one.node, purpose) if is_rescue else room.take(one.node, purpose)
+        if isinstance(taken, Taken):  # else it is proposed again in the next round
+            ledger = taken.promise(ledger, one.action, now)
     under_way = {intent.action for intent in ledger.intents}
     for retag in surveyed.expired if ledger.tags_after <= now else ():
         if retag not in under_way:
-            ledger = ledger.promise(OfTags(), "", retag, now)
+            ledger = without_claim(ledger, OfTags(), retag, now)
     # Repairs that nobody allowed are not maintd's, and one with a running job waits for nothing
     # else: `explain` shows these.
     moved = {instance_of(intent) for intent in ledger.intents if intent.purpose.repair}

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from nodeagent.maintd.planning.effects import is_of_nothing
+from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.maintd.planning.outcomes import BACK_OFF, first_ended
 from nodeagent.maintd.planning.tag_place import Place
 from nodeagent.model.action import Action, MovePrimary, MoveSecondary, Retag, Scope, describe
@@ -118,7 +119,8 @@ def keep_tags(ledger: Ledger, snapshot: Snapshot, now: Ms) -> Ledger:
     for halt in ledger.halts:
         group = snapshot.groups.get(halt.group)
         if group is not None and halt.tag not in group.tags | under_way:
-            ledger = ledger.promise(OfTags(), "", Retag(Scope.GROUP, group.name, (halt.tag,)), now)
+            action = Retag(Scope.GROUP, group.name, (halt.tag,))
+            ledger = without_claim(ledger, OfTags(), action, now)
     return ledger
 
 

@@ -11,7 +11,7 @@ from nodeagent.maintd.balancing import imbalance
 from nodeagent.maintd.balancing.moves import course, described, fault, spot
 from nodeagent.maintd.balancing.past_moves import NO_WAY_BACK
 from nodeagent.maintd.planning.preconditions import others_job
-from nodeagent.maintd.planning.resources import Room, needs_memory
+from nodeagent.maintd.planning.resources import Room, Taken, needs_memory
 from nodeagent.maintd.planning.tag_settings import nearer, with_tags
 from nodeagent.model.action import MovePrimary, MoveSecondary
 from nodeagent.model.balance import Advice, Agenda, Question, Shift, Spot
@@ -353,14 +353,17 @@ class _Group:
 
     def _promise(self, shift: Shift) -> None:
         instance = self.seen.observed.snapshot.instances[shift.instance]
-        after: str | None = None
+        purpose, after = OfBalance(self.group.uuid), None
+        taken: dict[str, Taken] = {}
         for name in shift.nodes:
-            self.seen.room.claim(name, BALANCE)
+            there = self.seen.room.take(name, purpose)
+            if isinstance(there, Reason):
+                self._hold(there)
+                return
+            taken[name] = there
         for job in course(shift, instance):
             self.seen.room.plan(job, BALANCE)
-            self.done.ledger = self.done.ledger.promise(
-                OfBalance(self.group.uuid), job.node, job, self.now, after
-            )
+            self.done.ledger = taken[job.node].promise(self.done.ledger, job, self.now, after)
             after = self.done.ledger.intents[-1].id
 
     def _finish(self, agenda: Agenda | None) -> None:

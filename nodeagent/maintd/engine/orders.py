@@ -1,19 +1,18 @@
 """Order a node's agent to run a repair command, and ask for its receipt."""
 
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import NAMESPACE_URL, uuid5
 
 from nodeagent.cluster.backend import Accepted, Answer, NotTaken
 from nodeagent.errors import MessageError, Unavailable
+from nodeagent.maintd.engine.sender import Sender
 from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Intent, Outcome, Result
 from nodeagent.model.snapshot import Node, Snapshot
-from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import printable, read
-from nodeagent.protocol.envelope import Key, Purpose, open_outer
+from nodeagent.protocol.envelope import Purpose, open_outer
 from nodeagent.protocol.look import SKEW
 from nodeagent.protocol.messages import Order, Progress, Receipt, digest, fingerprint, key_of
 from nodeagent.protocol.node_key import Pins, check_signature
@@ -63,19 +62,8 @@ class Ordering(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
-    """Send orders in the name of this master candidate.
-
-    `certificate` is the content of its client.pem: key and certificate. `now` is unix ms. With
-    `require_node_keys` a receipt counts only if its node has signed it.
-    """
-
-    key: Key
-    certificate: bytes
-    port: int
-    tls: bool
-    now: Callable[[], Ms]
-    require_node_keys: bool = False
+class Orders(Sender):
+    """Sends orders in the name of this master candidate."""
 
     def job(self, intent: Intent) -> str:
         """The order's id, derived from the incident: a repeated order cannot run twice.

@@ -1,15 +1,14 @@
 """Questions to another node's agent about one that does not answer: sealed, and opened again."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import uuid4
 
 from nodeagent.errors import MessageError
+from nodeagent.maintd.engine.sender import Sender
 from nodeagent.maintd.planning.node_keys import pins_of
 from nodeagent.model.snapshot import Node, Snapshot
-from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import read
-from nodeagent.protocol.envelope import Key, Purpose, open_outer
+from nodeagent.protocol.envelope import Purpose, open_outer
 from nodeagent.protocol.messages import fingerprint, key_of
 from nodeagent.protocol.node_key import check_signature
 from nodeagent.protocol.signature import sign
@@ -27,15 +26,8 @@ _LIFE = 30_000  # ms a question is valid
 
 
 @dataclass(frozen=True, slots=True)
-class Questions:
-    """Asks in the name of this master candidate; the members are those of `Orders`."""
-
-    key: Key
-    certificate: bytes
-    port: int
-    tls: bool
-    now: Callable[[], Ms]
-    require_node_keys: bool = False
+class Questions(Sender):
+    """Asks in the name of this master candidate."""
 
     def sealed(
         self, witness: Node, target: str, cluster: str, *, claim: bool = False

@@ -258,7 +258,7 @@ class Engine:
         elif self.conduct.dry:
             self._ledger = _as_if_nothing_was_begun(ledger, decision.ledger)
         else:  # while the vote is undecided, it matters which nodes are unreachable
-            self._ledger = replace(ledger, unreachable=decision.ledger.unreachable)
+            self._ledger = _with_silence(ledger, decision.ledger)
             if heard.events:
                 self._memory.save(self._ledger, heard.events)
         self._heard = heard
@@ -394,6 +394,11 @@ def _unless(stop: Callable[[], bool]) -> None:
         raise Unavailable("maintd is being stopped")
 
 
+def _with_silence(before: Ledger, after: Ledger) -> Ledger:
+    """The ledger before, but with the nodes as they were found silent, or without diagnosis."""
+    return replace(before, unreachable=after.unreachable, undiagnosed=after.undiagnosed)
+
+
 def _as_if_nothing_was_begun(before: Ledger, after: Ledger) -> Ledger:
     """Ledger of a dry run: its detections, with their times, but none of its actions."""
     begun = {i.id for i in before.incidents if i.status is not Status.NOTED}
@@ -401,5 +406,5 @@ def _as_if_nothing_was_begun(before: Ledger, after: Ledger) -> Ledger:
         i if i.id in begun or i.status is not Status.PENDING else replace(i, status=Status.NOTED)
         for i in after.incidents
     )
-    before = replace(before, unreachable=after.unreachable)
+    before = _with_silence(before, after)
     return replace(before, incidents=incidents, lopsided=after.lopsided)

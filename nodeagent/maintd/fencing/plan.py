@@ -12,6 +12,7 @@ from nodeagent.maintd.fencing import drills, readings, restarts
 from nodeagent.maintd.fencing.brakes import Brakes
 from nodeagent.maintd.fencing.judgement import judge, unheard
 from nodeagent.maintd.fencing.state import tagged, untags, with_cut
+from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.maintd.planning.tag_settings import with_tags
@@ -105,9 +106,15 @@ class Fencer:
         self.ledger = replace(self.ledger, fencing=tuple(others))
 
     def _promise(self, node: Node, action: Action, after: str | None = None) -> str:
-        purpose = OfFencing(node.uuid)
-        self.ledger = self.ledger.promise(purpose, node.name, action, self.now, after)
+        taken = self.room.seize(node.name, OfFencing(node.uuid))
+        self.ledger = taken.promise(self.ledger, action, self.now, after)
         return self.ledger.intents[-1].id
+
+    def _read(self, node: Node) -> None:
+        """Ask for its power: this keeps nobody off the node."""
+        reading = Power(node.name, PowerCommand.STATUS)
+        purpose = OfFencing(node.uuid)
+        self.ledger = without_claim(self.ledger, purpose, reading, self.now, node.name)
 
     def _hold(self, node: Node, why: Reason) -> None:
         self.held.append(Held(why, node.name))
@@ -122,7 +129,7 @@ class Fencer:
         policy = with_tags(self.policy, self.observed.snapshot, node)
         reads = self._at_work(node.uuid)
         if not reads and node.controlled and self._may_read(node, since=self.silent[node.name]):
-            self._promise(node, Power(node.name, PowerCommand.STATUS))
+            self._read(node)
             reads = True
         judged = self._judged(node)
         if judged.life not in DEAD:
@@ -240,7 +247,7 @@ class Fencer:
                 self._put(replace(one, stage=Stage.CUTS, at=self.now, tries=0))
                 return None
             case Stage.CONFIRMS:
-                self._promise(node, Power(node.name, PowerCommand.STATUS))
+                self._read(node)
                 return None
         if why := self.stopped.get("") or self.stopped.get(node.name):
             return because(FencingKind.FENCING_WAITS, node.name, why=why)
@@ -257,7 +264,7 @@ class Fencer:
 
     def _cut(self, one: Fencing, node: Node) -> Reason | None:
         if self._may_read(node, since=max(self._others_gone(node).values(), default=Ms(0))):
-            self._promise(node, Power(node.name, PowerCommand.STATUS))
+            self._read(node)
             return None
         judged = self._judged(node)
         why = judged.reason if judged.life not in DEAD else self._brakes().why_not(node)
@@ -273,7 +280,7 @@ class Fencer:
         power = readings.newest(self.ledger.power).get(node.uuid)
         fresh = power is not None and power.at >= one.off and self.now - power.at < FRESH
         if not fresh or power is None or power.powered is not False:
-            self._promise(node, Power(node.name, PowerCommand.STATUS))
+            self._read(node)
             return None
         if one.answered:  # it had recovered
             self._put(one := replace(one, stage=Stage.REVIVES, at=self.now, tries=0))
@@ -341,7 +348,7 @@ class Fencer:
 
     def _start_drill(self, one: Fencing, node: Node) -> Reason | None:
         if self._may_read(node):
-            self._promise(node, Power(node.name, PowerCommand.STATUS))
+            self._read(node)
             return None
         why = drills.why_not(node, self.observed)
         if not why and (held := self._brakes().why_not(node) or self._no_level(node)):
@@ -366,7 +373,7 @@ class Fencer:
             self._put(one)
             return self._drill(one, node, policy)
         if self._may_read(node) or not read:
-            self._promise(node, Power(node.name, PowerCommand.STATUS))
+            self._read(node)
         return because(FencingKind.FENCING_WAITS, node.name, why=judged.reason)
 
     # The daily check.
@@ -393,5 +400,5 @@ class Fencer:
             if not self._at_work(n.uuid)
         ]
         if due:
-            _, name, node = min(due, key=lambda one: one[:2])
-            self._promise(node, Power(name, PowerCommand.STATUS))
+            *_, node = min(due, key=lambda one: one[:2])
+            self._read(node)

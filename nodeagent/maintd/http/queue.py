@@ -10,7 +10,7 @@ from nodeagent.model.wish import AddEntry, ResetBackOff, SetAutoRepair, SetQueue
 from nodeagent.web.exchange import Request, Response, Route
 
 _QUEUE = ("1", "queue")
-_AUTO_REPAIR = (*_QUEUE, "auto-repair")
+_SOURCES = (*_QUEUE, "sources")
 _CONSTRAINTS = ("1", "constraints")
 
 
@@ -25,20 +25,16 @@ class Queueing:
             Route("POST", (*_QUEUE, "enable"), change(parse.bare(SetQueue(enabled=True)))),
             Route("POST", (*_QUEUE, "disable"), change(parse.bare(SetQueue(enabled=False)))),
             Route("POST", (*_QUEUE, "reset-backoff"), change(parse.bare(ResetBackOff()))),
-            Route("GET", _AUTO_REPAIR, tell("auto-repair", self._auto_repair, plans=True)),
-            Route(
-                "POST", (*_AUTO_REPAIR, "enable"), change(parse.bare(SetAutoRepair(enabled=True)))
-            ),
-            Route(
-                "POST", (*_AUTO_REPAIR, "disable"), change(parse.bare(SetAutoRepair(enabled=False)))
-            ),
-            Route("GET", (*_AUTO_REPAIR, "variables"), self._variables),
-            Route("POST", (*_AUTO_REPAIR, "variables"), change(parse.set_variables)),
+            Route("GET", _SOURCES, tell("sources", self._sources, plans=True)),
+            Route("POST", (*_SOURCES, "enable"), change(parse.bare(SetAutoRepair(enabled=True)))),
+            Route("POST", (*_SOURCES, "disable"), change(parse.bare(SetAutoRepair(enabled=False)))),
+            Route("GET", (*_SOURCES, "variables"), self._variables),
+            Route("POST", (*_SOURCES, "variables"), change(parse.set_variables)),
             Route("GET", _CONSTRAINTS, tell("constraints", self._constraints, plans=True)),
             Route("POST", _CONSTRAINTS, change(parse.set_constraint)),
         )
 
-    def _auto_repair(self, view: View) -> Json:
+    def _sources(self, view: View) -> Json:
         return reported(view, self._context.maintd.engine.inventory)
 
     def _variables(self, request: Request) -> Response:

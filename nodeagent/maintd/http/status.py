@@ -24,6 +24,7 @@ from nodeagent.maintd.planning.resources import target_of
 from nodeagent.maintd.planning.tag_settings import faults, with_tags
 from nodeagent.model.action import MovePrimary, Retag, Scope, describe
 from nodeagent.model.asked import Asked
+from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.event import Event
 from nodeagent.model.fault_text import fault_text
 from nodeagent.model.incident import UNKNOWN, Incident, Status
@@ -152,7 +153,8 @@ def waits(view: View, incident: Incident) -> Iterator[str]:
         case Status.CANCELED if incident.superseded:
             yield f"its last jobs: incident {incident.heir} goes on with its work"
         case Status.CANCELED:
-            yield "maintd does nothing more; it closes once the fault is no longer reported"
+            if not returns:
+                yield "maintd does nothing more; it closes once the fault is no longer reported"
         case _ if not (mine or told):
             yield view.idle or "the next round: nothing is in its way"
 
@@ -281,6 +283,7 @@ def nodes(view: View) -> list[Json]:
             "paused": str(why) if (why := stopped.get(node.name)) else None,
             "incident": one.id if (one := worst.get(node.uuid) or latest.get(node.uuid)) else None,
             "repair-status": one.status.value if one else None,
+            "unhealthy": _is_unhealthy(view.observed.diagnoses.get(node.name), one),
             "claims": claims.get(node.name, []),
             "stranded": stranded.get(node.name),
             "returning": _returning(view, node),
@@ -288,6 +291,12 @@ def nodes(view: View) -> list[Json]:
         | dead[node.name]
         for node in snapshot.nodes.values()
     ]
+
+
+def _is_unhealthy(said: Diagnosis | None, incident: Incident | None) -> bool:
+    """Tell whether a node asks for something, or maintd works on what it asked for."""
+    asks = said is not None and said.need is not Need.OK
+    return asks or (incident is not None and incident.status.active)
 
 
 def names(view: View) -> Json:

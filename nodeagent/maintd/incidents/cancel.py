@@ -38,6 +38,12 @@ def _with_back(ledger: Ledger, incident: Incident, who: str, snapshot: Snapshot)
     out = node is not None and (node.drained or node.offline)
     if node is None or not (out or going):
         return ledger
+    if any(one.node == incident.node for one in ledger.returning):
+        return (
+            f"nothing was changed: maintd puts {node.name} back already, once it has proved"
+            f" healthy. Without that proof: gnt-maint done --force {node.name}. Cancel without"
+            " --undrain to leave it so"
+        )
     other = emptying(ledger, incident.node, found)
     if other is not None and other.id != incident.id:
         return f"{node.name} is out of service for incident {other.id} as well: cancel that first"

@@ -261,13 +261,13 @@ def put_back(
         mine = [i for i in ledger.intents if i.incident == one.incident]
         if any(isinstance(i.action, Restore) for i in mine):
             continue
-        why = _obstacle(one, node, mine, observed, room, closed, stopped, now)
-        if why is None:
-            room.claim(node.name, one.incident)
-            ledger = ledger.promise(OfIncident(one.incident), node.name, Restore(node.name), now)
-        else:
-            told = because(Kind.TO_BE_PUT_BACK, node.name, back=one.back, why=why)
+        why = _obstacle(one, node, mine, observed, closed, stopped, now)
+        taken = why or room.take(node.name, OfIncident(one.incident))
+        if isinstance(taken, Reason):
+            told = because(Kind.TO_BE_PUT_BACK, node.name, back=one.back, why=taken)
             held.append(Held(told, node.name, incident))
+        else:
+            ledger = taken.promise(ledger, Restore(node.name), now)
     held += waiting(ledger, observed.snapshot)
     return replace(ledger, drained=tuple(kept)), held
 
@@ -289,7 +289,6 @@ def _obstacle(
     node: Node,
     mine: Sequence[Intent],
     observed: Observed,
-    room: Room,
     closed: Mapping[str, Reason],
     stopped: Mapping[str, Reason],
     now: Ms,
@@ -307,9 +306,6 @@ def _obstacle(
             return why
         if said is None or said.need is not Need.OK:
             return because(Kind.NOT_WELL if said else Kind.UNHEARD, node.name)
-    owner = room.claims.get(node.name)
-    if owner not in (None, one.incident):
-        return because(Kind.TAKES_PART, node.name)
     if observed.roles is None or not one.job:
         return because(Kind.UNKNOWN_CHANGES, node.name)
     return None

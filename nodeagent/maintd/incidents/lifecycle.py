@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from nodeagent.maintd.incidents import restless
 from nodeagent.maintd.planning.admission import well_since
+from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.maintd.planning.outcomes import (
     BACK_OFF,
     TAG_SHOWS,
@@ -313,7 +314,8 @@ def _with_holds_passed_on(ledger: Ledger, observed: Observed, now: Ms) -> Ledger
                 ledger = replace(ledger, holds=(*ledger.holds, hold))
             add = () if hold.tag in tags else (hold.tag,)
             if ledger.tags_after <= now:
-                ledger = ledger.promise(OfTags(), name, Retag(Scope.NODE, name, add, (tag,)), now)
+                action = Retag(Scope.NODE, name, add, (tag,))
+                ledger = without_claim(ledger, OfTags(), action, now, name)
     return ledger
 
 

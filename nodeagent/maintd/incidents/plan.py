@@ -162,9 +162,8 @@ class Planner:
             self._why_not(incident)
             or self._left_to_queue(incident, node)
             or admission.no_room_in_work(node, self.busy, self.nodes, self.policy)
+            or self.room.why_claimed(node.name, incident.id)
         )
-        if why is None and self.room.claims.get(node.name) is not None:
-            why = because(Kind.TAKES_PART, node.name)
         if why:
             self._hold(incident.name, incident.id, why)
             return
@@ -193,14 +192,12 @@ class Planner:
             self._hold(incident.name, incident.id, why)
         if not found.steps:
             return
+        taken = self.room.take(incident.name, OfIncident(incident.id))
+        if isinstance(taken, Reason):
+            self._hold(incident.name, incident.id, taken)
+            return
         self.busy.add(incident.node)
-        self.room.claim(incident.name, incident.id)
-        ids: list[str] = []
-        for step in found.steps:
-            after = None if step.after is None else ids[step.after]
-            mine = OfIncident(incident.id)
-            self.ledger = self.ledger.promise(mine, incident.name, step.action, self.now, after)
-            ids.append(self.ledger.intents[-1].id)
+        self.ledger = found.promise(taken, self.ledger, self.now)
         self._started(incident)
 
     def _started(self, incident: Incident) -> None:

@@ -14,7 +14,7 @@ from nodeagent.maintd.incidents.drained import at_work
 from nodeagent.maintd.incidents.waiting import by_hand, state_of
 from nodeagent.maintd.planning.names import no_such
 from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, by_uuid, first_ended, how_ended
-from nodeagent.maintd.planning.resources import Room
+from nodeagent.maintd.planning.resources import Room, Taken
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.action import Action, Restore, Retag, RunCommand, Scope, describe
 from nodeagent.model.diagnosis import Need
@@ -196,11 +196,12 @@ def put_back(
             ledger = _over(ledger, one, node)
             continue
         kept.append(one)
-        why = step if isinstance(step, Reason) else _obstacle(one, node, room, stopped, now)
-        if why is None and isinstance(step, Action):
-            room.claim(node.name, purpose.owner)
-            ledger = ledger.promise(purpose, node.name, step, now)
-        elif why is not None:
+        why = step if isinstance(step, Reason) else _obstacle(one, node, stopped, now)
+        taken = why or room.take(node.name, purpose)
+        if isinstance(taken, Taken) and isinstance(step, Action):
+            ledger = taken.promise(ledger, step, now)
+        elif isinstance(taken, Reason):
+            why = taken
             told = {"goal": _GOALS[one.to] if _is_out(node) else "closed", "who": one.who}
             if why.kind in _DOUBTS and now - one.at > here.return_after + here.unreachable_after:
                 why = because(Kind.RETURN_FAILED, node.name, why=why)
@@ -279,17 +280,13 @@ def _machine(node: Node, observed: Observed) -> str:
     )
 
 
-def _obstacle(
-    one: Returning, node: Node, room: Room, stopped: Mapping[str, Reason], now: Ms
-) -> Reason | None:
+def _obstacle(one: Returning, node: Node, stopped: Mapping[str, Reason], now: Ms) -> Reason | None:
     if one.tries >= TRIES:
         return because(Kind.RETURN_FAILED, node.name, why=one.why)
     if why := stopped.get("") or stopped.get(node.name):
         return why
     if (left := one.not_before - now) > 0:
         return because(Kind.TRY_AGAIN, node.name, left=left, why=one.why)
-    if room.claims.get(node.name) not in (None, OfReturn(one.node).owner):
-        return because(Kind.TAKES_PART, node.name)
     return None
 
 

@@ -1,6 +1,7 @@
 """Tags of incidents: set as one ends, removed as it is closed. Pure."""
 
 from nodeagent.maintd.planning.holds import held_incidents
+from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.maintd.planning.outcomes import worst_per_node
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.action import Retag, Scope
@@ -24,7 +25,7 @@ def tag_ended(ledger: Ledger, observed: Observed, under_way: set[str], now: Ms) 
         tagged = incident.tag_seen or incident.tag in node.tags
         if earlier and (tagged or incident.seen_at < now):
             action = Retag(Scope.NODE, node.name, remove=earlier)
-            ledger = ledger.promise(OfIncident(incident.id), node.name, action, now)
+            ledger = without_claim(ledger, OfIncident(incident.id), action, now, node.name)
         if incident.tag_seen or incident.tag in under_way:
             continue
         # Tag a failure when all its jobs have ended, a cancel at once. A cancel needs no tag if the
@@ -34,7 +35,7 @@ def tag_ended(ledger: Ledger, observed: Observed, under_way: set[str], now: Ms) 
         )
         if incident.tag not in node.tags and not waits:
             action = Retag(Scope.NODE, node.name, add=(incident.tag,))
-            ledger = ledger.promise(OfIncident(incident.id), node.name, action, now)
+            ledger = without_claim(ledger, OfIncident(incident.id), action, now, node.name)
     ledger = tag_repaired(ledger, observed, nodes, now)
     if ledger.tags_after > now:
         return ledger
@@ -53,7 +54,7 @@ def tag_repaired(ledger: Ledger, observed: Observed, nodes: dict[str, Node], now
         node = nodes.get(incident.node)
         if node is not None and node.name not in observed.doubts and incident.not_before <= now:
             action = Retag(Scope.NODE, node.name, add=(incident.tag,))
-            ledger = ledger.promise(OfIncident(incident.id), node.name, action, now)
+            ledger = without_claim(ledger, OfIncident(incident.id), action, now, node.name)
     return ledger
 
 
@@ -73,7 +74,7 @@ def close_healed(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) ->
             continue
         if incident.tag in node.tags and not busy & {node.name, node.uuid}:
             action = Retag(Scope.NODE, node.name, remove=(incident.tag,))
-            ledger = ledger.promise(OfTags(), node.name, action, now)
+            ledger = without_claim(ledger, OfTags(), action, now, node.name)
     return ledger
 
 
@@ -101,5 +102,5 @@ def untag_forgotten(ledger: Ledger, observed: Observed, under_way: set[str], now
             well = said is not None and said.need is Need.OK
             if kind != "maintd:hold" or well:
                 action = Retag(Scope.NODE, node.name, remove=(tag,))
-                ledger = ledger.promise(OfTags(), node.name, action, now)
+                ledger = without_claim(ledger, OfTags(), action, now, node.name)
     return ledger

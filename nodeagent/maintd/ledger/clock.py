@@ -23,7 +23,17 @@ from nodeagent.model.clock import STEP, Moment, passed, step
 from nodeagent.model.evidence import PowerReading
 from nodeagent.model.fencing import Cut, Deaf, Fencing, Unreachable
 from nodeagent.model.incident import Incident
-from nodeagent.model.ledger import Begun, Drained, Hold, Intent, Ledger, Returning, Storm, Trail
+from nodeagent.model.ledger import (
+    Begun,
+    Drained,
+    Hold,
+    Intent,
+    Ledger,
+    Returning,
+    Storm,
+    Trail,
+    Undiagnosed,
+)
 from nodeagent.model.notice import Condition, Mailbox, Message, Notice
 from nodeagent.model.offer import Answer, Ending, Offer, Told
 from nodeagent.model.queue import Attempt, Entry, Refusal
@@ -69,6 +79,7 @@ MOMENTS: Mapping[type, tuple[str, ...]] = {
     Storm: ("at",),
     Told: ("after",),
     Trail: ("at", "ended"),
+    Undiagnosed: ("since",),
     Unreachable: ("since", "lived"),
 }
 DATES: Mapping[type, tuple[str, ...]] = {Answer: ("eta", "earliest"), Hold: ("until",)}
@@ -177,4 +188,5 @@ def timeless(ledger: Ledger) -> Ledger:
         clock=None,
         incidents=tuple(replace(one, seen_at=Ms(0)) for one in ledger.incidents),
         unreachable=tuple(replace(one, lived=Ms(0)) for one in ledger.unreachable),
+        undiagnosed=(),
     )

@@ -35,8 +35,14 @@ from nodeagent.model.units import Ms
 WITHIN = 3_600_000  # ms after a job within which maintd may find its tag lost
 _WHY = "its tag was lost as the master changed"
 _MATTER = (
-    *("maintd:repairready:", "maintd:repairfailed:", "maintd:canceled:"),
-    *(FAILED_TAG, HOLD_TAG, PAUSE_TAG, STORM_TAG, USED_TAG),
+    "maintd:repairready:",
+    "maintd:repairfailed:",
+    "maintd:canceled:",
+    FAILED_TAG,
+    HOLD_TAG,
+    PAUSE_TAG,
+    STORM_TAG,
+    USED_TAG,
 )
 
 

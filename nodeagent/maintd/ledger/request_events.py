@@ -21,7 +21,7 @@ def wishes(
     for wish in known.values():
         why = decision.refused.get(wish.id)
         if not of_owner(wish):
-            yield answered(wish, why, now, words(wish.asked, before))
+            yield _with_node(answered(wish, why, now, words(wish.asked, before)), before)
         if why is None and isinstance(wish.asked, SetSchedule):
             before = replace(before, schedule=wish.asked.schedule)  # what the next one changes
     for identity, why in decision.refused.items():
@@ -46,9 +46,17 @@ def answered(wish: Wish, why: str | None, now: Ms, told: str = "") -> Event:
     """The event of a request, accepted unless there is a reason `why` not; `told` are its words."""
     details = {"who": wish.who, "request": told or wish.asked.words}
     details |= {"command": wish.command} if wish.command else {}
-    if why is None:
-        return happened(now, "wish-granted", *wish.asked.about, **details)
-    return happened(now, "wish-refused", *wish.asked.about, **details, why=why)
+    kind = "wish-granted" if why is None else "wish-refused"
+    incident, node = wish.asked.about
+    return happened(now, kind, incident, node, why=why or "", **details)
+
+
+def _with_node(event: Event, ledger: Ledger) -> Event:
+    """The event of a request, with the node of its incident."""
+    incident = ledger.incident(event.incident)
+    if event.node or incident is None:
+        return event
+    return replace(event, node=incident.name)
 
 
 def holds(before: Ledger, after: Ledger, now: Ms) -> Iterator[Event]:

@@ -16,8 +16,19 @@ RESULTS = ("completed", "failed", "canceled", "superseded", "passed")
 FENCING = ("suspected-dead", "fenced", "revived", "came-back", "fencing-failed", BRAKED)
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 BOUNDS = (
-    *(_MINUTE, 2 * _MINUTE, 5 * _MINUTE, 10 * _MINUTE, 20 * _MINUTE, 30 * _MINUTE),
-    *(_HOUR, 2 * _HOUR, 4 * _HOUR, 8 * _HOUR, _DAY, 3 * _DAY, 7 * _DAY),
+    _MINUTE,
+    2 * _MINUTE,
+    5 * _MINUTE,
+    10 * _MINUTE,
+    20 * _MINUTE,
+    30 * _MINUTE,
+    _HOUR,
+    2 * _HOUR,
+    4 * _HOUR,
+    8 * _HOUR,
+    _DAY,
+    3 * _DAY,
+    7 * _DAY,
 )
 
 

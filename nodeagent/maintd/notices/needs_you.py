@@ -50,6 +50,8 @@ YOURS: frozenset[AnyKind] = frozenset(
         Kind.ONLY_FAILOVER,
         Kind.NOT_FOR_MAINTD,
         Kind.OFFLINE_ANSWERS,
+        Kind.UNDIAGNOSED,
+        Kind.MORE_UNDIAGNOSED,
         # Nodes out of service that nobody puts back.
         Kind.WAITS_FOR_REPAIR,
         Kind.RUNS_AGAIN,

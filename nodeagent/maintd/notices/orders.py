@@ -10,6 +10,7 @@ from nodeagent.maintd.notices import mailbox
 from nodeagent.maintd.notices.mailbox import Sent
 from nodeagent.maintd.notices.render import fitting, values
 from nodeagent.maintd.owners.notify import agent_is_free, how_ended
+from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.notice import Mailbox, Message, Sink, Way
@@ -57,7 +58,7 @@ def order(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger
     sink, message = found
     stdin = fitting(sink, values(message, sink, there.cluster), MOST_STDIN)
     action = RunCommand(there.master, sink.command, stdin, seconds=sink.seconds)
-    ledger = ledger.promise(OfNotices(sink.name), "", action, now)
+    ledger = without_claim(ledger, OfNotices(sink.name), action, now)
     ordered = replace(message, intent=ledger.intents[-1].id)
     boxes = tuple(
         replace(box, message=ordered) if box.sink == sink.name else box

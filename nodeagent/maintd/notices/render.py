@@ -45,7 +45,11 @@ TITLES = {
     Occasion.TEST: "MaintdTest",
 }
 _OF_INCIDENT = {
-    *(Occasion.DETECTED, Occasion.STARTED, Occasion.COMPLETED, Occasion.FAILED, Occasion.CLOSED),
+    Occasion.DETECTED,
+    Occasion.STARTED,
+    Occasion.COMPLETED,
+    Occasion.FAILED,
+    Occasion.CLOSED,
 }
 
 # autoescape is for HTML, and this is not HTML.
@@ -158,10 +162,14 @@ def alerts(
     message: Message, sink: Sink, firing: Iterable[tuple[Condition, str]], cluster: str, now: Ms
 ) -> list[dict[str, Any]]:
     """All conditions in Alertmanager's form, and the ended ones with their end."""
-    told = [(one.occasion, one.subject, one.node, one.at, one.text, one.over)
-            for one in message.notices]  # fmt: skip
-    told += [(one.occasion, one.subject, one.node, one.since, text, False)
-             for one, text in firing if sink.takes(one.occasion)]  # fmt: skip
+    told = [
+        (one.occasion, one.subject, one.node, one.at, one.text, one.over) for one in message.notices
+    ]
+    told += [
+        (one.occasion, one.subject, one.node, one.since, text, False)
+        for one, text in firing
+        if sink.takes(one.occasion)
+    ]
     told.sort(key=lambda row: (not row[-1], -row[0].severity.rank))
     return [
         _alert(occasion, subject, node, at, text, cluster, now if over else now + LASTS)

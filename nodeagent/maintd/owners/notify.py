@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from nodeagent.maintd.owners import endings
 from nodeagent.maintd.owners.offer_json import Book, ending_json, question_json
 from nodeagent.maintd.owners.offers import listed
+from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Intent, Ledger, Outcome
 from nodeagent.model.offer import Announcing, Ending, Offer, Told
@@ -116,7 +117,7 @@ def announce(ledger: Ledger, observed: Observed, by: Announcing, now: Ms) -> Ann
         document = {"offers": [], "ended": told}
     master = observed.snapshot.master
     action = RunCommand(master, by.command, canonical(document), seconds=by.seconds)
-    ledger = ledger.promise(OfOwners(), "", action, now)
+    ledger = without_claim(ledger, OfOwners(), action, now)
     number, ids = ledger.intents[-1].id, {one["id"] for one in told}
     done.ledger = replace(
         ledger,

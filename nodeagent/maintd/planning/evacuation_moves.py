@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from nodeagent.maintd.planning.resources import Room, needs_memory
+from nodeagent.maintd.planning.resources import Room, Taken, needs_memory
 from nodeagent.model.action import Action, MovePrimary, MoveSecondary
-from nodeagent.model.ledger import Policy
+from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Instance, Node
+from nodeagent.model.units import Ms
 
 _NAMED = 3  # nodes in one reason
 
@@ -36,6 +37,15 @@ class Next:
     def add(self, action: Action, after: int | None = None) -> int:
         self.steps.append(Step(action, after))
         return len(self.steps) - 1
+
+    def promise(self, taken: Taken, ledger: Ledger, now: Ms) -> Ledger:
+        """Return the ledger with an intent for each step, in their order."""
+        ids: list[str] = []
+        for step in self.steps:
+            after = None if step.after is None else ids[step.after]
+            ledger = taken.promise(ledger, step.action, now, after)
+            ids.append(ledger.intents[-1].id)
+        return ledger
 
 
 @dataclass

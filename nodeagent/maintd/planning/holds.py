@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from nodeagent.maintd.planning.effects import tags_of
+from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.maintd.planning.names import no_such
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.action import Retag, Scope
@@ -64,7 +65,8 @@ def resume(
         return f"{_where(wanted)} is not paused{also}"
     ledger = replace(ledger, holds=tuple(h for h in ledger.holds if not _same(h, wanted)))
     if tagged:
-        ledger = ledger.promise(OfTags(), name, Retag(scope, name, remove=(wanted.tag,)), now)
+        action = Retag(scope, name, remove=(wanted.tag,))
+        ledger = without_claim(ledger, OfTags(), action, now, name)
     elif setting:  # the tag must be set before it can be removed
         ledger = replace(ledger, resumed=(*ledger.resumed, wanted))
     return ledger
@@ -115,7 +117,7 @@ def untag_resumed(ledger: Ledger, snapshot: Snapshot, now: Ms) -> Ledger:
         elif hold.tag in (tags_of(hold.scope, hold.name, snapshot) or ()):
             kept.append(hold)  # the job may fail
             action = Retag(hold.scope, hold.name, remove=(hold.tag,))
-            ledger = ledger.promise(OfTags(), hold.name, action, now)
+            ledger = without_claim(ledger, OfTags(), action, now, hold.name)
     return replace(ledger, resumed=tuple(kept)) if ledger.resumed else ledger
 
 

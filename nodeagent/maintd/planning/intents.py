@@ -2,16 +2,30 @@
 
 from dataclasses import replace
 
-from nodeagent.model.action import RunCommand
+from nodeagent.model.action import Power, PowerCommand, Retag, RunCommand
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
-from nodeagent.model.purpose import OfIncident
+from nodeagent.model.purpose import OfIncident, Purpose
 from nodeagent.model.snapshot import Observed, Snapshot
 from nodeagent.model.units import Ms
 
 
 def is_order(intent: Intent) -> bool:
     return isinstance(intent.action, RunCommand)
+
+
+def without_claim(
+    ledger: Ledger, purpose: Purpose, action: Retag | Power | RunCommand, now: Ms, node: str = ""
+) -> Ledger:
+    """Return the ledger with one more intent that touches nobody's node or instance.
+
+    These are tags, readings of the power, and commands on the master that are about no node. For
+    all else `Room.take` the node.
+    """
+    reads = isinstance(action, Power) and action.command is PowerCommand.STATUS
+    about_none = isinstance(action, RunCommand) and not node
+    assert reads or about_none or isinstance(action, Retag), action
+    return ledger.promise(purpose, node, action, now)
 
 
 def with_job(ledger: Ledger, intent: Intent, job: str) -> Ledger:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.model.action import Retag, Scope
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.purpose import OfTags
@@ -72,7 +73,8 @@ def pin(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
         node = snapshot.nodes.get(name)
         if node is None or name in busy or pinned(node.tags) or key in holders:
             continue
-        ledger = ledger.promise(OfTags(), "", Retag(Scope.NODE, name, add=(f"{TAG}{key}",)), now)
+        action = Retag(Scope.NODE, name, add=(f"{TAG}{key}",))
+        ledger = without_claim(ledger, OfTags(), action, now)
         holders[key] = name
         free -= 1
     return ledger
@@ -104,7 +106,7 @@ def trust(ledger: Ledger, asked: TrustKey, observed: Observed, now: Ms) -> Ledge
         return ledger
     gone = tuple(f"{TAG}{pin}" for pin in before if pin != key)
     add = () if key in before else (after,)
-    return ledger.promise(OfTags(), "", Retag(Scope.NODE, asked.node, add, gone), now)
+    return without_claim(ledger, OfTags(), Retag(Scope.NODE, asked.node, add, gone), now)
 
 
 def agents(snapshot: Snapshot, looks: Mapping[str, Look]) -> list[dict[str, Any]]:

@@ -14,9 +14,10 @@ from nodeagent.model.balance import Spot
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Incident
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.purpose import claimant
+from nodeagent.model.purpose import Purpose, claimant
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Instance, Observed, Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.placement.cluster.tags import rules_of
 
 _NOTHING: frozenset[str] = frozenset()
@@ -79,13 +80,13 @@ class Room:
         """Why nothing can move to the node for this incident now; None if it can."""
         if node in self.unfit:
             return self.unfit[node]
-        return self._claimed(node, incident)
+        return self.why_claimed(node, incident)
 
     def why_not_through(self, node: str, incident: str) -> Reason | None:
         """Why nothing can be done with the node's instances now; it may be unhealthy or drained."""
         if node in self.unreachable:
             return self.unreachable[node]
-        return self._claimed(node, incident)
+        return self.why_claimed(node, incident)
 
     def why_not_rescued(self, node: str) -> Reason | None:
         """Why an instance whose node is offline may not start on its secondary.
@@ -98,11 +99,12 @@ class Room:
     def shut_down(self, node: str, why: Reason) -> None:
         self.shut.setdefault(node, why)
 
-    def _claimed(self, node: str, incident: str) -> Reason | None:
-        owner = self.claims.get(node)
-        if owner is None or owner == incident:
+    def why_claimed(self, node: str, owner: str) -> Reason | None:
+        """Say who else has claimed the node; None if nobody has."""
+        has = self.claims.get(node)
+        if has is None or has == owner:
             return None
-        return because(Kind.CLAIMED, node, who=claimant(owner))
+        return because(Kind.CLAIMED, node, who=claimant(has))
 
     def migrates(self, source: str, target: str) -> bool:
         """Check whether migration tags let an instance migrate from one node to the other."""
@@ -132,8 +134,22 @@ class Room:
                 return instance.name
         return None
 
-    def claim(self, node: str, incident: str) -> None:
-        self.claims[node] = incident
+    def take(self, node: str, purpose: Purpose) -> "Taken | Reason":
+        """Claim a node for a purpose, or say whose it is already."""
+        return self.why_claimed(node, purpose.owner) or self.seize(node, purpose)
+
+    def seize(self, node: str, purpose: Purpose) -> "Taken":
+        """Claim a node whoever has it: it is being fenced."""
+        self.claim(node, purpose.owner)
+        return Taken(node, purpose)
+
+    def rescue(self, node: str, purpose: Purpose) -> "Taken":
+        """Take a node that is offline, whoever has it: its instances may start elsewhere."""
+        assert self.snapshot.nodes[node].offline, node
+        return Taken(node, purpose)
+
+    def claim(self, node: str, owner: str) -> None:
+        self.claims[node] = owner
 
     def plan(self, action: Action, incident: str) -> None:
         """Count on an action: claim its target, mark its instance as moved, take its room."""
@@ -206,6 +222,21 @@ class Room:
         for name, (_, mirror) in self.placed.items():
             if mirror == node:
                 yield self.snapshot.instances[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A node that a purpose has claimed in this round: nobody else makes intents there.
+
+    Only `Room` makes it. A test of the imports forbids all other ways to an intent at a node.
+    """
+
+    node: str
+    purpose: Purpose
+
+    def promise(self, ledger: Ledger, action: Action, now: Ms, after: str | None = None) -> Ledger:
+        """Return the ledger with one more intent at the node, after that intent if any."""
+        return ledger.promise(self.purpose, self.node, action, now, after)
 
 
 def needs_memory(instance: Instance) -> int:

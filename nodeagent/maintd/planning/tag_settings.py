@@ -37,12 +37,11 @@ NO_SETTINGS = frozenset(
 )
 # Keys that a node may have too, and those that a group may have; the others are cluster-wide.
 _NODE = frozenset(
-    {
-        *("moves", "offline", "fallback", "ignore-consistency", "spare", "balance"),
-        *("return-withdrawn", "degraded", "unreachable-after"),
-        *("return-after", "return-check", "close-live-repairs"),
-        *("dead-nodes", "revive", "revive-within"),
-    }
+    """
+    moves offline fallback ignore-consistency spare balance return-withdrawn degraded
+    unreachable-after return-after return-check close-live-repairs dead-nodes revive
+    revive-within
+    """.split()
 )
 _GROUP = _NODE | {
     "balance-threshold",

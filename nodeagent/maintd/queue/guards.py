@@ -190,8 +190,10 @@ class _Round:
 
     def _is_rebooting(self, node: Node) -> bool:
         """Check whether a repair of its own may be rebooting it, as far as maintd knows."""
-        if any(isinstance(i.action, RunCommand) and i.node == node.name and not i.purpose.entry
-               for i in self.ledger.intents):  # fmt: skip
+        if any(
+            isinstance(i.action, RunCommand) and i.node == node.name and not i.purpose.entry
+            for i in self.ledger.intents
+        ):
             return True
         return any(
             incident.node == node.uuid

@@ -11,6 +11,7 @@ from nodeagent.maintd.notices import orders as notice_orders
 from nodeagent.maintd.owners.notify import due_endings, due_offers
 from nodeagent.maintd.planning import admission
 from nodeagent.maintd.planning.evacuation import Evacuation, empty
+from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.queue.entries import (
@@ -249,8 +250,7 @@ class _Work:
         for incident in self.done.ledger.incidents:
             if incident.node == node.uuid and incident.status is Status.PENDING:
                 return because(Kind.INCIDENT_THERE, node.name, incident=incident.id)
-        owner = self.room.claims.get(node.name)
-        return None if owner in (None, entry.owner) else because(Kind.TAKES_PART, node.name)
+        return self.room.why_claimed(node.name, entry.owner)
 
     def _taken(self, entry: Entry, node: Node | None) -> Reason | None:
         """Name who else works on the machine, or why to leave it alone."""
@@ -271,10 +271,8 @@ class _Work:
             theirs = entry.who == INCIDENTS and incident.status.active
             if theirs and (why := self.stopped.incidents.get(incident.id)):
                 return why
-        if why := self.room.why_not_through(node.name, entry.owner):
-            claimed = self.room.claims.get(node.name) not in (None, entry.owner)
-            if claimed:
-                return why
+        if why := self.room.why_claimed(node.name, entry.owner):
+            return why
         if copied := self.room.copied_from(node.name):
             return because(Kind.NEW_MIRROR, node.name, instance=copied)
         if not (entry.at_work or entry.status.finished):
@@ -305,9 +303,7 @@ class _Work:
                 found = self._operation(entry)
                 self._order(entry, SUCCESS, found.success_command, found.success_command_timeout)
             case Do.UNDRAIN:
-                node = self.places[entry.index]
-                self.room.claim(node.name, entry.owner)
-                self._promise(entry, RESTORE, node.name, Restore(node.name))
+                self._undrain(entry)
             case Do.DEQUEUE:
                 ledger = self.done.ledger
                 self.done.ledger = replace(ledger, queue=ledger.queue.drop(entry.index))
@@ -332,13 +328,19 @@ class _Work:
         master = self.observed.snapshot.master
         node = self.places.get(entry.index)
         stdin = canonical(entry_json(entry, self.observed.snapshot))
+        order = RunCommand(master, command, stdin, seconds=seconds)
+        purpose = OfEntry(entry.index, does)
+        if node is None or does == CHECK:
+            self.done.ledger = without_claim(self.done.ledger, purpose, order, self.now)
+        else:
+            taken = self.room.take(node.name, purpose)
+            if isinstance(taken, Reason):
+                self._hold(entry, taken)
+                return
+            self.busy.add(node.uuid)
+            self.done.ledger = taken.promise(self.done.ledger, order, self.now)
         if does != CHECK:
             self._put(entry)
-            if node is not None:
-                self.room.claim(node.name, entry.owner)
-                self.busy.add(node.uuid)
-        place = node.name if node is not None and does != CHECK else ""
-        self._promise(entry, does, place, RunCommand(master, command, stdin, seconds=seconds))
         if looks:
             self.looking += 1
         else:
@@ -348,17 +350,13 @@ class _Work:
         found = self._operation(entry)
         self._order(entry, CHECK, found.health_check_command, found.command_timeout_seconds)
 
-    def _promise(
-        self,
-        entry: Entry,
-        does: str,
-        place: str,
-        action: Drain | MovePrimary | MoveSecondary | Restore | RunCommand,
-        after: str | None = None,
-    ) -> str:
-        mine = OfEntry(entry.index, does)
-        self.done.ledger = self.done.ledger.promise(mine, place, action, self.now, after)
-        return self.done.ledger.intents[-1].id
+    def _undrain(self, entry: Entry) -> None:
+        node = self.places[entry.index]
+        taken = self.room.take(node.name, OfEntry(entry.index, RESTORE))
+        if isinstance(taken, Reason):
+            self._hold(entry, taken)
+            return
+        self.done.ledger = taken.promise(self.done.ledger, Restore(node.name), self.now)
 
     def _stays(self, wanted: Evacuation, policy: Policy) -> Reason | None:
         """Return an obstacle to evacuating the node now; with one, nothing starts."""
@@ -370,7 +368,10 @@ class _Work:
     def _drain(self, entry: Entry) -> None:
         """Evacuate its node as an incident would; back off at once if that is impossible now."""
         node, mine = self.places[entry.index], self._working(entry)
-        self.room.claim(node.name, entry.owner)
+        taken = self.room.take(node.name, OfEntry(entry.index, EMPTY))
+        if isinstance(taken, Reason):
+            self._hold(entry, taken)
+            return
         self.busy.add(node.uuid)
         moves = [i for i in mine if isinstance(i.action, MovePrimary | MoveSecondary)]
         if len(moves) < len([i for i in mine if purpose(i) in (EMPTY, RESTORE)]):
@@ -393,8 +394,4 @@ class _Work:
             self._hold(entry, why)
         drains = any(isinstance(step.action, Drain) for step in found.steps)
         self._put(replace(entry, drained=entry.drained or drains))
-        ids: list[str] = []
-        for step in found.steps:
-            after = None if step.after is None else ids[step.after]
-            assert isinstance(step.action, Drain | MovePrimary | MoveSecondary)
-            ids.append(self._promise(entry, EMPTY, node.name, step.action, after))
+        self.done.ledger = found.promise(taken, self.done.ledger, self.now)

@@ -20,8 +20,13 @@ from nodeagent.protocol.canonical import canonical, printable, read, read_text
 SABAKAN = "sabakan"
 HEALTHY = "HEALTHY"
 STATES = (
-    *("UNINITIALIZED", HEALTHY, "UNHEALTHY", "UNREACHABLE"),
-    *("UPDATING", "RETIRING", "RETIRED"),
+    "UNINITIALIZED",
+    HEALTHY,
+    "UNHEALTHY",
+    "UNREACHABLE",
+    "UPDATING",
+    "RETIRING",
+    "RETIRED",
 )
 DEFAULT = '{"having":{"states":["UNHEALTHY","UNREACHABLE"]},"notHaving":{"roles":["boot"]}}'
 MOST_BYTES = 16 * 2**20  # of an answer; a machine takes 200

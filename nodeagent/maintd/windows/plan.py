@@ -269,8 +269,7 @@ class _Work:
             return because(Kind.TRY_AGAIN, name, left=left, why=one.why)
         if why := self.stopped.get(name) or self.stopped.get(""):
             return why
-        owner = self.room.claims.get(name)
-        return because(Kind.TAKES_PART, name) if owner not in (None, _owner(node)) else None
+        return self.room.why_claimed(name, _owner(node))
 
     def _go_on(self, one: Scheduled, node: Node) -> None:
         mine = self._mine(node)
@@ -312,15 +311,11 @@ class _Work:
             self._note(one, replace(one, found=one.found or _standing(node)))
 
     def _promise(self, one: Scheduled, node: Node, found: Next) -> None:
-        self.room.claim(node.name, _owner(node))
-        ids: list[str] = []
-        for step in found.steps:
-            after = None if step.after is None else ids[step.after]
-            mine = OfWindow(node.uuid)
-            self.done.ledger = self.done.ledger.promise(
-                mine, node.name, step.action, self.now, after
-            )
-            ids.append(self.done.ledger.intents[-1].id)
+        here = self.room.take(node.name, OfWindow(node.uuid))
+        if isinstance(here, Reason):
+            self._hold(node.name, here)
+            return
+        self.done.ledger = found.promise(here, self.done.ledger, self.now)
         taken = one.taken or any(isinstance(step.action, SetOffline) for step in found.steps)
         self._note(one, replace(one, found=one.found or _standing(node), taken=taken))
 

@@ -17,9 +17,16 @@ NOT_REDUNDANT = "FailN1"
 DISK_COUNT = "FailDiskCount"
 # Reasons in hail's order.
 _REASONS = (
-    "FailMem", "FailDisk", "FailCPU", NOT_REDUNDANT, "FailTags", "FailMig", DISK_COUNT,
-    "FailSpindles", "FailInternal",
-)  # fmt: skip
+    "FailMem",
+    "FailDisk",
+    "FailCPU",
+    NOT_REDUNDANT,
+    "FailTags",
+    "FailMig",
+    DISK_COUNT,
+    "FailSpindles",
+    "FailInternal",
+)
 
 
 @dataclass(frozen=True, slots=True)

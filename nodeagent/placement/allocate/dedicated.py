@@ -257,8 +257,21 @@ def _state(node: Filled) -> tuple[object, ...]:
     """Return everything that decides what fits, without exclusion tags and its peers."""
     host = node.host
     return (
-        node.free_memory, node.free_disk, node.free_spindles, node.used_cpus, node.used_spindles,
-        node.reserved, node.failing, node.promised_memory, node.promised_disk,
-        node.promised_free_spindles, node.promised_cpus, node.promised_spindles,
-        host.exclusive, host.low_disk, host.cpus, host.cpu_ratio, host.spindle_limit,
-    )  # fmt: skip
+        node.free_memory,
+        node.free_disk,
+        node.free_spindles,
+        node.used_cpus,
+        node.used_spindles,
+        node.reserved,
+        node.failing,
+        node.promised_memory,
+        node.promised_disk,
+        node.promised_free_spindles,
+        node.promised_cpus,
+        node.promised_spindles,
+        host.exclusive,
+        host.low_disk,
+        host.cpus,
+        host.cpu_ratio,
+        host.spindle_limit,
+    )

@@ -181,9 +181,20 @@ def _node(name: str, of: Object, groups: frozenset[str], own_memory: int) -> Nod
     spindles = 0 if exclusive else parameters.count("spindle_count")
     if not live:
         return Node(
-            name, group, 0.0, own_memory, 0, 0.0, 0, 0.0, offline=True, spindles=spindles,
-            tags=tags, exclusive=exclusive, own_cpus=0,
-        )  # fmt: skip
+            name,
+            group,
+            0.0,
+            own_memory,
+            0,
+            0.0,
+            0,
+            0.0,
+            offline=True,
+            spindles=spindles,
+            tags=tags,
+            exclusive=exclusive,
+            own_cpus=0,
+        )
     return Node(
         name=name,
         group=group,

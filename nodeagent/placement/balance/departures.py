@@ -131,9 +131,15 @@ class Departure:
         p_fails = np.where(self.real, self.p_free <= p_reserves, self.p_failing)
         p_change = self.secondary - self.primary
         fits = takes_secondary(
-            self.grid, self.p, self.at_p + p_change, self.grid.sizes, self.which,
-            breaks=p_fails & ~self.p_failing, forced=self.p_forced, has_disks=self.p_off,
-        )  # fmt: skip
+            self.grid,
+            self.p,
+            self.at_p + p_change,
+            self.grid.sizes,
+            self.which,
+            breaks=p_fails & ~self.p_failing,
+            forced=self.p_forced,
+            has_disks=self.p_off,
+        )
         steps = self._counted(self.p, p_change, p_fails)
         steps += self._counted(self.s, -p_change, self.s_fails) + self.p_marks + self.s_marks
         steps += self.marks.kept(self.rows, self.s)
@@ -157,9 +163,14 @@ class Departure:
     def _replace_failover(self, into: Leavings, offered: Bools) -> None:
         p_change = self.secondary - self.primary
         fits = takes_secondary(
-            self.grid, self.p, self.at_p + p_change, self.grid.sizes, self.which,
-            breaks=np.zeros_like(self.real), forced=self.s_forced,
-        )  # fmt: skip
+            self.grid,
+            self.p,
+            self.at_p + p_change,
+            self.grid.sizes,
+            self.which,
+            breaks=np.zeros_like(self.real),
+            forced=self.s_forced,
+        )
         steps = self._counted(self.p, p_change, self.p_failing) + self.p_marks
         steps += self._counted(self.s, -self.secondary, self.s_failing)
         entries = into.entries(Kind.REPLACE_FAILOVER, self.rows)
@@ -172,9 +183,14 @@ class Departure:
 
     def _replace_primary(self, into: Leavings, offered: Bools) -> None:
         fits = takes_secondary(
-            self.grid, self.s, self.at_s, self.grid.sizes, self.which,
-            breaks=np.zeros_like(self.real), forced=self.p_forced,
-        )  # fmt: skip
+            self.grid,
+            self.s,
+            self.at_s,
+            self.grid.sizes,
+            self.which,
+            breaks=np.zeros_like(self.real),
+            forced=self.p_forced,
+        )
         steps = self._counted(self.p, -self.primary, self.p_failing) + self.p_marks
         steps += self._counted(self.s, np.zeros_like(self.primary), self.s_failing)
         entries = into.entries(Kind.REPLACE_PRIMARY, self.rows)
@@ -224,9 +240,15 @@ class Departure:
         fails = np.where(self.real, after[at.FREE] <= self.s_base, self.s_failing)
         clash = self.marks.clash(self.rows, self.s) if self.marks.excluding else None
         fits = takes_primary(
-            self.grid, self.s, after, self.grid.sizes, self.which,
-            breaks=fails & ~self.s_failing, forced=self.p_forced, clash=clash,
-        )  # fmt: skip
+            self.grid,
+            self.s,
+            after,
+            self.grid.sizes,
+            self.which,
+            breaks=fails & ~self.s_failing,
+            forced=self.p_forced,
+            clash=clash,
+        )
         return fits, fails
 
     def _marks(self) -> tuple[Floats, Floats]:

@@ -157,9 +157,22 @@ def _node(
     spindles = 0 if node.exclusive else node.spindles
     if not _lives(node) or free is None or (size := free.size) is None:
         return Node(
-            node.name, node.group, 0.0, static, 0, 0.0, 0, 0.0, offline=True, master=master,
-            spindles=spindles, tags=tags, exclusive=node.exclusive, own_cpus=0, speed=node.speed,
-        )  # fmt: skip
+            node.name,
+            node.group,
+            0.0,
+            static,
+            0,
+            0.0,
+            0,
+            0.0,
+            offline=True,
+            master=master,
+            spindles=spindles,
+            tags=tags,
+            exclusive=node.exclusive,
+            own_cpus=0,
+            speed=node.speed,
+        )
     return Node(
         name=node.name,
         group=node.group,

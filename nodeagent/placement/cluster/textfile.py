@@ -260,24 +260,62 @@ def _group(line: _Line) -> Group:
 
 def _node(line: _Line, groups: Collection[str]) -> Node:
     (
-        name, memory, own_memory, free_memory, disk, free_disk, cpus, flag, group,
-        spindles, tags, exclusive, free_spindles, own_cpus, speed,
-    ) = line.read(_NODE)  # fmt: skip
+        name,
+        memory,
+        own_memory,
+        free_memory,
+        disk,
+        free_disk,
+        cpus,
+        flag,
+        group,
+        spindles,
+        tags,
+        exclusive,
+        free_spindles,
+        own_cpus,
+        speed,
+    ) = line.read(_NODE)
     if group not in groups:
         line.wrong(f"{name}: group: no group has the UUID {group}")
     if None in (memory, own_memory, free_memory, disk, free_disk, cpus):  # the node did not answer
         return Node(name, group, 0.0, 0, 0, 0.0, 0, 0.0, offline=True, spindles=0, own_cpus=0)
     return Node(
-        name, group, memory, own_memory, free_memory, disk, free_disk, cpus, flag == "Y",
-        flag == "M", spindles, tags, exclusive, free_spindles, own_cpus, speed,
-    )  # fmt: skip
+        name,
+        group,
+        memory,
+        own_memory,
+        free_memory,
+        disk,
+        free_disk,
+        cpus,
+        flag == "Y",
+        flag == "M",
+        spindles,
+        tags,
+        exclusive,
+        free_spindles,
+        own_cpus,
+        speed,
+    )
 
 
 def _instance(line: _Line, nodes: Collection[str]) -> Instance:
     (
-        name, memory, disk, vcpus, status, auto_balance, primary, secondary, template, tags,
-        spindle_use, spindles, forthcoming,
-    ) = line.read(_INSTANCE)  # fmt: skip
+        name,
+        memory,
+        disk,
+        vcpus,
+        status,
+        auto_balance,
+        primary,
+        secondary,
+        template,
+        tags,
+        spindle_use,
+        spindles,
+        forthcoming,
+    ) = line.read(_INSTANCE)
     for place, node in (("primary", primary), ("secondary", secondary)):
         if node is not None and node not in nodes:
             line.wrong(f"{name}: {place} node: there is no node {node}")
@@ -285,9 +323,20 @@ def _instance(line: _Line, nodes: Collection[str]) -> Instance:
         why = f"{secondary} is its primary node, too" if secondary else "drbd needs one"
         line.wrong(f"{name}: secondary node: {why}")
     return Instance(
-        name, memory, disk, vcpus, primary, secondary, template, status, auto_balance, tags,
-        spindle_use, spindles, forthcoming,
-    )  # fmt: skip
+        name,
+        memory,
+        disk,
+        vcpus,
+        primary,
+        secondary,
+        template,
+        status,
+        auto_balance,
+        tags,
+        spindle_use,
+        spindles,
+        forthcoming,
+    )
 
 
 def _unique(what: str, lines: list[_Line], found: list[T]) -> list[T]:
@@ -318,19 +367,41 @@ def _policies(lines: list[_Line], groups: list[Group]) -> tuple[Policy, list[Gro
 def _node_line(node: Node) -> str:
     flag = "Y" if node.offline else "M" if node.master else "N"
     return _join(
-        node.name, _size(node.memory), node.own_memory, node.free_memory, _size(node.disk),
-        node.free_disk, _size(node.cpus), flag, node.group, node.spindles, node.tags,
-        "Y" if node.exclusive else "N", node.free_spindles, node.own_cpus, node.speed,
-    )  # fmt: skip
+        node.name,
+        _size(node.memory),
+        node.own_memory,
+        node.free_memory,
+        _size(node.disk),
+        node.free_disk,
+        _size(node.cpus),
+        flag,
+        node.group,
+        node.spindles,
+        node.tags,
+        "Y" if node.exclusive else "N",
+        node.free_spindles,
+        node.own_cpus,
+        node.speed,
+    )
 
 
 def _instance_line(instance: Instance) -> str:
     i = instance
     return _join(
-        i.name, i.memory, i.disk, i.vcpus, i.status, "Y" if i.auto_balance else "N", i.primary,
-        i.secondary or "", i.template, i.tags, i.spindle_use,
-        "-" if i.spindles is None else i.spindles, "Y" if i.forthcoming else "N",
-    )  # fmt: skip
+        i.name,
+        i.memory,
+        i.disk,
+        i.vcpus,
+        i.status,
+        "Y" if i.auto_balance else "N",
+        i.primary,
+        i.secondary or "",
+        i.template,
+        i.tags,
+        i.spindle_use,
+        "-" if i.spindles is None else i.spindles,
+        "Y" if i.forthcoming else "N",
+    )
 
 
 def _policy_line(owner: str, policy: Policy) -> str:

@@ -250,9 +250,16 @@ def _amounts_key(demand: Demand) -> tuple[Any, ...]:
 def _fit_key(demand: Demand) -> tuple[Any, ...]:
     d = demand
     return (
-        d.memory, d.used, d.reserved, d.disk, d.vcpus, d.local, d.mirrored, d.spindle_use,
+        d.memory,
+        d.used,
+        d.reserved,
+        d.disk,
+        d.vcpus,
+        d.local,
+        d.mirrored,
+        d.spindle_use,
         d.forthcoming,
-    )  # fmt: skip
+    )
 
 
 def _distinct(keys: Sequence[Any], things: Sequence[Demand]) -> tuple[Ints, list[Demand]]:

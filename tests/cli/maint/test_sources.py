@@ -20,7 +20,7 @@ from tests.maintd.answering import serving
 from tests.maintd.queue.test_entries import Mender, policy
 from tests.maintd.queue.test_sabakan import answer, machine
 
-PLACE = "/1/queue/auto-repair"
+PLACE = "/1/queue/sources"
 
 
 class Inventory:

@@ -23,8 +23,8 @@ from nodeagent.protocol.look import Distrusted, Look, Seen, Silent
 from nodeagent.protocol.messages import Report
 from nodeagent.protocol.testimony import Words
 from nodeagent.protocol.witness import Question, body_of
+from tests.agent.listening import listener
 from tests.agent.place import CLUSTER, NODE, Place, client_pem
-from tests.agent.test_probe import listener
 from tests.agent.test_witness import DEAD, with_others
 from tests.cluster.by_hand import ByHand
 from tests.maintd.rig import fleet

@@ -77,8 +77,8 @@ GET: dict[str, tuple[int | None, ...]] = {
     "/1/maintenance.ics": PLANS,
     "/1/offers": PLANS,
     "/1/queue": PLANS,
-    "/1/queue/auto-repair": PLANS,
-    "/1/queue/auto-repair/variables": PLANS,
+    "/1/queue/sources": PLANS,
+    "/1/queue/sources/variables": PLANS,
     "/1/constraints": PLANS,
     "/1/wishes/<uuid>": (404, 503, 503, 404),
     "/maintenance/schedule": PLANS,
@@ -109,9 +109,9 @@ CHANGES: dict[tuple[str, str], tuple[tuple[int | None, ...], Any]] = {
     ("POST", "/1/queue/enable"): (CHANGE, None),
     ("POST", "/1/queue/disable"): (CHANGE, None),
     ("POST", "/1/queue/reset-backoff"): (CHANGE, None),
-    ("POST", "/1/queue/auto-repair/enable"): (CHANGE, None),
-    ("POST", "/1/queue/auto-repair/disable"): (CHANGE, None),
-    ("POST", "/1/queue/auto-repair/variables"): (CHANGE, {"having": {"states": ["UNREACHABLE"]}}),
+    ("POST", "/1/queue/sources/enable"): (CHANGE, None),
+    ("POST", "/1/queue/sources/disable"): (CHANGE, None),
+    ("POST", "/1/queue/sources/variables"): (CHANGE, {"having": {"states": ["UNREACHABLE"]}}),
     ("POST", "/1/constraints"): (
         CHANGE,
         {"name": "maximum-repair-queue-entries", "value": "5"},
@@ -136,7 +136,7 @@ def whole(folder: Path) -> Served:
     plan = {"windows": [window({"hostname": "n4"}, start=soon)]}
     assert served.change("POST", "/maintenance/schedule", plan).status == 200
     variables = {"having": {"states": ["UNREACHABLE"]}}
-    assert served.change("POST", "/1/queue/auto-repair/variables", variables).status == 200
+    assert served.change("POST", "/1/queue/sources/variables", variables).status == 200
     served.tick()
     return served
 

@@ -93,8 +93,8 @@ TABLE = {
     "/1/history": STATUS,
     "/1/balance": STATUS,
     "/1/queue": STATUS,
-    "/1/queue/auto-repair": STATUS,
-    "/1/queue/auto-repair/variables": {
+    "/1/queue/sources": STATUS,
+    "/1/queue/sources/variables": {
         kind: (404, False) if status == 200 else (status, False)
         for kind, (status, _) in STATUS.items()
     },

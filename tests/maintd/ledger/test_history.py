@@ -597,6 +597,13 @@ def test_who_asked_what_is_told(
         assert less == Event(NOW, "wish-refused", details={"why": why})
 
 
+def test_a_request_about_an_incident_names_its_node() -> None:
+    observed = seen(six(), wishes=(Wish("w", "ada", NOW, Cancel(ID)),))
+    before = Ledger(incidents=(replace(incident("n3"), id=ID),))
+    (event,) = tell(before, before, Decision(before), None, NOW, observed)
+    assert (event.kind, event.node) == ("wish-granted", "n3")
+
+
 def span(start: int, *names: str) -> Window:
     when = Unavailability(Nanoseconds(start * 10**9), None)
     return Window(tuple(map(Machine, names)), when)
@@ -634,10 +641,18 @@ def held(kind: Kind, **details: Detail) -> Held:
 @pytest.mark.parametrize(
     ("last", "now", "is_told"),
     [
-        (None, held(Kind.TAKES_PART), True),
-        (held(Kind.TAKES_PART), held(Kind.TAKES_PART), False),
-        (held(Kind.TAKES_PART), Held(because(Kind.TAKES_PART, "n2"), "n1", ID), True),
-        (held(Kind.TAKES_PART), replace(held(Kind.TAKES_PART), incident="another"), True),
+        (None, held(Kind.CLAIMED, who="balancing"), True),
+        (held(Kind.CLAIMED, who="balancing"), held(Kind.CLAIMED, who="balancing"), False),
+        (
+            held(Kind.CLAIMED, who="balancing"),
+            Held(because(Kind.CLAIMED, "n2", who="balancing"), "n1", ID),
+            True,
+        ),
+        (
+            held(Kind.CLAIMED, who="balancing"),
+            replace(held(Kind.CLAIMED, who="balancing"), incident="another"),
+            True,
+        ),
         (held(Kind.SETTLING, left=57_000), held(Kind.SETTLING, left=47_000), False),
         (held(Kind.COOLING_DOWN, left=660_000), held(Kind.COOLING_DOWN, left=590_000), False),
         (held(Kind.COOLING_DOWN, left=9000), held(Kind.SETTLING, left=9000), True),

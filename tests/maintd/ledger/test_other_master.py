@@ -144,7 +144,7 @@ def test_an_entry_goes_no_step_further_and_keeps_its_node(folder: Path) -> None:
     for _ in range(30):
         rig.tick(60)
     assert (len(rig.agents.ran), rig.entry) == before
-    assert (Kind.TAKES_PART, "n3") in rig.whys()
+    assert (Kind.CLAIMED, "n3") in rig.whys()
     assert rig.status("n3") is Status.NOTED
     del rig.agents.says["n3"]
     assert rig.ask(TrustLedger()) == ""

@@ -124,7 +124,7 @@ def test_the_entry_is_seen_over_http_from_beginning_to_end(
             for entry in json.loads(text)["entries"]:
                 if entry["status"] not in seen:
                     seen.append(entry["status"])
-        _, text = ask(live, "GET", "/1/queue/auto-repair")
+        _, text = ask(live, "GET", "/1/queue/sources")
         live.close()
     assert seen == ["queued", "processing", "succeeded"]
     (source,) = json.loads(text)["sources"]

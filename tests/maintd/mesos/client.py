@@ -5,19 +5,15 @@ import json
 import socket
 import ssl
 from base64 import b64encode
-from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
 from nodeagent.model.snapshot import Instance, Node
 from tests.cli.live import USERS, Live
+from tests.maintd.queue.certificates import self_signed
 from tests.maintd.rig import Rig, fleet
 
 # Mesos' fixture: its first principal may do everything, the second only what is said.
@@ -153,15 +149,4 @@ def schedule(*windows: object) -> dict[str, Any]:
 
 def named() -> bytes:
     """A key, and a certificate that is for 127.0.0.1, as an operator has one for the master."""
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "maintd")])
-    address = x509.IPAddress(ip_address("127.0.0.1"))
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return pem + made.public_bytes(Encoding.PEM)
+    return b"".join(self_signed(x509.IPAddress(ip_address("127.0.0.1"))))

@@ -1,6 +1,8 @@
 """A coordinator that notifies: sinks, a receiver, and rounds in which a try ends at once."""
 
 import json
+import socket
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +16,16 @@ from nodeagent.model.notice import Mailbox, Sink, Way
 from nodeagent.model.units import Ms
 from nodeagent.store.sqlite import MEMORY
 from tests.maintd.rig import QUICK, Rig, elsewhere, fleet, mirrored
+from tests.patience import PATIENCE
 
 CALM = replace(
     QUICK, settle=Ms(10**12), unreachable_after=Ms(0)
 )  # nothing is done about what is detected
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
 
 
 def sick(number: int = 1) -> Diagnosis:
@@ -31,11 +39,19 @@ class Receiver:
         self.answers = list(answers)
         self.heads: list[Mapping[str, str]] = []
         self.bodies: list[bytes] = []
+        self.came = threading.Condition()
 
     def __call__(self, head: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
-        self.heads.append(head)
-        self.bodies.append(body)
-        return (self.answers.pop(0) if self.answers else 204), b""
+        with self.came:
+            self.heads.append(head)
+            self.bodies.append(body)
+            self.came.notify_all()
+            return (self.answers.pop(0) if self.answers else 204), b""
+
+    def until(self, count: int) -> None:
+        """Wait until so many have come."""
+        with self.came:
+            assert self.came.wait_for(lambda: len(self.bodies) >= count, PATIENCE), self.bodies
 
     @property
     def said(self) -> list[Any]:

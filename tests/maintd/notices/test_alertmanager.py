@@ -1,84 +1,22 @@
 """Notifications to a real Alertmanager: what it shows, groups, and tells to be resolved."""
 
-import json
-import socket
-import subprocess
 import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from nodeagent.maintd.notices.post import Target
 from nodeagent.maintd.notices.render import ALERTS, TITLES
-from nodeagent.model.notice import ENDS, Occasion, Severity, Sink, Way
+from nodeagent.model.notice import ENDS, Occasion, Sink, Way
 from nodeagent.model.units import Ms
 from tests import needs
 from tests.maintd.answering import serving
+from tests.maintd.notices.alertmanager import Manager as Manager
+from tests.maintd.notices.alertmanager import alertmanager as alertmanager
 from tests.maintd.notices.sinks import Notifying, Receiver
+from tests.maintd.notices.sinks import free_port as free_port
 from tests.patience import until
 
-MANAGER = needs.where("prometheus-alertmanager")
 SINK = Sink("am", Way.ALERTMANAGER, interval=Ms(0))
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
-
-
-class Manager:
-    def __init__(self, port: int) -> None:
-        self.url = f"http://127.0.0.1:{port}"
-
-    def get(self, path: str) -> Any:
-        try:
-            with urllib.request.urlopen(f"{self.url}{path}", timeout=10) as answer:
-                text = answer.read()
-        except OSError:
-            return None
-        return json.loads(text) if text.startswith((b"[", b"{")) else text
-
-    @property
-    def alerts(self) -> dict[tuple[str, str], Any]:
-        """What fires, by name and node."""
-        found = self.get("/api/v2/alerts") or []
-        return {(a["labels"]["alertname"], a["labels"].get("node", "")): a for a in found}
-
-
-@contextmanager
-def alertmanager(folder: Path, hook: int) -> Iterator[Manager]:
-    """One that tells what it has to our receiver."""
-    config = {
-        "route": {
-            "receiver": "ours",
-            "group_by": ["alertname"],
-            "group_wait": "100ms",
-            "group_interval": "500ms",
-        },
-        "receivers": [{"name": "ours", "webhook_configs": [{"url": f"http://127.0.0.1:{hook}/"}]}],
-    }
-    (file := folder / "alertmanager.json").write_text(json.dumps(config))
-    port = free_port()
-    assert MANAGER
-    with (folder / "log").open("wb") as log:
-        running = subprocess.Popen(
-            [
-                *(MANAGER, f"--config.file={file}", f"--storage.path={folder}"),
-                *(f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address="),
-            ],
-            stdout=log,
-            stderr=log,
-        )
-        try:
-            one = Manager(port)
-            until(lambda: one.get("/-/ready"))
-            yield one
-        finally:
-            running.terminate()
-            running.wait(20)
 
 
 def now_as_it_is(one: Notifying) -> Notifying:
@@ -171,16 +109,6 @@ def test_many_alerts_are_the_most_severe(tmp_path: Path) -> None:
     names = [alert["labels"]["alertname"] for alert in receiver.said[-1]]
     assert len(names) == ALERTS
     assert names[0] == "MaintdStorm"
-
-
-def test_a_severity_is_asked_for_there_too() -> None:
-    receiver = Receiver()
-    with serving(receiver) as port:
-        sink = replace(SINK, severity=Severity.CRITICAL)
-        one = Notifying((sink, Target("am", f"http://127.0.0.1:{port}/")))
-        one.break_down("n2")
-        one.ticks(3)
-    assert receiver.bodies == []
 
 
 def test_each_condition_has_a_name_as_an_alert() -> None:

@@ -7,13 +7,12 @@ from pathlib import Path
 from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Outcome, Result
 from nodeagent.model.notice import Sink, Way
-from nodeagent.model.purpose import OfNotices
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.wish import SendTestNotice, SetQueue
 from nodeagent.protocol.messages import MOST_STDIN
 from tests.maintd.notices.sinks import CALM, Notifying, sick
-from tests.maintd.planning.test_claims import WATCHES, policy
-from tests.maintd.queue.test_entries import ADD, Mender
+from tests.maintd.queue.mender import ADD, WATCHES, Mender, policy
+from tests.maintd.rounds import ticks
 
 SINK = Sink("ticket", Way.COMMAND, command="open-ticket", seconds=Seconds(45))
 
@@ -93,14 +92,6 @@ def test_an_order_brings_no_more_than_an_agent_takes() -> None:
     assert len(said_json["events"]) + said_json["more"] == 79
 
 
-def test_it_is_an_order_of_its_own_kind() -> None:
-    one = Notifying((SINK, None))
-    one.break_down("n2")
-    one.ticks(2)
-    (intent,) = one.rig.ledger.intents
-    assert intent.purpose == OfNotices("ticket")
-
-
 def test_a_notification_goes_out_beside_checks_without_end() -> None:
     """The command runs alone: no check is started while it waits for those that run."""
     both = replace(CALM, procedures=policy(WATCHES).procedures, notify=(SINK,))
@@ -112,8 +103,7 @@ def test_a_notification_goes_out_beside_checks_without_end() -> None:
         one.wish(replace(ADD, address=f"192.0.2.{number}", serial=f"S{number}"))
         one.tick()
     one.agents.says["n5"] = sick()
-    for _ in range(12):
-        one.tick()
+    ticks(one, 12)
     ran = [intent.action for _, _, intent in one.agents.ran.values()]
     commands = [action.command for action in ran if isinstance(action, RunCommand)]
     assert commands.count("open-ticket") == 1

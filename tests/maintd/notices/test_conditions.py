@@ -7,18 +7,20 @@ from typing import Any
 import pytest
 
 from nodeagent.maintd.notices import mailbox
+from nodeagent.maintd.notices.conditions import conditions
 from nodeagent.maintd.notices.mailbox import LONGEST_ASKED, QUIET, Sent
-from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.incident import UNKNOWN, Incident, Status
+from nodeagent.model.ledger import Decision, Ledger, Policy
 from nodeagent.model.notice import Mailbox, Message, Notice, Notices, Occasion, Sink, Way
-from nodeagent.model.offer import Reply
+from nodeagent.model.offer import Answer, Offer, Reply
 from nodeagent.model.queue import Entry, EntryStatus
 from nodeagent.model.units import Ms, Nanoseconds
-from nodeagent.model.window import Machine, Schedule, Unavailability, Window
+from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
 from nodeagent.model.wish import AnswerOffers, BringUp, ResetStorm, SetSchedule, TakeDown
 from tests.maintd.notices.sinks import CALM, Notifying
 from tests.maintd.owners.owned import instance
 from tests.maintd.rig import QUICK
-from tests.maintd.world import NOW
+from tests.maintd.world import NOW, OK, REPAIR, incident, need, seen, six
 
 SINK = Sink("ops", Way.WEBHOOK, interval=Ms(0))
 N3 = Machine("n3")
@@ -66,15 +68,6 @@ def test_a_window_is_told_when_it_starts_when_it_is_late_and_when_it_is_over() -
     one.rig.wish(BringUp((N3,)))
     assert one.after(60) == ["window-over"]
     assert one.after(60) == []
-
-
-def test_a_machine_that_is_down_for_too_long_is_overdue() -> None:
-    one = Told()
-    one.plan(0, 600)
-    assert one.after(1) == ["window-started"]
-    one.rig.wish(TakeDown((N3,)))
-    assert one.after(700, 700) == []
-    assert one.after(200) == ["window-overdue"]
 
 
 def test_an_owner_that_declines_is_told_of_once() -> None:
@@ -136,6 +129,76 @@ def test_somebody_is_needed_once_and_not_by_each_flicker() -> None:
     assert found.count("needs-you") == 1
     assert found.count("completed") == 1
     assert one.after(*[60] * 30) == []
+
+
+LIVE = incident("n1", REPAIR, Status.COMPLETED)
+DISK = need("evacuate", details="disk broken")
+
+
+@pytest.mark.parametrize(
+    ("one", "occasion", "text"),
+    [
+        (incident("n1", OK), Occasion.DETECTED, "n1 requests Ok: "),
+        (incident("n1", UNKNOWN), Occasion.DETECTED, "n1 has an incident that was rebuilt from"),
+        (incident(status=Status.PENDING), Occasion.STARTED, "maintd works on n1 (evacuate)"),
+        (LIVE, Occasion.COMPLETED, "the live repair of n1 succeeded"),
+        (
+            incident("n1", DISK, Status.COMPLETED),
+            Occasion.COMPLETED,
+            "n1 is evacuated and needs your repair (because: disk broken)",
+        ),
+        (
+            incident(status=Status.COMPLETED),
+            Occasion.COMPLETED,
+            "n1 is evacuated and needs your repair",
+        ),
+        (
+            incident("n1", DISK, Status.FAILED, why="no room"),
+            Occasion.FAILED,
+            "the work on n1 failed: no room (because: disk broken)",
+        ),
+    ],
+)
+def test_what_is_told_of_an_incident(one: Incident, occasion: Occasion, text: str) -> None:
+    found = present(Ledger(incidents=(one,)))
+    (said,) = (notice.text for notice in found if notice.occasion is occasion)
+    assert said.startswith(text) if occasion is Occasion.DETECTED else said == text
+
+
+def present(ledger: Ledger) -> list[Notice]:
+    """The conditions in a ledger, of a cluster whose nodes all report Ok."""
+    return list(conditions(Decision(ledger), seen(six()), (), "", NOW))
+
+
+@pytest.mark.parametrize(
+    ("mode", "start", "told"),
+    [
+        (Mode.DRAINING, 1, []),
+        (Mode.DRAINING, 0, ["has started and ends at 2026-11-18T12:06:40Z"]),
+        (Mode.DOWN, 10**9, ["has started and ends at "]),
+        (Mode.UP, 0, []),
+        (Mode.DRAINING, -7_200_000, ["has started", "is overdue: it is not down yet"]),
+        (Mode.DOWN, -7_200_000, ["has started", "is overdue: it is still down"]),
+    ],
+)
+def test_what_is_told_of_a_window(mode: Mode, start: int, told: list[str]) -> None:
+    when = Unavailability(Nanoseconds((NOW + start) * 10**6), Nanoseconds(3600 * 10**9))
+    there = Scheduled(N3, mode, Ms(0), "uuid-n3")
+    found = present(Ledger(schedule=Schedule((Window((N3,), when),)), scheduled=(there,)))
+    texts = [notice.text.removeprefix("the maintenance window of n3 ") for notice in found]
+    assert len(texts) == len(told)
+    assert all(text.startswith(each) for text, each in zip(texts, told, strict=True))
+    assert {notice.node for notice in found} <= {"n3"}
+    assert present(Ledger(scheduled=(there,))) == [], "without a window"
+
+
+def test_what_is_told_of_an_owner_that_declines() -> None:
+    when = Unavailability(Nanoseconds(NOW * 10**6))
+    said = Answer(Reply.DECLINE, "eve", NOW, ("i1",), NOW, "busy")
+    offer = Offer("o", "db", "uuid-n3", ("i1",), when, NOW, NOW, answer=said)
+    (found,) = present(Ledger(offers=(offer,)))
+    assert (found.node, found.text) == ("n3", "owner db declines maintenance of n3: busy")
+    assert present(Ledger(offers=(replace(offer, instances=()),))) == []
 
 
 def ops(message: Message | None = None, **more: Any) -> Notices:

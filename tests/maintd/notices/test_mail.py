@@ -21,8 +21,8 @@ from nodeagent.maintd.notices import mail
 from nodeagent.maintd.notices.mail import Server
 from nodeagent.maintd.notices.post import Target
 from nodeagent.model.notice import Sink, Way
-from tests.maintd.notices.sinks import Notifying
-from tests.maintd.queue.test_inventory import certificate
+from tests.maintd.notices.sinks import Notifying, free_port
+from tests.maintd.queue.certificates import certificate
 from tests.patience import dawdle
 
 SERVER = Server("127.0.0.1", 0, "maintd@example.org", ("ops@example.org", "boss@example.org"))
@@ -56,11 +56,6 @@ class Office:
     ) -> AuthResult:
         self.logins.append((data.login.decode(), data.password.decode()))
         return AuthResult(success=data.password == b"s3cret", handled=False)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 @contextmanager

@@ -2,14 +2,20 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nodeagent.model.reason import Held
+from nodeagent.maintd.owners.offers import listed
+from nodeagent.model.asked import Asked
+from nodeagent.model.offer import Offer, Reply
+from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Instance, Node
+from nodeagent.model.units import Ms, Nanoseconds
+from nodeagent.model.window import Consent, Machine, Schedule, Unavailability, Window
+from nodeagent.model.wish import AnswerOffers, SetSchedule, TakeDown
 from tests.maintd.mesos.client import FIRST, Master
-from tests.maintd.rig import fleet
+from tests.maintd.rig import Rig, fleet
+from tests.maintd.world import NOW
 
 DB, WEB = ("dbuser", "dbpass"), ("webuser", "webpass")
 USERS = "dbuser dbpass owner:db\nwebuser webpass owner:web,read\n"
@@ -29,19 +35,10 @@ class Owned(Master):
     def __init__(
         self,
         folder: Path,
-        owners: Mapping[str, str] = OWNERS,
-        nodes: list[Node] | None = None,
-        time: float | None = None,
     ) -> None:
-        instances = [instance(name, owners.get(name)) for name in PLACES]
-        super().__init__(folder, nodes or fleet(), instances, time)
+        super().__init__(folder, fleet(), [instance(name, OWNERS.get(name)) for name in PLACES])
         users = folder / "users"
         users.write_text(users.read_text() + USERS)
-
-    def reopened(self) -> "Owned":
-        self.close()
-        nodes = list(self.rig.cluster.nodes.values())
-        return Owned(self.folder, nodes=nodes, time=self.rig.time)
 
     def tick(self, seconds: float = 10.0, times: int = 1) -> None:
         self.live.tick(seconds, times)
@@ -55,11 +52,6 @@ class Owned(Master):
         """The one offer to this owner about this node."""
         (found,) = [o for o in self.offers() if (o["owner"], o["node"]) == (owner, node)]
         return found
-
-    def open(self, *owners: str) -> list[tuple[str, str]]:
-        """To whom, and about what, offers are open now."""
-        rows = [(o["owner"], o["node"]) for o in self.offers() if o["open"]]
-        return [row for row in rows if not owners or row[0] in owners]
 
     def answer(
         self,
@@ -97,22 +89,76 @@ class Owned(Master):
         plan = {"windows": [{**window, "owners": owners}]}
         assert self.code("/1/maintenance/schedule", plan) == 200
 
+
+class Asking(Rig):
+    """The same without HTTP: operators plan, owners answer, and rounds are held."""
+
+    def __init__(self, owners: Mapping[str, str] = OWNERS) -> None:
+        super().__init__(fleet(), [instance(name, owners.get(name)) for name in PLACES])
+        self.starts = 0
+
+    def window(self, *names: str, ahead: float = 86400) -> Window:
+        """One of these machines; without more, a day after the first rounds."""
+        start = round((NOW / 1000 + ahead) * 1e9)
+        return Window(tuple(map(Machine, names)), Unavailability(Nanoseconds(start)))
+
+    def post(self, *windows: Window, consent: Consent | None = None) -> None:
+        self.refused(SetSchedule(Schedule(windows), (), (consent,) * len(windows)))
+
+    def plan(self, *names: str, ahead: float = 86400, consent: Consent | None = None) -> None:
+        """Have this window, and no other."""
+        window = self.window(*names, ahead=ahead)
+        self.starts = window.unavailability.start
+        self.post(window, consent=consent)
+
+    def refused(self, asked: Asked) -> str:
+        """Why the next round refuses it, or nothing."""
+        wish = self.wish(asked, "alice")
+        return self.tick().decision.refused.get(wish, "")
+
+    def down(self, name: str = "n3") -> str:
+        return self.refused(TakeDown((Machine(name),)))
+
     def place(self, name: str, *nodes: str, owner: str | None = None) -> None:
         """Have an instance there, with this owner."""
-        self.rig.cluster.put(instance(name, owner, *nodes))
+        self.cluster.put(instance(name, owner, *nodes))
 
-    def tag(self, name: str, *tags: str) -> None:
-        there = self.rig.cluster.instances[name]
-        self.rig.cluster.put(replace(there, tags=frozenset(tags)))
-
-    def jobs(self) -> list[str]:
-        return self.rig.jobs()
+    def node(self, name: str = "n3") -> Node:
+        return self.cluster.nodes[name]
 
     @property
-    def held(self) -> tuple[Held, ...]:
-        """What the newest round holds, which all see that may see owners."""
-        assert self.live.maintd.latest is not None
-        found = self.live.maintd.latest.decision.held
-        told = [row["reason"] for row in self.get("/1/held")]
-        assert {one.reason for one in found} <= set(told)
+    def offers(self) -> list[Offer]:
+        return listed(self.ledger)
+
+    def offer(self, owner: str = "db", node: str = "n3") -> Offer:
+        """The one offer to this owner about this node."""
+        uuid = self.node(node).uuid
+        (found,) = (o for o in self.offers if (o.owner, o.node) == (owner, uuid))
         return found
+
+    def open(self, *owners: str) -> list[tuple[str, str]]:
+        """To whom, and about what, offers are open now."""
+        names = {node.uuid: node.name for node in self.cluster.nodes.values()}
+        rows = sorted((names[o.node], o.owner) for o in self.offers if o.open)
+        return [(owner, node) for node, owner in rows if not owners or owner in owners]
+
+    def answer(self, reply: Reply, *ids: str, refuse: float = 0, **more: Any) -> str:
+        return self.refused(AnswerOffers(ids, reply, Ms(round(refuse * 1000)), **more))
+
+    def accept(self, owner: str = "db", node: str = "n3", **more: Any) -> None:
+        assert self.answer(Reply.ACCEPT, self.offer(owner, node).id, **more) == ""
+
+    def decline(self, owner: str = "db", node: str = "n3", **more: Any) -> None:
+        assert self.answer(Reply.DECLINE, self.offer(owner, node).id, **more) == ""
+
+    def holds(self) -> list[str]:
+        """Why owners hold the window of n3, as the next round says."""
+        held = self.tick().decision.held
+        whys = [each.why for each in held if each.why.kind is Kind.OWNER_WAITS]
+        return [str(dict(why.details)["why"]) for why in whys if why.subject.name == "n3"]
+
+    def goes_on(self) -> bool:
+        """Whether n3 is taken out of service before long."""
+        for _ in range(4):
+            self.tick(60)
+        return not self.node().in_service

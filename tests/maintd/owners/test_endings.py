@@ -16,9 +16,10 @@ from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import AnswerOffers, BringUp, SetSchedule, TakeDown
 from tests.maintd.answering import serving
+from tests.maintd.notices.sinks import Receiver
 from tests.maintd.owners.owned import instance
-from tests.maintd.owners.test_webhook import Owner
 from tests.maintd.rig import QUICK, Rig, elsewhere, fleet
+from tests.maintd.rounds import ticks
 from tests.maintd.world import NOW
 
 N3 = Machine("n3")
@@ -42,11 +43,6 @@ def plan(one: Rig, after: float = 86400) -> SetSchedule:
     return SetSchedule(Schedule((Window((N3,), when),)))
 
 
-def ticks(one: Rig, times: int, seconds: float = 10.0) -> None:
-    for _ in range(times):
-        one.tick(seconds)
-
-
 def ended(one: Rig) -> list[tuple[str, str]]:
     """What the command was told, to whom, in order."""
     orders = [i.action for _, _, i in one.agents.ran.values() if isinstance(i.action, RunCommand)]
@@ -67,12 +63,12 @@ def test_who_was_asked_is_told_when_it_is_down_and_up() -> None:
     one.wish(TakeDown((N3,)))
     ticks(one, 4)
     assert ended(one) == [("down", "db"), ("down", "web")]
-    ticks(one, 500, 60)
+    ticks(one, 70, 60)
     assert len(ended(one)) == 2, "and once"
     one.wish(BringUp((N3,)))
     ticks(one, 4)
     assert ended(one)[2:] == [("up", "db"), ("up", "web")]
-    ticks(one, 100, 60)
+    ticks(one, 70, 60)
     assert one.ledger.endings == ()
 
 
@@ -97,7 +93,7 @@ def test_a_crash_and_a_failure_keep_nobody_from_being_told(tmp_path: Path) -> No
 
 
 def test_a_webhook_is_told_each_end_once() -> None:
-    owner = Owner()
+    owner = Receiver()
     with serving(owner) as port:
         one = Rig(fleet(), INSTANCES, QUICK)
         hook = Webhook("db", f"http://127.0.0.1:{port}/")

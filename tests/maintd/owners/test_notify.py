@@ -20,9 +20,9 @@ from nodeagent.protocol.canonical import canonical
 from nodeagent.protocol.messages import MOST_STDIN
 from tests.maintd.decided import details
 from tests.maintd.owners.owned import instance
-from tests.maintd.planning.test_claims import WATCHES, policy
-from tests.maintd.queue.test_entries import ADD, Mender
+from tests.maintd.queue.mender import ADD, WATCHES, Mender, policy
 from tests.maintd.rig import QUICK, Rig, fleet
+from tests.maintd.rounds import ticks
 from tests.maintd.windows.rounds import N3
 from tests.maintd.world import NOW
 
@@ -51,8 +51,7 @@ def told(ledger: Ledger) -> list[bool]:
 
 def test_all_open_offers_are_on_its_standard_input_once() -> None:
     one = rig()
-    for _ in range(6):
-        one.tick()
+    ticks(one, 6)
     (order,) = orders(one)
     assert (order.node, order.command, order.seconds) == ("n1", "tell-owners", 45)
     assert owners(order) == ["db", "web"]
@@ -66,11 +65,9 @@ def test_all_open_offers_are_on_its_standard_input_once() -> None:
 def test_a_command_that_takes_long_holds_up_no_round() -> None:
     one = rig()
     one.agents.takes = 100_000
-    for _ in range(9):
-        one.tick()
+    ticks(one, 9)
     assert told(one.ledger) == [False, False], "it runs still"
-    for _ in range(4):
-        one.tick()
+    ticks(one, 4)
     assert told(one.ledger) == [True, True]
     assert not one.ledger.intents
 
@@ -93,36 +90,31 @@ def test_an_order_brings_no_more_than_an_agent_takes() -> None:
 
 def test_who_is_asked_again_is_told_again() -> None:
     one = rig()
-    for _ in range(4):
-        one.tick()
+    ticks(one, 4)
     (db, _) = one.ledger.offers
     one.wish(AnswerOffers((db.id,), Reply.ACCEPT, Ms(0)))
-    for _ in range(4):
-        one.tick()
+    ticks(one, 4)
     assert [owners(order) for order in orders(one)] == [["db", "web"], ["db"]]
 
 
 def test_without_a_command_nobody_is_told() -> None:
     one = rig()
     one.engine.policy = QUICK
-    for _ in range(4):
-        one.tick()
+    ticks(one, 4)
     assert orders(one) == []
 
 
 def test_what_fails_is_tried_again_a_few_times_and_says_why() -> None:
     one = rig()
     one.agents.tells = lambda _: Result(Outcome.ERROR, "exit code 1: no route", code=1)
-    for _ in range(4):
-        one.tick()
+    ticks(one, 4)
     assert len(orders(one)) == 1
     held = [details([h], Kind.OWNER_NOT_TOLD) for h in one.tick().decision.held]
     assert [(said["owner"], said["tries"]) for said in held] == [("db", ""), ("web", "")]
     assert {(said["command"], said["why"]) for said in held} == {
         ("tell-owners", "exit code 1: no route")
     }
-    for _ in range(400):
-        one.tick()
+    ticks(one, 400)
     assert len(orders(one)) == 5
     assert told(one.ledger) == [True, True], "given up"
 
@@ -136,8 +128,7 @@ def test_it_waits_for_an_agent_in_doubt_and_survives_a_crash() -> None:
     del one.agents.says["n1"]
     one.tick()
     one.crash()
-    for _ in range(4):
-        one.tick()
+    ticks(one, 4)
     assert len(orders(one)) == 1
     assert told(one.ledger) == [True, True]
 
@@ -145,33 +136,12 @@ def test_it_waits_for_an_agent_in_doubt_and_survives_a_crash() -> None:
 def test_an_order_that_its_agent_refuses_is_tried_again() -> None:
     one = rig()
     one.agents.refuses = lambda _: True
-    for _ in range(3):
-        one.tick()
+    ticks(one, 3)
     held = one.tick().decision.held
     assert any("refused" in details([h], Kind.OWNER_NOT_TOLD).values() for h in held)
     one.agents.refuses = lambda _: False
-    for _ in range(10):
-        one.tick()
+    ticks(one, 10)
     assert told(one.ledger) == [True, True]
-
-
-def test_checks_of_the_repair_queue_leave_the_agent_a_turn() -> None:
-    """One that is queued is asked for its health in every round."""
-    both = replace(policy(WATCHES), announcing=TELLS.announcing)
-    one = Mender(both, "nothing", [instance("i1", "db"), instance("i2", "web")])
-    one.add(replace(ADD, address="127.0.0.5"))
-    for _ in range(4):
-        one.tick()
-    assert {order.command for order in orders(one)} == {"check", "try-1"}
-    when = Unavailability(Nanoseconds(round((one.time + 86400) * 1e9)))
-    one.ask(SetSchedule(Schedule((Window((Machine("n3"),), when),))))
-    for _ in range(2):
-        one.tick()
-    assert told(one.ledger) == [True, True]
-    before = len(orders(one))
-    for _ in range(4):
-        one.tick()
-    assert {order.command for order in orders(one)[before:]} == {"check"}, "and goes on with them"
 
 
 def test_owners_are_told_beside_checks_without_end() -> None:
@@ -186,8 +156,7 @@ def test_owners_are_told_beside_checks_without_end() -> None:
         one.tick()
     when = Unavailability(Nanoseconds(round((one.time + 86400) * 1e9)))
     one.ask(SetSchedule(Schedule((Window((Machine("n3"),), when),))))
-    for _ in range(12):
-        one.tick()
+    ticks(one, 12)
     assert told(one.ledger) == [True]
     assert one.agents.refused == 0
 

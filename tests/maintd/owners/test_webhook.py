@@ -5,7 +5,7 @@ import hmac
 import json
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,32 +18,12 @@ from nodeagent.maintd.settings import parse
 from nodeagent.model.units import Ms
 from tests.maintd.answering import serving, speaking
 from tests.maintd.mesos.client import NOW_NS, window
+from tests.maintd.notices.sinks import Receiver, free_port
 from tests.maintd.owners.owned import Owned
 from tests.maintd.world import NOW
-from tests.patience import PATIENCE, until
+from tests.patience import until
 
 N3 = {"hostname": "n3"}
-
-
-class Owner:
-    """An owner's server: what it was sent, and what it answers."""
-
-    def __init__(self) -> None:
-        self.heads: list[Mapping[str, str]] = []
-        self.bodies: list[bytes] = []
-        self.answers: list[int] = []  # then 204
-        self.came = threading.Condition()
-
-    def __call__(self, head: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
-        with self.came:
-            self.heads.append(head)
-            self.bodies.append(body)
-            self.came.notify_all()
-            return (self.answers.pop(0) if self.answers else 204), b""
-
-    def until(self, count: int) -> None:
-        with self.came:
-            assert self.came.wait_for(lambda: len(self.bodies) >= count, PATIENCE), self.bodies
 
 
 def now() -> Ms:
@@ -70,7 +50,7 @@ ONE, TWO = Letter("a", "db", b'{"owner":"db"}'), Letter("b", "web", b'{"owner":"
 
 
 def test_an_offer_is_told_once_as_long_as_it_is_open(tmp_path: Path) -> None:
-    owner, secret = Owner(), tmp_path / "secret"
+    owner, secret = Receiver(), tmp_path / "secret"
     secret.write_text("s3cret\n")
     secret.chmod(0o600)
     with serving(owner) as port:
@@ -91,7 +71,7 @@ def test_an_offer_is_told_once_as_long_as_it_is_open(tmp_path: Path) -> None:
 
 
 def test_what_fails_is_tried_again_with_more_time_between(tmp_path: Path) -> None:
-    owner, clock = Owner(), [1000.0]
+    owner, clock = Receiver(), [1000.0]
     owner.answers = [500, 302, 404]
     with serving(owner) as port:
         hooks = Webhooks([Webhook("*", f"http://127.0.0.1:{port}/")], now, lambda: clock[0])
@@ -107,9 +87,7 @@ def test_what_fails_is_tried_again_with_more_time_between(tmp_path: Path) -> Non
 
 
 def test_who_refuses_is_tried_until_somebody_listens() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    hooks = one(f"http://127.0.0.1:{port}/")
+    hooks = one(f"http://127.0.0.1:{free_port()}/")
     hooks.tell([ONE])
     until(lambda: hooks.counts["failed"] > 1)
     assert hooks.waiting == 1
@@ -119,7 +97,7 @@ def test_who_refuses_is_tried_until_somebody_listens() -> None:
 
 
 def test_who_hangs_keeps_nobody_else_waiting() -> None:
-    owner, over = Owner(), threading.Event()
+    owner, over = Receiver(), threading.Event()
     with speaking(hanging_until(over)) as hanging, serving(owner) as port:
         hooks = Webhooks(
             [
@@ -137,7 +115,7 @@ def test_who_hangs_keeps_nobody_else_waiting() -> None:
 
 
 def test_it_is_given_up_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    owner, clock = Owner(), iter(range(10**9))  # 100 seconds pass whenever somebody looks
+    owner, clock = Receiver(), iter(range(10**9))  # 100 seconds pass whenever somebody looks
     monkeypatch.setattr(webhook, "MOST", 50.0)
     owner.answers = [500] * 100
     with serving(owner) as port:
@@ -154,7 +132,7 @@ def test_it_is_given_up_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_bug_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    owner = Owner()
+    owner = Receiver()
 
     def bug(*_: object, **__: object) -> None:
         raise ZeroDivisionError
@@ -173,7 +151,7 @@ def test_a_secret_that_everybody_may_read_signs_nothing(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("s3cret\n")
     secret.chmod(0o644)
-    owner = Owner()
+    owner = Receiver()
     with serving(owner) as port:
         hooks = one(f"http://127.0.0.1:{port}/", secret=str(secret))
         hooks.tell([ONE])
@@ -186,7 +164,7 @@ def test_a_secret_that_everybody_may_read_signs_nothing(tmp_path: Path) -> None:
 
 
 def test_an_owner_is_told_and_answers(tmp_path: Path) -> None:
-    master, owner = Owned(tmp_path), Owner()
+    master, owner = Owned(tmp_path), Receiver()
     with serving(owner) as port:
         master.rig.engine.webhooks = one(f"http://127.0.0.1:{port}/", "db")
         assert master.schedule(window(N3, start=NOW_NS + 86400 * 10**9)) == 200

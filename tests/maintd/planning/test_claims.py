@@ -194,7 +194,7 @@ def test_at_work_it_is_let_be_by_an_incident(step: StepStatus) -> None:
     rig.until_true(lambda: rig.at(step) and rig.node().drained)
     rig.agents.says["n3"] = EVACUATE
     rig.tick()
-    assert (Kind.TAKES_PART, "n3") in rig.whys()
+    assert (Kind.CLAIMED, "n3") in rig.whys()
     rig.until_true(lambda: rig.status("n3") is not Status.NOTED)
 
 

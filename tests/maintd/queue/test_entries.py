@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -11,9 +12,8 @@ from nodeagent.cluster.backend import Answer
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.maintd.queue.entries import entry_json
 from nodeagent.model.action import Action, Drain, MovePrimary, RunCommand, Scope
-from nodeagent.model.asked import Asked
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import PAUSE_TAG, Intent, Outcome, Policy, Result
+from nodeagent.model.ledger import PAUSE_TAG, Intent, Policy, Result
 from nodeagent.model.queue import (
     Entry,
     EntryStatus,
@@ -23,105 +23,18 @@ from nodeagent.model.queue import (
     RepairStep,
     StepStatus,
 )
-from nodeagent.model.reason import AnyKind, Detail, Kind, Reason
-from nodeagent.model.snapshot import Instance, Node, Snapshot
+from nodeagent.model.reason import AnyKind, Kind
+from nodeagent.model.snapshot import Instance, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
-from nodeagent.model.wish import (
-    AddEntry,
-    DeleteEntries,
-    DeleteEntry,
-    Pause,
-    ResetBackOff,
-    Resume,
-    SetQueue,
-    SetSchedule,
-)
-from nodeagent.protocol.messages import INTERRUPTED, UNREAD
-from tests.maintd.decided import details, kinds, whole
-from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+from nodeagent.model.wish import AddEntry, DeleteEntry, Pause, ResetBackOff, SetQueue, SetSchedule
+from tests.maintd.queue.mender import ADD as ADD
+from tests.maintd.queue.mender import BROKEN as BROKEN
+from tests.maintd.queue.mender import Mender as Mender
+from tests.maintd.queue.mender import policy as policy
+from tests.maintd.rig import QUICK, Between, mirrored
+from tests.maintd.rounds import ticks
 from tests.maintd.world import EVACUATE, OK, REPAIR, snapshot
-
-PLACES = (("n3", "n4"), ("n3", "n5"), ("n2", "n3"))
-NO = Result(Outcome.SUCCESS, code=0, said="false")
-YES = Result(Outcome.SUCCESS, code=0, said="true")
-BROKEN = Result(Outcome.ERROR, "exit code 1", 1)
-ADD = AddEntry("unreachable", "r640", "127.0.0.3", "S3")
-
-
-def policy(*steps: RepairStep, success: str = "", **members: Any) -> Policy:
-    operation = Operation(
-        "unreachable", steps or (RepairStep("try-1"),), "check", Seconds(30), success
-    )
-    return replace(QUICK, procedures=Procedures((Procedure(("r640",), (operation,)),), **members))
-
-
-class Mender(Rig):
-    """A coordinator over six nodes, the first of them the master; n3 is to be repaired."""
-
-    def __init__(
-        self,
-        policy: Policy,
-        heals: str = "try-1",
-        instances: list[Instance] | None = None,
-        **members: Any,
-    ) -> None:
-        super().__init__(fleet(), instances or mirrored(*PLACES), policy, **members)
-        self.heals = heals
-        self.healed = False
-        self.fates: dict[str, list[Result]] = {}
-        self.agents.tells = self.tell
-
-    def tell(self, intent: Intent) -> Result:
-        assert isinstance(intent.action, RunCommand)
-        command = intent.action.command
-        if fates := self.fates.get(command):
-            return fates.pop(0)
-        if command == "check":
-            return YES if self.healed else NO
-        self.healed = self.healed or command == self.heals
-        return Result(Outcome.SUCCESS, "exit code 0", 0)
-
-    def ask(self, asked: Asked) -> str:
-        identity = self.wish(asked)
-        self.tick()
-        return self.store.answer(identity) or ""
-
-    def add(self, asked: AddEntry = ADD) -> None:
-        assert self.ask(asked) == ""
-
-    @property
-    def entry(self) -> Entry:
-        return self.ledger.queue.entries[-1]
-
-    def until(self, status: EntryStatus, rounds: int = 60) -> Entry:
-        """Hold rounds until the entry has come so far and nothing is under way for it."""
-        for _ in range(rounds):
-            self.tick()
-            if self.entry.status is status and not self.ledger.intents:
-                return self.entry
-        raise AssertionError(f"never {status}: {self.entry}")
-
-    def commands(self) -> list[str]:
-        """What has run, in order, but for the checks."""
-        ran = sorted(self.agents.ran.values(), key=lambda row: row[0])
-        names = [i.action.command for _, _, i in ran if isinstance(i.action, RunCommand)]
-        return [name for name in names if name != "check"]
-
-    def whole(self) -> list[Reason]:
-        """What the next round holds, with the reasons among their details."""
-        return [one for held in self.tick().decision.held for one in whole(held.why)]
-
-    def details(self, kind: AnyKind) -> dict[str, Detail]:
-        """The details of the one reason of this kind that the next round holds."""
-        return details(self.tick().decision.held, kind)
-
-    def whys(self, rounds: int = 1) -> list[tuple[AnyKind, str]]:
-        """What the last of these rounds holds, by kind and subject."""
-        return [kinds(self.tick().decision.held) for _ in range(rounds)][-1]
-
-    def node(self, name: str = "n3") -> Node:
-        return self.cluster.snapshot().nodes[name]
 
 
 def test_the_first_step_does_not_heal_and_the_second_does() -> None:
@@ -162,86 +75,6 @@ def test_the_commands_run_on_the_masters_own_agent_with_the_entry_on_stdin() -> 
     assert repair.action.seconds == 30
 
 
-def test_a_machine_that_is_healthy_is_not_repaired() -> None:
-    rig = Mender(policy(success="tell"))
-    rig.healed = True
-    rig.add()
-    rig.until(EntryStatus.SUCCEEDED)
-    assert rig.commands() == ["tell"]
-
-
-@pytest.mark.parametrize("why", [INTERRUPTED, UNREAD])
-def test_a_check_that_was_cut_off_has_not_said_no(why: str) -> None:
-    """The master's own agent was killed; what has run out of time has said no, as in CKE."""
-    rig = Mender(policy())
-    rig.healed = True
-    rig.fates["check"] = [Result(Outcome.ERROR, f"{why}; how far it came is unknown")]
-    rig.add()
-    rig.tick()
-    assert why in rig.entry.unanswered
-    rig.until(EntryStatus.SUCCEEDED)
-    assert rig.commands() == []
-    rig = Mender(policy())
-    rig.fates["check"] = [Result(Outcome.ERROR, "timed out after 30 s")]
-    rig.add()
-    rig.tick()
-    assert (rig.entry.checked_at > 0, rig.entry.unanswered) == (True, "")
-
-
-def test_a_success_command_that_fails_fails_the_entry() -> None:
-    rig = Mender(policy(success="tell"))
-    rig.fates["tell"] = [BROKEN]
-    rig.add()
-    assert rig.until(EntryStatus.FAILED).why == "its success command failed: exit code 1"
-
-
-def test_a_repair_command_that_does_nothing_fails_the_entry() -> None:
-    rig = Mender(policy(), heals="nothing")
-    rig.add()
-    assert rig.until(EntryStatus.FAILED).why == "the machine is not healthy after the last step"
-
-
-def test_a_health_check_counts_only_by_exit_code_0_and_the_word_true() -> None:
-    rig = Mender(policy(), heals="nothing")
-    odd = [replace(YES, said="True"), replace(YES, code=None), replace(BROKEN, said="true")]
-    rig.fates["check"] = [*odd, replace(YES, said="true\ntrue"), replace(YES, said="")]
-    rig.add()
-    rig.until(EntryStatus.FAILED)
-
-
-def test_a_command_that_fails_is_run_again_as_often_as_configured() -> None:
-    rig = Mender(policy(RepairStep("try-1", command_retries=2, command_interval=Seconds(30))))
-    rig.fates["try-1"] = [BROKEN, BROKEN]
-    rig.add()
-    rig.until(EntryStatus.SUCCEEDED)
-    assert rig.commands() == ["try-1"] * 3
-    rig = Mender(policy(RepairStep("try-1", command_retries=1), RepairStep("try-2")))
-    rig.fates["try-1"] = [BROKEN] * 9
-    rig.add()
-    assert rig.until(EntryStatus.FAILED).why == "try-1 failed: exit code 1"
-    assert rig.commands() == ["try-1"] * 2, "later steps are never tried"
-
-
-@pytest.mark.parametrize("fate", [Result(Outcome.ERROR, "the agent ended while it ran")])
-def test_a_command_that_was_cut_off_is_never_run_again(fate: Result) -> None:
-    rig = Mender(policy(RepairStep("try-1", command_retries=5)))
-    rig.fates["try-1"] = [fate]
-    rig.add()
-    assert rig.until(EntryStatus.FAILED).why == "try-1 failed: the agent ended while it ran"
-    assert rig.commands() == ["try-1"]
-
-
-def test_a_command_whose_agent_has_forgotten_it_is_never_run_again() -> None:
-    rig = Mender(policy(RepairStep("try-1", command_retries=5)))
-    rig.agents.takes = 100_000
-    rig.add()
-    while not rig.entry.processing:
-        rig.tick(60)
-    rig.agents.forgets = True
-    assert "how far it came is unknown" in rig.until(EntryStatus.FAILED).why
-    assert rig.commands() == ["try-1"]
-
-
 @pytest.mark.parametrize("at", range(12))
 def test_nothing_runs_twice_and_nothing_stays_wherever_maintd_stops(at: int) -> None:
     """Answers are lost too: what was ordered then is found by asking."""
@@ -266,14 +99,14 @@ def test_need_drain_empties_the_node_and_gives_it_back() -> None:
     def tell(intent: Intent) -> Result:
         if intent.purpose.entry.endswith(":repair"):
             there = rig.cluster.snapshot().instances.values()
-            empty.append(rig.node().drained and "n3" not in {i.primary for i in there})
+            here = [i for i in there if "n3" in (i.primary, i.secondary)]
+            empty.append(rig.node().drained and not here)
         return rig.tell(intent)
 
     rig.agents.tells = tell
     rig.add()
     rig.until(EntryStatus.SUCCEEDED)
-    for _ in range(5):
-        rig.tick()
+    ticks(rig, 5)
     assert empty == [True]
     assert not rig.node().drained
     assert rig.jobs()[0].startswith("Drain")
@@ -295,8 +128,7 @@ def test_what_the_change_of_master_cut_off_fails_no_entry(
     rig.cluster.set_master("n1")
     rig.cluster.takes = lambda _: 1.0
     rig.until(EntryStatus.SUCCEEDED)
-    for _ in range(10):
-        rig.tick()
+    ticks(rig, 10)
     assert not rig.node().drained, "it is given back"
     assert len([one for one in rig.commands() if one == "try-1"]) == 1
 
@@ -306,17 +138,54 @@ def test_a_drain_of_somebody_else_outlives_the_repair() -> None:
     rig.cluster.world.nodes["n3"] = replace(rig.node(), drained=True)
     rig.add()
     rig.until(EntryStatus.SUCCEEDED)
-    for _ in range(5):
-        rig.tick()
+    ticks(rig, 5)
     assert rig.node().drained
     assert not [job for job in rig.jobs() if job.startswith(("Drain", "Restore"))]
 
 
-def test_without_need_drain_what_runs_there_stays() -> None:
-    rig = Mender(policy())
+def unwell(rig: Mender, name: str) -> None:
+    rig.agents.says[name] = None
+
+
+def closed(rig: Mender, name: str) -> None:
+    rig.cluster.put(replace(rig.node(name), offline=True))
+
+
+@pytest.mark.parametrize(
+    "hinder",
+    [
+        pytest.param(lambda rig: closed(rig, "n4"), id="its other node is offline"),
+        pytest.param(lambda rig: unwell(rig, "n4"), id="its other node does not answer"),
+        pytest.param(
+            lambda rig: rig.cluster.put(Instance("large", "n3", "n4", memory=10**9, disk=1)),
+            id="its other node has no room",
+        ),
+        pytest.param(
+            lambda rig: setattr(rig.cluster, "fails", lambda a: isinstance(a, MovePrimary)),
+            id="its migration fails",
+        ),
+    ],
+)
+def test_what_cannot_leave_puts_the_entry_off(hinder: Callable[[Mender], object]) -> None:
+    rig = Mender(policy(RepairStep("try-1", need_drain=True)), instances=mirrored(("n3", "n4")))
+    hinder(rig)
+    rig.add()
+    while not rig.entry.backoffs:
+        rig.tick()
+    assert rig.entry.step_status is StepStatus.WAITING
+    assert rig.commands() == []
+    rig.tick()
+    rig.tick()
+    assert not rig.node().drained
+
+
+def test_what_does_not_run_is_failed_over() -> None:
+    there = [replace(one, running=False) for one in mirrored(("n3", "n4"))]
+    rig = Mender(policy(RepairStep("try-1", need_drain=True)), instances=there)
     rig.add()
     rig.until(EntryStatus.SUCCEEDED)
-    assert rig.jobs() == []
+    (moved,) = (j.action for j in rig.cluster.jobs.values() if isinstance(j.action, MovePrimary))
+    assert not moved.live
 
 
 def test_what_cannot_be_emptied_backs_off_and_stays_in_service() -> None:
@@ -325,8 +194,7 @@ def test_what_cannot_be_emptied_backs_off_and_stays_in_service() -> None:
     stays = Instance("stays", "n3", template="plain")
     rig.cluster.world.put(stays)
     rig.add()
-    for _ in range(6):
-        rig.tick()
+    ticks(rig, 6)
     assert (rig.entry.status, rig.entry.step_status) == (EntryStatus.PROCESSING, StepStatus.WAITING)
     assert (rig.entry.backoffs, rig.entry.backoff_until > rig.now()) == (1, True)
     assert (Kind.BACKS_OFF, "") in rig.whys()
@@ -335,50 +203,6 @@ def test_what_cannot_be_emptied_backs_off_and_stays_in_service() -> None:
     assert rig.ask(ResetBackOff()) == ""
     assert (rig.entry.backoffs, rig.entry.backoff_until) == (0, 0)
     rig.until(EntryStatus.SUCCEEDED)
-
-
-def test_a_disabled_queue_repairs_nothing_and_still_forgets() -> None:
-    rig = Mender(policy())
-    assert rig.ask(SetQueue(enabled=False)) == ""
-    rig.add()
-    assert (Kind.QUEUE_DISABLED, "") in rig.whys(4)
-    assert rig.commands() == []
-    rig.ask(DeleteEntries(finished=False))
-    assert rig.ledger.queue.entries == ()
-    assert rig.ask(SetQueue(enabled=True)) == ""
-    rig.add()
-    assert rig.entry.index == 1
-    rig.until(EntryStatus.SUCCEEDED)
-    rig.ask(DeleteEntries(finished=True))
-    assert rig.ledger.queue.entries == ()
-
-
-def test_a_disabled_queue_gives_up_the_drain_that_is_under_way() -> None:
-    rig = Mender(policy(RepairStep("try-1", need_drain=True)))
-    rig.add()
-    while not rig.node().drained:
-        rig.tick()
-    rig.ask(SetQueue(enabled=False))
-    for _ in range(20):
-        rig.tick()
-    assert not rig.node().drained
-    assert rig.entry.backoffs == 1
-    assert rig.commands() == []
-
-
-def test_a_deleted_entry_leaves_its_node_as_it_was() -> None:
-    rig = Mender(
-        policy(RepairStep("try-1", need_drain=True, watch_seconds=Seconds(600))), "nothing"
-    )
-    rig.add()
-    while not rig.commands():
-        rig.tick()
-    assert rig.ask(DeleteEntry(0)) == ""
-    for _ in range(10):
-        rig.tick()
-    assert rig.ledger.queue.entries == ()
-    assert not rig.node().drained
-    assert rig.ask(DeleteEntry(0)) == "there is no queue entry 0"
 
 
 @pytest.mark.parametrize(
@@ -406,16 +230,15 @@ def test_what_is_refused_when_it_is_entered(asked: AddEntry, why: str) -> None:
     assert len(rig.ledger.queue.entries) == 1
 
 
-def test_without_procedures_there_is_none_to_be_named() -> None:
-    rig = Mender(replace(QUICK, procedures=Procedures()))
-    assert rig.ask(ADD) == "no repair procedure is configured for machines of 'r640'"
-
-
-def test_a_machine_outside_of_the_cluster_is_repaired_without_a_drain() -> None:
-    rig = Mender(policy(RepairStep("try-1", need_drain=True)))
-    rig.add(replace(ADD, address="10.9.9.9"))
-    rig.until(EntryStatus.SUCCEEDED)
-    assert (rig.commands(), rig.jobs()) == (["try-1"], [])
+@pytest.mark.parametrize("gone", [{"status": EntryStatus.FAILED}, {"deleted": True}])
+def test_a_machine_is_queued_again_once_its_entry_is_over_or_deleted(gone: dict[str, Any]) -> None:
+    rig = Mender(policy())
+    rig.add()
+    ledger = rig.ledger
+    rig.store.save(replace(ledger, queue=ledger.queue.put(replace(rig.entry, **gone))))
+    rig.crash()
+    assert rig.ask(ADD) == ""
+    assert rig.entry.index == 1
 
 
 def test_a_machine_under_an_incidents_repair_is_left_alone() -> None:
@@ -443,16 +266,6 @@ def test_a_machine_whose_failed_repair_is_the_past_is_repaired() -> None:
     assert rig.until(EntryStatus.SUCCEEDED).step == 0
 
 
-def test_an_incident_waits_for_the_entry_that_has_its_node() -> None:
-    rig = Mender(policy(RepairStep("try-1", watch_seconds=Seconds(600))), heals="nothing")
-    rig.add()
-    while not rig.commands():
-        rig.tick()
-    rig.agents.says["n3"] = EVACUATE
-    assert (Kind.TAKES_PART, "n3") in rig.whys(4)
-    assert (rig.status("n3"), rig.jobs()) == (Status.NOTED, [])
-
-
 def test_the_limit_of_nodes_in_work_is_one_for_all() -> None:
     rig = Mender(replace(policy(), nodes_in_work=1))
     rig.agents.says["n5"] = EVACUATE
@@ -465,40 +278,26 @@ def test_the_limit_of_nodes_in_work_is_one_for_all() -> None:
     assert rig.details(Kind.NODES_IN_WORK) == {"it": "", **limits}
 
 
-def test_a_paused_node_is_left_alone() -> None:
-    rig = Mender(policy())
-    rig.ask(Pause(Scope.NODE, "n3", "ours"))
-    rig.add()
-    assert (Kind.PAUSED, "n3") in rig.whys(4)
-    assert rig.commands() == []
-
-
-def test_a_pause_of_the_cluster_is_one_of_machines_that_are_no_nodes_too() -> None:
-    rig = Mender(policy())
-    rig.ask(Pause(Scope.CLUSTER, "", "night"))
-    rig.add(replace(ADD, address="10.9.9.9"))
-    assert rig.whys(4) == [(Kind.ENTRY_WAITS, "0"), (Kind.PAUSED, "")]
-    assert rig.commands() == []
-    assert rig.ask(Resume(Scope.CLUSTER, "")) == ""
-    rig.until(EntryStatus.SUCCEEDED)
-
-
-def test_so_is_its_tag() -> None:
-    rig = Mender(policy())
+def tagged(rig: Mender) -> None:
     rig.cluster.world.tags |= {PAUSE_TAG}
-    rig.add(replace(ADD, address="10.9.9.9"))
-    assert rig.whys(4) == [(Kind.ENTRY_WAITS, "0"), (Kind.TAGGED, "")]
-    assert rig.commands() == []
 
 
-def test_a_machine_in_a_window_is_left_alone_by_the_queue() -> None:
+@pytest.mark.parametrize(
+    ("pause", "address", "why"),
+    [
+        (lambda rig: rig.ask(Pause(Scope.NODE, "n3", "ours")), "n3", (Kind.PAUSED, "n3")),
+        (lambda rig: rig.ask(Pause(Scope.CLUSTER, "", "x")), "10.9.9.9", (Kind.PAUSED, "")),
+        (tagged, "10.9.9.9", (Kind.TAGGED, "")),
+    ],
+    ids=["a node", "the cluster", "its tag"],
+)
+def test_what_is_paused_is_left_alone_though_it_is_no_node(
+    pause: Callable[[Mender], object], address: str, why: tuple[AnyKind, str]
+) -> None:
     rig = Mender(policy())
-    window = Window((Machine("n3"),), Unavailability(Nanoseconds(rig.now() * 10**6)))
-    rig.cluster.takes = lambda _: 10_000.0
-    assert rig.ask(SetSchedule(Schedule((window,)))) == ""
-    rig.tick()
-    rig.add()
-    assert (Kind.IN_WINDOW, "n3") in rig.whys(4)
+    pause(rig)
+    rig.add(replace(ADD, address=address))
+    assert rig.whys(4) == [(Kind.ENTRY_WAITS, "0"), why]
     assert rig.commands() == []
 
 
@@ -509,26 +308,6 @@ def test_nothing_is_ordered_of_a_master_whose_agent_is_in_doubt() -> None:
     assert (Kind.AGENT_IN_DOUBT, "n1") in rig.whys(8)
     rig.agents.says["n1"] = OK
     rig.until(EntryStatus.SUCCEEDED)
-
-
-def test_what_the_agent_refuses_is_tried_again_and_told() -> None:
-    rig = Mender(policy())
-    rig.agents.refuses = lambda intent: intent.purpose.entry.endswith(":repair")
-    rig.add()
-    assert (Kind.COMMAND_SOON, "") in rig.whys(6)
-    assert rig.entry.step_status is StepStatus.WAITING
-    rig.agents.refuses = lambda _: False
-    rig.until(EntryStatus.SUCCEEDED)
-
-
-def test_two_machines_are_repaired_one_after_the_other() -> None:
-    rig = Mender(policy(RepairStep("try-1", watch_seconds=Seconds(30))))
-    rig.add(replace(ADD, serial=""))
-    rig.add(replace(ADD, address="n4", serial=""))
-    for _ in range(40):
-        rig.tick()
-        assert sum(e.processing for e in rig.ledger.queue.entries) <= 1
-    assert {e.status for e in rig.ledger.queue.entries} == {EntryStatus.SUCCEEDED}
 
 
 @pytest.mark.parametrize(
@@ -602,8 +381,7 @@ def test_an_agent_that_says_nothing_of_checks_is_asked_for_one_at_a_time() -> No
     rig = many(5, policy(RepairStep("try-1")))
     rig.agents.checks = rig.agents.lists = ()
     rig.ask(SetQueue(enabled=False))
-    for _ in range(5):
-        rig.tick()
+    ticks(rig, 5)
     assert all(entry.checked_at for entry in rig.ledger.queue.entries)
     assert (rig.agents.refused, asked(rig)) == (0, 6)
 
@@ -615,8 +393,7 @@ def test_what_an_agent_refuses_as_it_is_busy_is_asked_later() -> None:
     rig.ask(SetQueue(enabled=False))
     assert (asked(rig), rig.agents.refused) == (1, 3)
     rig.agents.checks = ()
-    for _ in range(5):
-        rig.tick()
+    ticks(rig, 5)
     assert all(entry.checked_at and not entry.unanswered for entry in rig.ledger.queue.entries)
     assert {entry.status for entry in rig.ledger.queue.entries} == {EntryStatus.QUEUED}
 
@@ -644,8 +421,7 @@ def test_a_check_that_is_not_listed_has_its_turn_beside_many_that_are() -> None:
     rig = many(20, replace(QUICK, procedures=Procedures((Procedure(("r640",), operations),))))
     rig.wish(AddEntry("odd", "r640", "192.0.2.99", "S99"))
     rig.ask(SetQueue(enabled=False))
-    for _ in range(6):
-        rig.tick()
+    ticks(rig, 6)
     assert rig.agents.refused == 0
     assert all(entry.checked_at for entry in rig.ledger.queue.entries)
     assert asked(rig) > 60
@@ -685,3 +461,128 @@ def test_few_orders_are_on_their_way_to_one_agent_at_once() -> None:
     rig.agents.submit = slowly  # type: ignore[method-assign]
     rig.ask(SetQueue(enabled=False))
     assert (asked(rig), most) == (30, 4)
+
+
+# What keeps others waiting, and whose a drained node is.
+
+
+HOURLY = RepairStep("try-1", need_drain=True, command_retries=1, command_interval=Seconds(3600))
+
+
+def to_be_tried_again() -> Mender:
+    """Its node is drained, its command has failed, and may run again in an hour."""
+    rig = Mender(policy(HOURLY))
+    rig.fates["try-1"] = [BROKEN]
+    rig.add()
+    for _ in range(30):
+        rig.tick()
+        if rig.entry.attempt and not rig.ledger.intents:
+            break
+    assert rig.node().drained
+    assert rig.entry.not_before > rig.now() + 3_000_000
+    return rig
+
+
+def given_back(rig: Mender) -> bool:
+    """Whether the node is in service, before long."""
+    ticks(rig, 5)
+    return not rig.node().drained
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        pytest.param(lambda rig: rig.ask(DeleteEntry(0)), id="deleted"),
+        pytest.param(lambda rig: setattr(rig, "healed", True), id="healthy"),
+        pytest.param(lambda rig: rig.ask(SetQueue(enabled=False)), id="disabled"),
+    ],
+)
+def test_an_entry_that_waits_for_a_retry_gives_its_node_back(
+    ends: Callable[[Mender], object],
+) -> None:
+    rig = to_be_tried_again()
+    ends(rig)
+    assert given_back(rig)
+
+
+@pytest.mark.parametrize("does", ["check", "repair"])
+def test_what_was_ordered_of_a_master_that_is_offline_now_is_not_waited_for(does: str) -> None:
+    """The new master's agent is asked about the health; how far a repair came nobody can tell."""
+    rig = Mender(policy())
+    rig.add()
+    while not any(i.purpose.entry == f"queue:0:{does}" and i.job for i in rig.ledger.intents):
+        rig.tick(1)
+    rig.agents.says["n1"] = None
+    rig.agents.master = rig.me = "n2"
+    rig.cluster.set_master("n2")
+    rig.cluster.put(replace(rig.node("n1"), offline=True))
+    rig.crash()
+    if does == "check":
+        rig.until(EntryStatus.SUCCEEDED)
+    else:
+        assert "how far it came is unknown" in rig.until(EntryStatus.FAILED).why
+        assert rig.commands() == ["try-1"]
+
+
+def test_a_repair_that_the_agent_never_takes_keeps_no_other_machine_waiting() -> None:
+    rig = Mender(policy(RepairStep("try-1", need_drain=True)))
+    rig.agents.refuses = lambda i: i.purpose.entry == "queue:0:repair"
+    rig.add()
+    rig.add(replace(ADD, address="n4", serial=""))
+    ticks(rig, 20, 60)
+    first, second = rig.ledger.queue.entries
+    assert (first.status, second.status) == (EntryStatus.FAILED, EntryStatus.SUCCEEDED)
+    assert first.why == "try-1 was given up after 5 tries: refused"
+    assert not rig.node().drained
+
+
+def test_what_was_put_off_before_anything_was_done_is_no_repair_that_counts() -> None:
+    rig = Mender(policy(RepairStep("try-1", need_drain=True)))
+    rig.cluster.world.put(Instance("stays", "n3", template="plain"))
+    rig.add()
+    ticks(rig, 8)
+    assert (rig.entry.backoffs, rig.entry.begun_at, rig.jobs()) == (1, 0, [])
+    rig.ask(DeleteEntry(0))
+    assert rig.ledger.queue.attempts == ()
+
+
+@dataclass
+class Meddling(Between):
+    """Somebody drains n3 himself, after our drain was promised and before it was submitted."""
+
+    rig: list[Mender] = field(default_factory=list)
+
+    def snapshot(self) -> Snapshot:
+        promised = self.rig and any(
+            isinstance(i.action, Drain) and i.job is None for i in self.rig[0].ledger.intents
+        )
+        if promised:
+            node = self.cluster.snapshot().nodes["n3"]
+            self.cluster.world.nodes["n3"] = replace(node, drained=True)
+        return self.cluster.snapshot()
+
+
+def test_a_node_that_somebody_drains_just_before_we_do_stays_drained() -> None:
+    there: list[Mender] = []
+    rig = Mender(policy(RepairStep("try-1", need_drain=True)), through=lambda c: Meddling(c, there))
+    there.append(rig)
+    rig.add()
+    ticks(rig, 12, 60)
+    assert rig.entry.status is EntryStatus.SUCCEEDED
+    assert rig.node().drained
+    assert not [job for job in rig.jobs() if job.startswith("Restore")]
+
+
+def test_so_does_one_that_a_window_was_to_drain() -> None:
+    there: list[Mender] = []
+    rig = Mender(policy(), through=lambda c: Meddling(c, there))
+    there.append(rig)
+    window = Window((Machine("n3"),), Unavailability(Nanoseconds(round(rig.time * 1e9))))
+    rig.ask(SetSchedule(Schedule((window,))))
+    ticks(rig, 4, 60)
+    assert not [job for job in rig.jobs() if job.startswith("Drain")]
+    rig.ask(SetSchedule(Schedule()))
+    ticks(rig, 4, 60)
+    assert rig.node().drained
+    assert not [job for job in rig.jobs() if job.startswith("Restore")]
+    assert rig.ledger.scheduled == ()

@@ -8,7 +8,7 @@ from nodeagent.model.queue import EntryStatus, FailedDomain
 from nodeagent.model.reason import Kind, because
 from nodeagent.model.sick import Sick
 from nodeagent.store.codec import decode, encode
-from tests.maintd.queue.test_guards import (
+from tests.maintd.queue.reports import (
     CKE,
     as_incident,
     both,

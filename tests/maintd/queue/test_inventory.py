@@ -1,76 +1,30 @@
 """Asking an inventory beside the rounds: one question at a time, bounded, and never in vain."""
 
 import socket
-import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
 from nodeagent.cli.maintd import assemble
 from nodeagent.errors import ConfigError, Unavailable
 from nodeagent.maintd.queue.inventory import Inventory, InventorySettings, ask, in_thread
 from nodeagent.maintd.queue.sabakan import MOST_BYTES
-from nodeagent.maintd.settings import Settings, parse
+from nodeagent.maintd.settings import parse
 from nodeagent.model.queue import Queue
-from nodeagent.model.sick import Sick
-from nodeagent.model.units import Ms
 from nodeagent.web.client import Answered
 from nodeagent.web.post import post
-from nodeagent.web.tls import server_tls
 from tests.maintd.answering import serving, speaking
-from tests.maintd.queue.test_sabakan import answer, machine
-from tests.patience import dawdle, until
+from tests.maintd.queue.certificates import certificate
+from tests.maintd.queue.desk import NOW, Desk
+from tests.maintd.queue.sabakan_answers import answer, machine
+from tests.patience import until
 
-NOW = Ms(1_800_000_000_000)
 OK = b"HTTP/1.1 200 OK\r\n"
 OTHERS = '{"having":{"states":["UNHEALTHY"]}}'
-
-
-class Desk:
-    """An inventory that is asked by hand, at a time set by hand, of a server that says `says`."""
-
-    def __init__(self, port: int = 1, **settings: Any) -> None:
-        url = f"http://127.0.0.1:{port}/graphql"
-        self.work: list[Callable[[], None]] = []
-        self.seconds = 1000.0
-        self.ahead = 0  # ms by which somebody has set our clock
-        self.queue = Queue()
-        self.inventory = Inventory(
-            InventorySettings(**{"url": url, "seconds": 5.0, **settings}),
-            lambda: NOW + self.ahead + round((self.seconds - 1000) * 1000),
-            lambda: self.seconds,
-            self.work.append,
-        )
-
-    def answer(self) -> None:
-        """Have a round end, and what it has begun be done."""
-        self.inventory.ask(self.queue)
-        while self.work:
-            self.work.pop(0)()
-
-    def sick(self) -> tuple[Sick, ...] | str:
-        (said,) = self.inventory.sick(self.queue).values()
-        return said
-
-    def machines(self) -> tuple[Sick, ...]:
-        said = self.sick()
-        assert not isinstance(said, str)
-        return said
-
-    def fault(self) -> str:
-        said = self.sick()
-        assert isinstance(said, str)
-        return said
 
 
 @contextmanager
@@ -102,18 +56,14 @@ def test_nothing_lasts_longer_because_the_clock_was_set(ms: int) -> None:
         assert one.machines()[0].since == 1
 
 
-def test_without_a_url_nobody_is_asked_and_nothing_told() -> None:
-    one = Desk(url="")
-    one.inventory.ask(one.queue)
-    assert one.work == []
-    assert (one.inventory.sick(one.queue), one.inventory.on) == ({}, False)
-
-
-def test_disabled_nobody_is_asked_and_nothing_told() -> None:
-    with desk() as one:
-        one.queue = Queue(auto_repair=False)
-        one.inventory.ask(one.queue)
-        assert (one.work, one.inventory.sick(one.queue)) == ([], {})
+@pytest.mark.parametrize(
+    ("url", "queue"), [("", Queue()), ("http://127.0.0.1:1/x", Queue(auto_repair=False))]
+)
+def test_without_a_url_or_disabled_nobody_is_asked_and_nothing_told(url: str, queue: Queue) -> None:
+    one = Desk(url=url)
+    one.inventory.ask(queue)
+    assert (one.work, one.inventory.sick(queue)) == ([], {})
+    assert one.inventory.on is bool(url)
 
 
 def test_one_question_at_a_time_and_no_sooner_than_it_is_due() -> None:
@@ -250,88 +200,28 @@ def test_a_round_does_not_wait_for_it() -> None:
 # Whatever comes over the wire.
 
 
-def slowly(beginning: bytes, again: bytes) -> Callable[[socket.socket], None]:
-    """Never end, and never pause for long."""
-
-    def say(connection: socket.socket) -> None:
-        connection.sendall(beginning)
-        while True:
-            connection.sendall(again)
-            dawdle(0.05)
-
-    return say
-
-
-def chunked(body: bytes, size: int) -> bytes:
-    parts = [body[n : n + size] for n in range(0, len(body), size)]
-    return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
-
-
-LONG = b"x" * (MOST_BYTES + 1)
-CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
-
-
 @pytest.mark.parametrize(
-    ("say", "why"),
+    ("raw", "why"),
     [
-        pytest.param(lambda c: c.close(), "closed before the answer", id="nothing"),
-        pytest.param(lambda c: c.sendall(b"SSH-2.0\r\n\r\n"), "not an HTTP answer", id="no HTTP"),
-        pytest.param(slowly(OK + b"\r\n", b"x"), "no complete answer within", id="slow"),
-        pytest.param(slowly(CHUNKED, b"1\r\nx\r\n"), "no complete answer", id="slow chunks"),
+        pytest.param(b"", "closed before the answer", id="nothing"),
         pytest.param(
-            lambda c: c.sendall(OK + b"Content-Length: 99\r\n\r\n{}"), "before the answer", id="cut"
-        ),
-        pytest.param(
-            lambda c: c.sendall(OK + b"Content-Length: 99999999999\r\n\r\n"),
-            "answer larger than 16777216 bytes",
+            OK + b"Content-Length: 99999999999\r\n\r\n",
+            f"answer larger than {MOST_BYTES} bytes",
             id="says that it is huge",
         ),
-        pytest.param(lambda c: c.sendall(OK + b"\r\n" + LONG), "answer larger than", id="is huge"),
         pytest.param(
-            lambda c: c.sendall(CHUNKED + chunked(LONG, 2**20)),
-            "answer larger",
-            id="huge in chunks",
-        ),
-        pytest.param(
-            lambda c: c.sendall(CHUNKED + chunked(b"x" * 9999, 1)),
-            "too many pieces",
-            id="in crumbs",
-        ),
-        pytest.param(
-            lambda c: c.sendall(OK + b"X-Y: " + b"x" * 99_999), "not an HTTP answer", id="long head"
-        ),
-        pytest.param(
-            lambda c: c.sendall(b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n"),
-            "HTTP status 302 (a redirect, which is not followed)",
-            id="a redirect",
-        ),
-        pytest.param(
-            lambda c: c.sendall(OK + b"Content-Type: text/html\r\n\r\n<html>"),
+            OK + b"Content-Type: text/html\r\n\r\n<html>",
             "its answer is not to be read: not JSON at line 1",
             id="HTML",
         ),
-        pytest.param(
-            lambda c: c.sendall(OK + b"Content-Encoding: gzip\r\n\r\n\x1f\x8b\x08"),
-            "its answer is not to be read: not UTF-8 at byte 1",
-            id="compressed though nobody asked for it",
-        ),
     ],
 )
-def test_of_odd_answers_no_machine_is_reported(
-    say: Callable[[socket.socket], None], why: str
-) -> None:
-    with speaking(say) as port:
-        one = Desk(port, seconds=2.0)
-        one.answer()
-        assert why in one.fault()
-
-
-def test_a_good_answer_in_chunks_with_announcements_and_no_type_counts() -> None:
-    raw = b"HTTP/1.1 100 Continue\r\n\r\n" + CHUNKED + chunked(answer(machine()), 100)
-    with speaking(lambda c: c.sendall(raw)) as port:
+def test_of_odd_answers_no_machine_is_reported(raw: bytes, why: str) -> None:
+    """tests/web/test_client.py has more of them."""
+    with speaking(lambda connection: connection.sendall(raw)) as port:
         one = Desk(port)
         one.answer()
-        assert len(one.sick()) == 1
+        assert why in one.fault()
 
 
 def test_nobody_there() -> None:
@@ -356,12 +246,6 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     return known
-
-
-def test_a_name_that_nobody_knows(names: dict[str, list[str]]) -> None:
-    one = Desk(url="http://sabakan.test/graphql")
-    one.answer()
-    assert one.sick() == "sabakan.test: Name or service not known"
 
 
 def test_a_name_may_have_several_addresses_of_which_one_answers(
@@ -390,43 +274,7 @@ def test_the_time_is_shared_by_the_addresses(
     assert shares == [1.0, 1.2, 1.3], "what the first leaves is the others'"
 
 
-def test_what_is_sent() -> None:
-    heads = list[Mapping[str, str]]()
-
-    def say(head: Mapping[str, str], _: bytes) -> tuple[int, bytes]:
-        heads.append(head)
-        return 200, answer()
-
-    with serving(say) as port:
-        one = Desk(port)
-        one.answer()
-    assert heads[0]["Content-Type"] == "application/json"
-    assert "Authorization" not in heads[0]
-
-
 # TLS and the token.
-
-
-def certificate(folder: Path, name: str) -> ssl.SSLContext:
-    """A server's TLS, by a certificate of its own making for this name; it stands in `ca.pem`."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "sabakan")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .sign(key, hashes.SHA256())
-        .public_bytes(Encoding.PEM)
-    )
-    (folder / "ca.pem").write_bytes(made)
-    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return server_tls(secret + made)
 
 
 def test_over_tls_a_server_proves_its_name_and_gets_the_token(
@@ -458,38 +306,12 @@ def test_over_tls_a_server_proves_its_name_and_gets_the_token(
     assert len(heads) == 1, "nobody else was told the token"
 
 
-def test_a_server_that_speaks_no_tls() -> None:
-    with serving(lambda _, __: (200, answer())) as port:
-        one = Desk(url=f"https://127.0.0.1:{port}/graphql")
-        one.answer()
-        assert "TLS: " in one.fault()
-
-
-@pytest.mark.parametrize(
-    ("text", "mode", "why"),
-    [
-        (None, 0, "No such file or directory"),
-        ("s3cret\n", 0o644, "its mode 0644 lets others read or write a secret: chmod 640 "),
-        ("", 0o600, "it is empty"),
-        ("two words\n", 0o600, "its first line is not a token"),
-        ("x\r\nInjected: yes\n", 0o600, ""),
-        ("\u00e4\n", 0o600, "its first line is not a token"),
-    ],
-)
-def test_tokens(tmp_path: Path, text: str | None, mode: int, why: str) -> None:
-    token = tmp_path / "token"
-    if text is not None:
-        token.write_text(text)
-        token.chmod(mode)
-    with serving(lambda _, __: (200, answer())) as port:
-        settings = InventorySettings(f"http://127.0.0.1:{port}/x", token=str(token))
-        if not why:
-            assert ask(settings, b"{}").status == 200
-            return
-        with pytest.raises(ConfigError) as told:
-            ask(settings, b"{}")
-    assert str(told.value).startswith(f"{token}: ")
-    assert why in str(told.value)
+def test_a_token_that_others_may_read_is_not_used(tmp_path: Path) -> None:
+    """tests/test_secret.py has what else is no secret."""
+    (token := tmp_path / "token").write_text("s3cret\n")
+    token.chmod(0o644)
+    with pytest.raises(ConfigError, match=f"{token}: its mode 0644 lets others read"):
+        ask(InventorySettings("http://127.0.0.1:1/x", token=str(token)), b"{}")
 
 
 def test_a_ca_that_cannot_be_read(tmp_path: Path) -> None:
@@ -497,18 +319,9 @@ def test_a_ca_that_cannot_be_read(tmp_path: Path) -> None:
     one.answer()
     unread = f"{tmp_path}/none.pem: no certificate can be read"
     assert one.fault() == f"{unread}: No such file or directory"
-    (tmp_path / "none.pem").write_text("hello")
-    one.seconds += 60
-    one.answer()
-    assert one.fault() == f"{unread}: it holds none"
 
 
 # Settings.
-
-
-def test_it_is_off_by_default() -> None:
-    assert parse({}).sabakan == Settings().sabakan == InventorySettings()
-    assert not Inventory(InventorySettings(), lambda: NOW).on
 
 
 def test_all_that_can_be_set() -> None:

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from nodeagent.errors import ConfigError
 from nodeagent.maintd.queue.referral import give_up, referral_of, report, told
-from nodeagent.maintd.queue.settings import procedures_of
 from nodeagent.model.action import Scope
 from nodeagent.model.asked import Asked
 from nodeagent.model.constraints import Constraints
@@ -21,9 +19,8 @@ from nodeagent.model.sick import Sick as Reported
 from nodeagent.model.snapshot import Group, Node, Snapshot
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.wish import AddEntry, Cancel, DeleteEntry, Pause, Resume, SetAutoRepair
-from nodeagent.section import Section
-from tests.maintd.queue.test_entries import Mender, policy
-from tests.maintd.world import EVACUATE, OK, REPAIR
+from tests.maintd.queue.mender import Mender, policy
+from tests.maintd.world import EVACUATE, OK
 
 REFERRAL = Referral("r640", "unreachable", (Need.EVACUATE,))
 
@@ -81,24 +78,6 @@ def test_an_incident_becomes_an_entry_and_is_not_worked_on_itself() -> None:
     assert rig.node().in_service
     drains = [job for job in rig.jobs() if job.startswith("Drain")]
     assert len(drains) == 1
-
-
-def test_without_a_referral_it_is_as_ever() -> None:
-    rig = Sick(replace(referring(), procedures=replace(referring().procedures, incidents=())))
-    rig.ticks(3)
-    assert rig.ledger.queue.entries == ()
-    assert rig.status("n3") is Status.PENDING
-
-
-@pytest.mark.parametrize("at", range(1, 12))
-def test_one_repair_wherever_maintd_stops(at: int) -> None:
-    rig = Sick()
-    for n in range(60):
-        if n % 12 == at:
-            rig.crash()
-        rig.tick()
-    assert (rig.entry.status, rig.ledger.queue.next) == (EntryStatus.SUCCEEDED, 1)
-    assert rig.commands() == ["try-1"]
 
 
 def test_an_entry_that_has_failed_holds_it_until_somebody_deletes_that() -> None:
@@ -193,17 +172,6 @@ def test_who_cancels_an_incident_cancels_its_entry(how: str, after: int) -> None
     assert any(job.startswith("Drain") for job in rig.jobs()) is (after == 3)
 
 
-def test_who_pauses_an_incident_pauses_its_entry() -> None:
-    rig = Sick()
-    rig.tick()
-    identity = rig.incident("n3").id
-    assert rig.ask(Pause(Scope.NODE, "", incident=identity)) == ""
-    assert rig.whys(20)[:2] == [(Kind.ENTRY_WAITS, "0"), (Kind.PAUSED, "n3")]
-    assert not any(job.startswith("Drain") for job in rig.jobs())
-    assert rig.ask(Resume(Scope.NODE, "", identity)) == ""
-    rig.until(EntryStatus.SUCCEEDED)
-
-
 @pytest.mark.parametrize("asked", [Cancel, lambda i: Pause(Scope.NODE, "", incident=i)])
 def test_an_entry_of_somebody_else_is_neither_canceled_nor_paused(
     asked: Callable[[str], Asked],
@@ -234,13 +202,6 @@ def test_which_cancels_give_up_an_entry() -> None:
     assert entries_left(gone, who="root") == 1
 
 
-def test_what_does_not_fit_is_worked_on_itself() -> None:
-    rig = Sick()
-    rig.agents.says["n3"] = REPAIR
-    rig.ticks(2)
-    assert (rig.ledger.queue.entries, rig.status("n3")) == ((), Status.PENDING)
-
-
 NODE = Node("n3", "u3", "10.0.0.3", "g1")
 SEEN = Snapshot("c", {"n3": NODE}, {}, {"g1": Group("g1", "rack-1")})
 
@@ -265,13 +226,10 @@ def test_which_incidents_fit(referral: Referral, fits: bool) -> None:
     assert referral_of(replace(incident, status=Status.PENDING), SEEN, whole) is None
     assert referral_of(replace(incident, diagnosis=UNKNOWN), SEEN, whole) is None
     assert referral_of(replace(incident, name="n4"), SEEN, whole) is None
-
-
-def test_the_first_that_fits_counts() -> None:
-    first, second = (Referral(kind, "o", (Need.EVACUATE,)) for kind in ("a", "b"))
-    incident = Incident("i", "u3", "n3", EVACUATE, Ms(0))
-    policy = Policy(procedures=Procedures(incidents=(first, second)))
-    assert referral_of(incident, SEEN, policy) == first
+    two = replace(
+        whole, procedures=Procedures(incidents=(referral, replace(referral, operation="b")))
+    )
+    assert referral_of(incident, SEEN, two) == (referral if fits else None), "the first counts"
 
 
 def test_the_guards_are_told_what_they_go_by() -> None:
@@ -307,69 +265,3 @@ def test_what_has_become_of_the_newest_entry_is_told() -> None:
         left = {"operation": "o", "type": "t", "how": f"entry 1 {why}"}
         wanted = because(Kind.LEFT_TO_QUEUE, NODE.name, **left)
         assert told(Referral("t", "o", ()), NODE, queue) == wanted
-
-
-# Settings.
-
-GOOD: dict[str, Any] = {
-    "repair_procedures": [
-        {
-            "machine_types": ["r640"],
-            "repair_operations": [
-                {
-                    "operation": "unhealthy",
-                    "health_check_command": "is-healthy",
-                    "repair_steps": [{"repair_command": "power-cycle"}],
-                }
-            ],
-        }
-    ]
-}
-
-
-def read(*incidents: dict[str, Any]) -> tuple[Referral, ...]:
-    return procedures_of(Section("queue", {**GOOD, "incidents": list(incidents)})).incidents
-
-
-def test_all_that_can_be_set() -> None:
-    least = {"machine_type": "r640", "operation": "unhealthy", "needs": ["evacuate"]}
-    most = {"needs": ["live-repair", "evacuate-failover"], "commands": ["mend"]}
-    assert read() == ()
-    assert read(least, {**least, **most, "groups": ["rack-1"], "priority": -1}) == (
-        Referral("r640", "unhealthy", (Need.EVACUATE,)),
-        Referral(
-            "r640",
-            "unhealthy",
-            (Need.LIVE_REPAIR, Need.EVACUATE_FAILOVER),
-            ("mend",),
-            ("rack-1",),
-            -1,
-        ),
-    )
-
-
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        ({"machine_type": "r650"}, "queue.incidents[0]: no repair procedure is configured for"),
-        (
-            {"operation": "melted"},
-            "queue.incidents[0]: no operation 'melted' is configured for machines of 'r640';"
-            " there may be: unhealthy",
-        ),
-        ({"needs": ["Ok"]}, "queue.incidents[0].needs has 'Ok'; there may be: live-repair, ev"),
-        ({"needs": ["sick"]}, "queue.incidents[0].needs has 'sick'"),
-        ({"needs": []}, "queue.incidents[0].needs is missing or empty"),
-        ({"needs": "evacuate"}, "queue.incidents[0].needs is 'evacuate'; it must be a list"),
-        ({"operation": ""}, "queue.incidents[0].operation is ''; it must be a word"),
-        ({"commands": ["a b"]}, "queue.incidents[0].commands is ['a b']; it must be a list of"),
-        ({"groups": "rack-1"}, "queue.incidents[0].groups is 'rack-1'; it must be a list"),
-        ({"priority": 1001}, "queue.incidents[0].priority is 1001; it must be a whole number"),
-        ({"status": "evacuate"}, "queue.incidents[0].status is not a known setting"),
-    ],
-)
-def test_what_is_wrong_is_named(change: dict[str, Any], why: str) -> None:
-    good = {"machine_type": "r640", "operation": "unhealthy", "needs": ["evacuate"]}
-    with pytest.raises(ConfigError) as told:
-        read({**good, **change})
-    assert str(told.value).startswith(why)

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from ipaddress import ip_address
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,34 +13,11 @@ from nodeagent.errors import MessageError
 from nodeagent.maintd.queue.sabakan import DEFAULT, machines, question, variables
 from nodeagent.model.sick import Sick
 from nodeagent.model.units import Ms
+from tests.maintd.queue.sabakan_answers import Json
+from tests.maintd.queue.sabakan_answers import answer as answer
+from tests.maintd.queue.sabakan_answers import machine as machine
 
 NOW = Ms(1_800_000_000_000)
-Json = dict[str, Any]
-
-
-def machine(**members: Any) -> Json:
-    """One machine of an answer; a member `spec_rack` replaces spec.rack."""
-    found: Json = {
-        "spec": {
-            "serial": "S1",
-            "rack": 7,
-            "role": "worker",
-            "ipv4": ["10.0.0.9", "10.1.0.9"],
-            "bmc": {"bmcType": "r640"},
-        },
-        "status": {"state": "UNREACHABLE", "duration": 90.5},
-    }
-    for path, value in members.items():
-        part, _, name = path.partition("_")
-        if name:
-            found[part][name] = value
-        else:
-            found[part] = value
-    return found
-
-
-def answer(*found: Any, **more: Any) -> bytes:
-    return json.dumps({"data": {"searchMachines": list(found)}, **more}).encode()
 
 
 def sick(body: bytes, status: int = 200, text: str = "") -> tuple[Sick, ...]:

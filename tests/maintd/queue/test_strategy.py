@@ -1,4 +1,8 @@
-"""CKE's cases for its repair queue (strategy_test.go, repair_test.go, mtest), and its faults."""
+"""The next step of each entry: CKE's rules (strategy_test.go), a row each, and what CKE lacks.
+
+`test_what_an_entry_does` has one entry by itself, in a queue that is enabled and in one that is
+disabled; the other tests have several, or look at what is saved with a turn.
+"""
 
 import sys
 from collections.abc import Iterable
@@ -7,275 +11,369 @@ from typing import Any
 
 import pytest
 
-from nodeagent.errors import ConfigError
-from nodeagent.maintd.queue.settings import procedures_of
-from nodeagent.maintd.queue.state import counts, matrix, rewind
-from nodeagent.maintd.queue.strategy import Do, Machine, Turns, take_turns
-from nodeagent.model.queue import (
-    Entry,
-    EntryStatus,
-    Operation,
-    Procedure,
-    Procedures,
-    Queue,
-    RepairStep,
-    StepStatus,
-)
+from nodeagent.maintd.queue.state import rewind
+from nodeagent.maintd.queue.strategy import Do, Machine, take_turns
+from nodeagent.model.queue import Entry, EntryStatus, Procedures, Queue
 from nodeagent.model.reason import AnyKind, Kind, because
-from nodeagent.model.units import Seconds
-from nodeagent.section import Section
-from tests.maintd.decided import within
+from tests.maintd.decided import details
+from tests.maintd.queue.turns import (
+    DAY,
+    DRAINING,
+    EMPTY,
+    HERE,
+    MIN,
+    PROCESSING,
+    WAITING,
+    WATCHING,
+    begun,
+    did,
+    entry,
+    how,
+    turns,
+    whys,
+)
 from tests.maintd.world import NOW
 
-MIN = 60_000
-PROCESSING, WAITING = EntryStatus.PROCESSING, StepStatus.WAITING
-DRAINING, WATCHING = StepStatus.DRAINING, StepStatus.WATCHING
-HERE = Machine("n4")
-EMPTY = Machine("n4", out=True, empty=True)
+OUTSIDE, OTHER = Machine(), Machine("n5")
+HOURS = 4 * 60 * MIN  # for which an evacuation or a check is waited for
+SUCCEEDED, FAILED = EntryStatus.SUCCEEDED, EntryStatus.FAILED
+MOVING, RUNNING = replace(EMPTY, moving=True), replace(HERE, running=True)
+WINDOW = because(Kind.IN_WINDOW, "n4")
+SHUT = replace(HERE, shut=WINDOW)
+THEIRS = replace(EMPTY, theirs=because(Kind.CLAIMED, "n4"))
 
 
-def how(*steps: RepairStep, **members: Any) -> Procedures:
-    """type1/op1 with two steps, no drain, no watch, unless said."""
-    two = steps or (RepairStep("try-1"), RepairStep("try-2"))
-    operations = (Operation("op1", two, "check"),)
-    return Procedures((Procedure(("type1",), operations),), **members)
-
-
-DRAINS = how(RepairStep("try-1", need_drain=True), RepairStep("try-2", need_drain=True))
-WATCHES = how(
-    RepairStep("try-1", watch_seconds=Seconds(60)), RepairStep("try-2", watch_seconds=Seconds(60))
-)
-
-
-def entry(index: int = 0, **members: object) -> Entry:
-    """An entry whose machine was checked just now, and is not healthy."""
-    given: dict[str, object] = {"queued_at": NOW - 10 * MIN, "changed_at": NOW - MIN}
-    given |= {"checked_at": NOW, **members}
-    return Entry(index, f"10.0.0.{index}", "type1", "op1", **given)  # type: ignore[arg-type]
-
-
-def begun(index: int = 0, at: StepStatus = WAITING, ago: int = 0, **members: object) -> Entry:
-    return entry(index, status=PROCESSING, step_status=at, changed_at=NOW - ago, **members)
-
-
-def turns(
-    *entries: Entry,
+def row(
+    name: str,
+    one: Entry,
+    does: Do | AnyKind | None,
+    disabled: Do | AnyKind | None,
     machine: Machine = HERE,
-    procedures: Procedures | None = None,
-    enabled: bool = True,
-    machines: dict[int, Machine] | None = None,
-) -> Turns:
-    queue = Queue(entries, len(entries), enabled)
-    places = machines or {e.index: machine for e in entries}
-    return take_turns(queue, places, procedures or how(), NOW)
+) -> Any:
+    """What becomes of an entry: what is done, or why it is held; and in a disabled queue."""
+    return pytest.param(one, machine, does, disabled, id=name)
 
 
-def did(done: Turns) -> list[tuple[Do, int]]:
-    return [(turn.do, turn.entry.index) for turn in done.turns]
+def always(name: str, one: Entry, does: Do | AnyKind | None, machine: Machine = HERE) -> Any:
+    """The same in a disabled queue."""
+    return row(name, one, does, does, machine)
 
 
-def whys(done: Turns) -> list[tuple[AnyKind, str]]:
-    return [one for _, why in done.held for one in within(why)]
+NEEDS_DRAIN = entry(operation="drains")
+QUEUED = [
+    row("queued", entry(), Do.EXECUTE, Kind.QUEUE_DISABLED),
+    row("outside of the cluster", entry(), Do.EXECUTE, Kind.QUEUE_DISABLED, OUTSIDE),
+    row("need_drain", NEEDS_DRAIN, Do.DRAIN, Kind.QUEUE_DISABLED),
+    row("need_drain outside", NEEDS_DRAIN, Do.EXECUTE, Kind.QUEUE_DISABLED, OUTSIDE),
+    row("out already", NEEDS_DRAIN, Do.EXECUTE, Kind.QUEUE_DISABLED, EMPTY),
+    row("out, not empty", NEEDS_DRAIN, Do.DRAIN, Kind.QUEUE_DISABLED, replace(HERE, out=True)),
+    row("empty, not out", NEEDS_DRAIN, Do.DRAIN, Kind.QUEUE_DISABLED, replace(HERE, empty=True)),
+    row("never checked", entry(checked_at=0), Kind.CHECK_AWAITED, Kind.QUEUE_DISABLED),
+    row(
+        "checked just before",
+        entry(checked_at=NOW - MIN - 1),
+        Kind.CHECK_AWAITED,
+        Kind.QUEUE_DISABLED,
+    ),
+    row("checked since", entry(checked_at=NOW - MIN), Do.EXECUTE, Kind.QUEUE_DISABLED),
+    always("in a window", entry(), Kind.IN_WINDOW, SHUT),
+    always("somebody else's", entry(), WINDOW.kind, replace(HERE, taken=WINDOW)),
+    always("healthy", entry(healthy=True), Do.FINISH),
+    always("no operation", replace(entry(), operation="op9"), Kind.NO_PROCEDURE),
+    row("refused just now", entry(not_before=NOW + 1), Kind.COMMAND_SOON, Kind.QUEUE_DISABLED),
+    row("refused before", entry(not_before=NOW), Do.EXECUTE, Kind.QUEUE_DISABLED),
+    always("no such step", begun(step=2), Do.FINISH),
+]
+
+
+def draining(ago: int, **members: Any) -> Entry:
+    return begun(at=DRAINING, ago=ago, operation="drains", **members)
+
+
+DRAINED = draining(MIN, drained=True)
+LOST = replace(DRAINED, operation="op9")
+IS_DRAINED = [
+    row("the default", draining(HOURS), Do.DRAIN, Do.BACK_OFF),
+    always("more than the default", draining(HOURS + 1), Do.BACK_OFF),
+    row("drained", DRAINED, Do.EXECUTE, Do.BACK_OFF, EMPTY),
+    row("drained, no node any more", DRAINED, Do.EXECUTE, Do.BACK_OFF, OUTSIDE),
+    row("something moves still", DRAINED, Do.DRAIN, Do.BACK_OFF, MOVING),
+    row("its drain is on the way", DRAINED, Do.DRAIN, Do.BACK_OFF, replace(HERE, moving=True)),
+    always("put back by somebody", DRAINED, Do.BACK_OFF),
+    always("healed meanwhile", replace(DRAINED, healthy=True), Do.FINISH, EMPTY),
+    row(
+        "to be checked since",
+        replace(DRAINED, checked_at=NOW - MIN - 1),
+        Kind.CHECK_AWAITED,
+        Do.BACK_OFF,
+        EMPTY,
+    ),
+    row(
+        "checked in time",
+        draining(HOURS, drained=True, checked_at=0),
+        Kind.CHECK_AWAITED,
+        Do.BACK_OFF,
+        EMPTY,
+    ),
+    always(
+        "never checked since", draining(HOURS + 1, drained=True, checked_at=0), Do.BACK_OFF, EMPTY
+    ),
+    always("no procedure any more", LOST, Do.FINISH, EMPTY),
+    always("no procedure, and it runs", LOST, Kind.NO_PROCEDURE, RUNNING),
+]
+
+
+def backing_off(left: int, **members: Any) -> Entry:
+    return begun(operation="drains", backoffs=1, backoff_until=NOW + left, **members)
+
+
+BACKS_OFF = [
+    always("drained by us", backing_off(1, drained=True), Do.UNDRAIN, EMPTY),
+    always("not drained", backing_off(1), Kind.BACKS_OFF),
+    row("over", backing_off(0), Do.DRAIN, Kind.QUEUE_DISABLED),
+    row("over, and drained", backing_off(0, drained=True), Do.EXECUTE, Do.UNDRAIN, EMPTY),
+    always(
+        "over, in a window", backing_off(0, drained=True), Do.UNDRAIN, replace(EMPTY, shut=WINDOW)
+    ),
+    always(
+        "could not be put back just now",
+        backing_off(9000, drained=True, restore_after=NOW + 1),
+        Kind.RETURNS_SOON,
+        EMPTY,
+    ),
+    always(
+        "could not be put back before",
+        backing_off(9000, drained=True, restore_after=NOW),
+        Do.UNDRAIN,
+        EMPTY,
+    ),
+]
+
+
+def watched(ago: int, index: int = 0, **members: Any) -> Entry:
+    return begun(index, at=WATCHING, ago=ago, **{"operation": "watches", **members})
+
+
+def unanswered(one: Entry, ago: int = DAY) -> Entry:
+    return replace(one, unanswered="exit code 75", unanswered_since=NOW - ago)
+
+
+LONG = watched(DAY, checked_at=0)
+WATCHED = [
+    always("30 s of 60", watched(30_000), Kind.WATCHED),
+    always("60 s of 60", watched(60_000), Kind.WATCHED),
+    row("more than 60 s", watched(60_001), Do.EXECUTE, Kind.QUEUE_DISABLED),
+    row("without a watch", begun(at=WATCHING), Do.EXECUTE, Kind.QUEUE_DISABLED),
+    always("the last step", watched(2 * MIN, step=1), Do.FINISH),
+    always("healthy", watched(0, healthy=True), Do.FINISH),
+    always("its command runs", watched(DAY), None, RUNNING),
+    always("shut", watched(2 * MIN), Do.WAIT, SHUT),
+    always("shut at the last step", watched(2 * MIN, step=1), Do.WAIT, SHUT),
+    always(
+        "checked just before its end",
+        watched(2 * MIN, checked_at=NOW - MIN - 1),
+        Kind.CHECK_AWAITED,
+    ),
+    row(
+        "checked since its end",
+        watched(2 * MIN, checked_at=NOW - MIN),
+        Do.EXECUTE,
+        Kind.QUEUE_DISABLED,
+    ),
+    # A check is waited for as long as nobody could make it: who was not there for a day would else
+    # give up at once what he finds.
+    always("nobody asked", LONG, Kind.CHECK_AWAITED),
+    always("asked for in vain for 4 h", unanswered(LONG, HOURS), Kind.CHECK_AWAITED),
+    always("for longer", unanswered(LONG, HOURS + 1), Do.BACK_OFF),
+    always(
+        "for a day, of which the watch was a part",
+        unanswered(watched(HOURS + 59_000, checked_at=0)),
+        Kind.CHECK_AWAITED,
+    ),
+    always("at the last step", unanswered(replace(LONG, step=1)), Do.FINISH),
+    always("at the last step in a window", unanswered(replace(LONG, step=1)), Do.BACK_OFF, SHUT),
+]
+
+
+def telling(**members: Any) -> Entry:
+    return begun(operation="tells", **members)
+
+
+HEALED = telling(at=WATCHING, healthy=True)
+OVER = entry(status=SUCCEEDED, drained=True)
+ENDS = [
+    always("succeeded, drained by us", OVER, Do.UNDRAIN, EMPTY),
+    always("failed, drained by us", replace(OVER, status=FAILED), Do.UNDRAIN, EMPTY),
+    always("something moves still", OVER, Kind.RETURNS_AFTER_MOVES, MOVING),
+    always("others are at work there", OVER, Kind.RETURNS_LATER, THEIRS),
+    always("is back already", OVER, None, HERE),
+    always("drained by somebody else", entry(status=SUCCEEDED), None, EMPTY),
+    always("failed", entry(status=FAILED), None),
+    always("deleted, drained", entry(deleted=True, drained=True), Do.UNDRAIN, EMPTY),
+    always("deleted", entry(deleted=True), Do.DEQUEUE),
+    always("deleted in work", watched(0, deleted=True), Do.DEQUEUE),
+    always("deleted, and runs", watched(0, deleted=True), Kind.DELETED, RUNNING),
+    always("deleted, and moves", draining(0, deleted=True, drained=True), Kind.DELETED, MOVING),
+    always("its success is told", HEALED, Do.SUCCEED),
+    always("its success is told later", HEALED, Kind.COMMAND_LATER, THEIRS),
+    always(
+        "telling was refused", telling(ending=True, not_before=NOW + 1), Kind.COMMAND_SOON, HERE
+    ),
+    always("telling may be tried", telling(ending=True, not_before=NOW), Do.SUCCEED, HERE),
+    # The retry of a repair is nothing to wait for.
+    always("healed before a retry", telling(healthy=True, not_before=NOW + DAY), Do.SUCCEED, HERE),
+]
 
 
 @pytest.mark.parametrize(
-    ("one", "machine", "procedures", "expected"),
-    [
-        pytest.param(entry(), HERE, how(), [Do.EXECUTE], id="worker queued: execute"),
-        pytest.param(entry(), Machine(), how(), [Do.EXECUTE], id="out of cluster: execute"),
-        pytest.param(entry(), HERE, DRAINS, [Do.DRAIN], id="need_drain: drain-start"),
-        pytest.param(
-            entry(), Machine(), DRAINS, [Do.EXECUTE], id="need_drain out of cluster: execute"
-        ),
-        pytest.param(
-            begun(at=DRAINING, ago=30_000),
-            HERE,
-            replace(DRAINS, eviction_timeout_seconds=Seconds(60)),
-            [Do.DRAIN],
-            id="draining 30 s of 60: goes on",
-        ),
-        pytest.param(
-            begun(at=DRAINING, ago=120_000),
-            HERE,
-            replace(DRAINS, eviction_timeout_seconds=Seconds(60)),
-            [Do.BACK_OFF],
-            id="draining 120 s of 60: drain-timeout",
-        ),
-        pytest.param(
-            begun(at=DRAINING, ago=7_200_000), HERE, DRAINS, [Do.DRAIN], id="default, half of it"
-        ),
-        pytest.param(
-            begun(at=DRAINING, ago=28_800_000), HERE, DRAINS, [Do.BACK_OFF], id="default, doubled"
-        ),
-        pytest.param(
-            begun(at=DRAINING, drained=True), EMPTY, DRAINS, [Do.EXECUTE], id="drained: execute"
-        ),
-        pytest.param(
-            begun(backoffs=1, backoff_until=NOW + 1, drained=True),
-            EMPTY,
-            DRAINS,
-            [Do.UNDRAIN],
-            id="back-off in the future, drained by us: undrain",
-        ),
-        pytest.param(
-            begun(backoffs=1, backoff_until=NOW + 1), HERE, DRAINS, [], id="back-off, not drained"
-        ),
-        pytest.param(
-            begun(backoffs=1, backoff_until=NOW - 1), HERE, DRAINS, [Do.DRAIN], id="back-off past"
-        ),
-        pytest.param(begun(at=WATCHING, ago=30_000), HERE, WATCHES, [], id="watching 30 of 60"),
-        pytest.param(
-            begun(at=WATCHING, ago=120_000), HERE, WATCHES, [Do.EXECUTE], id="watching 120 of 60"
-        ),
-        pytest.param(begun(at=WATCHING), HERE, how(), [Do.EXECUTE], id="no watch: next step"),
-        pytest.param(
-            begun(at=WATCHING, ago=120_000, step=1),
-            HERE,
-            WATCHES,
-            [Do.FINISH],
-            id="last step expired: failed",
-        ),
-        pytest.param(begun(step=2), HERE, how(), [Do.FINISH], id="step beyond the end: failed"),
-        pytest.param(entry(healthy=True), HERE, how(), [Do.FINISH], id="queued healthy: succeeded"),
-        pytest.param(
-            begun(at=WATCHING, healthy=True), HERE, WATCHES, [Do.FINISH], id="healthy: succeeded"
-        ),
-        pytest.param(
-            entry(status=EntryStatus.SUCCEEDED, drained=True),
-            EMPTY,
-            how(),
-            [Do.UNDRAIN],
-            id="succeeded, drained by us: undrain",
-        ),
-        pytest.param(
-            entry(status=EntryStatus.FAILED, drained=True),
-            EMPTY,
-            how(),
-            [Do.UNDRAIN],
-            id="failed, drained by us: undrain",
-        ),
-        pytest.param(entry(status=EntryStatus.SUCCEEDED), HERE, how(), [], id="succeeded: nothing"),
-        pytest.param(entry(status=EntryStatus.FAILED), HERE, how(), [], id="failed: nothing"),
-        pytest.param(
-            entry(deleted=True, drained=True), EMPTY, how(), [Do.UNDRAIN], id="deleted: undrain"
-        ),
-        pytest.param(entry(deleted=True), HERE, how(), [Do.DEQUEUE], id="deleted: dequeue"),
-        pytest.param(
-            begun(at=WATCHING, deleted=True), HERE, WATCHES, [Do.DEQUEUE], id="deleted in work"
-        ),
-    ],
+    ("one", "machine", "does", "disabled"),
+    [*QUEUED, *IS_DRAINED, *BACKS_OFF, *WATCHED, *ENDS],
 )
-def test_what_cke_does(
-    one: Entry, machine: Machine, procedures: Procedures, expected: list[Do]
+def test_what_an_entry_does(
+    one: Entry,
+    machine: Machine,
+    does: Do | AnyKind | None,
+    disabled: Do | AnyKind | None,
 ) -> None:
-    assert [do for do, _ in did(turns(one, machine=machine, procedures=procedures))] == expected
+    for enabled, expected in ((True, does), (False, disabled)):
+        done = turns(one, machine=machine, enabled=enabled)
+        if isinstance(expected, Do):
+            assert [do for do, _ in did(done)] == [expected]
+        else:
+            assert did(done) == []
+            assert [kind for kind, _ in whys(done)][:1] == ([expected] if expected else [])
+
+
+# Several entries.
+
+
+CANDIDATE = Machine("n1", candidate=True)
+TWO = how(max_concurrent_repairs=2)
 
 
 @pytest.mark.parametrize(
-    ("one", "machine", "procedures", "expected"),
+    ("machines", "procedures", "expected", "held"),
     [
-        pytest.param(entry(), HERE, how(), [], id="queued: nothing"),
-        pytest.param(entry(), HERE, DRAINS, [], id="need_drain queued: nothing"),
-        pytest.param(begun(at=DRAINING), HERE, DRAINS, [Do.BACK_OFF], id="draining in time"),
+        pytest.param([HERE, OTHER], how(), [0], [Kind.AT_MOST], id="the oldest"),
+        pytest.param([HERE, CANDIDATE], how(), [1], [Kind.AT_MOST], id="a candidate first"),
+        pytest.param([HERE, CANDIDATE, OTHER], TWO, [1, 0], [Kind.AT_MOST], id="and a worker"),
         pytest.param(
-            begun(at=DRAINING, ago=28_800_000), HERE, DRAINS, [Do.BACK_OFF], id="draining expired"
+            [Machine("n2", candidate=True), CANDIDATE], TWO, [0], [Kind.CANDIDATE], id="one of two"
         ),
-        pytest.param(begun(at=DRAINING), EMPTY, DRAINS, [Do.BACK_OFF], id="even drained"),
-        pytest.param(begun(backoff_until=NOW + 1), HERE, DRAINS, [], id="back-off future"),
-        pytest.param(begun(backoff_until=NOW - 1), HERE, DRAINS, [], id="back-off past"),
-        pytest.param(begun(at=WATCHING), HERE, WATCHES, [], id="watching"),
+        # CKE's map that should see to this is never written.
+        pytest.param([HERE, HERE], TWO, [0], [Kind.SAME_MACHINE], id="once a machine"),
         pytest.param(
-            begun(at=WATCHING, ago=120_000), HERE, WATCHES, [], id="watch over, another step"
+            [replace(HERE, taken=WINDOW), OTHER], how(), [1], [Kind.IN_WINDOW], id="no place taken"
         ),
-        pytest.param(
-            begun(at=WATCHING, ago=120_000, step=1),
-            HERE,
-            WATCHES,
-            [Do.FINISH],
-            id="watch over at the last step: failed",
-        ),
-        pytest.param(
-            begun(at=WATCHING, healthy=True), HERE, WATCHES, [Do.FINISH], id="healthy: succeeded"
-        ),
-        pytest.param(entry(deleted=True), HERE, how(), [Do.DEQUEUE], id="deleted: dequeue"),
     ],
 )
-def test_what_a_disabled_queue_still_does(
-    one: Entry, machine: Machine, procedures: Procedures, expected: list[Do]
+def test_who_is_next(
+    machines: list[Machine], procedures: Procedures, expected: list[int], held: list[AnyKind]
 ) -> None:
-    done = turns(one, machine=machine, procedures=procedures, enabled=False)
-    assert [do for do, _ in did(done)] == expected
+    queued = [entry(n) for n in range(len(machines))]
+    done = turns(*queued, machines=dict(enumerate(machines)), procedures=procedures)
+    assert did(done) == [(Do.EXECUTE, n) for n in expected]
+    assert [kind for kind, _ in whys(done)] == held
 
 
-def test_a_disabled_queue_still_asks_for_health() -> None:
-    assert turns(entry(checked_at=0), enabled=False).checks
+@pytest.mark.parametrize(
+    ("first", "second", "machine", "expected"),
+    [
+        pytest.param(entry(0), begun(1), CANDIDATE, [(Do.EXECUTE, 1)], id="begun before queued"),
+        pytest.param(
+            begun(0, backoffs=1, backoff_until=NOW - 1),
+            watched(0, index=1),
+            CANDIDATE,
+            [],
+            id="at work before postponed",
+        ),
+        pytest.param(watched(0), entry(1), RUNNING, [], id="a command that runs"),
+        pytest.param(backing_off(MIN), entry(1), HERE, [(Do.EXECUTE, 1)], id="backing off"),
+        # With CKE it stays queued for ever, and eats the limit.
+        pytest.param(
+            replace(entry(0), operation="op9"), entry(1), HERE, [(Do.EXECUTE, 1)], id="no operation"
+        ),
+        pytest.param(entry(0, checked_at=0), entry(1), HERE, [(Do.EXECUTE, 1)], id="not checked"),
+    ],
+)
+def test_who_keeps_others_waiting(
+    first: Entry, second: Entry, machine: Machine, expected: list[tuple[Do, int]]
+) -> None:
+    done = turns(first, second, machines={0: machine, 1: OTHER})
+    assert did(done) == expected
 
 
-def test_candidates_come_first_and_one_at_a_time() -> None:
-    first, second = entry(0), entry(1)
-    candidate = Machine("n1", candidate=True)
-    done = turns(first, second, machines={0: HERE, 1: candidate})
-    assert did(done) == [(Do.EXECUTE, 1)]
-    done = turns(
-        first,
-        second,
-        entry(2),
-        machines={0: HERE, 1: candidate, 2: Machine("n5")},
-        procedures=how(max_concurrent_repairs=2),
-    )
-    assert did(done) == [(Do.EXECUTE, 1), (Do.EXECUTE, 0)]
-    done = turns(
-        first,
-        second,
-        machines={0: Machine("n2", candidate=True), 1: candidate},
-        procedures=how(max_concurrent_repairs=2),
-    )
-    assert did(done) == [(Do.EXECUTE, 0)]
-    assert whys(done) == [(Kind.CANDIDATE, "")]
+def test_two_entries_of_one_address_outside_of_the_cluster_are_one_machine() -> None:
+    twice = entry(0), replace(entry(1), address="10.0.0.0")
+    assert did(turns(*twice, machine=OUTSIDE, procedures=TWO)) == [(Do.EXECUTE, 0)]
 
 
-def test_those_begun_come_before_those_queued() -> None:
-    done = turns(entry(0), begun(1), machines={0: Machine("n1", candidate=True), 1: HERE})
-    assert did(done) == [(Do.EXECUTE, 1)]
-    assert whys(done) == [(Kind.AT_MOST, "")]
+def test_what_is_at_work_keeps_its_place_when_another_need_not_wait_any_more() -> None:
+    waited = begun(0, backoffs=1, backoff_until=NOW - 1)
+    ends = begun(1, ending=True)
+    running = {0: replace(CANDIDATE, name="n5"), 1: RUNNING}
+    done = turns(waited, ends, machines=running)
+    assert did(done) == []
+    assert done.held == [(waited, because(Kind.AT_MOST, most=1))]
 
 
-def test_one_machine_is_never_handled_by_two_entries_though_it_is_a_worker() -> None:
-    """CKE's map that should see to this is never written."""
-    twice = (entry(0), replace(entry(1), address="10.0.0.0"))
-    done = turns(*twice, procedures=how(max_concurrent_repairs=2))
-    assert did(done) == [(Do.EXECUTE, 0)]
+def test_between_two_tries_a_check_is_not_waited_for_for_ever() -> None:
+    """Its node is drained, and its place is kept."""
+    waits = unanswered(begun(0, ago=DAY, attempt=1, not_before=NOW - HOURS, checked_at=0))
+    other, places = entry(1), {0: HERE, 1: OTHER}
+    done = turns(waits, other, machines=places)
+    assert (did(done), done.held[0][0]) == ([], waits)
+    (turn,) = turns(replace(waits, not_before=NOW - HOURS - 1), other, machines=places).turns
+    assert (turn.do, turn.entry.step) == (Do.BACK_OFF, 0)
+    off = replace(waits, backoffs=1, backoff_until=NOW - 1)
+    assert did(turns(off, other, machines=places)) == [(Do.EXECUTE, 1)]
+
+
+@pytest.mark.parametrize("over", [{"status": FAILED}, {"deleted": True}])
+def test_a_node_is_not_put_back_under_the_next_entry_about_it(over: dict[str, object]) -> None:
+    """Drained and empty as it is, the next would run its command at once, and not drain it."""
+    old, new = replace(begun(0, drained=True), **over), entry(1, operation="drains")  # type: ignore[arg-type]
+    done = turns(old, new, machine=EMPTY)
+    assert did(done) == [(Do.UNDRAIN, 0)]
     assert whys(done) == [(Kind.SAME_MACHINE, "")]
-    outside = turns(*twice, machine=Machine(), procedures=how(max_concurrent_repairs=2))
-    assert did(outside) == [(Do.EXECUTE, 0)]
+    assert did(turns(old, new, machines={0: MOVING, 1: EMPTY})) == []
+    back = {0: HERE, 1: HERE}
+    assert (Do.DRAIN, 1) in did(turns(old, new, machines=back))
 
 
-def test_what_no_procedure_is_for_takes_nobody_elses_place() -> None:
-    """With CKE it stays queued for ever and eats the limit."""
-    done = turns(replace(entry(0), operation="op9"), entry(1))
-    assert did(done) == [(Do.EXECUTE, 1)]
-    none = because(
-        Kind.NO_PROCEDURE, why="no operation 'op9' is configured for machines of 'type1'"
-    )
-    assert [why for _, why in done.held] == [none]
-    done = turns(replace(entry(0), machine_type="type9"), entry(1))
-    none = because(
-        Kind.NO_PROCEDURE, why="no repair procedure is configured for machines of 'type9'"
-    )
-    assert [why for _, why in done.held] == [none]
-    assert did(turns(entry(), procedures=Procedures())) == []
+# Who is checked first.
 
 
-def test_backing_off_keeps_nobody_waiting() -> None:
-    waits = begun(0, backoff_until=NOW + MIN)
-    assert did(turns(waits, entry(1), machines={0: HERE, 1: Machine("n5")})) == [(Do.EXECUTE, 1)]
+def checked(*entries: Entry, **members: Any) -> list[int]:
+    return [one.index for one in turns(*entries, **members).checks]
+
+
+def test_whose_check_was_longest_ago_is_checked_first_and_nobody_who_runs() -> None:
+    three = entry(0), entry(1, checked_at=NOW - 3), entry(2, checked_at=NOW - 9)
+    assert checked(*three) == checked(*three, enabled=False) == [2, 1, 0]
+    assert checked(entry(0, checked_at=3, asked_at=9), entry(1, checked_at=5)) == [1, 0]
+    assert checked(watched(0), entry(1), machines={0: RUNNING, 1: OTHER}) == [1]
+
+
+def test_what_waits_for_nothing_but_a_check_is_asked_for_first() -> None:
+    """A thousand others are in the queue, and its node is drained."""
+    waits = draining(5000, drained=True, checked_at=NOW - 6000, asked_at=NOW - 6000)
+    others = [entry(n, checked_at=NOW - 10**7) for n in (1, 2)]
+    places = {0: EMPTY, 1: OTHER, 2: Machine("n6")}
+    assert checked(waits, *others, machines=places) == [0, 1, 2]
+    asked = replace(waits, asked_at=NOW - 5000)
+    found = checked(asked, *others, machines=places)
+    assert found == [1, 2, 0], "but once, if nobody answers"
+
+
+# What is saved with a turn.
 
 
 def test_back_off_grows_and_is_capped() -> None:
     """CKE's lower bound never grows, and its upper bound does without end."""
-    waits, one = [], begun(at=DRAINING)
+    waits, one = [], draining(0)
     for _ in range(6):
-        (turn,) = turns(one, procedures=DRAINS, enabled=False).turns
+        (turn,) = turns(one, enabled=False).turns
         waits.append((turn.entry.backoff_until - NOW) // 1000)
         one = replace(turn.entry, step_status=DRAINING)
     assert waits == [300, 600, 1200, 2400, 3600, 3600]
@@ -283,81 +381,74 @@ def test_back_off_grows_and_is_capped() -> None:
 
 
 def test_a_drain_that_was_done_ends_the_count_of_back_offs() -> None:
-    (turn,) = turns(begun(at=DRAINING, backoffs=4), machine=EMPTY, procedures=DRAINS).turns
+    (turn,) = turns(draining(0, backoffs=4), machine=EMPTY).turns
     assert (turn.entry.backoffs, turn.entry.step_status) == (0, WATCHING)
 
 
-def test_nothing_is_repaired_before_a_health_check_has_said_no() -> None:
-    for one in (entry(checked_at=0), entry(checked_at=NOW - 5 * MIN)):
-        done = turns(one)
-        assert (did(done), whys(done)) == ([], [(Kind.CHECK_AWAITED, "")])
-        assert done.checks == [one]
-
-
-def test_the_next_step_waits_for_a_check_that_is_newer_than_the_watch() -> None:
-    late = begun(at=WATCHING, ago=2 * MIN, checked_at=NOW - MIN - 1)
-    assert did(turns(late, procedures=WATCHES)) == []
-    assert did(turns(replace(late, checked_at=NOW - MIN), procedures=WATCHES)) == [(Do.EXECUTE, 0)]
-
-
-def test_the_next_step_is_taken_in_the_same_round() -> None:
+def test_the_next_step_is_taken_in_the_same_round_unless_somebody_has_the_machine() -> None:
     (turn,) = turns(begun(at=WATCHING, attempt=2)).turns
     assert (turn.entry.step, turn.entry.step_status, turn.entry.attempt) == (1, WATCHING, 0)
+    for one, step in ((watched(2 * MIN), 1), (watched(2 * MIN, step=1), 1)):
+        done = turns(one, machine=SHUT)
+        (turn,) = done.turns
+        assert (turn.do, turn.entry.step, turn.entry.step_status) == (Do.WAIT, step, WAITING)
+        assert whys(done) == [(Kind.IN_WINDOW, "n4")]
 
 
-def test_a_drain_of_somebody_else_stays() -> None:
-    """With CKE an operator's own earlier cordon is lost after a repair."""
-    assert did(turns(entry(status=EntryStatus.SUCCEEDED), machine=EMPTY)) == []
-
-
-def test_a_node_put_back_into_service_meanwhile_is_left_there() -> None:
-    (turn,) = turns(begun(at=DRAINING, drained=True), procedures=DRAINS).turns
-    assert (turn.do, turn.entry.why) == (Do.BACK_OFF, "somebody put n4 back into service")
-
-
-def test_what_runs_is_waited_for() -> None:
-    runs = replace(HERE, running=True)
-    one = begun(at=WATCHING, ago=10 * MIN)
-    done = turns(one, entry(1), machines={0: runs, 1: Machine("n5")})
-    assert (did(done), done.checks) == ([], [entry(1)])
-    assert (Kind.DELETED, "") in whys(turns(replace(one, deleted=True), machine=runs))
-    moving = replace(EMPTY, moving=True)
-    assert did(turns(entry(status=EntryStatus.FAILED, drained=True), machine=moving)) == []
-
-
-def test_a_machine_that_is_somebody_elses_is_left_alone_and_takes_no_place() -> None:
-    taken = replace(HERE, taken=because(Kind.IN_WINDOW, "n4"))
-    done = turns(entry(0), entry(1), machines={0: taken, 1: Machine("n5")})
-    assert did(done) == [(Do.EXECUTE, 1)]
-    assert whys(done) == [(Kind.IN_WINDOW, "n4")]
+@pytest.mark.parametrize("operation", ["op1", "drains"])
+def test_when_a_repair_began_is_kept(operation: str) -> None:
+    for one, at in ((entry(), NOW), (begun(begun_at=NOW - DAY), NOW - DAY)):
+        (turn,) = turns(replace(one, operation=operation)).turns
+        assert (turn.entry.begun_at, turn.entry.changed_at) == (at, NOW)
 
 
 def test_the_success_command_comes_before_success() -> None:
-    operation = Operation("op1", (RepairStep("try"),), "check", success_command="tell")
-    told = Procedures((Procedure(("type1",), (operation,)),))
-    (turn,) = turns(begun(at=WATCHING, healthy=True), procedures=told, enabled=False).turns
+    (turn,) = turns(replace(HEALED, tries=4), enabled=False).turns
     assert (turn.do, turn.entry.status, turn.entry.ending) == (Do.SUCCEED, PROCESSING, True)
-    later = replace(turn.entry, not_before=NOW + 1000, why="refused")
-    soon = because(Kind.COMMAND_SOON, command="tell", left=1000, why="refused")
-    assert [why for _, why in turns(later, procedures=told).held] == [soon]
+    assert turn.entry.tries == 0, "those of the repair are over"
+    (again,) = turns(replace(turn.entry, tries=3)).turns
+    assert again.entry.tries == 3
 
 
-def test_a_check_that_was_longest_ago_is_made_first() -> None:
-    done = turns(entry(0), entry(1, checked_at=NOW - 3), entry(2, checked_at=NOW - 9))
-    assert [one.index for one in done.checks] == [2, 1, 0]
+@pytest.mark.parametrize(
+    ("one", "machine", "why"),
+    [
+        (begun(step=2), HERE, "there is no step 3 in its procedure (any more)"),
+        (DRAINED, HERE, "somebody put n4 back into service"),
+        (draining(HOURS + 1), HERE, "n4 was not evacuated after 14400 s"),
+        (draining(HOURS + 1, checked_at=0), EMPTY, "check does not answer"),
+        (LOST, EMPTY, "no operation 'op9' is configured for machines of 'type1' (any more)"),
+        (watched(2 * MIN, step=1), HERE, "the machine is not healthy after the last step"),
+        (
+            unanswered(replace(LONG, step=1)),
+            HERE,
+            "the last step is over, and check does not answer: exit code 75",
+        ),
+    ],
+)
+def test_an_entry_says_why(one: Entry, machine: Machine, why: str) -> None:
+    (turn,) = turns(one, machine=machine).turns
+    assert turn.entry.why == why
 
 
-def test_a_clock_put_back_lengthens_no_wait() -> None:
-    ahead = begun(backoff_until=NOW + 10**10, checked_at=NOW + 10**10, not_before=NOW + 10**10)
-    (one,) = rewind(Queue((ahead,)), how(), NOW).entries
-    assert (one.backoff_until, one.checked_at) == (NOW + 3_600_000, 0)
+def test_what_no_procedure_is_for_says_so() -> None:
+    (held,) = turns(replace(entry(), machine_type="type9")).held
+    none = "no repair procedure is configured for machines of 'type9'"
+    assert held[1] == because(Kind.NO_PROCEDURE, why=none)
+    assert did(turns(entry(), procedures=Procedures())) == []
 
 
-def test_indices_are_given_in_order_and_never_twice() -> None:
-    queue = Queue().add(entry()).add(entry())
-    assert [e.index for e in queue.entries] == [0, 1]
-    assert queue.drop(1).drop(9).add(entry()).entries[-1].index == 2
-    assert (queue.drop(0).entry(0), queue.enabled) == (None, True)
+def test_what_is_held_says_for_how_long() -> None:
+    ((_, why),) = turns(watched(50_000, step=1)).held
+    assert details([why], Kind.WATCHED) == {"it": "", "step": "2", "left": 10_000}
+    ((_, why),) = turns(entry(not_before=NOW + 1000, why="refused")).held
+    assert why == because(Kind.COMMAND_SOON, command="try-1", left=1000, why="refused")
+    off = backing_off(9000, drained=True, restore_after=NOW + 5000)
+    held = turns(off, machine=EMPTY).held
+    assert details((why for _, why in held), Kind.RETURNS_SOON, "n4")["left"] == 5000
+
+
+# How much work a round is.
 
 
 def calls(entries: Iterable[Entry], also: int) -> int:
@@ -382,123 +473,10 @@ def calls(entries: Iterable[Entry], also: int) -> int:
 
 
 def test_what_is_only_remembered_costs_next_to_nothing() -> None:
-    few, many = (
-        calls((entry(n, status=EntryStatus.FAILED) for n in range(size)), 3) for size in (500, 1000)
-    )
+    few, many = (calls((entry(n, status=FAILED) for n in range(size)), 3) for size in (500, 1000))
     assert many - few < 10 * 500
 
 
 def test_a_round_over_twice_as_many_entries_is_twice_the_work() -> None:
     few, many = (calls(map(begun, range(size)), 1) for size in (1000, 2000))
     assert many < 2.2 * few
-
-
-@pytest.mark.parametrize("index", range(-1, 8))
-def test_an_entry_is_found_put_and_dropped_by_its_index_wherever_it_is(index: int) -> None:
-    queue = Queue(tuple(map(entry, (0, 2, 3, 6))), 7)
-    there = index in (0, 2, 3, 6)
-    found = queue.entry(index)
-    assert (found is not None and found.index == index) is there
-    changed = entry(index, why="changed")
-    assert (changed in queue.put(changed).entries) is there
-    assert [e.index for e in queue.put(changed).entries] == [0, 2, 3, 6]
-    assert [e.index for e in queue.drop(index).entries] == [n for n in (0, 2, 3, 6) if n != index]
-
-
-def test_counting_with_one_queued_two_processing_three_succeeded() -> None:
-    states = [EntryStatus.QUEUED] + [PROCESSING] * 2 + [EntryStatus.SUCCEEDED] * 3
-    queue = Queue(tuple(entry(n, status=status) for n, status in enumerate(states)))
-    assert list(counts(queue).values()) == [1, 2, 3, 0]
-
-
-def test_the_matrix_has_the_nodes_and_foreign_machines() -> None:
-    foreign = replace(entry(1, status=EntryStatus.FAILED), address="10.10.10.10")
-    rows = list(
-        matrix(Queue((replace(entry(), address="1.1.1.1"), foreign)), ["1.1.1.1", "2.2.2.2"])
-    )
-    assert len(rows) == 12
-    assert [(a, s.value) for a, s, so in rows if so] == [
-        ("1.1.1.1", "queued"),
-        ("10.10.10.10", "failed"),
-    ]
-
-
-STEP = {"repair_command": "try-1", "command_timeout_seconds": 10, "command_retries": 1}
-STEP |= {"command_interval": 5, "need_drain": True, "watch_seconds": 60}
-
-
-def table(**changed: Any) -> dict[str, Any]:
-    """A whole table `[queue]`, of which one member is as a test wants it."""
-    step = {k: changed.pop(k, v) for k, v in STEP.items()}
-    step |= changed.pop("step", {})
-    operation: dict[str, Any] = {"operation": "unreachable", "health_check_command": "check"}
-    operation = {k: changed.pop(k, v) for k, v in operation.items()}
-    operation["repair_steps"] = changed.pop("steps", [step, {"repair_command": "try-2"}])
-    operation |= changed.pop("more", {})
-    types = changed.pop("machine_types", ["type1", "type2"])
-    procedure = {"machine_types": types, "repair_operations": [operation]}
-    return {"repair_procedures": [procedure], "max_concurrent_repairs": 2, **changed}
-
-
-def read(**changed: Any) -> Procedures:
-    return procedures_of(Section("queue", table(**changed)))
-
-
-def test_procedures_are_read_as_cke_reads_them() -> None:
-    done = read()
-    assert done.max_concurrent_repairs == 2
-    found = done.look_up("type2", "unreachable")
-    assert isinstance(found, Operation)
-    assert found.repair_steps[0] == RepairStep(
-        "try-1", Seconds(10), 1, Seconds(5), need_drain=True, watch_seconds=Seconds(60)
-    )
-    assert found.repair_steps[1] == RepairStep("try-2")
-    assert "procedure" in str(done.look_up("type4", "unreachable"))
-    assert "operation 'noop'" in str(done.look_up("type1", "noop"))
-
-
-STEPS = "queue.repair_procedures[0].repair_operations[0].repair_steps[0]"
-OPERATION = "queue.repair_procedures[0].repair_operations[0]"
-
-
-@pytest.mark.parametrize(
-    ("changed", "complaint"),
-    [
-        ({"max_concurrent_repairs": 0}, "queue.max_concurrent_repairs is 0"),
-        ({"bogus": 1}, "queue.bogus is not a known setting"),
-        ({"protected_namespaces": {}}, "queue.protected_namespaces is not a known setting"),
-        ({"evict_retries": 3}, "queue.evict_retries is not a known setting"),
-        ({"repair_command": ""}, f"{STEPS}.repair_command is ''"),
-        ({"repair_command": "a b"}, f"{STEPS}.repair_command is 'a b'"),
-        ({"repair_command": ["sh", "-c"]}, f"{STEPS}.repair_command is ['sh', '-c']"),
-        ({"watch_seconds": -1}, f"{STEPS}.watch_seconds is -1"),
-        ({"command_timeout_seconds": 0}, f"{STEPS}.command_timeout_seconds is 0"),
-        ({"step": {"watch": 1}}, f"{STEPS}.watch is not a known setting"),
-        # A key that CKE's own test cluster misspells, and CKE does not notice.
-        (
-            {"more": {"success_command_timeout_seconds": 9}},
-            f"{OPERATION}.success_command_timeout_seconds is not a known setting",
-        ),
-        ({"health_check_command": 7}, f"{OPERATION}.health_check_command is 7"),
-        ({"steps": []}, f"{OPERATION}.repair_steps is missing or empty"),
-        ({"steps": {}}, f"{OPERATION}.repair_steps is {{}}; it must be a list of tables"),
-        ({"steps": [1]}, f"{STEPS} must be a table"),
-        ({"machine_types": []}, "queue.repair_procedures[0].machine_types is missing or empty"),
-        ({"machine_types": ["a", "a"]}, "each once"),
-        ({"back_off_seconds": 7200}, "most_back_off_seconds is less than back_off_seconds"),
-    ],
-)
-def test_what_procedures_may_not_say(changed: dict[str, object], complaint: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        read(**changed)
-    assert complaint in str(error.value)
-    assert "\n" not in str(error.value)
-
-
-def test_what_could_never_be_reached_is_refused() -> None:
-    one = table()["repair_procedures"][0]
-    with pytest.raises(ConfigError, match="machine type 'type1' stands 2 times"):
-        procedures_of(Section("queue", {"repair_procedures": [one, one]}))
-    twice = {**one, "repair_operations": [*one["repair_operations"]] * 2}
-    with pytest.raises(ConfigError, match="operation 'unreachable' stands 2 times"):
-        procedures_of(Section("queue", {"repair_procedures": [twice]}))

@@ -8,6 +8,7 @@ from nodeagent.model.action import Action, Drain, MovePrimary, Restore, SetOffli
 from nodeagent.model.window import Mode, Schedule
 from nodeagent.model.wish import BringUp, SetSchedule, TakeDown
 from tests.maintd.rig import Rig
+from tests.maintd.rounds import ticks
 from tests.maintd.windows.rounds import N3, node, plan, rig, until_calm, wish
 
 
@@ -20,8 +21,7 @@ def test_a_move_that_fails_after_the_cancel_does_not_keep_the_node_drained() -> 
     one.cluster.takes = lambda action: 300 if isinstance(action, MovePrimary) else 1
     one.cluster.fails = lambda action: isinstance(action, MovePrimary)
     plan(one, 0, N3)
-    for _ in range(3):
-        one.tick()
+    ticks(one, 3)
     assert jobs(one, "MovePrimary") == 1
     plan(one)
     until_calm(one)

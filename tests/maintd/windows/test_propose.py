@@ -24,7 +24,7 @@ from nodeagent.placement.layout.rules import Rules
 from tests.cluster.ganeti.answering import serving
 from tests.placement.cluster.test_from_ganeti import told as as_told
 from tests.placement.luxid import Luxid
-from tests.placement.referee import Foul, Referee
+from tests.placement.referee import Referee
 
 NOW = Ms(1_795_000_000_000)
 HOUR = Nanoseconds(3600 * 10**9)
@@ -409,10 +409,3 @@ def test_the_most_that_fit(limit: int) -> None:
         assert len(asked) <= 8
         assert least in asked or least == 0
         assert 1 in asked or least > 0
-
-
-def test_the_judge_sees_what_is_wrong() -> None:
-    judge = Referee(write(ring(3, free=2000)), [])
-    with pytest.raises(Foul):
-        for _ in range(3):
-            judge.play("i1", "r:n3")

@@ -1,11 +1,13 @@
 """Schedules name machines, whatever became of their names."""
 
+from dataclasses import replace
+
 import pytest
 
-from nodeagent.maintd.windows.schedule import asked_for
+from nodeagent.maintd.windows.schedule import STALE, asked_for, grant, version
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.reason import Kind, because
-from nodeagent.model.snapshot import Node
+from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import (
     Consent,
@@ -17,9 +19,10 @@ from nodeagent.model.window import (
     Weight,
     Window,
 )
-from nodeagent.model.wish import SetSchedule
+from nodeagent.model.wish import BringUp, SetSchedule, TakeDown
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.windows.rounds import DAY, N3, plan, wish
+from tests.maintd.world import NOW
 
 
 def test_a_name_that_is_another_s_too_by_now_keeps_nobody_from_the_schedule() -> None:
@@ -87,3 +90,175 @@ def test_a_new_schedule_is_described_by_what_it_changes(
     there = tuple(Scheduled(m, Mode.DRAINING, Ms(0)) for one in before for m in one.machines)
     ledger = Ledger(schedule=Schedule(before), scheduled=there)
     assert asked_for(SetSchedule(Schedule(after), consents=consents), ledger) == words
+
+
+# What Mesos' master allows: master_maintenance_tests.cpp, by the names of its tests, and beyond.
+
+M1, M2, M3 = Machine("Machine1"), Machine(ip="0.0.0.2"), Machine("Machine3", "0.0.0.3")
+WORLD = Snapshot("c", {node.name: node for node in fleet()})
+
+
+class Calendar:
+    """A schedule that operators change; each request says why it is refused, or nothing."""
+
+    def __init__(self, world: Snapshot = WORLD) -> None:
+        self.observed = Observed(world, {})
+        self.ledger = Ledger()
+
+    def ask(self, asked: SetSchedule | TakeDown | BringUp) -> str:
+        after = grant(self.ledger, asked, self.observed, NOW)
+        if isinstance(after, str):
+            return after
+        self.ledger = after
+        return ""
+
+    def schedule(self, *windows: Window, versions: tuple[str, ...] = ()) -> str:
+        return self.ask(SetSchedule(Schedule(windows), versions))
+
+    def down(self, *machines: Machine) -> str:
+        return self.ask(TakeDown(machines))
+
+    def up(self, *machines: Machine) -> str:
+        return self.ask(BringUp(machines))
+
+    @property
+    def windows(self) -> list[tuple[Machine, ...]]:
+        return [window.machines for window in self.ledger.schedule.windows]
+
+    @property
+    def modes(self) -> tuple[list[Machine], list[Machine]]:
+        """Those that are draining, and those that are down."""
+        draining, down = (
+            [one.machine for one in self.ledger.scheduled if one.mode is mode]
+            for mode in (Mode.DRAINING, Mode.DOWN)
+        )
+        return draining, down
+
+
+def of(*machines: Machine, hours: int = 2) -> Window:
+    return Window(machines, Unavailability(at(1), at(hours)))
+
+
+def test_update_schedule() -> None:
+    there = Calendar()
+    assert there.schedule(of(M1)) == ""
+    twice = (
+        "machine Machine1 is in the schedule more than once, and it is in one window at a time:"
+        " move that with gnt-maint window edit Machine1 --start TIME, or take the machine out"
+        " of it with gnt-maint window cancel Machine1"
+    )
+    for wrong, why in (
+        ([of()], "window 1 has no machine"),
+        ([of(M1, hours=-1)], "window 1 (Machine1) has a negative duration"),
+        ([of(M1), of(M1)], twice),
+        ([of(M1), of(M2, Machine())], "machine 2 of window 2 has neither hostname nor ip"),
+    ):
+        assert there.schedule(*wrong) == why
+        assert there.windows == [(M1,)], "nothing of it was done"
+    assert there.schedule(of(M1, M2, hours=0)) == ""
+    assert there.windows == [(M1, M2)], "in their order"
+    assert there.schedule() == ""
+    assert there.ledger == Ledger()
+
+
+def test_bring_down_and_up_machines() -> None:
+    there = Calendar()
+    assert there.down(M1, M2) == "machine Machine1 is not in the schedule"
+    assert there.down() == there.up() == "the list has no machine"
+    assert there.down(M1, Machine()) == "machine 2 of the list has neither hostname nor ip"
+    assert there.schedule(of(M1, M2), of(M3)) == ""
+    assert there.up(M1) == "machine Machine1 is draining, and must be down for that"
+    assert there.down(M1, M1) == "machine Machine1 is in the list more than once"
+    assert there.down(M1) == ""
+    assert there.down(M1) == "machine Machine1 is down, and must be draining for that"
+    assert there.down(M1, M2) != ""
+    assert there.modes == ([M2, M3], [M1]), "all of it or nothing"
+    assert there.down(M3) == ""
+    assert there.up(M3) == ""
+    assert there.windows == [(M1, M2)]
+    assert there.down(M2) == there.up(M1, M2) == ""
+    assert there.ledger == Ledger()
+
+
+def test_fail_to_unschedule_deactivated_machines() -> None:
+    there = Calendar()
+    there.schedule(of(M1, M2))
+    there.down(M1)
+    why = "machine Machine1 is down, and must be in the schedule until it is up"
+    assert there.schedule(of(M2)) == there.schedule() == why
+    assert there.up(M1) == there.schedule(of(M2)) == ""
+
+
+def test_a_machine_keeps_its_mode_in_another_window() -> None:
+    """Mesos loses it as its window changes."""
+    there = Calendar()
+    there.schedule(of(M1), of(M2))
+    there.down(M1)
+    assert there.schedule(of(M2), of(M3, M1, hours=7)) == ""
+    assert there.modes == ([M2, M3], [M1])
+
+
+@pytest.mark.parametrize(
+    "ip",
+    [
+        "10.0.0",
+        "10.0.0.256",
+        "010.0.0.1",
+        "1.2.3.4/24",
+        "1.2.3.4 ",
+        "fe80::1%eth0",
+        "[2001:db8::1]",
+        "2001::db8::1",
+        "2001:db8::1/64",
+    ],
+)
+def test_what_is_no_address(ip: str) -> None:
+    assert "its ip is not an IP address" in Calendar().schedule(of(Machine(ip=ip)))
+
+
+@pytest.mark.parametrize(
+    ("ip", "form"),
+    [
+        ("2001:DB8::3", "2001:db8::3"),
+        ("2001:db8:0::3", "2001:db8::3"),
+        ("2001:0db8::0003", "2001:db8::3"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+    ],
+)
+def test_an_address_has_one_form_and_that_is_told(ip: str, form: str) -> None:
+    assert f"its ip must be written {form}" in Calendar().schedule(of(Machine(ip=ip)))
+
+
+@pytest.mark.parametrize("address", ["127.0.0.3", "2001:db8::3"])
+def test_a_node_is_itself_however_it_is_spelt(address: str) -> None:
+    """Mesos takes a name alone, an address alone and both for three machines."""
+    world = replace(WORLD, nodes={**WORLD.nodes, "n3": replace(WORLD.nodes["n3"], address=address)})
+    there = Calendar(world)
+    name, by_address, both = Machine("n3"), Machine(ip=address), Machine("n3", address)
+    assert "is in the schedule as n3 already" in there.schedule(of(name), of(by_address))
+    wrong = there.schedule(of(Machine("n3", "127.0.0.4")))
+    assert f"the node n3 has the address {address}" in wrong
+    assert there.schedule(of(name)) == ""
+    assert there.down(by_address) == ""
+    assert there.schedule(of(both)) == "", "it is still there"
+    assert there.modes == ([], [both])
+
+
+def test_the_case_of_a_host_name_tells_nobody_apart_and_is_kept() -> None:
+    there = Calendar()
+    twice = there.schedule(of(Machine("HOST")), of(Machine("host")))
+    assert "machine host is in the schedule more than once" in twice
+    assert there.schedule(of(Machine("Host"))) == ""
+    assert there.down(Machine("hOST")) == ""
+    assert there.modes == ([], [Machine("Host")])
+
+
+def test_a_schedule_that_has_changed_since_is_not_overwritten() -> None:
+    """With Mesos the last writer wins."""
+    there = Calendar()
+    seen = version(there.ledger.schedule)
+    assert there.schedule(of(M1), versions=(seen,)) == ""
+    assert there.schedule(of(M2), versions=(seen,)) == STALE
+    assert there.ask(TakeDown((M1,), (seen,))) == STALE
+    now = version(there.ledger.schedule)
+    assert there.schedule(of(M2), versions=("other", now)) == ""

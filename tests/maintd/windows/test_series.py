@@ -1,7 +1,8 @@
-"""Weekly series without the rounds around them: what mutants of their rules got past the others."""
+"""Weekly series without the rounds around them: what is planned, what waits, what is refused."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from time import process_time
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from nodeagent.maintd.windows.timezones import read_zone
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.reason import Kind, because
 from nodeagent.model.series import Member, Series, Weekly
-from nodeagent.model.snapshot import Node, Observed, Snapshot
+from nodeagent.model.snapshot import Instance, Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import (
     Consent,
@@ -267,3 +268,204 @@ def test_who_is_being_put_back_is_planned_when_that_is_done() -> None:
     before = replace(Ledger(series=(of(Member(N3)),)), scheduled=(back,))
     assert advanced(before).ledger.schedule.windows == ()
     assert advanced(replace(before, scheduled=())).ledger.schedule.windows == (window(BEGINS, N3),)
+
+
+PLACED = of(Member(N3, SUNDAY, placed=True))
+NEXT = BEGINS + 7 * DAY
+WAITS = (Kind.SERIES_WAITS, "series/1 of 2026-11-22")
+
+
+@pytest.mark.parametrize(
+    ("now", "begins"),
+    [
+        pytest.param(BEGINS - DAY - 1, None, id="far ahead"),
+        pytest.param(BEGINS - DAY, BEGINS, id="in time"),
+        pytest.param(BEGINS - 1, BEGINS, id="at the last moment"),
+        pytest.param(BEGINS, None, id="it has begun"),
+        pytest.param(BEGINS + 3 * HOUR, None, id="slept over"),
+        pytest.param(NEXT - HOUR, NEXT, id="slept over until the next"),
+    ],
+)
+def test_when_an_occurrence_becomes_a_window(now: int, begins: int | None) -> None:
+    done = advanced(ledger((of(Member(N3)),)), now).ledger
+    assert done.schedule.windows == (() if begins is None else (window(begins, N3),))
+
+
+def test_a_large_node_is_planned_earlier_than_others_which_join_its_window() -> None:
+    large = Instance("huge", "n3", "n6", disk=12 * 2**20, memory=100)
+    seen = replace(SEEN, snapshot=replace(SEEN.snapshot, instances={"huge": large}))
+    policy = Policy(window_ahead=Ms(DAY))
+    before = ledger((of(Member(N3), Member(Machine("192.0.2.9"))),))
+    done = occurrences.advance(before, seen, policy, Ms(BEGINS - 3 * DAY))
+    assert done.ledger.schedule.windows == (window(BEGINS, N3),)
+
+
+@pytest.mark.parametrize(("now", "there"), [(-1, True), (0, False)])
+def test_who_was_never_taken_down_is_let_go_when_its_window_ends(now: int, there: bool) -> None:
+    """Wherever an operator has moved it to, and whoever it is called."""
+    for moved, spelt in ((0, N3), (DAY, Machine("N3", "192.0.2.3"))):
+        before = ledger((PLACED,), window(BEGINS + moved, spelt))
+        done = advanced(before, BEGINS + moved + 2 * HOUR + now)
+        assert bool(done.ledger.schedule.windows) is there
+
+
+def test_who_is_down_still_keeps_its_next_waiting_and_nothing_is_forced() -> None:
+    before = down(
+        ledger((of(Member(N3, SUNDAY, placed=True), Member(N6, SUNDAY)),), window(BEGINS, N3)), N3
+    )
+    done = advanced(before, NEXT - DAY)
+    assert done.ledger.schedule.windows == (window(BEGINS, N3), window(NEXT, N6))
+    waits = (Kind.SERIES_WAITS, "series/1 of 2026-11-29")
+    assert kinds(done.held) == [waits, (Kind.DOWN_STILL, "n3")]
+    late = advanced(done.ledger, NEXT + 60_000).ledger.series[0].members[0]
+    assert (late.late, late.why) == (
+        SUNDAY + 7,
+        str(because(Kind.DOWN_STILL, "n3", day="2026-11-22")),
+    )
+
+
+@pytest.mark.parametrize(("endless", "which"), [(True, "which has no end"), (False, "")])
+def test_a_machine_in_another_window_waits_for_that(endless: bool, which: str) -> None:
+    far = window(BEGINS + 60 * DAY, Machine(ip="192.0.2.3"))
+    if endless:
+        far = replace(far, unavailability=replace(far.unavailability, duration=None))
+    done = advanced(ledger((of(Member(N3)),), far))
+    other = because(Kind.OTHER_WINDOW, "n3", which=which)
+    assert [held.why for held in done.held] == [
+        because(Kind.SERIES_WAITS, "series/1 of 2026-11-22", why=other)
+    ]
+
+
+def test_who_joins_is_in_the_window_of_those_that_are_placed_and_of_no_others() -> None:
+    """n6 was spared that day, and has a window of its own at the same time."""
+    beside = window(BEGINS, N6)
+    done = advanced(ledger((of(Member(N3), Member(N6, SUNDAY)),), beside)).ledger
+    assert done.schedule.windows == (beside, window(BEGINS, N3))
+    placed = of(Member(N3), Member(N6, SUNDAY - 7, placed=True))
+    done = advanced(ledger((placed,), beside)).ledger
+    assert done.schedule.windows == (beside, window(BEGINS, N3))
+
+
+def test_what_is_unknown_here_is_told_and_the_others_go_on() -> None:
+    left = replace(SEEN, snapshot=replace(SEEN.snapshot, nodes={"n3": NODES["n3"]}))
+    before = ledger((of(Member(N3), Member(N6)),))
+    done = occurrences.advance(before, left, Policy(window_ahead=Ms(DAY)), Ms(NOW))
+    assert kinds(done.held) == [WAITS, (Kind.NO_SUCH_NODE, "n6")]
+    assert done.ledger.schedule.windows == (window(BEGINS, N3),)
+    mars = ledger((of(Member(N3), rule=replace(RULE, zone="Mars/Olympus")),))
+    whys = kinds(advanced(mars).held)
+    assert whys == [(Kind.SERIES_WAITS, "series/1"), (Kind.NO_TIME_ZONE, "series/1")]
+
+
+def test_a_day_that_is_skipped_is_no_window_unless_it_is_down() -> None:
+    before = ledger((PLACED,), window(BEGINS, N3))
+    after = edited(before, skip=(SUNDAY, SUNDAY + 7))
+    assert (after.schedule.windows, after.series[0].rule.skipped) == ((), (SUNDAY, SUNDAY + 7))
+    assert advanced(after).ledger.schedule.windows == ()
+    kept = advanced(edited(advanced(after).ledger, keep=(SUNDAY,))).ledger
+    assert kept.schedule.windows == (window(BEGINS, N3),)
+    assert edited(down(before, N3), skip=(SUNDAY,)).schedule.windows == (window(BEGINS, N3),)
+
+
+def test_another_rule_plans_anew_what_has_not_begun() -> None:
+    before = ledger((of(Member(N3, SUNDAY, placed=True), Member(N6)),), window(BEGINS, N3))
+    after = edited(before, weekdays=(0,), remove=(N6,))
+    assert after.schedule.windows == ()
+    assert advanced(after, NOW + DAY).ledger.schedule.windows == (window(BEGINS + DAY, N3),)
+
+
+def test_a_series_that_is_ended_takes_its_window_along_but_not_who_is_down() -> None:
+    both = of(Member(N3, SUNDAY, placed=True), Member(N6, SUNDAY, placed=True))
+    before = down(ledger((both,), window(BEGINS, N3, N6)), N3)
+    after = series.grant(before, EndSeries(1), ("w", "root"), SEEN, Ms(NOW))
+    assert not isinstance(after, str)
+    assert (after.series, after.schedule.windows) == ((), (window(BEGINS, N3),))
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"zone": "Europe/Zürich"}, "time zone Europe/Zürich is unknown here"),
+        ({"seconds": 30}, "a window lasts 60 s at least"),
+        (
+            {"seconds": 7 * 86_400},
+            "from the end of one to the beginning of the next there must be 2 h at least",
+        ),
+        ({"until": 1}, "it ends before its first time, on 2026-11-22"),
+        ({"begins": date(2050, 1, 1).toordinal()}, "it would begin too far in the future"),
+        ({"times": 10**6}, "a series ends after 10000 times at most"),
+        ({"machines": ()}, "the list has no machine"),
+        ({"machines": (Machine("n77"),)}, "machine n77 is not a node of this cluster"),
+        (
+            {"machines": (N3, Machine(ip="192.0.2.3"))},
+            "machine 192.0.2.3 is in the list as n3 already",
+        ),
+    ],
+)
+def test_what_is_refused(more: dict[str, Any], why: str) -> None:
+    asked = AddSeries((N3,), (6,), 120, "Europe/Zurich", Seconds(7200))
+    after = series.grant(Ledger(), replace(asked, **more), ("w", "root"), SEEN, Ms(NOW))
+    assert after == why
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"number": 7}, "there is no series/7"),
+        ({"skip": (SUNDAY + 1,)}, "series/1 has no occurrence on 2026-11-23"),
+        ({"keep": (SUNDAY - 7,)}, "series/1 has no occurrence on 2026-11-15"),
+        ({"add": (Machine(ip="192.0.2.3"),)}, "machine 192.0.2.3 is in series/1 already"),
+        ({"remove": (N6,)}, "machine n6 is not in series/1"),
+        ({"remove": (N3,)}, "no machine would be left: cancel series/1 instead"),
+        ({"zone": "Nowhere"}, "time zone Nowhere is unknown here"),
+        ({"until": SUNDAY - 21}, "it ends before its first time, on 2026-11-22"),
+    ],
+)
+def test_what_cannot_be_changed(more: dict[str, Any], why: str) -> None:
+    before = ledger((of(Member(N3)),))
+    asked = EditSeries(**{"number": 1, **more})
+    assert series.grant(before, asked, ("w", "root"), SEEN, Ms(NOW)) == why
+
+
+def test_a_series_that_is_to_begin_in_spring_does_so_at_another_time_too() -> None:
+    spring = date(2027, 3, 7).toordinal()
+    later = ledger((of(Member(N3), rule=replace(RULE, first=spring)),))
+    assert edited(later, minute=180).series[0].rule.first == spring
+    for first in (SUNDAY - 70, SUNDAY):
+        begun = ledger((of(Member(N3), rule=replace(RULE, first=first)),))
+        asked = EditSeries(1, weekdays=(5, 6))
+        after = series.grant(begun, asked, ("w", "root"), SEEN, Ms(NOW - 2 * DAY))
+        assert not isinstance(after, str)
+        assert after.series[0].rule.first == SUNDAY - 1, "its next may be earlier"
+
+
+def test_skipped_days_are_forgotten_after_a_year_and_no_more_than_a_thousand() -> None:
+    old, late = SUNDAY - 7 * 53, SUNDAY - 7 * 51
+    rule = replace(RULE, first=SUNDAY - 7 * 60, skipped=(old, late))
+    gone = Member(N3, SUNDAY - 7, placed=True)
+    after = advanced(ledger((of(gone, rule=rule),)), NOW - 2 * DAY).ledger
+    assert after.series[0].rule.skipped == (late,)
+    most = replace(RULE, skipped=tuple(SUNDAY + 7 * n for n in range(series.MOST_SKIPPED)))
+    asked = EditSeries(1, skip=(SUNDAY + 7 * series.MOST_SKIPPED,))
+    before = ledger((of(Member(N3), rule=most),))
+    why = series.grant(before, asked, ("w", "root"), SEEN, Ms(NOW))
+    assert why == "of a series 1000 days are skipped at most"
+
+
+@pytest.mark.measures
+def test_series_of_all_machines_are_planned_in_a_moment() -> None:
+    names = [f"n{n}" for n in range(3000)]
+    parts = [names[n : n + 1000] for n in (0, 1000, 2000)]
+    many = tuple(
+        of(*(Member(Machine(name)) for name in part), number=number)
+        for number, part in enumerate(parts, 1)
+    )
+    nodes = {name: Node(name, f"uuid-{name}", f"at-{name}") for name in names}
+    observed = replace(SEEN, snapshot=Snapshot("c", nodes))
+    began = process_time()
+    done = occurrences.advance(
+        Ledger(series=many), observed, Policy(window_ahead=Ms(8 * DAY)), Ms(NOW)
+    )
+    took = process_time() - began
+    assert [len(window.machines) for window in done.ledger.schedule.windows] == [1000] * 3
+    assert took < 1.0

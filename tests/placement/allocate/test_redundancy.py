@@ -7,7 +7,7 @@ import pytest
 from nodeagent.placement.allocate.groups import Site, open_site
 from nodeagent.placement.allocate.redundancy import Redundancy
 from nodeagent.placement.allocate.request import read_request
-from tests.placement.allocate.test_iallocator import cluster, new
+from tests.placement.allocate.asked import cluster, new
 from tests.placement.requests import request
 
 

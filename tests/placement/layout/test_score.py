@@ -12,24 +12,9 @@ from nodeagent.placement.layout.layout import lay_out
 from nodeagent.placement.layout.rules import Rules
 from tests.placement.asked import laid_out
 from tests.placement.clusters import Case, case
-from tests.placement.hbal import FILES, each, hbal, real
+from tests.placement.hbal import FILES, each, real
+from tests.placement.layout.agreeing import agree
 from tests.placement.referee import WEIGHTS, Referee
-
-EMPTY = "Cluster is empty"
-
-
-def agree(asked: Case, folder: Path) -> None:
-    """The score and all components are hbal's, to its eight digits."""
-    theirs = hbal(folder, asked.text, [*asked.options, "-l", "0"], asked.loads)
-    assert theirs.code == 0, theirs.err
-    if EMPTY in theirs.out:
-        return
-    layout = laid_out(asked)
-    values = score.components(layout.group_nodes())
-    names = [part.name for part in score.COMPONENTS]
-    ours = tuple((name, score.shown(value)) for name, value in zip(names, values, strict=False))
-    assert ours == theirs.components
-    assert score.shown(score.score(layout)) == theirs.initial
 
 
 @real

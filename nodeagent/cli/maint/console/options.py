@@ -23,9 +23,13 @@ _EVACUATE = "to evacuate a node now, run gnt-maint window add NODE --start now"
 _PUT_BACK = (
     "to put a node back, run gnt-maint done NODE, or gnt-maint window up NODE after a window"
 )
+_ROLLING = "to reboot nodes one after another, gnt-maint rolling says in which sets"
+_FENCED = "for a dead machine that is switched off, run gnt-maint fenced NODE"
 HINTS = {
     **dict.fromkeys(("evacuate", "drain", "empty", "cordon", "standby", "migrate"), _EVACUATE),
-    **dict.fromkeys(("undrain", "uncordon", "unstandby", "return", "online"), _PUT_BACK),
+    **dict.fromkeys(("undrain", "uncordon", "unstandby", "return", "restore", "online"), _PUT_BACK),
+    **dict.fromkeys(("reboot", "roll", "restart"), _ROLLING),
+    **dict.fromkeys(("fence", "stonith", "kill"), _FENCED),
 }
 """Commands that people try first, and what does it here."""
 

@@ -29,11 +29,15 @@ def told(plan: Plan, after: Layout, search: Json) -> Json:
         "copies-gib": round(plan.copied, 3),
         "moves": list(_moves(plan)),
         "nodes": [
-            {"name": old.host.name, "offline": old.host.offline, "before": _node(old),
-             "after": _node(new)}
+            {
+                "name": old.host.name,
+                "offline": old.host.offline,
+                "before": _node(old),
+                "after": _node(new),
+            }
             for old, new in zip(before.group_nodes(), after.group_nodes(), strict=True)
         ],
-    }  # fmt: skip
+    }
 
 
 def _components(before: Layout, after: Layout) -> Iterator[Json]:

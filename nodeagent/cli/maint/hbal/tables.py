@@ -12,9 +12,29 @@ from nodeagent.placement.layout.node import Filled, ratio
 from nodeagent.placement.layout.score import COMPONENTS, measure
 
 DEFAULT = (
-    "status", "name", "tmem", "nmem", "imem", "xmem", "fmem", "umem", "rmem", "tdsk", "fdsk",
-    "tcpu", "ucpu", "pcnt", "scnt", "pfmem", "pfdsk", "rcpu", "cload", "mload", "dload", "nload",
-)  # fmt: skip
+    "status",
+    "name",
+    "tmem",
+    "nmem",
+    "imem",
+    "xmem",
+    "fmem",
+    "umem",
+    "rmem",
+    "tdsk",
+    "fdsk",
+    "tcpu",
+    "ucpu",
+    "pcnt",
+    "scnt",
+    "pfmem",
+    "pfdsk",
+    "rcpu",
+    "cload",
+    "mload",
+    "dload",
+    "nload",
+)
 _AT = {part.name: place for place, part in enumerate(COMPONENTS)}
 
 
@@ -111,8 +131,20 @@ def nodes(layout: Layout, steps: Sequence[Step], names: Sequence[str], words: Wo
 
 
 def instances(layout: Layout) -> Iterator[str]:
-    head = ("F", "Name", "Pri_node", "Sec_node", "Auto_bal", "vcpu", "mem", "dsk",
-            "lCpu", "lMem", "lDsk", "lNet")  # fmt: skip
+    head = (
+        "F",
+        "Name",
+        "Pri_node",
+        "Sec_node",
+        "Auto_bal",
+        "vcpu",
+        "mem",
+        "dsk",
+        "lCpu",
+        "lMem",
+        "lDsk",
+        "lNet",
+    )
     rows = [
         (
             "R" if one.status in UP else " ",

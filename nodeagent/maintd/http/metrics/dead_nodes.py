@@ -6,7 +6,9 @@ from nodeagent.model.fencing import Stage
 from nodeagent.model.reason import FencingKind
 
 _BLOCKED = {
-    *(FencingKind.NO_POWER_CONTROL, FencingKind.FENCING_WAITS, FencingKind.FENCE_TRIES_AGAIN),
+    FencingKind.NO_POWER_CONTROL,
+    FencingKind.FENCING_WAITS,
+    FencingKind.FENCE_TRIES_AGAIN,
     FencingKind.FENCE_SWITCHED_OFF,
 }
 _CONTROL = {FencingKind.CONTROL_FAILS, FencingKind.LEVEL_FAILS}

@@ -23,8 +23,9 @@ def of_ganeti(view: View, ratings: Mapping[str, Rating], unfinished: Mapping[str
     names = _names(snapshot)
     yield _nodes(snapshot, names)
     yield _instances(snapshot, names)
-    yield gauges("gnt_maint_ganeti_jobs", "Ganeti jobs that are not over, by status.", "status",
-                 unfinished)  # fmt: skip
+    yield gauges(
+        "gnt_maint_ganeti_jobs", "Ganeti jobs that are not over, by status.", "status", unfinished
+    )
     shown = {
         names[uuid]: rating
         for uuid, rating in ratings.items()
@@ -42,8 +43,9 @@ def _names(snapshot: Snapshot) -> dict[str, str]:
 def _nodes(snapshot: Snapshot, names: Mapping[str, str]) -> GaugeMetricFamily:
     nodes = snapshot.nodes.values()
     found = Counter((names.get(one.group, ""), _role(one, snapshot)) for one in nodes)
-    family = GaugeMetricFamily("gnt_maint_ganeti_nodes", "Ganeti's nodes, by group and role.",
-                               labels=["group", "role"])  # fmt: skip
+    family = GaugeMetricFamily(
+        "gnt_maint_ganeti_nodes", "Ganeti's nodes, by group and role.", labels=["group", "role"]
+    )
     return _all(family, names, ROLES, found)
 
 
@@ -84,25 +86,45 @@ def _all(
 
 
 def _balance(shown: Mapping[str, Rating]) -> Any:
-    yield gauges("gnt_maint_ganeti_score", "hbal's score of a group: 0 is perfect balance.",
-                 "group", {name: one.score for name, one in shown.items()})  # fmt: skip
-    yield gauges("gnt_maint_ganeti_n1_failures",
-                 "Nodes that could not run the instances of another one, should it fail.", "group",
-                 {name: one.failing for name, one in shown.items()})  # fmt: skip
-    yield gauges("gnt_maint_ganeti_memory_free_bytes", "Free memory of nodes in service.",
-                 "group", {name: one.memory * _MIB for name, one in shown.items()})  # fmt: skip
-    yield gauges("gnt_maint_ganeti_disk_free_bytes", "Free disk of nodes in service.",
-                 "group", {name: one.disk * _MIB for name, one in shown.items()})  # fmt: skip
-    family = GaugeMetricFamily("gnt_maint_ganeti_instance_status",
-                               "Instances, by Ganeti's word for how they are.",
-                               labels=["group", "status"])  # fmt: skip
+    yield gauges(
+        "gnt_maint_ganeti_score",
+        "hbal's score of a group: 0 is perfect balance.",
+        "group",
+        {name: one.score for name, one in shown.items()},
+    )
+    yield gauges(
+        "gnt_maint_ganeti_n1_failures",
+        "Nodes that could not run the instances of another one, should it fail.",
+        "group",
+        {name: one.failing for name, one in shown.items()},
+    )
+    yield gauges(
+        "gnt_maint_ganeti_memory_free_bytes",
+        "Free memory of nodes in service.",
+        "group",
+        {name: one.memory * _MIB for name, one in shown.items()},
+    )
+    yield gauges(
+        "gnt_maint_ganeti_disk_free_bytes",
+        "Free disk of nodes in service.",
+        "group",
+        {name: one.disk * _MIB for name, one in shown.items()},
+    )
+    family = GaugeMetricFamily(
+        "gnt_maint_ganeti_instance_status",
+        "Instances, by Ganeti's word for how they are.",
+        labels=["group", "status"],
+    )
     for name, one in shown.items():
         for status, count in one.instances.items():
             family.add_metric([name, status], count)
     yield family
-    yield gauges("gnt_maint_ganeti_looked_timestamp_seconds",
-                 "When the nodes of the group said what they have.", "group",
-                 {name: _seconds(one.at) for name, one in shown.items()})  # fmt: skip
+    yield gauges(
+        "gnt_maint_ganeti_looked_timestamp_seconds",
+        "When the nodes of the group said what they have.",
+        "group",
+        {name: _seconds(one.at) for name, one in shown.items()},
+    )
 
 
 def _seconds(at: Ms) -> float:

@@ -84,18 +84,28 @@ class Metrics(MetricsSource):
         yield gauge(
             "gnt_maint_ready", "Whether a round was held lately.", not self._context.unready()
         )
-        yield gauge("gnt_maint_round_skipped", "Whether the last round was not held.",
-                     maintd.trouble is not None)  # fmt: skip
-        yield gauge("gnt_maint_standby", "Whether this maintd waits beside one that acts.",
-                     bool(maintd.standby))  # fmt: skip
+        yield gauge(
+            "gnt_maint_round_skipped",
+            "Whether the last round was not held.",
+            maintd.trouble is not None,
+        )
+        yield gauge(
+            "gnt_maint_standby",
+            "Whether this maintd waits beside one that acts.",
+            bool(maintd.standby),
+        )
         if (succession := maintd.engine.succession) is not None:
-            yield gauge("gnt_maint_succession_able",
-                         "Whether this standby would succeed a dead master.",
-                         bool(succession["able"]))  # fmt: skip
+            yield gauge(
+                "gnt_maint_succession_able",
+                "Whether this standby would succeed a dead master.",
+                bool(succession["able"]),
+            )
         troubled = bool(maintd.memory.troubles())
-        yield gauge("gnt_maint_ledger_trouble",
-                     "Whether the ledger is damaged, away, or was replaced within a day.",
-                     troubled)  # fmt: skip
+        yield gauge(
+            "gnt_maint_ledger_trouble",
+            "Whether the ledger is damaged, away, or was replaced within a day.",
+            troubled,
+        )
         yield from _of_store(maintd.memory)
         yield from _of_rule(maintd.engine.memory.kept, maintd.now())
         if (done := maintd.latest) is not None:
@@ -109,8 +119,9 @@ class Metrics(MetricsSource):
     def _of_http(self) -> Any:
         answered = sum((server.answered for server in self._context.servers), Counter[int]())
         by_code = {str(code): count for code, count in sorted(answered.items())}
-        yield counters("gnt_maint_http_requests", "Requests answered, by status code.", "code",
-                      by_code)  # fmt: skip
+        yield counters(
+            "gnt_maint_http_requests", "Requests answered, by status code.", "code", by_code
+        )
         shed = sum(server.shed for server in self._context.servers)
         yield counter(
             "gnt_maint_http_shed",
@@ -193,11 +204,14 @@ def _of_nodes(view: View) -> Any:
 
 def _of_trouble(view: View) -> Any:
     """Nodes by name, up to a limit: alerts must name the node."""
-    trouble = GaugeMetricFamily("gnt_maint_node_trouble", f"1 for each, {NAMED} of a kind at most.",
-                                labels=["node", "kind"])  # fmt: skip
+    trouble = GaugeMetricFamily(
+        "gnt_maint_node_trouble", f"1 for each, {NAMED} of a kind at most.", labels=["node", "kind"]
+    )
     incidents = view.ledger.incidents
-    found = {status: [one.name for one in incidents if one.status is status]
-             for status in (Status.FAILED, Status.COMPLETED)}  # fmt: skip
+    found = {
+        status: [one.name for one in incidents if one.status is status]
+        for status in (Status.FAILED, Status.COMPLETED)
+    }
     looks = {name: agent_events.how_seen(look)[0] for name, look in view.looks.items()}
     kinds = {status.value: names for status, names in found.items()}
     kinds["distrusted"] = [name for name, said in looks.items() if said == "distrusted"]
@@ -221,11 +235,18 @@ def _of_windows(view: View) -> Any:
     modes = Counter(one.mode for one in scheduled)
     late = Counter(one.mode for one in scheduled if timing.overdue(one, view.ledger, view.at))
     planned = (Mode.DRAINING, Mode.DOWN)
-    yield gauges("gnt_maint_machines_scheduled", "Machines in maintenance windows, by mode.",
-                  "mode", {mode.value: modes[mode] for mode in planned})  # fmt: skip
-    yield gauges("gnt_maint_machines_overdue",
-                  "Those that are draining past the start of their window, or down past its end.",
-                  "mode", {mode.value: late[mode] for mode in planned})  # fmt: skip
+    yield gauges(
+        "gnt_maint_machines_scheduled",
+        "Machines in maintenance windows, by mode.",
+        "mode",
+        {mode.value: modes[mode] for mode in planned},
+    )
+    yield gauges(
+        "gnt_maint_machines_overdue",
+        "Those that are draining past the start of their window, or down past its end.",
+        "mode",
+        {mode.value: late[mode] for mode in planned},
+    )
 
 
 def _of_offers(view: View) -> Any:
@@ -233,40 +254,67 @@ def _of_offers(view: View) -> Any:
     asked = [offer for offer in ledger.offers if offer.instances]
     found = Counter(offer.status for offer in asked)
     states = (UNKNOWN, *(reply.value for reply in Reply))
-    yield gauges("gnt_maint_offers",
-                  "Owners asked whether their instances may leave a node, by answer.", "status",
-                  {status: found[status] for status in states})  # fmt: skip
+    yield gauges(
+        "gnt_maint_offers",
+        "Owners asked whether their instances may leave a node, by answer.",
+        "status",
+        {status: found[status] for status in states},
+    )
     oldest = min((o.since for o in asked if o.answer is None), default=view.at)
-    yield gauge("gnt_maint_offers_unanswered_seconds",
-                 "For how long the oldest of them is unanswered.",
-                 max(0, view.at - oldest) / 1000)  # fmt: skip
+    yield gauge(
+        "gnt_maint_offers_unanswered_seconds",
+        "For how long the oldest of them is unanswered.",
+        max(0, view.at - oldest) / 1000,
+    )
     made = offers.by_node(ledger)
     held = sum(any(offers.holds(one, ledger, view.at, made)) for one in ledger.scheduled)
-    yield gauge("gnt_maint_machines_held_by_owners",
-                 "Machines that are not evacuated because owners do not agree.", held)  # fmt: skip
+    yield gauge(
+        "gnt_maint_machines_held_by_owners",
+        "Machines that are not evacuated because owners do not agree.",
+        held,
+    )
 
 
 def _of_webhooks(webhooks: Webhooks) -> Any:
-    yield counters("gnt_maint_offers_told", "Tries to notify an owner by its webhook.", "outcome",
-                  webhooks.counts)  # fmt: skip
-    yield gauge("gnt_maint_offers_untold", "Offers whose owner is still to be notified so.",
-                 webhooks.waiting)  # fmt: skip
+    yield counters(
+        "gnt_maint_offers_told",
+        "Tries to notify an owner by its webhook.",
+        "outcome",
+        webhooks.counts,
+    )
+    yield gauge(
+        "gnt_maint_offers_untold",
+        "Offers whose owner is still to be notified so.",
+        webhooks.waiting,
+    )
 
 
 def _of_notifications(view: View, outbox: Outbox) -> Any:
-    tries = CounterMetricFamily("gnt_maint_notifications", "Tries to deliver a notification.",
-                                labels=["sink", "outcome"])  # fmt: skip
+    tries = CounterMetricFamily(
+        "gnt_maint_notifications", "Tries to deliver a notification.", labels=["sink", "outcome"]
+    )
     none = {"delivered": 0, "failed": 0}  # so that the first event counts as an increase
     for sink, said in ({one.name: none for one in view.policy.notify} | outbox.counts).items():
         for outcome, count in said.items():
             tries.add_metric([sink, outcome], count)
     yield tries
     boxes = {box.sink: box for box in view.ledger.notices.boxes}
-    waiting = {name: sum(box.counts.values()) + (box.message.total if box.message else 0)
-               for name, box in boxes.items()}  # fmt: skip
-    yield gauges("gnt_maint_notifications_waiting", "Events that wait for delivery to a sink.",
-                  "sink", waiting)  # fmt: skip
-    failing = {name: box.message is not None and box.message.tries > 0
-               for name, box in boxes.items()}  # fmt: skip
-    yield gauges("gnt_maint_notifications_failing", "Whether the newest try of a sink failed.",
-                  "sink", failing)  # fmt: skip
+    waiting = {
+        name: sum(box.counts.values()) + (box.message.total if box.message else 0)
+        for name, box in boxes.items()
+    }
+    yield gauges(
+        "gnt_maint_notifications_waiting",
+        "Events that wait for delivery to a sink.",
+        "sink",
+        waiting,
+    )
+    failing = {
+        name: box.message is not None and box.message.tries > 0 for name, box in boxes.items()
+    }
+    yield gauges(
+        "gnt_maint_notifications_failing",
+        "Whether the newest try of a sink failed.",
+        "sink",
+        failing,
+    )

@@ -15,10 +15,10 @@ _VERBS = sorted(map(verb, ROWS))
 
 
 def of_outcome(tally: Tally) -> Any:
-    yield counters("gnt_maint_incidents_ended", "Incidents that ended, by result.", "result",
-                   tally.ended)  # fmt: skip
-    yield counters("gnt_maint_fencing", "Events of dead nodes, by kind.", "event",
-                   tally.fencing)  # fmt: skip
+    yield counters(
+        "gnt_maint_incidents_ended", "Incidents that ended, by result.", "result", tally.ended
+    )
+    yield counters("gnt_maint_fencing", "Events of dead nodes, by kind.", "event", tally.fencing)
     told = "From the detection of a fault until its node was evacuated."
     evacuated = HistogramMetricFamily("gnt_maint_evacuation_seconds", told)
     evacuated.add_metric([], _buckets(tally.evacuated), tally.evacuated.seconds)
@@ -28,8 +28,9 @@ def of_outcome(tally: Tally) -> Any:
     for need, times in tally.repaired.items():
         repaired.add_metric([need], _buckets(times), times.seconds)
     yield repaired
-    asked = CounterMetricFamily("gnt_maint_requests", "Requests, by what was asked for.",
-                                labels=["verb", "result"])  # fmt: skip
+    asked = CounterMetricFamily(
+        "gnt_maint_requests", "Requests, by what was asked for.", labels=["verb", "result"]
+    )
     for name in _VERBS:
         for result in ("granted", "refused"):
             asked.add_metric([name, result], tally.requests[name, result])
@@ -39,8 +40,9 @@ def of_outcome(tally: Tally) -> Any:
 def of_open_incidents(view: View) -> Any:
     """Times of detection; the oldest of a status, so that the number is bounded."""
     told = f"When a node's incident was detected; the {NAMED} oldest of each status."
-    noted = GaugeMetricFamily("gnt_maint_node_incident_timestamp_seconds", told,
-                              labels=["node", "need", "status"])  # fmt: skip
+    noted = GaugeMetricFamily(
+        "gnt_maint_node_incident_timestamp_seconds", told, labels=["node", "need", "status"]
+    )
     found: Counter[Status] = Counter()
     seen = set()
     for one in in_order(view.ledger):

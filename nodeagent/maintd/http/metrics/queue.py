@@ -18,8 +18,7 @@ def of_queue(view: View, policy: Policy) -> Any:
     """CKE's own metrics; without any procedure no node has a line."""
     queue, nodes = view.ledger.queue, view.observed.snapshot.nodes.values()
     addresses = [node.address for node in nodes] if policy.procedures.repair_procedures else []
-    yield gauge("gnt_maint_repair_queue_enabled", "Whether the queue is processed.",
-                 queue.enabled)  # fmt: skip
+    yield gauge("gnt_maint_repair_queue_enabled", "Whether the queue is processed.", queue.enabled)
     items = {status.value: count for status, count in counts(queue).items()}
     yield gauges("gnt_maint_repair_queue_items", "Entries, by status.", "status", items)
     labels = ("index", "address", "operation", "status", "step")
@@ -28,9 +27,11 @@ def of_queue(view: View, policy: Policy) -> Any:
         named = (str(entry.index), entry.address, entry.operation, entry.status.value)
         entries.add_metric([*named, str(entry.step)], 1)
     yield entries
-    machines = GaugeMetricFamily("gnt_maint_machine_repair_status",
-                                 "Whether an entry of this status is about the machine.",
-                                 labels=("address", "status"))  # fmt: skip
+    machines = GaugeMetricFamily(
+        "gnt_maint_machine_repair_status",
+        "Whether an entry of this status is about the machine.",
+        labels=("address", "status"),
+    )
     for address, status, there in matrix(queue, addresses):
         machines.add_metric([address, status.value], there)
     yield machines
@@ -38,21 +39,33 @@ def of_queue(view: View, policy: Policy) -> Any:
 
 def of_sources(view: View, inventory: Inventory) -> Any:
     """Yield metrics of sources; one that is not polled has only its earlier ones."""
-    yield gauge("gnt_maint_auto_repair_enabled", "Whether entries are made of what is reported.",
-                 view.ledger.queue.auto_repair)  # fmt: skip
+    yield gauge(
+        "gnt_maint_auto_repair_enabled",
+        "Whether entries are made of what is reported.",
+        view.ledger.queue.auto_repair,
+    )
     said = sorted(view.sick.items())
     believed = {name: int(not isinstance(sick, str)) for name, sick in said}
-    yield gauges("gnt_maint_repair_source_up", "Whether what a source reports is believed.",
-                  "source", believed)  # fmt: skip
+    yield gauges(
+        "gnt_maint_repair_source_up",
+        "Whether what a source reports is believed.",
+        "source",
+        believed,
+    )
     found = {name: len(sick) for name, sick in said if not isinstance(sick, str)}
-    yield gauges("gnt_maint_repair_source_machines", "Machines that it reports broken.",
-                  "source", found)  # fmt: skip
+    yield gauges(
+        "gnt_maint_repair_source_machines", "Machines that it reports broken.", "source", found
+    )
     if not inventory.on:
         return
     heard = inventory.heard
     failures = {SABAKAN: heard.failures}
-    yield counters("gnt_maint_repair_source_failures", "Answers that were none to be believed.",
-                  "source", failures)  # fmt: skip
+    yield counters(
+        "gnt_maint_repair_source_failures",
+        "Answers that were none to be believed.",
+        "source",
+        failures,
+    )
     if heard.failed:
         name = "gnt_maint_repair_source_failed_timestamp_seconds"
         yield gauges(name, "When the last was.", "source", {SABAKAN: heard.failed / 1000})
@@ -66,9 +79,15 @@ def of_refusals(queue: Queue) -> Any:
     """Yield refusals of limiter and guards, which CKE does not report."""
     found = {refusal.reason: refusal for refusal in queue.refusals}
     machines = {reason: one.machines for reason in refusals.KINDS if (one := found.get(reason))}
-    yield gauges("gnt_maint_auto_repair_refused",
-                  "Machines that are reported broken and not repaired, by reason.", "reason",
-                  {reason: machines.get(reason, 0) for reason in refusals.KINDS})  # fmt: skip
-    yield gauges("gnt_maint_auto_repair_refused_since_timestamp_seconds",
-                  "Since when the reason has been there; without it nothing.", "reason",
-                  {one.reason: one.since / 1000 for one in queue.refusals})  # fmt: skip
+    yield gauges(
+        "gnt_maint_auto_repair_refused",
+        "Machines that are reported broken and not repaired, by reason.",
+        "reason",
+        {reason: machines.get(reason, 0) for reason in refusals.KINDS},
+    )
+    yield gauges(
+        "gnt_maint_auto_repair_refused_since_timestamp_seconds",
+        "Since when the reason has been there; without it nothing.",
+        "reason",
+        {one.reason: one.since / 1000 for one in queue.refusals},
+    )

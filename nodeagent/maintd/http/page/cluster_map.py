@@ -144,7 +144,7 @@ def draw(view: View, rows: list[Json]) -> Picture:
 
 def state_of(row: Json) -> str:
     """A node's state in one word: the most urgent one."""
-    status, need = row["repair-status"], row["need"]
+    status = row["repair-status"]
     if row["look"] == "distrusted":
         return "distrusted"
     if status == "failed":
@@ -153,11 +153,11 @@ def state_of(row: Json) -> str:
         return "silent"
     if status == "completed":
         return "ready"
-    if status in ("noted", "pending") or need not in (None, "Ok"):
+    if row["unhealthy"]:
         return "sick"
     if row["look"] == "not-asked":
         return "out"
-    return "well" if need == "Ok" else "doubt"
+    return "well" if row["need"] == "Ok" else "doubt"
 
 
 def _lay_out(

@@ -193,8 +193,10 @@ def _tiles(
 ) -> Iterator[Tile]:
     seen = sum(1 for row in rows if row["look"] == "seen")
     polled = sum(1 for row in rows if row["look"] != "not-asked")
-    bad = sum(state not in ("well", "out") for state in states)
-    yield str(bad), "unhealthy nodes", "warn" if bad else "", "#unhealthy"
+    sick = sum(1 for row in rows if row["unhealthy"])
+    yield str(sick), "unhealthy nodes", "warn" if sick else "", "#unhealthy"
+    if doubts := sum(1 for state in states if state == "doubt"):
+        yield str(doubts), "without a diagnosis", "warn", "#unhealthy"
     silent = "bad" if seen < polled else ""
     yield f"{seen}/{polled}", "nodes answer", silent, "/status?state=not-answering"
     incidents = len(view.ledger.incidents)

@@ -77,7 +77,9 @@ def test_first_what_needs_a_person_with_state_since_why_next_and_command(tmp_pat
     with served(ended(), tmp_path) as one:
         one.tick(times=30)
         text = page(one)
-    assert text.index("<h2>Needs you") < text.index("<h2>Other unhealthy") < text.index("<svg")
+    assert (
+        text.index("<h2>Needs you") < text.index("<h2>Other nodes to look at") < text.index("<svg")
+    )
     found = lines(text, "Needs you")
     assert list(found) == ["node-n5", "node-n6", "node-n3"]
     assert found["node-n5"].startswith("n5 default failed for 4 min, since 2026-11-18 11:07:00 UTC")
@@ -88,7 +90,7 @@ def test_first_what_needs_a_person_with_state_since_why_next_and_command(tmp_pat
     assert found["node-n6"].endswith("the machine is up ask its agent nodeagent report n6")
     assert "repaired" in found["node-n3"]
     assert '<code class="command">gnt-maint done n3</code>' in text
-    (other,) = lines(text, "Other unhealthy nodes").values()
+    (other,) = lines(text, "Other nodes to look at").values()
     assert other.startswith("n4 default unhealthy, drained for 4 min, since")
     assert "requests evacuate: disk sdb, smart failing now" in other
     assert "instance i3 cannot move: its secondary n5 reports evacuate" in other
@@ -131,7 +133,7 @@ def test_a_node_that_returns_needs_nobody(tmp_path: Path) -> None:
         one.tick()
         text = page(one)
     assert "<h2>Needs you" not in text
-    assert "n3 goes back into service" in lines(text, "Unhealthy nodes")["node-n3"]
+    assert "n3 goes back into service" in lines(text, "Nodes to look at")["node-n3"]
 
 
 def test_a_canceled_node_that_stays_drained_needs_a_person(tmp_path: Path) -> None:

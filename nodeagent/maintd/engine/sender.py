@@ -1,0 +1,24 @@
+"""What a master candidate needs to ask agents, or to give them orders, in its own name."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nodeagent.model.units import Ms
+from nodeagent.protocol.envelope import Key
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """The members of `Orders` and of `Questions`.
+
+    `certificate` is the content of its client.pem: key and certificate. `port` and `tls` are those
+    of all agents, `now` is unix ms. With `require_node_keys` an answer counts only if its node has
+    signed it.
+    """
+
+    key: Key
+    certificate: bytes
+    port: int
+    tls: bool
+    now: Callable[[], Ms]
+    require_node_keys: bool = False

@@ -1,0 +1,44 @@
+"""Nodes whose agent answers, but has stood by no diagnosis for long. Pure.
+
+maintd does nothing about such a node, sick or not, so a person has to hear of it: a diagnose
+command is broken there, or none has run.
+"""
+
+from dataclasses import replace
+
+from nodeagent.maintd.planning.times import rfc3339
+from nodeagent.model.ledger import Ledger, Undiagnosed
+from nodeagent.model.reason import Held, Kind, because
+from nodeagent.model.snapshot import Observed
+from nodeagent.model.units import Ms
+
+AFTER = Ms(900_000)  # a command has failed for long enough to be broken
+TOLD = 20  # nodes that are shown one by one
+
+
+def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
+    """Record since which poll each node has had no diagnosis without a break."""
+    known = {one.node: replace(one, since=min(one.since, now)) for one in ledger.undiagnosed}
+    nodes = observed.snapshot.nodes
+    names = sorted((observed.doubts.keys() & nodes.keys()) - observed.unanswered)
+    found = tuple(
+        known.get(nodes[name].uuid) or Undiagnosed(nodes[name].uuid, now)
+        for name in names
+        if not nodes[name].offline
+    )
+    return ledger if found == ledger.undiagnosed else replace(ledger, undiagnosed=found)
+
+
+def told(ledger: Ledger, observed: Observed, now: Ms) -> tuple[Held, ...]:
+    """Each node that has had no diagnosis for a quarter of an hour, and why."""
+    names = {node.uuid: node.name for node in observed.snapshot.nodes.values()}
+    found = []
+    for one in ledger.undiagnosed:
+        name = names.get(one.node, "")
+        doubt = observed.doubts.get(name, "")
+        if doubt and now - one.since >= AFTER:
+            why = because(Kind.UNDIAGNOSED, name, since=rfc3339(one.since), doubt=doubt)
+            found.append(Held(why, name))
+    if len(found) > TOLD:
+        found[TOLD:] = [Held(because(Kind.MORE_UNDIAGNOSED, count=len(found) - TOLD))]
+    return tuple(found)

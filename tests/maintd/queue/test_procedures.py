@@ -1,0 +1,150 @@
+"""[queue] of maintd.toml: CKE's procedures, and which incidents are left to the queue."""
+
+from typing import Any
+
+import pytest
+
+from nodeagent.errors import ConfigError
+from nodeagent.maintd.queue.settings import procedures_of
+from nodeagent.model.diagnosis import Need
+from nodeagent.model.queue import Operation, Procedures, Referral, RepairStep
+from nodeagent.model.units import Seconds
+from nodeagent.section import Section
+
+STEP = {"repair_command": "try-1", "command_timeout_seconds": 10, "command_retries": 1}
+STEP |= {"command_interval": 5, "need_drain": True, "watch_seconds": 60}
+
+
+def table(**changed: Any) -> dict[str, Any]:
+    """A whole table `[queue]`, of which one member is as a test wants it."""
+    step = {k: changed.pop(k, v) for k, v in STEP.items()}
+    step |= changed.pop("step", {})
+    operation: dict[str, Any] = {"operation": "unreachable", "health_check_command": "check"}
+    operation = {k: changed.pop(k, v) for k, v in operation.items()}
+    operation["repair_steps"] = changed.pop("steps", [step, {"repair_command": "try-2"}])
+    operation |= changed.pop("more", {})
+    types = changed.pop("machine_types", ["type1", "type2"])
+    procedure = {"machine_types": types, "repair_operations": [operation]}
+    return {"repair_procedures": [procedure], "max_concurrent_repairs": 2, **changed}
+
+
+def read(**changed: Any) -> Procedures:
+    return procedures_of(Section("queue", table(**changed)))
+
+
+def test_procedures_are_read_as_cke_reads_them() -> None:
+    done = read()
+    assert done.max_concurrent_repairs == 2
+    found = done.look_up("type2", "unreachable")
+    assert isinstance(found, Operation)
+    assert found.repair_steps[0] == RepairStep(
+        "try-1", Seconds(10), 1, Seconds(5), need_drain=True, watch_seconds=Seconds(60)
+    )
+    assert found.repair_steps[1] == RepairStep("try-2")
+    assert "procedure" in str(done.look_up("type4", "unreachable"))
+    assert "operation 'noop'" in str(done.look_up("type1", "noop"))
+
+
+STEPS = "queue.repair_procedures[0].repair_operations[0].repair_steps[0]"
+OPERATION = "queue.repair_procedures[0].repair_operations[0]"
+
+
+@pytest.mark.parametrize(
+    ("changed", "complaint"),
+    [
+        ({"max_concurrent_repairs": 0}, "queue.max_concurrent_repairs is 0"),
+        ({"bogus": 1}, "queue.bogus is not a known setting"),
+        ({"protected_namespaces": {}}, "queue.protected_namespaces is not a known setting"),
+        ({"evict_retries": 3}, "queue.evict_retries is not a known setting"),
+        ({"repair_command": ""}, f"{STEPS}.repair_command is ''"),
+        ({"repair_command": "a b"}, f"{STEPS}.repair_command is 'a b'"),
+        ({"repair_command": ["sh", "-c"]}, f"{STEPS}.repair_command is ['sh', '-c']"),
+        ({"watch_seconds": -1}, f"{STEPS}.watch_seconds is -1"),
+        ({"command_timeout_seconds": 0}, f"{STEPS}.command_timeout_seconds is 0"),
+        ({"step": {"watch": 1}}, f"{STEPS}.watch is not a known setting"),
+        # A key that CKE's own test cluster misspells, and CKE does not notice.
+        (
+            {"more": {"success_command_timeout_seconds": 9}},
+            f"{OPERATION}.success_command_timeout_seconds is not a known setting",
+        ),
+        ({"health_check_command": 7}, f"{OPERATION}.health_check_command is 7"),
+        ({"steps": []}, f"{OPERATION}.repair_steps is missing or empty"),
+        ({"steps": {}}, f"{OPERATION}.repair_steps is {{}}; it must be a list of tables"),
+        ({"steps": [1]}, f"{STEPS} must be a table"),
+        ({"machine_types": []}, "queue.repair_procedures[0].machine_types is missing or empty"),
+        ({"machine_types": ["a", "a"]}, "each once"),
+        ({"back_off_seconds": 7200}, "most_back_off_seconds is less than back_off_seconds"),
+    ],
+)
+def test_what_procedures_may_not_say(changed: dict[str, object], complaint: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        read(**changed)
+    assert complaint in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_what_could_never_be_reached_is_refused() -> None:
+    one = table()["repair_procedures"][0]
+    with pytest.raises(ConfigError, match="machine type 'type1' stands 2 times"):
+        procedures_of(Section("queue", {"repair_procedures": [one, one]}))
+    twice = {**one, "repair_operations": [*one["repair_operations"]] * 2}
+    with pytest.raises(ConfigError, match="operation 'unreachable' stands 2 times"):
+        procedures_of(Section("queue", {"repair_procedures": [twice]}))
+
+
+# Incidents that are left to the queue.
+
+
+def incidents(*referrals: dict[str, Any]) -> tuple[Referral, ...]:
+    operation = {
+        "operation": "unhealthy",
+        "health_check_command": "is-healthy",
+        "repair_steps": [{"repair_command": "power-cycle"}],
+    }
+    procedures = [{"machine_types": ["r640"], "repair_operations": [operation]}]
+    said = {"repair_procedures": procedures, "incidents": list(referrals)}
+    return procedures_of(Section("queue", said)).incidents
+
+
+def test_incidents_that_are_left_to_the_queue() -> None:
+    least = {"machine_type": "r640", "operation": "unhealthy", "needs": ["evacuate"]}
+    most = {"needs": ["live-repair", "evacuate-failover"], "commands": ["mend"]}
+    assert incidents() == ()
+    assert incidents(least, {**least, **most, "groups": ["rack-1"], "priority": -1}) == (
+        Referral("r640", "unhealthy", (Need.EVACUATE,)),
+        Referral(
+            "r640",
+            "unhealthy",
+            (Need.LIVE_REPAIR, Need.EVACUATE_FAILOVER),
+            ("mend",),
+            ("rack-1",),
+            -1,
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"machine_type": "r650"}, "queue.incidents[0]: no repair procedure is configured for"),
+        (
+            {"operation": "melted"},
+            "queue.incidents[0]: no operation 'melted' is configured for machines of 'r640';"
+            " there may be: unhealthy",
+        ),
+        ({"needs": ["Ok"]}, "queue.incidents[0].needs has 'Ok'; there may be: live-repair, ev"),
+        ({"needs": ["sick"]}, "queue.incidents[0].needs has 'sick'"),
+        ({"needs": []}, "queue.incidents[0].needs is missing or empty"),
+        ({"needs": "evacuate"}, "queue.incidents[0].needs is 'evacuate'; it must be a list"),
+        ({"operation": ""}, "queue.incidents[0].operation is ''; it must be a word"),
+        ({"commands": ["a b"]}, "queue.incidents[0].commands is ['a b']; it must be a list of"),
+        ({"groups": "rack-1"}, "queue.incidents[0].groups is 'rack-1'; it must be a list"),
+        ({"priority": 1001}, "queue.incidents[0].priority is 1001; it must be a whole number"),
+        ({"status": "evacuate"}, "queue.incidents[0].status is not a known setting"),
+    ],
+)
+def test_what_is_wrong_with_a_referral_is_named(change: dict[str, Any], why: str) -> None:
+    good = {"machine_type": "r640", "operation": "unhealthy", "needs": ["evacuate"]}
+    with pytest.raises(ConfigError) as told:
+        incidents({**good, **change})
+    assert str(told.value).startswith(why)

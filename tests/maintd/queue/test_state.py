@@ -1,0 +1,77 @@
+"""Entries of the repair queue by index, status and age, and clocks that were put back."""
+
+from dataclasses import replace
+
+import pytest
+
+from nodeagent.maintd.queue.state import counts, matrix, rewind
+from nodeagent.model.queue import EntryStatus, Queue, RepairStep
+from nodeagent.model.units import Seconds
+from tests.maintd.queue.turns import DAY, PROCESSING, WAITING, begun, did, entry, how, turns
+from tests.maintd.world import NOW
+
+HOURLY = RepairStep("try-1", command_interval=Seconds(3600))
+
+
+def test_indices_are_given_in_order_and_never_twice() -> None:
+    queue = Queue().add(entry()).add(entry())
+    assert [e.index for e in queue.entries] == [0, 1]
+    assert queue.drop(1).drop(9).add(entry()).entries[-1].index == 2
+    assert (queue.drop(0).entry(0), queue.enabled) == (None, True)
+
+
+@pytest.mark.parametrize("index", range(-1, 8))
+def test_an_entry_is_found_put_and_dropped_by_its_index_wherever_it_is(index: int) -> None:
+    queue = Queue(tuple(map(entry, (0, 2, 3, 6))), 7)
+    there = index in (0, 2, 3, 6)
+    found = queue.entry(index)
+    assert (found is not None and found.index == index) is there
+    changed = entry(index, why="changed")
+    assert (changed in queue.put(changed).entries) is there
+    assert [e.index for e in queue.put(changed).entries] == [0, 2, 3, 6]
+    assert [e.index for e in queue.drop(index).entries] == [n for n in (0, 2, 3, 6) if n != index]
+
+
+def test_counting_with_one_queued_two_processing_three_succeeded() -> None:
+    states = [EntryStatus.QUEUED] + [PROCESSING] * 2 + [EntryStatus.SUCCEEDED] * 3
+    queue = Queue(tuple(entry(n, status=status) for n, status in enumerate(states)))
+    assert list(counts(queue).values()) == [1, 2, 3, 0]
+
+
+def test_the_matrix_has_the_nodes_and_foreign_machines() -> None:
+    foreign = replace(entry(1, status=EntryStatus.FAILED), address="10.10.10.10")
+    rows = list(
+        matrix(Queue((replace(entry(), address="1.1.1.1"), foreign)), ["1.1.1.1", "2.2.2.2"])
+    )
+    assert len(rows) == 12
+    assert [(a, s.value) for a, s, so in rows if so] == [
+        ("1.1.1.1", "queued"),
+        ("10.10.10.10", "failed"),
+    ]
+
+
+def test_a_clock_put_back_lengthens_no_wait() -> None:
+    ahead = begun(backoff_until=NOW + 10**10, checked_at=NOW + 10**10, not_before=NOW + 10**10)
+    (one,) = rewind(Queue((ahead,)), how(), NOW).entries
+    assert (one.backoff_until, one.checked_at) == (NOW + 3_600_000, 0)
+
+
+def test_a_clock_put_back_lengthens_no_wait_for_a_retry() -> None:
+    late = NOW + DAY
+    ahead = begun(not_before=late, restore_after=late, asked_at=late, unanswered_since=late)
+    (one,) = rewind(Queue((ahead,)), how(HOURLY), NOW).entries
+    assert (one.not_before, one.restore_after) == (NOW + 3_600_000, NOW + 60_000)
+    assert (one.asked_at, one.unanswered_since) == (NOW, NOW)
+    (one,) = rewind(Queue((ahead,)), how(), NOW).entries
+    assert one.not_before == NOW + 60_000
+    (one,) = rewind(Queue((entry(unanswered_since=NOW + 1),)), how(), NOW).entries
+    assert one.unanswered_since == NOW
+    (one,) = rewind(Queue((entry(restore_after=NOW + 60_001),)), how(), NOW).entries
+    assert one.restore_after == NOW + 60_000
+
+
+def test_a_check_from_before_the_clock_was_put_back_is_none_from_after() -> None:
+    """It was made before the last command, and only both are in the future."""
+    one = begun(at=WAITING, ago=-DAY, checked_at=NOW + DAY - 1, asked_at=NOW + DAY - 1)
+    queue = rewind(Queue((one,)), how(), NOW)
+    assert did(turns(*queue.entries)) == []
