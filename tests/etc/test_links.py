@@ -275,3 +275,165 @@ def test_changes_of_carrier_and_of_the_active_slave_stay_out(shipped: Shipped) -
         "bond0/bonding/active_slave": "eth0\n",
     }
     assert look(shipped, moved).stdout == first.stdout
+
+
+@pytest.mark.parametrize(
+    ("mode", "faults"),
+    [
+        pytest.param("balance-rr 0", ["slow"], id="each packet on the next: the slowest decides"),
+        pytest.param("balance-xor 2", ["slow"], id="balance-xor"),
+        pytest.param("802.3ad 4", ["slow"], id="802.3ad"),
+        pytest.param("active-backup 1", [], id="active-backup"),
+        pytest.param("balance-tlb 5", [], id="balance-tlb: each by its own speed"),
+        pytest.param("balance-alb 6", [], id="balance-alb: each by its own speed"),
+    ],
+)
+def test_slaves_of_unlike_speed(shipped: Shipped, mode: str, faults: list[str]) -> None:
+    unlike: Files = {"bond0/bonding/mode": f"{mode}\n", "eth0/speed": "1000\n"}
+    ran = look(shipped, unlike)
+    assert [(fault["interface"], fault["fault"]) for fault in ran.faults] == [
+        ("eth0", fault) for fault in faults
+    ]
+    half = look(shipped, {**unlike, "eth1/duplex": "half\n"})
+    assert ("eth1", "slow") in [(fault["interface"], fault["fault"]) for fault in half.faults]
+
+
+LACP: Files = {
+    "bond0/bonding/mode": "802.3ad 4\n",
+    "bond0/bonding/ad_aggregator": "1\n",
+    "eth0/bonding_slave/ad_aggregator_id": "1\n",
+    "eth1/bonding_slave/ad_aggregator_id": "1\n",
+}
+APART: Files = {**LACP, "eth1/bonding_slave/ad_aggregator_id": "2\n"}
+HEARS = "61\n"
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        pytest.param(LACP, None, id="both in the active aggregator"),
+        pytest.param(APART, "not-aggregated", id="one in another aggregator"),
+        pytest.param({**APART, "eth1/carrier": "0\n"}, "down", id="and down"),
+        pytest.param({**APART, "eth1/speed": "1000\n"}, "slow", id="and slower, which is why"),
+        pytest.param(
+            {**APART, "eth1/bonding_slave/ad_aggregator_id": "N/A\n"}, None, id="in none, not known"
+        ),
+        pytest.param({**APART, "bond0/bonding/ad_aggregator": None}, None, id="no active one"),
+        pytest.param(
+            {
+                **APART,
+                "bond0/bonding/ad_select": "stable 0\n",
+                "eth1/bonding_slave/ad_actor_oper_port_state": HEARS,
+            },
+            "not-aggregated",
+            id="no failover between aggregators is set up",
+        ),
+        pytest.param(
+            {
+                **APART,
+                "bond0/bonding/ad_select": "bandwidth 1\n",
+                "eth1/bonding_slave/ad_actor_oper_port_state": HEARS,
+            },
+            None,
+            id="a second switch stands by",
+        ),
+        pytest.param(
+            {
+                **APART,
+                "bond0/bonding/ad_select": "count 2\n",
+                "eth1/bonding_slave/ad_actor_oper_port_state": "125\n",
+            },
+            "not-aggregated",
+            id="a second switch is to stand by, and does not speak LACP",
+        ),
+    ],
+)
+def test_a_slave_outside_the_active_aggregator(
+    shipped: Shipped, changes: Files, fault: str | None
+) -> None:
+    present: Files = {name: text for name, text in changes.items() if text is not None}
+    ran = look(shipped, present)
+    assert ran.need == ("live-repair" if fault else "Ok")
+    expected = {"interface": "eth1", "bond": "bond0", "fault": fault}
+    assert ran.faults == ([expected] if fault else [])
+
+
+def test_without_a_partner_the_bond_alone_is_told(shipped: Shipped) -> None:
+    ran = look(shipped, {**APART, "bond0/bonding/ad_partner_mac": "00:00:00:00:00:00\n"})
+    assert ran.faults == [{"interface": "bond0", "fault": "no-lacp-partner"}]
+
+
+def team(name: str, **ports: str) -> Files:
+    """Two ports of a team, with their carriers."""
+    files: dict[str, str | None] = {f"{name}/carrier": "1\n" if "1" in ports.values() else "0\n"}
+    for port, carrier in ports.items():
+        files |= {f"{port}/{key}": text for key, text in PORT.items()}
+        files |= {f"{port}/carrier": f"{carrier}\n", f"{port}/upper_{name}/ifindex": "9\n"}
+    return files
+
+
+@pytest.mark.parametrize(
+    ("changes", "need", "faults"),
+    [
+        pytest.param(team("team0", eth5="1", eth6="1"), "Ok", [], id="all up"),
+        pytest.param(
+            team("team0", eth5="1", eth6="0"),
+            "live-repair",
+            [{"interface": "eth6", "team": "team0", "fault": "down"}],
+            id="one port down",
+        ),
+        pytest.param(
+            {**team("team0", eth5="1", eth6="1"), "eth5/duplex": "half\n"},
+            "live-repair",
+            [{"interface": "eth5", "team": "team0", "fault": "slow"}],
+            id="one port at half duplex",
+        ),
+        pytest.param(
+            {**team("team0", eth5="1", eth6="1"), "eth5/speed": "1000\n"},
+            "Ok",
+            [],
+            id="unlike speeds, as runners may have it",
+        ),
+        pytest.param(
+            {
+                **team("team0", eth5="0", eth6="0"),
+                "team0/upper_br0": "",
+                "br0/brif/team0": "",
+                "br0/brif/tap1": "",
+                "tap1/carrier": "1\n",
+            },
+            "evacuate",
+            [
+                {"interface": "eth5", "team": "team0", "fault": "down"},
+                {"interface": "eth6", "team": "team0", "fault": "down"},
+                {"interface": "team0", "fault": "cut"},
+            ],
+            id="the whole team below an instance",
+        ),
+        pytest.param(
+            team("team0", eth5="0", eth6="0"),
+            "live-repair",
+            [
+                {"interface": "eth5", "team": "team0", "fault": "down"},
+                {"interface": "eth6", "team": "team0", "fault": "down"},
+                {"interface": "team0", "fault": "cut-unused"},
+            ],
+            id="a team that nothing uses",
+        ),
+        pytest.param(team("ovs-system", eth5="1", eth6="0"), "Ok", [], id="ports of Open vSwitch"),
+    ],
+)
+def test_a_team(shipped: Shipped, changes: Files, need: str, faults: list[dict[str, str]]) -> None:
+    ran = look(shipped, changes)
+    assert ran.need == need
+    assert ran.faults == faults
+
+
+def test_ip_knows_a_team_by_any_name(shipped: Shipped) -> None:
+    shipped.tree({"ssconf_node_primary_ips": "n1 192.0.2.6\n"}, under="ganeti")
+    kind = {"master": "uplink", "linkinfo": {"info_slave_kind": "team"}}
+    shown = json.dumps([*ADDRESSES, *({"ifname": name} | kind for name in ("eth5", "eth6"))])
+    ip = shipped.tool("other-ip", f"echo \"$*\" > {shipped.root}/asked; echo '{shown}'")
+    ran = look(shipped, team("uplink", eth5="1", eth6="0"), TOOLS=(str(ip),))
+    assert ran.faults == [{"interface": "eth6", "team": "uplink", "fault": "down"}]
+    assert (shipped.root / "asked").read_text() == "-json -details address\n"

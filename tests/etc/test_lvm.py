@@ -154,6 +154,136 @@ def test_one_image_of_each_pair_is_borne(shipped: Shipped) -> None:
     assert (ran.need, ran.faults[0]["fault"]) == ("live-repair", "degraded")
 
 
+def part(name: str, health: str, **more: str) -> dict[str, str]:
+    return volume(f"[{name}]", health, lv_role="private", **more)
+
+
+def mirror(name: str, *health: str, meta: str = "", **more: str) -> list[dict[str, str]]:
+    """A raid1 below another volume, with the health of its images, as LVM marks it."""
+    whole = part(name, "partial", lv_layout="raid,raid1", **more)
+    legs = [
+        part(f"{name}_rimage_{n}", word, lv_layout="linear", lv_parent=f"[{name}]")
+        for n, word in enumerate(health)
+    ]
+    last = part(f"{name}_rmeta_{len(health) - 1}", meta, lv_layout="linear", lv_parent=f"[{name}]")
+    return [whole, *legs, last]
+
+
+def thin(*health: str, tmeta: str = "", meta: str = "") -> list[dict[str, str]]:
+    """A thin volume and its pool, whose data is a raid1 and whose metadata a linear volume."""
+    pool = {"data_lv": "[pool_tdata]", "metadata_lv": "[pool_tmeta]", "lv_layout": "thin,pool"}
+    return [
+        volume("root", "partial", lv_layout="thin,sparse", pool_lv="pool", **OPEN),
+        volume("pool", "partial", **pool, **OPEN),
+        part("pool_tmeta", tmeta, lv_layout="linear", lv_parent="pool"),
+        *mirror("pool_tdata", *health, meta=meta, lv_parent="pool"),
+    ]
+
+
+def cached(*health: str, cache: str = "") -> list[dict[str, str]]:
+    """A volume with a cache; LVM names its origin in the column of that name alone."""
+    columns = {"lv_layout": "cache", "origin": "[data_corig]", "pool_lv": "[fast_cvol]"}
+    above = volume("data", "partial", **columns, **INSTANCE)
+    return [above, part("fast_cvol", cache, lv_layout="linear"), *mirror("data_corig", *health)]
+
+
+def integrity(*health: str) -> list[dict[str, str]]:
+    """A raid1 whose images have checksums, and so an origin of their own."""
+    rows = [volume("data", "partial", lv_layout="raid,raid1", **INSTANCE)]
+    for number, word in enumerate(health):
+        name = f"data_rimage_{number}"
+        columns = {"lv_layout": "integrity", "lv_parent": "data", "origin": f"[{name}_iorig]"}
+        rows.append(part(name, word, **columns))
+        rows.append(part(f"{name}_iorig", word, lv_layout="linear"))
+    return rows
+
+
+def vdo(*health: str) -> list[dict[str, str]]:
+    pool = {"data_lv": "[vpool_vdata]", "lv_layout": "vdo,pool"}
+    above = volume("data", "partial", lv_layout="vdo", pool_lv="vpool", **INSTANCE)
+    return [above, volume("vpool", "partial", **pool, **OPEN), *mirror("vpool_vdata", *health)]
+
+
+def write_cached(*health: str) -> list[dict[str, str]]:
+    columns = {"lv_layout": "writecache", "origin": "[data_wcorig]", "pool_lv": "[fast_cvol]"}
+    above = volume("data", "partial", **columns, **INSTANCE)
+    return [above, part("fast_cvol", ""), *mirror("data_wcorig", *health)]
+
+
+def snapshot() -> list[dict[str, str]]:
+    """A snapshot whose own place is lost; its origin is a raid1 with an image left."""
+    role = "public,snapshot,thicksnapshot"
+    above = volume("snap", "partial", lv_layout="linear", lv_role=role, origin="a", **OPEN)
+    return [above, volume("a", "partial", lv_layout="raid,raid1", **INSTANCE), *images(1, 1)]
+
+
+ONE_LEFT, NONE_LEFT = ("partial", ""), ("partial", "partial")
+
+
+@pytest.mark.parametrize(
+    ("volumes", "need", "told"),
+    [
+        *(
+            pytest.param(kind(*health), need, dict.fromkeys(names.split(), fault), id=f"{why}: {n}")
+            for why, kind, names in (
+                ("a thin pool", thin, "root pool"),
+                ("a cache's origin", cached, "data"),
+                ("a write cache's origin", write_cached, "data"),
+                ("VDO", vdo, "data vpool"),
+                ("integrity", integrity, "data"),
+            )
+            for health, need, fault, n in (
+                (ONE_LEFT, "live-repair", "degraded", "one image left"),
+                (NONE_LEFT, "evacuate", "partial", "no image left"),
+            )
+        ),
+        pytest.param(
+            thin(*ONE_LEFT, tmeta="partial"),
+            "evacuate",
+            {"root": "partial", "pool": "partial"},
+            id="a thin pool's metadata is lost",
+        ),
+        pytest.param(
+            thin(*ONE_LEFT, meta="partial"),
+            "evacuate",
+            {"root": "partial", "pool": "partial"},
+            id="an image lost, and the metadata of the other one",
+        ),
+        pytest.param(
+            cached(*ONE_LEFT, cache="partial"),
+            "evacuate",
+            {"data": "partial"},
+            id="a cache is lost",
+        ),
+        pytest.param(
+            [
+                volume("root", "failed", lv_layout="thin,sparse", pool_lv="pool", **OPEN),
+                *thin()[1:],
+            ],
+            "evacuate",
+            {"root": "failed", "pool": "degraded"},
+            id="the kernel says that it failed",
+        ),
+        pytest.param(
+            snapshot(),
+            "evacuate",
+            {"snap": "partial", "a": "degraded"},
+            id="a snapshot is not judged by its origin",
+        ),
+    ],
+)
+def test_a_volume_is_judged_by_the_parts_it_stands_on(
+    shipped: Shipped, volumes: list[dict[str, str]], need: str, told: dict[str, str]
+) -> None:
+    look(shipped, [WHOLE], [])
+    text = json.dumps({"report": [{"lv": volumes}]})
+    shipped.tool("lvs", f"cat <<'END'\n{text}\nEND")
+    ran = shipped.run("lvm", FOLDERS=(str(shipped.root / "tools"),))
+    assert {fault["volume"]: fault["fault"] for fault in ran.faults} == told
+    assert len(ran.faults) == len(told)
+    assert ran.need == need
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -105,8 +105,20 @@ def array(shipped: Shipped, changes: Files, name: str = "md0") -> str:
         pytest.param(
             {"dev-sdc1/state": "faulty,write_error\n", "dev-sdc1/slot": "none\n"},
             "live-repair",
-            {"state": "degraded", "faulty": ["sdc1"], "missing_slots": []},
+            {"state": "failed-member", "faulty": ["sdc1"], "missing_slots": []},
             id="healed onto a spare, the bad disk still inside",
+        ),
+        pytest.param(
+            {**REBUILDING, "dev-sdc1/state": "faulty\n", "dev-sdc1/slot": "none\n"},
+            "live-repair",
+            {"state": "failed-member", "faulty": ["sdc1"], "missing_slots": []},
+            id="healing onto a spare, the bad disk still inside",
+        ),
+        pytest.param(
+            {**REMOVED, "dev-sdc1/state": "faulty\n", "dev-sdc1/slot": "none\n"},
+            "live-repair",
+            {"state": "degraded", "faulty": ["sdc1"], "missing_slots": [1]},
+            id="a hole, a spare that does not fill it, the bad disk still inside",
         ),
         pytest.param(
             {**FIVE, "degraded": "2\n", "dev-sda1/state": "faulty\n", "dev-sdb1/state": "faulty\n"},
@@ -124,6 +136,12 @@ def array(shipped: Shipped, changes: Files, name: str = "md0") -> str:
             "evacuate",
             {"level": "raid0", "state": "lost", "faulty": ["sda1"], "missing_slots": [0]},
             id="a broken stripe",
+        ),
+        pytest.param(
+            {**STRIPE, "dev-sda1/state": "faulty\n"},
+            "live-repair",
+            {"level": "raid0", "state": "degraded", "faulty": ["sda1"], "missing_slots": [0]},
+            id="a stripe whose faulty disk is still in its place",
         ),
         pytest.param(
             {**STRIPE, "array_state": "broken\n", **UNUSED},

@@ -1,7 +1,7 @@
 """Disks as smartctl describes them; the answers are shaped like those of versions 7.3 to 7.5."""
 
 import json
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -29,9 +29,23 @@ def sense(asc: int, ascq: int) -> dict[str, Any]:
     return {"smart_status": {"passed": False, "scsi": {"asc": asc, "ascq": ascq}}}
 
 
+def row(name: str, when: str, *, prefailure: bool, number: int = 1) -> dict[str, Any]:
+    return {"id": number, "name": name, "when_failed": when, "flags": {"prefailure": prefailure}}
+
+
+def table(*rows: dict[str, Any]) -> dict[str, Any]:
+    return {"ata_smart_attributes": {"table": [*rows]}}
+
+
 def attribute(name: str, when: str, *, prefailure: bool, number: int = 1) -> dict[str, Any]:
-    row = {"id": number, "name": name, "when_failed": when, "flags": {"prefailure": prefailure}}
-    return {"ata_smart_attributes": {"table": [row]}}
+    return table(row(name, when, prefailure=prefailure, number=number))
+
+
+def used(percent: int, *, valid: bool = True) -> dict[str, Any]:
+    """Page 7 of the device statistics of a SATA SSD."""
+    name = "Percentage Used Endurance Indicator"
+    statistic = {"offset": 8, "name": name, "value": percent, "flags": {"valid": valid}}
+    return {"ata_device_statistics": {"pages": [{"number": 7, "table": [statistic]}]}}
 
 
 def log(**values: int) -> dict[str, Any]:
@@ -207,6 +221,107 @@ def test_one_disk(
     assert ran.faults == ([fault | {"complaints": complaints}] if complaints else [])
 
 
+CRUCIAL = row("Percent_Lifetime_Remain", "now", prefailure=False, number=202)
+WEAROUT = row("Media_Wearout_Indicator", "now", prefailure=False, number=233)
+AIRFLOW = row("Airflow_Temperature_Cel", "now", prefailure=False, number=190)
+HOURS = row("Power_On_Hours", "now", prefailure=False, number=9)
+SECTORS = row("Reallocated_Sector_Ct", "now", prefailure=True, number=5)
+ADDRESSES = row("Data_Address_Mark_Errs", "now", prefailure=True, number=202)
+OLD_ADDRESSES = row("Data_Address_Mark_Errs", "now", prefailure=False, number=202)
+LEVELING = row("Wear_Leveling_Count", "now", prefailure=True, number=177)
+ERASED = row("Ave_Block-Erase_Count", "now", prefailure=False, number=173)
+ERASE_FAILED = row("Erase_Fail_Count", "now", prefailure=True, number=172)
+SPARE = row("Available_Reservd_Space", "now", prefailure=True, number=232)
+NAMELESS_SSD = row("Unknown_SSD_Attribute", "now", prefailure=False, number=202)
+NAMELESS_DISK = row("Unknown_HDD_Attribute", "now", prefailure=True, number=177)
+NAMELESS_HEAT = row("Unknown_Attribute", "now", prefailure=True, number=190)
+OLD_CRUCIAL = row("Percent_Lifetime_Remain", "past", prefailure=False, number=202)
+
+
+@pytest.mark.parametrize(
+    ("rows", "passing", "failing"),
+    [
+        pytest.param([], [], ["health-failed"], id="nothing"),
+        pytest.param([CRUCIAL], ["worn"], ["worn"], id="a used up Crucial"),
+        pytest.param([OLD_CRUCIAL], [], ["health-failed"], id="not now"),
+        pytest.param([WEAROUT], ["worn"], ["worn"], id="233"),
+        pytest.param([ERASED], ["worn"], ["worn"], id="erase cycles"),
+        pytest.param([LEVELING], ["worn"], ["worn"], id="a prefail attribute of wear"),
+        pytest.param([NAMELESS_SSD], ["worn"], ["worn"], id="wear by its number alone"),
+        pytest.param([AIRFLOW], [], [], id="too hot"),
+        pytest.param([NAMELESS_HEAT], [], [], id="too hot, by its number alone"),
+        pytest.param([AIRFLOW, CRUCIAL], ["worn"], ["worn"], id="worn and too hot"),
+        pytest.param([HOURS], [], ["health-failed"], id="old age explains no failure"),
+        pytest.param(
+            [CRUCIAL, HOURS], ["worn"], ["health-failed", "worn"], id="not explained by wear alone"
+        ),
+        pytest.param(
+            [CRUCIAL, SECTORS],
+            ["attribute-Reallocated_Sector_Ct", "worn"],
+            ["attribute-Reallocated_Sector_Ct", "health-failed", "worn"],
+            id="worn and failing",
+        ),
+        pytest.param(
+            [ADDRESSES],
+            ["attribute-Data_Address_Mark_Errs"],
+            ["attribute-Data_Address_Mark_Errs", "health-failed"],
+            id="202 of a hard disk is no wear",
+        ),
+        pytest.param([OLD_ADDRESSES], [], ["health-failed"], id="202 of another hard disk"),
+        pytest.param(
+            [NAMELESS_DISK],
+            ["attribute-Unknown_HDD_Attribute"],
+            ["attribute-Unknown_HDD_Attribute", "health-failed"],
+            id="177 of a hard disk",
+        ),
+        pytest.param(
+            [ERASE_FAILED],
+            ["attribute-Erase_Fail_Count"],
+            ["attribute-Erase_Fail_Count", "health-failed"],
+            id="failed erasures are no wear",
+        ),
+        pytest.param(
+            [SPARE],
+            ["attribute-Available_Reservd_Space"],
+            ["attribute-Available_Reservd_Space", "health-failed"],
+            id="spare is no wear",
+        ),
+    ],
+)
+@pytest.mark.parametrize("passed", [True, False], ids=["passed", "failed"])
+def test_attributes_of_sata_below_their_threshold(
+    shipped: Shipped,
+    rows: list[dict[str, Any]],
+    passing: list[str],
+    failing: list[str],
+    passed: bool,
+) -> None:
+    expected = passing if passed else failing
+    answer = SATA | table(*rows) | {"smart_status": {"passed": passed}}
+    ran = ask(shipped, ("/dev/sda", "scsi", 16 if passed else 24, answer))
+    assert [fault["complaints"] for fault in ran.faults] == ([expected] if expected else [])
+    evacuates = any(word != "worn" for word in expected)
+    assert ran.need == ("evacuate" if evacuates else "live-repair" if expected else "Ok")
+
+
+@pytest.mark.parametrize(
+    ("answer", "complaints"),
+    [
+        pytest.param(used(99), [], id="nearly"),
+        pytest.param(used(100), ["worn"], id="used up"),
+        pytest.param(used(130), ["worn"], id="more than used up"),
+        pytest.param(used(255, valid=False), [], id="a value that is none"),
+        pytest.param(used(100) | table(CRUCIAL), ["worn"], id="told twice"),
+        pytest.param(used(100) | FAILED, ["health-failed", "worn"], id="and failed"),
+    ],
+)
+def test_the_device_statistics_of_a_sata_ssd(
+    shipped: Shipped, answer: dict[str, Any], complaints: list[str]
+) -> None:
+    ran = ask(shipped, ("/dev/sda", "scsi", 0, SATA | answer))
+    assert [fault["complaints"] for fault in ran.faults] == ([complaints] if complaints else [])
+
+
 @pytest.mark.parametrize(
     ("status", "answer", "why"),
     [
@@ -240,34 +355,36 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "kind"),
     [
-        pytest.param(REFUSED, id="refused by its INQUIRY"),
-        pytest.param({"scsi_vendor": "DELL", "scsi_product": "PERC H730 Mini"}, id="PERC"),
+        pytest.param(REFUSED, "megaraid,1", id="refused by its INQUIRY"),
+        pytest.param(
+            {"scsi_vendor": "DELL", "scsi_product": "PERC H730 Mini"}, "sat+megaraid,1", id="PERC"
+        ),
         *(
-            pytest.param({"scsi_vendor": vendor, "scsi_product": product}, id=product)
-            for vendor, product in (
-                ("BROADCOM", "MR9460-16i"),
-                ("LSI", "MR9271-8i"),
-                ("SMC", "SMC3108"),
-                ("INTEL", "RMS3CC080"),
-                ("Areca", "ARC-1883-VOL#000"),
+            pytest.param({"scsi_vendor": vendor, "scsi_product": product}, kind, id=product)
+            for vendor, product, kind in (
+                ("BROADCOM", "MR9460-16i", "megaraid,1"),
+                ("LSI", "MR9271-8i", "megaraid,1"),
+                ("SMC", "SMC3108", "megaraid,1"),
+                ("INTEL", "RMS3CC080", "megaraid,1"),
+                ("Areca", "ARC-1883-VOL#000", "areca,1/2"),
             )
         ),
-        pytest.param({"vendor": "HP", "product": "LOGICAL VOLUME"}, id="Smart Array"),
-        pytest.param({"scsi_model_name": "AVAGO MegaRAID"}, id="MegaRAID"),
-        pytest.param({"model_name": "VMware Virtual disk"}, id="7.1 on a hypervisor"),
+        pytest.param({"vendor": "HP", "product": "LOGICAL VOLUME"}, "cciss,1", id="Smart Array"),
+        pytest.param({"scsi_model_name": "AVAGO MegaRAID"}, "megaraid,1", id="MegaRAID"),
+        pytest.param({"model_name": "VMware Virtual disk"}, "megaraid,1", id="7.1, a hypervisor"),
     ],
 )
-def test_a_logical_disk_is_no_disk(shipped: Shipped, answer: dict[str, Any]) -> None:
+def test_a_logical_disk_is_no_disk(shipped: Shipped, answer: dict[str, Any], kind: str) -> None:
     sda = ("/dev/sda", "scsi", 2, answer)
-    behind = ("/dev/bus/0", "megaraid,1", 0, SATA)
+    behind = ("/dev/bus/0", kind, 0, SATA)
     assert ask(shipped, sda, behind).diagnosis == OK
     alone = ask(shipped, sda).diagnosis
     assert alone["status"] == "Ok"
     not_asked = ["/dev/sda: the physical disks of a logical disk"]
     assert alone["details"] == {"faults": [], "not_asked": not_asked}
-    failing = ask(shipped, sda, ("/dev/bus/0", "megaraid,1", 8, SATA | FAILED))
+    failing = ask(shipped, sda, ("/dev/bus/0", kind, 8, SATA | FAILED))
     assert (failing.need, len(failing.faults)) == ("evacuate", 1)
 
 
@@ -308,6 +425,236 @@ esac"""
     assert ran.need == ("evacuate" if failing else "Ok")
     assert [fault["type"] for fault in ran.faults] == ([kind] if failing else [])
     assert "not_asked" not in ran.diagnosis["details"]
+
+
+PERC = say("", 4, scsi_vendor="DELL", scsi_product="PERC H730", smart_support={"available": False})
+ARC = say("", 4, scsi_vendor="Areca", scsi_product="ARC-1882-VOL#00")
+ODD = say("a RAID controller: say which")
+BAD, GOOD, OTHER = SATA | FAILED, SATA, SATA | FAILED | {"serial_number": "Z2"}
+LISTED = [("/dev/sda", "scsi"), ("/dev/sdb", "scsi")]
+HOSTS = {"sda": 0, "sdb": 1, "sdc": 0}
+
+Device: TypeAlias = tuple[str, str]
+Answers: TypeAlias = dict[Device, dict[str, Any]]
+
+
+def controllers(
+    shipped: Shipped,
+    listed: list[Device],
+    answers: Answers,
+    hosts: dict[str, int] = HOSTS,
+    other: str = "exit 2",
+    **constants: object,
+) -> Ran:
+    """Run on a machine whose disks are on these SCSI hosts; other places refuse to answer."""
+    for name, host in hosts.items():
+        place = f"devices/host{host}/target{host}:0:0/{host}:0:0:0"
+        shipped.tree({f"sys/{place}/model": ""})
+        folder = "scsi_generic" if name.startswith("sg") else "block"
+        shipped.tree({f"sys/class/{folder}/{name}/device": f"-> ../../../{place}"})
+    scan = {"devices": [{"name": name, "type": kind} for name, kind in listed]}
+    lines = [f'echo "$*" >> {shipped.root}/asked', 'case "$*" in']
+    lines.append(f"*--scan*) cat <<'END'\n{json.dumps(scan)}\nEND\nexit;;")
+    for (name, kind), answer in answers.items():
+        how = f"*' -d {kind} {name}'" if "," in kind else f"*' standby,3 {name}'"
+        status = answer.get("smartctl", {"exit_status": 0})["exit_status"]
+        text = json.dumps({"smartctl": {"exit_status": status}} | answer)
+        lines.append(f"{how}) cat <<'END'\n{text}\nEND\nexit {status};;")
+    refused = json.dumps({"smartctl": {"exit_status": 2}})
+    tool = shipped.tool("smartctl", "\n".join([*lines, "esac", f"echo '{refused}'", other]))
+    return shipped.run("smart", TOOLS=(str(tool),), SYS=shipped.root / "sys", **constants)
+
+
+def calls(shipped: Shipped) -> list[str]:
+    """What smartctl was asked after the scan."""
+    return (shipped.root / "asked").read_text().splitlines()[1:]
+
+
+def told(ran: Ran) -> list[Device]:
+    return [(fault["device"], fault["type"]) for fault in ran.faults]
+
+
+NOT_SEEN = "{}: the physical disks of a logical disk"
+
+
+@pytest.mark.parametrize(
+    ("listed", "physical", "answers", "bad", "not_asked"),
+    [
+        pytest.param(
+            [*LISTED, ("/dev/bus/0", "megaraid,0")],
+            (),
+            {LISTED[0]: PERC, LISTED[1]: HP, ("/dev/bus/0", "megaraid,0"): GOOD}
+            | {("/dev/sdb", "cciss,1"): BAD},
+            [("/dev/sdb", "cciss,1")],
+            [],
+            id="a failing disk behind the other controller",
+        ),
+        pytest.param(
+            [*LISTED, ("/dev/bus/0", "megaraid,0")],
+            (),
+            {LISTED[0]: PERC, LISTED[1]: HP, ("/dev/bus/0", "megaraid,0"): GOOD},
+            [],
+            ["/dev/sdb"],
+            id="nothing answers behind the other controller",
+        ),
+        pytest.param(
+            [*LISTED, ("/dev/bus/0", "megaraid,0")],
+            (),
+            {LISTED[0]: PERC, LISTED[1]: PERC, ("/dev/bus/0", "megaraid,0"): GOOD}
+            | {("/dev/sdb", "megaraid,7"): BAD},
+            [("/dev/sdb", "megaraid,7")],
+            [],
+            id="two controllers of one make",
+        ),
+        pytest.param(
+            LISTED,
+            (("/dev/sg9", "areca,1"),),
+            {LISTED[0]: PERC, LISTED[1]: ARC, ("/dev/sg9", "areca,1"): GOOD}
+            | {("/dev/sda", "megaraid,3"): BAD},
+            [("/dev/sda", "megaraid,3")],
+            [],
+            id="a line in PHYSICAL is for its own controller",
+        ),
+        pytest.param(
+            LISTED,
+            (("/dev/sg9", "areca,1"),),
+            {LISTED[0]: PERC, LISTED[1]: ARC, ("/dev/sg9", "areca,1"): BAD},
+            [("/dev/sg9", "areca,1")],
+            ["/dev/sda"],
+            id="and says nothing of another one",
+        ),
+        pytest.param(
+            [LISTED[0]],
+            (("/dev/sdd", "sat,12"),),
+            {LISTED[0]: PERC, ("/dev/sdd", "sat,12"): GOOD, ("/dev/sda", "megaraid,3"): BAD},
+            [("/dev/sda", "megaraid,3")],
+            [],
+            id="not each comma is a place of a controller",
+        ),
+        pytest.param(
+            [LISTED[0]],
+            (),
+            {LISTED[0]: PERC, ("/dev/sda", "megaraid,3"): say("", 3)},
+            [],
+            [],
+            id="a sleeping disk is a disk",
+        ),
+    ],
+)
+def test_each_controller_is_judged_by_itself(
+    shipped: Shipped,
+    listed: list[Device],
+    physical: tuple[Device, ...],
+    answers: Answers,
+    bad: list[Device],
+    not_asked: list[str],
+) -> None:
+    hosts = HOSTS | {"sg9": 1}
+    ran = controllers(shipped, listed, answers, hosts, PHYSICAL=physical)
+    assert told(ran) == bad
+    names = ran.diagnosis["details"].get("not_asked", [])
+    assert names == [NOT_SEEN.format(name) for name in not_asked]
+    assert ran.need == ("evacuate" if bad else "Ok")
+
+
+def test_the_controller_of_aacraid_is_in_its_type(shipped: Shipped) -> None:
+    adaptec = say("", vendor="Adaptec", product="ASR8405")
+    answers = {LISTED[0]: adaptec, LISTED[1]: adaptec, ("/dev/sda", "aacraid,0,0,1"): GOOD}
+    answers |= {("/dev/sdb", "aacraid,1,0,2"): BAD}
+    assert told(controllers(shipped, LISTED, answers)) == [("/dev/sdb", "aacraid,1,0,2")]
+    listed = [*LISTED, ("/dev/sdz", "aacraid,1,0,2")]
+    answers |= {listed[2]: GOOD, ("/dev/sda", "aacraid,0,0,1"): BAD}
+    assert told(controllers(shipped, listed, answers)) == [("/dev/sda", "aacraid,0,0,1")]
+
+
+def test_without_hosts_the_make_tells_the_controllers_apart(shipped: Shipped) -> None:
+    listed = [*LISTED, ("/dev/bus/0", "megaraid,0")]
+    answers = {LISTED[0]: PERC, LISTED[1]: HP, listed[2]: GOOD, ("/dev/sdb", "cciss,1"): BAD}
+    assert told(controllers(shipped, listed, answers, {})) == [("/dev/sdb", "cciss,1")]
+    assert not [line for line in calls(shipped) if "megaraid,1" in line]
+
+
+def test_a_disk_in_physical_that_the_scan_lists_is_asked_once(shipped: Shipped) -> None:
+    listed = [("/dev/bus/0", "megaraid,0")]
+    ran = controllers(shipped, listed, {listed[0]: BAD}, PHYSICAL=(listed[0],))
+    assert told(ran) == listed
+    assert len(calls(shipped)) == 1
+
+
+SAME = [("/dev/sda", "scsi"), ("/dev/sdc", "scsi")]
+
+
+@pytest.mark.parametrize("hosts", [HOSTS, {}], ids=["host known", "host unknown"])
+def test_two_volumes_of_one_controller_are_asked_once(
+    shipped: Shipped, hosts: dict[str, int]
+) -> None:
+    behind = {(name, "cciss,1"): BAD for name, _ in SAME}
+    ran = controllers(shipped, SAME, {SAME[0]: HP, SAME[1]: HP, **behind}, hosts)
+    assert told(ran) == [("/dev/sda", "cciss,1")]
+    assert "not_asked" not in ran.diagnosis["details"]
+    assert len(calls(shipped)) == len(set(calls(shipped))) == len(SAME) + 32
+
+
+def test_two_volumes_of_one_controller_without_answer_are_tried_once(shipped: Shipped) -> None:
+    ran = controllers(shipped, SAME, {SAME[0]: HP, SAME[1]: HP})
+    assert ran.diagnosis["details"]["not_asked"] == [NOT_SEEN.format(name) for name, _ in SAME]
+    assert len(calls(shipped)) == len(SAME) + 32
+
+
+def test_many_volumes_of_one_disk_each(shipped: Shipped) -> None:
+    names = [f"sd{letter}" for letter in "abcdefghijklmnopqrstuvwx"]
+    listed = [(f"/dev/{name}", "scsi") for name in names]
+    answers: Answers = dict.fromkeys(listed, HP) | {("/dev/sda", "cciss,9"): BAD}
+    ran = controllers(shipped, listed, answers, dict.fromkeys(names, 0))
+    assert told(ran) == [("/dev/sda", "cciss,9")]
+    assert len(calls(shipped)) == len(names) + 32
+
+
+def test_disks_of_areca_have_a_device_of_their_own(shipped: Shipped) -> None:
+    ran = controllers(shipped, LISTED, {LISTED[0]: ARC, LISTED[1]: ARC})
+    assert ran.diagnosis["details"]["not_asked"] == [NOT_SEEN.format(name) for name, _ in LISTED]
+    assert len(calls(shipped)) == len(LISTED)
+
+
+def test_a_controller_is_of_one_kind(shipped: Shipped) -> None:
+    answers = {LISTED[0]: ODD, ("/dev/sda", "cciss,1"): BAD, ("/dev/sda", "3ware,1"): OTHER}
+    assert told(controllers(shipped, LISTED[:1], answers)) == [("/dev/sda", "cciss,1")]
+    assert not [line for line in calls(shipped) if "3ware" in line]
+
+
+def test_places_that_there_was_no_time_for_are_named(shipped: Shipped) -> None:
+    answers = {LISTED[0]: HP, LISTED[1]: BAD}
+    ran = controllers(shipped, LISTED, answers, other="exec sleep 0.3", ALL=1.0)
+    assert told(ran) == [("/dev/sdb", "scsi")]
+    assert ran.diagnosis["details"]["not_asked"] == [
+        "/dev/sda: not all places were tried in time",
+        NOT_SEEN.format("/dev/sda"),
+    ]
+    assert 2 < len(calls(shipped)) < 10
+
+
+def test_a_place_that_hangs_is_named_and_the_others_are_asked(shipped: Shipped) -> None:
+    answers = {LISTED[0]: HP, ("/dev/sda", "cciss,2"): BAD}
+    hangs = """case "$*" in *cciss,1\\ *) exec sleep 60;; esac; exit 2"""
+    ran = controllers(shipped, LISTED[:1], answers, other=hangs, SECONDS=1.0, SLOTS=4)
+    assert told(ran) == [("/dev/sda", "cciss,2")]
+    (not_asked,) = ran.diagnosis["details"]["not_asked"]
+    assert not_asked.startswith("/dev/sda, cciss,1: ")
+
+
+def test_a_disk_that_two_devices_reach_is_told_once(shipped: Shipped) -> None:
+    worn = SATA | table(CRUCIAL)
+    listed = [("/dev/bus/0", "megaraid,1"), ("/dev/sda", "scsi")]
+    ran = controllers(shipped, listed, {listed[0]: worn, listed[1]: BAD})
+    assert [(f["device"], f["complaints"]) for f in ran.faults] == [
+        ("/dev/bus/0", ["health-failed", "worn"])
+    ]
+    ran = controllers(shipped, listed, {listed[0]: BAD, listed[1]: OTHER})
+    assert told(ran) == listed
+
+
+def test_two_disks_that_claim_one_serial_number_stay_two(shipped: Shipped) -> None:
+    assert told(controllers(shipped, LISTED, {LISTED[0]: BAD, LISTED[1]: BAD})) == LISTED
 
 
 @pytest.mark.parametrize(
@@ -387,7 +734,7 @@ def test_the_type_is_given_only_where_smartctl_cannot_find_out(shipped: Shipped)
     answers = [("/dev/sda", "scsi"), ("/dev/bus/0", "megaraid,4"), ("/dev/nvme0", "nvme")]
     ask(shipped, *((name, kind, 0, SATA) for name, kind in answers))
     _, sata, raid, nvme = (shipped.root / "asked").read_text().splitlines()
-    flags = "--json=c -i -H -A -l error -n standby,3"
+    flags = "--json=c -i -H -A -l error -l devstat,7 -n standby,3"
     assert sata == f"{flags} /dev/sda"
     assert raid == f"{flags} -d megaraid,4 /dev/bus/0"
     assert nvme == f"{flags} -d nvme /dev/nvme0"

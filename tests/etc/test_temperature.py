@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from .shipped import Files, Ran, Shipped
+from .shipped import CALL, Files, Ran, Shipped
 
 CORE: Files = {
     "name": "coretemp\n",
@@ -14,6 +14,7 @@ CORE: Files = {
     "temp1_max": "80000\n",
     "temp1_crit": "100000\n",
 }
+UNREADABLE = "-> /proc/self/mem"  # its first byte answers EIO
 SENSOR = {"chip": "coretemp", "device": "coretemp.0", "sensor": "Package id 0"}
 
 
@@ -54,6 +55,27 @@ def look(shipped: Shipped, changes: Files, chip: str = "hwmon0") -> Ran:
             id="wired to nothing",
         ),
         pytest.param({"temp1_input": "-128000\n"}, "Ok", None, id="wired to nothing, below zero"),
+        pytest.param({"temp1_max": UNREADABLE}, "Ok", None, id="EIO of max"),
+        pytest.param({"temp1_max": "warm\n"}, "Ok", None, id="no number as max"),
+        pytest.param({"temp1_crit": UNREADABLE}, "Ok", None, id="EIO of crit: no such limit"),
+        pytest.param(
+            {"temp1_max": UNREADABLE, "temp1_input": "100000\n"},
+            "evacuate",
+            "critical",
+            id="EIO of max, at crit",
+        ),
+        pytest.param(
+            {"temp1_crit": UNREADABLE, "temp1_input": "100000\n"},
+            "Ok",
+            "hot",
+            id="EIO of crit, over max",
+        ),
+        pytest.param(
+            {"temp1_fault": UNREADABLE, "temp1_input": "100000\n"},
+            "evacuate",
+            "critical",
+            id="EIO of fault, at crit",
+        ),
     ],
 )
 def test_one_sensor(shipped: Shipped, changes: Files, need: str, level: str | None) -> None:
@@ -97,12 +119,51 @@ def test_a_sensor_asleep_has_no_reading(shipped: Shipped, monkeypatch: pytest.Mo
         assert look(shipped, {}).faults == []
 
 
-@pytest.mark.parametrize("chip", ["nvme", "drivetemp"])
-def test_a_hot_drive_switches_no_machine_off(shipped: Shipped, chip: str) -> None:
+@pytest.mark.parametrize(
+    ("chip", "own"),
+    [
+        *((chip, True) for chip in ("coretemp", "k8temp", "k10temp", "zenpower", "acpitz")),
+        *((chip, True) for chip in ("cpu_thermal", "pch_lewisburg", "nct6793", "it8728")),
+        *((chip, False) for chip in ("nvme", "drivetemp", "mlx5", "sfp_1", "amdgpu", "nouveau")),
+        *((chip, False) for chip in ("ixgbe", "bnxt_en", "jc42", "tps53679", "coretempx")),
+    ],
+)
+def test_a_hot_part_switches_no_machine_off(shipped: Shipped, chip: str, own: bool) -> None:
     ran = look(shipped, {"name": f"{chip}\n", "temp1_input": "100000\n"})
-    assert ran.diagnosis["command"] == "call-operator"
+    assert ran.need == ("evacuate" if own else "live-repair")
+    assert ran.diagnosis.get("command") == (None if own else CALL)
+    assert [fault["level"] for fault in ran.faults] == ["critical"]
     look(shipped, {"temp1_input": "100000\n"}, "hwmon1")
     assert shipped.run("temperature", SYS=shipped.root / "sys").need == "evacuate"
+
+
+@pytest.mark.parametrize(
+    ("changes", "chip", "sensor"),
+    [
+        pytest.param({"name": UNREADABLE}, "", "Package id 0", id="name"),
+        pytest.param({"temp1_label": UNREADABLE}, "coretemp", "temp1", id="label"),
+    ],
+)
+def test_a_name_that_cannot_be_read_silences_no_fault(
+    shipped: Shipped, changes: Files, chip: str, sensor: str
+) -> None:
+    ran = look(shipped, {**changes, "temp1_input": "100000\n"})
+    assert ran.need == ("evacuate" if chip else "live-repair")
+    assert ran.faults == [SENSOR | {"chip": chip, "sensor": sensor, "level": "critical"}]
+
+
+def test_a_dead_sensor_of_a_card_keeps_no_machine_in_doubt(shipped: Shipped) -> None:
+    look(shipped, {"name": "mlx5\n", "temp1_input": UNREADABLE}, "hwmon1")
+    ran = look(shipped, {"temp1_input": "80000\n"})
+    assert (ran.need, [fault["level"] for fault in ran.faults]) == ("Ok", ["hot"])
+    not_asked = ["mlx5 temp1: [Errno 5] Input/output error"]
+    assert ran.diagnosis["details"]["not_asked"] == not_asked
+
+
+@pytest.mark.parametrize("name", ["temp1_input", "temp1_crit"])
+def test_a_sensor_of_the_machine_that_cannot_be_read_is_not_ok(shipped: Shipped, name: str) -> None:
+    ran = look(shipped, {name: "warm\n"})
+    assert ran.complaint.startswith("temperature: ValueError: coretemp temp1: invalid literal")
 
 
 def test_a_sensor_that_cannot_be_read_silences_no_other(shipped: Shipped) -> None:
@@ -116,7 +177,3 @@ def test_a_sensor_that_cannot_be_read_silences_no_other(shipped: Shipped) -> Non
 def test_a_sensor_that_breaks_while_it_is_read_is_not_ok(shipped: Shipped) -> None:
     shipped.tree({"name": "coretemp\n", "temp1_input": None}, under="sys/class/hwmon/hwmon1")
     assert "Is a directory" in look(shipped, {}).complaint
-
-
-def test_a_reading_that_is_none(shipped: Shipped) -> None:
-    assert look(shipped, {"temp1_input": "warm\n"}).complaint.startswith("temperature: ValueError")
