@@ -83,7 +83,7 @@ WRONG = {
     "repair_steps[0].repair_command is ''": toml({"repair_command": ""}),
     "command_timeout_seconds is 0": toml({**TRY[0], "command_timeout_seconds": 0}),
     "queue.max_concurrent_repairs is 0": toml(max_concurrent_repairs=0),
-    "operation 'op1' stands 2 times": toml(operations=("op1", "op1")),
+    "repair_operations[1].operation has 'op1', which": toml(operations=("op1", "op1")),
     "each once": toml(types=("type1", "type1")),
 }
 

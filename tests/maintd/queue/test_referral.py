@@ -357,8 +357,11 @@ def test_all_that_can_be_set() -> None:
             "queue.incidents[0]: no operation 'melted' is configured for machines of 'r640';"
             " there may be: unhealthy",
         ),
-        ({"needs": ["Ok"]}, "queue.incidents[0].needs has 'Ok'; there may be: live-repair, ev"),
-        ({"needs": ["sick"]}, "queue.incidents[0].needs has 'sick'"),
+        (
+            {"needs": ["Ok"]},
+            "queue.incidents[0].needs is ['Ok']; it must be a list of these: live-repair",
+        ),
+        ({"needs": ["sick"]}, "queue.incidents[0].needs is ['sick']"),
         ({"needs": []}, "queue.incidents[0].needs is missing or empty"),
         ({"needs": "evacuate"}, "queue.incidents[0].needs is 'evacuate'; it must be a list"),
         ({"operation": ""}, "queue.incidents[0].operation is ''; it must be a word"),

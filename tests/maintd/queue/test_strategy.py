@@ -497,8 +497,12 @@ def test_what_procedures_may_not_say(changed: dict[str, object], complaint: str)
 
 def test_what_could_never_be_reached_is_refused() -> None:
     one = table()["repair_procedures"][0]
-    with pytest.raises(ConfigError, match="machine type 'type1' stands 2 times"):
+    with pytest.raises(
+        ConfigError, match=r"procedures\[1\]\.machine_types has 'type1', which .*\[0\] has"
+    ):
         procedures_of(Section("queue", {"repair_procedures": [one, one]}))
     twice = {**one, "repair_operations": [*one["repair_operations"]] * 2}
-    with pytest.raises(ConfigError, match="operation 'unreachable' stands 2 times"):
+    with pytest.raises(
+        ConfigError, match=r"operations\[1\]\.operation has 'unreachable', which .*\[0\] has"
+    ):
         procedures_of(Section("queue", {"repair_procedures": [twice]}))
