@@ -6,47 +6,88 @@ import stat
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from nodeagent.errors import ConfigError
-from nodeagent.folder import Absent, Unfit, opened_folder
+from nodeagent.faults import Faults
+from nodeagent.folder import Absent, Unfit, opened_folder, unfit_folders
 
 LONGEST_LINE = 16384  # characters; the work of tomllib grows with a dotted key's square
 
 
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """The owner of files and folders, the forbidden bits of a file's mode, and the mistakes."""
+
+    owner: int | None
+    closed: int
+    faults: Faults
+
+    @property
+    def who(self) -> str:
+        return "root" if self.owner == 0 else f"root or uid {self.owner}"
+
+
 def read_all(
-    path: str, owner: int | None, drops: str = "conf.d", *, private: bool = False
+    path: str,
+    owner: int | None,
+    drops: str = "conf.d",
+    *,
+    private: bool = False,
+    faults: Faults | None = None,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Read the settings file, then its drop-ins by name, each with its tables, or ConfigError.
 
     `owner` is the uid that, or root, must own every file and every folder above it. Nobody else may
     write there, and no link may lead there; None skips the test. A missing file sets nothing. Only
-    the owner may read a `private` file.
+    the owner may read a `private` file. If `faults` collect, files that break these rules are read
+    all the same, for a person who checks them; an unreadable file is left out.
     """
     above, name = os.path.split(path)
-    closed = 0o077 if private else 0o022
-    yield from _read_folder(above, lambda _: [name], owner, closed)
-    yield from _read_folder(f"{above}/{drops}".replace("//", "/"), _drop_ins, owner, closed)
+    rules = _Rules(owner, 0o077 if private else 0o022, faults or Faults())
+    yield from _read_folder(above, lambda _: [name], rules)
+    yield from _read_folder(f"{above}/{drops}".replace("//", "/"), _drop_ins, rules)
 
 
 def _read_folder(
-    folder: str, names: Callable[[int], list[str]], owner: int | None, closed: int
-) -> list[tuple[str, dict[str, Any]]]:
+    folder: str, names: Callable[[int], list[str]], rules: _Rules
+) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
-        with _place(folder, owner) as place:
-            files = [(name, os.path.join(folder, name)) for name in names(place)]
-            return [(file, _read_file(place, name, file, owner, closed)) for name, file in files]
+        with _place(folder, rules) as place:
+            for name in names(place):
+                file = os.path.join(folder, name)
+                values = _read_one(place, name, file, rules)
+                if values is not None:
+                    yield file, values
     except Absent:
-        return []
+        return
     except Unfit as error:
-        raise ConfigError(str(error)) from None
+        rules.faults.add(str(error), folder)
     except OSError as error:
-        raise ConfigError(f"folder {folder}: {error.strerror}") from None
+        rules.faults.incomplete = True
+        rules.faults.add(f"folder {folder}: {error.strerror}", folder)
 
 
-def _place(folder: str, owner: int | None) -> AbstractContextManager[int]:
-    if owner is not None:
-        return opened_folder(folder, owner, _owners(owner))
+def _read_one(place: int, name: str, file: str, rules: _Rules) -> dict[str, Any] | None:
+    """Return the tables of a file; None if it is unreadable, and the mistakes are collected."""
+    try:
+        return _read_file(place, name, file, rules)
+    except ConfigError as error:
+        rules.faults.incomplete = True
+        rules.faults.add(str(error), file)
+        return None
+
+
+def _place(folder: str, rules: _Rules) -> AbstractContextManager[int]:
+    if rules.owner is None:
+        return _unjudged(folder)
+    if not rules.faults.collect:
+        return opened_folder(folder, rules.owner, rules.who)
+    for path, why in unfit_folders(folder, rules.owner, rules.who):
+        rules.faults.add(why, path)
+    if not os.path.isdir(folder):
+        raise Absent(folder)
     return _unjudged(folder)
 
 
@@ -72,29 +113,10 @@ def _drop_ins(place: int) -> list[str]:
     return [name for name in names if name.endswith(".toml") and not name.startswith(".")]
 
 
-def _owners(owner: int) -> str:
-    return "root" if owner == 0 else f"root or uid {owner}"
-
-
-def _read_file(place: int, name: str, path: str, owner: int | None, closed: int) -> dict[str, Any]:
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if owner is None else os.O_NOFOLLOW)
+def _read_file(place: int, name: str, path: str, rules: _Rules) -> dict[str, Any]:
     try:
-        with open(os.open(name, flags, dir_fd=place), "rb") as file:
-            info = os.fstat(file.fileno())
-            mode = stat.S_IMODE(info.st_mode)
-            if not stat.S_ISREG(info.st_mode):
-                raise ConfigError(f"{path}: is not a regular file")
-            if owner is not None and (info.st_uid not in (0, owner) or mode & closed):
-                who = _owners(owner)
-                wanted = (
-                    f"have mode 0600: chown root {path}; chmod 600 {path}"
-                    if closed & 0o044
-                    else "not be writable by others"
-                )
-                raise ConfigError(
-                    f"{path}: owned by uid {info.st_uid}, mode {mode:04o};"
-                    f" it must be owned by {who} and {wanted}"
-                )
+        with open(_opened(place, name, path, rules), "rb") as file:
+            _judge(os.fstat(file.fileno()), path, rules)
             text = file.read().decode()
             for number, line in enumerate(text.split("\n"), 1):
                 if len(line) > LONGEST_LINE:
@@ -115,3 +137,36 @@ def _read_file(place: int, name: str, path: str, owner: int | None, closed: int)
         raise ConfigError(f"{path}: holds a number of thousands of digits") from None
     except RecursionError:
         raise ConfigError(f"{path}: nested too deeply") from None
+
+
+def _opened(place: int, name: str, path: str, rules: _Rules) -> int:
+    """Open a file of a folder; through a link only where that is no mistake, or told as one."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+    if rules.owner is None:
+        return os.open(name, flags, dir_fd=place)
+    try:
+        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=place)
+    except OSError as error:
+        if error.errno != errno.ELOOP or not rules.faults.collect:
+            raise
+    rules.faults.add(f"{path}: is a link", path)
+    return os.open(name, flags, dir_fd=place)
+
+
+def _judge(info: os.stat_result, path: str, rules: _Rules) -> None:
+    mode = stat.S_IMODE(info.st_mode)
+    if not stat.S_ISREG(info.st_mode):
+        raise ConfigError(f"{path}: is not a regular file")
+    if rules.owner is None:
+        return
+    if info.st_uid not in (0, rules.owner) or mode & rules.closed:
+        wanted = (
+            f"have mode 0600: chown root {path}; chmod 600 {path}"
+            if rules.closed & 0o044
+            else "not be writable by others"
+        )
+        rules.faults.add(
+            f"{path}: owned by uid {info.st_uid}, mode {mode:04o};"
+            f" it must be owned by {rules.who} and {wanted}",
+            path,
+        )

@@ -48,6 +48,34 @@ def opened_folder(folder: str, uid: int, who: str) -> Iterator[int]:
         yield here
 
 
+def unfit_folders(folder: str, uid: int, who: str) -> Iterator[tuple[str, str]]:
+    """Yield each folder on the way that `opened_folder` would refuse, and why; links are followed.
+
+    Only for people: another process may change the folders meanwhile.
+    """
+    parts = [part for part in folder.split("/") if part not in ("", ".")]
+    for count in range(len(parts) + 1):
+        so_far = "/" + "/".join(parts[:count])
+        try:
+            if os.path.islink(so_far):
+                yield so_far, f"{so_far} is a link or no folder"
+            place = os.open(so_far, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        except NotADirectoryError:
+            yield so_far, f"{so_far} is a link or no folder"
+            return
+        except OSError as error:
+            yield so_far, f"{so_far}: {error.strerror}"
+            return
+        try:
+            _judge(place, so_far, uid, who)
+        except Unfit as error:
+            yield so_far, str(error)
+        finally:
+            os.close(place)
+
+
 def opened_file(path: str, uid: int, who: str, opened: ExitStack) -> tuple[int, str]:
     """Open a file as a place (O_PATH) until `opened` is closed, or raise Unfit; return its path.
 

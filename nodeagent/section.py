@@ -1,13 +1,13 @@
 """One table of settings: each key is read once, into its type; a complaint names it. Pure."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field, fields
 from difflib import get_close_matches
 from ipaddress import ip_address
 from typing import Any, TypeVar
 
-from nodeagent.errors import ConfigError
+from nodeagent.faults import Faults
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.units import Seconds
 
@@ -31,8 +31,8 @@ def setting(how: str, default: Any, **limits: Any) -> Any:
 class Section:
     """One table: each key is read once, into its type; an unread key is a mistake.
 
-    A mistake raises ConfigError. With a list of `faults` it goes there instead, as text, and the
-    default counts: so one reading finds them all.
+    A mistake goes to `faults`, which raises ConfigError or collects. If it collects, the default
+    counts instead of a wrong value: so one reading finds all mistakes.
     """
 
     def __init__(
@@ -41,17 +41,20 @@ class Section:
         values: object,
         *,
         places: Mapping[str, str] | None = None,
-        faults: list[str] | None = None,
+        faults: Faults | None = None,
+        written: str = "",
     ) -> None:
         self.name = name
+        self.faults = Faults() if faults is None else faults
         self._places = places or {}
-        self._faults = faults
-        if not isinstance(values, dict):
-            place = f"{self._places[name]}: " if name in self._places else ""
-            self._complain(ConfigError(f"{place}{name} must be a table, written [{name}]"))
-            values = {}
-        self._left = dict(values)
         self._known = set[str]()  # keys that were asked for
+        self._wanted: dict[str, str] = {}
+        self._wrong = set[str]()
+        self._parts: list[Section] = []
+        self._is_table = isinstance(values, dict)
+        self._left = dict(values) if isinstance(values, dict) else {}
+        if not self._is_table:
+            self.complain(f"{self.shown} must be a table, written {written or f'[{_key(name)}]'}")
 
     def read(self, kind: type[T], default: T | None = None, **given: Any) -> T:
         """Read settings of this class: each field made by `setting`, by its name with hyphens.
@@ -67,35 +70,70 @@ class Section:
                 given[one.name] = read(name, default=usual, **one.metadata["limits"])
         return kind(**given)
 
-    def missing(self, key: str, because: str, why: str) -> ConfigError:
-        """Return the complaint that `key` is missing, which the present key `because` requires."""
-        place = self._places.get(self._full(because))
-        name = _key(self._full(key))
-        return ConfigError(f"{place + ': ' if place else ''}{name} is missing: {why}")
+    def complain(self, said: str, *keys: str) -> None:
+        """Tell a mistake of the table, or of these keys."""
+        self._wrong.update(keys or [""])
+        self.faults.add(said, self._full(keys[0]) if keys else self.name)
 
-    def _complain(self, error: ConfigError) -> None:
-        if self._faults is None:
-            raise error
-        self._faults.append(str(error))
+    def is_right(self, *keys: str) -> bool:
+        """Tell whether it is a table, and none of these keys has a mistake."""
+        return self._is_table and self._wrong.isdisjoint(keys)
 
-    def _wrong(self, key: str, wanted: str) -> ConfigError:
-        return ConfigError(f"{self._where(key)} is {_said(self._left[key])}; it must be {wanted}")
+    @property
+    def sound(self) -> bool:
+        """Tell whether neither it nor a table in it has a mistake so far."""
+        return self._is_table and not self._wrong and all(part.sound for part in self._parts)
+
+    @property
+    def whole(self) -> bool:
+        """Tell whether all that is written for it was read: a list stands in one file."""
+        return self._is_table and ("[" in self.name or not self.faults.incomplete)
+
+    def require(self, values: Mapping[str, object]) -> None:
+        """Complain of the keys whose value is empty, unless a wrong one was given."""
+        for key, value in values.items():
+            if not value and self.is_right(key) and self.whole:
+                must = self._wanted[key]
+                self.complain(f"{self.where(key)} is missing or empty; it must be {must}", key)
+
+    def missing(self, key: str, because: str, why: str) -> None:
+        """Complain that `key` is missing, which the present key `because` requires."""
+        if self.is_right(key, because) and self.whole:
+            place = self._places.get(self._full(because))
+            name = _key(self._full(key))
+            self.complain(f"{place + ': ' if place else ''}{name} is missing: {why}", key)
+
+    def gone(self, key: str, why: str) -> None:
+        """Complain of a key that an earlier version had."""
+        del self._left[key]
+        self.complain(f"{self.where(key)} is gone: {why}", key)
 
     def _full(self, key: str) -> str:
         return f"{self.name}.{key}" if self.name else key
 
-    def _where(self, key: str) -> str:
+    def where(self, key: str) -> str:
+        """Return a key's full name, after the file that has it, if that is known."""
         full = self._full(key)
-        place = self._places.get(full) or self._places.get(full.partition("[")[0])
-        return f"{place}: {_key(full)}" if place else _key(full)
+        return f"{self._file(full)}{_key(full)}"
+
+    @property
+    def shown(self) -> str:
+        """Its name, after the file that has it, if that is known."""
+        return f"{self._file(self.name)}{_key(self.name)}"
+
+    def _file(self, full: str) -> str:
+        place = place_of(full, self._places) or place_of(self.name, self._places)
+        return f"{place}: " if place else ""
 
     def _take(self, key: str, default: T, read: Callable[[Any], T | None], wanted: str) -> T:
         self._known.add(key)
+        self._wanted[key] = wanted
         if key not in self._left:
             return default
         value = read(self._left[key])
         if value is None:
-            self._complain(self._wrong(key, wanted))
+            said = _said(self._left[key])
+            self.complain(f"{self.where(key)} is {said}; it must be {wanted}", key)
         del self._left[key]
         return default if value is None else value
 
@@ -217,8 +255,7 @@ class Section:
         return self._take(key, default, read, wanted)
 
     def table(self, key: str) -> "Section":
-        name, values = f"{self.name}.{key}".lstrip("."), self._left.pop(key, {})
-        return Section(name, values, places=self._places, faults=self._faults)
+        return self._part(self._full(key), self._left.pop(key, {}))
 
     def tables(self, key: str) -> list["Section"]:
         """Read a list of tables, written [[…]]; the first is number 0."""
@@ -228,10 +265,12 @@ class Section:
 
         values: list[Any] = self._take(key, [], read, "a list of tables, written [[…]]")
         name = self._full(key)
-        return [
-            Section(f"{name}[{n}]", v, places=self._places, faults=self._faults)
-            for n, v in enumerate(values)
-        ]
+        return [self._part(f"{name}[{n}]", v, f"[[{name}]]") for n, v in enumerate(values)]
+
+    def _part(self, name: str, values: object, written: str = "") -> "Section":
+        part = Section(name, values, places=self._places, faults=self.faults, written=written)
+        self._parts.append(part)
+        return part
 
     def words(
         self,
@@ -281,13 +320,25 @@ class Section:
         for unknown in sorted(self._left):
             near = get_close_matches(unknown, self._known, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            self._complain(ConfigError(f"{self._where(unknown)} is not a known setting{hint}"))
+            self.complain(f"{self.where(unknown)} is not a known setting{hint}", unknown)
 
-    @property
-    def shown(self) -> str:
-        """Its name, after the file that has it, if that is known."""
-        place = self._places.get(self.name.partition("[")[0])
-        return f"{place}: {self.name}" if place else self.name
+
+def each_once(sections: Sequence[Section], key: str, values: Sequence[Collection[str]]) -> None:
+    """Complain of each table that has a value of this key which an earlier one has too."""
+    owners: dict[str, Section] = {}
+    for section, own in zip(sections, values, strict=True):
+        if not section.is_right(key):
+            continue
+        for value in own:
+            first = owners.setdefault(value, section)
+            if value and first is not section:
+                said = f"has {value!r}, which {first.name} has too; each may be there once"
+                section.complain(f"{section.where(key)} {said}", key)
+
+
+def place_of(full: str, places: Mapping[str, str]) -> str:
+    """Return the file that has a key or a table; of one in a list, the list's."""
+    return places.get(full) or places.get(full.partition("[")[0]) or ""
 
 
 def _lasting(seconds: float) -> str:

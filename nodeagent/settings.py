@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nodeagent.drop_ins import read_all
-from nodeagent.errors import ConfigError
+from nodeagent.faults import Faults
 from nodeagent.model.diagnosis import Need
 from nodeagent.section import NAME, Section, setting
 
@@ -135,27 +135,35 @@ def load(path: str, *, owner: int | None = 0, tags: Iterable[str] = ()) -> Setti
 
 
 def read_files(
-    path: str, owner: int | None, drops: str = "conf.d", *, private: bool = False
+    path: str,
+    owner: int | None,
+    drops: str = "conf.d",
+    *,
+    private: bool = False,
+    faults: Faults | None = None,
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Read a file and its drop-ins in the folder `drops` as one table; each key's file."""
+    faults = faults or Faults()
     merged: dict[str, Any] = {}
     places: dict[str, str] = {}
-    for file, values in read_all(os.path.abspath(path), owner, drops, private=private):
+    above = os.path.abspath(path)
+    for file, values in read_all(above, owner, drops, private=private, faults=faults):
         try:
             _overlay(merged, values, file, "", places)
         except RecursionError:
-            raise ConfigError(f"{file}: nested too deeply") from None
+            faults.incomplete = True
+            faults.add(f"{file}: nested too deeply", file)
     return merged, places
 
 
 def parse(
     values: dict[str, Any],
     places: Mapping[str, str] | None = None,
-    faults: list[str] | None = None,
+    faults: Faults | None = None,
 ) -> Settings:
     """Turn the tables of a TOML document into Settings, or raise ConfigError naming the key.
 
-    With `faults` most mistakes are added there instead.
+    With `faults` that collect all mistakes are there instead, and defaults for the wrong values.
     """
     root = Section("", values, places=places, faults=faults)
     agent, listen = root.table("agent"), root.table("listen")
@@ -173,21 +181,23 @@ def parse(
     return settings
 
 
-def with_tags(settings: Settings, tags: Iterable[str]) -> Settings:
+def with_tags(settings: Settings, tags: Iterable[str], faults: Faults | None = None) -> Settings:
     """Lay the cluster's tags over the files; ignore other programs' tags."""
+    faults = faults or Faults()
     values: dict[str, Any] = {}
     for tag in sorted(tags):
         if not tag.startswith("nodeagent:"):
             continue
         _, key, value = [*tag.split(":", 2), ""][:3]
         if key not in _FROM_TAG:
-            raise ConfigError(f"cluster tag {tag}: unknown setting {key!r}")
-        if key in values:
-            raise ConfigError(f"cluster tag {tag}: {key!r} is set by another tag too")
-        values[key] = _FROM_TAG[key](value)
+            faults.add(f"cluster tag {tag}: unknown setting {key!r}", tag)
+        elif key in values:
+            faults.add(f"cluster tag {tag}: {key!r} is set by another tag too", tag)
+        else:
+            values[key] = _FROM_TAG[key](value)
     if not values:
         return settings
-    section = Section("tag nodeagent", values)
+    section = Section("tag nodeagent", values, faults=faults)
     old = settings.diagnose
     diagnose = replace(
         old,
@@ -228,7 +238,7 @@ def _command(section: Section, limits: RunLimits) -> DiagnoseCommand:
         section.text("repair", "", f"|{NAME.pattern}", "a name: letters, digits, - and _") or None
     )
     if nagios and Need.LIVE_REPAIR in nagios.values() and repair is None:
-        raise section.missing("repair", "nagios", "a code is mapped to live-repair")
+        section.missing("repair", "nagios", "a code is mapped to live-repair")
     command = DiagnoseCommand(
         limits=section.read(RunLimits, limits),
         drop=section.pointers("drop"),

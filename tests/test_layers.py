@@ -15,10 +15,11 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "nodeagent"
 LOW = {"errors", "model", "protocol"}
-NODE = LOW | {"web", "settings", "folder", "service", "agent"}
+NODE = LOW | {"web", "faults", "settings", "folder", "service", "agent"}
 MASTER = LOW | {
     "web",
     "secret",
+    "faults",
     "section",
     "settings",
     "service",
@@ -32,11 +33,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "model": {"errors"},
     "protocol": LOW,
-    "section": {"errors", "model"},
+    "faults": {"errors"},
+    "section": {"faults", "model"},
     "folder": LOW,
     "secret": {"errors"},
-    "drop_ins": {"errors", "folder"},
-    "settings": {"errors", "model", "section", "drop_ins"},
+    "drop_ins": {"errors", "faults", "folder"},
+    "settings": {"faults", "model", "section", "drop_ins"},
     "service": {"errors"},
     "web": LOW,
     "placement": {"errors", "model"},
@@ -44,7 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cluster": LOW | {"web"},
     "store": LOW,
     "agent": NODE,
-    "power": {"errors", "model", "section", "folder", "settings", "secret"},
+    "power": {"errors", "faults", "model", "section", "folder", "settings", "secret"},
     "maintd": MASTER,
     "cli": MASTER,
 }
@@ -89,12 +91,13 @@ ROOMS: dict[str, set[str]] = {
     | {"nodeagent.service", "helper_settings"},
     "settings": {
         *("engine", "planning", "owners", "notices", "queue", "http", "helper_settings"),
-        *("nodeagent.section", "nodeagent.settings", "nodeagent.web"),
+        *("nodeagent.faults", "nodeagent.section", "nodeagent.settings", "nodeagent.web"),
     },
     "daemon": {"engine", "ledger", "nodeagent.store"},
     "http": DECIDING
     | {"decide", "drill", "engine", "daemon", "settings"}
-    | {"nodeagent.web", "nodeagent.store", "nodeagent.autorepair", "nodeagent.secret"},
+    | {"nodeagent.web", "nodeagent.store", "nodeagent.autorepair", "nodeagent.secret"}
+    | {"nodeagent.faults"},
 }
 # The other two houses with rooms: what each room may import of its own house.
 FLOORS: dict[str, dict[str, set[str]]] = {
@@ -117,7 +120,7 @@ COMMAND_LINES = {
     "cli/maintd.py": MASTER | {"cli"},
     "cli/iallocator.py": {"errors", "placement"},
     "cli/maintd_check.py": MASTER | {"cli", "power"},
-    "cli/oob.py": {"errors", "power", "cli"},
+    "cli/oob.py": {"errors", "faults", "power", "cli"},
     "cli/gnt_maint.py": MASTER | {"cli"},
     # A standby's root helper.
     "cli/succeed.py": MASTER | {"cli", "folder"},

@@ -145,6 +145,6 @@ def test_check_config_finds_it(file: Path) -> None:
         done = CliRunner().invoke(cli, ["-c", str(config), "check-config"])
     assert done.exit_code == 78
     assert done.output == (
-        f"maintd: http.tls {file}: its mode 0666 lets others read or write a secret:"
+        f"maintd: {config}: http.tls {file}: its mode 0666 lets others read or write a secret:"
         f" chmod 640 {file}\n"
     )

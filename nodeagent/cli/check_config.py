@@ -4,6 +4,7 @@ import os
 import pwd
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,8 +12,12 @@ from nodeagent.cli import exits, usage
 from nodeagent.cli.terminal import die
 from nodeagent.cli.usage import as_user
 from nodeagent.errors import ConfigError, NodeAgentError
+from nodeagent.faults import Faults
 from nodeagent.protocol.canonical import printable
-from nodeagent.settings import Settings, load, parse, read_files
+from nodeagent.settings import Settings, parse, read_files, with_tags
+
+if TYPE_CHECKING:
+    from nodeagent.agent.ssconf import Identity
 
 
 @click.command("check-config")
@@ -24,38 +29,48 @@ def check_config(config: str, candidate: str | None) -> None:
     Reads all settings, this node's identity and the cluster's key. Ends with 1 if a command that
     the files name cannot run.
     """
-    from nodeagent.agent.daemon import read_settings
-    from nodeagent.agent.ssconf import Ssconf
-
-    def read(faults: list[str]) -> Settings:
+    faults = Faults(collect=True)
+    try:
         file, owner = usage.judged_file(config, candidate)
-        values, places = read_files(file, owner)
-        return parse(values, places, faults)
-
-    usage.die_of_faults("nodeagent", read)
+    except ConfigError as error:
+        die(error)
+    values, places = read_files(file, owner, faults=faults)
+    of_files = parse(values, places, faults)
     if candidate is not None:
+        usage.die_of_faults("nodeagent", faults)
         click.echo(f"{candidate}: ok; whether its commands can run shows on a node")
         return
-    try:
-        settings = read_settings(config)
-        identity = Ssconf(settings.agent).identity()
-        Ssconf(settings.agent).key()
-        _judge_for_front(config, settings.agent.front)
-    except NodeAgentError as error:
-        die(error)
+    settings, identity, unavailable = _judge_node(of_files, faults)
+    if not faults.has("agent.front"):
+        _judge_for_front(config, settings.agent.front, faults)
     # A tag names commands for all nodes, and each node has its own set.
-    own = set(load(config, owner=os.geteuid()).diagnose.commands)
-    notes, failed = [*_unused(settings), *unmapped(settings)], False
-    for kind in ("diagnose", "repair"):
-        for name, why in _unfit(settings, kind):
-            notes.append(why)
-            failed = failed or kind == "repair" or name in own
-    for note in notes:
+    own = set(of_files.diagnose.commands)
+    notes, failed = _notes(settings, own, faults)
+    for note in [*map(str, unavailable), *notes]:
         click.echo(f"nodeagent: {note}", err=True)
-    if failed:
+    usage.die_of_faults("nodeagent", faults)
+    if failed or identity is None:
         sys.exit(exits.FAULT)
     count = f", with {len(notes)} warning{'s' * (len(notes) != 1)}" if notes else ""
     click.echo(f"ok{count}: node {identity.name} of cluster {identity.cluster}")
+
+
+def _notes(settings: Settings, own: set[str], faults: Faults) -> tuple[list[str], bool]:
+    """Return warnings of commands, and whether one of the files' own will not run.
+
+    Of a part with mistakes nobody knows which commands it means.
+    """
+    notes, failed = list[str](), False
+    right = [kind for kind in ("diagnose", "repair") if not faults.has(kind)]
+    if faults.incomplete:
+        return notes, failed
+    if "diagnose" in right:
+        notes += [*_unused(settings), *unmapped(settings)]
+    for kind in right:
+        for name, why in _unfit(settings, kind):
+            notes.append(why)
+            failed = failed or kind == "repair" or name in own
+    return notes, failed
 
 
 def _unused(settings: Settings) -> Iterator[str]:
@@ -75,24 +90,57 @@ def unmapped(settings: Settings) -> Iterator[str]:
                     )
 
 
-def _judge_for_front(config: str, user: str) -> None:
-    """Read the files as the front will: as its own user. ConfigError if it cannot."""
+def _judge_node(
+    settings: Settings, faults: Faults
+) -> "tuple[Settings, Identity | None, list[NodeAgentError]]":
+    """Lay the tags over the files, read this node's identity and the key, and judge all of them.
+
+    Return the settings, the identity if it is known, and failures that are no mistakes.
+    """
+    from nodeagent.agent.ssconf import Ssconf
+
+    unavailable = list[NodeAgentError]()
+    identity: Identity | None = None
+    if faults.incomplete or faults.has("agent"):  # nobody knows where Ganeti's files are
+        return settings, identity, unavailable
+    ssconf = Ssconf(settings.agent)
+    try:
+        settings = with_tags(settings, ssconf.tags(), faults)
+    except NodeAgentError as error:
+        unavailable.append(error)
+    try:
+        identity = ssconf.identity()
+    except ConfigError as error:
+        faults.add(str(error))
+    except NodeAgentError as error:
+        unavailable.append(error)
+    try:
+        ssconf.key()
+    except ConfigError as error:
+        faults.add(str(error))
+    except NodeAgentError as error:
+        unavailable.append(error)
+    return settings, None if unavailable else identity, unavailable
+
+
+def _judge_for_front(config: str, user: str, faults: Faults) -> None:
+    """Read the files as the front will: as its own user; take what it cannot read."""
     try:
         entry = pwd.getpwnam(user)
     except KeyError:
-        click.echo(
-            f"nodeagent: user {printable(user)} does not exist, so only root can talk to the"
-            " runner: create it, or set agent.front",
-            err=True,
-        )
+        if not faults.lines:  # else one thing after the other
+            click.echo(
+                f"nodeagent: user {printable(user)} does not exist, so only root can talk to the"
+                " runner: create it, or set agent.front",
+                err=True,
+            )
         return
     if os.geteuid() != 0:
         return  # only root can become another user
+    theirs = Faults(collect=True)
     with as_user(entry):
-        try:
-            load(config, owner=entry.pw_uid)
-        except ConfigError as error:
-            raise ConfigError(f"the front, as user {user}, cannot start: {error}") from None
+        read_files(config, entry.pw_uid, faults=theirs)
+    faults.take_new(theirs, f"the front, as user {user}, cannot start: ")
 
 
 def will_not_run(settings: Settings, kind: str) -> Iterator[str]:

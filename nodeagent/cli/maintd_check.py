@@ -2,19 +2,22 @@
 
 import os
 import pwd
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import click
 
 from nodeagent.cli import usage
 from nodeagent.errors import ConfigError, NodeAgentError
+from nodeagent.faults import Faults
 from nodeagent.maintd.helper_settings import DROP_INS
 from nodeagent.maintd.http.listen import named_tls, tls_of
+from nodeagent.maintd.http.users import parse_users
 from nodeagent.maintd.notices.post import read_url
-from nodeagent.maintd.settings import Settings, load, parse
+from nodeagent.maintd.settings import Settings, parse
 from nodeagent.power import settings as power
 from nodeagent.secret import read_password, read_private, read_private_text, read_token
+from nodeagent.section import place_of
 from nodeagent.settings import read_files
 
 USER = "maintd"  # the unit's
@@ -30,54 +33,85 @@ def check_config(config: str, candidate: str | None) -> None:
     As root it also checks that the daemon's user can read the settings and the files they name, and
     the settings of power (see nodeagent-oob check-config), which a succession needs.
     """
-
-    def read(faults: list[str]) -> Settings:
+    faults = Faults(collect=True)
+    try:
         file, owner = usage.judged_file(config, candidate)
-        values, places = read_files(file, owner, DROP_INS)
-        return parse(values, places, faults)
-
-    usage.die_of_faults("maintd", read)
+    except ConfigError as error:
+        usage.die("maintd", error)
+    values, places = read_files(file, owner, DROP_INS, faults=faults)
+    settings = parse(values, places, faults)
+    if candidate is None:
+        _judge_tls(settings, places, faults)
+        _judge_for_daemon(config, settings, places, faults)
+        _judge_power(settings, faults)
+    usage.die_of_faults("maintd", faults)
     if candidate is not None:
         click.echo(f"{candidate}: ok; whether maintd can read the files it names shows on a master")
         return
-    try:
-        settings = load(config, owner=os.geteuid())
-        http = settings.http
-        if http.tls and not http.plain:
-            tls_of(http.tls, named_tls(http.tls, any_owner=os.geteuid() == 0))
-        _judge_for_daemon(config)
-        needs_power = settings.succession.enabled or os.path.lexists(power.DEFAULT_FILE)
-        if os.geteuid() == 0 and needs_power:
-            power.load(power.DEFAULT_FILE)
-    except NodeAgentError as error:
-        usage.die("maintd", error)
     there = "ok" if os.path.exists(config) else "ok: there is none, so the defaults hold"
     click.echo(f"{config}: {there}")
 
 
-def _judge_for_daemon(config: str) -> None:
-    """Read the files as the daemon will: as its own user. ConfigError if it cannot."""
+def _judge_tls(settings: Settings, places: Mapping[str, str], faults: Faults) -> None:
+    path = settings.http.tls
+    if not path or settings.http.plain:
+        return
+    try:
+        tls_of(path, named_tls(path, any_owner=os.geteuid() == 0))
+    except NodeAgentError as error:
+        faults.add(f"{_file_of('http.tls', places)}{error}", "http.tls")
+
+
+def _judge_power(settings: Settings, faults: Faults) -> None:
+    needed = settings.succession.enabled or os.path.lexists(power.DEFAULT_FILE)
+    if os.geteuid() != 0 or not needed:
+        return
+    try:
+        power.load(power.DEFAULT_FILE, faults=faults)
+    except ConfigError as error:
+        faults.add(str(error))
+
+
+def _judge_for_daemon(
+    config: str, settings: Settings, places: Mapping[str, str], faults: Faults
+) -> None:
+    """Read the files as the daemon will: as its own user; take what it cannot read."""
     try:
         entry = pwd.getpwnam(USER)
     except KeyError:
         return  # no unit runs it here
     if os.geteuid() != 0:
         return  # only root can become another user
+    theirs = Faults(collect=True)
     with usage.as_user(entry):
-        try:
-            _read_named(load(config, owner=entry.pw_uid))
-        except ConfigError as error:
-            raise ConfigError(f"the daemon, as user {USER}, would say: {error}") from None
+        read_files(config, entry.pw_uid, DROP_INS, faults=theirs)
+        _read_named(settings, places, theirs)
+    faults.take_new(theirs, f"the daemon, as user {USER}, would say: ")
 
 
-def _read_named(settings: Settings) -> None:
-    """Raise ConfigError if a file in the settings is unreadable; it begins with the key."""
+def _read_named(settings: Settings, places: Mapping[str, str], faults: Faults) -> None:
+    """Take each file in the settings that is unreadable, after the key that names it."""
     for key, path, read in (*_secrets(settings), *((*each, _open) for each in _files(settings))):
         if path and not path.startswith(_CREDENTIALS):
             try:
                 read(path)
             except ConfigError as error:
-                raise ConfigError(f"{key} {error}") from None
+                faults.add(f"{_file_of(key, places)}{key} {error}", key)
+            else:
+                if key == "http.users":
+                    _judge_users(f"{_file_of(key, places)}{key} {path}", path, faults)
+
+
+def _judge_users(where: str, path: str, faults: Faults) -> None:
+    wrong = Faults(collect=True)
+    parse_users(read_private_text(path), wrong)
+    for line in wrong.lines:
+        faults.add(f"{where}: {line}", "http.users")
+
+
+def _file_of(key: str, places: Mapping[str, str]) -> str:
+    place = place_of(key, places)
+    return f"{place}: " if place else ""
 
 
 def _open(path: str) -> None:
@@ -101,12 +135,12 @@ def _secrets(settings: Settings) -> Iterator[tuple[str, str, Callable[[str], obj
     for number, hook in enumerate(settings.webhooks):
         yield f"owners.webhooks[{number}].secret", hook.secret, read_token
     for target in settings.targets:
-        of = f"notify {target.name}"
-        yield f"{of}: url-file", target.url_file, read_url
-        yield f"{of}: secret", target.secret, read_token
-        yield f"{of}: token", target.token, read_token
+        of = f"notify[{target.number}]"
+        yield f"{of}.url-file", target.url_file, read_url
+        yield f"{of}.secret", target.secret, read_token
+        yield f"{of}.token", target.token, read_token
         if target.mail:
-            yield f"{of}: password", target.mail.password, read_password
+            yield f"{of}.password", target.mail.password, read_password
 
 
 def _files(settings: Settings) -> Iterator[tuple[str, str]]:
@@ -116,4 +150,4 @@ def _files(settings: Settings) -> Iterator[tuple[str, str]]:
     for number, hook in enumerate(settings.webhooks):
         yield f"owners.webhooks[{number}].ca", hook.ca
     for target in settings.targets:
-        yield f"notify {target.name}: ca", target.ca
+        yield f"notify[{target.number}].ca", target.ca

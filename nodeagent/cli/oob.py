@@ -23,7 +23,8 @@ import click
 from nodeagent import __version__
 from nodeagent.cli import exits, usage
 from nodeagent.cli.terminal import table
-from nodeagent.errors import ConfigError, NodeAgentError, Unavailable, plain
+from nodeagent.errors import NodeAgentError, Unavailable, plain
+from nodeagent.faults import Faults
 from nodeagent.power import agents, alive, proven, settings
 from nodeagent.power.agents import Agents
 from nodeagent.power.answers import OFF, ON
@@ -185,23 +186,57 @@ def health(context: _Context, node: str) -> None:
 
 @cli.command("check-config")
 @click.argument("nodes", nargs=-1, metavar="[NODE]...")
+@usage.CANDIDATE
 @click.pass_obj
-def check_config(context: _Context, nodes: Sequence[str]) -> None:
-    """Check the settings, agents, options and files of secrets, and print `ok`; touch no device.
+def check_config(context: _Context, nodes: Sequence[str], candidate: str | None) -> None:
+    """Check the settings, and print all that is wrong or `ok`; touch no device.
 
-    Without NODE for all nodes of the cluster.
+    It also checks the agents, their options and the files of secrets. Without NODE for all nodes of
+    the cluster. With --candidate it checks only that file, and the levels of each NODE.
     """
-    read, known = context.load(), Agents(context.places.agents)
-    names = list(nodes) or _cluster(context.places.nodes)
-    clashes = context.clashes(read, names)
-    for node in names:
-        if not read.levels(node):
-            raise ConfigError(f"{context.config}: no table under [nodes] is for {node}")
+    faults = Faults(collect=True)
+    file, owner = usage.judged_file(context.config, candidate)
+    read = settings.load(file, owner=owner, faults=faults)
+    if candidate is not None:
+        _judge_levels(file, read, nodes, read.clashes(_named(nodes)), faults)
+        usage.die_of_faults(NAME, faults)
+        click.echo(f"{file}: ok; whether its agents and files of secrets fit shows on a master")
+        return
+    known, names = Agents(context.places.agents), list(nodes)
+    try:
+        names = names or _cluster(context.places.nodes)
+    except Unavailable as error:
+        if not faults.lines:
+            raise
+        faults.add(str(error))
+    _judge_levels(file, read, names, context.clashes(read, _named(names)), faults)
+    levels = [level for node in _named(names) for level in read.levels(node)]
+    for device in (device for level in levels for device in level.devices):
+        for why in known.faults(device):
+            faults.add(f"{file}: {why}")
+    usage.die_of_faults(NAME, faults)
+    click.echo(f"{file}: ok, nodes checked: {len(names)}")
+
+
+def _named(nodes: Iterable[str]) -> list[str]:
+    return [node for node in nodes if settings.is_node(node)]
+
+
+def _judge_levels(
+    file: str,
+    read: settings.PowerSettings,
+    nodes: Iterable[str],
+    clashes: Mapping[str, Mapping[int, str]],
+    faults: Faults,
+) -> None:
+    """Take the mistakes of these nodes: no levels, or devices of other nodes."""
+    for node in nodes:
+        if not settings.is_node(node):
+            faults.add(f"{node[:80]!r} is not a node's name")
+        elif not read.has(node) and not faults.incomplete:
+            faults.add(f"{file}: no table under [nodes] is for {node}")
         for number, why in clashes.get(node, {}).items():
-            raise ConfigError(f"{context.config}: {node}: level {number}: {why}")
-        for device in (device for level in read.levels(node) for device in level.devices):
-            known.check(device)
-    click.echo(f"{context.config}: ok, nodes checked: {len(names)}")
+            faults.add(f"{file}: {node}: level {number}: {why}")
 
 
 @cli.command("check")

@@ -4,7 +4,7 @@ import errno
 import os
 import pwd
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -13,6 +13,7 @@ import click
 from nodeagent import __version__
 from nodeagent.cli import exits
 from nodeagent.errors import ConfigError, in_words
+from nodeagent.faults import Faults
 
 
 class _Named(click.Path):
@@ -88,17 +89,12 @@ def judged_file(config: str, candidate: str | None) -> tuple[str, int | None]:
     return candidate, None
 
 
-def die_of_faults(name: str, read: Callable[[list[str]], object]) -> None:
-    """Call `read` with a list for the mistakes in settings; if there are any, tell all, and end."""
-    faults: list[str] = []
-    try:
-        read(faults)
-    except ConfigError as error:
-        faults.append(str(error))
-    for fault in faults[:-1]:
-        click.echo(f"{name}: {fault}", err=True)
-    if faults:
-        die(name, ConfigError(faults[-1]))
+def die_of_faults(name: str, faults: Faults) -> None:
+    """Tell all mistakes in settings, if there are any, and end."""
+    for line in faults.lines:
+        click.echo(f"{name}: {line}", err=True)
+    if faults.lines:
+        sys.exit(exits.CONFIG)
 
 
 def needs_command(context: click.Context) -> None:

@@ -4,12 +4,12 @@ Settings of the cluster (not of this machine) may also be Ganeti tags, which ove
 `tag_settings`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from ipaddress import ip_address
-from typing import Any, TypeVar
+from typing import Any
 
-from nodeagent.errors import ConfigError
+from nodeagent.faults import Faults
 from nodeagent.maintd.helper_settings import (
     DROP_INS,
     ClusterSettings,
@@ -25,14 +25,12 @@ from nodeagent.maintd.planning.tag_settings import policy_of
 from nodeagent.maintd.queue.inventory import InventorySettings
 from nodeagent.maintd.queue.settings import constraints_of, procedures_of
 from nodeagent.model.ledger import Policy
-from nodeagent.model.notice import Sink
 from nodeagent.model.offer import Announcing
 from nodeagent.model.units import Ms, Seconds
-from nodeagent.section import NAME, Section, setting
+from nodeagent.section import NAME, Section, each_once, setting
 from nodeagent.settings import LEVELS, read_files
 from nodeagent.web.post import URL, wrong_port
 
-T = TypeVar("T")
 MASTER = "master"  # the address of whichever node is the master
 _ON_THE_MASTER = "maintd runs on Ganeti's master, and asks it by LUXI; remove this line"
 _GONE = {
@@ -128,68 +126,61 @@ def load(path: str, *, owner: int | None = 0, port: int | None = None) -> Settin
 def parse(
     values: dict[str, Any],
     places: Mapping[str, str] | None = None,
-    faults: list[str] | None = None,
+    faults: Faults | None = None,
 ) -> Settings:
     """Turn the tables of a TOML document into Settings, or raise ConfigError naming the key.
 
-    With `faults` most mistakes are added there instead.
+    With `faults` that collect all mistakes are there instead, and defaults for the wrong values.
     """
-    _judge_gone(values, places or {})
     root = Section("", values, places=places, faults=faults)
-    names = ("maintd", "cluster", "poll", "http", "sabakan", "policy", "queue")
-    maintd, cluster, poll, http, sabakan, policy, queue = map(root.table, names)
-    limits, owners = root.table("constraints"), root.table("owners")
+    cluster = root.table("cluster")
+    _refuse_gone(cluster)
+    _refuse_gone(root)
+    names = ("maintd", "poll", "http", "sabakan", "policy", "queue", "constraints", "owners")
+    maintd, poll, http, sabakan, policy, queue, limits, owners = map(root.table, names)
     succession = root.table("succession")
-
-    def read(part: Callable[[], T], otherwise: T) -> T:
-        """Read a part that checks more than each key by itself."""
-        try:
-            return part()
-        except ConfigError as error:
-            if faults is None:
-                raise
-            faults.append(str(error))
-            return otherwise
-
-    nobody: tuple[tuple[Sink, ...], tuple[Target, ...]] = ((), ())
-    sinks, targets = read(lambda: sinks_of(root), nobody)
+    sinks, targets = sinks_of(root)
     root.done()
     settings = Settings(
         maintd.read(MaintdSettings),
         cluster.read(ClusterSettings),
         poll_settings(poll),
-        read(lambda: _http(http), HttpSettings()),
+        _http(http),
         succession.read(SuccessionSettings),
-        read(lambda: _sabakan(sabakan), InventorySettings()),
-        read(lambda: _webhooks(owners), ()),
+        _sabakan(sabakan),
+        _webhooks(owners),
         targets,
         replace(
             policy_of(policy, POLICY),
-            procedures=read(lambda: procedures_of(queue), POLICY.procedures),
-            constraints=read(lambda: constraints_of(limits), POLICY.constraints),
+            procedures=procedures_of(queue),
+            constraints=constraints_of(limits),
             announcing=_announcing(owners),
             notify=sinks,
         ),
     )
     for section in (maintd, cluster, succession, poll, http, sabakan, policy, owners):
         section.done()
-    if settings.succession.enabled and not settings.maintd.standby:
-        raise ConfigError("succession.enabled needs maintd.standby = true: a standby succeeds")
-    if settings.sabakan.url and settings.sabakan.oldest <= settings.maintd.every:
-        raise ConfigError(
-            "sabakan.oldest is not longer than maintd.every: no answer would count in any round"
+    judged = succession.is_right("enabled") and maintd.is_right("standby") and maintd.whole
+    if judged and settings.succession.enabled and not settings.maintd.standby:
+        key = succession.where("enabled")
+        said = f"{key} needs maintd.standby = true: a standby succeeds"
+        succession.complain(said, "enabled")
+    judged = sabakan.is_right("url", "oldest") and maintd.is_right("every") and maintd.whole
+    if judged and settings.sabakan.url and settings.sabakan.oldest <= settings.maintd.every:
+        sabakan.complain(
+            f"{sabakan.where('oldest')} is not longer than maintd.every:"
+            " no answer would count in any round",
+            "oldest",
         )
     return settings
 
 
-def _judge_gone(values: Mapping[str, Any], places: Mapping[str, str]) -> None:
-    """Raise ConfigError if a file has settings of version 0.2 that are gone, and say why."""
-    cluster = values.get("cluster")
-    keys = [f"cluster.{key}" for key in cluster] if isinstance(cluster, Mapping) else []
-    for key in [*keys, *values]:
-        if key in _GONE:
-            place = places.get(key)
-            raise ConfigError(f"{place + ': ' if place else ''}{key} is gone: {_GONE[key]}")
+def _refuse_gone(section: Section) -> None:
+    """Refuse the settings of version 0.2 that are gone, and say why."""
+    for key in section.keys():  # noqa: SIM118
+        full = f"{section.name}.{key}".lstrip(".")
+        if full in _GONE:
+            section.gone(key, _GONE[full])
 
 
 def _http(section: Section) -> HttpSettings:
@@ -198,13 +189,13 @@ def _http(section: Section) -> HttpSettings:
         try:
             ip_address(settings.address)
         except ValueError:
-            raise ConfigError(
-                f'http.address is {settings.address!r}; it must be "master" or a numeric address'
-            ) from None
-    if settings.plain and settings.read == USERS:
-        raise ConfigError(
-            f'http.read "{USERS}" needs TLS, for nobody sends a password without it:'
-            " set http.plain = false"
+            said = f'is {settings.address!r}; it must be "master" or a numeric address'
+            section.complain(f"{section.where('address')} {said}", "address")
+    if section.is_right("plain", "read") and settings.plain and settings.read == USERS:
+        section.complain(
+            f'{section.where("read")} "{USERS}" needs TLS, for nobody sends a password without it:'
+            " set http.plain = false",
+            "read",
         )
     return settings
 
@@ -216,12 +207,14 @@ def _priorities(section: Section) -> Mapping[str, int]:
 def _sabakan(section: Section) -> InventorySettings:
     settings = section.read(InventorySettings, priorities=_priorities(section.table("priorities")))
     if why := wrong_port(settings.url):
-        raise ConfigError(f"sabakan.url {why}")
-    if settings.oldest < settings.every + settings.seconds:
-        raise ConfigError("sabakan.oldest is less than sabakan.every and sabakan.seconds together")
-    if settings.url.startswith("http:") and (settings.ca or settings.token):
-        key = "ca" if settings.ca else "token"
-        raise ConfigError(f"sabakan.{key} needs an https: sabakan.url")
+        section.complain(f"{section.where('url')} {why}", "url")
+    judged = section.is_right("oldest", "every", "seconds") and section.whole
+    if judged and settings.oldest < settings.every + settings.seconds:
+        said = "is less than sabakan.every and sabakan.seconds together"
+        section.complain(f"{section.where('oldest')} {said}", "oldest")
+    for key, value in (("ca", settings.ca), ("token", settings.token)):
+        if value and settings.url.startswith("http:"):
+            section.complain(f"{section.where(key)} needs an https: sabakan.url", key)
     return settings
 
 
@@ -235,10 +228,9 @@ def _announcing(section: Section) -> Announcing:
 
 
 def _webhooks(section: Section) -> tuple[Webhook, ...]:
-    hooks = tuple(map(_webhook, section.tables("webhooks")))
-    for hook in hooks:
-        if sum(other.owner == hook.owner for other in hooks) > 1:
-            raise ConfigError(f"{section.name}.webhooks: owner {hook.owner!r} has two of them")
+    tables = section.tables("webhooks")
+    hooks = tuple(map(_webhook, tables))
+    each_once(tables, "owner", [[hook.owner] for hook in hooks])
     return hooks
 
 
@@ -250,11 +242,10 @@ def _webhook(section: Section) -> Webhook:
         ca=section.path("ca", ""),
         seconds=section.duration("seconds", 10.0, 0.1, 300),
     )
-    if not hook.url:
-        raise ConfigError(f"{section.name}.url is missing")
+    section.require({"url": hook.url})
     if why := wrong_port(hook.url):
-        raise ConfigError(f"{section.name}.url {why}")
+        section.complain(f"{section.where('url')} {why}", "url")
     if hook.ca and hook.url.startswith("http:"):
-        raise ConfigError(f"{section.name}.ca needs an https: url")
+        section.complain(f"{section.where('ca')} needs an https: url", "ca")
     section.done()
     return hook

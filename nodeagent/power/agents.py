@@ -7,6 +7,7 @@ then reboots the machine, so the action comes first and each name is checked bef
 import os
 import re
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -67,27 +68,35 @@ class Agents:
 
     def check(self, device: Device, seconds: float = 10.0) -> None:
         """Raise ConfigError if the device's agent, options or secrets are unfit; touch nothing."""
-        path = self._path(device.agent)
-        known = self._metadata(path, device, seconds)
-        self._secrets(device)
+        for why in self.faults(device, seconds):
+            raise ConfigError(why)
+
+    def faults(self, device: Device, seconds: float = 10.0) -> Iterator[str]:
+        """Yield why the device's agent, options or secrets are unfit; touch nothing."""
+        where = f"device {device.name}"
+        for path in device.secret_files.values():
+            try:
+                _secret(path)
+            except ConfigError as error:
+                yield f"{where}: {error}"
+        try:
+            known = self._metadata(self._path(device.agent), device, seconds)
+        except ConfigError as error:
+            yield f"{where}: {error}"
+            return
         if missing := _ACTIONS - known.actions:
-            raise ConfigError(
-                f"device {device.name}: {device.agent} switches no power: it has no action"
-                f" {min(missing)}"
-            )
+            yield f"{where}: {device.agent} switches no power: it has no action {min(missing)}"
         for option in (*device.options, *device.secret_files):
             if option not in known.options:
-                raise ConfigError(
-                    f"device {device.name}: {device.agent} has no option {option}"
-                    f" (see {device.agent} -o metadata)"
-                )
+                help_ = f"see {device.agent} -o metadata"
+                yield f"{where}: {device.agent} has no option {option} ({help_})"
 
     def _run(self, device: Device, action: str, seconds: float) -> Ran:
         deadline = time.monotonic() + seconds
         self.check(device, seconds)
         if (seconds := deadline - time.monotonic()) <= 0:
             raise ConfigError("no time was left")
-        secrets = self._secrets(device)
+        secrets = [(option, _secret(path)) for option, path in device.secret_files.items()]
         lines = [f"action={action}", *(f"{k}={v}" for k, v in (*device.options.items(), *secrets))]
         environment = dict(_ENVIRONMENT)
         if device.ca_file:
@@ -134,13 +143,11 @@ class Agents:
             )
         return self._known[device.agent]
 
-    def _secrets(self, device: Device) -> list[tuple[str, str]]:
-        found = []
-        for option, path in device.secret_files.items():
-            secret = read_password(path)
-            if secret != secret.strip() or not secret.isprintable() or secret[:1] == '"':
-                raise ConfigError(
-                    f"{path}: agents cannot read a secret with a blank or quotation mark at its end"
-                )
-            found.append((option, secret))
-        return found
+
+def _secret(path: str) -> str:
+    secret = read_password(path)
+    if secret != secret.strip() or not secret.isprintable() or secret[:1] == '"':
+        raise ConfigError(
+            f"{path}: agents cannot read a secret with a blank or quotation mark at its end"
+        )
+    return secret

@@ -12,8 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from hashlib import sha256
+from typing import Any
 
 from nodeagent.errors import ConfigError
+from nodeagent.faults import Faults
 from nodeagent.section import NAME, Section, setting
 from nodeagent.settings import read_files
 
@@ -151,13 +153,13 @@ class PowerSettings:
     devices: Mapping[str, Device] = field(default_factory=dict)
     rows: tuple[_Row, ...] = ()
 
+    def has(self, node: str) -> bool:
+        """Tell whether a table is for this node."""
+        return self._row(node) is not None
+
     def levels(self, node: str) -> tuple[Level, ...]:
         """Return the levels of a node, by its own name or the first pattern; none if unnamed."""
-        if not _NODE.fullmatch(node):
-            raise ConfigError(f"{node[:80]!r} is not a node's name")
-        exact = (row for row in self.rows if row.pattern == node)
-        fitting = (row for row in self.rows if fnmatchcase(node, row.pattern))
-        row = next(exact, None) or next(fitting, None)
+        row = self._row(node)
         if row is None:
             return ()
         values = {**row.values, "node": node, "short": node.partition(".")[0]}
@@ -165,6 +167,13 @@ class PowerSettings:
             Level(number, tuple(_filled(self.devices[name], values) for name in names))
             for number, names in enumerate(row.levels, 1)
         )
+
+    def _row(self, node: str) -> _Row | None:
+        if not is_node(node):
+            raise ConfigError(f"{node[:80]!r} is not a node's name")
+        exact = (row for row in self.rows if row.pattern == node)
+        fitting = (row for row in self.rows if fnmatchcase(node, row.pattern))
+        return next(exact, None) or next(fitting, None)
 
     def clashes(self, nodes: Iterable[str]) -> dict[str, dict[int, str]]:
         """Find levels with a device that is another node's too, or that they name twice.
@@ -190,39 +199,60 @@ class PowerSettings:
         return dict(found)
 
 
-def load(path: str = DEFAULT_FILE, *, owner: int | None = 0) -> PowerSettings:
-    """Read power.toml, or raise ConfigError with the key and what to do."""
+def is_node(name: str) -> bool:
+    return _NODE.fullmatch(name) is not None
+
+
+def load(
+    path: str = DEFAULT_FILE, *, owner: int | None = 0, faults: Faults | None = None
+) -> PowerSettings:
+    """Read power.toml, or raise ConfigError with the key and what to do; see `parse`."""
     if not os.path.lexists(path):
         raise ConfigError(f"{path}: it does not exist, so no node has power control")
-    values, places = read_files(path, owner, "power.conf.d", private=True)
-    root = Section("", values, places=places)
+    values, places = read_files(path, owner, "power.conf.d", private=True, faults=faults)
+    return parse(values, places, faults)
+
+
+def parse(
+    values: dict[str, Any],
+    places: Mapping[str, str] | None = None,
+    faults: Faults | None = None,
+) -> PowerSettings:
+    """Turn the tables of a TOML document into settings, or raise ConfigError naming the key.
+
+    With `faults` that collect all mistakes are there instead, and only sound devices and levels are
+    in the settings.
+    """
+    root = Section("", values, places=places, faults=faults)
     power, devices, nodes = root.table("power"), root.table("device"), root.table("nodes")
     root.done()
-    known = {name: _device(name, devices.table(name)) for name in devices.keys()}  # noqa: SIM118
+    tables = {name: devices.table(name) for name in devices.keys()}  # noqa: SIM118
+    known = {name: _device(name, section) for name, section in tables.items()}
+    sound = {name: device for name, device in known.items() if tables[name].sound}
+    complete = devices.whole
     rows = tuple(
-        _row(pattern, nodes.table(pattern), known)
+        _row(pattern, nodes.table(pattern), known, sound, complete=complete)
         for pattern in nodes.keys()  # noqa: SIM118
     )
-    settings = power.read(PowerSettings, devices=known, rows=rows)
+    settings = power.read(PowerSettings, devices=sound, rows=rows)
     power.done()
     if settings.time_limit > LONGEST:
-        raise ConfigError(
-            f"power.time-limit is {settings.time_limit:g}s, but Ganeti ends nodeagent-oob"
-            f" after 60 s, and nothing is proven then: set at most {LONGEST:g}s"
+        power.complain(
+            f"{power.where('time-limit')} is {settings.time_limit:g}s, but Ganeti ends"
+            f" nodeagent-oob after 60 s, and nothing is proven then: set at most {LONGEST:g}s",
+            "time-limit",
         )
     return settings
 
 
 def _device(name: str, section: Section) -> Device:
     if not NAME.fullmatch(name):
-        raise ConfigError(f"{section.name}: a device is named by letters, digits, - and _")
+        section.complain(f"{section.shown}: a device is named by letters, digits, - and _")
     agent = section.text("agent", "", _AGENT, "the name of a fence agent, such as fence_ipmilan")
-    if not agent:
-        raise ConfigError(f"{section.name}.agent is missing, such as fence_ipmilan")
+    section.require({"agent": agent})
     if agent in NO_POWER:
-        raise ConfigError(
-            f"{section.name}.agent is {agent}, which proves nothing: {NO_POWER[agent]}"
-        )
+        said = f"is {agent}, which proves nothing: {NO_POWER[agent]}"
+        section.complain(f"{section.where('agent')} {said}", "agent")
     secrets = section.table("secret-files")
     files = {option: secrets.path(option, "") for option in secrets.keys()}  # noqa: SIM118
     if password := section.path("password-file", ""):
@@ -238,75 +268,94 @@ def _device(name: str, section: Section) -> Device:
     section.done()
     for option in files:
         if option in device.options or option in _OURS or not _OPTION.fullmatch(option):
-            raise ConfigError(f"{section.name}: {option} cannot come from a file of secrets")
+            section.complain(f"{section.shown}: {option[:80]} cannot come from a file of secrets")
     return device
 
 
 def _options(agent: str, section: Section) -> dict[str, str]:
     keys = section.keys()
     if len(keys) > _MOST_OPTIONS:
-        raise ConfigError(f"{section.name} has more than {_MOST_OPTIONS} options")
+        section.complain(f"{section.shown} has more than {_MOST_OPTIONS} options")
     for key in keys:
-        if not _OPTION.fullmatch(key):
-            raise ConfigError(f"{section.name}: {key[:80]!r} is not the name of an option")
-        if why := _OURS.get(key.replace("-", "_")):
-            raise ConfigError(f"{section.name}.{key} is not allowed: {why}")
-        if key in _SECRET:
-            raise ConfigError(
-                f"{section.name}.{key} is a secret: put it into a file of its own, mode 0600,"
-                f" and name that as password-file or under secret-files"
-            )
-    options = {key: section.scalar(key) for key in keys}
+        if why := _not_allowed(key):
+            section.complain(f"{section.where(key)} {why}", key)
+    # Nobody is shown the value of a key that is a secret.
+    options = {key: section.scalar(key) for key in keys if section.is_right(key)}
     for key, value in options.items():
         if value.startswith('"') or "\\" in value:
-            raise ConfigError(f"{section.name}.{key} has a quotation mark or a backslash")
-    return _judged(agent, section.name, options)
+            section.complain(f"{section.where(key)} has a quotation mark or a backslash", key)
+    return _judged(agent, section, options)
 
 
-def _judged(agent: str, where: str, options: dict[str, str]) -> dict[str, str]:
+def _not_allowed(key: str) -> str:
+    """Say why there may be no such option; "" if there may be."""
+    if not _OPTION.fullmatch(key):
+        return "is not the name of an option"
+    if why := _OURS.get(key.replace("-", "_")):
+        return f"is not allowed: {why}"
+    if key in _SECRET:
+        return (
+            "is a secret: put it into a file of its own, mode 0600,"
+            " and name that as password-file or under secret-files"
+        )
+    return ""
+
+
+def _judged(agent: str, section: Section, options: dict[str, str]) -> dict[str, str]:
     """Refuse options with which an agent lies; add those without which it is slow or open."""
     plain = {key.replace("-", "_"): value for key, value in options.items()}
-    if agent == "fence_redfish" and "systems_uri" not in plain:
-        raise ConfigError(
-            f"{where}.systems_uri is missing: without it the agent takes the last of all systems"
-        )
-    if plain.get("snmp_version", "1") not in ("1", "3"):
-        raise ConfigError(
-            f'{where}.snmp_version must be "1" or "3": with 2c a missing outlet is said to be off'
-        )
+    if agent == "fence_redfish" and "systems_uri" not in plain and section.whole:
+        said = "is missing: without it the agent takes the last of all systems"
+        section.complain(f"{section.where('systems_uri')} {said}", "systems_uri")
+    if plain.get("snmp_version", "1") not in ("1", "3") and section.is_right("snmp_version"):
+        said = 'must be "1" or "3": with 2c a missing outlet is said to be off'
+        section.complain(f"{section.where('snmp_version')} {said}", "snmp_version")
     if agent in IPMI:
         if plain.get("cipher") == "0":
-            raise ConfigError(f"{where}.cipher is 0, which asks for no password")
+            said = "is 0, which asks for no password"
+            section.complain(f"{section.where('cipher')} {said}", "cipher")
         # Without a cipher ipmitool asks the BMC for a list, and some answer after ten seconds.
         return {"lanplus": "1", "cipher": "17", **options}
     return options
 
 
-def _row(pattern: str, section: Section, devices: Mapping[str, Device]) -> _Row:
+def _row(
+    pattern: str,
+    section: Section,
+    known: Mapping[str, Device],
+    sound: Mapping[str, Device],
+    *,
+    complete: bool,
+) -> _Row:
+    """Read the levels of nodes; `complete`: all devices are known."""
     if not _PATTERN.fullmatch(pattern):
-        raise ConfigError(
-            f"{section.name[:160]}: it is neither a node's name nor a pattern of such"
-        )
+        section.complain(f"{section.shown}: it is neither a node's name nor a pattern of such")
     levels = section.name_lists("levels", MOST_LEVELS)
-    if not levels:
-        raise ConfigError(
-            f'{section.name}.levels is missing, such as [["bmc"], ["pdu-a", "pdu-b"]]'
-        )
+    section.require({"levels": levels})
     given = section.table("values")
     values = {key: given.scalar(key) for key in given.keys()}  # noqa: SIM118
     section.done()
-    for name in (name for names in levels for name in names):
-        if name not in devices:
-            raise ConfigError(
-                f"{section.name}.levels names {name}, but there is no [device.{name}]"
-            )
-        for text in _texts(devices[name]):
-            for word in _PLACEHOLDER.findall(text):
-                if word not in (*values, "node", "short"):
-                    raise ConfigError(
-                        f"{section.name}.values.{word} is missing: device {name} has {{{word}}}"
-                    )
-    return _Row(pattern, levels, values)
+    for name in dict.fromkeys(name for names in levels for name in names):
+        if name in known:
+            _judge_values(section, given, values, known[name])
+        elif complete:
+            said = f"names {name}, but there is no [device.{name}]"
+            section.complain(f"{section.where('levels')} {said}", "levels")
+    if not section.sound:
+        return _Row(pattern, (), values)
+    usable = (tuple(name for name in names if name in sound) for names in levels)
+    return _Row(pattern, tuple(usable), values)
+
+
+def _judge_values(
+    section: Section, given: Section, values: Mapping[str, str], device: Device
+) -> None:
+    """Refuse names in braces that have no value."""
+    words = [word for text in _texts(device) for word in _PLACEHOLDER.findall(text)]
+    for word in dict.fromkeys(words):
+        if word not in (*values, "node", "short") and given.whole:
+            place = f"{section.shown}.values.{word}"
+            section.complain(f"{place} is missing: device {device.name} has {{{word}}}")
 
 
 def _texts(device: Device) -> Iterator[str]:

@@ -19,18 +19,21 @@ PEM = make_certificate()
 URL = "https://192.0.2.1/"
 DROP_IN = "maintd.conf.d/10.toml"
 _HOOK = '[[notify]]\nname = "ops"\nkind = "webhook"\n'
-CONTENT = {"notify ops: url-file": b"https://hooks.example/s3cr3t\n"}
+CONTENT = {
+    "notify[0].url-file": b"https://hooks.example/s3cr3t\n",
+    "http.users": b"jack s3cr3t write\n",
+}
 NAMED = {
     "sabakan.token": f'[sabakan]\nurl = "{URL}"\ntoken = "FILE"\n',
     "sabakan.ca": f'[sabakan]\nurl = "{URL}"\nca = "FILE"\n',
     "owners.webhooks[0].secret": f'[[owners.webhooks]]\nurl = "{URL}"\nsecret = "FILE"\n',
     "owners.webhooks[0].ca": f'[[owners.webhooks]]\nurl = "{URL}"\nca = "FILE"\n',
     **{
-        f"notify ops: {key}": f'{_HOOK}url = "{URL}"\n{key} = "FILE"\n'
+        f"notify[0].{key}": f'{_HOOK}url = "{URL}"\n{key} = "FILE"\n'
         for key in ("secret", "token", "ca")
     },
-    "notify ops: url-file": f'{_HOOK}url-file = "FILE"\n',
-    "notify ops: password": (
+    "notify[0].url-file": f'{_HOOK}url-file = "FILE"\n',
+    "notify[0].password": (
         '[[notify]]\nname = "ops"\nkind = "smtp"\nserver = "mx"\nfrom = "a@b"\nto = ["a@b"]\n'
         'user = "us"\npassword = "FILE"\n'
     ),
@@ -79,8 +82,8 @@ def test_what_they_name_and_the_daemon_may_not_read(folder: Path, key: str) -> N
     if key == "http.users":
         (folder / DROP_IN).write_text("")
     file.chmod(0o600)
-    said = f"maintd: the daemon, as user nobody, would say: {key} {file}: Permission denied\n"
-    assert check(folder) == (78, said)
+    said = f"{folder}/maintd.toml: {key} {file}: Permission denied\n"
+    assert check(folder) == (78, f"maintd: the daemon, as user nobody, would say: {said}")
     file.chmod(0o640)
     os.chown(file, 0, 65534)
     assert check(folder) == (0, f"{folder}/maintd.toml: ok\n")
@@ -90,7 +93,7 @@ def test_a_file_with_no_url_is_refused_without_what_it_holds(folder: Path) -> No
     (file := folder / "file").write_text("hooks.example/s3cr3t\n")
     file.chmod(0o640)
     os.chown(file, 0, 65534)
-    (folder / "maintd.toml").write_text(NAMED["notify ops: url-file"].replace("FILE", str(file)))
+    (folder / "maintd.toml").write_text(NAMED["notify[0].url-file"].replace("FILE", str(file)))
     code, said = check(folder)
     assert code == 78
     assert "its first line is not a URL" in said
@@ -187,3 +190,63 @@ def test_a_candidate_is_judged_whoever_owns_it(folder: Path, tmp_path: Path) -> 
     candidate.chmod(0o666)
     done = CliRunner().invoke(cli, ["check-config", "--candidate", str(candidate)])
     assert (done.exit_code, done.output.partition(";")[0]) == (0, f"{candidate}: ok")
+
+
+def test_files_that_the_settings_name_are_told_beside_their_mistakes(folder: Path) -> None:
+    """All in one run: a broken drop-in, values, files that are not there, an open folder."""
+    users = folder / "users"
+    users.write_text("jack\n# a comment\nmary {MD5}x\nfine s3cr3t write\n")
+    users.chmod(0o644)
+    (folder / "maintd.toml").write_text(
+        '[http]\ntls = "/none/tls"\n'
+        '[[notify]]\nname = "c"\nkind = "command"\ncommand = "x"\n'
+        '[[notify]]\nname = "a"\nkind = "webhok"\nurl-file = "/none/url"\nevents = ["x"]\n'
+        '[[notify]]\nname = "b"\nkind = "webhook"\nurl-file = "/none/other"\nsecs = 1\n'
+        '[owners]\nwebhooks = [{url = "https://x/", secret = "/none/secret", ca = 5}]\n'
+    )
+    (folder / DROP_IN).write_text("[http\n")
+    (folder / "maintd.conf.d/20.toml").write_text(f'[http]\nusers = "{users}"\n')
+    (folder / "maintd.conf.d/20.toml").chmod(0o640)
+    users.chmod(0o640)
+    os.chown(users, 0, 65534)
+    (folder / "maintd.conf.d").chmod(0o777)
+    code, said = check(folder)
+    assert code == 78
+    lines = said.replace(str(folder), "FOLDER").splitlines()
+    theirs = "maintd: the daemon, as user nobody, would say: FOLDER/"
+    wanted = (
+        "maintd: folder FOLDER/maintd.conf.d can be written by others (mode 0777)",
+        "maintd: FOLDER/maintd.conf.d/10.toml: not TOML: ",
+        "maintd: FOLDER/maintd.toml: notify[1].kind is 'webhok'",
+        "maintd: FOLDER/maintd.toml: notify[1].events is ['x']",
+        "maintd: FOLDER/maintd.toml: notify[2].secs is not a known setting",
+        "maintd: FOLDER/maintd.toml: owners.webhooks[0].ca is 5",
+        "maintd: FOLDER/maintd.toml: http.tls /none/tls: No such file",
+        f"{theirs}maintd.conf.d/20.toml: Permission denied",
+        f"{theirs}maintd.conf.d/20.toml: http.users FOLDER/users: line 1: a name and no password",
+        f"{theirs}maintd.conf.d/20.toml: http.users FOLDER/users: line 3: a password is plain",
+        f"{theirs}maintd.toml: notify[1].url-file /none/url: No such file",
+        f"{theirs}maintd.toml: notify[2].url-file /none/other: No such file",
+        f"{theirs}maintd.toml: owners.webhooks[0].secret /none/secret: No such file",
+    )
+    assert len(lines) == len(wanted), lines
+    for begin in wanted:
+        assert any(line.startswith(begin) for line in lines), (begin, lines)
+
+
+def test_all_mistakes_of_power_are_told_beside_those_of_maintd(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(power, "DEFAULT_FILE", str(folder / "power.toml"))
+    (folder / "maintd.toml").write_text("x = 1\n")
+    (folder / "power.toml").write_text("[power]\nlimit = 1\n[device.a]\n[device.b]\n")
+    (folder / "power.toml").chmod(0o644)
+    code, said = check(folder)
+    assert code == 78
+    wanted = (
+        *("x is not a known", "chmod 600", "device.a.agent is", "device.b.agent is"),
+        "power.limit is not a known",
+    )
+    assert len(said.splitlines()) == len(wanted), said
+    for words, line in zip(wanted, said.splitlines(), strict=True):
+        assert words in line

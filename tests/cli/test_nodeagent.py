@@ -240,6 +240,29 @@ def test_check_config_names_all_mistakes_at_once(place: Place) -> None:
         assert said in line
 
 
+def test_check_config_names_mistakes_of_files_tags_and_the_key_at_once(place: Place) -> None:
+    drop_in(place, 'listen.port = "x"')
+    (place.folder / "conf.d/20-broken.toml").write_text("[")
+    place.ssconf("cluster_tags", "nodeagent:confirm:none\nnodeagent:folder:/tmp\n")
+    place.key_file.chmod(0o444)
+    done = run(place, "check-config")
+    assert (done.returncode, done.stderr.count("\n")) == (78, 2), "where Ganeti is may be lost"
+    (place.folder / "conf.d/20-broken.toml").write_text("")
+    (place.folder / "conf.d").chmod(0o777)
+    done = run(place, "check-config")
+    assert (done.returncode, done.stdout) == (78, "")
+    wanted = (
+        "conf.d can be written by others",
+        "listen.port is 'x'",
+        "unknown setting 'folder'",
+        "nodeagent.confirm is 'none'",
+        "is too open: chmod 640",
+    )
+    assert done.stderr.count("\n") == len(wanted), done.stderr
+    for said, line in zip(wanted, done.stderr.splitlines(), strict=True):
+        assert said in line
+
+
 def test_a_candidate_is_judged_on_any_machine(place: Place, tmp_path: Path) -> None:
     """By anybody: it is not installed yet."""
     candidate = tmp_path / "agent.toml"

@@ -224,8 +224,11 @@ def test_the_allocators_manual_tells_every_option() -> None:
 
 def test_the_manual_of_power_tells_every_command_and_setting() -> None:
     manual = plain((TOP / "docs/man/nodeagent-oob.8").read_text())
-    for name in oob.cli.commands:
-        assert re.search(rf"^{re.escape(name)}\b", manual, re.MULTILINE), name
+    for name, command in oob.cli.commands.items():
+        entry = re.search(rf"^{re.escape(name)}\b.*", manual, re.MULTILINE)
+        assert entry, name
+        options = [one for one in command.params if isinstance(one, click.Option)]
+        assert {one.opts[-1] for one in options} == set(re.findall(r"--[a-z-]+", entry[0])), name
     shown = tomllib.loads((TOP / "packaging/power.toml").read_text())
     keys = {"outlet", *shown["power"], *(k for d in shown["device"].values() for k in d)}
     for key in keys | {k for row in shown["nodes"].values() for k in row}:

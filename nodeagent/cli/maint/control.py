@@ -158,7 +158,10 @@ def _one_place(*places: object) -> None:
 @click.option("--why", metavar="TEXT", default="", help="Reason, shown to everybody.")
 @click.option("--for", "lasting", metavar="DURATION", callback=duration, help="Resume after this.")
 @click.option(
-    "--until", metavar="TIME", callback=moment, help="Resume then: +2h, 22:00, 2026-11-22T22:00."
+    "--until",
+    metavar="TIME",
+    callback=moment,
+    help="Resume then: +2h, 22:00, tomorrow, saturday, 'sat 22:00', 2026-11-22T22:00.",
 )
 @click.option("--force", is_flag=True, help="Replace a pause that exists already.")
 @changes

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import click
 
-from nodeagent.cli.maint.console.arguments import SECOND, moment, when
+from nodeagent.cli.maint.console.arguments import SECOND, past_moment, when
 from nodeagent.cli.maint.console.client import NotFound, Reach, Where
 from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.looking import again_and_again, lists
@@ -28,7 +28,7 @@ def back(
         return None
     if (seconds := seconds_of(text)) is not None:
         return seconds, True
-    at = moment(context, option, text)
+    at = past_moment(context, option, text)
     return None if at is None else (at // SECOND, False)
 
 
@@ -53,7 +53,7 @@ def back(
     "--since",
     metavar="DURATION|TIME",
     callback=back,
-    help="Show this long back, or from then on: 90s, 2h, 2026-11-22, 2026-11-22T22:00.",
+    help="Show this long back, or from then on: 2h, 22:00, yesterday, 'sat 22:00', 2026-11-22.",
 )
 @click.option(
     "--limit",

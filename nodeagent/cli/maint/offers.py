@@ -146,13 +146,16 @@ def _answering(reply: str, text: str) -> None:
         help="Do not ask again for this long.",
     )
     @click.option(
-        "--earliest", metavar="TIME", callback=_moment, help="Earliest time that suits the owner."
+        "--earliest",
+        metavar="TIME",
+        callback=_moment,
+        help="Earliest time that suits the owner: +2h, 22:00, tomorrow, saturday, 2026-11-22.",
     )
     @click.option(
         "--eta",
         metavar="TIME",
         callback=_moment,
-        help="When the owner will be ready: now, +2h, 2026-11-22T22:00.",
+        help="When the owner will be ready: now, +2h, 22:00, tomorrow, saturday, 2026-11-22.",
     )
     @click.option("--reason", metavar="TEXT", default="", help="Reason, for administrators.")
     @changes

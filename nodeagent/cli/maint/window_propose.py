@@ -55,7 +55,7 @@ class _Asked(NamedTuple):
     metavar="TIME",
     callback=moment,
     required=True,
-    help="Start of the first window: +1d, 2026-11-22T22:00.",
+    help="Start of the first window: +1d, tomorrow, saturday, 'sat 22:00', 2026-11-22T22:00.",
 )
 @click.option(
     "--duration",

@@ -15,7 +15,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from nodeagent.errors import ConfigError, NodeAgentError
+from nodeagent.errors import NodeAgentError
+from nodeagent.faults import Faults
 from nodeagent.secret import read_private_text
 from nodeagent.web.listener import network_of
 
@@ -72,28 +73,43 @@ def _equal(one: str, other: str) -> bool:
     return hmac.compare_digest(first, second)
 
 
-def parse_users(text: str) -> dict[str, User]:
-    """Read a users file; ConfigError names the wrong line. The last line of a name counts."""
+def parse_users(text: str, faults: Faults | None = None) -> dict[str, User]:
+    """Read a users file; ConfigError names the wrong line. The last line of a name counts.
+
+    With `faults` that collect all wrong lines are there instead.
+    """
+    faults = faults or Faults()
     found: dict[str, User] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        name, *rest = line.split(None, 2)
-        if not rest:
-            raise ConfigError(f"line {number}: a name and no password")
-        scheme, secret = "{CLEARTEXT}", rest[0]
-        if secret.startswith("{"):
-            scheme, end, secret = secret.partition("}")
-            scheme = scheme.upper() + end
-        if scheme not in ("{CLEARTEXT}", "{HA1}"):
-            raise ConfigError(f"line {number}: a password is plain, {{CLEARTEXT}} or {{HA1}}")
-        if not secret:
-            raise ConfigError(f"line {number}: the password is empty")
-        if not name.isprintable() or ":" in name:
-            raise ConfigError(f"line {number}: no name that could be sent")
-        options = frozenset(part.strip() for part in rest[1].split(",")) if rest[1:] else ()
-        found[name] = User(name, scheme, secret, frozenset(options))
+        user = _user(line, faults, f"line {number}: ")
+        if user is not None:
+            found[user.name] = user
     return found
+
+
+def _user(line: str, faults: Faults, where: str) -> User | None:
+    """Return the user of a line; None if it is wrong, which is among the mistakes then."""
+    name, *rest = line.split(None, 2)
+    scheme, secret = "{CLEARTEXT}", rest[0] if rest else ""
+    if secret.startswith("{"):
+        scheme, end, secret = secret.partition("}")
+        scheme = scheme.upper() + end
+    wrong = ""
+    if not rest:
+        wrong = "a name and no password"
+    elif scheme not in ("{CLEARTEXT}", "{HA1}"):
+        wrong = "a password is plain, {CLEARTEXT} or {HA1}"
+    elif not secret:
+        wrong = "the password is empty"
+    elif not name.isprintable() or ":" in name:
+        wrong = "no name that could be sent"
+    if wrong:
+        faults.add(f"{where}{wrong}")
+        return None
+    options = frozenset(part.strip() for part in rest[1].split(",")) if rest[1:] else ()
+    return User(name, scheme, secret, frozenset(options))
 
 
 class Users:

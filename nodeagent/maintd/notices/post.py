@@ -1,7 +1,7 @@
 """Send one message: a signed webhook, Alertmanager's API v2, or a mail."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nodeagent.errors import ConfigError
 from nodeagent.maintd.notices import mail as smtp
@@ -22,7 +22,7 @@ _DIGITS = 20  # of it that are read: int() refuses thousands
 class Target:
     """Address of a sink, by its name; `url_file`, `secret`, `token` and `password` are files.
 
-    `seconds` bounds one try.
+    `seconds` bounds one try. `number` is that of its table, for complaints.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Target:
     ca: str = ""
     seconds: float = 10.0
     mail: smtp.Server | None = None
+    number: int = field(default=0, compare=False)
 
 
 def read_url(path: str) -> str:

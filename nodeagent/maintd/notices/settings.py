@@ -1,14 +1,14 @@
 """Reader of `[[notify]]` in `maintd.toml`; every complaint names its key."""
 
-from collections import Counter
+from collections.abc import Collection
+from dataclasses import replace
 
-from nodeagent.errors import ConfigError
 from nodeagent.maintd.notices.mail import Server
 from nodeagent.maintd.notices.post import Target
 from nodeagent.maintd.notices.render import fault
 from nodeagent.model.notice import Occasion, Severity, Sink, Way
 from nodeagent.model.units import Ms, Seconds
-from nodeagent.section import NAME, Section
+from nodeagent.section import NAME, Section, each_once
 from nodeagent.web.post import URL, wrong_port
 
 MOST = 20  # sinks
@@ -20,104 +20,112 @@ _KINDS = "|".join(way.value for way in Way)
 _EVENTS = [one.value for one in Occasion if one is not Occasion.TEST]
 
 
+_WITH_TITLE = frozenset((Way.WEBHOOK, Way.SMTP, Way.COMMAND))
+_WITH_BODY = frozenset((Way.WEBHOOK, Way.SMTP))
+_WITH_URL = frozenset((Way.WEBHOOK, Way.ALERTMANAGER))
+
+
 def sinks_of(root: Section) -> tuple[tuple[Sink, ...], tuple[Target, ...]]:
     """Read the sinks, and the addresses of those without an agent's command."""
     tables = root.tables("notify")
     if len(tables) > MOST:
-        raise ConfigError(f"notify: there are {len(tables)} tables, and may be {MOST}")
-    read = [_sink(section) for section in tables]
-    for name, times in Counter(sink.name for sink, _ in read).items():
-        if times > 1:
-            raise ConfigError(f"notify: {times} tables have the name {name!r}")
+        said = f"there are {len(tables)} tables, and may be {MOST}"
+        root.complain(f"{root.where('notify')}: {said}", "notify")
+    read = [_sink(section, number) for number, section in enumerate(tables)]
+    each_once(tables, "name", [[sink.name] for sink, _ in read])
     return tuple(sink for sink, _ in read), tuple(target for _, target in read if target)
 
 
-def _sink(section: Section) -> tuple[Sink, Target | None]:
+def _sink(section: Section, number: int) -> tuple[Sink, Target | None]:
     name = section.text("name", "", NAME.pattern, "a name: letters, digits, - and _")
     kind = section.text("kind", "", _KINDS, _KINDS.replace("|", ", "))
-    for key, value in (("name", name), ("kind", kind)):
-        if not value:
-            raise ConfigError(f"{section.shown}.{key} is missing")
-    way = Way(kind)
-    default = Sink(name, way)
-    levels = [level.value for level in Severity]
-    events = section.words("events", "|".join(_EVENTS), f"a list of these: {', '.join(_EVENTS)}")
-    severity = section.text("min-severity", "info", "|".join(levels), ", ".join(levels))
-    sink = Sink(
-        name=name,
-        kind=way,
-        events=events,
-        severity=Severity(severity),
-        interval=Ms(round(section.duration("interval", default.interval / 1000, 1, 86400) * 1000)),
-        give_up=Ms(
-            round(section.duration("give-up", default.give_up / 1000, 60, 30 * 86400) * 1000)
-        ),
-        title=section.text("title", "", _TEXT, "a template") if way is not Way.ALERTMANAGER else "",
-        body=section.text("body", "", _TEXT, "a template") if way in _WITH_BODY else "",
-        command=_command(section) if way is Way.COMMAND else "",
-        seconds=Seconds(
-            round(section.duration("seconds", 30, 1, 3600)) if way is Way.COMMAND else 30
-        ),
-    )
-    target = None if way is Way.COMMAND else _target(section, sink)
-    if why := fault(sink):
-        raise ConfigError(f"{section.shown}.{why}")
+    section.require({"name": name, "kind": kind})
+    # A table of an unknown kind may have the keys of every kind, and needs none of them.
+    ways = frozenset((Way(kind),)) if kind else frozenset(Way)
+    sink = _read_sink(section, name, ways)
+    if ways == {Way.COMMAND}:
+        section.require({"command": sink.command})
+    target = None if ways == {Way.COMMAND} else _target(section, name, number, ways)
+    for alone in (replace(sink, body=""), replace(sink, title="")):
+        if why := fault(alone):
+            section.complain(f"{section.shown}.{why}", "body" if alone.body else "title")
     section.done()
     return sink, target
 
 
-_WITH_BODY = (Way.WEBHOOK, Way.SMTP)
-
-
-def _command(section: Section) -> str:
+def _read_sink(section: Section, name: str, ways: Collection[Way]) -> Sink:
+    default = Sink(name, Way.COMMAND)
+    events = section.words("events", "|".join(_EVENTS), f"a list of these: {', '.join(_EVENTS)}")
+    levels = [level.value for level in Severity]
+    severity = section.text("min-severity", "info", "|".join(levels), ", ".join(levels))
+    interval = section.duration("interval", default.interval / 1000, 1, 86400)
+    give_up = section.duration("give-up", default.give_up / 1000, 60, 30 * 86400)
     told = "the name of a whitelisted repair command: letters, digits, - and _"
-    command = section.text("command", "", NAME.pattern, told)
-    if not command:
-        raise ConfigError(f"{section.shown}.command is missing")
-    return command
+    seconds = section.duration("seconds", 30, 1, 3600) if ways == {Way.COMMAND} else 30
+    return Sink(
+        name=name,
+        kind=next(iter(ways)) if len(ways) == 1 else default.kind,
+        events=events,
+        severity=Severity(severity),
+        interval=Ms(round(interval * 1000)),
+        give_up=Ms(round(give_up * 1000)),
+        title=""
+        if _WITH_TITLE.isdisjoint(ways)
+        else section.text("title", "", _TEXT, "a template"),
+        body="" if _WITH_BODY.isdisjoint(ways) else section.text("body", "", _TEXT, "a template"),
+        command=section.text("command", "", NAME.pattern, told) if Way.COMMAND in ways else "",
+        seconds=Seconds(round(seconds)),
+    )
 
 
-def _target(section: Section, sink: Sink) -> Target:
-    seconds, ca = section.duration("seconds", 10.0, 0.1, 300), section.path("ca", "")
-    if sink.kind is Way.SMTP:
-        return Target(sink.name, ca=ca, seconds=seconds, mail=_mail(section))
+def _target(section: Section, name: str, number: int, ways: Collection[Way]) -> Target:
+    most = 3600 if Way.COMMAND in ways else 300
     target = Target(
-        sink.name,
+        name,
+        ca=section.path("ca", ""),
+        seconds=section.duration("seconds", 10.0, 0.1, most),
+        mail=_mail(section, ways) if Way.SMTP in ways else None,
+        number=number,
+    )
+    if _WITH_URL.isdisjoint(ways):
+        return target
+    target = replace(
+        target,
         url=section.text("url", "", f"({URL})?", "of the form https://HOST:PORT/PATH"),
         url_file=section.path("url-file", ""),
-        secret=section.path("secret", "") if sink.kind is Way.WEBHOOK else "",
+        secret=section.path("secret", "") if Way.WEBHOOK in ways else "",
         token=section.path("token", ""),
-        ca=ca,
-        seconds=seconds,
     )
-    if bool(target.url) == bool(target.url_file):
-        raise ConfigError(f"{section.shown} needs url, or url-file, and not both")
+    both, neither = target.url and target.url_file, not (target.url or target.url_file)
+    if both or (neither and len(ways) == 1 and section.is_right("url", "url-file")):
+        section.complain(f"{section.shown} needs url, or url-file, and not both", "url")
     if target.url.startswith("http:"):
-        for key, value in (("ca", ca), ("token", target.token)):
+        for key, value in (("ca", target.ca), ("token", target.token)):
             if value:
-                raise ConfigError(f"{section.shown}.{key} needs an https: url")
+                section.complain(f"{section.where(key)} needs an https: url", key)
     if why := wrong_port(target.url):
-        raise ConfigError(f"{section.shown}.url {why}")
+        section.complain(f"{section.where('url')} {why}", "url")
     return target
 
 
-def _mail(section: Section) -> Server:
+def _mail(section: Section, ways: Collection[Way]) -> Server:
     tls = section.text("tls", "starttls", "starttls|tls|none", "starttls, tls or none")
     place = section.text("server", "", _SERVER, "HOST or HOST:PORT")
     sender = section.text("from", "", _ADDRESS, "a mail address")
-    to = section.words("to", _ADDRESS)
+    to = section.words("to", _ADDRESS, "a list of mail addresses, each once")
     user = section.text("user", "", r"[^\x00-\x20\x7f]*", "a name without space")
     password = section.path("password", "")
-    for key, value in (("server", place), ("from", sender), ("to", to)):
-        if not value:
-            raise ConfigError(f"{section.shown}.{key} is missing or empty")
-    if bool(user) != bool(password):
-        raise ConfigError(f"{section.shown} needs user and password, or neither")
+    if len(ways) == 1:
+        section.require({"server": place, "from": sender, "to": to})
+    if section.is_right("user", "password") and bool(user) != bool(password):
+        section.complain(f"{section.shown} needs user and password, or neither", "user")
     if password and tls == "none":
-        raise ConfigError(f'{section.shown}.tls "none" sends a password without TLS: set starttls')
+        said = f'{section.where("tls")} "none" sends a password without TLS: set starttls'
+        section.complain(said, "tls")
     alone = place.endswith("]") or ":" not in place
     host, _, named = (place, "", "") if alone else place.rpartition(":")
     port = int(named or _PORTS[tls])
     if not 0 < port <= 65535:
-        raise ConfigError(f"{section.shown}.server has the port {port}; it must be from 1 to 65535")
+        said = f"has the port {port}; it must be from 1 to 65535"
+        section.complain(f"{section.where('server')} {said}", "server")
     return Server(host.strip("[]"), port, sender, to, tls, user, password)

@@ -1,16 +1,12 @@
 """Reader of `[queue]` and `[constraints]` in `maintd.toml`; complaints name their key. Pure."""
 
-from collections import Counter
-from collections.abc import Iterable
-from typing import TypeVar
+from collections.abc import Sequence
 
-from nodeagent.errors import ConfigError
 from nodeagent.model.constraints import MOST, Constraints
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.queue import Operation, Procedure, Procedures, Referral, RepairStep
-from nodeagent.section import NAME, Section
+from nodeagent.section import NAME, Section, each_once
 
-T = TypeVar("T")
 _DAY = 86_400
 _WORD = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 _TOLD = "a word: letters, digits, . - and _"
@@ -19,8 +15,9 @@ _COMMAND = "the name of a whitelisted repair command: letters, digits, - and _"
 
 def procedures_of(section: Section) -> Procedures:
     default = Procedures()
+    procedures, incidents = section.tables("repair_procedures"), section.tables("incidents")
     read = Procedures(
-        repair_procedures=tuple(map(_procedure, section.tables("repair_procedures"))),
+        repair_procedures=tuple(map(_procedure, procedures)),
         max_concurrent_repairs=section.count(
             "max_concurrent_repairs", default.max_concurrent_repairs, 1, 10_000
         ),
@@ -31,40 +28,48 @@ def procedures_of(section: Section) -> Procedures:
         most_back_off_seconds=section.seconds(
             "most_back_off_seconds", default.most_back_off_seconds, 1, 30 * _DAY
         ),
-        incidents=tuple(map(_referral, section.tables("incidents"))),
+        incidents=tuple(map(_referral, incidents)),
     )
-    for number, referral in enumerate(read.incidents):
-        if why := read.refusal(referral.machine_type, referral.operation):
-            raise ConfigError(f"{section.name}.incidents[{number}]: {why}")
-    if read.most_back_off_seconds < read.back_off_seconds:
-        raise ConfigError(f"{section.name}.most_back_off_seconds is less than back_off_seconds")
-    types = (name for procedure in read.repair_procedures for name in procedure.machine_types)
-    _once(types, f"{section.name}.repair_procedures", "machine type")
+    each_once(procedures, "machine_types", [one.machine_types for one in read.repair_procedures])
+    if section.is_right("repair_procedures") and all(one.sound for one in procedures):
+        _judge_referrals(incidents, read)
+    judged = section.is_right("back_off_seconds", "most_back_off_seconds")
+    if judged and read.most_back_off_seconds < read.back_off_seconds:
+        said = f"{section.where('most_back_off_seconds')} is less than back_off_seconds"
+        section.complain(said, "most_back_off_seconds")
     section.done()
     return read
 
 
+def _judge_referrals(sections: Sequence[Section], read: Procedures) -> None:
+    """Refuse incidents whose procedures are not configured."""
+    for section, referral in zip(sections, read.incidents, strict=True):
+        if referral.machine_type and referral.operation and section.whole:
+            why = read.refusal(referral.machine_type, referral.operation)
+            if why:
+                section.complain(f"{section.shown}: {why}")
+
+
 def _referral(section: Section) -> Referral:
+    needs = [need.wire for need in Need if need is not Need.OK]
+    words = section.words("needs", "|".join(needs), f"a list of these: {', '.join(needs)}")
     read = Referral(
         machine_type=section.text("machine_type", "", _WORD, _TOLD),
         operation=section.text("operation", "", _WORD, _TOLD),
-        needs=tuple(_need(section, word) for word in section.words("needs", _WORD)),
+        needs=tuple(map(Need.from_wire, words)),
         commands=section.names("commands", ()),
         groups=section.words("groups", _WORD),
         priority=section.count("priority", 0, -1000, 1000),
     )
-    return _whole(section, read, "machine_type", "operation", "needs")
-
-
-def _need(section: Section, word: str) -> Need:
-    try:
-        need = Need.from_wire(word)
-    except KeyError:
-        need = Need.OK
-    if need is Need.OK:
-        wanted = ", ".join(need.wire for need in Need if need is not Need.OK)
-        raise ConfigError(f"{section.name}.needs has {word!r}; there may be: {wanted}")
-    return need
+    section.require(
+        {
+            "machine_type": read.machine_type,
+            "operation": read.operation,
+            "needs": read.needs,
+        }
+    )
+    section.done()
+    return read
 
 
 def constraints_of(section: Section) -> Constraints:
@@ -78,12 +83,16 @@ def constraints_of(section: Section) -> Constraints:
 
 
 def _procedure(section: Section) -> Procedure:
+    operations = section.tables("repair_operations")
     read = Procedure(
         machine_types=section.words("machine_types", _WORD),
-        repair_operations=tuple(map(_operation, section.tables("repair_operations"))),
+        repair_operations=tuple(map(_operation, operations)),
     )
-    _whole(section, read, "machine_types", "repair_operations")
-    _once((o.operation for o in read.repair_operations), section.name, "operation")
+    section.require(
+        {"machine_types": read.machine_types, "repair_operations": read.repair_operations}
+    )
+    each_once(operations, "operation", [[one.operation] for one in read.repair_operations])
+    section.done()
     return read
 
 
@@ -96,7 +105,15 @@ def _operation(section: Section) -> Operation:
         success_command=section.text("success_command", "", NAME.pattern, _COMMAND),
         success_command_timeout=section.seconds("success_command_timeout", 30, 1, _DAY),
     )
-    return _whole(section, read, "operation", "repair_steps", "health_check_command")
+    section.require(
+        {
+            "operation": read.operation,
+            "repair_steps": read.repair_steps,
+            "health_check_command": read.health_check_command,
+        }
+    )
+    section.done()
+    return read
 
 
 def _step(section: Section) -> RepairStep:
@@ -108,20 +125,6 @@ def _step(section: Section) -> RepairStep:
         need_drain=section.flag("need_drain", default=False),
         watch_seconds=section.seconds("watch_seconds", 0, 0, 30 * _DAY),
     )
-    return _whole(section, read, "repair_command")
-
-
-def _whole(section: Section, read: T, *needed: str) -> T:
-    """A table that must have these keys, and no unknown ones."""
-    for key in needed:
-        if not getattr(read, key):
-            raise ConfigError(f"{section.name}.{key} is missing or empty")
+    section.require({"repair_command": read.repair_command})
     section.done()
     return read
-
-
-def _once(words: Iterable[str], where: str, what: str) -> None:
-    """Refuse a duplicate: the second could never be reached."""
-    for word, times in Counter(words).items():
-        if times > 1:
-            raise ConfigError(f"{where}: {what} {word!r} stands {times} times")

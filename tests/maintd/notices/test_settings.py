@@ -106,7 +106,9 @@ def test_a_table_that_is_wrong_is_refused_with_its_place(table: dict[str, Any], 
 
 
 def test_names_are_given_once_and_there_is_a_limit() -> None:
-    with pytest.raises(ConfigError, match="2 tables have the name 'ops'"):
+    with pytest.raises(
+        ConfigError, match=r"notify\[1\]\.name has 'ops', which notify\[0\] has too"
+    ):
         parse({"notify": [HOOK, HOOK]})
     with pytest.raises(ConfigError, match="there are 21 tables, and may be 20"):
         parse({"notify": [{**HOOK, "name": f"n{n}"} for n in range(21)]})

@@ -227,7 +227,9 @@ def test_settings_of_owners() -> None:
     assert read.webhooks == (Webhook("db", "https://hooks.example/x", seconds=2.0),)
     by = read.policy.announcing
     assert (by.command, by.seconds) == ("tell-owners", 60)
-    with pytest.raises(ConfigError, match="has two of them"):
+    with pytest.raises(
+        ConfigError, match=r"webhooks\[1\]\.owner has 'db', which owners\.webhooks\[0\] has"
+    ):
         parse({"owners": {"webhooks": [hook, hook]}})
 
 

@@ -1,4 +1,4 @@
-"""Arguments of gnt-maint window: times, machines, and options that several verbs share."""
+"""Arguments of gnt-maint: times, machines, and options that several verbs share."""
 
 import re
 import time
@@ -22,37 +22,59 @@ Json = dict[str, Any]
 SECOND = 10**9  # nanoseconds
 _LAST = 2**63 // SECOND  # the schedule's nanoseconds have 64 bits
 _CLOCK = re.compile(r"(?:([A-Za-z]+)(?: |$))?(?:([01]?[0-9]|2[0-3]):([0-5][0-9]))?")
+_DATES = "2026-11-22T22:00 or 2026-11-22T22:00Z"
+_TO_COME = f"now, +2h, 22:00, tomorrow, 'tomorrow 22:00', saturday, 'sat 22:00', {_DATES}"
+_OVER = f"2h, 22:00, today, yesterday, 'yesterday 22:00', saturday, 'sat 22:00', {_DATES}"
 _MACHINE = re.compile(r"[^\s/]+")  # a name with a slash would be a series, and never be found again
 
 
 def moment(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
-    """Read nanoseconds since the epoch; a callback."""
+    """Read a time to come, in nanoseconds since the epoch; a callback."""
     if text is None:
         return None
-    now = datetime.now(UTC)
+    now = datetime.now(UTC).timestamp()
+    seconds = seconds_of(text[1:]) if text.startswith("+") else None
+    if seconds is not None and now + seconds < _LAST:
+        return round((now + seconds) * SECOND)
+    found = None if text.startswith("+") else _found(context, option, text, _next)
+    if found is None:
+        raise click.BadParameter(_no_time(text, _TO_COME), context, option)
+    return found
+
+
+def past_moment(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
+    """Read a time that is over, in nanoseconds since the epoch; a callback."""
+    if text is None:
+        return None
+    found = _found(context, option, text, _previous)
+    if found is None:
+        raise click.BadParameter(_no_time(text, _OVER), context, option)
+    return found
+
+
+def _no_time(text: str, forms: str) -> str:
+    return f"{harmless(text, 40)!r} is not a time: write {forms}"
+
+
+def _found(
+    context: click.Context,
+    option: click.Parameter,
+    text: str,
+    by_clock: Callable[[str], datetime | None],
+) -> int | None:
+    """Read `now`, a time by the clock, or a date; None if it is nothing of that."""
     if text == "now":
-        return round(now.timestamp() * SECOND)
-    if text.startswith("+"):
-        seconds = seconds_of(text[1:])
-        if seconds is not None and now.timestamp() + seconds < _LAST:
-            return round((now.timestamp() + seconds) * SECOND)
-    else:
-        try:
-            found = _next(text) or datetime.fromisoformat(text)
-            why, seconds = _no_moment(found), round(found.timestamp())
-        except (ValueError, OverflowError):  # not a date, or in a year that no clock shows
-            pass
-        else:
-            if why:
-                raise click.BadParameter(f"{text}: {why}", context, option)
-            if 0 < seconds < _LAST:
-                return seconds * SECOND
-            why = f"{harmless(text, 40)!r} is not a time between 1970 and 2262"
-            raise click.BadParameter(why, context, option)
-    why = (
-        f"{harmless(text, 40)!r} is not a time: write now, +2h, 22:00, 'tomorrow 22:00',"
-        " 'sat 22:00', 2026-11-22T22:00 or 2026-11-22T22:00Z"
-    )
+        return round(datetime.now(UTC).timestamp() * SECOND)
+    try:
+        found = by_clock(text) or datetime.fromisoformat(text)
+        why, seconds = _no_moment(found), round(found.timestamp())
+    except (ValueError, OverflowError):  # not a date, or in a year that no clock shows
+        return None
+    if why:
+        raise click.BadParameter(f"{text}: {why}", context, option)
+    if 0 < seconds < _LAST:
+        return seconds * SECOND
+    why = f"{harmless(text, 40)!r} is not a time between 1970 and 2262"
     raise click.BadParameter(why, context, option)
 
 
@@ -65,8 +87,7 @@ def _next(text: str) -> datetime | None:
     if not text or match is None:
         return None
     now = datetime.now()  # noqa: DTZ005
-    hour, minute = int(match[2] or 0), int(match[3] or 0)
-    at = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
+    at = _today(match, now)
     if match[1] is None:
         return at if at > now else at + timedelta(days=1)
     if match[1].lower() in ("today", "tomorrow"):
@@ -75,6 +96,28 @@ def _next(text: str) -> datetime | None:
         return None
     at += timedelta(days=(day - now.weekday()) % 7)
     return at if at > now else at + timedelta(days=7)
+
+
+def _previous(text: str) -> datetime | None:
+    """Return when clocks here showed 22:00 last, also on a day such as `yesterday` or `sat`."""
+    match = _CLOCK.fullmatch(text)
+    if not text or match is None:
+        return None
+    now = datetime.now()  # noqa: DTZ005
+    at = _today(match, now)
+    if match[1] is None:
+        return at if at <= now else at - timedelta(days=1)
+    if match[1].lower() in ("today", "yesterday"):
+        return at - timedelta(days=match[1].lower() == "yesterday")
+    if (day := weekday_of(match[1])) is None:
+        return None
+    at -= timedelta(days=(now.weekday() - day) % 7)
+    return at if at <= now else at - timedelta(days=7)
+
+
+def _today(match: re.Match[str], now: datetime) -> datetime:
+    hour, minute = int(match[2] or 0), int(match[3] or 0)
+    return now.replace(hour=hour, minute=minute, second=0, microsecond=0)
 
 
 def _no_moment(found: datetime) -> str:
@@ -129,7 +172,7 @@ START = click.option(
     "--start",
     metavar="TIME",
     callback=moment,
-    help="Start: now, +2h, 22:00, 'sat 22:00', 2026-11-22T22:00.",
+    help="Start: now, +2h, 22:00, tomorrow, saturday, 'sat 22:00', 2026-11-22T22:00.",
 )
 LASTING = click.option(
     "--duration", "--for", "lasting", metavar="DURATION", callback=duration, help="Length."

@@ -1,0 +1,96 @@
+"""Times that a person types: of a time to come the next, of one that is over the last."""
+
+from datetime import datetime
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from nodeagent.cli.gnt_maint import cli
+from nodeagent.cli.maint.console import arguments
+from nodeagent.cli.maint.history import back
+
+
+def set_clock(monkeypatch: pytest.MonkeyPatch, now: str) -> None:
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> "Clock":
+            return cls.fromisoformat(now).replace(tzinfo=tz)
+
+    monkeypatch.setattr(arguments, "datetime", Clock)
+
+
+@pytest.mark.parametrize(
+    ("now", "text", "then"),
+    [
+        ("2026-11-22T21:00", "yesterday", "2026-11-21T00:00"),
+        ("2026-11-22T21:00", "Yesterday 22:00", "2026-11-21T22:00"),
+        ("2026-11-22T21:00", "today", "2026-11-22T00:00"),
+        ("2026-11-22T21:00", "today 9:30", "2026-11-22T09:30"),
+        ("2026-11-22T21:00", "22:00", "2026-11-21T22:00"),
+        ("2026-11-22T22:00", "22:00", "2026-11-22T22:00"),
+        ("2027-01-01T00:01", "0:05", "2026-12-31T00:05"),
+        ("2027-01-01T00:01", "yesterday", "2026-12-31T00:00"),
+        ("2026-11-18T11:00", "sat 22:00", "2026-11-14T22:00"),
+        ("2026-11-18T11:00", "wednesday", "2026-11-18T00:00"),
+        ("2026-11-18T11:00", "wed 12:00", "2026-11-11T12:00"),
+        ("2026-11-22T21:00", "2026-11-01", "2026-11-01T00:00"),
+        ("2026-11-22T21:00", "2026-11-01 10:00", "2026-11-01T10:00"),
+    ],
+)
+def test_the_past_is_the_last_such_time(
+    monkeypatch: pytest.MonkeyPatch, now: str, text: str, then: str
+) -> None:
+    set_clock(monkeypatch, now)
+    context, option = click.Context(cli), click.Option(["--since"])
+    at = round(datetime.fromisoformat(then).timestamp())
+    assert back(context, option, text) == (at, False)
+
+
+def test_a_duration_counts_back() -> None:
+    context, option = click.Context(cli), click.Option(["--since"])
+    assert back(context, option, "2h") == (7200, True)
+    assert back(context, option, None) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["+2h", "tomorrow", "tomorrow 22:00", "soon", "", "yesterday 25:00"]
+)
+def test_what_is_no_past_time_is_refused_with_those_that_are(text: str) -> None:
+    done = CliRunner().invoke(cli, ["history", "--since", text])
+    assert done.exit_code == 2
+    said = " ".join(done.output.split())
+    assert f"'{text}' is not a time: write 2h, 22:00, today, yesterday, 'yesterday 22:00'" in said
+    assert "+2h," not in said
+    assert "tomorrow" not in said.partition("write")[2]
+
+
+@pytest.mark.parametrize("text", ["yesterday", "yesterday 22:00", "soon", "+2x", "+"])
+def test_what_is_no_time_to_come_is_refused_with_those_that_are(text: str) -> None:
+    words = ["window", "add", "n1", "--start", text]
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 2
+    said = " ".join(done.output.split())
+    assert f"'{text}' is not a time: write now, +2h, 22:00, tomorrow, 'tomorrow 22:00'" in said
+    assert "saturday, 'sat 22:00', 2026-11-22T22:00" in said
+    assert "yesterday" not in said.partition("write")[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("window", "add"), ("tomorrow", "saturday", "'sat 22:00'")),
+        (("window", "edit"), ("tomorrow", "saturday", "'sat 22:00'")),
+        (("window", "propose"), ("tomorrow", "saturday", "'sat 22:00'")),
+        (("pause",), ("tomorrow", "saturday", "'sat 22:00'")),
+        (("offers", "accept"), ("tomorrow", "saturday")),
+        (("offers", "decline"), ("tomorrow", "saturday")),
+        (("history",), ("22:00", "yesterday", "'sat 22:00'")),
+    ],
+    ids=" ".join,
+)
+def test_help_names_the_times(words: tuple[str, ...], named: tuple[str, ...]) -> None:
+    told = " ".join(CliRunner().invoke(cli, [*words, "--help"]).output.split())
+    for form in named:
+        assert form in told
