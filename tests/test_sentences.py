@@ -64,6 +64,7 @@ EXPRESSIONS = {
     "section.py": "settings",
     "settings.py": "settings in tags",
     "store/codec.py": "half surrogate pairs",
+    "store/records.py": "the places that cattrs notes",
     "web/caller.py": "URLs",
     "web/compress.py": "HTTP's Accept-Encoding",
     "web/exchange.py": "paths of requests",

@@ -149,7 +149,7 @@ def test_nothing_is_imported_beside_running_jobs(rig: Rig, live: Live, tmp_path:
     [
         ("", "is not JSON at line 1 column 1"),
         ("[]", "is not an object"),
-        ('{"v": 2}', "lacks at, ledger, number, writer"),
+        ('{"v": 2}', "it lacks number"),
         ('{"v": 99}', "it is of a newer nodeagent"),
         ("\udcff", "not UTF-8 at byte 0"),
     ],

@@ -85,10 +85,10 @@ def test_what_procedures_may_not_say(changed: dict[str, object], complaint: str)
 
 def test_what_could_never_be_reached_is_refused() -> None:
     one = table()["repair_procedures"][0]
-    with pytest.raises(ConfigError, match="machine type 'type1' stands 2 times"):
+    with pytest.raises(ConfigError, match=r"\[1\].machine_types has 'type1', which"):
         procedures_of(Section("queue", {"repair_procedures": [one, one]}))
     twice = {**one, "repair_operations": [*one["repair_operations"]] * 2}
-    with pytest.raises(ConfigError, match="operation 'unreachable' stands 2 times"):
+    with pytest.raises(ConfigError, match=r"\[1\].operation has 'unreachable', which"):
         procedures_of(Section("queue", {"repair_procedures": [twice]}))
 
 
@@ -132,8 +132,11 @@ def test_incidents_that_are_left_to_the_queue() -> None:
             "queue.incidents[0]: no operation 'melted' is configured for machines of 'r640';"
             " there may be: unhealthy",
         ),
-        ({"needs": ["Ok"]}, "queue.incidents[0].needs has 'Ok'; there may be: live-repair, ev"),
-        ({"needs": ["sick"]}, "queue.incidents[0].needs has 'sick'"),
+        (
+            {"needs": ["Ok"]},
+            "queue.incidents[0].needs is ['Ok']; it must be a list of these: live-repair",
+        ),
+        ({"needs": ["sick"]}, "queue.incidents[0].needs is ['sick']"),
         ({"needs": []}, "queue.incidents[0].needs is missing or empty"),
         ({"needs": "evacuate"}, "queue.incidents[0].needs is 'evacuate'; it must be a list"),
         ({"operation": ""}, "queue.incidents[0].operation is ''; it must be a word"),
