@@ -15,7 +15,7 @@ from tests.cli import scenes
 from tests.cli.live import Live
 from tests.cli.run import anywhere, at
 from tests.cli.scenes import policy
-from tests.maintd.http.page.test_panels import window
+from tests.maintd.http.page.rigs import window
 from tests.maintd.world import EVACUATE, REPAIR
 
 
