@@ -41,26 +41,22 @@ class Done:
 
 def anywhere(*words: str, stdin: str = "") -> Done:
     """Run gnt-maint with these words."""
-    out, err, given = (io.TextIOWrapper(io.BytesIO(text)) for text in (b"", b"", stdin.encode()))
+    out, err = io.BytesIO(), io.BytesIO()
     code: object = None
     with (
         patch.object(sys, "argv", ["gnt-maint", *words]),
-        patch.object(sys, "stdin", given),
-        redirect_stdout(out),
-        redirect_stderr(err),
+        patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()))),
+        redirect_stdout(io.TextIOWrapper(out)) as shown,
+        redirect_stderr(io.TextIOWrapper(err)) as told,
     ):
         try:
             gnt_maint.main()
         except SystemExit as end:
             code = end.code
-    assert isinstance(code, int)
-    return Done(code, written(out), written(err))
-
-
-def written(stream: io.TextIOWrapper) -> str:
-    stream.flush()
-    stream.seek(0)
-    return stream.buffer.read().decode()
+        shown.flush()
+        told.flush()
+        assert isinstance(code, int)
+        return Done(code, out.getvalue().decode(), err.getvalue().decode())
 
 
 def at(live: Live, *words: str, stdin: str = "") -> Done:

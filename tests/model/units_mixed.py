@@ -4,7 +4,7 @@ mypy is strict: a line whose mark is not needed is a fault, too. So each marked 
 """
 
 from nodeagent.maintd.windows.plan import rewind
-from nodeagent.maintd.windows.recurrence import coming, start
+from nodeagent.maintd.windows.recurrence import coming
 from nodeagent.model.action import RunCommand
 from nodeagent.model.constraints import Constraints
 from nodeagent.model.ledger import Ledger
@@ -19,7 +19,7 @@ def wrong(now: Ms, seconds: Seconds, limits: Constraints, rule: Weekly, zone: Zo
     rewind(Ledger(), 7)  # type: ignore[arg-type]
     rewind(Ledger(), now + seconds)  # type: ignore[arg-type]
     rewind(Ledger(), now - limits.cool_down_seconds)  # type: ignore[arg-type]
-    start(rule, zone, now)  # type: ignore[arg-type]
+    in_ms(now)  # type: ignore[arg-type]
     coming(rule, zone, now)  # type: ignore[arg-type]
     Unavailability(now)  # type: ignore[arg-type]
     RunCommand("n1", "fix", "", seconds=now)  # type: ignore[arg-type]

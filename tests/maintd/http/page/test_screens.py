@@ -12,17 +12,9 @@ import pytest
 
 from nodeagent.model.action import Scope
 from nodeagent.model.diagnosis import Diagnosis
-from nodeagent.model.units import Ms
-from nodeagent.model.wish import (
-    AddSeries,
-    Balance,
-    Cancel,
-    DeleteEntry,
-    Done,
-    Machine,
-    Pause,
-    SetQueue,
-)
+from nodeagent.model.units import Ms, Seconds
+from nodeagent.model.window import Machine
+from nodeagent.model.wish import AddSeries, Balance, Cancel, DeleteEntry, Done, Pause, SetQueue
 from tests import golden
 from tests.maintd.http.page import rigs
 from tests.maintd.http.page.rigs import Balanced
@@ -161,7 +153,7 @@ def daily(one: Served) -> None:
     """A series of every day, four weeks long."""
     one.rig.time = WEDNESDAY
     week = tuple(range(7))
-    one.rig.wish(AddSeries((Machine("n2"),), week, 120, "UTC", rigs.Seconds(rigs.HOUR)), "root")
+    one.rig.wish(AddSeries((Machine("n2"),), week, 120, "UTC", Seconds(rigs.HOUR)), "root")
     one.tick(times=2)
 
 
