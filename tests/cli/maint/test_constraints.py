@@ -40,21 +40,3 @@ def test_what_is_in_the_settings_until_something_is_set(live: Live) -> None:
     assert live.rig.store.load().queue.overrides == mine, "it outlives the daemon"
     told = at(live, "history").out
     assert "set the constraint maximum-repair-queue-entries to 5" in told
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "why"),
-    [
-        ("maximum-repair-queue-entries", "-1", "must be a whole number, and not negative"),
-        ("maximum-repair-queue-entries", "1.5", "must be a whole number"),
-        ("maximum-repair-queue-entries", "many", "maximum-repair-queue-entries is "),
-        ("maximum-repair-queue-entries", "9" * 16, "of 15 digits at most"),
-        ("maximum-repair-queue-entries", "10000000000", "from 0 to 1000000000"),
-        ("partial-admission", "2", "from 0 to 1"),
-        ("control-plane-count", "1", "there is no constraint 'control-plane-count'; there are"),
-    ],
-)
-def test_what_is_no_constraint_is_refused(live: Live, name: str, value: str, why: str) -> None:
-    status, text = live.ask("POST", "/1/constraints", {"name": name, "value": value})
-    assert (status, why in text) == (400, True)
-    assert shown(live) == IN_FILE.named()

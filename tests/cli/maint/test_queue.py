@@ -104,23 +104,6 @@ def test_reset_backoff_zeroes_both(live: Live) -> None:
     assert (entry["drain_backoff_count"], entry["drain_backoff_expire"][:4]) == (0, "0001")
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "why"),
-    [
-        ("/1/queue", {}, "operation is missing"),
-        ("/1/queue", {"operation": "a", "machine_type": "b", "adress": "c"}, "unknown key"),
-        ("/1/queue/delete", {}, "index or which must be given, and one of them alone"),
-        ("/1/queue/delete", {"index": "1", "which": "finished"}, "one of them alone"),
-        ("/1/queue/delete", {"index": "-1"}, "it must be a whole number"),
-        ("/1/queue/delete", {"which": "all"}, "it must be finished or unfinished"),
-        ("/1/queue/enable", {"x": "y"}, "unknown key"),
-    ],
-)
-def test_what_is_no_request(live: Live, path: str, body: object, why: str) -> None:
-    status, text = live.ask("POST", path, body)
-    assert (status, why in text) == (400, True)
-
-
 def test_metrics_are_ckes(live: Live) -> None:
     run(live, "disable")
     empty = samples(live)

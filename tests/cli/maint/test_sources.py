@@ -78,32 +78,11 @@ def test_variables_are_kept_to_the_byte(live: Live, inventory: Inventory, tmp_pa
     assert run(live, "get-variables") == '{"having":{"states":["UPDATING"]}}'
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("{}", "the variables: having.states must name states: healthy machines would"),
-        ('{"having":{"states":["SICK"]}}', 'the variables: having.states is ["SICK"]'),
-        ('{"having":{"states":["UNHEALTHY"]},"nothaving":{}}', 'unknown key "nothaving"'),
-        ("", "the variables: empty"),
-        ("{", "the variables: not JSON at line 1 column 2"),
-    ],
-)
-def test_variables_that_are_refused_change_nothing(live: Live, text: str, why: str) -> None:
-    assert why in run(live, "set-variables", "-", stdin=text, code=1)
-    assert live.rig.ledger.queue.variables == ""
-
-
 def test_a_file_that_cannot_be_read_is_named(live: Live, tmp_path: Path) -> None:
     missing = str(tmp_path / "none")
     assert run(live, "set-variables", missing, code=1) == (
         f"gnt-maint: {missing}: No such file or directory\n"
     )
-
-
-@pytest.mark.parametrize("verb", ["enable", "disable"])
-def test_what_is_no_request(live: Live, verb: str) -> None:
-    status, text = live.ask("POST", f"{PLACE}/{verb}", {"x": "y"})
-    assert (status, "unknown key" in text) == (400, True)
 
 
 def test_what_is_reported_is_shown_with_its_age(live: Live) -> None:

@@ -58,16 +58,6 @@ def incident(served: Served, node: str = "n3") -> str:
 # Unknown paths, and a slash at the end.
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-@pytest.mark.parametrize(
-    "path", ["/nope", "/2", "/2/status", "/1/statuses", "/1/status//", "//", "/1/nodes/n3/nope"]
-)
-def test_an_unknown_path_is_404_in_json(quiet: Served, method: str, path: str) -> None:
-    response = quiet.ask(method, path)
-    assert (response.status, response.kind) == (404, "application/json")
-    assert error(response) == "Resource not found"
-
-
 def test_every_path_may_end_with_a_slash(busy: Served) -> None:
     known = incident(busy)
     for path in ("/1/status", "/1/nodes", f"/1/incidents/{known}", "/maintenance/schedule"):
@@ -117,24 +107,6 @@ def test_history_can_be_narrowed(busy: Served) -> None:
     assert busy.get("/1/history?limit=2") == everything[-2:]
     assert busy.get(f"/1/history?since={everything[-1]['at']}")[-1] == everything[-1]
     assert busy.get(f"/1/history?incident={NOT_THERE}") == []
-
-
-@pytest.mark.parametrize(
-    ("query", "why"),
-    [
-        ("limit=0", 'limit is "0"; it must be 1 to 1000'),
-        ("limit=1001", 'limit is "1001"; it must be 1 to 1000'),
-        ("limit=x", 'limit is "x"; it must be 1 to 1000'),
-        ("since=-1", 'since is "-1"; it must be unix seconds'),
-        ("since=1e9", 'since is "1e9"; it must be unix seconds'),
-        ("incidnet=x", 'unknown parameter "incidnet"; there may be: incident, since, limit'),
-        ("limit=3&limit=4", "limit is given twice"),
-        ("incident=x%0a", 'incident is "x\\n"; it must be a UUID'),
-    ],
-)
-def test_a_wrong_query_is_told_in_one_line(quiet: Served, query: str, why: str) -> None:
-    answer = quiet.ask("GET", f"/1/history?{query}")
-    assert (answer.status, error(answer)) == (400, why)
 
 
 def test_the_observation_is_for_those_who_may_change_things(busy: Served) -> None:
@@ -206,20 +178,6 @@ def test_cancel_and_put_the_node_back(busy: Served) -> None:
     assert (node["state"], node["stranded"]) == ("online", None)
 
 
-@pytest.mark.parametrize(
-    ("query", "why"),
-    [
-        ("undrain=please", 'undrain is "please"; it must be yes or no'),
-        ("undrain=yes&undrain=no", "undrain is given twice"),
-        ("drain=yes", 'unknown parameter "drain"; there may be: undrain'),
-    ],
-)
-def test_a_wrong_query_cancels_nothing(busy: Served, query: str, why: str) -> None:
-    answer = busy.change("DELETE", f"/1/incidents/{incident(busy)}?{query}")
-    assert (answer.status, error(answer)) == (400, why)
-    assert busy.get("/1/status")[0]["repair-status"] == "pending"
-
-
 def test_a_refusal_has_its_reason(busy: Served) -> None:
     answer = busy.change("POST", f"/1/incidents/{incident(busy)}/retry")
     assert answer.status == 409
@@ -248,44 +206,6 @@ def test_pause_and_resume(busy: Served, place: dict[str, str], hold: tuple[Any, 
     assert busy.change("POST", "/1/resume", place).status == 200
     assert busy.get("/1/round")["holds"] == []
     assert busy.change("POST", "/1/resume", place).status in (200, 409)
-
-
-@pytest.mark.parametrize(
-    ("body", "why"),
-    [
-        (b"", "scope is missing"),
-        (b"[]", "the body must be a JSON object"),
-        (b"{", "not JSON at line 1 column 2: Expecting property name enclosed in double quotes"),
-        (b'{"scope": "cluster", "scope": "node"}', 'at $: key "scope" stands twice in one object'),
-        (b'{"scope": "world"}',
-         'scope is "world"; it must be one of cluster, group, node, incident'),
-        (b'{"scope": "node"}', "node is missing"),
-        (b'{"scope": "node", "node": ""}', "node is missing"),
-        (b'{"scope": "node", "node": 7}', "node is 7; it must be a text"),
-        (b'{"scope": "node", "node": "n3", "group": "x"}',
-         'unknown key "group"; there may be: scope, node, why, force, until'),
-        (b'{"scope": "cluster", "node": "n3"}',
-         'unknown key "node"; there may be: scope, why, force, until'),
-        (b'{"scope": "incident", "incident": "x"}', 'incident is "x"; it must be a UUID'),
-        (b'{"scope": "cluster", "why": "a\\nb"}',
-         "why must be one printable line of at most 500 characters"),
-        (b'{"scope": "cluster", "\\u001b": "x"}',
-         'unknown key "\\u001b"; there may be: scope, group, node, incident, why, force, until'),
-    ],
-)  # fmt: skip
-def test_a_wrong_body_is_told_in_one_line_and_changes_nothing(
-    quiet: Served, body: bytes, why: str
-) -> None:
-    quiet.tick()
-    answer = quiet.ask("POST", "/1/pause", raw=body)
-    assert (answer.status, error(answer)) == (400, why)
-    assert quiet.rig.store.wishes() == ()
-
-
-def test_a_body_is_json_by_its_own_word(quiet: Served) -> None:
-    form = {"content-type": "text/plain"}
-    answer = quiet.ask("POST", "/1/pause", raw=b'{"scope": "cluster"}', headers=form)
-    assert answer.status == 415
 
 
 def test_a_wish_that_no_round_takes_up_is_noted_and_can_be_asked_for(
@@ -525,31 +445,6 @@ def test_moves_that_are_asked_for_become_jobs(quiet: Served) -> None:
         409,
         "move 1: i1 n3:n4 => n4:n3: it is on n4:n3",
     )
-
-
-@pytest.mark.parametrize(
-    ("body", "why"),
-    [
-        ({}, "group is missing"),
-        ({"group": 5}, "group is 5; it must be a text"),
-        ({"group": "default", "moves": 1}, "moves must be a list of at most 2000"),
-        ({"group": "default", "moves": [{}]}, "move 1 must have an instance, and from and to"),
-        (
-            {"group": "default", "moves": [{"instance": "a", "from": [], "to": ["n"]}]},
-            "move 1: from and to are lists of one or two nodes, the primary first",
-        ),
-        (
-            {"group": "default", "moves": [{"instance": "a b", "from": ["n"], "to": ["m"]}]},
-            'move 1: "a b" is not a name of Ganeti\'s',
-        ),
-        ({"group": "default", "more": "x"}, "unknown key"),
-    ],
-)
-def test_what_is_no_request_to_balance(quiet: Served, body: dict[str, Any], why: str) -> None:
-    quiet.tick()
-    answer = quiet.ask("POST", "/1/balance", body)
-    assert answer.status == 400
-    assert why in error(answer)
 
 
 def test_balancing_can_be_stopped(quiet: Served) -> None:
