@@ -144,20 +144,6 @@ def test_passes_carry_a_repair_to_its_end(place: Place) -> None:
     assert re.fullmatch(r"result:failover:[^:]+:\d+:success:1000\+1002", place.tags("i")[0])
 
 
-def test_what_ganeti_never_migrates_needs_leave_to_be_failed_over(place: Place) -> None:
-    place.world.nodes["n1"].drained = place.world.nodes["n3"].drained = True
-    for name, allowed in (("i", "migrate"), ("j", "failover")):
-        place.world.instances[name].always_failover = True
-        place.world.instances[name].tags.add(PREFIX + allowed)
-    place.repair()
-    assert place.tags("i")[1].startswith("result:failover:")
-    assert ":enoperm:" in place.tags("i")[1]
-    assert jobs(place.world) == [
-        ["OP_TAGS_SET"],
-        ["OP_TAGS_SET", "OP_TEST_DELAY", "OP_INSTANCE_FAILOVER"],
-    ]
-
-
 def test_a_dry_run_submits_nothing_and_needs_no_lock(place: Place) -> None:
     place.world.nodes["n1"].offline = True
     folder = os.open(os.path.dirname(place.path), os.O_RDONLY)
@@ -450,19 +436,6 @@ def test_explain_shows_the_mode_and_what_is_paused(place: Place) -> None:
         "Paused",
         "the cluster has the tag maintd:pause:yes and is paused until somebody removes it",
     ) in rows(done.stdout)
-
-
-def test_explain_asks_for_room_as_a_pass_does(place: Place) -> None:
-    place.world.nodes["n1"].offline = True
-    for node in place.world.nodes.values():
-        node.memory = 64
-    place.world.instances["i"] = luxi.Instance("n1", template="rbd")
-    (held,) = place.json("explain", "i")["held"]
-    why = "no node can run it: no free node of its group has 128 MiB of memory"
-    assert held == f"instance i: its primary node n1 is offline; {why}"
-    assert f"Not repairing {held.removeprefix('instance ')}\n" in place.repair().stdout
-    place.world.nodes["n4"].memory = 128
-    assert place.json("explain", "i")["held"] == []
 
 
 def test_explain_shows_what_maintd_holds(place: Place) -> None:
