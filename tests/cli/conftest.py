@@ -1,6 +1,5 @@
 """Whoever runs the tests is nobody's login, and lives in UTC."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,21 +7,15 @@ import pytest
 
 from nodeagent.cli.maint.console import author
 from tests.cli import scenes
+from tests.cli.fixtures import in_utc
 from tests.cli.live import Live
+
+__all__ = ["in_utc"]  # a fixture
 
 
 @pytest.fixture(autouse=True)
 def nobody_logged_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(author, "login_name", lambda: "")
-
-
-@pytest.fixture(autouse=True)
-def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 @pytest.fixture

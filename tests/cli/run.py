@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-from nodeagent.cli import gnt_maint
+from nodeagent.cli.gnt_maint import main
 from tests.cli.live import Live
 
 ME = "root" if os.geteuid() == 0 else f"user {os.geteuid()}"
@@ -39,7 +39,7 @@ class Done:
         return self.err.removeprefix("gnt-maint: ").strip()
 
 
-def anywhere(*words: str, stdin: str = "") -> Done:
+def gnt_maint(*words: str, stdin: str = "") -> Done:
     """Run gnt-maint with these words."""
     out, err = io.BytesIO(), io.BytesIO()
     code: object = None
@@ -50,7 +50,7 @@ def anywhere(*words: str, stdin: str = "") -> Done:
         redirect_stderr(io.TextIOWrapper(err)) as told,
     ):
         try:
-            gnt_maint.main()
+            main()
         except SystemExit as end:
             code = end.code
         shown.flush()
@@ -61,7 +61,7 @@ def anywhere(*words: str, stdin: str = "") -> Done:
 
 def at(live: Live, *words: str, stdin: str = "") -> Done:
     """Run it at this maintd."""
-    return anywhere("--socket", live.socket, *words, stdin=stdin)
+    return gnt_maint("--socket", live.socket, *words, stdin=stdin)
 
 
 def said(live: Live, *words: str, code: int = 0, stdin: str = "") -> str:

@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeagent import __version__
-from nodeagent.cli import gnt_maint
+from nodeagent.cli.gnt_maint import cli
 from nodeagent.cli.maint import overview, wait
 from nodeagent.cli.maint.console import author
 from nodeagent.cli.maint.console.client import Reach, Unreachable
@@ -31,12 +31,14 @@ from nodeagent.maintd.daemon import Waiting
 from nodeagent.model.action import MovePrimary
 from tests import needs
 from tests.agent.place import safe_folder
+from tests.cli.fixtures import Run, anywhere, in_utc
 from tests.cli.live import Live
-from tests.cli.run import ME, Done, anywhere, at
+from tests.cli.run import ME, Done, at, gnt_maint
 from tests.cli.scenes import policy
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.world import EVACUATE, FAILOVER, OK, REPAIR
 
+__all__ = ["Run", "anywhere", "in_utc"]  # tests of other areas have them from here
 NOT_THERE = "6f3b1d5e-0002-8000-8000-00000000abcd"
 LOOKS = ("status", "incidents", "held", "nodes", "history", "plan", "groups")
 
@@ -143,7 +145,7 @@ def test_watch_shows_it_again_until_ctrl_c(busy: Live, looking: list[float]) -> 
 def test_watch_goes_on_without_maintd_but_does_not_begin_so(
     busy: Live, looking: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert anywhere("--socket", "/nowhere", "held", "--watch").code == 69
+    assert gnt_maint("--socket", "/nowhere", "held", "--watch").code == 69
     real = Reach.get
 
     def get(self: Reach, target: str, seconds: float = 1.0) -> Any:
@@ -530,11 +532,11 @@ def test_a_saved_observation_is_decided_without_a_daemon(quiet: Live, tmp_path: 
     assert file.stat().st_mode & 0o777 == 0o600
     assert [path.name for path in tmp_path.glob("seen*")] == ["seen.json"]
     away = ("--socket", "/nowhere", "plan", "--from", str(file))
-    here = anywhere(*away, "--json").json
+    here = gnt_maint(*away, "--json").json
     assert here == json.loads(done.out)
     told = at(quiet, "plan", "--json").json["next"]
     assert here["next"] == {**told, "at": here["next"]["at"]}
-    assert anywhere(*away).out.startswith(f"Decided from {file}, observed 2026-11-18 ")
+    assert gnt_maint(*away).out.startswith(f"Decided from {file}, observed 2026-11-18 ")
     piped = at(quiet, "plan", "--save", "-")
     at(quiet, "plan", "--save", str(file))
     assert (piped.out, piped.err) == (file.read_text(), "")
@@ -553,7 +555,7 @@ def test_a_saved_observation_is_decided_without_a_daemon(quiet: Live, tmp_path: 
 def test_what_is_no_observation_is_one_line(tmp_path: Path, raw: bytes, why: str) -> None:
     file = tmp_path / "o.json"
     file.write_bytes(raw)
-    said = anywhere("plan", "--from", str(file)).refused(1)
+    said = gnt_maint("plan", "--from", str(file)).refused(1)
     assert said.startswith(f"{file}: ")
     assert why in said
 
@@ -566,7 +568,7 @@ def test_an_observation_that_contradicts_itself_is_one_line(busy: Live, tmp_path
     document["observed"]["snapshot"]["tags"] = ["maintd:settle:1m"] * 2
     document["observed"]["snapshot"]["instances"]["i1"]["primary"] = "gone"
     file.write_text(json.dumps(document))
-    assert str(file) in anywhere("plan", "--from", str(file)).refused(1)
+    assert str(file) in gnt_maint("plan", "--from", str(file)).refused(1)
 
 
 def test_files_of_plan_that_cannot_be_used(busy: Live, tmp_path: Path) -> None:
@@ -586,7 +588,7 @@ def test_without_a_daemon_it_says_how_to_look(tmp_path: Path, verb: str) -> None
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(dead)
     for path, why in ((missing, "No such file or directory"), (dead, "Connection refused")):
-        said = anywhere("--socket", path, verb, *more).refused(69)
+        said = gnt_maint("--socket", path, verb, *more).refused(69)
         assert said.startswith(f"maintd does not answer at {path}: {why}; it runs on the master")
         assert said.endswith(": see systemctl status maintd")
 
@@ -600,13 +602,13 @@ def safe() -> Iterator[Path]:
 def test_the_socket_is_where_the_settings_say(busy: Live, safe: Path) -> None:
     config = safe / "maintd.toml"
     config.write_text(f'[maintd]\nsocket = "{busy.socket}"\n')
-    assert anywhere("-c", str(config), "incidents", "--json").json
+    assert gnt_maint("-c", str(config), "incidents", "--json").json
     config.write_text("[maintd]\nsoket = 1\n")
-    done = anywhere("-c", str(config), "incidents")
+    done = gnt_maint("-c", str(config), "incidents")
     assert done.code == 69
     hint = "maintd.soket is not a known setting; did you mean socket?"
     assert f"{hint}; trying /run/maintd/admin.sock\n" in done.err
-    assert "'--socket': it names no socket" in anywhere("--socket", "", "held").refused(64)
+    assert "'--socket': it names no socket" in gnt_maint("--socket", "", "held").refused(64)
 
 
 ASK_AS_NOBODY = """
@@ -636,13 +638,13 @@ def test_who_may_not_ask_is_told(safe: Path) -> None:
 
 
 def test_help_and_version() -> None:
-    told = anywhere("--version").out
+    told = gnt_maint("--version").out
     assert told.startswith("gnt-maint, version ")
-    assert anywhere("balance", "-V").out == anywhere("rolling", "--version").out == told
-    assert anywhere("--help").code == 0
-    for verb, command in gnt_maint.cli.commands.items():
+    assert gnt_maint("balance", "-V").out == gnt_maint("rolling", "--version").out == told
+    assert gnt_maint("--help").code == 0
+    for verb, command in cli.commands.items():
         for more in command.commands if isinstance(command, click.Group) else ("",):
-            done = anywhere(*filter(None, (verb, more)), "--help")
+            done = gnt_maint(*filter(None, (verb, more)), "--help")
             plain = verb == "check"  # whose one line Nagios reads
             assert (done.code, "--json" in done.out) == (0, not plain), (verb, more)
 

@@ -9,7 +9,7 @@ import pytest
 
 from nodeagent.web.tls import make_certificate
 from tests.cli.live import Live
-from tests.cli.run import Done, anywhere
+from tests.cli.run import Done, gnt_maint
 
 
 def secret(folder: Path, text: bytes = b"secret\n", mode: int = 0o600) -> str:
@@ -25,7 +25,7 @@ def remote(busy: Live, tmp_path: Path) -> Any:
 
     def run(*words: str, user: str = "", ca: str = ours) -> Done:
         who = ("--user", user, "--password-file", secret(tmp_path)) if user else ()
-        return anywhere("--url", url, *(("--ca", ca) if ca else ()), *who, *words)
+        return gnt_maint("--url", url, *(("--ca", ca) if ca else ()), *who, *words)
 
     return run
 
@@ -61,7 +61,7 @@ def test_a_certificate_that_is_not_the_one_expected(remote: Any, tmp_path: Path)
 )
 def test_a_wrong_url_is_told(tmp_path: Path, url: str, why: str) -> None:
     who = ("--user", "u", "--password-file", secret(tmp_path))
-    assert why in anywhere("--url", url, *who, "held").refused(78)
+    assert why in gnt_maint("--url", url, *who, "held").refused(78)
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,13 @@ def test_a_wrong_url_is_told(tmp_path: Path, url: str, why: str) -> None:
 )
 def test_an_unfit_password_file(tmp_path: Path, raw: bytes, mode: int, why: str) -> None:
     who = ("--user", "u", "--password-file", secret(tmp_path, raw, mode))
-    assert why in anywhere("--url", "https://127.0.0.1:1", *who, "held").refused(78)
+    assert why in gnt_maint("--url", "https://127.0.0.1:1", *who, "held").refused(78)
 
 
 def test_nobody_at_the_url() -> None:
-    said = anywhere("--url", "http://127.0.0.1:1", "held").refused(69)
+    said = gnt_maint("--url", "http://127.0.0.1:1", "held").refused(69)
     assert said == "maintd cannot be reached at http://127.0.0.1:1: Connection refused"
-    assert "unknown.invalid" in anywhere("--url", "https://unknown.invalid", "held").refused(69)
+    assert "unknown.invalid" in gnt_maint("--url", "https://unknown.invalid", "held").refused(69)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_broken_answers_are_one_line(answer: bytes) -> None:
 
         thread = threading.Thread(target=serve)
         thread.start()
-        said = anywhere("--url", place, "held").refused(69)
+        said = gnt_maint("--url", place, "held").refused(69)
         thread.join()
     assert said.startswith(f"{place}: ")
     assert answer or said == f"{place}: the connection was closed before the answer"

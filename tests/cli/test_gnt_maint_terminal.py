@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from click.shell_completion import ShellComplete
 
-from nodeagent.cli import gnt_maint
+from nodeagent.cli.gnt_maint import cli
 from nodeagent.web.exchange import Request, Response
 from nodeagent.web.server import Server
 from tests.cli.live import Live
-from tests.cli.run import anywhere, at
+from tests.cli.run import at, gnt_maint
 from tests.cli.scenes import policy
 from tests.cli.terminal import Typed, in_a_terminal
 
@@ -168,13 +168,13 @@ def test_no_text_of_others_moves_the_terminal(busy: Live, poison: Fake) -> None:
     names = (f"show {uuid}", f"show {NOT_THERE}", "show 01", f"wait {uuid} --timeout 1s")
     for verb in (*looks, *names, f"cancel {uuid}", "pause", "resume"):
         for more in ((), ("--json",)):
-            done = anywhere("--socket", poison.socket, *verb.split(), *more)
+            done = gnt_maint("--socket", poison.socket, *verb.split(), *more)
             assert done.code != 70, done
             assert not CONTROL.search(done.out), (verb, done.out)
             assert not CONTROL.search(done.err), (verb, done.err)
             if not verb.startswith("wait") and done.code != 0:
                 assert done.err.count("\n") == 1
-    assert not CONTROL.search(anywhere("history", "--since", f"x{HOSTILE[:4]}").refused(64))
+    assert not CONTROL.search(gnt_maint("history", "--since", f"x{HOSTILE[:4]}").refused(64))
 
 
 def test_on_a_terminal_nothing_but_our_own_colours(busy: Live, poison: Fake) -> None:
@@ -207,7 +207,7 @@ def test_odd_answers_are_one_line(
     fake: Callable[[Answers], Fake], answer: Response, code: int
 ) -> None:
     place = fake(lambda _: answer)
-    assert not CONTROL.search(anywhere("--socket", place.socket, "status").refused(code))
+    assert not CONTROL.search(gnt_maint("--socket", place.socket, "status").refused(code))
 
 
 # Processes.
@@ -246,7 +246,7 @@ def test_interrupting_a_wait_is_quiet(busy: Live) -> None:
 def test_the_shell_completes_verbs_and_names(busy: Live, tmp_path: Path) -> None:
     def offered(words: str, socket: str = busy.socket) -> list[str]:
         *before, last = words.split(" ")
-        completing = ShellComplete(gnt_maint.cli, {}, "gnt-maint", "_GNT_MAINT_COMPLETE")
+        completing = ShellComplete(cli, {}, "gnt-maint", "_GNT_MAINT_COMPLETE")
         found = completing.get_completions(["--socket", socket, *before], last)
         return sorted(item.value for item in found)
 

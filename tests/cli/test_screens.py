@@ -13,7 +13,7 @@ from nodeagent import __version__
 from tests import golden
 from tests.cli import scenes
 from tests.cli.live import Live
-from tests.cli.run import ME, anywhere, at
+from tests.cli.run import ME, at, gnt_maint
 from tests.cli.scenes import Scene
 
 SCREENS = Path(__file__).parent / "screens"
@@ -313,7 +313,7 @@ def screens(live: Live, script: str) -> str:
             live.tick(float(more[0]), int(more[1]))
             shown.append(f"... {line}\n")
             continue
-        done = anywhere(first, *more) if first.startswith("--") else at(live, first, *more)
+        done = gnt_maint(first, *more) if first.startswith("--") else at(live, first, *more)
         shown += [f"$ gnt-maint {line}\n", done.out, done.err, f"[{done.code}]\n" * bool(done.code)]
     text = "".join(shown).replace(__version__, "VERSION").replace(live.socket, "SOCKET")
     return text.replace(f"by {ME}", "by ME").replace(f"({ME}", "(ME").replace(f" {ME} ", " ME ")

@@ -13,14 +13,14 @@ from nodeagent.model.window import Schedule
 from nodeagent.model.wish import SetSchedule
 from tests.cli import scenes
 from tests.cli.live import Live
-from tests.cli.run import anywhere, at
+from tests.cli.run import at, gnt_maint
 from tests.cli.scenes import policy
 from tests.maintd.http.page.rigs import window
 from tests.maintd.world import EVACUATE, REPAIR
 
 
 def test_check_is_critical_where_maintd_does_not_answer(tmp_path: Path) -> None:
-    done = anywhere("--socket", str(tmp_path / "none"), "check")
+    done = gnt_maint("--socket", str(tmp_path / "none"), "check")
     assert done.code == 2
     assert done.out.startswith("MAINTD CRITICAL - maintd does not answer at ")
 
@@ -30,7 +30,7 @@ def test_check_is_unknown_where_it_cannot_ask(tmp_path: Path) -> None:
     secret.write_text("x")
     secret.chmod(0o644)
     ask = ("--url", "https://127.0.0.1:1", "--user", "me", "--password-file", str(secret))
-    done = anywhere(*ask, "check")
+    done = gnt_maint(*ask, "check")
     assert (done.code, done.out.split(" - ")[0]) == (3, "MAINTD UNKNOWN")
 
 

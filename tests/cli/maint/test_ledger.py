@@ -18,7 +18,7 @@ from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.store.carried import Carried, pack
 from tests.agent.place import safe_folder
 from tests.cli.live import Live
-from tests.cli.run import anywhere, at, said
+from tests.cli.run import at, gnt_maint, said
 from tests.cluster.ganeti.answering import Luxid, serving
 from tests.maintd.rig import Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE
@@ -154,7 +154,7 @@ def away(place: Path) -> list[str]:
 def test_where_maintd_is_away_ganetis_file_shows_it(away: list[str], place: Path) -> None:
     event = happened(Ms(5), "job-unknown", job="7")
     config(place, pack(Carried(7, "a", Ms(3), Ledger(round=9), (event,))))
-    done = anywhere(*away, "ledger", "show")
+    done = gnt_maint(*away, "ledger", "show")
     assert done.code == 0, done
     assert done.err == f"gnt-maint: maintd has none to show: this is from {place}/config.data\n"
     shown = json.loads(done.out)
@@ -167,7 +167,7 @@ def test_where_maintd_is_away_ganetis_file_shows_it(away: list[str], place: Path
 )
 def test_or_says_why_not(away: list[str], place: Path, text: str | None, why: str) -> None:
     config(place, text)
-    done = anywhere(*away, "ledger", "show")
+    done = gnt_maint(*away, "ledger", "show")
     assert done.code in (1, exits.UNAVAILABLE)
     told = done.refused(done.code)
     assert why in told
@@ -193,7 +193,7 @@ def test_it_is_forgotten_only_once_maintd_is_stopped(
         luxi.ask("ReplaceFilter", rule)
 
         def forget(*words: str) -> tuple[int, str]:
-            done = anywhere(*away, "ledger", "forget", *words)
+            done = gnt_maint(*away, "ledger", "forget", *words)
             return done.code, done.out + done.err
 
         assert forget("--dry-run")[1].startswith("It would remove the ledger")
