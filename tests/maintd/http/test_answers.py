@@ -46,9 +46,10 @@ def emptied(served: Served) -> None:
 
 
 def evacuated(served: Served) -> None:
-    """n3 has lost its instances, and waits for its repair."""
+    """n3 has lost its instances, and waits for its repair; new settings were refused."""
     served.rig.agents.says["n3"] = EVACUATE
     served.tick(1000, times=10)
+    served.maintd.engine.complaint = "policy.moves is 'many'"
 
 
 def ordered(served: Served) -> None:

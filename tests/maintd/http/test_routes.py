@@ -237,6 +237,16 @@ def test_a_store_that_fails_is_unavailable(quiet: Served, monkeypatch: pytest.Mo
     assert quiet.ask("GET", "/1/history").status == 503
 
 
+def test_a_standby_tells_and_takes_no_changes(quiet: Served) -> None:
+    quiet.tick()
+    quiet.rig.engine.standby = "the maintd on n2 acts"
+    assert quiet.ask("GET", "/1/status").status == 200
+    for target in ("/1/pause", "/dry-run/1/pause"):
+        answer = quiet.ask("POST", target, PAUSE)
+        assert answer.status == 503
+        assert error(answer).startswith("this maintd is a standby, and the maintd on n2 acts")
+
+
 # Who may.
 
 PAUSE = {"scope": "cluster"}
