@@ -1,6 +1,9 @@
 """A whole coordinator at a real admin socket, served by a thread; its time moves by the test."""
 
 import asyncio
+import http.client
+import json
+import socket
 import threading
 from collections.abc import Coroutine
 from pathlib import Path
@@ -14,6 +17,16 @@ from tests.maintd.rig import Rig
 
 T = TypeVar("T")
 USERS = "alice {CLEARTEXT}secret write\neve plain read\n"
+
+
+class _Local(http.client.HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost")
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(self._path)
 
 
 class Live:
@@ -72,6 +85,16 @@ class Live:
             )
 
         return f"https://127.0.0.1:{self._do(start())}", str(file)
+
+    def ask(self, method: str, path: str, body: object = None) -> tuple[int, str]:
+        """Ask over the admin socket, without gnt-maint: the status and the text."""
+        connection = _Local(self.socket)
+        head = {"Content-Type": "application/json"} if body is not None else {}
+        connection.request(method, path, json.dumps(body) if body is not None else None, head)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, text
 
     def close(self) -> None:
         """Whatever has ended the rounds before is raised."""

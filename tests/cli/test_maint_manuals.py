@@ -13,7 +13,6 @@ import pytest
 from nodeagent.cli import gnt_maint, maintd
 from nodeagent.maintd import daemon
 from nodeagent.maintd.settings import Settings, parse
-from nodeagent.store.sqlite import KEEP_EVENTS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 # The daemon's own names for two settings of the policy.
@@ -112,13 +111,6 @@ def test_the_guide_tells_every_setting_of_the_policy() -> None:
     assert rows == {key for table, key, _ in keys() if table == "policy"}
 
 
-@pytest.mark.parametrize(
-    "told", ["maintaining.md", "maintd-http.md", "man/gnt-maint.8", "man/maintd.8"]
-)
-def test_how_much_history_is_kept(told: str) -> None:
-    assert f"the newest {KEEP_EVENTS:,} events" in (DOCS / told).read_text().lower()
-
-
 def test_the_guide_to_http_has_every_resource() -> None:
     told = (DOCS / "maintd-http.md").read_text().partition("\n## Resources\n")[2]
     told = told.partition("\n## ")[0]
@@ -136,23 +128,3 @@ def test_the_guide_to_http_has_every_resource() -> None:
             "/1/",
         ):  # the reporting protocol's own, of which there is no more
             assert re.search(rf"`(GET |POST |DELETE )?{re.escape(words)}[`?]", told), path
-
-
-def test_the_guide_names_what_others_say_in_reasons() -> None:
-    """Each begins with, or has, words that stand in the list of reasons, or beside it."""
-    guide = (DOCS / "reasons.md").read_text() + (DOCS / "maintaining.md").read_text()
-    for words in (
-        "distrusted", "the vote is undecided", "a dry run", "stands by no diagnosis yet",
-        "has not answered since",
-    ):  # fmt: skip
-        assert words in guide, words
-        sources = Path(gnt_maint.__file__).parents[1]
-        assert any(_has(words, file) for file in sources.rglob("*.py")), (
-            f"{words}: not said any more"
-        )
-
-
-def _has(words: str, file: Path) -> bool:
-    """Whether the source says it, in one text or in two that follow one another."""
-    text = re.sub(r'"\s*\n\s*f?"', "", file.read_text())
-    return words.partition(": ")[0] in text and words.rpartition(": ")[2] in text

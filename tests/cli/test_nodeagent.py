@@ -1,8 +1,6 @@
 """The `nodeagent` command as a person uses it: as a process, against real files."""
 
-import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -43,11 +41,6 @@ def drop_in(place: Place, text: str) -> Path:
     return path
 
 
-def test_check_config_says_who_we_are(place: Place) -> None:
-    done = run(place, "check-config")
-    assert (done.returncode, done.stdout) == (0, f"ok: node {NODE} of cluster cluster.example\n")
-
-
 @root
 @pytest.mark.parametrize(
     ("name", "mode"), [("agent.toml", 0o600), ("conf.d", 0o700), ("conf.d/10-test.toml", 0o640)]
@@ -62,270 +55,6 @@ def test_check_config_judges_by_the_fronts_user_too(place: Place, name: str, mod
     assert "the front, as user nobody, cannot start: " in done.stderr
     assert f"{place.folder / name}: Permission denied" in done.stderr
     assert done.stderr.count("\n") == 1
-
-
-def test_check_config_names_a_front_that_is_no_user(place: Place) -> None:
-    drop_in(place, 'agent.front = "nodeagnet"')
-    done = run(place, "check-config")
-    assert done.returncode == 0
-    assert 'user "nodeagnet" does not exist, so only root can talk to the runner' in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("more", "code", "said"),
-    [
-        ("[listen]\nport = 1", 78, "not TOML"),
-        ("[diagnose.command.x]\nspeed = 1", 78, "diagnose.command.x.speed is not a known setting"),
-    ],
-)
-def test_a_wrong_setting_is_one_line_and_exit_78(
-    place: Place, more: str, code: int, said: str
-) -> None:
-    place.settings(more=more)
-    for command in ("check-config", "commands", "diagnose", "runner", "run"):
-        done = run(place, command)
-        assert (done.returncode, done.stdout) == (code, ""), command
-        assert said in done.stderr
-        assert done.stderr.count("\n") == 1
-        assert done.stderr.startswith("nodeagent: ")
-
-
-@pytest.mark.parametrize("verb", ["check-config", "commands", "runner", "front", "run"])
-def test_a_settings_file_asked_for_by_name_must_be_there(place: Place, verb: str) -> None:
-    missing = str(place.folder / "agnet.toml")
-    done = run(place, verb, config=missing)
-    assert (done.returncode, done.stdout) == (78, "")
-    assert done.stderr == f"nodeagent: {missing}: No such file or directory\n"
-
-
-def test_a_wrong_cluster_tag_is_refused_with_its_key(place: Place) -> None:
-    place.ssconf("cluster_tags", "other\nnodeagent:confirm:none\n")
-    done = run(place, "check-config")
-    assert done.returncode == 78
-    assert "confirm is 'none'" in done.stderr
-
-
-def test_an_unfit_key_is_found_by_check_config(place: Place) -> None:
-    place.key_file.chmod(0o444)
-    done = run(place, "check-config")
-    assert done.returncode == 78
-    assert "too open" in done.stderr
-
-
-@root
-def test_commands_shows_every_file_with_its_verdict_and_reason(place: Place) -> None:
-    place.command("diagnose", "good", OK)
-    place.command("diagnose", "idle", OK)
-    place.command("diagnose", "open", OK).chmod(0o777)
-    place.command("diagnose", "old.dpkg-new", OK)
-    place.command("repair", "fix", OK)
-    os.symlink("/bin/true", place.folder / "repair" / "link")
-    place.settings(commands='"good", "absent"')
-    done = run(place, "commands", "--json")
-    rows = {row["name"]: row for row in json.loads(done.stdout)}
-    assert {name: row["verdict"] for name, row in rows.items()} == {
-        "good": "runs",
-        "idle": "may run, not configured",
-        "open": "refused",
-        "old.dpkg-new": "refused",
-        "fix": "runs",
-        "link": "refused",
-    }
-    assert "0777" in rows["open"]["why"]
-    assert "no configured folder" in rows["link"]["why"]
-    assert done.returncode == 1
-    assert "absent is configured, but does not exist" in done.stderr
-    table = run(place, "commands").stdout.splitlines()
-    assert table[0].split() == ["KIND", "NAME", "VERDICT", "WHY"]
-    assert len(table) == 7
-
-
-@root
-def test_commands_does_not_say_runs_of_what_is_switched_off(place: Place) -> None:
-    place.command("diagnose", "new", OK)
-    place.command("repair", "fix", OK)
-    drop_in(place, "repair.enabled = false")
-    place.settings(commands='"new"', more="[diagnose.command.new]\naudit = true")
-    done = run(place, "commands", "--json")
-    assert [(row["name"], row["verdict"]) for row in json.loads(done.stdout)] == [
-        ("new", "runs, not reported (audit)"),
-        ("fix", "may run, but repair.enabled is false"),
-    ]
-    assert done.returncode == 0
-
-
-@root
-def test_commands_does_not_call_absent_what_it_did_not_look_at(place: Place) -> None:
-    place.command("diagnose", "check", OK)
-    (place.folder / "diagnose").chmod(0o775)
-    place.settings(commands='"check"')
-    done = run(place, "commands")
-    assert "folder refused" in done.stdout
-    assert (done.returncode, done.stderr) == (1, "")
-
-
-@root
-def test_commands_names_an_unknown_repair_and_states_without_a_verdict(place: Place) -> None:
-    place.command("diagnose", "raid", OK)
-    (place.folder / "repair").mkdir(exist_ok=True)
-    mapped = 'nagios = {0 = "Ok", 2 = "live-repair"}\nrepair = "fix"'
-    place.settings(commands='"raid"', more=f"[diagnose.command.raid]\n{mapped}")
-    fix = place.folder / "repair/fix"
-    unknown = f"nodeagent: repair command fix is configured, but will not run: {fix}: No such file"
-    without = "nodeagent: diagnose.command.raid.nagios does not map 1 (WARNING): such a run gives"
-    for words in ((), ("--json",)):
-        done = run(place, "commands", *words)
-        lines = done.stderr.splitlines()
-        assert (done.returncode, len(lines)) == (1, 2), done
-        assert lines[0].startswith(unknown)
-        assert lines[1].startswith(without)
-    place.command("repair", "fix", FIX)
-    done = run(place, "commands")
-    assert done.returncode == 0, "a state without a verdict is no fault"
-    assert done.stderr.startswith(without)
-    assert done.stderr.count("\n") == 1
-    (place.folder / "repair").chmod(0o775)
-    done = run(place, "commands")
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1), "it was not looked at"
-
-
-@root
-def test_check_config_names_configured_commands_that_will_not_run(place: Place) -> None:
-    place.command("diagnose", "check", OK)
-    place.command("diagnose", "open", OK).chmod(0o777)
-    more = '[diagnose.command.check]\nnagios = {2 = "live-repair"}\nrepair = "fix"'
-    place.settings(commands='"check", "open", "absent"', more=more)
-    done = run(place, "check-config")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert [line for line in done.stderr.splitlines() if "configured" in line] == [
-        "nodeagent: diagnose command open is configured, but will not run:"
-        f" mode 0777 is more open than 0755: run chmod 755 {place.folder}/diagnose/open",
-        "nodeagent: diagnose command absent is configured, but will not run:"
-        f" {place.folder}/diagnose/absent: No such file or directory",
-        "nodeagent: repair command fix is configured, but will not run:"
-        f" {place.folder}/repair/fix: No such file or directory",
-    ]
-    assert [line for line in done.stderr.splitlines() if "does not map" in line] == [
-        f"nodeagent: diagnose.command.check.nagios does not map {state}:"
-        " such a run gives no verdict"
-        for state in ("0 (OK)", "1 (WARNING)")
-    ]
-
-
-def test_a_command_that_a_tag_names_may_be_absent_on_this_node(place: Place) -> None:
-    place.ssconf("cluster_tags", "nodeagent:diagnose:absent\n")
-    done = run(place, "check-config")
-    assert "diagnose command absent is configured, but will not run" in done.stderr
-    assert (done.returncode, done.stdout[:23]) == (0, "ok, with 1 warning: nod")
-
-
-WRONG = """frob = 1
-[listen]
-port = 70000
-prot = 5
-[diagnose]
-every = "5 min"
-"""
-
-
-def test_check_config_names_all_mistakes_at_once(place: Place) -> None:
-    drop_in(place, 'agent.log = "loud"\nlisten.prot = 5\ndiagnose.every = "5 min"')
-    done = run(place, "check-config")
-    assert (done.returncode, done.stdout) == (78, "")
-    lines = done.stderr.splitlines()
-    assert len(lines) == 3
-    wanted = ("agent.log is", "diagnose.every is", "did you mean port?")
-    for said, line in zip(wanted, lines, strict=True):
-        assert line.startswith("nodeagent: ")
-        assert said in line
-
-
-def test_check_config_names_mistakes_of_files_tags_and_the_key_at_once(place: Place) -> None:
-    drop_in(place, 'listen.port = "x"')
-    (place.folder / "conf.d/20-broken.toml").write_text("[")
-    place.ssconf("cluster_tags", "nodeagent:confirm:none\nnodeagent:folder:/tmp\n")
-    place.key_file.chmod(0o444)
-    done = run(place, "check-config")
-    assert (done.returncode, done.stderr.count("\n")) == (78, 2), "where Ganeti is may be lost"
-    (place.folder / "conf.d/20-broken.toml").write_text("")
-    (place.folder / "conf.d").chmod(0o777)
-    done = run(place, "check-config")
-    assert (done.returncode, done.stdout) == (78, "")
-    wanted = (
-        "conf.d can be written by others",
-        "listen.port is 'x'",
-        "unknown setting 'folder'",
-        "nodeagent.confirm is 'none'",
-        "is too open: chmod 640",
-    )
-    assert done.stderr.count("\n") == len(wanted), done.stderr
-    for said, line in zip(wanted, done.stderr.splitlines(), strict=True):
-        assert said in line
-
-
-def test_a_candidate_is_judged_on_any_machine(place: Place, tmp_path: Path) -> None:
-    """By anybody: it is not installed yet."""
-    candidate = tmp_path / "agent.toml"
-    candidate.write_text(WRONG)
-    candidate.chmod(0o666)
-    shutil.rmtree(place.folder / "ganeti")
-    done = run(place, "check-config", "--candidate", str(candidate))
-    assert (done.returncode, done.stderr.count("\n")) == (78, 4)
-    candidate.write_text("[listen]\nport = 7000\n")
-    done = run(place, "check-config", "--candidate", str(candidate))
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"{candidate}: ok")
-    done = run(place, "check-config", "--candidate", str(tmp_path / "absent"))
-    assert done.returncode == 78
-    assert done.stderr == f"nodeagent: {tmp_path}/absent: No such file or directory\n"
-
-
-@root
-def test_diagnose_prints_the_canonical_diagnosis(place: Place) -> None:
-    place.command("repair", "fix", FIX)
-    place.command("diagnose", "check", SICK)
-    place.settings(commands='"check"')
-    done = run(place, "diagnose")
-    assert (done.returncode, done.stdout) == (0, SICK_TEXT + "\n")
-    both = json.loads(run(place, "diagnose", "--json").stdout)
-    assert both["diagnosis"] == both["commands"]["check"] == json.loads(SICK_TEXT)
-
-
-@root
-def test_diagnose_names_what_cannot_be_used(place: Place) -> None:
-    place.command("diagnose", "check", SICK)
-    place.command("diagnose", "broken", "#!/bin/sh\necho why >&2; exit 3\n")
-    done = run(place, "diagnose", "check", "broken", "absent")
-    assert done.returncode == 1
-    assert 'broken: exit code 3: "why"' in done.stderr
-    assert f"absent: refused: {place.folder}/diagnose/absent: No such file" in done.stderr
-    assert json.loads(done.stdout)["status"] == "live-repair"
-
-
-@root
-def test_diagnose_names_a_repair_command_that_will_not_run(place: Place) -> None:
-    place.command("diagnose", "check", SICK)
-    place.settings(commands='"check"')
-    done = run(place, "diagnose")
-    assert (done.returncode, done.stdout) == (1, SICK_TEXT + "\n")
-    why = f'"fix": {place.folder}/repair/fix: No such file or directory'
-    assert f"check: its repair command will not run: {why}" in done.stderr
-
-
-@root
-def test_diagnose_says_how_a_nagios_plug_in_is_read(place: Place) -> None:
-    place.command("diagnose", "raid", "#!/bin/sh\necho CRITICAL; exit 2\n")
-    done = run(place, "diagnose", "raid")
-    assert done.returncode == 1
-    assert "raid: exit code 2 (for a Nagios plug-in, map its exit codes by" in done.stderr
-
-
-@root
-def test_diagnose_names_the_setting_of_a_limit(place: Place) -> None:
-    place.command("diagnose", "slow", "#!/bin/sh\nsleep 60\n")
-    place.settings(commands='"slow"', more='[diagnose.command.slow]\ntimeout = "300ms"')
-    done = run(place, "diagnose")
-    assert "slow: timed out after 0.3 s ([diagnose.command.slow] timeout)" in done.stderr
 
 
 @root
@@ -349,37 +78,6 @@ def test_a_new_command_works_and_so_does_its_test(place: Place, tmp_path: Path, 
     assert (done.returncode, done.stdout) == (0, '{"status":"Ok"}\n')
 
 
-def test_the_test_of_a_new_command_fails_with_the_command(place: Place, tmp_path: Path) -> None:
-    run(place, "new-command", "--into", str(tmp_path), "mine")
-    (tmp_path / "mine").write_text('#!/bin/sh\necho \'{"status": "Ok"}\'\n')
-    tried = subprocess.run([tmp_path / "mine-test"], capture_output=True, text=True)
-    assert (tried.returncode, tried.stdout) == (1, "")
-    assert tried.stderr.startswith("mine with '/dev/sda1 / ext4 ro,noatime 0 0' gave: ")
-
-
-def test_a_new_command_overwrites_nothing(place: Place, tmp_path: Path) -> None:
-    (tmp_path / "mine-test").write_text("dear")
-    done = run(place, "new-command", "--into", str(tmp_path), "mine")
-    assert done.returncode != 0
-    assert done.stderr == f"nodeagent: {tmp_path}/mine-test: File exists: take another name\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["mine-test"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (["a.b"], "'a.b' is not a command name"),
-        (["a", "--kind", "nagios"], "name the plug-in: nodeagent new-command NAME --kind nagios"),
-        (["a", "/bin/true"], "a plug-in needs --kind nagios"),
-        (["a", "--kind", "nagios", "/no/such"], "/no/such is not a program that can be run"),
-    ],
-)
-def test_a_new_command_that_cannot_be(place: Place, arguments: list[str], why: str) -> None:
-    done = run(place, "new-command", *arguments)
-    assert done.returncode != 0
-    assert why in done.stderr
-
-
 @root
 def test_diagnose_passes_standard_error_on(place: Place) -> None:
     place.command("repair", "fix", FIX)
@@ -390,86 +88,6 @@ def test_diagnose_passes_standard_error_on(place: Place) -> None:
     assert (done.returncode, done.stdout) == (0, SICK_TEXT + "\n")
     lines = [f"check: line {number}" for number in range(99)]
     assert done.stderr.splitlines() == [*lines, "check: \\x1b[2J"]
-
-
-@root
-def test_diagnose_shows_audited_commands_apart(place: Place) -> None:
-    place.command("repair", "fix", FIX)
-    place.command("diagnose", "check", OK)
-    place.command("diagnose", "new", SICK)
-    place.settings(commands='"check", "new"', more="[diagnose.command.new]\naudit = true")
-    done = run(place, "diagnose")
-    assert (done.returncode, done.stdout) == (0, '{"status":"Ok"}\n')
-    assert done.stderr == f"nodeagent: new (audit, not reported) says {SICK_TEXT}\n"
-    alone = run(place, "diagnose", "new")
-    assert (alone.returncode, alone.stdout, alone.stderr) == (0, "", done.stderr)
-    both = json.loads(run(place, "diagnose", "--json").stdout)
-    assert (both["diagnosis"], both["audit"]) == ({"status": "Ok"}, ["new"])
-    assert both["commands"]["new"] == json.loads(SICK_TEXT)
-    place.command("diagnose", "new", "#!/bin/sh\nexit 3\n")
-    broken = run(place, "diagnose")
-    assert (broken.returncode, broken.stdout) == (1, done.stdout)
-    assert "nodeagent: new: exit code 3" in broken.stderr
-
-
-@root
-def test_a_wrong_tag_is_said_and_hides_nothing(place: Place) -> None:
-    place.command("repair", "fix", FIX)
-    place.command("diagnose", "check", SICK)
-    place.ssconf("cluster_tags", "nodeagent:evry:5m\n")
-    said = "nodeagent: tags ignored: cluster tag nodeagent:evry:5m: unknown setting 'evry'\n"
-    done = run(place, "diagnose", "check")
-    assert (done.returncode, done.stdout, done.stderr) == (0, SICK_TEXT + "\n", said)
-    listed = run(place, "commands")
-    assert (listed.returncode, listed.stderr) == (0, said)
-    assert "check" in listed.stdout
-    merged = run(place, "diagnose")
-    assert (merged.returncode, merged.stdout, merged.stderr) == (1, "", said), "Ok is not known"
-
-
-@root
-def test_nobody_elses_command_runs(place: Place) -> None:
-    place.command("diagnose", "check", SICK)
-    os.chown(place.folder / "diagnose" / "check", 65534, 65534)
-    done = run(place, "diagnose", "check")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "owned by 65534:65534" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("host", "said"),
-    [
-        ("node9", '"node9" is neither a node of this cluster nor an address'),
-        ("a" * 70, "is neither a node of this cluster nor an address"),
-        ("", '"" is neither'),
-        ("a\nb", r'"a\nb" is neither'),
-        ("fe80::1%e\x1b0", "is neither"),
-        ("node2", "short for node2.example and node2.other"),
-        ("192.0.2.9", "not the address of a node here; name the node with --node"),
-    ],
-)
-def test_report_says_whom_it_does_not_know(place: Place, host: str, said: str) -> None:
-    others = "node2.example 192.0.2.2\nnode2.other 192.0.2.3\n"
-    place.ssconf("node_primary_ips", f"{NODE} 127.0.0.1\n{others}")
-    done = run(place, "report", host)
-    assert (done.returncode, done.stdout) == (64, "")
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("host", ["node1", NODE, "127.0.0.1"])
-def test_report_knows_a_node_by_short_name_full_name_and_address(place: Place, host: str) -> None:
-    done = run(place, "report", host, "--port", str(free_port()))
-    assert done.returncode == 69
-    assert f"{host}: no report: " in done.stderr
-    there = "on that node run systemctl status nodeagent-front nodeagent-runner"
-    assert done.stderr.endswith(f"refused; {there}\n")
-
-
-@pytest.mark.parametrize("seconds", ["nan", "-1", "0", "inf"])
-def test_report_waits_a_finite_time(place: Place, seconds: str) -> None:
-    done = run(place, "report", NODE, "--timeout", seconds)
-    assert (done.returncode, "--timeout" in done.stderr) == (64, True)
 
 
 def free_port() -> int:
@@ -711,3 +329,26 @@ def test_help_and_completion(place: Place) -> None:
         text=True,
     )
     assert "complete -o" in shell.stdout
+
+
+def test_check_config_names_mistakes_of_files_tags_and_the_key_at_once(place: Place) -> None:
+    drop_in(place, 'listen.port = "x"')
+    (place.folder / "conf.d/20-broken.toml").write_text("[")
+    place.ssconf("cluster_tags", "nodeagent:confirm:none\nnodeagent:folder:/tmp\n")
+    place.key_file.chmod(0o444)
+    done = run(place, "check-config")
+    assert (done.returncode, done.stderr.count("\n")) == (78, 2), "where Ganeti is may be lost"
+    (place.folder / "conf.d/20-broken.toml").write_text("")
+    (place.folder / "conf.d").chmod(0o777)
+    done = run(place, "check-config")
+    assert (done.returncode, done.stdout) == (78, "")
+    wanted = (
+        "conf.d can be written by others",
+        "listen.port is 'x'",
+        "unknown setting 'folder'",
+        "nodeagent.confirm is 'none'",
+        "is too open: chmod 640",
+    )
+    assert done.stderr.count("\n") == len(wanted), done.stderr
+    for said, line in zip(wanted, done.stderr.splitlines(), strict=True):
+        assert said in line

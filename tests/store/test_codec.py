@@ -54,7 +54,7 @@ from nodeagent.store.codec import decode, decode_observation, encode, encode_obs
 from tests.counted import lines
 from tests.store.values import DIAGNOSES, leaves, of
 
-slow = settings(max_examples=80, suppress_health_check=list(HealthCheck))
+slow = settings(max_examples=40, suppress_health_check=list(HealthCheck))
 
 SHIFT = Shift("web", Spot("n1", "n2"), Spot("n3", "n1"), 0.25)
 FULL = Ledger(

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nodeagent.errors import Corrupt, MessageError, NodeAgentError, NotMaster
+from nodeagent.errors import Corrupt, MessageError
 from nodeagent.model.event import Event
 from nodeagent.model.fencing import Unreachable
 from nodeagent.model.incident import Incident
@@ -22,12 +22,11 @@ from nodeagent.model.queue import Entry, Queue
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import ResetStorm, Wish
 from nodeagent.store.codec import encode
-from nodeagent.store.errors import Fenced, Size, TooNew
-from nodeagent.store.sqlite import SqliteStore
+from nodeagent.store.errors import Fenced, Size
+from nodeagent.store.sqlite import KEEP_ANSWERS, SqliteStore
 from tests.store.test_codec import FULL
 from tests.store.values import DIAGNOSES
 
-DAY = 86_400_000
 Opening = Callable[..., SqliteStore]
 
 
@@ -46,12 +45,6 @@ def event(number: int) -> Event:
 
 def wish(name: str) -> Wish:
     return Wish(name, "ada", Ms(1), ResetStorm())
-
-
-def test_the_errors_say_what_to_do() -> None:
-    assert issubclass(Fenced, NotMaster), "this maintd ends"
-    assert issubclass(TooNew, Corrupt)
-    assert issubclass(Corrupt, NodeAgentError)
 
 
 def test_a_new_one_is_empty(opening: Opening) -> None:
@@ -128,8 +121,11 @@ def test_requests_keep_their_order_and_their_answers_for_a_day(opening: Opening)
         store.wish(wish("a"))
         assert store.wishes() == (wish("c"), wish("b"))
         assert (store.answer("a"), store.answer("b")) == ("no", None)
-        now[0] = DAY + 1
+        now[0] = KEEP_ANSWERS
         store.save(Ledger(), answers={"b": ""})
+        assert (store.answer("a"), store.answer("b")) == ("no", "")
+        now[0] += 1
+        store.save(Ledger(), answers={"c": ""})
         assert (store.answer("a"), store.answer("b")) == (None, "")
 
 
@@ -138,6 +134,8 @@ def test_the_history_is_bounded(opening: Opening) -> None:
         for number in range(20):
             store.note([event(number)])
         assert [e.at for e in store.history()] == [15, 16, 17, 18, 19]
+        store.save(Ledger(), [event(number) for number in range(30, 50)])
+        assert [e.at for e in store.history()] == [45, 46, 47, 48, 49]
         assert store.size().events == 5
 
 

@@ -1,7 +1,5 @@
 import os
-import resource
 import shutil
-import signal
 import sqlite3
 import stat
 import subprocess
@@ -14,16 +12,14 @@ from pathlib import Path
 import pytest
 
 from nodeagent.errors import Corrupt, MessageError, Unavailable
-from nodeagent.model.action import Drain, Scope
+from nodeagent.model.action import Scope
 from nodeagent.model.event import Event
-from nodeagent.model.incident import Incident
-from nodeagent.model.ledger import Intent, Ledger
-from nodeagent.model.purpose import OfIncident
+from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel, Pause, ResetStorm, Wish
 from nodeagent.store.errors import Fenced, TooNew
 from nodeagent.store.files import set_aside
-from nodeagent.store.sqlite import KEEP_ANSWERS, SqliteStore
+from nodeagent.store.sqlite import SqliteStore
 from tests import needs
 from tests.store.test_codec import FULL
 
@@ -47,13 +43,6 @@ def path(tmp_path: Path) -> str:
 def store(path: str) -> Iterator[SqliteStore]:
     with closing(SqliteStore(path)) as opened:
         yield opened
-
-
-def test_a_new_store_is_empty(store: SqliteStore) -> None:
-    assert store.load() == Ledger()
-    assert store.wishes() == ()
-    assert store.history() == []
-    assert store.answer("w1") is None
 
 
 @pytest.mark.parametrize("memory", [False, True])
@@ -97,45 +86,6 @@ def test_wishes_wait_in_the_order_they_came_until_they_are_answered(store: Sqlit
     assert store.answer("w3") is None
 
 
-def test_a_wish_sent_twice_is_one_and_an_answered_one_stays_answered(store: SqliteStore) -> None:
-    store.wish(WISHES[0])
-    store.wish(WISHES[0])
-    assert store.wishes() == WISHES[:1]
-    store.save(Ledger(1), answers={"w2": ""})
-    store.wish(WISHES[0])
-    assert store.wishes() == ()
-    with pytest.raises(MessageError):
-        store.wish(Wish("w2", "eve", Ms(1), ResetStorm()))
-
-
-def test_an_answer_is_kept_for_a_day(path: str) -> None:
-    now = [0]
-    store = SqliteStore(path, now=lambda: Ms(now[0]))
-    for wish in WISHES:
-        store.wish(wish)
-    store.save(Ledger(), answers={"w1": "no"})
-    now[0] = KEEP_ANSWERS
-    store.save(Ledger(), answers={"w2": ""})
-    assert store.answer("w1") == "no"
-    now[0] += 1
-    store.save(Ledger(), answers={"w3": ""})
-    assert store.answer("w1") is None
-    assert store.answer("w2") == ""
-    store.close()
-
-
-def test_a_wish_is_on_disk_when_it_returns(path: str) -> None:
-    program = f"""
-import os, signal
-from nodeagent.model.wish import ResetStorm, Wish
-from nodeagent.store.sqlite import SqliteStore
-SqliteStore({path!r}).wish(Wish("w", "ada", 1, ResetStorm()))
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-    subprocess.run([sys.executable, "-c", program], check=False)
-    assert SqliteStore(path).wishes() == (Wish("w", "ada", Ms(1), ResetStorm()),)
-
-
 # History.
 
 
@@ -155,16 +105,6 @@ def test_history_takes_whatever_it_is_asked(store: SqliteStore, number: int) -> 
     store.save(Ledger(), [event(1)])
     assert store.history("\udcff\0", since=Ms(number)) == []
     assert store.history(limit=number) == ([event(1)] if number > 0 else [])
-
-
-def test_history_keeps_the_newest(path: str) -> None:
-    store = SqliteStore(path, keep=5)
-    for number in range(1, 20, 3):
-        store.save(Ledger(), [event(number), event(number + 1), event(number + 2)])
-    assert [e.at for e in store.history()] == [17, 18, 19, 20, 21]
-    store.save(Ledger(), [event(n) for n in range(30, 50)])
-    assert [e.at for e in store.history()] == [45, 46, 47, 48, 49]
-    store.close()
 
 
 def act(number: int) -> Event:
@@ -359,22 +299,21 @@ def test_f6_a_file_that_is_no_database_is_said_and_left_alone(path: str) -> None
     assert Path(path).read_bytes().startswith(b"this is no database")
 
 
-@pytest.mark.parametrize("page", range(1, 12))
-def test_f6_damaged_pages_are_never_read_as_something_else(path: str, page: int) -> None:
-    with closing(SqliteStore(path)) as store:
-        store.save(FULL, [event(n) for n in range(300)])
-    size = os.path.getsize(path)
-    assert size > 12 * 4096
-    with open(path, "r+b") as file:
-        file.seek((page - 1) * 4096 + 40)
-        file.write(b"\xa5" * 4000)
+def test_f6_damaged_pages_are_never_read_as_something_else(path: str) -> None:
     events = [event(n) for n in range(300)]
-    try:
-        with closing(SqliteStore(path)) as store:
-            assert store.load() == FULL
-            assert store.history() == events
-    except Corrupt as error:
-        assert str(error).startswith(path)  # noqa: PT017 (either is right)
+    with closing(SqliteStore(path)) as store:
+        store.save(FULL, events)
+    whole = Path(path).read_bytes()
+    assert len(whole) > 12 * 4096
+    for page in range(11):
+        at = page * 4096 + 40
+        Path(path).write_bytes(whole[:at] + b"\xa5" * 4000 + whole[at + 4000 :])
+        try:
+            with closing(SqliteStore(path)) as store:
+                assert store.load() == FULL
+                assert store.history() == events
+        except Corrupt as error:
+            assert str(error).startswith(path)  # noqa: PT017 (either is right)
 
 
 @pytest.mark.parametrize("byte", [b"8", b"\xff"])
@@ -464,52 +403,6 @@ def test_wishes_come_in_while_rounds_are_saved(store: SqliteStore) -> None:
     assert store.wishes() == ()
     assert [store.answer(f"{who}{n}") for who in "ab" for n in range(100)] == [""] * 200
     assert [e.at for e in store.history()] == list(range(101))
-
-
-KILLED = """
-import sys
-from nodeagent.model.event import Event
-from nodeagent.model.ledger import Ledger
-from nodeagent.store.sqlite import SqliteStore
-store = SqliteStore(sys.argv[1])
-for number in range(1, 10**6):
-    store.save(Ledger(number), [Event(number, "noted", "", "", "")])
-    print(number, flush=True)
-"""
-
-
-@pytest.mark.parametrize("after", [1, 40, 333])
-def test_what_was_acknowledged_survives_kill_9(path: str, after: int) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", KILLED, path], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    said = [process.stdout.readline() for _ in range(after)]
-    os.kill(process.pid, signal.SIGKILL)
-    said += process.stdout.read().split()
-    last = int(said[-1])
-    process.wait()
-    with closing(SqliteStore(path)) as store:
-        kept = store.load().round
-        assert kept in (last, last + 1)
-        assert [e.at for e in store.history()] == list(range(1, kept + 1))[-1000:]
-    with closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-
-
-def test_a_ledger_of_many_incidents_is_saved_fast(store: SqliteStore) -> None:
-    first = FULL.incidents[0]
-    incidents = tuple(
-        Incident(f"i{n}", f"u{n}", f"n{n}", first.diagnosis, Ms(n)) for n in range(2000)
-    )
-    intents = tuple(
-        Intent(str(n), OfIncident(f"i{n}"), f"n{n}", Drain(f"n{n}")) for n in range(2000)
-    )
-    ledger = Ledger(2000, incidents, intents)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
-    store.save(ledger)
-    assert store.load() == ledger
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_utime - before < 1.5
 
 
 # A damaged history, an emptied file.
@@ -620,9 +513,9 @@ def test_one_that_only_reads_goes_on(path: str) -> None:
 
 def test_our_own_writing_is_no_change(path: str) -> None:
     with closing(SqliteStore(path)) as store:
-        for number in range(300):
+        for number in range(60):
             store.save(Ledger(number), [event(n) for n in range(20)])
-            if number % 50 == 0:
+            if number % 10 == 0:
                 with closing(SqliteStore(path, reading=True)) as other:  # a dry run
                     other.load()
         assert store.troubles() == ()

@@ -1,16 +1,14 @@
 """gnt-maint agents, against a whole coordinator at a real socket."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from nodeagent.cli.gnt_maint import cli
 from nodeagent.protocol.messages import fingerprint
 from nodeagent.protocol.node_key import TAG, pinned
 from tests.cli.live import Live
+from tests.cli.run import at, said
 from tests.maintd.rig import Rig, fleet
 
 OLD, NEW = "11" * 32, "22" * 32  # public keys
@@ -26,16 +24,10 @@ def live(tmp_path: Path) -> Iterator[Live]:
     opened.close()
 
 
-def run(live: Live, *words: str, code: int = 0, said: str = "") -> str:
-    done = CliRunner().invoke(cli, ["--socket", live.socket, *words], input=said)
-    assert done.exit_code == code, (done.output, done.exception)
-    return done.output
-
-
 def test_every_agent_with_its_key_state_and_version(live: Live) -> None:
     live.rig.agents.says["n3"] = None
     live.tick()
-    found = {one["name"]: one for one in json.loads(run(live, "agents", "--json"))}
+    found = {one["name"]: one for one in at(live, "agents", "--json").json}
     pin = fingerprint(OLD)
     assert found["n2"] == {
         "name": "n2",
@@ -47,7 +39,7 @@ def test_every_agent_with_its_key_state_and_version(live: Live) -> None:
     }
     assert found["n1"]["state"] == "none"
     assert (found["n3"]["state"], found["n3"]["why"]) == ("unknown", "timed out")
-    table = [line.split("  ") for line in run(live, "agents").splitlines()]
+    table = [line.split("  ") for line in said(live, "agents").splitlines()]
     rows = {row[0]: [cell.strip() for cell in row if cell] for row in table}
     assert rows["n2"][1:4] == ["pinned", f"{pin[:16]}…", f"{pin[:16]}…"]
     assert rows["n1"][1] == "none: old agent"
@@ -56,9 +48,9 @@ def test_every_agent_with_its_key_state_and_version(live: Live) -> None:
 def test_a_reinstalled_agent_is_shown_and_trusted(live: Live) -> None:
     live.rig.agents.keys["n2"] = NEW
     live.tick()
-    assert "mismatch" in run(live, "agents")
-    assert "run `gnt-maint agents trust n2`" in run(live, "agents")
-    told = run(live, "agents", "trust", "--yes", "n2")
+    assert "mismatch" in said(live, "agents")
+    assert "run `gnt-maint agents trust n2`" in said(live, "agents")
+    told = said(live, "agents", "trust", "--yes", "n2")
     assert f"Shows the key  {fingerprint(NEW)}" in told
     assert f"Pinned to      {fingerprint(OLD)}" in told
     live.tick(times=4)
@@ -68,7 +60,7 @@ def test_a_reinstalled_agent_is_shown_and_trusted(live: Live) -> None:
 def test_without_a_terminal_nothing_is_trusted_unless_somebody_says_yes(live: Live) -> None:
     live.rig.agents.keys["n2"] = NEW
     live.tick()
-    why = run(live, "agents", "trust", "n2", code=1, said="y\n")
+    why = said(live, "agents", "trust", "n2", code=1, stdin="y\n")
     assert fingerprint(NEW) in why
     live.tick(times=4)
     assert live.rig.cluster.nodes["n2"].tags == {TAG + fingerprint(OLD)}
@@ -85,6 +77,4 @@ def test_without_a_terminal_nothing_is_trusted_unless_somebody_says_yes(live: Li
 def test_what_cannot_be_trusted(live: Live, node: str, why: str) -> None:
     live.rig.agents.says["n3"] = None
     live.tick()
-    done = CliRunner().invoke(cli, ["--socket", live.socket, "agents", "trust", "--yes", node])
-    assert done.exit_code == 1
-    assert why in done.output
+    assert why in said(live, "agents", "trust", "--yes", node, code=1)

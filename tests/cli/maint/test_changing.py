@@ -1,18 +1,17 @@
 """--dry-run, --yes and the question on a terminal, of all verbs that change something."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner
 
 from nodeagent.cli import gnt_maint
 from nodeagent.cli.maint.console.client import Where
 from nodeagent.cli.maint.console.text import shown
 from tests.cli.live import Live
+from tests.cli.run import at, said
 from tests.cli.terminal import at_a_terminal
 from tests.maintd.queue.test_entries import Mender, policy
 
@@ -64,16 +63,6 @@ def live(tmp_path: Path) -> Iterator[Live]:
     found.close()
 
 
-def run(live: Live, *words: str, code: int = 0) -> str:
-    line = ["--socket", live.socket, *words]
-    done = CliRunner().invoke(gnt_maint.cli, line, standalone_mode=False)
-    if isinstance(done.exception, click.ClickException):
-        assert done.exception.exit_code == code, done.exception
-        return done.exception.format_message()
-    assert (done.exception, done.return_value or 0) == (None, code)
-    return done.output
-
-
 def kept(live: Live) -> tuple[Any, ...]:
     ledger = live.rig.ledger
     return ledger.holds, ledger.schedule, ledger.queue.entries, ledger.intents, ledger.series
@@ -98,23 +87,19 @@ FORCED = ("queue", "add", "--force", "unreachable", "r640", "n3")
 )  # fmt: skip
 def test_a_dry_run_tells_and_does_nothing(live: Live, words: tuple[str, ...], told: str) -> None:
     before = kept(live)
-    said = run(live, *words, "--dry-run")
-    assert (
-        said == f"maintd would accept: {shown(told)}.\nIt would start nothing in the next round.\n"
-    )
-    assert json.loads(run(live, *words, "--dry-run", "--json"))["request"] == told
+    accepted = f"maintd would accept: {shown(told)}.\nIt would start nothing in the next round.\n"
+    assert said(live, *words, "--dry-run") == accepted
+    assert at(live, *words, "--dry-run", "--json").json["request"] == told
     live.tick()
     assert kept(live) == before
-    run(live, *words)
+    said(live, *words)
 
 
 def test_a_dry_run_tells_what_would_start(live: Live) -> None:
     before = kept(live)
-    said = run(live, *FORCED, "--dry-run")
-    assert (
-        said == "maintd would accept: repair n3 (unreachable).\nIt would order n1 to run check.\n"
-    )
-    assert json.loads(run(live, *FORCED, "--dry-run", "--json")) == {
+    accepted = "maintd would accept: repair n3 (unreachable).\nIt would order n1 to run check.\n"
+    assert said(live, *FORCED, "--dry-run") == accepted
+    assert at(live, *FORCED, "--dry-run", "--json").json == {
         "granted": True,
         "dry-run": True,
         "request": "repair n3 (unreachable)",
@@ -129,36 +114,36 @@ def test_a_dry_run_tells_what_would_start(live: Live) -> None:
     "words", [("resume",), ("window", "down", "n3"), ("queue", "delete", "7"), ("cancel", "n3")]
 )
 def test_a_dry_run_is_refused_as_the_request_is(live: Live, words: tuple[str, ...]) -> None:
-    why = run(live, *words, "--dry-run", code=1)
-    assert why == run(live, *words, code=1)
+    why = said(live, *words, "--dry-run", code=1)
+    assert why == said(live, *words, code=1)
 
 
 def test_an_old_maintd_cannot_tell(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nodeagent.maintd.http.routes._DRY_RUN", "/other")
-    why = run(live, "pause", "--dry-run", code=1)
-    assert why == "this maintd is too old to say what it would do"
+    why = said(live, "pause", "--dry-run", code=1)
+    assert "this maintd is too old to say what it would do" in why
     assert not live.rig.ledger.holds
 
 
 def entries(live: Live) -> list[str]:
-    return [one["nodename"] for one in json.loads(run(live, "queue", "list", "--json"))]
+    return [one["nodename"] for one in at(live, "queue", "list", "--json").json]
 
 
 def test_on_a_terminal_it_asks_before_work_starts(live: Live) -> None:
     here = ("--socket", live.socket)
-    code, said = at_a_terminal("", *here, "pause", "--node", "n4")
-    assert (code, "[y/N]" in said) == (0, False), "nothing starts"
-    code, said = at_a_terminal("n\n", *here, *FORCED)
+    code, shown_ = at_a_terminal("", *here, "pause", "--node", "n4")
+    assert (code, "[y/N]" in shown_) == (0, False), "nothing starts"
+    code, shown_ = at_a_terminal("n\n", *here, *FORCED)
     question = "You ask maintd to repair n3 (unreachable).\nIt will order n1 to run check.\n"
     question += "Go on? [y/N]: n\n"
-    assert (code, said) == (1, f"{question}gnt-maint: nothing was changed\n")
+    assert (code, shown_) == (1, f"{question}gnt-maint: nothing was changed\n")
     assert entries(live) == []
-    code, said = at_a_terminal("y\n", *here, *FORCED)
-    assert (code, said.endswith("n3 is queued.\n")) == (0, True)
+    code, shown_ = at_a_terminal("y\n", *here, *FORCED)
+    assert (code, shown_.endswith("n3 is queued.\n")) == (0, True)
     assert entries(live) == ["n3"]
 
 
 def test_yes_asks_nothing(live: Live) -> None:
-    run(live, "pause")
-    code, said = at_a_terminal("n\n", "--socket", live.socket, "resume", "--yes")
-    assert (code, said) == (0, "Resumed: the cluster.\n")
+    said(live, "pause")
+    code, shown_ = at_a_terminal("n\n", "--socket", live.socket, "resume", "--yes")
+    assert (code, shown_) == (0, "Resumed: the cluster.\n")

@@ -9,55 +9,35 @@ import pytest
 
 from nodeagent.cli.maint.console.client import Where
 from nodeagent.model.action import Drain
-from nodeagent.model.queue import RepairStep
 from nodeagent.model.window import Schedule
 from nodeagent.model.wish import SetSchedule
+from tests.cli import scenes
 from tests.cli.live import Live
-from tests.cli.test_gnt_maint import Done, Run, anywhere, busy, in_utc, policy, quiet, run
-from tests.maintd.http.page.test_panels import window
-from tests.maintd.queue.test_entries import Mender
-from tests.maintd.queue.test_entries import policy as procedures
+from tests.cli.run import at, gnt_maint
+from tests.cli.scenes import policy
+from tests.maintd.http.page.rigs import window
 from tests.maintd.world import EVACUATE, REPAIR
 
-__all__ = ["anywhere", "busy", "in_utc", "quiet", "run"]  # fixtures
 
-
-def test_check_is_a_plug_in_of_nagios(busy: Live, quiet: Live, run: Run) -> None:
-    assert "unreachable=0;;;0" in run("check").out, "not for one poll that failed"
-    quiet.tick(seconds=60.0, times=4)
-    done = run("check")
-    assert (done.code, done.err) == (1, "")
-    first, _, data = done.out.partition(" | ")
-    assert first == "MAINTD WARNING - needs your action: n1; unreachable: n6"
-    assert data.split()[:3] == ["nodes=6;;;0", "unhealthy=2;;;0", "unreachable=1;;;0"]
-    run("pause")
-    assert run("check").out.startswith("MAINTD WARNING - unreachable: n6; paused | nodes=6")
-
-
-def test_check_is_ok_where_all_is_well(quiet: Live, run: Run) -> None:
-    done = run("check")
-    assert (done.code, done.out.partition(" | ")[0]) == (0, "MAINTD OK - 6 nodes")
-
-
-def test_check_is_critical_where_maintd_does_not_answer(tmp_path: Path, anywhere: Run) -> None:
-    done = anywhere("--socket", str(tmp_path / "none"), "check")
+def test_check_is_critical_where_maintd_does_not_answer(tmp_path: Path) -> None:
+    done = gnt_maint("--socket", str(tmp_path / "none"), "check")
     assert done.code == 2
     assert done.out.startswith("MAINTD CRITICAL - maintd does not answer at ")
 
 
-def test_check_is_unknown_where_it_cannot_ask(tmp_path: Path, anywhere: Run) -> None:
+def test_check_is_unknown_where_it_cannot_ask(tmp_path: Path) -> None:
     secret = tmp_path / "pw"
     secret.write_text("x")
     secret.chmod(0o644)
     ask = ("--url", "https://127.0.0.1:1", "--user", "me", "--password-file", str(secret))
-    done = anywhere(*ask, "check")
+    done = gnt_maint(*ask, "check")
     assert (done.code, done.out.split(" - ")[0]) == (3, "MAINTD UNKNOWN")
 
 
-def told(live: Live, run: Run, code: int) -> str:
+def told(live: Live, code: int) -> str:
     """What it says, if the page counts as many things that need a person."""
     live.seconds += 10  # answers are kept for one second
-    done = run("check")
+    done = at(live, "check")
     assert (done.code, done.err) == (code, "")
     page = run_page(live)
     (count,) = re.findall(r'<a href="#needs-you"><b>(\d+)</b>', page)
@@ -120,26 +100,19 @@ def refused(live: Live) -> None:
     ],
 )
 def test_check_judges_as_the_page_does(
-    quiet: Live, run: Run, happens: Callable[[Live], None], code: int, says: str
+    quiet: Live, happens: Callable[[Live], None], code: int, says: str
 ) -> None:
-    assert told(quiet, run, 0) == "6 nodes"
+    assert told(quiet, 0) == "6 nodes"
     happens(quiet)
-    assert told(quiet, run, code).startswith(says)
+    assert told(quiet, code).startswith(says)
 
 
-def test_a_failed_entry_of_the_queue_is_critical(tmp_path: Path, anywhere: Run) -> None:
-    live = Live(Mender(procedures(RepairStep("try-1")), heals="nothing"), tmp_path)
-
-    def run(*words: str) -> Done:
-        return anywhere("--socket", live.socket, *words)
-
+def test_a_failed_entry_of_the_queue_is_critical(tmp_path: Path) -> None:
+    live = scenes.mending(tmp_path)
     try:
-        assert told(live, run, 0) == "6 nodes"
-        assert run("queue", "add", "--force", "unreachable", "r640", "n3").code == 0
+        assert told(live, 0) == "6 nodes"
+        at(live, "queue", "add", "--force", "unreachable", "r640", "n3")
         live.tick(times=60)
-        (entry,) = run("queue", "list", "--json").json
-        assert entry["status"] == "failed"
-        says = told(live, run, 2)
-        assert says == f"failed to be repaired: queue entry {entry['index']}"
+        assert told(live, 2) == "failed to be repaired: queue entry 0"
     finally:
         live.close()

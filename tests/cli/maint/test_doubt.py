@@ -1,20 +1,17 @@
 """gnt-maint while the ledger is in doubt: a person sees what there is, and programs get nothing."""
 
-import io
 import json
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 
-import click
 import pytest
 
-from nodeagent.cli import gnt_maint
 from nodeagent.cli.exits import UNAVAILABLE
 from nodeagent.model.keeping import Trouble, Uncertain
 from nodeagent.model.units import Ms
 from tests.agent.place import safe_folder
 from tests.cli.live import Live
+from tests.cli.run import at
 from tests.maintd.rig import Rig, fleet, mirrored
 
 UNREADABLE = Uncertain(Ms(0), Trouble.UNREADABLE, "it is not a ledger")
@@ -76,14 +73,9 @@ def live(state: str) -> Iterator[Live]:
 
 
 def run(live: Live, line: str) -> tuple[int, str, str]:
-    """The exit code, standard output and standard error; an error's message is the last."""
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
-        try:
-            code = gnt_maint.cli(["--socket", live.socket, *line.split()], standalone_mode=False)
-        except click.ClickException as error:
-            return error.exit_code, out.getvalue(), err.getvalue() + error.format_message()
-    return code or 0, out.getvalue(), err.getvalue()
+    """The exit code, standard output and standard error."""
+    done = at(live, *line.split())
+    return done.code, done.out, done.err
 
 
 @pytest.mark.parametrize("line", LISTS)

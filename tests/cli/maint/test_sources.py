@@ -5,17 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
-from click.testing import CliRunner
 
-from nodeagent.cli import gnt_maint
 from nodeagent.maintd.queue.inventory import InventorySettings
 from nodeagent.model.queue import RepairStep
 from nodeagent.model.units import Seconds
 from tests.agent.place import safe_folder
 from tests.cli.live import Live
-from tests.cli.maint.test_queue import ask, samples
+from tests.cli.maint.samples import samples
+from tests.cli.run import said
 from tests.maintd.answering import serving
 from tests.maintd.queue.test_entries import Mender, policy
 from tests.maintd.queue.test_sabakan import answer, machine
@@ -52,14 +50,7 @@ def live(inventory: Inventory) -> Iterator[Live]:
 
 
 def run(live: Live, *words: str, code: int = 0, stdin: str = "") -> str:
-    """What it prints, or why it refuses."""
-    line = ["--socket", live.socket, "sources", *words]
-    done = CliRunner().invoke(gnt_maint.cli, line, standalone_mode=False, input=stdin)
-    if isinstance(done.exception, click.ClickException):
-        assert done.exception.exit_code == code
-        return done.exception.format_message()
-    assert (done.exception, done.return_value or 0) == (None, code)
-    return done.output
+    return said(live, "sources", *words, code=code, stdin=stdin)
 
 
 def test_it_is_enabled_until_somebody_disables_it_and_that_survives(live: Live) -> None:
@@ -81,37 +72,17 @@ def test_variables_are_kept_to_the_byte(live: Live, inventory: Inventory, tmp_pa
     live.tick(60)
     assert inventory.asked[-1] == {"having": {"states": ["UNREACHABLE"], "roles": ["sä", "sä"]}}
     assert live.rig.store.load().queue.variables == text
-    assert ask(live, "GET", f"{PLACE}/variables") == (200, text)
-    line = ["--socket", live.socket, "sources", "get-variables"]
-    assert CliRunner().invoke(gnt_maint.cli, line).stdout_bytes == file.read_bytes()
+    assert live.ask("GET", f"{PLACE}/variables") == (200, text)
+    assert run(live, "get-variables") == text
     run(live, "set-variables", "-", stdin='{"having":{"states":["UPDATING"]}}')
     assert run(live, "get-variables") == '{"having":{"states":["UPDATING"]}}'
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("{}", "the variables: having.states must name states: healthy machines would"),
-        ('{"having":{"states":["SICK"]}}', 'the variables: having.states is ["SICK"]'),
-        ('{"having":{"states":["UNHEALTHY"]},"nothaving":{}}', 'unknown key "nothaving"'),
-        ("", "the variables: empty"),
-        ("{", "the variables: not JSON at line 1 column 2"),
-    ],
-)
-def test_variables_that_are_refused_change_nothing(live: Live, text: str, why: str) -> None:
-    assert why in run(live, "set-variables", "-", stdin=text, code=1)
-    assert live.rig.ledger.queue.variables == ""
-
-
 def test_a_file_that_cannot_be_read_is_named(live: Live, tmp_path: Path) -> None:
     missing = str(tmp_path / "none")
-    assert run(live, "set-variables", missing, code=1) == f"{missing}: No such file or directory"
-
-
-@pytest.mark.parametrize("verb", ["enable", "disable"])
-def test_what_is_no_request(live: Live, verb: str) -> None:
-    status, text = ask(live, "POST", f"{PLACE}/{verb}", {"x": "y"})
-    assert (status, "unknown key" in text) == (400, True)
+    assert run(live, "set-variables", missing, code=1) == (
+        f"gnt-maint: {missing}: No such file or directory\n"
+    )
 
 
 def test_what_is_reported_is_shown_with_its_age(live: Live) -> None:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import ssl
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -17,25 +16,22 @@ import jsonschema
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from nodeagent.errors import NotMaster, Unavailable
+from nodeagent.errors import Unavailable
 from nodeagent.maintd import daemon
 from nodeagent.maintd.http.status import evacuated
 from nodeagent.model.action import MovePrimary, MoveSecondary
 from nodeagent.model.event import Detail, happened
 from nodeagent.model.ledger import Storm
-from nodeagent.model.reason import Kind, because
 from nodeagent.model.units import Ms
-from nodeagent.protocol.look import Distrusted
 from nodeagent.store.codec import decode_observation
-from nodeagent.store.sqlite import SqliteStore
 from nodeagent.web.compress import compressed
 from nodeagent.web.exchange import Request, Response
 from nodeagent.web.tls import make_certificate, server_tls
+from tests.maintd.http.routes import DOCUMENT, described, held_to, there
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.served import NOBODY, REMOTE, ROOT, Served, basic, error, me
-from tests.maintd.world import EVACUATE, OK, REPAIR, need
+from tests.maintd.world import EVACUATE, REPAIR, need
 
-DOCUMENT = json.loads((Path(daemon.__file__).parent / "http" / "openapi.json").read_text())
 NOT_THERE = "6f3b1d5e-0002-8000-8000-00000000abcd"
 
 
@@ -62,16 +58,6 @@ def incident(served: Served, node: str = "n3") -> str:
 # Unknown paths, and a slash at the end.
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-@pytest.mark.parametrize(
-    "path", ["/nope", "/2", "/2/status", "/1/statuses", "/1/status//", "//", "/1/nodes/n3/nope"]
-)
-def test_an_unknown_path_is_404_in_json(quiet: Served, method: str, path: str) -> None:
-    response = quiet.ask(method, path)
-    assert (response.status, response.kind) == (404, "application/json")
-    assert error(response) == "Resource not found"
-
-
 def test_every_path_may_end_with_a_slash(busy: Served) -> None:
     known = incident(busy)
     for path in ("/1/status", "/1/nodes", f"/1/incidents/{known}", "/maintenance/schedule"):
@@ -84,32 +70,6 @@ def test_every_path_may_end_with_a_slash(busy: Served) -> None:
 # What is told.
 
 
-def test_status_is_the_design_s_and_says_why(busy: Served) -> None:
-    (one,) = busy.get("/1/status")
-    known = busy.rig.incident("n3")
-    assert one["uuid"] == known.id
-    assert one["node"] == busy.rig.cluster.nodes["n3"].uuid
-    assert one["original"] == {"status": "evacuate"}
-    assert one["repair-status"] == "pending"
-    assert one["tag"] == f"maintd:repairready:{known.id}"
-    assert one["node-name"] == "n3"
-    assert one["jobs"] == [1, 2, 3, 4, 5, 6]
-    assert one["orders"] == []
-    assert one["noted"] == known.noted_at / 1000
-    assert "job 2 (migrate i1 off n3 to n4) to end" in one["waits"]
-
-
-def test_an_order_to_an_agent_is_no_ganeti_job(quiet: Served) -> None:
-    quiet.rig.agents.says["n3"] = REPAIR
-    quiet.rig.agents.takes = 10**9
-    quiet.tick(times=3)
-    (one,) = quiet.get("/1/status")
-    assert one["jobs"] == [1], "the tag that tells of the order"
-    assert one["orders"] == [f"order-{incident(quiet)}-0"]
-    assert one["waits"] == [f"order order-{incident(quiet)}-0 (order n3 to run fix-nic) to end"]
-    assert quiet.get("/1/jobs") == []
-
-
 def test_the_original_is_told_to_the_last_digit(quiet: Served) -> None:
     details = {"wwn": 5000112233445566778899, "x": [1.5, None, True], "‮": "\u001b[2J<script>"}
     quiet.rig.agents.says["n3"] = need("evacuate", details=details)
@@ -117,17 +77,6 @@ def test_the_original_is_told_to_the_last_digit(quiet: Served) -> None:
     (one,) = quiet.get("/1/status")
     assert one["original"] == {"status": "evacuate", "details": details}
     assert quiet.ask("GET", "/1/status").body.isascii(), "nothing for a terminal to obey"
-
-
-def test_jobs_are_those_that_are_not_over(busy: Served) -> None:
-    assert busy.get("/1/jobs") == [2, 3, 4, 5, 6]
-
-
-def test_evacuated_are_those_that_left_the_nodes_of_open_incidents(busy: Served) -> None:
-    assert busy.get("/1/evacuated") == []
-    busy.rig.cluster.takes = lambda _: 1.0
-    busy.tick(1000, times=4)
-    assert busy.get("/1/evacuated") == ["i1", "i2"], "mirrors are none"
 
 
 def test_evacuated_are_the_moves_that_have_ended_well() -> None:
@@ -138,62 +87,6 @@ def test_evacuated_are_the_moves_that_have_ended_well() -> None:
     )
     told = [done.about(moved), done.about(mirror), planned.about(other), failed.about(other)]
     assert evacuated(told) == ["i1"]
-
-
-def test_one_incident_has_its_timeline_its_intents_and_what_holds_it(busy: Served) -> None:
-    one = busy.get(f"/1/incidents/{incident(busy)}")
-    assert [event["kind"] for event in one["timeline"]][:4] == [
-        "noted",
-        "begun",
-        "promised",
-        "submitted",
-    ]
-    assert {intent["job"] for intent in one["intents"]} == {2, 3, 4, 5, 6}
-    assert one["held"] == []
-
-
-def test_an_unknown_incident_is_not_found(busy: Served) -> None:
-    answer = busy.ask("GET", f"/1/incidents/{NOT_THERE}")
-    assert (answer.status, error(answer)) == (
-        404,
-        f"there is no incident {NOT_THERE}: see gnt-maint incidents",
-    )
-
-
-def test_held_says_why(quiet: Served) -> None:
-    quiet.rig.agents.says["n1"] = EVACUATE
-    quiet.tick()
-    (held,) = quiet.get("/1/held")
-    assert held["node"] == "n1"
-    assert held["reason"] == str(because(Kind.MASTER, "n1"))
-    (one,) = quiet.get("/1/status")
-    assert one["waits"] == [held["reason"]]
-    (why,) = one["reasons"]
-    assert {"node": "n1", "incident": one["uuid"], **why} == held
-    assert (why["kind"], why["subject"]) == ("master", {"type": "node", "name": "n1"})
-
-
-def test_texts_that_say_why_have_their_values_beside_them(quiet: Served) -> None:
-    quiet.tick()
-    quiet.change("POST", "/1/pause", {"scope": "cluster"})
-    quiet.change("POST", "/1/balance", MOVES)
-    quiet.tick()
-    (group,), found = quiet.get("/1/balance"), quiet.get("/1/explain/i1")
-    for told, texts in ((group, group["held"]), (found, [*found["paused"], *found["held"]])):
-        assert [one["reason"] for one in told["reasons"]] == texts
-        assert told["reasons"][0]["help"] == "gnt-maint resume --cluster"
-    assert [one["kind"] for one in group["reasons"]] == ["few-free-nodes"]
-    assert [one["kind"] for one in found["reasons"]] == ["paused"]
-    assert found["reasons"][0]["subject"] == {"type": "cluster", "name": None}
-
-
-def test_what_is_over_waits_for_its_tag(busy: Served) -> None:
-    busy.rig.cluster.takes = lambda _: 1.0
-    busy.tick(1000, times=10)
-    (one,) = busy.get("/1/status")
-    assert one["repair-status"] == "completed"
-    waits = because(Kind.WAITS_FOR_REPAIR, "n3", state="offline")
-    assert (one["waits"], one["reasons"][0]["kind"]) == ([str(waits)], "waits-for-repair")
 
 
 def test_the_plan_is_what_the_next_round_does_and_remembers_nothing(quiet: Served) -> None:
@@ -208,48 +101,12 @@ def test_the_plan_is_what_the_next_round_does_and_remembers_nothing(quiet: Serve
     assert len(quiet.rig.ledger.intents) > 0
 
 
-def test_nodes_tell_state_look_need_and_claims(busy: Served) -> None:
-    busy.rig.agents.says["n5"] = None
-    busy.rig.agents.says["n4"] = None
-    busy.tick()
-    by_name = {node["name"]: node for node in busy.get("/1/nodes")}
-    assert by_name["n1"]["master"]
-    assert by_name["n3"]["state"] == "drained"
-    assert by_name["n3"]["need"] == "evacuate"
-    assert by_name["n3"]["incident"] == incident(busy)
-    assert by_name["n3"]["claims"][0]["action"] == "migrate i1 off n3 to n4"
-    assert by_name["n5"]["look"] == "silent"
-    assert by_name["n5"]["doubt"] == "does not answer: timed out"
-    assert by_name["n5"]["claims"], "something is brought there"
-    assert by_name["n2"]["claims"] == []
-    assert by_name["n3"]["instances"] == 2
-    assert by_name["n3"]["mirrors"] == 1
-
-
 def test_history_can_be_narrowed(busy: Served) -> None:
     everything = busy.get("/1/history")
     assert len(everything) > 5
     assert busy.get("/1/history?limit=2") == everything[-2:]
     assert busy.get(f"/1/history?since={everything[-1]['at']}")[-1] == everything[-1]
     assert busy.get(f"/1/history?incident={NOT_THERE}") == []
-
-
-@pytest.mark.parametrize(
-    ("query", "why"),
-    [
-        ("limit=0", 'limit is "0"; it must be 1 to 1000'),
-        ("limit=1001", 'limit is "1001"; it must be 1 to 1000'),
-        ("limit=x", 'limit is "x"; it must be 1 to 1000'),
-        ("since=-1", 'since is "-1"; it must be unix seconds'),
-        ("since=1e9", 'since is "1e9"; it must be unix seconds'),
-        ("incidnet=x", 'unknown parameter "incidnet"; there may be: incident, since, limit'),
-        ("limit=3&limit=4", "limit is given twice"),
-        ("incident=x%0a", 'incident is "x\\n"; it must be a UUID'),
-    ],
-)
-def test_a_wrong_query_is_told_in_one_line(quiet: Served, query: str, why: str) -> None:
-    answer = quiet.ask("GET", f"/1/history?{query}")
-    assert (answer.status, error(answer)) == (400, why)
 
 
 def test_the_observation_is_for_those_who_may_change_things(busy: Served) -> None:
@@ -321,35 +178,12 @@ def test_cancel_and_put_the_node_back(busy: Served) -> None:
     assert (node["state"], node["stranded"]) == ("online", None)
 
 
-@pytest.mark.parametrize(
-    ("query", "why"),
-    [
-        ("undrain=please", 'undrain is "please"; it must be yes or no'),
-        ("undrain=yes&undrain=no", "undrain is given twice"),
-        ("drain=yes", 'unknown parameter "drain"; there may be: undrain'),
-    ],
-)
-def test_a_wrong_query_cancels_nothing(busy: Served, query: str, why: str) -> None:
-    answer = busy.change("DELETE", f"/1/incidents/{incident(busy)}?{query}")
-    assert (answer.status, error(answer)) == (400, why)
-    assert busy.get("/1/status")[0]["repair-status"] == "pending"
-
-
 def test_a_refusal_has_its_reason(busy: Served) -> None:
     answer = busy.change("POST", f"/1/incidents/{incident(busy)}/retry")
     assert answer.status == 409
     assert error(answer) == "none of its jobs is lost; nothing to give up on"
     answer = busy.change("POST", "/1/storm/reset")
     assert (answer.status, error(answer)) == (409, "the storm brake has not tripped")
-
-
-def test_nobody_can_cancel_what_is_not_there(busy: Served) -> None:
-    for method, rest in (("DELETE", ""), ("POST", "/retry")):
-        answer = busy.change(method, f"/1/incidents/{NOT_THERE}{rest}")
-        assert (answer.status, error(answer)) == (
-            404,
-            f"there is no incident {NOT_THERE}: see gnt-maint incidents",
-        )
 
 
 @pytest.mark.parametrize(
@@ -372,51 +206,6 @@ def test_pause_and_resume(busy: Served, place: dict[str, str], hold: tuple[Any, 
     assert busy.change("POST", "/1/resume", place).status == 200
     assert busy.get("/1/round")["holds"] == []
     assert busy.change("POST", "/1/resume", place).status in (200, 409)
-
-
-def test_a_pause_by_ganeti_s_own_tag_is_told_too(quiet: Served) -> None:
-    quiet.rig.cluster.tag("n4", "maintd:pause:yes")
-    quiet.tick()
-    (hold,) = quiet.get("/1/round")["holds"]
-    assert (hold["scope"], hold["name"], hold["who"]) == ("node", "n4", "")
-
-
-@pytest.mark.parametrize(
-    ("body", "why"),
-    [
-        (b"", "scope is missing"),
-        (b"[]", "the body must be a JSON object"),
-        (b"{", "not JSON at line 1 column 2: Expecting property name enclosed in double quotes"),
-        (b'{"scope": "cluster", "scope": "node"}', 'at $: key "scope" stands twice in one object'),
-        (b'{"scope": "world"}',
-         'scope is "world"; it must be one of cluster, group, node, incident'),
-        (b'{"scope": "node"}', "node is missing"),
-        (b'{"scope": "node", "node": ""}', "node is missing"),
-        (b'{"scope": "node", "node": 7}', "node is 7; it must be a text"),
-        (b'{"scope": "node", "node": "n3", "group": "x"}',
-         'unknown key "group"; there may be: scope, node, why, force, until'),
-        (b'{"scope": "cluster", "node": "n3"}',
-         'unknown key "node"; there may be: scope, why, force, until'),
-        (b'{"scope": "incident", "incident": "x"}', 'incident is "x"; it must be a UUID'),
-        (b'{"scope": "cluster", "why": "a\\nb"}',
-         "why must be one printable line of at most 500 characters"),
-        (b'{"scope": "cluster", "\\u001b": "x"}',
-         'unknown key "\\u001b"; there may be: scope, group, node, incident, why, force, until'),
-    ],
-)  # fmt: skip
-def test_a_wrong_body_is_told_in_one_line_and_changes_nothing(
-    quiet: Served, body: bytes, why: str
-) -> None:
-    quiet.tick()
-    answer = quiet.ask("POST", "/1/pause", raw=body)
-    assert (answer.status, error(answer)) == (400, why)
-    assert quiet.rig.store.wishes() == ()
-
-
-def test_a_body_is_json_by_its_own_word(quiet: Served) -> None:
-    form = {"content-type": "text/plain"}
-    answer = quiet.ask("POST", "/1/pause", raw=b'{"scope": "cluster"}', headers=form)
-    assert answer.status == 415
 
 
 def test_a_wish_that_no_round_takes_up_is_noted_and_can_be_asked_for(
@@ -446,6 +235,16 @@ def test_a_store_that_fails_is_unavailable(quiet: Served, monkeypatch: pytest.Mo
     answer = quiet.change("POST", "/1/pause", {"scope": "cluster"})
     assert (answer.status, json.loads(answer.body)["wish"]) == (503, None)
     assert quiet.ask("GET", "/1/history").status == 503
+
+
+def test_a_standby_tells_and_takes_no_changes(quiet: Served) -> None:
+    quiet.tick()
+    quiet.rig.engine.standby = "the maintd on n2 acts"
+    assert quiet.ask("GET", "/1/status").status == 200
+    for target in ("/1/pause", "/dry-run/1/pause"):
+        answer = quiet.ask("POST", target, PAUSE)
+        assert answer.status == 503
+        assert error(answer).startswith("this maintd is a standby, and the maintd on n2 acts")
 
 
 # Who may.
@@ -658,31 +457,6 @@ def test_moves_that_are_asked_for_become_jobs(quiet: Served) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("body", "why"),
-    [
-        ({}, "group is missing"),
-        ({"group": 5}, "group is 5; it must be a text"),
-        ({"group": "default", "moves": 1}, "moves must be a list of at most 2000"),
-        ({"group": "default", "moves": [{}]}, "move 1 must have an instance, and from and to"),
-        (
-            {"group": "default", "moves": [{"instance": "a", "from": [], "to": ["n"]}]},
-            "move 1: from and to are lists of one or two nodes, the primary first",
-        ),
-        (
-            {"group": "default", "moves": [{"instance": "a b", "from": ["n"], "to": ["m"]}]},
-            'move 1: "a b" is not a name of Ganeti\'s',
-        ),
-        ({"group": "default", "more": "x"}, "unknown key"),
-    ],
-)
-def test_what_is_no_request_to_balance(quiet: Served, body: dict[str, Any], why: str) -> None:
-    quiet.tick()
-    answer = quiet.ask("POST", "/1/balance", body)
-    assert answer.status == 400
-    assert why in error(answer)
-
-
 def test_balancing_can_be_stopped(quiet: Served) -> None:
     quiet.tick()
     assert quiet.change("POST", "/1/balance", {"group": "default"}).status == 200
@@ -714,85 +488,47 @@ def test_a_damaged_line_of_the_history_spoils_nothing_and_is_told(busy: Served) 
     assert "gnt_maint_ready 1.0" in metrics, "rounds are held"
 
 
-def test_a_deleted_ledger_ends_it_and_the_next_start_has_all(tmp_path: Path) -> None:
-    path = f"{tmp_path}/ledger.sqlite"
-    rig = Rig(fleet(), path=path)
-    rig.agents.says["n3"] = EVACUATE
-    rig.tick()
-    rig.tick()
-    before = rig.incident("n3").id
-    os.unlink(path)
-    with pytest.raises(NotMaster, match="was deleted or replaced while maintd ran"):
-        rig.tick()
-    rig.store = SqliteStore(path, now=rig.now)
-    rig.crash()
-    rig.tick()
-    assert rig.incident("n3").id == before
-    assert any(event.kind == "ledger-taken" for event in rig.store.history())
-
-
 # The description.
 
-with tempfile.TemporaryDirectory() as _folder:  # another user's files may stay in /tmp itself
-    ROUTES = [
-        ("/" + "/".join(row.segments).replace("<", "{").replace(">", "}"), row.method.lower())
-        for row in Served(Rig(fleet()), Path(_folder)).api.table
-    ]
-DESCRIBED = [
-    (path, method)
-    for path, item in DOCUMENT["paths"].items()
-    for method in item
-    if method != "parameters"
-]
 
-
-def test_every_route_is_described_and_every_description_is_a_route() -> None:
-    assert sorted(ROUTES) == sorted(DESCRIBED)
-    names = [DOCUMENT["paths"][path][method]["operationId"] for path, method in DESCRIBED]
-    assert len(set(names)) == len(names)
-
-
-def held_to(path: str, method: str, answer: Response) -> None:
-    """Hold an answer against what the description says of it."""
-    described = DOCUMENT["paths"][path][method]["responses"][str(answer.status)]
-    kind = answer.kind.partition(";")[0]
-    schema = described["content"][kind]["schema"]
-    if kind == "application/json":
-        root = {**schema, "components": DOCUMENT["components"]}
-        jsonschema.Draft202012Validator(root).validate(json.loads(answer.body))
-
-
-@pytest.mark.parametrize(("path", "method"), DESCRIBED)
-def test_every_answer_is_as_described(busy: Served, path: str, method: str) -> None:
-    busy.rig.agents.says["n2"] = REPAIR
-    busy.rig.agents.says["n1"] = EVACUATE
-    busy.tick()
-    there, absent = ((incident(busy), "i1"), (NOT_THERE, "i99"))
-    for uuid, name in (there, absent):
-        target = path.replace("{uuid}", uuid).replace("{name}", name)
-        body = PAUSE if path in ("/1/pause", "/1/resume") else None
-        body = {"group": "default"} if path.startswith("/1/balance") else body
-        held_to(path, method, busy.ask(method.upper(), target, body, loop=True))
-        for more in (
-            {"peer": NOBODY},
-            {"peer": REMOTE},
-            {"secure": True, "peer": "127.0.0.1"},
-            {"secure": True, "peer": REMOTE},
-            {"secure": True, "peer": REMOTE, "headers": basic("eve", "plain")},
-        ):
-            held_to(path, method, busy.ask(method.upper(), target, body, **more))
-    if path == "/1/round":
-        busy.maintd.trouble = (0, "none")
-        ledger = busy.rig.engine.ledger
-        object.__setattr__(ledger, "storm", Storm(Ms(0), "a burst"))
-        busy.seconds += 2
-        held_to(path, method, busy.ask("GET", path))
-
-
-def test_the_description_is_an_openapi_document() -> None:
+def test_every_route_is_described_and_every_description_is_a_route(quiet: Served) -> None:
     assert DOCUMENT["openapi"].startswith("3.1")
     for schema in DOCUMENT["components"]["schemas"].values():
         jsonschema.Draft202012Validator.check_schema(schema)
+    assert sorted(there(quiet)) == sorted(described())
+    names = [DOCUMENT["paths"][path][method]["operationId"] for path, method in described()]
+    assert len(set(names)) == len(names)
+
+
+EYES: tuple[dict[str, Any], ...] = (
+    {"loop": True},
+    {"peer": NOBODY},
+    {"peer": REMOTE},
+    {"secure": True, "peer": "127.0.0.1"},
+    {"secure": True, "peer": REMOTE},
+    {"secure": True, "peer": REMOTE, "headers": basic("eve", "plain")},
+)
+
+
+def test_every_answer_is_as_described(busy: Served) -> None:
+    """To whoever asks, also of what is not there; a name that is missing is told in these words."""
+    busy.rig.agents.says |= {"n1": EVACUATE, "n2": REPAIR}
+    busy.tick()
+    missing = f"there is no incident {NOT_THERE}: see gnt-maint incidents"
+    for path, method in described():
+        body = PAUSE if path in ("/1/pause", "/1/resume") else None
+        body = {"group": "default"} if path.startswith("/1/balance") else body
+        for uuid, name in ((incident(busy), "i1"), (NOT_THERE, "i99")):
+            target = path.replace("{uuid}", uuid).replace("{name}", name)
+            for eyes in EYES:
+                answer = busy.ask(method.upper(), target, body, **eyes)
+                held_to(path, method, answer)
+                if path.startswith("/1/incidents") and uuid == NOT_THERE and "loop" in eyes:
+                    assert (answer.status, error(answer)) == (404, missing)
+    busy.maintd.trouble = (0, "none")
+    object.__setattr__(busy.rig.engine.ledger, "storm", Storm(Ms(0), "a burst"))
+    busy.seconds += 2
+    held_to("/1/round", "get", busy.ask("GET", "/1/round"))
 
 
 # Metrics.
@@ -870,16 +606,6 @@ async def _post(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, more
     answer = await reader.read()
     writer.close()
     return answer
-
-
-def test_looks_that_are_distrusted_are_told(quiet: Served) -> None:
-    quiet.tick()
-    done = quiet.maintd.latest
-    assert done is not None
-    object.__setattr__(done, "looks", {**done.looks, "n4": Distrusted("forged")})
-    by_name = {node["name"]: node for node in quiet.get("/1/nodes")}
-    assert (by_name["n4"]["look"], by_name["n4"]["look-why"]) == ("distrusted", "forged")
-    assert quiet.rig.agents.says.get("n4", OK) is OK
 
 
 def test_root_need_not_wait_for_a_crowd_that_only_looks(quiet: Served) -> None:

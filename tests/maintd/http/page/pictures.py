@@ -23,8 +23,7 @@ from nodeagent.model.snapshot import Capacity, Group, Instance
 from nodeagent.model.window import Schedule
 from nodeagent.model.wish import SetSchedule
 from tests.maintd.http.page.browser import Browser, browser
-from tests.maintd.http.page.test_page import at_a_port
-from tests.maintd.http.page.test_panels import window
+from tests.maintd.http.page.rigs import at_a_port, window
 from tests.maintd.rig import QUICK, Between, Rig, fleet
 from tests.maintd.served import Served
 from tests.maintd.world import need

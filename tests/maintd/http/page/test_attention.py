@@ -15,152 +15,37 @@ from nodeagent.maintd.http.page.asked import STATES, Asked, read
 from nodeagent.maintd.http.page.cluster_map import MOST
 from nodeagent.maintd.http.page.cluster_map import STATES as HEALTH
 from nodeagent.maintd.http.status import event_json
-from nodeagent.model.action import Drain, MovePrimary, Scope
+from nodeagent.model.action import MovePrimary
 from nodeagent.model.event import happened
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Schedule
-from nodeagent.model.wish import Cancel, Done, Pause, SetSchedule
+from nodeagent.model.wish import SetSchedule
 from nodeagent.web.exchange import Request
 from tests import needs
 from tests.maintd.http.page.browser import Browser, browser
-from tests.maintd.http.page.test_page import (
+from tests.maintd.http.page.rigs import (
     Balanced,
     at_a_port,
     emptying,
+    ended,
     fits,
     healthy,
     large,
     page,
+    planned,
+    queued,
     served,
     storm,
+    window,
 )
-from tests.maintd.http.page.test_panels import planned, queued, window
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.served import Served
-from tests.maintd.world import EVACUATE, REPAIR, need
+from tests.maintd.world import need
 
 CSS = Path(attention.__file__).parent / "templates" / "status.css"
 
 
-def ended() -> Rig:
-    """n3 is repaired, n5's drain failed, n6 does not answer, n4 cannot be evacuated."""
-    rig = healthy()
-    disk = need("evacuate", details={"disk": "sdb", "smart": "failing now"})
-    rig.agents.says |= {"n3": REPAIR, "n5": EVACUATE, "n6": None, "n4": disk}
-    rig.cluster.fails = lambda action: isinstance(action, Drain) and action.node == "n5"
-    return rig
-
-
-def evidence(one: Served, noded: bool | None) -> None:
-    """Say whether Ganeti's noded answers on n6."""
-    done = one.maintd.latest
-    assert done is not None
-    told = {} if noded is None else {"n6": noded}
-    one.maintd.latest = replace(done, observed=replace(done.observed, noded=told))
-
-
-def lines(text: str, heading: str) -> dict[str, str]:
-    """The visible text of each line of a list, by its anchor."""
-    part = text.partition(f"<h2>{heading}</h2>")[2].partition("</section>")[0]
-    found = re.findall(r'<li id="([^"]+)">(.*?)</li>', part, re.DOTALL)
-    return {name: " ".join(plain(inside).split()) for name, inside in found}
-
-
-def plain(html: str) -> str:
-    return unescape(re.sub("<[^>]*>", " ", html))
-
-
 # What needs a person, and what is not healthy.
-
-
-def test_first_what_needs_a_person_with_state_since_why_next_and_command(tmp_path: Path) -> None:
-    with served(ended(), tmp_path) as one:
-        one.tick(times=30)
-        text = page(one)
-    assert (
-        text.index("<h2>Needs you") < text.index("<h2>Other nodes to look at") < text.index("<svg")
-    )
-    found = lines(text, "Needs you")
-    assert list(found) == ["node-n5", "node-n6", "node-n3"]
-    assert found["node-n5"].startswith("n5 default failed for 4 min, since 2026-11-18 11:07:00 UTC")
-    assert "job 3 (drain n5) failed: this job fails" in found["node-n5"]
-    assert found["node-n5"].endswith("check n5, then run gnt-maint done n5 gnt-maint done n5")
-    assert "unreachable for 4 min" in found["node-n6"]
-    assert "timed out" in found["node-n6"]
-    assert found["node-n6"].endswith("the machine is up ask its agent nodeagent report n6")
-    assert "repaired" in found["node-n3"]
-    assert '<code class="command">gnt-maint done n3</code>' in text
-    (other,) = lines(text, "Other nodes to look at").values()
-    assert other.startswith("n4 default unhealthy, drained for 4 min, since")
-    assert "requests evacuate: disk sdb, smart failing now" in other
-    assert "instance i3 cannot move: its secondary n5 reports evacuate" in other
-    assert other.endswith("gnt-maint why i3")
-    assert "<title>(3) cluster.example" in text
-    assert '<a href="#needs-you"><b>3</b><span class="dim">need you</span></a>' in text
-
-
-@pytest.mark.parametrize(
-    ("noded", "said", "dead"),
-    [
-        (True, "Ganeti's noded answers: the machine is up", False),
-        (False, "Ganeti's noded does not answer either", True),
-        (None, "timed out", True),
-    ],
-)
-def test_a_machine_that_is_up_is_not_to_be_switched_off(
-    tmp_path: Path, noded: bool | None, said: str, dead: bool
-) -> None:
-    with served(ended(), tmp_path) as one:
-        one.tick(times=30)
-        evidence(one, noded)
-        told = lines(page(one), "Needs you")["node-n6"]
-        alone = one.ask("GET", "/status/n6").body.decode()
-    assert said in told
-    assert ("if the machine is dead, switch it off, then run" in told) is dead
-    assert ("gnt-node modify --offline=yes n6</code>" in alone) is dead
-
-
-def test_a_node_that_returns_needs_nobody(tmp_path: Path) -> None:
-    rig = healthy()
-    rig.policy = replace(rig.policy, return_after=Ms(600_000))
-    rig.agents.says["n3"] = REPAIR
-    with served(rig, tmp_path) as one:
-        one.tick(times=6)
-        assert list(lines(page(one), "Needs you")) == ["node-n3"]
-        rig.agents.says.pop("n3")
-        rig.cluster.put(replace(rig.cluster.nodes["n3"], drained=True))
-        rig.wish(Done("n3"))
-        one.tick()
-        text = page(one)
-    assert "<h2>Needs you" not in text
-    assert "n3 goes back into service" in lines(text, "Nodes to look at")["node-n3"]
-
-
-def test_a_canceled_node_that_stays_drained_needs_a_person(tmp_path: Path) -> None:
-    rig = emptying()
-    with served(rig, tmp_path) as one:
-        one.tick(times=3)
-        rig.wish(Cancel(rig.incident("n3").id))
-        one.tick(2000.0, times=3)
-        told = lines(page(one), "Needs you")["node-n3"]
-    assert "requests evacuate" in told
-    assert "which was canceled; gnt-maint done n3 puts it back" in told
-
-
-def test_a_failed_entry_and_an_overdue_window_need_a_person(tmp_path: Path) -> None:
-    with served(queued(), tmp_path) as one:
-        one.tick()
-        text = page(one)
-    told = lines(text, "Needs you")["needs-entry-0"]
-    assert told.endswith("gnt-maint queue delete 0")
-    assert "try-1 failed: exit code 1" in told
-    assert 'href="#entry-0"' in text
-    with served(planned(), tmp_path) as one:
-        one.tick(times=3)
-        told = lines(page(one), "Needs you")["node-n7"]
-        local = one.ask("GET", "/status", peer="127.0.0.1").body.decode()
-    assert told.endswith("gnt-maint window up n7")
-    assert "Needs you" not in local, "the schedule is not for everybody"
 
 
 @pytest.mark.parametrize(("seconds", "late"), [(60, False), (1470, False), (1510, True)])
@@ -174,31 +59,10 @@ def test_a_window_is_overdue_a_quarter_of_an_hour_after_its_margin(
         one.tick(1)
         one.tick(seconds)
         text = page(one)
-    assert ("node-n3" in lines(text, "Needs you")) is late
+    needs_you = text.partition("<h2>Needs you")[2].partition("</section>")[0]
+    assert ('<li id="node-n3"' in needs_you) is late
     assert ('<span class="badge late">overdue</span>' in text) is late
     assert ('<span class="dim">overdue</span>' in text) is late
-
-
-def test_a_pause_and_the_storm_brake_say_how_to_end_them(tmp_path: Path) -> None:
-    with served(storm(), tmp_path) as one:
-        one.tick()
-        one.rig.wish(Pause(Scope.CLUSTER, "", "switch"), "bob")
-        one.tick()
-        text = page(one)
-    assert '<code class="command">gnt-maint resume --storm</code>' in text
-    assert '<code class="command">gnt-maint resume</code>' in text
-    assert '<a href="#needs-you"><b>1</b>' in text
-
-
-def test_refused_settings_are_a_banner_for_those_who_may_read_everything(tmp_path: Path) -> None:
-    with served(healthy(), tmp_path) as one:
-        one.tick()
-        one.maintd.engine.complaint = "policy.moves is 'many'"
-        told, local = page(one), one.ask("GET", "/status", peer="127.0.0.1").body.decode()
-    assert 'maintd keeps its old ones: <span class="text">policy.moves is &#39;many&#39;' in told
-    assert '<code class="command">systemctl reload maintd</code>' in told
-    assert '<a href="#needs-you"><b>1</b>' in told
-    assert "policy.moves" not in local
 
 
 @pytest.mark.parametrize("rig", [storm, large, emptying, ended])
@@ -209,15 +73,6 @@ def test_no_sentence_is_shown_over_and_over(tmp_path: Path, rig: "type[Rig]") ->
         held = [h["reason"] for h in one.get("/1/held")]
     shown = unescape(re.sub("<details.*?</details>", "", text.partition("</style>")[2], flags=re.S))
     assert not {reason: n for reason in held if (n := shown.count(reason)) > 4}
-
-
-def test_blocked_work_is_shown_before_the_calendar(tmp_path: Path) -> None:
-    rig = planned()
-    rig.agents.says["n2"] = EVACUATE
-    with served(rig, tmp_path) as one:
-        one.tick(times=3)
-        text = page(one)
-    assert text.index("<h2>Incidents") < text.index("<h2>Blocked") < text.index("<h2>Maintenance")
 
 
 def test_events_of_one_moment_with_the_same_words_are_one() -> None:
@@ -291,16 +146,6 @@ def test_n2_is_before_n10(tmp_path: Path) -> None:
     assert re.findall(r'<li id="node-n(\d+)"', text) == [str(n) for n in range(1, 13)]
 
 
-def test_what_was_asked_for_is_chosen_in_the_form_and_can_be_taken_back(tmp_path: Path) -> None:
-    with served(large(), tmp_path) as one:
-        one.tick()
-        text = one.ask("GET", "/status?group=gpu&state=all&refresh=off").body.decode()
-    assert "<option selected>gpu</option>" in text
-    assert '<option value="all" selected>all</option>' in text
-    assert '<input type="hidden" name="refresh" value="off">' in text
-    assert '<a href="/status?refresh=off">show the whole cluster</a>' in text
-
-
 @pytest.mark.parametrize("rig", [healthy, ended, storm, large, planned, queued])
 def test_every_anchor_is_there_once_and_every_link_leads_somewhere(
     tmp_path: Path, rig: "type[Rig]"
@@ -318,19 +163,6 @@ def test_every_anchor_is_there_once_and_every_link_leads_somewhere(
 
 
 # Reloading.
-
-
-@pytest.mark.parametrize("path", ["/status", "/status/n3"])
-def test_the_page_reloads_without_a_script_and_can_be_stopped(tmp_path: Path, path: str) -> None:
-    with served(healthy(), tmp_path) as one:
-        one.tick()
-        text = one.ask("GET", path).body.decode()
-        still = one.ask("GET", f"{path}?refresh=off").body.decode()
-    assert '<noscript><meta http-equiv="refresh" content="30"></noscript>' in text
-    assert f'<a href="{path}?refresh=off">stop</a>' in text
-    assert "http-equiv" not in still
-    assert "data-refresh=" not in still
-    assert f'<a href="{path}">update every 30 s</a>' in still
 
 
 # Colours.

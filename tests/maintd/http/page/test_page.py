@@ -3,11 +3,8 @@
 import base64
 import hashlib
 import re
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from html.parser import HTMLParser
 from itertools import product
 from pathlib import Path
 
@@ -16,224 +13,28 @@ import pytest
 from nodeagent.maintd.http.page.cluster_map import MOST, STATES, draw, state_of
 from nodeagent.maintd.http.page.text import clean
 from nodeagent.maintd.http.status import nodes
-from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Scope
-from nodeagent.model.event_kinds import SENTENCES, word_of
 from nodeagent.model.snapshot import Node
-from nodeagent.model.units import Ms
-from nodeagent.model.wish import Pause
-from nodeagent.protocol.look import Distrusted
 from tests import needs
 from tests.maintd.http.page.browser import Browser, browser
-from tests.maintd.rig import QUICK, Rig, fleet, mirrored
-from tests.maintd.served import Served
-from tests.maintd.world import EVACUATE, FAILOVER, REPAIR, need
-
-SCRIPT = "<script>document.title='owned';console.error('owned')</script>"
-HOSTILE = (
+from tests.maintd.http.page.rigs import (
+    HOSTILE,
     SCRIPT,
-    "\"><img src=x onerror=alert(1)><svg onload=alert(2)>'",
-    "</pre></style></title></svg><h1>owned</h1>",
-    "{{ 7 * 7 }}{% raw %}",
-    "safe \u202egnp.exe\u202c \u2066x\u2069 \u200f",
-    "\x1b]0;owned\x07\x1b[2J\x9b31m",
-    "javascript:alert(1)",
-    "A" * 100_000,
-    "\u0301" * 500,
-    "漢" * 3000,
+    Balanced,
+    at_a_port,
+    emptying,
+    fits,
+    healthy,
+    hostile,
+    large,
+    page,
+    served,
+    storm,
 )
-
-
-@contextmanager
-def served(rig: Rig, folder: Path) -> Iterator[Served]:
-    one = Served(rig, folder)
-    yield one
-    one.close()
-
-
-def healthy() -> Rig:
-    return Rig(fleet(), mirrored(("n1", "n2"), ("n2", "n3"), ("n4", "n5")))
-
-
-def emptying() -> Rig:
-    """n3 is being emptied towards four others; n5 does not answer, n8 waits for an order."""
-    racks = ["rack-a"] * 6 + ["rack-b"] * 6
-    places = [replace(node, group=rack) for node, rack in zip(fleet(12), racks, strict=True)]
-    instances = mirrored(("n3", "n4"), ("n3", "n2"), ("n3", "n4"), ("n2", "n3"), ("n8", "n9"))
-    rig = Rig(places, instances, replace(QUICK, nodes_in_work=3))
-    rig.agents.says |= {"n3": need("evacuate", details={"part": "mainboard"}), "n8": REPAIR}
-    rig.agents.says["n11"] = None
-    rig.agents.takes = 10**9
-    long = (MovePrimary, MoveSecondary)
-    rig.cluster.takes = lambda action: 1000.0 if isinstance(action, long) else 1.0
-    return rig
-
-
-def storm() -> Rig:
-    rig = Rig(fleet(12), mirrored(("n1", "n2")), replace(QUICK, storm=0.3))
-    rig.agents.says |= {f"n{n}": need("evacuate", details=n) for n in range(3, 10)}
-    return rig
-
-
-def large() -> Rig:
-    """200 nodes in five groups: some sick, some silent, one failed, one offline, one drained."""
-    racks = ("rack-a", "rack-b", "rack-c", "storage", "gpu")
-    places = [replace(node, group=racks[i // 40]) for i, node in enumerate(fleet(200))]
-    pairs = [(f"n{i}", f"n{i + k}") for i in range(1, 190) if i % 40 < 30 for k in (3, 7)]
-    rig = Rig(places, mirrored(*pairs), replace(QUICK, nodes_in_work=3))
-    rig.agents.says |= {"n17": EVACUATE, "n66": FAILOVER, "n121": EVACUATE, "n150": REPAIR}
-    rig.agents.says |= dict.fromkeys(("n33", "n90", "n166"), None)
-    rig.cluster.put(replace(rig.cluster.nodes["n77"], offline=True))
-    rig.cluster.put(replace(rig.cluster.nodes["n78"], drained=True))
-    rig.cluster.fails = lambda action: isinstance(action, Drain) and action.node == "n66"
-    long = (MovePrimary, MoveSecondary)
-    rig.cluster.takes = lambda action: 1000.0 if isinstance(action, long) else 1.0
-    return rig
-
-
-def page(one: Served) -> str:
-    answer = one.ask("GET", "/status")
-    assert answer.status == 200
-    assert answer.kind == "text/html; charset=utf-8"
-    return answer.body.decode()
-
-
-class Balanced(HTMLParser):
-    """Fails where tags do not nest; collects the elements and the attributes there are."""
-
-    VOID = ("meta", "link", "input")
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.stack: list[str] = []
-        self.tags: set[str] = set()
-        self.attributes: set[str] = set()
-        self.feed(text)
-        assert self.stack == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes |= {name for name, _ in attrs}
-        if tag not in self.VOID:
-            self.stack.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes |= {name for name, _ in attrs}
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.stack.pop() == tag
-
+from tests.maintd.rig import QUICK, Rig, fleet
+from tests.maintd.served import Served
+from tests.maintd.world import EVACUATE, need
 
 # What it shows.
-
-
-def test_a_healthy_cluster(tmp_path: Path) -> None:
-    with served(healthy(), tmp_path) as one:
-        one.tick()
-        text = page(one)
-    assert "No incidents: every agent that answers reports a healthy node." in text
-    assert "No events yet." in text
-    assert text.count('class="node well') == 7, "six nodes and the legend"
-    assert "banner" not in text.partition("</style>")[2]
-
-
-def test_what_moves_where_and_what_waits_for_what(tmp_path: Path) -> None:
-    with served(emptying(), tmp_path) as one:
-        one.tick(times=3)
-        text = page(one)
-    assert '<g class="node sick drained"><title>n3: unhealthy, drained' in text
-    assert '<g class="node silent online"><title>n11: not answering' in text
-    assert "<title>2 instances from n3 to n4: i1, i3</title>" in text
-    assert "job 3 (migrate i2 off n3) to end" in text or "migrate i2 off n3" in text
-    assert "evacuate (4 to move)" in text
-    assert "part&#34;: &#34;mainboard" in text
-    assert Balanced(text)
-
-
-def test_banners_tell_what_stops_everything(tmp_path: Path) -> None:
-    with served(storm(), tmp_path) as one:
-        one.tick()
-        end = Ms(one.rig.now() + 7_200_000)
-        one.rig.wish(Pause(Scope.CLUSTER, "", "switch <b>7</b>", until=end), "bob")
-        one.tick()
-        one.maintd.trouble = (one.rig.now(), "LUXI does not answer")
-        text = page(one)
-    assert "<b>Storm brake</b>" in text
-    assert "7 of 12 nodes are unhealthy, more than 30%" in text
-    assert "<b>The cluster is paused</b>" in text
-    assert "switch &lt;b&gt;7&lt;/b&gt;" in text
-    assert re.search("until <time datetime[^>]*>2026-11-18 ..:..:.. UTC</time>: ", text)
-    assert "<b>Rounds are being skipped</b>" in text
-    assert "LUXI does not answer" in text
-
-
-def test_the_page_tells_of_a_ledger_that_ganeti_does_not_take(tmp_path: Path) -> None:
-    rig = healthy()
-    with served(rig, tmp_path) as one:
-        one.tick(30)
-        told = "lacks the newest ledger</b>"
-        assert told not in page(one)
-        rig.cluster.keeps = lambda _: "no space <b>left</b>"
-        one.rig.wish(Pause(Scope.NODE, "n6"), "bob")
-        one.tick(60)
-        text = page(one)
-    assert f"<b>Ganeti's configuration {told}since <time" in text
-    assert "no space &lt;b&gt;left&lt;/b&gt;." in text
-    assert Balanced(text)
-
-
-def test_before_the_first_round(tmp_path: Path) -> None:
-    with served(healthy(), tmp_path) as one:
-        one.maintd.trouble = (0, "the <cluster> does not answer")
-        text = page(one)
-    assert "maintd has not run a round yet." in text
-    assert "the &lt;cluster&gt; does not answer" in text
-    assert Balanced(text)
-
-
-def test_an_idle_round_says_why(tmp_path: Path) -> None:
-    with served(healthy(), tmp_path) as one:
-        one.rig.agents.masters |= dict.fromkeys(("n2", "n3", "n4", "n5"), "")
-        one.tick()
-        assert "The last round did nothing" in page(one)
-
-
-def test_a_ganeti_that_was_never_tried_is_named(tmp_path: Path) -> None:
-    rig = healthy()
-    with served(rig, tmp_path) as one:
-        for version, told in (("3.1.0", False), ("3.7.2", True)):
-            rig.cluster.world.ganeti = version
-            one.tick()
-            text = page(one)
-            assert (f'<b>Ganeti <span class="text">{version}</span></b>' in text) == told
-    assert "it was never tried with us" in text
-
-
-def test_a_standby_says_why_it_does_not_succeed_the_master(tmp_path: Path) -> None:
-    rig = healthy()
-    rig.engine.standby = "the maintd on n1 acts"
-    with served(rig, tmp_path) as one:
-        one.tick()
-        assert "Succession" not in one.ask("GET", "/status").body.decode()
-        rig.engine.succession = {"able": False, "reason": "no level counts <b>"}
-        one.tick()
-        page = one.ask("GET", "/status").body.decode()
-    assert 'Succession: <span class="text">no level counts &lt;b&gt;</span>' in page
-    assert "gnt-maint why cluster" in page
-
-
-def test_what_is_over_and_what_failed_say_what_to_do(tmp_path: Path) -> None:
-    rig = healthy()
-    rig.agents.says |= {"n3": REPAIR, "n5": EVACUATE}
-    rig.cluster.fails = lambda action: isinstance(action, Drain)
-    with served(rig, tmp_path) as one:
-        one.tick(times=10)
-        text = page(one)
-    assert "but n3 has not reported Ok since: check it, then run gnt-maint done n3" in text
-    assert "it has failed: check n5, then run gnt-maint done n5" in text
-    assert 'class="node failed' in text
-    assert 'class="node ready' in text
-    assert '<li class="stopped"><span></span>drain</li>' in text
 
 
 # The picture.
@@ -321,25 +122,6 @@ def test_clean(text: object, shown: object) -> None:
     assert clean(text) == shown
 
 
-def hostile(tmp_path: Path) -> Served:
-    """Every text that a node or a person can choose is hostile."""
-    rig = Rig(fleet(len(HOSTILE) + 3), mirrored(("n2", "n3")), replace(QUICK, nodes_in_work=99))
-    for n, text in enumerate(HOSTILE, 2):
-        rig.agents.says[f"n{n}"] = need("evacuate", details={text[:9000]: [text]}, more=text)
-    rig.cluster.fails = lambda action: HOSTILE[0] if isinstance(action, Drain) else False
-    one = Served(rig, tmp_path)
-    for text in HOSTILE:
-        rig.wish(Pause(Scope.NODE, "n3", text), text[:100])
-        rig.wish(Pause(Scope.GROUP, text[:50], text), "x")
-        one.tick()
-    one.maintd.trouble = (0, SCRIPT)
-    done = one.maintd.latest
-    assert done is not None
-    looks = {**done.looks, "n13": Distrusted("".join(HOSTILE[:5]))}
-    one.maintd.latest = replace(done, looks=looks, idle=HOSTILE[1])
-    return one
-
-
 def test_hostile_text_makes_no_element_and_no_attribute(tmp_path: Path) -> None:
     with served(healthy(), tmp_path) as plain:
         plain.tick()
@@ -391,38 +173,6 @@ def tab() -> Iterator[Browser]:
         yield running
 
 
-@contextmanager
-def at_a_port(one: Served) -> Iterator[str]:
-    """Serve over a real socket, by a thread of its own."""
-    import asyncio
-
-    loop, ready, ports = asyncio.new_event_loop(), threading.Event(), []
-    server = one.api.server()
-
-    def run() -> None:
-        asyncio.set_event_loop(loop)
-        ports.append(loop.run_until_complete(server.start("127.0.0.1", 0)))
-        ready.set()
-        loop.run_forever()
-        loop.run_until_complete(server.close())
-        loop.close()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    ready.wait(10)
-    try:
-        yield f"http://127.0.0.1:{ports[0]}/status"
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
-        one.close()
-
-
-def fits(tab: Browser) -> None:
-    wide = tab.run("[document.documentElement.scrollWidth, innerWidth]")
-    assert wide[0] <= wide[1], "nothing sticks out"
-
-
 @needs.mark("chromium")
 @pytest.mark.parametrize("rig", [healthy, emptying, storm, large])
 def test_screenshots(tab: Browser, tmp_path: Path, rig: "type[Rig]") -> None:
@@ -453,31 +203,11 @@ def test_tags_are_not_broken_at_their_hyphens(tab: Browser, tmp_path: Path) -> N
     with at_a_port(one) as url:
         tab.open(url)
         tall = "[...document.querySelectorAll('.whole')].map(one => one.offsetHeight)"
-        for width in range(950, 1400, 30):  # where a line ends depends on it
+        for width in range(950, 1400, 90):  # where a line ends depends on it
             tab.picture(str(tmp_path / "page.png"), width)
             heights = tab.run(tall)
             assert heights
             assert max(heights) < 30, width
-
-
-@needs.mark("chromium")
-def test_the_number_of_a_job_stays_on_one_line(tab: Browser, tmp_path: Path) -> None:
-    one = Served(emptying(), tmp_path)
-    one.tick(times=4)
-    number = """(() => {
-        const cells = [...document.querySelectorAll("td.num")], there = document.createRange();
-        for (const cell of cells) cell.textContent = cell.textContent && "1234567";
-        const lines = (cell) => (there.selectNodeContents(cell), there.getClientRects().length);
-        return cells.filter((cell) => cell.textContent && cell.offsetHeight).map(lines);
-    })()"""
-    with at_a_port(one) as url:
-        tab.open(url)
-        for width in (1400, 400):
-            tab.picture(str(tmp_path / "page.png"), width)
-            found = tab.run(number)
-            assert found
-            assert set(found) == {1}, width
-            fits(tab)
 
 
 @needs.mark("chromium")
@@ -510,18 +240,3 @@ def test_the_browser_would_have_told(tab: Browser, tmp_path: Path) -> None:
     tab.open(f"file://{bad}")
     assert tab.run("document.title") == "owned"
     assert any("owned" in words for words in tab.said)
-
-
-@pytest.mark.parametrize(
-    ("kind", "word"),
-    [
-        ("noted", "detected"),
-        ("held", "blocked"),
-        ("wish-granted", "request accepted"),
-        ("agent-silent", "agent not answering"),
-        ("job-done", "job done"),
-    ],
-)
-def test_events_have_the_words_of_the_glossary(kind: str, word: str) -> None:
-    assert kind in SENTENCES
-    assert word_of(kind) == word

@@ -1,0 +1,26 @@
+"""Fixtures around gnt-maint for tests elsewhere, too."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.cli.run import Done, gnt_maint
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture(autouse=True)
+def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The command shows times of this place: it lies in UTC."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.fixture
+def anywhere() -> Run:
+    """gnt-maint, without a socket that it is to ask."""
+    return gnt_maint

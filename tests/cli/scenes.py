@@ -1,0 +1,143 @@
+"""Clusters in states that people want to see, each with its maintd at a real socket."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from nodeagent.maintd.succession.plan import plan
+from nodeagent.maintd.succession.story import told
+from nodeagent.model.action import MovePrimary
+from nodeagent.model.queue import RepairStep
+from nodeagent.model.reason import Reason
+from tests.cli.live import Live
+from tests.maintd.owners.owned import instance
+from tests.maintd.queue.test_entries import Mender
+from tests.maintd.queue.test_entries import policy as procedures
+from tests.maintd.rig import Rig, fleet, mirrored
+from tests.maintd.succession import test_plan as rules
+from tests.maintd.world import EVACUATE, REPAIR, need
+
+
+def quiet(folder: Path) -> Live:
+    return Live(Rig(fleet(), mirrored(("n3", "n4"), ("n3", "n5"), ("n2", "n3"))), folder)
+
+
+def busy(folder: Path) -> Live:
+    """n3 is being emptied, its moves under way; n1 is the master and held; n6 is silent."""
+    live = quiet(folder)
+    live.rig.agents.says.update({"n3": EVACUATE, "n1": EVACUATE, "n6": None})
+    live.rig.cluster.takes = lambda action: 1000.0 if isinstance(action, MovePrimary) else 1.0
+    live.tick(times=3)
+    return live
+
+
+def policy(live: Live, **values: float) -> None:
+    live.rig.engine.policy = replace(live.rig.engine.policy, **values)  # type: ignore[arg-type]
+
+
+def stopped(folder: Path) -> Live:
+    """The storm brake has tripped, and rounds are skipped; busy beside that."""
+    live = busy(folder)
+    policy(live, storm=0.0)
+    live.rig.agents.says.update({"n2": EVACUATE, "n4": EVACUATE})
+    live.tick(200)
+    live.maintd.trouble = (live.rig.now() - 90_000, "no LUXI")
+    live.seconds += 2
+    return live
+
+
+def evacuated(folder: Path) -> Live:
+    """n3 has a broken part, and is evacuated and offline."""
+    live = quiet(folder)
+    live.rig.agents.says["n3"] = need("evacuate", details={"board": {"part": "CPU2 VRM"}})
+    live.tick(seconds=60.0, times=20)
+    return live
+
+
+def ordered(folder: Path) -> Live:
+    """An agent works on a live repair."""
+    live = quiet(folder)
+    live.rig.agents.says["n3"] = REPAIR
+    live.rig.agents.takes = 10**9
+    live.tick(times=3)
+    return live
+
+
+def unreachable(folder: Path) -> Live:
+    """n5's machine is off; only the agent of n6 is silent."""
+    live = quiet(folder)
+    live.rig.agents.says.update({"n5": None, "n6": None})
+    live.rig.cluster.world.machines.off |= {"n5"}
+    live.tick(seconds=200.0, times=3)
+    return live
+
+
+def all_silent(folder: Path) -> Live:
+    live = quiet(folder)
+    live.rig.agents.says.update(dict.fromkeys(live.rig.cluster.nodes))
+    live.tick()
+    return live
+
+
+def repaired_by_itself(folder: Path) -> Live:
+    """n2 is offline, and auto-repair fails its instance over."""
+    live = quiet(folder)
+    policy(live, autorepair="safe")  # type: ignore[arg-type]
+    live.rig.cluster.world.tags = frozenset({"ganeti:watcher:autorepair:failover"})
+    live.rig.cluster.takes = lambda _: 1000.0
+    live.rig.agents.says["n2"] = None
+    live.rig.cluster.put(replace(live.rig.cluster.nodes["n2"], offline=True, candidate=False))
+    live.tick(times=2)
+    return live
+
+
+def owned(folder: Path) -> Live:
+    """Instances have owners."""
+    owned_ = [instance("i1", "db"), instance("i2", "web"), instance("i3", "db")]
+    return Live(Rig(fleet(), owned_), folder)
+
+
+def mending(folder: Path) -> Live:
+    """The repair queue has a procedure, which mends nothing."""
+    return Live(Mender(procedures(RepairStep("try-1")), heals="nothing"), folder)
+
+
+def untried(folder: Path) -> Live:
+    """Ganeti is of a release that was never tried."""
+    live = quiet(folder)
+    live.rig.cluster.upgrade("4.0.0")
+    live.tick()
+    return live
+
+
+def standby(folder: Path) -> Live:
+    """Another maintd acts; this node would wait 300 s more."""
+    live = busy(folder)
+    engine = live.rig.engine
+    engine.standby = "the maintd on n0 acts"
+    known = rules.known(me="n2")
+    end = plan(known)
+    assert isinstance(end, Reason)
+    engine.succession = told(known, end)
+    live.seconds += 2.0
+    return live
+
+
+def ready_standby(folder: Path) -> Live:
+    """Another maintd acts, and its node answers."""
+    live = standby(folder)
+    known = rules.known(asks=False)
+    end = plan(known)
+    assert isinstance(end, Reason)
+    live.rig.engine.succession = told(known, end, ("level 1 (fence_ipmilan): it counts",))
+    return live
+
+
+def ganeti_refuses(folder: Path) -> Live:
+    """Ganeti does not take the ledger."""
+    live = quiet(folder)
+    live.rig.cluster.keeps = lambda _: "the configuration cannot be written"
+    return live
+
+
+Scene = Callable[[Path], Live]

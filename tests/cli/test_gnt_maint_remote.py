@@ -1,0 +1,105 @@
+"""gnt-maint from elsewhere: over TLS, with a password, and where nobody answers, or another."""
+
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodeagent.web.tls import make_certificate
+from tests.cli.live import Live
+from tests.cli.run import Done, gnt_maint
+
+
+def secret(folder: Path, text: bytes = b"secret\n", mode: int = 0o600) -> str:
+    file = folder / "password"
+    file.write_bytes(text)
+    file.chmod(mode)
+    return str(file)
+
+
+@pytest.fixture
+def remote(busy: Live, tmp_path: Path) -> Any:
+    url, ours = busy.over_tls()
+
+    def run(*words: str, user: str = "", ca: str = ours) -> Done:
+        who = ("--user", user, "--password-file", secret(tmp_path)) if user else ()
+        return gnt_maint("--url", url, *(("--ca", ca) if ca else ()), *who, *words)
+
+    return run
+
+
+def test_over_tls_anybody_looks_and_users_change(busy: Live, remote: Any) -> None:
+    assert remote("incidents", "--json").json
+    said = remote("cancel", "n3").refused(1)
+    assert "a name and a password are needed (--user, --password-file)" in said
+    assert remote("cancel", "n3", user="alice").code == 0
+    assert busy.rig.incident("n3").why == "canceled by alice"
+    assert "the name or the password is wrong" in remote("pause", user="mallory").refused(1)
+
+
+def test_a_certificate_that_is_not_the_one_expected(remote: Any, tmp_path: Path) -> None:
+    other = tmp_path / "other.pem"
+    other.write_bytes(make_certificate())
+    for ca in ("", str(other)):
+        said = remote("incidents", ca=ca).refused(69)
+        assert "its certificate is not the one expected" in said
+        assert said.endswith(": name it, or its signer, with --ca FILE")
+    assert "/nowhere: no certificate can be read" in remote("held", ca="/nowhere").refused(78)
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("ftp://h", "it must be of the form https://HOST:1816"),
+        ("https://h:99999", "it must be of the form"),
+        ("https://u:p@h", "it must be of the form"),
+        ("https://h/1/status", "it must be of the form"),
+        ("http://h", "a password is sent by https only"),
+    ],
+)
+def test_a_wrong_url_is_told(tmp_path: Path, url: str, why: str) -> None:
+    who = ("--user", "u", "--password-file", secret(tmp_path))
+    assert why in gnt_maint("--url", url, *who, "held").refused(78)
+
+
+@pytest.mark.parametrize(
+    ("raw", "mode", "why"),
+    [
+        (b"secret\n", 0o644, "others may read it: chmod 600"),
+        (b"\n", 0o600, "its first line holds no password"),
+        (b"\xff", 0o600, "not UTF-8"),
+    ],
+)
+def test_an_unfit_password_file(tmp_path: Path, raw: bytes, mode: int, why: str) -> None:
+    who = ("--user", "u", "--password-file", secret(tmp_path, raw, mode))
+    assert why in gnt_maint("--url", "https://127.0.0.1:1", *who, "held").refused(78)
+
+
+def test_nobody_at_the_url() -> None:
+    said = gnt_maint("--url", "http://127.0.0.1:1", "held").refused(69)
+    assert said == "maintd cannot be reached at http://127.0.0.1:1: Connection refused"
+    assert "unknown.invalid" in gnt_maint("--url", "https://unknown.invalid", "held").refused(69)
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx", b"\x00" * 50]
+)
+def test_broken_answers_are_one_line(answer: bytes) -> None:
+    """Nothing at all comes from a server of TLS that is asked by http."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        place = f"http://127.0.0.1:{server.getsockname()[1]}"
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        said = gnt_maint("--url", place, "held").refused(69)
+        thread.join()
+    assert said.startswith(f"{place}: ")
+    assert answer or said == f"{place}: the connection was closed before the answer"

@@ -1,0 +1,329 @@
+"""What gnt-maint shows, a golden file for each scene: the commands one after another.
+
+A line `pass SECONDS ROUNDS` lets time pass. What only click says differs with its releases, and is
+not here: `test_usage.py`. RENEW=1 writes the files (tests/golden.py).
+"""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from nodeagent import __version__
+from tests import golden
+from tests.cli import scenes
+from tests.cli.live import Live
+from tests.cli.run import ME, at, gnt_maint
+from tests.cli.scenes import Scene
+
+SCREENS = Path(__file__).parent / "screens"
+EVERYTHING = """
+status
+incidents
+held
+nodes
+history
+plan
+groups
+agents
+constraints show
+offers list
+queue list
+sources show
+notify
+window list
+check
+ledger
+"""
+NOT_THERE = "6f3b1d5e-0002-8000-8000-00000000abcd"
+WRONG_LINES = """
+evacuate n3
+drain n3
+undrain n3
+show x/z
+wait 01 --timeout soon
+history --since yesterday
+history -f -o time
+history --group default --node n3
+pause --node n1 --group default
+pause --node ''
+resume --storm --cluster
+resume --ledger --storm
+done --keep-drained --keep-offline n3
+done --timeout 1m n3
+plan --from a --save b
+plan --save - --json
+nodes -o colour
+nodes -o ,
+incidents -o colour
+held -o colour
+queue list -o colour
+offers list -o colour
+window list -o colour
+window add n3
+window add n3 --start someday
+window add n3 --start +1
+window add series/1 --start now
+window add ' ' --start now
+window add 'a b' --start now
+window add '' --start now
+window edit n3
+window edit n3 --duration 1h --endless
+window cancel ''
+window show ''
+window down ''
+window add n3 --weekly 'sun 02:00' --for 1h --start now
+window add n3 --weekly 'sun 02:00'
+window add n3 --weekly 'sun 2:00' --for 1h
+window add n3 --weekly 'sun 02:00' --for 1h --until soon
+window add n3 --weekly 'sun 02:00' --for 1h --times 0
+window add n3 --start now --zone UTC
+window add n3 --start now --deadline 1h
+window edit series/1
+window edit series/1 --endless
+window edit n3 --weekly 'sun 02:00'
+window cancel n3 --on 2026-11-22
+window export
+queue
+offers accept
+offers accept ''
+offers accept --owner ''
+offers accept --owner db --node ''
+offers accept --owner db --eta 1969-01-01T00:00Z
+offers accept --owner db --earliest 9999-12-31T23:59:59
+offers accept --owner db --earliest 0001-01-01
+--url https://h --socket /s held
+--user u held
+--url https://h --user u held
+--url https://h --password-file /etc/passwd held
+"""
+REFUSED = f"""
+show {NOT_THERE}
+show 6f3b1
+show n2
+cancel {NOT_THERE}
+cancel 6f3b1
+cancel n2
+retry {NOT_THERE}
+retry 6f3b1
+wait {NOT_THERE}
+wait 6f3b1
+wait n2
+pause --incident {NOT_THERE}
+resume --incident {NOT_THERE}
+pause --node n9
+pause --group none
+pause --until 2026-01-01
+pause --why {"x" * 501}
+resume
+resume --storm
+resume --ledger
+done n3
+history --group x
+explain nobody
+why node/i3
+why entry/n3
+why 0
+why group/n3
+why defualt
+agents trust --yes n9
+agents trust --yes n1
+notify test slack
+constraints set maximum-repair-queue-entries -1
+constraints set maximum-repair-queue-entries many
+constraints set partial-admission 2
+constraints set control-plane-count 1
+queue delete x
+queue delete 7
+queue delete 9999999999999999
+window add n3 n3 --start now
+window down n3
+window cancel n3
+window show n3
+window edit n3 --endless
+window wait n99
+window wait n99 --for up
+window show series/7
+window cancel series/x
+window edit series/7 --for 1h
+window add n77 --weekly 'sun 02:00' --for 2h --zone UTC
+window add n3 --weekly 'sun 02:00' --for 2h --zone Mars/Olympus
+window add n3 --weekly 'sun 02:00' --for 2h --zone UTC
+window cancel series/1 --on 2026-11-23
+"""
+SCRIPTS: dict[str, tuple[Scene, str]] = {
+    "wrong lines": (scenes.quiet, WRONG_LINES),
+    "refused": (scenes.quiet, REFUSED),
+    "quiet": (scenes.quiet, EVERYTHING + "why n3\nwhy i3\nwhy default\nwhy cluster\nexplain i3"),
+    "busy": (
+        scenes.busy,
+        f"""
+        {EVERYTHING}
+        show n1
+        show n3
+        why n1
+        why n3
+        why n6
+        why i1
+        wait n3 --timeout 0s
+        retry n3
+        pause --group default --why 'switch 7'
+        why default
+        held
+        resume --group default
+        pause --node n3 --until 2026-12-01T08:00Z --why 'a drill'
+        status
+        why n3
+        cancel n3
+        status
+        incidents
+        incidents --all
+        why n3
+        why i1
+        wait n3
+        cancel --undrain n3
+        history --limit 6
+        history --incident n1
+        """,
+    ),
+    "stopped": (scenes.stopped, "status\nheld\ncheck\nwhy n2\nresume --storm\nresume --storm"),
+    "evacuated": (
+        scenes.evacuated,
+        """
+        status
+        held
+        incidents
+        show n3
+        why n3
+        nodes
+        check
+        retry n3
+        wait n3 --for pending
+        done n3
+        cancel n3
+        incidents --all
+        """,
+    ),
+    "ordered": (scenes.ordered, "status\nshow n3\nwhy n3\nhistory"),
+    "unreachable": (
+        scenes.unreachable,
+        "status\nheld\nnodes\nnodes --state unreachable\nwhy n5\nwhy n6\ncheck",
+    ),
+    "all silent": (scenes.all_silent, "status\nheld\nagents"),
+    "auto-repair": (scenes.repaired_by_itself, "status\nexplain i3\nwhy i3\nheld"),
+    "untried": (scenes.untried, "status\nheld\ncheck"),
+    "standby": (scenes.standby, "status\nwhy cluster"),
+    "ready standby": (scenes.ready_standby, "status\nwhy cluster"),
+    "ganeti refuses": (
+        scenes.ganeti_refuses,
+        "pause --node n6\npass 60 1\nledger\nstatus\ncheck",
+    ),
+    "windows": (
+        scenes.quiet,
+        """
+        window add n5 n6 --start 2026-11-10T22:00Z --for 2h
+        window add n4 --weekly 'sun 02:00' --for 2h --zone Europe/Zurich
+        window add n2 nod4 --start 2026-11-25T04:00Z --for 2h
+        window add n2 nod4 --start 2026-11-25T04:00Z --for 2h --not-a-node
+        window add 10.9.9.3 --start 2026-11-26T04:00Z --not-a-node
+        window add n3 n4 --weekly 'sun 01:00' --for 2h --zone UTC
+        queue disable
+        status
+        pass 601 1
+        status
+        window list
+        window show n5
+        window show n2
+        window show series/1
+        why n5
+        why window/n2
+        why 10.9.9.3
+        why i3
+        groups
+        queue list
+        window down n2
+        window edit n5 --for 1h
+        window edit n2 --remove ''
+        window edit n2 --add n33
+        window edit n2 --remove n2 --remove nod4
+        window cancel n6
+        window cancel series/1 --on 2026-11-29
+        window show series/1
+        pass 300000 1
+        window list
+        window cancel n4
+        window cancel series/1
+        window cancel --whole n2
+        held
+        history --limit 8
+        """,
+    ),
+    "offers": (
+        scenes.owned,
+        """
+        window add n3 n4 --start 2026-11-25T04:00Z --for 2h --policy require-accept --deadline 2h
+        pass 60 1
+        offers list
+        offers list --owner dbb
+        offers decline --owner db --node n3 --reason rebuilding --eta 2026-11-26T04:00Z
+        offers list
+        window show n3
+        window list
+        why n3
+        held
+        offers accept --owner db --node n3 --again 0s
+        offers list
+        window edit n3 --policy veto --at-deadline hold
+        offers accept zzz
+        offers accept --node n6
+        """,
+    ),
+    "queue": (
+        scenes.mending,
+        """
+        queue list
+        queue add --force melted r640 n3
+        queue add --force unreachable t9 n3
+        queue add --force unreachable r640 n9
+        queue add unreachable r640 127.0.0.3
+        queue add unreachable r640 n3
+        queue add --force unreachable r640 n3 S3
+        queue list
+        queue add unreachable r640 10.9.9.9
+        why 10.9.9.9
+        pass 10 60
+        queue list
+        why entry/0
+        status
+        check
+        queue delete n3
+        queue delete-finished
+        queue delete-unfinished
+        history --limit 5
+        """,
+    ),
+}
+
+
+def screens(live: Live, script: str) -> str:
+    shown: list[str] = []
+    for line in filter(None, map(str.strip, script.splitlines())):
+        first, *more = shlex.split(line)
+        if first == "pass":
+            live.tick(float(more[0]), int(more[1]))
+            shown.append(f"... {line}\n")
+            continue
+        done = gnt_maint(first, *more) if first.startswith("--") else at(live, first, *more)
+        shown += [f"$ gnt-maint {line}\n", done.out, done.err, f"[{done.code}]\n" * bool(done.code)]
+    text = "".join(shown).replace(__version__, "VERSION").replace(live.socket, "SOCKET")
+    return text.replace(f"by {ME}", "by ME").replace(f"({ME}", "(ME").replace(f" {ME} ", " ME ")
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_screens(name: str, tmp_path: Path) -> None:
+    scene, script = SCRIPTS[name]
+    live = scene(tmp_path)
+    try:
+        golden.same(SCREENS / f"{name.replace(' ', '-')}.txt", screens(live, script))
+    finally:
+        live.close()
