@@ -129,9 +129,13 @@ class Promises:
         gone = [tag for tag in self.rig.cluster.nodes[node].tags if tag.startswith(ENDED_TAGS)]
         self.rig.cluster.untag(node, *gone)
         if gone:
-            said, since = self.observed.get(node, (OK, 0))
-            self.observed[node] = (said, since + 1)
-            self.put_back_by_hand.pop(node, None)
+            self.begin_anew(node)
+
+    def begin_anew(self, node: str) -> None:
+        """What is observed from now on is another event."""
+        said, since = self.observed.get(node, (OK, 0))
+        self.observed[node] = (said, since + 1)
+        self.put_back_by_hand.pop(node, None)
 
     # One intent.
 
@@ -196,8 +200,7 @@ class Promises:
         for incident in ledger.incidents:
             on = incident.status.active or incident.status is Status.COMPLETED
             if incident.id in failed and incident.id not in pending_orders and not self.lost:
-                jobs = [job for job in self.ours() if job.reason.startswith(incident.id)]
-                assert not on, f"P2: {incident} though a job has failed: {jobs}"
+                assert not on, f"P2: {incident} though a job has failed"
             if incident.id in self.canceled:
                 assert not incident.status.active, f"P4: {incident} was canceled"
 
@@ -219,8 +222,15 @@ class Promises:
         assert all(times == 1 for times in orders.values()), f"P1: {orders.most_common(2)}"
 
     def failed(self) -> set[str]:
-        """The incidents of which a round held now must know that something has failed."""
-        jobs = {j.reason.partition(":")[0] for j in self.ours() if j.outcome is Outcome.ERROR}
+        """The incidents of which a round held now must know that something has failed.
+
+        A job that tells of a cancel is none of their work.
+        """
+        jobs = {
+            job.reason.partition(":")[0]
+            for job in self.ours()
+            if job.outcome is Outcome.ERROR and "maintd:canceled:" not in str(job.action)
+        }
         agents, now = self.rig.agents, self.rig.now()
         return jobs | {
             intent.incident
@@ -250,6 +260,7 @@ class Promises:
         tags = {tag for node in nodes.values() for tag in node.tags}
         told = all(i.status is not Status.CANCELED or i.tag in tags for i in ledger.incidents)
         told &= all(hold.tag in nodes[hold.name].tags for hold in ledger.holds)
+        told &= not ledger.returning
         of_repair = all(_is_of_repair(intent.action) for intent in ledger.intents)
         return told and not coming and of_repair and not self.rig.store.wishes()
 
