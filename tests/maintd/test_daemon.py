@@ -6,11 +6,14 @@ import threading
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from types import SimpleNamespace
+from unittest.mock import patch
 
 import pytest
+from click.testing import CliRunner
 
 from nodeagent import service
-from nodeagent.cli import maintd
+from nodeagent.cli import maintd as command
 from nodeagent.maintd.daemon import Maintd
 from nodeagent.maintd.engine.chatter import LINES
 from nodeagent.maintd.engine.round import Round
@@ -268,9 +271,51 @@ def test_the_watchdog_of_the_daemon_looks_at_its_rounds(monkeypatch: pytest.Monk
     async def nobody(*_: object) -> AsyncIterator[None]:
         yield
 
-    monkeypatch.setattr(maintd, "assemble", lambda *_, **__: daemon)
-    monkeypatch.setattr(maintd, "listening", nobody)
+    monkeypatch.setattr(command, "assemble", lambda *_, **__: daemon)
+    monkeypatch.setattr(command, "listening", nobody)
     monkeypatch.setattr(service, "keep_alive", kept)
     monkeypatch.setattr(daemon, "run", ended)
-    asyncio.run(maintd.serve(settings, "/nowhere", dry=True))
+    asyncio.run(command.serve(settings, "/nowhere", dry=True))
     assert asked == [daemon.alive]
+
+
+def test_the_first_round_is_held_at_once() -> None:
+    rig = Rig(fleet())
+    maintd = Maintd(rig.engine, rig.store, 3600.0, rig.now)
+
+    async def first_round() -> None:
+        stop = asyncio.Event()
+        serving = asyncio.create_task(maintd.run(stop))
+        while maintd.latest is None:
+            await asyncio.sleep(0.01)
+        stop.set()
+        await serving
+
+    asyncio.run(first_round())
+    assert maintd.latest is not None
+
+
+def test_a_bug_ends_the_daemon_and_nobody_serves_what_is_old() -> None:
+    rig = Rig(fleet())
+    rounds: list[object] = []
+
+    def watch(done: object) -> None:
+        rounds.append(done)
+        if len(rounds) == 3:
+            raise ZeroDivisionError
+
+    maintd = Maintd(rig.engine, rig.store, 0.01, rig.now, watch)
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(maintd.run(asyncio.Event()))
+
+    async def buggy(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    settings = SimpleNamespace(maintd=SimpleNamespace(log="info"))
+    with (
+        patch.object(command, "serve", buggy),
+        patch.object(command, "load", lambda *_, **__: settings),
+    ):
+        done = CliRunner().invoke(command.cli, ["run"])
+    assert done.exit_code == 1
+    assert isinstance(done.exception, ZeroDivisionError)

@@ -19,6 +19,7 @@ from nodeagent.model.action import (
 from nodeagent.model.asked import Asked
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import TRANSITIONS, UNKNOWN, Event, Incident, Status
+from nodeagent.model.keeping import Trouble, Uncertain
 from nodeagent.model.ledger import Begun, Hold, Intent, Ledger, Outcome, Policy, Result
 from nodeagent.model.purpose import OfIncident, OfTags
 from nodeagent.model.reason import AnyKind, Kind, Of, Subject, because
@@ -973,6 +974,18 @@ def test_a_pause_asked_for_while_its_tag_is_still_to_be_taken_off_stays(before: 
     over = decide(still.ledger, done, POLICY, NOW + 3)
     assert [hold.tag_seen for hold in over.ledger.holds] == [False]
     assert actions(over.ledger) == [tag(Scope.NODE, "n1", "maintd:pause:yes")]
+
+
+@pytest.mark.parametrize(
+    ("uncertain", "stays"), [(None, False), (Uncertain(NOW, Trouble.UNREADABLE), True)]
+)
+def test_a_pause_ends_at_its_time_unless_the_ledger_is_in_doubt(
+    uncertain: Uncertain | None, *, stays: bool
+) -> None:
+    hold = Hold(Scope.NODE, "n1", "root", Ms(NOW - 2), tag_seen=True, until=Ms(NOW - 1))
+    tagged = seen(six(node("n1", tags=frozenset({hold.tag}))), uncertain=uncertain)
+    after = decide(Ledger(holds=(hold,)), tagged, POLICY, NOW).ledger
+    assert (hold in after.holds) is stays
 
 
 def test_a_pause_of_an_incident_that_is_forgotten_goes_with_its_tag() -> None:

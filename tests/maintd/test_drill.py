@@ -31,7 +31,7 @@ __all__ = ["anywhere"]  # a fixture
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The second between the turns of the task that asks is none."""
+    """The second between the turns of the task that asks is none; it ends with the test."""
     real = asyncio.sleep
     monkeypatch.setattr(asyncio, "sleep", lambda _: real(0))
     yield
@@ -88,7 +88,6 @@ def test_what_is_forecast_then_happens(mode: str, revive: bool) -> None:
     minutes = (found.steps[-1].at - found.steps[0].at) / 60_000
     took = (whole.now() - began) / 60_000
     assert abs(minutes - took) < 3, "and when"
-    whole.close()
 
 
 def test_the_steps_are_said_in_their_order() -> None:
@@ -102,7 +101,6 @@ def test_the_steps_are_said_in_their_order() -> None:
     ]
     assert [text for text in texts if text in order] == order
     assert any(text.startswith("suspected dead: ") for text in texts)
-    whole.close()
 
 
 def test_instances_with_local_disks_stay_down_and_do_not_fail_the_drill() -> None:
@@ -113,7 +111,6 @@ def test_instances_with_local_disks_stay_down_and_do_not_fail_the_drill() -> Non
     assert (plain.state, plain.why) == ("stays down", str(local))
     assert found.down == ()
     assert found.done
-    whole.close()
 
 
 def test_while_maintd_only_observes_the_drill_fails_and_says_so() -> None:
@@ -121,7 +118,6 @@ def test_while_maintd_only_observes_the_drill_fails_and_says_so() -> None:
     found = drilled(whole)
     assert (found.fenced, found.done, found.mode) == (True, False, "observe")
     assert [why.help for why in found.whys] == ["gnt-node add-tags n3 maintd:dead-nodes:restart"]
-    whole.close()
 
 
 def test_a_dead_bmc_is_found_before_it_is_needed() -> None:
@@ -133,7 +129,6 @@ def test_a_dead_bmc_is_found_before_it_is_needed() -> None:
     assert not found.fenced
     assert kinds(found) >= {"control-fails", "silence-alone"}
     assert not [step for step in found.steps if step.text == "power off n3"]
-    whole.close()
 
 
 def test_one_level_of_two_that_is_dead_is_found_too() -> None:
@@ -144,7 +139,6 @@ def test_one_level_of_two_that_is_dead_is_found_too() -> None:
     found = drilled(whole)
     assert found.fenced
     assert kinds(found) == {"level-fails"}
-    whole.close()
 
 
 def test_no_power_control_at_all() -> None:
@@ -154,7 +148,6 @@ def test_no_power_control_at_all() -> None:
     found = drilled(whole)
     assert not found.fenced
     assert kinds(found) & {"silence-alone", "no-power-control"}
-    whole.close()
 
 
 def test_witnesses_that_cannot_reach_it_now() -> None:
@@ -163,7 +156,6 @@ def test_witnesses_that_cannot_reach_it_now() -> None:
     found = drilled(whole, testimonies=(blind,))
     assert not found.done
     assert kinds(found) >= {"drill-blind", "few-witnesses"}
-    whole.close()
 
 
 def test_a_secondary_that_is_not_up_to_date_leaves_its_instance_down() -> None:
@@ -171,7 +163,6 @@ def test_a_secondary_that_is_not_up_to_date_leaves_its_instance_down() -> None:
     whole.mirrors.states["drbd"] = "Inconsistent"
     found = drilled(whole)
     assert (found.fenced, found.down, found.done) == (True, ("drbd",), False)
-    whole.close()
 
 
 def test_a_mirror_without_a_link_leaves_its_instance_down() -> None:
@@ -185,7 +176,6 @@ def test_a_mirror_without_a_link_leaves_its_instance_down() -> None:
     whole.machines.apart.discard("n4")
     whole.rounds(1)
     assert drilled(whole).done
-    whole.close()
 
 
 def test_too_little_room_leaves_an_instance_waiting() -> None:
@@ -196,7 +186,6 @@ def test_too_little_room_leaves_an_instance_waiting() -> None:
     (fate,) = (one for one in found.fates if one.instance == "big")
     assert fate.state == "waiting"
     assert "memory" in fate.why
-    whole.close()
 
 
 def test_pauses_and_limits_are_those_of_the_planner() -> None:
@@ -206,7 +195,6 @@ def test_pauses_and_limits_are_those_of_the_planner() -> None:
     whole.crash()
     whole.rounds(20)
     assert not drilled(whole).fenced
-    whole.close()
 
 
 def test_a_reading_that_runs_just_now_is_not_in_the_way() -> None:
@@ -216,7 +204,6 @@ def test_a_reading_that_runs_just_now_is_not_in_the_way() -> None:
     while not any(one.node == "n3" for one in whole.ledger.intents):
         whole.rounds(1, 1_100)
     assert drilled(whole).done
-    whole.close()
 
 
 def test_a_reading_from_its_last_death_is_not_in_the_way() -> None:
@@ -237,7 +224,6 @@ def test_priorities_are_kept() -> None:
     whole = ready(instances=(*(one for one in INSTANCES if one != shared), first))
     texts = [step.text for step in drilled(whole).steps if step.text.startswith("fail over")]
     assert [text.split()[2] for text in texts] == ["shared", "drbd"]
-    whole.close()
 
 
 def test_what_cannot_be_drilled() -> None:
@@ -254,7 +240,6 @@ def test_what_cannot_be_drilled() -> None:
         ("n5", "n5 does not answer, so a drill proves nothing"),
     ):
         assert refusal(observed, name).startswith(why)
-    whole.close()
 
 
 def test_over_http_and_on_the_command_line(tmp_path: Path, anywhere: Run) -> None:
@@ -282,7 +267,6 @@ def test_over_http_and_on_the_command_line(tmp_path: Path, anywhere: Run) -> Non
         assert why == "n1 is the master node, where maintd runs: it never fences it"
     finally:
         live.close()
-        whole.close()
 
 
 def test_a_drill_is_for_who_may_change_something(tmp_path: Path) -> None:
@@ -299,7 +283,6 @@ def test_a_drill_is_for_who_may_change_something(tmp_path: Path) -> None:
         assert served.ask("GET", "/1/nodes/n9/drill").status == 404
     finally:
         served.close()
-        whole.close()
 
 
 def test_room_that_an_instance_has_taken_is_gone_in_the_next_round() -> None:
@@ -311,4 +294,3 @@ def test_room_that_an_instance_has_taken_is_gone_in_the_next_round() -> None:
     whole.machines.cut.add("n3")
     whole.rounds(60)
     assert told == {one.name: whole.cluster.instances[one.name].primary for one in heavy}
-    whole.close()

@@ -4,16 +4,28 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.model.action import Retag, RunCommand, Scope
-from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Outcome
+from nodeagent.maintd.ledger.recover import recover
+from nodeagent.model.action import Action, Drain, MovePrimary, Retag, RunCommand, Scope
+from nodeagent.model.incident import UNKNOWN, Incident, Status, incident_id
+from nodeagent.model.ledger import Ledger, Outcome, Result, Trail
 from nodeagent.model.reason import Kind
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Pause, ResetStorm, Resume
 from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.rounds import broken, holds, moved, ticks
-from tests.maintd.world import EVACUATE, OK, REPAIR, need
+from tests.maintd.world import (
+    EVACUATE,
+    FAILOVER,
+    NOW,
+    OK,
+    REPAIR,
+    incident,
+    ledger,
+    need,
+    node,
+    six,
+)
 
 
 def test_a_hold_on_a_noted_incident_outlives_the_ledger() -> None:
@@ -185,3 +197,49 @@ def test_a_ledger_that_has_forgotten_a_repair_is_not_told_of_it_by_its_mark() ->
     rig.cluster.fails = lambda _: False
     ticks(rig, 60)
     assert not rig.cluster.nodes["n3"].tags
+
+
+# By jobs alone.
+
+OLD, NEW, OTHER = incident(), incident(diagnosis=FAILOVER), incident("n2")
+
+
+def done(of: Incident, number: int, action: Action, *, why: str = "") -> Trail:
+    result = Result(Outcome.ERROR, why) if why else Result(Outcome.SUCCESS)
+    return Trail(str(number), f"{of.id}:{number}", action, result, NOW, NOW)
+
+
+@pytest.mark.parametrize(
+    ("tags", "drained"),
+    [
+        (frozenset[str](), {NEW.id: True, OTHER.id: False}),
+        (frozenset({OLD.mark}), {OLD.id: True, NEW.id: False, OTHER.id: False}),
+    ],
+    ids=["superseded", "kept, for its mark proves an order"],
+)
+def test_a_node_has_work_for_its_newest_incident(
+    tags: frozenset[str], drained: dict[str, bool]
+) -> None:
+    trails = [
+        done(OLD, 5, Drain("n1")),
+        done(OTHER, 7, MovePrimary("b", "n2", live=True)),
+        done(NEW, 9, MovePrimary("a", "n1", live=False)),
+    ]
+    after = recover(Ledger(), trails, six(node("n1", tags=tags)), NOW)
+    assert {one.id: one.drained for one in after.incidents} == drained
+
+
+def test_what_was_only_detected_goes_on_as_what_another_master_has_worked_on() -> None:
+    """Of the same fault, on the same node."""
+    ours = replace(OLD, id=incident_id("uuid-n1", EVACUATE, Ms(NOW + 1)))
+    trails = [done(OLD, 5, Drain("n1")), done(OTHER, 7, Drain("n2"))]
+    after = recover(ledger(ours), trails, six(), NOW)
+    assert {one.id: one.diagnosis for one in after.incidents} == {
+        OLD.id: EVACUATE,
+        OTHER.id: UNKNOWN,
+    }
+
+
+def test_a_failed_job_says_why_its_incident_has_failed() -> None:
+    (failed,) = recover(Ledger(), [done(OLD, 5, Drain("n1"), why="no")], six(), NOW).incidents
+    assert (failed.status, failed.why) == (Status.FAILED, "job 5 (drain n1) failed: no")

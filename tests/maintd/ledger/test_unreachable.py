@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nodeagent.maintd.ledger.unreachable import TOLD, remember
+from nodeagent.maintd.ledger.unreachable import TOLD, expected, remember, unreachable
 from nodeagent.model.evidence import Contact, Evidence, Mirror
 from nodeagent.model.evidence import Testimony as Told
 from nodeagent.model.fencing import Unreachable
@@ -14,7 +14,7 @@ from nodeagent.model.reason import FencingKind, Held, Kind, because
 from nodeagent.model.units import Ms
 from tests.maintd.decided import details, kinds
 from tests.maintd.rig import QUICK, Rig, fleet
-from tests.maintd.world import NOW, seen, six
+from tests.maintd.world import NOW, node, seen, six
 
 
 def told(rig: Rig, seconds: float = 10.0) -> list[Held]:
@@ -89,6 +89,18 @@ def test_one_who_is_not_believed_is_listed_too() -> None:
     assert [held.node for held in found] == [f"n{i}" for i in range(1, 7)]
     doubts = [str(details([held], held.why.kind)["doubt"]) for held in found]
     assert all(doubt.startswith("not trusted: ") for doubt in doubts)
+
+
+def test_when_a_silent_node_will_count_as_unreachable() -> None:
+    """Not of one that counts already, is offline, or has left the cluster."""
+    world = six(node("n2", offline=True))
+    names = ("n1", "n2", "gone")
+    silent = Ledger(unreachable=tuple(Unreachable(f"uuid-{name}", NOW) for name in names))
+    after = QUICK.unreachable_after
+    assert expected(silent, world, QUICK, Ms(NOW + after - 1)) == {"n1": NOW + after}
+    assert expected(silent, world, QUICK, Ms(NOW + after)) == {}
+    assert unreachable(silent, world, QUICK, Ms(NOW + after - 1)) == {}
+    assert unreachable(silent, world, QUICK, Ms(NOW + after)) == {"n1": NOW}
 
 
 def test_an_offline_node_is_not_polled_and_not_listed() -> None:

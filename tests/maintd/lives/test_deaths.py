@@ -18,9 +18,8 @@ from nodeagent.model.ledger import Outcome
 from nodeagent.model.units import Seconds
 from nodeagent.model.window import Machine
 from nodeagent.model.wish import AddSeries
+from tests.maintd.lives.masters import B, C, M, Masters
 from tests.maintd.lives.mortal import Died, Life, Mortal
-from tests.maintd.lives.test_failovers import B, C, M, Masters
-from tests.maintd.planning.test_claims import Shared
 from tests.maintd.rig import ID
 from tests.maintd.world import EVACUATE
 
@@ -33,25 +32,32 @@ REACHES = int(os.environ.get("FAULTS_REACHES", "2"))
 DAYS = 7
 
 
-class Story(Shared):
+class Story(Masters):
     """What happens; maintd dies once in it, where it is told to, and begins again."""
 
-    def begin(self, place: str, nth: int) -> None:
+    def __init__(self, place: str = "", nth: int = 1) -> None:
         self.life = self.first = Life(place, nth)
         self.asked = 0
         self.acknowledged: set[int] = set()
+        super().__init__()
+
+    def _engine(self) -> Engine:
+        agents = self.agents
+        self._through = lambda cluster: Mortal(cluster, self.life, CLUSTER)
+        self.store = Mortal(self.store, self.life, STORE)  # type: ignore[assignment]
+        self.agents = Mortal(agents, self.life, CLUSTER)  # type: ignore[assignment]
+        try:
+            return super()._engine()
+        finally:
+            self.agents = agents
 
     def again(self, *, elsewhere: bool) -> None:
         """Start maintd after its death."""
-        raise NotImplementedError
-
-    def another(self) -> None:
-        """Another becomes the master while the old one lives."""
-        raise NotImplementedError
-
-    def is_safe(self) -> bool:
-        """Whether what is saved is where the next master finds it."""
-        raise NotImplementedError
+        self.life = Life()
+        if elsewhere:
+            self.fail_over(C if self.me == B else B)
+        else:
+            self.wake(self.me)
 
     def requests(self) -> None:
         """Add a series, which leaves nothing in Ganeti; ask until that is acknowledged."""
@@ -61,7 +67,7 @@ class Story(Shared):
             one = AddSeries((Machine("n6"),), on, self.asked, "Europe/Zurich", Seconds(60))
             wish = self.wish(one)
             self.tick()
-            if self.store.answer(wish) == "" and self.is_safe():
+            if self.store.answer(wish) == "" and not self.engine.memory.only_here():
                 self.acknowledged.add(self.asked)
                 return
         raise AssertionError("it is never acknowledged")
@@ -77,7 +83,7 @@ class Story(Shared):
 
     def moves(self) -> None:
         if self.me == M:
-            self.another()
+            self.fail_over(B)
         self.tick()
 
     def ends(self) -> None:
@@ -87,7 +93,11 @@ class Story(Shared):
         """Go through all parts of the story; the one in which maintd dies, once more."""
         self.cluster.takes = lambda _: 15.0
         for part in (
-            *(self.requests_twice, self.breaks, self.requests, self.moves, self.requests),
+            self.requests_twice,
+            self.breaks,
+            self.requests,
+            self.moves,
+            self.requests,
             self.ends,
         ):
             try:
@@ -105,41 +115,10 @@ class Story(Shared):
         return sorted(ID.sub("<id>", str(action)).partition(", target=")[0] for action in well)
 
 
-class Told(Story, Masters):
-    """With a file on each node's disk, and the ledger in Ganeti's configuration."""
-
-    def __init__(self, place: str = "", nth: int = 1) -> None:
-        self.begin(place, nth)
-        Masters.__init__(self)
-
-    def _engine(self) -> Engine:
-        agents = self.agents
-        self._through = lambda cluster: Mortal(cluster, self.life, CLUSTER)
-        self.store = Mortal(self.store, self.life, STORE)  # type: ignore[assignment]
-        self.agents = Mortal(agents, self.life, CLUSTER)  # type: ignore[assignment]
-        try:
-            return super()._engine()
-        finally:
-            self.agents = agents
-
-    def again(self, *, elsewhere: bool) -> None:
-        self.life = Life()
-        if elsewhere:
-            self.fail_over(C if self.me == B else B)
-        else:
-            self.wake(self.me)
-
-    def another(self) -> None:
-        self.fail_over(B)
-
-    def is_safe(self) -> bool:
-        return not self.engine.memory.only_here()
-
-
 @cache
 def undisturbed() -> tuple[Counter[str], list[str]]:
     """How often each place is reached, and what is done."""
-    story = Told()
+    story = Story()
     story.live()
     return story.first.reached, story.done()
 
@@ -152,7 +131,7 @@ def test_all_is_known_and_done_once(place: str, elsewhere: bool) -> None:
     many = reached[place]
     assert many, reached
     for nth in sorted(Random(place).sample(range(1, many + 1), min(many, REACHES))):
-        story = Told(place, nth)
+        story = Story(place, nth)
         story.live(elsewhere=elsewhere)
         assert story.first.over
         there = {one.rule.minute for one in story.ledger.series}

@@ -1,0 +1,384 @@
+"""A whole coordinator under everything that can happen to it, and what is promised throughout.
+
+Rules are what others do, and what goes wrong; those of each subject are in a module of its own.
+What is promised of each submission is in `watched`, of incidents (P1 to P4) in `promises`. And
+always:
+
+P5 without its ledger maintd ends up with what it would have had with it.
+P6 a round ends within a bound.
+P7 no instance is started while its old node may still run it.
+P8 never more nodes than the limits are fenced.
+P9 a wrong or missing BMC, or that of another node, ends in a reason, never in an action.
+P10 no node that answers is powered off by its control, however late its power-off comes.
+P11 no instance is started on a mirror that has missed writes of a node that answered.
+O1 never do two owners have jobs at one node.
+O2 what was acknowledged is known, whoever is the master.
+O3 a node that maintd took out is somebody's, who is told, or work goes on that will put it back.
+E1 rounds come to rest when nothing happens any more, and no repair of what is well is pending.
+E2 a group gets even, and balancing never ends with a higher score than it began with.
+E3 every node ends as it was found, where none was dying.
+
+Each life is about one or two of the subjects: these choose what maintd is to do, and the rules.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, TypeVar
+from unittest.mock import patch
+
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, invariant, precondition, rule
+
+from nodeagent.errors import Unavailable
+from nodeagent.maintd.engine.failpoint import NAMES as FAILPOINTS
+from nodeagent.maintd.engine.failpoint import arm
+from nodeagent.maintd.engine.round import Round
+from nodeagent.maintd.notices.needs_you import needs_you
+from nodeagent.model.action import (
+    Drain,
+    MovePrimary,
+    MoveSecondary,
+    Power,
+    Reinstall,
+    Restore,
+    Retag,
+    RunCommand,
+    SetOffline,
+    move_of,
+)
+from nodeagent.model.diagnosis import Diagnosis
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Outcome, Policy
+from nodeagent.model.queue import RepairStep
+from nodeagent.model.reason import Kind
+from nodeagent.model.snapshot import Instance
+from nodeagent.model.units import Ms, Seconds
+from nodeagent.model.window import Mode
+from nodeagent.placement.cluster.cluster import Load
+from tests.cluster.by_hand import ByHand
+from tests.maintd.lives.life import Life
+from tests.maintd.lives.masters import procedures
+from tests.maintd.lives.promises import Promises
+from tests.maintd.lives.site import Site
+from tests.maintd.lives.watched import COOLDOWN, Watched
+from tests.maintd.rig import QUICK, mirrored
+from tests.maintd.world import EVACUATE, FAILOVER, OK, REPAIR, need
+
+INCIDENTS, REPAIRS, BALANCING, BESIDE, FENCING, OUTAGES = SUBJECTS = (
+    "incidents",
+    "repairs",
+    "balancing",
+    "others beside balancing",
+    "fencing",
+    "outages",
+)
+EVERY = tuple(f"n{n}" for n in range(1, 8))
+SICK = ("n2", "n3", "n4")  # the others stay well, or there would be no majority and no room
+REWORDED = need("evacuate", details="other words")
+OTHER = need("live-repair", command="other")
+BAD = (REPAIR, EVACUATE, FAILOVER, REWORDED, OTHER)
+PLACES = (("n2", "n3"), ("n2", "n4"), ("n3", "n5"), ("n4", "n2"), ("n5", "n1"), ("n1", "n3"))
+KINDS = (Drain, MovePrimary, MoveSecondary, SetOffline, Retag)
+OWNED = (Drain, MovePrimary, MoveSecondary, Restore, SetOffline, RunCommand)
+ROUND = 5.0  # s of our own CPU time that a round may take
+STEP = 20.0  # s between two rounds where machines die
+STEPS = (
+    RepairStep(
+        "try-1",
+        need_drain=True,
+        watch_seconds=Seconds(60),
+        command_retries=2,
+        command_interval=Seconds(60),
+    ),
+    RepairStep("try-2", need_drain=True, watch_seconds=Seconds(60)),
+)
+
+ANY_SICK = st.sampled_from(SICK)
+ANY_NODE = st.sampled_from(EVERY[:6])
+SECONDS = st.sampled_from([1.0, 1.0, 10.0, 70.0, 400.0])
+counted: Counter[str] = Counter()
+T = TypeVar("T")
+
+
+def about(*subjects: str) -> Callable[[T], T]:
+    """Say that a rule is for lives about one of these."""
+
+    def concerns(life: Any) -> bool:
+        return bool(life.subjects & set(subjects))
+
+    return precondition(concerns)  # type: ignore[return-value]
+
+
+def except_in(*subjects: str) -> Callable[[T], T]:
+    """Say that a rule is not for lives about any of these."""
+
+    def concerns(life: Any) -> bool:
+        return not life.subjects & set(subjects)
+
+    return precondition(concerns)  # type: ignore[return-value]
+
+
+class Coordinator(Life):
+    """One life; `done` is the newest round that did not break off."""
+
+    subjects: frozenset[str] = frozenset()
+    rig: Site
+    done: Round | None = None
+    lossy, late = False, 0.0
+
+    @property
+    def cluster(self) -> ByHand | None:
+        return self.rig.cluster if hasattr(self, "rig") else None
+
+    @initialize(
+        takes=st.sampled_from([1.0, 25.0, 150.0]),
+        order=st.sampled_from([1000, 45_000]),
+        at_once=st.sampled_from([1, 10]),
+        data=st.data(),
+    )
+    def begin(self, takes: float, order: int, at_once: int, data: st.DataObject) -> None:
+        self.rig = Site(self._policy(at_once, data), self._instances(data))
+        self.failing, self.late_failing = set[type](), set[type]()
+        rig, cluster = self.rig, self.rig.cluster
+        self.watched = Watched(cluster, rig, counted, meddled=BESIDE in self.subjects)
+        rig._through = lambda _: self.watched
+        cluster.takes = lambda _: takes
+        cluster.loses_answer = lambda _: self.lossy
+        cluster.arrives = lambda _: self.late
+        cluster.fails = lambda action: type(action) in self.failing
+        cluster.fails_late = lambda action: type(move_of(action)) in self.late_failing
+        rig.agents.takes = order
+        rig.agents.loses = lambda _: self.lossy
+        rig.agents.ends = lambda _: (
+            Outcome.ERROR if RunCommand in self.failing else Outcome.SUCCESS
+        )
+        self.promises = Promises(rig, counted)
+        self.asked = 0
+        self.acknowledged: set[int] = set()
+        self.loads: dict[str, Load] = {}
+        self.doubt = ""
+        self.dying = False
+        rig.crash()
+        self.begin_with(data)
+
+    def begin_with(self, data: st.DataObject) -> None:
+        """Draw what a subject begins with: something is wrong already."""
+
+    def ends(self) -> None:
+        """See what a subject has come to, where nothing happens any more."""
+
+    def _policy(self, at_once: int, data: st.DataObject) -> Policy:
+        policy = replace(
+            QUICK, nodes_in_work=at_once, group_in_work=at_once, return_after=Ms(60_000)
+        )
+        if REPAIRS in self.subjects:
+            policy = replace(policy, autorepair="safe", repairs=4)
+        if BALANCING in self.subjects:
+            policy = replace(
+                policy,
+                balance=True,
+                balance_settle=Ms(20_000),
+                balance_cooldown=Ms(COOLDOWN * 1000),
+                balance_load=BESIDE in self.subjects,
+                withdraw=Ms(30_000),
+            )
+        if FENCING in self.subjects:
+            revive, burst = data.draw(st.booleans()), data.draw(st.integers(1, 3))
+            policy = replace(policy, dead_nodes="restart", revive=revive, fence_burst=burst)
+        if OUTAGES in self.subjects:
+            policy = replace(policy, procedures=procedures(*STEPS))
+        return policy
+
+    def _instances(self, data: st.DataObject) -> Iterable[Instance]:
+        common: dict[str, Any] = {"memory": 100, "disk": 100}
+        if INCIDENTS in self.subjects:
+            yield from mirrored(*PLACES)
+        elif BALANCING in self.subjects and BESIDE not in self.subjects:
+            places = st.sampled_from([("n2", "n3"), ("n2", "n4"), ("n3", "n2"), ("n5", "n6")])
+            yield from mirrored(*data.draw(st.lists(places, min_size=3, max_size=7)))
+        elif OUTAGES in self.subjects:
+            yield from mirrored(("n3", "n4"), ("n3", "n5"), ("n2", "n3"))
+        if REPAIRS in self.subjects:
+            yield Instance("mirrored", "n2", "n3", **common)
+            yield Instance("shared", "n2", template="rbd", **common)
+            yield Instance("plain", "n3", template="plain", **common)
+            yield Instance("stopped", "n4", "n2", running=False, **common)
+        if FENCING in self.subjects:
+            yield Instance("drbd", "n3", "n4", **common)
+            yield Instance("other", "n5", "n6", **common)
+            for n in range(2, 7):
+                yield Instance(f"shared{n}", f"n{n}", template="rbd", memory=100)
+
+    @rule(seconds=SECONDS, rounds=st.integers(1, 6))
+    def time_passes(self, seconds: float, rounds: int) -> None:
+        self.some_rounds(rounds, seconds)
+
+    @rule(seconds=SECONDS)
+    def crash(self, seconds: float) -> None:
+        self.rig.crash()
+        self.rounds(seconds)
+
+    @rule(name=st.sampled_from(FAILPOINTS), nth=st.integers(1, 2), times=st.integers(1, 4))
+    def power_cut(self, name: str, nth: int, times: int) -> None:
+        """Rounds, one of which breaks off there, and the end of the process."""
+        arm(f"{name}:raise:{nth}")
+        try:
+            self.some_rounds(times, 10.0)
+        finally:
+            arm("")
+        self.crash(1.0)
+
+    @except_in(OUTAGES)
+    @rule(seconds=SECONDS)
+    def ledger_lost(self, seconds: float) -> None:
+        if INCIDENTS not in self.subjects or self.promises.all_is_told(late=self.late):
+            self.rig.lose_ledger()
+            self.promises.lost = True
+            counted["ledger lost"] += 1
+        self.rounds(seconds)
+
+    @rule(seconds=SECONDS, late=st.sampled_from([0.0, 3.0]), again=SECONDS)
+    def answers_are_lost(self, seconds: float, late: float, again: float) -> None:
+        """A round whose answers are lost, and one that finds out."""
+        self.lossy, self.late = True, late
+        self.rounds(seconds)
+        self.lossy = False
+        self.rounds(again)
+
+    @rule()
+    def disk_is_full_for_a_round(self) -> None:
+        def full(*_: object) -> None:
+            raise Unavailable("disk full")
+
+        with patch.object(self.rig.store, "save", full):
+            self.rounds(10.0)
+
+    @rule()
+    def queue_is_drained_for_a_while(self) -> None:
+        self.rig.cluster.queue_drained = True
+        self.rounds(10.0)
+        self.rig.cluster.queue_drained = False
+
+    @about(INCIDENTS, BALANCING)
+    @rule(node=ANY_SICK, said=st.sampled_from((OK, *BAD, None)), seconds=SECONDS)
+    def says(self, node: str, said: Diagnosis | None, seconds: float) -> None:
+        self.rig.agents.says[node] = said
+        self.rounds(seconds)
+
+    @about(INCIDENTS, BALANCING)
+    @rule(kinds=st.sets(st.sampled_from([*KINDS, RunCommand]), max_size=2), seconds=SECONDS)
+    def jobs_fail(self, kinds: set[type], seconds: float) -> None:
+        self.failing = kinds
+        self.rounds(seconds)
+
+    @about(REPAIRS, BALANCING)
+    @rule(kind=st.sampled_from((MovePrimary, MoveSecondary, Reinstall)), seconds=SECONDS)
+    def jobs_fail_late(self, kind: type, seconds: float) -> None:
+        self.late_failing ^= {kind}
+        self.rounds(seconds)
+
+    @about(REPAIRS, BALANCING)
+    @except_in(FENCING, INCIDENTS)
+    @rule(node=ANY_SICK, offline=st.booleans(), seconds=SECONDS)
+    def take_out(self, node: str, offline: bool, seconds: float) -> None:
+        there = self.rig.cluster.nodes[node]
+        self.rig.cluster.put(replace(there, offline=offline, drained=not offline, candidate=False))
+        if offline:  # it is dead: maintd repairs no instance of one that is only marked so
+            self.rig.agents.says[node] = None
+        else:
+            self._wakes(node)
+        self.rounds(seconds)
+
+    @about(REPAIRS, BALANCING)
+    @except_in(FENCING, INCIDENTS)
+    @rule(node=ANY_SICK, seconds=SECONDS)
+    def bring_back(self, node: str, seconds: float) -> None:
+        self.rig.cluster.undrain(node)
+        self._wakes(node)
+        self.rounds(seconds)
+
+    def _wakes(self, node: str) -> None:
+        if self.rig.agents.says.get(node, OK) is None:
+            del self.rig.agents.says[node]
+
+    def some_rounds(self, times: int, seconds: float) -> None:
+        for _ in range(times):
+            self.rounds(seconds)
+
+    def rounds(self, seconds: float) -> None:
+        rig = self.rig
+        rig.pass_by(min(seconds, 61.0) if FENCING in self.subjects else seconds)
+        before, known = self.promises.before(), len(rig.machines.commands)
+        began = time.thread_time()
+        done: Round | None = None
+        try:
+            done = rig.round()
+            self.done = done
+        except Unavailable:
+            counted["broken off"] += 1
+        assert time.thread_time() - began < ROUND, "P6: a round takes too long"
+        assert done is None or done.idle is None
+        rig.after_round(known)
+        self.watched.note_moves()
+        self.promises.after(before, held=done is not None)
+        self.one_owner_a_node()
+
+    def one_owner_a_node(self) -> None:
+        """O1: by the jobs under way, the entries at work and the incidents that have begun.
+
+        One incident may wait at a node for what another has begun.
+        """
+        one = "" if self.subjects == {OUTAGES} else "an incident"
+        owners: dict[str, set[str]] = {}
+        by_address = {node.address: node.name for node in self.rig.cluster.nodes.values()}
+        ledger = self.rig.ledger
+        for entry in ledger.queue.entries:
+            if entry.at_work:
+                owners.setdefault(by_address[entry.address], set()).add(entry.owner)
+        for incident in ledger.incidents:
+            if incident.status is Status.PENDING:
+                owners.setdefault(incident.name, set()).add(one or incident.id)
+        for intent in ledger.intents:
+            if isinstance(intent.action, OWNED) and intent.node:
+                who = one if one and intent.incident else intent.owner
+                owners.setdefault(intent.node, set()).add(who)
+        assert all(len(found) == 1 for found in owners.values()), f"O1: {owners}"
+
+    @invariant()
+    def o3_a_node_that_maintd_took_out_is_somebody_s(self) -> None:
+        if (done := self.done) is None:
+            return
+        ledger, observed = done.decision.ledger, done.observed
+        theirs = list(needs_you(ledger, observed, done.decision.held, observed.unanswered, done.at))
+        told = {one.node for one in theirs}
+        told |= {one.incident.name for one in theirs if one.incident is not None}
+        work = {one.node for one in ledger.returning} | {one.node for one in ledger.fencing}
+        work |= {one.node for one in ledger.scheduled if one.mode is not Mode.UP}
+        work |= {one.node for one in ledger.incidents if one.status.active}
+        restores = (one.action for one in ledger.intents if isinstance(one.action, Restore))
+        told |= {restore.node for restore in restores}
+        whys = [held.why for held in done.decision.held]
+        told |= {why.subject.name for why in whys if why.kind is Kind.TO_BE_PUT_BACK}
+        for one in ledger.drained:
+            node = next((n for n in observed.snapshot.nodes.values() if n.uuid == one.node), None)
+            if node is None or node.in_service or node.uuid in work:
+                continue
+            assert node.name in told, f"O3: {node.name}: {whys}: {ledger.intents}"
+
+    def teardown(self) -> None:
+        if self.cluster is None:
+            return
+        cluster = self.rig.cluster
+        cluster.queue_drained, cluster.pauses = False, lambda _: False
+        self.failing, self.late_failing, self.lossy = set(), set(), False
+        self.ends()
+
+    def submits_nothing(self) -> None:
+        jobs = self.rig.cluster.jobs
+        known = set(jobs)
+        self.some_rounds(5, 310.0)
+        fresh = [job for number, job in jobs.items() if number not in known]
+        fresh = [job for job in fresh if not isinstance(job.action, Retag | Power)]
+        assert not fresh, f"E1: it never rests: {fresh}"
