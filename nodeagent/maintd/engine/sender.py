@@ -1,4 +1,4 @@
-"""What a master candidate needs to ask agents, or to give them orders, in its own name."""
+"""The key, the certificate and the port by which a master candidate asks or orders agents."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -13,7 +13,7 @@ from nodeagent.model.reason import Reason
 
 @dataclass(frozen=True)
 class Stops:
-    """What people have paused, what windows close, the storm brake, and doubt about the ledger."""
+    """The pauses of people, closed nodes of windows, the storm brake, doubt about the ledger."""
 
     pauses: Mapping[str, Reason]
     windows: Mapping[str, Reason]
