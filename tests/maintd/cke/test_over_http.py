@@ -74,7 +74,7 @@ def test_a_file_that_is_wrong_changes_nothing_and_is_told(cke: Cke) -> None:
     cke.until("processing", "watching")
     done = CliRunner().invoke(daemon_cli.cli, ["--config", str(cke.file), "check-config"])
     assert done.exit_code != 0
-    assert "operation 'op1' stands 2 times" in done.output
+    assert "has 'op1', which" in done.output
 
 
 def test_a_new_entry_does_not_wait_for_the_next_round(cke: Cke) -> None:
