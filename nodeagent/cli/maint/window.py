@@ -29,6 +29,7 @@ from nodeagent.cli.maint.console.screen import Json, emit, screen
 from nodeagent.cli.maint.console.text import told_name
 
 _TRIES = 5  # while others change the schedule too
+_EMPTIES_NOTHING = ", so its window would evacuate nothing (--not-a-node insists)"
 _STRANGER = click.option(
     "--not-a-node", "stranger", is_flag=True, help="Allow machines that are not nodes."
 )
@@ -142,7 +143,7 @@ def add(
         raise click.UsageError(f"--{next(iter(said))} goes with --weekly")
     wanted = [machine(name) for name in machines]
     if not stranger:
-        only_nodes(where.reach(), machines)
+        only_nodes(where.reach(), machines, else_do=_EMPTIES_NOTHING)
     when_: Json = {"start": {"nanoseconds": start}}
     if lasting is not None:
         when_["duration"] = {"nanoseconds": lasting * SECOND}
@@ -249,7 +250,7 @@ def edit(
     if start is None and lasting is None and not (endless or more or less or said):
         raise click.UsageError("what is to be changed?")
     if more and not stranger:
-        only_nodes(where.reach(), more)
+        only_nodes(where.reach(), more, else_do=_EMPTIES_NOTHING)
 
     def change(schedule: Json, calendar: Json) -> None:
         row, _ = _find(schedule, calendar, name)

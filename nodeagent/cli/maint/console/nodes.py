@@ -42,13 +42,10 @@ def instance_path(reach: Reach, name: str) -> str:
     return f"/1/explain/{quote(found[0] if found else name, safe='', errors='replace')}"
 
 
-def only_nodes(reach: Reach, names: Iterable[str]) -> None:
+def only_nodes(reach: Reach, names: Iterable[str], *, else_do: str = "") -> None:
     """Refuse machines that are not nodes of the cluster: somebody has mistyped, it may be."""
     nodes = reach.get("/1/nodes")
     for name in names:
         if node_of(nodes, name) is None:
             told = harmless(name, 80)
-            raise Refused(
-                f"{told} is not a node of this cluster, so its window would evacuate nothing:"
-                " see gnt-maint nodes, or insist with --not-a-node"
-            )
+            raise Refused(f"{told} is not a node of this cluster{else_do}: see gnt-maint nodes")
