@@ -503,3 +503,15 @@ def test_only_the_room_gives_nodes_away() -> None:
         if isinstance(call, ast.Call) and ast.unparse(call.func) == "Taken"
     }
     assert found == {"maintd/planning/resources.py"}
+
+
+def test_no_test_imports_a_test() -> None:
+    """Others' helpers stand in a module of their own: else a test cannot be moved or deleted."""
+    found = [
+        f"{path.relative_to(TESTS)}:{node.lineno}"
+        for path in sorted(TESTS.rglob("*.py"))
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests.")
+        if (node.module or "").rpartition(".")[2].startswith("test_")
+    ]
+    assert found == []

@@ -28,7 +28,7 @@ from nodeagent.model.purpose import (
 from nodeagent.model.units import Ms
 from nodeagent.store.sqlite import SqliteStore
 from tests.before import before, run_before
-from tests.store.test_codec import FULL
+from tests.store.full import FULL
 
 FILES = ("packaging/agent.toml", "packaging/maintd.toml")
 PURPOSES = [

@@ -31,22 +31,11 @@ from tests.agent.place import (
     sealed_order,
     sealed_question,
 )
+from tests.agent.witnessing import DEAD, with_others
 from tests.patience import dawdle
 from tests.web.live import Agent, agent
 
-DEAD = "node2.example"
 WORDS = canonical(Words(Contact.SILENT, Contact.REFUSED, (), "").body())
-
-
-def with_others(place: Place) -> Place:
-    """Other nodes of the cluster; one has a secondary address."""
-    place.ssconf(
-        "node_primary_ips",
-        f"{NODE} 127.0.0.1\n{DEAD} 127.0.0.2\n"
-        + "".join(f"more{i} 127.0.1.{i}\n" for i in range(100)),
-    )
-    place.ssconf("node_secondary_ips", f"{DEAD} 127.0.3.2\nmore1 127.0.1.1\n")
-    return place
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from nodeagent.model.queue import RepairStep
 from nodeagent.model.reason import Reason
 from tests.cli.live import Live
 from tests.maintd.owners.owned import instance
-from tests.maintd.queue.test_entries import Mender
-from tests.maintd.queue.test_entries import policy as procedures
+from tests.maintd.queue.mender import Mender
+from tests.maintd.queue.mender import policy as procedures
 from tests.maintd.rig import Rig, fleet, mirrored
 from tests.maintd.succession import test_plan as rules
 from tests.maintd.world import EVACUATE, REPAIR, need

@@ -31,14 +31,12 @@ from nodeagent.maintd.daemon import Waiting
 from nodeagent.model.action import MovePrimary
 from tests import needs
 from tests.agent.place import safe_folder
-from tests.cli.fixtures import Run, anywhere, in_utc
 from tests.cli.live import Live
 from tests.cli.run import ME, Done, at, gnt_maint
 from tests.cli.scenes import policy
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.world import EVACUATE, FAILOVER, OK, REPAIR
 
-__all__ = ["Run", "anywhere", "in_utc"]  # tests of other areas have them from here
 NOT_THERE = "6f3b1d5e-0002-8000-8000-00000000abcd"
 LOOKS = ("status", "incidents", "held", "nodes", "history", "plan", "groups")
 

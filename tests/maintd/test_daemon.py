@@ -24,7 +24,7 @@ from nodeagent.model.reason import Held, Kind, because
 from nodeagent.model.snapshot import Capacity, Snapshot
 from nodeagent.model.wish import AddEntry, Pause, Wish
 from nodeagent.protocol.look import Look
-from tests.maintd.queue.test_entries import Mender, policy
+from tests.maintd.queue.mender import Mender, policy
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE
 from tests.patience import until

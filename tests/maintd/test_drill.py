@@ -20,8 +20,8 @@ from nodeagent.model.reason import Kind, because
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 from simulation.machines import Control
+from tests.cli.fixtures import Run, anywhere
 from tests.cli.live import Live
-from tests.cli.test_gnt_maint import Run, anywhere
 from tests.maintd import inline
 from tests.maintd.fencing.whole import INSTANCES, RESTART, Whole
 from tests.maintd.served import NOBODY, ROOT, Served

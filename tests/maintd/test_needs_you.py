@@ -23,8 +23,8 @@ from nodeagent.model.snapshot import Capacity, Instance
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Mode, Schedule, Unavailability, Window
 from nodeagent.model.wish import Cancel, Done, SetSchedule, TakeDown
+from tests.cli.fixtures import Run, anywhere, in_utc
 from tests.cli.live import Live
-from tests.cli.test_gnt_maint import Run, anywhere, in_utc
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK, REPAIR
 

@@ -13,8 +13,8 @@ from nodeagent.model.ledger import Ledger
 from tests import needs
 from tests.cli.live import Live
 from tests.maintd.answering import serving
-from tests.maintd.notices.sinks import Receiver
-from tests.maintd.notices.test_alertmanager import Manager, alertmanager, free_port
+from tests.maintd.notices.alertmanager import Manager, alertmanager
+from tests.maintd.notices.sinks import Receiver, free_port
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.world import incident
 from tests.patience import until

@@ -20,7 +20,7 @@ from nodeagent.model.units import Ms
 from nodeagent.store import carried
 from nodeagent.store.carried import FORM, Carried, pack, unpack
 from nodeagent.store.errors import TooNew
-from tests.store.test_codec import FULL
+from tests.store.full import FULL
 
 EVENTS = (happened(Ms(3), "job-unknown", job="7"), happened(Ms(4), "rule-removed"))
 WHOLE = Carried(7, "0a", Ms(5), FULL, EVENTS)

@@ -24,7 +24,7 @@ from nodeagent.model.wish import ResetStorm, Wish
 from nodeagent.store.codec import encode
 from nodeagent.store.errors import Fenced, Size
 from nodeagent.store.sqlite import KEEP_ANSWERS, SqliteStore
-from tests.store.test_codec import FULL
+from tests.store.full import FULL
 from tests.store.values import DIAGNOSES
 
 Opening = Callable[..., SqliteStore]

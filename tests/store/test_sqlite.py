@@ -21,7 +21,7 @@ from nodeagent.store.errors import Fenced, TooNew
 from nodeagent.store.files import set_aside
 from nodeagent.store.sqlite import SqliteStore
 from tests import needs
-from tests.store.test_codec import FULL
+from tests.store.full import FULL
 
 WISHES = (
     Wish("w2", "ada", Ms(1), Cancel("i1")),

@@ -1,58 +1,23 @@
 """gnt-maint balance beside the real hbal: the same bytes, and the same files."""
 
-import io
 import json
 import subprocess
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 
-from nodeagent.cli import gnt_maint
-from nodeagent.errors import NodeAgentError
 from nodeagent.placement.cluster.textfile import parse
 from tests import needs
-from tests.placement.balance.test_greedy import OPTIONS
+from tests.cli.maint.balanced import ALL, FULL, NODE, TWO, Done, hbal, ours
+from tests.placement.balance.options import OPTIONS
 from tests.placement.clusters import Case, case
-from tests.placement.hbal import FILES, HBAL, each, real
+from tests.placement.hbal import FILES, each, real
 
 shared = needs.mark("shared/htools")
-ALL = ("-C", "-p", "--print-instances", "-v", "-v", "-v", "-v")
 FIELDS = "-pname,fqdn,idx,amem,plist,slist,ptags,spindle_count,hi_spindles,inst_spindles"
 LOUDNESS = ((), ("-q", FIELDS), ("-v", "-p+plist"), ("-vv", "-C"), ("-vvv",), ALL)
 CRASHED = "key "  # of a map: it looks for a node of another group
-
-
-@dataclass(frozen=True)
-class Done:
-    """How it ended, what it printed, and the states it has written."""
-
-    code: int
-    out: str
-    err: str
-    original: str | None = None
-    balanced: str | None = None
-
-
-def ours(*words: object, before: tuple[str, ...] = ()) -> Done:
-    """Run the verb, without a process of its own; `before` it stands what all verbs have."""
-    line = [*before, "balance", *map(str, words)]
-    out, err = io.StringIO(), io.StringIO()
-    try:
-        with redirect_stdout(out), redirect_stderr(err):
-            code = gnt_maint.cli.main(line, "gnt-maint", standalone_mode=False)
-    except (NodeAgentError, click.ClickException, OSError) as error:
-        return Done(1, out.getvalue(), err.getvalue() + str(error))
-    return Done(int(code or 0), out.getvalue(), err.getvalue())
-
-
-def hbal(*words: object) -> Done:
-    assert HBAL
-    ran = subprocess.run([HBAL, *map(str, words)], capture_output=True, text=True, timeout=100)
-    return Done(ran.returncode, ran.stdout, ran.stderr)
 
 
 def told(*words: object) -> Any:
@@ -143,18 +108,6 @@ def test_more_generated_clusters(seed: int, tmp_path: Path) -> None:
     for loudness in LOUDNESS:
         words = [*place(tmp_path, asked), *loudness]
         agree(tmp_path, words, whole="-G" not in words)
-
-
-FULL = "g|u|preferred||\n\n"
-NODE = "{}|16384|0|{}|409600|{}|16|N|u|1\n"
-TWO = (
-    FULL
-    + NODE.format("a.example", 12288, 400000)
-    + NODE.format("b.example", 16384, 409600)
-    + NODE.format("c.example", 16384, 404800)
-    + "\ni1.example|2048|4800|1|running|Y|a.example|c.example|drbd|\n"
-    + "i2.example|2048|4800|1|running|Y|a.example|c.example|drbd|\n\n"
-)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.shell_completion import ShellComplete
@@ -16,13 +15,13 @@ from nodeagent.cli.maint.console.client import Where
 from nodeagent.cli.maint.hbal import handover, options
 from nodeagent.model.snapshot import Instance, Running, Snapshot
 from nodeagent.placement.cluster.textfile import parse
-from simulation.cluster import SimulatedCluster
 from tests.cli.live import Live
-from tests.cli.maint.test_balance import ALL, TWO, Done, hbal, ours
+from tests.cli.maint.balanced import ALL, TWO, Done, hbal, ours
+from tests.cli.maint.here import Here
 from tests.cluster.ganeti.answering import serving
 from tests.maintd.rig import Rig, fleet, mirrored
 from tests.patience import dawdle, until
-from tests.placement.cluster.test_from_ganeti import told as as_told
+from tests.placement.cluster.told import told as as_told
 from tests.placement.hbal import real
 from tests.placement.luxid import Luxid
 
@@ -62,19 +61,6 @@ def test_a_cluster_that_does_not_answer(tmp_path: Path) -> None:
 
 
 # --exec: a whole maintd over a simulated cluster, at a real socket.
-
-
-class Here:
-    """A simulated cluster in the place of the one at a LUXI socket."""
-
-    def __init__(self, cluster: SimulatedCluster) -> None:
-        self._cluster = cluster
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._cluster, name)
-
-    def close(self) -> None:
-        """It goes on."""
 
 
 Run = Callable[..., Done]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.maint.test_balance import FULL, NODE, TWO
+from tests.cli.maint.balanced import FULL, NODE, TWO
 
 COMMAND = [sys.executable, "-m", "nodeagent.cli.gnt_maint", "balance"]
 

@@ -13,7 +13,7 @@ from nodeagent.cli.maint.console.text import shown
 from tests.cli.live import Live
 from tests.cli.run import at, said
 from tests.cli.terminal import at_a_terminal
-from tests.maintd.queue.test_entries import Mender, policy
+from tests.maintd.queue.mender import Mender, policy
 
 # These look or wait, and write nothing but a file.
 OTHERS = {

@@ -11,7 +11,7 @@ from nodeagent.model.constraints import Constraints
 from nodeagent.model.units import Seconds
 from tests.cli.live import Live
 from tests.cli.run import at, said
-from tests.maintd.queue.test_entries import Mender, policy
+from tests.maintd.queue.mender import Mender, policy
 
 IN_FILE = Constraints(wait_seconds_to_repair_rebooting=Seconds(300))
 

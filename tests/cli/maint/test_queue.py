@@ -10,13 +10,12 @@ from nodeagent.model.queue import RepairStep
 from nodeagent.model.units import Seconds
 from tests.agent.place import safe_folder
 from tests.cli.live import Live
-from tests.cli.maint.samples import ask, samples
+from tests.cli.maint.samples import samples
 from tests.cli.run import at, said
-from tests.maintd.queue.test_entries import Mender, policy
+from tests.maintd.queue.mender import Mender, policy
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.world import EVACUATE
 
-__all__ = ["ask", "samples"]  # tests of other areas have them from here
 ADD = ("add", "--force", "unreachable", "r640")
 
 

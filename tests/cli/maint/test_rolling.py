@@ -13,8 +13,8 @@ from nodeagent.cli import gnt_maint
 from nodeagent.errors import NodeAgentError
 from nodeagent.placement.cluster.textfile import parse
 from tests.cluster.ganeti.answering import serving
-from tests.placement.cluster.test_from_ganeti import told as as_told
-from tests.placement.evacuate.test_rolling import HROLLER, RING, real, shared
+from tests.placement.cluster.told import told as as_told
+from tests.placement.evacuate.rings import HROLLER, RING, real, shared
 from tests.placement.hbal import DATA
 from tests.placement.luxid import Luxid
 

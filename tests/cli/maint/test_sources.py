@@ -15,8 +15,8 @@ from tests.cli.live import Live
 from tests.cli.maint.samples import samples
 from tests.cli.run import said
 from tests.maintd.answering import serving
-from tests.maintd.queue.test_entries import Mender, policy
-from tests.maintd.queue.test_sabakan import answer, machine
+from tests.maintd.queue.mender import Mender, policy
+from tests.maintd.queue.sabakan_answers import answer, machine
 
 PLACE = "/1/queue/sources"
 

@@ -18,7 +18,7 @@ from nodeagent.cli.maint.console.client import Where
 from nodeagent.cli.maint.hbal import options
 from nodeagent.errors import NodeAgentError
 from tests.cli.live import Live
-from tests.cli.maint.test_balance_live import Here
+from tests.cli.maint.here import Here
 from tests.maintd.rig import Rig, fleet, mirrored
 
 AHEAD = "2026-11-25T04:00Z"  # the rig's clock is at 2026-11-18

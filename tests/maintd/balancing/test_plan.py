@@ -24,8 +24,6 @@ from tests.maintd.balancing.world import HALT, ON, OVER, advised, begun, done, s
 from tests.maintd.decided import details, kinds, within
 from tests.maintd.world import EVACUATE, NOW, REPAIR, incident, instance, ledger, node, seen
 
-__all__ = ["OVER", "shift"]  # of tests/maintd/engine/test_preconditions.py
-
 
 @pytest.mark.parametrize(
     ("at", "to", "jobs"),

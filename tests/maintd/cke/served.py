@@ -16,7 +16,7 @@ from nodeagent.maintd.settings import Settings
 from nodeagent.model.reason import Reason
 from tests.agent.place import safe_folder
 from tests.cli.live import Live
-from tests.cli.maint.test_queue import ask
+from tests.cli.maint.samples import ask
 from tests.maintd.decided import whole
 from tests.maintd.queue.mender import Mender
 from tests.maintd.rig import QUICK, TRACE, fleet, mirrored

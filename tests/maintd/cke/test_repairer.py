@@ -13,7 +13,7 @@ from nodeagent.maintd.queue.inventory import InventorySettings
 from nodeagent.model.constraints import Constraints
 from tests.agent.place import safe_folder
 from tests.cli.live import Live
-from tests.cli.maint.test_queue import ask, samples
+from tests.cli.maint.samples import ask, samples
 from tests.maintd.queue.mender import Mender, policy
 from tests.maintd.queue.sabakan_server import Machine, serving
 from tests.maintd.rig import fleet

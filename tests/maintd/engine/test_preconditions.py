@@ -14,9 +14,9 @@ from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Capacity, Instance, Snapshot
 from nodeagent.model.wish import Balance
 from nodeagent.protocol.look import Look
-from tests.maintd.balancing.test_plan import OVER, shift
+from tests.maintd.balancing.world import OVER, shift
 from tests.maintd.decided import kinds
-from tests.maintd.lives.test_balancing import ON as LIVELY
+from tests.maintd.lives.lively import ON as LIVELY
 from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE
 

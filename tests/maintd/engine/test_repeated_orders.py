@@ -17,7 +17,7 @@ from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.protocol.look import SKEW
 from tests.maintd.decided import POLICY
-from tests.maintd.engine.test_vote import sick
+from tests.maintd.engine.voting import sick
 from tests.maintd.rig import Agents, Rig, fleet
 from tests.maintd.world import NOW, REPAIR, incident, ledger, node, seen, six
 

@@ -11,17 +11,7 @@ from nodeagent.errors import NotMaster, Unavailable
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent
 from nodeagent.model.snapshot import Snapshot
-from tests.maintd.rig import Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, REPAIR
-
-
-def sick(*names: str, moved: str = "") -> Rig:
-    """Live repairs, all of them ready to be ordered in the next round; one node to be emptied."""
-    rig = Rig(fleet(), mirrored(("n6", "n1")))
-    rig.agents.says |= dict.fromkeys(names, REPAIR)
-    rig.tick()
-    rig.agents.says |= {moved: EVACUATE} if moved else {}
-    return rig
+from tests.maintd.engine.voting import sick
 
 
 def test_no_order_is_given_after_mastership_is_lost_among_them() -> None:

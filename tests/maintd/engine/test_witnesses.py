@@ -25,7 +25,7 @@ from nodeagent.protocol.testimony import Words
 from nodeagent.protocol.witness import Question, body_of
 from tests.agent.listening import listener
 from tests.agent.place import CLUSTER, NODE, Place, client_pem
-from tests.agent.test_witness import DEAD, with_others
+from tests.agent.witnessing import DEAD, with_others
 from tests.cluster.by_hand import ByHand
 from tests.maintd.rig import fleet
 from tests.maintd.world import NOW, OK, node, seen, six, snapshot

@@ -17,8 +17,8 @@ from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import DrillPower
 from simulation.machines import Control
+from tests.cli.fixtures import Run, anywhere
 from tests.cli.live import Live
-from tests.cli.test_gnt_maint import Run, anywhere
 from tests.maintd import inline
 from tests.maintd.fencing.whole import INSTANCES, RESTART, Whole
 

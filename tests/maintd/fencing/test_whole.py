@@ -17,11 +17,11 @@ from nodeagent.model.reason import FencingKind, Kind, because
 from nodeagent.model.snapshot import Instance, Observed
 from nodeagent.model.wish import Done, PulledPlug
 from simulation.machines import Control
+from tests.cli.fixtures import Run, anywhere, in_utc
 from tests.cli.live import Live
-from tests.cli.test_gnt_maint import Run, anywhere, in_utc
 from tests.maintd import inline
 from tests.maintd.fencing.whole import INSTANCES, RESTART, Whole
-from tests.maintd.http.page.test_node_page import page, section
+from tests.maintd.http.page.node_page import page, section
 from tests.maintd.served import Served
 
 __all__ = ["anywhere", "in_utc"]  # fixtures

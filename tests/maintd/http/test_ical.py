@@ -25,7 +25,7 @@ from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
 from nodeagent.model.zone import Zone
 from tests import needs
-from tests.maintd.windows.test_recurrence import ZONES
+from tests.maintd.windows.zones import ZONES
 
 rrule = needs.module("dateutil.rrule")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import golden
-from tests.maintd.queue.test_entries import Mender, policy
+from tests.maintd.queue.mender import Mender, policy
 from tests.maintd.served import Served
 
 NOT_THERE = "6f3b1d5e-0002-8000-8000-00000000abcd"

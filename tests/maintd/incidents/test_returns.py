@@ -12,35 +12,14 @@ from nodeagent.maintd.incidents.waiting import left_to_do
 from nodeagent.model.action import MovePrimary, Restore, RunCommand, describe
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import PAUSE_TAG, Outcome, Policy
+from nodeagent.model.ledger import PAUSE_TAG, Outcome
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel, Done
 from tests.maintd.decided import within
-from tests.maintd.rig import ID, QUICK, Rig, fleet, mirrored
+from tests.maintd.incidents.returned import CHECKED, FIVE, PLACES, done, evacuated
+from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK, REPAIR
-
-__all__ = ["CHECKED", "done", "evacuated"]  # of tests/maintd/http/test_status.py
-
-FIVE = replace(QUICK, return_after=Ms(300_000))
-PLACES = (("n3", "n4"), ("n3", "n5"), ("n2", "n3"))
-
-
-def evacuated(policy: Policy = FIVE, **members: object) -> Rig:
-    """n3 is evacuated, offline and tagged; its agent, which nobody asks, says Ok."""
-    rig = Rig(fleet(), mirrored(*PLACES), policy, **members)  # type: ignore[arg-type]
-    rig.agents.says["n3"] = EVACUATE
-    rig.settle()
-    rig.agents.says["n3"] = OK
-    assert rig.cluster.nodes["n3"].offline
-    assert rig.status("n3") is Status.COMPLETED
-    return rig
-
-
-def done(rig: Rig, *, force: bool = False, keep: str = "") -> str:
-    """Say that n3 is repaired; why it is refused, or nothing."""
-    wish = rig.wish(Done("n3", force, keep))
-    return ID.sub("ID", rig.tick().decision.refused.get(wish, ""))
 
 
 def later(rig: Rig, rounds: int = 10, seconds: float = 10.0) -> Round:
@@ -177,9 +156,6 @@ def test_force_waits_for_no_proof() -> None:
 
 
 # A command that proves it.
-
-
-CHECKED = replace(FIVE, return_check="memtest", return_after=Ms(60_000))
 
 
 def ran(rig: Rig) -> list[str]:

@@ -19,7 +19,7 @@ from nodeagent.model.wish import Done, PulledPlug
 from simulation.machines import Control
 from tests.maintd import inline
 from tests.maintd.fencing.whole import RESTART, Whole
-from tests.maintd.http.metrics.test_outcome import samples
+from tests.maintd.http.metrics.samples import samples
 from tests.maintd.served import Served
 
 CUT_OFF = because(FencingKind.CUT_OFF, "n3", count=4, connected=1)

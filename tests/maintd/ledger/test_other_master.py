@@ -19,11 +19,11 @@ from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
 from nodeagent.model.wish import BringUp, Pause, SetQueue, TrustLedger
 from nodeagent.store.sqlite import MEMORY, SqliteStore
-from tests.maintd.planning.test_claims import HOUR, TWO, WATCHES, Shared, policy
-from tests.maintd.queue.test_entries import ADD
+from tests.maintd.planning.shared import HOUR, TWO, WATCHES, Shared, policy
+from tests.maintd.queue.mender import ADD
 from tests.maintd.rig import QUICK, TRACE
-from tests.maintd.windows.test_occurrences import AHEAD, SUNDAYS, add, at
-from tests.maintd.windows.test_occurrences import rig as weekly
+from tests.maintd.windows.weekly import AHEAD, SUNDAYS, add, at
+from tests.maintd.windows.weekly import rig as weekly
 from tests.maintd.world import EVACUATE
 
 OUTDATED = (Kind.OUTDATED, "")

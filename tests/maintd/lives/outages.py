@@ -33,7 +33,7 @@ from tests.maintd.lives.coordinator import (
     counted,
 )
 from tests.maintd.lives.masters import HOUR
-from tests.maintd.queue.test_entries import BROKEN
+from tests.maintd.queue.mender import BROKEN
 from tests.maintd.world import EVACUATE, OK, REPAIR
 
 MASTERS = ("n1", "n5", "n6")

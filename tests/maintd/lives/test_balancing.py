@@ -4,17 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.model.units import Ms
 from nodeagent.placement.cluster.cluster import Load
-from tests.maintd.rig import QUICK, Rig, fleet, mirrored
-
-ON = replace(
-    QUICK,
-    balance=True,
-    balance_settle=Ms(20_000),
-    balance_cooldown=Ms(300_000),
-    withdraw=Ms(30_000),
-)
+from tests.maintd.lives.lively import ON
+from tests.maintd.rig import Rig, fleet, mirrored
 
 
 @pytest.mark.parametrize("load", [False, True])

@@ -22,7 +22,7 @@ from nodeagent.model.queue import Entry, EntryStatus, Operation, Procedure, Proc
 from nodeagent.model.units import Seconds
 from tests.agent.place import safe_folder
 from tests.cli.live import Live
-from tests.cli.maint.test_queue import ask
+from tests.cli.maint.samples import ask
 from tests.maintd.driver import Lasting, SavingAgents
 from tests.maintd.queue.sabakan_server import Machine, Sabakan, serving
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored

@@ -10,10 +10,8 @@ from nodeagent.model.notice import ENDS, Occasion, Sink, Way
 from nodeagent.model.units import Ms
 from tests import needs
 from tests.maintd.answering import serving
-from tests.maintd.notices.alertmanager import Manager as Manager
-from tests.maintd.notices.alertmanager import alertmanager as alertmanager
+from tests.maintd.notices.alertmanager import alertmanager
 from tests.maintd.notices.sinks import Notifying, Receiver
-from tests.maintd.notices.sinks import free_port as free_port
 from tests.patience import until
 
 SINK = Sink("am", Way.ALERTMANAGER, interval=Ms(0))

@@ -8,8 +8,8 @@ from nodeagent.errors import MessageError
 from nodeagent.maintd.planning.machines import address_of
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.wish import AddEntry
-from tests.maintd.queue.test_entries import Mender, policy
-from tests.maintd.queue.test_guards import M2, kinds, made, node, round_of, told
+from tests.maintd.queue.mender import Mender, policy
+from tests.maintd.queue.reports import M2, kinds, made, node, round_of, told
 
 NOBODYS = ["127.0.0.1", "::1", "0.0.0.0", "::", "224.0.0.1", "ff02::1", "255.255.255.255"]
 

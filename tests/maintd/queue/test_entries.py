@@ -28,10 +28,7 @@ from nodeagent.model.snapshot import Instance, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import AddEntry, DeleteEntry, Pause, ResetBackOff, SetQueue, SetSchedule
-from tests.maintd.queue.mender import ADD as ADD
-from tests.maintd.queue.mender import BROKEN as BROKEN
-from tests.maintd.queue.mender import Mender as Mender
-from tests.maintd.queue.mender import policy as policy
+from tests.maintd.queue.mender import ADD, BROKEN, Mender, policy
 from tests.maintd.rig import QUICK, Between, mirrored
 from tests.maintd.rounds import ticks
 from tests.maintd.world import EVACUATE, OK, REPAIR, snapshot

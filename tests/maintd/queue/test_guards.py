@@ -29,6 +29,7 @@ from tests.maintd.queue.reports import (
     CKE,
     M0,
     M1,
+    M2,
     M3,
     M4,
     S,
@@ -36,17 +37,15 @@ from tests.maintd.queue.reports import (
     as_incident,
     both,
     entry,
+    kinds,
+    made,
     queue,
     rack,
+    round_of,
     sick,
+    told,
     world,
 )
-from tests.maintd.queue.reports import M2 as M2
-from tests.maintd.queue.reports import kinds as kinds
-from tests.maintd.queue.reports import made as made
-from tests.maintd.queue.reports import node as node
-from tests.maintd.queue.reports import round_of as round_of
-from tests.maintd.queue.reports import told as told
 from tests.maintd.world import EVACUATE, NOW, REPAIR, incident
 
 

@@ -13,9 +13,7 @@ from nodeagent.errors import MessageError
 from nodeagent.maintd.queue.sabakan import DEFAULT, machines, question, variables
 from nodeagent.model.sick import Sick
 from nodeagent.model.units import Ms
-from tests.maintd.queue.sabakan_answers import Json
-from tests.maintd.queue.sabakan_answers import answer as answer
-from tests.maintd.queue.sabakan_answers import machine as machine
+from tests.maintd.queue.sabakan_answers import Json, answer, machine
 
 NOW = Ms(1_800_000_000_000)
 

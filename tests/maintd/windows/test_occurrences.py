@@ -12,14 +12,19 @@ from nodeagent.model.window import Schedule
 from nodeagent.model.wish import SetSchedule
 from nodeagent.store.codec import decode, encode
 from tests.maintd.rounds import ticks
-from tests.maintd.windows.weekly import AHEAD as AHEAD
-from tests.maintd.windows.weekly import DAY, HOUR, down, planned, up
-from tests.maintd.windows.weekly import SUNDAYS as SUNDAYS
-from tests.maintd.windows.weekly import WEDNESDAY as WEDNESDAY
-from tests.maintd.windows.weekly import add as add
-from tests.maintd.windows.weekly import at as at
-from tests.maintd.windows.weekly import day as day
-from tests.maintd.windows.weekly import rig as rig
+from tests.maintd.windows.weekly import (
+    AHEAD,
+    DAY,
+    HOUR,
+    SUNDAYS,
+    WEDNESDAY,
+    add,
+    at,
+    down,
+    planned,
+    rig,
+    up,
+)
 
 
 def test_an_occurrence_becomes_a_window_in_time_and_after_it_the_next() -> None:

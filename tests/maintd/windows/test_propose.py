@@ -22,7 +22,7 @@ from nodeagent.placement.evacuate.batches import afterwards, apart, immovable, m
 from nodeagent.placement.evacuate.evacuate import evacuate
 from nodeagent.placement.layout.rules import Rules
 from tests.cluster.ganeti.answering import serving
-from tests.placement.cluster.test_from_ganeti import told as as_told
+from tests.placement.cluster.told import told as as_told
 from tests.placement.luxid import Luxid
 from tests.placement.referee import Referee
 

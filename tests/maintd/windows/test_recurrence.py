@@ -36,22 +36,7 @@ from nodeagent.maintd.windows.timezones import Zones, read_zone
 from nodeagent.model.series import Weekly
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.zone import Zone
-
-ZONES = (
-    "Europe/Zurich",  # last Sundays of March and October
-    "America/New_York",  # at 02:00 of its own clocks
-    "Australia/Sydney",  # the southern hemisphere
-    "Australia/Lord_Howe",  # changed by half an hour
-    "Asia/Kolkata",  # half an hour, never changed
-    "Asia/Kathmandu",  # three quarters
-    "Africa/Casablanca",  # changed for Ramadan
-    "America/Santiago",  # at midnight
-    "Pacific/Apia",  # a day left out in 2011
-    "Europe/Dublin",  # where winter is the exception
-    "Europe/Istanbul",  # stayed in summer time in 2016
-    "Asia/Pyongyang",  # another half hour in 2015 and 2018
-    "UTC",
-)
+from tests.maintd.windows.zones import ZONES
 
 
 @cache

@@ -8,24 +8,10 @@ from nodeagent.placement.balance.greedy import greedy, well_balanced
 from nodeagent.placement.cluster.textfile import parse
 from nodeagent.placement.layout.score import components, score, shown
 from tests.placement.asked import enough, laid_out
+from tests.placement.balance.options import OPTIONS
 from tests.placement.clusters import Case, case
 from tests.placement.hbal import FILES, each, generate, hbal, real
 from tests.placement.referee import replay
-
-OPTIONS: tuple[list[str], ...] = (
-    [],
-    ["--ignore-soft-errors"],
-    ["--no-disk-moves"],
-    ["--no-instance-moves"],
-    ["--restricted-migration"],
-    ["--evac-mode", "-O", "FIRST"],
-    ["-O", "LAST"],
-    ["--ignore-dynu"],
-    ["--exclusion-tags=test,service", "--min-disk=0.1"],
-    ["--max-cpu=0.4", "-l", "2"],
-    ["-e", "1", "-g", "0.5", "--min-gain-limit=100"],
-    ["--select-instances=SOME"],
-)
 
 
 def agree(asked: Case, folder: Path) -> int:

@@ -12,8 +12,7 @@ from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.errors import MessageError
 from nodeagent.maintd.balancing.inputs import take_stock
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, Size, Snapshot
-from nodeagent.placement.cluster.cluster import Allocation, Cluster, Policy, Status, Template
-from nodeagent.placement.cluster.cluster import Node as PlacedNode
+from nodeagent.placement.cluster.cluster import Allocation, Policy, Status, Template
 from nodeagent.placement.cluster.from_ganeti import OWN_MEMORY, Known, asked, assess
 from nodeagent.placement.cluster.textfile import parse, write
 from nodeagent.placement.layout import score
@@ -21,7 +20,7 @@ from nodeagent.placement.layout.layout import lay_out
 from nodeagent.placement.layout.rules import Rules
 from simulation.cluster import SimulatedCluster
 from tests.cluster.ganeti.answering import serving
-from tests.placement.clusters import case
+from tests.placement.cluster.told import told
 from tests.placement.hbal import ask, real
 from tests.placement.luxid import Luxid
 from tests.placement.luxid import policy as luxids_policy
@@ -30,28 +29,6 @@ SIZE = Size(8192, 1024, 100_000, 8, 2, 4, 3)
 FREE = Capacity(4096, 50_000, SIZE)
 NODES = {name: Node(name, f"uuid-{name}", "127.0.0.1", "g") for name in ("n1", "n2", "n3")}
 GROUPS = {"g": Group("g", "default")}
-
-
-def told(seed: int) -> Cluster:
-    """A small cluster with every feature, as Ganeti would tell of it: tags in order, and so on."""
-    cluster = parse(case(seed).text)
-    nodes = [node if node.own_cpus else _answering(node.name, cluster) for node in cluster.nodes]
-    nodes = [replace(node, tags=_sorted(node.tags), master=not n) for n, node in enumerate(nodes)]
-    instances = [replace(instance, tags=_sorted(instance.tags)) for instance in cluster.instances]
-    return replace(
-        cluster,
-        nodes=tuple(nodes),
-        instances=tuple(sorted(instances, key=lambda instance: instance.forthcoming)),
-        tags=_sorted(cluster.tags),
-    )
-
-
-def _answering(name: str, cluster: Cluster) -> PlacedNode:
-    return replace(next(node for node in cluster.nodes if node.own_cpus), name=name)
-
-
-def _sorted(tags: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(sorted(set(tags)))
 
 
 def stock(luxid: Luxid, folder: Path, own_memory: int = OWN_MEMORY) -> Known:

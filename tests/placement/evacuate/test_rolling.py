@@ -18,14 +18,10 @@ from nodeagent.placement.evacuate.colouring import WAYS, Graph
 from nodeagent.placement.evacuate.rolling import Rolling, Wanted, roll
 from nodeagent.placement.layout.layout import lay_out
 from nodeagent.placement.layout.rules import Rules
-from tests import needs
-from tests.htools import beside
 from tests.placement.clusters import case
+from tests.placement.evacuate.rings import HROLLER, RING, real, shared
 from tests.placement.hbal import FILES, each, generate
 
-HROLLER = needs.where("hroller")
-real = beside("hroller")
-shared = needs.mark("shared/htools")
 SETS: tuple[tuple[str, ...], ...] = (
     (),
     ("--offline-maintenance",),
@@ -254,21 +250,6 @@ def _takes_over(node: list[str], there: list[list[str]]) -> bool:
         if row[8] == "drbd" and row[7] == node[0]:
             peers[row[6]] += int(row[1]) if row[5] == "Y" and row[4] != "ADMIN_offline" else 0
     return "?" not in node and all(amount <= _room(node, there)[0] for amount in peers.values())
-
-
-RING = """g|u|preferred|
-
-a|9000|0|8000|9000|5000|4|M|u|1
-b|9000|0|8000|9000|5000|4|N|u|1
-c|9000|0|8000|9000|5000|4|N|u|1
-d|9000|0|8000|9000|5000|4|N|u|1
-
-i|1000|1000|1|running|Y|a|c|drbd||1
-j|1000|1000|1|running|Y|b|d|drbd||1
-k|1000|1000|1|running|Y|d||plain||1
-
-
-"""
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from nodeagent.placement.layout.layout import group_of, lay_out
 from nodeagent.placement.layout.rules import Enough, Rules
 from nodeagent.placement.layout.score import score
 from tests import needs
-from tests.cli.maint.test_balance import TWO
+from tests.cli.maint.balanced import TWO
 from tests.placement.clusters import case
 from tests.placement.hbal import FILES, each, generate
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from nodeagent.maintd.http.metrics.outcome import of_open_incidents
 from nodeagent.maintd.http.status import View
@@ -17,18 +16,12 @@ from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger, Outcome
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel, Done, ResetStorm
+from tests.maintd.http.metrics.samples import samples
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.served import Served
 from tests.maintd.world import EVACUATE, NOW, OK, REPAIR, incident, need, seen, six
 
 QUIET = replace(QUICK, settle=Ms(60_000), withdraw=Ms(60_000), return_after=Ms(300_000))
-
-
-def samples(served: Served) -> dict[tuple[str, ...], float]:
-    """The values by name and labels, which are sorted by their names."""
-    text = served.ask("GET", "/metrics").body.decode()
-    families = text_string_to_metric_families(text)
-    return {(s.name, *s.labels.values()): s.value for f in families for s in f.samples}
 
 
 @pytest.fixture

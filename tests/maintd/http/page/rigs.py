@@ -28,10 +28,10 @@ from nodeagent.model.wish import (
 )
 from nodeagent.protocol.look import Distrusted
 from tests.maintd.http.page.browser import Browser
-from tests.maintd.queue.test_entries import BROKEN, Mender, policy
+from tests.maintd.queue.mender import BROKEN, Mender, policy
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.served import Served
-from tests.maintd.windows.test_occurrences import WEDNESDAY, day
+from tests.maintd.windows.weekly import WEDNESDAY, day
 from tests.maintd.world import EVACUATE, FAILOVER, REPAIR, need
 
 HOUR, DAY = 3600, 86_400

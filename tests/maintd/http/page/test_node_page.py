@@ -6,23 +6,10 @@ from pathlib import Path
 import pytest
 
 from nodeagent.maintd.http.page.node_page import names
-from tests.maintd.http.page.rigs import SCRIPT, Balanced, healthy, hostile, plain, served
+from tests.maintd.http.page.node_page import page
+from tests.maintd.http.page.rigs import SCRIPT, healthy, hostile, plain, served
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
-from tests.maintd.served import Served
 from tests.maintd.world import EVACUATE
-
-
-def page(one: Served, node: str) -> str:
-    answer = one.ask("GET", f"/status/{node}")
-    assert answer.status == 200
-    text = answer.body.decode()
-    assert Balanced(text)
-    return text
-
-
-def section(text: str, name: str) -> str:
-    """The texts below a heading."""
-    return " ".join(plain(text.partition(f"<h2>{name}</h2>")[2].partition("</section>")[0]).split())
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from tests.maintd.http.page.rigs import (
 )
 from tests.maintd.rig import Rig
 from tests.maintd.served import Served
-from tests.maintd.windows.test_occurrences import WEDNESDAY
+from tests.maintd.windows.weekly import WEDNESDAY
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from tests.maintd.http.page import rigs
 from tests.maintd.http.page.rigs import Balanced
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.served import Served
-from tests.maintd.windows.test_occurrences import WEDNESDAY
+from tests.maintd.windows.weekly import WEDNESDAY
 from tests.maintd.world import EVACUATE, REPAIR
 
 SCREENS = Path(__file__).parent / "screens"
