@@ -515,3 +515,16 @@ def test_no_test_imports_a_test() -> None:
         if (node.module or "").rpartition(".")[2].startswith("test_")
     ]
     assert found == []
+
+
+def test_every_line_is_formatted_alike() -> None:
+    """No line is saved by what the formatter would undo."""
+    places = [ROOT, TESTS, ROOT.parent / "simulation"]
+    marks = tuple(f"# fmt: {word}" for word in ("skip", "off"))
+    found = [
+        f"{path.relative_to(ROOT.parent)}"
+        for place in places
+        for path in sorted(place.rglob("*.py"))
+        if any(mark in path.read_text() for mark in marks)
+    ]
+    assert found == []

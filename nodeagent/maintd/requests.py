@@ -179,42 +179,51 @@ def _series(here: _Here, asked: to.AddSeries | to.EditSeries | to.EndSeries) -> 
     return series.grant(here.ledger, asked, (here.id, here.who), here.observed, here.now)
 
 
-# fmt: off
-ROWS: Mapping[type[Asked], Callable[[_Here, Any], _Answer]] = dict((
-    _row(to.Cancel, lambda at, r: cancel(at.ledger, r, at.who, at.observed.snapshot, at.now)),
-    _row(to.Done, lambda at, r: returns.done(at.ledger, r, at.who, at.observed, at.now)),
-    _row(to.PulledPlug, lambda at, r: fencing.pulled(at.ledger, r, at.who, at.observed, at.now)),
-    _row(to.DrillPower, lambda at, r: fencing.drill(at.ledger, r, at.who, at.observed, at.now)),
-    _row(to.Retry, lambda at, r: _retry(at.ledger, r.incident, at.observed)),
-    _row(to.Pause, _pause),
-    _row(to.Resume, lambda at, r: resume(
-        at.ledger, r.scope, r.name, r.incident, at.observed, at.now)),
-    _row(to.ResetStorm, _reset_storm),
-    _row(to.TrustLedger, _trust_ledger),
-    _row(to.ImportLedger, _import_ledger),
-    _row(to.TrustKey, lambda at, r: node_keys.trust(at.ledger, r, at.observed, at.now)),
-    _row(to.Balance, lambda at, r: balancing.grant(at.ledger, r, at.who, at.observed, at.now)),
-    _row(to.StopBalancing, lambda at, r: balancing.stop(
-        at.ledger, r.group, at.observed.snapshot)),
-    _row(to.AnswerOffers, lambda at, r: offers.grant(at.ledger, r, at.who, at.now)),
-    _row(to.SetSchedule, _schedule),
-    _row(to.TakeDown, _schedule),
-    _row(to.BringUp, _schedule),
-    _row(to.AddSeries, _series),
-    _row(to.EditSeries, _series),
-    _row(to.EndSeries, _series),
-    _row(to.AddEntry, lambda at, r: entries.add(
-        at.ledger, r, at.who, at.observed.snapshot, at.policy.procedures, at.now)),
-    _row(to.DeleteEntry, lambda at, r: entries.delete(at.ledger, r.index)),
-    _row(to.DeleteEntries, lambda at, r: entries.delete_all(at.ledger, finished=r.finished)),
-    _row(to.SetQueue, lambda at, r: entries.queue_with(at.ledger, enabled=r.enabled)),
-    _row(to.ResetBackOff, lambda at, _: entries.reset_back_off(at.ledger)),
-    _row(to.SetConstraint, lambda at, r: entries.set_constraint(at.ledger, r.name, r.value)),
-    _row(to.SetAutoRepair, lambda at, r: entries.queue_with(at.ledger, auto_repair=r.enabled)),
-    _row(to.SendTestNotice, lambda at, r: _test(at, r)),
-    _row(to.SetVariables, lambda at, r: entries.set_variables(at.ledger, r.text)),
-))
-# fmt: on
+ROWS: Mapping[type[Asked], Callable[[_Here, Any], _Answer]] = dict(
+    (
+        _row(to.Cancel, lambda at, r: cancel(at.ledger, r, at.who, at.observed.snapshot, at.now)),
+        _row(to.Done, lambda at, r: returns.done(at.ledger, r, at.who, at.observed, at.now)),
+        _row(
+            to.PulledPlug, lambda at, r: fencing.pulled(at.ledger, r, at.who, at.observed, at.now)
+        ),
+        _row(to.DrillPower, lambda at, r: fencing.drill(at.ledger, r, at.who, at.observed, at.now)),
+        _row(to.Retry, lambda at, r: _retry(at.ledger, r.incident, at.observed)),
+        _row(to.Pause, _pause),
+        _row(
+            to.Resume,
+            lambda at, r: resume(at.ledger, r.scope, r.name, r.incident, at.observed, at.now),
+        ),
+        _row(to.ResetStorm, _reset_storm),
+        _row(to.TrustLedger, _trust_ledger),
+        _row(to.ImportLedger, _import_ledger),
+        _row(to.TrustKey, lambda at, r: node_keys.trust(at.ledger, r, at.observed, at.now)),
+        _row(to.Balance, lambda at, r: balancing.grant(at.ledger, r, at.who, at.observed, at.now)),
+        _row(
+            to.StopBalancing, lambda at, r: balancing.stop(at.ledger, r.group, at.observed.snapshot)
+        ),
+        _row(to.AnswerOffers, lambda at, r: offers.grant(at.ledger, r, at.who, at.now)),
+        _row(to.SetSchedule, _schedule),
+        _row(to.TakeDown, _schedule),
+        _row(to.BringUp, _schedule),
+        _row(to.AddSeries, _series),
+        _row(to.EditSeries, _series),
+        _row(to.EndSeries, _series),
+        _row(
+            to.AddEntry,
+            lambda at, r: entries.add(
+                at.ledger, r, at.who, at.observed.snapshot, at.policy.procedures, at.now
+            ),
+        ),
+        _row(to.DeleteEntry, lambda at, r: entries.delete(at.ledger, r.index)),
+        _row(to.DeleteEntries, lambda at, r: entries.delete_all(at.ledger, finished=r.finished)),
+        _row(to.SetQueue, lambda at, r: entries.queue_with(at.ledger, enabled=r.enabled)),
+        _row(to.ResetBackOff, lambda at, _: entries.reset_back_off(at.ledger)),
+        _row(to.SetConstraint, lambda at, r: entries.set_constraint(at.ledger, r.name, r.value)),
+        _row(to.SetAutoRepair, lambda at, r: entries.queue_with(at.ledger, auto_repair=r.enabled)),
+        _row(to.SendTestNotice, lambda at, r: _test(at, r)),
+        _row(to.SetVariables, lambda at, r: entries.set_variables(at.ledger, r.text)),
+    )
+)
 
 
 def _test(here: _Here, asked: to.SendTestNotice) -> _Answer:

@@ -43,11 +43,16 @@ def talk_tls(connection: socket.socket) -> None:
 
 
 DEVICES: list[dict[str, Any]] = [
-    {"minor": 0, "connectionState": "Connected", "localRole": "Primary", "localState": "UpToDate",
-     "instance": "web1"},
+    {
+        "minor": 0,
+        "connectionState": "Connected",
+        "localRole": "Primary",
+        "localState": "UpToDate",
+        "instance": "web1",
+    },
     {"minor": 1, "connectionState": "Unconfigured"},
     {"minor": 2, "connectionState": "WFConnection", "localState": "UpToDate", "instance": None},
-]  # fmt: skip
+]
 
 
 def report(devices: object, code: object = 1) -> bytes:

@@ -40,8 +40,9 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
 def test_a_disk_ages_from_its_last_connection(kernel: Kernel) -> None:
     assert kernel.ages(row(0), row(12)) == {0: 5_000, 12: 5_000}
     assert kernel.ages(row(0), row(12, "WFConnection", "UpToDate/DUnknown")) == {
-        0: 5_000, 12: 10_000,
-    }  # fmt: skip
+        0: 5_000,
+        12: 10_000,
+    }
     gone = row(12, "StandAlone", "UpToDate/DUnknown")
     assert kernel.ages(row(0), gone, after=60) == {0: 60_000, 12: 70_000}
     assert kernel.ages(row(0), row(12), after=1) == {0: 1_000, 12: 1_000}

@@ -109,8 +109,9 @@ def changed(**changes: Any) -> Callable[[Place], bytes]:
 
 def late(place: Place) -> bytes:
     question, _ = open_question(place.key, sealed_question(place, DEAD))
-    return sealed_question(place, DEAD, issued=question.issued - 70_000,
-                           expires=question.issued - 40_000)  # fmt: skip
+    return sealed_question(
+        place, DEAD, issued=question.issued - 70_000, expires=question.issued - 40_000
+    )
 
 
 REFUSED = [

@@ -54,11 +54,24 @@ class Node:
     def answer(self, salt: str) -> bytes:
         now = time.time_ns() // 1_000_000
         members = {
-            "cluster": CLUSTER, "node": NODE["uuid"], "name": MASTER, "epoch": str(self.polls),
-            "seq": self.polls, "time": now, "diagnosis": '{"status":"Ok"}', "checked": now,
-            "changed": now, "unusable": {}, "firm": True, "master": MASTER, "tls": "",
-            "software": "", "v": 1, "purpose": "report", "salt": salt,
-        } | self.says(self.polls)  # fmt: skip
+            "cluster": CLUSTER,
+            "node": NODE["uuid"],
+            "name": MASTER,
+            "epoch": str(self.polls),
+            "seq": self.polls,
+            "time": now,
+            "diagnosis": '{"status":"Ok"}',
+            "checked": now,
+            "changed": now,
+            "unusable": {},
+            "firm": True,
+            "master": MASTER,
+            "tls": "",
+            "software": "",
+            "v": 1,
+            "purpose": "report",
+            "salt": salt,
+        } | self.says(self.polls)
         text = canonical(members)
         assert len(text) < 16 * MAX_BYTES
         outer = {

@@ -103,9 +103,17 @@ def _ordinary(nodes: int, instances: int, templates: tuple[str, ...]) -> dict[st
         used[at[0]][0] += memory
         for name in at:
             used[name][1] += 10368
-    least, most = ({"memory-size": a, "cpu-count": b, "disk-size": c, "disk-count": d,
-                    "nic-count": 8, "spindle-use": e} for a, b, c, d, e in
-                   ((128, 1, 256, 1, 1), (32768, 8, 1048576, 16, 12)))  # fmt: skip
+    least, most = (
+        {
+            "memory-size": a,
+            "cpu-count": b,
+            "disk-size": c,
+            "disk-count": d,
+            "nic-count": 8,
+            "spindle-use": e,
+        }
+        for a, b, c, d, e in ((128, 1, 256, 1, 1), (32768, 8, 1048576, 16, 12))
+    )
     policy = {
         "std": least,
         "minmax": [{"min": least, "max": most}],

@@ -18,9 +18,14 @@ from tests.bench.plot import BLUE, GREEN, PURPLE, RED, Axis, Line, draw
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "placement"
 # Nodes, instances, and the processor seconds that `best` is given.
 SIZES = (
-    (10, 80, 1.5), (20, 200, 2), (40, 400, 3), (80, 1000, 5), (200, 4000, 8.5), (500, 10_000, 50),
+    (10, 80, 1.5),
+    (20, 200, 2),
+    (40, 400, 3),
+    (80, 1000, 5),
+    (200, 4000, 8.5),
+    (500, 10_000, 50),
     (1000, 20_000, 200),
-)  # fmt: skip
+)
 HBAL_WHOLE, HBAL_STEP, EXACT = 40, 200, 500  # nodes up to which each is measured
 CURVE = (200, 4000)
 LIMITS, LIMITED_SECONDS = (100, 300, 500, 700, 900, 1100), 40  # at most so many moves

@@ -28,11 +28,10 @@ class Row:
     right: str
 
 
-# fmt: off
 COMMANDS = (
     Row("c01", "container + healthy volume", OK),
     Row("c02", "raid6, both holes being filled", OK),
-    Row("c03", "raid6, one of two holes being filled", f"{CALL}.*\"missing_slots\": \\[5\\]"),
+    Row("c03", "raid6, one of two holes being filled", f'{CALL}.*"missing_slots": \\[5\\]'),
     Row("c05", "raid5, a planned replacement", OK),
     Row("c06", "resync=PENDING", OK),
     Row("c06", "recovery DELAYED", OK),
@@ -42,7 +41,7 @@ COMMANDS = (
     Row("c08", "half-assembled leftover", f"{CALL}|{OK}"),
     Row("c09", "logical disk refused, 2 good physical disks", OK),
     Row("c10", "SAS disk too hot", f"{OK}|{CALL}"),
-    Row("c11", "failing SAS disk of smartctl 7.3", f"\"model_name\": \"[^\"]+\".*{EVACUATE}"),
+    Row("c11", "failing SAS disk of smartctl 7.3", f'"model_name": "[^"]+".*{EVACUATE}'),
     Row("c12", "NVMe without error log", OK),
     Row("c13", "NVMe past its endurance, warning 0x04", CALL),
     Row("c14", "7.1", OK),
@@ -118,4 +117,3 @@ BEHAVIOURS = (
     Row("c50", "a counter every 30 s, settle 60 s, 66 min", r"'Drain': 1|change"),
     Row("c52", "3 are well again", r"in service"),
 )
-# fmt: on

@@ -55,17 +55,22 @@ def test_standard_input() -> None:
         ["hail-alloc-drbd.json", "--text-data=partly-used.data"],
         ["hail-alloc-drbd-restricted.json", "-t", "partly-used.data"],
         [
-            "hail-alloc-drbd.json", "-t", "partly-used.data",
+            "hail-alloc-drbd.json",
+            "-t",
+            "partly-used.data",
             "--restrict-allocation-to=node-01,node-02,node-03",
         ],
         [
-            "hail-alloc-drbd-restricted.json", "-t", "partly-used.data",
-            "--restrict-allocation-to", "node-03,node-04",
+            "hail-alloc-drbd-restricted.json",
+            "-t",
+            "partly-used.data",
+            "--restrict-allocation-to",
+            "node-03,node-04",
         ],
         ["hail-alloc-drbd.json", "--ignore-dynu", "--mond=no"],
     ],
     ids=" ".join,
-)  # fmt: skip
+)
 def test_the_same_bytes_as_hail(options: list[str]) -> None:
     ours = run(*(DATA / w if (DATA / w).exists() else _data(w) for w in options), "--as-hail")
     words = [str(DATA / w) if (DATA / w).exists() else _data(w) for w in options]

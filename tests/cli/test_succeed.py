@@ -299,17 +299,27 @@ REFUSALS = [
     pytest.param(wrong("rubbish"), Agents(), "not-dead", id="the BMC says nonsense"),
     pytest.param(wrong("refuses"), Agents(), "not-off", id="the BMC refuses"),
     pytest.param(wrong("lies"), Agents(), "not-off", id="the BMC does nothing"),
-    pytest.param(NOTHING, Agents(key=Key(b"another key, not of this cluster\n")), "few-agree",
-                 id="forged answers"),
+    pytest.param(
+        NOTHING,
+        Agents(key=Key(b"another key, not of this cluster\n")),
+        "few-agree",
+        id="forged answers",
+    ),
     pytest.param(pinned, Agents(), "few-agree", id="answers without the pinned key"),
     pytest.param(NOTHING, Agents(mute=set(NODES[1:])), "few-agree", id="nobody answers"),
     pytest.param(NOTHING, Agents(voiceless=set(NODES[1:3])), "few-voices", id="voices are gone"),
     pytest.param(
-        NOTHING, Agents({**dict.fromkeys(NODES[:3], SILENCE),
-                         NODES[3]: Words(Contact.ANSWERS, Contact.SILENT, ())}),
-        "master-lives", id="it answers one node",
+        NOTHING,
+        Agents(
+            {
+                **dict.fromkeys(NODES[:3], SILENCE),
+                NODES[3]: Words(Contact.ANSWERS, Contact.SILENT, ()),
+            }
+        ),
+        "master-lives",
+        id="it answers one node",
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("set_up", "agents", "kind"), REFUSALS)

@@ -54,9 +54,10 @@ def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize(
-    "words", [words for name, group in COMMANDS.items() for words in commands(group, name)],
+    "words",
+    [words for name, group in COMMANDS.items() for words in commands(group, name)],
     ids=" ".join,
-)  # fmt: skip
+)
 def test_every_command_ends_alike_after_a_wrong_line(words: tuple[str, ...]) -> None:
     name, *verb = words
     done = run(name, *verb, "--no-such-option")

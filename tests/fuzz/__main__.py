@@ -41,8 +41,10 @@ def main() -> int:
                     found[key] = one
                     print(f"fuzz: FOUND {one.keep()}: {one.why}", flush=True)
     for fuzzer in fuzzers:
-        print(f"fuzz: {fuzzer.decoder.name}: {fuzzer.tried} inputs, {len(fuzzer.said)} answers,"
-              f" slowest {fuzzer.slowest:.3f} s")  # fmt: skip
+        print(
+            f"fuzz: {fuzzer.decoder.name}: {fuzzer.tried} inputs, {len(fuzzer.said)} answers,"
+            f" slowest {fuzzer.slowest:.3f} s"
+        )
         for raw in fuzzer.fresh[:NEW] if asked.keep else ():
             Found(fuzzer.decoder.name, raw, "").keep()
     return 1 if found or broken else 0

@@ -96,9 +96,21 @@ def reason(raw: bytes) -> None:
 
 
 REPORT = Report(
-    "c", UUID, "n1", "epoch", 1, NOW, canonical(DIAGNOSIS), NOW, NOW,
-    {"disk": "timed out after 2 s", "raid": "output is not JSON"}, True, "n1", "", "1.0",
-)  # fmt: skip
+    "c",
+    UUID,
+    "n1",
+    "epoch",
+    1,
+    NOW,
+    canonical(DIAGNOSIS),
+    NOW,
+    NOW,
+    {"disk": "timed out after 2 s", "raid": "output is not JSON"},
+    True,
+    "n1",
+    "",
+    "1.0",
+)
 DOUBTED = Report(
     "c", UUID, "n1", "epoch", 2, NOW, None, None, None, {"disk": "no"}, False, "n1", "", "1.0"
 )
@@ -164,10 +176,18 @@ def receipt(raw: bytes) -> None:
 
 RECEIPT = Receipt.from_body(
     {
-        "order": UUID, "incident": UUID, "command": "fix", "progress": "failed", "started": NOW,
-        "ended": NOW, "code": 1, "why": "it failed", "output": "line 1\nline 2\n", "v": 1,
+        "order": UUID,
+        "incident": UUID,
+        "command": "fix",
+        "progress": "failed",
+        "started": NOW,
+        "ended": NOW,
+        "code": 1,
+        "why": "it failed",
+        "output": "line 1\nline 2\n",
+        "v": 1,
     }
-)  # fmt: skip
+)
 
 
 # Certificates.
@@ -247,23 +267,56 @@ DECODERS = (
         lambda raw: open_report(raw, KEY, SALT),
         seed({"name": "diagnose", "data": _sealed_report()}),
     ),
-    Decoder("reason", reason, (b"settling for 12.5 s (3 moves left)", b"migrate i1 off n1 to n2"),
-            json=False),
+    Decoder(
+        "reason",
+        reason,
+        (b"settling for 12.5 s (3 moves left)", b"migrate i1 off n1 to n2"),
+        json=False,
+    ),
     Decoder("command", interpreted, (*seed(DIAGNOSIS), b"OK - all well | a=1;2;3\nmore\n")),
     Decoder("order", ordered, seed(*_ORDERS)),
-    Decoder("order-outside", lambda raw: open_order(KEY, raw),
-            seed(_OUTSIDE)),
+    Decoder("order-outside", lambda raw: open_order(KEY, raw), seed(_OUTSIDE)),
     Decoder("receipt", receipt, seed(body(Purpose.RECEIPT, RECEIPT.body()))),
     Decoder("question", questioned, seed(body(Purpose.WITNESS, QUESTION.body(), UUID))),
-    Decoder("testimony", testified, seed(body(Purpose.TESTIMONY, body_of(
-        QUESTION, "c", "n1", UUID, Words(Contact.SILENT, Contact.REFUSED, (DISK,), "")), UUID))),
+    Decoder(
+        "testimony",
+        testified,
+        seed(
+            body(
+                Purpose.TESTIMONY,
+                body_of(
+                    QUESTION, "c", "n1", UUID, Words(Contact.SILENT, Contact.REFUSED, (DISK,), "")
+                ),
+                UUID,
+            )
+        ),
+    ),
     Decoder("rule", rule, (pack(CARRIED).encode(),), (Corrupt,), json=False),
-    Decoder("mond", mirrors_of, seed({"name": "drbd", "data": {
-        "status": {"code": 0, "message": ""}, "deviceInfos": [
-            {"connectionState": "Connected", "instance": "i1", "localState": "UpToDate"}]}})),
+    Decoder(
+        "mond",
+        mirrors_of,
+        seed(
+            {
+                "name": "drbd",
+                "data": {
+                    "status": {"code": 0, "message": ""},
+                    "deviceInfos": [
+                        {"connectionState": "Connected", "instance": "i1", "localState": "UpToDate"}
+                    ],
+                },
+            }
+        ),
+    ),
     Decoder("certificate", certificate, _certificates(), (BadSignature,), json=False),
     Decoder("link", frames, (frame({"verb": "report", "salt": "a"}) * 2,), json=False),
-    Decoder("load", loads, seed(
-        _load("cpu-avg-load", {"cpu_total": 1.5}), _load("cpu-avg-load", {"error": "no /proc"}),
-        _load("kvm-inst-rss", {"i1": 100, "i2": 5}), _load("xen-cpu-avg-load", {"i1": 0.5}))),
-)  # fmt: skip
+    Decoder(
+        "load",
+        loads,
+        seed(
+            _load("cpu-avg-load", {"cpu_total": 1.5}),
+            _load("cpu-avg-load", {"error": "no /proc"}),
+            _load("kvm-inst-rss", {"i1": 100, "i2": 5}),
+            _load("xen-cpu-avg-load", {"i1": 0.5}),
+        ),
+    ),
+)

@@ -53,13 +53,17 @@ def words(raw: bytes) -> str:
     """Texts of a series, of a query and of headers."""
     text = text_of(raw)
     readers: tuple[Callable[[str], object], ...] = (
-        recurrence.read_weekly, recurrence.read_day, series.machine,
+        recurrence.read_weekly,
+        recurrence.read_day,
+        series.machine,
         lambda text: timezones.read_zone(text, NOW),
         lambda text: parse.which_events(Request("GET", f"/1/history?{text}")),
         lambda text: windows._versions(Request("POST", "/", {"if-match": text})),
-        _basic, lambda text: _basic(f"Basic {text}"), lambda _: fault_of(raw),
+        _basic,
+        lambda text: _basic(f"Basic {text}"),
+        lambda _: fault_of(raw),
         lambda text: Request("GET", text).segments,
-    )  # fmt: skip
+    )
     return each(partial(reader, text) for reader in readers)
 
 
@@ -122,19 +126,33 @@ WINDOW = {
 ANSWER = {
     "type": "DECLINE_INVERSE_OFFERS",
     "decline_inverse_offers": {
-        "inverse_offer_ids": [{"value": UUID}], "filters": {"refuse_seconds": 5},
-        "reason": "not today", "eta": 1_764_000_000.5, "earliest": "1764000000",
+        "inverse_offer_ids": [{"value": UUID}],
+        "filters": {"refuse_seconds": 5},
+        "reason": "not today",
+        "eta": 1_764_000_000.5,
+        "earliest": "1764000000",
     },
-}  # fmt: skip
+}
 SERIES = {
-    "machines": ["n1", "10.0.0.1"], "weekly": "mon,tue 03:00", "zone": "Europe/Berlin",
-    "duration": 3600, "every": 2, "from": "2026-01-01", "until": "never", "owners": {},
-}  # fmt: skip
+    "machines": ["n1", "10.0.0.1"],
+    "weekly": "mon,tue 03:00",
+    "zone": "Europe/Berlin",
+    "duration": 3600,
+    "every": 2,
+    "from": "2026-01-01",
+    "until": "never",
+    "owners": {},
+}
 MACHINE = {
-    "spec": {"serial": "s1", "rack": 3, "role": "cs", "ipv4": ["10.0.0.3"],
-             "bmc": {"bmcType": "IPMI-2.0"}},
+    "spec": {
+        "serial": "s1",
+        "rack": 3,
+        "role": "cs",
+        "ipv4": ["10.0.0.3"],
+        "bmc": {"bmcType": "IPMI-2.0"},
+    },
     "status": {"state": "UNHEALTHY", "duration": 12.5},
-}  # fmt: skip
+}
 USERS = b"""# name password options
 alice {CLEARTEXT}secret write
 bob {HA1}7b1cc4a0a2ab2ac0dc5d5b3a1b2fa9b0 read,owner:web
@@ -144,30 +162,61 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n"
 INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n" + HEAD + b'{"name":"c"}'
 _SETTINGS = [(TOP / f"packaging/{name}.toml").read_bytes() for name in ("agent", "maintd")]
 DECODERS = (
-    Decoder("mesos", schedules,
-            seed({"windows": [WINDOW]}, WINDOW["machine_ids"], ANSWER)),
-    Decoder("series", asked(series.read_new, series.read_change, series.read_end),
-            seed(SERIES, {"add": ["n1"], "skip": ["2026-01-05"], "times": "never"})),
-    Decoder("requests", asked(
-        parse.pause, parse.resume, parse.bare(ResetStorm()), parse.balance,
-        parse.texts(StopBalancing), parse.texts(AddEntry), parse.delete_entries,
-        parse.set_variables, parse.set_constraint,
-    ), seed(
-        {"scope": "node", "node": "n1", "why": "a reason"}, {"group": "g1", "moves": [
-            {"instance": "i1", "from": ["n1", "n2"], "to": ["n2"]}]},
-        {"operation": "reboot", "machine_type": "x", "address": "10.0.0.1", "serial": "s"},
-        {"name": "maximumRepairQueueEntries", "value": "5"}, {"index": "5"},
-    )),
-    Decoder("sabakan", inventory, seed({"data": {"searchMachines": [MACHINE, MACHINE]}},
-                                       {"errors": [{"message": "no such field"}]})),
+    Decoder("mesos", schedules, seed({"windows": [WINDOW]}, WINDOW["machine_ids"], ANSWER)),
+    Decoder(
+        "series",
+        asked(series.read_new, series.read_change, series.read_end),
+        seed(SERIES, {"add": ["n1"], "skip": ["2026-01-05"], "times": "never"}),
+    ),
+    Decoder(
+        "requests",
+        asked(
+            parse.pause,
+            parse.resume,
+            parse.bare(ResetStorm()),
+            parse.balance,
+            parse.texts(StopBalancing),
+            parse.texts(AddEntry),
+            parse.delete_entries,
+            parse.set_variables,
+            parse.set_constraint,
+        ),
+        seed(
+            {"scope": "node", "node": "n1", "why": "a reason"},
+            {"group": "g1", "moves": [{"instance": "i1", "from": ["n1", "n2"], "to": ["n2"]}]},
+            {"operation": "reboot", "machine_type": "x", "address": "10.0.0.1", "serial": "s"},
+            {"name": "maximumRepairQueueEntries", "value": "5"},
+            {"index": "5"},
+        ),
+    ),
+    Decoder(
+        "sabakan",
+        inventory,
+        seed(
+            {"data": {"searchMachines": [MACHINE, MACHINE]}},
+            {"errors": [{"message": "no such field"}]},
+        ),
+    ),
     Decoder("variables", lambda raw: sabakan.variables(text_of(raw)), (sabakan.DEFAULT.encode(),)),
-    Decoder("words", words, (
-        b"mon,tue 03:00", b"2026-01-05", b"Europe/Berlin", b"10.0.0.1", b'"abc", "d"',
-        b"incident=%s&limit=5&since=1.5" % UUID.encode(), b"YWxpY2U6c2VjcmV0", b"/1/a%20b?c=d",
-    ), json=False),
+    Decoder(
+        "words",
+        words,
+        (
+            b"mon,tue 03:00",
+            b"2026-01-05",
+            b"Europe/Berlin",
+            b"10.0.0.1",
+            b'"abc", "d"',
+            b"incident=%s&limit=5&since=1.5" % UUID.encode(),
+            b"YWxpY2U6c2VjcmV0",
+            b"/1/a%20b?c=d",
+        ),
+        json=False,
+    ),
     Decoder("users", lambda raw: parse_users(text_of(raw)), (USERS,), (ConfigError,), json=False),
     Decoder("settings", toml, tuple(_SETTINGS), json=False),
     Decoder("ledger", kept, (codec.encode(LEDGER).encode(), _observation().encode())),
-    Decoder("client", client, (HEAD + b'{"name":"c"}', CHUNKED, INTERIM), (Unavailable,),
-            json=False),
-)  # fmt: skip
+    Decoder(
+        "client", client, (HEAD + b'{"name":"c"}', CHUNKED, INTERIM), (Unavailable,), json=False
+    ),
+)

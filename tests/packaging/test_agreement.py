@@ -173,9 +173,12 @@ def test_maintds_example_shows_every_setting_and_its_default() -> None:
     assert here == wanted | {("policy", "ignore-consistency")}
     # By default these are empty, which cannot be written as a path.
     for section, key in (
-        ("maintd", "key"), ("maintd", "certificate"), ("http", "tls"),
-        ("sabakan", "ca"), ("sabakan", "token"),
-    ):  # fmt: skip
+        ("maintd", "key"),
+        ("maintd", "certificate"),
+        ("http", "tls"),
+        ("sabakan", "ca"),
+        ("sabakan", "token"),
+    ):
         assert str(shown[section].pop(key)).startswith("/")
         assert getattr(getattr(default, section), key) == ""
     assert maintd_settings.parse(shown) == default

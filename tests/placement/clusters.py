@@ -5,9 +5,15 @@ from dataclasses import dataclass, field
 
 TEMPLATES = ("drbd",) * 14 + ("plain", "ext", "rbd", "diskless", "file", "sharedfile", "gluster")
 STATUSES = ("running",) * 12 + (
-    "ADMIN_down", "ADMIN_offline", "USER_down", "ERROR_down", "ERROR_up", "ERROR_nodedown",
-    "ERROR_nodeoffline", "ERROR_wrongnode",
-)  # fmt: skip
+    "ADMIN_down",
+    "ADMIN_offline",
+    "USER_down",
+    "ERROR_down",
+    "ERROR_up",
+    "ERROR_nodedown",
+    "ERROR_nodeoffline",
+    "ERROR_wrongnode",
+)
 SIZES = ((512, 1024, 1), (1024, 2048, 1), (1024, 4096, 2), (2048, 2048, 1), (3072, 8192, 4))
 
 
@@ -122,11 +128,20 @@ class _Maker:
         if rng.random() < 0.3:
             tags.append(f"rack:r{rng.randrange(4)}")
         fields = (
-            f"inst{number:03d}{self.domain}", memory, disk, vcpus, status,
-            "N" if self.noisy and rng.random() < 0.05 else "Y", primary.name,
-            secondary.name if secondary else "", template, ",".join(tags),
-            rng.choice((1, 1, 1, 2, 3)), spindles, "Y" if forthcoming else "N",
-        )  # fmt: skip
+            f"inst{number:03d}{self.domain}",
+            memory,
+            disk,
+            vcpus,
+            status,
+            "N" if self.noisy and rng.random() < 0.05 else "Y",
+            primary.name,
+            secondary.name if secondary else "",
+            template,
+            ",".join(tags),
+            rng.choice((1, 1, 1, 2, 3)),
+            spindles,
+            "Y" if forthcoming else "N",
+        )
         return "|".join(map(str, fields))
 
     def _some_node(self, group: int, other: _Node | None = None) -> _Node | None:
@@ -153,11 +168,22 @@ class _Maker:
             flag = "M"
         speed = rng.choice((0.8, 1.0, 1.25)) if self.speeds else 1.0
         fields: tuple[object, ...] = (
-            node.name, memory, 1024, free, disk, disk - node.disk_used,
-            8 if self.alike else rng.choice((4, 8, 16)), flag, f"uuid-{node.group}", spindles,
-            ",".join(node.tags), "Y" if self.exclusive and rng.random() < 0.8 else "N",
-            spindles - node.spindles_used if self.exclusive else 0, rng.choice((1, 1, 2)), speed,
-        )  # fmt: skip
+            node.name,
+            memory,
+            1024,
+            free,
+            disk,
+            disk - node.disk_used,
+            8 if self.alike else rng.choice((4, 8, 16)),
+            flag,
+            f"uuid-{node.group}",
+            spindles,
+            ",".join(node.tags),
+            "Y" if self.exclusive and rng.random() < 0.8 else "N",
+            spindles - node.spindles_used if self.exclusive else 0,
+            rng.choice((1, 1, 2)),
+            speed,
+        )
         if rng.random() < 0.02:
             fields = (node.name, "?", "?", "?", "?", "?", "?", "N", f"uuid-{node.group}")
         return "|".join(map(str, fields))

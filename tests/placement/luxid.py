@@ -66,9 +66,16 @@ class Luxid(answering.Luxid):
             "ndp/oob_program": "",
         }
         says = (
-            int(node.memory), node.own_memory, node.free_memory, int(node.disk), node.free_disk,
-            int(node.cpus), node.own_cpus, node.spindles, node.free_spindles,
-        )  # fmt: skip
+            int(node.memory),
+            node.own_memory,
+            node.free_memory,
+            int(node.disk),
+            node.free_disk,
+            int(node.cpus),
+            node.own_cpus,
+            node.spindles,
+            node.free_spindles,
+        )
         status = _OFFLINE if offline else _NO_DATA if node.name in self.silent else _NORMAL
         values = says if status == _NORMAL else (None,) * len(says)
         live = {field: (status, value) for field, value in zip(_LIVE, values, strict=True)}

@@ -196,19 +196,40 @@ class Referee:
         off = got[7] == "Y" or got[0] in self.o.off
         tags = got[10].split(",") if got[10] else []
         return Node(
-            got[0], float(got[1]), int(got[2]), int(got[3]), float(got[4]), int(got[5]),
-            float(got[6]), off, got[8], int(got[9]), tags, got[11] == "Y", int(got[12]),
-            int(got[13]), float(got[14]),
-        )  # fmt: skip
+            got[0],
+            float(got[1]),
+            int(got[2]),
+            int(got[3]),
+            float(got[4]),
+            int(got[5]),
+            float(got[6]),
+            off,
+            got[8],
+            int(got[9]),
+            tags,
+            got[11] == "Y",
+            int(got[12]),
+            int(got[13]),
+            float(got[14]),
+        )
 
     def _instance(self, line: str) -> Instance:
         got = pad(line, ["1", "-", "N"], 10)
         return Instance(
-            got[0], int(got[1]), int(got[2]), int(got[3]), got[4], got[5] == "Y",
-            self.at[got[6]], self.at[got[7]] if got[7] else NOWHERE, got[8],
-            got[9].split(",") if got[9] else [], int(got[10]),
-            None if got[11] == "-" else int(got[11]), got[12] == "Y",
-        )  # fmt: skip
+            got[0],
+            int(got[1]),
+            int(got[2]),
+            int(got[3]),
+            got[4],
+            got[5] == "Y",
+            self.at[got[6]],
+            self.at[got[7]] if got[7] else NOWHERE,
+            got[8],
+            got[9].split(",") if got[9] else [],
+            int(got[10]),
+            None if got[11] == "-" else int(got[11]),
+            got[12] == "Y",
+        )
 
     def _policies(self, lines: list[str]) -> None:
         uuids = {line[0]: line[1] for line in self.groups}
@@ -345,12 +366,27 @@ class Referee:
         mem, dsk, res, cpu, lc, lm, ld, ln, sp, memf, dskf, cpuf, spf = spreads
         pairs = [pair for node in on for pair in node.pairs]
         return [
-            mem, dsk, sum(node.n1 for node in on), res, sum(node.every for node in off),
-            sum(node.primaries for node in off), cpu, lc, lm, ld, ln,
-            sum(node.tags for node in on), sp, memf, dskf, cpuf, spf,
-            sum(node.misplaced for node in on), _repeats(pairs),
+            mem,
+            dsk,
+            sum(node.n1 for node in on),
+            res,
+            sum(node.every for node in off),
+            sum(node.primaries for node in off),
+            cpu,
+            lc,
+            lm,
+            ld,
+            ln,
+            sum(node.tags for node in on),
+            sp,
+            memf,
+            dskf,
+            cpuf,
+            spf,
+            sum(node.misplaced for node in on),
+            _repeats(pairs),
             math.fsum(node.row[2] for node in on),
-        ]  # fmt: skip
+        ]
 
     def _know(self, k: int) -> "_Known":
         here, places = self.pri(k), self.places(k)
@@ -383,13 +419,17 @@ class Referee:
         else:
             disks = [_by(self.disk(k, forth=f), n.disk) for f in (False, True)]
         return [
-            _over(self.memory(k), n.total), disks[0], _over(self.reserved(k), n.total),
-            _over(self.cpus(k, forth=False), n.cpus) / n.speed, *loads,
+            _over(self.memory(k), n.total),
+            disks[0],
+            _over(self.reserved(k), n.total),
+            _over(self.cpus(k, forth=False), n.cpus) / n.speed,
+            *loads,
             _over(self.pressure(k, forth=False), limit),
-            _over(self.promised_memory(k), n.total), disks[1],
+            _over(self.promised_memory(k), n.total),
+            disks[1],
             _over(self.cpus(k, forth=True), n.cpus) / n.speed,
             _over(self.pressure(k, forth=True), limit),
-        ]  # fmt: skip
+        ]
 
     # --- moves ---
 
@@ -410,9 +450,13 @@ class Referee:
             self._known.pop(k, None)
         try:
             {
-                "f": self._f, "r": self._r, "r f": self._rf, "f r f": self._frf, "f r": self._fr,
+                "f": self._f,
+                "r": self._r,
+                "r f": self._rf,
+                "f r f": self._frf,
+                "f r": self._fr,
                 "fa": self._fa,
-            }[shape](i, t)  # fmt: skip
+            }[shape](i, t)
         except Foul:
             self._put(i, p, s)
             i.common = common

@@ -3,14 +3,31 @@
 import random
 from typing import Any
 
-TEMPLATES = ("drbd",) * 8 + ("plain",) * 4 + (
-    "ext", "rbd", "sharedfile", "gluster", "blockdev", "diskless", "file",
-)  # fmt: skip
+TEMPLATES = (
+    ("drbd",) * 8
+    + ("plain",) * 4
+    + (
+        "ext",
+        "rbd",
+        "sharedfile",
+        "gluster",
+        "blockdev",
+        "diskless",
+        "file",
+    )
+)
 ALL = ("drbd", "plain", "ext", "rbd", "sharedfile", "gluster", "blockdev", "diskless", "file")
 TYPES = (
-    "allocate", "allocate", "allocate", "multi-allocate", "relocate", "node-evacuate",
-    "node-evacuate", "change-group", "allocate-secondary",
-)  # fmt: skip
+    "allocate",
+    "allocate",
+    "allocate",
+    "multi-allocate",
+    "relocate",
+    "node-evacuate",
+    "node-evacuate",
+    "change-group",
+    "allocate-secondary",
+)
 SIZES = ((512, 1024, 1), (1024, 2048, 1), (1024, 4096, 2), (2048, 2048, 1), (3072, 8192, 4))
 
 

@@ -177,9 +177,17 @@ def test_changes_the_group() -> None:
 
 def test_no_place_is_said() -> None:
     done = node(
-        "master", "gnt-instance", "add", "-t", "plain", "--disk=0:size=900G", *SMALL, "-I", OURS,
+        "master",
+        "gnt-instance",
+        "add",
+        "-t",
+        "plain",
+        "--disk=0:size=900G",
+        *SMALL,
+        "-I",
+        OURS,
         "inst1",
-    )  # fmt: skip
+    )
     assert done.returncode != 0
     assert f"using iallocator '{OURS}'" in done.stderr
     assert "FailDisk: 3" in done.stderr

@@ -276,8 +276,14 @@ def test_a_node_that_is_asked_in_vain_what_it_has_free_is_given_nothing(
 def test_a_cancel_in_mid_way(system: Maintenance) -> None:
     create("inst3", "sharedfile", "node2.gnt.test")
     gnt("gnt-cluster", "add-tags", "maintd:moves:1")
-    gnt("gnt-filter", "add", "--predicates", '[["opcode", ["=", "OP_ID", "OP_INSTANCE_MIGRATE"]]]',
-        "--action", "PAUSE")  # fmt: skip
+    gnt(
+        "gnt-filter",
+        "add",
+        "--predicates",
+        '[["opcode", ["=", "OP_ID", "OP_INSTANCE_MIGRATE"]]]',
+        "--action",
+        "PAUSE",
+    )
     try:
         system.breaks("node2", EVACUATE)
         until(
@@ -317,8 +323,11 @@ def test_of_a_master_candidate_another_is_promoted(system: Maintenance) -> None:
 def test_the_master_node_is_held_with_advice(system: Maintenance) -> None:
     system.breaks("node1", EVACUATE)
     incident = system.until_status("node1", "noted")
-    until(lambda: "master-failover" in system.ask("show", str(incident["uuid"])).stdout, 30,
-          system.tail)  # fmt: skip
+    until(
+        lambda: "master-failover" in system.ask("show", str(incident["uuid"])).stdout,
+        30,
+        system.tail,
+    )
     assert flags("node1")["drained"] == "N"
 
 
@@ -335,8 +344,14 @@ def test_an_escalation(system: Maintenance) -> None:
 
 
 def test_a_job_filter_on_the_reason_pauses_us(system: Maintenance) -> None:
-    gnt("gnt-filter", "add", "--predicates",
-        '[["reason", ["=", "source", "gnt:daemon:maintd"]]]', "--action", "PAUSE")  # fmt: skip
+    gnt(
+        "gnt-filter",
+        "add",
+        "--predicates",
+        '[["reason", ["=", "source", "gnt:daemon:maintd"]]]',
+        "--action",
+        "PAUSE",
+    )
     try:
         before = last_job()
         system.breaks("node2", EVACUATE)
@@ -356,8 +371,14 @@ def test_a_job_filter_on_an_incidents_id_holds_its_jobs_only(system: Maintenance
     try:
         system.breaks("node2", EVACUATE)
         incident = str(system.until_status("node2", "noted")["uuid"])
-        gnt("gnt-filter", "add", "--predicates",
-            json.dumps([["reason", ["=", "reason", incident]]]), "--action", "PAUSE")  # fmt: skip
+        gnt(
+            "gnt-filter",
+            "add",
+            "--predicates",
+            json.dumps([["reason", ["=", "reason", incident]]]),
+            "--action",
+            "PAUSE",
+        )
         before = last_job()
         until(lambda: bool(job_list(before)), 90, system.tail)
         gnt("gnt-cluster", "add-tags", "not-held")  # waits for its own job, which runs

@@ -59,9 +59,13 @@ class Process:
     def start(self) -> None:
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(
-                self._command, cwd=ROOT, env=self.env, stdin=subprocess.DEVNULL,
-                stdout=log, stderr=log,
-            )  # fmt: skip
+                self._command,
+                cwd=ROOT,
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
 
     def tend(self) -> None:
         """Start it if it should run and does not."""

@@ -148,8 +148,9 @@ PLAN = (Planned("n4", 7), Planned("n5", 9))
 
 def asked(key: str, *told: tuple[str, Any, Any]) -> list[Op]:
     """Requests one after another, with their answers."""
-    return [Op(key, verb, given, said, 2 * n, 2 * n + 1) for n, (verb, given, said) in
-            enumerate(told)]  # fmt: skip
+    return [
+        Op(key, verb, given, said, 2 * n, 2 * n + 1) for n, (verb, given, said) in enumerate(told)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -168,14 +169,24 @@ def asked(key: str, *told: tuple[str, Any, Any]) -> list[Op]:
         (asked("schedule", ("set", (A, None), True), ("set", (B, {}), True)), False),
         (asked("schedule", ("set", (A, {}), True), ("set", (B, A), True), ("read", 0, PLAN)), True),
         (asked("schedule", ("set", (A, None), True), ("down", "n5", True)), False),
-        (asked("schedule", ("set", (A, {}), True), ("down", "n4", True), ("up", "n4", True),
-               ("read", 0, ())), True),
-        (asked("schedule", ("set", (A, {}), True), ("down", "n4", True), ("set", ({}, A), True)),
-         False),
+        (
+            asked(
+                "schedule",
+                ("set", (A, {}), True),
+                ("down", "n4", True),
+                ("up", "n4", True),
+                ("read", 0, ()),
+            ),
+            True,
+        ),
+        (
+            asked("schedule", ("set", (A, {}), True), ("down", "n4", True), ("set", ({}, A), True)),
+            False,
+        ),
         (asked("offer/1", ("write", "no", True), ("read", 0, "yes")), False),
         (asked("series/1", ("add", 1, True), ("read", 0, False)), False),
         (asked("series/1", ("read", 0, True)), False),
     ],
-)  # fmt: skip
+)
 def test_objects(history: list[Op], right: bool) -> None:
     assert (wrong(history, STEPS, {}) is None) == right

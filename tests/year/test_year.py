@@ -18,9 +18,20 @@ from tests.year.show import BEGIN, DOCUMENT, END, FOLDER, document, picture, tab
 from tests.year.world import World
 
 QUIET = Fleet(
-    machines=400, days=2, faults=0, reboots=0, resets=0, alarms=0, outages=0, flappings=0,
-    campaigns=0, lies=0, lied=60, silences=0, works=0,
-)  # fmt: skip
+    machines=400,
+    days=2,
+    faults=0,
+    reboots=0,
+    resets=0,
+    alarms=0,
+    outages=0,
+    flappings=0,
+    campaigns=0,
+    lies=0,
+    lied=60,
+    silences=0,
+    works=0,
+)
 BUSY = Fleet(
     machines=120,
     days=1,

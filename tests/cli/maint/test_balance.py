@@ -142,8 +142,10 @@ def test_json_says_the_same(small: Path) -> None:
         assert f"=> {short['primary']}:{short['secondary']}" in lines
         assert all(command.startswith("gnt-instance ") for command in move["commands"])
     assert {node["name"]: node["before"]["instances"] for node in found["nodes"]} == {
-        "a.example": 2, "b.example": 0, "c.example": 0,
-    }  # fmt: skip
+        "a.example": 2,
+        "b.example": 0,
+        "c.example": 0,
+    }
     assert sum(node["after"]["instances"] for node in found["nodes"]) == 2
     assert found["copies-gib"] == pytest.approx(sum(m["copies-gib"] for m in found["moves"]))
 

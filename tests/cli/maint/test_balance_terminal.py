@@ -33,9 +33,12 @@ def watched(*words: object, until: bytes = b"") -> tuple[int, str]:
     master, slave = pty.openpty()
     process = subprocess.Popen(
         [*COMMAND, *map(str, words)],
-        stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
         env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "120"},
-    )  # fmt: skip
+    )
     os.close(slave)
     said, pressed = b"", not until
     while True:

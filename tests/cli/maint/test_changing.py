@@ -75,16 +75,22 @@ FORCED = ("queue", "add", "--force", "unreachable", "r640", "n3")
     ("words", "told"),
     [
         (("pause", "--why", "x"), "pause the cluster (x)"),
-        (("window", "add", "n3", "--start", "2026-11-25T04:00Z", "--for", "2h"),
-         "plan maintenance of n3 from 2026-11-25T04:00:00Z until 2026-11-25T06:00:00Z"),
-        (("window", "add", "n3", "--weekly", "sun 02:00", "--zone", "UTC", "--for", "2h"),
-         "plan maintenance of n3 every week"),
-        (("constraints", "set", "cool-down-seconds", "60"),
-         "set the constraint cool-down-seconds to 60"),
+        (
+            ("window", "add", "n3", "--start", "2026-11-25T04:00Z", "--for", "2h"),
+            "plan maintenance of n3 from 2026-11-25T04:00:00Z until 2026-11-25T06:00:00Z",
+        ),
+        (
+            ("window", "add", "n3", "--weekly", "sun 02:00", "--zone", "UTC", "--for", "2h"),
+            "plan maintenance of n3 every week",
+        ),
+        (
+            ("constraints", "set", "cool-down-seconds", "60"),
+            "set the constraint cool-down-seconds to 60",
+        ),
         (("queue", "disable"), "disable the repair queue"),
         (("queue", "delete-finished"), "delete entries that are finished from the repair queue"),
     ],
-)  # fmt: skip
+)
 def test_a_dry_run_tells_and_does_nothing(live: Live, words: tuple[str, ...], told: str) -> None:
     before = kept(live)
     accepted = f"maintd would accept: {shown(told)}.\nIt would start nothing in the next round.\n"

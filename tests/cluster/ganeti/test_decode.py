@@ -42,10 +42,22 @@ def test_rows_of_a_real_cluster() -> None:
     first, second = map(decode.instance, instances(DRBD, PLAIN))
     assert first == Instance("i1", "n1", "n2", "drbd", 128, 384, hypervisor="kvm", disks=1)
     assert second == Instance(
-        "i2", "n1", None, "plain", 128, 256, running=False, tags=frozenset({"t"}),
-        vcpus=2, auto_balance=False, spindle_use=3, spindles=3, always_failover=True,
-        hypervisor="lxc", disks=2,
-    )  # fmt: skip
+        "i2",
+        "n1",
+        None,
+        "plain",
+        128,
+        256,
+        running=False,
+        tags=frozenset({"t"}),
+        vcpus=2,
+        auto_balance=False,
+        spindle_use=3,
+        spindles=3,
+        always_failover=True,
+        hypervisor="lxc",
+        disks=2,
+    )
     group = Group("g1", "default", allocation="preferred", policy='{"vcpu-ratio":4}')
     assert [decode.group(row) for row in groups(GROUP)] == [group]
 

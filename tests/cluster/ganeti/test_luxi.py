@@ -427,8 +427,22 @@ def test_a_snapshot_torn_between_its_queries_is_asked_again(
         "",
     ]
     instance: list[object] = [
-        "i1", "n2", [], "plain", 1, 1, "up", [], False, 1, True, 1, [], False, "kvm",
-    ]  # fmt: skip
+        "i1",
+        "n2",
+        [],
+        "plain",
+        1,
+        1,
+        "up",
+        [],
+        False,
+        1,
+        True,
+        1,
+        [],
+        False,
+        "kvm",
+    ]
     group: list[object] = ["g1", "default", [], "preferred", {}]
     info = says({"name": "c", "master": "n1", "tags": []})
 

@@ -114,8 +114,9 @@ def test_peers_with_disks_are_asked_always_and_others_until_there_are_enough() -
     assert witnesses_for(WORLD.nodes["n5"], WORLD, able) == ("n1", "n2", "n3", "n4")
     assert witnesses_for(WORLD.nodes["n1"], WORLD, able, {"n3"}) == ("n2", "n4", "n5", "n6")
     assert witnesses_for(WORLD.nodes["n1"], WORLD, {"n6"}) == ("n6",), "the master is the last"
-    world = six(node("n6", group="g2"), web1=("n1", "n2"), x=("n1", "n3"), y=("n1", "n4"),
-                z=("n1", "n5"))  # fmt: skip
+    world = six(
+        node("n6", group="g2"), web1=("n1", "n2"), x=("n1", "n3"), y=("n1", "n4"), z=("n1", "n5")
+    )
     chosen = witnesses_for(world.nodes["n1"], world, able)
     assert chosen == ("n2", "n3", "n4", "n5", "n6"), "one outside its failure domain"
 

@@ -26,12 +26,20 @@ STATUS = {
 }
 PLANS = {**STATUS, "loopback": NO_NAME, "local owner": NO_RIGHT}
 OWN = {  # offers: each owner its own
-    **STATUS, "socket": NO_RIGHT, "loopback": NO_NAME, "owner": ALL, "local owner": ALL,
-}  # fmt: skip
+    **STATUS,
+    "socket": NO_RIGHT,
+    "loopback": NO_NAME,
+    "owner": ALL,
+    "local owner": ALL,
+}
 MESOS = {**OWN, "owner": LESS, "local owner": LESS}
 WRITERS = {**PLANS, "socket": NO_RIGHT, "reader": NO_RIGHT}
-ASKED = {**dict.fromkeys(READERS, (404, False)),
-         "socket": NO_RIGHT, "loopback": NO_NAME, "stranger": NO_NAME}  # fmt: skip
+ASKED = {
+    **dict.fromkeys(READERS, (404, False)),
+    "socket": NO_RIGHT,
+    "loopback": NO_NAME,
+    "stranger": NO_NAME,
+}
 ABSENT = {
     kind: (404, False) if status == 200 else (status, False) for kind, (status, _) in STATUS.items()
 }

@@ -39,16 +39,22 @@ def test_every_source_has_its_row() -> None:
     assert [(row["source"], row["said"], row["proves"]) for row in told["rows"]] == [
         ("its agent", "nothing: timed out", "nothing"),
         ("its noded", "does not answer Ganeti", "nothing"),
-        ("witness n2", "noded: nothing; agent: nothing; 1 of 2 DRBD disks connected",
-         "its kernel lives"),
+        (
+            "witness n2",
+            "noded: nothing; agent: nothing; 1 of 2 DRBD disks connected",
+            "its kernel lives",
+        ),
         ("witness n3", "noded: nothing; agent: nothing; none of 1 DRBD disks connected", "nothing"),
-        ("witness n4", "noded: nothing; agent: nothing; its DRBD disks are unread: no mond",
-         "nothing"),
+        (
+            "witness n4",
+            "noded: nothing; agent: nothing; its DRBD disks are unread: no mond",
+            "nothing",
+        ),
         ("witness n5", "noded: answers; agent: refused", "nothing: too old"),
         ("witness n6", "has not answered", "nothing"),
         ("power control", "on, says level 1", "it has power"),
         ("itself", "answered last: Ok", "nothing"),
-    ]  # fmt: skip
+    ]
     assert "web1" not in str(told), "any reader may see it"
 
 

@@ -125,8 +125,11 @@ def test_a_series_is_one_event_with_its_rule_and_the_days_it_skips() -> None:
     (event,) = events(ical.calendar(view(Ledger(series=(one,)), "n3")))
     assert event["uid"] == "uid-1"
     assert event["rrule"] == {
-        "FREQ": ["WEEKLY"], "INTERVAL": [2], "WKST": ["MO"], "BYDAY": ["WE", "SU"],
-    }  # fmt: skip
+        "FREQ": ["WEEKLY"],
+        "INTERVAL": [2],
+        "WKST": ["MO"],
+        "BYDAY": ["WE", "SU"],
+    }
     assert event["dtstart"].params["tzid"] == "Europe/Zurich"
     assert event.decoded("dtstart").isoformat()[:16] == "2026-11-22T02:00"
     assert event.decoded("duration") == timedelta(hours=2)

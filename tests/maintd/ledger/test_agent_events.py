@@ -10,8 +10,9 @@ from tests.maintd.rig import Rig, fleet
 from tests.maintd.world import NOW, OK
 
 ROUND = 10_000
-REPORT = Report("c", "u", "n1", "e", 1, NOW, OK.text, NOW, NOW, {}, firm=True, master="n1",
-                tls="", software="")  # fmt: skip
+REPORT = Report(
+    "c", "u", "n1", "e", 1, NOW, OK.text, NOW, NOW, {}, firm=True, master="n1", tls="", software=""
+)
 SEEN = Seen(REPORT, OK)
 SILENT, FORGED = Silent("no complete answer within 3 s"), Distrusted("signature")
 

@@ -83,10 +83,11 @@ def test_a_fault_names_its_file_and_what_may_be(table: dict[str, object], why: s
         ({**HOOK, "body": '{"text": "{{ text }}"}'}, "notify[0].body: it renders no JSON"),
         ({**HOOK, "title": "{{ events[1].node }}"}, "notify[0].title: "),
         ({**HOOK, "title": "{{ ''.__class__.mro() }}"}, "notify[0].title: "),
-        ({**HOOK, "title": "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"},
-         "notify[0].title: it calls itself without end"),
-        ({**HOOK, "title": "{{ 1 // 0 }}"},
-         "notify[0].title: "),
+        (
+            {**HOOK, "title": "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"},
+            "notify[0].title: it calls itself without end",
+        ),
+        ({**HOOK, "title": "{{ 1 // 0 }}"}, "notify[0].title: "),
         ({**MAIL, "server": ""}, "notify[0].server is"),
         ({**MAIL, "to": []}, "notify[0].to is missing or empty"),
         ({**MAIL, "to": ["a@b\nBcc: c"]}, "notify[0].to is"),
@@ -98,7 +99,7 @@ def test_a_fault_names_its_file_and_what_may_be(table: dict[str, object], why: s
         ({**COMMAND, "body": "{}"}, "notify[0].body is not a known setting"),
         ({**COMMAND, "interval": "0s"}, "notify[0].interval is '0s'"),
     ],
-)  # fmt: skip
+)
 def test_a_table_that_is_wrong_is_refused_with_its_place(table: dict[str, Any], why: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse({"notify": [table]})

@@ -133,11 +133,13 @@ def test_a_sink_that_asks_to_wait_is_left_alone() -> None:
     ("answer", "why"),
     [
         (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort", "connection was closed"),
-        (b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
-         "it answered with HTTP status 302"),
+        (
+            b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
+            "it answered with HTTP status 302",
+        ),
     ],
     ids=["closes-after-200", "redirects"],
-)  # fmt: skip
+)
 def test_a_sink_that_lies_has_not_got_it(answer: bytes, why: str) -> None:
     def lie(connection: socket.socket) -> None:
         connection.sendall(answer)

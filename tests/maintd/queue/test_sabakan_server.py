@@ -50,13 +50,37 @@ def test_the_query_is_valid_by_the_schema(sabakan: Sabakan) -> None:
 def test_by_default_the_broken_ones_that_boot_nobody(sabakan: Sabakan) -> None:
     said = asking(sabakan).sick()
     assert said == (
-        Sick("sabakan", "10.0.0.11", "r640", "unreachable", "S1", "UNREACHABLE", "rack 1",
-             since=NOW - 3_000_250),
-        Sick("sabakan", "10.0.0.12", "r650", "unhealthy", "S2", "UNHEALTHY", "rack 2",
-             since=NOW - 30_000),
-        Sick("sabakan", "10.0.0.15", "r640", "unreachable", "S5", "UNREACHABLE", "rack 3",
-             since=NOW - 3_600_000),
-    )  # fmt: skip
+        Sick(
+            "sabakan",
+            "10.0.0.11",
+            "r640",
+            "unreachable",
+            "S1",
+            "UNREACHABLE",
+            "rack 1",
+            since=NOW - 3_000_250,
+        ),
+        Sick(
+            "sabakan",
+            "10.0.0.12",
+            "r650",
+            "unhealthy",
+            "S2",
+            "UNHEALTHY",
+            "rack 2",
+            since=NOW - 30_000,
+        ),
+        Sick(
+            "sabakan",
+            "10.0.0.15",
+            "r640",
+            "unreachable",
+            "S5",
+            "UNREACHABLE",
+            "rack 3",
+            since=NOW - 3_600_000,
+        ),
+    )
     assert [request["variables"] for request in sabakan.asked] == [
         {"having": {"states": ["UNHEALTHY", "UNREACHABLE"]}, "notHaving": {"roles": ["boot"]}}
     ]
@@ -75,17 +99,23 @@ BROKEN = '"states":["UNHEALTHY","UNREACHABLE"]'
         (f'{{"having":{{{BROKEN},"labels":[{{"name":"foo","value":"bar"}}]}}}}', ["S5"]),
         (f'{{"having":{{{BROKEN}}},"notHaving":{{"racks":[1]}}}}', ["S2", "S5"]),
         (f'{{"having":{{{BROKEN}}},"notHaving":{{"states":["UNHEALTHY"]}}}}', ["S1", "S5"]),
-        (f'{{"having":{{{BROKEN},"racks":[],"roles":null}},"notHaving":null}}',
-         ["S0", "S1", "S2", "S5"]),
+        (
+            f'{{"having":{{{BROKEN},"racks":[],"roles":null}},"notHaving":null}}',
+            ["S0", "S1", "S2", "S5"],
+        ),
         ('{"having":{"states":["RETIRED"],"minDaysBeforeRetire":10}}', ["S4"]),
         ('{"having":{"states":["RETIRED"],"minDaysBeforeRetire":11}}', []),
-        (f'{{"having":{{{BROKEN}}},"notHaving":{{"minDaysBeforeRetire":1001}}}}',
-         ["S0", "S1", "S2", "S5"]),
-        (f'{{"having":{{{BROKEN}}},"notHaving":{{"labels":[{{"name":"a","value":"b"}}]}}}}',
-         ["S0", "S1", "S2"]),
+        (
+            f'{{"having":{{{BROKEN}}},"notHaving":{{"minDaysBeforeRetire":1001}}}}',
+            ["S0", "S1", "S2", "S5"],
+        ),
+        (
+            f'{{"having":{{{BROKEN}}},"notHaving":{{"labels":[{{"name":"a","value":"b"}}]}}}}',
+            ["S0", "S1", "S2"],
+        ),
         ('{"having":{"states":["UNINITIALIZED"]}}', []),
     ],
-)  # fmt: skip
+)
 def test_it_filters_as_documented(sabakan: Sabakan, variables: str, serials: list[str]) -> None:
     assert found(sabakan, variables) == serials
 

@@ -107,7 +107,8 @@ ROWS = [
     pytest.param({"me": "n9"}, "not-a-candidate", id="no node of the cluster"),
     pytest.param({"snapshot": world("paused")}, "tagged", id="the master's node is paused"),
     pytest.param(
-        {"snapshot": replace(world(), tags=frozenset({PAUSE_TAG}))}, "tagged",
+        {"snapshot": replace(world(), tags=frozenset({PAUSE_TAG}))},
+        "tagged",
         id="the cluster is paused",
     ),
     pytest.param({"levels": "level 1: never"}, "no-level-counts", id="no level of power control"),
@@ -122,25 +123,27 @@ ROWS = [
         {"heard": heard(n4=told_by("n4", ANSWERS))}, "master-lives", id="noded answers one node"
     ),
     pytest.param(
-        {"heard": heard(n4=told_by("n4", SILENT, ANSWERS))}, "master-lives",
+        {"heard": heard(n4=told_by("n4", SILENT, ANSWERS))},
+        "master-lives",
         id="the agent answers one node",
     ),
-    pytest.param(
-        {"heard": heard("n1", "n2")}, "few-agree", id="two of five are no majority"
-    ),
+    pytest.param({"heard": heard("n1", "n2")}, "few-agree", id="two of five are no majority"),
     pytest.param(
         {"heard": heard("n1", "n2", n3=told_by("n3", UNKNOWN), n4=told_by("n4", UNKNOWN))},
-        "few-agree", id="a node that could not try agrees to nothing",
+        "few-agree",
+        id="a node that could not try agrees to nothing",
     ),
     pytest.param({"heard": heard("n2", "n3", "n4")}, "not-dead", id="our own agent is silent"),
     pytest.param({"heard": heard("n1", "n2", "n3")}, "others-silent", id="another one is silent"),
     pytest.param(
-        {"heard": heard("n1", "n2", "n3"), "snapshot": world("n4 elsewhere")}, "others-silent",
+        {"heard": heard("n1", "n2", "n3"), "snapshot": world("n4 elsewhere")},
+        "others-silent",
         id="another one is silent: two of five",
     ),
     pytest.param(
         {"heard": heard("n1", "n2", "n3", voices=3), "snapshot": world("n4 offline")},
-        Step.POWER_OFF, id="an offline node may be silent",
+        Step.POWER_OFF,
+        id="an offline node may be silent",
     ),
     # Time.
     pytest.param({"since": None}, "waits", id="silent for the first time"),
@@ -157,23 +160,32 @@ ROWS = [
     ),
     pytest.param({}, Step.POWER_OFF, id="power is on: isolated"),
     pytest.param(
-        {"snapshot": world("two candidates")}, Step.POWER_OFF,
+        {"snapshot": world("two candidates")},
+        Step.POWER_OFF,
         id="one candidate is left: it has all that the master had",
     ),
     pytest.param({"power": power(powered=False)}, Step.POWER_OFF, id="off: proven all the same"),
     pytest.param(
-        {"heard": all_find(CONNECTS, n1=PARTED), "snapshot": DRBD}, Step.ASK_FOR_VOICES, id="hung",
+        {"heard": all_find(CONNECTS, n1=PARTED), "snapshot": DRBD},
+        Step.ASK_FOR_VOICES,
+        id="hung",
     ),
     pytest.param(
-        {"heard": all_find(CONNECTS)}, "not-dead",
+        {"heard": all_find(CONNECTS)},
+        "not-dead",
         id="it takes connections, and no disk shows more: somebody may flood it",
     ),
     pytest.param(
-        {"heard": all_find(CONNECTS, n1=replace(PARTED, mirrors=CONNECTED.mirrors)),
-         "snapshot": DRBD}, "not-dead", id="it takes connections, and a disk is connected",
+        {
+            "heard": all_find(CONNECTS, n1=replace(PARTED, mirrors=CONNECTED.mirrors)),
+            "snapshot": DRBD,
+        },
+        "not-dead",
+        id="it takes connections, and a disk is connected",
     ),
     pytest.param(
-        {"heard": all_find(REFUSED)}, "not-dead",
+        {"heard": all_find(REFUSED)},
+        "not-dead",
         id="its daemons are stopped",
     ),
     pytest.param(
@@ -189,20 +201,26 @@ ROWS = [
         {**CUT, "heard": heard(age=FRESH + 1, voices=3)}, Step.ASK_FOR_VOICES, id="old voices"
     ),
     pytest.param(
-        {**PROVEN, "snapshot": DRBD, "heard": heard(voices=3, n1=CONNECTED)}, "not-dead",
+        {**PROVEN, "snapshot": DRBD, "heard": heard(voices=3, n1=CONNECTED)},
+        "not-dead",
         id="a DRBD disk is connected: the BMC lies",
     ),
     pytest.param(
-        {**PROVEN, "snapshot": DRBD,
-         "heard": heard(voices=3, n1=replace(told_by("n1"), mirrors=None))},
-        "not-dead", id="a DRBD disk is unread",
+        {
+            **PROVEN,
+            "snapshot": DRBD,
+            "heard": heard(voices=3, n1=replace(told_by("n1"), mirrors=None)),
+        },
+        "not-dead",
+        id="a DRBD disk is unread",
     ),
     pytest.param(
-        {**PROVEN, "heard": heard(voices=3, n4=told_by("n4", ANSWERS))}, "master-lives",
+        {**PROVEN, "heard": heard(voices=3, n4=told_by("n4", ANSWERS))},
+        "master-lives",
         id="it answers after the power-off",
     ),
     pytest.param(PROVEN, Step.FAIL_OVER, id="all is proven"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("members", "expected"), ROWS)
@@ -256,16 +274,24 @@ def states(draw: st.DrawFn) -> Known:
         files=draw(st.sampled_from(["n0", "n0", "n0", "n1"])),
         snapshot=draw(st.sampled_from([world(), DRBD, world("n4 offline"), world("paused")])),
         levels=draw(st.sampled_from(["", "", "none"])),
-        tried=draw(st.none() | st.tuples(st.integers(NOW - 2 * HOUR, NOW + HOUR),
-                                         st.just("n0"), st.just("x"))),
-        heard=draw(st.none() | st.builds(
-            Heard, st.integers(NOW - 2 * FRESH, NOW), st.just(said),
-            st.frozensets(st.sampled_from(OTHERS)), st.booleans(),
-        )),
+        tried=draw(
+            st.none()
+            | st.tuples(st.integers(NOW - 2 * HOUR, NOW + HOUR), st.just("n0"), st.just("x"))
+        ),
+        heard=draw(
+            st.none()
+            | st.builds(
+                Heard,
+                st.integers(NOW - 2 * FRESH, NOW),
+                st.just(said),
+                st.frozensets(st.sampled_from(OTHERS)),
+                st.booleans(),
+            )
+        ),
         since=draw(st.none() | st.integers(NOW - 2 * AFTER, NOW)),
         power=draw(readings),
         cut=draw(st.booleans()),
-    )  # fmt: skip
+    )
 
 
 @given(states())

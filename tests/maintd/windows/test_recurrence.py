@@ -133,9 +133,11 @@ def test_days_are_those_that_counting_one_by_one_finds(found: Weekly, later: int
         assert count(found) == len(slowly) or (found.times and found.until == 0)
         assert len(quickly) == min(8, sum(day > after for day in slowly))
     assert shortest(found) == min(
-        (b - a for a, b in pairwise(d for d in islice(
-            all_days(replace(found, until=0, times=0)), 20))),
-    )  # fmt: skip
+        (
+            b - a
+            for a, b in pairwise(d for d in islice(all_days(replace(found, until=0, times=0)), 20))
+        ),
+    )
 
 
 # Moments.
@@ -247,9 +249,21 @@ def test_order_and_case_do_not_matter() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "sun", "02:00", "sun 24:00", "sun 2:00", "sun 02:60", "sol 02:00", "sun,sun 02:00",
-     "sun,,mon 02:00", "sun 02:00 mon", "sun\n02:00", "sun \u0660\u0662:00"],
-)  # fmt: skip
+    [
+        "",
+        "sun",
+        "02:00",
+        "sun 24:00",
+        "sun 2:00",
+        "sun 02:60",
+        "sol 02:00",
+        "sun,sun 02:00",
+        "sun,,mon 02:00",
+        "sun 02:00 mon",
+        "sun\n02:00",
+        "sun \u0660\u0662:00",
+    ],
+)
 def test_what_is_no_time_of_a_week(text: str) -> None:
     with pytest.raises(MessageError, match="is not a time of a week: write 'sun 02:00'"):
         read_weekly(text)
@@ -268,9 +282,22 @@ def test_what_is_no_day(text: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", "Europe", "Europe/Zürich", "../etc/passwd", "/etc/passwd", "Europe/../UTC", "localtime",
-     "right/Europe/Zurich", "posix/UTC", "Mars/Olympus", "zone.tab", "a\0b", "A" * 5000],
-)  # fmt: skip
+    [
+        "",
+        "Europe",
+        "Europe/Zürich",
+        "../etc/passwd",
+        "/etc/passwd",
+        "Europe/../UTC",
+        "localtime",
+        "right/Europe/Zurich",
+        "posix/UTC",
+        "Mars/Olympus",
+        "zone.tab",
+        "a\0b",
+        "A" * 5000,
+    ],
+)
 def test_what_is_no_zone(name: str) -> None:
     assert read_zone(name, Ms(0)) is None
 

@@ -6,8 +6,14 @@ Asked = dict[str, Any]
 
 
 # Four nodes in two groups, whole ones to be shared out in quarters.
-SPEC = {"memory-size": 1000, "cpu-count": 1, "disk-size": 10000, "disk-count": 1, "nic-count": 0,
-        "spindle-use": 1}  # fmt: skip
+SPEC = {
+    "memory-size": 1000,
+    "cpu-count": 1,
+    "disk-size": 10000,
+    "disk-count": 1,
+    "nic-count": 0,
+    "spindle-use": 1,
+}
 
 
 def size(quarters: int) -> dict[str, int]:

@@ -42,17 +42,45 @@ def demand(part: int, template: Template = Template.PLAIN) -> Demand:
 def node(index: int, filled: int) -> Filled:
     """A node of which so much is taken already."""
     host = Host(
-        index=index, name=f"node{index}", memory=NODE, own_memory=0, reported_memory=NODE - filled,
-        missing=0, disk=NODE, cpus=4, speed=1.0, exclusive=True, spindles=9, low_disk=0,
-        cpu_ratio=1.0, spindle_limit=32.0, offline=False,
-    )  # fmt: skip
+        index=index,
+        name=f"node{index}",
+        memory=NODE,
+        own_memory=0,
+        reported_memory=NODE - filled,
+        missing=0,
+        disk=NODE,
+        cpus=4,
+        speed=1.0,
+        exclusive=True,
+        spindles=9,
+        low_disk=0,
+        cpu_ratio=1.0,
+        spindle_limit=32.0,
+        offline=False,
+    )
     free, cpus = NODE - filled, filled // 25
     return Filled(
-        host=host, free_memory=free, free_disk=free, free_spindles=9, used_cpus=cpus,
-        used_spindles=0, load=Load(), primaries=0, secondaries=0, reserved_for={}, reserved=0,
-        failing=False, exclusion={}, settled={}, misplaced=0, promised_memory=free,
-        promised_disk=free, promised_free_spindles=9, promised_cpus=cpus, promised_spindles=0,
-    )  # fmt: skip
+        host=host,
+        free_memory=free,
+        free_disk=free,
+        free_spindles=9,
+        used_cpus=cpus,
+        used_spindles=0,
+        load=Load(),
+        primaries=0,
+        secondaries=0,
+        reserved_for={},
+        reserved=0,
+        failing=False,
+        exclusion={},
+        settled={},
+        misplaced=0,
+        promised_memory=free,
+        promised_disk=free,
+        promised_free_spindles=9,
+        promised_cpus=cpus,
+        promised_spindles=0,
+    )
 
 
 EMPTY, ONE, TWO, THREE = (node(n, 25 * n) for n in range(4))

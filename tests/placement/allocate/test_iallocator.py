@@ -278,8 +278,21 @@ def test_what_is_no_object_is_no_request(found: object) -> None:
 
 
 ODD: tuple[Any, ...] = (
-    None, 0, -1, 10**20, "x", "", [], {}, True, 1.5, float("nan"), float("inf"), ["a"], [1],
-)  # fmt: skip
+    None,
+    0,
+    -1,
+    10**20,
+    "x",
+    "",
+    [],
+    {},
+    True,
+    1.5,
+    float("nan"),
+    float("inf"),
+    ["a"],
+    [1],
+)
 
 
 def places(found: object, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -89,10 +89,16 @@ KINDS: dict[str, dict[str, object]] = {
     "alike": {"homogeneous": True, "only_drbd": True, "noise": False},
     "full": {"fill": 0.8, "skew": 0.9},
     "all": {
-        "offline": 1, "excl_tags": 8, "location": 3, "desired": 1, "migration": 1, "dynu": True,
-        "speeds": True, "forthcoming": 0.05,
+        "offline": 1,
+        "excl_tags": 8,
+        "location": 3,
+        "desired": 1,
+        "migration": 1,
+        "dynu": True,
+        "speeds": True,
+        "forthcoming": 0.05,
     },
-}  # fmt: skip
+}
 
 
 @real

@@ -345,9 +345,11 @@ def test_what_is_mirrored_goes_before_what_is_not() -> None:
 
 def test_of_mirrors_the_one_with_the_largest_disk_goes_first() -> None:
     nodes = [
-        node("n1"), node("n2", free_disk=60), node("n3", free_disk=2500),
+        node("n1"),
+        node("n2", free_disk=60),
+        node("n3", free_disk=2500),
         node("n4", free_disk=1500),
-    ]  # fmt: skip
+    ]
     known = cluster_of(nodes, instance("a", "n2:n1", 10), instance("b", "n2:n1", 10, disk=2000))
     assert places(evacuate(known, ["n1"], Rules(), tries=1)) == {"b": "n2:n3", "a": "n2:n4"}
 

@@ -63,8 +63,10 @@ def test_what_it_tells() -> None:
         "a.example, before: 2 instances run, 0 have it as secondary node\nmemory 4.0"
     )
     assert [title(one).partition(",")[0] for one in sides[1] if title(one)] == [
-        "a.example", "b.example", "c.example",
-    ]  # fmt: skip
+        "a.example",
+        "b.example",
+        "c.example",
+    ]
 
 
 def test_ribbons_lead_from_where_an_instance_was_to_where_it_is() -> None:
