@@ -226,6 +226,8 @@ def _take_tag(incidents: dict[str, Incident], tag: str, node: Node, now: Ms) -> 
     if status is Status.PENDING:
         incidents[identity] = incident
         return
+    if incident.status is Status.CANCELED and status is not Status.CANCELED:
+        return  # the tag of its end: that of a later cancel may not be set yet
     if incident.status is not status:
         incident = replace(incident, status=status, changed_at=now, why="as its tag says")
     incidents[identity] = replace(incident, tag_seen=True)

@@ -94,6 +94,17 @@ def test_an_ended_incident_is_ignored_once_somebody_cancels_it(
 
 
 @pytest.mark.parametrize("status", [Status.COMPLETED, Status.FAILED])
+def test_a_restart_does_not_undo_a_cancel_whose_tag_could_not_be_set(status: Status) -> None:
+    rig = ended(status)
+    rig.cluster.fails = lambda action: isinstance(action, Retag)
+    rig.wish(Cancel(rig.incident("n3").id))
+    ticks(rig, 3)
+    rig.crash()
+    rig.tick()
+    assert rig.status("n3") is Status.CANCELED
+
+
+@pytest.mark.parametrize("status", [Status.COMPLETED, Status.FAILED])
 def test_the_tag_of_the_end_goes_though_the_fault_is_gone_already(status: Status) -> None:
     rig = ended(status)
     rig.agents.says["n3"] = OK
