@@ -154,7 +154,7 @@ def purpose_of(text: str) -> Purpose:
     index, _, does = rest.partition(":")
     if (named := _NAMED.get(kind)) and rest:
         return named(rest)
-    if kind == QUEUE and index.isdecimal():
+    if kind == QUEUE and is_number(index):
         return OfEntry(int(index), does)
     if kind == NOTIFY and rest:
         return OfNotices(rest)
@@ -193,7 +193,12 @@ def reason(purpose: Purpose, number: str) -> str:
 def parse(text: str) -> tuple[Purpose, int | None]:
     """Read a purpose and the number of its intent from a reason; None in foreign ones."""
     head, _, number = text.rpartition(":")
-    return (purpose_of(head), int(number)) if number.isdecimal() else (OfTags(), None)
+    return (purpose_of(head), int(number)) if is_number(number) else (OfTags(), None)
+
+
+def is_number(text: str) -> bool:
+    """Tell whether a text is a number of ours: Python reads none of more than 4,300 digits."""
+    return text.isdecimal() and len(text) < 20
 
 
 def is_identity(text: str) -> bool:

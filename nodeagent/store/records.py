@@ -9,14 +9,14 @@
 | diagnosis | its canonical text |
 
 A member may be absent where its field has a default: an earlier release did not have the field.
-cattrs itself takes a text for a list of letters, and 1.5 for a whole number. So a document is read
-only if it would be written alike, and a value is written only if it is read alike.
+cattrs itself takes 1.5 for a whole number. So a document is read only if it would be written alike,
+and a value is written only if it is read alike.
 """
 
 import math
 import re
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from enum import Enum
 from functools import cache
@@ -40,8 +40,7 @@ _WORDS = {
     dict: "an object",
     types.NoneType: "null",
 }
-# How cattrs notes the place of a fault: a member of a class, of a list, of a mapping.
-_NOTED = re.compile(r"@ (attribute|index|key) (.+)")
+_NOTED = re.compile(r"@ attribute (.+)")  # how cattrs notes the place of a fault in a class
 
 T = TypeVar("T")
 
@@ -107,8 +106,8 @@ def _fault_of(error: Exception) -> Fault:
     place = name = ""
     while True:
         for note in getattr(error, "__notes__", ()):
-            for kind, name in _NOTED.findall(note):
-                place += f"[{name}]" if kind == "index" else _step(name.strip("'\""))
+            for name in _NOTED.findall(note):
+                place += f".{name}"
         if not isinstance(error, ExceptionGroup):
             break
         error = error.exceptions[0]
@@ -158,6 +157,45 @@ def _word(word: Any, kind: type[Enum]) -> Enum:
     if not isinstance(word, str) or word not in words:
         raise Fault(f"is not one of {', '.join(words)}")
     return words[word]
+
+
+def _is_list(hint: Any) -> bool:
+    return get_origin(hint) in (tuple, frozenset)
+
+
+def _read_list(hint: Any) -> Callable[[Any, Any], Any]:
+    """Read a list to its first fault: cattrs would gather those of all its members."""
+    kind, (member, *_) = get_origin(hint), get_args(hint)
+
+    def read(document: Any, _: Any) -> Any:
+        if not isinstance(document, list):
+            raise Fault("is not a list")
+        return kind(_member(value, member, f"[{n}]") for n, value in enumerate(document))
+
+    return read
+
+
+def _is_mapping(hint: Any) -> bool:
+    return get_origin(hint) is Mapping
+
+
+def _read_mapping(hint: Any) -> Callable[[Any, Any], Any]:
+    member = get_args(hint)[1]
+
+    def read(document: Any, _: Any) -> Any:
+        if not isinstance(document, dict):
+            raise Fault("is not an object")
+        return {name: _member(value, member, _step(name)) for name, value in document.items()}
+
+    return read
+
+
+def _member(document: Any, kind: Any, step: str) -> Any:
+    try:
+        return _CONVERTER.structure(document, kind)
+    except Exception as error:
+        fault = _fault_of(error)
+        raise Fault(fault.what, step + fault.place) from None
 
 
 def _is_union(hint: Any) -> bool:
@@ -258,6 +296,8 @@ def _converter() -> Converter:
     rules.register_structure_hook(Diagnosis, _diagnosis)
     rules.register_structure_hook(Enum, _word)
     rules.register_structure_hook(Need, _word)
+    rules.register_structure_hook_factory(_is_list, _read_list)
+    rules.register_structure_hook_factory(_is_mapping, _read_mapping)
     rules.register_unstructure_hook_factory(_is_one_of_kinds, _write_kind)
     rules.register_structure_hook_factory(_is_one_of_kinds, _read_kind)
     for fits, member in ((_is_text_or_list, str), (_is_optional, types.NoneType)):

@@ -11,6 +11,7 @@ from nodeagent.errors import ConfigError
 from nodeagent.maintd.planning.holds import OF_SCOPE
 from nodeagent.model.action import Scope
 from nodeagent.model.ledger import Policy
+from nodeagent.model.purpose import is_number
 from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.snapshot import Group, Node, Snapshot
 from nodeagent.model.units import Ms
@@ -158,7 +159,7 @@ def _over(policy: Policy, tags: frozenset[str], scope: Scope) -> Policy:
             continue
         if key in values:
             raise ConfigError(f"tag {tag}: {key!r} is set by another tag too")
-        values[key] = int(text) if text.isdecimal() else _FLAGS.get(text, text)
+        values[key] = int(text) if is_number(text) else _FLAGS.get(text, text)
     if not values:
         return policy
     section = Section("tag maintd", values)
