@@ -100,7 +100,7 @@ class Room:
         self.shut.setdefault(node, why)
 
     def why_claimed(self, node: str, owner: str) -> Reason | None:
-        """Say who else has claimed the node; None if nobody has."""
+        """Return the claim of another owner on the node as a reason; None if it has none."""
         has = self.claims.get(node)
         if has is None or has == owner:
             return None
