@@ -13,6 +13,7 @@ import pytest
 from nodeagent import settings
 from nodeagent.errors import Corrupt
 from nodeagent.maintd import settings as maintd_settings
+from nodeagent.model.outage import Back, Outage, Proof
 from nodeagent.model.purpose import (
     OfBalance,
     OfEntry,
@@ -26,6 +27,7 @@ from nodeagent.model.purpose import (
     OfWindow,
 )
 from nodeagent.model.units import Ms
+from nodeagent.model.window import Standing
 from nodeagent.store.sqlite import SqliteStore
 from tests.before import before, run_before
 from tests.store.full import FULL
@@ -95,6 +97,45 @@ def test_its_ledger_is_taken_over_once(tmp_path: Path) -> None:
             assert store.number == 2
             assert [event.incident for event in store.history()] == ["i1"]
             assert store.answer("w1") == ""
+
+
+OUT = """
+store.save(replace(ledger, drained=(
+    Drained("n1", "i1", "7", ended=True, why="somebody else changed it since"),
+    Drained("n2", "i2", "8", offline=True, back="it was withdrawn", tries=2, why="refused"),
+    Drained("n3", "i3", "9"),
+), returning=(
+    Returning("n3", "ada", Ms(5), Standing.DRAINED, forced=True, online=True, tries=1, why="lost"),
+    Returning("n4", "bob", Ms(6), well=Ms(7), checked=True, fenced=True),
+)))
+store.close()
+print("null")
+"""
+
+
+def test_its_nodes_out_of_service_are_outages(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    imports = "from nodeagent.model.ledger import *\nfrom nodeagent.model.window import Standing\n"
+    run_before(imports + WRITE.partition("store.close()")[0] + OUT, str(path))
+    withdrawn = Back(
+        Ms(0), proof=Proof.NOW, cause="it was withdrawn", only_ours=True, tries=2, failure="refused"
+    )
+    forced = Back(
+        Ms(5),
+        to=Standing.DRAINED,
+        proof=Proof.NONE,
+        who="ada",
+        online=True,
+        tries=1,
+        failure="lost",
+    )
+    with closing(SqliteStore(str(path))) as store:
+        assert store.load().outages == (
+            Outage("n1", "i1", "7", ended=True, why="somebody else changed it since"),
+            Outage("n2", "i2", "8", offline=True, back=withdrawn),
+            Outage("n3", "i3", "9", back=forced),
+            Outage("n4", back=Back(Ms(6), who="bob", well=Ms(7), checked=True, fenced=True)),
+        )
 
 
 def test_plans_that_waited_in_doubt_wait_on(tmp_path: Path) -> None:

@@ -14,11 +14,13 @@ from nodeagent.maintd.balancing.plan import balance
 from nodeagent.maintd.fencing import judgement, readings
 from nodeagent.maintd.fencing import state as fencing_state
 from nodeagent.maintd.fencing.plan import Fencer
-from nodeagent.maintd.incidents import drained, lifecycle, returns
+from nodeagent.maintd.incidents import lifecycle
 from nodeagent.maintd.incidents.plan import Planner
 from nodeagent.maintd.ledger import clock, other_master, undiagnosed, unreachable
 from nodeagent.maintd.ledger.doubt import doubt as doubt_about
 from nodeagent.maintd.notices import orders as notice_orders
+from nodeagent.maintd.outage import seen
+from nodeagent.maintd.outage.back import put_back
 from nodeagent.maintd.owners import endings, notify, offers
 from nodeagent.maintd.planning import holds, node_keys, storm_brake
 from nodeagent.maintd.planning.intents import with_unheard
@@ -88,8 +90,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     ledger, queue_held = _queue(ledger, incidents, sick, stops)
     ledger = incidents.plan(ledger)
     kept = windows_plan.maintain(ledger, observed, policy, room, stops.maintenance, now)
-    ledger, back_held = drained.put_back(kept.ledger, observed, room, stops.repairs, now)
-    ledger, return_held = returns.put_back(ledger, observed, policy, room, stops.plans, now)
+    ledger, back_held = put_back(kept.ledger, observed, policy, room, stops, now)
     # 10. Instances: their repair on what is left, and last the luxury of balance.
     mended = repair(ledger, observed, policy, room, stops.repairs, now)
     evened = balance(mended.ledger, observed, policy, room, stops.plans, now)
@@ -107,7 +108,6 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
         *incidents.held,
         *kept.held,
         *back_held,
-        *return_held,
         *mended.held,
         *evened.held,
         *undiagnosed.told(ledger, observed, now),
@@ -132,7 +132,7 @@ def _with_results(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -
     ledger = undiagnosed.remember(ledger, observed, now)
     ledger = entries.remember(ledger, observed, policy, now)
     ledger = fencing_state.remember(ledger, observed, now)
-    ledger = returns.remember(drained.remember(ledger, observed, now), observed, now)
+    ledger = seen.remember(ledger, observed, now)
     return lifecycle.settle(ledger, observed, now)
 
 
@@ -143,8 +143,8 @@ def _with_closed_and_new(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
 
 def _with_withdrawn(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
     after = lifecycle.withdraw(ledger, observed, policy, now)
-    after = drained.withdrawn(ledger, after, observed, policy)
-    return drained.out_of_service(after, observed)
+    after = seen.withdrawn(ledger, after, observed, policy, now)
+    return lifecycle.out_of_service(after, observed)
 
 
 def _with_calendar(

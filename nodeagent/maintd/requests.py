@@ -10,12 +10,11 @@ from typing import Any, TypeAlias, TypeVar
 
 from nodeagent.maintd.balancing import requests as balancing
 from nodeagent.maintd.fencing import requests as fencing
-from nodeagent.maintd.incidents import returns
-from nodeagent.maintd.incidents.cancel import cancel
 from nodeagent.maintd.incidents.tags import close_healed, tag_ended
 from nodeagent.maintd.ledger import other_master
 from nodeagent.maintd.ledger.doubt import doubt
 from nodeagent.maintd.notices import mailbox
+from nodeagent.maintd.outage import requests as outages
 from nodeagent.maintd.owners import offers
 from nodeagent.maintd.planning import node_keys
 from nodeagent.maintd.planning.effects import tags_of
@@ -181,8 +180,11 @@ def _series(here: _Here, asked: to.AddSeries | to.EditSeries | to.EndSeries) -> 
 
 ROWS: Mapping[type[Asked], Callable[[_Here, Any], _Answer]] = dict(
     (
-        _row(to.Cancel, lambda at, r: cancel(at.ledger, r, at.who, at.observed.snapshot, at.now)),
-        _row(to.Done, lambda at, r: returns.done(at.ledger, r, at.who, at.observed, at.now)),
+        _row(
+            to.Cancel,
+            lambda at, r: outages.cancel(at.ledger, r, at.who, at.observed, at.now),
+        ),
+        _row(to.Done, lambda at, r: outages.done(at.ledger, r, at.who, at.observed, at.now)),
         _row(
             to.PulledPlug, lambda at, r: fencing.pulled(at.ledger, r, at.who, at.observed, at.now)
         ),

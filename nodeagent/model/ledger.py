@@ -14,13 +14,14 @@ from nodeagent.model.fencing import Cut, Deaf, Fencing, Unreachable
 from nodeagent.model.incident import Incident
 from nodeagent.model.notice import Notices, Sink
 from nodeagent.model.offer import Announcing, Ending, Offer
+from nodeagent.model.outage import Outage
 from nodeagent.model.purpose import Purpose, parse, reason
 from nodeagent.model.queue import Procedures, Queue
 from nodeagent.model.reason import Held
 from nodeagent.model.series import Series
 from nodeagent.model.sick import Sick
 from nodeagent.model.units import Ms
-from nodeagent.model.window import Pace, Schedule, Scheduled, Standing
+from nodeagent.model.window import Pace, Schedule, Scheduled
 
 
 class Outcome(Enum):
@@ -145,56 +146,11 @@ class RoleChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Drained:
-    """A node (its UUID) that our `job` drained for an incident, and perhaps took `offline` later.
-
-    `back` says why to put it back into service, or is empty. The others say how often that has
-    failed, when to try again (unix ms), and why it failed or is not tried. `ended` tells that its
-    incident was completed or failed; closing the incident accepts that.
-    """
-
-    node: str
-    incident: str
-    job: str
-    offline: bool = False
-    back: str = ""
-    tries: int = 0
-    not_before: Ms = Ms(0)
-    why: str = ""
-    ended: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Undiagnosed:
     """A node (its UUID) whose agent answers, but has stood by no diagnosis since `since` (ms)."""
 
     node: str
     since: Ms
-
-
-@dataclass(frozen=True, slots=True)
-class Returning:
-    """A node (its UUID) on its way back to its earlier state, once it has proved to be healthy.
-
-    `who` asked for it at `at`; `forced` wants no proof; `to` is the state in which to leave the
-    node. `online` tells that we poll it. `well` is since when it has said Ok without a break (0: it
-    does not). `checked` tells that the check command has succeeded meanwhile. The others count the
-    failures of a job and say when to try the next, and why it failed. Times are unix ms. `fenced`
-    tells that it was fenced, and that the check for stale instances has not succeeded yet.
-    """
-
-    node: str
-    who: str
-    at: Ms
-    to: Standing = Standing.SERVING
-    forced: bool = False
-    online: bool = False
-    well: Ms = Ms(0)
-    checked: bool = False
-    tries: int = 0
-    not_before: Ms = Ms(0)
-    why: str = ""
-    fenced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,9 +215,9 @@ class Ledger:
     may have worked with another ledger: the plans in this one wait. `resumed` are the pauses that
     ended while a job was setting their tag.
 
-    `drained` are the nodes out of service by our own jobs for incidents, `unreachable` those whose
-    agent does not answer, `returning` those reported repaired. `notices` are the notifications to
-    deliver, `endings` the ends to report to owners who were asked.
+    `outages` are the nodes that our own jobs took out of service, and those on their way back;
+    `unreachable` those whose agent does not answer. `notices` are the notifications to deliver,
+    `endings` the ends to report to owners who were asked.
 
     `power` has nodes' newest power readings, and those that have last proved a level, `deaf` failed
     ones. `fencing` are nodes being fenced, or fenced, `cuts` the power-offs of the last hour.
@@ -292,12 +248,11 @@ class Ledger:
     last_series: int = 0
     away: Ms = Ms(0)
     resumed: tuple[Hold, ...] = ()
-    drained: tuple[Drained, ...] = ()
+    outages: tuple[Outage, ...] = ()
     notices: Notices = field(default=Notices())
     endings: tuple[Ending, ...] = ()
     unreachable: tuple[Unreachable, ...] = ()
     undiagnosed: tuple[Undiagnosed, ...] = ()
-    returning: tuple[Returning, ...] = ()
     power: tuple[PowerReading, ...] = ()
     deaf: tuple[Deaf, ...] = ()
     fencing: tuple[Fencing, ...] = ()
@@ -314,6 +269,23 @@ class Ledger:
 
     def incident(self, identity: str) -> Incident | None:
         return next((i for i in self.incidents if i.id == identity), None)
+
+    def outage(self, node: str) -> Outage | None:
+        """Return the outage of a node, by its UUID."""
+        return next((outage for outage in self.outages if outage.node == node), None)
+
+    def with_outage(self, outage: Outage) -> "Ledger":
+        """Return the ledger with this outage in place of its node's one."""
+        others = (one for one in self.outages if one.node != outage.node)
+        return replace(self, outages=(*others, outage))
+
+    def returning(self) -> frozenset[str]:
+        """Return the nodes (UUIDs) that a person reports repaired, on their way back."""
+        return frozenset(
+            outage.node
+            for outage in self.outages
+            if outage.back is not None and not outage.back.only_ours
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 from nodeagent.errors import Corrupt
 from nodeagent.model.ledger import Ledger
+from nodeagent.model.outage import Back, Outage, Proof
 from nodeagent.model.purpose import (
     OfBalance,
     OfIncident,
@@ -24,6 +25,7 @@ from nodeagent.model.purpose import (
     purpose_of,
 )
 from nodeagent.model.units import Ms
+from nodeagent.model.window import Standing
 from nodeagent.store.codec import believed, encode, parsed
 from nodeagent.store.records import Fault, document_of
 
@@ -51,7 +53,7 @@ def read(db: sqlite3.Connection) -> tuple[int, Ledger]:
         return 0, Ledger()
     number, written = row
     total = 0
-    document: dict[str, Any] = json.loads(encode(Ledger()))
+    document: dict[str, Any] = json.loads(encode(Ledger())) | {"drained": [], "returning": []}
     lists: dict[str, dict[str, tuple[str, Any]]] = {}
     for key, text, digest in db.execute("SELECT key, text, digest FROM entity ORDER BY number"):
         if _digest(key, text) != digest:
@@ -72,6 +74,7 @@ def read(db: sqlite3.Connection) -> tuple[int, Ledger]:
         _put(document, path, _in_order(members))
     for intent in document["intents"]:
         intent["purpose"] = _purpose(intent)
+    document["outages"] = _outages(document)
     ledger = believed(Ledger, document)
     return number, replace(ledger, away=ledger.away or _doubted_since(db))
 
@@ -94,6 +97,42 @@ def _purpose(intent: dict[str, Any]) -> Any:
     words = {member: intent.pop(member, "") for member in _PURPOSES}
     kept = [_PURPOSES[member](word) for member, word in words.items() if word]
     return document_of(kept[0] if kept else OfTags(), Purpose)
+
+
+def _outages(document: dict[str, Any]) -> list[Any]:
+    """Make one outage a node of the nodes that were drained, and of those that were returning."""
+    found = {each["node"]: _of_drained(each) for each in document.pop("drained")}
+    for each in document.pop("returning"):
+        outage = found.get(each["node"], Outage(each["node"]))
+        found[outage.node] = replace(outage, back=_of_returning(each))
+    return [document_of(outage) for outage in found.values()]
+
+
+def _of_drained(each: dict[str, Any]) -> Outage:
+    outage = Outage(each["node"], each["incident"], each["job"], each["offline"], each["ended"])
+    if not each["back"]:
+        return replace(outage, why=each["why"])
+    withdrawn = each["back"] == "it was withdrawn"
+    back = Back(
+        Ms(0),
+        proof=Proof.NOW if withdrawn else Proof.NONE,
+        cause=each["back"],
+        only_ours=True,
+        tries=each["tries"],
+        not_before=each["not_before"],
+        failure=each["why"],
+    )
+    return replace(outage, back=back)
+
+
+def _of_returning(each: dict[str, Any]) -> Back:
+    alike = ("at", "who", "online", "well", "checked", "fenced", "tries", "not_before")
+    return Back(
+        **{name: each[name] for name in alike},
+        to=Standing(each["to"]),
+        proof=Proof.NONE if each["forced"] else Proof.LASTING,
+        failure=each["why"],
+    )
 
 
 def _in_order(members: dict[str, tuple[str, Any]]) -> list[Any]:

@@ -104,7 +104,7 @@ class Lasting:
             self.rig.tick()
             self.save()
             incidents, tags = self.rig.ledger.incidents, self.rig.cluster.nodes[SICK].tags
-            over = not (incidents or tags or self.rig.ledger.intents or self.rig.ledger.returning)
+            over = not (incidents or tags or self.rig.ledger.intents or self.rig.ledger.returning())
             if self.mended and over and self.rig.cluster.nodes[SICK].in_service:
                 return
             ended = incidents and incidents[-1].status is Status.COMPLETED

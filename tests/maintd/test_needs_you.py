@@ -286,9 +286,9 @@ def holders(rig: Rig) -> Iterator[str]:
         yield "incident"
     if any(one.node == node.uuid and one.mode is not Mode.UP for one in ledger.scheduled):
         yield "window"
-    if any(one.node == node.uuid for one in ledger.returning):
+    if node.uuid in ledger.returning():
         yield "return"
-    ours = any(one.node == node.uuid for one in ledger.drained)
+    ours = (outage := ledger.outage(node.uuid)) is not None and outage.ours
     if not (ours or any(one.node == node.uuid for one in ledger.incidents)):
         yield "person"
 

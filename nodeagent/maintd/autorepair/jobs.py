@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from nodeagent.autorepair.steps import Step, Wait
 from nodeagent.maintd.autorepair.survey import Survey, jobs_of, pending, survey
-from nodeagent.maintd.incidents.drained import unlicensed
+from nodeagent.maintd.outage.waiting import unlicensed
 from nodeagent.maintd.planning.admission import keeps
 from nodeagent.maintd.planning.effects import is_seen
 from nodeagent.maintd.planning.outcomes import BACK_OFF, TAG_SHOWS, by_uuid, shows_within

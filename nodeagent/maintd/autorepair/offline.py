@@ -20,7 +20,7 @@ def to_ask(ledger: Ledger, snapshot: Snapshot) -> frozenset[str]:
     """The offline nodes with instances that neither maintd nor a person vouches for."""
     used = {i.primary for i in snapshot.instances.values()}
     used |= {i.secondary for i in snapshot.instances.values() if i.secondary is not None}
-    ours = {one.node for one in ledger.drained} | {one.node for one in ledger.fencing}
+    ours = {one.node for one in ledger.outages if one.ours} | {one.node for one in ledger.fencing}
     return frozenset(
         name
         for name, node in snapshot.nodes.items()

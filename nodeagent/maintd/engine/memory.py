@@ -14,7 +14,6 @@ from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.engine.carrier import Carrier
 from nodeagent.maintd.engine.conduct import Conduct
-from nodeagent.maintd.incidents import drained
 from nodeagent.maintd.ledger import lost_tags, other_master
 from nodeagent.maintd.ledger.choice import Choice, Found, choose
 from nodeagent.maintd.ledger.clock import timeless
@@ -22,6 +21,7 @@ from nodeagent.maintd.ledger.doubt import BEHIND, UNSURE, dropped, identity, tak
 from nodeagent.maintd.ledger.history import refuse
 from nodeagent.maintd.ledger.recover import recover
 from nodeagent.maintd.ledger.trails import newest_of_others
+from nodeagent.maintd.outage import job_queue
 from nodeagent.maintd.planning import tag_place
 from nodeagent.maintd.planning.outcomes import TAG_SHOWS
 from nodeagent.model.event import Event, happened
@@ -249,7 +249,7 @@ class Memory:
         now, trails, snapshot = self._now(), ganeti.trails, ganeti.snapshot
         gone = await self._lost(trails, snapshot, now)
         repairs = bool(policy.procedures.repair_procedures)
-        since = drained.to_recall(loaded, trails, snapshot)
+        since = job_queue.to_recall(loaded, trails, snapshot)
         roles = await asyncio.to_thread(self._cluster.roles, since) if since else ()
         behind = await self._unknown_job(loaded, trails, now)
         recovered = recover(

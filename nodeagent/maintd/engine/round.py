@@ -32,7 +32,6 @@ from nodeagent.maintd.engine.submit import Submitter
 from nodeagent.maintd.engine.vote import count
 from nodeagent.maintd.engine.witnesses import Witnesses
 from nodeagent.maintd.fencing.state import why_canceled
-from nodeagent.maintd.incidents import drained
 from nodeagent.maintd.ledger import clock
 from nodeagent.maintd.ledger.agent_events import Heard, hear
 from nodeagent.maintd.ledger.doubt import doubt
@@ -41,6 +40,7 @@ from nodeagent.maintd.ledger.tally import Tally
 from nodeagent.maintd.ledger.unreachable import unreachable, watched
 from nodeagent.maintd.notices.outbox import Outbox
 from nodeagent.maintd.notices.plan import take_up
+from nodeagent.maintd.outage import job_queue
 from nodeagent.maintd.owners.webhook import Webhooks
 from nodeagent.maintd.planning import node_keys
 from nodeagent.maintd.planning.intents import is_order
@@ -241,7 +241,7 @@ class Engine:
             nodes = snapshot.nodes
             names = [n for n in observed.diagnoses if n in nodes and nodes[n].in_service]
             observed = replace(observed, capacity=await self._inquiry.capacity(names))
-        if since := drained.wants_roles(ledger, observed.wishes):
+        if since := job_queue.wants_roles(ledger, observed.wishes):
             observed = replace(observed, roles=await self._inquiry.roles(since))
         if idle is None:
             await self._withdrawals.withdraw(ledger, observed, now)

@@ -93,7 +93,7 @@ class Fencer:
                 self.ledger = replace(self.ledger, fencing=(*self.ledger.fencing, one))
 
     def _claim(self, nodes: Mapping[str, Node]) -> None:
-        returning = {one.node for one in self.ledger.returning}
+        returning = self.ledger.returning()
         for one in self.ledger.fencing:
             if not (one.stage.over and one.node in returning):
                 self.room.claim(nodes[one.node].name, OfFencing(one.node).owner)
@@ -219,7 +219,7 @@ class Fencer:
         policy = with_tags(self.policy, self.observed.snapshot, node)
         if one.drill:
             return self._drill(one, node, policy)
-        if one.stage is Stage.FENCED and any(r.node == one.node for r in self.ledger.returning):
+        if one.stage is Stage.FENCED and one.node in self.ledger.returning():
             return None
         if not node.offline and one.stage in (Stage.CONFIRMS, Stage.RESTARTS, Stage.FENCED):
             return because(FencingKind.FENCED_ONLINE, node.name)

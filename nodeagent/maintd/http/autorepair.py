@@ -13,8 +13,8 @@ from nodeagent.maintd.http.status import (
     reason_json,
     under_way,
 )
-from nodeagent.maintd.incidents.drained import unlicensed
 from nodeagent.maintd.ledger.agent_events import how_seen
+from nodeagent.maintd.outage.waiting import unlicensed
 from nodeagent.maintd.planning.admission import keeps
 from nodeagent.maintd.planning.holds import paused
 from nodeagent.maintd.planning.preconditions import others_job

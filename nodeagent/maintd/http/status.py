@@ -10,14 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from nodeagent.maintd.http.dead_nodes.members import dead_json
-from nodeagent.maintd.incidents.drained import unlicensed
-from nodeagent.maintd.incidents.returns import expected
-from nodeagent.maintd.incidents.waiting import left_to_do
 from nodeagent.maintd.ledger.agent_events import how_seen
 from nodeagent.maintd.ledger.request_events import words
 from nodeagent.maintd.ledger.unreachable import unreachable
 from nodeagent.maintd.notices.needs_you import NeedsYou
 from nodeagent.maintd.notices.needs_you import needs_you as waiting_for_you
+from nodeagent.maintd.outage.back import expected
+from nodeagent.maintd.outage.waiting import left_to_do, unlicensed
 from nodeagent.maintd.planning.holds import paused
 from nodeagent.maintd.planning.outcomes import worst_per_node
 from nodeagent.maintd.planning.resources import target_of
@@ -138,7 +137,7 @@ def waits(view: View, incident: Incident) -> Iterator[str]:
     node, told = incident.node, False
     intents = view.ledger.intents
     mine = [i for i in intents if i.incident == incident.id or i.purpose.back == node]
-    returns = any(one.node == node for one in view.ledger.returning)
+    returns = node in view.ledger.returning()
     for intent in mine:
         yield under_way(view, intent)
     for held in view.held:
@@ -328,15 +327,15 @@ def _node_json(view: View, node: Node) -> Json:
 
 def _returning(view: View, node: Node) -> Json | None:
     """The goal of a node that is reported repaired, and when it is reached if it stays healthy."""
-    one = next((r for r in view.ledger.returning if r.node == node.uuid), None)
-    if one is None:
+    outage = view.ledger.outage(node.uuid)
+    if outage is None or (back := outage.back) is None or back.only_ours:
         return None
     policy = with_tags(view.policy, view.observed.snapshot, node)
-    at = expected(one, policy)
+    at = expected(back, policy)
     return {
-        "to": one.to.value,
-        "who": one.who,
-        "since": one.at / 1000,
+        "to": back.to.value,
+        "who": back.who,
+        "since": back.at / 1000,
         "after": policy.return_after / 1000,
         "at": None if at is None else at / 1000,
     }

@@ -1,5 +1,6 @@
 """Update the incidents by a round's observation. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from nodeagent.maintd.incidents import restless
@@ -161,7 +162,7 @@ def forget(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     working = {intent.incident for intent in ledger.intents}
     if not (ledger.incidents or any(working)):
         return ledger
-    working |= {one.incident for one in ledger.drained if one.back}
+    working |= {o.incident for o in ledger.outages if o.back is not None and o.back.only_ours}
     nodes = by_uuid(observed)
     kept: list[Incident] = []
     pardoned: set[str] = set()
@@ -233,6 +234,27 @@ def _acknowledged(incident: Incident, node: Node, now: Ms) -> bool:
         return False
     late = incident.status is Status.COMPLETED and now - incident.changed_at > TAG_SHOWS
     return incident.tag_seen or late
+
+
+def out_of_service(ledger: Ledger, observed: Observed) -> Ledger:
+    """Record which nodes under evacuation are out of service, no matter who drained them.
+
+    If a node is back in service after this, a person put it there, and maintd does not drain it
+    again.
+    """
+    if not ledger.incidents:
+        return ledger
+    nodes = by_uuid(observed)
+    return replace(ledger, incidents=tuple(seen_out(i, nodes) for i in ledger.incidents))
+
+
+def seen_out(incident: Incident, nodes: Mapping[str, Node]) -> Incident:
+    """Return the incident, with `drained` set if its node is to be evacuated and is out already."""
+    node = nodes.get(incident.node)
+    emptied = incident.status is Status.PENDING and incident.diagnosis.need >= Need.EVACUATE
+    if incident.drained or not emptied or node is None or not (node.drained or node.offline):
+        return incident
+    return replace(incident, drained=True)
 
 
 def absorb(

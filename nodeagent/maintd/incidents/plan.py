@@ -6,7 +6,7 @@ Admission decides whether work may start or continue, and the Room holds the nod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from nodeagent.maintd.incidents import drained
+from nodeagent.maintd.incidents import lifecycle
 from nodeagent.maintd.incidents.steps import next_steps
 from nodeagent.maintd.planning import admission
 from nodeagent.maintd.planning.evacuation_moves import Next
@@ -201,10 +201,11 @@ class Planner:
         self._started(incident)
 
     def _started(self, incident: Incident) -> None:
-        started = drained.seen_out(incident.after(Event.STARTED, self.now), self.nodes)
+        started = lifecycle.seen_out(incident.after(Event.STARTED, self.now), self.nodes)
         ledger = self.ledger
         if incident.status is Status.NOTED:
-            ours = {one.node for one in ledger.drained} | {one.node for one in ledger.scheduled}
+            ours = {outage.node for outage in ledger.outages if outage.ours}
+            ours |= {one.node for one in ledger.scheduled}
             theirs = incident.node not in ours and self.nodes[incident.node].drained
             started = replace(started, was_drained=theirs)
             begun = Begun(incident.node, self.now, incident.id, incident.diagnosis.need)

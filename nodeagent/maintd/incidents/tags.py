@@ -61,7 +61,7 @@ def tag_repaired(ledger: Ledger, observed: Observed, nodes: dict[str, Node], now
 def close_healed(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
     """Close live repairs of nodes that have long been healthy: remove their tags."""
     nodes = {node.uuid: node for node in observed.snapshot.nodes.values()}
-    busy = {intent.node for intent in ledger.intents} | {one.node for one in ledger.returning}
+    busy = {intent.node for intent in ledger.intents} | ledger.returning()
     for incident in ledger.incidents:
         node = nodes.get(incident.node)
         if incident.status is not Status.COMPLETED or node is None or not node.in_service:

@@ -23,19 +23,10 @@ from nodeagent.model.clock import STEP, Moment, passed, step
 from nodeagent.model.evidence import PowerReading
 from nodeagent.model.fencing import Cut, Deaf, Fencing, Unreachable
 from nodeagent.model.incident import Incident
-from nodeagent.model.ledger import (
-    Begun,
-    Drained,
-    Hold,
-    Intent,
-    Ledger,
-    Returning,
-    Storm,
-    Trail,
-    Undiagnosed,
-)
+from nodeagent.model.ledger import Begun, Hold, Intent, Ledger, Storm, Trail, Undiagnosed
 from nodeagent.model.notice import Condition, Mailbox, Message, Notice
 from nodeagent.model.offer import Answer, Ending, Offer, Told
+from nodeagent.model.outage import Back
 from nodeagent.model.queue import Attempt, Entry, Refusal
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Consent, Pace, Scheduled
@@ -46,11 +37,11 @@ MOMENTS: Mapping[type, tuple[str, ...]] = {
     Agenda: ("at",),
     Answer: ("at", "until"),  # an answer counts for so many seconds
     Attempt: ("at",),
+    Back: ("at", "well", "not_before"),
     Begun: ("at",),
     Condition: ("since", "gone"),
     Cut: ("at",),
     Deaf: ("after", "since"),
-    Drained: ("not_before",),
     Ending: ("at",),
     Entry: (
         "queued_at",
@@ -74,7 +65,6 @@ MOMENTS: Mapping[type, tuple[str, ...]] = {
     Notice: ("at",),
     Offer: ("asked_at", "since"),
     Refusal: ("since",),
-    Returning: ("at", "well", "not_before"),
     Scheduled: ("since", "not_before"),
     Storm: ("at",),
     Told: ("after",),

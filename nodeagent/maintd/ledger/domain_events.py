@@ -7,6 +7,7 @@ from nodeagent.maintd.windows.recurrence import day_text
 from nodeagent.model.event import Event, happened
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.offer import Reply
+from nodeagent.model.outage import Back
 from nodeagent.model.queue import Entry
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
@@ -42,16 +43,25 @@ def _of_entry(now: Ms, what: str, entry: Entry) -> Event:
 def returns(before: Ledger, after: Ledger, observed: Observed | None, now: Ms) -> Iterator[Event]:
     """Nodes reported repaired, and the result for each."""
     nodes = {} if observed is None else by_uuid(observed)
-    old, new = ({(r.node, r.at): r for r in one.returning} for one in (before, after))
-    for key, one in new.items():
-        if key not in old and (node := nodes.get(one.node)):
-            yield happened(now, "returning", "", node.name, who=one.who, state=one.to.value)
-    again = {node for node, _ in new}
-    for key, one in old.items():
-        if key not in new and one.node not in again and (node := nodes.get(one.node)):
+    old, new = _returning(before), _returning(after)
+    for uuid, back in new.items():
+        known = old.get(uuid)
+        if (known is None or known.at != back.at) and (node := nodes.get(uuid)):
+            yield happened(now, "returning", "", node.name, who=back.who, state=back.to.value)
+    for uuid, back in old.items():
+        if uuid not in new and (node := nodes.get(uuid)):
             state = "offline" if node.offline else "drained" if node.drained else "in service"
-            kind = "returned" if state == one.to.value else "return-over"
+            kind = "returned" if state == back.to.value else "return-over"
             yield happened(now, kind, "", node.name, state=state)
+
+
+def _returning(ledger: Ledger) -> dict[str, Back]:
+    """The nodes (UUIDs) that a person has reported repaired."""
+    return {
+        outage.node: outage.back
+        for outage in ledger.outages
+        if outage.back is not None and not outage.back.only_ours
+    }
 
 
 def series(before: Ledger, after: Ledger, now: Ms) -> Iterator[Event]:

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from nodeagent.maintd.autorepair.jobs import recalled
 from nodeagent.maintd.balancing import past_moves
-from nodeagent.maintd.incidents import drained
 from nodeagent.maintd.incidents.lifecycle import cut_off, renamed
 from nodeagent.maintd.ledger import lost_tags, other_master
 from nodeagent.maintd.ledger.trails import newest_of_each, newest_of_others, node_of, only_cancels
+from nodeagent.maintd.outage import job_queue
 from nodeagent.maintd.planning import tag_place
 from nodeagent.maintd.planning.outcomes import TAG_SHOWS
 from nodeagent.model.action import (
@@ -132,7 +132,7 @@ def recover(
         shifted=moved,
         halts=halts,
         away=Ms(since),
-        drained=drained.recalled(ledger, trails, snapshot, roles),
+        outages=job_queue.recalled(ledger, trails, snapshot, roles),
         cuts=_cuts(ledger, trails, now),
     )
     return replace(recovered, holds=lost_tags.holds(recovered, gone, now)) if gone else recovered

@@ -116,7 +116,7 @@ def needs_you(
 ) -> Iterator[NeedsYou]:
     """Yield everything that waits for a person; `silent` are the unreachable nodes."""
     names = {uuid: node.name for uuid, node in by_uuid(observed).items()}
-    in_work = {one.node for one in ledger.returning} | worst_per_node(ledger).keys()
+    in_work = ledger.returning() | worst_per_node(ledger).keys()
     for incident in ledger.incidents:
         if incident.node in in_work or incident.node not in names:
             continue

@@ -486,7 +486,7 @@ def test_one_that_somebody_powers_on_in_the_middle_is_judged_anew_at_once(
     loop.wishes.append(Wish("w4", "root", loop.now, Done("n3")))
     loop.step()
     assert not loop.refused
-    assert [one.fenced for one in loop.ledger.returning] == [True]
+    assert [one.back and one.back.fenced for one in loop.ledger.outages] == [True]
     loop.steps(60)
     assert loop.powers(OFF) == ["n3"]
 

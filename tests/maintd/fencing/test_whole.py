@@ -373,7 +373,7 @@ def test_the_check_runs_while_the_node_is_offline(whole: Whole) -> None:
     node = whole.cluster.nodes["n3"]
     assert (node.offline, node.drained, node.tags) == (False, False, frozenset())
     assert not whole.ledger.fencing
-    assert not whole.ledger.returning
+    assert not whole.ledger.returning()
 
 
 @pytest.mark.parametrize("keep", ["", "drained"])

@@ -8,7 +8,7 @@ from nodeagent.maintd.engine.round import Round
 from nodeagent.maintd.http.status import View, status
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.reason import Kind, because
-from tests.maintd.incidents.returned import CHECKED, done, evacuated
+from tests.maintd.outage.returned import CHECKED, done, evacuated
 from tests.maintd.rig import Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, FAILOVER, need
 

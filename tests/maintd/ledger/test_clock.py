@@ -22,7 +22,8 @@ from nodeagent.model.action import Drain, Scope
 from nodeagent.model.clock import STEP, Moment
 from nodeagent.model.evidence import PowerReading
 from nodeagent.model.incident import Incident, Status
-from nodeagent.model.ledger import Hold, Ledger, Policy, Returning
+from nodeagent.model.ledger import Hold, Ledger, Policy
+from nodeagent.model.outage import Back, Outage
 from nodeagent.model.queue import Entry, Queue
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Instance
@@ -118,7 +119,7 @@ STEPS = {
 def test_waits_go_on_where_the_clock_steps(name: str) -> None:
     later, by = STEPS[name]
     fault = Incident("a", "u", "n3", EVACUATE, Ms(NOW - 20_000), not_before=Ms(NOW + 60_000))
-    back = Returning("u", "root", Ms(NOW - 5), well=Ms(NOW - 3))
+    back = Back(Ms(NOW - 5), who="root", well=Ms(NOW - 3))
     date = Hold(Scope.CLUSTER, "", "root", Ms(NOW - 9), until=Ms(NOW + HOUR))
     entry = Entry(1, "n3", "type", "op", checked_at=Ms(NOW - 4), backoff_until=Ms(NOW + 4))
     power = PowerReading("u", Ms(NOW - 8), powered=True)
@@ -126,7 +127,7 @@ def test_waits_go_on_where_the_clock_steps(name: str) -> None:
         7,
         (fault,),
         holds=(date,),
-        returning=(back,),
+        outages=(Outage("u", back=back),),
         queue=Queue((entry,)),
         power=(power,),
         calm=Ms(0),
@@ -134,10 +135,11 @@ def test_waits_go_on_where_the_clock_steps(name: str) -> None:
         clock=AT,
     )
     after = in_step(ledger, later)
-    (moved,), (returning,), (queued,) = after.incidents, after.returning, after.queue.entries
+    (moved,), (outage,), (queued,) = after.incidents, after.outages, after.queue.entries
     assert (moved.noted_at, moved.not_before) == (fault.noted_at + by, fault.not_before + by)
     assert (moved.seen_at, after.calm) == (0, 0), "unknown stays unknown"
-    assert (returning.at, returning.well) == (back.at + by, back.well + by)
+    assert outage.back is not None
+    assert (outage.back.at, outage.back.well) == (back.at + by, back.well + by)
     assert (after.round, after.tags_after) == (7, NOW + 1 + by)
     assert after.holds == (replace(date, since=Ms(date.since + by)),), "the end was typed as a date"
     assert queued.backoff_until == entry.backoff_until + by

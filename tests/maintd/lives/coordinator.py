@@ -354,14 +354,14 @@ class Coordinator(Life):
         theirs = list(needs_you(ledger, observed, done.decision.held, observed.unanswered, done.at))
         told = {one.node for one in theirs}
         told |= {one.incident.name for one in theirs if one.incident is not None}
-        work = {one.node for one in ledger.returning} | {one.node for one in ledger.fencing}
+        work = ledger.returning() | {one.node for one in ledger.fencing}
         work |= {one.node for one in ledger.scheduled if one.mode is not Mode.UP}
         work |= {one.node for one in ledger.incidents if one.status.active}
         restores = (one.action for one in ledger.intents if isinstance(one.action, Restore))
         told |= {restore.node for restore in restores}
         whys = [held.why for held in done.decision.held]
         told |= {why.subject.name for why in whys if why.kind is Kind.TO_BE_PUT_BACK}
-        for one in ledger.drained:
+        for one in ledger.outages:
             node = next((n for n in observed.snapshot.nodes.values() if n.uuid == one.node), None)
             if node is None or node.in_service or node.uuid in work:
                 continue

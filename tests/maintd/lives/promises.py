@@ -260,7 +260,7 @@ class Promises:
         tags = {tag for node in nodes.values() for tag in node.tags}
         told = all(i.status is not Status.CANCELED or i.tag in tags for i in ledger.incidents)
         told &= all(hold.tag in nodes[hold.name].tags for hold in ledger.holds)
-        told &= not ledger.returning
+        told &= not ledger.returning()
         of_repair = all(_is_of_repair(intent.action) for intent in ledger.intents)
         return told and not coming and of_repair and not self.rig.store.wishes()
 

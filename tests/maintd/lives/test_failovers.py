@@ -515,11 +515,11 @@ def test_an_import_keeps_what_has_happened_to_nodes_since(rig: Masters) -> None:
     assert rig.request(Pause(Scope.CLUSTER, "", why="import")) == ""
     rig.until_true(lambda: not rig.ledger.intents)
     before = rig.ledger
-    assert before.drained
+    assert before.outages
     assert rig.request(ImportLedger(exported)) == ""
     assert rig.ledger.schedule == exported.schedule != before.schedule
     assert [one.id for one in rig.ledger.incidents] == [one.id for one in before.incidents]
-    assert [one.node for one in rig.ledger.drained] == [one.node for one in before.drained]
+    assert [one.node for one in rig.ledger.outages] == [one.node for one in before.outages]
 
 
 def test_an_import_waits_for_a_job_that_may_have_been_taken(rig: Masters) -> None:

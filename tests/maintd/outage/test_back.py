@@ -8,7 +8,7 @@ import pytest
 
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.round import Round
-from nodeagent.maintd.incidents.waiting import left_to_do
+from nodeagent.maintd.outage.waiting import left_to_do
 from nodeagent.model.action import MovePrimary, Restore, RunCommand, describe
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
@@ -17,7 +17,7 @@ from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel, Done
 from tests.maintd.decided import within
-from tests.maintd.incidents.returned import CHECKED, FIVE, PLACES, done, evacuated
+from tests.maintd.outage.returned import CHECKED, FIVE, PLACES, done, evacuated
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK, REPAIR
 
@@ -57,7 +57,7 @@ def test_an_evacuated_node_is_brought_back_drained_and_returns_after_proof() -> 
     assert (state(rig), jobs(rig, before)) == ("in service", ["Restore", "Restore", "Retag"])
     assert rig.cluster.nodes["n3"].tags == frozenset()
     ledger = rig.ledger
-    assert (ledger.incidents, ledger.returning, ledger.drained, ledger.intents) == ((), (), (), ())
+    assert (ledger.incidents, ledger.outages, ledger.intents) == ((), (), ())
     assert not whys(rig.tick())
 
 
@@ -101,7 +101,7 @@ def test_another_fault_there_ends_the_return_and_is_worked_on() -> None:
     later(rig, 5)
     rig.agents.says["n3"] = Diagnosis(EVACUATE.need, None, '{"part":"fan","status":"evacuate"}')
     later(rig, 15)
-    assert (state(rig), rig.ledger.returning) == ("offline", ())
+    assert (state(rig), rig.ledger.outages) == ("offline", ())
     kinds = [event.kind for event in rig.store.history(None, limit=1000)]
     assert (kinds.count("returning"), kinds.count("return-over")) == (1, 1)
 
@@ -178,7 +178,7 @@ def test_a_check_that_fails_keeps_it_out_and_is_tried_five_times() -> None:
     assert (state(rig), ran(rig)) == ("drained", ["memtest"] * 5)
     (why,) = whys(result)
     assert (why.kind, why.help) == (Kind.RETURN_FAILED, "gnt-maint done n3")
-    assert dict(why.details)["why"] == f"{describe(RunCommand('n3', 'memtest', ''))}: "
+    assert dict(why.details)["why"] == f"{describe(RunCommand('n3', 'memtest', ''))}: it failed"
     rig.agents.ends = lambda _: Outcome.SUCCESS
     assert done(rig) == ""
     later(rig, 20)
@@ -291,7 +291,7 @@ def test_what_somebody_does_meanwhile_is_the_last_word(
     later(rig, 5)
     does(rig)
     later(rig, 60)
-    assert (state(rig), rig.ledger.returning) == (ends, ())
+    assert (state(rig), rig.ledger.outages) == (ends, ())
     if ends == "in service":
         assert (rig.ledger.incidents, rig.cluster.nodes["n3"].tags) == ((), frozenset())
 
@@ -379,7 +379,7 @@ def test_killed_at_every_effect_each_job_is_given_once(name: str, nth: int, tmp_
     rig = evacuated(path=str(tmp_path / "ledger.sqlite"))
     assert killed(rig, name, nth) == BACK
     assert state(rig) == "in service"
-    assert (rig.ledger.incidents, rig.ledger.returning, rig.ledger.intents) == ((), (), ())
+    assert (rig.ledger.incidents, rig.ledger.outages, rig.ledger.intents) == ((), (), ())
 
 
 @pytest.mark.parametrize(
@@ -393,7 +393,7 @@ def test_killed_at_every_effect_the_check_is_ordered_once(
     rig = evacuated(CHECKED, path=str(tmp_path / "ledger.sqlite"))
     assert killed(rig, name, nth) == BACK
     assert (state(rig), ran(rig)) == ("in service", ["memtest"])
-    assert (rig.ledger.incidents, rig.ledger.returning, rig.ledger.intents) == ((), (), ())
+    assert (rig.ledger.incidents, rig.ledger.outages, rig.ledger.intents) == ((), (), ())
 
 
 def test_a_restart_in_mid_proof_keeps_the_count(tmp_path: Path) -> None:

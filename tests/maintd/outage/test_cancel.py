@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.maintd.incidents.cancel import cancel
+from nodeagent.maintd.outage.requests import cancel
 from nodeagent.model.action import Retag
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Returning
+from nodeagent.model.outage import Back, Outage
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.wish import Cancel
 from tests.maintd.rig import Rig, fleet, mirrored
 from tests.maintd.rounds import broken, moved, ticks
-from tests.maintd.world import EVACUATE, NOW, OK, incident, ledger, node, six
+from tests.maintd.world import EVACUATE, NOW, OK, incident, ledger, node, seen, six
 
 
 def test_a_cancel_by_hand_is_honoured_in_the_next_round() -> None:
@@ -125,8 +125,9 @@ def test_both_tags_mean_canceled_where_the_ledger_is_lost_between_them() -> None
 
 def test_a_node_on_its_way_back_is_not_said_to_be_drained_by_others() -> None:
     one = incident("n2", status=Status.CANCELED)
-    before = ledger(one, returning=(Returning(one.node, "ada", NOW),))
-    why = cancel(before, Cancel(one.id, undrain=True), "root", six(node("n2", drained=True)), NOW)
+    before = ledger(one, outages=(Outage(one.node, back=Back(NOW, who="ada")),))
+    observed = seen(six(node("n2", drained=True)))
+    why = cancel(before, Cancel(one.id, undrain=True), "root", observed, NOW)
     assert isinstance(why, str)
     assert why.startswith("nothing was changed: maintd puts n2 back already")
     assert "gnt-maint done --force n2" in why

@@ -171,7 +171,7 @@ def test_undrain_puts_it_back_once_its_jobs_have_ended(after: int) -> None:
     done = later(rig, 10)
     node = rig.cluster.nodes["n3"]
     assert (node.in_service, put_back(rig), repairs(rig)) == (True, 1, 0)
-    assert (whys(done), rig.ledger.drained) == ([], ())
+    assert (whys(done), rig.ledger.outages) == ([], ())
     assert rig.status("n3") is Status.CANCELED, "it is observed still, and not drained again"
 
 
@@ -249,7 +249,7 @@ def test_withdrawn_it_is_put_back() -> None:
     rig.agents.says["n3"] = OK
     later(rig, 80)
     assert (rig.cluster.nodes["n3"].in_service, put_back(rig), repairs(rig)) == (True, 1, 0)
-    assert (rig.ledger.incidents, rig.ledger.drained, rig.ledger.intents) == ((), (), ())
+    assert (rig.ledger.incidents, rig.ledger.outages, rig.ledger.intents) == ((), (), ())
 
 
 @pytest.mark.parametrize("tag", ["maintd:return-withdrawn:no", "maintd:return-withdrawn:yes"])
@@ -280,7 +280,7 @@ def test_what_somebody_else_has_touched_since_stays_as_it_is(
     touch(rig)
     later(rig, 80)
     node = rig.cluster.nodes["n3"]
-    assert (node.in_service, put_back(rig), rig.ledger.drained) == (False, 0, ())
+    assert (node.in_service, put_back(rig), rig.ledger.outages) == (False, 0, ())
 
 
 def test_what_was_drained_in_the_same_moment_by_somebody_else_is_his() -> None:
@@ -288,7 +288,7 @@ def test_what_was_drained_in_the_same_moment_by_somebody_else_is_his() -> None:
     rig.agents.says["n3"] = EVACUATE
     rig.cluster.takes = lambda _: 15.0
     rig.cluster.submit_foreign(Drain("n3"))
-    while not rig.ledger.drained:
+    while not rig.ledger.outages:
         rig.tick(5)
     rig.agents.says["n3"] = OK
     done = later(rig, 80)
@@ -449,7 +449,7 @@ def test_with_a_lost_ledger_what_somebody_has_touched_is_his(tmp_path: Path) -> 
     rig.tick(60)
     rig.lose_ledger()
     later(rig, 5)
-    assert rig.ledger.drained == ()
+    assert rig.ledger.outages == ()
     assert repairs(rig) > 0, "somebody wants it out of service"
 
 
@@ -468,7 +468,7 @@ def test_a_ledger_lost_while_it_is_put_back_takes_up_nothing(tmp_path: Path) -> 
 
 def test_a_ledger_from_before_learns_who_drained_it(tmp_path: Path) -> None:
     rig = emptying(path=str(tmp_path / "ledger"))
-    rig.store.save(replace(rig.ledger, drained=()))
+    rig.store.save(replace(rig.ledger, outages=()))
     rig.crash()
     cancel(rig)
     later(rig, 20)
@@ -511,7 +511,7 @@ def test_killed_at_each_effect_it_is_put_back_once(
             break
         later(rig, 30)
         assert rig.cluster.nodes["n3"].in_service, (at, nth)
-        assert (put_back(rig), repairs(rig), rig.ledger.drained) == (1, 0, ()), (at, nth)
+        assert (put_back(rig), repairs(rig), rig.ledger.outages) == (1, 0, ()), (at, nth)
 
 
 class Killed(Exception):

@@ -1,0 +1,281 @@
+"""The way of nodes back to the state that they had: proved, put back, incidents closed. Pure.
+
+1. On a fenced node the check for stale instances comes first, while Ganeti still has it offline and
+   starts nothing there: the agent takes the order all the same.
+2. maintd brings an offline node back drained, as it polls no offline node.
+3. The node owes a proof: a repaired one Ok for `return-after` without a break, and success of
+   `return-check`; one whose incident was withdrawn Ok now.
+4. Only then the node takes instances again, and maintd removes the tags of its ended incidents, and
+   of its fencing.
+
+What maintd undoes without a person's report is only its own work. If it is unknown whether somebody
+else has changed the node since, the node stays as it is, and a line shows the command that helps.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from nodeagent.maintd.outage.job_queue import doubt, touched
+from nodeagent.maintd.outage.waiting import is_idle, state_of, waiting
+from nodeagent.maintd.planning.outcomes import TRIES, by_uuid
+from nodeagent.maintd.planning.resources import Room, Taken
+from nodeagent.maintd.planning.stops import Stops
+from nodeagent.maintd.planning.tag_settings import with_tags
+from nodeagent.maintd.windows.timing import in_window, under_repair
+from nodeagent.model.action import Action, Restore, Retag, RunCommand, Scope
+from nodeagent.model.diagnosis import Need
+from nodeagent.model.fencing import FENCED_TAG
+from nodeagent.model.incident import Incident, Status
+from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.outage import STALE, Back, Outage, Proof
+from nodeagent.model.purpose import OfIncident, OfReturn
+from nodeagent.model.reason import Held, Kind, Reason, because
+from nodeagent.model.snapshot import Node, Observed, Snapshot
+from nodeagent.model.units import Ms
+from nodeagent.model.window import Standing
+from nodeagent.protocol.canonical import canonical
+
+_GOALS = {
+    Standing.SERVING: "put back into service",
+    Standing.DRAINED: "brought back and kept drained",
+    Standing.OFFLINE: "closed and kept offline",
+}
+
+_WHOLE = (Kind.PROVES, Kind.RETURN_FAILED, Kind.RETURN_CONTRADICTED)  # they say it all
+_DOUBTS = (Kind.IN_DOUBT, Kind.UNHEARD)
+
+
+def put_back(
+    ledger: Ledger, observed: Observed, policy: Policy, room: Room, stops: Stops, now: Ms
+) -> tuple[Ledger, list[Held]]:
+    """Give each node on its way back its next step, and say what the others wait for."""
+    if not (ledger.outages or ledger.incidents):
+        return ledger, []
+    work = _Work(ledger, observed, policy, room, stops, now)
+    for outage in ledger.outages:
+        work.go_on(outage)
+    work.held += waiting(ledger, observed.snapshot)
+    return work.ledger, work.held
+
+
+def at_work(ledger: Ledger, snapshot: Snapshot, now: Ms) -> dict[str, Reason]:
+    """Say why nodes stay as they are, by name: they are under repair, or in a window."""
+    repaired = under_repair(ledger, snapshot) if ledger.outages else {}
+    names = {node.uuid: node.name for node in snapshot.nodes.values()}
+    busy = {
+        names[uuid]: because(Kind.UNDER_REPAIR, names[uuid], repair=repair)
+        for uuid, repair in repaired.items()
+        if uuid in names
+    }
+    return {**busy, **in_window(ledger, snapshot, now)}
+
+
+@dataclass
+class _Work:
+    ledger: Ledger
+    observed: Observed
+    policy: Policy
+    room: Room
+    stops: Stops
+    now: Ms
+    held: list[Held] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.nodes = by_uuid(self.observed)
+        self.busy = at_work(self.ledger, self.observed.snapshot, self.now)
+
+    def go_on(self, outage: Outage) -> None:
+        node, back = self.nodes[outage.node], outage.back
+        if back is None:
+            self._tell(outage, node)
+        elif back.only_ours:
+            self._undo(outage, back, node)
+        else:
+            self._return(outage, back, node)
+
+    def _put(self, outage: Outage) -> None:
+        kept = (outage if one.node == outage.node else one for one in self.ledger.outages)
+        self.ledger = replace(self.ledger, outages=tuple(kept))
+
+    def _drop(self, outage: Outage) -> None:
+        kept = tuple(one for one in self.ledger.outages if one.node != outage.node)
+        self.ledger = replace(self.ledger, outages=kept)
+
+    def _hold(self, node: Node, why: Reason, incident: str) -> None:
+        self.held.append(Held(why, node.name, incident))
+
+    # A node that stays.
+
+    def _tell(self, outage: Outage, node: Node) -> None:
+        """Show how to put back a node that no incident keeps out of service."""
+        if not is_idle(self.ledger, outage):
+            return
+        incident = self.ledger.incident(outage.incident)
+        canceled = incident is not None and incident.status is Status.CANCELED
+        why = because(
+            Kind.STAYS,
+            node.name,
+            state=state_of(node),
+            did="took it offline" if outage.offline else "drained it",
+            incident=outage.incident,
+            over="was canceled" if canceled else "is over",
+            why=outage.why,
+        )
+        self._hold(node, why, outage.incident if incident else "")
+
+    # Our own work, undone.
+
+    def _undo(self, outage: Outage, back: Back, node: Node) -> None:
+        roles = self.observed.roles
+        if roles is not None and outage.drained_by:
+            if touched(outage, node, roles):
+                self._drop(outage)  # it belongs to somebody else now
+                return
+            if told := doubt(outage, self.observed.snapshot, roles):
+                stays = replace(outage, back=None, why=told)
+                self._put(stays)
+                self._tell(stays, node)
+                return
+        mine = [i for i in self.ledger.intents if i.incident == outage.incident]
+        if any(isinstance(intent.action, Restore) for intent in mine):
+            return
+        if mine:
+            why: Reason | None = because(Kind.WAITS_FOR_JOB, node.name, job=str(mine[0].job))
+        else:
+            why = self._why_not_undone(outage, back, node)
+        taken = why or self.room.take(node.name, OfIncident(outage.incident))
+        if isinstance(taken, Taken):
+            self.ledger = taken.promise(self.ledger, Restore(node.name), self.now)
+            return
+        told_as = because(Kind.TO_BE_PUT_BACK, node.name, back=back.cause, why=taken)
+        self._hold(node, told_as, outage.incident if self.ledger.incident(outage.incident) else "")
+
+    def _why_not_undone(self, outage: Outage, back: Back, node: Node) -> Reason | None:
+        """Say why the node does not return now; None if it does."""
+        if (left := back.not_before - self.now) > 0:
+            return because(Kind.TRY_AGAIN, node.name, left=left, why=back.failure)
+        if why := self.busy.get(node.name):
+            return why
+        if back.proof is Proof.NOW:
+            if why := self.stops.repairs.get("") or self.stops.repairs.get(node.name):
+                return why
+            said = self.observed.diagnoses.get(node.name)
+            if said is None or said.need is not Need.OK:
+                return because(Kind.NOT_WELL if said else Kind.UNHEARD, node.name)
+        if self.observed.roles is None or not outage.drained_by:
+            return because(Kind.UNKNOWN_CHANGES, node.name)
+        return None
+
+    # A node that a person reports repaired.
+
+    def _return(self, outage: Outage, back: Back, node: Node) -> None:
+        purpose = OfReturn(outage.node)
+        ended = [i for i in self.ledger.incidents if i.node == outage.node and not i.status.active]
+        if any(intent.purpose == purpose for intent in self.ledger.intents):
+            return
+        policy = with_tags(self.policy, self.observed.snapshot, node)
+        step = self._next(back, node, ended, policy)
+        if step is None:
+            self._drop(outage)
+            self._close(node)
+            return
+        why = step if isinstance(step, Reason) else self._obstacle(back, node)
+        taken = why or self.room.take(node.name, purpose)
+        if isinstance(taken, Taken):
+            assert not isinstance(step, Reason)
+            self.ledger = taken.promise(self.ledger, step, self.now)
+        else:
+            told = self._told(taken, back, node, policy)
+            self._hold(node, told, ended[-1].id if ended else "")
+
+    def _told(self, why: Reason, back: Back, node: Node, policy: Policy) -> Reason:
+        out = node.drained or node.offline
+        patience = policy.return_after + policy.unreachable_after
+        if why.kind in _DOUBTS and self.now - back.at > patience:
+            why = because(Kind.RETURN_FAILED, node.name, why=why)
+        if why.kind in _WHOLE:
+            return why
+        goal = _GOALS[back.to] if out else "closed"
+        return because(Kind.RETURN_WAITS, node.name, goal=goal, who=back.who, why=why)
+
+    def _next(
+        self, back: Back, node: Node, ended: Sequence[Incident], policy: Policy
+    ) -> Action | Reason | None:
+        """Return the next step, or the reason to wait for it; None after the last one."""
+        if back.fenced and back.to is not Standing.OFFLINE:
+            # Nobody can insist: what started elsewhere may still run here.
+            return RunCommand(node.name, STALE, _machine(node, self.observed))
+        if node.offline and back.to is not Standing.OFFLINE:
+            at_once = back.proof is Proof.NONE and back.to is Standing.SERVING
+            return Restore(node.name, drained=not at_once)
+        if node.drained and back.to is Standing.SERVING:
+            return self._proof(back, node, policy) or Restore(node.name)
+        return self._untag(back, node, ended)
+
+    def _untag(self, back: Back, node: Node, ended: Sequence[Incident]) -> Action | Reason | None:
+        """Remove the tags of what has ended on the node."""
+        tagged = [i for i in ended if i.status in (Status.COMPLETED, Status.FAILED)]
+        changing = {
+            tag
+            for intent in self.ledger.intents
+            if isinstance(action := intent.action, Retag) and action.name == node.name
+            for tag in (*action.remove, *action.add)
+        }
+        ours = {i.tag for i in tagged}
+        if back.to is not Standing.OFFLINE:
+            ours |= {tag for tag in node.tags if tag.startswith(FENCED_TAG)}
+        if tags := tuple(sorted(ours & node.tags - changing)):
+            return Retag(Scope.NODE, node.name, remove=tags)
+        unset = any(i.status is Status.FAILED and not i.tag_seen for i in tagged)
+        return because(Kind.TAG_AWAITED, node.name) if unset or changing else None
+
+    def _proof(self, back: Back, node: Node, policy: Policy) -> RunCommand | Reason | None:
+        """Return the check to run, or the missing proof; None once the node has proved healthy."""
+        if back.proof is Proof.NONE:
+            return None
+        if doubtful := self.observed.doubts.get(node.name):
+            return because(Kind.IN_DOUBT, node.name, doubt=doubtful)
+        said = self.observed.diagnoses.get(node.name)
+        if said is None:
+            return because(Kind.UNHEARD, node.name)
+        if said.need is not Need.OK:
+            return because(Kind.RETURN_CONTRADICTED, node.name, need=said.need.wire, who=back.who)
+        if (left := (back.well or self.now) + policy.return_after - self.now) > 0:
+            return because(Kind.PROVES, node.name, left=left)
+        if policy.return_check and not back.checked:
+            machine = canonical({"name": node.name, "uuid": node.uuid})
+            return RunCommand(node.name, policy.return_check, machine)
+        return None
+
+    def _obstacle(self, back: Back, node: Node) -> Reason | None:
+        stopped: Mapping[str, Reason] = {**self.stops.plans, **self.busy}
+        if back.tries >= TRIES:
+            return because(Kind.RETURN_FAILED, node.name, why=back.failure)
+        if why := stopped.get("") or stopped.get(node.name):
+            return why
+        if (left := back.not_before - self.now) > 0:
+            return because(Kind.TRY_AGAIN, node.name, left=left, why=back.failure)
+        return None
+
+    def _close(self, node: Node) -> None:
+        """Close the incidents of a node that stays offline: maintd polls no offline node."""
+        if not node.offline:
+            return
+        kept = (i for i in self.ledger.incidents if i.node != node.uuid or i.status.active)
+        self.ledger = replace(self.ledger, incidents=tuple(kept))
+
+
+def _machine(node: Node, observed: Observed) -> str:
+    """The node, and which instances may run there, for the check for stale instances."""
+    there = observed.snapshot.instances.values()
+    here = sorted(i.name for i in there if i.primary == node.name)
+    mirrors = sorted(i.name for i in there if i.secondary == node.name)
+    return canonical(
+        {"name": node.name, "uuid": node.uuid, "instances": here, "secondaries": mirrors}
+    )
+
+
+def expected(back: Back, policy: Policy) -> Ms | None:
+    """Return when (unix ms) the node returns if it stays healthy; None if unknown."""
+    proves = back.to is Standing.SERVING and back.online and back.well
+    return back.well + policy.return_after if proves and back.proof is Proof.LASTING else None

@@ -1,0 +1,99 @@
+"""Changes of nodes' roles in Ganeti's job queue: our own, and those of others. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from nodeagent.maintd.outage.waiting import is_as_left
+from nodeagent.model.action import Drain, Restore, Retag, SetOffline
+from nodeagent.model.ledger import Ledger, Outcome, RoleChange, Trail
+from nodeagent.model.outage import Outage
+from nodeagent.model.snapshot import Node, Snapshot
+from nodeagent.model.wish import Cancel, Wish
+
+
+def recalled(
+    ledger: Ledger, trails: Sequence[Trail], snapshot: Snapshot, roles: Sequence[RoleChange]
+) -> tuple[Outage, ...]:
+    """Return the ledger's outages, and those that the jobs' reason trails prove."""
+    known = {outage.node for outage in ledger.outages if outage.ours}
+    found = [
+        outage
+        for outage in _by_trails(trails, snapshot)
+        if outage.node not in known and not doubt(outage, snapshot, roles)
+    ]
+    new = {outage.node for outage in found}
+    backs = {outage.node: outage.back for outage in ledger.outages}
+    kept = (outage for outage in ledger.outages if outage.node not in new)
+    return (*kept, *(replace(outage, back=backs.get(outage.node)) for outage in found))
+
+
+def to_recall(ledger: Ledger, trails: Sequence[Trail], snapshot: Snapshot) -> str | None:
+    """Return the first job to check for changes of nodes' roles by others; None: none is needed."""
+    known = {outage.node for outage in ledger.outages if outage.ours}
+    return _first(outage for outage in _by_trails(trails, snapshot) if outage.node not in known)
+
+
+def wants_roles(ledger: Ledger, wishes: Sequence[Wish]) -> str | None:
+    """Return the first job to check for changes of nodes' roles by others; None: none is needed."""
+    asked = {w.asked.incident for w in wishes if isinstance(w.asked, Cancel) and w.asked.undrain}
+    wanted = asked | {i.id for i in ledger.incidents if i.missed_at}
+    return _first(
+        outage
+        for outage in ledger.outages
+        if (outage.back is not None and outage.back.only_ours) or outage.incident in wanted
+    )
+
+
+def _by_trails(trails: Sequence[Trail], snapshot: Snapshot) -> list[Outage]:
+    """The nodes that are still as our own jobs left them, judged by the jobs alone."""
+    found: dict[str, Outage] = {}
+    for trail in trails:
+        action = trail.action
+        if trail.result.outcome is not Outcome.SUCCESS:
+            continue
+        if isinstance(action, Restore):
+            found.pop(action.node, None)
+        if isinstance(action, Retag) and (outage := found.get(action.name)):
+            ends = (
+                f"maintd:repairready:{outage.incident}",
+                f"maintd:repairfailed:{outage.incident}",
+            )
+            ended = outage.ended or not set(ends).isdisjoint(action.add)
+            found[action.name] = replace(outage, ended=ended)
+        if not isinstance(action, Drain | SetOffline) or action.node not in snapshot.nodes:
+            continue
+        incident = trail.purpose.incident
+        if not incident:
+            found.pop(action.node, None)  # a window's, or the repair queue's
+            continue
+        if isinstance(action, Drain):
+            uuid = snapshot.nodes[action.node].uuid
+            found.setdefault(action.node, Outage(uuid, incident, trail.job))
+        elif old := found.get(action.node):
+            found[action.node] = replace(old, incident=incident, offline=True)
+    return [outage for name, outage in found.items() if is_as_left(snapshot.nodes[name], outage)]
+
+
+def _first(found: Iterable[Outage]) -> str | None:
+    jobs = [outage.drained_by for outage in found if outage.drained_by.isdecimal()]
+    return min(jobs, key=int, default=None)
+
+
+def touched(outage: Outage, node: Node, roles: Sequence[RoleChange]) -> bool:
+    """Check whether somebody else has changed the node's role since, or tried to."""
+    job = outage.drained_by
+    return any(
+        not role.ours and role.is_of(node.name) and job and int(role.job) >= int(job)
+        for role in roles
+    )
+
+
+def doubt(outage: Outage, snapshot: Snapshot, roles: Sequence[RoleChange]) -> str:
+    """Say why somebody else may have changed the node; empty if only we did."""
+    node = next(node for node in snapshot.nodes.values() if node.uuid == outage.node)
+    job = outage.drained_by
+    if touched(outage, node, roles):
+        return "somebody else changed it since"
+    if not any(role.job == job and role.changed and role.is_of(node.name) for role in roles):
+        return f"it is unknown whether job {job} has changed it"
+    return ""

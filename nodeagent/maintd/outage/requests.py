@@ -1,0 +1,129 @@
+"""Requests that end an outage: a node is repaired, or its incident canceled. Pure."""
+
+from dataclasses import replace
+
+from nodeagent.maintd.outage.seen import is_lost
+from nodeagent.maintd.outage.waiting import by_hand, incident_that_keeps_out, state_of
+from nodeagent.maintd.planning.names import no_such
+from nodeagent.model.action import Drain
+from nodeagent.model.diagnosis import Need
+from nodeagent.model.incident import Event, Incident, Status
+from nodeagent.model.ledger import Ledger
+from nodeagent.model.outage import Back, Outage, Proof
+from nodeagent.model.snapshot import Node, Observed, Snapshot
+from nodeagent.model.units import Ms
+from nodeagent.model.window import Standing
+from nodeagent.model.wish import Cancel, Done
+
+
+def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> Ledger | str:
+    """Close a node's ended incidents and return the node to its state before them."""
+    node = observed.snapshot.nodes.get(asked.node)
+    if node is None:
+        return no_such("node", asked.node)
+    there = [incident for incident in ledger.incidents if incident.node == node.uuid]
+    active = [i for i in there if i.status.active and not i.by_hand]
+    if active:
+        return (
+            f"incident {active[0].id} of {node.name} has not ended: wait for it, or run"
+            f" gnt-maint cancel {active[0].id}"
+        )
+    outage = ledger.outage(node.uuid) or Outage(node.uuid)
+    before = outage.back if outage.back is not None and not outage.back.only_ours else None
+    out = node.drained or node.offline
+    fencing = next((one for one in ledger.fencing if one.node == node.uuid), None)
+    if fencing is not None and not fencing.stage.over:
+        return f"maintd is still fencing {node.name}: see gnt-maint why {node.name}"
+    fenced = fencing is not None or (before is not None and before.fenced)
+    if not (fenced or any(_waits(i, node) for i in there) or (outage.ours and out)):
+        stays = f"{state_of(node)}: {by_hand(node)}" if out else "in service"
+        return f"no incident of {node.name} waits to be closed; {node.name} is {stays}"
+    why = _unhealthy(node, observed)
+    if why and not (asked.force or node.offline):
+        return (
+            f"{node.name} is not healthy: {why}: repair it first, or insist with"
+            f" gnt-maint done --force {node.name}"
+        )
+    back = Back(
+        now,
+        to=_goal(asked, node, outage, there),
+        proof=Proof.NONE if asked.force else Proof.LASTING,
+        who=who,
+        online=not node.offline,
+        fenced=fenced,
+    )
+    if not (why or node.offline):  # a second request keeps the proof
+        back = replace(back, well=before.well if before is not None and before.well else now)
+    intents = (i for i in ledger.intents if i.purpose.back != node.uuid or not is_lost(i, observed))
+    return replace(ledger.with_outage(replace(outage, back=back)), intents=tuple(intents))
+
+
+def _goal(asked: Done, node: Node, outage: Outage, there: list[Incident]) -> Standing:
+    """Return the state in which to leave a node that is repaired."""
+    if not (node.drained or node.offline) or asked.keep == "offline":
+        return Standing.of(drained=node.drained, offline=node.offline)
+    drained = not outage.ours and any(i.was_drained for i in there)
+    return Standing.DRAINED if asked.keep == "drained" or drained else Standing.SERVING
+
+
+def _waits(incident: Incident, node: Node) -> bool:
+    """Check whether an incident of the node waits for a person."""
+    if incident.status in (Status.COMPLETED, Status.FAILED):
+        return True
+    out = node.drained or node.offline
+    return incident.status is Status.CANCELED and (out or incident.tag in node.tags)
+
+
+def _unhealthy(node: Node, observed: Observed) -> str:
+    """Say why its agent does not report Ok; empty if it does."""
+    said = observed.diagnoses.get(node.name)
+    if said is None:
+        return f"its agent is in doubt ({observed.doubts.get(node.name, 'not asked')})"
+    return "" if said.need is Need.OK else f"its agent reports {said.need.wire}"
+
+
+def cancel(ledger: Ledger, asked: Cancel, who: str, observed: Observed, now: Ms) -> Ledger | str:
+    """Stop all work on an incident, whatever its state; leave its node as it is unless asked.
+
+    A completed or failed one is ignored from here on, for as long as its node reports the fault.
+    """
+    incident = ledger.incident(asked.incident)
+    if incident is None:
+        return no_such("incident", asked.incident)
+    if incident.status is not Status.CANCELED:
+        canceled = incident.after(Event.CANCELED, now, f"canceled by {who}")
+        # A maintd without the ledger would resume an incident that left jobs behind: tag it.
+        canceled = replace(canceled, seen_at=now) if incident.jobs else canceled
+        rest = tuple(canceled if i.id == incident.id else i for i in ledger.incidents)
+        ledger = replace(ledger, incidents=rest)
+    return _undrained(ledger, incident, who, observed.snapshot, now) if asked.undrain else ledger
+
+
+def _undrained(
+    ledger: Ledger, incident: Incident, who: str, snapshot: Snapshot, now: Ms
+) -> Ledger | str:
+    node = next((n for n in snapshot.nodes.values() if n.uuid == incident.node), None)
+    outage = ledger.outage(incident.node)
+    mine = (i.action for i in ledger.intents if i.incident == incident.id)
+    going = any(isinstance(action, Drain) for action in mine)
+    out = node is not None and (node.drained or node.offline)
+    if node is None or not (out or going):
+        return ledger
+    if outage is not None and outage.back is not None and not outage.back.only_ours:
+        return (
+            f"nothing was changed: maintd puts {node.name} back already, once it has proved"
+            f" healthy. Without that proof: gnt-maint done --force {node.name}. Cancel without"
+            " --undrain to leave it so"
+        )
+    other = incident_that_keeps_out(ledger, incident.node, outage)
+    if other is not None and other.id != incident.id:
+        return f"{node.name} is out of service for incident {other.id} as well: cancel that first"
+    if outage is None and not going:
+        verb = f"take {node.name} offline" if node.offline else f"drain {node.name}"
+        return (
+            f"nothing was changed: maintd did not {verb}. Cancel without --undrain, then run"
+            f" {by_hand(node)}"
+        )
+    back = Back(now, proof=Proof.NONE, cause=f"{who} asked for it", only_ours=True)
+    outage = outage or Outage(incident.node)
+    return ledger.with_outage(replace(outage, incident=incident.id, back=back, why=""))

@@ -1,0 +1,196 @@
+"""Changes that our own jobs made to nodes' roles, and whether they still hold. Pure.
+
+maintd remembers which of its jobs took each node out of service. So auto-repair does not take our
+drain for a permission, and maintd undoes only its own work. A node that is not as our jobs left it
+was changed by somebody else, and is not ours any more.
+"""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from nodeagent.maintd.outage.waiting import incident_that_keeps_out, is_as_left
+from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, by_uuid, first_ended, how_ended
+from nodeagent.maintd.planning.tag_settings import with_tags
+from nodeagent.model.action import Drain, Restore, RunCommand, SetOffline, describe
+from nodeagent.model.diagnosis import Need
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy
+from nodeagent.model.outage import STALE, Back, Outage, Proof
+from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.units import Ms
+
+
+def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
+    """Record how our jobs changed nodes, and how proofs went, before the jobs settle.
+
+    A lost job of a way back is planned again: to repeat it does no harm.
+    """
+    intents = [intent for intent in ledger.intents if intent.purpose.back or _is_role(intent)]
+    if not (ledger.outages or intents):
+        return ledger
+    nodes = by_uuid(observed)
+    uuids = {node.name: uuid for uuid, node in nodes.items()}
+    outages = {outage.node: outage for outage in ledger.outages}
+    running, lost = set[str](), set[str]()
+    for intent in intents:
+        uuid = uuids.get(intent.node, "")
+        outage = outages.pop(uuid, Outage(uuid))
+        failure = _failure(intent, observed, now)
+        if failure is None and not intent.purpose.back:
+            running.add(uuid)
+        if failure is not None:
+            outage = _failed(outage, intent, failure, now) if failure else _done(outage, intent)
+        if is_lost(intent, observed):
+            lost.add(intent.id)
+        outages[uuid] = outage
+    windows = {one.node for one in ledger.scheduled}
+    kept: list[Outage] = []
+    for uuid, outage in outages.items():
+        if (node := nodes.get(uuid)) is None:
+            continue
+        outage = _with_ended(outage, ledger)
+        if uuid not in running | windows and not is_as_left(node, outage):
+            outage = _not_ours(outage)
+        outage = _looked_at(outage, node, ledger, observed, now)
+        if outage.ours or outage.back is not None:
+            kept.append(outage)
+    left = tuple(intent for intent in ledger.intents if intent.id not in lost)
+    return replace(ledger, outages=tuple(kept), intents=left)
+
+
+def _is_role(intent: Intent) -> bool:
+    """Check whether an intent changes the role of an incident's node."""
+    return bool(intent.incident) and isinstance(intent.action, Drain | SetOffline | Restore)
+
+
+def is_lost(intent: Intent, observed: Observed) -> bool:
+    """Check whether the end of a way back's job is unknown."""
+    result = observed.results.get(intent.id)
+    lost = result is not None and result.outcome is Outcome.LOST
+    return bool(intent.purpose.back) and lost and how_ended(intent, observed, Ms(0)) is None
+
+
+def _failure(intent: Intent, observed: Observed, now: Ms) -> str | None:
+    """Say why an intent's job did not do its work; "" if it did, None while that is unknown."""
+    end = how_ended(first_ended(intent, observed, now), observed, now)
+    if end is not None and end.outcome is Outcome.SUCCESS:
+        return ""
+    if absent := observed.absent.get(intent.id):
+        return absent
+    if end is not None:
+        return end.why or "it failed"
+    if not is_lost(intent, observed):
+        return None
+    stale = isinstance(intent.action, RunCommand) and intent.action.command == STALE
+    return "its agent does not answer" if stale else "its result is unknown"
+
+
+def _done(outage: Outage, intent: Intent) -> Outage:
+    back = outage.back
+    match intent.action:
+        case Drain():
+            drained = Outage(outage.node, intent.incident, intent.job or "")
+            return replace(drained, back=back)
+        case SetOffline():
+            # If somebody else drained it before, only he undrains it.
+            there = replace(outage, incident=intent.incident, offline=True, back=None)
+            return there if outage.ours else outage
+        case Restore() if intent.incident:
+            return Outage(outage.node)
+        case RunCommand(_, command) if back is not None and command == STALE:
+            return replace(outage, back=replace(back, fenced=False, tries=0, failure=""))
+        case action if back is not None:
+            checked = isinstance(action, RunCommand)
+            return replace(outage, back=replace(back, checked=checked, tries=0, failure=""))
+    return outage
+
+
+def _failed(outage: Outage, intent: Intent, why: str, now: Ms) -> Outage:
+    if isinstance(intent.action, Drain | SetOffline):
+        return outage if outage.drained_by else Outage(outage.node)
+    back = outage.back
+    if back is None:
+        return outage
+    what = describe(intent.action)
+    told = f"job {intent.job} ({what}) failed: {why}" if back.only_ours else f"{what}: {why}"
+    again = replace(back, tries=back.tries + 1, not_before=now + BACK_OFF, failure=told)
+    if again.only_ours and again.tries >= TRIES:
+        return replace(outage, back=None, why=told)
+    return replace(outage, back=again)
+
+
+def _not_ours(outage: Outage) -> Outage:
+    back = outage.back if outage.back is not None and not outage.back.only_ours else None
+    return Outage(outage.node, back=back)
+
+
+def _with_ended(outage: Outage, ledger: Ledger) -> Outage:
+    """Record whether its incident has been completed or has failed: closing it accepts that."""
+    incident = ledger.incident(outage.incident)
+    over = incident is not None and incident.status in (Status.COMPLETED, Status.FAILED)
+    return replace(outage, ended=outage.ended or over)
+
+
+def _looked_at(outage: Outage, node: Node, ledger: Ledger, observed: Observed, now: Ms) -> Outage:
+    """Record since when a node that was reported repaired is healthy.
+
+    It does not go back if somebody took it offline meanwhile, or if new work has started on it.
+    """
+    back = outage.back
+    if back is None or back.only_ours:
+        return outage
+    again = any(i.node == node.uuid and i.status is Status.PENDING for i in ledger.incidents)
+    if again or (back.online and node.offline):
+        return replace(outage, back=None)
+    said = observed.diagnoses.get(node.name)
+    healthy = said is not None and said.need is Need.OK
+    looked_at = replace(
+        back,
+        online=back.online or not node.offline,
+        well=min(back.well or now, now) if healthy else Ms(0),
+        checked=back.checked and healthy,
+        not_before=min(back.not_before, now + BACK_OFF),
+    )
+    return replace(outage, back=looked_at)
+
+
+def withdrawn(before: Ledger, after: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
+    """Put back the node of a withdrawn incident if it reports Ok, or pass it on to its heir.
+
+    The heir is also any incident that works on the node later; maintd does not put it back
+    meanwhile.
+    """
+    if not after.outages:
+        return after
+    begun = {i.id for i in before.incidents if i.status is Status.PENDING}
+    ended = {i.id for i in after.incidents if i.status is Status.CANCELED} & begun
+    passed = (_passed(outage, after, ended, observed, policy, now) for outage in after.outages)
+    return replace(after, outages=tuple(passed))
+
+
+def _passed(
+    outage: Outage,
+    ledger: Ledger,
+    ended: Collection[str],
+    observed: Observed,
+    policy: Policy,
+    now: Ms,
+) -> Outage:
+    node = by_uuid(observed).get(outage.node)
+    incident = ledger.incident(outage.incident)
+    works = incident is not None and incident.status is not Status.CANCELED
+    if node is None or works or not outage.ours:
+        return outage
+    asked = outage.back if outage.back is not None and not outage.back.only_ours else None
+    if (heir := incident_that_keeps_out(ledger, outage.node, outage)) is not None:
+        return replace(outage, incident=heir.id, back=asked, why="", ended=False)
+    if outage.incident not in ended:
+        return outage
+    said = observed.diagnoses.get(node.name)
+    healthy = said is not None and said.need is Need.OK
+    returns = with_tags(policy, observed.snapshot, node).return_withdrawn
+    if not (healthy and returns) or asked is not None:
+        return outage
+    return replace(
+        outage, back=Back(now, proof=Proof.NOW, cause="it was withdrawn", only_ours=True)
+    )
