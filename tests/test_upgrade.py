@@ -13,7 +13,7 @@ import pytest
 from nodeagent import settings
 from nodeagent.errors import Corrupt
 from nodeagent.maintd import settings as maintd_settings
-from nodeagent.model.outage import Back, Outage, Proof
+from nodeagent.model.outage import Back, Outage, Way
 from nodeagent.model.purpose import (
     OfBalance,
     OfEntry,
@@ -27,7 +27,8 @@ from nodeagent.model.purpose import (
     OfWindow,
 )
 from nodeagent.model.units import Ms
-from nodeagent.model.window import Standing
+from nodeagent.model.window import Machine, Mode, Scheduled, Standing
+from nodeagent.store.form_before import BEFORE
 from nodeagent.store.sqlite import SqliteStore
 from tests.before import before, run_before
 from tests.store.full import FULL
@@ -107,7 +108,10 @@ store.save(replace(ledger, drained=(
 ), returning=(
     Returning("n3", "ada", Ms(5), Standing.DRAINED, forced=True, online=True, tries=1, why="lost"),
     Returning("n4", "bob", Ms(6), well=Ms(7), checked=True, fenced=True),
-)))
+), scheduled=(
+    Scheduled(Machine("n5"), Mode.DOWN, Ms(3), "u5", Standing.SERVING),
+    Scheduled(Machine("n6"), Mode.UP, Ms(4), "u6", Standing.DRAINED, was_down=True),
+), incidents=tuple(replace(i, node="n4", was_drained=True) for i in ledger.incidents)))
 store.close()
 print("null")
 """
@@ -115,27 +119,25 @@ print("null")
 
 def test_its_nodes_out_of_service_are_outages(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
-    imports = "from nodeagent.model.ledger import *\nfrom nodeagent.model.window import Standing\n"
+    imports = "from nodeagent.model.ledger import *\nfrom nodeagent.model.window import *\n"
     run_before(imports + WRITE.partition("store.close()")[0] + OUT, str(path))
-    withdrawn = Back(
-        Ms(0), proof=Proof.NOW, cause="it was withdrawn", only_ours=True, tries=2, failure="refused"
-    )
-    forced = Back(
-        Ms(5),
-        to=Standing.DRAINED,
-        proof=Proof.NONE,
-        who="ada",
-        online=True,
-        tries=1,
-        failure="lost",
-    )
+    withdrawn = Back(Way.WITHDRAWN, Ms(0), tries=2, failure="refused")
+    forced = Back(Way.FORCED, Ms(5), "ada", Standing.DRAINED, online=True, tries=1, failure="lost")
+    repaired = Back(Way.DONE, Ms(6), "bob", well=Ms(7), checked=True, fenced=True)
+    why = "somebody else changed it since"
+    n5 = Machine("n5")
     with closing(SqliteStore(str(path))) as store:
-        assert store.load().outages == (
-            Outage("n1", "i1", "7", ended=True, why="somebody else changed it since"),
-            Outage("n2", "i2", "8", offline=True, back=withdrawn),
-            Outage("n3", "i3", "9", back=forced),
-            Outage("n4", back=Back(Ms(6), who="bob", well=Ms(7), checked=True, fenced=True)),
-        )
+        ledger = store.load()
+        assert {outage.node: outage for outage in ledger.outages} == {
+            "n1": Outage("n1", incident="i1", drained_by="7", ended=True, why=why),
+            "n2": Outage("n2", incident="i2", drained_by="8", offline_by=BEFORE, back=withdrawn),
+            "n3": Outage("n3", incident="i3", drained_by="9", back=forced),
+            "n4": Outage("n4", Standing.DRAINED, back=repaired),
+            "u5": Outage("u5", drained_by=BEFORE, offline_by=BEFORE),
+            "u6": Outage("u6", Standing.DRAINED, offline_by=BEFORE, back=Back(Way.WINDOW, Ms(4))),
+        }
+        assert ledger.scheduled == (Scheduled(n5, Mode.DOWN, Ms(3), "u5", begun=True),)
+        assert all(not entry.drained for entry in ledger.queue.entries)
 
 
 def test_plans_that_waited_in_doubt_wait_on(tmp_path: Path) -> None:

@@ -20,14 +20,14 @@ from nodeagent.maintd.ledger import clock, other_master, undiagnosed, unreachabl
 from nodeagent.maintd.ledger.doubt import doubt as doubt_about
 from nodeagent.maintd.notices import orders as notice_orders
 from nodeagent.maintd.outage import seen
-from nodeagent.maintd.outage.back import put_back
+from nodeagent.maintd.outage.back import closed, put_back
 from nodeagent.maintd.owners import endings, notify, offers
 from nodeagent.maintd.planning import holds, node_keys, storm_brake
 from nodeagent.maintd.planning.intents import with_unheard
 from nodeagent.maintd.planning.resources import open_room
 from nodeagent.maintd.planning.stops import Stops
 from nodeagent.maintd.planning.tag_settings import faults, with_tags, wrong_tags
-from nodeagent.maintd.queue import entries, guards, handover, referral
+from nodeagent.maintd.queue import entries, guards, referral
 from nodeagent.maintd.queue import plan as queue_plan
 from nodeagent.maintd.requests import grant, keep_tags
 from nodeagent.maintd.windows import occurrences, timing
@@ -67,7 +67,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     # 6. Room: claims of running work, and why other nodes are closed.
     stops = Stops(
         pauses={**faults(snapshot), **holds.paused(ledger, snapshot)},
-        windows=timing.closed(ledger, snapshot, now),
+        windows={**timing.closed(ledger, snapshot, now), **closed(ledger, observed)},
         storm=None if ledger.storm is None else because(Kind.STORM, why=ledger.storm.why),
         doubt=outdated,
     )
@@ -122,6 +122,7 @@ def _clock_set_back(ledger: Ledger, now: Ms) -> Ledger:
 
 
 def _with_results(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
+    ledger = seen.remember(ledger, observed, now)
     ledger = lifecycle.back_off(ledger, observed, now)
     ledger = windows_plan.remember(ledger, observed, now)
     ledger = repair_jobs.remember(ledger, observed, now)
@@ -132,7 +133,6 @@ def _with_results(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -
     ledger = undiagnosed.remember(ledger, observed, now)
     ledger = entries.remember(ledger, observed, policy, now)
     ledger = fencing_state.remember(ledger, observed, now)
-    ledger = seen.remember(ledger, observed, now)
     return lifecycle.settle(ledger, observed, now)
 
 
@@ -150,7 +150,7 @@ def _with_withdrawn(ledger: Ledger, observed: Observed, policy: Policy, now: Ms)
 def _with_calendar(
     ledger: Ledger, observed: Observed, policy: Policy, now: Ms, outdated: Reason | None
 ) -> tuple[Ledger, tuple[Held, ...]]:
-    """Series become windows, owners are asked about them, and entries hand their nodes over."""
+    """Series become windows, and owners are asked about them."""
     snapshot = observed.snapshot
     advanced = occurrences.Advanced(ledger)
     if outdated is None:
@@ -158,7 +158,7 @@ def _with_calendar(
     ledger = windows_plan.recognise(advanced.ledger, snapshot)
     if outdated is None:
         ledger = offers.ask(ledger, snapshot, now)
-    return handover.hand_over(ledger, snapshot, now), tuple(advanced.held)
+    return ledger, tuple(advanced.held)
 
 
 def _queue(

@@ -57,9 +57,8 @@ class Incident:
     """One diagnosis on one node. Times are unix milliseconds.
 
     `node` is the node's UUID, `name` its last name. `repaired`: its live repair has reported
-    success. `drained`: we drained the node for it; `was_drained`: somebody else drained it before
-    the incident started. `tag_seen`: the node has shown its tag, so that a missing tag now closes
-    it.
+    success. `drained`: we drained the node for it. `tag_seen`: the node has shown its tag, so that
+    a missing tag now closes it.
 
     `seen_at` is when it was last observed. `missed_at` is, for a started incident, since when it is
     not observed (else 0); for a completed or failed one, since when its node has said Ok.
@@ -89,7 +88,6 @@ class Incident:
     attempt: int = 0
     why: str = ""
     heir: str = ""
-    was_drained: bool = False
     restless: Ms = Ms(0)
     changes: int = 0
     differs: str = ""

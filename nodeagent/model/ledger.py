@@ -284,7 +284,7 @@ class Ledger:
         return frozenset(
             outage.node
             for outage in self.outages
-            if outage.back is not None and not outage.back.only_ours
+            if outage.back is not None and outage.back.reported
         )
 
 

@@ -9,36 +9,37 @@ from nodeagent.model.window import Standing
 STALE = "stale-instances"  # a shipped command: what runs here although it runs elsewhere
 
 
-class Proof(Enum):
-    """The proof of health that a node owes before it takes instances again.
+class Way(Enum):
+    """The ways of a node back to the state in which it was found.
 
-    NONE: a person wants it back as it is. NOW: its agent says Ok. LASTING: its agent has said Ok
-    for `return-after` without a break, and `return-check` has succeeded there.
+    DONE: a person has reported it repaired; FORCED: and wants no proof. UNDRAINED: a person has
+    canceled its incident, and wants it back. The others go back by themselves: WITHDRAWN after its
+    incident, WINDOW after its maintenance, ENTRY after an entry of the repair queue.
     """
 
-    NONE = "none"
-    NOW = "now"
-    LASTING = "lasting"
+    DONE = "done"
+    FORCED = "forced"
+    UNDRAINED = "undrained"
+    WITHDRAWN = "withdrawn"
+    WINDOW = "window"
+    ENTRY = "entry"
 
 
 @dataclass(frozen=True, slots=True)
 class Back:
-    """The way of a node to the state `to`. Times are unix ms.
+    """A node on its way back since `at`. Times are unix ms.
 
-    `cause` says why, in words, or `who` has reported the node repaired, at `at`. `only_ours` undoes
-    only what our own jobs did, and only if the job queue shows that nobody else has changed the
-    node since. `online` tells that we poll it, `well` since when it has said Ok without a break (0:
-    it does not), `checked` that the check command has succeeded meanwhile. `fenced` tells that it
-    was fenced, and that the check for stale instances has not succeeded yet. `tries` counts the
-    failures of a job; `not_before` is when to try the next, `failure` why it failed.
+    `who` has asked for it. `to` is the state in which a person wants the node. `online` tells that
+    we poll it, `well` since when it has said Ok without a break (0: it does not), `checked` that
+    the check command has succeeded meanwhile. `fenced` tells that it was fenced, and that the check
+    for stale instances has not succeeded yet. `tries` counts the failures of a job; `not_before` is
+    when to try the next, `failure` why it failed.
     """
 
+    way: Way
     at: Ms
-    to: Standing = Standing.SERVING
-    proof: Proof = Proof.LASTING
-    cause: str = ""
     who: str = ""
-    only_ours: bool = False
+    to: Standing = Standing.SERVING
     online: bool = False
     well: Ms = Ms(0)
     checked: bool = False
@@ -47,21 +48,44 @@ class Back:
     not_before: Ms = Ms(0)
     failure: str = ""
 
+    @property
+    def reported(self) -> bool:
+        """Tell whether a person has reported the node repaired."""
+        return self.way in (Way.DONE, Way.FORCED)
+
+    @property
+    def unless_touched(self) -> bool:
+        """Tell whether the job queue must show that nobody else has changed the node since."""
+        return self.way in (Way.UNDRAINED, Way.WITHDRAWN)
+
+    @property
+    def cause(self) -> str:
+        """Say why it goes back."""
+        return _CAUSES.get(self.way, f"{self.who} asked for it")
+
+
+_CAUSES = {
+    Way.WITHDRAWN: "its incident was withdrawn",
+    Way.WINDOW: "its maintenance window is over",
+    Way.ENTRY: "the repair queue is done with it",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A node (its UUID) that our own jobs took out of service, or that is on its way `back`.
+    """A node (its UUID) that somebody wants, or wanted, out of service; perhaps on its way `back`.
 
-    `incident` is the one that keeps it out, or did last; empty if our jobs did not change the node.
-    `drained_by` is the job that drained it; `offline` tells that we took it offline after that.
-    `ended` tells that the incident was completed or failed; closing it accepts that. `why` says why
-    maintd does not put it back by itself.
+    `found` is its state before the first claim on it. `drained_by` and `offline_by` are the jobs of
+    ours that changed it, and empty if we did not. `incident` is the one that they served last, if
+    any. `ended` tells that it was completed or failed; closing it accepts that. `why` says why
+    maintd does not put the node back by itself.
     """
 
     node: str
+    found: Standing = Standing.SERVING
     incident: str = ""
     drained_by: str = ""
-    offline: bool = False
+    offline_by: str = ""
     ended: bool = False
     why: str = ""
     back: Back | None = None
@@ -69,4 +93,4 @@ class Outage:
     @property
     def ours(self) -> bool:
         """Tell whether our own jobs took the node out of service."""
-        return self.incident != ""
+        return self.incident != "" or self.drained_by != "" or self.offline_by != ""

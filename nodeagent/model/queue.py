@@ -48,10 +48,10 @@ class Entry:
     is healthy, and its success command has not ended yet. `why` says how the entry ended.
 
     `domain` and `priority` come from its source; `begun_at` is when its repair started. `asked_at`
-    is when the newest finished health check was ordered, answered or not. `restore_after` is when
-    its node may next be put back. `tries` counts in a row the commands that certainly did not run.
-    `unanswered` says why the newest finished health check has no answer, empty if it has one;
-    `unanswered_since` is when the first of those in a row was ordered.
+    is when the newest finished health check was ordered, answered or not. `tries` counts in a row
+    the commands that certainly did not run. `unanswered` says why the newest finished health check
+    has no answer, empty if it has one; `unanswered_since` is when the first of those in a row was
+    ordered.
     """
 
     index: int
@@ -79,7 +79,6 @@ class Entry:
     priority: int = 0
     begun_at: Ms = Ms(0)
     asked_at: Ms = Ms(0)
-    restore_after: Ms = Ms(0)
     tries: int = 0
     unanswered: str = ""
     unanswered_since: Ms = Ms(0)

@@ -254,13 +254,11 @@ class Kind(AnyKind):
     STAYS = kind(
         "drained",
         Of.NODE,
-        "{it} stays {state}: maintd {did} for incident {incident}, which {over}{why:+ (%)}; {help}"
-        " puts it back",
+        "{it} stays {state}: maintd {did}{incident:+ for incident %}{over:+, which %}{why:+ (%)};"
+        " {help} puts it back",
         command="gnt-maint done {it}",
     )
-    TO_BE_PUT_BACK = kind(
-        "drained", Of.NODE, "maintd will put {it} back into service ({back}): {why}"
-    )
+    TO_BE_PUT_BACK = kind("drained", Of.NODE, "{it} will be {goal} ({back}): {why}")
     PROVES = kind(
         "returning",
         Of.NODE,
@@ -494,8 +492,6 @@ class Kind(AnyKind):
     RETURNS_AFTER_MOVES = kind(
         "queue", Of.NODE, "{it} returns to service when its moves have ended"
     )
-    RETURNS_LATER = kind("queue", Of.NODE, "{it} returns to service later: {why}")
-    RETURNS_SOON = kind("queue", Of.NODE, "{it} returns to service in {left:s}: {why}")
     WATCHED = kind("queue", Of.ENTRY, "watching step {step} for {left:s} more")
     QUEUE_DISABLED = kind(
         "queue", Of.CLUSTER, "the repair queue is disabled", command="gnt-maint queue enable"

@@ -13,7 +13,6 @@ NANOSECONDS = 1_000_000  # in a millisecond
 class Mode(Enum):
     """The mode of a machine's maintenance; only an operator changes it."""
 
-    UP = "up"
     DRAINING = "draining"
     DOWN = "down"
 
@@ -113,28 +112,24 @@ class Consent:
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """The state of a machine: in the schedule, or (up) taken from it and to be put back.
+    """The state of a machine in the schedule.
 
-    `since` is when its mode began (unix ms). `found` is the state of the node (a UUID) before the
-    window's first work; None without any. `drained`: it was seen out of service since. `stopped` is
-    the failure that ends the work until an operator changes its window or mode. `not_before` is
-    when to try a refused action again (unix ms), and `why`. `consent` is the weight of owners'
-    answers. `was_down`: it is up, and was not only canceled. `taken`: if it is offline, we took it
-    offline; also the default of an older ledger, which does not say.
+    `since` is when its mode began (unix ms). `begun` tells that work on the node (a UUID) has begun
+    for the window, `drained` that it was seen out of service since. `stopped` is the failure that
+    ends the work until an operator changes its window or mode. `not_before` is when to try a
+    refused action again (unix ms), and `why`. `consent` is the weight of owners' answers.
     """
 
     machine: Machine
     mode: Mode
     since: Ms
     node: str = ""
-    found: Standing | None = None
+    begun: bool = False
     drained: bool = False
     stopped: str = ""
     not_before: Ms = Ms(0)
     why: str = ""
     consent: Consent = Consent()
-    was_down: bool = False
-    taken: bool = True
 
 
 @dataclass(frozen=True, slots=True)

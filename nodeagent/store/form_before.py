@@ -13,7 +13,7 @@ from typing import Any
 
 from nodeagent.errors import Corrupt
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.outage import Back, Outage, Proof
+from nodeagent.model.outage import Back, Outage, Way
 from nodeagent.model.purpose import (
     OfBalance,
     OfIncident,
@@ -30,6 +30,7 @@ from nodeagent.store.codec import believed, encode, parsed
 from nodeagent.store.records import Fault, document_of
 
 _SUMS = 2**256
+BEFORE = "before"
 # The members of an intent that named its purpose: one of them was not empty.
 _PURPOSES: Mapping[str, Callable[[str], Purpose]] = {
     "repair": OfRepair,
@@ -100,24 +101,59 @@ def _purpose(intent: dict[str, Any]) -> Any:
 
 
 def _outages(document: dict[str, Any]) -> list[Any]:
-    """Make one outage a node of the nodes that were drained, and of those that were returning."""
-    found = {each["node"]: _of_drained(each) for each in document.pop("drained")}
+    """Make one outage a node of all that the ledger knew of nodes out of service.
+
+    Jobs that it did not name are called BEFORE.
+    """
+    found: dict[str, Outage] = {}
+    for each in document["incidents"]:
+        if each.pop("was_drained"):
+            found[each["node"]] = Outage(each["node"], Standing.DRAINED)
+    for each in document["scheduled"]:
+        outage = _of_scheduled(each)
+        if outage is not None:
+            found[outage.node] = outage
+    document["scheduled"] = [each for each in document["scheduled"] if each["mode"] != "up"]
+    for each in document.pop("drained"):
+        found[each["node"]] = _of_drained(each)
     for each in document.pop("returning"):
         outage = found.get(each["node"], Outage(each["node"]))
         found[outage.node] = replace(outage, back=_of_returning(each))
+    for each in document["queue"]["entries"]:
+        del each["restore_after"]
     return [document_of(outage) for outage in found.values()]
 
 
+def _of_scheduled(each: dict[str, Any]) -> Outage | None:
+    """Read the outage of a machine in a window, or on its way back; adapt the machine's record."""
+    found, taken, was_down = each.pop("found"), each.pop("taken"), each.pop("was_down")
+    each["begun"] = found is not None
+    if found is None:
+        return None
+    outage = Outage(each["node"], Standing(found))
+    if outage.found is Standing.SERVING:
+        outage = replace(outage, drained_by=BEFORE)
+    if taken and (was_down or each["mode"] == "down") and outage.found is not Standing.OFFLINE:
+        outage = replace(outage, offline_by=BEFORE)
+    back = Back(Way.WINDOW, each["since"])
+    return replace(outage, back=back) if each["mode"] == "up" else outage
+
+
 def _of_drained(each: dict[str, Any]) -> Outage:
-    outage = Outage(each["node"], each["incident"], each["job"], each["offline"], each["ended"])
+    outage = Outage(
+        each["node"],
+        incident=each["incident"],
+        drained_by=each["job"],
+        offline_by=BEFORE if each["offline"] else "",
+        ended=each["ended"],
+    )
     if not each["back"]:
         return replace(outage, why=each["why"])
     withdrawn = each["back"] == "it was withdrawn"
     back = Back(
+        Way.WITHDRAWN if withdrawn else Way.UNDRAINED,
         Ms(0),
-        proof=Proof.NOW if withdrawn else Proof.NONE,
-        cause=each["back"],
-        only_ours=True,
+        "" if withdrawn else each["back"].removesuffix(" asked for it"),
         tries=each["tries"],
         not_before=each["not_before"],
         failure=each["why"],
@@ -128,9 +164,9 @@ def _of_drained(each: dict[str, Any]) -> Outage:
 def _of_returning(each: dict[str, Any]) -> Back:
     alike = ("at", "who", "online", "well", "checked", "fenced", "tries", "not_before")
     return Back(
+        Way.FORCED if each["forced"] else Way.DONE,
         **{name: each[name] for name in alike},
         to=Standing(each["to"]),
-        proof=Proof.NONE if each["forced"] else Proof.LASTING,
         failure=each["why"],
     )
 

@@ -21,7 +21,7 @@ from nodeagent.model.ledger import Outcome, Policy
 from nodeagent.model.notice import Sink, Way
 from nodeagent.model.snapshot import Capacity, Instance
 from nodeagent.model.units import Ms, Nanoseconds
-from nodeagent.model.window import Machine, Mode, Schedule, Unavailability, Window
+from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import Cancel, Done, SetSchedule, TakeDown
 from tests.cli.fixtures import Run, anywhere, in_utc
 from tests.cli.live import Live
@@ -284,7 +284,7 @@ def holders(rig: Rig) -> Iterator[str]:
         yield "in service"
     if any(one.node == node.uuid and one.status.active for one in ledger.incidents):
         yield "incident"
-    if any(one.node == node.uuid and one.mode is not Mode.UP for one in ledger.scheduled):
+    if any(one.node == node.uuid for one in ledger.scheduled):
         yield "window"
     if node.uuid in ledger.returning():
         yield "return"

@@ -89,7 +89,7 @@ PUBLIC = """
     open-incident other-candidate others-job others-silent our-job out-of-service outdated
     outdated-queue paused power-contradicted power-is-off power-unknown power-unproven
     powered-and-silent proves put-back-by-others queue-disabled quiet-time rebuilt refused
-    return-contradicted return-failed return-waits returns-after-moves returns-later returns-soon
+    return-contradicted return-failed return-waits returns-after-moves
     reviving runs-again runs-alone same-machine settling silence-alone silent-order small-cluster
     standby stays stays-tag-gone step-waits storm struck-another suspects-itself tag-awaited tagged
     tags-forbid tags-leave taken to-be-put-back too-late too-small try-again under-repair

@@ -32,7 +32,6 @@ from nodeagent.model.window import (
     Mode,
     Schedule,
     Scheduled,
-    Standing,
     Unavailability,
     Window,
 )
@@ -100,7 +99,7 @@ class Rounds:
             machine = Machine(name)
             nodes[name] = Node(name, uuid, self.world.boxes[number].address, offline=True)
             windows.append(Window((machine,), Unavailability(Nanoseconds(ms(at) * NANOSECONDS))))
-            down = Scheduled(machine, Mode.DOWN, Ms(ms(at)), uuid, Standing.OFFLINE, drained=True)
+            down = Scheduled(machine, Mode.DOWN, Ms(ms(at)), uuid, begun=True, drained=True)
             scheduled.append(down)
         self._snapshot = replace(SNAPSHOT, nodes=nodes)
         self.ledger = replace(

@@ -20,7 +20,8 @@ def to_ask(ledger: Ledger, snapshot: Snapshot) -> frozenset[str]:
     """The offline nodes with instances that neither maintd nor a person vouches for."""
     used = {i.primary for i in snapshot.instances.values()}
     used |= {i.secondary for i in snapshot.instances.values() if i.secondary is not None}
-    ours = {one.node for one in ledger.outages if one.ours} | {one.node for one in ledger.fencing}
+    ours = {outage.node for outage in ledger.outages if outage.offline_by}
+    ours |= {one.node for one in ledger.fencing}
     return frozenset(
         name
         for name, node in snapshot.nodes.items()

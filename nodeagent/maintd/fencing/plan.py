@@ -12,6 +12,7 @@ from nodeagent.maintd.fencing import drills, readings, restarts
 from nodeagent.maintd.fencing.brakes import Brakes
 from nodeagent.maintd.fencing.judgement import judge, unheard
 from nodeagent.maintd.fencing.state import tagged, untags, with_cut
+from nodeagent.maintd.outage.claims import begin
 from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.maintd.planning.resources import Room
@@ -309,6 +310,7 @@ class Fencer:
         first = None
         if not old:
             first = self._promise(node, Retag(Scope.NODE, node.name, (tag,)))
+        self.ledger = begin(self.ledger, node, OfFencing(node.uuid))
         offline = SetOffline(node.name, node.candidate, unpowered=not one.who)
         self._promise(node, offline, first)
         return None

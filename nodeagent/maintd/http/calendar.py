@@ -9,8 +9,9 @@ from nodeagent.maintd.owners import offer_json
 from nodeagent.maintd.planning.evacuation_time import Leads
 from nodeagent.maintd.planning.names import Names
 from nodeagent.maintd.windows import mesos, recurrence, schedule, timing
+from nodeagent.model.outage import Way
 from nodeagent.model.reason import Reason
-from nodeagent.model.window import NANOSECONDS, Mode, Scheduled, Standing, Window
+from nodeagent.model.window import NANOSECONDS, Machine, Mode, Scheduled, Standing, Window
 
 
 def calendar(view: View, times: int = http_series.COMING) -> Json:
@@ -27,7 +28,7 @@ def calendar(view: View, times: int = http_series.COMING) -> Json:
         "version": schedule.version(ledger.schedule),
         "schedule": mesos.schedule_json(ledger.schedule),
         "windows": sorted(rows, key=lambda row: row["start"]),
-        "returning": [told.machine(one) for one in ledger.scheduled if one.mode is Mode.UP],
+        "returning": told.returning(),
         "series": [http_series.series_json(view, one, told.names, times) for one in ledger.series],
     }
 
@@ -51,6 +52,7 @@ class _Told:
     def __init__(self, view: View) -> None:
         snapshot = view.observed.snapshot
         self._view = view
+        self._outages = {outage.node: outage for outage in view.ledger.outages}
         self._nodes = {node.uuid: node for node in snapshot.nodes.values()}
         self.names, self._placed = Names(snapshot), http_series.placed(view)
         self._book = offer_json.Book(view.ledger, snapshot, view.at)
@@ -68,11 +70,22 @@ class _Told:
         found = (self._placed.get(self.names.identity(machine)) for machine in window.machines)
         return next(filter(None, found), (None, 0))
 
+    def returning(self) -> list[Json]:
+        """The nodes whose window is over, and that are not put back yet."""
+        return [
+            self.machine(Scheduled(Machine(node.name), Mode.DOWN, outage.back.at, node.uuid, True))
+            | {"mode": "up"}
+            for outage in self._outages.values()
+            if outage.back is not None and outage.back.way is Way.WINDOW
+            if (node := self._nodes.get(outage.node)) is not None
+        ]
+
     def machine(self, one: Scheduled) -> Json:
         view, ledger, node = self._view, self._view.ledger, self._nodes.get(one.node)
         when = ledger.schedule.of(one.machine)
         names = dict.fromkeys((node.name, str(one.machine)) if node else (str(one.machine),))
         reasons = [why for name in names for why in self._held.get(name, ())]
+        outage = self._outages.get(one.node)
         state, before = None, None
         if node is not None:
             state = Standing.of(drained=node.drained, offline=node.offline).value
@@ -86,8 +99,8 @@ class _Told:
             "mode": one.mode.value,
             "since": one.since / 1000,
             "begins": before,
-            "begun": one.found is not None,
-            "found": one.found.value if one.found else None,
+            "begun": one.begun,
+            "found": outage.found.value if one.begun and outage is not None else None,
             "left": self._left[node.name] if node else 0,
             "started": when is not None and when.start_ms <= view.at,
             "over": when is not None and when.end_ms is not None and when.end_ms <= view.at,

@@ -328,7 +328,7 @@ def _node_json(view: View, node: Node) -> Json:
 def _returning(view: View, node: Node) -> Json | None:
     """The goal of a node that is reported repaired, and when it is reached if it stays healthy."""
     outage = view.ledger.outage(node.uuid)
-    if outage is None or (back := outage.back) is None or back.only_ours:
+    if outage is None or (back := outage.back) is None or not back.reported:
         return None
     policy = with_tags(view.policy, view.observed.snapshot, node)
     at = expected(back, policy)

@@ -162,7 +162,7 @@ def forget(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     working = {intent.incident for intent in ledger.intents}
     if not (ledger.incidents or any(working)):
         return ledger
-    working |= {o.incident for o in ledger.outages if o.back is not None and o.back.only_ours}
+    working |= {o.incident for o in ledger.outages if o.back is not None and o.back.unless_touched}
     nodes = by_uuid(observed)
     kept: list[Incident] = []
     pardoned: set[str] = set()
@@ -351,4 +351,4 @@ def _inherits(heir: Incident, old: Incident, now: Ms) -> Incident:
     if _need_of(old) < Need.EVACUATE or heir.status is not Status.NOTED:
         return heir
     heir = heir.after(Event.STARTED, now)
-    return replace(heir, drained=old.drained, jobs=old.jobs, was_drained=old.was_drained)
+    return replace(heir, drained=old.drained, jobs=old.jobs)

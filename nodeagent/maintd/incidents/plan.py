@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from nodeagent.maintd.incidents import lifecycle
 from nodeagent.maintd.incidents.steps import next_steps
+from nodeagent.maintd.outage.claims import begin
 from nodeagent.maintd.planning import admission
 from nodeagent.maintd.planning.evacuation_moves import Next
 from nodeagent.maintd.planning.holds import held_incidents
@@ -204,10 +205,7 @@ class Planner:
         started = lifecycle.seen_out(incident.after(Event.STARTED, self.now), self.nodes)
         ledger = self.ledger
         if incident.status is Status.NOTED:
-            ours = {outage.node for outage in ledger.outages if outage.ours}
-            ours |= {one.node for one in ledger.scheduled}
-            theirs = incident.node not in ours and self.nodes[incident.node].drained
-            started = replace(started, was_drained=theirs)
+            ledger = begin(ledger, self.nodes[incident.node], OfIncident(incident.id))
             begun = Begun(incident.node, self.now, incident.id, incident.diagnosis.need)
             ledger = replace(ledger, begun=(*ledger.begun, begun))
         self.ledger = replace(

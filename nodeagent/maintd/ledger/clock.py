@@ -50,7 +50,6 @@ MOMENTS: Mapping[type, tuple[str, ...]] = {
         "not_before",
         "begun_at",
         "asked_at",
-        "restore_after",
         "unanswered_since",
     ),
     Fencing: ("since", "at", "off", "not_before", "silent"),

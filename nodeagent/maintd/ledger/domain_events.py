@@ -60,7 +60,7 @@ def _returning(ledger: Ledger) -> dict[str, Back]:
     return {
         outage.node: outage.back
         for outage in ledger.outages
-        if outage.back is not None and not outage.back.only_ours
+        if outage.back is not None and outage.back.reported
     }
 
 

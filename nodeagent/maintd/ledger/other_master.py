@@ -69,6 +69,7 @@ def has_plans(ledger: Ledger) -> bool:
         or ledger.scheduled
         or ledger.series
         or any(not entry.at_rest for entry in ledger.queue.entries)
+        or any(o.back is not None and not o.back.unless_touched for o in ledger.outages)
         or ledger.agenda
         or any(hold.until for hold in ledger.holds)
     )

@@ -96,7 +96,7 @@ def _windows(ledger: Ledger, observed: Observed, now: Ms) -> Iterator[Notice]:
     late = {one.machine for one in overdue_machines(ledger, now)}
     for one in ledger.scheduled:
         when = ledger.schedule.of(one.machine)
-        if one.mode is Mode.UP or when is None:
+        if when is None:
             continue
         machine, node = str(one.machine), names.get(one.node, "")
         subject = f"{machine} {when.start}"

@@ -4,7 +4,7 @@
    starts nothing there: the agent takes the order all the same.
 2. maintd brings an offline node back drained, as it polls no offline node.
 3. The node owes a proof: a repaired one Ok for `return-after` without a break, and success of
-   `return-check`; one whose incident was withdrawn Ok now.
+   `return-check`; one whose incident was withdrawn Ok now; one whose window is over no fault.
 4. Only then the node takes instances again, and maintd removes the tags of its ended incidents, and
    of its fencing.
 
@@ -12,25 +12,25 @@ What maintd undoes without a person's report is only its own work. If it is unkn
 else has changed the node since, the node stays as it is, and a line shows the command that helps.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from nodeagent.maintd.outage.claims import claims, is_idle
 from nodeagent.maintd.outage.job_queue import doubt, touched
-from nodeagent.maintd.outage.waiting import is_idle, state_of, waiting
+from nodeagent.maintd.outage.waiting import state_of, waiting
 from nodeagent.maintd.planning.outcomes import TRIES, by_uuid
 from nodeagent.maintd.planning.resources import Room, Taken
 from nodeagent.maintd.planning.stops import Stops
 from nodeagent.maintd.planning.tag_settings import with_tags
-from nodeagent.maintd.windows.timing import in_window, under_repair
-from nodeagent.model.action import Action, Restore, Retag, RunCommand, Scope
+from nodeagent.model.action import Action, Power, Restore, Retag, RunCommand, Scope
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.fencing import FENCED_TAG
 from nodeagent.model.incident import Incident, Status
-from nodeagent.model.ledger import Ledger, Policy
-from nodeagent.model.outage import STALE, Back, Outage, Proof
-from nodeagent.model.purpose import OfIncident, OfReturn
+from nodeagent.model.ledger import Intent, Ledger, Policy
+from nodeagent.model.outage import STALE, Back, Outage, Way
+from nodeagent.model.purpose import OfFencing, OfIncident, OfReturn, claimant
 from nodeagent.model.reason import Held, Kind, Reason, because
-from nodeagent.model.snapshot import Node, Observed, Snapshot
+from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Standing
 from nodeagent.protocol.canonical import canonical
@@ -58,16 +58,24 @@ def put_back(
     return work.ledger, work.held
 
 
-def at_work(ledger: Ledger, snapshot: Snapshot, now: Ms) -> dict[str, Reason]:
-    """Say why nodes stay as they are, by name: they are under repair, or in a window."""
-    repaired = under_repair(ledger, snapshot) if ledger.outages else {}
-    names = {node.uuid: node.name for node in snapshot.nodes.values()}
-    busy = {
-        names[uuid]: because(Kind.UNDER_REPAIR, names[uuid], repair=repair)
-        for uuid, repair in repaired.items()
-        if uuid in names
+def closed(ledger: Ledger, observed: Observed) -> dict[str, Reason]:
+    """Say why no work starts on nodes whose window is over, by name: they go back first.
+
+    A node that asks for an evacuation waits for that.
+    """
+    nodes = by_uuid(observed)
+    return {
+        node.name: because(Kind.IN_WINDOW, node.name)
+        for outage in ledger.outages
+        if outage.ours and outage.back is not None and outage.back.way is Way.WINDOW
+        if (node := nodes.get(outage.node)) is not None and not _is_faulty(node, observed)
     }
-    return {**busy, **in_window(ledger, snapshot, now)}
+
+
+def _is_faulty(node: Node, observed: Observed) -> bool:
+    """Check whether the node asks for an evacuation."""
+    said = observed.diagnoses.get(node.name)
+    return said is not None and said.need > Need.LIVE_REPAIR
 
 
 @dataclass
@@ -82,16 +90,34 @@ class _Work:
 
     def __post_init__(self) -> None:
         self.nodes = by_uuid(self.observed)
-        self.busy = at_work(self.ledger, self.observed.snapshot, self.now)
 
     def go_on(self, outage: Outage) -> None:
         node, back = self.nodes[outage.node], outage.back
         if back is None:
             self._tell(outage, node)
-        elif back.only_ours:
-            self._undo(outage, back, node)
-        else:
+        elif back.reported:
             self._return(outage, back, node)
+        else:
+            self._undo(outage, back, node)
+
+    def _why_claimed(self, node: Node, back: Back) -> Reason | None:
+        """Say who else wants the node out of service, or works on it.
+
+        What a person reports repaired waits for neither its ended incidents nor its fencing.
+        """
+        if any(one.node == node.uuid and one.begun for one in self.ledger.scheduled):
+            return because(Kind.IN_WINDOW, node.name)
+        if back.way is not Way.WINDOW and (why := self.stops.windows.get(node.name)):
+            return why
+        working = [
+            i for i in self.ledger.incidents if i.node == node.uuid and i.status is Status.PENDING
+        ]
+        if working:
+            return because(Kind.UNDER_REPAIR, node.name, repair=working[0].id)
+        for claim in claims(self.ledger, node):
+            if not (back.reported and isinstance(claim, OfIncident | OfFencing)):
+                return because(Kind.UNDER_REPAIR, node.name, repair=claimant(claim.owner))
+        return None
 
     def _put(self, outage: Outage) -> None:
         kept = (outage if one.node == outage.node else one for one in self.ledger.outages)
@@ -108,7 +134,7 @@ class _Work:
 
     def _tell(self, outage: Outage, node: Node) -> None:
         """Show how to put back a node that no incident keeps out of service."""
-        if not is_idle(self.ledger, outage):
+        if not is_idle(self.ledger, outage, node):
             return
         incident = self.ledger.incident(outage.incident)
         canceled = incident is not None and incident.status is Status.CANCELED
@@ -116,9 +142,9 @@ class _Work:
             Kind.STAYS,
             node.name,
             state=state_of(node),
-            did="took it offline" if outage.offline else "drained it",
+            did="took it offline" if outage.offline_by else "drained it",
             incident=outage.incident,
-            over="was canceled" if canceled else "is over",
+            over="" if not outage.incident else "was canceled" if canceled else "is over",
             why=outage.why,
         )
         self._hold(node, why, outage.incident if incident else "")
@@ -127,7 +153,7 @@ class _Work:
 
     def _undo(self, outage: Outage, back: Back, node: Node) -> None:
         roles = self.observed.roles
-        if roles is not None and outage.drained_by:
+        if back.unless_touched and roles is not None and outage.drained_by:
             if touched(outage, node, roles):
                 self._drop(outage)  # it belongs to somebody else now
                 return
@@ -136,35 +162,66 @@ class _Work:
                 self._put(stays)
                 self._tell(stays, node)
                 return
-        mine = [i for i in self.ledger.intents if i.incident == outage.incident]
+        mine = [intent for intent in self.ledger.intents if self._works(intent, outage, node)]
         if any(isinstance(intent.action, Restore) for intent in mine):
+            return
+        drained = outage.found is Standing.DRAINED
+        if not mine and (not outage.ours or (drained and not node.offline)):
+            self._put(replace(outage, back=None))  # it is as it was found
             return
         if mine:
             why: Reason | None = because(Kind.WAITS_FOR_JOB, node.name, job=str(mine[0].job))
         else:
             why = self._why_not_undone(outage, back, node)
-        taken = why or self.room.take(node.name, OfIncident(outage.incident))
+        incident = outage.incident
+        purpose = OfIncident(incident) if back.unless_touched else OfReturn(node.uuid)
+        taken = why or self.room.take(node.name, purpose)
         if isinstance(taken, Taken):
-            self.ledger = taken.promise(self.ledger, Restore(node.name), self.now)
+            self.ledger = taken.promise(self.ledger, Restore(node.name, drained), self.now)
             return
-        told_as = because(Kind.TO_BE_PUT_BACK, node.name, back=back.cause, why=taken)
-        self._hold(node, told_as, outage.incident if self.ledger.incident(outage.incident) else "")
+        told_as = because(
+            Kind.TO_BE_PUT_BACK,
+            node.name,
+            goal=_GOALS[outage.found],
+            back=back.cause,
+            why=taken,
+        )
+        self._hold(node, told_as, incident if self.ledger.incident(incident) else "")
+
+    def _works(self, intent: Intent, outage: Outage, node: Node) -> bool:
+        """Check whether an intent is work at the node that must end first."""
+        if outage.incident and intent.incident == outage.incident:
+            return True
+        return intent.node == node.name and not isinstance(intent.action, Retag | Power)
 
     def _why_not_undone(self, outage: Outage, back: Back, node: Node) -> Reason | None:
         """Say why the node does not return now; None if it does."""
         if (left := back.not_before - self.now) > 0:
             return because(Kind.TRY_AGAIN, node.name, left=left, why=back.failure)
-        if why := self.busy.get(node.name):
+        if why := self._why_claimed(node, back):
             return why
-        if back.proof is Proof.NOW:
-            if why := self.stops.repairs.get("") or self.stops.repairs.get(node.name):
+        if back.way in (Way.WITHDRAWN, Way.WINDOW):
+            stopped = self.stops.repairs if back.way is Way.WITHDRAWN else self.stops.maintenance
+            if why := stopped.get("") or stopped.get(node.name):
                 return why
-            said = self.observed.diagnoses.get(node.name)
-            if said is None or said.need is not Need.OK:
-                return because(Kind.NOT_WELL if said else Kind.UNHEARD, node.name)
-        if self.observed.roles is None or not outage.drained_by:
+            if why := self._why_unhealthy(back, node):
+                return why
+        if back.way is Way.ENTRY and self.stops.doubt is not None:
+            return self.stops.doubt
+        if back.unless_touched and (self.observed.roles is None or not outage.drained_by):
             return because(Kind.UNKNOWN_CHANGES, node.name)
         return None
+
+    def _why_unhealthy(self, back: Back, node: Node) -> Reason | None:
+        """Say what is wrong with the node; silence counts only after an incident."""
+        said = self.observed.diagnoses.get(node.name)
+        if back.way is Way.WINDOW:
+            faulty = _is_faulty(node, self.observed)
+        elif said is None:
+            return because(Kind.UNHEARD, node.name)
+        else:
+            faulty = said.need is not Need.OK
+        return because(Kind.NOT_WELL, node.name) if faulty else None
 
     # A node that a person reports repaired.
 
@@ -206,7 +263,7 @@ class _Work:
             # Nobody can insist: what started elsewhere may still run here.
             return RunCommand(node.name, STALE, _machine(node, self.observed))
         if node.offline and back.to is not Standing.OFFLINE:
-            at_once = back.proof is Proof.NONE and back.to is Standing.SERVING
+            at_once = back.way is Way.FORCED and back.to is Standing.SERVING
             return Restore(node.name, drained=not at_once)
         if node.drained and back.to is Standing.SERVING:
             return self._proof(back, node, policy) or Restore(node.name)
@@ -231,7 +288,7 @@ class _Work:
 
     def _proof(self, back: Back, node: Node, policy: Policy) -> RunCommand | Reason | None:
         """Return the check to run, or the missing proof; None once the node has proved healthy."""
-        if back.proof is Proof.NONE:
+        if back.way is Way.FORCED:
             return None
         if doubtful := self.observed.doubts.get(node.name):
             return because(Kind.IN_DOUBT, node.name, doubt=doubtful)
@@ -248,10 +305,10 @@ class _Work:
         return None
 
     def _obstacle(self, back: Back, node: Node) -> Reason | None:
-        stopped: Mapping[str, Reason] = {**self.stops.plans, **self.busy}
         if back.tries >= TRIES:
             return because(Kind.RETURN_FAILED, node.name, why=back.failure)
-        if why := stopped.get("") or stopped.get(node.name):
+        stopped = self.stops.plans
+        if why := stopped.get("") or self._why_claimed(node, back) or stopped.get(node.name):
             return why
         if (left := back.not_before - self.now) > 0:
             return because(Kind.TRY_AGAIN, node.name, left=left, why=back.failure)
@@ -278,4 +335,4 @@ def _machine(node: Node, observed: Observed) -> str:
 def expected(back: Back, policy: Policy) -> Ms | None:
     """Return when (unix ms) the node returns if it stays healthy; None if unknown."""
     proves = back.to is Standing.SERVING and back.online and back.well
-    return back.well + policy.return_after if proves and back.proof is Proof.LASTING else None
+    return back.well + policy.return_after if proves and back.way is Way.DONE else None

@@ -15,7 +15,7 @@ def recalled(
     ledger: Ledger, trails: Sequence[Trail], snapshot: Snapshot, roles: Sequence[RoleChange]
 ) -> tuple[Outage, ...]:
     """Return the ledger's outages, and those that the jobs' reason trails prove."""
-    known = {outage.node for outage in ledger.outages if outage.ours}
+    known = {outage.node for outage in ledger.outages if outage.incident}
     found = [
         outage
         for outage in _by_trails(trails, snapshot)
@@ -29,7 +29,7 @@ def recalled(
 
 def to_recall(ledger: Ledger, trails: Sequence[Trail], snapshot: Snapshot) -> str | None:
     """Return the first job to check for changes of nodes' roles by others; None: none is needed."""
-    known = {outage.node for outage in ledger.outages if outage.ours}
+    known = {outage.node for outage in ledger.outages if outage.incident}
     return _first(outage for outage in _by_trails(trails, snapshot) if outage.node not in known)
 
 
@@ -40,7 +40,7 @@ def wants_roles(ledger: Ledger, wishes: Sequence[Wish]) -> str | None:
     return _first(
         outage
         for outage in ledger.outages
-        if (outage.back is not None and outage.back.only_ours) or outage.incident in wanted
+        if (outage.back is not None and outage.back.unless_touched) or outage.incident in wanted
     )
 
 
@@ -68,9 +68,9 @@ def _by_trails(trails: Sequence[Trail], snapshot: Snapshot) -> list[Outage]:
             continue
         if isinstance(action, Drain):
             uuid = snapshot.nodes[action.node].uuid
-            found.setdefault(action.node, Outage(uuid, incident, trail.job))
+            found.setdefault(action.node, Outage(uuid, incident=incident, drained_by=trail.job))
         elif old := found.get(action.node):
-            found[action.node] = replace(old, incident=incident, offline=True)
+            found[action.node] = replace(old, incident=incident, offline_by=trail.job)
     return [outage for name, outage in found.items() if is_as_left(snapshot.nodes[name], outage)]
 
 
@@ -83,7 +83,7 @@ def touched(outage: Outage, node: Node, roles: Sequence[RoleChange]) -> bool:
     """Check whether somebody else has changed the node's role since, or tried to."""
     job = outage.drained_by
     return any(
-        not role.ours and role.is_of(node.name) and job and int(role.job) >= int(job)
+        not role.ours and role.is_of(node.name) and job.isdecimal() and int(role.job) >= int(job)
         for role in roles
     )
 

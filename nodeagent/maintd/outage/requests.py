@@ -2,14 +2,15 @@
 
 from dataclasses import replace
 
+from nodeagent.maintd.outage.claims import incident_that_keeps_out
 from nodeagent.maintd.outage.seen import is_lost
-from nodeagent.maintd.outage.waiting import by_hand, incident_that_keeps_out, state_of
+from nodeagent.maintd.outage.waiting import by_hand, state_of
 from nodeagent.maintd.planning.names import no_such
 from nodeagent.model.action import Drain
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Event, Incident, Status
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.outage import Back, Outage, Proof
+from nodeagent.model.outage import Back, Outage, Way
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Standing
@@ -29,7 +30,7 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
             f" gnt-maint cancel {active[0].id}"
         )
     outage = ledger.outage(node.uuid) or Outage(node.uuid)
-    before = outage.back if outage.back is not None and not outage.back.only_ours else None
+    before = outage.back if outage.back is not None and outage.back.reported else None
     out = node.drained or node.offline
     fencing = next((one for one in ledger.fencing if one.node == node.uuid), None)
     if fencing is not None and not fencing.stage.over:
@@ -45,10 +46,10 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
             f" gnt-maint done --force {node.name}"
         )
     back = Back(
+        Way.FORCED if asked.force else Way.DONE,
         now,
-        to=_goal(asked, node, outage, there),
-        proof=Proof.NONE if asked.force else Proof.LASTING,
-        who=who,
+        who,
+        _goal(asked, node, outage),
         online=not node.offline,
         fenced=fenced,
     )
@@ -58,11 +59,11 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
     return replace(ledger.with_outage(replace(outage, back=back)), intents=tuple(intents))
 
 
-def _goal(asked: Done, node: Node, outage: Outage, there: list[Incident]) -> Standing:
+def _goal(asked: Done, node: Node, outage: Outage) -> Standing:
     """Return the state in which to leave a node that is repaired."""
     if not (node.drained or node.offline) or asked.keep == "offline":
         return Standing.of(drained=node.drained, offline=node.offline)
-    drained = not outage.ours and any(i.was_drained for i in there)
+    drained = not outage.drained_by and outage.found is Standing.DRAINED
     return Standing.DRAINED if asked.keep == "drained" or drained else Standing.SERVING
 
 
@@ -109,7 +110,7 @@ def _undrained(
     out = node is not None and (node.drained or node.offline)
     if node is None or not (out or going):
         return ledger
-    if outage is not None and outage.back is not None and not outage.back.only_ours:
+    if outage is not None and outage.back is not None and outage.back.reported:
         return (
             f"nothing was changed: maintd puts {node.name} back already, once it has proved"
             f" healthy. Without that proof: gnt-maint done --force {node.name}. Cancel without"
@@ -118,12 +119,12 @@ def _undrained(
     other = incident_that_keeps_out(ledger, incident.node, outage)
     if other is not None and other.id != incident.id:
         return f"{node.name} is out of service for incident {other.id} as well: cancel that first"
-    if outage is None and not going:
+    if (outage is None or not outage.ours) and not going:
         verb = f"take {node.name} offline" if node.offline else f"drain {node.name}"
         return (
             f"nothing was changed: maintd did not {verb}. Cancel without --undrain, then run"
             f" {by_hand(node)}"
         )
-    back = Back(now, proof=Proof.NONE, cause=f"{who} asked for it", only_ours=True)
+    back = Back(Way.UNDRAINED, now, who)
     outage = outage or Outage(incident.node)
     return ledger.with_outage(replace(outage, incident=incident.id, back=back, why=""))

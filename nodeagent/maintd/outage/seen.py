@@ -8,16 +8,18 @@ was changed by somebody else, and is not ours any more.
 from collections.abc import Collection
 from dataclasses import replace
 
-from nodeagent.maintd.outage.waiting import incident_that_keeps_out, is_as_left
+from nodeagent.maintd.outage.claims import claims, incident_that_keeps_out
+from nodeagent.maintd.outage.waiting import is_as_left
 from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, by_uuid, first_ended, how_ended
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.action import Drain, Restore, RunCommand, SetOffline, describe
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy
-from nodeagent.model.outage import STALE, Back, Outage, Proof
+from nodeagent.model.outage import STALE, Back, Outage, Way
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
+from nodeagent.model.window import Standing
 
 
 def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
@@ -39,28 +41,40 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
         if failure is None and not intent.purpose.back:
             running.add(uuid)
         if failure is not None:
-            outage = _failed(outage, intent, failure, now) if failure else _done(outage, intent)
+            node = nodes.get(uuid)
+            outage = (
+                _failed(outage, intent, failure, node, now) if failure else _done(outage, intent)
+            )
         if is_lost(intent, observed):
             lost.add(intent.id)
         outages[uuid] = outage
-    windows = {one.node for one in ledger.scheduled}
     kept: list[Outage] = []
     for uuid, outage in outages.items():
         if (node := nodes.get(uuid)) is None:
             continue
         outage = _with_ended(outage, ledger)
-        if uuid not in running | windows and not is_as_left(node, outage):
+        if uuid not in running and not is_as_left(node, outage):
             outage = _not_ours(outage)
         outage = _looked_at(outage, node, ledger, observed, now)
-        if outage.ours or outage.back is not None:
+        if outage.ours or outage.back is not None or _is_remembered(outage, ledger, node):
             kept.append(outage)
     left = tuple(intent for intent in ledger.intents if intent.id not in lost)
     return replace(ledger, outages=tuple(kept), intents=left)
 
 
 def _is_role(intent: Intent) -> bool:
-    """Check whether an intent changes the role of an incident's node."""
-    return bool(intent.incident) and isinstance(intent.action, Drain | SetOffline | Restore)
+    return isinstance(intent.action, Drain | SetOffline | Restore)
+
+
+def _is_remembered(outage: Outage, ledger: Ledger, node: Node) -> bool:
+    """Check whether it still counts in which state a node was found."""
+    out = node.drained or node.offline
+    begun = (
+        i.status is not Status.NOTED and (out or i.status is not Status.CANCELED)
+        for i in ledger.incidents
+        if i.node == node.uuid
+    )
+    return any(begun) or bool(claims(ledger, node))
 
 
 def is_lost(intent: Intent, observed: Observed) -> bool:
@@ -73,6 +87,9 @@ def is_lost(intent: Intent, observed: Observed) -> bool:
 def _failure(intent: Intent, observed: Observed, now: Ms) -> str | None:
     """Say why an intent's job did not do its work; "" if it did, None while that is unknown."""
     end = how_ended(first_ended(intent, observed, now), observed, now)
+    result = observed.results.get(intent.id)
+    if result is not None and result.outcome is Outcome.ERROR and not intent.incident:
+        return result.why or "it failed"  # if its effect shows, somebody else may have done it
     if end is not None and end.outcome is Outcome.SUCCESS:
         return ""
     if absent := observed.absent.get(intent.id):
@@ -86,17 +103,19 @@ def _failure(intent: Intent, observed: Observed, now: Ms) -> str | None:
 
 
 def _done(outage: Outage, intent: Intent) -> Outage:
-    back = outage.back
+    back, job = outage.back, intent.job or ""
     match intent.action:
         case Drain():
-            drained = Outage(outage.node, intent.incident, intent.job or "")
+            drained = Outage(outage.node, outage.found, intent.incident, drained_by=job)
             return replace(drained, back=back)
         case SetOffline():
-            # If somebody else drained it before, only he undrains it.
-            there = replace(outage, incident=intent.incident, offline=True, back=None)
-            return there if outage.ours else outage
-        case Restore() if intent.incident:
-            return Outage(outage.node)
+            incident = intent.incident or outage.incident
+            return replace(outage, incident=incident, offline_by=job, back=None)
+        case Restore(_, drained):
+            over = back is None or not back.reported
+            proved = None if over or back is None else replace(back, checked=False, tries=0)
+            still = replace(outage, offline_by="") if drained else _not_ours(outage)
+            return replace(still, back=proved)
         case RunCommand(_, command) if back is not None and command == STALE:
             return replace(outage, back=replace(back, fenced=False, tries=0, failure=""))
         case action if back is not None:
@@ -105,23 +124,28 @@ def _done(outage: Outage, intent: Intent) -> Outage:
     return outage
 
 
-def _failed(outage: Outage, intent: Intent, why: str, now: Ms) -> Outage:
+def _failed(outage: Outage, intent: Intent, why: str, node: Node | None, now: Ms) -> Outage:
     if isinstance(intent.action, Drain | SetOffline):
-        return outage if outage.drained_by else Outage(outage.node)
+        if outage.drained_by or outage.offline_by or node is None:
+            return outage
+        # If it is out of service by now, somebody else did it.
+        found = Standing.of(drained=node.drained, offline=node.offline)
+        return replace(_not_ours(outage), found=found)
     back = outage.back
     if back is None:
         return outage
     what = describe(intent.action)
-    told = f"job {intent.job} ({what}) failed: {why}" if back.only_ours else f"{what}: {why}"
+    by_job = intent.job and not back.reported
+    told = f"job {intent.job} ({what}) failed: {why}" if by_job else f"{what}: {why}"
     again = replace(back, tries=back.tries + 1, not_before=now + BACK_OFF, failure=told)
-    if again.only_ours and again.tries >= TRIES:
+    if again.unless_touched and again.tries >= TRIES:
         return replace(outage, back=None, why=told)
     return replace(outage, back=again)
 
 
 def _not_ours(outage: Outage) -> Outage:
-    back = outage.back if outage.back is not None and not outage.back.only_ours else None
-    return Outage(outage.node, back=back)
+    back = outage.back if outage.back is not None and outage.back.reported else None
+    return Outage(outage.node, outage.found, back=back)
 
 
 def _with_ended(outage: Outage, ledger: Ledger) -> Outage:
@@ -137,7 +161,7 @@ def _looked_at(outage: Outage, node: Node, ledger: Ledger, observed: Observed, n
     It does not go back if somebody took it offline meanwhile, or if new work has started on it.
     """
     back = outage.back
-    if back is None or back.only_ours:
+    if back is None or not back.reported:
         return outage
     again = any(i.node == node.uuid and i.status is Status.PENDING for i in ledger.incidents)
     if again or (back.online and node.offline):
@@ -179,18 +203,15 @@ def _passed(
     node = by_uuid(observed).get(outage.node)
     incident = ledger.incident(outage.incident)
     works = incident is not None and incident.status is not Status.CANCELED
-    if node is None or works or not outage.ours:
+    if node is None or works or not outage.incident:
         return outage
-    asked = outage.back if outage.back is not None and not outage.back.only_ours else None
+    back = outage.back
     if (heir := incident_that_keeps_out(ledger, outage.node, outage)) is not None:
-        return replace(outage, incident=heir.id, back=asked, why="", ended=False)
-    if outage.incident not in ended:
+        kept = None if back is not None and back.unless_touched else back
+        return replace(outage, incident=heir.id, back=kept, why="", ended=False)
+    if outage.incident not in ended or (back is not None and not back.unless_touched):
         return outage
     said = observed.diagnoses.get(node.name)
     healthy = said is not None and said.need is Need.OK
     returns = with_tags(policy, observed.snapshot, node).return_withdrawn
-    if not (healthy and returns) or asked is not None:
-        return outage
-    return replace(
-        outage, back=Back(now, proof=Proof.NOW, cause="it was withdrawn", only_ours=True)
-    )
+    return replace(outage, back=Back(Way.WITHDRAWN, now)) if healthy and returns else outage

@@ -1,5 +1,6 @@
 """Evacuated nodes that wait for a person, each with the command that helps. Pure."""
 
+from nodeagent.maintd.outage.claims import is_idle, is_of_before
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.diagnosis import Need
@@ -79,62 +80,28 @@ def by_hand(node: Node) -> str:
     return f"gnt-node modify --{state_of(node)}=no {node.name}"
 
 
-def is_of_before(incident: Incident, outage: Outage | None) -> bool:
-    """Check whether all its jobs are older than the one that took its node out of service."""
-    if outage is None or not outage.drained_by.isdecimal() or incident.id == outage.incident:
-        return False
-    jobs = [int(job) for job in incident.jobs if job.isdecimal()]
-    return max(jobs, default=0) < int(outage.drained_by)
-
-
-def incident_that_keeps_out(ledger: Ledger, node: str, outage: Outage | None) -> Incident | None:
-    """Return the incident that evacuates the node (a UUID), or has evacuated it.
-
-    Incidents that ended before our own job took it out of service do not count.
-    """
-    return next((i for i in ledger.incidents if i.node == node and _keeps_out(i, outage)), None)
-
-
-def _keeps_out(incident: Incident, outage: Outage | None) -> bool:
-    if not (incident.drained or incident.diagnosis.need >= Need.EVACUATE):
-        return False
-    if incident.status in (Status.FAILED, Status.COMPLETED):
-        return not is_of_before(incident, outage)
-    return incident.status is Status.PENDING
-
-
 def is_as_left(node: Node, outage: Outage) -> bool:
     """Check whether a node is still as our own jobs left it."""
-    return node.offline if outage.offline else node.drained and not node.offline
-
-
-def is_idle(ledger: Ledger, outage: Outage) -> bool:
-    """Check whether no incident needs a node that we took out of service any more."""
-    incident = ledger.incident(outage.incident)
-    active = incident is not None and incident.status.active
-    kept_out = incident_that_keeps_out(ledger, outage.node, outage) is not None
-    return outage.ours and not (active or kept_out)
+    if outage.offline_by:
+        return node.offline
+    return outage.ours and node.drained and not node.offline
 
 
 def unlicensed(ledger: Ledger, snapshot: Snapshot) -> dict[str, str]:
-    """Say which nodes only maintd took out of service, for an incident that has ended; and why.
+    """Say which nodes only maintd took out of service, though nobody needs that any more; and why.
 
     Nobody has asked for instances to leave them: auto-repair reads this.
     """
     nodes = {node.uuid: node for node in snapshot.nodes.values()}
-    back = ledger.returning()
-    returning = {
-        node.name: f"maintd puts {node.name} back into service"
-        for uuid in back
-        if (node := nodes.get(uuid)) is not None and not node.in_service
-    }
-    return returning | {
-        node.name: f"maintd itself {'took' if outage.offline else 'drained'} {node.name}"
-        f"{' offline' if outage.offline else ''} for incident {outage.incident}, which is not at"
-        " work"
-        for outage in ledger.outages
-        if (node := nodes.get(outage.node)) is not None
-        and not (outage.ended or outage.node in back)
-        and is_as_left(node, outage)
-        and is_idle(ledger, outage)
-    }
+    found: dict[str, str] = {}
+    for outage in ledger.outages:
+        node = nodes.get(outage.node)
+        if node is None or node.in_service:
+            continue
+        if outage.back is not None and (outage.back.reported or outage.ours):
+            found[node.name] = f"maintd puts {node.name} back into service"
+        elif not outage.ended and is_as_left(node, outage) and is_idle(ledger, outage, node):
+            did = f"took {node.name} offline" if outage.offline_by else f"drained {node.name}"
+            whom = f" for incident {outage.incident}, which is not at work" * bool(outage.incident)
+            found[node.name] = f"maintd itself {did}{whom}"
+    return found

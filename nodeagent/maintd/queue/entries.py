@@ -10,7 +10,7 @@ from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, first_ended, how
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.maintd.queue.sabakan import variables
 from nodeagent.maintd.queue.state import back_off, finished, rewind
-from nodeagent.model.action import Drain, RunCommand
+from nodeagent.model.action import Drain, Restore, RunCommand
 from nodeagent.model.constraints import wrong
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy, Result
 from nodeagent.model.purpose import OfEntry
@@ -20,7 +20,7 @@ from nodeagent.model.units import Ms
 from nodeagent.model.wish import AddEntry
 from nodeagent.protocol.messages import INTERRUPTED, UNREAD
 
-CHECK, REPAIR, SUCCESS, EMPTY, RESTORE = "check", "repair", "success", "empty", "restore"
+CHECK, REPAIR, SUCCESS, EMPTY = "check", "repair", "success", "empty"
 
 
 def entry_json(entry: Entry, snapshot: Snapshot) -> dict[str, Any]:
@@ -170,8 +170,6 @@ def _not_taken(entry: Entry, intent: Intent, policy: Policy, why: str, now: Ms) 
             return _again(entry, intent, why, now)
         case "empty" if entry.processing and entry.step_status is StepStatus.DRAINING:
             return back_off(entry, policy.procedures, now, why)
-        case "restore":
-            return replace(entry, restore_after=now + BACK_OFF, why=why)
         case _:
             return entry
 
@@ -193,12 +191,10 @@ def _after(entry: Entry, intent: Intent, result: Result, policy: Policy, now: Ms
         why = "its agent no longer knows it: how far it came is unknown"
     if does == CHECK:
         return _checked(entry, intent, result, why)
-    if does == RESTORE:
-        return entry if done else replace(entry, restore_after=now + BACK_OFF, why=why)
     if isinstance(intent.action, Drain) and not done:
         entry = replace(entry, drained=False)  # if it is drained by now, somebody else did it
-    if not entry.processing:
-        return entry
+    if not entry.processing or isinstance(intent.action, Restore):
+        return entry  # only the version before restored a node for an entry
     assert does in (REPAIR, SUCCESS, EMPTY)
     if does != EMPTY and result.outcome is Outcome.LATER:  # by its own report it did nothing
         waits = replace(entry, step_status=StepStatus.WAITING) if does == REPAIR else entry

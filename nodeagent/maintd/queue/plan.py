@@ -8,28 +8,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from nodeagent.maintd.notices import orders as notice_orders
+from nodeagent.maintd.outage.claims import begin, release
 from nodeagent.maintd.owners.notify import due_endings, due_offers
 from nodeagent.maintd.planning import admission
 from nodeagent.maintd.planning.evacuation import Evacuation, empty
 from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.maintd.planning.tag_settings import with_tags
-from nodeagent.maintd.queue.entries import (
-    CHECK,
-    EMPTY,
-    REPAIR,
-    RESTORE,
-    SUCCESS,
-    entry_json,
-    purpose,
-)
+from nodeagent.maintd.queue.entries import CHECK, EMPTY, REPAIR, SUCCESS, entry_json, purpose
 from nodeagent.maintd.queue.referral import INCIDENTS
 from nodeagent.maintd.queue.state import back_off
 from nodeagent.maintd.queue.strategy import OUTSIDE, Do, Machine, Turn, take_turns
-from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Restore, RunCommand
+from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, RunCommand
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger, Policy
+from nodeagent.model.outage import Way
 from nodeagent.model.purpose import OfEntry
 from nodeagent.model.queue import Entry, Operation, StepStatus
 from nodeagent.model.reason import Held, Kind, Reason, because
@@ -239,7 +233,7 @@ class _Work:
             out=node.drained or node.offline,
             empty=not any(here),
             running=running,
-            moving=any(purpose(intent) in (EMPTY, RESTORE) for intent in mine),
+            moving=any(purpose(intent) == EMPTY for intent in mine),
             taken=self._taken(entry, node),
             theirs=self._theirs(entry, node),
             shut=shut,
@@ -302,8 +296,8 @@ class _Work:
             case Do.SUCCEED:
                 found = self._operation(entry)
                 self._order(entry, SUCCESS, found.success_command, found.success_command_timeout)
-            case Do.UNDRAIN:
-                self._undrain(entry)
+            case Do.RELEASE:
+                self._release(entry)
             case Do.DEQUEUE:
                 ledger = self.done.ledger
                 self.done.ledger = replace(ledger, queue=ledger.queue.drop(entry.index))
@@ -350,13 +344,11 @@ class _Work:
         found = self._operation(entry)
         self._order(entry, CHECK, found.health_check_command, found.command_timeout_seconds)
 
-    def _undrain(self, entry: Entry) -> None:
-        node = self.places[entry.index]
-        taken = self.room.take(node.name, OfEntry(entry.index, RESTORE))
-        if isinstance(taken, Reason):
-            self._hold(entry, taken)
-            return
-        self.done.ledger = taken.promise(self.done.ledger, Restore(node.name), self.now)
+    def _release(self, entry: Entry) -> None:
+        """Give back the node that was drained for the entry."""
+        self._put(entry)
+        if (node := self.places.get(entry.index)) is not None:
+            self.done.ledger = release(self.done.ledger, node.uuid, Way.ENTRY, self.now)
 
     def _stays(self, wanted: Evacuation, policy: Policy) -> Reason | None:
         """Return an obstacle to evacuating the node now; with one, nothing starts."""
@@ -374,7 +366,7 @@ class _Work:
             return
         self.busy.add(node.uuid)
         moves = [i for i in mine if isinstance(i.action, MovePrimary | MoveSecondary)]
-        if len(moves) < len([i for i in mine if purpose(i) in (EMPTY, RESTORE)]):
+        if len(moves) < len([i for i in mine if purpose(i) == EMPTY]):
             return  # nothing runs beside it
         before = self.done.ledger.queue.entry(entry.index)
         assert before is not None
@@ -393,5 +385,6 @@ class _Work:
         for why in found.obstacles:
             self._hold(entry, why)
         drains = any(isinstance(step.action, Drain) for step in found.steps)
+        self.done.ledger = begin(self.done.ledger, node, OfEntry(entry.index, EMPTY))
         self._put(replace(entry, drained=entry.drained or drains))
         self.done.ledger = found.promise(taken, self.done.ledger, self.now)

@@ -45,8 +45,8 @@ def rewind(queue: Queue, procedures: Procedures, now: Ms) -> Queue:
     def at_most(entry: Entry) -> Entry:
         made = entry.queued_at, entry.begun_at, entry.changed_at
         past = *made, entry.checked_at, entry.asked_at, entry.unanswered_since
-        waits = entry.not_before <= again and entry.restore_after <= now + BACK_OFF
-        if max(past) <= now and entry.backoff_until <= most and waits:
+        waits = entry.not_before <= again and entry.backoff_until <= most
+        if max(past) <= now and waits:
             return entry
         return replace(
             entry,
@@ -58,7 +58,6 @@ def rewind(queue: Queue, procedures: Procedures, now: Ms) -> Queue:
             unanswered_since=min(entry.unanswered_since, now),
             backoff_until=min(entry.backoff_until, most),
             not_before=min(entry.not_before, again),
-            restore_after=min(entry.restore_after, now + BACK_OFF),
         )
 
     rewound = replace(

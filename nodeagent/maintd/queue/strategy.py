@@ -31,7 +31,7 @@ class Do(Enum):
     WAIT = "wait"
     SUCCEED = "succeed"
     FINISH = "finish"
-    UNDRAIN = "undrain"
+    RELEASE = "release"
     DEQUEUE = "dequeue"
 
 
@@ -167,7 +167,7 @@ class _Round:
         if entry.processing and entry.step_status is StepStatus.WAITING:
             left = entry.backoff_until - self.now
             if left > 0 or machine.shut or not self.enabled:
-                self._back_into_service(entry, machine)
+                self._give_back(entry, machine)
             if left > 0:
                 times = str(entry.backoffs)
                 self._hold(entry, because(Kind.BACKS_OFF, left=left, times=times, why=entry.why))
@@ -185,24 +185,22 @@ class _Round:
         if entry.deleted and (machine.running or machine.moving):
             self.returning[machine.name or entry.address] = entry.index
             self._hold(entry, because(Kind.DELETED))
-        elif not self._back_into_service(entry, machine) and entry.deleted:
+        elif not self._give_back(entry, machine) and entry.deleted:
             self._turn(Do.DEQUEUE, entry)
 
-    def _back_into_service(self, entry: Entry, machine: Machine) -> bool:
-        """Undo only our own drain, after all moves there; return whether that is still to do."""
-        if not (entry.drained and machine.out):
+    def _give_back(self, entry: Entry, machine: Machine) -> bool:
+        """Give back a node that we drained for it, after all moves there; return whether it waits.
+
+        The node returns to service once nobody else wants it out.
+        """
+        if not entry.drained:
             return False
-        self.returning[machine.name] = entry.index
         if machine.moving or machine.running:
+            self.returning[machine.name] = entry.index
             self._hold(entry, because(Kind.RETURNS_AFTER_MOVES, machine.name))
-        elif machine.theirs:
-            self._hold(entry, because(Kind.RETURNS_LATER, machine.name, why=machine.theirs))
-        elif (left := entry.restore_after - self.now) > 0:
-            why = because(Kind.RETURNS_SOON, machine.name, left=left, why=entry.why)
-            self._hold(entry, why)
-        else:
-            self._turn(Do.UNDRAIN, entry)
-        return True
+            return True
+        self._turn(Do.RELEASE, replace(entry, drained=False))
+        return False
 
     def _succeed(self, entry: Entry, operation: Operation, machine: Machine) -> None:
         if not operation.success_command:

@@ -6,26 +6,26 @@ from dataclasses import replace
 from nodeagent.maintd.planning.names import Identity, Names
 from nodeagent.maintd.windows import schedule as windows_schedule
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.snapshot import Observed, Snapshot
+from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability
 from nodeagent.model.wish import SetSchedule
 
 
 class Planned:
-    """The machines that are draining or down, in any spelling; those `returning` are up again."""
+    """The machines that are draining or down, in any spelling."""
 
     def __init__(self, ledger: Ledger, snapshot: Snapshot) -> None:
         self._schedule = ledger.schedule
+        self._outages = {outage.node: outage for outage in ledger.outages}
         self.names = Names(snapshot)
-        self._known = {
-            self.names.identity(one.machine): one
-            for one in ledger.scheduled
-            if one.mode is not Mode.UP
-        }
-        self.returning = {
-            self.names.identity(one.machine) for one in ledger.scheduled if one.mode is Mode.UP
-        }
+        self._known = {self.names.identity(one.machine): one for one in ledger.scheduled}
+
+    def is_returning(self, machine: Machine) -> bool:
+        """Tell whether the machine is a node on its way back into service."""
+        node = self.names.node(machine)
+        outage = self._outages.get(node.uuid) if isinstance(node, Node) else None
+        return outage is not None and outage.back is not None
 
     def identity(self, machine: Machine) -> Identity:
         return self.names.identity(machine)

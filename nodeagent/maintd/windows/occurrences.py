@@ -172,7 +172,7 @@ class _Plan:
         """
         if member.placed:
             return _has_ended(member.machine, self.planned, self.now)
-        return self.planned.identity(member.machine) not in self.planned.returning
+        return not self.planned.is_returning(member.machine)
 
     def _ahead(self, member: Member) -> int:
         """The ms between scheduling an occurrence and its start."""

@@ -1,34 +1,33 @@
-"""Choose next steps for nodes in windows: evacuate in time, take offline, put back. Pure.
+"""Choose next steps for nodes in windows: evacuate in time, take offline. Pure.
 
-maintd drains and evacuates draining nodes before their window begins, takes those that are down
-offline once they are empty, and puts those that are up again back as it found them. Only an
-operator moves a machine from draining to down and to up; late ones are shown blocked.
+maintd drains and evacuates draining nodes before their window begins, and takes those that are down
+offline once they are empty. Only an operator moves a machine from draining to down and to up; late
+ones are shown blocked. Those that are up again go back as they were found (`outage/back`).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from nodeagent.maintd.outage.claims import begin
 from nodeagent.maintd.owners import offers
 from nodeagent.maintd.planning.effects import is_seen
 from nodeagent.maintd.planning.evacuation import Evacuation, empty
 from nodeagent.maintd.planning.evacuation_moves import Next
 from nodeagent.maintd.planning.evacuation_time import PACES, Leads, measured
 from nodeagent.maintd.planning.names import Names
-from nodeagent.maintd.planning.outcomes import BACK_OFF, by_uuid, first_ended, how_ended
+from nodeagent.maintd.planning.outcomes import BACK_OFF, by_uuid
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.maintd.windows.timing import due, overdue, under_repair
-from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Restore, SetOffline, describe
-from nodeagent.model.diagnosis import Need
-from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy, Result
+from nodeagent.model.action import MovePrimary, MoveSecondary, SetOffline, describe
+from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy
 from nodeagent.model.purpose import OfWindow
 from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms
-from nodeagent.model.window import Mode, Scheduled, Standing
+from nodeagent.model.window import Mode, Scheduled
 
 
 @dataclass
@@ -50,7 +49,6 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     paces = [*ledger.paces, *measured(ledger, observed, now)]
     if len(paces) > len(ledger.paces):
         ledger = replace(ledger, paces=tuple(paces[-PACES:]))
-    ledger = _not_by_us(_put_back_is_over(ledger, observed, now), observed)
     failed: dict[str, tuple[str, bool]] = {}
     for intent in ledger.intents:
         if intent.purpose.window and (fault := _fault(intent, observed)) is not None:
@@ -62,59 +60,6 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
         for one in ledger.scheduled
     )
     return replace(ledger, scheduled=scheduled)
-
-
-def _put_back_is_over(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
-    """Reset nodes that were put back: for them a new window starts from the beginning."""
-    back = {
-        intent.purpose.window
-        for intent in ledger.intents
-        if intent.purpose.window and isinstance(intent.action, Restore)
-        if (end := how_ended(first_ended(intent, observed, now), observed, now)) is not None
-        and end.outcome is Outcome.SUCCESS
-    }
-    if not back:
-        return ledger
-    scheduled = tuple(
-        replace(one, found=None, drained=False, was_down=False) if one.node in back else one
-        for one in ledger.scheduled
-    )
-    return replace(ledger, scheduled=scheduled)
-
-
-def _not_by_us(ledger: Ledger, observed: Observed) -> Ledger:
-    """Disown a drain or offline that our job did not do: if done, somebody else did it."""
-    undone = [
-        intent
-        for intent in ledger.intents
-        if intent.purpose.window and isinstance(intent.action, Drain | SetOffline)
-        if _is_undone(intent, observed)
-    ]
-    if not undone:
-        return ledger
-    drains = {i.purpose.window for i in undone if isinstance(i.action, Drain)}
-    takes = {i.purpose.window for i in undone if isinstance(i.action, SetOffline)}
-    scheduled = tuple(
-        replace(
-            one,
-            found=None if one.node in drains else one.found,
-            taken=one.taken and one.node not in takes,
-        )
-        for one in ledger.scheduled
-    )
-    return replace(ledger, scheduled=scheduled)
-
-
-def _is_undone(intent: Intent, observed: Observed) -> bool:
-    """Check whether it was never submitted, or its job has failed."""
-    result = observed.results.get(intent.id)
-    match result:
-        case Result(Outcome.ERROR):
-            return True
-        case Result(Outcome.LATER):  # cut off as the master changed: perhaps after its effect
-            return not is_seen(intent.action, observed.snapshot)
-        case _:
-            return intent.id in observed.absent
 
 
 def _fault(intent: Intent, observed: Observed) -> tuple[str, bool] | None:
@@ -133,8 +78,8 @@ def _fault(intent: Intent, observed: Observed) -> tuple[str, bool] | None:
 
 
 def _failed(one: Scheduled, why: str, now: Ms, *, ends: bool) -> Scheduled:
-    if ends:  # a machine that is up waits only until its moves end, with any result
-        return one if one.mode is Mode.UP else replace(one, stopped=why)
+    if ends:
+        return replace(one, stopped=why)
     return replace(one, not_before=now + BACK_OFF, why=why)
 
 
@@ -155,17 +100,15 @@ def recognise(ledger: Ledger, snapshot: Snapshot) -> Ledger:
     if not ledger.scheduled:
         return ledger
     nodes, names = {node.uuid: node for node in snapshot.nodes.values()}, Names(snapshot)
-    seen = tuple(_recognised(one, nodes, names) for one in ledger.scheduled)
-    kept = tuple(one for one in seen if one.mode is not Mode.UP or one.found is not None)
-    return replace(ledger, scheduled=kept)
+    known = tuple(_recognised(one, nodes, names) for one in ledger.scheduled)
+    return replace(ledger, scheduled=known)
 
 
 def _recognised(one: Scheduled, nodes: Mapping[str, Node], names: Names) -> Scheduled:
     node = nodes.get(one.node)
-    if node is None or one.found is None:
+    if node is None or not one.begun:
         node = names.only(one.machine)
-        uuid = node.uuid if node else ""
-        return replace(one, node=uuid, found=None, drained=False, taken=False)
+        return replace(one, node=node.uuid if node else "", begun=False, drained=False)
     return replace(one, drained=True) if node.drained or node.offline else one
 
 
@@ -238,9 +181,7 @@ class _Work:
                 name = str(one.machine)
                 self._hold(name, because(Kind.UNCLEAR_MACHINE, name, why=why))
             return
-        if one.mode is Mode.UP:
-            self._put_back(one, node)
-        elif due(one, self.done.ledger, node, self.leads, self.now):
+        if due(one, self.done.ledger, node, self.leads, self.now):
             self._go_on(one, node)
 
     def _tell_overdue(self, one: Scheduled, node: Node | None) -> None:
@@ -281,7 +222,7 @@ class _Work:
         if owners:
             return
         if node.offline and not mine:
-            self._note(one, replace(one, found=one.found or Standing.OFFLINE))
+            self._begin(one, node)
             return
         if why := self._obstacle(one, node):
             self._hold(node.name, why)
@@ -298,7 +239,7 @@ class _Work:
             self._emptied(one, node)
 
     def _next(self, one: Scheduled, node: Node, under_way: int) -> Next:
-        wanted = Evacuation(_owner(node), node, one.found is not None, one.drained)
+        wanted = Evacuation(_owner(node), node, one.begun, one.drained)
         policy = with_tags(self.policy, self.observed.snapshot, node)
         return empty(wanted, self.room, policy, under_way)
 
@@ -308,56 +249,22 @@ class _Work:
             found.add(SetOffline(node.name, promote=node.candidate))
             self._promise(one, node, found)
         else:
-            self._note(one, replace(one, found=one.found or _standing(node)))
+            self._begin(one, node)
+
+    def _begin(self, one: Scheduled, node: Node) -> None:
+        self.done.ledger = begin(self.done.ledger, node, OfWindow(node.uuid))
+        kept = self.done.ledger.scheduled
+        begun = tuple(replace(old, begun=True) if old is one else old for old in kept)
+        self.done.ledger = replace(self.done.ledger, scheduled=begun)
 
     def _promise(self, one: Scheduled, node: Node, found: Next) -> None:
         here = self.room.take(node.name, OfWindow(node.uuid))
         if isinstance(here, Reason):
             self._hold(node.name, here)
             return
+        self._begin(one, node)
         self.done.ledger = found.promise(here, self.done.ledger, self.now)
-        taken = one.taken or any(isinstance(step.action, SetOffline) for step in found.steps)
-        self._note(one, replace(one, found=one.found or _standing(node), taken=taken))
-
-    def _put_back(self, one: Scheduled, node: Node) -> None:
-        """Put a node back as it was found, unless it has a fault of its own by now."""
-        if self._mine(node):
-            return
-        drained = one.found is Standing.DRAINED
-        back = not (node.offline or (node.drained and not drained))
-        # If it was never down, or not taken offline by us, somebody else took it offline.
-        theirs = node.offline and not (one.was_down and one.taken)
-        if back or theirs or one.found is Standing.OFFLINE or self._sick(node):
-            self._note(one, None)
-        elif why := self._obstacle(one, node):
-            self._hold(node.name, why)
-        else:
-            found = Next()
-            found.add(Restore(node.name, drained=drained))
-            self._promise(one, node, found)
-
-    def _sick(self, node: Node) -> bool:
-        said = self.observed.diagnoses.get(node.name)
-        return (said is not None and said.need >= Need.EVACUATE) or any(
-            i.node == node.uuid
-            and (i.status.active or (i.status is not Status.CANCELED and not i.missed_at))
-            and i.diagnosis.need >= Need.EVACUATE
-            for i in self.done.ledger.incidents
-        )
-
-    def _note(self, old: Scheduled, new: Scheduled | None) -> None:
-        kept = self.done.ledger.scheduled
-        if old != new:
-            changed = (new if one is old else one for one in kept)
-            rest = tuple(one for one in changed if one is not None)
-            self.done.ledger = replace(self.done.ledger, scheduled=rest)
 
 
 def _owner(node: Node) -> str:
     return OfWindow(node.uuid).owner
-
-
-def _standing(node: Node) -> Standing:
-    if node.offline:
-        return Standing.OFFLINE
-    return Standing.DRAINED if node.drained else Standing.SERVING

@@ -129,8 +129,11 @@ def _windows(ledger: Ledger, snapshot: Snapshot) -> dict[str, str]:
                 found[name] = "is down for its maintenance window"
             case Mode.DRAINING:
                 found[name] = "is in a maintenance window already"
-            case Mode.UP:
-                found[name] = "is on its way back from its maintenance window"
+    found |= {
+        nodes[outage.node]: "is on its way back into service"
+        for outage in ledger.outages
+        if outage.back is not None and outage.node in nodes
+    }
     return found
 
 

@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from nodeagent.maintd.outage.claims import release
 from nodeagent.maintd.owners import offers
 from nodeagent.maintd.planning.names import Identity, Names
 from nodeagent.maintd.planning.times import rfc3339
@@ -16,6 +17,7 @@ from nodeagent.maintd.windows.mesos import schedule_json
 from nodeagent.model.address import read_address
 from nodeagent.model.asked import some_of
 from nodeagent.model.ledger import Ledger, Outcome
+from nodeagent.model.outage import Way
 from nodeagent.model.snapshot import Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Consent, Machine, Mode, Schedule, Scheduled, Unavailability
@@ -53,10 +55,7 @@ def changed(
                 ledger, machines, names, Mode.DRAINING, lambda one: _down(one, ledger, now)
             )
         case BringUp(machines):
-            told = wrong_machines(machines) or _changed(
-                ledger, machines, names, Mode.DOWN, lambda one: _up(one, now)
-            )
-            return told if isinstance(told, str) else _without_the_up(told)
+            return wrong_machines(machines) or _brought_up(ledger, machines, names, now)
 
 
 def asked_for(asked: SetSchedule, ledger: Ledger) -> str:
@@ -154,7 +153,7 @@ def _replaced(
     now: Ms,
 ) -> Ledger | str:
     new: dict[Identity, Machine] = {}
-    old = {one.machine.key for one in ledger.scheduled if one.mode is not Mode.UP}
+    old = {one.machine.key for one in ledger.scheduled}
     said: dict[Machine, Consent | None] = {}
     for number, window in enumerate(schedule.windows):
         for machine in window.machines:
@@ -174,8 +173,8 @@ def _replaced(
             kept.append(_kept(one, machine, said[machine], ledger.schedule, schedule, now))
         elif one.mode is Mode.DOWN:
             return f"machine {one.machine} is down, and must be in the schedule until it is up"
-        elif one.found is not None:
-            kept.append(one if one.mode is Mode.UP else _mode(one, Mode.UP, now))
+        elif one.begun:
+            ledger = release(ledger, one.node, Way.WINDOW, now)
     kept += [
         Scheduled(machine, Mode.DRAINING, now, consent=said[machine] or Consent())
         for machine in new.values()
@@ -192,8 +191,6 @@ def _kept(
     now: Ms,
 ) -> Scheduled:
     """Keep the record of a machine; if its window changed, let stopped work go on."""
-    if one.mode is Mode.UP:
-        one = replace(_mode(one, Mode.DRAINING, now), consent=Consent())
     if consent is not None:
         one = replace(one, consent=consent)
     if old.of(one.machine) != new.of(machine):
@@ -213,10 +210,6 @@ def _down(one: Scheduled, ledger: Ledger, now: Ms) -> Scheduled | str:
     return _mode(one, Mode.DOWN, now)
 
 
-def _up(one: Scheduled, now: Ms) -> Scheduled:
-    return replace(_mode(one, Mode.UP, now), was_down=True)
-
-
 def _changed(
     ledger: Ledger,
     machines: Sequence[Machine],
@@ -225,9 +218,7 @@ def _changed(
     change: Callable[[Scheduled], Scheduled | str],
 ) -> Ledger | str:
     """Change all of these machines, which must be in the schedule and in this mode."""
-    known = {
-        names.identity(one.machine): one for one in ledger.scheduled if one.mode is not Mode.UP
-    }
+    known = {names.identity(one.machine): one for one in ledger.scheduled}
     changed: dict[Machine, Scheduled] = {}
     for machine in machines:
         one = known.get(names.identity(machine))
@@ -245,31 +236,38 @@ def _changed(
     return replace(ledger, scheduled=scheduled)
 
 
-def _without_the_up(ledger: Ledger) -> Ledger:
-    """Remove machines that are up from windows, and windows without machines."""
-    up = {one.machine.key for one in ledger.scheduled if one.mode is Mode.UP}
+def _brought_up(ledger: Ledger, machines: Sequence[Machine], names: Names, now: Ms) -> Ledger | str:
+    """Take machines that are down out of their windows, and windows without machines away."""
+    checked = _changed(ledger, machines, names, Mode.DOWN, lambda one: one)
+    if isinstance(checked, str):
+        return checked
+    identities = {names.identity(machine) for machine in machines}
+    up = [one for one in ledger.scheduled if names.identity(one.machine) in identities]
+    for one in up:
+        if one.begun:
+            ledger = release(ledger, one.node, Way.WINDOW, now)
+    keys = {one.machine.key for one in up}
     windows = [
-        replace(window, machines=tuple(m for m in window.machines if m.key not in up))
+        replace(window, machines=tuple(m for m in window.machines if m.key not in keys))
         for window in ledger.schedule.windows
     ]
     return replace(
         ledger,
         schedule=Schedule(tuple(window for window in windows if window.machines)),
-        scheduled=tuple(
-            one for one in ledger.scheduled if one.mode is not Mode.UP or one.found is not None
-        ),
+        scheduled=tuple(one for one in ledger.scheduled if one.machine.key not in keys),
     )
 
 
 def _let_go(before: Ledger, after: Ledger, observed: Observed) -> Ledger:
     """Give up on lost jobs of machines whose state or window a request changes."""
-    then = {one.node: one for one in before.scheduled if one.node}
+    now = {one.node: one for one in after.scheduled}
     touched = {
-        one.node
-        for one in after.scheduled
-        if (old := then.get(one.node)) is not None
+        old.node
+        for old in before.scheduled
+        if old.node
         and (
-            (old.mode, old.stopped) != (one.mode, one.stopped)
+            (one := now.get(old.node)) is None
+            or (old.mode, old.stopped) != (one.mode, one.stopped)
             or before.schedule.of(old.machine) != after.schedule.of(one.machine)
         )
     }

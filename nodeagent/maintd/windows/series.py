@@ -196,7 +196,7 @@ def _other_members(old: Series, asked: EditSeries, snapshot: Snapshot) -> tuple[
 
 def _is_idle(member: Member, planned: Planned) -> bool:
     one = planned.of(member.machine)
-    return one is not None and one.mode is Mode.DRAINING and one.found is None
+    return one is not None and one.mode is Mode.DRAINING and not one.begun
 
 
 def _anew(member: Member, rule: Weekly) -> Member:

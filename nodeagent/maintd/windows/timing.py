@@ -17,10 +17,8 @@ def due(one: Scheduled, ledger: Ledger, node: Node, leads: Leads, now: Ms) -> bo
 
 
 def _due(one: Scheduled, ledger: Ledger, lead: int, now: Ms) -> bool:
-    if one.mode is Mode.UP:
-        return False
     when = ledger.schedule.of(one.machine)
-    if one.found is not None or one.mode is Mode.DOWN or when is None:
+    if one.begun or one.mode is Mode.DOWN or when is None:
         return True
     if when.end_ms is not None and when.end_ms <= now:
         return False  # such as one that was finished meanwhile, under another master's maintd
@@ -38,7 +36,7 @@ def overdue(one: Scheduled, ledger: Ledger, now: Ms) -> int:
     until = when.end_ms
     if one.mode is Mode.DRAINING:
         until = Ms(max(when.start_ms, one.since + MARGIN))
-    return 0 if until is None or one.mode is Mode.UP else max(0, now - until)
+    return 0 if until is None else max(0, now - until)
 
 
 def closed(ledger: Ledger, snapshot: Snapshot, now: Ms) -> dict[str, Reason]:
@@ -62,7 +60,7 @@ def in_window(ledger: Ledger, snapshot: Snapshot, now: Ms) -> dict[str, Reason]:
         node.name: because(Kind.IN_WINDOW, node.name)
         for one in ledger.scheduled
         if (node := nodes.get(one.node)) is not None
-        and (one.found is not None or begins(one, ledger, node, leads, now, made))
+        and (one.begun or begins(one, ledger, node, leads, now, made))
     }
 
 
@@ -90,7 +88,7 @@ def begins(
     made: offers.ByNode | None = None,
 ) -> bool:
     """Check whether work there has started, or must start and no owner blocks it."""
-    may = one.found is not None or not offers.hold(one, ledger, now, made)
+    may = one.begun or not offers.hold(one, ledger, now, made)
     return may and due(one, ledger, node, leads, now)
 
 

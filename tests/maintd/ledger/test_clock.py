@@ -23,7 +23,7 @@ from nodeagent.model.clock import STEP, Moment
 from nodeagent.model.evidence import PowerReading
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Hold, Ledger, Policy
-from nodeagent.model.outage import Back, Outage
+from nodeagent.model.outage import Back, Outage, Way
 from nodeagent.model.queue import Entry, Queue
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Instance
@@ -119,7 +119,7 @@ STEPS = {
 def test_waits_go_on_where_the_clock_steps(name: str) -> None:
     later, by = STEPS[name]
     fault = Incident("a", "u", "n3", EVACUATE, Ms(NOW - 20_000), not_before=Ms(NOW + 60_000))
-    back = Back(Ms(NOW - 5), who="root", well=Ms(NOW - 3))
+    back = Back(Way.DONE, Ms(NOW - 5), "root", well=Ms(NOW - 3))
     date = Hold(Scope.CLUSTER, "", "root", Ms(NOW - 9), until=Ms(NOW + HOUR))
     entry = Entry(1, "n3", "type", "op", checked_at=Ms(NOW - 4), backoff_until=Ms(NOW + 4))
     power = PowerReading("u", Ms(NOW - 8), powered=True)

@@ -16,7 +16,7 @@ from nodeagent.model.event import MOST, Event, happened
 from nodeagent.model.incident import UNKNOWN, Status
 from nodeagent.model.ledger import Decision, Hold, Intent, Ledger, Outcome, Policy, Storm
 from nodeagent.model.offer import Answer, Offer, Reply
-from nodeagent.model.outage import Back, Outage
+from nodeagent.model.outage import Back, Outage, Way
 from nodeagent.model.purpose import OfIncident, OfTags
 from nodeagent.model.queue import Entry, EntryStatus, Queue
 from nodeagent.model.reason import Detail, Held, Kind, because
@@ -121,20 +121,20 @@ TABLE: list[tuple[str, Ledger, Ledger, Observed | None, list[Event]]] = [
     (
         "a node is said to be repaired",
         EMPTY,
-        Ledger(outages=(Outage("uuid-n1", back=Back(NOW, who="ada")),)),
+        Ledger(outages=(Outage("uuid-n1", back=Back(Way.DONE, NOW, "ada")),)),
         seen(six()),
         [line("returning", "", "n1", who="ada", state="in service")],
     ),
     (
         "it is back",
-        Ledger(outages=(Outage("uuid-n1", back=Back(NOW, who="ada")),)),
+        Ledger(outages=(Outage("uuid-n1", back=Back(Way.DONE, NOW, "ada")),)),
         EMPTY,
         seen(six()),
         [line("returned", "", "n1", state="in service")],
     ),
     (
         "somebody has taken it offline meanwhile",
-        Ledger(outages=(Outage("uuid-n1", back=Back(NOW, who="ada")),)),
+        Ledger(outages=(Outage("uuid-n1", back=Back(Way.DONE, NOW, "ada")),)),
         EMPTY,
         seen(six(node("n1", offline=True))),
         [line("return-over", "", "n1", state="offline")],

@@ -12,11 +12,12 @@ from nodeagent.model.action import Action, Scope
 from nodeagent.model.balance import Agenda, Shift, Spot
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import USED_TAG, Ledger
+from nodeagent.model.outage import Back, Outage, Way
 from nodeagent.model.queue import Entry, EntryStatus, Queue, StepStatus
 from nodeagent.model.reason import Kind
 from nodeagent.model.series import Series, Weekly
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
-from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
+from nodeagent.model.window import Machine, Mode, Schedule, Unavailability, Window
 from nodeagent.model.wish import BringUp, Pause, SetQueue, TrustLedger
 from nodeagent.store.sqlite import MEMORY, SqliteStore
 from tests.maintd.planning.shared import HOUR, TWO, WATCHES, Shared, policy
@@ -332,7 +333,7 @@ def test_each_kind_of_plan_may_be_out_of_date() -> None:
     rule = Weekly((6,), 120, "UTC", Seconds(7200), 1)
     for planned in (
         Ledger(schedule=Schedule((Window((Machine("n3"),), start),))),
-        Ledger(scheduled=(Scheduled(Machine("n3"), Mode.UP, Ms(0)),)),
+        Ledger(outages=(Outage("u", back=Back(Way.WINDOW, Ms(0))),)),
         Ledger(series=(Series(1, "u", "root", rule),)),
         Ledger(queue=Queue((entry,))),
         Ledger(queue=Queue((replace(over, drained=True),))),

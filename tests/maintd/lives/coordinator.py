@@ -36,6 +36,7 @@ from nodeagent.maintd.engine.failpoint import NAMES as FAILPOINTS
 from nodeagent.maintd.engine.failpoint import arm
 from nodeagent.maintd.engine.round import Round
 from nodeagent.maintd.notices.needs_you import needs_you
+from nodeagent.maintd.outage.claims import claims
 from nodeagent.model.action import (
     Drain,
     MovePrimary,
@@ -55,7 +56,6 @@ from nodeagent.model.queue import RepairStep
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms, Seconds
-from nodeagent.model.window import Mode
 from nodeagent.placement.cluster.cluster import Load
 from tests.cluster.by_hand import ByHand
 from tests.maintd.lives.life import Life
@@ -354,8 +354,7 @@ class Coordinator(Life):
         theirs = list(needs_you(ledger, observed, done.decision.held, observed.unanswered, done.at))
         told = {one.node for one in theirs}
         told |= {one.incident.name for one in theirs if one.incident is not None}
-        work = ledger.returning() | {one.node for one in ledger.fencing}
-        work |= {one.node for one in ledger.scheduled if one.mode is not Mode.UP}
+        work = ledger.returning() | {one.node for one in ledger.scheduled}
         work |= {one.node for one in ledger.incidents if one.status.active}
         restores = (one.action for one in ledger.intents if isinstance(one.action, Restore))
         told |= {restore.node for restore in restores}
@@ -363,7 +362,9 @@ class Coordinator(Life):
         told |= {why.subject.name for why in whys if why.kind is Kind.TO_BE_PUT_BACK}
         for one in ledger.outages:
             node = next((n for n in observed.snapshot.nodes.values() if n.uuid == one.node), None)
-            if node is None or node.in_service or node.uuid in work:
+            if node is None or not one.ours or node.in_service:
+                continue
+            if node.uuid in work or claims(ledger, node):
                 continue
             assert node.name in told, f"O3: {node.name}: {whys}: {ledger.intents}"
 

@@ -196,7 +196,9 @@ class Outages(Coordinator):
                 for name in SICK:
                     rig.wish(Resume(Scope.NODE, name))
             self.rounds(60.0)
-            if not (rig.ledger.queue.entries or rig.ledger.scheduled or rig.ledger.intents):
+            returning = any(one.back is not None for one in rig.ledger.outages)
+            entries = rig.ledger.queue.entries
+            if not (returning or entries or rig.ledger.scheduled or rig.ledger.intents):
                 break
         else:
             raise AssertionError(f"E1: {rig.ledger}")

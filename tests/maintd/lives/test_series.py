@@ -15,7 +15,7 @@ from nodeagent.maintd.windows.timezones import read_zone
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Seconds
-from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Standing
+from nodeagent.model.window import Machine, Mode, Schedule, Scheduled
 from nodeagent.model.wish import AddSeries, BringUp, EditSeries, SetSchedule, TakeDown
 from nodeagent.store.codec import decode, encode
 
@@ -70,9 +70,7 @@ class Weeks:
             was = before[name, machine]
             if member.placed and not (was.placed and was.day == member.day):
                 self._newly(name, machine, member.day)
-        # Who is up again is put back by the next round.
-        left = tuple(one for one in self.ledger.scheduled if one.mode is not Mode.UP)
-        self.ledger = replace(self.ledger, scheduled=left)
+        self.ledger = replace(self.ledger, outages=())  # the next round puts them back
 
     def _members(self) -> dict[tuple[str, str], Any]:
         return {(s.name, str(m.machine)): m for s in self.ledger.series for m in s.members}
@@ -132,7 +130,7 @@ class Weeks:
 
 
 def _begun(one: Scheduled) -> Scheduled:
-    return replace(one, found=one.found or Standing.SERVING)
+    return replace(one, begun=True)
 
 
 def test_whatever_operators_do() -> None:

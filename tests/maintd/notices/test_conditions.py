@@ -176,7 +176,6 @@ def present(ledger: Ledger) -> list[Notice]:
         (Mode.DRAINING, 1, []),
         (Mode.DRAINING, 0, ["has started and ends at 2026-11-18T12:06:40Z"]),
         (Mode.DOWN, 10**9, ["has started and ends at "]),
-        (Mode.UP, 0, []),
         (Mode.DRAINING, -7_200_000, ["has started", "is overdue: it is not down yet"]),
         (Mode.DOWN, -7_200_000, ["has started", "is overdue: it is still down"]),
     ],

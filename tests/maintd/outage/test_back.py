@@ -101,7 +101,7 @@ def test_another_fault_there_ends_the_return_and_is_worked_on() -> None:
     later(rig, 5)
     rig.agents.says["n3"] = Diagnosis(EVACUATE.need, None, '{"part":"fan","status":"evacuate"}')
     later(rig, 15)
-    assert (state(rig), rig.ledger.outages) == ("offline", ())
+    assert (state(rig), rig.ledger.returning()) == ("offline", frozenset())
     kinds = [event.kind for event in rig.store.history(None, limit=1000)]
     assert (kinds.count("returning"), kinds.count("return-over")) == (1, 1)
 
@@ -291,7 +291,7 @@ def test_what_somebody_does_meanwhile_is_the_last_word(
     later(rig, 5)
     does(rig)
     later(rig, 60)
-    assert (state(rig), rig.ledger.outages) == (ends, ())
+    assert (state(rig), rig.ledger.returning()) == (ends, frozenset())
     if ends == "in service":
         assert (rig.ledger.incidents, rig.cluster.nodes["n3"].tags) == ((), frozenset())
 

@@ -7,7 +7,7 @@ import pytest
 from nodeagent.maintd.outage.requests import cancel
 from nodeagent.model.action import Retag
 from nodeagent.model.incident import Status
-from nodeagent.model.outage import Back, Outage
+from nodeagent.model.outage import Back, Outage, Way
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.wish import Cancel
 from tests.maintd.rig import Rig, fleet, mirrored
@@ -125,7 +125,7 @@ def test_both_tags_mean_canceled_where_the_ledger_is_lost_between_them() -> None
 
 def test_a_node_on_its_way_back_is_not_said_to_be_drained_by_others() -> None:
     one = incident("n2", status=Status.CANCELED)
-    before = ledger(one, outages=(Outage(one.node, back=Back(NOW, who="ada")),))
+    before = ledger(one, outages=(Outage(one.node, back=Back(Way.DONE, NOW, "ada")),))
     observed = seen(six(node("n2", drained=True)))
     why = cancel(before, Cancel(one.id, undrain=True), "root", observed, NOW)
     assert isinstance(why, str)

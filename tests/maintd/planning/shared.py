@@ -78,4 +78,7 @@ class Shared(Mender):
         return sum(job.startswith(f"Restore(node='{name}'") for job in self.jobs())
 
     def found(self) -> Standing | None:
-        return self.ledger.scheduled[0].found
+        """How the node of the first window was found, once work there has begun for it."""
+        one = self.ledger.scheduled[0]
+        outage = self.ledger.outage(one.node)
+        return outage.found if one.begun and outage is not None else None

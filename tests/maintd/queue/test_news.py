@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nodeagent.model.action import Drain, MoveSecondary, Restore
+from nodeagent.model.action import Drain, MoveSecondary
 from nodeagent.model.ledger import Intent, Outcome, Result
 from nodeagent.model.purpose import OfEntry
 from nodeagent.model.queue import Entry, EntryStatus, RepairStep
@@ -20,7 +20,6 @@ from tests.maintd.world import NOW
 CHECK, REPAIR = ordered("check", "check"), ordered("repair", "try-1")
 TELL = ordered("success", "tell")
 DRAIN = Intent("1", OfEntry(0, "empty"), "n4", Drain("n4"), "7")
-RESTORE = Intent("1", OfEntry(0, "restore"), "n4", Restore("n4"), "7")
 LOST = Result(Outcome.LOST)
 CUT_OFF = Result(Outcome.ERROR, "the agent ended while it ran")
 RETRIED = how(RepairStep("try-1", command_retries=1, command_interval=Seconds(30)))
@@ -150,13 +149,6 @@ def test_a_drain_that_was_none_is_not_ours_to_undo(said: Result | str) -> None:
     found = after(replace(one, status=EntryStatus.FAILED), DRAIN, said)
     assert not found.drained, "though it is over by now"
     assert (found.step_status, found.backoffs) == (DRAINING, 0)
-
-
-@pytest.mark.parametrize("said", ["full", Result(Outcome.ERROR, "no")])
-def test_a_node_that_could_not_be_put_back_is_tried_again_in_a_while(said: Result | str) -> None:
-    there = (Node("n4", "uuid-n4", "10.0.0.4", drained=True),)
-    found = after(entry(status=EntryStatus.FAILED, drained=True), RESTORE, said, nodes=there)
-    assert (found.drained, found.restore_after) == (True, NOW + 60_000)
 
 
 @pytest.mark.parametrize(

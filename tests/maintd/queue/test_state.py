@@ -58,16 +58,14 @@ def test_a_clock_put_back_lengthens_no_wait() -> None:
 
 def test_a_clock_put_back_lengthens_no_wait_for_a_retry() -> None:
     late = NOW + DAY
-    ahead = begun(not_before=late, restore_after=late, asked_at=late, unanswered_since=late)
+    ahead = begun(not_before=late, asked_at=late, unanswered_since=late)
     (one,) = rewind(Queue((ahead,)), how(HOURLY), NOW).entries
-    assert (one.not_before, one.restore_after) == (NOW + 3_600_000, NOW + 60_000)
+    assert one.not_before == NOW + 3_600_000
     assert (one.asked_at, one.unanswered_since) == (NOW, NOW)
     (one,) = rewind(Queue((ahead,)), how(), NOW).entries
     assert one.not_before == NOW + 60_000
     (one,) = rewind(Queue((entry(unanswered_since=NOW + 1),)), how(), NOW).entries
     assert one.unanswered_since == NOW
-    (one,) = rewind(Queue((entry(restore_after=NOW + 60_001),)), how(), NOW).entries
-    assert one.restore_after == NOW + 60_000
 
 
 def test_a_check_from_before_the_clock_was_put_back_is_none_from_after() -> None:

@@ -128,24 +128,12 @@ def backing_off(left: int, **members: Any) -> Entry:
 
 
 BACKS_OFF = [
-    always("drained by us", backing_off(1, drained=True), Do.UNDRAIN, EMPTY),
+    always("drained by us", backing_off(1, drained=True), Do.RELEASE, EMPTY),
     always("not drained", backing_off(1), Kind.BACKS_OFF),
     row("over", backing_off(0), Do.DRAIN, Kind.QUEUE_DISABLED),
-    row("over, and drained", backing_off(0, drained=True), Do.EXECUTE, Do.UNDRAIN, EMPTY),
+    row("over, and drained", backing_off(0, drained=True), Do.EXECUTE, Do.RELEASE, EMPTY),
     always(
-        "over, in a window", backing_off(0, drained=True), Do.UNDRAIN, replace(EMPTY, shut=WINDOW)
-    ),
-    always(
-        "could not be put back just now",
-        backing_off(9000, drained=True, restore_after=NOW + 1),
-        Kind.RETURNS_SOON,
-        EMPTY,
-    ),
-    always(
-        "could not be put back before",
-        backing_off(9000, drained=True, restore_after=NOW),
-        Do.UNDRAIN,
-        EMPTY,
+        "over, in a window", backing_off(0, drained=True), Do.RELEASE, replace(EMPTY, shut=WINDOW)
     ),
 ]
 
@@ -202,14 +190,12 @@ def telling(**members: Any) -> Entry:
 HEALED = telling(at=WATCHING, healthy=True)
 OVER = entry(status=SUCCEEDED, drained=True)
 ENDS = [
-    always("succeeded, drained by us", OVER, Do.UNDRAIN, EMPTY),
-    always("failed, drained by us", replace(OVER, status=FAILED), Do.UNDRAIN, EMPTY),
+    always("succeeded, drained by us", OVER, Do.RELEASE, EMPTY),
+    always("failed, drained by us", replace(OVER, status=FAILED), Do.RELEASE, EMPTY),
     always("something moves still", OVER, Kind.RETURNS_AFTER_MOVES, MOVING),
-    always("others are at work there", OVER, Kind.RETURNS_LATER, THEIRS),
-    always("is back already", OVER, None, HERE),
+    always("others are at work there", OVER, Do.RELEASE, THEIRS),
     always("drained by somebody else", entry(status=SUCCEEDED), None, EMPTY),
     always("failed", entry(status=FAILED), None),
-    always("deleted, drained", entry(deleted=True, drained=True), Do.UNDRAIN, EMPTY),
     always("deleted", entry(deleted=True), Do.DEQUEUE),
     always("deleted in work", watched(0, deleted=True), Do.DEQUEUE),
     always("deleted, and runs", watched(0, deleted=True), Kind.DELETED, RUNNING),
@@ -330,15 +316,17 @@ def test_between_two_tries_a_check_is_not_waited_for_for_ever() -> None:
 
 
 @pytest.mark.parametrize("over", [{"status": FAILED}, {"deleted": True}])
-def test_a_node_is_not_put_back_under_the_next_entry_about_it(over: dict[str, object]) -> None:
-    """Drained and empty as it is, the next would run its command at once, and not drain it."""
+def test_the_next_entry_takes_a_node_as_the_one_before_gives_it_back(
+    over: dict[str, object],
+) -> None:
+    """Drained and empty as it is, the next runs its command at once, and does not drain it."""
     old, new = replace(begun(0, drained=True), **over), entry(1, operation="drains")  # type: ignore[arg-type]
-    done = turns(old, new, machine=EMPTY)
-    assert did(done) == [(Do.UNDRAIN, 0)]
-    assert whys(done) == [(Kind.SAME_MACHINE, "")]
-    assert did(turns(old, new, machines={0: MOVING, 1: EMPTY})) == []
-    back = {0: HERE, 1: HERE}
-    assert (Do.DRAIN, 1) in did(turns(old, new, machines=back))
+    gone = [(Do.DEQUEUE, 0)] if old.deleted else []
+    assert did(turns(old, machine=EMPTY)) == [(Do.RELEASE, 0), *gone]
+    done = did(turns(old, new, machine=EMPTY))
+    assert (done[0], done[-1]) == ((Do.RELEASE, 0), (Do.EXECUTE, 1))
+    moving = turns(old, new, machines={0: MOVING, 1: EMPTY})
+    assert (did(moving), whys(moving)[-1]) == ([], (Kind.SAME_MACHINE, ""))
 
 
 # Who is checked first.
@@ -443,9 +431,6 @@ def test_what_is_held_says_for_how_long() -> None:
     assert details([why], Kind.WATCHED) == {"it": "", "step": "2", "left": 10_000}
     ((_, why),) = turns(entry(not_before=NOW + 1000, why="refused")).held
     assert why == because(Kind.COMMAND_SOON, command="try-1", left=1000, why="refused")
-    off = backing_off(9000, drained=True, restore_after=NOW + 5000)
-    held = turns(off, machine=EMPTY).held
-    assert details((why for _, why in held), Kind.RETURNS_SOON, "n4")["left"] == 5000
 
 
 # How much work a round is.

@@ -95,7 +95,7 @@ def test_a_drain_is_ours_at_the_second_try_too() -> None:
     wish(one, 0, N3)
     until_promised(one, Drain)
     one.tick()
-    assert one.ledger.scheduled[0].found is None
+    assert not one.ledger.outages[0].ours
     one.cluster.refuses = lambda _: False
     one.tick(70)
     until_calm(one)

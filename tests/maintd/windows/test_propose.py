@@ -12,6 +12,7 @@ from nodeagent.maintd.balancing.inputs import take_stock
 from nodeagent.maintd.planning.evacuation_time import Leads
 from nodeagent.maintd.windows.propose import Proposal, Wanted, _unfit, propose
 from nodeagent.model.ledger import Ledger
+from nodeagent.model.outage import Back, Outage, Way
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
@@ -221,8 +222,8 @@ def test_what_can_have_no_window_is_told(tmp_path: Path) -> None:
         scheduled=(
             Scheduled(machines[0], Mode.DRAINING, NOW),
             Scheduled(machines[1], Mode.DOWN, NOW),
-            Scheduled(Machine("n6"), Mode.UP, NOW),
         ),
+        outages=(Outage(snapshot.nodes["n6"].uuid, back=Back(Way.WINDOW, NOW)),),
     )
     found = given(snapshot, known, ledger)
     assert {name: why for name, why in found.left_out.items() if name not in ("n1", "n7")} == {
@@ -230,7 +231,7 @@ def test_what_can_have_no_window_is_told(tmp_path: Path) -> None:
         "n3": "is drained",
         "n4": "is in a maintenance window already",
         "n5": "is down for its maintenance window",
-        "n6": "is on its way back from its maintenance window",
+        "n6": "is on its way back into service",
         "n8": "n8 does not report its free resources",
     }
     assert "its secondary n2 is offline" in found.left_out["n1"]

@@ -10,20 +10,12 @@ import pytest
 from nodeagent.maintd.windows import occurrences, recurrence, schedule, series
 from nodeagent.maintd.windows.timezones import read_zone
 from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.outage import Back, Outage, Way
 from nodeagent.model.reason import Kind, because
 from nodeagent.model.series import Member, Series, Weekly
 from nodeagent.model.snapshot import Instance, Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
-from nodeagent.model.window import (
-    Consent,
-    Machine,
-    Mode,
-    Schedule,
-    Scheduled,
-    Unavailability,
-    Weight,
-    Window,
-)
+from nodeagent.model.window import Consent, Machine, Schedule, Unavailability, Weight, Window
 from nodeagent.model.wish import AddSeries, EditSeries, EndSeries, SetSchedule, TakeDown
 from tests.maintd.decided import kinds
 
@@ -264,10 +256,10 @@ def test_no_more_series_and_machines_than_may_be(monkeypatch: pytest.MonkeyPatch
 
 
 def test_who_is_being_put_back_is_planned_when_that_is_done() -> None:
-    back = Scheduled(N3, Mode.UP, Ms(NOW), "uuid-n3", was_down=True)
-    before = replace(Ledger(series=(of(Member(N3)),)), scheduled=(back,))
+    back = Outage("uuid-n3", back=Back(Way.WINDOW, Ms(NOW)))
+    before = replace(Ledger(series=(of(Member(N3)),)), outages=(back,))
     assert advanced(before).ledger.schedule.windows == ()
-    assert advanced(replace(before, scheduled=())).ledger.schedule.windows == (window(BEGINS, N3),)
+    assert advanced(replace(before, outages=())).ledger.schedule.windows == (window(BEGINS, N3),)
 
 
 PLACED = of(Member(N3, SUNDAY, placed=True))

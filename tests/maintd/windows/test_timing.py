@@ -11,7 +11,7 @@ from nodeagent.model.purpose import OfWindow
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
-from nodeagent.model.window import Mode, Pace, Schedule, Scheduled, Standing, Unavailability, Window
+from nodeagent.model.window import Mode, Pace, Schedule, Scheduled, Unavailability, Window
 from nodeagent.model.wish import SetSchedule
 from tests.maintd.windows.rounds import DAY, HOUR, N3, node, plan, rig
 from tests.maintd.world import NOW
@@ -61,7 +61,7 @@ def test_another_interval_lets_go_of_a_lost_job() -> None:
         Schedule((Window((N3,), Unavailability(Nanoseconds(n * 10**9))),)) for n in (1, 2)
     )
     lost = Intent("1", OfWindow("uuid-n3"), "n3", Drain("n3"), "7")
-    there = Scheduled(N3, Mode.DRAINING, Ms(0), "uuid-n3", Standing.SERVING)
+    there = Scheduled(N3, Mode.DRAINING, Ms(0), "uuid-n3", begun=True)
     before = Ledger(intents=(lost,), schedule=first, scheduled=(there,))
     world = Snapshot("c", {"n3": Node("n3", "uuid-n3", "")})
     observed = Observed(world, {}, results={"1": Result(Outcome.LOST)})

@@ -29,6 +29,7 @@ from nodeagent.maintd.http.status import Json, View
 from nodeagent.model.event_kinds import word_of
 from nodeagent.model.incident import Incident
 from nodeagent.model.ledger import Ledger
+from nodeagent.model.outage import Way
 from nodeagent.web.exchange import Response
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "templates")
@@ -40,9 +41,20 @@ _MOST_GROUPS = 200  # to choose from
 
 
 def _hushed(view: View) -> View:
+    """Return the view without owners and windows, and without nodes that only a window has out."""
     bare = Ledger()
+    windows = {one.node for one in view.ledger.scheduled}
+    outages = tuple(
+        outage
+        for outage in view.ledger.outages
+        if outage.incident
+        or (
+            outage.node not in windows
+            and (outage.back is None or outage.back.way is not Way.WINDOW)
+        )
+    )
     hidden = {name: getattr(bare, name) for name in ("offers", "schedule", "scheduled", "series")}
-    return replace(view, ledger=replace(view.ledger, **hidden))
+    return replace(view, ledger=replace(view.ledger, outages=outages, **hidden))
 
 
 @cache
