@@ -21,6 +21,7 @@ from nodeagent.maintd.ledger.doubt import doubt as doubt_about
 from nodeagent.maintd.notices import orders as notice_orders
 from nodeagent.maintd.outage import seen
 from nodeagent.maintd.outage.back import closed, put_back
+from nodeagent.maintd.outage.leave import evacuate_wanted, remember_wanted
 from nodeagent.maintd.owners import endings, notify, offers
 from nodeagent.maintd.planning import holds, node_keys, storm_brake
 from nodeagent.maintd.planning.intents import with_unheard
@@ -86,9 +87,10 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     told = notify.announce(ledger, observed, policy.announcing, now)
     ledger = notice_orders.order(told.ledger, observed, policy, now)
     # 9. Repairs of machines go before incidents, for an entry keeps the node that it works on;
-    #    then incidents, the oldest first; then windows, which can begin early; then the way back.
+    #    then incidents, the oldest first; then people, then windows; then the way back.
     ledger, queue_held = _queue(ledger, incidents, sick, stops)
     ledger = incidents.plan(ledger)
+    ledger, wanted_held = evacuate_wanted(ledger, observed, policy, room, stops.maintenance, now)
     kept = windows_plan.maintain(ledger, observed, policy, room, stops.maintenance, now)
     ledger, back_held = put_back(kept.ledger, observed, policy, room, stops, now)
     # 10. Instances: their repair on what is left, and last the luxury of balance.
@@ -106,6 +108,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
         *told.held,
         *queue_held,
         *incidents.held,
+        *wanted_held,
         *kept.held,
         *back_held,
         *mended.held,
@@ -123,6 +126,7 @@ def _clock_set_back(ledger: Ledger, now: Ms) -> Ledger:
 
 def _with_results(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
     ledger = seen.remember(ledger, observed, now)
+    ledger = remember_wanted(ledger, observed, now)
     ledger = lifecycle.back_off(ledger, observed, now)
     ledger = windows_plan.remember(ledger, observed, now)
     ledger = repair_jobs.remember(ledger, observed, now)

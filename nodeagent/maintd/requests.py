@@ -184,6 +184,9 @@ ROWS: Mapping[type[Asked], Callable[[_Here, Any], _Answer]] = dict(
             to.Cancel,
             lambda at, r: outages.cancel(at.ledger, r, at.who, at.observed, at.now),
         ),
+        _row(
+            to.Evacuate, lambda at, r: outages.evacuate(at.ledger, r, at.who, at.observed, at.now)
+        ),
         _row(to.Done, lambda at, r: outages.done(at.ledger, r, at.who, at.observed, at.now)),
         _row(
             to.PulledPlug, lambda at, r: fencing.pulled(at.ledger, r, at.who, at.observed, at.now)

@@ -72,13 +72,34 @@ _CAUSES = {
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """A person's request to evacuate a node, and to take it `offline` then if so.
+
+    `who` asked for it at `at` (unix ms), and `why`. `begun` tells that work there has begun for it,
+    `drained` that the node was seen out of service since. `stopped` is the failure that ends the
+    work until a person asks again. `not_before` is when to try a refused action again (unix ms),
+    and `failure` why it failed.
+    """
+
+    who: str
+    at: Ms
+    why: str
+    offline: bool = False
+    begun: bool = False
+    drained: bool = False
+    stopped: str = ""
+    not_before: Ms = Ms(0)
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Outage:
     """A node (its UUID) that somebody wants, or wanted, out of service; perhaps on its way `back`.
 
     `found` is its state before the first claim on it. `drained_by` and `offline_by` are the jobs of
     ours that changed it, and empty if we did not. `incident` is the one that they served last, if
     any. `ended` tells that it was completed or failed; closing it accepts that. `why` says why
-    maintd does not put the node back by itself.
+    maintd does not put the node back by itself. `wanted` is the request of a person, if any.
     """
 
     node: str
@@ -89,6 +110,7 @@ class Outage:
     ended: bool = False
     why: str = ""
     back: Back | None = None
+    wanted: Wanted | None = None
 
     @property
     def ours(self) -> bool:

@@ -10,6 +10,7 @@ NOTIFY = "notify"
 WINDOW = "window"
 RETURN = "return"
 FENCE = "fence"
+PERSON = "evacuate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +21,13 @@ class Purpose:
     purpose does not have is empty.
     """
 
-    kind = incident = repair = group = entry = window = back = ""
+    kind = incident = repair = group = entry = window = back = person = ""
 
     @property
     def text(self) -> str:
         """Return its kind, and the name of its subject."""
-        return f"{self.kind}:{self.repair or self.group or self.window or self.back}"
+        name = self.repair or self.group or self.window or self.back or self.person
+        return f"{self.kind}:{name}"
 
     @property
     def owner(self) -> str:
@@ -91,6 +93,14 @@ class OfWindow(Purpose):
 
 
 @dataclass(frozen=True, slots=True)
+class OfPerson(Purpose):
+    """The evacuation of a node, by its UUID, that a person has asked for."""
+
+    person: str
+    kind = PERSON
+
+
+@dataclass(frozen=True, slots=True)
 class OfReturn(Purpose):
     """The way back into service of a repaired node, by its UUID."""
 
@@ -145,7 +155,13 @@ class OfTags(Purpose):
     owner = ""
 
 
-_NAMED = {AUTOREPAIR: OfRepair, BALANCE: OfBalance, WINDOW: OfWindow, RETURN: OfReturn}
+_NAMED = {
+    AUTOREPAIR: OfRepair,
+    BALANCE: OfBalance,
+    WINDOW: OfWindow,
+    RETURN: OfReturn,
+    PERSON: OfPerson,
+}
 
 
 def purpose_of(text: str) -> Purpose:
@@ -178,6 +194,8 @@ def claimant(owner: str) -> str:
             return f"queue entry {index}"
         case OfWindow():
             return "its maintenance window"
+        case OfPerson():
+            return "a person who wants it evacuated"
         case OfReturn():
             return "its return into service"
         case OfFencing():

@@ -414,6 +414,12 @@ class Kind(AnyKind):
         Of.WINDOW,
         "the maintenance window of {it} waits: the node is under repair ({repair})",
     )
+    EVACUATION_STOPPED = kind(
+        "evacuation-stopped",
+        Of.NODE,
+        "{it} is evacuated no further for {who}: {why}; mend that, then run {help}",
+        command="gnt-maint evacuate {it}",
+    )
     WINDOW_STOPPED = kind(
         "window-stopped",
         Of.WINDOW,

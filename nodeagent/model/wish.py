@@ -54,6 +54,21 @@ class Done(Asked):
 
 
 @dataclass(frozen=True)
+class Evacuate(Asked):
+    """Evacuate a node, and take it offline then if so; `why` is for people.
+
+    Asked again it goes on after a failure, and counts with its new words.
+    """
+
+    says = "evacuate {0.node}{0.flags} ({0.why})"
+    urgent = True
+    node: str
+    why: str
+    offline: bool = False
+    flags = property(lambda self: " --offline" * self.offline)
+
+
+@dataclass(frozen=True)
 class PulledPlug(Asked):
     """Take the node as fenced: a person has cut its power, where no power control proves it."""
 

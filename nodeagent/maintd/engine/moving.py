@@ -12,6 +12,7 @@ from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.snapshot import Observed, Snapshot
 from nodeagent.model.units import Ms
+from nodeagent.model.wish import Evacuate
 
 
 def wants_others_jobs(
@@ -45,6 +46,8 @@ def _evacuates(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> b
     return (
         any(d.need >= Need.EVACUATE for d in observed.diagnoses.values())
         or any(i.status.active and i.diagnosis.need >= Need.EVACUATE for i in ledger.incidents)
+        or any(outage.wanted is not None for outage in ledger.outages)
+        or any(isinstance(wish.asked, Evacuate) for wish in observed.wishes)
         or wants_queue(ledger, policy)
         or wants_maintenance(ledger, observed, now)
     )

@@ -26,7 +26,7 @@ from nodeagent.model.incident import Incident
 from nodeagent.model.ledger import Begun, Hold, Intent, Ledger, Storm, Trail, Undiagnosed
 from nodeagent.model.notice import Condition, Mailbox, Message, Notice
 from nodeagent.model.offer import Answer, Ending, Offer, Told
-from nodeagent.model.outage import Back
+from nodeagent.model.outage import Back, Wanted
 from nodeagent.model.queue import Attempt, Entry, Refusal
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Consent, Pace, Scheduled
@@ -70,6 +70,7 @@ MOMENTS: Mapping[type, tuple[str, ...]] = {
     Trail: ("at", "ended"),
     Undiagnosed: ("since",),
     Unreachable: ("since", "lived"),
+    Wanted: ("at", "not_before"),
 }
 DATES: Mapping[type, tuple[str, ...]] = {Answer: ("eta", "earliest"), Hold: ("until",)}
 EVIDENCE: Mapping[type, tuple[str, ...]] = {Entry: ("checked_at",), PowerReading: ("at",)}

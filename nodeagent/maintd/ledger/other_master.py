@@ -20,6 +20,7 @@ from dataclasses import replace
 
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.ledger import Ledger
+from nodeagent.model.outage import Outage
 from nodeagent.model.queue import Queue
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.units import Ms
@@ -69,10 +70,15 @@ def has_plans(ledger: Ledger) -> bool:
         or ledger.scheduled
         or ledger.series
         or any(not entry.at_rest for entry in ledger.queue.entries)
-        or any(o.back is not None and not o.back.unless_touched for o in ledger.outages)
+        or any(map(_is_plan, ledger.outages))
         or ledger.agenda
         or any(hold.until for hold in ledger.holds)
     )
+
+
+def _is_plan(outage: Outage) -> bool:
+    back = outage.back
+    return outage.wanted is not None or (back is not None and not back.unless_touched)
 
 
 def is_used(queue: Queue) -> bool:

@@ -59,6 +59,7 @@ YOURS: frozenset[AnyKind] = frozenset(
         Kind.STAYS,
         Kind.RETURN_FAILED,
         Kind.RETURN_CONTRADICTED,
+        Kind.EVACUATION_STOPPED,
         # Dead nodes.
         FencingKind.FENCED,
         FencingKind.FENCED_ONLINE,

@@ -1,7 +1,7 @@
 """Claims on nodes: who wants a node out of service, and when that begins and ends. Pure.
 
 An outage lasts from the first claim on a node to the last. The node then goes back to the state in
-which it was found. Incidents, windows, entries of the repair queue and fencing claim nodes.
+which it was found. Incidents, windows, entries of the repair queue, fencing and people claim nodes.
 """
 
 from dataclasses import replace
@@ -10,7 +10,7 @@ from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.outage import Back, Outage, Way
-from nodeagent.model.purpose import OfEntry, OfFencing, OfIncident, OfWindow, Purpose
+from nodeagent.model.purpose import OfEntry, OfFencing, OfIncident, OfPerson, OfWindow, Purpose
 from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Standing
@@ -19,7 +19,8 @@ from nodeagent.model.window import Standing
 def claims(ledger: Ledger, node: Node) -> list[Purpose]:
     """Return who wants the node out of service now."""
     found: list[Purpose] = []
-    incident = incident_that_keeps_out(ledger, node.uuid, ledger.outage(node.uuid))
+    outage = ledger.outage(node.uuid)
+    incident = incident_that_keeps_out(ledger, node.uuid, outage)
     if incident is not None:
         found.append(OfIncident(incident.id))
     if any(one.node == node.uuid and one.begun for one in ledger.scheduled):
@@ -29,6 +30,8 @@ def claims(ledger: Ledger, node: Node) -> list[Purpose]:
         for entry in ledger.queue.entries
         if entry.address == node.address and (entry.drained or entry.at_work)
     ]
+    if outage is not None and outage.wanted is not None:
+        found.append(OfPerson(node.uuid))
     if any(one.node == node.uuid and not one.drill for one in ledger.fencing):
         found.append(OfFencing(node.uuid))
     return found

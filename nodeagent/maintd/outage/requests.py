@@ -1,20 +1,22 @@
-"""Requests that end an outage: a node is repaired, or its incident canceled. Pure."""
+"""Requests that begin and end an outage: evacuate a node, it is done, cancel an incident. Pure."""
 
 from dataclasses import replace
 
-from nodeagent.maintd.outage.claims import incident_that_keeps_out
+from nodeagent.maintd.outage.claims import begin, incident_that_keeps_out
 from nodeagent.maintd.outage.seen import is_lost
 from nodeagent.maintd.outage.waiting import by_hand, state_of
 from nodeagent.maintd.planning.names import no_such
 from nodeagent.model.action import Drain
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Event, Incident, Status
-from nodeagent.model.ledger import Ledger
-from nodeagent.model.outage import Back, Outage, Way
+from nodeagent.model.ledger import Intent, Ledger, Outcome
+from nodeagent.model.outage import Back, Outage, Wanted, Way
+from nodeagent.model.purpose import OfPerson
+from nodeagent.model.reason import Kind, because
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Standing
-from nodeagent.model.wish import Cancel, Done
+from nodeagent.model.wish import Cancel, Done, Evacuate
 
 
 def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> Ledger | str:
@@ -24,19 +26,24 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
         return no_such("node", asked.node)
     there = [incident for incident in ledger.incidents if incident.node == node.uuid]
     active = [i for i in there if i.status.active and not i.by_hand]
+    outage = ledger.outage(node.uuid) or Outage(node.uuid)
+    if active and outage.wanted is not None:
+        # The node stays out of service for its incident.
+        return ledger.with_outage(replace(outage, wanted=None))
     if active:
         return (
             f"incident {active[0].id} of {node.name} has not ended: wait for it, or run"
             f" gnt-maint cancel {active[0].id}"
         )
-    outage = ledger.outage(node.uuid) or Outage(node.uuid)
     before = outage.back if outage.back is not None and outage.back.reported else None
     out = node.drained or node.offline
     fencing = next((one for one in ledger.fencing if one.node == node.uuid), None)
     if fencing is not None and not fencing.stage.over:
         return f"maintd is still fencing {node.name}: see gnt-maint why {node.name}"
     fenced = fencing is not None or (before is not None and before.fenced)
-    if not (fenced or any(_waits(i, node) for i in there) or (outage.ours and out)):
+    wanted = outage.wanted is not None
+    waits = fenced or wanted or any(_waits(i, node) for i in there) or (outage.ours and out)
+    if not waits:
         stays = f"{state_of(node)}: {by_hand(node)}" if out else "in service"
         return f"no incident of {node.name} waits to be closed; {node.name} is {stays}"
     why = _unhealthy(node, observed)
@@ -56,7 +63,36 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
     if not (why or node.offline):  # a second request keeps the proof
         back = replace(back, well=before.well if before is not None and before.well else now)
     intents = (i for i in ledger.intents if i.purpose.back != node.uuid or not is_lost(i, observed))
-    return replace(ledger.with_outage(replace(outage, back=back)), intents=tuple(intents))
+    over = replace(outage, back=back, wanted=None)
+    return replace(ledger.with_outage(over), intents=tuple(intents))
+
+
+def evacuate(
+    ledger: Ledger, asked: Evacuate, who: str, observed: Observed, now: Ms
+) -> Ledger | str:
+    """Have a node evacuated for a person, until he reports it done."""
+    node = observed.snapshot.nodes.get(asked.node)
+    if node is None:
+        return no_such("node", asked.node)
+    if node.name == observed.snapshot.master:
+        return str(because(Kind.MASTER, node.name))
+    if not asked.why.strip():
+        return "why is empty: say why, for those who wonder where the node is"
+    ledger = begin(ledger, node, OfPerson(node.uuid))
+    outage = ledger.outage(node.uuid) or Outage(node.uuid)
+    before = outage.wanted
+    wanted = Wanted(who, now, asked.why, asked.offline)
+    if before is not None:
+        wanted = replace(wanted, begun=before.begun, drained=before.drained)
+    lost = (i for i in ledger.intents if i.purpose.person != node.uuid or not _is_void(i, observed))
+    ledger = replace(ledger, intents=tuple(lost))
+    return ledger.with_outage(replace(outage, back=None, wanted=wanted))
+
+
+def _is_void(intent: Intent, observed: Observed) -> bool:
+    """Check whether a job is lost: a new request goes on from the observed state."""
+    result = observed.results.get(intent.id)
+    return result is not None and result.outcome is Outcome.LOST
 
 
 def _goal(asked: Done, node: Node, outage: Outage) -> Standing:

@@ -106,8 +106,7 @@ def _done(outage: Outage, intent: Intent) -> Outage:
     back, job = outage.back, intent.job or ""
     match intent.action:
         case Drain():
-            drained = Outage(outage.node, outage.found, intent.incident, drained_by=job)
-            return replace(drained, back=back)
+            return replace(_not_ours(outage), incident=intent.incident, drained_by=job, back=back)
         case SetOffline():
             incident = intent.incident or outage.incident
             return replace(outage, incident=incident, offline_by=job, back=None)
@@ -145,7 +144,7 @@ def _failed(outage: Outage, intent: Intent, why: str, node: Node | None, now: Ms
 
 def _not_ours(outage: Outage) -> Outage:
     back = outage.back if outage.back is not None and outage.back.reported else None
-    return Outage(outage.node, outage.found, back=back)
+    return Outage(outage.node, outage.found, back=back, wanted=outage.wanted)
 
 
 def _with_ended(outage: Outage, ledger: Ledger) -> Outage:

@@ -9,20 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from nodeagent.maintd.outage.claims import begin
+from nodeagent.maintd.outage.leave import Fault, Leaving, fault, leave
 from nodeagent.maintd.owners import offers
-from nodeagent.maintd.planning.effects import is_seen
-from nodeagent.maintd.planning.evacuation import Evacuation, empty
-from nodeagent.maintd.planning.evacuation_moves import Next
 from nodeagent.maintd.planning.evacuation_time import PACES, Leads, measured
 from nodeagent.maintd.planning.names import Names
 from nodeagent.maintd.planning.outcomes import BACK_OFF, by_uuid
 from nodeagent.maintd.planning.resources import Room
-from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.maintd.windows.timing import due, overdue, under_repair
-from nodeagent.model.action import MovePrimary, MoveSecondary, SetOffline, describe
-from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy
+from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.purpose import OfWindow
 from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.snapshot import Node, Observed, Snapshot
@@ -49,38 +44,23 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     paces = [*ledger.paces, *measured(ledger, observed, now)]
     if len(paces) > len(ledger.paces):
         ledger = replace(ledger, paces=tuple(paces[-PACES:]))
-    failed: dict[str, tuple[str, bool]] = {}
+    faults: dict[str, Fault] = {}
     for intent in ledger.intents:
-        if intent.purpose.window and (fault := _fault(intent, observed)) is not None:
-            failed.setdefault(intent.purpose.window, fault)  # its followers fail after it
-    if not failed:
+        if intent.purpose.window and (failed := fault(intent, observed)) is not None:
+            faults.setdefault(intent.purpose.window, failed)  # its followers fail after it
+    if not faults:
         return ledger
     scheduled = tuple(
-        _failed(one, fault[0], now, ends=fault[1]) if (fault := failed.get(one.node)) else one
+        _failed(one, failed, now) if (failed := faults.get(one.node)) else one
         for one in ledger.scheduled
     )
     return replace(ledger, scheduled=scheduled)
 
 
-def _fault(intent: Intent, observed: Observed) -> tuple[str, bool] | None:
-    """The reason why it failed, and whether that ends the work."""
-    if intent.id in observed.absent:
-        return f"{describe(intent.action)}: {observed.absent[intent.id]}", False
-    result = observed.results.get(intent.id)
-    if result is None or result.outcome not in (Outcome.ERROR, Outcome.LATER):
-        return None
-    if is_seen(intent.action, observed.snapshot):
-        return None  # such as a move of an instance that somebody has removed
-    if result.outcome is Outcome.LATER:
-        return f"job {intent.job} ({describe(intent.action)}): {result.why}", False
-    moves = isinstance(intent.action, MovePrimary | MoveSecondary)
-    return f"job {intent.job} ({describe(intent.action)}) failed: {result.why}", moves
-
-
-def _failed(one: Scheduled, why: str, now: Ms, *, ends: bool) -> Scheduled:
-    if ends:
-        return replace(one, stopped=why)
-    return replace(one, not_before=now + BACK_OFF, why=why)
+def _failed(one: Scheduled, failed: Fault, now: Ms) -> Scheduled:
+    if failed.ends:
+        return replace(one, stopped=failed.why)
+    return replace(one, not_before=now + BACK_OFF, why=failed.why)
 
 
 def rewind(ledger: Ledger, now: Ms) -> Ledger:
@@ -197,9 +177,6 @@ class _Work:
     def _hold(self, name: str, why: Reason) -> None:
         self.done.held.append(Held(why, name))
 
-    def _mine(self, node: Node) -> list[Intent]:
-        return [i for i in self.done.ledger.intents if i.purpose.window == node.uuid]
-
     def _obstacle(self, one: Scheduled, node: Node) -> Reason | None:
         name = node.name
         if repair := self.repaired.get(node.uuid):
@@ -210,61 +187,22 @@ class _Work:
             return because(Kind.TRY_AGAIN, name, left=left, why=one.why)
         if why := self.stopped.get(name) or self.stopped.get(""):
             return why
-        return self.room.why_claimed(name, _owner(node))
+        return None
 
     def _go_on(self, one: Scheduled, node: Node) -> None:
-        mine = self._mine(node)
-        if any(not isinstance(i.action, MovePrimary | MoveSecondary) for i in mine):
-            return
-        owners = [why for _, why in offers.holds(one, self.done.ledger, self.now, self.made)]
+        claim, ledger = OfWindow(node.uuid), self.done.ledger
+        owners = [why for _, why in offers.holds(one, ledger, self.now, self.made)]
         for theirs in owners:
             self._hold(node.name, because(Kind.OWNER_WAITS, node.name, why=theirs))
         if owners:
             return
-        if node.offline and not mine:
-            self._begin(one, node)
-            return
-        if why := self._obstacle(one, node):
+        down, why = one.mode is Mode.DOWN, self._obstacle(one, node)
+        leaving = Leaving(node, claim, down, one.begun, one.drained, why)
+        left = leave(leaving, ledger, self.observed, self.policy, self.room, self.now)
+        for why in left.held:
             self._hold(node.name, why)
-            return
-        if doubt := self.observed.doubts.get(node.name):
-            self._hold(node.name, because(Kind.DOUBT, node.name, doubt=doubt))
-            return
-        found = self._next(one, node, len(mine))
-        for why in found.obstacles:
-            self._hold(node.name, why)
-        if found.steps:
-            self._promise(one, node, found)
-        elif not (found.obstacles or mine):
-            self._emptied(one, node)
-
-    def _next(self, one: Scheduled, node: Node, under_way: int) -> Next:
-        wanted = Evacuation(_owner(node), node, one.begun, one.drained)
-        policy = with_tags(self.policy, self.observed.snapshot, node)
-        return empty(wanted, self.room, policy, under_way)
-
-    def _emptied(self, one: Scheduled, node: Node) -> None:
-        if one.mode is Mode.DOWN:
-            found = Next()
-            found.add(SetOffline(node.name, promote=node.candidate))
-            self._promise(one, node, found)
-        else:
-            self._begin(one, node)
-
-    def _begin(self, one: Scheduled, node: Node) -> None:
-        self.done.ledger = begin(self.done.ledger, node, OfWindow(node.uuid))
-        kept = self.done.ledger.scheduled
-        begun = tuple(replace(old, begun=True) if old is one else old for old in kept)
-        self.done.ledger = replace(self.done.ledger, scheduled=begun)
-
-    def _promise(self, one: Scheduled, node: Node, found: Next) -> None:
-        here = self.room.take(node.name, OfWindow(node.uuid))
-        if isinstance(here, Reason):
-            self._hold(node.name, here)
-            return
-        self._begin(one, node)
-        self.done.ledger = found.promise(here, self.done.ledger, self.now)
-
-
-def _owner(node: Node) -> str:
-    return OfWindow(node.uuid).owner
+        self.done.ledger = left.ledger
+        if left.begun and not one.begun:
+            kept = left.ledger.scheduled
+            begun = tuple(replace(old, begun=True) if old is one else old for old in kept)
+            self.done.ledger = replace(left.ledger, scheduled=begun)

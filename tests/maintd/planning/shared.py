@@ -26,6 +26,9 @@ WATCHES = RepairStep("try-1", watch_seconds=Seconds(300))
 TWO = RepairStep("try-2", watch_seconds=Seconds(300))
 
 
+DRAINS = RepairStep("try-1", need_drain=True, watch_seconds=Seconds(300))
+
+
 class Shared(Mender):
     """Six nodes, of which n3 has all kinds of trouble."""
 

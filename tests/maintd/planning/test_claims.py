@@ -24,7 +24,7 @@ from nodeagent.model.action import (
     SetOffline,
 )
 from nodeagent.model.incident import Status
-from nodeagent.model.queue import EntryStatus, RepairStep, StepStatus
+from nodeagent.model.queue import EntryStatus, StepStatus
 from nodeagent.model.reason import Kind
 from nodeagent.model.units import Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Schedule, Standing, Unavailability, Window
@@ -41,12 +41,9 @@ from nodeagent.model.wish import (
     SetSchedule,
     TakeDown,
 )
-from tests.maintd.planning.shared import HOUR, TWO, WATCHES, Shared, policy
+from tests.maintd.planning.shared import DRAINS, HOUR, TWO, WATCHES, Shared, policy
 from tests.maintd.queue.mender import BROKEN
 from tests.maintd.world import EVACUATE, OK, REPAIR
-
-DRAINS = RepairStep("try-1", need_drain=True, watch_seconds=Seconds(300))
-
 
 # An entry that is queued.
 

@@ -1,0 +1,199 @@
+"""Nodes taken out of service for a window or a person: drained, evacuated, taken offline. Pure.
+
+What keeps a node back is told by those who claim it; here are the steps that they share.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from nodeagent.maintd.outage.claims import begin
+from nodeagent.maintd.planning.effects import is_seen
+from nodeagent.maintd.planning.evacuation import Evacuation, empty
+from nodeagent.maintd.planning.evacuation_moves import Next
+from nodeagent.maintd.planning.outcomes import BACK_OFF, by_uuid
+from nodeagent.maintd.planning.resources import Room
+from nodeagent.maintd.planning.tag_settings import with_tags
+from nodeagent.model.action import MovePrimary, MoveSecondary, SetOffline, describe
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy
+from nodeagent.model.outage import Outage, Wanted
+from nodeagent.model.purpose import OfPerson, OfWindow
+from nodeagent.model.reason import Held, Kind, Reason, because
+from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.units import Ms
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A step that failed, and whether that ends the work at the node."""
+
+    why: str
+    ends: bool
+
+
+def fault(intent: Intent, observed: Observed) -> Fault | None:
+    """Return the failure of an intent; None if it runs, or has succeeded.
+
+    A failed move ends the work at its node; a refused change of its role is tried again.
+    """
+    what = describe(intent.action)
+    if intent.id in observed.absent:
+        return Fault(f"{what}: {observed.absent[intent.id]}", ends=False)
+    result = observed.results.get(intent.id)
+    if result is None or result.outcome not in (Outcome.ERROR, Outcome.LATER):
+        return None
+    if is_seen(intent.action, observed.snapshot):
+        return None  # such as a move of an instance that somebody has removed
+    if result.outcome is Outcome.LATER:
+        return Fault(f"job {intent.job} ({what}): {result.why}", ends=False)
+    moves = isinstance(intent.action, MovePrimary | MoveSecondary)
+    return Fault(f"job {intent.job} ({what}) failed: {result.why}", ends=moves)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """A node that leaves service for `claim`, `offline` at the end if so.
+
+    `begun` tells that work there has begun for it, `drained` that the node was seen out of service
+    since. `obstacle` says why its steps wait, if they do.
+    """
+
+    node: Node
+    claim: OfWindow | OfPerson
+    offline: bool
+    begun: bool
+    drained: bool
+    obstacle: Reason | None
+
+
+@dataclass
+class Left:
+    """The ledger after a node's steps of this round, what blocks it, and whether it has begun."""
+
+    ledger: Ledger
+    begun: bool = False
+    held: list[Reason] = field(default_factory=list)
+
+
+def leave(
+    leaving: Leaving, ledger: Ledger, observed: Observed, policy: Policy, room: Room, now: Ms
+) -> Left:
+    """Take the next steps at a node: drain it, move its instances, take it offline."""
+    node, claim = leaving.node, leaving.claim
+    left = Left(ledger, leaving.begun)
+    mine = [intent for intent in ledger.intents if intent.purpose == claim]
+    if any(not isinstance(intent.action, MovePrimary | MoveSecondary) for intent in mine):
+        return left  # nothing runs beside it
+    if node.offline and not mine:
+        return _begun(left, leaving)
+    why = leaving.obstacle or room.why_claimed(node.name, claim.owner)
+    if why is None and (doubt := observed.doubts.get(node.name)):
+        why = because(Kind.DOUBT, node.name, doubt=doubt)
+    if why is not None:
+        left.held.append(why)
+        return left
+    wanted = Evacuation(claim.owner, node, leaving.begun, leaving.drained)
+    steps = empty(wanted, room, with_tags(policy, observed.snapshot, node), len(mine))
+    left.held += steps.obstacles
+    if steps.steps:
+        return _promised(left, leaving, steps, room, now)
+    if steps.obstacles or mine:
+        return left
+    if not leaving.offline:
+        return _begun(left, leaving)
+    steps.add(SetOffline(node.name, promote=node.candidate))
+    return _promised(left, leaving, steps, room, now)
+
+
+def _begun(left: Left, leaving: Leaving) -> Left:
+    left.ledger = begin(left.ledger, leaving.node, leaving.claim)
+    left.begun = True
+    return left
+
+
+def _promised(left: Left, leaving: Leaving, steps: Next, room: Room, now: Ms) -> Left:
+    taken = room.take(leaving.node.name, leaving.claim)
+    if isinstance(taken, Reason):
+        left.held.append(taken)
+        return left
+    left = _begun(left, leaving)
+    left.ledger = steps.promise(taken, left.ledger, now)
+    return left
+
+
+# Nodes that a person wants evacuated.
+
+
+def remember_wanted(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
+    """Record how the evacuations that people asked for went, before the jobs settle."""
+    if not any(outage.wanted is not None for outage in ledger.outages):
+        return ledger
+    nodes = by_uuid(observed)
+    faults: dict[str, Fault] = {}
+    for intent in ledger.intents:
+        if intent.purpose.person and (failed := fault(intent, observed)) is not None:
+            faults.setdefault(intent.purpose.person, failed)  # its followers fail after it
+    outages = tuple(
+        replace(
+            outage,
+            wanted=_remembered(outage.wanted, nodes.get(outage.node), faults.get(outage.node), now),
+        )
+        if outage.wanted is not None
+        else outage
+        for outage in ledger.outages
+    )
+    return replace(ledger, outages=outages)
+
+
+def _remembered(wanted: Wanted, node: Node | None, failed: Fault | None, now: Ms) -> Wanted:
+    if node is not None and wanted.begun and (node.drained or node.offline):
+        wanted = replace(wanted, drained=True)
+    latest = replace(wanted, not_before=min(wanted.not_before, now + BACK_OFF))
+    if failed is None:
+        return latest
+    if failed.ends:
+        return replace(latest, stopped=failed.why)
+    return replace(latest, not_before=now + BACK_OFF, failure=failed.why)
+
+
+def evacuate_wanted(
+    ledger: Ledger,
+    observed: Observed,
+    policy: Policy,
+    room: Room,
+    stopped: Mapping[str, Reason],
+    now: Ms,
+) -> tuple[Ledger, list[Held]]:
+    """Take the next steps at every node that a person wants evacuated, the oldest request first.
+
+    `stopped` is why no work starts on a node, or anywhere ("").
+    """
+    nodes, held = by_uuid(observed), list[Held]()
+    wanted = [outage for outage in ledger.outages if outage.wanted is not None]
+    for outage in sorted(wanted, key=lambda one: (one.wanted.at if one.wanted else 0, one.node)):
+        node, person = nodes[outage.node], outage.wanted
+        assert person is not None
+        obstacle = _obstacle(outage, person, node, ledger, now)
+        why = obstacle or stopped.get("") or stopped.get(node.name)
+        leaving = Leaving(
+            node, OfPerson(node.uuid), person.offline, person.begun, person.drained, why
+        )
+        left = leave(leaving, ledger, observed, policy, room, now)
+        held += [Held(reason, node.name) for reason in left.held]
+        ledger = left.ledger
+        if left.begun and not person.begun:
+            begun = replace(person, begun=True)
+            there = ledger.outage(node.uuid) or outage
+            ledger = ledger.with_outage(replace(there, wanted=begun))
+    return ledger, held
+
+
+def _obstacle(outage: Outage, wanted: Wanted, node: Node, ledger: Ledger, now: Ms) -> Reason | None:
+    for incident in ledger.incidents:
+        if incident.node == outage.node and incident.status is Status.PENDING:
+            return because(Kind.UNDER_REPAIR, node.name, repair=incident.id)
+    if wanted.stopped:
+        return because(Kind.EVACUATION_STOPPED, node.name, who=wanted.who, why=wanted.stopped)
+    if (left := wanted.not_before - now) > 0:
+        return because(Kind.TRY_AGAIN, node.name, left=left, why=wanted.failure)
+    return None

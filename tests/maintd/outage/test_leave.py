@@ -1,0 +1,166 @@
+"""Nodes that a person wants evacuated: taken out of service, and put back."""
+
+from dataclasses import replace
+
+import pytest
+
+from nodeagent.model.action import Drain, MovePrimary, SetOffline
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import PAUSE_TAG
+from nodeagent.model.reason import Kind
+from nodeagent.model.units import Ms
+from nodeagent.model.wish import Done, Evacuate
+from tests.maintd.decided import kinds
+from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+from tests.maintd.world import EVACUATE, OK
+
+PLACES = (("n3", "n4"), ("n3", "n5"), ("n2", "n3"))
+POLICY = replace(QUICK, return_after=Ms(60_000))
+
+
+def rig() -> Rig:
+    made = Rig(fleet(), mirrored(*PLACES), POLICY)
+    made.tick()
+    return made
+
+
+def ask(one: Rig, asked: Evacuate | Done) -> str:
+    identity = one.wish(asked)
+    one.tick()
+    return one.store.answer(identity) or ""
+
+
+def until_calm(one: Rig, rounds: int = 60) -> None:
+    """Hold rounds until no job runs and no node is on its way back."""
+    for _ in range(rounds):
+        one.tick(30)
+        returning = any(outage.back is not None for outage in one.ledger.outages)
+        if not (one.ledger.intents or returning):
+            return
+    raise AssertionError(one.ledger)
+
+
+def instances_on(one: Rig, name: str = "n3") -> list[str]:
+    there = one.cluster.instances.values()
+    return sorted(i.name for i in there if name in (i.primary, i.secondary))
+
+
+def actions(one: Rig, *kinds: type) -> list[str]:
+    return [job for job in one.jobs() if job.startswith(tuple(kind.__name__ for kind in kinds))]
+
+
+@pytest.mark.parametrize("offline", [False, True])
+def test_it_is_evacuated_and_goes_back_after_proof(*, offline: bool) -> None:
+    one = rig()
+    assert ask(one, Evacuate("n3", "new disks", offline=offline)) == ""
+    until_calm(one)
+    node = one.cluster.nodes["n3"]
+    assert (node.drained, node.offline, instances_on(one)) == (not offline, offline, [])
+    assert ask(one, Done("n3")) == ""
+    one.tick(30)
+    assert not one.cluster.nodes["n3"].in_service, "it owes its proof"
+    until_calm(one)
+    assert one.cluster.nodes["n3"].in_service
+    assert one.ledger.outages == ()
+
+
+def test_a_node_without_instances_is_drained_all_the_same() -> None:
+    one = Rig(fleet(), mirrored(("n2", "n4")), POLICY)
+    assert ask(one, Evacuate("n3", "new disks")) == ""
+    until_calm(one)
+    assert one.cluster.nodes["n3"].drained
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (Evacuate("n99", "x"), "there is no node n99"),
+        (Evacuate("n1", "x"), "n1 is the master node"),
+        (Evacuate("n3", " "), "why is empty"),
+    ],
+)
+def test_what_is_refused(asked: Evacuate, why: str) -> None:
+    one = rig()
+    assert why in ask(one, asked)
+    assert one.ledger.outages == ()
+
+
+def test_a_failed_move_stops_it_until_a_person_asks_again() -> None:
+    one = rig()
+    one.cluster.fails = lambda action: isinstance(action, MovePrimary)
+    ask(one, Evacuate("n3", "new disks"))
+    until_calm(one)
+    tried = len(actions(one, MovePrimary))
+    until_calm(one)
+    assert (Kind.EVACUATION_STOPPED, "n3") in kinds(one.tick().decision.held)
+    assert len(actions(one, MovePrimary)) == tried
+    one.cluster.fails = lambda _: False
+    ask(one, Evacuate("n3", "new disks"))
+    until_calm(one)
+    assert instances_on(one) == []
+
+
+def test_a_refused_drain_is_tried_again() -> None:
+    one = rig()
+    one.cluster.refuses = lambda action: isinstance(action, Drain)
+    ask(one, Evacuate("n3", "new disks"))
+    one.tick()
+    assert (Kind.TRY_AGAIN, "n3") in kinds(one.tick().decision.held)
+    one.cluster.refuses = lambda _: False
+    one.tick(70)
+    until_calm(one)
+    assert instances_on(one) == []
+
+
+def test_who_puts_the_node_back_by_hand_is_not_overruled() -> None:
+    one = rig()
+    ask(one, Evacuate("n3", "new disks"))
+    until_calm(one)
+    one.cluster.put(replace(one.cluster.nodes["n3"], drained=False))
+    until_calm(one)
+    assert (Kind.PUT_BACK_BY_OTHERS, "n3") in kinds(one.tick().decision.held)
+    assert len(actions(one, Drain)) == 1
+
+
+def test_a_paused_node_waits() -> None:
+    one = rig()
+    one.cluster.tag("n3", PAUSE_TAG)
+    ask(one, Evacuate("n3", "new disks"))
+    until_calm(one)
+    assert actions(one, Drain) == []
+
+
+def test_asked_again_it_may_go_offline_as_well() -> None:
+    one = rig()
+    ask(one, Evacuate("n3", "new disks"))
+    until_calm(one)
+    ask(one, Evacuate("n3", "a new board", offline=True))
+    until_calm(one)
+    assert (len(actions(one, Drain)), len(actions(one, SetOffline))) == (1, 1)
+
+
+def test_done_beside_an_incident_at_work_leaves_the_node_to_it() -> None:
+    one = rig()
+    one.cluster.takes = lambda action: 600.0 if isinstance(action, MovePrimary) else 1.0
+    ask(one, Evacuate("n3", "new disks"))
+    one.agents.says["n3"] = EVACUATE
+    one.tick(30)
+    while one.status("n3") is not Status.PENDING:
+        one.tick(30)
+    assert ask(one, Done("n3")) == ""
+    assert [outage.wanted for outage in one.ledger.outages] == [None]
+    one.cluster.takes = lambda _: 1.0
+    until_calm(one)
+    assert (one.status("n3"), one.cluster.nodes["n3"].offline) == (Status.COMPLETED, True)
+    one.agents.says["n3"] = OK
+    assert ask(one, Done("n3")) == ""
+    until_calm(one)
+    assert one.cluster.nodes["n3"].in_service
+
+
+def test_it_survives_a_restart() -> None:
+    one = rig()
+    ask(one, Evacuate("n3", "new disks"))
+    one.crash()
+    until_calm(one)
+    assert instances_on(one) == []
