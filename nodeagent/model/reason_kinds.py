@@ -517,6 +517,7 @@ class Kind(AnyKind):
 PRIVATE = frozenset(
     {
         *(Kind.LATE_DRAINING, Kind.LATE_DOWN, Kind.WINDOW_WAITS, Kind.WINDOW_STOPPED),
+        *(Kind.TO_BE_PUT_BACK, Kind.EVACUATION_STOPPED),
         *(Kind.IN_WINDOW, Kind.UNCLEAR_MACHINE, Kind.OWNER_WAITS, Kind.OWNER_NOT_TOLD),
         *(Kind.SERIES_WAITS, Kind.NO_TIME_ZONE, Kind.NO_SUCH_NODE, Kind.DOWN_STILL),
         *(Kind.OTHER_WINDOW, Kind.NOT_SCHEDULED, Kind.OWNERS_FIRST),

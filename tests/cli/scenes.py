@@ -9,6 +9,7 @@ from nodeagent.maintd.succession.story import told
 from nodeagent.model.action import MovePrimary
 from nodeagent.model.queue import RepairStep
 from nodeagent.model.reason import Reason
+from nodeagent.model.wish import Evacuate
 from tests.cli.live import Live
 from tests.maintd.owners.owned import instance
 from tests.maintd.queue.mender import Mender
@@ -28,6 +29,14 @@ def busy(folder: Path) -> Live:
     live.rig.agents.says.update({"n3": EVACUATE, "n1": EVACUATE, "n6": None})
     live.rig.cluster.takes = lambda action: 1000.0 if isinstance(action, MovePrimary) else 1.0
     live.tick(times=3)
+    return live
+
+
+def wanted(folder: Path) -> Live:
+    """A person wants n3 out of service, and it is."""
+    live = quiet(folder)
+    live.rig.wish(Evacuate("n3", "new disks"), "ada")
+    live.tick(times=6)
     return live
 
 

@@ -155,6 +155,26 @@ SCRIPTS: dict[str, tuple[Scene, str]] = {
     "wrong lines": (scenes.quiet, WRONG_LINES),
     "refused": (scenes.quiet, REFUSED),
     "quiet": (scenes.quiet, EVERYTHING + "why n3\nwhy i3\nwhy default\nwhy cluster\nexplain i3"),
+    "wanted": (
+        scenes.wanted,
+        """
+        status
+        check
+        nodes
+        why n3
+        history --limit 3
+        evacuate n3 --why 'new disks' --wait
+        evacuate n1 --why 'new disks'
+        evacuate n3 --why ''
+        evacuate n3 --why 'new disks' --timeout 1m
+        evacuate n4 --why 'new disks' --dry-run
+        evacuate n3 --why 'a new board' --offline
+        why n3
+        done n3
+        status
+        why n3
+        """,
+    ),
     "busy": (
         scenes.busy,
         f"""

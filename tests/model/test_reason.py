@@ -92,7 +92,7 @@ PUBLIC = """
     return-contradicted return-failed return-waits returns-after-moves
     reviving runs-again runs-alone same-machine settling silence-alone silent-order small-cluster
     standby stays stays-tag-gone step-waits storm struck-another suspects-itself tag-awaited tagged
-    tags-forbid tags-leave taken to-be-put-back too-late too-small try-again under-repair
+    tags-forbid tags-leave taken too-late too-small try-again under-repair
     undiagnosed unheard unknown-changes unknown-disks unknown-if-room unknown-room unknown-rooms
     unreachable unreadable-rule waits waits-for-job waits-for-repair watched watcher-paused
     watcher-unknown would-fence wrong-tag wrong-tags you-decide

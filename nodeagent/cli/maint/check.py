@@ -3,6 +3,7 @@
 import click
 
 from nodeagent.cli.maint.console.client import Reach, Unreachable, Where
+from nodeagent.cli.maint.console.nodes import for_whom
 from nodeagent.cli.maint.console.options import cli
 from nodeagent.cli.maint.console.screen import Json
 from nodeagent.cli.maint.console.text import age, counted, harmless
@@ -64,6 +65,9 @@ def _judged(reach: Reach) -> tuple[int, str, dict[str, int]]:
     well = counted(len(nodes), "node", "nodes")
     if sick:
         well += f", {len(sick)} unhealthy"
+    out = [f"{node['name']} ({for_whom(node)})" for node in nodes if node["state"] != "online"]
+    if out:
+        well += f"; {_of('out of service', out)}"
     figures = {
         "nodes": len(nodes),
         "unhealthy": len(sick),

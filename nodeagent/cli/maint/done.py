@@ -58,7 +58,7 @@ def done(
     if keep_drained or keep_offline:
         body["keep"] = "drained" if keep_drained else "offline"
     reach.change("POST", f"/1/nodes/{node}/done", body)
-    found, code = _node(reach, node), 0
+    found, code = found_node(reach, node), 0
     if not as_json:
         screen().line(_words(found, force=force))
     if waits:
@@ -70,7 +70,8 @@ def done(
     return code
 
 
-def _node(reach: Reach, name: str) -> Json:
+def found_node(reach: Reach, name: str) -> Json:
+    """Return a node as maintd has it now, or refuse."""
     found: list[Json] = [one for one in reach.get("/1/nodes") if one["name"] == name]
     if not found:
         raise Refused(f"{name} is no longer a node of this cluster")
@@ -107,7 +108,7 @@ def _wait(reach: Reach, node: Json, timeout: int | None) -> tuple[Json, int]:
                 return node, EXIT_TIMEOUT
             time.sleep(EVERY)
             try:
-                node = _node(reach, name)
+                node = found_node(reach, name)
                 held = [h for h in reach.get("/1/held") if h["node"] == name]
                 told.tell(next((h["reason"] for h in held), f"{name} is {node['state']}"))
                 if stops := [h["reason"] for h in held if h["kind"] in _STOPS]:

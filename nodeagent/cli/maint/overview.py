@@ -6,6 +6,7 @@ from typing import Any
 
 from nodeagent import __version__
 from nodeagent.cli.maint.console.arguments import when
+from nodeagent.cli.maint.console.nodes import for_whom
 from nodeagent.cli.maint.console.text import NODED, POLLED, age, counted, status_of
 from nodeagent.cli.maint.fencing import fenced_nodes
 from nodeagent.cli.maint.window_list import mode_of
@@ -55,10 +56,20 @@ def _now(this: Json, incidents: list[Json], nodes: list[Json]) -> list[tuple[str
         ("Agents", f"{agents}: {named}{more}" if bad else agents),
         ("Health", _counted(Counter(health.get(str(n["need"]), str(n["need"])) for n in nodes))),
     ]
+    rows += _out_of_service(nodes)
     rows += fenced_nodes(nodes)
     each = _counted(Counter(status_of(one) for one in incidents))
     rows.append(("Incidents", f"{len(incidents)}: {each}" if incidents else "none"))
     return rows
+
+
+def _out_of_service(nodes: list[Json]) -> Iterator[tuple[str, object]]:
+    """Yield the nodes that are not in service, and for whom."""
+    out = [n for n in nodes if n["state"] != "online"]
+    named = [f"{n['name']} ({n['state']}): {for_whom(n)}" for n in out[:_NAMED]]
+    more = [f"{len(out) - _NAMED} more: gnt-maint nodes"] if len(out) > _NAMED else []
+    if out:
+        yield "Out", "; ".join(named + more)
 
 
 def _cluster(this: Json) -> Iterator[tuple[str, object]]:

@@ -287,10 +287,17 @@ def _reached(node: Json) -> str:
     return "unreachable" if node.get("unreachable") else ""
 
 
+def _out_for(node: Json) -> str:
+    """Say who has the node out of service; its incident has a column of its own."""
+    others = [whom for whom in node.get("out-for", ()) if not whom.startswith("incident ")]
+    return f"out for {'; '.join(others)}" if others else ""
+
+
 def _remark(node: Json) -> str:
     told = [
         "master" if node["master"] else "",
         f"paused: {node['paused']}" if node["paused"] else "",
+        _out_for(node),
         node.get("stranded") or "",
         f"unreachable since {when(node['unreachable'])}" if node.get("unreachable") else "",
         f"fencing: {node['fencing']['stage']}" if node.get("fencing") else "",

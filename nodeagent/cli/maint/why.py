@@ -204,6 +204,7 @@ def _tell_node(on: Screen, about: Json, now: float) -> None:
     fencing = node["fencing"]
     rows += fencing_facts(fencing) if fencing else []
     rows += [("Paused", node["paused"])] if node["paused"] else []
+    rows += [("Out for", whom) for whom in node["out-for"]]
     rows += [("Drained", node["stranded"])] if node["stranded"] else []
     rows += [
         ("Incident", f"{i['uuid']}: {i['need'] or 'unknown'}, {status_of(i)} for {_since(i, now)}")

@@ -21,6 +21,7 @@ from nodeagent.model.wish import (
     DeleteEntry,
     Done,
     DrillPower,
+    Evacuate,
     Pause,
     PulledPlug,
     Resume,
@@ -94,6 +95,12 @@ def done(request: Request) -> Asked:
     if keep not in ("", "drained", "offline"):
         raise MessageError(f"keep is {printable(keep)}; it must be drained or offline")
     return Done(request.segments[2], force, keep)
+
+
+def evacuate(request: Request) -> Asked:
+    """A node by its path, why it is to be evacuated, and whether it goes offline then."""
+    said = body(request, {"why": True, "offline": False})
+    return Evacuate(request.segments[2], said["why"], _flag(said, "offline"))
 
 
 def pulled_plug(request: Request) -> Asked:

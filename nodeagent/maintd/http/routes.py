@@ -97,6 +97,7 @@ class Api:
             Route("GET", ("1", "nodes"), context.telling("nodes", show.nodes)),
             Route("GET", ("1", "names"), context.telling("names", show.names)),
             Route("POST", ("1", "nodes", ANY_NAME, "done"), context.changing(parse.done)),
+            Route("POST", ("1", "nodes", ANY_NAME, "evacuate"), context.changing(parse.evacuate)),
             Route("POST", ("1", "nodes", ANY_NAME, "fenced"), context.changing(parse.pulled_plug)),
             Route("GET", ("1", "agents"), context.telling("agents", _agents)),
             Route("POST", ("1", "agents", ANY_NAME, "trust"), context.changing(parse.trust_key)),

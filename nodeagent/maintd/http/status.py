@@ -16,6 +16,7 @@ from nodeagent.maintd.ledger.unreachable import unreachable
 from nodeagent.maintd.notices.needs_you import NeedsYou
 from nodeagent.maintd.notices.needs_you import needs_you as waiting_for_you
 from nodeagent.maintd.outage.back import expected
+from nodeagent.maintd.outage.claims import claims
 from nodeagent.maintd.outage.waiting import left_to_do, unlicensed
 from nodeagent.maintd.planning.holds import paused
 from nodeagent.maintd.planning.outcomes import worst_per_node
@@ -28,7 +29,8 @@ from nodeagent.model.event import Event
 from nodeagent.model.fault_text import fault_text
 from nodeagent.model.incident import UNKNOWN, Incident, Status
 from nodeagent.model.ledger import PAUSE_TAG, Decision, Hold, Intent, Ledger, Outcome, Policy
-from nodeagent.model.reason import Held, Kind, Reason
+from nodeagent.model.purpose import OfPerson, OfWindow, claimant
+from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
@@ -269,7 +271,7 @@ def nodes(view: View) -> list[Json]:
     stopped = {**faults(snapshot), **paused(view.ledger, snapshot)}
     worst = worst_per_node(view.ledger)
     latest = {incident.node: incident for incident in in_order(view.ledger)}
-    claims, counts = _claims(view), _counts(view)
+    jobs_at, counts = _claims(view), _counts(view)
     stranded = unlicensed(view.ledger, snapshot)
     seen = view.ledger, view.observed, view.policy, view.held, view.at
     dead = dead_json(*seen, full=view.full)
@@ -283,9 +285,11 @@ def nodes(view: View) -> list[Json]:
             "incident": one.id if (one := worst.get(node.uuid) or latest.get(node.uuid)) else None,
             "repair-status": one.status.value if one else None,
             "unhealthy": _is_unhealthy(view.observed.diagnoses.get(node.name), one),
-            "claims": claims.get(node.name, []),
+            "claims": jobs_at.get(node.name, []),
             "stranded": stranded.get(node.name),
             "returning": _returning(view, node),
+            "wanted": _wanted(view, node),
+            "out-for": _out_for(view, node),
         }
         | dead[node.name]
         for node in snapshot.nodes.values()
@@ -339,6 +343,35 @@ def _returning(view: View, node: Node) -> Json | None:
         "after": policy.return_after / 1000,
         "at": None if at is None else at / 1000,
     }
+
+
+def _wanted(view: View, node: Node) -> Json | None:
+    """The request of a person to have the node evacuated."""
+    outage = view.ledger.outage(node.uuid)
+    if outage is None or (wanted := outage.wanted) is None:
+        return None
+    return {
+        "who": wanted.who if view.full else "",
+        "why": wanted.why if view.full else str(because(Kind.NOT_SHOWN)),
+        "since": wanted.at / 1000,
+        "offline": wanted.offline,
+    }
+
+
+def _out_for(view: View, node: Node) -> list[str]:
+    """Say who wants the node out of service, if it is; windows and people only to who sees all."""
+    if not (node.drained or node.offline):
+        return []
+    outage = view.ledger.outage(node.uuid)
+    found: list[str] = []
+    for claim in claims(view.ledger, node):
+        if not view.full and isinstance(claim, OfWindow | OfPerson):
+            continue
+        if isinstance(claim, OfPerson) and outage is not None and outage.wanted is not None:
+            found.append(f"{outage.wanted.who}: {outage.wanted.why}")
+        else:
+            found.append(claimant(claim.owner))
+    return found
 
 
 def _claims(view: View) -> dict[str, list[Json]]:

@@ -61,14 +61,17 @@ def put_back(
 def closed(ledger: Ledger, observed: Observed) -> dict[str, Reason]:
     """Say why no work starts on nodes whose window is over, by name: they go back first.
 
-    A node that asks for an evacuation waits for that.
+    A node that asks for an evacuation waits for that, and so does one with an incident at work.
     """
     nodes = by_uuid(observed)
+    busy = {i.node for i in ledger.incidents if i.status is Status.PENDING}
     return {
         node.name: because(Kind.IN_WINDOW, node.name)
         for outage in ledger.outages
         if outage.ours and outage.back is not None and outage.back.way is Way.WINDOW
-        if (node := nodes.get(outage.node)) is not None and not _is_faulty(node, observed)
+        if (node := nodes.get(outage.node)) is not None
+        and node.uuid not in busy
+        and not _is_faulty(node, observed)
     }
 
 

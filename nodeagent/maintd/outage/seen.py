@@ -108,8 +108,9 @@ def _done(outage: Outage, intent: Intent) -> Outage:
         case Drain():
             return replace(_not_ours(outage), incident=intent.incident, drained_by=job, back=back)
         case SetOffline():
+            offline = None if back is None else replace(back, online=False)
             incident = intent.incident or outage.incident
-            return replace(outage, incident=incident, offline_by=job, back=None)
+            return replace(outage, incident=incident, offline_by=job, back=offline)
         case Restore(_, drained):
             over = back is None or not back.reported
             proved = None if over or back is None else replace(back, checked=False, tries=0)

@@ -43,6 +43,7 @@ CHANGES: dict[tuple[str, str], tuple[tuple[int | None, ...], Any]] = {
     ("DELETE", "/1/incidents/<uuid>"): (KEPT, None),
     ("POST", "/1/incidents/<uuid>/retry"): (CHANGE, None),
     ("POST", "/1/nodes/<name>/done"): (CHANGE, None),
+    ("POST", "/1/nodes/<name>/evacuate"): (CHANGE, {"why": "new disks"}),
     ("POST", "/1/nodes/<name>/fenced"): (CHANGE, {"pulled-the-plug": "yes"}),
     ("POST", "/1/nodes/<name>/drill"): (CHANGE, {"really": "yes"}),
     ("POST", "/1/agents/<name>/trust"): (KEPT, {"key": KEY}),

@@ -139,6 +139,18 @@ def test_asked_again_it_may_go_offline_as_well() -> None:
     assert (len(actions(one, Drain)), len(actions(one, SetOffline))) == (1, 1)
 
 
+def test_done_while_it_is_being_marked_offline_puts_it_back() -> None:
+    one = rig()
+    ask(one, Evacuate("n3", "new disks"))
+    until_calm(one)
+    one.cluster.takes = lambda action: 90.0 if isinstance(action, SetOffline) else 1.0
+    ask(one, Evacuate("n3", "a new board", offline=True))
+    assert ask(one, Done("n3")) == ""
+    one.tick(120)
+    until_calm(one)
+    assert one.cluster.nodes["n3"].in_service
+
+
 def test_done_beside_an_incident_at_work_leaves_the_node_to_it() -> None:
     one = rig()
     one.cluster.takes = lambda action: 600.0 if isinstance(action, MovePrimary) else 1.0

@@ -49,3 +49,12 @@ def only_nodes(reach: Reach, names: Iterable[str], *, else_do: str = "") -> None
         if node_of(nodes, name) is None:
             told = harmless(name, 80)
             raise Refused(f"{told} is not a node of this cluster{else_do}: see gnt-maint nodes")
+
+
+def for_whom(node: Json) -> str:
+    """Say who has a node out of service."""
+    if node["out-for"]:
+        return ", ".join(node["out-for"])
+    if node["returning"]:
+        return "it returns"
+    return node["stranded"] or "not by maintd"

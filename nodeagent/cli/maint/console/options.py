@@ -19,14 +19,14 @@ _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NAME = re.compile("[A-Za-z0-9._-]{1,255}")
 RENAMED = {"autorepair": "repair", "auto-repair": "sources"}
 ALIASES = {"blocked": "held"}  # the glossary's word for it
-_EVACUATE = "to evacuate a node now, run gnt-maint window add NODE --start now"
+_EVACUATE = "to evacuate a node now, run gnt-maint evacuate NODE --why TEXT"
 _PUT_BACK = (
     "to put a node back, run gnt-maint done NODE, or gnt-maint window up NODE after a window"
 )
 _ROLLING = "to reboot nodes one after another, gnt-maint rolling says in which sets"
 _FENCED = "for a dead machine that is switched off, run gnt-maint fenced NODE"
 HINTS = {
-    **dict.fromkeys(("evacuate", "drain", "empty", "cordon", "standby", "migrate"), _EVACUATE),
+    **dict.fromkeys(("drain", "empty", "cordon", "standby", "migrate"), _EVACUATE),
     **dict.fromkeys(("undrain", "uncordon", "unstandby", "return", "restore", "online"), _PUT_BACK),
     **dict.fromkeys(("reboot", "roll", "restart"), _ROLLING),
     **dict.fromkeys(("fence", "stonith", "kill"), _FENCED),

@@ -173,7 +173,8 @@ class Attention:
             return self._since.get(row["uuid"]), why
         if state == "sick" and incident is not None:
             return incident.noted_at / 1000, _wanted(incident)
-        why = row["doubt"] or row["stranded"] or row["paused"] or ""
+        out = "; ".join(row["out-for"])
+        why = row["doubt"] or row["stranded"] or out or row["paused"] or ""
         if row["need"] not in (None, "Ok"):
             why = f"requests {row['need']}"
         return None, why

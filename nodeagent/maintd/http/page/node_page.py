@@ -77,6 +77,8 @@ def _facts(row: Json, mine: Collection[str]) -> Iterator[tuple[str, str]]:
     yield "Instances", f"{row['instances']} primary, {row['mirrors']} secondary"
     if row["paused"]:
         yield "Paused", row["paused"]
+    for whom in row["out-for"]:
+        yield "Out of service for", whom
     if row["stranded"]:
         yield "Drained", row["stranded"]
     others = [claim for claim in row["claims"] if claim["incident"] not in mine]

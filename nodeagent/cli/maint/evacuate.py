@@ -1,0 +1,104 @@
+"""gnt-maint evacuate: a person wants a node out of service, until it is done."""
+
+import time
+
+import click
+
+from nodeagent.cli.maint.console.changing import changes
+from nodeagent.cli.maint.console.client import Reach, Refused, Unreachable, Where
+from nodeagent.cli.maint.console.completion import complete
+from nodeagent.cli.maint.console.nodes import full_name
+from nodeagent.cli.maint.console.options import as_json, cli, duration, filled
+from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
+from nodeagent.cli.maint.console.text import age
+from nodeagent.cli.maint.done import found_node
+from nodeagent.cli.maint.wait import EVERY, EXIT_OTHERWISE, EXIT_TIMEOUT, PATIENCE
+
+_STOPS = ("evacuation-stopped", "other")  # kinds that waiting does not end
+
+
+@cli.command()
+@click.argument("node", callback=filled, shell_complete=complete("node"))
+@click.option("--why", required=True, metavar="TEXT", callback=filled, help="Tell others why.")
+@click.option("--offline", is_flag=True, help="Mark the node offline once it is empty.")
+@click.option("--wait", "waits", is_flag=True, help="Wait until the node is evacuated.")
+@click.option("--timeout", metavar="DURATION", callback=duration, help="Time limit: 90s, 10m, 2h.")
+@changes
+@as_json
+def evacuate(
+    where: Where,
+    node: str,
+    why: str,
+    timeout: int | None,
+    *,
+    offline: bool,
+    waits: bool,
+    as_json: bool,
+) -> int:
+    """Take NODE out of service: drain and evacuate it.
+
+    maintd keeps the node so, with your reason beside it, until you run gnt-maint done NODE. If a
+    move failed, run the command again to go on.
+
+    With --wait exit code 0 if the node is evacuated, 1 if it is wanted no more or cannot be
+    evacuated, 4 if the time ran out.
+    """
+    if timeout is not None and not waits:
+        raise click.UsageError("--timeout goes with --wait")
+    reach = where.reach()
+    node = full_name(reach, node)
+    body = {"why": why, "offline": "yes"} if offline else {"why": why}
+    reach.change("POST", f"/1/nodes/{node}/evacuate", body)
+    found, code = found_node(reach, node), 0
+    if not as_json:
+        then = ", then marks it offline" if offline else ""
+        screen().line(f"maintd drains and evacuates {node}{then}.")
+        screen().line(f"Once it may return, run gnt-maint done {node}.")
+    if waits:
+        found, code = _wait(reach, found, timeout)
+        if not as_json:
+            screen().line(_end(found, code, timeout or 0))
+    if as_json:
+        emit(found)
+    return code
+
+
+def _is_there(node: Json) -> bool:
+    """Tell whether a node is as it was wanted."""
+    empty = not (node["instances"] or node["mirrors"])
+    state = "offline" if node["wanted"] and node["wanted"]["offline"] else "drained"
+    return empty and node["state"] in (state, "offline")
+
+
+def _wait(reach: Reach, node: Json, timeout: int | None) -> tuple[Json, int]:
+    began = heard = time.monotonic()
+    name = node["name"]
+    with progress() as told:
+        while not _is_there(node):
+            if node["wanted"] is None:
+                return node, EXIT_OTHERWISE
+            if timeout is not None and time.monotonic() - began >= timeout:
+                return node, EXIT_TIMEOUT
+            time.sleep(EVERY)
+            try:
+                node = found_node(reach, name)
+                held = [h for h in reach.get("/1/held") if h["node"] == name]
+                left = f"{node['instances']} primary, {node['mirrors']} secondary instances left"
+                told.tell(next((h["reason"] for h in held), f"{name}: {left}"))
+                if stops := [h["reason"] for h in held if h["kind"] in _STOPS]:
+                    raise Refused(stops[0])
+                heard = time.monotonic()
+            except Unreachable as error:
+                if time.monotonic() - heard > PATIENCE:
+                    raise
+                told.tell(f"{name}: {error.format_message()}")
+    return node, 0
+
+
+def _end(node: Json, code: int, timeout: int) -> str:
+    name = node["name"]
+    if code == EXIT_TIMEOUT:
+        return f"{name} is not evacuated within {age(timeout)}; see gnt-maint why {name}"
+    if code:
+        return f"{name} is {node['state']}: nobody wants it evacuated any more"
+    return f"{name} is {node['state']} and empty."
