@@ -21,6 +21,7 @@ from nodeagent.maintd.ledger.doubt import doubt as doubt_about
 from nodeagent.maintd.notices import orders as notice_orders
 from nodeagent.maintd.outage import seen
 from nodeagent.maintd.outage.back import closed, put_back
+from nodeagent.maintd.outage.invariants import check_invariants
 from nodeagent.maintd.outage.leave import evacuate_wanted, remember_wanted
 from nodeagent.maintd.owners import endings, notify, offers
 from nodeagent.maintd.planning import holds, node_keys, storm_brake
@@ -116,7 +117,11 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
         *undiagnosed.told(ledger, observed, now),
         *unreachable.told(ledger, observed, policy, now, judgement.judged(powered, now)),
     )
-    return Decision(_pruned(ledger, policy, now), held, refused, tuple(evened.questions), sick)
+    ledger = seen.forget(_pruned(ledger, policy, now), observed)
+    decision = Decision(ledger, held, refused, tuple(evened.questions), sick)
+    if __debug__:
+        check_invariants(before, decision, observed)
+    return decision
 
 
 def _clock_set_back(ledger: Ledger, now: Ms) -> Ledger:

@@ -92,3 +92,17 @@ def is_idle(ledger: Ledger, outage: Outage, node: Node) -> bool:
     incident = ledger.incident(outage.incident)
     active = incident is not None and incident.status.active
     return outage.ours and not (active or claims(ledger, node))
+
+
+def is_needed(ledger: Ledger, outage: Outage, node: Node) -> bool:
+    """Check whether it still counts how a node was found, and what our jobs did to it."""
+    if outage.ours or outage.back is not None or claims(ledger, node):
+        return True
+    if any(intent.node == node.name for intent in ledger.intents):
+        return True
+    out = node.drained or node.offline
+    return any(
+        i.status is not Status.NOTED and (out or i.status is not Status.CANCELED)
+        for i in ledger.incidents
+        if i.node == node.uuid
+    )

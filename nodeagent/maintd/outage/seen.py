@@ -8,7 +8,7 @@ was changed by somebody else, and is not ours any more.
 from collections.abc import Collection
 from dataclasses import replace
 
-from nodeagent.maintd.outage.claims import claims, incident_that_keeps_out
+from nodeagent.maintd.outage.claims import incident_that_keeps_out, is_needed
 from nodeagent.maintd.outage.waiting import is_as_left
 from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, by_uuid, first_ended, how_ended
 from nodeagent.maintd.planning.tag_settings import with_tags
@@ -55,9 +55,7 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
         outage = _with_ended(outage, ledger)
         if uuid not in running and not is_as_left(node, outage):
             outage = _not_ours(outage)
-        outage = _looked_at(outage, node, ledger, observed, now)
-        if outage.ours or outage.back is not None or _is_remembered(outage, ledger, node):
-            kept.append(outage)
+        kept.append(_looked_at(outage, node, ledger, observed, now))
     left = tuple(intent for intent in ledger.intents if intent.id not in lost)
     return replace(ledger, outages=tuple(kept), intents=left)
 
@@ -66,15 +64,17 @@ def _is_role(intent: Intent) -> bool:
     return isinstance(intent.action, Drain | SetOffline | Restore)
 
 
-def _is_remembered(outage: Outage, ledger: Ledger, node: Node) -> bool:
-    """Check whether it still counts in which state a node was found."""
-    out = node.drained or node.offline
-    begun = (
-        i.status is not Status.NOTED and (out or i.status is not Status.CANCELED)
-        for i in ledger.incidents
-        if i.node == node.uuid
+def forget(ledger: Ledger, observed: Observed) -> Ledger:
+    """Drop the outages that are over: nobody asks anything of their nodes any more."""
+    if not ledger.outages:
+        return ledger
+    nodes = by_uuid(observed)
+    kept = tuple(
+        outage
+        for outage in ledger.outages
+        if (node := nodes.get(outage.node)) is not None and is_needed(ledger, outage, node)
     )
-    return any(begun) or bool(claims(ledger, node))
+    return ledger if kept == ledger.outages else replace(ledger, outages=kept)
 
 
 def is_lost(intent: Intent, observed: Observed) -> bool:

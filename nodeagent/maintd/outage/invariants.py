@@ -1,0 +1,89 @@
+"""Promises about nodes out of service, as code: `decide` holds each of its decisions to them. Pure.
+
+1. No node returns while somebody else wants it out of service.
+2. No job starts at a node where another owner's work goes on.
+3. What somebody else did to a node is not undone without a person's word.
+4. A node that is out of service by our own jobs alone is named, with the command that helps.
+5. A node that nobody asks anything of is not remembered.
+"""
+
+from collections.abc import Iterable
+
+from nodeagent.maintd.outage.claims import claims, is_needed
+from nodeagent.maintd.planning.outcomes import by_uuid
+from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Restore, SetOffline
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Decision, Intent, Ledger
+from nodeagent.model.purpose import OfFencing, OfIncident, OfReturn
+from nodeagent.model.snapshot import Node, Observed
+
+_OF_ONE_OWNER = (Drain, SetOffline, Restore, MovePrimary, MoveSecondary)
+
+
+def check_invariants(before: Ledger, decision: Decision, observed: Observed) -> None:
+    """Raise AssertionError if a decision breaks a promise: that is a bug of ours."""
+    ledger, known = decision.ledger, {intent.id for intent in before.intents}
+    new = [intent for intent in ledger.intents if intent.id not in known]
+    nodes = {node.name: node for node in observed.snapshot.nodes.values()}
+    for intent in new:
+        if isinstance(intent.action, Restore) and intent.node in nodes:
+            _check_return(intent, nodes[intent.node], ledger)
+    _check_owners(new, ledger, nodes)
+    _check_told(decision, observed)
+    _check_remembered(ledger, observed)
+
+
+def _check_return(intent: Intent, node: Node, ledger: Ledger) -> None:
+    outage = ledger.outage(node.uuid)
+    assert outage is not None, f"{node.name} returns, and nobody knows from what"
+    back = outage.back
+    assert back is not None, f"{node.name} returns, and nobody has asked for it"
+    ends = (OfIncident, OfFencing) if back.reported else ()
+    others = [claim for claim in claims(ledger, node) if not isinstance(claim, ends)]
+    assert not others, f"{node.name} returns while others want it out of service: {others}"
+    working = [i for i in ledger.incidents if i.node == node.uuid and i.status is Status.PENDING]
+    assert not working, f"{node.name} returns while incident {working[0].id} is at work there"
+    if back.reported:
+        return
+    assert isinstance(intent.action, Restore)
+    drained = intent.action.drained or outage.drained_by
+    assert drained, f"{node.name} returns to service, and somebody else has drained it"
+    offline = outage.offline_by or not node.offline
+    assert offline, f"{node.name} returns, and somebody else has marked it offline"
+
+
+def _check_owners(new: Iterable[Intent], ledger: Ledger, nodes: dict[str, Node]) -> None:
+    at_work: dict[str, set[str]] = {}
+    for intent in ledger.intents:
+        if isinstance(intent.action, _OF_ONE_OWNER):
+            at_work.setdefault(intent.node, set()).add(intent.owner)
+    for intent in new:
+        node = nodes.get(intent.node)
+        fenced = isinstance(intent.purpose, OfFencing) or (node is not None and node.offline)
+        if fenced or not isinstance(intent.action, _OF_ONE_OWNER):
+            continue  # a dead node has no other owner any more
+        owners = at_work[intent.node]
+        back = isinstance(intent.purpose, OfReturn)
+        assert len(owners) == 1, f"several work at {intent.node}: {owners}, returns: {back}"
+
+
+def _check_told(decision: Decision, observed: Observed) -> None:
+    ledger, nodes = decision.ledger, by_uuid(observed)
+    told = {held.node for held in decision.held}
+    working = {intent.node for intent in ledger.intents}
+    for outage in ledger.outages:
+        node = nodes.get(outage.node)
+        if node is None or node.in_service or not outage.ours:
+            continue
+        named = node.name in told or node.name in working
+        begun = any(i.node == node.uuid and i.status.active for i in ledger.incidents)
+        waits = begun or outage.back is not None or claims(ledger, node)
+        assert named or waits, f"nobody says why {node.name} is out of service"
+
+
+def _check_remembered(ledger: Ledger, observed: Observed) -> None:
+    nodes = by_uuid(observed)
+    for outage in ledger.outages:
+        node = nodes[outage.node]
+        needed = is_needed(ledger, outage, node)
+        assert needed, f"{node.name} is remembered, and nobody asks anything of it"
