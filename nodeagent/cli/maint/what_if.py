@@ -7,10 +7,10 @@ import click
 
 from nodeagent.cli.maint.console.arguments import luxi_socket
 from nodeagent.cli.maint.console.client import NotFound, Refused, Where
+from nodeagent.cli.maint.console.cluster_source import known
 from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.options import as_json, cli, filled
 from nodeagent.cli.maint.console.screen import Json, emit, screen
-from nodeagent.cli.maint.hbal.options import known
 from nodeagent.cli.usage import FILE
 
 if TYPE_CHECKING:
@@ -153,13 +153,15 @@ def _way(found: "Evacuation", way: "Way") -> Json:
 
 
 def _show(told: Json) -> None:
+    from nodeagent.cli.maint.balancing.report import actions
+
     on, moves, left = screen(), told["moves"], told["left"]
     for doubt in told["doubts"]:
         on.line(f"In doubt, and no target: {doubt['why']}.")
     if moves:
         on.heading("It would move")
         rows = [
-            (one["instance"], ":".join(one["from"]), ":".join(one["to"]), _how(one["commands"]))
+            (one["instance"], ":".join(one["from"]), ":".join(one["to"]), actions(one["commands"]))
             for one in moves
         ]
         on.table(("instance", "from", "to", "how"), rows)
@@ -195,12 +197,3 @@ def _show(told: Json) -> None:
     else:
         count = len(left)
         on.line(f"It does not fit: {count} instance{'s' * (count > 1)} would be left on {names}.")
-
-
-def _how(steps: Sequence[str]) -> str:
-    words = {
-        "migrate": "migrate",
-        "failover": "fail over",
-        "replace-disks": "replace the secondary node",
-    }
-    return ", ".join(words[step.split()[1]] for step in steps)
