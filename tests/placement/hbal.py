@@ -5,6 +5,8 @@ import runpy
 import subprocess
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Decimal
+from math import isfinite, isnan
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ real = beside("hbal")
 DATA = needs.SHARED / "htools/data"
 FILES = sorted(DATA.glob("*.data"))
 _JOB = re.compile(r"^ +(?:echo jobset (\d+),.*|(gnt-instance .*))$", re.MULTILINE)
+_DIGITS = Decimal("1e-8")
 _MOVE = re.compile(r"^ +\d+\. (\S+) +(\S+) +=> (\S+) +(\S+) a=(.*)$", re.MULTILINE)
 
 
@@ -100,3 +103,10 @@ def _commands(out: str) -> tuple[tuple[str, ...], ...]:
         else:
             found[-1].append(command)
     return tuple(map(tuple, found))
+
+
+def shown(value: float) -> str:
+    """Write a score as hbal does: the shortest decimal that is this number, rounded."""
+    if not isfinite(value):
+        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return f"{Decimal(repr(value)).quantize(_DIGITS, ROUND_HALF_EVEN):f}"

@@ -10,8 +10,7 @@ import click
 
 from nodeagent.cli import gnt_maint
 from nodeagent.errors import NodeAgentError
-from nodeagent.placement.layout.score import shown
-from tests.placement.hbal import Said
+from tests.placement.hbal import Said, shown
 
 CRASHED = "key "  # of a map: hbal looks for a node of another group
 
