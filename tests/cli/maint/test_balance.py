@@ -107,6 +107,15 @@ def test_the_table(small: Path) -> None:
     assert done.out.rpartition("  ")[0] == TABLE
 
 
+def test_nodes_that_could_not_take_over_are_counted(small: Path) -> None:
+    """Node c is the secondary of both instances, and has too little memory for them."""
+    assert ours("-t", small, "-l", "0").out.count("N+1 fails on   0 nodes\n") == 1
+    small.write_text(TWO.replace("c.example|16384|0|16384", "c.example|16384|0|1000"))
+    out = ours("-t", small, "-l", "0").out
+    assert out.count("N+1 fails on   1 node\n") == 1
+    assert out.count("N+1 fails on  1 node\n") == 1
+
+
 def test_no_move_says_why(small: Path) -> None:
     assert "\nWell balanced: nothing to do.\n" in ours("-t", small, "-e", "100").out
     assert "\nNo move lowers the score.\n" in ours("-t", small, "-l", "0").out
