@@ -112,7 +112,7 @@ FLOORS: dict[str, dict[str, set[str]]] = {
     },
     "cli/maint": {
         "console": set(),
-        "hbal": {"console"},
+        "balancing": {"console"},
     },
 }
 # What root runs on a node loads nothing of the master's.
@@ -142,7 +142,7 @@ MAY_NAME_BACKENDS = {
     "cli/maint/ledger.py",
     "cli/maint/harep_run.py",
     "cli/maint/console/arguments.py",
-    "cli/maint/hbal/options.py",
+    "cli/maint/console/cluster_source.py",
 }
 NOT_PURE = {
     "asyncio",
@@ -400,7 +400,7 @@ def test_the_rule_about_clocks_can_fail() -> None:
         ("maintd/newcomer/plan.py", "nodeagent.errors"),
         ("placement/layout/score.py", "nodeagent.placement.balance.search"),
         ("placement/balance/search.py", "nodeagent.placement.allocate.dedicated"),
-        ("cli/maint/console/client.py", "nodeagent.cli.maint.hbal.lines"),
+        ("cli/maint/console/client.py", "nodeagent.cli.maint.balancing.report"),
     ],
 )
 def test_the_rule_can_fail(here: str, name: str) -> None:

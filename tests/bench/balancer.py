@@ -16,7 +16,7 @@ from nodeagent.placement.balance.search import best, exact
 from nodeagent.placement.cluster.textfile import parse
 from nodeagent.placement.layout.layout import group_of, lay_out
 from nodeagent.placement.layout.rules import Enough, Rules
-from nodeagent.placement.layout.score import score, shown
+from nodeagent.placement.layout.score import score
 
 
 def main() -> None:
@@ -34,7 +34,7 @@ def main() -> None:
     for step in steps:
         target = layout.nodes[step.move.target].host.name if step.move.target >= 0 else ""
         name = cluster.instances[step.move.instance].name
-        moves.append((name, step.move.kind.value.format(target), shown(step.score)))
+        moves.append((name, step.move.kind.value.format(target), step.score))
     print(json.dumps({"initial": score(layout), "moves": moves}))
 
 

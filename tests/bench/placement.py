@@ -22,7 +22,7 @@ from nodeagent.placement.balance.search import best, exact
 from nodeagent.placement.layout.rules import Enough
 from nodeagent.placement.layout.score import score
 from tests.bench.table import row, run
-from tests.placement.hbal import DATA, HBAL
+from tests.placement.hbal import DATA, HBAL, shown
 from tests.placement.optima import optima, small
 from tests.placement.referee import replay
 
@@ -64,7 +64,7 @@ def ours(file: Path, way: str, seconds: float = 0.0, most: int | None = None) ->
     asked = [str(BALANCER), str(file), way, str(seconds), *([] if most is None else [str(most)])]
     out, spent, memory = _run([sys.executable, "-I", *asked])
     told = json.loads(out)
-    moves = [(name, action, score) for name, action, score in told["moves"]]
+    moves = [(name, action, shown(score)) for name, action, score in told["moves"]]
     wrong = replay(file.read_text(), [], None, moves)
     assert not wrong, wrong[:3]
     return Ran(told["initial"], moves, spent, memory)

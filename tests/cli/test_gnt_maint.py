@@ -638,7 +638,6 @@ def test_who_may_not_ask_is_told(safe: Path) -> None:
 def test_help_and_version() -> None:
     told = gnt_maint("--version").out
     assert told.startswith("gnt-maint, version ")
-    assert gnt_maint("balance", "-V").out == gnt_maint("rolling", "--version").out == told
     assert gnt_maint("--help").code == 0
     for verb, command in cli.commands.items():
         for more in command.commands if isinstance(command, click.Group) else ("",):

@@ -5,6 +5,8 @@ import runpy
 import subprocess
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Decimal
+from math import isfinite, isnan
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,8 @@ HBAL = needs.where("hbal")
 real = beside("hbal")
 DATA = needs.SHARED / "htools/data"
 FILES = sorted(DATA.glob("*.data"))
+_JOB = re.compile(r"^ +(?:echo jobset (\d+),.*|(gnt-instance .*))$", re.MULTILINE)
+_DIGITS = Decimal("1e-8")
 _MOVE = re.compile(r"^ +\d+\. (\S+) +(\S+) +=> (\S+) +(\S+) a=(.*)$", re.MULTILINE)
 
 
@@ -44,7 +48,10 @@ def each(
 
 @dataclass(frozen=True)
 class Said:
-    """What it printed: scores and components as text, moves as (instance, action, score)."""
+    """What it printed: scores and components as text, moves as (instance, action, score).
+
+    `commands` are those of each job set, in their order.
+    """
 
     code: int
     out: str
@@ -52,6 +59,7 @@ class Said:
     initial: str = ""
     components: tuple[tuple[str, str], ...] = ()
     moves: tuple[tuple[str, str, str], ...] = ()
+    commands: tuple[tuple[str, ...], ...] = ()
     domain: str = ""
 
 
@@ -69,7 +77,7 @@ def hbal(folder: Path, text: str, options: list[str], loads: str | None = None) 
 def ask(options: list[str]) -> Said:
     """Ask it with these options."""
     assert HBAL
-    words = [HBAL, *options, "-v", "-v", "-v"]
+    words = [HBAL, *options, "-C", "-v", "-v", "-v"]
     ran = subprocess.run(words, capture_output=True, text=True, timeout=100)
     out = ran.stdout
     head = out.partition("Trying to minimize")[0]
@@ -82,5 +90,23 @@ def ask(options: list[str]) -> Said:
         initial[1] if initial else "",
         tuple(re.findall(r"^ +(\w+) +(\S+) +x[0-9.]+$", head, re.MULTILINE)),
         tuple((m[0], m[4], m[3]) for m in _MOVE.findall(out)),
+        _commands(out),
         domain[1] if domain else "",
     )
+
+
+def _commands(out: str) -> tuple[tuple[str, ...], ...]:
+    found: list[list[str]] = []
+    for number, command in _JOB.findall(out):
+        if number:
+            found.append([])
+        else:
+            found[-1].append(command)
+    return tuple(map(tuple, found))
+
+
+def shown(value: float) -> str:
+    """Write a score as hbal does: the shortest decimal that is this number, rounded."""
+    if not isfinite(value):
+        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return f"{Decimal(repr(value)).quantize(_DIGITS, ROUND_HALF_EVEN):f}"

@@ -32,7 +32,7 @@ from nodeagent.placement.layout import score
 from nodeagent.placement.layout.layout import group_of, lay_out
 from nodeagent.placement.layout.rules import Rules
 from tests.placement.hbal import ask as hbal
-from tests.placement.hbal import real
+from tests.placement.hbal import real, shown
 from tests.real.lab import (
     CLUSTER,
     NODES,
@@ -158,8 +158,8 @@ def test_the_cluster_is_what_the_real_hbal_takes_it_for(
     layout = lay_out(ours, group_of(ours), Rules())
     values = score.components(layout.group_nodes())
     names = [part.name for part in score.COMPONENTS]
-    assert said.components == tuple(zip(names, map(score.shown, values), strict=True))
-    assert said.initial == score.shown(score.score(layout))
+    assert said.components == tuple(zip(names, map(shown, values), strict=True))
+    assert said.initial == shown(score.score(layout))
 
 
 def test_tags_are_put_on_and_taken_off_everything(cluster: Cluster, instances: None) -> None:

@@ -1,33 +1,29 @@
-"""gnt-maint rolling: groups of nodes that can be rebooted together, in hroller's words."""
+"""gnt-maint rolling: groups of nodes that can be rebooted together, as hroller finds them."""
 
 from typing import TYPE_CHECKING
 
 import click
 
 from nodeagent.cli.maint.console.client import Refused, Where
-from nodeagent.cli.maint.console.files import save as write_file
-from nodeagent.cli.maint.console.options import as_json, cli
-from nodeagent.cli.maint.console.screen import Json, emit
-from nodeagent.cli.maint.console.text import harmless
-from nodeagent.cli.maint.hbal.options import (
+from nodeagent.cli.maint.console.cluster_source import (
     GROUP,
     LUXI,
     OFFLINE,
     OWN_MEMORY,
     TEXT_DATA,
-    VERSION,
+    check,
     known,
     named,
     names,
 )
-from nodeagent.cli.usage import FILE
+from nodeagent.cli.maint.console.options import as_json, cli
+from nodeagent.cli.maint.console.screen import Json, emit, screen
+from nodeagent.cli.maint.console.text import harmless
 
 if TYPE_CHECKING:
     from nodeagent.placement.cluster.cluster import Cluster
     from nodeagent.placement.cluster.from_ganeti import Known
     from nodeagent.placement.evacuate.rolling import Batch, Rolling
-
-_ENDLESS = 10**9  # characters
 
 
 @cli.command(short_help="Find groups of nodes that can be rebooted together.")
@@ -47,15 +43,8 @@ _ENDLESS = 10**9  # characters
 @click.option(
     "--offline-maintenance", "shut_down", is_flag=True, help="Shut down all instances first."
 )
-@click.option("--one-step-only", "first", is_flag=True, help="Print only the first group.")
-@click.option("--print-moves", "moves", is_flag=True, help="Print moves of non-redundant ones.")
-@click.option("--no-headers", is_flag=True, help="Print no header line.")
 @OWN_MEMORY
-@click.option("--save", "-S", metavar="FILE", type=FILE, help="Write the cluster to FILE.original.")
-@VERSION
 @click.option("--force", "-f", is_flag=True, help="Continue without a known master.")
-@click.option("--verbose", "-v", count=True, help="Compare algorithms; twice: graph.")
-@click.option("--quiet", "-q", count=True, help="Print less.")
 @as_json
 def rolling(
     where: Where,
@@ -68,32 +57,21 @@ def rolling(
     skip: bool,
     ignore: bool,
     shut_down: bool,
-    first: bool,
-    moves: bool,
-    no_headers: bool,
     static_kvm_node_memory: int,
-    save: str | None,
     force: bool,
-    verbose: int,
-    quiet: int,
     as_json: bool,
 ) -> None:
-    """Find groups of nodes that can be rebooted together, and print them as hroller does.
+    """Find groups of nodes that can be rebooted together.
 
-    All instances of a group can be migrated off it at once. Changes nothing. To schedule windows
-    see gnt-maint window propose.
+    All instances of a group can be migrated off it at once; those without redundancy go where the
+    table says. Changes nothing. To schedule windows see gnt-maint window propose.
     """
-    from nodeagent.cli.maint.hbal import hroller_lines
     from nodeagent.placement.cluster.cluster import Group
-    from nodeagent.placement.cluster.textfile import write
     from nodeagent.placement.evacuate.rolling import Wanted, roll
     from nodeagent.placement.layout.layout import lay_out
     from nodeagent.placement.layout.rules import Rules
 
-    if where.url is not None and text_data is None:
-        raise click.UsageError("--url is elsewhere, and the cluster that is asked is here")
-    if text_data is not None and luxi is not None:
-        raise click.UsageError("-t and -L are two clusters: name one")
+    check(where, text_data, luxi)
     stock = known(where, text_data, luxi, static_kvm_node_memory)
     cluster = stock.cluster
     _one_master(cluster, force=force)
@@ -101,20 +79,12 @@ def rolling(
     layout = lay_out(cluster, Group("", ""), Rules(offline=off))
     for why in stock.doubts.values():
         click.echo(harmless(f"gnt-maint: {why}: it is in no group"), err=True)
-    if save:
-        write_file(f"{save}.original", write(cluster).encode())
-        told = f"The cluster state before hroller run has been written to file '{save}.original'"
-        click.echo(harmless(told), err=True)
     wanted = Wanted(group, frozenset(node_tags) or None, shut_down, skip, ignore)
-    found = roll(layout, wanted)
+    told = _told(stock, roll(layout, wanted))
     if as_json:
-        emit(_told(stock, found))
-        return
-    verbosity = 1 + verbose - quiet
-    for line in hroller_lines.lines(
-        cluster, found, verbosity, header=not no_headers, first=first, moves=moves
-    ):
-        click.echo(harmless(line, _ENDLESS))
+        emit(told)
+    else:
+        _show(told)
 
 
 def _one_master(cluster: "Cluster", *, force: bool) -> None:
@@ -145,3 +115,15 @@ def _batch(cluster: "Cluster", batch: "Batch") -> Json:
             for instance, target in batch.relocations
         ],
     }
+
+
+def _show(told: Json) -> None:
+    rows = [
+        (
+            number,
+            ",".join(group["nodes"]),
+            ", ".join(f"{move['instance']} to {move['to']}" for move in group["moves"]) or "-",
+        )
+        for number, group in enumerate(told["groups"], 1)
+    ]
+    screen().table(("group", "nodes", "moves"), rows)

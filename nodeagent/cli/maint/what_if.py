@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 import click
 
 from nodeagent.cli.maint.console.arguments import luxi_socket
-from nodeagent.cli.maint.console.client import NotFound, Refused, Where
+from nodeagent.cli.maint.console.client import Where
+from nodeagent.cli.maint.console.cluster_source import TEXT_DATA, known, named
 from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.options import as_json, cli, filled
 from nodeagent.cli.maint.console.screen import Json, emit, screen
-from nodeagent.cli.maint.hbal.options import known
-from nodeagent.cli.usage import FILE
 
 if TYPE_CHECKING:
     from nodeagent.placement.cluster.from_ganeti import Known
@@ -37,14 +36,7 @@ def what_if() -> None:
     callback=filled,
     shell_complete=complete("node"),
 )
-@click.option(
-    "-t",
-    "--text-data",
-    "source",
-    metavar="FILE",
-    type=FILE,
-    help="Read the cluster from FILE, as hbal saves it (- is standard input).",
-)
+@TEXT_DATA
 @luxi_socket
 @click.option(
     "--ignore-soft-errors", "ignore_soft", is_flag=True, help="Allow possible but unwise moves."
@@ -54,7 +46,7 @@ def evacuate(
     where: Where,
     nodes: Sequence[str],
     *,
-    source: str | None,
+    text_data: str | None,
     luxi: str | None,
     ignore_soft: bool,
     as_json: bool,
@@ -69,10 +61,12 @@ def evacuate(
 
     if where.url is not None:
         raise click.UsageError("--url is another machine: ask on the master node itself")
-    if source is not None and luxi is not None:
+    if text_data is not None and luxi is not None:
         raise click.UsageError("-t and --luxi are two clusters: name one")
-    stock = known(where, source, luxi)
-    names = _named(nodes, [node.name for node in stock.cluster.nodes])
+    stock = known(where, text_data, luxi)
+    node_names = [node.name for node in stock.cluster.nodes]
+    leaving = named("NODE", "node", nodes, node_names)
+    names = [name for name in node_names if name in leaving]
     found = placement.evacuate(stock.cluster, names, Rules(ignore_soft=ignore_soft), stock.doubts)
     told = _told(found, names, stock)
     if as_json:
@@ -80,19 +74,6 @@ def evacuate(
     else:
         _show(told)
     return 0 if found.complete else EXIT_NO_ROOM
-
-
-def _named(wanted: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return whole names; the part before a dot is enough if only one node has it."""
-    found = []
-    for one in dict.fromkeys(wanted):
-        fitting = [one] if one in names else [name for name in names if name.startswith(f"{one}.")]
-        if not fitting:
-            raise NotFound(f"there is no node {one}")
-        if len(fitting) > 1:
-            raise Refused(f"{one} is the beginning of {', '.join(fitting[:5])}")
-        found += fitting
-    return list(dict.fromkeys(found))
 
 
 def _told(found: "Evacuation", names: Sequence[str], stock: "Known") -> Json:
@@ -153,13 +134,15 @@ def _way(found: "Evacuation", way: "Way") -> Json:
 
 
 def _show(told: Json) -> None:
+    from nodeagent.cli.maint.balancing.report import actions
+
     on, moves, left = screen(), told["moves"], told["left"]
     for doubt in told["doubts"]:
         on.line(f"In doubt, and no target: {doubt['why']}.")
     if moves:
         on.heading("It would move")
         rows = [
-            (one["instance"], ":".join(one["from"]), ":".join(one["to"]), _how(one["commands"]))
+            (one["instance"], ":".join(one["from"]), ":".join(one["to"]), actions(one["commands"]))
             for one in moves
         ]
         on.table(("instance", "from", "to", "how"), rows)
@@ -195,12 +178,3 @@ def _show(told: Json) -> None:
     else:
         count = len(left)
         on.line(f"It does not fit: {count} instance{'s' * (count > 1)} would be left on {names}.")
-
-
-def _how(steps: Sequence[str]) -> str:
-    words = {
-        "migrate": "migrate",
-        "failover": "fail over",
-        "replace-disks": "replace the secondary node",
-    }
-    return ", ".join(words[step.split()[1]] for step in steps)

@@ -18,7 +18,6 @@ from nodeagent.cli.maint.console.text import LEAST, NODED, POLLED, age, status_o
 from nodeagent.cli.maint.explain import tell as tell_instance
 from nodeagent.cli.maint.fencing import fate_row, fencing_facts
 from nodeagent.cli.maint.overview import pause_told
-from nodeagent.cli.maint.succession import succession_facts
 from nodeagent.cli.maint.upcoming import Step, upcoming
 from nodeagent.cli.maint.window_list import mode_of
 
@@ -315,10 +314,37 @@ def _tell_cluster(on: Screen, about: Json, now: float) -> None:
     rows: list[tuple[str, object]] = [("Cluster", this["cluster"]), ("Master", this["master"])]
     if this["standby"]:
         rows.append(("Standby", this["standby"]))
-    on.facts([*rows, *succession_facts(this, now)])
+    on.facts([*rows, *_succession(this, now)])
     told = this["succession"] or {}
     _lines(on, "If the master dies", told.get("steps", []))
     _lines(on, "Power control of the master", told.get("power", []))
+
+
+def _succession(this: Json, now: float) -> Iterator[tuple[str, object]]:
+    """Yield what a standby would do, and why not now; of the acting maintd, where to ask."""
+    shown = this["succession"]
+    if shown is None:
+        if this["standby"]:
+            yield "Succession", "off, or this standby has not asked its root helper yet"
+        else:
+            yield "Succession", "ask on a standby: it decides whether it succeeds this master"
+        return
+    yield "Succession", shown["reason"]
+    if shown.get("help") and shown["help"] not in shown["reason"]:
+        yield "Help", shown["help"]
+    if "at" in shown:
+        yield "Asked", f"{age(max(0.0, now - shown['at']))} ago"
+    if shown.get("silent-since"):
+        yield "No answer", f"of {shown['master']} for {age(now - shown['silent-since'])}"
+    if shown.get("judgement"):
+        yield "Judgement", f"{shown['life']}: {shown['judgement']}"
+        agree = ", ".join(shown["agree"]) or "nobody"
+        yield (
+            "Agree",
+            f"{len(shown['agree'])} of {shown['nodes']} nodes (needed: {shown['needed']}): {agree}",
+        )
+    if shown.get("voices"):
+        yield "Voices", ", ".join(shown["voices"])
 
 
 def _blocked(on: Screen, held: list[Json]) -> None:

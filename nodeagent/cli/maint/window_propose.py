@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from nodeagent.cli.maint.console import cluster_source
 from nodeagent.cli.maint.console.arguments import SECOND, luxi_path, luxi_socket, moment, when
 from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import Reach, Refused, Stale, Where
@@ -13,7 +14,6 @@ from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.options import as_json, duration, filled
 from nodeagent.cli.maint.console.screen import Json, Progress, emit, progress, screen
 from nodeagent.cli.maint.console.text import harmless
-from nodeagent.cli.maint.hbal import options
 from nodeagent.cli.maint.window import window
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
 
@@ -42,12 +42,12 @@ class _Asked(NamedTuple):
 @click.argument(
     "nodes", metavar="[NODE]...", nargs=-1, callback=filled, shell_complete=complete("node")
 )
-@options.GROUP
+@cluster_source.GROUP
 @click.option(
     "--node-tags",
     "tags",
     metavar="TAG,...",
-    callback=options.names,
+    callback=cluster_source.names,
     help="Only nodes with one of these tags.",
 )
 @click.option(
@@ -124,7 +124,7 @@ def propose(
     reach = where.reach()
     with progress(quiet=True) as on:
         on.tell("asking Ganeti and all nodes")
-        with closing(options.ganeti(luxi_path(where, luxi))) as cluster:
+        with closing(cluster_source.ganeti(luxi_path(where, luxi))) as cluster:
             from nodeagent.maintd.balancing.inputs import take_stock
 
             snapshot, known = cluster.snapshot(), take_stock(cluster)
@@ -198,7 +198,7 @@ def _proposed(
     from nodeagent.placement.layout.layout import group_of
 
     cluster = known.cluster
-    whole = options.named("NODE", "node", asked.nodes, [node.name for node in cluster.nodes])
+    whole = cluster_source.named("NODE", "node", asked.nodes, [node.name for node in cluster.nodes])
     group = None if asked.group is None else group_of(cluster, asked.group).uuid
     names = tuple(
         node.name

@@ -52,10 +52,9 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Rolling:
-    """The batches in their order, the graph of conflicts, and the colouring of each way."""
+    """The batches in their order, and the colouring of each way."""
 
     batches: tuple[Batch, ...]
-    graph: Graph
     coloured: Mapping[str, Colours]
 
 
@@ -75,7 +74,7 @@ def roll(layout: Layout, wanted: Wanted) -> Rolling:
     ]
     inside = frozenset(chosen)
     asked = [Batch(tuple(n for n in b.nodes if n in inside), b.relocations) for b in batches]
-    return Rolling(tuple(in_turn(layout.cluster, asked)), graph, coloured)
+    return Rolling(tuple(in_turn(layout.cluster, asked)), coloured)
 
 
 def choose(layout: Layout, wanted: Wanted) -> list[int]:

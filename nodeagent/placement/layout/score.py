@@ -6,9 +6,8 @@ alone differ in the same direction.
 """
 
 from collections.abc import Iterable, Sequence
-from decimal import ROUND_HALF_EVEN, Decimal
 from enum import Enum, auto
-from math import isfinite, isnan, sqrt
+from math import sqrt
 from typing import NamedTuple
 
 from nodeagent.placement.layout.layout import Layout
@@ -55,7 +54,6 @@ COMPONENTS = (
     Component("reserved_mem_rtotal", 0.25, Sort.SUM),
 )
 _RESERVED_TOTAL = COMPONENTS[-1].weight
-_SHOWN = Decimal("1e-8")
 
 
 def measure(node: Filled) -> tuple[float, ...]:
@@ -116,13 +114,6 @@ def weigh(values: Iterable[float]) -> float:
 def score(layout: Layout) -> float:
     """Return the group's distance from balance; 0 is perfect, a group that is off scores 0."""
     return weigh(components(layout.group_nodes()))
-
-
-def shown(value: float) -> str:
-    """Write a score as the htools do: the shortest decimal that is this number, rounded."""
-    if not isfinite(value):
-        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return f"{Decimal(repr(value)).quantize(_SHOWN, ROUND_HALF_EVEN):f}"
 
 
 def total(values: Iterable[float]) -> float:

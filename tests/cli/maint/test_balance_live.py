@@ -11,18 +11,19 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from nodeagent.cli import gnt_maint
+from nodeagent.cli.maint.balancing import handover, options
+from nodeagent.cli.maint.console import cluster_source
 from nodeagent.cli.maint.console.client import Where
-from nodeagent.cli.maint.hbal import handover, options
 from nodeagent.model.snapshot import Instance, Running, Snapshot
 from nodeagent.placement.cluster.textfile import parse
 from tests.cli.live import Live
-from tests.cli.maint.balanced import ALL, TWO, Done, hbal, ours
+from tests.cli.maint.balanced import CRASHED, TWO, Done, agree, ours, told
 from tests.cli.maint.here import Here
 from tests.cluster.ganeti.answering import serving
 from tests.maintd.rig import Rig, fleet, mirrored
 from tests.patience import dawdle, until
 from tests.placement.cluster.told import told as as_told
-from tests.placement.hbal import real
+from tests.placement.hbal import ask, real
 from tests.placement.luxid import Luxid
 
 
@@ -34,12 +35,11 @@ def test_what_hbal_makes_of_the_same_answers(seed: int, tmp_path: Path) -> None:
     luxid = Luxid(cluster, frozenset(off[::2]), hypervisor=("xen-pvm", "kvm")[seed % 2])
     group = next(node.group for node in cluster.nodes)
     with serving(luxid, str(tmp_path / "luxi")) as socket:
-        words = ["-G", group, *ALL]
-        theirs, mine = hbal(f"-L{socket}", *words), ours("--search", "exact", f"-L{socket}", *words)
-    assert theirs.code == 0 or "key " in theirs.err, theirs.err
-    assert mine.code == 0, mine.err
+        words = [f"-L{socket}", "-G", group]
+        theirs, mine = ask(words), told("--search", "exact", *words)
+    assert theirs.code == 0 or CRASHED in theirs.err, theirs.err
     if theirs.code == 0:
-        assert mine == theirs
+        agree(theirs, mine)
 
 
 def test_a_node_that_says_nothing_is_named_and_left_alone(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_node_that_says_nothing_is_named_and_left_alone(tmp_path: Path) -> Non
     assert done.err.startswith(
         "gnt-maint: a.example does not report its free resources: what is on it"
     )
-    assert "No solution found" in done.out
+    assert "No move lowers the score." in done.out
     assert found["doubts"] == {"a.example": "a.example does not report its free resources"}
 
 
@@ -71,7 +71,7 @@ def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Live]:
     """Six nodes, of which two have all instances; rounds follow each other."""
     places = (("n1", "n2"), ("n1", "n2"), ("n2", "n1"), ("n1", "n2"), ("n2", "n1"), ("n1", "n3"))
     rig = Rig(fleet(), mirrored(*places))
-    monkeypatch.setattr(options, "ganeti", lambda path: Here(rig.cluster))
+    monkeypatch.setattr(cluster_source, "ganeti", lambda path: Here(rig.cluster))
     monkeypatch.setattr(handover, "EVERY", 0.02)
     live = Live(rig, tmp_path)
     ended = threading.Event()
@@ -105,16 +105,14 @@ def test_maintd_moves_what_was_found(live: Live, run: Run) -> None:
     assert done.out.endswith("Done: 3 moves\n")
     assert "of 3 moves started" in done.err
     moved = {name for name, place in places(live).items() if place != before[name]}
-    told_of = {line.split()[1] for line in done.out.splitlines() if " a=" in line}
-    assert moved == told_of
-    assert "Cluster score improved" in done.out
+    assert moved == {line.split()[1] for line in done.out.splitlines() if ":n" in line}
 
 
 def test_a_dry_run_of_exec_shows_the_moves_and_makes_none(live: Live, run: Run) -> None:
     before = places(live)
     done = run("--exec", "-l", "2", "--dry-run")
     assert (done.code, done.err) == (0, "")
-    assert " a=" in done.out
+    assert "JOB SET" in done.out
     assert done.out.endswith(
         "\nmaintd would accept: balance group default by 2 moves.\n"
         "It would start nothing in the next round.\n"
@@ -142,7 +140,7 @@ def test_what_cannot_be_moved_stays_and_is_named(
         def running(self, nodes: Collection[str]) -> Mapping[str, Running]:
             return {**self._cluster.running(nodes), **stopped}
 
-    monkeypatch.setattr(options, "ganeti", lambda path: Odd(live.rig.cluster))
+    monkeypatch.setattr(cluster_source, "ganeti", lambda path: Odd(live.rig.cluster))
     plain = run("--json")
     names = [move["instance"] for move in json.loads(plain.out)["moves"]]
     assert (names[0], "f1" in names, plain.err) == ("i1", True, "")
@@ -157,7 +155,7 @@ def test_what_cannot_be_moved_stays_and_is_named(
 
 def test_nothing_to_gain_is_nothing_to_do(live: Live, run: Run) -> None:
     before = places(live)
-    assert "Nothing to do" in run("--exec", "-e", "100").out
+    assert "nothing to do" in run("--exec", "-e", "100").out
     assert places(live) == before
 
 
@@ -254,6 +252,7 @@ def test_the_groups_and_what_is_done_about_them(live: Live) -> None:
 def test_exec_and_a_file_do_not_go_together(tmp_path: Path) -> None:
     (tmp_path / "c").write_text(TWO)
     assert "--exec works on the live cluster" in ours("-t", tmp_path / "c", "--exec").err
+    assert "give --script a FILE" in ours("--exec", "-C").err
     assert "opposites" in ours("--stop", "--exec").err
     elsewhere = ours("--exec", before=("--url", "https://192.0.2.1"))
     assert "--url is elsewhere, and the cluster that is asked is here" in elsewhere.err

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.maint.balanced import FULL, NODE, TWO
+from tests.cli.maint.balanced import FULL, NODE
 
 COMMAND = [sys.executable, "-m", "nodeagent.cli.gnt_maint", "balance"]
 
@@ -59,26 +59,18 @@ def test_a_line_tells_how_long_it_looks_yet(large: Path) -> None:
     code, said = watched("-t", large, "--time", "2s")
     assert code == 0
     assert "looking for a better balance, 0 of 2 s" in said
-    assert "Cluster score improved from " in said
+    assert "final score" in said
 
 
 def test_ctrl_c_takes_what_is_found_so_far(large: Path) -> None:
     code, said = watched("-t", large, "--time", "10m", until=b"looking for a better balance, 1 of")
     assert code == 0
-    assert "Cluster score improved from " in said
-    assert "Solution length=" in said
+    assert "final score" in said
+    assert "JOB SET" in said
     assert "s; more time may find more" in said
 
 
-def test_moves_that_are_printed_as_they_are_found_are_progress_enough(tmp_path: Path) -> None:
-    (tmp_path / "small").write_text(TWO)
-    code, said = watched("-t", tmp_path / "small", "--search", "exact")
-    assert code == 0
-    assert "\x1b" not in said
-    assert "  1. i" in said
-
-
 def test_without_a_terminal_nothing_is_said_of_progress(large: Path) -> None:
-    words = [*COMMAND, "-q", "-t", str(large), "--time", "1s"]
+    words = [*COMMAND, "-t", str(large), "--time", "1s"]
     ran = subprocess.run(words, capture_output=True, text=True, timeout=100)
     assert (ran.returncode, ran.stderr) == (0, "")

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 from nodeagent.cli import gnt_maint
 from nodeagent.cli.maint import window_propose as verb
+from nodeagent.cli.maint.console import cluster_source
 from nodeagent.cli.maint.console.client import Where
-from nodeagent.cli.maint.hbal import options
 from nodeagent.errors import NodeAgentError
 from tests.cli.live import Live
 from tests.cli.maint.here import Here
@@ -29,7 +29,7 @@ Run = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Live]:
     rig = Rig(fleet(), mirrored(*RING))
-    monkeypatch.setattr(options, "ganeti", lambda path: Here(rig.cluster))
+    monkeypatch.setattr(cluster_source, "ganeti", lambda path: Here(rig.cluster))
     opened = Live(rig, tmp_path)
     yield opened
     opened.close()
@@ -204,7 +204,7 @@ def test_another_cluster_s_maintd_is_not_asked(
         def snapshot(self) -> Any:
             return other
 
-    monkeypatch.setattr(options, "ganeti", lambda path: Other(live.rig.cluster))
+    monkeypatch.setattr(cluster_source, "ganeti", lambda path: Other(live.rig.cluster))
     code, _, err = run("propose", "--start", AHEAD, "--for", "1h", "--add")
     assert code == 1
     assert "but this is cluster other.example" in err

@@ -6,11 +6,11 @@ import pytest
 
 from nodeagent.placement.balance.greedy import greedy, well_balanced
 from nodeagent.placement.cluster.textfile import parse
-from nodeagent.placement.layout.score import components, score, shown
+from nodeagent.placement.layout.score import components, score
 from tests.placement.asked import enough, laid_out
 from tests.placement.balance.options import OPTIONS
 from tests.placement.clusters import Case, case
-from tests.placement.hbal import FILES, each, generate, hbal, real
+from tests.placement.hbal import FILES, each, generate, hbal, real, shown
 from tests.placement.referee import replay
 
 

@@ -18,6 +18,7 @@ from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt, candida
 from nodeagent.placement.layout.tally import Tally
 from tests.placement.asked import laid_out
 from tests.placement.clusters import case
+from tests.placement.hbal import shown
 
 SEEDS = range(300, 345)
 
@@ -166,4 +167,4 @@ def test_the_tally_is_the_score_to_the_last_bit() -> None:
     ],
 )
 def test_shown_as_the_htools_show_it(value: float, written: str) -> None:
-    assert score.shown(value) == written
+    assert shown(value) == written

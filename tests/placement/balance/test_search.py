@@ -9,11 +9,11 @@ from nodeagent.placement.balance.state import Step, has_arrays
 from nodeagent.placement.layout.layout import Layout
 from nodeagent.placement.layout.moves import copied
 from nodeagent.placement.layout.rules import Enough
-from nodeagent.placement.layout.score import score, shown
+from nodeagent.placement.layout.score import score
 from tests import needs
 from tests.placement.asked import enough, laid_out
 from tests.placement.clusters import Case, case
-from tests.placement.hbal import generate
+from tests.placement.hbal import generate, shown
 from tests.placement.referee import replay
 
 shared = needs.mark("shared/htools")

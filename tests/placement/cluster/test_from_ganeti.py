@@ -21,7 +21,7 @@ from nodeagent.placement.layout.rules import Rules
 from simulation.cluster import SimulatedCluster
 from tests.cluster.ganeti.answering import serving
 from tests.placement.cluster.told import told
-from tests.placement.hbal import ask, real
+from tests.placement.hbal import ask, real, shown
 from tests.placement.luxid import Luxid
 from tests.placement.luxid import policy as luxids_policy
 
@@ -70,8 +70,8 @@ def test_the_real_hbal_takes_the_same_cluster_from_the_same_answers(
             layout = lay_out(ours, group, Rules())
             values = score.components(layout.group_nodes())
             names = [part.name for part in score.COMPONENTS]
-            assert theirs.components == tuple(zip(names, map(score.shown, values), strict=True))
-            assert score.shown(score.score(layout)) == theirs.initial
+            assert theirs.components == tuple(zip(names, map(shown, values), strict=True))
+            assert shown(score.score(layout)) == theirs.initial
 
 
 @real

@@ -1,7 +1,6 @@
 """Rolling maintenance beside the real hroller, and by a slow judge that knows nothing of graphs."""
 
 import random
-import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,16 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from nodeagent.cli.maint.hbal.hroller_lines import lines
 from nodeagent.errors import MessageError
-from nodeagent.placement.cluster.cluster import Group
+from nodeagent.placement.cluster import cluster as kinds
 from nodeagent.placement.cluster.textfile import parse
 from nodeagent.placement.evacuate.colouring import WAYS, Graph
 from nodeagent.placement.evacuate.rolling import Rolling, Wanted, roll
 from nodeagent.placement.layout.layout import lay_out
 from nodeagent.placement.layout.rules import Rules
 from tests.placement.clusters import case
-from tests.placement.evacuate.rings import HROLLER, RING, real, shared
+from tests.placement.evacuate.rings import RING, Group, hroller, real, shared
 from tests.placement.hbal import FILES, each, generate
 
 SETS: tuple[tuple[str, ...], ...] = (
@@ -63,32 +61,42 @@ class Asked:
         return cls(options, frozenset([pairs["-O"]] if "-O" in pairs else ()), wanted)
 
 
-def ours(text: str, asked: Asked) -> tuple[Rolling, list[str]] | None:
-    """What we find, and the lines that are printed; None where there is no answer."""
-    cluster = parse(text)
+def ours(text: str, asked: Asked) -> Rolling | None:
+    """What we find; None where there is no answer."""
+    layout = lay_out(parse(text), kinds.Group("", ""), Rules(offline=asked.off))
     try:
-        found = roll(lay_out(cluster, Group("", ""), Rules(offline=asked.off)), asked.wanted)
+        return roll(layout, asked.wanted)
     except MessageError:
         return None
-    return found, list(lines(cluster, found, 3, moves=True))
 
 
 def agree(text: str, asked: Asked, folder: Path) -> int:
-    """Every line is hroller's, and the judge has nothing to say; how many groups there are."""
-    assert HROLLER
+    """Groups, moves and colourings are hroller's, and the judge has nothing to say; how many."""
     file = folder / "cluster.data"
     file.write_text(text)
-    words = [HROLLER, "-t", str(file), "-f", "-v", "-v", "--print-moves", *asked.options]
-    theirs = subprocess.run(words, capture_output=True, text=True, timeout=100)
-    mine = ours(text, asked)
-    if mine is None:
-        assert theirs.returncode == 1
-        assert "Not enough capacity" in theirs.stderr or "Cannot create" in theirs.stderr
+    theirs = hroller("-t", str(file), "-f", *asked.options)
+    found = ours(text, asked)
+    if found is None:
+        assert theirs.code == 1
+        assert "Not enough capacity" in theirs.err or "Cannot create" in theirs.err
         return 0
-    assert theirs.returncode == 0, theirs.stderr
-    assert mine[1] == theirs.stdout.split("\n")[:-1]
-    judge(text, asked, [line for line in mine[1] if not line.startswith(("Node ", "'", "D", "L"))])
-    return sum(bool(batch.nodes) for batch in mine[0].batches)
+    assert theirs.code == 0, theirs.err
+    cluster = parse(text)
+    groups = [
+        Group(
+            [cluster.nodes[index].name for index in batch.nodes],
+            [
+                (cluster.instances[instance].name, cluster.nodes[target].name)
+                for instance, target in batch.relocations
+            ],
+        )
+        for batch in found.batches
+    ]
+    assert groups == theirs.groups
+    ways = {name: [len(one) for one in classes] for name, classes in found.coloured.items()}
+    assert ways == theirs.ways
+    judge(text, asked, groups)
+    return sum(bool(batch.nodes) for batch in found.batches)
 
 
 @real
@@ -158,22 +166,21 @@ class Foul(AssertionError):
     """What must not be."""
 
 
-def judge(text: str, asked: Asked, told: list[str]) -> None:
-    """Foul, if these lines do not say what they promise."""
+def judge(text: str, asked: Asked, told: list[Group]) -> None:
+    """Foul, if these groups are not what they promise."""
     sections = [part.splitlines() for part in text.replace("\n\n", "\n\f\n").split("\f\n")]
     node_rows = [row.split("|") for row in sections[1] if row]
     nodes = {row[0]: row for row in node_rows}
     instances = [row.split("|") for row in sections[2] if row]
     there = [row for row in instances if len(row) < 13 or row[12] == "N"]
     off = {name for name, row in nodes.items() if "?" in row[1:7] or row[7] == "Y"} | asked.off
-    groups, places = _read(told)
-    everyone = [name for group in groups for name in group]
+    everyone = [name for group in told for name in group.nodes]
     if len(set(everyone)) != len(everyone) or off.intersection(everyone):
         raise Foul(f"twice, or offline: {everyone}")
-    for group, moved in zip(groups, places, strict=True):
-        inside = set(group)
+    for group in told:
+        inside, moved = set(group.nodes), dict(group.moves)
         if any(row[8] == "drbd" and {row[6], row[7]} <= inside for row in instances):
-            raise Foul(f"an instance has both its nodes in {group}")
+            raise Foul(f"an instance has both its nodes in {group.nodes}")
         come = _arrivals(there, inside, {} if asked.wanted.ignore else moved)
         for name, rows in come.single.items():
             same = {nodes[row[6]][8] for row in rows} == {nodes[name][8]}
@@ -188,26 +195,13 @@ def judge(text: str, asked: Asked, told: list[str]) -> None:
             continue
         for name, rows in come.mirrored.items():
             if len({row[6] for row in rows}) > 1:
-                raise Foul(f"{name} would have to take over from several of {group}")
+                raise Foul(f"{name} would have to take over from several of {group.nodes}")
             if _takes_over(nodes[name], there) and _reserved(rows) > _room(nodes[name], there)[0]:
                 raise Foul(f"{name} has no room for {rows}")
         if not asked.wanted.ignore:
             stay = {row[0] for row in there if row[6] in inside and row[8] != "drbd"} - set(moved)
             if stay:
                 raise Foul(f"{stay} are nowhere then")
-
-
-def _read(told: list[str]) -> tuple[list[list[str]], list[dict[str, str]]]:
-    groups: list[list[str]] = []
-    places: list[dict[str, str]] = []
-    for line in told:
-        if line.startswith("  "):
-            instance, target = line.split()
-            places[-1][instance] = target
-        else:
-            groups.append(line.split(",") if line else [])
-            places.append({})
-    return groups, places
 
 
 @dataclass(frozen=True)
@@ -255,22 +249,22 @@ def _takes_over(node: list[str], there: list[list[str]]) -> bool:
 @pytest.mark.parametrize(
     ("told", "why"),
     [
-        (["b,c", "  k a", "a,d"], "nowhere"),
-        (["b,d", "  k a"], "both its nodes"),
-        (["b", "b"], "twice"),
-        (["d", "  k d"], "go to d"),
+        ([Group(["b", "c"], [("k", "a")]), Group(["a", "d"])], "nowhere"),
+        ([Group(["b", "d"], [("k", "a")])], "both its nodes"),
+        ([Group(["b"]), Group(["b"])], "twice"),
+        ([Group(["d"], [("k", "d")])], "go to d"),
     ],
 )
-def test_the_judge_sees_what_is_wrong(told: list[str], why: str) -> None:
-    judge(RING, Asked.of(RING, ()), ["d,c", "  k a", "b,a"])
+def test_the_judge_sees_what_is_wrong(told: list[Group], why: str) -> None:
+    judge(RING, Asked.of(RING, ()), [Group(["d", "c"], [("k", "a")]), Group(["b", "a"])])
     with pytest.raises(Foul, match=why):
         judge(RING, Asked.of(RING, ()), told)
     crowded = RING.replace("j|1000|1000|1|running|Y|b|d", "j|1000|1000|1|running|Y|b|c")
     with pytest.raises(Foul, match="take over from several"):
-        judge(crowded, Asked.of(crowded, ()), ["b,a"])
+        judge(crowded, Asked.of(crowded, ()), [Group(["b", "a"])])
     full = RING.replace("a|9000|0|8000", "a|9000|0|1000")
     with pytest.raises(Foul, match="no memory on a"):
-        judge(full, Asked.of(full, ()), ["d", "  k a"])
+        judge(full, Asked.of(full, ()), [Group(["d"], [("k", "a")])])
 
 
 # Colouring by itself.

@@ -5,7 +5,7 @@ from pathlib import Path
 from nodeagent.placement.layout import score
 from tests.placement.asked import laid_out
 from tests.placement.clusters import Case
-from tests.placement.hbal import hbal
+from tests.placement.hbal import hbal, shown
 
 EMPTY = "Cluster is empty"
 
@@ -19,6 +19,6 @@ def agree(asked: Case, folder: Path) -> None:
     layout = laid_out(asked)
     values = score.components(layout.group_nodes())
     names = [part.name for part in score.COMPONENTS]
-    ours = tuple((name, score.shown(value)) for name, value in zip(names, values, strict=False))
+    ours = tuple((name, shown(value)) for name, value in zip(names, values, strict=False))
     assert ours == theirs.components
-    assert score.shown(score.score(layout)) == theirs.initial
+    assert shown(score.score(layout)) == theirs.initial

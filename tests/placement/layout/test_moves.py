@@ -21,6 +21,7 @@ from nodeagent.placement.layout.moves import (
 from nodeagent.placement.layout.node import Refused
 from tests.placement.asked import laid_out
 from tests.placement.clusters import Case, case
+from tests.placement.hbal import shown
 from tests.placement.referee import Foul, Referee, replay
 
 
@@ -51,7 +52,7 @@ def test_every_move_is_allowed_or_not_as_the_referee_says() -> None:
                 assert not isinstance(got, Foul), (seed, move, got)
                 seen[move.kind] += 1
                 then = layout.with_changes(after.nodes, {index: after.place})
-                assert score.shown(score.score(then)) == score.shown(got)
+                assert shown(score.score(then)) == shown(got)
                 assert after.place[:2] == arrives(move, layout.places[index])
     assert min(seen[kind] for kind in Kind) > 5
     assert refused > 50

@@ -12,7 +12,7 @@ from nodeagent.placement.layout.layout import lay_out
 from nodeagent.placement.layout.rules import Rules
 from tests.placement.asked import laid_out
 from tests.placement.clusters import Case, case
-from tests.placement.hbal import FILES, each, real
+from tests.placement.hbal import FILES, each, real, shown
 from tests.placement.layout.agreeing import agree
 from tests.placement.referee import WEIGHTS, Referee
 
@@ -43,7 +43,7 @@ def test_as_the_referee_has_it(seed: int) -> None:
     asked = case(seed)
     ours = score.components(laid_out(asked).group_nodes())
     theirs = Referee(asked.text, asked.options, asked.loads).components()
-    assert [score.shown(value) for value in ours] == [score.shown(value) for value in theirs]
+    assert [shown(value) for value in ours] == [shown(value) for value in theirs]
 
 
 def test_the_weights_are_the_referees() -> None:
