@@ -49,11 +49,12 @@ from nodeagent.maintd.queue.inventory import Inventory, InventorySettings
 from nodeagent.maintd.windows.series import zones_of
 from nodeagent.maintd.windows.timezones import Zones
 from nodeagent.model.action import describe
+from nodeagent.model.clock import Moment
 from nodeagent.model.event import Event
-from nodeagent.model.evidence import Testimony
+from nodeagent.model.evidence import Evidence, Testimony
 from nodeagent.model.incident import Status
 from nodeagent.model.keeping import Uncertain
-from nodeagent.model.ledger import Decision, Intent, Ledger, Policy
+from nodeagent.model.ledger import Decision, Intent, Ledger, Policy, Result
 from nodeagent.model.reason import Held, LedgerKind, because
 from nodeagent.model.snapshot import Capacity, Observed, Snapshot
 from nodeagent.model.units import Ms
@@ -79,6 +80,41 @@ class Round:
     looks: Mapping[str, Look] = field(default_factory=dict)
     idle: str | None = None
     heard: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Polled:
+    """The first stage of a round: what became of our work, and what the agents report.
+
+    `snapshot` is from before the polls, which began `at`. `answering` are the offline nodes whose
+    agents answer; `idle` says why nothing may be done.
+    """
+
+    ledger: Ledger
+    absent: Mapping[str, str]
+    results: Mapping[str, Result]
+    jobs: Mapping[str, Result]
+    watcher_paused: Ms | None
+    snapshot: Snapshot
+    looks: Mapping[str, Look]
+    answering: frozenset[str]
+    at: Ms
+    idle: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The second stage of a round: all that the decision is made from, at `now`.
+
+    `looks` are those at nodes that are still the same; `ledger` is in step with the wall clock.
+    """
+
+    polled: _Polled
+    looks: Mapping[str, Look]
+    ledger: Ledger
+    observed: Observed
+    moment: Moment
+    now: Ms
 
 
 class Engine:
@@ -171,12 +207,20 @@ class Engine:
         Unavailable: no decision, try again later. NotMaster: this node is not the master.
         """
         await self._check_master()
+        seen = await self._observe(await self._poll(stop), stop)
+        decision = decide(seen.ledger, seen.observed, self.policy, seen.now)
+        _unless(stop)
+        return await self._act(seen, decision)
+
+    async def _poll(self, stop: Callable[[], bool]) -> _Polled:
+        """Fetch the results of our jobs and orders, then ask every agent for its report.
+
+        Results first: a later snapshot then shows the effect of every job known to be over. The
+        other way round a job that ends in between would be repeated.
+        """
         ledger = await self._remembered()
         ledger, absent = await self._inquiry.adopt(ledger, self._submitter.not_taken)
         self._remember(ledger)
-        # Results first: the snapshot then shows the effect of every job known to be over. The other
-        # way round a job that ends in between would be repeated. Polls take long: the state for the
-        # decision is read after them, and before them only the list of nodes.
         results = self._withdrawals.explained(await self._inquiry.results(ledger))
         _unless(stop)
         there = node_keys.as_planned(await asyncio.to_thread(self._cluster.snapshot), ledger)
@@ -185,25 +229,42 @@ class Engine:
         results |= await self._inquiry.receipts(ledger, there)
         repairs = with_tags(self.policy, there).autorepair != "off"
         jobs = await self._inquiry.of(map(str, in_tags(there))) if repairs else {}
-        paused = await self._inquiry.watcher_paused() if repairs else Ms(0)
+        watcher_paused = await self._inquiry.watcher_paused() if repairs else Ms(0)
         await self._inquiry.count_jobs()
         _unless(stop)
-        polled, asked = self._now(), self.acting.now()
+        at, asked = self._now(), self.acting.now()
         doubtful = offline.to_ask(ledger, there) if repairs else frozenset[str]()
         looks = await self._look(offline.as_online(there, doubtful))
         looks, answering = offline.apart(looks, doubtful)
         self._started = min(self._started or self._now(), self._now())
         _unless(stop)
-        idle = self._idle(looks, there, asked)
-        now = self._now()
-        diagnoses, _ = understand(looks, now, self.conduct.oldest)
-        moving = wants_others_jobs(ledger, there, diagnoses, self.policy, now)
+        return _Polled(
+            ledger=ledger,
+            absent=absent,
+            results=results,
+            jobs=jobs,
+            watcher_paused=watcher_paused,
+            snapshot=there,
+            looks=looks,
+            answering=answering,
+            at=at,
+            idle=self._idle(looks, there, asked),
+        )
+
+    async def _observe(self, polled: _Polled, stop: Callable[[], bool]) -> _Seen:
+        """Read the state for the decision after the polls, which take long, and all that it needs.
+
+        Before them only the list of nodes counts.
+        """
+        ledger, now = polled.ledger, self._now()
+        diagnoses, _ = understand(polled.looks, now, self.conduct.oldest)
+        moving = wants_others_jobs(ledger, polled.snapshot, diagnoses, self.policy, now)
         busy = await self._inquiry.busy() if moving else {}
         snapshot = await asyncio.to_thread(self._cluster.snapshot)
-        looks = of_the_same(looks, there, snapshot)
+        looks = of_the_same(polled.looks, polled.snapshot, snapshot)
         now = self._now()
         moment = self.conduct.moment(now)
-        saved, ledger = ledger, clock.in_step(ledger, moment)
+        ledger = clock.in_step(ledger, moment)
         diagnoses, doubts = understand(looks, now, self.conduct.oldest)
         doubts |= {
             name: "not asked yet"
@@ -214,26 +275,23 @@ class Engine:
             snapshot,
             diagnoses,
             doubts,
-            results,
-            absent,
+            polled.results,
+            polled.absent,
             wishes=await asyncio.to_thread(self._store.wishes),
-            jobs=jobs,
+            jobs=polled.jobs,
             advice=self._adviser.advice(),
             busy=busy,
             sick=self.inventory.sick(ledger.queue),
-            watcher_paused=paused,
+            watcher_paused=polled.watcher_paused,
             beside=beside(looks),
             keys=node_keys.shown(looks),
             unanswered=out_of_reach(looks),
             noded=self._noded.said(),
             started=self._started,
             uncertain=self._memory.uncertain,
-            answering=answering,
+            answering=polled.answering,
         )
-        about = watched(ledger, snapshot, self.policy, now)
-        silent = observed.unanswered | {n for n, node in snapshot.nodes.items() if node.offline}
-        about = {name: since for name, since in about.items() if name in silent}
-        evidence = self._witnesses.evidence(about, looks, self._noded, now)
+        evidence = self._evidence(ledger, observed, looks, now)
         _unless(stop)
         zones = await asyncio.to_thread(self._zones.read, zones_of(ledger, observed.wishes), now)
         observed = replace(observed, evidence=evidence, zones=zones)
@@ -243,22 +301,42 @@ class Engine:
             observed = replace(observed, capacity=await self._inquiry.capacity(names))
         if since := job_queue.wants_roles(ledger, observed.wishes):
             observed = replace(observed, roles=await self._inquiry.roles(since))
-        if idle is None:
+        if polled.idle is None:
             await self._withdrawals.withdraw(ledger, observed, now)
         failpoint.reach("observed")
-        decision = decide(ledger, observed, self.policy, now)
-        _unless(stop)
-        heard = hear(self._heard, looks, now)
+        return _Seen(polled, looks, ledger, observed, moment, now)
+
+    def _evidence(
+        self, ledger: Ledger, observed: Observed, looks: Mapping[str, Look], now: Ms
+    ) -> Mapping[str, Evidence]:
+        """Gather what proves silent nodes dead or alive."""
+        snapshot = observed.snapshot
+        silent = observed.unanswered | {n for n, node in snapshot.nodes.items() if node.offline}
+        about = {
+            name: since
+            for name, since in watched(ledger, snapshot, self.policy, now).items()
+            if name in silent
+        }
+        return self._witnesses.evidence(about, looks, self._noded, now)
+
+    async def _act(self, seen: _Seen, decision: Decision) -> Round:
+        """Save and carry out a decision, unless this maintd is idle; then ask for the next round.
+
+        While the vote is undecided, only the unreachable nodes are remembered.
+        """
+        polled, observed, now = seen.polled, seen.observed, seen.now
+        snapshot, idle = observed.snapshot, polled.idle
+        heard = hear(self._heard, seen.looks, now)
         if idle is None:
-            kept = clock.renewed(saved, decision.ledger, moment)
+            kept = clock.renewed(polled.ledger, decision.ledger, seen.moment)
             decision = replace(decision, ledger=kept)
-            decision = await self._carry_out(saved, decision, observed, now, heard)
+            decision = await self._carry_out(polled.ledger, decision, observed, now, heard)
             if self._memory.handed_over:
                 self.webhooks.announce(decision.ledger, snapshot, now)  # from what is on disk
         elif self.conduct.dry:
-            self._ledger = _as_if_nothing_was_begun(ledger, decision.ledger)
-        else:  # while the vote is undecided, it matters which nodes are unreachable
-            self._ledger = _with_silence(ledger, decision.ledger)
+            self._ledger = _as_if_nothing_was_begun(seen.ledger, decision.ledger)
+        else:
+            self._ledger = _with_silence(seen.ledger, decision.ledger)
             if heard.events:
                 self._memory.save(self._ledger, heard.events)
         self._heard = heard
@@ -266,10 +344,10 @@ class Engine:
         self._adviser.ask(decision.questions, snapshot, now)
         about = watched(decision.ledger, snapshot, self.policy, now)
         self._noded.ask(snapshot, about)
-        self._witnesses.watch(snapshot, about, looks, polled)
-        self._adviser.rate(snapshot, observed.capacity, diagnoses, now)
+        self._witnesses.watch(snapshot, about, seen.looks, polled.at)
+        self._adviser.rate(snapshot, observed.capacity, observed.diagnoses, now)
         self.inventory.ask(decision.ledger.queue)
-        return Round(now, observed, decision, self.policy, looks, idle, heard.events)
+        return Round(now, observed, decision, self.policy, seen.looks, idle, heard.events)
 
     async def rehearse(
         self, node: str, snapshot: Snapshot
