@@ -5,6 +5,7 @@ Uses the multi-node laboratory beside the checkout; skipped by name where that i
 """
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
@@ -59,6 +60,9 @@ def system(lab: Maintenance) -> Iterator[Maintenance]:
     if lab.get("/1/round")["outdated"]:  # its ledger is new, and the tag is there
         assert lab.ask("resume", "--ledger").returncode == 0
     yield lab
+    for incident in lab.incidents():  # a test that fails leaves some
+        lab.ask("cancel", str(incident["uuid"]))
+    lab.heal()
     lab.stop_maintd("KILL")
     lab.lose_ledger()
     lab.heal()
@@ -164,7 +168,7 @@ def test_it_is_back_when_the_last_one_ends(
     )
     CLAIMS[second].begins(system)
     until(lambda: bool(system.get("/1/round")), 30, system.tail)
-    rests(4)
+    time.sleep(4)
     ends_last = second if ends_first == first else first
     waits = ends_first == first and not CLAIMS[second].stands(system)
     told = json.dumps([node2(system)["out-for"], first, second])
@@ -172,7 +176,7 @@ def test_it_is_back_when_the_last_one_ends(
     if {first, second} == {"person", "incident"} and not system.incidents():
         until(lambda: state() == "", 120, system.tail)  # one `done` has ended both
         return
-    rests(8)
+    time.sleep(8)
     assert waits or state() != "", told
     CLAIMS[ends_last].ends(system)
     until(lambda: state() == "", 180, system.tail)
