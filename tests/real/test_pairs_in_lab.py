@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.real.lab import create, gnt, remove
-from tests.real.maintd import EVACUATE, Maintenance, flags, is_empty, maintained, rests, until
+from tests.real.maintd import EVACUATE, Maintenance, flags, is_empty, maintained, until
 from tests.real.steps import AGENT, FOLDER, machines, window
 
 pytestmark = [
@@ -180,5 +180,4 @@ def test_it_is_back_when_the_last_one_ends(
     assert waits or state() != "", told
     CLAIMS[ends_last].ends(system)
     until(lambda: state() == "", 180, system.tail)
-    rests(2)
-    assert node2(system)["out-for"] == []
+    until(lambda: node2(system)["out-for"] == [], 60, system.tail)
