@@ -48,24 +48,22 @@ def lab() -> Iterator[Maintenance]:
         system.restart_agent("node1")
         gnt("gnt-cluster", "add-tags", "maintd:queue:used", "maintd:return-after:5s")
         create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
+        system.start_maintd()
+        system.until_it_answers()
+        if system.get("/1/round")["outdated"]:  # its ledger is new, and the tag is there
+            assert system.ask("resume", "--ledger").returncode == 0
         yield system
+        system.stop_maintd()
         remove("inst1")
 
 
 @pytest.fixture
 def system(lab: Maintenance) -> Iterator[Maintenance]:
+    """The same maintd for all pairs: a new one would take up the incidents of those before."""
     lab.heal()
-    lab.start_maintd()
-    lab.until_it_answers()
-    if lab.get("/1/round")["outdated"]:  # its ledger is new, and the tag is there
-        assert lab.ask("resume", "--ledger").returncode == 0
     yield lab
     for incident in lab.incidents():  # a test that fails leaves some
         lab.ask("cancel", str(incident["uuid"]))
-    lab.heal()
-    lab.stop_maintd("KILL")
-    lab.lose_ledger()
-    lab.heal()
 
 
 def state(name: str = "node2") -> str:

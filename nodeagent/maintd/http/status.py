@@ -16,7 +16,7 @@ from nodeagent.maintd.ledger.unreachable import unreachable
 from nodeagent.maintd.notices.needs_you import NeedsYou
 from nodeagent.maintd.notices.needs_you import needs_you as waiting_for_you
 from nodeagent.maintd.outage.back import expected
-from nodeagent.maintd.outage.claims import claims
+from nodeagent.maintd.outage.claims import Claims
 from nodeagent.maintd.outage.waiting import left_to_do, unlicensed
 from nodeagent.maintd.planning.holds import paused
 from nodeagent.maintd.planning.outcomes import worst_per_node
@@ -271,7 +271,7 @@ def nodes(view: View) -> list[Json]:
     stopped = {**faults(snapshot), **paused(view.ledger, snapshot)}
     worst = worst_per_node(view.ledger)
     latest = {incident.node: incident for incident in in_order(view.ledger)}
-    jobs_at, counts = _claims(view), _counts(view)
+    jobs_at, counts, claims = _claims(view), _counts(view), Claims(view.ledger)
     stranded = unlicensed(view.ledger, snapshot)
     seen = view.ledger, view.observed, view.policy, view.held, view.at
     dead = dead_json(*seen, full=view.full)
@@ -289,7 +289,7 @@ def nodes(view: View) -> list[Json]:
             "stranded": stranded.get(node.name),
             "returning": _returning(view, node),
             "wanted": _wanted(view, node),
-            "out-for": _out_for(view, node),
+            "out-for": _out_for(view, node, claims),
         }
         | dead[node.name]
         for node in snapshot.nodes.values()
@@ -358,13 +358,13 @@ def _wanted(view: View, node: Node) -> Json | None:
     }
 
 
-def _out_for(view: View, node: Node) -> list[str]:
+def _out_for(view: View, node: Node, claims: Claims) -> list[str]:
     """Say who wants the node out of service, if it is; windows and people only to who sees all."""
     if not (node.drained or node.offline):
         return []
     outage = view.ledger.outage(node.uuid)
     found: list[str] = []
-    for claim in claims(view.ledger, node):
+    for claim in claims.of(node):
         if not view.full and isinstance(claim, OfWindow | OfPerson):
             continue
         if isinstance(claim, OfPerson) and outage is not None and outage.wanted is not None:

@@ -15,7 +15,7 @@ else has changed the node since, the node stays as it is, and a line shows the c
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from nodeagent.maintd.outage.claims import claims, is_idle
+from nodeagent.maintd.outage.claims import Claims
 from nodeagent.maintd.outage.job_queue import doubt, touched
 from nodeagent.maintd.outage.waiting import state_of, waiting
 from nodeagent.maintd.planning.outcomes import TRIES, by_uuid
@@ -92,7 +92,7 @@ class _Work:
     held: list[Held] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.nodes = by_uuid(self.observed)
+        self.nodes, self.claims = by_uuid(self.observed), Claims(self.ledger)
 
     def go_on(self, outage: Outage) -> None:
         node, back = self.nodes[outage.node], outage.back
@@ -117,7 +117,7 @@ class _Work:
         ]
         if working:
             return because(Kind.UNDER_REPAIR, node.name, repair=working[0].id)
-        for claim in claims(self.ledger, node):
+        for claim in self.claims.of(node):
             if not (back.reported and isinstance(claim, OfIncident | OfFencing)):
                 return because(Kind.UNDER_REPAIR, node.name, repair=claimant(claim.owner))
         return None
@@ -137,7 +137,7 @@ class _Work:
 
     def _tell(self, outage: Outage, node: Node) -> None:
         """Show how to put back a node that no incident keeps out of service."""
-        if not is_idle(self.ledger, outage, node):
+        if not self.claims.are_over(outage, node):
             return
         incident = self.ledger.incident(outage.incident)
         canceled = incident is not None and incident.status is Status.CANCELED

@@ -16,25 +16,58 @@ from nodeagent.model.units import Ms
 from nodeagent.model.window import Standing
 
 
-def claims(ledger: Ledger, node: Node) -> list[Purpose]:
-    """Return who wants the node out of service now."""
-    found: list[Purpose] = []
-    outage = ledger.outage(node.uuid)
-    incident = incident_that_keeps_out(ledger, node.uuid, outage)
-    if incident is not None:
-        found.append(OfIncident(incident.id))
-    if any(one.node == node.uuid and one.begun for one in ledger.scheduled):
-        found.append(OfWindow(node.uuid))
-    found += [
-        OfEntry(entry.index, "")
-        for entry in ledger.queue.entries
-        if entry.address == node.address and (entry.drained or entry.at_work)
-    ]
-    if outage is not None and outage.wanted is not None:
-        found.append(OfPerson(node.uuid))
-    if any(one.node == node.uuid and not one.drill for one in ledger.fencing):
-        found.append(OfFencing(node.uuid))
-    return found
+class Claims:
+    """Who wants nodes out of service now: an index of a ledger, made once for many nodes."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._outages = {outage.node: outage for outage in ledger.outages}
+        self._incidents: dict[str, list[Incident]] = {}
+        for incident in ledger.incidents:
+            self._incidents.setdefault(incident.node, []).append(incident)
+        self._windows = {one.node for one in ledger.scheduled if one.begun}
+        self._entries: dict[str, list[Purpose]] = {}
+        for entry in ledger.queue.entries:
+            if entry.drained or entry.at_work:
+                claim = OfEntry(entry.index, "")
+                self._entries.setdefault(entry.address, []).append(claim)
+        self._fenced = {one.node for one in ledger.fencing if not one.drill}
+        self._working = {intent.node for intent in ledger.intents}
+
+    def of(self, node: Node) -> list[Purpose]:
+        """Return who wants this node out of service."""
+        found: list[Purpose] = []
+        outage = self._outages.get(node.uuid)
+        here = self._incidents.get(node.uuid, ())
+        incident = next((i for i in here if _keeps_out(i, outage)), None)
+        if incident is not None:
+            found.append(OfIncident(incident.id))
+        if node.uuid in self._windows:
+            found.append(OfWindow(node.uuid))
+        found += self._entries.get(node.address, ())
+        if outage is not None and outage.wanted is not None:
+            found.append(OfPerson(node.uuid))
+        if node.uuid in self._fenced:
+            found.append(OfFencing(node.uuid))
+        return found
+
+    def are_over(self, outage: Outage, node: Node) -> bool:
+        """Check whether nobody needs a node out of service any more that we took out of it."""
+        incident = self._ledger.incident(outage.incident)
+        active = incident is not None and incident.status.active
+        return outage.ours and not (active or self.of(node))
+
+    def need(self, outage: Outage, node: Node) -> bool:
+        """Check whether it still counts how a node was found, and what our jobs did to it."""
+        if outage.ours or outage.back is not None or self.of(node):
+            return True
+        if node.name in self._working:
+            return True
+        out = node.drained or node.offline
+        here = self._incidents.get(node.uuid, ())
+        return any(
+            i.status is not Status.NOTED and (out or i.status is not Status.CANCELED) for i in here
+        )
 
 
 def begin(ledger: Ledger, node: Node, claim: Purpose) -> Ledger:
@@ -45,7 +78,7 @@ def begin(ledger: Ledger, node: Node, claim: Purpose) -> Ledger:
     """
     outage = ledger.outage(node.uuid)
     if outage is not None:
-        lasts = outage.back is not None or claims(ledger, node)
+        lasts = outage.back is not None or Claims(ledger).of(node)
         if lasts or isinstance(claim, OfIncident):
             return ledger
     found = Standing.of(drained=node.drained, offline=node.offline)
@@ -85,24 +118,3 @@ def is_of_before(incident: Incident, outage: Outage | None) -> bool:
         return False
     jobs = [int(job) for job in incident.jobs if job.isdecimal()]
     return max(jobs, default=0) < int(outage.drained_by)
-
-
-def is_idle(ledger: Ledger, outage: Outage, node: Node) -> bool:
-    """Check whether nobody needs a node out of service any more that we took out of it."""
-    incident = ledger.incident(outage.incident)
-    active = incident is not None and incident.status.active
-    return outage.ours and not (active or claims(ledger, node))
-
-
-def is_needed(ledger: Ledger, outage: Outage, node: Node) -> bool:
-    """Check whether it still counts how a node was found, and what our jobs did to it."""
-    if outage.ours or outage.back is not None or claims(ledger, node):
-        return True
-    if any(intent.node == node.name for intent in ledger.intents):
-        return True
-    out = node.drained or node.offline
-    return any(
-        i.status is not Status.NOTED and (out or i.status is not Status.CANCELED)
-        for i in ledger.incidents
-        if i.node == node.uuid
-    )

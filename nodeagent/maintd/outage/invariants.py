@@ -9,7 +9,7 @@
 
 from collections.abc import Iterable
 
-from nodeagent.maintd.outage.claims import claims, is_needed
+from nodeagent.maintd.outage.claims import Claims
 from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Restore, SetOffline
 from nodeagent.model.incident import Status
@@ -25,21 +25,22 @@ def check_invariants(before: Ledger, decision: Decision, observed: Observed) -> 
     ledger, known = decision.ledger, {intent.id for intent in before.intents}
     new = [intent for intent in ledger.intents if intent.id not in known]
     nodes = {node.name: node for node in observed.snapshot.nodes.values()}
+    claims = Claims(ledger)
     for intent in new:
         if isinstance(intent.action, Restore) and intent.node in nodes:
-            _check_return(intent, nodes[intent.node], ledger)
+            _check_return(intent, nodes[intent.node], ledger, claims)
     _check_owners(new, ledger, nodes)
-    _check_told(decision, observed)
-    _check_remembered(ledger, observed)
+    _check_told(decision, observed, claims)
+    _check_remembered(ledger, observed, claims)
 
 
-def _check_return(intent: Intent, node: Node, ledger: Ledger) -> None:
+def _check_return(intent: Intent, node: Node, ledger: Ledger, claims: Claims) -> None:
     outage = ledger.outage(node.uuid)
     assert outage is not None, f"{node.name} returns, and nobody knows from what"
     back = outage.back
     assert back is not None, f"{node.name} returns, and nobody asked for it"
     ends = (OfIncident, OfFencing) if back.reported else ()
-    others = [claim for claim in claims(ledger, node) if not isinstance(claim, ends)]
+    others = [claim for claim in claims.of(node) if not isinstance(claim, ends)]
     assert not others, f"{node.name} returns while others want it out of service: {others}"
     working = [i for i in ledger.incidents if i.node == node.uuid and i.status is Status.PENDING]
     assert not working, f"{node.name} returns while incident {working[0].id} is at work there"
@@ -67,23 +68,24 @@ def _check_owners(new: Iterable[Intent], ledger: Ledger, nodes: dict[str, Node])
         assert len(owners) == 1, f"several work at {intent.node}: {owners}, returns: {back}"
 
 
-def _check_told(decision: Decision, observed: Observed) -> None:
+def _check_told(decision: Decision, observed: Observed, claims: Claims) -> None:
     ledger, nodes = decision.ledger, by_uuid(observed)
     told = {held.node for held in decision.held}
     working = {intent.node for intent in ledger.intents}
+    active = {i.node for i in ledger.incidents if i.status.active}
     for outage in ledger.outages:
         node = nodes.get(outage.node)
         if node is None or node.in_service or not outage.ours:
             continue
         named = node.name in told or node.name in working
-        begun = any(i.node == node.uuid and i.status.active for i in ledger.incidents)
-        waits = begun or outage.back is not None or claims(ledger, node)
+        begun = node.uuid in active
+        waits = begun or outage.back is not None or claims.of(node)
         assert named or waits, f"nobody says why {node.name} is out of service"
 
 
-def _check_remembered(ledger: Ledger, observed: Observed) -> None:
+def _check_remembered(ledger: Ledger, observed: Observed, claims: Claims) -> None:
     nodes = by_uuid(observed)
     for outage in ledger.outages:
         node = nodes[outage.node]
-        needed = is_needed(ledger, outage, node)
+        needed = claims.need(outage, node)
         assert needed, f"{node.name} is remembered, and nobody asks anything of it"

@@ -8,7 +8,7 @@ was changed by somebody else, and is not ours any more.
 from collections.abc import Collection
 from dataclasses import replace
 
-from nodeagent.maintd.outage.claims import incident_that_keeps_out, is_needed
+from nodeagent.maintd.outage.claims import Claims, incident_that_keeps_out
 from nodeagent.maintd.outage.waiting import is_as_left
 from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, by_uuid, first_ended, how_ended
 from nodeagent.maintd.planning.tag_settings import with_tags
@@ -68,11 +68,11 @@ def forget(ledger: Ledger, observed: Observed) -> Ledger:
     """Drop the outages that are over: nobody asks anything of their nodes any more."""
     if not ledger.outages:
         return ledger
-    nodes = by_uuid(observed)
+    nodes, claims = by_uuid(observed), Claims(ledger)
     kept = tuple(
         outage
         for outage in ledger.outages
-        if (node := nodes.get(outage.node)) is not None and is_needed(ledger, outage, node)
+        if (node := nodes.get(outage.node)) is not None and claims.need(outage, node)
     )
     return ledger if kept == ledger.outages else replace(ledger, outages=kept)
 

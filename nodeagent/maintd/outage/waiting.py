@@ -1,6 +1,6 @@
 """Evacuated nodes that wait for a person, each with the command that helps. Pure."""
 
-from nodeagent.maintd.outage.claims import is_idle, is_of_before
+from nodeagent.maintd.outage.claims import Claims, is_of_before
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.diagnosis import Need
@@ -94,13 +94,14 @@ def unlicensed(ledger: Ledger, snapshot: Snapshot) -> dict[str, str]:
     """
     nodes = {node.uuid: node for node in snapshot.nodes.values()}
     found: dict[str, str] = {}
+    claims = Claims(ledger)
     for outage in ledger.outages:
         node = nodes.get(outage.node)
         if node is None or node.in_service:
             continue
         if outage.back is not None and (outage.back.reported or outage.ours):
             found[node.name] = f"maintd puts {node.name} back into service"
-        elif not outage.ended and is_as_left(node, outage) and is_idle(ledger, outage, node):
+        elif not outage.ended and is_as_left(node, outage) and claims.are_over(outage, node):
             did = f"took {node.name} offline" if outage.offline_by else f"drained {node.name}"
             whom = f" for incident {outage.incident}, which is not at work" * bool(outage.incident)
             found[node.name] = f"maintd itself {did}{whom}"

@@ -36,7 +36,7 @@ from nodeagent.maintd.engine.failpoint import NAMES as FAILPOINTS
 from nodeagent.maintd.engine.failpoint import arm
 from nodeagent.maintd.engine.round import Round
 from nodeagent.maintd.notices.needs_you import needs_you
-from nodeagent.maintd.outage.claims import claims
+from nodeagent.maintd.outage.claims import Claims
 from nodeagent.model.action import (
     Drain,
     MovePrimary,
@@ -364,7 +364,7 @@ class Coordinator(Life):
             node = next((n for n in observed.snapshot.nodes.values() if n.uuid == one.node), None)
             if node is None or not one.ours or node.in_service:
                 continue
-            if node.uuid in work or claims(ledger, node):
+            if node.uuid in work or Claims(ledger).of(node):
                 continue
             assert node.name in told, f"O3: {node.name}: {whys}: {ledger.intents}"
 
