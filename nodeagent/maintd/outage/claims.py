@@ -17,7 +17,7 @@ from nodeagent.model.window import Standing
 
 
 class Claims:
-    """Who wants nodes out of service now: an index of a ledger, made once for many nodes."""
+    """Index of the claims in a ledger, by node: made once for many nodes."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
