@@ -29,6 +29,7 @@ from nodeagent.cli.maint.console.client import Reach, Unreachable
 from nodeagent.cli.maint.console.text import age, harmless, seconds_of, short, shown
 from nodeagent.maintd.daemon import Waiting
 from nodeagent.model.action import MovePrimary
+from nodeagent.model.wish import Done as Finished
 from tests import needs
 from tests.agent.place import safe_folder
 from tests.cli.live import Live
@@ -411,6 +412,50 @@ def test_a_done_that_its_node_contradicts_ends_the_wait(
     done = at(repaired, "done", "n3", "--wait")
     assert done.code == 1
     assert "but its agent reports evacuate: repair n3" in done.err
+
+
+EVACUATES = ("evacuate", "n3", "--why", "new disks", "--wait")
+
+
+def test_evacuate_waits_until_the_node_is_empty(
+    quiet: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    done = at(quiet, *EVACUATES, "--timeout", "0s")
+    assert (done.code, done.lines[-1]) == (
+        wait.EXIT_TIMEOUT,
+        "n3 is not evacuated within 0 s; see gnt-maint why n3",
+    )
+    monkeypatch.setattr(time, "sleep", lambda _: quiet.tick(60.0))
+    done = at(quiet, *EVACUATES, "--offline")
+    assert (done.code, done.lines[-1]) == (0, "n3 is offline and empty.")
+
+
+def test_an_evacuation_that_a_failed_move_stops_ends_the_wait(
+    quiet: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: quiet.tick(60.0))
+    quiet.rig.cluster.fails = lambda action: isinstance(action, MovePrimary)
+    done = at(quiet, *EVACUATES)
+    assert done.code == 1
+    assert "n3 is evacuated no further for" in done.err
+
+
+def test_an_evacuation_that_is_wanted_no_more_ends_the_wait(
+    quiet: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quiet.rig.cluster.takes = lambda _: 1000.0
+
+    def sleep(_: float) -> None:
+        quiet.rig.wish(Finished("n3"))
+        quiet.tick(60.0)
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    done = at(quiet, *EVACUATES)
+    assert (done.code, done.lines[-1].partition(": ")[2]) == (
+        wait.EXIT_OTHERWISE,
+        "nobody wants it evacuated any more",
+    )
 
 
 # Waiting.

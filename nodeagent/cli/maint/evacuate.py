@@ -14,7 +14,7 @@ from nodeagent.cli.maint.console.text import age
 from nodeagent.cli.maint.done import found_node
 from nodeagent.cli.maint.wait import EVERY, EXIT_OTHERWISE, EXIT_TIMEOUT, PATIENCE
 
-_STOPS = ("evacuation-stopped", "other")  # kinds that waiting does not end
+_STOPS = ("evacuation-stopped", "put-back-by-others")  # kinds that waiting does not end
 
 
 @cli.command()
