@@ -8,17 +8,15 @@ import signal
 import subprocess
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nodeagent.errors import ConfigError, NodeAgentError, plain
 from nodeagent.maintd.fencing.judgement import SETTLES
 from nodeagent.model.evidence import Level, PowerReading
 from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Ms
-from nodeagent.power import agents, proven, settings
-from nodeagent.power.agents import Agents
-from nodeagent.power.control import Control, Status
-from nodeagent.power.proven import Remembered
+from nodeagent.power.control import Status
+from nodeagent.power.controls import Controls
 
 GNT_CLUSTER = "/usr/sbin/gnt-cluster"
 LOG = "master-failover.log"
@@ -34,31 +32,25 @@ class Switch:
     It records nothing: a level that says ON for a node that is silent is no proof of its own.
     """
 
-    config: str = settings.DEFAULT_FILE
-    agents: str = agents.FOLDER
-    state: str = proven.FOLDER
+    controls: Controls = field(default_factory=Controls)
     settles: float = SETTLES / 1000 + 1
 
     def why_none(self, name: str) -> tuple[str, tuple[str, ...]]:
         """Say why no level counts for a node, empty if one does; and each level's state."""
         try:
-            read = settings.load(self.config, owner=os.geteuid())
-            levels = read.levels(name)
+            control = self.controls.of(name)
         except NodeAgentError as error:
             return plain(str(error), _WHY), ()
-        known, lines, counts = Remembered(self.state), list[str](), False
-        for level in levels:
-            why = proven.why_not(known.last_on(name, level), time.time(), read.proven_within)
-            counts = counts or not why
-            lines.append(f"{level.label}: {why or 'it counts'}")
-        if not levels:
-            return f"{self.config} has no level for it", ()
-        return "" if counts else plain("; ".join(lines), _WHY), tuple(lines)
+        whys = {level.label: control.why_not(level) for level in control.levels}
+        lines = tuple(f"{label}: {why or 'it counts'}" for label, why in whys.items())
+        if "" in whys.values():
+            return "", lines
+        return plain("; ".join(lines), _WHY) or "power.toml has no level for it", lines
 
     def read(self, node: Node) -> tuple[PowerReading, tuple[str, ...]]:
         """Read the power of a node now."""
         try:
-            status = self._control(node.name).status()
+            status = self.controls.of(node.name).status()
         except ConfigError as error:
             return _unknown(node, str(error)), ()
         return _reading(node, status), _lines(status)
@@ -66,26 +58,15 @@ class Switch:
     def off(self, node: Node) -> tuple[PowerReading, tuple[str, ...]]:
         """Switch a node off, and read its power again; only a proven OFF is one."""
         try:
-            outcome = self._control(node.name).off()
-            if outcome.level is None:
-                return _unknown(node, "; ".join(outcome.lines)), outcome.lines
+            outcome = self.controls.of(node.name).off()
         except ConfigError as error:
             return _unknown(node, str(error)), ()
+        if outcome.level is None:
+            return _unknown(node, "; ".join(outcome.lines)), outcome.lines
         reading, lines = self.read(node)
         if reading.powered:
             return _unknown(node, f"it says on again after {outcome.level.label}"), lines
         return reading, lines
-
-    def _control(self, name: str) -> Control:
-        read = settings.load(self.config, owner=os.geteuid())
-        return Control(
-            node=name,
-            levels=read.levels(name),
-            agents=Agents(self.agents),
-            proven=Remembered(self.state),
-            limit=read.time_limit,
-            within=read.proven_within,
-        )
 
 
 def _reading(node: Node, status: Status) -> PowerReading:

@@ -71,16 +71,6 @@ def _of(found: object) -> dict[str, float]:
     }
 
 
-class Remembered(Proven):
-    """The files for reading only: a level that says ON now proves nothing by that."""
-
-    def note(
-        self, node: str, levels: Iterable[Level], on: Iterable[Level], off: Iterable[Level] = ()
-    ) -> str:
-        """Record nothing."""
-        return ""
-
-
 def why_not(last_on: float | None, now: float, within: float) -> str:
     """Say why a level does not count, or nothing."""
     if last_on is None:

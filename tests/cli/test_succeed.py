@@ -82,6 +82,7 @@ class Standby:
         self.pem, digest = client_pem()
         for name, text in {
             "ssconf_master_node": f"{MASTER}\n",
+            "ssconf_node_list": "".join(f"{name}\n" for name in NODES),
             "ssconf_master_candidates": "".join(f"{n}\n" for n in (*NODES[:2], MASTER)),
             "ssconf_master_candidates_certs": f"{uuid(ME)}={digest}\n",
             "hmac.key": KEY.whole.decode(),
@@ -137,8 +138,8 @@ class Standby:
 
     @property
     def places(self) -> Places:
-        fences = self.fences
-        switch = Switch(str(fences.config), str(fences.agents), str(fences.state), settles=0.05)
+        nodes = self.ganeti / "ssconf_node_list"
+        switch = Switch(self.fences.controls(nodes), settles=0.05)
         command = (str(self.folder / "gnt-cluster"), "master-failover")
         return Places(str(self.state), switch, Failover(command, seconds=20.0))
 
@@ -265,6 +266,12 @@ def unproven(standby: Standby) -> None:
     (standby.fences.state / f"{MASTER}.json").unlink()
 
 
+def shared(standby: Standby) -> None:
+    text = standby.fences.config.read_text()
+    standby.fences.write(text.replace('"node*.example.org"', '"*.example.org"'))
+    standby.fences.prove()
+
+
 def pinned(standby: Standby) -> None:
     standby.configured(a2=["nodeagent:key:" + "a" * 64], a3=["nodeagent:key:" + "b" * 64])
 
@@ -295,6 +302,7 @@ REFUSALS = [
     pytest.param(paused, Agents(), "tagged", id="paused"),
     pytest.param(no_power, Agents(), "no-level-counts", id="no power.toml"),
     pytest.param(unproven, Agents(), "no-level-counts", id="a level that never said on"),
+    pytest.param(shared, Agents(), "no-level-counts", id="a device of another node, too"),
     pytest.param(forgets, Agents(), "waits", id="silent for the first time"),
     pytest.param(wrong("rubbish"), Agents(), "not-dead", id="the BMC says nonsense"),
     pytest.param(wrong("refuses"), Agents(), "not-off", id="the BMC refuses"),
