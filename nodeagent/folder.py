@@ -149,6 +149,20 @@ def _judge(fd: int, path: str, uid: int, who: str, kind: str = "folder") -> None
     # list's mask; so the test above covers lists as well.
 
 
+def read_in(place: int, name: str, most: int) -> bytes:
+    """Return the first `most` bytes of a file of an opened folder, or raise Unfit.
+
+    It must be a regular file of root or of us, which nobody else may write to. FileNotFoundError
+    and other OSErrors are the caller's.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with open(os.open(name, flags, dir_fd=place), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise Unfit(f"{name} is not a regular file")
+        _judge(file.fileno(), name, os.geteuid(), "us", "file")
+        return file.read(most)
+
+
 def replace_in(place: int, name: str, content: bytes) -> None:
     """Replace a file (0600) of an opened folder: all of it is on the disk, also its name."""
     fresh = f".{name}.{os.getpid()}"

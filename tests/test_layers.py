@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "secret": {"errors"},
     "drop_ins": {"errors", "faults", "folder"},
     "settings": {"faults", "model", "section", "drop_ins"},
-    "service": {"errors"},
+    "service": {"errors", "model"},
     "web": LOW,
     "placement": {"errors", "model"},
     "autorepair": {"errors", "model"},

@@ -5,12 +5,11 @@ A level that never said ON may switch nothing, or another machine. It then does 
 
 import json
 import os
-import stat
 import time
 from collections.abc import Iterable
 
 from nodeagent.errors import in_words
-from nodeagent.folder import Unfit, opened_folder, replace_in
+from nodeagent.folder import Unfit, opened_folder, read_in, replace_in
 from nodeagent.power.settings import MOST_LEVELS, Level
 
 FOLDER = "/var/lib/nodeagent/power"
@@ -50,12 +49,7 @@ class Proven:
     def _read(self, node: str) -> dict[str, float]:
         try:
             with opened_folder(self._folder, os.geteuid(), "root") as place:
-                flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-                with open(os.open(f"{node}.json", flags, dir_fd=place), "rb") as file:
-                    info = os.fstat(file.fileno())
-                    ours = info.st_uid in (0, os.geteuid()) and not info.st_mode & 0o022
-                    read = file.read(_MOST_BYTES) if ours and stat.S_ISREG(info.st_mode) else b""
-            found = json.loads(read)
+                found = json.loads(read_in(place, f"{node}.json", _MOST_BYTES))
         except (OSError, Unfit, ValueError, RecursionError):
             return {}  # unreadable is unproven
         return _of(found)
