@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import NoReturn
@@ -25,6 +25,7 @@ from nodeagent.cli.maintd_parts import (
     not_here,
     reload_settings,
     sender,
+    served,
     ssconf,
     unix_ms,
 )
@@ -43,9 +44,6 @@ from nodeagent.maintd.engine.poll import poll, remember
 from nodeagent.maintd.engine.round import Engine
 from nodeagent.maintd.engine.witnesses import QuestionsOverHttp, Witnesses
 from nodeagent.maintd.helper_settings import DEFAULT_FILE
-from nodeagent.maintd.http.listen import listening
-from nodeagent.maintd.http.readers import Readers
-from nodeagent.maintd.http.routes import Api
 from nodeagent.maintd.notices.outbox import Outbox
 from nodeagent.maintd.owners.webhook import Webhooks
 from nodeagent.maintd.queue.inventory import Inventory
@@ -172,21 +170,8 @@ async def _act(
         await asyncio.to_thread(maintd.engine.conduct.check_master)
     except Unavailable as error:  # luxid may just be starting; every round asks again
         log.warning("master-unknown why=%r", str(error))
-    beat = asyncio.create_task(service.keep_alive(maintd.alive))
-    place = settings.maintd.socket, http_addresses(settings)
-    api = Api(maintd, settings.http.users, readers=Readers(settings.http.read))
-    try:
-        async with AsyncExitStack() as stack:
-            try:
-                await stack.enter_async_context(listening(api, *place, settings.http))
-            except Unavailable as error:
-                if not dry:  # it runs beside the daemon
-                    raise
-                log.warning("not-listening why=%r", str(error))
-            service.notify("READY=1", "STATUS=serving")
-            await maintd.run(stop)
-    finally:
-        beat.cancel()
+    async with served(maintd, settings, http_addresses(settings), "serving", dry=dry):
+        await maintd.run(stop)
 
 
 def assemble(

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,14 +18,16 @@ import pytest
 
 from nodeagent.cli import exits, succeed
 from nodeagent.cli.failover import LOG, Failover, Switch
-from nodeagent.cli.succeed import MEMORY, Places, clocks
-from nodeagent.maintd.succession.memory import Memory, to_json
-from nodeagent.maintd.succession.plan import HOUR
+from nodeagent.cli.succeed import MEMORY, Places
+from nodeagent.maintd.succession.plan import HOUR, Memory, Silence
 from nodeagent.model.evidence import Contact
 from nodeagent.model.ledger import PAUSE_TAG
+from nodeagent.model.units import Ms
 from nodeagent.protocol.envelope import Key, Purpose, seal
 from nodeagent.protocol.testimony import Words
 from nodeagent.protocol.witness import body_of, open_question
+from nodeagent.service import moment
+from nodeagent.store.records import document_of
 from tests.agent.place import client_pem, safe_folder
 from tests.patience import dawdle, until
 from tests.power.fences import NODE as MASTER
@@ -95,8 +98,9 @@ class Standby:
         self.command()
         self.state = folder / "succession"
         self.state.mkdir(mode=0o700)
-        at = clocks()
-        self.remembers(Memory(uuid(MASTER), at.boot, at.steady - HOUR, at.steady))
+        at = moment()
+        since = Ms(at.steady - HOUR)
+        self.remembers(Memory(Silence(uuid(MASTER), at.boot, since, at.steady)))
 
     def configured(self, **tags: list[str]) -> None:
         """Write config.data; `tags` of nodes by their short names."""
@@ -134,14 +138,13 @@ class Standby:
         path.chmod(0o755)
 
     def remembers(self, memory: Memory) -> None:
-        (self.state / MEMORY).write_text(json.dumps(to_json(memory)))
+        (self.state / MEMORY).write_text(json.dumps(document_of(memory)))
 
-    @property
-    def places(self) -> Places:
+    def places(self, seconds: float) -> Places:
         nodes = self.ganeti / "ssconf_node_list"
         switch = Switch(self.fences.controls(nodes), settles=0.05)
         command = (str(self.folder / "gnt-cluster"), "master-failover")
-        return Places(str(self.state), switch, Failover(command, seconds=20.0))
+        return Places("", str(self.state), switch, Failover(command, seconds))
 
     @property
     def master(self) -> str:
@@ -152,12 +155,12 @@ class Standby:
         log = self.folder / "gnt.log"
         return log.read_text().splitlines() if log.exists() else []
 
-    def begin(self, before: Callable[[], None] = lambda: None) -> "Process":
+    def begin(self, before: Callable[[], None] = lambda: None, seconds: float = 20.0) -> "Process":
         """Start the helper as systemd does, with a connection as its input and output."""
         ours, theirs = socket.socketpair()
         pid = os.fork()
         if pid == 0:
-            _become(self, theirs, before)
+            _become(self, theirs, before, seconds)
         theirs.close()
         return Process(pid, ours)
 
@@ -166,16 +169,19 @@ class Standby:
         verb: str = "succeed",
         agents: Agents | None = None,
         before: Callable[[], None] = lambda: None,
+        seconds: float = 20.0,
     ) -> dict[str, Any]:
         """Have one whole session; what it told, or nothing if it was killed."""
-        process = self.begin(before)
+        process = self.begin(before, seconds)
         try:
             return process.session(verb, agents or Agents())
         finally:
             process.end()
 
 
-def _become(standby: Standby, theirs: socket.socket, before: Callable[[], None]) -> NoReturn:
+def _become(
+    standby: Standby, theirs: socket.socket, before: Callable[[], None], seconds: float
+) -> NoReturn:
     try:
         os.dup2(theirs.fileno(), 0)
         os.dup2(theirs.fileno(), 1)
@@ -185,7 +191,7 @@ def _become(standby: Standby, theirs: socket.socket, before: Callable[[], None])
         sys.stderr = os.fdopen(2, "w")
         sys.argv = [succeed.NAME, "-c", str(standby.folder / "maintd.toml"), "session"]
         before()
-        succeed.main(standby.places)
+        succeed.main(standby.places(seconds))
     except SystemExit as end:
         sys.stderr.flush()
         os._exit(end.code if isinstance(end.code, int) else 1)
@@ -206,12 +212,10 @@ class Process:
         try:
             for line in self._lines:
                 said = json.loads(line)
-                if "ask" in said:
-                    self.say(
-                        {"id": said["ask"]["id"], "answer": agents.answer(said["ask"]["body"])}
-                    )
-                elif "asked" not in said:
+                if "ask" not in said:
                     return dict(said.get("told") or said)
+                answers = {name: agents.answer(body) for name, body in said["ask"].items()}
+                self.say({name: answer for name, answer in answers.items() if answer is not None})
         except (BrokenPipeError, ConnectionResetError):
             pass
         return {}
@@ -242,7 +246,8 @@ def test_it_makes_this_node_the_master_with_proof_only(standby: Standby) -> None
     assert standby.failovers == ["master-failover while the old master is off"]
     assert agents.claims == [False] * 4 + [True] * 8
     kept = json.loads((standby.state / MEMORY).read_text())
-    assert (kept["last"], kept["why"], kept["of"]) == (MASTER, "this node became the master", "")
+    tried = kept["tried"]
+    assert (tried["master"], tried["why"]) == (MASTER, "this node became the master")
     assert standby.ask()["kind"] == "is-master"
     assert len(standby.failovers) == 1
 
@@ -359,6 +364,14 @@ def test_a_failover_that_failed_is_not_tried_within_the_hour(standby: Standby) -
     assert (standby.state / LOG).read_text() == "Voting cannot be won\n"
 
 
+def test_a_failover_that_does_not_end_is_ended(standby: Standby) -> None:
+    standby.command("echo voting; sleep 60")
+    told = standby.ask(seconds=1.0)
+    assert told["kind"] == "failed"
+    assert "did not end within 1 s" in told["reason"]
+    assert "voting" in told["reason"]
+
+
 def test_two_sessions_never_act_at_once(standby: Standby) -> None:
     first = standby.begin()
     try:
@@ -425,6 +438,19 @@ def test_other_callers_get_nothing(standby: Standby, line: bytes) -> None:
     assert process.end() == exits.USAGE
 
 
+def test_nobody_talks_to_it_at_a_terminal() -> None:
+    with open(os.devnull, "rb") as nothing:
+        done = subprocess.run(
+            [sys.executable, "-m", "nodeagent.cli.succeed", "session"],
+            stdin=nothing,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == exits.USAGE
+    assert "gnt-maint why cluster" in done.stderr
+
+
 def fuse(at: int) -> Callable[[], None]:
     """Kill the helper before or after its n-th effect."""
 
@@ -453,7 +479,7 @@ def fuse(at: int) -> Callable[[], None]:
     return light
 
 
-TICKS = 20  # before and after each effect of a whole session
+TICKS = 16  # before and after each effect of a whole session
 
 
 @pytest.mark.parametrize("at", range(1, TICKS + 1))

@@ -145,7 +145,7 @@ def test_candidates_check_their_power_control_daily_and_both_packages_ship_it() 
 
 def test_the_helper_of_a_standby_is_maintds_alone_and_nobody_enables_it() -> None:
     from nodeagent.cli import succeed
-    from nodeagent.maintd.succession.watch import SOCKET
+    from nodeagent.maintd.engine.standby import SOCKET
 
     listens = (UNITS / "nodeagent-succeed.socket").read_text()
     assert f"\nListenStream={SOCKET}\n" in listens

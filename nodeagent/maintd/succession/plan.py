@@ -1,7 +1,8 @@
 """Plan the succession of a dead master: the next step, or why it waits. Pure.
 
 A standby's root helper takes a step, and asks again with what it has learned. Every rule is judged
-anew before each step. A step may be repeated, since the helper may be killed at any point.
+anew before each step. A step may be repeated, since the helper may be killed at any point: what it
+remembers is the master's silence, and how the last failover ended.
 
 1. This node is a master candidate in service, and nothing is paused.
 2. A level of its power control has said ON for the master while that was alive.
@@ -15,11 +16,12 @@ anew before each step. A step may be repeated, since the helper may be killed at
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from nodeagent.maintd.fencing.judgement import apart, judge
 from nodeagent.maintd.planning.holds import paused
+from nodeagent.model.clock import Moment
 from nodeagent.model.evidence import Contact, Evidence, Judgement, Life, PowerReading, Testimony
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.reason import Reason, SuccessionKind, because
@@ -31,6 +33,7 @@ HOUR = Ms(3_600_000)
 BEFORE = (Life.HUNG, Life.ISOLATED, Life.OFF)
 AFTER_POWER_OFF = (Life.OFF,)
 FRESH = Ms(55_000)  # after which testimonies are asked for again; they count for 60 s
+GAP = Ms(600_000)  # without a look: a master that came back and died again counts from then
 
 
 class Step(Enum):
@@ -44,13 +47,48 @@ class Step(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Silence:
+    """The first and the last time that a master (its UUID) was silent.
+
+    Both are steady ms of this `boot`, so neither sleep nor a clock that is set changes the silence.
+    """
+
+    master: str
+    boot: str
+    first: Ms
+    last: Ms
+
+    def lasts(self, master: str, at: Moment) -> bool:
+        """Tell whether nothing is known against the silence of this master until now."""
+        same = (self.master, self.boot) == (master, at.boot)
+        return same and 0 <= at.steady - self.last <= GAP
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A failover of a master (its name) that ended at `at` (unix ms), and how."""
+
+    at: Ms
+    master: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The helper's memory between two sessions."""
+
+    silence: Silence | None = None
+    tried: Attempt | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Heard:
-    """The genuine answers of one round of questions, asked at `at` (unix ms).
+    """The genuine answers of one round of questions, asked at `at`.
 
     `voices` are the nodes that have promised this one their voice, if it asked for them.
     """
 
-    at: Ms
+    at: Moment
     testimonies: Mapping[str, Testimony]
     voices: frozenset[str] = frozenset()
     claimed: bool = False
@@ -60,10 +98,8 @@ class Heard:
 class Known:
     """The helper's knowledge. `files` and `snapshot.master` name the master.
 
-    `levels` tells why no level of the master's power control counts, empty if one does. `tried` is
-    when (unix ms) this node last ended a failover, of which master, and how. `since` is since when
-    the master has been silent, as this node found out; None if it did not before. `power` is the
-    newest reading. `cut` tells that it is one after a proven power-off.
+    `levels` tells of each level of the master's power control why it does not count, empty if it
+    does. `power` is the newest reading. `cut` tells that it is one after a proven power-off.
     """
 
     enabled: bool
@@ -71,18 +107,42 @@ class Known:
     files: str
     snapshot: Snapshot
     after: Ms
-    now: Ms
-    levels: str = ""
-    tried: tuple[Ms, str, str] | None = None
+    at: Moment
+    memory: Memory
+    levels: Mapping[str, str]
     asks: bool = True
     heard: Heard | None = None
-    since: Ms | None = None
     power: PowerReading | None = None
     cut: bool = False
 
     @property
     def master(self) -> Node:
         return self.snapshot.nodes[self.snapshot.master]
+
+    @property
+    def now(self) -> Ms:
+        return self.at.wall
+
+    @property
+    def since(self) -> Ms | None:
+        """Since when (unix ms) the master has been silent, as this node found; None if unknown."""
+        master, silence = self.snapshot.nodes.get(self.snapshot.master), self.memory.silence
+        if master is None or silence is None or not silence.lasts(master.uuid, self.at):
+            return None
+        return Ms(self.now - (self.at.steady - silence.first))
+
+
+def remember(known: Known) -> Memory:
+    """Return the memory after the answers of all agents: whether the master is silent."""
+    memory, master, at = known.memory, known.master.uuid, known.at
+    if judged(known).life is Life.ALIVE:
+        return replace(memory, silence=None)
+    if len(agreeing(known)) < majority(known.snapshot):
+        return memory
+    silence = memory.silence
+    if silence is None or not silence.lasts(master, at):
+        silence = Silence(master, at.boot, first=at.steady, last=at.steady)
+    return replace(memory, silence=replace(silence, last=at.steady))
 
 
 def plan(known: Known) -> Step | Reason:
@@ -92,7 +152,7 @@ def plan(known: Known) -> Step | Reason:
     name, heard = known.snapshot.master, known.heard
     if not known.asks:
         return because(SuccessionKind.NOT_ASKED, name)
-    if heard is None or known.now - heard.at > FRESH:
+    if heard is None or known.at.steady - heard.at.steady > FRESH:
         return Step.ASK_FOR_VOICES if known.cut else Step.ASK
     judgement = judged(known)
     if why := _not_silent(known, heard, judgement) or _braked(known, heard) or _too_soon(known):
@@ -123,12 +183,12 @@ def why_never(known: Known) -> Reason | None:
         return because(SuccessionKind.NOT_A_CANDIDATE, known.me)
     if why := paused(Ledger(), snapshot).get(name):
         return why
-    if known.levels:
-        return because(SuccessionKind.NO_LEVEL_COUNTS, name, why=known.levels)
-    if known.tried is not None:
-        at, last, why_not = known.tried
-        if (left := HOUR - abs(known.now - at)) > 0:
-            return because(SuccessionKind.LATELY, last=last, why=why_not, left=left)
+    if "" not in known.levels.values():
+        whys = "; ".join(f"{level}: {why}" for level, why in known.levels.items())
+        why_none = whys or "power.toml has no level for it"
+        return because(SuccessionKind.NO_LEVEL_COUNTS, name, why=why_none)
+    if (tried := known.memory.tried) and (left := HOUR - abs(known.now - tried.at)) > 0:
+        return because(SuccessionKind.LATELY, last=tried.master, why=tried.why, left=left)
     return None
 
 

@@ -1,5 +1,6 @@
 """The succession as told to people and JSON: what was found, and each step to come. Pure."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from nodeagent.maintd.succession.plan import (
@@ -14,8 +15,8 @@ from nodeagent.maintd.succession.plan import (
 from nodeagent.model.reason import Reason
 
 
-def told(known: Known, end: Reason, lines: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return the outcome of one session for people; `lines` are those of power control."""
+def told(known: Known, end: Reason) -> dict[str, Any]:
+    """Return the outcome of one session for people."""
     snapshot, name = known.snapshot, known.files
     judgement = judged(known) if known.heard is not None else None
     able = why_never(known)
@@ -34,12 +35,23 @@ def told(known: Known, end: Reason, lines: tuple[str, ...] = ()) -> dict[str, An
         "voices": sorted(known.heard.voices) if known.heard is not None else [],
         "life": judgement.life.value if judgement is not None else None,
         "judgement": str(judgement.reason) if judgement is not None else None,
-        "power": list(lines),
+        "power": list(_levels(known)),
         "kind": end.kind.word,
         "reason": str(end),
         "help": end.help,
         "steps": list(steps(known)) if able is None else [],
     }
+
+
+def _levels(known: Known) -> Iterator[str]:
+    """Yield each level of power control: its answer, or whether it would count."""
+    if known.power is None or not known.power.levels:
+        for label, why in known.levels.items():
+            yield f"{label}: {why or 'it counts'}"
+        return
+    for level in known.power.levels:
+        why = f" ({level.why})" if level.why else ""
+        yield f"{level.label}: says {level.said}{why}"
 
 
 def steps(known: Known) -> tuple[str, ...]:

@@ -1,15 +1,12 @@
 """A standby shows who acts, and is in nobody's way."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from nodeagent.errors import NotMaster, Unavailable
-from nodeagent.maintd.engine.conduct import Conduct
 from nodeagent.maintd.engine.standby import Standby, until
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.snapshot import Snapshot
 from nodeagent.store.sqlite import MEMORY, SqliteStore
 from tests.maintd import inline
 from tests.maintd.rig import QUICK, Rig, fleet
@@ -22,17 +19,12 @@ class Here:
         self.master: str | Exception = "the maintd on n1"
         rig = Rig(fleet())
 
-        async def nobody(_: Snapshot) -> dict[str, Any]:
-            raise AssertionError("it polls nobody")
-
         self.engine = Standby(
             store=SqliteStore(MEMORY),
             cluster=rig.cluster,
             orders=rig.agents,
-            look=nobody,
             policy=QUICK,
             now=rig.now,
-            conduct=Conduct("", lambda: None, vote=False),
             nodes=rig.cluster.snapshot,
             who=self.who,
         )
