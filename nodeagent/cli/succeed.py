@@ -11,15 +11,15 @@ only carries both, as the front does for the runner. One JSON object a line, bot
                                         {"told": {…}} or {"failed": why}
 """
 
-import fcntl
 import json
 import logging
 import os
 import socket
+import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -27,18 +27,29 @@ import click
 
 from nodeagent import service
 from nodeagent.cli import usage
-from nodeagent.cli.failover import Failover, Switch
 from nodeagent.cluster.ganeti import configuration
 from nodeagent.cluster.ganeti.ssconf import Ssconf
-from nodeagent.errors import MessageError, NodeAgentError, Unavailable, in_words
-from nodeagent.folder import Unfit, opened_folder, read_in, replace_in
+from nodeagent.errors import MessageError, NodeAgentError, Unavailable, in_words, plain
+from nodeagent.folder import Unfit, locked_folder, read_own, write_own
 from nodeagent.maintd.engine.questions import Questions
+from nodeagent.maintd.fencing import readings
+from nodeagent.maintd.fencing.judgement import SETTLES
 from nodeagent.maintd.helper_settings import DEFAULT_FILE, HelperSettings, load_for_helper
-from nodeagent.maintd.succession.plan import Attempt, Heard, Known, Memory, Step, plan, remember
-from nodeagent.maintd.succession.story import told
-from nodeagent.model.evidence import Testimony
+from nodeagent.maintd.succession.plan import (
+    Attempt,
+    Heard,
+    Known,
+    Memory,
+    Step,
+    plan,
+    remember,
+    told,
+)
+from nodeagent.model.evidence import PowerReading, Testimony
 from nodeagent.model.reason import Reason, SuccessionKind, because
+from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Ms
+from nodeagent.power.controls import Controls
 from nodeagent.protocol.envelope import Key
 from nodeagent.protocol.witness import Question
 from nodeagent.secret import read_private
@@ -48,12 +59,83 @@ NAME = "nodeagent-succeed"
 log = logging.getLogger(NAME)
 
 FOLDER = "/var/lib/nodeagent/succession"
-MEMORY, LOCK = "memory.json", "lock"
+MEMORY, LOG = "memory.json", "master-failover.log"
+GNT_CLUSTER, TIMEOUT = "/usr/sbin/gnt-cluster", "/usr/bin/timeout"
 _MOST_STEPS = 12
 _MOST_LINE = 64 * 1024 * 1024  # all answers of a round
 _MOST_MEMORY = 64 * 1024
 _ONLY_MAINTD = "maintd's standby talks to this command; see gnt-maint why cluster"
+_SECONDS = 600.0  # for Ganeti's failover
+_TIMED_OUT = 124  # the exit code of timeout(1)
+_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "HOME": "/root"}
+_WHY = 300
 _PATIENCE = 40.0  # seconds for all answers of a round; maintd tries for a little less
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """Power control of the master, by the levels of this node's power.toml that count.
+
+    It records nothing: a level that says ON for a node that is silent is no proof of its own.
+    """
+
+    controls: Controls = field(default_factory=Controls)
+    settles: float = SETTLES / 1000 + 1  # seconds until other nodes have noticed a power-off
+
+    def levels(self, name: str) -> Mapping[str, str]:
+        """Say of each level of a node why it does not count, empty if it does; ask no device."""
+        try:
+            control = self.controls.of(name)
+        except NodeAgentError as error:
+            return {"power control": plain(str(error), _WHY)}
+        return {level.label: control.why_not(level) for level in control.levels}
+
+    def read(self, node: Node) -> PowerReading:
+        """Read the power of a node now."""
+        status = self.controls.of(node.name).status()
+        now = service.moment().wall
+        if status.powered is None:
+            return PowerReading(node.uuid, now, None, why=plain("; ".join(status.lines), _WHY))
+        return readings.read(json.dumps(status.to_json()), node.uuid, now, alive=False)
+
+    def off(self, node: Node) -> str:
+        """Switch a node off; say why that is not proven, or nothing."""
+        outcome = self.controls.of(node.name).off()
+        return "" if outcome.level else plain("; ".join(outcome.lines), _WHY)
+
+
+@dataclass(frozen=True, slots=True)
+class Failover:
+    """Ganeti's own command, never with --no-voting: Ganeti has its nodes vote on the old master."""
+
+    command: tuple[str, ...] = (GNT_CLUSTER, "master-failover")
+    seconds: float = _SECONDS
+
+    def run(self, folder: str, lock: int) -> str:
+        """Run it to its end or its limit; return its last words if it did not end well.
+
+        It outlives this process with its limit, and then goes on holding the lock. Its words go to
+        a file.
+        """
+        path = os.path.join(folder, LOG)
+        with open(path, "wb") as said:
+            code = subprocess.run(
+                [TIMEOUT, "--kill-after=10", f"{self.seconds:g}", *self.command],
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                env=_ENVIRONMENT,
+                cwd="/",
+                start_new_session=True,
+                pass_fds=(lock,),
+                check=False,
+            ).returncode
+        if code == 0:
+            return ""
+        with open(path, encoding="utf-8", errors="replace") as file:
+            words = " ".join(file.read(16 * 1024).split())
+        late = f"it did not end within {self.seconds:g} s: " if code == _TIMED_OUT else ""
+        return plain(f"{late}exit code {code}: {words}", _WHY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +176,8 @@ def session_command(places: Places) -> None:
         raise click.UsageError(_ONLY_MAINTD)
     try:
         settings = load_for_helper(places.config, owner=os.geteuid())
-        with _alone(places.state) as lock:
+        os.makedirs(places.state, mode=0o700, exist_ok=True)
+        with locked_folder(places.state) as lock:
             peer.say({"told": Session(settings, places, peer, lock).run(asks=verb == "succeed")})
     except BlockingIOError:
         peer.say({"failed": "another request is being answered, or a failover runs"})
@@ -181,12 +264,10 @@ class Session:
             case Step.READ_POWER:
                 return replace(known, power=switch.read(known.master)), None
             case Step.POWER_OFF:
-                power = switch.off(known.master)
-                known = replace(known, power=power, cut=power.powered is False, heard=None)
-                if not known.cut:
-                    return known, because(SuccessionKind.NOT_OFF, known.master.name, why=power.why)
+                if why := switch.off(known.master):
+                    return known, because(SuccessionKind.NOT_OFF, known.master.name, why=why)
                 time.sleep(switch.settles)
-                return known, None
+                return replace(known, cut=True, power=None, heard=None), None
             case Step.FAIL_OVER:
                 return self._fail_over(known)
 
@@ -247,23 +328,10 @@ class Session:
         )
 
 
-@contextmanager
-def _alone(folder: str) -> Iterator[int]:
-    """Hold the lock, or raise BlockingIOError. A failover that outlives us goes on holding it."""
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    lock = os.open(os.path.join(folder, LOCK), os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield lock
-    finally:
-        os.close(lock)
-
-
 def _load(folder: str) -> Memory:
     """Read the memory; none if there is no file. Unavailable: nothing may be tried without it."""
     try:
-        with opened_folder(folder, os.geteuid(), "root") as place:
-            return value_of(Memory, json.loads(read_in(place, MEMORY, _MOST_MEMORY)))
+        return value_of(Memory, json.loads(read_own(folder, MEMORY, _MOST_MEMORY)))
     except FileNotFoundError:
         return Memory()
     except (OSError, Unfit, Fault, ValueError, RecursionError) as error:
@@ -272,10 +340,8 @@ def _load(folder: str) -> Memory:
 
 
 def _save(folder: str, memory: Memory) -> None:
-    text = json.dumps(document_of(memory))
     try:
-        with opened_folder(folder, os.geteuid(), "root") as place:
-            replace_in(place, MEMORY, text.encode())
+        write_own(folder, MEMORY, json.dumps(document_of(memory)).encode())
     except (OSError, Unfit) as error:
         raise Unavailable(f"{folder}: {in_words(error)}") from None
 

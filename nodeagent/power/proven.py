@@ -4,12 +4,11 @@ A level that never said ON may switch nothing, or another machine. It then does 
 """
 
 import json
-import os
 import time
 from collections.abc import Iterable
 
 from nodeagent.errors import in_words
-from nodeagent.folder import Unfit, opened_folder, read_in, replace_in
+from nodeagent.folder import Unfit, read_own, write_own
 from nodeagent.power.settings import MOST_LEVELS, Level
 
 FOLDER = "/var/lib/nodeagent/power"
@@ -39,17 +38,14 @@ class Proven:
         kept |= {one.fingerprint: time.time() for one in on}
         text = json.dumps({mark: at for mark, at in kept.items() if at is not None})
         try:
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            with opened_folder(self._folder, os.geteuid(), "root") as place:
-                replace_in(place, f"{node}.json", text.encode())
+            write_own(self._folder, f"{node}.json", text.encode())
         except (OSError, Unfit) as error:
             return f"cannot record what said ON: {in_words(error)}"
         return ""
 
     def _read(self, node: str) -> dict[str, float]:
         try:
-            with opened_folder(self._folder, os.geteuid(), "root") as place:
-                found = json.loads(read_in(place, f"{node}.json", _MOST_BYTES))
+            found = json.loads(read_own(self._folder, f"{node}.json", _MOST_BYTES))
         except (OSError, Unfit, ValueError, RecursionError):
             return {}  # unreadable is unproven
         return _of(found)

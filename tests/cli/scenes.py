@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from nodeagent.maintd.succession.plan import plan
-from nodeagent.maintd.succession.story import told
+from nodeagent.maintd.succession.plan import plan, told
 from nodeagent.model.action import MovePrimary
 from nodeagent.model.queue import RepairStep
 from nodeagent.model.reason import Reason

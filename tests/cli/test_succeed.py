@@ -17,8 +17,7 @@ from typing import Any, NoReturn
 import pytest
 
 from nodeagent.cli import exits, succeed
-from nodeagent.cli.failover import LOG, Failover, Switch
-from nodeagent.cli.succeed import MEMORY, Places
+from nodeagent.cli.succeed import LOG, MEMORY, Failover, Places, Switch
 from nodeagent.maintd.succession.plan import HOUR, Memory, Silence
 from nodeagent.model.evidence import Contact
 from nodeagent.model.ledger import PAUSE_TAG

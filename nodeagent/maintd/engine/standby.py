@@ -98,7 +98,7 @@ async def until(turn: Callable[[], bool], stop: asyncio.Event, every: float = 1.
 class Helper:
     """Calls the root helper on this node, in a task of its own, so that no round waits.
 
-    `told` is its newest outcome, see `succession/story`. Without its answer nothing happens.
+    `told` is its newest outcome, see `succession/plan`. Without its answer nothing happens.
     """
 
     def __init__(self, socket: str, port: int, *, tls: bool, steady: Callable[[], float]) -> None:

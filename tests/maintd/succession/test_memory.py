@@ -5,8 +5,16 @@ from typing import Any
 
 import pytest
 
-from nodeagent.maintd.succession.plan import GAP, HOUR, Attempt, Known, Memory, Silence, remember
-from nodeagent.maintd.succession.story import told
+from nodeagent.maintd.succession.plan import (
+    GAP,
+    HOUR,
+    Attempt,
+    Known,
+    Memory,
+    Silence,
+    remember,
+    told,
+)
 from nodeagent.model.clock import Moment
 from nodeagent.model.reason import SuccessionKind, because
 from nodeagent.model.units import Ms
