@@ -131,7 +131,6 @@ BACKENDS = "nodeagent.cluster.ganeti"
 MAY_NAME_BACKENDS = {
     "cli/maintd.py",
     "cli/maintd_parts.py",
-    "cli/maintd_standby.py",
     "cli/succeed.py",
     "cli/gnt_maint.py",
     "cli/maint/repair.py",

@@ -1,4 +1,4 @@
-"""The `maintd` command: assemble the master's daemon, and run it."""
+"""The `maintd` command: assemble the master's daemon or a standby's, and run it."""
 
 import asyncio
 import fcntl
@@ -29,9 +29,9 @@ from nodeagent.cli.maintd_parts import (
     ssconf,
     unix_ms,
 )
-from nodeagent.cli.maintd_standby import stand_by
 from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.cluster.ganeti.mastership import Mastership
+from nodeagent.cluster.ganeti.ssconf import Ssconf
 from nodeagent.errors import ConfigError, NodeAgentError, NotMaster, Unavailable
 from nodeagent.maintd.balancing.inputs import stock_of
 from nodeagent.maintd.balancing.search_thread import Adviser
@@ -42,6 +42,7 @@ from nodeagent.maintd.engine.measure import Measuring
 from nodeagent.maintd.engine.orders import Orders
 from nodeagent.maintd.engine.poll import poll, remember
 from nodeagent.maintd.engine.round import Engine
+from nodeagent.maintd.engine.standby import SOCKET, Helper, Standby, until
 from nodeagent.maintd.engine.witnesses import QuestionsOverHttp, Witnesses
 from nodeagent.maintd.helper_settings import DEFAULT_FILE
 from nodeagent.maintd.notices.outbox import Outbox
@@ -50,6 +51,7 @@ from nodeagent.maintd.queue.inventory import Inventory
 from nodeagent.maintd.settings import Settings, load
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.protocol.look import Look, Seen
+from nodeagent.store.sqlite import MEMORY, SqliteStore
 
 log = logging.getLogger(__name__)
 _BELIEVED = 60.0  # seconds from the end of the slowest poll in which its vote is believed
@@ -142,13 +144,65 @@ async def serve(settings: Settings, config: str, *, dry: bool, voting: bool = Tr
     try:
         if standby:
             service.on_signals(stop)
-            settings = await stand_by(settings, config, stop)
+            settings = await _stand_by(settings, config, stop)
         if not stop.is_set():
             await _act(settings, config, stop, lock, dry=dry, voting=voting)
     finally:
         service.notify("STOPPING=1")
         if lock is not None:
             os.close(lock)
+
+
+async def _stand_by(settings: Settings, config: str, stop: asyncio.Event) -> Settings:
+    """Show who acts, until it is our turn or `stop`; return the settings by then.
+
+    NotMaster: this node is neither the master nor a master candidate.
+    """
+    files, poll = ssconf(settings), settings.poll
+    with suppress(Unavailable, ConfigError):
+        if await asyncio.to_thread(files.is_master):
+            return settings
+    not_here(settings)
+    store = SqliteStore(MEMORY)
+    helper = Helper(SOCKET, poll.port, tls=poll.tls, steady=time.monotonic)
+    engine = Standby(
+        store=store,
+        cluster=GanetiCluster(settings.cluster.luxi),
+        orders=sender(Orders, settings),
+        policy=settings.policy,
+        now=unix_ms,
+        nodes=files.snapshot,
+        who=lambda: _who(files),
+        helper=helper if settings.succession.enabled else None,
+    )
+    maintd = Maintd(engine, store, settings.maintd.every, unix_ms)
+    service.on_signals(stop, lambda: reload_settings(maintd, config, settings))
+    ended = asyncio.Event()
+    waiting = asyncio.create_task(until(files.is_master, stop))
+    waiting.add_done_callback(lambda _: ended.set())
+    try:
+        # The address of the cluster's master is the acting one's.
+        async with served(maintd, settings, http_addresses(settings, standby=True), "standby"):
+            log.info("standby")
+            await maintd.run(ended)
+    finally:
+        waiting.cancel()
+        helper.close()
+    if not stop.is_set():
+        log.info("taking-over")
+        with suppress(NodeAgentError):  # SIGHUP has told of a fault
+            return load(config, owner=os.geteuid(), port=settings.port)
+    return settings
+
+
+def _who(files: Ssconf) -> str:
+    """Name the maintd that acts. NotMaster: this node is no candidate."""
+    own, master = files.own_name(), files.master()
+    if master == own:
+        return "nobody"
+    if not files.is_candidate():
+        raise NotMaster(f"{own} is neither the master nor a master candidate")
+    return f"the maintd on {master}"
 
 
 async def _act(

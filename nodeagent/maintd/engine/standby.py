@@ -14,6 +14,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from nodeagent.errors import NodeAgentError, Unavailable, in_words
@@ -37,7 +38,6 @@ LATER = 120.0  # the same of later candidates: an agent tries the master for one
 _PROBE = 5.0
 _SESSION = 1800.0  # power-offs, questions and a failover
 _MOST_LINE = 64 * 1024 * 1024  # questions to all nodes
-_AT_ONCE = 500
 _PATIENCE = 38.0  # seconds for all answers of a round, with all tries
 _RETRY = 2.0  # seconds until an agent is asked again that is busy with the same question
 _BUSY = (429, 503)
@@ -95,20 +95,21 @@ async def until(turn: Callable[[], bool], stop: asyncio.Event, every: float = 1.
             await asyncio.wait_for(stop.wait(), every)
 
 
+@dataclass
 class Helper:
     """Calls the root helper on this node, in a task of its own, so that no round waits.
 
-    `told` is its newest outcome, see `succession/plan`. Without its answer nothing happens.
+    `port` and `tls` are those of all agents. `told` is the helper's newest outcome, see `told` in
+    `succession/plan`; without its answer nothing happens.
     """
 
-    def __init__(self, socket: str, port: int, *, tls: bool, steady: Callable[[], float]) -> None:
-        self._socket = socket
-        self._port = port
-        self._tls = tls
-        self._steady = steady
-        self._task: asyncio.Task[None] | None = None
-        self._last = 0.0, ""  # the last request: when, and its verb
-        self.told: dict[str, Any] | None = None
+    socket: str
+    port: int
+    tls: bool
+    steady: Callable[[], float]
+    told: dict[str, Any] | None = None
+    _task: asyncio.Task[None] | None = None
+    _last: tuple[float, str] = (0.0, "")  # the last request: when, and its verb
 
     def look(self, snapshot: Snapshot) -> None:
         """Begin to ask, unless an earlier request is not over."""
@@ -123,7 +124,7 @@ class Helper:
         try:
             verb = "preview" if await self._answers(snapshot) else "succeed"
             if self._due(verb):
-                self._last = self._steady(), verb
+                self._last = self.steady(), verb
                 await self._session(verb, snapshot)
         except Exception:  # a bug must not end the watch unseen
             log.exception("succession-unknown")
@@ -132,16 +133,16 @@ class Helper:
         """Tell whether it is time for this request; a change between the two never waits."""
         last, before = self._last
         waits = AGAIN if (self.told or {}).get("place") in (None, 1) else LATER
-        return verb != before or self._steady() - last >= (CHECK if verb == "preview" else waits)
+        return verb != before or self.steady() - last >= (CHECK if verb == "preview" else waits)
 
     async def _answers(self, snapshot: Snapshot) -> bool:
         """Tell whether the agent on the master answers; anything counts as an answer."""
         master = snapshot.nodes.get(snapshot.master)
         if master is None:
             return True
-        tls = untrusting_tls() if self._tls else None
+        tls = untrusting_tls() if self.tls else None
         try:
-            await fetch(master.address, self._port, "/healthz", seconds=_PROBE, tls=tls)
+            await fetch(master.address, self.port, "/healthz", seconds=_PROBE, tls=tls)
         except Unavailable:
             return False
         return True
@@ -161,7 +162,7 @@ class Helper:
 
     async def _talk(self, verb: str, snapshot: Snapshot) -> dict[str, Any]:
         """Have one session with the helper; return its outcome."""
-        reader, writer = await asyncio.open_unix_connection(self._socket, limit=_MOST_LINE)
+        reader, writer = await asyncio.open_unix_connection(self.socket, limit=_MOST_LINE)
         try:
             said: dict[str, Any] = {"verb": verb}
             while True:
@@ -183,11 +184,9 @@ class Helper:
     async def _carry(self, questions: dict[str, str], snapshot: Snapshot) -> dict[str, str]:
         """Carry one question to each of these nodes' agents; return the answers that came."""
         answers: dict[str, str] = {}
-        turns = asyncio.Semaphore(_AT_ONCE)
 
         async def ask(name: str) -> None:
-            async with turns:
-                answer = await self._answer(questions[name], snapshot.nodes[name].address)
+            answer = await self._answer(questions[name], snapshot.nodes[name].address)
             if answer is not None:
                 answers[name] = answer
 
@@ -201,7 +200,7 @@ class Helper:
         """Return an agent's answer; ask again while it is busy."""
         with suppress(Unavailable):
             while True:
-                got = await deliver(question.encode(), address, self._port, tls=self._tls)
+                got = await deliver(question.encode(), address, self.port, tls=self.tls)
                 if got.status == 200:
                     return got.body.decode(errors="replace")
                 if got.status not in _BUSY:
