@@ -31,7 +31,6 @@ from nodeagent.cli.maintd_parts import (
 )
 from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.cluster.ganeti.mastership import Mastership
-from nodeagent.cluster.ganeti.ssconf import Ssconf
 from nodeagent.errors import ConfigError, NodeAgentError, NotMaster, Unavailable
 from nodeagent.maintd.balancing.inputs import stock_of
 from nodeagent.maintd.balancing.search_thread import Adviser
@@ -172,7 +171,7 @@ async def _stand_by(settings: Settings, config: str, stop: asyncio.Event) -> Set
         policy=settings.policy,
         now=unix_ms,
         nodes=files.snapshot,
-        who=lambda: _who(files),
+        me=files.own_name,
         helper=helper if settings.succession.enabled else None,
     )
     maintd = Maintd(engine, store, settings.maintd.every, unix_ms)
@@ -193,16 +192,6 @@ async def _stand_by(settings: Settings, config: str, stop: asyncio.Event) -> Set
         with suppress(NodeAgentError):  # SIGHUP has told of a fault
             return load(config, owner=os.geteuid(), port=settings.port)
     return settings
-
-
-def _who(files: Ssconf) -> str:
-    """Name the maintd that acts. NotMaster: this node is no candidate."""
-    own, master = files.own_name(), files.master()
-    if master == own:
-        return "nobody"
-    if not files.is_candidate():
-        raise NotMaster(f"{own} is neither the master nor a master candidate")
-    return f"the maintd on {master}"
 
 
 async def _act(

@@ -133,15 +133,7 @@ def own_certificate(settings: Settings) -> bytes:
 
 def sender(kind: type[S], settings: Settings) -> S:
     """Return what asks agents, or orders something, in the name of this master candidate."""
-    poll = settings.poll
-    return kind(
-        key=cluster_key(settings),
-        certificate=own_certificate(settings),
-        port=poll.port,
-        tls=poll.tls,
-        now=unix_ms,
-        require_node_keys=poll.require_node_keys,
-    )
+    return kind.by(cluster_key(settings), own_certificate(settings), settings.poll, unix_ms)
 
 
 def _of_ganeti(settings: Settings, path: str, name: str) -> bytes:

@@ -65,7 +65,6 @@ _MOST_STEPS = 12
 _MOST_LINE = 64 * 1024 * 1024  # all answers of a round
 _MOST_MEMORY = 64 * 1024
 _ONLY_MAINTD = "maintd's standby talks to this command; see gnt-maint why cluster"
-_SECONDS = 600.0  # for Ganeti's failover
 _TIMED_OUT = 124  # the exit code of timeout(1)
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "HOME": "/root"}
 _WHY = 300
@@ -73,79 +72,15 @@ _PATIENCE = 40.0  # seconds for all answers of a round; maintd tries for a littl
 
 
 @dataclass(frozen=True, slots=True)
-class Switch:
-    """Power control of the master, by the levels of this node's power.toml that count.
-
-    It records nothing: a level that says ON for a node that is silent is no proof of its own.
-    """
-
-    controls: Controls = field(default_factory=Controls)
-    settles: float = SETTLES / 1000 + 1  # seconds until other nodes have noticed a power-off
-
-    def levels(self, name: str) -> Mapping[str, str]:
-        """Say of each level of a node why it does not count, empty if it does; ask no device."""
-        try:
-            control = self.controls.of(name)
-        except NodeAgentError as error:
-            return {"power control": plain(str(error), _WHY)}
-        return {level.label: control.why_not(level) for level in control.levels}
-
-    def read(self, node: Node) -> PowerReading:
-        """Read the power of a node now."""
-        status = self.controls.of(node.name).status()
-        now = service.moment().wall
-        if status.powered is None:
-            return PowerReading(node.uuid, now, None, why=plain("; ".join(status.lines), _WHY))
-        return readings.read(json.dumps(status.to_json()), node.uuid, now, alive=False)
-
-    def off(self, node: Node) -> str:
-        """Switch a node off; say why that is not proven, or nothing."""
-        outcome = self.controls.of(node.name).off()
-        return "" if outcome.level else plain("; ".join(outcome.lines), _WHY)
-
-
-@dataclass(frozen=True, slots=True)
-class Failover:
-    """Ganeti's own command, never with --no-voting: Ganeti has its nodes vote on the old master."""
-
-    command: tuple[str, ...] = (GNT_CLUSTER, "master-failover")
-    seconds: float = _SECONDS
-
-    def run(self, folder: str, lock: int) -> str:
-        """Run it to its end or its limit; return its last words if it did not end well.
-
-        It outlives this process with its limit, and then goes on holding the lock. Its words go to
-        a file.
-        """
-        path = os.path.join(folder, LOG)
-        with open(path, "wb") as said:
-            code = subprocess.run(
-                [TIMEOUT, "--kill-after=10", f"{self.seconds:g}", *self.command],
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
-                env=_ENVIRONMENT,
-                cwd="/",
-                start_new_session=True,
-                pass_fds=(lock,),
-                check=False,
-            ).returncode
-        if code == 0:
-            return ""
-        with open(path, encoding="utf-8", errors="replace") as file:
-            words = " ".join(file.read(16 * 1024).split())
-        late = f"it did not end within {self.seconds:g} s: " if code == _TIMED_OUT else ""
-        return plain(f"{late}exit code {code}: {words}", _WHY)
-
-
-@dataclass(frozen=True, slots=True)
 class Places:
-    """Folders and programs that tests put elsewhere; no setting but `config` names them."""
+    """Folders, programs and times that tests set; of them only `config` is set by anybody else."""
 
     config: str = DEFAULT_FILE
     state: str = FOLDER
-    switch: Switch = field(default_factory=Switch)
-    failover: Failover = field(default_factory=Failover)
+    controls: Controls = field(default_factory=Controls)
+    settles: float = SETTLES / 1000 + 1  # seconds until other nodes have noticed a power-off
+    command: tuple[str, ...] = (GNT_CLUSTER, "master-failover")  # Ganeti votes: no --no-voting
+    seconds: float = 600.0  # for the command
 
 
 def _places(context: click.Context, config: str) -> Places:
@@ -208,6 +143,56 @@ class Peer:
         return found if isinstance(found, dict) else {}
 
 
+def levels_of(controls: Controls, name: str) -> Mapping[str, str]:
+    """Say of each level of a node why it does not count, empty if it does; ask no device."""
+    try:
+        control = controls.of(name)
+    except NodeAgentError as error:
+        return {"power control": plain(str(error), _WHY)}
+    return {level.label: control.why_not(level) for level in control.levels}
+
+
+def read_power(controls: Controls, node: Node) -> PowerReading:
+    """Read the power of a node. A level that says ON now is not proven by that."""
+    status, now = controls.of(node.name).status(), _wall()
+    if status.powered is None:
+        return PowerReading(node.uuid, now, None, why=plain("; ".join(status.lines), _WHY))
+    return readings.read(json.dumps(status.to_json()), node.uuid, now, alive=False)
+
+
+def power_off(controls: Controls, node: Node) -> str:
+    """Switch a node off by the levels that count; say why that is not proven, or nothing."""
+    outcome = controls.of(node.name).off()
+    return "" if outcome.level else plain("; ".join(outcome.lines), _WHY)
+
+
+def fail_over(places: Places, lock: int) -> str:
+    """Run Ganeti's own command to its end or its limit; return its last words if it failed.
+
+    It outlives this process with its limit, and then goes on holding the lock. Its words go to a
+    file.
+    """
+    path = os.path.join(places.state, LOG)
+    with open(path, "wb") as said:
+        code = subprocess.run(
+            [TIMEOUT, "--kill-after=10", f"{places.seconds:g}", *places.command],
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+            env=_ENVIRONMENT,
+            cwd="/",
+            start_new_session=True,
+            pass_fds=(lock,),
+            check=False,
+        ).returncode
+    if code == 0:
+        return ""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        words = " ".join(file.read(16 * 1024).split())
+    late = f"it did not end within {places.seconds:g} s: " if code == _TIMED_OUT else ""
+    return plain(f"{late}exit code {code}: {words}", _WHY)
+
+
 class Session:
     """One request: each step as planned, to the last."""
 
@@ -245,7 +230,7 @@ class Session:
             Ms(round(settings.succession.after * 1000)),
             service.moment(),
             _load(self._places.state),
-            self._places.switch.levels(master),
+            levels_of(self._places.controls, master),
             asks=asks,
         )
 
@@ -255,18 +240,18 @@ class Session:
 
     def _take(self, step: Step, known: Known) -> tuple[Known, Reason | None]:
         """Take a step; return the knowledge after it, and why it is the last one."""
-        switch = self._places.switch
+        places = self._places
         match step:
             case Step.ASK | Step.ASK_FOR_VOICES:
                 heard = self._ask(known, claim=step is Step.ASK_FOR_VOICES)
                 known = self._now(replace(known, heard=heard))
                 return self._keep(known, remember(known)), None
             case Step.READ_POWER:
-                return replace(known, power=switch.read(known.master)), None
+                return replace(known, power=read_power(places.controls, known.master)), None
             case Step.POWER_OFF:
-                if why := switch.off(known.master):
+                if why := power_off(places.controls, known.master):
                     return known, because(SuccessionKind.NOT_OFF, known.master.name, why=why)
-                time.sleep(switch.settles)
+                time.sleep(places.settles)
                 return replace(known, cut=True, power=None, heard=None), None
             case Step.FAIL_OVER:
                 return self._fail_over(known)
@@ -274,14 +259,14 @@ class Session:
     def _fail_over(self, known: Known) -> tuple[Known, Reason]:
         """Run Ganeti's own failover; its files then tell whether it came to its end."""
         name = known.master.name
-        words = self._places.failover.run(self._places.state, self._lock)
+        words = fail_over(self._places, self._lock)
         if self._files.master() == known.me:
             end = because(SuccessionKind.IS_MASTER, known.me)
             why = "; ".join(filter(None, ("this node became the master", words)))
         else:
             why = words or "it said nothing"
             end = because(SuccessionKind.FAILED, name, why=why)
-        tried = Attempt(service.moment().wall, name, why)
+        tried = Attempt(_wall(), name, why)
         return self._keep(known, replace(known.memory, tried=tried)), end
 
     def _keep(self, known: Known, memory: Memory) -> Known:
@@ -291,7 +276,10 @@ class Session:
 
     def _ask(self, known: Known, *, claim: bool) -> Heard:
         """Have all agents in service asked, and open what comes back."""
-        questions, snapshot, at = self._questions(), known.snapshot, service.moment()
+        folder, snapshot, at = self._settings.cluster.ganeti, known.snapshot, service.moment()
+        key = Key(read_private(f"{folder}/hmac.key", any_owner=True))
+        certificate = read_private(f"{folder}/client.pem", any_owner=True)
+        questions = Questions.by(key, certificate, self._settings.poll, _wall)
         asked: dict[str, Question] = {}
         bodies: dict[str, str] = {}
         for name, node in snapshot.nodes.items():
@@ -316,16 +304,9 @@ class Session:
                 voices.add(name)
         return Heard(at, testimonies, frozenset(voices), claimed=claim)
 
-    def _questions(self) -> Questions:
-        poll, folder = self._settings.poll, self._settings.cluster.ganeti
-        return Questions(
-            Key(read_private(f"{folder}/hmac.key", any_owner=True)),
-            read_private(f"{folder}/client.pem", any_owner=True),
-            poll.port,
-            poll.tls,
-            lambda: service.moment().wall,
-            poll.require_node_keys,
-        )
+
+def _wall() -> Ms:
+    return service.moment().wall
 
 
 def _load(folder: str) -> Memory:

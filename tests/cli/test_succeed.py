@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import pytest
 
 from nodeagent.cli import exits, succeed
-from nodeagent.cli.succeed import LOG, MEMORY, Failover, Places, Switch
+from nodeagent.cli.succeed import LOG, MEMORY, Places
 from nodeagent.maintd.succession.plan import HOUR, Memory, Silence
 from nodeagent.model.evidence import Contact
 from nodeagent.model.ledger import PAUSE_TAG
@@ -140,10 +140,9 @@ class Standby:
         (self.state / MEMORY).write_text(json.dumps(document_of(memory)))
 
     def places(self, seconds: float) -> Places:
-        nodes = self.ganeti / "ssconf_node_list"
-        switch = Switch(self.fences.controls(nodes), settles=0.05)
+        controls = self.fences.controls(self.ganeti / "ssconf_node_list")
         command = (str(self.folder / "gnt-cluster"), "master-failover")
-        return Places("", str(self.state), switch, Failover(command, seconds))
+        return Places("", str(self.state), controls, 0.05, command, seconds)
 
     @property
     def master(self) -> str:
@@ -386,16 +385,16 @@ def test_a_failover_outlives_the_helper_and_keeps_others_out(standby: Standby) -
     standby.command("sleep 3")
 
     def kill_soon() -> None:
-        run = Failover.run
+        run = succeed.fail_over
 
-        def began(self: Failover, folder: str, lock: int) -> str:
+        def began(places: Places, lock: int) -> str:
             if os.fork() == 0:
                 dawdle(1)
                 os.kill(os.getppid(), signal.SIGKILL)
                 os._exit(0)
-            return run(self, folder, lock)
+            return run(places, lock)
 
-        Failover.run = began  # type: ignore[method-assign]
+        succeed.fail_over = began
 
     assert standby.ask(before=kill_soon) == {}
     assert "failover runs" in standby.ask()["failed"]
@@ -471,9 +470,8 @@ def fuse(at: int) -> Callable[[], None]:
 
             return ticking
 
-        effects = (succeed, "_save"), (Switch, "read"), (Switch, "off"), (Failover, "run")
-        for owner, name in effects:
-            setattr(owner, name, fragile(getattr(owner, name)))
+        for name in ("_save", "read_power", "power_off", "fail_over"):
+            setattr(succeed, name, fragile(getattr(succeed, name)))
 
     return light
 

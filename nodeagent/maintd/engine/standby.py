@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from nodeagent.errors import NodeAgentError, Unavailable, in_words
+from nodeagent.errors import NodeAgentError, NotMaster, Unavailable, in_words
 from nodeagent.maintd.engine.conduct import Conduct
 from nodeagent.maintd.engine.questions import deliver
 from nodeagent.maintd.engine.round import Engine, Round
@@ -44,17 +44,16 @@ _BUSY = (429, 503)
 
 
 class Standby(Engine):
-    """Rounds that only read. `nodes` gives the nodes, `who` tells who acts.
+    """Rounds that only read. `nodes` gives the nodes, and `me` the name of this one.
 
-    `who` raises NotMaster where this node is to be no standby (any more). `helper` watches the
-    master, where succession is on.
+    `helper` watches the master, where succession is on.
     """
 
     def __init__(
         self,
         *,
         nodes: Callable[[], Snapshot],
-        who: Callable[[], str],
+        me: Callable[[], str],
         helper: "Helper | None" = None,
         **engine: Any,
     ) -> None:
@@ -63,13 +62,15 @@ class Standby(Engine):
         self._helper = helper
         self.standby = "another maintd acts"
         self._nodes = nodes
-        self._who = who
+        self._me = me
 
     async def one_round(self, stop: Callable[[], bool] = lambda: False) -> Round:
-        """Read who acts, and the nodes."""
-        who = await asyncio.to_thread(self._who)
-        snapshot = await asyncio.to_thread(self._nodes)
-        self.standby = f"{who} acts"
+        """Read who acts. NotMaster: this node is to be no standby (any more)."""
+        me, snapshot = await asyncio.to_thread(lambda: (self._me(), self._nodes()))
+        acts = snapshot.master
+        if acts != me and not (me in snapshot.nodes and snapshot.nodes[me].candidate):
+            raise NotMaster(f"{me} is neither the master nor a master candidate")
+        self.standby = "nobody acts" if acts == me else f"the maintd on {acts} acts"
         if self._helper is not None:
             self._helper.look(snapshot)
             self.succession = self._helper.told
@@ -182,28 +183,21 @@ class Helper:
                 await writer.wait_closed()
 
     async def _carry(self, questions: dict[str, str], snapshot: Snapshot) -> dict[str, str]:
-        """Carry one question to each of these nodes' agents; return the answers that came."""
+        """Carry a question to each node's agent, again while that is busy; return the answers."""
         answers: dict[str, str] = {}
 
-        async def ask(name: str) -> None:
-            answer = await self._answer(questions[name], snapshot.nodes[name].address)
-            if answer is not None:
-                answers[name] = answer
+        async def ask(name: str, question: bytes) -> None:
+            address = snapshot.nodes[name].address
+            with suppress(Unavailable):
+                got = await deliver(question, address, self.port, tls=self.tls)
+                while got.status in _BUSY:
+                    await asyncio.sleep(_RETRY)
+                    got = await deliver(question, address, self.port, tls=self.tls)
+                if got.status == 200:
+                    answers[name] = got.body.decode(errors="replace")
 
         with suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE), asyncio.TaskGroup() as tasks:
                 for name in questions.keys() & snapshot.nodes.keys():
-                    tasks.create_task(ask(name))
+                    tasks.create_task(ask(name, questions[name].encode()))
         return answers
-
-    async def _answer(self, question: str, address: str) -> str | None:
-        """Return an agent's answer; ask again while it is busy."""
-        with suppress(Unavailable):
-            while True:
-                got = await deliver(question.encode(), address, self.port, tls=self.tls)
-                if got.status == 200:
-                    return got.body.decode(errors="replace")
-                if got.status not in _BUSY:
-                    return None
-                await asyncio.sleep(_RETRY)
-        return None

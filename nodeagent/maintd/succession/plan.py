@@ -173,14 +173,13 @@ def plan(known: Known) -> Step | Reason:
 def why_never(known: Known) -> Reason | None:
     """Why this node succeeds nobody, whether the master lives or not; None if it may."""
     snapshot, name = known.snapshot, known.snapshot.master
-    me = snapshot.nodes.get(known.me)
     if not known.enabled:
         return because(SuccessionKind.NOT_ENABLED)
     if known.files == known.me:
         return because(SuccessionKind.IS_MASTER, known.me)
     if known.files != name or name not in snapshot.nodes:
         return because(SuccessionKind.FILES_DIFFER, known.files)
-    if me is None or not place(known.me, snapshot):
+    if not place(known.me, snapshot):
         return because(SuccessionKind.NOT_A_CANDIDATE, known.me)
     if why := paused(Ledger(), snapshot).get(name):
         return why
@@ -229,14 +228,14 @@ def judged(known: Known) -> Judgement:
     The agent of this node stands for maintd and for Ganeti: it tried both ports.
     """
     found = known.heard.testimonies if known.heard is not None else {}
-    mine = found.get(known.me)
-    noded = None if mine is None or mine.noded is Contact.UNKNOWN else False
+    unasked = Testimony(known.me, Ms(0), Contact.UNKNOWN, Contact.UNKNOWN)
+    mine = found.get(known.me, unasked)
     evidence = Evidence(
         known.snapshot.master,
         known.now if known.since is None else known.since,
-        Contact.UNKNOWN if mine is None else mine.agent,
-        noded=(mine is not None and mine.noded is Contact.ANSWERS) or noded,
-        noded_at=Ms(0) if mine is None else mine.at,
+        mine.agent,
+        noded=None if mine.noded is Contact.UNKNOWN else mine.noded is Contact.ANSWERS,
+        noded_at=mine.at,
         witnesses=tuple(found.values()),
         power=known.power,
     )
