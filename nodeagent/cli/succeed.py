@@ -51,7 +51,6 @@ from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Ms
 from nodeagent.power.controls import Controls
 from nodeagent.protocol.envelope import Key
-from nodeagent.protocol.witness import Question
 from nodeagent.secret import read_private
 from nodeagent.store.records import Fault, document_of, value_of
 
@@ -60,12 +59,13 @@ log = logging.getLogger(NAME)
 
 FOLDER = "/var/lib/nodeagent/succession"
 MEMORY, LOG = "memory.json", "master-failover.log"
-GNT_CLUSTER, TIMEOUT = "/usr/sbin/gnt-cluster", "/usr/bin/timeout"
+LIMIT = ("/usr/bin/timeout", "--verbose", "--kill-after=10", "600")  # seconds
+COMMAND = (*LIMIT, "/usr/sbin/gnt-cluster", "master-failover")  # Ganeti votes: no --no-voting
 _MOST_STEPS = 12
 _MOST_LINE = 64 * 1024 * 1024  # all answers of a round
 _MOST_MEMORY = 64 * 1024
+_VERBS = {"preview": False, "succeed": True}  # and whether to ask anybody
 _ONLY_MAINTD = "maintd's standby talks to this command; see gnt-maint why cluster"
-_TIMED_OUT = 124  # the exit code of timeout(1)
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "HOME": "/root"}
 _WHY = 300
 _PATIENCE = 40.0  # seconds for all answers of a round; maintd tries for a little less
@@ -79,8 +79,7 @@ class Places:
     state: str = FOLDER
     controls: Controls = field(default_factory=Controls)
     settles: float = SETTLES / 1000 + 1  # seconds until other nodes have noticed a power-off
-    command: tuple[str, ...] = (GNT_CLUSTER, "master-failover")  # Ganeti votes: no --no-voting
-    seconds: float = 600.0  # for the command
+    command: tuple[str, ...] = COMMAND
 
 
 def _places(context: click.Context, config: str) -> Places:
@@ -104,16 +103,15 @@ def session_command(places: Places) -> None:
     service.log_to_stderr("info")
     try:
         peer = Peer(socket.socket(fileno=os.dup(sys.stdin.fileno())))
-    except OSError:  # it is not a socket
+        asks = _VERBS[str(peer.hear().get("verb"))]
+    except (OSError, KeyError):  # it is not a socket, or says something else
         raise click.UsageError(_ONLY_MAINTD) from None
-    verb = peer.hear().get("verb")
-    if verb not in ("preview", "succeed"):
-        raise click.UsageError(_ONLY_MAINTD)
     try:
         settings = load_for_helper(places.config, owner=os.geteuid())
+        files = Ssconf(settings.cluster.node, settings.cluster.ganeti)
         os.makedirs(places.state, mode=0o700, exist_ok=True)
         with locked_folder(places.state) as lock:
-            peer.say({"told": Session(settings, places, peer, lock).run(asks=verb == "succeed")})
+            peer.say({"told": Session(settings, places, peer, lock, files).run(asks=asks)})
     except BlockingIOError:
         peer.say({"failed": "another request is being answered, or a failover runs"})
     except NodeAgentError as error:
@@ -149,12 +147,14 @@ def levels_of(controls: Controls, name: str) -> Mapping[str, str]:
         control = controls.of(name)
     except NodeAgentError as error:
         return {"power control": plain(str(error), _WHY)}
-    return {level.label: control.why_not(level) for level in control.levels}
+    levels = {level.label: control.why_not(level) for level in control.levels}
+    return levels or {"power.toml": "it has no level for this node"}
 
 
 def read_power(controls: Controls, node: Node) -> PowerReading:
     """Read the power of a node. A level that says ON now is not proven by that."""
-    status, now = controls.of(node.name).status(), _wall()
+    status = controls.of(node.name).status()
+    now = service.moment().wall
     if status.powered is None:
         return PowerReading(node.uuid, now, None, why=plain("; ".join(status.lines), _WHY))
     return readings.read(json.dumps(status.to_json()), node.uuid, now, alive=False)
@@ -172,10 +172,9 @@ def fail_over(places: Places, lock: int) -> str:
     It outlives this process with its limit, and then goes on holding the lock. Its words go to a
     file.
     """
-    path = os.path.join(places.state, LOG)
-    with open(path, "wb") as said:
+    with open(os.path.join(places.state, LOG), "w+b") as said:
         code = subprocess.run(
-            [TIMEOUT, "--kill-after=10", f"{places.seconds:g}", *places.command],
+            places.command,
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=said,
@@ -185,23 +184,20 @@ def fail_over(places: Places, lock: int) -> str:
             pass_fds=(lock,),
             check=False,
         ).returncode
-    if code == 0:
-        return ""
-    with open(path, encoding="utf-8", errors="replace") as file:
-        words = " ".join(file.read(16 * 1024).split())
-    late = f"it did not end within {places.seconds:g} s: " if code == _TIMED_OUT else ""
-    return plain(f"{late}exit code {code}: {words}", _WHY)
+        said.seek(0)
+        words = said.read(16 * 1024).decode(errors="replace")
+    return plain(f"exit code {code}: {' '.join(words.split())}", _WHY) if code else ""
 
 
+@dataclass(frozen=True, slots=True)
 class Session:
-    """One request: each step as planned, to the last."""
+    """One request: each step as planned, to the last. `lock` is held, and `files` are Ganeti's."""
 
-    def __init__(self, settings: HelperSettings, places: Places, peer: Peer, lock: int) -> None:
-        self._settings = settings
-        self._places = places
-        self._peer = peer
-        self._lock = lock
-        self._files = Ssconf(settings.cluster.node, settings.cluster.ganeti)
+    settings: HelperSettings
+    places: Places
+    peer: Peer
+    lock: int
+    files: Ssconf
 
     def run(self, *, asks: bool) -> dict[str, Any]:
         """Take all steps that the plan has now; return the outcome."""
@@ -221,26 +217,26 @@ class Session:
 
     def _known(self, *, asks: bool) -> Known:
         """Return the knowledge that needs no other node."""
-        settings, master = self._settings, self._files.master()
+        settings, master = self.settings, self.files.master()
         return Known(
             settings.succession.enabled,
-            self._files.own_name(),
+            self.files.own_name(),
             master,
             configuration.read(f"{settings.cluster.ganeti}/config.data"),
             Ms(round(settings.succession.after * 1000)),
             service.moment(),
-            _load(self._places.state),
-            levels_of(self._places.controls, master),
+            _load(self.places.state),
+            levels_of(self.places.controls, master),
             asks=asks,
         )
 
     def _now(self, known: Known) -> Known:
         """Bring up to date what the clocks and the files say."""
-        return replace(known, at=service.moment(), files=self._files.master())
+        return replace(known, at=service.moment(), files=self.files.master())
 
     def _take(self, step: Step, known: Known) -> tuple[Known, Reason | None]:
         """Take a step; return the knowledge after it, and why it is the last one."""
-        places = self._places
+        places = self.places
         match step:
             case Step.ASK | Step.ASK_FOR_VOICES:
                 heard = self._ask(known, claim=step is Step.ASK_FOR_VOICES)
@@ -259,54 +255,45 @@ class Session:
     def _fail_over(self, known: Known) -> tuple[Known, Reason]:
         """Run Ganeti's own failover; its files then tell whether it came to its end."""
         name = known.master.name
-        words = fail_over(self._places, self._lock)
-        if self._files.master() == known.me:
+        why = fail_over(self.places, self.lock) or "it said nothing"
+        end = because(SuccessionKind.FAILED, name, why=why)
+        if self.files.is_master():
+            why = "this node became the master"
             end = because(SuccessionKind.IS_MASTER, known.me)
-            why = "; ".join(filter(None, ("this node became the master", words)))
-        else:
-            why = words or "it said nothing"
-            end = because(SuccessionKind.FAILED, name, why=why)
-        tried = Attempt(_wall(), name, why)
+        tried = Attempt(service.moment().wall, name, why)
         return self._keep(known, replace(known.memory, tried=tried)), end
 
     def _keep(self, known: Known, memory: Memory) -> Known:
         if memory != known.memory:
-            _save(self._places.state, memory)
+            _save(self.places.state, memory)
         return replace(known, memory=memory)
 
     def _ask(self, known: Known, *, claim: bool) -> Heard:
         """Have all agents in service asked, and open what comes back."""
-        folder, snapshot, at = self._settings.cluster.ganeti, known.snapshot, service.moment()
+        folder, snapshot, at = self.settings.cluster.ganeti, known.snapshot, service.moment()
         key = Key(read_private(f"{folder}/hmac.key", any_owner=True))
         certificate = read_private(f"{folder}/client.pem", any_owner=True)
-        questions = Questions.by(key, certificate, self._settings.poll, _wall)
-        asked: dict[str, Question] = {}
-        bodies: dict[str, str] = {}
-        for name, node in snapshot.nodes.items():
-            if not node.offline and name != snapshot.master:
-                question = questions.sealed(node, snapshot.master, snapshot.cluster, claim=claim)
-                asked[name], bodies[name] = question[0], question[1].decode()
-        self._peer.say({"ask": bodies})
-        answers = self._peer.hear()
+        questions = Questions.by(key, certificate, self.settings.poll, lambda: at.wall)
+        sealed = {
+            name: questions.sealed(node, snapshot.master, snapshot.cluster, claim=claim)
+            for name, node in snapshot.nodes.items()
+            if not node.offline and name != snapshot.master
+        }
+        self.peer.say({"ask": {name: body.decode() for name, (_, body) in sealed.items()}})
+        answers = self.peer.hear()
         testimonies: dict[str, Testimony] = {}
         voices: set[str] = set()
-        for name in asked.keys() & answers.keys():
+        for name in sealed.keys() & answers.keys():
+            question, answer = sealed[name][0], str(answers[name])
             try:
-                answer = str(answers[name]).encode()
-                words, promised = questions.opened(answer, asked[name], snapshot)
+                words, promised = questions.opened(answer.encode(), question, snapshot)
             except (MessageError, UnicodeEncodeError) as error:
                 log.warning("witness-unable node=%s why=%r", name, str(error))
                 continue
-            testimonies[name] = Testimony(
-                name, at.wall, words.noded, words.agent, words.mirrors, words.why
-            )
+            testimonies[name] = words.of(name, at.wall)
             if promised:
                 voices.add(name)
-        return Heard(at, testimonies, frozenset(voices), claimed=claim)
-
-
-def _wall() -> Ms:
-    return service.moment().wall
+        return Heard(at, testimonies, frozenset(voices) if claim else None)
 
 
 def _load(folder: str) -> Memory:

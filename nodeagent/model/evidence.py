@@ -88,10 +88,6 @@ class Level:
     why: str = ""
     fingerprint: str = ""
 
-    @property
-    def label(self) -> str:
-        return f"level {self.level} ({', '.join(dict.fromkeys(self.agents))})"
-
 
 @dataclass(frozen=True, slots=True)
 class PowerReading:

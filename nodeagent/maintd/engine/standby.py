@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from nodeagent.errors import NodeAgentError, NotMaster, Unavailable, in_words
@@ -188,11 +189,10 @@ class Helper:
 
         async def ask(name: str, question: bytes) -> None:
             address = snapshot.nodes[name].address
+            bring = partial(deliver, question, address, self.port, tls=self.tls)
             with suppress(Unavailable):
-                got = await deliver(question, address, self.port, tls=self.tls)
-                while got.status in _BUSY:
+                while (got := await bring()).status in _BUSY:
                     await asyncio.sleep(_RETRY)
-                    got = await deliver(question, address, self.port, tls=self.tls)
                 if got.status == 200:
                     answers[name] = got.body.decode(errors="replace")
 

@@ -7,7 +7,7 @@ prove its cluster and its node, as a report must.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from nodeagent.errors import MessageError, Unavailable
@@ -189,9 +189,7 @@ class Witnesses:
         else:
             about.missing.discard(witness.name)
             mirrors = _about(words.mirrors, name, witness.name, snapshot)
-            about.heard[witness.name] = Testimony(
-                witness.name, at, words.noded, words.agent, mirrors, words.why
-            )
+            about.heard[witness.name] = replace(words.of(witness.name, at), mirrors=mirrors)
         if not why:
             self._told.pop(witness.name, None)
         elif self._told.get(witness.name) != why:

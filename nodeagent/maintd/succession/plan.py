@@ -15,7 +15,7 @@ remembers is the master's silence, and how the last failover ended.
 7. It is then judged off, and the nodes give this node their voices again.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -31,8 +31,7 @@ from nodeagent.model.units import Ms
 
 LATER = Ms(300_000)  # that each candidate waits more than the one before it
 HOUR = Ms(3_600_000)
-BEFORE = (Life.HUNG, Life.ISOLATED, Life.OFF)
-AFTER_POWER_OFF = (Life.OFF,)
+BEFORE = (Life.HUNG, Life.ISOLATED, Life.OFF)  # a power-off; after it only OFF will do
 FRESH = Ms(55_000)  # after which testimonies are asked for again; they count for 60 s
 GAP = Ms(600_000)  # without a look: a master that came back and died again counts from then
 
@@ -86,13 +85,12 @@ class Memory:
 class Heard:
     """The genuine answers of one round of questions, asked at `at`.
 
-    `voices` are the nodes that have promised this one their voice, if it asked for them.
+    `voices` are the nodes that have promised this one their voice; None if it did not ask for them.
     """
 
     at: Moment
     testimonies: Mapping[str, Testimony]
-    voices: frozenset[str] = frozenset()
-    claimed: bool = False
+    voices: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +158,9 @@ def plan(known: Known) -> Step | Reason:
         return why
     if known.power is None:
         return Step.READ_POWER
-    if judgement.life not in (AFTER_POWER_OFF if known.cut else BEFORE):
+    if judgement.life not in ((Life.OFF,) if known.cut else BEFORE):
         return because(SuccessionKind.NOT_DEAD, name, why=judgement.reason)
-    if not heard.claimed:
+    if heard.voices is None:
         return Step.ASK_FOR_VOICES
     count, least, nodes = len(heard.voices), majority(known.snapshot), len(known.snapshot.nodes)
     if count < least:
@@ -185,8 +183,7 @@ def why_never(known: Known) -> Reason | None:
         return why
     if "" not in known.levels.values():
         whys = "; ".join(f"{level}: {why}" for level, why in known.levels.items())
-        why_none = whys or "power.toml has no level for it"
-        return because(SuccessionKind.NO_LEVEL_COUNTS, name, why=why_none)
+        return because(SuccessionKind.NO_LEVEL_COUNTS, name, why=whys)
     if (tried := known.memory.tried) and (left := HOUR - abs(known.now - tried.at)) > 0:
         return because(SuccessionKind.LATELY, last=tried.master, why=tried.why, left=left)
     return None
@@ -219,7 +216,8 @@ def majority(snapshot: Snapshot) -> int:
 def agreeing(known: Known) -> tuple[str, ...]:
     """The nodes that find that the master does not answer."""
     found = known.heard.testimonies if known.heard is not None else {}
-    return tuple(sorted(name for name, one in found.items() if _finds_silent(one)))
+    doubt = {Contact.ANSWERS, Contact.UNKNOWN}
+    return tuple(sorted(name for name, one in found.items() if not doubt & {one.noded, one.agent}))
 
 
 def judged(known: Known) -> Judgement:
@@ -240,10 +238,6 @@ def judged(known: Known) -> Judgement:
         power=known.power,
     )
     return judge(evidence, known.snapshot, known.now)
-
-
-def _finds_silent(one: Testimony) -> bool:
-    return not {Contact.ANSWERS, Contact.UNKNOWN} & {one.noded, one.agent}
 
 
 def _not_silent(known: Known, heard: Heard, judgement: Judgement) -> Reason | None:
@@ -275,8 +269,8 @@ def _braked(known: Known, heard: Heard) -> Reason | None:
 def _too_soon(known: Known) -> Reason | None:
     silent = 0 if known.since is None else known.now - known.since
     if (left := wait(known) - silent) > 0:
-        number = place(known.me, known.snapshot)
-        return because(SuccessionKind.WAITS, known.snapshot.master, left=left, place=number)
+        name, number = known.snapshot.master, place(known.me, known.snapshot)
+        return because(SuccessionKind.WAITS, name, left=left, place=number)
     return None
 
 
@@ -297,26 +291,15 @@ def told(known: Known, end: Reason) -> dict[str, Any]:
         "nodes": len(snapshot.nodes),
         "needed": majority(snapshot),
         "agree": list(agreeing(known)),
-        "voices": sorted(known.heard.voices) if known.heard is not None else [],
+        "voices": sorted((known.heard and known.heard.voices) or ()),
         "life": judgement.life.value if judgement is not None else None,
         "judgement": str(judgement.reason) if judgement is not None else None,
-        "power": list(_levels(known)),
+        "power": [f"{level}: {why or 'it counts'}" for level, why in known.levels.items()],
         "kind": end.kind.word,
         "reason": str(end),
         "help": end.help,
         "steps": list(steps(known)) if able is None else [],
     }
-
-
-def _levels(known: Known) -> Iterator[str]:
-    """Yield each level of power control: its answer, or whether it would count."""
-    if known.power is None or not known.power.levels:
-        for label, why in known.levels.items():
-            yield f"{label}: {why or 'it counts'}"
-        return
-    for level in known.power.levels:
-        why = f" ({level.why})" if level.why else ""
-        yield f"{level.label}: says {level.said}{why}"
 
 
 def steps(known: Known) -> tuple[str, ...]:

@@ -48,8 +48,8 @@ def told_by(who: str, noded: Contact = SILENT, agent: Contact = SILENT, age: int
 def heard(*names: str, voices: int = 0, age: int = 1000, **special: Told) -> Heard:
     """The silence of these nodes, or of all, and the `special` testimonies of some."""
     said = {name: told_by(name, age=age) for name in names or OTHERS}
-    promised = frozenset(OTHERS[:voices])
-    return Heard(earlier(age), {**said, **special}, promised, claimed=voices > 0)
+    promised = frozenset(OTHERS[:voices]) if voices else None
+    return Heard(earlier(age), {**said, **special}, promised)
 
 
 def all_find(contact: Contact, **special: Told) -> Heard:
