@@ -3,6 +3,7 @@
 The test plays maintd, which carries questions and answers, and all the agents behind it.
 """
 
+import asyncio
 import json
 import os
 import signal
@@ -18,9 +19,11 @@ import pytest
 
 from nodeagent.cli import exits, succeed
 from nodeagent.cli.succeed import COMMAND, LIMIT, LOG, MEMORY, Places
+from nodeagent.maintd.engine.standby import Helper
 from nodeagent.maintd.succession.plan import HOUR, Memory, Silence
 from nodeagent.model.evidence import Contact
 from nodeagent.model.ledger import PAUSE_TAG
+from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.protocol.envelope import Key, Purpose, seal
 from nodeagent.protocol.testimony import Words
@@ -157,11 +160,21 @@ class Standby:
     def begin(self, before: Callable[[], None] = lambda: None, seconds: float = 20.0) -> "Process":
         """Start the helper as systemd does, with a connection as its input and output."""
         ours, theirs = socket.socketpair()
+        return self.start(theirs, ours, before, seconds)
+
+    def start(
+        self,
+        theirs: socket.socket,
+        ours: socket.socket | None = None,
+        before: Callable[[], None] = lambda: None,
+        seconds: float = 20.0,
+    ) -> "Process":
+        """Start the helper at its end of a connection; `ours` is the other one, if we have it."""
         pid = os.fork()
         if pid == 0:
             _become(self, theirs, before, seconds)
         theirs.close()
-        return Process(pid, ours)
+        return Process(pid, ours or socket.socket())
 
     def ask(
         self,
@@ -260,6 +273,44 @@ def test_a_preview_asks_nobody_and_shows_every_step(standby: Standby) -> None:
     assert "10 min" in told["steps"][0]
     assert "gnt-cluster master-failover" in told["steps"][-1]
     assert (agents.claims, standby.fences.asked()) == ([], [])
+
+
+def test_maintds_standby_carries_the_questions_of_the_helper(standby: Standby) -> None:
+    """The two ends of the connection, over HTTP to the agents; nothing answers for the master."""
+    agents, path = Agents(), str(standby.folder / "sock")
+
+    async def witness(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        size = int(head.partition("content-length:")[2].split()[0])
+        answer = (agents.answer((await reader.readexactly(size)).decode()) or "").encode()
+        head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(answer)}\r\nConnection: close\r\n\r\n"
+        writer.write(head.encode() + answer)
+        writer.close()
+
+    async def stands_by(listener: socket.socket) -> dict[str, Any] | None:
+        server = await asyncio.start_server(witness, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        helper = Helper(path, port, tls=False, steady=lambda: 0.0)
+        nodes = {name: Node(name, uuid(name), "127.0.0.1") for name in NODES}
+        nodes[MASTER] = Node(MASTER, uuid(MASTER), "127.0.0.2")
+        helper.look(Snapshot("c", nodes, master=MASTER))
+        connection, _ = await asyncio.get_running_loop().sock_accept(listener)
+        connection.setblocking(True)
+        process = standby.start(connection)
+        assert helper._task is not None
+        await helper._task
+        process.end()
+        server.close()
+        return helper.told
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        listener.setblocking(False)
+        told = asyncio.run(stands_by(listener))
+    assert told is not None
+    assert (standby.master, told["kind"]) == (ME, "is-master"), f"{told} {journal(standby)}"
+    assert agents.claims == [False] * 4 + [True] * 8
 
 
 def no_power(standby: Standby) -> None:
