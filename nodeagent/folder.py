@@ -5,6 +5,7 @@ judged by its descriptor.
 """
 
 import errno
+import fcntl
 import os
 import stat
 from collections.abc import Iterator
@@ -147,6 +148,43 @@ def _judge(fd: int, path: str, uid: int, who: str, kind: str = "folder") -> None
         raise Unfit(f"{kind} {path} can be written by others (mode {mode:04o})")
     # A write permission granted by an access control list shows in the group bits, the
     # list's mask; so the test above covers lists as well.
+
+
+@contextmanager
+def locked_folder(folder: str) -> Iterator[int]:
+    """Lock a folder against all others that do so, or raise BlockingIOError; return its handle.
+
+    A program that is given the handle goes on holding the lock when we have ended.
+    """
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def read_own(folder: str, name: str, most: int) -> bytes:
+    """Return the first `most` bytes of our file in our folder, or raise Unfit or OSError.
+
+    Both must belong to root or to us, and nobody else may write to them.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with (
+        opened_folder(folder, os.geteuid(), "root") as place,
+        open(os.open(name, flags, dir_fd=place), "rb") as file,
+    ):
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise Unfit(f"{name} is not a regular file")
+        _judge(file.fileno(), name, os.geteuid(), "root", "file")
+        return file.read(most)
+
+
+def write_own(folder: str, name: str, content: bytes) -> None:
+    """Replace our file in our folder, which is made if it is missing; raise Unfit or OSError."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    with opened_folder(folder, os.geteuid(), "root") as place:
+        replace_in(place, name, content)
 
 
 def replace_in(place: int, name: str, content: bytes) -> None:

@@ -12,6 +12,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from uuid import uuid4
 
+from nodeagent.model.clock import Moment
+from nodeagent.model.units import Ms
+
 BOOT = "/proc/sys/kernel/random/boot_id"
 
 
@@ -21,6 +24,12 @@ def this_boot() -> str:
     with suppress(OSError), open(BOOT, encoding="ascii") as file:
         return file.read().strip()
     return str(uuid4())
+
+
+def moment() -> Moment:
+    """Read the wall clock, and the one that nobody sets."""
+    steady = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+    return Moment(Ms(time.time_ns() // 1_000_000), Ms(steady), this_boot(), "")
 
 
 def notify(*lines: str) -> None:

@@ -77,7 +77,7 @@ class Runner:
         self.repairs: Repairs
         self._steady_file = os.path.join(settings.agent.state, "steady.json")
         self._steadies: dict[str, Steady] = {}
-        self._moment = steady.moment()  # by which their times are right
+        self._moment = service.moment()  # by which their times are right
         self._epoch = str(uuid.uuid4())
         self._seq = 0
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -105,7 +105,7 @@ class Runner:
         """Read the files of the last runner; not while it may still be writing."""
         state = self.settings.agent.state
         sweep(state)
-        self._moment = steady.moment()
+        self._moment = service.moment()
         self._steadies = steady.load(self._steady_file, self._moment)
         self.repairs = Repairs(
             os.path.join(state, "receipts"),
@@ -191,7 +191,7 @@ class Runner:
 
     def _now(self) -> Ms:
         """Return unix ms, and keep the ages of diagnoses through each step of the clock."""
-        now = steady.moment()
+        now = service.moment()
         if abs(step(self._moment, now)) >= STEP:
             self._steadies = steady.in_step(self._steadies, self._moment, now)
             self._moment = now

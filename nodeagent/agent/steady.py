@@ -2,7 +2,6 @@
 
 import json
 import logging
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
@@ -14,15 +13,8 @@ from nodeagent.model.diagnosis import Steady
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import read
 from nodeagent.protocol.messages import believe_diagnosis
-from nodeagent.service import this_boot
 
 log = logging.getLogger(__name__)
-
-
-def moment() -> Moment:
-    """Read the wall clock, and the one that nobody sets."""
-    steady = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
-    return Moment(Ms(time.time_ns() // 1_000_000), Ms(steady), this_boot(), "")
 
 
 def in_step(steadies: Mapping[str, Steady], before: Moment, now: Moment) -> dict[str, Steady]:

@@ -1,4 +1,4 @@
-"""The `maintd` command: assemble the master's daemon, and run it."""
+"""The `maintd` command: assemble the master's daemon or a standby's, and run it."""
 
 import asyncio
 import fcntl
@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import NoReturn
@@ -25,10 +25,10 @@ from nodeagent.cli.maintd_parts import (
     not_here,
     reload_settings,
     sender,
+    served,
     ssconf,
     unix_ms,
 )
-from nodeagent.cli.maintd_standby import stand_by
 from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.cluster.ganeti.mastership import Mastership
 from nodeagent.errors import ConfigError, NodeAgentError, NotMaster, Unavailable
@@ -41,17 +41,16 @@ from nodeagent.maintd.engine.measure import Measuring
 from nodeagent.maintd.engine.orders import Orders
 from nodeagent.maintd.engine.poll import poll, remember
 from nodeagent.maintd.engine.round import Engine
+from nodeagent.maintd.engine.standby import SOCKET, Helper, Standby, until
 from nodeagent.maintd.engine.witnesses import QuestionsOverHttp, Witnesses
 from nodeagent.maintd.helper_settings import DEFAULT_FILE
-from nodeagent.maintd.http.listen import listening
-from nodeagent.maintd.http.readers import Readers
-from nodeagent.maintd.http.routes import Api
 from nodeagent.maintd.notices.outbox import Outbox
 from nodeagent.maintd.owners.webhook import Webhooks
 from nodeagent.maintd.queue.inventory import Inventory
 from nodeagent.maintd.settings import Settings, load
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.protocol.look import Look, Seen
+from nodeagent.store.sqlite import MEMORY, SqliteStore
 
 log = logging.getLogger(__name__)
 _BELIEVED = 60.0  # seconds from the end of the slowest poll in which its vote is believed
@@ -144,13 +143,55 @@ async def serve(settings: Settings, config: str, *, dry: bool, voting: bool = Tr
     try:
         if standby:
             service.on_signals(stop)
-            settings = await stand_by(settings, config, stop)
+            settings = await _stand_by(settings, config, stop)
         if not stop.is_set():
             await _act(settings, config, stop, lock, dry=dry, voting=voting)
     finally:
         service.notify("STOPPING=1")
         if lock is not None:
             os.close(lock)
+
+
+async def _stand_by(settings: Settings, config: str, stop: asyncio.Event) -> Settings:
+    """Show who acts, until it is our turn or `stop`; return the settings by then.
+
+    NotMaster: this node is neither the master nor a master candidate.
+    """
+    files, poll = ssconf(settings), settings.poll
+    with suppress(Unavailable, ConfigError):
+        if await asyncio.to_thread(files.is_master):
+            return settings
+    not_here(settings)
+    store = SqliteStore(MEMORY)
+    helper = Helper(SOCKET, poll.port, tls=poll.tls, steady=time.monotonic)
+    engine = Standby(
+        store=store,
+        cluster=GanetiCluster(settings.cluster.luxi),
+        orders=sender(Orders, settings),
+        policy=settings.policy,
+        now=unix_ms,
+        nodes=files.snapshot,
+        me=files.own_name,
+        helper=helper if settings.succession.enabled else None,
+    )
+    maintd = Maintd(engine, store, settings.maintd.every, unix_ms)
+    service.on_signals(stop, lambda: reload_settings(maintd, config, settings))
+    ended = asyncio.Event()
+    waiting = asyncio.create_task(until(files.is_master, stop))
+    waiting.add_done_callback(lambda _: ended.set())
+    try:
+        # The address of the cluster's master is the acting one's.
+        async with served(maintd, settings, http_addresses(settings, standby=True), "standby"):
+            log.info("standby")
+            await maintd.run(ended)
+    finally:
+        waiting.cancel()
+        helper.close()
+    if not stop.is_set():
+        log.info("taking-over")
+        with suppress(NodeAgentError):  # SIGHUP has told of a fault
+            return load(config, owner=os.geteuid(), port=settings.port)
+    return settings
 
 
 async def _act(
@@ -172,21 +213,8 @@ async def _act(
         await asyncio.to_thread(maintd.engine.conduct.check_master)
     except Unavailable as error:  # luxid may just be starting; every round asks again
         log.warning("master-unknown why=%r", str(error))
-    beat = asyncio.create_task(service.keep_alive(maintd.alive))
-    place = settings.maintd.socket, http_addresses(settings)
-    api = Api(maintd, settings.http.users, readers=Readers(settings.http.read))
-    try:
-        async with AsyncExitStack() as stack:
-            try:
-                await stack.enter_async_context(listening(api, *place, settings.http))
-            except Unavailable as error:
-                if not dry:  # it runs beside the daemon
-                    raise
-                log.warning("not-listening why=%r", str(error))
-            service.notify("READY=1", "STATUS=serving")
-            await maintd.run(stop)
-    finally:
-        beat.cancel()
+    async with served(maintd, settings, http_addresses(settings), "serving", dry=dry):
+        await maintd.run(stop)
 
 
 def assemble(

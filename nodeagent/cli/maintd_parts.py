@@ -1,19 +1,26 @@
 """Parts of an acting maintd and of a standby alike: settings, keys, addresses."""
 
+import asyncio
 import logging
 import os
 import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from ipaddress import ip_address
 from typing import TypeVar
 
 import click
 
+from nodeagent import service
 from nodeagent.cluster.ganeti.mastership import Mastership
 from nodeagent.cluster.ganeti.ssconf import Ssconf
-from nodeagent.errors import ConfigError, NodeAgentError, in_words
+from nodeagent.errors import ConfigError, NodeAgentError, Unavailable, in_words
 from nodeagent.maintd.daemon import Maintd
 from nodeagent.maintd.engine import absence
 from nodeagent.maintd.engine.sender import Sender
+from nodeagent.maintd.http.listen import listening
+from nodeagent.maintd.http.readers import Readers
+from nodeagent.maintd.http.routes import Api
 from nodeagent.maintd.settings import MASTER, Settings, load, needing_restart
 from nodeagent.model.units import Ms
 from nodeagent.protocol.envelope import Key
@@ -91,6 +98,29 @@ def reload_settings(maintd: Maintd, config: str, began: Settings) -> None:
     log.info("settings-reloaded")
 
 
+@asynccontextmanager
+async def served(
+    maintd: Maintd, settings: Settings, addresses: list[str], status: str, *, dry: bool = False
+) -> AsyncIterator[None]:
+    """Serve a daemon over HTTP, and tell systemd that it lives.
+
+    A dry run goes on without, where it runs beside the daemon.
+    """
+    api = Api(maintd, settings.http.users, readers=Readers(settings.http.read))
+    async with AsyncExitStack() as stack:
+        beat = asyncio.create_task(service.keep_alive(maintd.alive))
+        stack.callback(beat.cancel)
+        try:
+            server = listening(api, settings.maintd.socket, addresses, settings.http)
+            await stack.enter_async_context(server)
+        except Unavailable as error:
+            if not dry:
+                raise
+            log.warning("not-listening why=%r", str(error))
+        service.notify("READY=1", f"STATUS={status}")
+        yield
+
+
 def cluster_key(settings: Settings) -> Key:
     """Return the key that the agents' reports are sealed with."""
     return Key(_of_ganeti(settings, settings.maintd.key, "hmac.key"))
@@ -103,15 +133,7 @@ def own_certificate(settings: Settings) -> bytes:
 
 def sender(kind: type[S], settings: Settings) -> S:
     """Return what asks agents, or orders something, in the name of this master candidate."""
-    poll = settings.poll
-    return kind(
-        key=cluster_key(settings),
-        certificate=own_certificate(settings),
-        port=poll.port,
-        tls=poll.tls,
-        now=unix_ms,
-        require_node_keys=poll.require_node_keys,
-    )
+    return kind.by(cluster_key(settings), own_certificate(settings), settings.poll, unix_ms)
 
 
 def _of_ganeti(settings: Settings, path: str, name: str) -> bytes:

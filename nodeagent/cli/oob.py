@@ -11,30 +11,27 @@ import signal
 import sys
 import syslog
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NoReturn
 
 import click
 
-from nodeagent import __version__
 from nodeagent.cli import exits, usage
 from nodeagent.cli.terminal import table
 from nodeagent.errors import NodeAgentError, Unavailable, plain
 from nodeagent.faults import Faults
-from nodeagent.power import agents, alive, proven, settings
+from nodeagent.power import alive, settings
 from nodeagent.power.agents import Agents
 from nodeagent.power.answers import OFF, ON
-from nodeagent.power.control import Control, Outcome, Status
-from nodeagent.power.proven import Proven
+from nodeagent.power.control import Outcome, Status
+from nodeagent.power.controls import Controls
 from nodeagent.power.run import adopt, end_all
 
 NAME = "nodeagent-oob"
-NODES = "/var/lib/ganeti/ssconf_node_list"
-OFFLINE = "ssconf_offline_nodes"  # beside it
+OFFLINE = "ssconf_offline_nodes"  # beside the list of nodes
 ADDRESSES = "ssconf_node_primary_ips"
 _MOST_NODES = 10_000
 _AT_ONCE = 16  # nodes that `check` asks beside each other
@@ -46,78 +43,22 @@ _HEALTH = {ON: "OK", OFF: "WARNING"}
 class Places:
     """Folders and files that tests put elsewhere; no setting names them."""
 
-    agents: str = agents.FOLDER
-    state: str = proven.FOLDER
-    nodes: str = NODES
+    controls: Controls = field(default_factory=Controls)
     noded: int = 0  # its port; 0 for Ganeti's
 
 
-PLACES = Places()
+def _places(context: click.Context, config: str) -> Places:
+    places: Places = context.obj or Places()
+    return replace(places, controls=replace(places.controls, config=config))
 
 
-@dataclass(frozen=True, slots=True)
-class _Context:
-    config: str
-    places: Places
-
-    def load(self) -> settings.PowerSettings:
-        return settings.load(self.config, owner=os.geteuid())
-
-    def control(
-        self,
-        node: str,
-        read: settings.PowerSettings,
-        known: Agents,
-        clashes: Mapping[str, Mapping[int, str]],
-        lives: Callable[[str], bool] = lambda _: False,
-    ) -> Control:
-        return Control(
-            node=node,
-            levels=read.levels(node),
-            agents=known,
-            proven=Proven(self.places.state),
-            limit=read.time_limit,
-            within=read.proven_within,
-            clashes=clashes.get(node, {}),
-            lives=partial(lives, node),
-        )
-
-    def of(self, node: str) -> Control:
-        read = self.load()
-        clashes = self.clashes(read, [node])
-        return self.control(node, read, Agents(self.places.agents), clashes)
-
-    def clashes(
-        self, read: settings.PowerSettings, nodes: Iterable[str]
-    ) -> dict[str, dict[int, str]]:
-        """The levels of these and the cluster's nodes whose devices are not one node's alone."""
-        others = list[str]()
-        with suppress(Unavailable):
-            others = _cluster(self.places.nodes)
-        return read.clashes([*nodes, *others])
-
-
-@click.group(
+cli = usage.head(
     NAME,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    invoke_without_command=True,
-    subcommand_metavar="COMMAND [ARGS]...",
+    "Power control of nodes, for Ganeti: switch power and prove it, level by level.",
+    settings.DEFAULT_FILE,
+    "power.conf.d",
+    _places,
 )
-@click.version_option(__version__, prog_name=NAME)
-@click.option(
-    "-c",
-    "--config",
-    default=settings.DEFAULT_FILE,
-    show_default=True,
-    metavar="FILE",
-    type=usage.FILE,
-    help="Settings; power.conf.d/*.toml beside it is read too.",
-)
-@click.pass_context
-def cli(context: click.Context, config: str) -> None:
-    """Power control of nodes, for Ganeti: switch power and prove it, level by level."""
-    context.obj = _Context(config, context.obj or PLACES)
-    usage.needs_command(context)
 
 
 def _tell(node: str, lines: Iterable[str]) -> None:
@@ -139,33 +80,33 @@ def _switched(node: str, what: str, outcome: Outcome) -> None:
 @cli.command("power-off")
 @click.argument("node")
 @click.pass_obj
-def power_off(context: _Context, node: str) -> None:
+def power_off(places: Places, node: str) -> None:
     """Switch a node off, and end with 0 only if it is proven off."""
-    _switched(node, "off", context.of(node).off())
+    _switched(node, "off", places.controls.of(node).off())
 
 
 @cli.command("power-on")
 @click.argument("node")
 @click.pass_obj
-def power_on(context: _Context, node: str) -> None:
+def power_on(places: Places, node: str) -> None:
     """Switch a node on, and end with 0 only if it is proven on."""
-    _switched(node, "on", context.of(node).on())
+    _switched(node, "on", places.controls.of(node).on())
 
 
 @cli.command("power-cycle")
 @click.argument("node")
 @click.pass_obj
-def power_cycle(context: _Context, node: str) -> None:
+def power_cycle(places: Places, node: str) -> None:
     """Switch a node off with proof, and then on with proof."""
-    _switched(node, "cycle", context.of(node).cycle())
+    _switched(node, "cycle", places.controls.of(node).cycle())
 
 
 @cli.command("power-status")
 @click.argument("node")
 @click.pass_obj
-def power_status(context: _Context, node: str) -> None:
+def power_status(places: Places, node: str) -> None:
     """Print a node's state of power as JSON, or end with 1 in doubt."""
-    status = context.of(node).status()
+    status = places.controls.of(node).status()
     if status.powered is None:
         _tell(node, status.lines)
         sys.exit(exits.FAULT)
@@ -175,9 +116,9 @@ def power_status(context: _Context, node: str) -> None:
 @cli.command("health")
 @click.argument("node")
 @click.pass_obj
-def health(context: _Context, node: str) -> None:
+def health(places: Places, node: str) -> None:
     """Print the health of a node's levels as JSON: OK is on, WARNING off, UNKNOWN no answer."""
-    status = context.of(node).status()
+    status = places.controls.of(node).status()
     items = [
         [row.level.label, _HEALTH.get(row.answer.state, "UNKNOWN")] for row in status.rows
     ] or [["power.toml has no level for this node", "UNKNOWN"]]
@@ -188,28 +129,28 @@ def health(context: _Context, node: str) -> None:
 @click.argument("nodes", nargs=-1, metavar="[NODE]...")
 @usage.CANDIDATE
 @click.pass_obj
-def check_config(context: _Context, nodes: Sequence[str], candidate: str | None) -> None:
+def check_config(places: Places, nodes: Sequence[str], candidate: str | None) -> None:
     """Check the settings, and print all that is wrong or `ok`; touch no device.
 
     It also checks the agents, their options and the files of secrets. Without NODE for all nodes of
     the cluster. With --candidate it checks only that file, and the levels of each NODE.
     """
     faults = Faults(collect=True)
-    file, owner = usage.judged_file(context.config, candidate)
+    file, owner = usage.judged_file(places.controls.config, candidate)
     read = settings.load(file, owner=owner, faults=faults)
     if candidate is not None:
         _judge_levels(file, read, nodes, read.clashes(_named(nodes)), faults)
         usage.die_of_faults(NAME, faults)
         click.echo(f"{file}: ok; whether its agents and files of secrets fit shows on a master")
         return
-    known, names = Agents(context.places.agents), list(nodes)
+    known, names = Agents(places.controls.agents), list(nodes)
     try:
-        names = names or _cluster(context.places.nodes)
+        names = names or places.controls.cluster()
     except Unavailable as error:
         if not faults.lines:
             raise
         faults.add(str(error))
-    _judge_levels(file, read, names, context.clashes(read, _named(names)), faults)
+    _judge_levels(file, read, names, places.controls.clashes(read, _named(names)), faults)
     levels = [level for node in _named(names) for level in read.levels(node)]
     for device in (device for level in levels for device in level.devices):
         for why in known.faults(device):
@@ -243,22 +184,21 @@ def _judge_levels(
 @click.argument("nodes", nargs=-1, metavar="[NODE]...")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
 @click.pass_obj
-def check(context: _Context, nodes: Sequence[str], *, as_json: bool) -> None:
+def check(places: Places, nodes: Sequence[str], *, as_json: bool) -> None:
     """Ask every level of each node, record those that say on, and show the result.
 
     Run it while the nodes run: only levels that it has heard say on are trusted later, and of a
     node whose noded does not answer it records nothing. Without NODE for all nodes of the cluster
     that Ganeti has not marked offline. Ends with 1 unless every level says on and counts.
     """
-    read, known = context.load(), Agents(context.places.agents)
-    names = list(nodes) or _online(context.places.nodes)
-    clashes = context.clashes(read, names)  # refuses what is not a name, before asking any device
-    lives = partial(
-        alive.lives, _addresses(context.places.nodes), context.places.noded or alive.noded_port()
-    )
-    controls = [partial(context.control, node, read, known, clashes, lives) for node in names]
+    controls = places.controls
+    read, known = controls.load(), Agents(controls.agents)
+    names = list(nodes) or _online(controls)
+    clashes = controls.clashes(read, names)  # refuses what is not a name, before asking any device
+    lives = partial(alive.lives, _addresses(controls.nodes), places.noded or alive.noded_port())
+    control = partial(controls.control, read=read, known=known, clashes=clashes, lives=lives)
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        found = list(threads.map(lambda control: control().check(), controls))
+        found = list(threads.map(lambda node: control(node).check(), names))
     if as_json:
         told = [_json(node, status) for node, status in zip(names, found, strict=True)]
         click.echo(json.dumps({"nodes": told}))
@@ -309,18 +249,6 @@ def _local(at: float | None) -> str:
     return "never" if at is None else time.strftime("%Y-%m-%d %H:%M %z", time.localtime(at))
 
 
-def _cluster(path: str) -> list[str]:
-    """Return the names of the cluster's nodes, from Ganeti's own file."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            names = file.read(_MOST_NODES * 255).split()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Unavailable(f"{path}: {error}; name the nodes instead") from None
-    if not names:
-        raise Unavailable(f"{path}: it names no node; name the nodes instead")
-    return names[:_MOST_NODES]
-
-
 def _addresses(path: str) -> dict[str, str]:
     """Return the addresses of the cluster's nodes; of none where Ganeti's file cannot be read."""
     try:
@@ -331,9 +259,9 @@ def _addresses(path: str) -> dict[str, str]:
     return {row[0]: row[1] for row in rows if len(row) == 2}
 
 
-def _online(path: str) -> list[str]:
+def _online(controls: Controls) -> list[str]:
     """Return the nodes that should have power: those that Ganeti has not marked offline."""
-    offline = os.path.join(os.path.dirname(path), OFFLINE)
+    offline = os.path.join(os.path.dirname(controls.nodes), OFFLINE)
     try:
         with open(offline, encoding="utf-8") as file:
             out = set(file.read(_MOST_NODES * 255).split())
@@ -341,7 +269,7 @@ def _online(path: str) -> list[str]:
         out = set()
     except (OSError, UnicodeDecodeError) as error:
         raise Unavailable(f"{offline}: {error}; name the nodes instead") from None
-    return [name for name in _cluster(path) if name not in out]
+    return [name for name in controls.cluster() if name not in out]
 
 
 def _stopped(number: int, _: object) -> NoReturn:
@@ -351,7 +279,7 @@ def _stopped(number: int, _: object) -> NoReturn:
     os._exit(exits.FAULT)
 
 
-def main(places: Places = PLACES) -> NoReturn:
+def main(places: Places | None = None) -> NoReturn:
     """Run the command, and leave no process behind."""
     adopt()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

@@ -4,359 +4,317 @@ systemd starts it for each connection of the standby's maintd to its socket. It 
 reads Ganeti's files itself, seals its questions for all agents, and opens their answers. maintd
 only carries both, as the front does for the runner. One JSON object a line, both ways:
 
-    maintd                            helper
+    maintd                              helper
     {"verb": "preview" | "succeed"}
-                                      {"ask": {"id", "address", "port", "tls", "body"}} …, {"asked"}
-    {"id", "answer"} for each of them
-                                      {"told": {…}} or {"failed": why}
+                                        {"ask": {NODE: QUESTION, …}}
+    {NODE: ANSWER, …}                   … more rounds of questions …
+                                        {"told": {…}} or {"failed": why}
 """
 
-import fcntl
 import json
 import logging
 import os
-import select
+import socket
+import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 import click
 
-from nodeagent import __version__, service
+from nodeagent import service
 from nodeagent.cli import usage
-from nodeagent.cli.failover import Failover, Switch
 from nodeagent.cluster.ganeti import configuration
 from nodeagent.cluster.ganeti.ssconf import Ssconf
-from nodeagent.errors import Corrupt, MessageError, NodeAgentError, Unavailable, in_words
-from nodeagent.folder import Unfit, opened_folder, replace_in
+from nodeagent.errors import MessageError, NodeAgentError, Unavailable, in_words, plain
+from nodeagent.folder import Unfit, locked_folder, read_own, write_own
 from nodeagent.maintd.engine.questions import Questions
+from nodeagent.maintd.fencing import readings
+from nodeagent.maintd.fencing.judgement import SETTLES
 from nodeagent.maintd.helper_settings import DEFAULT_FILE, HelperSettings, load_for_helper
-from nodeagent.maintd.succession import memory as remembered
-from nodeagent.maintd.succession.memory import Clocks, Memory
-from nodeagent.maintd.succession.plan import FRESH, Heard, Known, Step, plan
-from nodeagent.maintd.succession.story import told
-from nodeagent.model.evidence import Testimony
+from nodeagent.maintd.succession.plan import (
+    Attempt,
+    Heard,
+    Known,
+    Memory,
+    Step,
+    plan,
+    remember,
+    told,
+)
+from nodeagent.model.evidence import PowerReading, Testimony
 from nodeagent.model.reason import Reason, SuccessionKind, because
 from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Ms
+from nodeagent.power.controls import Controls
 from nodeagent.protocol.envelope import Key
-from nodeagent.protocol.witness import Question
 from nodeagent.secret import read_private
+from nodeagent.store.records import Fault, document_of, value_of
 
 NAME = "nodeagent-succeed"
 log = logging.getLogger(NAME)
 
 FOLDER = "/var/lib/nodeagent/succession"
-MEMORY, LOCK = "memory.json", "lock"
+MEMORY, LOG = "memory.json", "master-failover.log"
+LIMIT = ("/usr/bin/timeout", "--verbose", "--kill-after=10", "600")  # seconds
+COMMAND = (*LIMIT, "/usr/sbin/gnt-cluster", "master-failover")  # Ganeti votes: no --no-voting
 _MOST_STEPS = 12
-_MOST_LINE = 4 * 1024 * 1024
+_MOST_LINE = 64 * 1024 * 1024  # all answers of a round
 _MOST_MEMORY = 64 * 1024
+_VERBS = {"preview": False, "succeed": True}  # and whether to ask anybody
+_ONLY_MAINTD = "maintd's standby talks to this command; see gnt-maint why cluster"
+_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "HOME": "/root"}
+_WHY = 300
 _PATIENCE = 40.0  # seconds for all answers of a round; maintd tries for a little less
-_BOOT = "/proc/sys/kernel/random/boot_id"
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Folders and programs that tests put elsewhere; no setting names them."""
+    """Folders, programs and times that tests set; of them only `config` is set by anybody else."""
 
+    config: str = DEFAULT_FILE
     state: str = FOLDER
-    switch: Switch = field(default_factory=Switch)
-    failover: Failover = field(default_factory=Failover)
+    controls: Controls = field(default_factory=Controls)
+    settles: float = SETTLES / 1000 + 1  # seconds until other nodes have noticed a power-off
+    command: tuple[str, ...] = COMMAND
 
 
-PLACES = Places()
+def _places(context: click.Context, config: str) -> Places:
+    places: Places = context.obj or Places()
+    return replace(places, config=config)
 
 
-@click.group(
+cli = usage.head(
     NAME,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    invoke_without_command=True,
-    subcommand_metavar="COMMAND [ARGS]...",
+    "Root helper of a standby: it makes this node the master when that is proven dead.",
+    DEFAULT_FILE,
+    "maintd.conf.d",
+    _places,
 )
-@click.version_option(__version__, prog_name=NAME)
-@click.option(
-    "-c",
-    "--config",
-    default=DEFAULT_FILE,
-    show_default=True,
-    metavar="FILE",
-    type=usage.FILE,
-    help="Settings of maintd; maintd.conf.d/*.toml beside it is read too.",
-)
-@click.pass_context
-def cli(context: click.Context, config: str) -> None:
-    """Root helper of a standby: it makes this node the master when that is proven dead."""
-    context.obj = config, context.obj or PLACES
-    usage.needs_command(context)
 
 
 @cli.command("session")
 @click.pass_obj
-def session_command(given: tuple[str, Places]) -> None:
+def session_command(places: Places) -> None:
     """Answer one request of maintd's on standard input; systemd runs this."""
-    config, places = given
     service.log_to_stderr("info")
-    line = Line(sys.stdin.fileno(), sys.stdout.fileno())
-    asked = line.hear(time.monotonic() + 10)
-    if asked is None or asked.get("verb") not in ("preview", "succeed"):
-        raise click.UsageError("maintd's standby talks to this command; see gnt-maint why cluster")
     try:
-        settings = load_for_helper(config, owner=os.geteuid())
-        with _alone(places.state) as lock:
-            session = Session(settings, places, line, lock)
-            line.say({"told": session.run(asks=asked["verb"] == "succeed")})
+        peer = Peer(socket.socket(fileno=os.dup(sys.stdin.fileno())))
+        asks = _VERBS[str(peer.hear().get("verb"))]
+    except (OSError, KeyError):  # it is not a socket, or says something else
+        raise click.UsageError(_ONLY_MAINTD) from None
+    try:
+        settings = load_for_helper(places.config, owner=os.geteuid())
+        files = Ssconf(settings.cluster.node, settings.cluster.ganeti)
+        os.makedirs(places.state, mode=0o700, exist_ok=True)
+        with locked_folder(places.state) as lock:
+            peer.say({"told": Session(settings, places, peer, lock, files).run(asks=asks)})
     except BlockingIOError:
-        line.say({"failed": "another request is being answered, or a failover runs"})
+        peer.say({"failed": "another request is being answered, or a failover runs"})
     except NodeAgentError as error:
-        line.say({"failed": str(error)})
+        peer.say({"failed": str(error)})
         raise
 
 
-class Line:
-    """The two ends of a connection, read line by line with a deadline. A peer may have gone."""
+class Peer:
+    """The maintd at the other end of a connection. It may have gone, or say anything."""
 
-    def __init__(self, reading: int, writing: int) -> None:
-        self._reading = reading
-        self._writing = writing
-        self._rest = bytearray()
+    def __init__(self, connection: socket.socket) -> None:
+        connection.settimeout(_PATIENCE)
+        self._connection = connection
+        self._lines = connection.makefile("rb")
 
     def say(self, document: Mapping[str, Any]) -> None:
         """Send one line; a peer that has gone hears of the end from the next session."""
-        rest = memoryview(json.dumps(document).encode() + b"\n")
+        with suppress(OSError):
+            self._connection.sendall(json.dumps(document).encode() + b"\n")
+
+    def hear(self) -> dict[str, Any]:
+        """Return the object in the next line; empty after the deadline, or if there is none."""
         try:
-            while rest:
-                rest = rest[os.write(self._writing, rest) :]
-        except OSError:
-            log.info("peer-gone")
-
-    def hear(self, until: float) -> dict[str, Any] | None:
-        """Return the next line; None at the end, at the deadline, or if it is no object."""
-        while (end := self._rest.find(b"\n")) < 0:
-            left = until - time.monotonic()
-            if left <= 0 or len(self._rest) > _MOST_LINE:
-                return None
-            if select.select([self._reading], [], [], left)[0]:
-                piece = os.read(self._reading, 65536)
-                if not piece:
-                    return None
-                self._rest += piece
-        text = bytes(self._rest[:end])
-        del self._rest[: end + 1]
-        try:
-            found = json.loads(text)
-        except (ValueError, RecursionError):
-            return None
-        return found if isinstance(found, dict) else None
+            found = json.loads(self._lines.readline(_MOST_LINE))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
 
 
+def levels_of(controls: Controls, name: str) -> Mapping[str, str]:
+    """Say of each level of a node why it does not count, empty if it does; ask no device."""
+    try:
+        control = controls.of(name)
+    except NodeAgentError as error:
+        return {"power control": plain(str(error), _WHY)}
+    levels = {level.label: control.why_not(level) for level in control.levels}
+    return levels or {"power.toml": "it has no level for this node"}
+
+
+def read_power(controls: Controls, node: Node) -> PowerReading:
+    """Read the power of a node. A level that says ON now is not proven by that."""
+    status = controls.of(node.name).status()
+    now = service.moment().wall
+    if status.powered is None:
+        return PowerReading(node.uuid, now, None, why=plain("; ".join(status.lines), _WHY))
+    return readings.read(json.dumps(status.to_json()), node.uuid, now, alive=False)
+
+
+def power_off(controls: Controls, node: Node) -> str:
+    """Switch a node off by the levels that count; say why that is not proven, or nothing."""
+    outcome = controls.of(node.name).off()
+    return "" if outcome.level else plain("; ".join(outcome.lines), _WHY)
+
+
+def fail_over(places: Places, lock: int) -> str:
+    """Run Ganeti's own command to its end or its limit; return its last words if it failed.
+
+    It outlives this process with its limit, and then goes on holding the lock. Its words go to a
+    file.
+    """
+    with open(os.path.join(places.state, LOG), "w+b") as said:
+        code = subprocess.run(
+            places.command,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+            env=_ENVIRONMENT,
+            cwd="/",
+            start_new_session=True,
+            pass_fds=(lock,),
+            check=False,
+        ).returncode
+        said.seek(0)
+        words = said.read(16 * 1024).decode(errors="replace")
+    return plain(f"exit code {code}: {' '.join(words.split())}", _WHY) if code else ""
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
-    """One request: each step as planned, to the last."""
+    """One request: each step as planned, to the last. `lock` is held, and `files` are Ganeti's."""
 
-    def __init__(self, settings: HelperSettings, places: Places, line: Line, lock: int) -> None:
-        self._settings = settings
-        self._places = places
-        self._line = line
-        self._lock = lock
-        self._memory = Memory()
-        self._asked_at = 0  # steady ms
-        self._power: tuple[str, ...] = ()
+    settings: HelperSettings
+    places: Places
+    peer: Peer
+    lock: int
+    files: Ssconf
 
     def run(self, *, asks: bool) -> dict[str, Any]:
         """Take all steps that the plan has now; return the outcome."""
-        self._memory = _load(self._places.state)
         known = self._known(asks=asks)
-        self._keep(remembered.resumed(self._memory, known, clocks()))
-        end: Step | Reason = plan(self._again(known))
+        end: Step | Reason = plan(known)
         for _ in range(_MOST_STEPS):
             if isinstance(end, Reason):
                 break
             log.info("step=%s master=%s", end.name, known.files)
-            known, why = self._take(end, self._again(known))
-            end = why or plan(self._again(known))
+            known, why = self._take(end, known)
+            known = self._now(known)
+            end = why or plan(known)
         if not isinstance(end, Reason):
             end = because(SuccessionKind.TOO_LATE, known.files)
         log.info("end kind=%s why=%r", end.kind.word, str(end))
-        return told(self._again(known), end, self._power)
+        return told(known, end)
 
     def _known(self, *, asks: bool) -> Known:
         """Return the knowledge that needs no other node."""
-        settings, at = self._settings, clocks()
-        folder = settings.cluster.ganeti
-        files = Ssconf(settings.cluster.node, folder)
-        snapshot = configuration.read(f"{folder}/config.data")
-        master = files.master()
-        levels, self._power = self._places.switch.why_none(master)
+        settings, master = self.settings, self.files.master()
         return Known(
             settings.succession.enabled,
-            files.own_name(),
+            self.files.own_name(),
             master,
-            snapshot,
+            configuration.read(f"{settings.cluster.ganeti}/config.data"),
             Ms(round(settings.succession.after * 1000)),
-            at.now,
-            levels=levels,
+            service.moment(),
+            _load(self.places.state),
+            levels_of(self.places.controls, master),
             asks=asks,
         )
 
-    def _again(self, known: Known) -> Known:
+    def _now(self, known: Known) -> Known:
         """Bring up to date what the clocks and the files say."""
-        at, files = clocks(), Ssconf(self._settings.cluster.node, self._settings.cluster.ganeti)
-        master = known.snapshot.nodes.get(known.snapshot.master)
-        since = self._memory.silent_since(master.uuid, at) if master is not None else None
-        return replace(
-            known,
-            now=at.now,
-            files=files.master(),
-            since=since,
-            tried=self._memory.tried_lately,
-        )
+        return replace(known, at=service.moment(), files=self.files.master())
 
     def _take(self, step: Step, known: Known) -> tuple[Known, Reason | None]:
-        """Take a step; return the knowledge after it, or also why it failed."""
-        name = known.snapshot.master
+        """Take a step; return the knowledge after it, and why it is the last one."""
+        places = self.places
         match step:
             case Step.ASK | Step.ASK_FOR_VOICES:
-                known = replace(known, heard=self._ask(known, claim=step is Step.ASK_FOR_VOICES))
-                known = replace(known, now=clocks().now)
-                self._keep(remembered.heard(self._memory, known, clocks()))
-                return known, None
+                heard = self._ask(known, claim=step is Step.ASK_FOR_VOICES)
+                known = self._now(replace(known, heard=heard))
+                return self._keep(known, remember(known)), None
             case Step.READ_POWER:
-                reading, self._power = self._places.switch.read(known.master)
-                return replace(known, power=reading), None
+                return replace(known, power=read_power(places.controls, known.master)), None
             case Step.POWER_OFF:
-                self._keep(remembered.begins(self._memory, known, step, clocks()))
-                reading, self._power = self._places.switch.off(known.master)
-                known = replace(known, power=reading, cut=reading.powered is False, heard=None)
-                if reading.powered is not False:
-                    return known, because(SuccessionKind.NOT_OFF, name, why=reading.why)
-                time.sleep(self._places.switch.settles)
-                return known, None
+                if why := power_off(places.controls, known.master):
+                    return known, because(SuccessionKind.NOT_OFF, known.master.name, why=why)
+                time.sleep(places.settles)
+                return replace(known, cut=True, power=None, heard=None), None
             case Step.FAIL_OVER:
-                return known, self._fail_over(known)
+                return self._fail_over(known)
 
-    def _fail_over(self, known: Known) -> Reason:
-        """Run Ganeti's own failover, unless the voices are too old by now."""
-        name = known.snapshot.master
-        before = self._memory
-        self._keep(remembered.begins(self._memory, known, Step.FAIL_OVER, clocks()))
-        if clocks().steady - self._asked_at > FRESH:
-            self._keep(before)
-            return because(SuccessionKind.TOO_LATE, name)
-        why = self._places.failover.run(self._places.state, self._lock)
-        files = Ssconf(self._settings.cluster.node, self._settings.cluster.ganeti)
-        if files.master() == known.me:
-            why = "; ".join(filter(None, ("this node became the master", why)))
-            self._keep(remembered.ended(self._memory, name, why, clocks()))
-            return because(SuccessionKind.IS_MASTER, known.me)
-        why = why or "it said nothing"
-        self._keep(remembered.ended(self._memory, name, why, clocks()))
-        return because(SuccessionKind.FAILED, name, why=why)
+    def _fail_over(self, known: Known) -> tuple[Known, Reason]:
+        """Run Ganeti's own failover; its files then tell whether it came to its end."""
+        name = known.master.name
+        why = fail_over(self.places, self.lock) or "it said nothing"
+        end = because(SuccessionKind.FAILED, name, why=why)
+        if self.files.is_master():
+            why = "this node became the master"
+            end = because(SuccessionKind.IS_MASTER, known.me)
+        tried = Attempt(service.moment().wall, name, why)
+        return self._keep(known, replace(known.memory, tried=tried)), end
 
-    def _keep(self, memory: Memory) -> None:
-        if memory != self._memory:
-            self._memory = memory
-            _save(self._places.state, memory)
-
-    # Questions.
+    def _keep(self, known: Known, memory: Memory) -> Known:
+        if memory != known.memory:
+            _save(self.places.state, memory)
+        return replace(known, memory=memory)
 
     def _ask(self, known: Known, *, claim: bool) -> Heard:
         """Have all agents in service asked, and open what comes back."""
-        settings, snapshot = self._settings, known.snapshot
-        questions = self._questions()
-        at = clocks()
-        self._asked_at = at.steady
-        open_: dict[str, tuple[Node, Question]] = {}
-        for node in snapshot.nodes.values():
-            if node.offline or node.name == snapshot.master:
-                continue
-            question, body = questions.sealed(node, snapshot.master, snapshot.cluster, claim=claim)
-            open_[question.id] = node, question
-            where = {"address": node.address, "port": settings.poll.port, "tls": settings.poll.tls}
-            self._line.say({"ask": {"id": question.id, **where, "body": body.decode()}})
-        self._line.say({"asked": len(open_)})
+        folder, snapshot, at = self.settings.cluster.ganeti, known.snapshot, service.moment()
+        key = Key(read_private(f"{folder}/hmac.key", any_owner=True))
+        certificate = read_private(f"{folder}/client.pem", any_owner=True)
+        questions = Questions.by(key, certificate, self.settings.poll, lambda: at.wall)
+        sealed = {
+            name: questions.sealed(node, snapshot.master, snapshot.cluster, claim=claim)
+            for name, node in snapshot.nodes.items()
+            if not node.offline and name != snapshot.master
+        }
+        self.peer.say({"ask": {name: body.decode() for name, (_, body) in sealed.items()}})
+        answers = self.peer.hear()
         testimonies: dict[str, Testimony] = {}
         voices: set[str] = set()
-        for node, question, answer in self._answers(open_):
+        for name in sealed.keys() & answers.keys():
+            question, answer = sealed[name][0], str(answers[name])
             try:
-                words, promised = questions.opened(answer, question, snapshot)
+                words, promised = questions.opened(answer.encode(), question, snapshot)
             except (MessageError, UnicodeEncodeError) as error:
-                log.warning("witness-unable node=%s why=%r", node.name, str(error))
+                log.warning("witness-unable node=%s why=%r", name, str(error))
                 continue
-            testimonies[node.name] = Testimony(
-                node.name, at.now, words.noded, words.agent, words.mirrors, words.why
-            )
+            testimonies[name] = words.of(name, at.wall)
             if promised:
-                voices.add(node.name)
-        return Heard(at.now, testimonies, frozenset(voices), claimed=claim)
-
-    def _answers(
-        self, open_: dict[str, tuple[Node, Question]]
-    ) -> Iterator[tuple[Node, Question, bytes]]:
-        until = time.monotonic() + _PATIENCE
-        while open_ and (line := self._line.hear(until)) is not None:
-            node_and_question = open_.pop(str(line.get("id")), None)
-            answer = line.get("answer")
-            if node_and_question is not None and isinstance(answer, str):
-                yield *node_and_question, answer.encode()
-
-    def _questions(self) -> Questions:
-        settings, folder = self._settings, self._settings.cluster.ganeti
-        return Questions(
-            Key(read_private(f"{folder}/hmac.key", any_owner=True)),
-            read_private(f"{folder}/client.pem", any_owner=True),
-            settings.poll.port,
-            settings.poll.tls,
-            lambda: clocks().now,
-            settings.poll.require_node_keys,
-        )
-
-
-def clocks() -> Clocks:
-    with open(_BOOT, encoding="ascii") as file:
-        boot = file.read().strip()
-    steady = Ms(time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000)
-    return Clocks(Ms(time.time_ns() // 1_000_000), steady, boot)
-
-
-@contextmanager
-def _alone(folder: str) -> Iterator[int]:
-    """Hold the lock, or raise BlockingIOError. A failover that outlives us goes on holding it."""
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    lock = os.open(os.path.join(folder, LOCK), os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield lock
-    finally:
-        os.close(lock)
+                voices.add(name)
+        return Heard(at, testimonies, frozenset(voices) if claim else None)
 
 
 def _load(folder: str) -> Memory:
-    """Read the memory; none if there is no file. Corrupt: nothing may be tried without it."""
-    path = os.path.join(folder, MEMORY)
+    """Read the memory; none if there is no file. Unavailable: nothing may be tried without it."""
     try:
-        with opened_folder(folder, os.geteuid(), "root") as place:
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-            with open(os.open(MEMORY, flags, dir_fd=place), "rb") as file:
-                return remembered.from_json(json.loads(file.read(_MOST_MEMORY)))
+        return value_of(Memory, json.loads(read_own(folder, MEMORY, _MOST_MEMORY)))
     except FileNotFoundError:
         return Memory()
-    except (OSError, Unfit, Corrupt, ValueError, RecursionError) as error:
-        why = f"{path}: {in_words(error)}: look whether a failover runs, then remove it"
-        raise Unavailable(why) from None
+    except (OSError, Unfit, Fault, ValueError, RecursionError) as error:
+        why = f"{in_words(error)}: look whether a failover runs, then remove it"
+        raise Unavailable(f"{folder}/{MEMORY}: {why}") from None
 
 
 def _save(folder: str, memory: Memory) -> None:
-    text = json.dumps(remembered.to_json(memory))
     try:
-        with opened_folder(folder, os.geteuid(), "root") as place:
-            replace_in(place, MEMORY, text.encode())
+        write_own(folder, MEMORY, json.dumps(document_of(memory)).encode())
     except (OSError, Unfit) as error:
         raise Unavailable(f"{folder}: {in_words(error)}") from None
 
 
-def main(places: Places = PLACES) -> NoReturn:
+def main(places: Places | None = None) -> NoReturn:
     """Run the command."""
     try:
         usage.run(cli, NAME, places)

@@ -4,7 +4,7 @@ import errno
 import os
 import pwd
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -41,8 +41,30 @@ CANDIDATE = click.option(
 )
 
 
-def head(name: str, purpose: str, default: str, drop_ins: str) -> click.Group:
-    """Return the command `name` without verbs; settings: `default`, and `drop_ins` beside it."""
+def named_file(context: click.Context, config: str) -> str:
+    """Return the settings' file; ConfigError if a name was given and the file is missing."""
+    chosen = context.get_parameter_source("config") is not click.core.ParameterSource.DEFAULT
+    try:
+        os.lstat(config)
+    except FileNotFoundError as error:
+        if chosen:
+            raise ConfigError(f"{config}: {error.strerror}") from None
+    except (OSError, ValueError):
+        pass
+    return config
+
+
+def head(
+    name: str,
+    purpose: str,
+    default: str,
+    drop_ins: str,
+    object_of: Callable[[click.Context, str], object] = named_file,
+) -> click.Group:
+    """Return the command `name` without verbs; settings: `default`, and `drop_ins` beside it.
+
+    Its verbs get the object that `object_of` returns for the settings' file.
+    """
 
     @click.group(
         name,
@@ -64,7 +86,7 @@ def head(name: str, purpose: str, default: str, drop_ins: str) -> click.Group:
     @click.pass_context
     def cli(context: click.Context, config: str) -> None:
         try:
-            context.obj = named_file(context, config)
+            context.obj = object_of(context, config)
         except ConfigError as error:
             die(name, error)
         needs_command(context)
@@ -102,19 +124,6 @@ def needs_command(context: click.Context) -> None:
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
         context.exit(exits.USAGE)
-
-
-def named_file(context: click.Context, config: str) -> str:
-    """Return the settings' file; ConfigError if a name was given and the file is missing."""
-    chosen = context.get_parameter_source("config") is not click.core.ParameterSource.DEFAULT
-    try:
-        os.lstat(config)
-    except FileNotFoundError as error:
-        if chosen:
-            raise ConfigError(f"{config}: {error.strerror}") from None
-    except (OSError, ValueError):
-        pass
-    return config
 
 
 @contextmanager

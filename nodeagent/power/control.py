@@ -164,7 +164,7 @@ class Control:
     def _off(self, end: float) -> Outcome:
         lines, counting = list[str](), list[Level]()
         for level in self.levels:
-            why = self._why_not(level)
+            why = self.why_not(level)
             if why:
                 lines.append(f"{level.label}: not used: {why}")
             else:
@@ -211,12 +211,14 @@ class Control:
 
     def _row(self, level: Level, answer: Answer) -> Row:
         last_on = self.proven.last_on(self.node, level)
-        return Row(level, answer, self._why_not(level), last_on)
+        return Row(level, answer, self.why_not(level), last_on)
 
-    def _why_not(self, level: Level) -> str:
+    def why_not(self, level: Level) -> str:
+        """Say why a level does not count, or nothing; it asks no device."""
         if level.number in self.clashes:
             return self.clashes[level.number]
-        return why_not(self.proven.last_on(self.node, level), time.time(), self.within)
+        last_on = self.proven.last_on(self.node, level)
+        return why_not(last_on, time.time(), self.within)
 
     def _read_twice(
         self, levels: Sequence[Level], state: str, end: float, part: float = 1.0

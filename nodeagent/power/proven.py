@@ -4,13 +4,11 @@ A level that never said ON may switch nothing, or another machine. It then does 
 """
 
 import json
-import os
-import stat
 import time
 from collections.abc import Iterable
 
 from nodeagent.errors import in_words
-from nodeagent.folder import Unfit, opened_folder, replace_in
+from nodeagent.folder import Unfit, read_own, write_own
 from nodeagent.power.settings import MOST_LEVELS, Level
 
 FOLDER = "/var/lib/nodeagent/power"
@@ -40,22 +38,14 @@ class Proven:
         kept |= {one.fingerprint: time.time() for one in on}
         text = json.dumps({mark: at for mark, at in kept.items() if at is not None})
         try:
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            with opened_folder(self._folder, os.geteuid(), "root") as place:
-                replace_in(place, f"{node}.json", text.encode())
+            write_own(self._folder, f"{node}.json", text.encode())
         except (OSError, Unfit) as error:
             return f"cannot record what said ON: {in_words(error)}"
         return ""
 
     def _read(self, node: str) -> dict[str, float]:
         try:
-            with opened_folder(self._folder, os.geteuid(), "root") as place:
-                flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-                with open(os.open(f"{node}.json", flags, dir_fd=place), "rb") as file:
-                    info = os.fstat(file.fileno())
-                    ours = info.st_uid in (0, os.geteuid()) and not info.st_mode & 0o022
-                    read = file.read(_MOST_BYTES) if ours and stat.S_ISREG(info.st_mode) else b""
-            found = json.loads(read)
+            found = json.loads(read_own(self._folder, f"{node}.json", _MOST_BYTES))
         except (OSError, Unfit, ValueError, RecursionError):
             return {}  # unreadable is unproven
         return _of(found)
@@ -69,16 +59,6 @@ def _of(found: object) -> dict[str, float]:
         for mark, at in found.items()
         if isinstance(at, int | float) and not isinstance(at, bool)
     }
-
-
-class Remembered(Proven):
-    """The files for reading only: a level that says ON now proves nothing by that."""
-
-    def note(
-        self, node: str, levels: Iterable[Level], on: Iterable[Level], off: Iterable[Level] = ()
-    ) -> str:
-        """Record nothing."""
-        return ""
 
 
 def why_not(last_on: float | None, now: float, within: float) -> str:

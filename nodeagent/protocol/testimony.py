@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nodeagent.errors import MessageError
-from nodeagent.model.evidence import Contact, Mirror
+from nodeagent.model.evidence import Contact, Mirror, Testimony
 from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import COUNT, MIRRORS, NAME, WHY, cut
 
@@ -44,6 +44,10 @@ class Words:
             _mirrors(document.get("mirrors")),
             cut(why, WHY),
         )
+
+    def of(self, witness: str, at: Ms) -> Testimony:
+        """Return the testimony of a witness that was asked at this time (unix ms)."""
+        return Testimony(witness, at, self.noded, self.agent, self.mirrors, self.why)
 
 
 def _row(one: Mirror) -> list[str | int | None]:

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from nodeagent.maintd.succession.plan import plan
-from nodeagent.maintd.succession.story import told
+from nodeagent.maintd.succession.plan import plan, told
 from nodeagent.model.action import MovePrimary
 from nodeagent.model.queue import RepairStep
 from nodeagent.model.reason import Reason
@@ -15,7 +14,7 @@ from tests.maintd.owners.owned import instance
 from tests.maintd.queue.mender import Mender
 from tests.maintd.queue.mender import policy as procedures
 from tests.maintd.rig import Rig, fleet, mirrored
-from tests.maintd.succession import test_plan as rules
+from tests.maintd.succession.knowledge import known
 from tests.maintd.world import EVACUATE, REPAIR, need
 
 
@@ -124,10 +123,10 @@ def standby(folder: Path) -> Live:
     live = busy(folder)
     engine = live.rig.engine
     engine.standby = "the maintd on n0 acts"
-    known = rules.known(me="n2")
-    end = plan(known)
+    second = known(me="n2")
+    end = plan(second)
     assert isinstance(end, Reason)
-    engine.succession = told(known, end)
+    engine.succession = told(second, end)
     live.seconds += 2.0
     return live
 
@@ -135,10 +134,10 @@ def standby(folder: Path) -> Live:
 def ready_standby(folder: Path) -> Live:
     """Another maintd acts, and its node answers."""
     live = standby(folder)
-    known = rules.known(asks=False)
-    end = plan(known)
+    first = known(asks=False)
+    end = plan(first)
     assert isinstance(end, Reason)
-    live.rig.engine.succession = told(known, end, ("level 1 (fence_ipmilan): it counts",))
+    live.rig.engine.succession = told(first, end)
     return live
 
 

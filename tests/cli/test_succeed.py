@@ -3,10 +3,12 @@
 The test plays maintd, which carries questions and answers, and all the agents behind it.
 """
 
+import asyncio
 import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,15 +18,18 @@ from typing import Any, NoReturn
 import pytest
 
 from nodeagent.cli import exits, succeed
-from nodeagent.cli.failover import LOG, Failover, Switch
-from nodeagent.cli.succeed import MEMORY, Places, clocks
-from nodeagent.maintd.succession.memory import Memory, to_json
-from nodeagent.maintd.succession.plan import HOUR
+from nodeagent.cli.succeed import COMMAND, LIMIT, LOG, MEMORY, Places
+from nodeagent.maintd.engine.standby import Helper
+from nodeagent.maintd.succession.plan import HOUR, Memory, Silence
 from nodeagent.model.evidence import Contact
 from nodeagent.model.ledger import PAUSE_TAG
+from nodeagent.model.snapshot import Node, Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.protocol.envelope import Key, Purpose, seal
 from nodeagent.protocol.testimony import Words
 from nodeagent.protocol.witness import body_of, open_question
+from nodeagent.service import moment
+from nodeagent.store.records import document_of
 from tests.agent.place import client_pem, safe_folder
 from tests.patience import dawdle, until
 from tests.power.fences import NODE as MASTER
@@ -82,6 +87,7 @@ class Standby:
         self.pem, digest = client_pem()
         for name, text in {
             "ssconf_master_node": f"{MASTER}\n",
+            "ssconf_node_list": "".join(f"{name}\n" for name in NODES),
             "ssconf_master_candidates": "".join(f"{n}\n" for n in (*NODES[:2], MASTER)),
             "ssconf_master_candidates_certs": f"{uuid(ME)}={digest}\n",
             "hmac.key": KEY.whole.decode(),
@@ -94,8 +100,9 @@ class Standby:
         self.command()
         self.state = folder / "succession"
         self.state.mkdir(mode=0o700)
-        at = clocks()
-        self.remembers(Memory(uuid(MASTER), at.boot, at.steady - HOUR, at.steady))
+        at = moment()
+        since = Ms(at.steady - HOUR)
+        self.remembers(Memory(Silence(uuid(MASTER), at.boot, since, at.steady)))
 
     def configured(self, **tags: list[str]) -> None:
         """Write config.data; `tags` of nodes by their short names."""
@@ -133,14 +140,13 @@ class Standby:
         path.chmod(0o755)
 
     def remembers(self, memory: Memory) -> None:
-        (self.state / MEMORY).write_text(json.dumps(to_json(memory)))
+        (self.state / MEMORY).write_text(json.dumps(document_of(memory)))
 
-    @property
-    def places(self) -> Places:
-        fences = self.fences
-        switch = Switch(str(fences.config), str(fences.agents), str(fences.state), settles=0.05)
-        command = (str(self.folder / "gnt-cluster"), "master-failover")
-        return Places(str(self.state), switch, Failover(command, seconds=20.0))
+    def places(self, seconds: float) -> Places:
+        controls = self.fences.controls(self.ganeti / "ssconf_node_list")
+        limit = (*LIMIT[:-1], f"{seconds:g}")
+        command = (*limit, str(self.folder / "gnt-cluster"), COMMAND[-1])
+        return Places("", str(self.state), controls, 0.05, command)
 
     @property
     def master(self) -> str:
@@ -151,30 +157,43 @@ class Standby:
         log = self.folder / "gnt.log"
         return log.read_text().splitlines() if log.exists() else []
 
-    def begin(self, before: Callable[[], None] = lambda: None) -> "Process":
+    def begin(self, before: Callable[[], None] = lambda: None, seconds: float = 20.0) -> "Process":
         """Start the helper as systemd does, with a connection as its input and output."""
         ours, theirs = socket.socketpair()
+        return self.start(theirs, ours, before, seconds)
+
+    def start(
+        self,
+        theirs: socket.socket,
+        ours: socket.socket | None = None,
+        before: Callable[[], None] = lambda: None,
+        seconds: float = 20.0,
+    ) -> "Process":
+        """Start the helper at its end of a connection; `ours` is the other one, if we have it."""
         pid = os.fork()
         if pid == 0:
-            _become(self, theirs, before)
+            _become(self, theirs, before, seconds)
         theirs.close()
-        return Process(pid, ours)
+        return Process(pid, ours or socket.socket())
 
     def ask(
         self,
         verb: str = "succeed",
         agents: Agents | None = None,
         before: Callable[[], None] = lambda: None,
+        seconds: float = 20.0,
     ) -> dict[str, Any]:
         """Have one whole session; what it told, or nothing if it was killed."""
-        process = self.begin(before)
+        process = self.begin(before, seconds)
         try:
             return process.session(verb, agents or Agents())
         finally:
             process.end()
 
 
-def _become(standby: Standby, theirs: socket.socket, before: Callable[[], None]) -> NoReturn:
+def _become(
+    standby: Standby, theirs: socket.socket, before: Callable[[], None], seconds: float
+) -> NoReturn:
     try:
         os.dup2(theirs.fileno(), 0)
         os.dup2(theirs.fileno(), 1)
@@ -184,7 +203,7 @@ def _become(standby: Standby, theirs: socket.socket, before: Callable[[], None])
         sys.stderr = os.fdopen(2, "w")
         sys.argv = [succeed.NAME, "-c", str(standby.folder / "maintd.toml"), "session"]
         before()
-        succeed.main(standby.places)
+        succeed.main(standby.places(seconds))
     except SystemExit as end:
         sys.stderr.flush()
         os._exit(end.code if isinstance(end.code, int) else 1)
@@ -205,12 +224,10 @@ class Process:
         try:
             for line in self._lines:
                 said = json.loads(line)
-                if "ask" in said:
-                    self.say(
-                        {"id": said["ask"]["id"], "answer": agents.answer(said["ask"]["body"])}
-                    )
-                elif "asked" not in said:
+                if "ask" not in said:
                     return dict(said.get("told") or said)
+                answers = {name: agents.answer(body) for name, body in said["ask"].items()}
+                self.say({name: answer for name, answer in answers.items() if answer is not None})
         except (BrokenPipeError, ConnectionResetError):
             pass
         return {}
@@ -241,7 +258,8 @@ def test_it_makes_this_node_the_master_with_proof_only(standby: Standby) -> None
     assert standby.failovers == ["master-failover while the old master is off"]
     assert agents.claims == [False] * 4 + [True] * 8
     kept = json.loads((standby.state / MEMORY).read_text())
-    assert (kept["last"], kept["why"], kept["of"]) == (MASTER, "this node became the master", "")
+    tried = kept["tried"]
+    assert (tried["master"], tried["why"]) == (MASTER, "this node became the master")
     assert standby.ask()["kind"] == "is-master"
     assert len(standby.failovers) == 1
 
@@ -257,12 +275,56 @@ def test_a_preview_asks_nobody_and_shows_every_step(standby: Standby) -> None:
     assert (agents.claims, standby.fences.asked()) == ([], [])
 
 
+def test_maintds_standby_carries_the_questions_of_the_helper(standby: Standby) -> None:
+    """The two ends of the connection, over HTTP to the agents; nothing answers for the master."""
+    agents, path = Agents(), str(standby.folder / "sock")
+
+    async def witness(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        size = int(head.partition("content-length:")[2].split()[0])
+        answer = (agents.answer((await reader.readexactly(size)).decode()) or "").encode()
+        head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(answer)}\r\nConnection: close\r\n\r\n"
+        writer.write(head.encode() + answer)
+        writer.close()
+
+    async def stands_by(listener: socket.socket) -> dict[str, Any] | None:
+        server = await asyncio.start_server(witness, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        helper = Helper(path, port, tls=False, steady=lambda: 0.0)
+        nodes = {name: Node(name, uuid(name), "127.0.0.1") for name in NODES}
+        nodes[MASTER] = Node(MASTER, uuid(MASTER), "127.0.0.2")
+        helper.look(Snapshot("c", nodes, master=MASTER))
+        connection, _ = await asyncio.get_running_loop().sock_accept(listener)
+        connection.setblocking(True)
+        process = standby.start(connection)
+        assert helper._task is not None
+        await helper._task
+        process.end()
+        server.close()
+        return helper.told
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        listener.setblocking(False)
+        told = asyncio.run(stands_by(listener))
+    assert told is not None
+    assert (standby.master, told["kind"]) == (ME, "is-master"), f"{told} {journal(standby)}"
+    assert agents.claims == [False] * 4 + [True] * 8
+
+
 def no_power(standby: Standby) -> None:
     standby.fences.config.unlink()
 
 
 def unproven(standby: Standby) -> None:
     (standby.fences.state / f"{MASTER}.json").unlink()
+
+
+def shared(standby: Standby) -> None:
+    text = standby.fences.config.read_text()
+    standby.fences.write(text.replace('"node*.example.org"', '"*.example.org"'))
+    standby.fences.prove()
 
 
 def pinned(standby: Standby) -> None:
@@ -295,6 +357,7 @@ REFUSALS = [
     pytest.param(paused, Agents(), "tagged", id="paused"),
     pytest.param(no_power, Agents(), "no-level-counts", id="no power.toml"),
     pytest.param(unproven, Agents(), "no-level-counts", id="a level that never said on"),
+    pytest.param(shared, Agents(), "no-level-counts", id="a device of another node, too"),
     pytest.param(forgets, Agents(), "waits", id="silent for the first time"),
     pytest.param(wrong("rubbish"), Agents(), "not-dead", id="the BMC says nonsense"),
     pytest.param(wrong("refuses"), Agents(), "not-off", id="the BMC refuses"),
@@ -351,6 +414,13 @@ def test_a_failover_that_failed_is_not_tried_within_the_hour(standby: Standby) -
     assert (standby.state / LOG).read_text() == "Voting cannot be won\n"
 
 
+def test_a_failover_that_does_not_end_is_ended(standby: Standby) -> None:
+    standby.command("echo voting; sleep 60")
+    told = standby.ask(seconds=1.0)
+    assert told["kind"] == "failed"
+    assert "exit code 124: voting /usr/bin/timeout: sending signal TERM" in told["reason"]
+
+
 def test_two_sessions_never_act_at_once(standby: Standby) -> None:
     first = standby.begin()
     try:
@@ -366,16 +436,16 @@ def test_a_failover_outlives_the_helper_and_keeps_others_out(standby: Standby) -
     standby.command("sleep 3")
 
     def kill_soon() -> None:
-        run = Failover.run
+        run = succeed.fail_over
 
-        def began(self: Failover, folder: str, lock: int) -> str:
+        def began(places: Places, lock: int) -> str:
             if os.fork() == 0:
                 dawdle(1)
                 os.kill(os.getppid(), signal.SIGKILL)
                 os._exit(0)
-            return run(self, folder, lock)
+            return run(places, lock)
 
-        Failover.run = began  # type: ignore[method-assign]
+        succeed.fail_over = began
 
     assert standby.ask(before=kill_soon) == {}
     assert "failover runs" in standby.ask()["failed"]
@@ -417,6 +487,19 @@ def test_other_callers_get_nothing(standby: Standby, line: bytes) -> None:
     assert process.end() == exits.USAGE
 
 
+def test_nobody_talks_to_it_at_a_terminal() -> None:
+    with open(os.devnull, "rb") as nothing:
+        done = subprocess.run(
+            [sys.executable, "-m", "nodeagent.cli.succeed", "session"],
+            stdin=nothing,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == exits.USAGE
+    assert "gnt-maint why cluster" in done.stderr
+
+
 def fuse(at: int) -> Callable[[], None]:
     """Kill the helper before or after its n-th effect."""
 
@@ -438,14 +521,13 @@ def fuse(at: int) -> Callable[[], None]:
 
             return ticking
 
-        effects = (succeed, "_save"), (Switch, "read"), (Switch, "off"), (Failover, "run")
-        for owner, name in effects:
-            setattr(owner, name, fragile(getattr(owner, name)))
+        for name in ("_save", "read_power", "power_off", "fail_over"):
+            setattr(succeed, name, fragile(getattr(succeed, name)))
 
     return light
 
 
-TICKS = 20  # before and after each effect of a whole session
+TICKS = 16  # before and after each effect of a whole session
 
 
 @pytest.mark.parametrize("at", range(1, TICKS + 1))

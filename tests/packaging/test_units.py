@@ -122,11 +122,11 @@ def test_a_thousand_agents_can_be_asked_at_once() -> None:
 def test_candidates_check_their_power_control_daily_and_both_packages_ship_it() -> None:
     """The unit's folder is the program's own, and its condition the program's own file."""
     from nodeagent.cli import oob
-    from nodeagent.power import proven, settings
+    from nodeagent.power import controls, proven, settings
 
     unit = (UNITS / "nodeagent-oob-check.service").read_text()
     assert f"\nStateDirectory={proven.FOLDER.removeprefix('/var/lib/')}\n" in unit
-    assert f"\nConditionPathExists={oob.NODES}\n" in unit
+    assert f"\nConditionPathExists={controls.NODES}\n" in unit
     assert f"\nConditionPathExists={settings.DEFAULT_FILE}\n" in unit
     assert "\nExecStart=/usr/sbin/nodeagent-oob check\n" in unit
     assert "check" in oob.cli.commands
@@ -145,7 +145,7 @@ def test_candidates_check_their_power_control_daily_and_both_packages_ship_it() 
 
 def test_the_helper_of_a_standby_is_maintds_alone_and_nobody_enables_it() -> None:
     from nodeagent.cli import succeed
-    from nodeagent.maintd.succession.watch import SOCKET
+    from nodeagent.maintd.engine.standby import SOCKET
 
     listens = (UNITS / "nodeagent-succeed.socket").read_text()
     assert f"\nListenStream={SOCKET}\n" in listens

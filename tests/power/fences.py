@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nodeagent.cli import oob
+from nodeagent.power.controls import Controls
 from nodeagent.power.proven import Proven
 from nodeagent.power.settings import load
 from tests import forked
@@ -160,8 +161,13 @@ class Fences:
             marks = json.loads(file.read_text())
             file.write_text(json.dumps({m: time.time() - days * 86400 for m in marks}))
 
+    def controls(self, nodes: Path | None = None) -> Controls:
+        """The power control by these files, and by another list of nodes if one is given."""
+        folders = str(self.agents), str(self.state)
+        return Controls(str(self.config), *folders, str(nodes or self.nodes))
+
     def run(self, *words: str, seconds: float = 60.0) -> forked.Done:
-        places = oob.Places(str(self.agents), str(self.state), str(self.nodes), self._port)
+        places = oob.Places(self.controls(), self._port)
         main = partial(oob.main, places)
         given = ["-c", str(self.config), *words]
         return forked.run(main, "nodeagent-oob", given, seconds=seconds)

@@ -436,8 +436,8 @@ def test_what_stops_us_stops_the_agents(fences: Fences) -> None:
     fences.levels({"machine": "hang"}, limit="50s")
     fences.prove()
     code = (
-        "from nodeagent.cli import oob; import sys;"
-        "oob.main(oob.Places(*sys.argv.pop(1).split(':')))"
+        "from nodeagent.cli import oob; from nodeagent.power.controls import Controls; import sys;"
+        "oob.main(oob.Places(Controls('', *sys.argv.pop(1).split(':'))))"
     )
     places = f"{fences.agents}:{fences.state}:{fences.nodes}"
     words = [sys.executable, "-c", code, places, "-c", str(fences.config), "power-off", NODE]

@@ -223,7 +223,7 @@ def test_every_agent_of_the_package_can_be_asked_for_its_options() -> None:
     assert fit & OUTLETS
     assert OUTLETS <= fit, OUTLETS - fit
     assert {*NO_POWER} <= fit | {*unfit}
-    assert oob.PLACES.agents == "/usr/sbin"
+    assert oob.Places().controls.agents == "/usr/sbin"
 
 
 def test_a_pattern_that_gives_all_nodes_one_bmc_switches_nothing(rack: Rack) -> None:

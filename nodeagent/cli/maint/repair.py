@@ -1,11 +1,10 @@
 """gnt-maint repair: one pass of auto-repair, now."""
 
-import fcntl
 import gc
 import math
 import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from nodeagent.cli.maint.console.options import as_json, cli
 from nodeagent.cli.maint.console.screen import Json, emit
 from nodeagent.cli.maint.console.text import harmless
 from nodeagent.errors import NodeAgentError, Unavailable
+from nodeagent.folder import locked_folder
 
 if TYPE_CHECKING:
     from nodeagent.maintd.autorepair.one_pass import Pass
@@ -299,16 +299,12 @@ def _alone(path: str, *, dry: bool) -> Iterator[str]:
     if dry:
         yield path
         return
-    try:
-        folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        hint = "; it takes the master node with luxid running"
-        raise Refused(f"{path}: {error.strerror}{hint}") from None
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise Refused("another pass of gnt-maint repair is running") from None
-    else:
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked_folder(os.path.dirname(path) or "."))
+        except BlockingIOError:
+            raise Refused("another pass of gnt-maint repair is running") from None
+        except OSError as error:
+            hint = "; it takes the master node with luxid running"
+            raise Refused(f"{path}: {error.strerror}{hint}") from None
         yield path
-    finally:
-        os.close(folder)

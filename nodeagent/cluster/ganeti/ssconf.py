@@ -29,6 +29,10 @@ class Ssconf:
         """Return the name of the master; empty if the file names nobody."""
         return (self._files.lines("master_node") or [""])[0]
 
+    def is_master(self) -> bool:
+        """Tell whether this node is the master."""
+        return self.master() == self.own_name()
+
     def is_candidate(self) -> bool:
         """Tell whether this node is a master candidate."""
         return self.own_name() in self._files.lines("master_candidates")

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
+from nodeagent.maintd.helper_settings import PollSettings
 from nodeagent.model.units import Ms
 from nodeagent.protocol.envelope import Key
 
@@ -22,3 +24,8 @@ class Sender:
     tls: bool
     now: Callable[[], Ms]
     require_node_keys: bool = False
+
+    @classmethod
+    def by(cls, key: Key, certificate: bytes, poll: PollSettings, now: Callable[[], Ms]) -> Self:
+        """Return one for the agents that these settings describe."""
+        return cls(key, certificate, poll.port, poll.tls, now, poll.require_node_keys)

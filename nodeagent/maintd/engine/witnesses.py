@@ -7,12 +7,12 @@ prove its cluster and its node, as a report must.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from nodeagent.errors import MessageError, Unavailable
 from nodeagent.maintd.engine.noded import Noded
-from nodeagent.maintd.engine.questions import MOST, Questions
+from nodeagent.maintd.engine.questions import Questions, deliver
 from nodeagent.maintd.fencing.judgement import TESTIMONY_LASTS, shared_disks, witnesses_for
 from nodeagent.model.evidence import Contact, Evidence, Mirror, Testimony
 from nodeagent.model.snapshot import Node, Snapshot
@@ -20,8 +20,6 @@ from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import WHY, cut
 from nodeagent.protocol.look import Distrusted, Look, Seen, Silent
 from nodeagent.protocol.testimony import Words
-from nodeagent.web.client import fetch
-from nodeagent.web.tls import untrusting_tls
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +27,6 @@ AT_ONCE = 4  # nodes that are asked about; others wait for their turn
 QUESTIONS = 16  # open at the same time
 AGAIN = 20.0  # seconds between questions about a node
 _FORGET_OLD = 600.0  # seconds after which an agent without the question is tried again
-SECONDS = 25.0  # the witness proves the question, reads its disks for up to 18 s, and seals
 
 
 class Unable(Unavailable):
@@ -48,16 +45,7 @@ class QuestionsOverHttp(Questions):
     async def ask(self, witness: Node, target: str, snapshot: Snapshot) -> Words:
         """The proven answer. Unavailable: no answer came; MessageError: it is not genuine."""
         question, body = await asyncio.to_thread(self.sealed, witness, target, snapshot.cluster)
-        answer = await fetch(
-            witness.address,
-            self.port,
-            "/1/witness",
-            seconds=SECONDS,
-            method="POST",
-            body=body,
-            tls=untrusting_tls() if self.tls else None,
-            most=MOST,
-        )
+        answer = await deliver(body, witness.address, self.port, tls=self.tls)
         if answer.status in (404, 405):
             raise Unable("its agent is too old to be a witness")
         if answer.status != 200:
@@ -201,9 +189,7 @@ class Witnesses:
         else:
             about.missing.discard(witness.name)
             mirrors = _about(words.mirrors, name, witness.name, snapshot)
-            about.heard[witness.name] = Testimony(
-                witness.name, at, words.noded, words.agent, mirrors, words.why
-            )
+            about.heard[witness.name] = replace(words.of(witness.name, at), mirrors=mirrors)
         if not why:
             self._told.pop(witness.name, None)
         elif self._told.get(witness.name) != why:

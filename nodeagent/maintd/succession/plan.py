@@ -1,7 +1,8 @@
-"""Plan the succession of a dead master: the next step, or why it waits. Pure.
+"""Plan the succession of a dead master: the next step, or why it waits; and tell of it. Pure.
 
 A standby's root helper takes a step, and asks again with what it has learned. Every rule is judged
-anew before each step. A step may be repeated, since the helper may be killed at any point.
+anew before each step. A step may be repeated, since the helper may be killed at any point: what it
+remembers is the master's silence, and how the last failover ended.
 
 1. This node is a master candidate in service, and nothing is paused.
 2. A level of its power control has said ON for the master while that was alive.
@@ -15,11 +16,13 @@ anew before each step. A step may be repeated, since the helper may be killed at
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Any
 
 from nodeagent.maintd.fencing.judgement import apart, judge
 from nodeagent.maintd.planning.holds import paused
+from nodeagent.model.clock import Moment
 from nodeagent.model.evidence import Contact, Evidence, Judgement, Life, PowerReading, Testimony
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.reason import Reason, SuccessionKind, because
@@ -28,9 +31,9 @@ from nodeagent.model.units import Ms
 
 LATER = Ms(300_000)  # that each candidate waits more than the one before it
 HOUR = Ms(3_600_000)
-BEFORE = (Life.HUNG, Life.ISOLATED, Life.OFF)
-AFTER_POWER_OFF = (Life.OFF,)
+BEFORE = (Life.HUNG, Life.ISOLATED, Life.OFF)  # a power-off; after it only OFF will do
 FRESH = Ms(55_000)  # after which testimonies are asked for again; they count for 60 s
+GAP = Ms(600_000)  # without a look: a master that came back and died again counts from then
 
 
 class Step(Enum):
@@ -44,26 +47,58 @@ class Step(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """The genuine answers of one round of questions, asked at `at` (unix ms).
+class Silence:
+    """The first and the last time that a master (its UUID) was silent.
 
-    `voices` are the nodes that have promised this one their voice, if it asked for them.
+    Both are steady ms of this `boot`, so neither sleep nor a clock that is set changes the silence.
     """
 
+    master: str
+    boot: str
+    first: Ms
+    last: Ms
+
+    def lasts(self, master: str, at: Moment) -> bool:
+        """Tell whether nothing is known against the silence of this master until now."""
+        same = (self.master, self.boot) == (master, at.boot)
+        return same and 0 <= at.steady - self.last <= GAP
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A failover of a master (its name) that ended at `at` (unix ms), and how."""
+
     at: Ms
+    master: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The helper's memory between two sessions."""
+
+    silence: Silence | None = None
+    tried: Attempt | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The genuine answers of one round of questions, asked at `at`.
+
+    `voices` are the nodes that have promised this one their voice; None if it did not ask for them.
+    """
+
+    at: Moment
     testimonies: Mapping[str, Testimony]
-    voices: frozenset[str] = frozenset()
-    claimed: bool = False
+    voices: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
     """The helper's knowledge. `files` and `snapshot.master` name the master.
 
-    `levels` tells why no level of the master's power control counts, empty if one does. `tried` is
-    when (unix ms) this node last ended a failover, of which master, and how. `since` is since when
-    the master has been silent, as this node found out; None if it did not before. `power` is the
-    newest reading. `cut` tells that it is one after a proven power-off.
+    `levels` tells of each level of the master's power control why it does not count, empty if it
+    does. `power` is the newest reading. `cut` tells that it is one after a proven power-off.
     """
 
     enabled: bool
@@ -71,18 +106,42 @@ class Known:
     files: str
     snapshot: Snapshot
     after: Ms
-    now: Ms
-    levels: str = ""
-    tried: tuple[Ms, str, str] | None = None
+    at: Moment
+    memory: Memory
+    levels: Mapping[str, str]
     asks: bool = True
     heard: Heard | None = None
-    since: Ms | None = None
     power: PowerReading | None = None
     cut: bool = False
 
     @property
     def master(self) -> Node:
         return self.snapshot.nodes[self.snapshot.master]
+
+    @property
+    def now(self) -> Ms:
+        return self.at.wall
+
+    @property
+    def since(self) -> Ms | None:
+        """Since when (unix ms) the master has been silent, as this node found; None if unknown."""
+        master, silence = self.snapshot.nodes.get(self.snapshot.master), self.memory.silence
+        if master is None or silence is None or not silence.lasts(master.uuid, self.at):
+            return None
+        return Ms(self.now - (self.at.steady - silence.first))
+
+
+def remember(known: Known) -> Memory:
+    """Return the memory after the answers of all agents: whether the master is silent."""
+    memory, master, at = known.memory, known.master.uuid, known.at
+    if judged(known).life is Life.ALIVE:
+        return replace(memory, silence=None)
+    if len(agreeing(known)) < majority(known.snapshot):
+        return memory
+    silence = memory.silence
+    if silence is None or not silence.lasts(master, at):
+        silence = Silence(master, at.boot, first=at.steady, last=at.steady)
+    return replace(memory, silence=replace(silence, last=at.steady))
 
 
 def plan(known: Known) -> Step | Reason:
@@ -92,16 +151,16 @@ def plan(known: Known) -> Step | Reason:
     name, heard = known.snapshot.master, known.heard
     if not known.asks:
         return because(SuccessionKind.NOT_ASKED, name)
-    if heard is None or known.now - heard.at > FRESH:
+    if heard is None or known.at.steady - heard.at.steady > FRESH:
         return Step.ASK_FOR_VOICES if known.cut else Step.ASK
     judgement = judged(known)
     if why := _not_silent(known, heard, judgement) or _braked(known, heard) or _too_soon(known):
         return why
     if known.power is None:
         return Step.READ_POWER
-    if judgement.life not in (AFTER_POWER_OFF if known.cut else BEFORE):
+    if judgement.life not in ((Life.OFF,) if known.cut else BEFORE):
         return because(SuccessionKind.NOT_DEAD, name, why=judgement.reason)
-    if not heard.claimed:
+    if heard.voices is None:
         return Step.ASK_FOR_VOICES
     count, least, nodes = len(heard.voices), majority(known.snapshot), len(known.snapshot.nodes)
     if count < least:
@@ -112,23 +171,21 @@ def plan(known: Known) -> Step | Reason:
 def why_never(known: Known) -> Reason | None:
     """Why this node succeeds nobody, whether the master lives or not; None if it may."""
     snapshot, name = known.snapshot, known.snapshot.master
-    me = snapshot.nodes.get(known.me)
     if not known.enabled:
         return because(SuccessionKind.NOT_ENABLED)
     if known.files == known.me:
         return because(SuccessionKind.IS_MASTER, known.me)
     if known.files != name or name not in snapshot.nodes:
         return because(SuccessionKind.FILES_DIFFER, known.files)
-    if me is None or not place(known.me, snapshot):
+    if not place(known.me, snapshot):
         return because(SuccessionKind.NOT_A_CANDIDATE, known.me)
     if why := paused(Ledger(), snapshot).get(name):
         return why
-    if known.levels:
-        return because(SuccessionKind.NO_LEVEL_COUNTS, name, why=known.levels)
-    if known.tried is not None:
-        at, last, why_not = known.tried
-        if (left := HOUR - abs(known.now - at)) > 0:
-            return because(SuccessionKind.LATELY, last=last, why=why_not, left=left)
+    if "" not in known.levels.values():
+        whys = "; ".join(f"{level}: {why}" for level, why in known.levels.items())
+        return because(SuccessionKind.NO_LEVEL_COUNTS, name, why=whys)
+    if (tried := known.memory.tried) and (left := HOUR - abs(known.now - tried.at)) > 0:
+        return because(SuccessionKind.LATELY, last=tried.master, why=tried.why, left=left)
     return None
 
 
@@ -159,7 +216,8 @@ def majority(snapshot: Snapshot) -> int:
 def agreeing(known: Known) -> tuple[str, ...]:
     """The nodes that find that the master does not answer."""
     found = known.heard.testimonies if known.heard is not None else {}
-    return tuple(sorted(name for name, one in found.items() if _finds_silent(one)))
+    doubt = {Contact.ANSWERS, Contact.UNKNOWN}
+    return tuple(sorted(name for name, one in found.items() if not doubt & {one.noded, one.agent}))
 
 
 def judged(known: Known) -> Judgement:
@@ -168,22 +226,18 @@ def judged(known: Known) -> Judgement:
     The agent of this node stands for maintd and for Ganeti: it tried both ports.
     """
     found = known.heard.testimonies if known.heard is not None else {}
-    mine = found.get(known.me)
-    noded = None if mine is None or mine.noded is Contact.UNKNOWN else False
+    unasked = Testimony(known.me, Ms(0), Contact.UNKNOWN, Contact.UNKNOWN)
+    mine = found.get(known.me, unasked)
     evidence = Evidence(
         known.snapshot.master,
         known.now if known.since is None else known.since,
-        Contact.UNKNOWN if mine is None else mine.agent,
-        noded=(mine is not None and mine.noded is Contact.ANSWERS) or noded,
-        noded_at=Ms(0) if mine is None else mine.at,
+        mine.agent,
+        noded=None if mine.noded is Contact.UNKNOWN else mine.noded is Contact.ANSWERS,
+        noded_at=mine.at,
         witnesses=tuple(found.values()),
         power=known.power,
     )
     return judge(evidence, known.snapshot, known.now)
-
-
-def _finds_silent(one: Testimony) -> bool:
-    return not {Contact.ANSWERS, Contact.UNKNOWN} & {one.noded, one.agent}
 
 
 def _not_silent(known: Known, heard: Heard, judgement: Judgement) -> Reason | None:
@@ -215,6 +269,52 @@ def _braked(known: Known, heard: Heard) -> Reason | None:
 def _too_soon(known: Known) -> Reason | None:
     silent = 0 if known.since is None else known.now - known.since
     if (left := wait(known) - silent) > 0:
-        number = place(known.me, known.snapshot)
-        return because(SuccessionKind.WAITS, known.snapshot.master, left=left, place=number)
+        name, number = known.snapshot.master, place(known.me, known.snapshot)
+        return because(SuccessionKind.WAITS, name, left=left, place=number)
     return None
+
+
+def told(known: Known, end: Reason) -> dict[str, Any]:
+    """Return the outcome of one session for people."""
+    snapshot, name = known.snapshot, known.files
+    judgement = judged(known) if known.heard is not None else None
+    able = why_never(known)
+    return {
+        "at": known.now / 1000,
+        "enabled": known.enabled,
+        "able": able is None,
+        "master": name,
+        "candidate": known.me,
+        "place": place(known.me, snapshot),
+        "wait": wait(known) / 1000,
+        "silent-since": None if known.since is None else known.since / 1000,
+        "nodes": len(snapshot.nodes),
+        "needed": majority(snapshot),
+        "agree": list(agreeing(known)),
+        "voices": sorted((known.heard and known.heard.voices) or ()),
+        "life": judgement.life.value if judgement is not None else None,
+        "judgement": str(judgement.reason) if judgement is not None else None,
+        "power": [f"{level}: {why or 'it counts'}" for level, why in known.levels.items()],
+        "kind": end.kind.word,
+        "reason": str(end),
+        "help": end.help,
+        "steps": list(steps(known)) if able is None else [],
+    }
+
+
+def steps(known: Known) -> tuple[str, ...]:
+    """Each step of a succession, in order, as it would be taken."""
+    name, snapshot = known.snapshot.master, known.snapshot
+    nodes, least = len(snapshot.nodes), majority(snapshot)
+    minutes, number = round(wait(known) / 60_000, 1), place(known.me, snapshot)
+    return (
+        f"{name} has answered nobody for {minutes:g} min (this node is number {number} in the order"
+        " of candidates)",
+        f"at least {least} of {nodes} nodes say so, and no other node is unreachable with it",
+        "it is judged hung, isolated or off (one that takes connections is hung only if its DRBD"
+        f" disks have lost theirs), and {least} of {nodes} nodes give this node their voice, which"
+        " they give once an hour",
+        f"this node powers it off, and proves it; {least} of {nodes} nodes say again that it is"
+        " gone, with no DRBD disk connected, and give their voices again",
+        "this node runs gnt-cluster master-failover, for which Ganeti votes once more",
+    )

@@ -1,15 +1,13 @@
 """A standby shows who acts, and is in nobody's way."""
 
 import asyncio
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
 from nodeagent.errors import NotMaster, Unavailable
-from nodeagent.maintd.engine.conduct import Conduct
 from nodeagent.maintd.engine.standby import Standby, until
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.snapshot import Snapshot
 from nodeagent.store.sqlite import MEMORY, SqliteStore
 from tests.maintd import inline
 from tests.maintd.rig import QUICK, Rig, fleet
@@ -19,28 +17,23 @@ class Here:
     """A standby on n2."""
 
     def __init__(self) -> None:
-        self.master: str | Exception = "the maintd on n1"
         rig = Rig(fleet())
-
-        async def nobody(_: Snapshot) -> dict[str, Any]:
-            raise AssertionError("it polls nobody")
-
+        self.snapshot = rig.cluster.snapshot()
+        self.is_candidate(candidate=True)
         self.engine = Standby(
             store=SqliteStore(MEMORY),
             cluster=rig.cluster,
             orders=rig.agents,
-            look=nobody,
             policy=QUICK,
             now=rig.now,
-            conduct=Conduct("", lambda: None, vote=False),
-            nodes=rig.cluster.snapshot,
-            who=self.who,
+            nodes=lambda: self.snapshot,
+            me=lambda: "n2",
         )
 
-    def who(self) -> str:
-        if isinstance(self.master, Exception):
-            raise self.master
-        return self.master
+    def is_candidate(self, *, candidate: bool) -> None:
+        n2 = replace(self.snapshot.nodes["n2"], candidate=candidate)
+        nodes = {**self.snapshot.nodes, "n2": n2}
+        self.snapshot = replace(self.snapshot, nodes=nodes, master="n1")
 
 
 def test_it_shows_who_acts() -> None:
@@ -54,9 +47,23 @@ def test_it_shows_who_acts() -> None:
 
 def test_it_ends_where_it_is_no_candidate_any_more() -> None:
     here = Here()
-    here.master = NotMaster("n2 is neither the master nor a master candidate")
+    here.is_candidate(candidate=False)
+    with pytest.raises(NotMaster, match="n2 is neither the master nor a master candidate"):
+        inline.run(here.engine.one_round())
+
+
+def test_it_ends_where_it_is_no_node_any_more() -> None:
+    here = Here()
+    here.snapshot = replace(here.snapshot, nodes={})
     with pytest.raises(NotMaster):
         inline.run(here.engine.one_round())
+
+
+def test_nobody_acts_while_this_node_is_about_to() -> None:
+    here = Here()
+    here.is_candidate(candidate=False)
+    here.snapshot = replace(here.snapshot, master="n2")
+    assert inline.run(here.engine.one_round()).idle == "a standby: nobody acts"
 
 
 def test_an_unknown_answer_is_no_turn() -> None:

@@ -1,6 +1,7 @@
 """The rules of a succession: a row for each, and that no state of the world leads past them."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from nodeagent.maintd.succession.plan import (
     FRESH,
     HOUR,
     LATER,
+    Attempt,
     Heard,
     Known,
     Step,
@@ -22,75 +24,36 @@ from nodeagent.maintd.succession.plan import (
     wait,
     why_never,
 )
-from nodeagent.model.evidence import Contact, Level, Life, Mirror, PowerReading
+from nodeagent.model.evidence import Contact, Life, Mirror
 from nodeagent.model.evidence import Testimony as Told
 from nodeagent.model.ledger import PAUSE_TAG
 from nodeagent.model.reason import Reason, SuccessionKind
-from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms
-from tests.maintd.world import NOW, node, snapshot
-
-SILENT, ANSWERS, UNKNOWN = Contact.SILENT, Contact.ANSWERS, Contact.UNKNOWN
-CONNECTS, REFUSED = Contact.CONNECTS, Contact.REFUSED
-AFTER = Ms(600_000)
-OTHERS = ("n1", "n2", "n3", "n4")
-
-
-def world(*special: str, **instances: tuple[str, str | None]) -> Snapshot:
-    """n0 is the master of five nodes, n1 and n2 are the other candidates."""
-    nodes = [node(f"n{i}", candidate=i < 3) for i in range(5)]
-    if "two candidates" in special:
-        nodes[2] = node("n2")
-    if "n4 offline" in special:
-        nodes[4] = node("n4", offline=True)
-    if "n1 drained" in special:
-        nodes[1] = node("n1", candidate=True, drained=True)
-    if "paused" in special:
-        nodes[0] = node("n0", candidate=True, tags=frozenset({PAUSE_TAG}))
-    if "n4 elsewhere" in special:
-        nodes[4] = node("n4", group="far")
-    return replace(snapshot(*nodes, **instances), master="n0")
+from tests.maintd.succession.knowledge import (
+    AFTER,
+    ANSWERS,
+    CONNECTS,
+    OTHERS,
+    REFUSED,
+    SILENT,
+    UNKNOWN,
+    all_find,
+    earlier,
+    heard,
+    known,
+    power,
+    told_by,
+    world,
+)
+from tests.maintd.world import NOW
 
 
-def told_by(who: str, noded: Contact = SILENT, agent: Contact = SILENT, age: int = 1000) -> Told:
-    return Told(who, Ms(NOW - age), noded, agent, ())
+def tried(ms: int) -> Attempt:
+    return Attempt(Ms(NOW + ms), "n0", "x")
 
 
-def heard(*names: str, voices: int = 0, age: int = 1000, **special: Told) -> Heard:
-    """The silence of these nodes, or of all, and the `special` testimonies of some."""
-    said = {name: told_by(name, age=age) for name in names or OTHERS}
-    promised = frozenset(OTHERS[:voices])
-    return Heard(Ms(NOW - age), {**said, **special}, promised, claimed=voices > 0)
-
-
-def all_find(contact: Contact, **special: Told) -> Heard:
-    said = {name: told_by(name, contact, contact) for name in OTHERS}
-    return Heard(Ms(NOW - 1000), {**said, **special})
-
-
-def power(powered: bool | None, *, counts: bool = True, age: int = 20_000) -> PowerReading:
-    said = {True: "on", False: "off", None: "nothing"}[powered]
-    levels = (Level(1, ("fence_ipmilan",), said, counts),)
-    return PowerReading("uuid-n0", Ms(NOW - age), powered, 1, levels)
-
-
-def known(**members: object) -> Known:
-    base = Known(
-        True,
-        "n1",
-        "n0",
-        world(),
-        AFTER,
-        NOW,
-        heard=heard(voices=3),
-        since=Ms(NOW - AFTER),
-        power=power(powered=True),
-    )
-    return replace(base, **members)  # type: ignore[arg-type]
-
-
-CUT = {"power": power(powered=False), "cut": True}
-PROVEN = {**CUT, "heard": heard(voices=3)}
+CUT: dict[str, Any] = {"power": power(powered=False), "cut": True}
+PROVEN: dict[str, Any] = {**CUT, "heard": heard(voices=3)}
 CONNECTED = replace(told_by("n1"), mirrors=(Mirror("web1", "Connected", "UpToDate"),))
 PARTED = replace(
     told_by("n1", CONNECTS, CONNECTS),
@@ -111,14 +74,22 @@ ROWS = [
         "tagged",
         id="the cluster is paused",
     ),
-    pytest.param({"levels": "level 1: never"}, "no-level-counts", id="no level of power control"),
-    pytest.param({"tried": (Ms(NOW - HOUR + 1), "n0", "x")}, "lately", id="within the hour"),
-    pytest.param({"tried": (Ms(NOW + HOUR - 1), "n0", "x")}, "lately", id="the clock was set back"),
-    pytest.param({"tried": (Ms(NOW - HOUR), "n0", "x")}, Step.POWER_OFF, id="after the hour"),
+    pytest.param({"levels": {}}, "no-level-counts", id="no level of power control"),
+    pytest.param({"levels": {"1": "never"}}, "no-level-counts", id="a level that never said on"),
+    pytest.param({"levels": {"1": "never", "2": ""}}, Step.POWER_OFF, id="one of two counts"),
+    pytest.param({"tried": tried(-HOUR + 1)}, "lately", id="within the hour"),
+    pytest.param({"tried": tried(HOUR - 1)}, "lately", id="the clock was set back"),
+    pytest.param({"tried": tried(-HOUR)}, Step.POWER_OFF, id="after the hour"),
     pytest.param({"asks": False}, "not-asked", id="a preview asks nobody"),
     # Questions.
     pytest.param({"heard": None}, Step.ASK, id="nobody was asked"),
     pytest.param({"heard": heard(age=FRESH + 1)}, Step.ASK, id="too long ago"),
+    pytest.param({"heard": heard(age=FRESH, voices=3)}, Step.POWER_OFF, id="just fresh"),
+    pytest.param(
+        {"heard": replace(heard(voices=3), at=replace(earlier(FRESH + 1), wall=NOW))},
+        Step.ASK,
+        id="too long ago, and the clock was set back",
+    ),
     pytest.param(
         {"heard": heard(n4=told_by("n4", ANSWERS))}, "master-lives", id="noded answers one node"
     ),
@@ -194,6 +165,9 @@ ROWS = [
     # Voices.
     pytest.param({"heard": heard()}, Step.ASK_FOR_VOICES, id="voices before the power-off"),
     pytest.param({"heard": heard(voices=2)}, "few-voices", id="no power-off without voices"),
+    pytest.param(
+        {"heard": replace(heard(), voices=frozenset())}, "few-voices", id="nobody gives its voice"
+    ),
     pytest.param({**CUT, "heard": heard()}, Step.ASK_FOR_VOICES, id="off: ask again"),
     pytest.param({**CUT, "heard": None}, Step.ASK_FOR_VOICES, id="off, nobody asked since"),
     pytest.param({**CUT, "heard": heard(voices=2)}, "few-voices", id="two voices of five"),
@@ -224,7 +198,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("members", "expected"), ROWS)
-def test_plan(members: dict[str, object], expected: Step | str) -> None:
+def test_plan(members: dict[str, Any], expected: Step | str) -> None:
     found = plan(known(**members))
     assert (found.kind.word if isinstance(found, Reason) else found) == expected
     if isinstance(found, Reason):
@@ -273,22 +247,18 @@ def states(draw: st.DrawFn) -> Known:
         me=draw(st.sampled_from(["n1", "n1", "n2", "n3"])),
         files=draw(st.sampled_from(["n0", "n0", "n0", "n1"])),
         snapshot=draw(st.sampled_from([world(), DRBD, world("n4 offline"), world("paused")])),
-        levels=draw(st.sampled_from(["", "", "none"])),
-        tried=draw(
-            st.none()
-            | st.tuples(st.integers(NOW - 2 * HOUR, NOW + HOUR), st.just("n0"), st.just("x"))
-        ),
+        levels=draw(st.sampled_from([{"1": ""}, {"1": ""}, {"1": "never"}])),
+        tried=draw(st.none() | st.builds(tried, st.integers(-2 * HOUR, HOUR))),
         heard=draw(
             st.none()
             | st.builds(
                 Heard,
-                st.integers(NOW - 2 * FRESH, NOW),
+                st.builds(earlier, st.integers(0, 2 * FRESH)),
                 st.just(said),
-                st.frozensets(st.sampled_from(OTHERS)),
-                st.booleans(),
+                st.none() | st.frozensets(st.sampled_from(OTHERS)),
             )
         ),
-        since=draw(st.none() | st.integers(NOW - 2 * AFTER, NOW)),
+        since=draw(st.none() | st.builds(Ms, st.integers(NOW - 2 * AFTER, NOW))),
         power=draw(readings),
         cut=draw(st.booleans()),
     )
@@ -305,12 +275,12 @@ def test_nothing_happens_without_proof(one: Known) -> None:
     assert one.since is not None
     assert one.now - one.since >= wait(one)
     assert len(agreeing(one)) >= majority(one.snapshot)
-    assert one.tried is None or abs(one.now - one.tried[0]) >= HOUR
+    assert one.memory.tried is None or abs(one.now - one.memory.tried.at) >= HOUR
     for told in one.heard.testimonies.values():
         fresh = 0 <= one.now - told.at <= 60_000
         assert not fresh or ANSWERS not in (told.noded, told.agent)
+    assert one.heard.voices is not None
     assert len(one.heard.voices) >= majority(one.snapshot)
-    assert one.heard.claimed
     if step is Step.FAIL_OVER:
         assert judged(one).life is Life.OFF
         assert one.cut

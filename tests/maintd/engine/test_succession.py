@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from nodeagent.maintd.succession import watch as module
-from nodeagent.maintd.succession.watch import AGAIN, CHECK, LATER, Succession
+from nodeagent.maintd.engine.standby import AGAIN, CHECK, LATER, SOCKET, Helper
 from nodeagent.model.snapshot import Node, Snapshot
 from tests.agent.place import safe_folder
 
@@ -48,12 +47,12 @@ class Agents:
         writer.close()
 
 
-class Helper:
+class Root:
     """The root helper as maintd sees it: it asks these questions, and then it tells."""
 
     def __init__(self, agents: Agents) -> None:
         self.agents = agents
-        self.questions = ["q1", "q2"]
+        self.questions = {"m": "q1", "n": "q2"}
         self.told: dict[str, Any] = dict(TOLD)
         self.last: dict[str, Any] | bytes | None = None
         self.verbs: list[str] = []
@@ -61,14 +60,9 @@ class Helper:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.verbs.append(json.loads(await reader.readline())["verb"])
-        for number, body in enumerate(self.questions if self.verbs[-1] == "succeed" else []):
-            where = {"address": "127.0.0.1", "port": self.agents.port, "tls": False}
-            ask = {"id": f"id{number}", **where, "body": body}
-            writer.write(json.dumps({"ask": ask}).encode() + b"\n")
         if self.verbs[-1] == "succeed":
-            for _ in self.questions:
-                said = json.loads(await reader.readline())
-                self.answers[said["id"]] = said["answer"]
+            writer.write(json.dumps({"ask": self.questions}).encode() + b"\n")
+            self.answers = json.loads(await reader.readline())
         end = {"told": self.told} if self.last is None else self.last
         writer.write(end if isinstance(end, bytes) else json.dumps(end).encode() + b"\n")
         writer.close()
@@ -77,11 +71,12 @@ class Helper:
 class World:
     def __init__(self, folder: Path) -> None:
         self.agents = Agents()
-        self.helper = Helper(self.agents)
+        self.helper = Root(self.agents)
         self.path = str(folder / "sock")
         self.now = 1000.0
-        self.snapshot = Snapshot("c", {"m": Node("m", "m", "127.0.0.1")}, master="m")
-        self.watch: Succession
+        nodes = {name: Node(name, name, "127.0.0.1") for name in ("m", "n")}
+        self.snapshot = Snapshot("c", nodes, master="m")
+        self.watch: Helper
 
     async def look(self, after: float = 0.0) -> dict[str, Any] | None:
         """Have the watch look once more, so much later, and wait for it."""
@@ -100,7 +95,7 @@ async def world(*, helper: bool = True) -> AsyncIterator[World]:
         at = await asyncio.start_server(made.agents.serve, "127.0.0.1", 0)
         made.agents.port = at.sockets[0].getsockname()[1]
         beside = await asyncio.start_unix_server(made.helper.serve, made.path) if helper else None
-        made.watch = Succession(made.path, made.agents.port, tls=False, steady=lambda: made.now)
+        made.watch = Helper(made.path, made.agents.port, tls=False, steady=lambda: made.now)
         try:
             yield made
         finally:
@@ -135,7 +130,7 @@ async def test_while_it_does_not_answer_the_helper_is_to_succeed_it() -> None:
         here.agents.alive = False
         await here.look(1)  # at once
         assert here.helper.verbs == ["preview", "succeed"]
-        assert here.helper.answers == {"id0": "answer to q1", "id1": "answer to q2"}
+        assert here.helper.answers == {"m": "answer to q1", "n": "answer to q2"}
         await here.look(AGAIN - 1)
         await here.look(1)
         assert here.helper.verbs == ["preview", "succeed", "succeed"]
@@ -160,9 +155,9 @@ async def test_a_later_candidate_leaves_the_agents_to_the_first() -> None:
 async def test_a_busy_agent_is_asked_again_and_one_that_refuses_is_not() -> None:
     async with world() as here:
         here.agents.alive, here.agents.busy = False, 2
-        here.helper.questions = ["q1", "refused"]
+        here.helper.questions = {"m": "q1", "n": "refused"}
         await here.look()
-        assert here.helper.answers == {"id0": "answer to q1", "id1": None}
+        assert here.helper.answers == {"m": "answer to q1"}
 
 
 @scenario
@@ -197,4 +192,4 @@ async def test_one_request_at_a_time() -> None:
         assert here.watch._task is first
         assert first is not None
         await first
-        assert module.SOCKET
+        assert SOCKET
