@@ -46,7 +46,7 @@ from typing import Any, get_args
 
 import pytest
 
-from nodeagent.cli.failover import Failover
+from nodeagent.cli.succeed import COMMAND, LIMIT
 from nodeagent.cluster.backend import Submission
 from nodeagent.cluster.ganeti import jobqueue, opcodes
 from nodeagent.cluster.ganeti.backend import GanetiCluster
@@ -309,7 +309,8 @@ def test_ganeti_has_each_command_that_we_name_with_its_options() -> None:
 
 def test_a_standby_s_command_is_there() -> None:
     """nodeagent-succeed runs it without an argument, and so with the vote of Ganeti's nodes."""
-    _, command = Failover().command
+    *limit, program, command = COMMAND
+    assert (tuple(limit), program) == (LIMIT, "/usr/sbin/gnt-cluster")
     arguments, options = command_line("gnt-cluster")[command]
     assert arguments == []
     assert (options["--no-voting"], options["--ignore-offline-nodes"]) == (False, True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from nodeagent.maintd.engine import standby
 from nodeagent.maintd.engine.standby import AGAIN, CHECK, LATER, SOCKET, Helper
 from nodeagent.model.snapshot import Node, Snapshot
 from tests.agent.place import safe_folder
@@ -33,7 +34,7 @@ class Agents:
             question = (await reader.readexactly(size)).decode()
             if self.busy > 0:
                 self.busy -= 1
-                status = "429 Busy"
+                status = "429 Busy" if self.busy % 2 else "503 Busy"
             elif question == "refused":
                 status = "403 Refused"
             else:
@@ -57,12 +58,16 @@ class Root:
         self.last: dict[str, Any] | bytes | None = None
         self.verbs: list[str] = []
         self.answers: dict[str, Any] = {}
+        self.begun, self.ends = asyncio.Event(), asyncio.Event()
+        self.ends.set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.verbs.append(json.loads(await reader.readline())["verb"])
         if self.verbs[-1] == "succeed":
             writer.write(json.dumps({"ask": self.questions}).encode() + b"\n")
             self.answers = json.loads(await reader.readline())
+        self.begun.set()
+        await self.ends.wait()
         end = {"told": self.told} if self.last is None else self.last
         writer.write(end if isinstance(end, bytes) else json.dumps(end).encode() + b"\n")
         writer.close()
@@ -158,6 +163,68 @@ async def test_a_busy_agent_is_asked_again_and_one_that_refuses_is_not() -> None
         here.helper.questions = {"m": "q1", "n": "refused"}
         await here.look()
         assert here.helper.answers == {"m": "answer to q1"}
+
+
+def test_an_agent_that_stays_busy_delays_nobody_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with world() as here:
+            here.agents.alive, here.agents.busy = False, 1_000_000
+            here.helper.questions = {"m": "q1", "stranger": "q2"}
+            assert await here.look() == TOLD
+            assert (here.helper.answers, here.agents.carried) == ({}, [])
+
+    monkeypatch.setattr(standby, "_PATIENCE", 0.3)
+    monkeypatch.setattr(standby, "_RETRY", 0.01)
+    asyncio.run(test())
+
+
+def test_a_helper_that_never_ends_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with world() as here:
+            here.helper.ends.clear()
+            told = await here.look()
+            assert told is not None
+            assert "TimeoutError" in told["reason"]
+
+    monkeypatch.setattr(standby, "_SESSION", 0.05)
+    asyncio.run(test())
+
+
+@scenario
+async def test_closing_ends_a_session() -> None:
+    async with world() as here:
+        here.watch.close()  # before any
+        here.helper.ends.clear()
+        here.watch.look(here.snapshot)
+        task = here.watch._task
+        assert task is not None
+        await here.helper.begun.wait()
+        here.watch.close()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+def test_a_new_kind_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with world() as here:
+            for kind in ("waits", "waits", "lately"):
+                here.helper.told["kind"] = kind
+                await here.look(CHECK)
+
+    asyncio.run(test())
+    lines = [record.getMessage() for record in caplog.records if "succession" in record.msg]
+    assert lines == [
+        "succession kind=waits why='it waits'",
+        "succession kind=lately why='it waits'",
+    ]
+
+
+@scenario
+async def test_a_master_without_an_address_is_left_alone() -> None:
+    async with world() as here:
+        here.snapshot = Snapshot("c", {}, master="m")
+        await here.look()
+        assert here.helper.verbs == ["preview"]
 
 
 @scenario

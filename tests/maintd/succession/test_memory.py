@@ -84,6 +84,7 @@ def test_an_answer_ends_the_silence() -> None:
 def test_too_few_answers_neither_begin_nor_end_it() -> None:
     few = heard("n1", "n2")
     assert after(known(since=None), heard=few).memory == Memory()
+    assert after(known(since=None), heard=heard("n1", "n2", "n3")).since == NOW
     assert after(FIRST, heard=few, at=later(1)).memory == FIRST.memory
 
 

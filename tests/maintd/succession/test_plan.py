@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeagent.maintd.fencing.judgement import SETTLES
+from nodeagent.agent import promises
+from nodeagent.maintd.fencing.judgement import SETTLES, TESTIMONY_LASTS
 from nodeagent.maintd.succession.plan import (
     FRESH,
     HOUR,
@@ -21,6 +22,7 @@ from nodeagent.maintd.succession.plan import (
     majority,
     place,
     plan,
+    told,
     wait,
     why_never,
 )
@@ -45,7 +47,7 @@ from tests.maintd.succession.knowledge import (
     told_by,
     world,
 )
-from tests.maintd.world import NOW
+from tests.maintd.world import NOW, node, snapshot
 
 
 def tried(ms: int) -> Attempt:
@@ -211,6 +213,74 @@ def test_the_order_of_candidates() -> None:
     assert wait(known(me="n2")) == AFTER + LATER
 
 
+def one_silent_beside(count: int) -> Known:
+    """So many nodes, of which one elsewhere is silent with the master."""
+    near = [node(f"n{i}", candidate=i < 3) for i in range(count - 2)]
+    far = [node(name, group="elsewhere") for name in ("far", "farther")]
+    there = replace(snapshot(*near, *far), master="n0")
+    return known(snapshot=there, heard=heard(*(one.name for one in near[1:]), "farther"))
+
+
+def test_two_silent_nodes_of_twenty_are_two_deaths_and_of_nineteen_one_event() -> None:
+    assert plan(one_silent_beside(20)) is Step.ASK_FOR_VOICES
+    assert isinstance(why := plan(one_silent_beside(19)), Reason)
+    assert (why.kind.word, "far do not answer" in str(why)) == ("others-silent", True)
+
+
+def test_the_hour_is_that_of_the_voices() -> None:
+    assert HOUR == promises.LASTS
+
+
+def test_testimonies_are_asked_for_before_they_are_too_old() -> None:
+    """The next question may come so much later, and a witness may be slow."""
+    assert FRESH == TESTIMONY_LASTS - 5000
+
+
+def test_it_is_told_with_times_in_seconds() -> None:
+    one = known(me="n2", levels={"level 1 (fence_x)": "", "level 2 (fence_y)": "never"})
+    end = plan(one)
+    assert isinstance(end, Reason)
+    found = told(one, end)
+    assert str(found.pop("reason")) == str(end)
+    assert len(found.pop("steps")) == 5
+    assert found == {
+        "at": NOW / 1000,
+        "enabled": True,
+        "able": True,
+        "master": "n0",
+        "candidate": "n2",
+        "place": 2,
+        "wait": 900.0,
+        "silent-since": NOW / 1000 - 600,
+        "nodes": 5,
+        "needed": 3,
+        "agree": list(OTHERS),
+        "voices": ["n1", "n2", "n3"],
+        "life": "isolated",
+        "judgement": str(judged(one).reason),
+        "power": ["level 1 (fence_x): it counts", "level 2 (fence_y): never"],
+        "kind": "waits",
+        "help": "",
+    }
+
+
+def test_before_a_question_it_is_told_without_a_judgement() -> None:
+    one = known(heard=None, since=None, asks=False)
+    end = plan(one)
+    assert isinstance(end, Reason)
+    found = told(one, end)
+    assert (found["life"], found["judgement"], found["silent-since"]) == (None, None, None)
+    assert (found["agree"], found["voices"]) == ([], [])
+    assert found["steps"][0].startswith("n0 has answered nobody for 10 min (this node is number 1")
+
+
+def test_a_node_that_may_not_shows_no_steps() -> None:
+    one = known(enabled=False)
+    end = plan(one)
+    assert isinstance(end, Reason)
+    assert (told(one, end)["able"], told(one, end)["steps"]) == (False, [])
+
+
 def test_a_majority_is_one_of_all_nodes() -> None:
     assert majority(world()) == 3
     assert majority(world("n4 offline")) == 3
@@ -276,9 +346,9 @@ def test_nothing_happens_without_proof(one: Known) -> None:
     assert one.now - one.since >= wait(one)
     assert len(agreeing(one)) >= majority(one.snapshot)
     assert one.memory.tried is None or abs(one.now - one.memory.tried.at) >= HOUR
-    for told in one.heard.testimonies.values():
-        fresh = 0 <= one.now - told.at <= 60_000
-        assert not fresh or ANSWERS not in (told.noded, told.agent)
+    for testimony in one.heard.testimonies.values():
+        fresh = 0 <= one.now - testimony.at <= 60_000
+        assert not fresh or ANSWERS not in (testimony.noded, testimony.agent)
     assert one.heard.voices is not None
     assert len(one.heard.voices) >= majority(one.snapshot)
     if step is Step.FAIL_OVER:
