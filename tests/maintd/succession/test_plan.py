@@ -29,7 +29,7 @@ from nodeagent.maintd.succession.plan import (
 from nodeagent.model.evidence import Contact, Life, Mirror
 from nodeagent.model.evidence import Testimony as Told
 from nodeagent.model.ledger import PAUSE_TAG
-from nodeagent.model.reason import Reason, SuccessionKind
+from nodeagent.model.reason import Reason, SuccessionKind, because
 from nodeagent.model.units import Ms
 from tests.maintd.succession.knowledge import (
     AFTER,
@@ -223,8 +223,8 @@ def one_silent_beside(count: int) -> Known:
 
 def test_two_silent_nodes_of_twenty_are_two_deaths_and_of_nineteen_one_event() -> None:
     assert plan(one_silent_beside(20)) is Step.ASK_FOR_VOICES
-    assert isinstance(why := plan(one_silent_beside(19)), Reason)
-    assert (why.kind.word, "far do not answer" in str(why)) == ("others-silent", True)
+    far = ("far",)
+    assert plan(one_silent_beside(19)) == because(SuccessionKind.OTHERS_SILENT, "n0", nodes=far)
 
 
 def test_the_hour_is_that_of_the_voices() -> None:
