@@ -14,7 +14,7 @@ from nodeagent.agent import front, probe, witness
 from nodeagent.agent.collectors import drbd
 from nodeagent.agent.probe import mirrors_of, not_roots, read_mirrors, try_port, words
 from nodeagent.errors import MessageError
-from nodeagent.maintd.engine import questions
+from nodeagent.maintd.engine import witnesses
 from nodeagent.maintd.fencing.judgement import TESTIMONY_LASTS
 from nodeagent.model.evidence import Contact, Mirror
 from nodeagent.model.units import Ms
@@ -228,6 +228,6 @@ def test_only_roots_mond_is_believed(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_witness_waits_for_mond_although_a_master_candidate_is_dead() -> None:
     """Else nobody could read the disks that it shares with the dead one: mond waits 10 s for it."""
     confd = 10.0  # Ganeti's confdClientExpireTimeout
-    assert confd + 3 < probe.MOND_SECONDS < front.TOTAL <= questions.SECONDS
+    assert confd + 3 < probe.MOND_SECONDS < front.TOTAL <= witnesses.SECONDS
     assert 1000 * probe.MOND_SECONDS < witness.TICKET_LASTS
-    assert 2 * 1000 * questions.SECONDS < TESTIMONY_LASTS
+    assert 2 * 1000 * witnesses.SECONDS < TESTIMONY_LASTS

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from nodeagent import service
 from nodeagent.cli import maintd as command
+from nodeagent.cli import maintd_parts
 from nodeagent.maintd.daemon import Maintd
 from nodeagent.maintd.engine.chatter import LINES
 from nodeagent.maintd.engine.round import Round
@@ -272,7 +273,7 @@ def test_the_watchdog_of_the_daemon_looks_at_its_rounds(monkeypatch: pytest.Monk
         yield
 
     monkeypatch.setattr(command, "assemble", lambda *_, **__: daemon)
-    monkeypatch.setattr(command, "listening", nobody)
+    monkeypatch.setattr(maintd_parts, "listening", nobody)
     monkeypatch.setattr(service, "keep_alive", kept)
     monkeypatch.setattr(daemon, "run", ended)
     asyncio.run(command.serve(settings, "/nowhere", dry=True))

@@ -20,11 +20,8 @@ from nodeagent.protocol.witness import (
     seal_question,
     words_of,
 )
-from nodeagent.web.client import Answered, fetch
-from nodeagent.web.tls import untrusting_tls
 
 MOST = 1024 * 1024  # bytes of an answer
-SECONDS = 25.0  # the witness proves the question, reads its disks for up to 18 s, and seals
 _LIFE = 30_000  # ms a question is valid
 
 
@@ -60,17 +57,3 @@ class Questions(Sender):
         if why := pins.why_not(question.name, fingerprint(signer)):
             raise MessageError(why)
         return words_of(document, question), has_promised(document)
-
-
-async def deliver(question: bytes, address: str, port: int, *, tls: bool) -> Answered:
-    """Bring a sealed question to the agent at an address; Unavailable if it does not answer."""
-    return await fetch(
-        address,
-        port,
-        "/1/witness",
-        seconds=SECONDS,
-        method="POST",
-        body=question,
-        tls=untrusting_tls() if tls else None,
-        most=MOST,
-    )

@@ -20,8 +20,8 @@ from typing import Any
 
 from nodeagent.errors import NodeAgentError, NotMaster, Unavailable, in_words
 from nodeagent.maintd.engine.conduct import Conduct
-from nodeagent.maintd.engine.questions import deliver
 from nodeagent.maintd.engine.round import Engine, Round
+from nodeagent.maintd.engine.witnesses import deliver
 from nodeagent.model.ledger import Decision, Ledger
 from nodeagent.model.reason import SuccessionKind, because
 from nodeagent.model.snapshot import Observed, Snapshot

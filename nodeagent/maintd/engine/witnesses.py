@@ -12,7 +12,7 @@ from typing import Protocol
 
 from nodeagent.errors import MessageError, Unavailable
 from nodeagent.maintd.engine.noded import Noded
-from nodeagent.maintd.engine.questions import Questions, deliver
+from nodeagent.maintd.engine.questions import MOST, Questions
 from nodeagent.maintd.fencing.judgement import TESTIMONY_LASTS, shared_disks, witnesses_for
 from nodeagent.model.evidence import Contact, Evidence, Mirror, Testimony
 from nodeagent.model.snapshot import Node, Snapshot
@@ -20,6 +20,8 @@ from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import WHY, cut
 from nodeagent.protocol.look import Distrusted, Look, Seen, Silent
 from nodeagent.protocol.testimony import Words
+from nodeagent.web.client import Answered, fetch
+from nodeagent.web.tls import untrusting_tls
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +53,9 @@ class QuestionsOverHttp(Questions):
         if answer.status != 200:
             raise Unavailable(f"answered with HTTP status {answer.status}")
         return self.opened(answer.body, question, snapshot)[0]
+
+
+SECONDS = 25.0  # the witness proves the question, reads its disks for up to 18 s, and seals
 
 
 @dataclass(slots=True)
@@ -218,3 +223,17 @@ def _contact(look: Look | None) -> tuple[Contact, str]:
 
 def _said(look: Seen) -> str:
     return look.diagnosis.need.wire if look.diagnosis is not None else ""
+
+
+async def deliver(question: bytes, address: str, port: int, *, tls: bool) -> Answered:
+    """Bring a sealed question to the agent at an address; Unavailable if it does not answer."""
+    return await fetch(
+        address,
+        port,
+        "/1/witness",
+        seconds=SECONDS,
+        method="POST",
+        body=question,
+        tls=untrusting_tls() if tls else None,
+        most=MOST,
+    )
