@@ -32,7 +32,7 @@ class Agents:
         if head.startswith("POST /1/witness "):
             size = int(head.lower().partition("content-length:")[2].split()[0])
             question = (await reader.readexactly(size)).decode()
-            if self.busy > 0:
+            if self.busy > 0 and question != "refused":
                 self.busy -= 1
                 status = "429 Busy" if self.busy % 2 else "503 Busy"
             elif question == "refused":
