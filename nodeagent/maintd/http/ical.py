@@ -23,6 +23,7 @@ from nodeagent.model.zone import Change, Zone
 KIND = "text/calendar; charset=utf-8"
 _DAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _SHOWN = 20  # machines in a title
+_HALF_A_DAY = 43_200  # seconds
 _Observance: TypeAlias = TimezoneDaylight | TimezoneStandard
 
 
@@ -37,7 +38,7 @@ def calendar(view: View) -> bytes:
     for name in sorted({one.rule.zone for one in known}):
         written.add_component(_zone(observed.zones[name]))
     names = Names(observed.snapshot)
-    events = [_series(one, names) for one in known]
+    events = [_series(one, names, observed.zones[one.rule.zone]) for one in known]
     for event in (*events, *_windows(view, {one.name: one for one in known}, names)):
         event.add("dtstamp", _utc(in_seconds(view.at)))
         event.add("categories", "MAINTENANCE")
@@ -71,16 +72,16 @@ def _tell(event: Event, machines: Sequence[str], more: str, about: str) -> None:
 # Events.
 
 
-def _series(one: Series, names: Names) -> Event:
+def _series(one: Series, names: Names, zone: Zone) -> Event:
     rule, event = one.rule, Event()
     event.add("uid", one.uid)
     _add_local(event, "dtstart", rule, rule.first)
     event.add("duration", timedelta(seconds=rule.seconds))
     parts = {"freq": "weekly", "interval": rule.every, "wkst": "MO"}
     parts["byday"] = [_DAYS[day] for day in rule.weekdays]
-    # A count of days does not depend on the time of their midnights.
-    if rule.until or rule.times:
-        parts["count"] = recurrence.count(rule)
+    if (last := recurrence.last_day(rule)) < recurrence.LAST_DAY:
+        # Whatever becomes of the zone until then, it is after the last day's and before the next.
+        parts["until"] = _utc(Seconds(recurrence.start(rule, zone, last) + _HALF_A_DAY))
     event.add("rrule", parts)
     for day in rule.skipped:
         _add_local(event, "exdate", rule, day)
