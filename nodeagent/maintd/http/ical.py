@@ -15,10 +15,9 @@ from nodeagent.maintd.http import series as http_series
 from nodeagent.maintd.http.status import View
 from nodeagent.maintd.planning.names import Identity, Names
 from nodeagent.maintd.windows import recurrence
-from nodeagent.model.series import Series, Weekly
+from nodeagent.model.series import Change, Series, Weekly, Zone
 from nodeagent.model.units import Seconds, in_seconds
 from nodeagent.model.window import NANOSECONDS, Mode, Scheduled, Window
-from nodeagent.model.zone import Change, Zone
 
 KIND = "text/calendar; charset=utf-8"
 _DAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")

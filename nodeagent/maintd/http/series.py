@@ -12,12 +12,11 @@ from nodeagent.maintd.windows import recurrence, series
 from nodeagent.maintd.windows.mesos import read_consent
 from nodeagent.model.address import is_address
 from nodeagent.model.asked import Asked
-from nodeagent.model.series import Member, Series
+from nodeagent.model.series import Member, Series, Zone
 from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Seconds, in_seconds
 from nodeagent.model.window import Consent, Machine
 from nodeagent.model.wish import AddSeries, EditSeries, EndSeries
-from nodeagent.model.zone import Zone
 from nodeagent.protocol.canonical import printable, read
 from nodeagent.web.exchange import Request
 

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
 
 from nodeagent.errors import MessageError
-from nodeagent.model.series import Weekly
+from nodeagent.model.series import Weekly, Zone
 from nodeagent.model.units import Seconds
-from nodeagent.model.zone import Zone
 from nodeagent.protocol.canonical import printable
 
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+from nodeagent.model.series import Change, Zone
 from nodeagent.model.units import Ms, Seconds
-from nodeagent.model.zone import Change, Zone
 
 _WEEK = 7 * 86_400  # seconds; no zone changes its clocks and back within one
 _PAST, _FUTURE = 1, 6  # years around the present one
@@ -44,24 +44,24 @@ def _scanned(name: str, info: ZoneInfo, begin: int, end: int) -> Zone:
     for week in range(first, last, _WEEK):
         after = _at(info, Seconds(min(week + _WEEK, last)))
         if not _same(changes[-1], after):
-            changes.append(_first_like(info, after, week))
+            changes.append(_first_like(info, after, Seconds(week)))
     return Zone(name, tuple(changes), last)
 
 
-def _at(info: ZoneInfo, at: int) -> Change:
+def _at(info: ZoneInfo, at: Seconds) -> Change:
     there = datetime.fromtimestamp(at, info)
     offset, saving = there.utcoffset(), there.dst()
     assert offset is not None
     summer = saving is not None and saving.total_seconds() > 0
-    return Change(Seconds(at), round(offset.total_seconds()), there.tzname() or "", summer)
+    return Change(at, round(offset.total_seconds()), there.tzname() or "", summer)
 
 
 def _same(one: Change, other: Change) -> bool:
     return replace(one, at=other.at) == other
 
 
-def _first_like(info: ZoneInfo, after: Change, begin: int) -> Change:
+def _first_like(info: ZoneInfo, after: Change, begin: Seconds) -> Change:
     """The first second since `begin` with the state of `after`."""
-    seconds = range(begin, after.at)
-    place = bisect_left(seconds, True, key=lambda at: _same(_at(info, at), after))
+    seconds = range(after.at - begin)
+    place = bisect_left(seconds, True, key=lambda n: _same(_at(info, begin + n), after))
     return _at(info, begin + place)

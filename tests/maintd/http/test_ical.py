@@ -19,11 +19,10 @@ from nodeagent.maintd.http.status import View
 from nodeagent.maintd.windows.recurrence import coming, days
 from nodeagent.maintd.windows.timezones import read_zone
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.series import Member, Series, Weekly
+from nodeagent.model.series import Member, Series, Weekly, Zone
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
-from nodeagent.model.zone import Zone
 from tests import needs
 from tests.maintd.windows.zones import ZONES
 

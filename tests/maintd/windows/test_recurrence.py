@@ -32,9 +32,8 @@ from nodeagent.maintd.windows.recurrence import (
     weekly_text,
 )
 from nodeagent.maintd.windows.timezones import read_zone, read_zones
-from nodeagent.model.series import Weekly
+from nodeagent.model.series import Weekly, Zone
 from nodeagent.model.units import Ms, Seconds
-from nodeagent.model.zone import Zone
 from tests.maintd.windows.zones import ZONES
 
 
