@@ -11,9 +11,9 @@ from uuid import NAMESPACE_URL, uuid5
 
 from icalendar import Calendar, Event, Timezone, TimezoneDaylight, TimezoneStandard
 
-from nodeagent.maintd.http import series as http_series
+from nodeagent.maintd.http.calendar import occurrence, placed
 from nodeagent.maintd.http.status import View
-from nodeagent.maintd.planning.names import Identity, Names
+from nodeagent.maintd.planning.names import Names
 from nodeagent.maintd.windows import recurrence
 from nodeagent.model.series import Change, Series, Weekly, Zone
 from nodeagent.model.units import Seconds, in_seconds
@@ -96,12 +96,12 @@ def _series(one: Series, names: Names, zone: Zone) -> Event:
 
 
 def _windows(view: View, series: dict[str, Series], names: Names) -> Iterator[Event]:
-    of = http_series.placed(view)
+    of = placed(view)
     known = {one.machine.key: one for one in view.ledger.scheduled}
     nodes = {node.uuid: node.name for node in view.observed.snapshot.nodes.values()}
     replaced: set[tuple[str, int]] = set()
     for window in view.ledger.schedule.windows:
-        place = _occurrence(window, of, names)
+        place = occurrence(window, of, names)
         event = _window(window, [known[m.key] for m in window.machines], nodes)
         one = series.get(place[0]) if place else None
         # One event replaces a day's; machines with other times get events of their own. An
@@ -118,13 +118,6 @@ def _windows(view: View, series: dict[str, Series], names: Names) -> Iterator[Ev
         else:
             event.add("uid", _uid(window))
         yield event
-
-
-def _occurrence(
-    window: Window, of: dict[Identity, tuple[str, int]], names: Names
-) -> tuple[str, int] | None:
-    found = (of.get(names.identity(machine)) for machine in window.machines)
-    return next(filter(None, found), None)
 
 
 def _uid(window: Window) -> str:

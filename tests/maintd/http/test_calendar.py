@@ -3,7 +3,6 @@
 import pytest
 
 from nodeagent.maintd.http import calendar, ical
-from nodeagent.maintd.http import series as http_series
 from nodeagent.maintd.http.status import View
 from nodeagent.maintd.planning.names import Names
 from nodeagent.model.ledger import Ledger
@@ -28,7 +27,7 @@ def test_calendars_look_at_the_nodes_once_however_many_series_there_are(
         looked.append(snapshot)
         return Names(snapshot)
 
-    for module in (ical, http_series, calendar):
+    for module in (ical, calendar):
         monkeypatch.setattr(module, "Names", names)
     there = view(Ledger(series=tuple(of(["n3"], n) for n in range(9))), world_of(["n3"]))
     ical.calendar(there)
