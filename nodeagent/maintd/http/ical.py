@@ -6,7 +6,6 @@ that is a window already replaces its day with its present state. All else is in
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from typing import TypeAlias
 from uuid import NAMESPACE_URL, uuid5
 
 from icalendar import Calendar, Event, Timezone, TimezoneDaylight, TimezoneStandard
@@ -15,7 +14,7 @@ from nodeagent.maintd.http.calendar import occurrence, placed
 from nodeagent.maintd.http.status import View
 from nodeagent.maintd.planning.names import Names
 from nodeagent.maintd.windows import recurrence
-from nodeagent.model.series import Change, Series, Weekly, Zone
+from nodeagent.model.series import Series, Weekly, Zone
 from nodeagent.model.units import Seconds, in_seconds
 from nodeagent.model.window import NANOSECONDS, Mode, Scheduled, Window
 
@@ -23,7 +22,6 @@ KIND = "text/calendar; charset=utf-8"
 _DAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _SHOWN = 20  # machines in a title
 _HALF_A_DAY = 43_200  # seconds
-_Observance: TypeAlias = TimezoneDaylight | TimezoneStandard
 
 
 def calendar(view: View) -> bytes:
@@ -149,29 +147,18 @@ def _window(window: Window, machines: Sequence[Scheduled], nodes: dict[str, str]
 
 
 def _zone(zone: Zone) -> Timezone:
-    """The known years of a zone: each kind of change, with its times."""
+    """The known years of a zone: each change of its clocks."""
     written = Timezone()
     written.add("tzid", zone.name)
-    first, *changes = zone.changes
-    written.add_component(_observance(first, first.offset, [Seconds(0)]))
-    kinds: dict[tuple[int, int, str, bool], list[tuple[Change, Seconds]]] = {}
-    before = first.offset
-    for change in changes:
-        key = before, change.offset, change.name, change.summer
-        kinds.setdefault(key, []).append((change, change.at + before))
+    before = zone.changes[0].offset
+    for change in zone.changes:
+        # The first one holds for all the years before, too.
+        local = Seconds(0) if change is zone.changes[0] else change.at + before
+        observance = TimezoneDaylight() if change.summer else TimezoneStandard()
+        observance.add("dtstart", _utc(local).replace(tzinfo=None))
+        observance.add("tzoffsetfrom", timedelta(seconds=before))
+        observance.add("tzoffsetto", timedelta(seconds=change.offset))
+        observance.add("tzname", _text(change.name))
+        written.add_component(observance)
         before = change.offset
-    for (was, *_), made in kinds.items():
-        written.add_component(_observance(made[0][0], was, [at for _, at in made]))
-    return written
-
-
-def _observance(change: Change, was: int, times: list[Seconds]) -> _Observance:
-    written = TimezoneDaylight() if change.summer else TimezoneStandard()
-    first, *more = (_utc(at).replace(tzinfo=None) for at in times)
-    written.add("dtstart", first)
-    if more:
-        written.add("rdate", more)
-    written.add("tzoffsetfrom", timedelta(seconds=was))
-    written.add("tzoffsetto", timedelta(seconds=change.offset))
-    written.add("tzname", _text(change.name))
     return written
