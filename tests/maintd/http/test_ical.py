@@ -268,6 +268,11 @@ def test_the_zone_that_is_written_is_the_zone(name: str) -> None:
     (written,) = icalendar.Calendar.from_ical(text.decode()).walk("VTIMEZONE")
     there = read_zone_of(written)
     assert written["tzid"] == name
+    first, *others = sorted(written.subcomponents, key=lambda each: each.decoded("dtstart"))
+    begins = first.decoded("dtstart").isoformat()
+    assert begins == "1970-01-01T00:00:00", "it holds for older series, too"
+    offsets = [each.decoded("tzoffsetto") for each in (first, *others)]
+    assert [each.decoded("tzoffsetfrom") for each in others] == offsets[:-1]
     for at in range(NOW // 1000, NOW // 1000 + 3 * 366 * 86_400, 5 * 86_400 + 12_345):
         utc = datetime.fromtimestamp(at, UTC)
         offset = utc.astimezone(there).utcoffset()

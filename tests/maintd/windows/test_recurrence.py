@@ -203,6 +203,11 @@ def test_moments_are_as_the_database_s_own_reader_has_them(name: str, local: dat
     )
 
 
+def test_before_its_table_a_zone_is_as_at_the_beginning() -> None:
+    here = zone("Australia/Sydney")
+    assert here.offset(Seconds(0)) == here.changes[0].offset == 11 * 3600
+
+
 @pytest.mark.parametrize("name", ZONES)
 def test_occurrences_come_one_after_another_at_the_same_time_of_the_clock(name: str) -> None:
     here = zone(name)
