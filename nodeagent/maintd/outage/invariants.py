@@ -37,7 +37,7 @@ def _check_return(intent: Intent, node: Node, ledger: Ledger) -> None:
     outage = ledger.outage(node.uuid)
     assert outage is not None, f"{node.name} returns, and nobody knows from what"
     back = outage.back
-    assert back is not None, f"{node.name} returns, and nobody has asked for it"
+    assert back is not None, f"{node.name} returns, and nobody asked for it"
     ends = (OfIncident, OfFencing) if back.reported else ()
     others = [claim for claim in claims(ledger, node) if not isinstance(claim, ends)]
     assert not others, f"{node.name} returns while others want it out of service: {others}"
