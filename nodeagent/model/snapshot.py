@@ -8,10 +8,10 @@ from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.evidence import Evidence
 from nodeagent.model.keeping import Uncertain
 from nodeagent.model.ledger import Result, RoleChange
+from nodeagent.model.series import Zone
 from nodeagent.model.sick import Sick
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Wish
-from nodeagent.model.zone import Zone
 
 
 @dataclass(frozen=True, slots=True)

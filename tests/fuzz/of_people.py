@@ -9,7 +9,7 @@ from tempfile import NamedTemporaryFile
 from nodeagent import settings
 from nodeagent.errors import ConfigError, Unavailable
 from nodeagent.maintd import settings as maintd
-from nodeagent.maintd.http import parse, series, windows
+from nodeagent.maintd.http import parse, windows
 from nodeagent.maintd.http.users import _basic, parse_users
 from nodeagent.maintd.queue import sabakan
 from nodeagent.maintd.windows import mesos, recurrence, timezones
@@ -55,7 +55,7 @@ def words(raw: bytes) -> str:
     readers: tuple[Callable[[str], object], ...] = (
         recurrence.read_weekly,
         recurrence.read_day,
-        series.machine,
+        parse.machine,
         lambda text: timezones.read_zone(text, NOW),
         lambda text: parse.which_events(Request("GET", f"/1/history?{text}")),
         lambda text: windows._versions(Request("POST", "/", {"if-match": text})),
@@ -165,7 +165,7 @@ DECODERS = (
     Decoder("mesos", schedules, seed({"windows": [WINDOW]}, WINDOW["machine_ids"], ANSWER)),
     Decoder(
         "series",
-        asked(series.read_new, series.read_change, series.read_end),
+        asked(parse.add_series, parse.edit_series, parse.end_series),
         seed(SERIES, {"add": ["n1"], "skip": ["2026-01-05"], "times": "never"}),
     ),
     Decoder(

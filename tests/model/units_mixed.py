@@ -8,10 +8,9 @@ from nodeagent.maintd.windows.recurrence import coming
 from nodeagent.model.action import RunCommand
 from nodeagent.model.constraints import Constraints
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.series import Weekly
+from nodeagent.model.series import Weekly, Zone
 from nodeagent.model.units import Ms, Seconds, in_ms, in_ns, in_seconds
 from nodeagent.model.window import Unavailability
-from nodeagent.model.zone import Zone
 
 
 def wrong(now: Ms, seconds: Seconds, limits: Constraints, rule: Weekly, zone: Zone) -> None:

@@ -47,7 +47,7 @@ from nodeagent.maintd.planning.intents import is_order
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.queue.inventory import Inventory, InventorySettings
 from nodeagent.maintd.windows.series import zones_of
-from nodeagent.maintd.windows.timezones import Zones
+from nodeagent.maintd.windows.timezones import read_zones
 from nodeagent.model.action import describe
 from nodeagent.model.clock import Moment
 from nodeagent.model.event import Event
@@ -175,7 +175,6 @@ class Engine:
         self._withdrawals = Withdrawals(
             cluster, self._check_acting, self.acting.check, (of_repairs, why_canceled)
         )
-        self._zones = Zones()
         self._ledger: Ledger | None = None
         self._put_off: frozenset[tuple[str, str]] = frozenset()  # nodes and actions
         self._heard = Heard()
@@ -293,7 +292,7 @@ class Engine:
         )
         evidence = self._evidence(ledger, observed, looks, now)
         _unless(stop)
-        zones = await asyncio.to_thread(self._zones.read, zones_of(ledger, observed.wishes), now)
+        zones = await asyncio.to_thread(read_zones, zones_of(ledger, observed.wishes), now)
         observed = replace(observed, evidence=evidence, zones=zones)
         if wants_room(ledger, observed, self.policy, now):
             nodes = snapshot.nodes

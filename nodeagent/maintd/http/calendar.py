@@ -1,20 +1,25 @@
-"""The maintenance windows, as JSON. Pure."""
+"""The maintenance windows and the weekly series, as JSON. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
-from nodeagent.maintd.http import series as http_series
 from nodeagent.maintd.http.status import Json, View, reason_json
 from nodeagent.maintd.owners import offer_json
 from nodeagent.maintd.planning.evacuation_time import Leads
-from nodeagent.maintd.planning.names import Names
+from nodeagent.maintd.planning.names import Identity, Names
 from nodeagent.maintd.windows import mesos, recurrence, schedule, timing
 from nodeagent.model.outage import Way
 from nodeagent.model.reason import Reason
+from nodeagent.model.series import Member, Series, Zone
+from nodeagent.model.snapshot import Node
+from nodeagent.model.units import Seconds, in_seconds
 from nodeagent.model.window import NANOSECONDS, Machine, Mode, Scheduled, Standing, Window
 
+COMING = 10  # occurrences shown
 
-def calendar(view: View, times: int = http_series.COMING) -> Json:
+
+def calendar(view: View, times: int = COMING) -> Json:
     """The schedule with its version, its windows with their machines' states, and the rest.
 
     `returning` are the machines that have left their window, and are not put back yet. `series` are
@@ -29,14 +34,14 @@ def calendar(view: View, times: int = http_series.COMING) -> Json:
         "schedule": mesos.schedule_json(ledger.schedule),
         "windows": sorted(rows, key=lambda row: row["start"]),
         "returning": told.returning(),
-        "series": [http_series.series_json(view, one, told.names, times) for one in ledger.series],
+        "series": [_series(view, one, told.names, times) for one in ledger.series],
     }
 
 
 def _window(told: "_Told", window: Window, known: Mapping[tuple[str, str], Scheduled]) -> Json:
     when = window.unavailability
     machines = [known[machine.key] for machine in window.machines]
-    series, day = told.occurrence(window)
+    series, day = occurrence(window, told.placed, told.names) or (None, 0)
     return {
         "start": when.start / NANOSECONDS / 1000,
         "duration": None if when.duration is None else when.duration / NANOSECONDS / 1000,
@@ -54,7 +59,7 @@ class _Told:
         self._view = view
         self._outages = {outage.node: outage for outage in view.ledger.outages}
         self._nodes = {node.uuid: node for node in snapshot.nodes.values()}
-        self.names, self._placed = Names(snapshot), http_series.placed(view)
+        self.names, self.placed = Names(snapshot), placed(view)
         self._book = offer_json.Book(view.ledger, snapshot, view.at)
         self._leads = Leads(snapshot, view.ledger.paces)
         self._left = Counter(
@@ -64,11 +69,6 @@ class _Told:
         for held in view.held:
             if not held.incident:
                 self._held.setdefault(held.node, []).append(held.why)
-
-    def occurrence(self, window: Window) -> tuple[str | None, int]:
-        """The series and the day that a window belongs to, if any."""
-        found = (self._placed.get(self.names.identity(machine)) for machine in window.machines)
-        return next(filter(None, found), (None, 0))
 
     def returning(self) -> list[Json]:
         """The nodes whose window is over, and that are not put back yet."""
@@ -113,3 +113,85 @@ class _Told:
             "held": list(map(str, reasons)),
             "reasons": list(map(reason_json, reasons)),
         }
+
+
+# Weekly series.
+
+
+def placed(view: View) -> dict[Identity, tuple[str, int]]:
+    """Map machines in the schedule for a series to its name, and the day."""
+    names = Names(view.observed.snapshot)
+    return {
+        names.identity(member.machine): (one.name, member.day)
+        for one in view.ledger.series
+        for member in one.members
+        if member.placed
+    }
+
+
+def occurrence(
+    window: Window, placed: Mapping[Identity, tuple[str, int]], names: Names
+) -> tuple[str, int] | None:
+    """The series and the day that a window belongs to, if any."""
+    found = (placed.get(names.identity(machine)) for machine in window.machines)
+    return next(filter(None, found), None)
+
+
+def _series(view: View, one: Series, names: Names, times: int = COMING) -> Json:
+    """A series, some of its next occurrences, and the states of its machines."""
+    rule, zone = one.rule, view.observed.zones.get(one.rule.zone)
+    now = in_seconds(view.at)
+    return {
+        "name": one.name,
+        "number": one.number,
+        "uid": one.uid,
+        "who": one.who,
+        "weekly": recurrence.weekly_text(rule),
+        "zone": rule.zone,
+        "duration": rule.seconds,
+        "every": rule.every,
+        "from": recurrence.day_text(rule.first),
+        "until": recurrence.day_text(rule.until) if rule.until else None,
+        "times": rule.times or None,
+        "owners": offer_json.consent_json(one.consent),
+        "skipped": [recurrence.day_text(day) for day in rule.skipped],
+        "machines": [_member(member, one, zone, names, now) for member in one.members],
+        "next": [] if zone is None else _coming(one, zone, now, times),
+        "trouble": None if zone else f"time zone {rule.zone} is unknown here",
+    }
+
+
+def _coming(one: Series, zone: Zone, now: Seconds, times: int) -> list[Json]:
+    """Running and future occurrences, including skipped ones."""
+    rows: list[Json] = []
+    whole = replace(one.rule, skipped=())
+    for day, at in recurrence.coming(whole, zone, now - one.rule.seconds):
+        rows.append(
+            {
+                "day": recurrence.day_text(day),
+                "start": at,
+                "end": at + one.rule.seconds,
+                "local": recurrence.moment_text(zone, at),
+                "local_end": recurrence.moment_text(zone, at + one.rule.seconds),
+                "skipped": day in one.rule.skipped,
+                "planned": any(m.placed and m.day == day for m in one.members),
+            }
+        )
+        if len(rows) == times:
+            break
+    return rows
+
+
+def _member(member: Member, one: Series, zone: Zone | None, names: Names, now: Seconds) -> Json:
+    node = names.node(member.machine)
+    late = None
+    if member.late:
+        missed = zone is not None and recurrence.start(one.rule, zone, member.late) <= now
+        late = {"day": recurrence.day_text(member.late), "why": member.why, "missed": missed}
+    return {
+        "hostname": member.machine.hostname,
+        "ip": member.machine.ip,
+        "node": node.name if isinstance(node, Node) else None,
+        "planned": recurrence.day_text(member.day) if member.placed else None,
+        "late": late,
+    }

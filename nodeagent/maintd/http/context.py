@@ -19,7 +19,7 @@ from nodeagent.maintd.ledger import other_master
 from nodeagent.maintd.ledger.doubt import doubt
 from nodeagent.maintd.requests import outlives, would_be_void
 from nodeagent.maintd.windows.series import zones_of
-from nodeagent.maintd.windows.timezones import Zones
+from nodeagent.maintd.windows.timezones import read_zones
 from nodeagent.model.asked import Asked
 from nodeagent.model.reason import Held, Kind, LedgerKind, Reason, because
 from nodeagent.model.wish import Wish
@@ -242,7 +242,7 @@ class Context:
         if view is None:
             return Response.error(503, self.no_round())
         wish = Wish(_DRY, who, now, asked)
-        zones = Zones().read(zones_of(view.ledger, (wish,)), now)
+        zones = read_zones(zones_of(view.ledger, (wish,)), now)
         without, decided = (
             decide(view.ledger, replace(view.observed, wishes=wishes, zones=zones), policy, now)
             for wishes in ((), (wish,))

@@ -6,24 +6,22 @@ that is a window already replaces its day with its present state. All else is in
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from typing import TypeAlias
 from uuid import NAMESPACE_URL, uuid5
 
 from icalendar import Calendar, Event, Timezone, TimezoneDaylight, TimezoneStandard
 
-from nodeagent.maintd.http import series as http_series
+from nodeagent.maintd.http.calendar import occurrence, placed
 from nodeagent.maintd.http.status import View
-from nodeagent.maintd.planning.names import Identity, Names
+from nodeagent.maintd.planning.names import Names
 from nodeagent.maintd.windows import recurrence
-from nodeagent.model.series import Series, Weekly
+from nodeagent.model.series import Series, Weekly, Zone
 from nodeagent.model.units import Seconds, in_seconds
 from nodeagent.model.window import NANOSECONDS, Mode, Scheduled, Window
-from nodeagent.model.zone import Change, Zone
 
 KIND = "text/calendar; charset=utf-8"
 _DAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _SHOWN = 20  # machines in a title
-_Observance: TypeAlias = TimezoneDaylight | TimezoneStandard
+_HALF_A_DAY = 43_200  # seconds
 
 
 def calendar(view: View) -> bytes:
@@ -37,7 +35,7 @@ def calendar(view: View) -> bytes:
     for name in sorted({one.rule.zone for one in known}):
         written.add_component(_zone(observed.zones[name]))
     names = Names(observed.snapshot)
-    events = [_series(one, names) for one in known]
+    events = [_series(one, names, observed.zones[one.rule.zone]) for one in known]
     for event in (*events, *_windows(view, {one.name: one for one in known}, names)):
         event.add("dtstamp", _utc(in_seconds(view.at)))
         event.add("categories", "MAINTENANCE")
@@ -71,16 +69,16 @@ def _tell(event: Event, machines: Sequence[str], more: str, about: str) -> None:
 # Events.
 
 
-def _series(one: Series, names: Names) -> Event:
+def _series(one: Series, names: Names, zone: Zone) -> Event:
     rule, event = one.rule, Event()
     event.add("uid", one.uid)
     _add_local(event, "dtstart", rule, rule.first)
     event.add("duration", timedelta(seconds=rule.seconds))
     parts = {"freq": "weekly", "interval": rule.every, "wkst": "MO"}
     parts["byday"] = [_DAYS[day] for day in rule.weekdays]
-    # A count of days does not depend on the time of their midnights.
-    if rule.until or rule.times:
-        parts["count"] = recurrence.count(rule)
+    if (last := recurrence.last_day(rule)) < recurrence.LAST_DAY:
+        # Whatever becomes of the zone until then, it is after the last day's and before the next.
+        parts["until"] = _utc(Seconds(recurrence.start(rule, zone, last) + _HALF_A_DAY))
     event.add("rrule", parts)
     for day in rule.skipped:
         _add_local(event, "exdate", rule, day)
@@ -96,12 +94,12 @@ def _series(one: Series, names: Names) -> Event:
 
 
 def _windows(view: View, series: dict[str, Series], names: Names) -> Iterator[Event]:
-    of = http_series.placed(view)
+    of = placed(view)
     known = {one.machine.key: one for one in view.ledger.scheduled}
     nodes = {node.uuid: node.name for node in view.observed.snapshot.nodes.values()}
     replaced: set[tuple[str, int]] = set()
     for window in view.ledger.schedule.windows:
-        place = _occurrence(window, of, names)
+        place = occurrence(window, of, names)
         event = _window(window, [known[m.key] for m in window.machines], nodes)
         one = series.get(place[0]) if place else None
         # One event replaces a day's; machines with other times get events of their own. An
@@ -118,13 +116,6 @@ def _windows(view: View, series: dict[str, Series], names: Names) -> Iterator[Ev
         else:
             event.add("uid", _uid(window))
         yield event
-
-
-def _occurrence(
-    window: Window, of: dict[Identity, tuple[str, int]], names: Names
-) -> tuple[str, int] | None:
-    found = (of.get(names.identity(machine)) for machine in window.machines)
-    return next(filter(None, found), None)
 
 
 def _uid(window: Window) -> str:
@@ -156,29 +147,18 @@ def _window(window: Window, machines: Sequence[Scheduled], nodes: dict[str, str]
 
 
 def _zone(zone: Zone) -> Timezone:
-    """The known years of a zone: each kind of change, with its times."""
+    """The known years of a zone: each change of its clocks."""
     written = Timezone()
     written.add("tzid", zone.name)
-    first, *changes = zone.changes
-    written.add_component(_observance(first, first.offset, [Seconds(0)]))
-    kinds: dict[tuple[int, int, str, bool], list[tuple[Change, Seconds]]] = {}
-    before = first.offset
-    for change in changes:
-        key = before, change.offset, change.name, change.summer
-        kinds.setdefault(key, []).append((change, change.at + before))
+    before = zone.changes[0].offset
+    for change in zone.changes:
+        # The first one holds for all the years before, too.
+        local = Seconds(0) if change is zone.changes[0] else change.at + before
+        observance = TimezoneDaylight() if change.summer else TimezoneStandard()
+        observance.add("dtstart", _utc(local).replace(tzinfo=None))
+        observance.add("tzoffsetfrom", timedelta(seconds=before))
+        observance.add("tzoffsetto", timedelta(seconds=change.offset))
+        observance.add("tzname", _text(change.name))
+        written.add_component(observance)
         before = change.offset
-    for (was, *_), made in kinds.items():
-        written.add_component(_observance(made[0][0], was, [at for _, at in made]))
-    return written
-
-
-def _observance(change: Change, was: int, times: list[Seconds]) -> _Observance:
-    written = TimezoneDaylight() if change.summer else TimezoneStandard()
-    first, *more = (_utc(at).replace(tzinfo=None) for at in times)
-    written.add("dtstart", first)
-    if more:
-        written.add("rdate", more)
-    written.add("tzoffsetfrom", timedelta(seconds=was))
-    written.add("tzoffsetto", timedelta(seconds=change.offset))
-    written.add("tzname", _text(change.name))
     return written

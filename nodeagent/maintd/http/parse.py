@@ -9,18 +9,26 @@ from urllib.parse import unquote
 
 from nodeagent.errors import MessageError
 from nodeagent.maintd.queue.sabakan import variables
+from nodeagent.maintd.windows.mesos import read_consent
+from nodeagent.maintd.windows.recurrence import read_day, read_weekly
+from nodeagent.maintd.windows.series import MOST_MACHINES, MOST_TIMES
 from nodeagent.model.action import Scope
+from nodeagent.model.address import is_address
 from nodeagent.model.asked import Asked
 from nodeagent.model.balance import Shift, Spot
 from nodeagent.model.constraints import wrong
-from nodeagent.model.units import Ms
+from nodeagent.model.units import Ms, Seconds
+from nodeagent.model.window import Consent, Machine
 from nodeagent.model.wish import (
+    AddSeries,
     Balance,
     Cancel,
     DeleteEntries,
     DeleteEntry,
     Done,
     DrillPower,
+    EditSeries,
+    EndSeries,
     Evacuate,
     Pause,
     PulledPlug,
@@ -38,7 +46,12 @@ MOST_BYTES = 16 * 1024
 MOST_EVENTS = 1000
 MOST_MOVES = 2000
 MOST_BYTES_OF_MOVES = 512 * 1024
+_MOST_BYTES_OF_SERIES = 256 * 1024
+_MOST_DAYS = 400  # skipped or kept at once
+_MOST_WEEKS = 520  # from one to the next
 _LONGEST = 500  # characters of a reason
+_LONGEST_NAME = 255  # characters
+_LONGEST_WINDOW = 366 * 86_400  # seconds
 _SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
 _LAST = 2**33  # a unix second of the year 2242
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,255}")
@@ -291,3 +304,151 @@ def _name(number: int, text: str) -> str:
     if not _NAME.fullmatch(text):
         raise MessageError(f"move {number}: {printable(text[:80])} is not a name of Ganeti's")
     return text
+
+
+# Weekly series.
+
+
+def add_series(request: Request) -> Asked:
+    """Read a new series, or raise MessageError with the place of the fault."""
+    said = _Body(request)
+    said.need("machines", "weekly", "zone", "duration")
+    weekdays, minute = read_weekly(said.text("weekly") or "")
+    asked = AddSeries(
+        machines=said.machines("machines"),
+        weekdays=weekdays,
+        minute=minute,
+        zone=said.text("zone") or "",
+        seconds=Seconds(said.number("duration", 1, _LONGEST_WINDOW) or 0),
+        every=said.number("every", 1, _MOST_WEEKS) or 1,
+        begins=said.day("from") or 0,
+        until=said.day("until") or 0,
+        times=said.number("times", 1, MOST_TIMES) or 0,
+        consent=said.consent("owners") or Consent(),
+    )
+    said.done()
+    return asked
+
+
+def edit_series(request: Request) -> Asked:
+    """Read the changes, or raise MessageError; `never` instead of a day or number means no end."""
+    said = _Body(request)
+    text = said.text("weekly")
+    weekdays, minute = ((), None) if text is None else read_weekly(text)
+    asked = EditSeries(
+        number=_number(request),
+        add=said.machines("add"),
+        remove=said.machines("remove"),
+        weekdays=weekdays,
+        minute=minute,
+        zone=said.text("zone") or "",
+        seconds=Seconds(said.number("duration", 1, _LONGEST_WINDOW) or 0),
+        every=said.number("every", 1, _MOST_WEEKS) or 0,
+        begins=said.day("from") or 0,
+        until=said.unless_never("until", said.day),
+        times=said.unless_never("times", lambda key: said.number(key, 1, MOST_TIMES)),
+        skip=said.days("skip"),
+        keep=said.days("keep"),
+        consent=said.consent("owners"),
+    )
+    said.done()
+    if asked == EditSeries(asked.number):
+        raise MessageError("the body says nothing that is to be changed")
+    return asked
+
+
+def end_series(request: Request) -> Asked:
+    if request.body:
+        _Body(request).done()
+    return EndSeries(_number(request))
+
+
+def _number(request: Request) -> int:
+    text = request.segments[2]
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise MessageError(f"{printable(text[:60])} is not a number of a series")
+    return int(text)
+
+
+class _Body:
+    """The members of a request's body; each is read once, and unknown ones are refused."""
+
+    def __init__(self, request: Request) -> None:
+        self._left = dict(_object(request, _MOST_BYTES_OF_SERIES))
+        self._known: list[str] = []
+
+    def need(self, *keys: str) -> None:
+        """Raise MessageError with the names of keys that are missing or null."""
+        if missing := [key for key in keys if self._left.get(key) is None]:
+            are = "is" if len(missing) == 1 else "are"
+            raise MessageError(f"{', '.join(missing)} {are} missing")
+
+    def _take(self, key: str) -> Any:
+        self._known.append(key)
+        return self._left.pop(key, None)
+
+    def text(self, key: str) -> str | None:
+        value = self._take(key)
+        return None if value is None else self._name(key, value)
+
+    @staticmethod
+    def _name(key: str, value: object) -> str:
+        if not isinstance(value, str) or not value or len(value) > _LONGEST_NAME:
+            raise MessageError(f"{key} must be a text of 1 to {_LONGEST_NAME} characters")
+        if not value.isprintable():
+            raise MessageError(f"{key} is {printable(value)}; it must be printable")
+        return value
+
+    def number(self, key: str, least: int, most: int) -> int | None:
+        value = self._take(key)
+        if value is None:
+            return None
+        if type(value) is not int or not least <= value <= most:
+            raise MessageError(f"{key} must be a whole number from {least} to {most}")
+        return value
+
+    def day(self, key: str) -> int | None:
+        text = self.text(key)
+        return None if text is None else self._day(key, text)
+
+    @staticmethod
+    def _day(key: str, text: str) -> int:
+        try:
+            return read_day(text)
+        except MessageError as error:
+            raise MessageError(f"{key}: {error}") from None
+
+    def days(self, key: str) -> tuple[int, ...]:
+        return tuple(self._day(key, text) for text in self._names(key, _MOST_DAYS))
+
+    def machines(self, key: str) -> tuple[Machine, ...]:
+        return tuple(map(machine, self._names(key, MOST_MACHINES)))
+
+    def _names(self, key: str, most: int) -> list[str]:
+        value = self._take(key)
+        if value is None:
+            return []
+        if not isinstance(value, list) or len(value) > most:
+            raise MessageError(f"{key} must be a list of at most {most}")
+        return [self._name(f"{key}[{n}]", one) for n, one in enumerate(value)]
+
+    def consent(self, key: str) -> Consent | None:
+        value = self._take(key)
+        return None if value is None else read_consent(value, key)
+
+    def unless_never(self, key: str, read_it: Callable[[str], int | None]) -> int | None:
+        """Return 0 for `never`, None if the key is missing."""
+        if self._left.get(key) == "never":
+            self._take(key)
+            return 0
+        return read_it(key)
+
+    def done(self) -> None:
+        for key in self._left:
+            allowed = ", ".join(self._known)
+            raise MessageError(f"unknown key {printable(key)}; there may be: {allowed}")
+
+
+def machine(text: str) -> Machine:
+    """A machine by its one name: a host name or an IP address."""
+    return Machine(ip=text) if is_address(text) else Machine(text)

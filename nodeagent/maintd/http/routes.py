@@ -15,7 +15,7 @@ from nodeagent import __version__
 from nodeagent.errors import MessageError, Unavailable
 from nodeagent.maintd.daemon import Maintd
 from nodeagent.maintd.decide import decide
-from nodeagent.maintd.http import parse, series
+from nodeagent.maintd.http import parse
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.autorepair import explained, repairs
 from nodeagent.maintd.http.balance import balances
@@ -114,9 +114,9 @@ class Api:
             Route("POST", ("1", "balance", "stop"), context.changing(parse.texts(StopBalancing))),
             Route("GET", ("1", "windows"), context.telling("windows", calendar, plans=True)),
             Route("GET", ("1", "maintenance.ics"), self._ics),
-            Route("POST", ("1", "series"), context.changing(series.read_new)),
-            Route("POST", ("1", "series", ANY_NAME), context.changing(series.read_change)),
-            Route("DELETE", ("1", "series", ANY_NAME), context.changing(series.read_end)),
+            Route("POST", ("1", "series"), context.changing(parse.add_series)),
+            Route("POST", ("1", "series", ANY_NAME), context.changing(parse.edit_series)),
+            Route("DELETE", ("1", "series", ANY_NAME), context.changing(parse.end_series)),
             *Drills(context).routes,
             *Maintenance(context).routes,
             *Owners(context).routes,

@@ -17,7 +17,7 @@ from nodeagent.maintd.windows import schedule as windows_schedule
 from nodeagent.maintd.windows.membership import Planned, without
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.reason import Held, Kind, Reason, because
-from nodeagent.model.series import Member, Series
+from nodeagent.model.series import Member, Series, Zone
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms, Seconds, in_ms, in_ns, in_seconds
 from nodeagent.model.window import Machine, Mode, Schedule, Unavailability, Window
@@ -65,26 +65,27 @@ def _ended(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Record which machines are out of the schedule: up again, canceled, or removed."""
     planned = Planned(ledger, observed.snapshot)
 
-    def end(one: Series) -> Series:
-        over = {m for m in one.members if m.placed and planned.of(m.machine) is None}
+    def end(series: Series) -> Series:
+        over = {m for m in series.members if m.placed and planned.of(m.machine) is None}
         if not over:
-            return one
-        members = tuple(replace(m, placed=False) if m in over else m for m in one.members)
-        zone, rule = observed.zones.get(one.rule.zone), one.rule
-        if zone is not None:
-            # An occurrence that loses all machines before its start was canceled.
-            left = {member.day for member in members if member.placed}
-            days = {m.day for m in over if m.day not in left and recurrence.is_day(rule, m.day)}
-            ahead = {day for day in days if in_ms(recurrence.start(rule, zone, day)) > now}
-            known = {
-                day
-                for day in rule.skipped
-                if day >= recurrence.today(zone, in_seconds(now)) - _TOLD
-            }
-            rule = replace(rule, skipped=tuple(sorted(known | ahead)))
-        return replace(one, rule=rule, members=members)
+            return series
+        members = tuple(replace(m, placed=False) if m in over else m for m in series.members)
+        after = replace(series, members=members)
+        zone = observed.zones.get(series.rule.zone)
+        return after if zone is None else _canceled(after, {m.day for m in over}, zone, now)
 
     return replace(ledger, series=tuple(map(end, ledger.series)))
+
+
+def _canceled(series: Series, days: set[int], zone: Zone, now: Ms) -> Series:
+    """Skip those of the days that lost all machines before their start: they were canceled."""
+    rule = series.rule
+    taking_place = {member.day for member in series.members if member.placed}
+    own = {day for day in days - taking_place if recurrence.is_day(rule, day)}
+    ahead = {day for day in own if in_ms(recurrence.start(rule, zone, day)) > now}
+    oldest = recurrence.today(zone, in_seconds(now)) - _TOLD
+    known = {day for day in rule.skipped if day >= oldest}
+    return replace(series, rule=replace(rule, skipped=tuple(sorted(known | ahead))))
 
 
 # Coming occurrences.
@@ -120,50 +121,49 @@ class _Plan:
         """Schedule what is near, the first occurrence of each machine."""
         taken: dict[Identity, str] = dict.fromkeys(self.planned.identities(), "")
         chosen: list[_Occurrence] = []
-        for one in sorted(self._near(), key=lambda near: (near.at, near.series.number)):
-            identity = self.planned.identity(one.member.machine)
-            if why := self._obstacle(one, taken.get(identity)):
-                self._wait(one, why)
+        for near in sorted(self._near(), key=lambda near: (near.at, near.series.number)):
+            identity = self.planned.identity(near.member.machine)
+            if why := self._obstacle(near, taken.get(identity)):
+                self._wait(near, why)
             else:
-                taken[identity] = str(one)
-                chosen.append(one)
+                taken[identity] = str(near)
+                chosen.append(near)
         if chosen:
             self._put(chosen)
-        self.ledger = replace(
-            self.ledger,
-            series=tuple(
-                replace(
-                    one,
-                    members=tuple(
-                        self.changed.get((one.number, member.machine), member)
-                        for member in one.members
-                    ),
-                )
-                for one in self.ledger.series
-            ),
-        )
+        self.ledger = replace(self.ledger, series=tuple(map(self._after, self.ledger.series)))
+
+    def _after(self, series: Series) -> Series:
+        """The series with its changed members."""
+        members = (self.changed.get((series.number, m.machine), m) for m in series.members)
+        return replace(series, members=tuple(members))
 
     def _near(self) -> Iterator[_Occurrence]:
-        for one in self.ledger.series:
-            zone, rule = self.observed.zones.get(one.rule.zone), one.rule
+        for series in self.ledger.series:
+            zone = self.observed.zones.get(series.rule.zone)
             if zone is None:
-                missing = because(Kind.NO_TIME_ZONE, one.name, zone=rule.zone)
-                self.held.append(Held(because(Kind.SERIES_WAITS, one.name, why=missing)))
-                continue
-            wanted = [m for m in one.members if self._may_be_next(m)]
-            ahead = {member: self._ahead(member) for member in wanted}
-            farthest = in_seconds(self.now + max(ahead.values(), default=0))
-            coming = recurrence.coming(rule, zone, in_seconds(self.now))
-            soon = list(takewhile(lambda found: found[1] <= farthest, coming))  # noqa: B023
-            placed = {member.day for member in one.members if member.placed}
-            for member in wanted:
-                # A distant occurrence without machines was processed while the clock was ahead.
-                begins = in_ms(recurrence.start(rule, zone, member.day))
-                near = begins - ahead[member] <= self.now
-                done = member.day if near or member.day in placed else 0
-                found = next((c for c in soon if c[0] > done), None)
-                if found is not None and in_ms(found[1]) - ahead[member] <= self.now:
-                    yield _Occurrence(found[1], found[0], one, member)
+                missing = because(Kind.NO_TIME_ZONE, series.name, zone=series.rule.zone)
+                self.held.append(Held(because(Kind.SERIES_WAITS, series.name, why=missing)))
+            else:
+                yield from self._near_of(series, zone)
+
+    def _near_of(self, series: Series, zone: Zone) -> Iterator[_Occurrence]:
+        """The next occurrence for each machine that can be in one, if it is near."""
+        ahead = {m: self._ahead(m) for m in series.members if self._may_be_next(m)}
+        farthest = in_seconds(self.now + max(ahead.values(), default=0))
+        coming = recurrence.coming(series.rule, zone, in_seconds(self.now))
+        soon = list(takewhile(lambda occurrence: occurrence[1] <= farthest, coming))
+        if not soon:
+            return
+        placed = {member.day for member in series.members if member.placed}
+        for member, lead in ahead.items():
+            # A distant occurrence without machines was processed while the clock was ahead.
+            processed = in_ms(recurrence.start(series.rule, zone, member.day))
+            is_distant = processed - lead > self.now and member.day not in placed
+            after = 0 if is_distant else member.day
+            for day, at in soon:
+                if day > after and in_ms(at) - lead <= self.now:
+                    yield _Occurrence(at, day, series, member)
+                    break
 
     def _may_be_next(self, member: Member) -> bool:
         """Check whether it is in no occurrence, or in one that is over: then it is still down.
@@ -181,8 +181,8 @@ class _Plan:
             return self.policy.window_ahead
         return max(self.policy.window_ahead, self.leads.of(node))
 
-    def _obstacle(self, one: _Occurrence, taken: str | None) -> Reason | None:
-        machine, member = one.member.machine, one.member
+    def _obstacle(self, near: _Occurrence, taken: str | None) -> Reason | None:
+        machine, member = near.member.machine, near.member
         node = self.planned.names.node(machine)
         if not isinstance(node, Node):
             name = str(machine)
@@ -200,42 +200,42 @@ class _Plan:
         when = self.planned.when(machine)
         return "which has no end" if when is not None and when.duration is None else ""
 
-    def _wait(self, one: _Occurrence, why: Reason) -> None:
-        node = self.planned.names.node(one.member.machine)
-        name = node.name if isinstance(node, Node) else str(one.member.machine)
-        self.held.append(Held(because(Kind.SERIES_WAITS, str(one), why=why), name))
-        late = replace(one.member, late=one.day, why=str(why))
-        self.changed[one.series.number, late.machine] = late
+    def _wait(self, near: _Occurrence, why: Reason) -> None:
+        node = self.planned.names.node(near.member.machine)
+        name = node.name if isinstance(node, Node) else str(near.member.machine)
+        self.held.append(Held(because(Kind.SERIES_WAITS, str(near), why=why), name))
+        late = replace(near.member, late=near.day, why=str(why))
+        self.changed[near.series.number, late.machine] = late
 
     def _put(self, chosen: list[_Occurrence]) -> None:
         """Put machines of one occurrence into one window, even if they join later."""
-        schedule = list(self.ledger.schedule.windows)
-        places = {m: number for number, window in enumerate(schedule) for m in window.machines}
+        windows = list(self.ledger.schedule.windows)
+        places = {m: place for place, window in enumerate(windows) for m in window.machines}
         together: dict[tuple[int, int], list[_Occurrence]] = {}
-        for one in chosen:
-            together.setdefault((one.series.number, one.day), []).append(one)
-        for same in together.values():
-            one = same[0]
-            when = Unavailability(in_ns(one.at), in_ns(one.series.rule.seconds))
-            beside = (m for m in one.series.members if m.placed and m.day == one.day)
-            there = (places[m.machine] for m in beside if m.machine in places)
-            place = next((n for n in there if schedule[n].unavailability == when), None)
-            machines = tuple(other.member.machine for other in same)
+        for near in chosen:
+            together.setdefault((near.series.number, near.day), []).append(near)
+        for (_, day), occurrence in together.items():
+            series, at = occurrence[0].series, occurrence[0].at
+            when = Unavailability(in_ns(at), in_ns(series.rule.seconds))
+            machines = tuple(near.member.machine for near in occurrence)
+            others = (m.machine for m in series.members if m.placed and m.day == day)
+            theirs = (places[machine] for machine in others if machine in places)
+            place = next((n for n in theirs if windows[n].unavailability == when), None)
             if place is None:
-                schedule.append(Window(machines, when))
+                windows.append(Window(machines, when))
             else:
-                schedule[place] = Window((*schedule[place].machines, *machines), when)
-        asked = SetSchedule(Schedule(tuple(schedule)))
+                windows[place] = Window((*windows[place].machines, *machines), when)
+        asked = SetSchedule(Schedule(tuple(windows)))
         after = windows_schedule.grant(self.ledger, asked, self.observed, self.now)
         if isinstance(after, str):
-            for one in chosen:
-                self._wait(one, because(Kind.NOT_SCHEDULED, str(one), why=after))
+            for near in chosen:
+                self._wait(near, because(Kind.NOT_SCHEDULED, str(near), why=after))
             return
-        consents = {one.member.machine: one.series.consent for one in chosen}
+        consents = {near.member.machine: near.series.consent for near in chosen}
         scheduled = tuple(
             replace(one, consent=consents.get(one.machine, one.consent)) for one in after.scheduled
         )
         self.ledger = replace(after, scheduled=scheduled)
-        for one in chosen:
-            machine = one.member.machine
-            self.changed[one.series.number, machine] = Member(machine, one.day, placed=True)
+        for near in chosen:
+            machine = near.member.machine
+            self.changed[near.series.number, machine] = Member(machine, near.day, placed=True)

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
 
 from nodeagent.errors import MessageError
-from nodeagent.model.series import Weekly
+from nodeagent.model.series import Weekly, Zone
 from nodeagent.model.units import Seconds
-from nodeagent.model.zone import Zone
 from nodeagent.protocol.canonical import printable
 
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -56,54 +55,40 @@ def read_day(text: str) -> int:
     raise MessageError(f"{printable(text[:60])} is not a day: write 2026-11-22")
 
 
-# Days. The numbers of a rule's days start at 0 and include skipped ones.
+# Days.
 
 
-def _monday(rule: Weekly) -> int:
-    return rule.first - _weekday(rule.first)
+def _monday(day: int) -> int:
+    """The Monday of the week of a day."""
+    return day - (day - 1) % 7  # the first of January of the year 1 is a Monday
 
 
-def _weekday(day: int) -> int:
-    return (day - 1) % 7  # the first of January of the year 1 is a Monday
+def last_day(rule: Weekly) -> int:
+    """The last day that it can have; LAST_DAY if it never ends."""
+    until = rule.until or LAST_DAY
+    if not rule.times:
+        return until
+    monday = _monday(rule.first)
+    before_first = sum(monday + weekday < rule.first for weekday in rule.weekdays)
+    weeks, place = divmod(before_first + rule.times - 1, len(rule.weekdays))
+    return min(until, monday + 7 * rule.every * weeks + rule.weekdays[place])
 
 
-def _before_first(rule: Weekly) -> int:
-    """The number of its weekdays before the first day in that week."""
-    return sum(day < _weekday(rule.first) for day in rule.weekdays)
-
-
-def _numbered(rule: Weekly, number: int) -> int:
-    week, place = divmod(number + _before_first(rule), len(rule.weekdays))
-    return _monday(rule) + 7 * rule.every * week + rule.weekdays[place]
-
-
-def count(rule: Weekly) -> int:
-    """The number of all its days, skipped ones included; 0 if they never end."""
-    if not rule.until:
-        return rule.times
-    weeks, rest = divmod(rule.until - _monday(rule), 7 * rule.every)
-    found = weeks * len(rule.weekdays) + sum(day <= rest for day in rule.weekdays)
-    found = max(0, found - _before_first(rule))
-    return min(found, rule.times) if rule.times else found
+def all_days(rule: Weekly, after: int = 0) -> Iterator[int]:
+    """Its days after one, in order, including the skipped ones."""
+    first, last = max(rule.first, after + 1), last_day(rule)
+    monday, step = _monday(rule.first), 7 * rule.every
+    monday += (first - monday) // step * step
+    for week in range(monday, last + 1, step):
+        for weekday in rule.weekdays:
+            if first <= week + weekday <= last:
+                yield week + weekday
 
 
 def days(rule: Weekly, after: int = 0) -> Iterator[int]:
     """Its days after one, in order, without the skipped ones."""
     skipped = set(rule.skipped)
     return (day for day in all_days(rule, after) if day not in skipped)
-
-
-def all_days(rule: Weekly, after: int = 0) -> Iterator[int]:
-    weeks = max(0, after - _monday(rule)) // (7 * rule.every)
-    number = max(0, weeks * len(rule.weekdays) - _before_first(rule))
-    most = count(rule)
-    while not (rule.until or rule.times) or number < most:
-        day = _numbered(rule, number)
-        if day > LAST_DAY:
-            return
-        if day > after:
-            yield day
-        number += 1
 
 
 def is_day(rule: Weekly, day: int) -> bool:
@@ -126,7 +111,7 @@ def start(rule: Weekly, zone: Zone, day: int) -> Seconds:
 def coming(rule: Weekly, zone: Zone, now: Seconds, after: int = 0) -> Iterator[tuple[int, Seconds]]:
     """The days after one that start later than now (unix s), with times while the zone is known."""
     # Midnight differs by less than a day between zones, and a change of it may leave out a day.
-    for day in days(rule, max(after, min(LAST_DAY, now // _DAY + EPOCH) - 3)):
+    for day in days(rule, max(after, now // _DAY + EPOCH - 3)):
         at = start(rule, zone, day)
         if at >= zone.until:
             return

@@ -7,12 +7,11 @@ from nodeagent.maintd.planning.names import Identity, Names
 from nodeagent.maintd.windows import recurrence, schedule
 from nodeagent.maintd.windows.membership import Planned, without
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.series import Member, Series, Weekly
+from nodeagent.model.series import Member, Series, Weekly, Zone
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms, in_seconds
 from nodeagent.model.window import Machine, Mode
 from nodeagent.model.wish import AddSeries, EditSeries, EndSeries, Wish
-from nodeagent.model.zone import Zone
 
 MOST = 200  # series
 MOST_MACHINES = 1000  # machines of one series

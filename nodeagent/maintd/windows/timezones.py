@@ -1,20 +1,16 @@
 """Reader of time zones from the system's own database (Debian's package tzdata)."""
 
 import re
-import zoneinfo
+from bisect import bisect_left
 from collections.abc import Iterable
-from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
-from functools import lru_cache
-from io import BytesIO
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from nodeagent.model.series import Change, Zone
 from nodeagent.model.units import Ms, Seconds
-from nodeagent.model.zone import Change, Zone
 
-_DAY = 86_400
-_AGAIN = 3_600_000  # ms between readings of the database: its package may be upgraded
+_WEEK = 7 * 86_400  # seconds; no zone changes its clocks and back within one
 _PAST, _FUTURE = 1, 6  # years around the present one
 _LONGEST = 64  # characters; the longest name has 32
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*")
@@ -22,63 +18,33 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*")
 _NO_PLACE = re.compile(r"(localtime|posixrules|Factory|(posix|right)/.*)")
 
 
-class Zones:
-    """Read zones, and cache them for an hour."""
-
-    def __init__(self) -> None:
-        self._read_at = 0
-        self._known: dict[str, Zone | None] = {}
-
-    def read(self, names: Iterable[str], now: Ms) -> dict[str, Zone]:
-        """These zones around now (unix ms), by name; without unknown ones."""
-        if not self._read_at <= now < self._read_at + _AGAIN:
-            self._read_at, self._known = now, {}
-        found: dict[str, Zone] = {}
-        for name in names:
-            if name not in self._known:
-                self._known[name] = read_zone(name, now)
-            if (zone := self._known[name]) is not None:
-                found[name] = zone
-        return found
+def read_zones(names: Iterable[str], now: Ms) -> dict[str, Zone]:
+    """These zones around now (unix ms), by name; without unknown ones."""
+    zones = (read_zone(name, now) for name in names)
+    return {zone.name: zone for zone in zones if zone is not None}
 
 
-def read_zone(name: str, now: Ms, past: int = _PAST, future: int = _FUTURE) -> Zone | None:
+def read_zone(name: str, now: Ms) -> Zone | None:
     """A zone for some years before and after the present one (of unix ms); None if unknown."""
     if len(name) > _LONGEST or not _NAME.fullmatch(name) or _NO_PLACE.fullmatch(name):
         return None
-    year = datetime.fromtimestamp(now / 1000, UTC).year
-    years = year - past, year + future + 1
     try:
-        if (file := _file_of(name)) is not None:
-            return _scanned_once(name, file, *years)
-        return _scanned(name, ZoneInfo.no_cache(name), *years)
+        # Not from ZoneInfo's cache: the database may be newer than this process.
+        info = ZoneInfo.no_cache(name)
     except (KeyError, ValueError, OSError):  # such as a folder of zones
         return None
-
-
-def _file_of(name: str) -> bytes | None:
-    for folder in zoneinfo.TZPATH:
-        with suppress(OSError):
-            return Path(folder, name).read_bytes()
-    return None
-
-
-@lru_cache(maxsize=64)
-def _scanned_once(name: str, file: bytes, begin: int, end: int) -> Zone:
-    """Scan the zone of a file; a file that stays the same is not scanned again."""
-    return _scanned(name, ZoneInfo.from_file(BytesIO(file), name), begin, end)
+    year = datetime.fromtimestamp(now / 1000, UTC).year
+    return _scanned(name, info, year - _PAST, year + _FUTURE + 1)
 
 
 def _scanned(name: str, info: ZoneInfo, begin: int, end: int) -> Zone:
-    """A zone's changes from the beginning of one year to that of another, looked for each day."""
+    """A zone's changes from the beginning of one year to that of another."""
     first, last = (Seconds(datetime(at, 1, 1, tzinfo=UTC).timestamp()) for at in (begin, end))
     changes = [_at(info, first)]
-    for day in range(first, last, _DAY):
-        before = Seconds(day)
-        after = _at(info, min(before + _DAY, last))
-        if _same(changes[-1], after):
-            continue
-        changes.append(_first_of(info, before, after))
+    for week in range(first, last, _WEEK):
+        after = _at(info, Seconds(min(week + _WEEK, last)))
+        if not _same(changes[-1], after):
+            changes.append(_first_like(info, after, Seconds(week)))
     return Zone(name, tuple(changes), last)
 
 
@@ -91,16 +57,11 @@ def _at(info: ZoneInfo, at: Seconds) -> Change:
 
 
 def _same(one: Change, other: Change) -> bool:
-    return (one.offset, one.name, one.summer) == (other.offset, other.name, other.summer)
+    return replace(one, at=other.at) == other
 
 
-def _first_of(info: ZoneInfo, before: Seconds, after: Change) -> Change:
-    """The first second with the new state."""
-    until = after.at
-    while until - before > 1:
-        middle = Seconds((before + until) // 2)
-        if _same(_at(info, middle), after):
-            until = middle
-        else:
-            before = middle
-    return _at(info, until)
+def _first_like(info: ZoneInfo, after: Change, begin: Seconds) -> Change:
+    """The first second since `begin` with the state of `after`."""
+    seconds = range(after.at - begin)
+    place = bisect_left(seconds, True, key=lambda n: _same(_at(info, begin + n), after))
+    return _at(info, begin + place)

@@ -13,7 +13,7 @@ from nodeagent.cli.gnt_maint import cli
 from nodeagent.cli.maint import window
 from nodeagent.cli.maint.console import arguments
 from nodeagent.cli.maint.console.client import Where
-from nodeagent.maintd.http import series as http_series
+from nodeagent.maintd.http import parse
 from nodeagent.model.action import MovePrimary
 from nodeagent.model.window import Machine
 from tests.cli.live import Live
@@ -151,7 +151,7 @@ def test_somebody_else_changes_the_schedule_meanwhile(
 @pytest.mark.parametrize("address", ["10.0.0.3", "2001:db8::3", "::1"])
 def test_a_machine_is_named_by_either_kind_of_address(address: str) -> None:
     assert arguments.machine(address) == {"ip": address}
-    assert http_series.machine(address) == Machine(ip=address)
+    assert parse.machine(address) == Machine(ip=address)
     assert arguments.machine("n3.example.com") == {"hostname": "n3.example.com"}
     calendar = {"windows": [{"machines": [{"hostname": "", "ip": address, "node": None}]}]}
     assert arguments.machine_of(calendar, address.upper())["ip"] == address

@@ -3,13 +3,13 @@
 import pytest
 
 from nodeagent.maintd.http import calendar, ical
-from nodeagent.maintd.http import series as http_series
 from nodeagent.maintd.http.status import View
 from nodeagent.maintd.planning.names import Names
+from nodeagent.maintd.windows import recurrence
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.series import Series
 from nodeagent.model.snapshot import Observed, Snapshot
-from nodeagent.model.units import Ms, Nanoseconds
+from nodeagent.model.units import Ms, Nanoseconds, in_ms
 from nodeagent.model.window import Mode, Schedule, Scheduled, Unavailability, Window
 from tests.maintd.windows.rounds import N3, SUNDAY, ZONES, of, world_of
 from tests.maintd.world import NOW
@@ -28,7 +28,7 @@ def test_calendars_look_at_the_nodes_once_however_many_series_there_are(
         looked.append(snapshot)
         return Names(snapshot)
 
-    for module in (ical, http_series, calendar):
+    for module in (ical, calendar):
         monkeypatch.setattr(module, "Names", names)
     there = view(Ledger(series=tuple(of(["n3"], n) for n in range(9))), world_of(["n3"]))
     ical.calendar(there)
@@ -36,6 +36,23 @@ def test_calendars_look_at_the_nodes_once_however_many_series_there_are(
     looked.clear()
     assert len(calendar.calendar(there)["series"]) == 9
     assert len(looked) <= 2
+
+
+@pytest.mark.parametrize(
+    ("after_start", "first"),
+    [
+        pytest.param(-1, SUNDAY, id="before it"),
+        pytest.param(7199, SUNDAY, id="in its last second"),
+        pytest.param(7200, SUNDAY + 7, id="over"),
+    ],
+)
+def test_a_running_occurrence_is_among_the_next(after_start: int, first: int) -> None:
+    one = of(["n3"])
+    zone = ZONES[one.rule.zone]
+    at = in_ms(recurrence.start(one.rule, zone, SUNDAY) + after_start)
+    seen = View(at, Ledger(series=(one,)), Observed(world_of(["n3"]), {}, zones=ZONES))
+    (row,) = calendar.calendar(seen)["series"]
+    assert row["next"][0]["day"] == recurrence.day_text(first)
 
 
 def exported(one: Series, window: Window) -> bytes:

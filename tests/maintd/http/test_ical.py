@@ -19,11 +19,10 @@ from nodeagent.maintd.http.status import View
 from nodeagent.maintd.windows.recurrence import coming, days
 from nodeagent.maintd.windows.timezones import read_zone
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.series import Member, Series, Weekly
+from nodeagent.model.series import Member, Series, Weekly, Zone
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
-from nodeagent.model.zone import Zone
 from tests import needs
 from tests.maintd.windows.zones import ZONES
 
@@ -60,6 +59,10 @@ def planned(*windows: Window, **more: Any) -> Ledger:
 
 def weekly(**more: Any) -> Weekly:
     return replace(Weekly((6,), 120, "Europe/Zurich", Seconds(7200), SUNDAY), **more)
+
+
+def day(text: str) -> int:
+    return date.fromisoformat(text).toordinal()
 
 
 def events(text: bytes) -> list[Any]:
@@ -136,6 +139,32 @@ def test_a_series_is_one_event_with_its_rule_and_the_days_it_skips() -> None:
     assert [each.dt.isoformat()[:16] for each in event["exdate"].dts] == ["2026-12-02T02:00"]
 
 
+LATEST = weekly(zone="Etc/GMT+12", minute=1439)
+
+
+@pytest.mark.parametrize(
+    ("rule", "until"),
+    [
+        pytest.param(weekly(until=day("2026-12-06")), "20261206T130000Z", id="its last day"),
+        pytest.param(weekly(times=3), "20261206T130000Z", id="a number of days"),
+        pytest.param(
+            weekly(until=day("2026-11-30"), times=3), "20261130T130000Z", id="what comes first"
+        ),
+        pytest.param(
+            replace(LATEST, until=day("9999-12-30")), "99991231T235900Z", id="the last that is one"
+        ),
+        pytest.param(replace(LATEST, until=day("9999-12-31")), None, id="the last of all: none"),
+        pytest.param(weekly(), None, id="none"),
+    ],
+)
+def test_a_series_ends_between_its_last_day_and_the_next(rule: Weekly, until: str | None) -> None:
+    one = Series(1, "uid-1", "root", rule, (Member(Machine("n3")),))
+    (event,) = events(ical.calendar(view(Ledger(series=(one,)), "n3")))
+    assert "COUNT" not in event["rrule"]
+    ends = re.findall("UNTIL=([^;]*)", event["rrule"].to_ical().decode())
+    assert ends == ([] if until is None else [until])
+
+
 def test_an_occurrence_that_is_a_window_replaces_that_day_s() -> None:
     members = tuple(Member(Machine(name), SUNDAY, placed=True) for name in ("n3", "n4"))
     one = Series(1, "uid-1", "root", weekly(), members)
@@ -187,7 +216,7 @@ def test_another_reader_of_rules_finds_the_same_moments(rule: Weekly, skip: set[
     (event,) = found.walk("VEVENT")
     (written,) = found.walk("VTIMEZONE")
     there = read_zone_of(written)
-    first = event.decoded("dtstart").replace(tzinfo=None)
+    first = event.decoded("dtstart").replace(tzinfo=there)
     parsed = rrule.rrulestr(event["rrule"].to_ical().decode(), dtstart=first)
     exdates = event.get("exdate", [])
     gone = {
@@ -195,7 +224,8 @@ def test_another_reader_of_rules_finds_the_same_moments(rule: Weekly, skip: set[
         for dates in (exdates if isinstance(exdates, list) else [exdates])
         for each in dates.dts
     }
-    theirs = [at for at in islice(parsed, 80) if at not in gone][:40]
+    every_time = (at.replace(tzinfo=None) for at in islice(parsed, 80))
+    theirs = [at for at in every_time if at not in gone][:40]
     ours = list(islice(coming(rule, zone(rule.zone), Seconds(0)), len(theirs)))
     assert [date.toordinal(at) for at in theirs] == [day for day, _ in ours]
     for at, (_, moment) in zip(theirs, ours, strict=True):
@@ -238,6 +268,11 @@ def test_the_zone_that_is_written_is_the_zone(name: str) -> None:
     (written,) = icalendar.Calendar.from_ical(text.decode()).walk("VTIMEZONE")
     there = read_zone_of(written)
     assert written["tzid"] == name
+    first, *others = sorted(written.subcomponents, key=lambda each: each.decoded("dtstart"))
+    begins = first.decoded("dtstart").isoformat()
+    assert begins == "1970-01-01T00:00:00", "it holds for older series, too"
+    offsets = [each.decoded("tzoffsetto") for each in (first, *others)]
+    assert [each.decoded("tzoffsetfrom") for each in others] == offsets[:-1]
     for at in range(NOW // 1000, NOW // 1000 + 3 * 366 * 86_400, 5 * 86_400 + 12_345):
         utc = datetime.fromtimestamp(at, UTC)
         offset = utc.astimezone(there).utcoffset()

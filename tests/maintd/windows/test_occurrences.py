@@ -1,6 +1,5 @@
 """Weekly series over whole rounds: their occurrences become windows, one after another."""
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -48,20 +47,6 @@ def test_an_occurrence_becomes_a_window_in_time_and_after_it_the_next() -> None:
     assert planned(one) == [(["n3", "n6"], SUNDAYS[1])]
 
 
-def test_who_was_never_taken_down_is_let_go_at_the_end() -> None:
-    one = rig()
-    add(one, "n3")
-    at(one, SUNDAYS[0] + 2 * HOUR - 1)
-    assert planned(one) == [(["n3"], SUNDAYS[0])]
-    assert one.cluster.nodes["n3"].drained
-    at(one, SUNDAYS[0] + 2 * HOUR)
-    assert planned(one) == []
-    ticks(one, 5, 60)
-    assert one.cluster.nodes["n3"].in_service
-    at(one, SUNDAYS[1] - AHEAD)
-    assert planned(one) == [(["n3"], SUNDAYS[1])]
-
-
 def test_between_two_nights_the_node_is_back_in_service() -> None:
     """Though the next is near as soon as one is over."""
     one = rig()
@@ -92,12 +77,6 @@ def test_a_restart_forgets_nothing_and_plans_nothing_twice() -> None:
     one.tick()
     assert one.ledger.series == before.series
     assert planned(one) == [(["n3"], SUNDAYS[0])]
-
-
-def test_a_ledger_from_before_series_is_read() -> None:
-    document = json.loads(encode(Ledger()))
-    del document["series"], document["last_series"]
-    assert decode(Ledger, json.dumps(document)) == Ledger()
 
 
 def test_what_becomes_of_occurrences_is_history() -> None:

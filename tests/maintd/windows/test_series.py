@@ -125,6 +125,9 @@ def test_of_a_canceled_occurrence_only_that_day_is_skipped() -> None:
         SUNDAY - 7,
         SUNDAY,
     )
+    other = Member(N6, SUNDAY, placed=True)
+    part = advanced(ledger((of(gone, other, rule=known),), window(BEGINS, N6)))
+    assert part.ledger.series[0].rule.skipped == (SUNDAY - 7,), "it takes place for another machine"
     began = advanced(ledger((of(gone, rule=known),)), BEGINS)
     assert began.ledger.series[0].rule.skipped == (SUNDAY - 7,), "it has begun: it was no skip"
 
@@ -140,6 +143,18 @@ def test_what_owners_answers_weigh_is_the_series_own_and_stays_with_others() -> 
     }
     assert edited(done, seconds=3600).series[0].consent == veto
     assert edited(done, consent=required).series[0].consent == required
+
+
+@pytest.mark.parametrize("still_planned", [True, False])
+def test_a_distant_day_counts_as_processed_while_a_machine_is_planned_for_it(
+    still_planned: bool,
+) -> None:
+    far = SUNDAY + 70
+    at = BEGINS + 70 * DAY
+    other = Member(N6, far, placed=still_planned)
+    before = ledger((of(Member(N3, far), other),), window(at, N6))
+    windows = advanced(before).ledger.schedule.windows
+    assert (window(BEGINS, N3) in windows) is not still_planned
 
 
 # What is asked of one that has been planned.

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from nodeagent.maintd.http.series import read_change, read_new
+from nodeagent.maintd.http.parse import add_series, edit_series
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.window import Consent, Machine, Weight
 from nodeagent.model.wish import AddSeries, EditSeries
@@ -23,9 +23,9 @@ def change(**body: Any) -> Request:
 
 def test_the_least_and_what_owners_weigh() -> None:
     least = AddSeries((Machine("n3"),), (6,), 120, "UTC", Seconds(3600))
-    assert read_new(new(**WHOLE)) == least
+    assert add_series(new(**WHOLE)) == least
     owners = {"policy": "veto", "deadline_seconds": 7200}
-    read = read_new(new(**WHOLE, owners=owners))
+    read = add_series(new(**WHOLE, owners=owners))
     assert isinstance(read, AddSeries)
     assert read.consent == VETO
-    assert read_change(change(owners=owners)) == EditSeries(7, consent=VETO)
+    assert edit_series(change(owners=owners)) == EditSeries(7, consent=VETO)
