@@ -133,7 +133,7 @@ class Peer:
             self._connection.sendall(json.dumps(document).encode() + b"\n")
 
     def hear(self) -> dict[str, Any]:
-        """Return the object in the next line; empty after the deadline, or if there is none."""
+        """Return the object in the next line; an empty one if none comes in time."""
         try:
             found = json.loads(self._lines.readline(_MOST_LINE))
         except (OSError, ValueError, RecursionError):

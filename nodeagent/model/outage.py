@@ -116,3 +116,9 @@ class Outage:
     def ours(self) -> bool:
         """Tell whether our own jobs took the node out of service."""
         return self.incident != "" or self.drained_by != "" or self.offline_by != ""
+
+    @property
+    def disowned(self) -> "Outage":
+        """Return it without what our jobs did to the node: what people asked for stays."""
+        back = self.back if self.back is not None and self.back.reported else None
+        return Outage(self.node, self.found, back=back, wanted=self.wanted)

@@ -82,6 +82,8 @@ def _words(node: Json, *, force: bool) -> str:
     """Return the sentence about the next steps."""
     name, back = node["name"], node["returning"]
     state = _STATES.get(node["state"], node["state"])
+    if back is None and node["out-for"]:
+        return f"Your request is over; {name} stays {state} for {', '.join(node['out-for'])}."
     if back is None:
         return f"{name} is {state}; its incidents are closed."
     if node["fencing"] is not None and back["to"] != "offline":

@@ -158,7 +158,7 @@ class _Work:
         roles = self.observed.roles
         if back.unless_touched and roles is not None and outage.drained_by:
             if touched(outage, node, roles):
-                self._drop(outage)  # it belongs to somebody else now
+                self._put(outage.disowned)  # it belongs to somebody else now
                 return
             if told := doubt(outage, self.observed.snapshot, roles):
                 stays = replace(outage, back=None, why=told)

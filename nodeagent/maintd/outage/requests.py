@@ -20,16 +20,21 @@ from nodeagent.model.wish import Cancel, Done, Evacuate
 
 
 def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> Ledger | str:
-    """Close a node's ended incidents and return the node to its state before them."""
+    """Close a node's ended incidents, end a person's request, and return the node as it was found.
+
+    While an incident evacuates the node, only the request ends.
+    """
     node = observed.snapshot.nodes.get(asked.node)
     if node is None:
         return no_such("node", asked.node)
     there = [incident for incident in ledger.incidents if incident.node == node.uuid]
     active = [i for i in there if i.status.active and not i.by_hand]
     outage = ledger.outage(node.uuid) or Outage(node.uuid)
-    if active and outage.wanted is not None:
-        # The node stays out of service for its incident.
-        return ledger.with_outage(replace(outage, wanted=None))
+    keeper = incident_that_keeps_out(ledger, node.uuid, outage)
+    if outage.wanted is not None and keeper is not None and keeper.status.active:
+        # The node stays out of service for its incident, which puts it back if it is withdrawn.
+        kept = replace(outage, wanted=None, incident=outage.incident or keeper.id)
+        return ledger.with_outage(kept)
     if active:
         return (
             f"incident {active[0].id} of {node.name} has not ended: wait for it, or run"
@@ -76,6 +81,9 @@ def evacuate(
         return no_such("node", asked.node)
     if node.name == observed.snapshot.master:
         return str(because(Kind.MASTER, node.name))
+    stuck = [i for i in observed.snapshot.instances.values() if i.primary == node.name]
+    if node.offline and stuck:
+        return str(because(Kind.ONLY_FAILOVER, node.name))
     if not asked.why.strip():
         return "why is empty: say why, for those who wonder where the node is"
     ledger = begin(ledger, node, OfPerson(node.uuid))

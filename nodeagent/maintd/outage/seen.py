@@ -54,7 +54,7 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
             continue
         outage = _with_ended(outage, ledger)
         if uuid not in running and not is_as_left(node, outage):
-            outage = _not_ours(outage)
+            outage = outage.disowned
         kept.append(_looked_at(outage, node, ledger, observed, now))
     left = tuple(intent for intent in ledger.intents if intent.id not in lost)
     return replace(ledger, outages=tuple(kept), intents=left)
@@ -106,7 +106,7 @@ def _done(outage: Outage, intent: Intent) -> Outage:
     back, job = outage.back, intent.job or ""
     match intent.action:
         case Drain():
-            return replace(_not_ours(outage), incident=intent.incident, drained_by=job, back=back)
+            return replace(outage.disowned, incident=intent.incident, drained_by=job, back=back)
         case SetOffline():
             offline = None if back is None else replace(back, online=False)
             incident = intent.incident or outage.incident
@@ -114,7 +114,7 @@ def _done(outage: Outage, intent: Intent) -> Outage:
         case Restore(_, drained):
             over = back is None or not back.reported
             proved = None if over or back is None else replace(back, checked=False, tries=0)
-            still = replace(outage, offline_by="") if drained else _not_ours(outage)
+            still = replace(outage, offline_by="") if drained else outage.disowned
             return replace(still, back=proved)
         case RunCommand(_, command) if back is not None and command == STALE:
             return replace(outage, back=replace(back, fenced=False, tries=0, failure=""))
@@ -130,7 +130,7 @@ def _failed(outage: Outage, intent: Intent, why: str, node: Node | None, now: Ms
             return outage
         # If it is out of service by now, somebody else did it.
         found = Standing.of(drained=node.drained, offline=node.offline)
-        return replace(_not_ours(outage), found=found)
+        return replace(outage.disowned, found=found)
     back = outage.back
     if back is None:
         return outage
@@ -141,11 +141,6 @@ def _failed(outage: Outage, intent: Intent, why: str, node: Node | None, now: Ms
     if again.unless_touched and again.tries >= TRIES:
         return replace(outage, back=None, why=told)
     return replace(outage, back=again)
-
-
-def _not_ours(outage: Outage) -> Outage:
-    back = outage.back if outage.back is not None and outage.back.reported else None
-    return Outage(outage.node, outage.found, back=back, wanted=outage.wanted)
 
 
 def _with_ended(outage: Outage, ledger: Ledger) -> Outage:

@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 
 from nodeagent.model.action import Drain, MovePrimary, SetOffline
+from nodeagent.model.asked import Asked
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import PAUSE_TAG
 from nodeagent.model.reason import Kind
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import Done, Evacuate
+from nodeagent.model.wish import Cancel, Done, Evacuate
 from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK
@@ -24,7 +25,7 @@ def rig() -> Rig:
     return made
 
 
-def ask(one: Rig, asked: Evacuate | Done) -> str:
+def ask(one: Rig, asked: Asked) -> str:
     identity = one.wish(asked)
     one.tick()
     return one.store.answer(identity) or ""
@@ -168,6 +169,43 @@ def test_done_beside_an_incident_at_work_leaves_the_node_to_it() -> None:
     assert ask(one, Done("n3")) == ""
     until_calm(one)
     assert one.cluster.nodes["n3"].in_service
+
+
+def test_an_incident_that_is_withdrawn_after_done_puts_the_node_back() -> None:
+    one = rig()
+    one.cluster.takes = lambda action: 600.0 if isinstance(action, MovePrimary) else 1.0
+    ask(one, Evacuate("n3", "new disks"))
+    one.agents.says["n3"] = EVACUATE
+    one.tick(30)
+    while one.status("n3") is not Status.PENDING:
+        one.tick(30)
+    assert ask(one, Done("n3")) == ""
+    one.agents.says["n3"] = OK
+    one.cluster.takes = lambda _: 1.0
+    for _ in range(60):
+        one.tick(30)
+    assert one.cluster.nodes["n3"].in_service
+
+
+def test_a_request_outlives_what_somebody_else_does_to_the_node() -> None:
+    """An incident there is canceled with its drain, but others have drained the node since."""
+    one = rig()
+    one.agents.says["n3"] = EVACUATE
+    while not one.cluster.nodes["n3"].drained:
+        one.tick()
+    one.cluster.submit_foreign(Drain("n3"))
+    ask(one, Evacuate("n3", "new disks"))
+    assert ask(one, Cancel(one.incident("n3").id, undrain=True)) == ""
+    for _ in range(20):
+        one.tick(30)
+    (outage,) = one.ledger.outages
+    assert (outage.ours, outage.wanted and outage.wanted.why) == (False, "new disks")
+
+
+def test_an_offline_node_with_instances_is_refused() -> None:
+    one = rig()
+    one.cluster.put(replace(one.cluster.nodes["n3"], offline=True))
+    assert "can only be failed over" in ask(one, Evacuate("n3", "new disks"))
 
 
 def test_it_survives_a_restart() -> None:

@@ -218,7 +218,8 @@ def one_silent_beside(count: int) -> Known:
     near = [node(f"n{i}", candidate=i < 3) for i in range(count - 2)]
     far = [node(name, group="elsewhere") for name in ("far", "farther")]
     there = replace(snapshot(*near, *far), master="n0")
-    return known(snapshot=there, heard=heard(*(one.name for one in near[1:]), "farther"))
+    names = [one.name for one in near[1:]]
+    return known(snapshot=there, heard=heard("farther", *names))
 
 
 def test_two_silent_nodes_of_twenty_are_two_deaths_and_of_nineteen_one_event() -> None:
