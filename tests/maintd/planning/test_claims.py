@@ -333,7 +333,8 @@ def one_owner_a_node(rig: Shared) -> None:
         if entry.at_work:
             owners.setdefault(by_address[entry.address], set()).add(entry.owner)
     for incident in rig.ledger.incidents:
-        if incident.status is Status.PENDING:
+        # One that is repaired has only its tag to come, beside any worse incident of the node.
+        if incident.status is Status.PENDING and not incident.repaired:
             owners.setdefault(incident.name, set()).add(incident.id)
     for intent in rig.ledger.intents:
         if isinstance(intent.action, OURS) and intent.node:
