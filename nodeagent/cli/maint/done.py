@@ -1,18 +1,16 @@
 """gnt-maint done: a node is repaired; close its incidents and put it back as it was."""
 
-import time
-
 import click
 
 from nodeagent.cli.maint.console.arguments import when
 from nodeagent.cli.maint.console.changing import changes
-from nodeagent.cli.maint.console.client import Reach, Refused, Unreachable, Where
+from nodeagent.cli.maint.console.client import Reach, Where
 from nodeagent.cli.maint.console.completion import complete
-from nodeagent.cli.maint.console.nodes import full_name
+from nodeagent.cli.maint.console.nodes import found_node, full_name
 from nodeagent.cli.maint.console.options import as_json, cli, duration, filled
-from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
+from nodeagent.cli.maint.console.screen import Json, emit, screen
 from nodeagent.cli.maint.console.text import age
-from nodeagent.cli.maint.wait import EVERY, EXIT_OTHERWISE, EXIT_TIMEOUT, PATIENCE
+from nodeagent.cli.maint.wait import EXIT_OTHERWISE, EXIT_TIMEOUT, watch_node
 
 _STATES = {"online": "in service"}
 _STOPS = ("return-contradicted", "return-failed")  # kinds that waiting does not end
@@ -70,14 +68,6 @@ def done(
     return code
 
 
-def found_node(reach: Reach, name: str) -> Json:
-    """Return a node as maintd has it now, or refuse."""
-    found: list[Json] = [one for one in reach.get("/1/nodes") if one["name"] == name]
-    if not found:
-        raise Refused(f"{name} is no longer a node of this cluster")
-    return found[0]
-
-
 def _words(node: Json, *, force: bool) -> str:
     """Return the sentence about the next steps."""
     name, back = node["name"], node["returning"]
@@ -101,25 +91,17 @@ def _words(node: Json, *, force: bool) -> str:
 
 
 def _wait(reach: Reach, node: Json, timeout: int | None) -> tuple[Json, int]:
-    began = heard = time.monotonic()
     wanted = node["returning"]["to"] if node["returning"] else None
-    name = node["name"]
-    with progress() as told:
-        while node["returning"] is not None:
-            if timeout is not None and time.monotonic() - began >= timeout:
-                return node, EXIT_TIMEOUT
-            time.sleep(EVERY)
-            try:
-                node = found_node(reach, name)
-                held = [h for h in reach.get("/1/held") if h["node"] == name]
-                told.tell(next((h["reason"] for h in held), f"{name} is {node['state']}"))
-                if stops := [h["reason"] for h in held if h["kind"] in _STOPS]:
-                    raise Refused(stops[0])
-                heard = time.monotonic()
-            except Unreachable as error:
-                if time.monotonic() - heard > PATIENCE:
-                    raise
-                told.tell(f"{name}: {error.format_message()}")
+    node, in_time = watch_node(
+        reach,
+        node,
+        timeout,
+        is_over=lambda one: one["returning"] is None,
+        meanwhile=lambda one: f"{one['name']} is {one['state']}",
+        stops=_STOPS,
+    )
+    if not in_time:
+        return node, EXIT_TIMEOUT
     state = _STATES.get(node["state"], node["state"])
     return node, 0 if wanted in (None, state) else EXIT_OTHERWISE
 

@@ -1,18 +1,15 @@
 """gnt-maint evacuate: a person wants a node out of service, until it is done."""
 
-import time
-
 import click
 
 from nodeagent.cli.maint.console.changing import changes
-from nodeagent.cli.maint.console.client import Reach, Refused, Unreachable, Where
+from nodeagent.cli.maint.console.client import Reach, Where
 from nodeagent.cli.maint.console.completion import complete
-from nodeagent.cli.maint.console.nodes import full_name
+from nodeagent.cli.maint.console.nodes import found_node, full_name
 from nodeagent.cli.maint.console.options import as_json, cli, duration, filled
-from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
+from nodeagent.cli.maint.console.screen import Json, emit, screen
 from nodeagent.cli.maint.console.text import age
-from nodeagent.cli.maint.done import found_node
-from nodeagent.cli.maint.wait import EVERY, EXIT_OTHERWISE, EXIT_TIMEOUT, PATIENCE
+from nodeagent.cli.maint.wait import EXIT_OTHERWISE, EXIT_TIMEOUT, watch_node
 
 _STOPS = ("evacuation-stopped", "put-back-by-others")  # kinds that waiting does not end
 
@@ -71,28 +68,19 @@ def _is_there(node: Json) -> bool:
 
 
 def _wait(reach: Reach, node: Json, timeout: int | None) -> tuple[Json, int]:
-    began = heard = time.monotonic()
-    name = node["name"]
-    with progress() as told:
-        while not _is_there(node):
-            if node["wanted"] is None:
-                return node, EXIT_OTHERWISE
-            if timeout is not None and time.monotonic() - began >= timeout:
-                return node, EXIT_TIMEOUT
-            time.sleep(EVERY)
-            try:
-                node = found_node(reach, name)
-                held = [h for h in reach.get("/1/held") if h["node"] == name]
-                left = f"{node['instances']} primary, {node['mirrors']} secondary instances left"
-                told.tell(next((h["reason"] for h in held), f"{name}: {left}"))
-                if stops := [h["reason"] for h in held if h["kind"] in _STOPS]:
-                    raise Refused(stops[0])
-                heard = time.monotonic()
-            except Unreachable as error:
-                if time.monotonic() - heard > PATIENCE:
-                    raise
-                told.tell(f"{name}: {error.format_message()}")
-    return node, 0
+    node, in_time = watch_node(
+        reach,
+        node,
+        timeout,
+        is_over=lambda one: _is_there(one) or one["wanted"] is None,
+        meanwhile=lambda one: (
+            f"{one['name']}: {one['instances']} primary, {one['mirrors']} secondary instances left"
+        ),
+        stops=_STOPS,
+    )
+    if not in_time:
+        return node, EXIT_TIMEOUT
+    return node, 0 if _is_there(node) else EXIT_OTHERWISE
 
 
 def _end(node: Json, code: int, timeout: int) -> str:

@@ -1,10 +1,12 @@
 """gnt-maint wait: wait until an incident reaches a status, or another end."""
 
 import time
+from collections.abc import Callable, Collection
 
 import click
 
-from nodeagent.cli.maint.console.client import NotFound, Reach, Unreachable, Where
+from nodeagent.cli.maint.console.client import NotFound, Reach, Refused, Unreachable, Where
+from nodeagent.cli.maint.console.nodes import found_node
 from nodeagent.cli.maint.console.options import UUID, as_json, cli, duration, find
 from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
 from nodeagent.cli.maint.console.text import age, status_of
@@ -107,3 +109,38 @@ def _words(incident: Json) -> str:
     done = f"{jobs - running} of {jobs} jobs done; " if jobs else ""
     then = what if incident["repair-status"] == "completed" else f"waiting for {what}"
     return f"{incident['node-name']} {status_of(incident)}: {done}{then}"
+
+
+def watch_node(
+    reach: Reach,
+    node: Json,
+    timeout: int | None,
+    *,
+    is_over: Callable[[Json], bool],
+    meanwhile: Callable[[Json], str],
+    stops: Collection[str],
+) -> tuple[Json, bool]:
+    """Watch a node until something is over there; return it, and whether it was in time.
+
+    `meanwhile` is told where nothing blocks it; `stops` are the kinds of reasons that waiting does
+    not end, and that are refusals. maintd may be restarting.
+    """
+    began = heard = time.monotonic()
+    name = node["name"]
+    with progress() as told:
+        while not is_over(node):
+            if timeout is not None and time.monotonic() - began >= timeout:
+                return node, False
+            time.sleep(EVERY)
+            try:
+                node = found_node(reach, name)
+                held = [h for h in reach.get("/1/held") if h["node"] == name]
+                told.tell(next((h["reason"] for h in held), meanwhile(node)))
+                if ends := [h["reason"] for h in held if h["kind"] in stops]:
+                    raise Refused(ends[0])
+                heard = time.monotonic()
+            except Unreachable as error:
+                if time.monotonic() - heard > PATIENCE:
+                    raise
+                told.tell(f"{name}: {error.format_message()}")
+    return node, True

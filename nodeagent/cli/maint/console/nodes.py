@@ -58,3 +58,11 @@ def for_whom(node: Json) -> str:
     if node["returning"]:
         return "it returns"
     return node["stranded"] or "not by maintd"
+
+
+def found_node(reach: Reach, name: str) -> Json:
+    """Return a node as maintd has it now, or refuse."""
+    found: list[Json] = [one for one in reach.get("/1/nodes") if one["name"] == name]
+    if not found:
+        raise Refused(f"{name} is no longer a node of this cluster")
+    return found[0]
