@@ -61,6 +61,25 @@ SCRIPTS = {
 FOLDER = "/etc/ganeti/node-repair-commands"
 
 
+def with_queue(system: Maintenance, procedures: str, scripts: Mapping[str, str]) -> None:
+    """Have the repair queue, with these procedures, and commands that the master's agent runs."""
+    system.shell("node1", "mkdir -p /etc/nodeagent/conf.d /etc/nodeagent/maintd.conf.d")
+    system.write("node1", "/etc/nodeagent/conf.d/queue.toml", AGENT)
+    system.write("node1", "/etc/nodeagent/maintd.conf.d/queue.toml", procedures)
+    for name, script in scripts.items():
+        text = f"#!/bin/sh -e\n{COMMANDS}\n{script}"
+        system.write("node1", f"{FOLDER}/{name}", text, mode="755")
+    system.restart_agent("node1")
+    # As if it had been used before, so that this is no job of maintd's in the first test.
+    gnt("gnt-cluster", "add-tags", "maintd:queue:used")
+
+
+def more_rounds(system: Maintenance, count: int) -> None:
+    """Wait until maintd has held so many more rounds."""
+    before = system.get("/1/round")["rounds"]
+    until(lambda: system.get("/1/round")["rounds"] >= before + count, 60, system.tail)
+
+
 def ran(system: Maintenance, command: str) -> list[dict[str, Any]]:
     """What the command was given on standard input, each time it ran."""
     text = system.shell("node1", f"cat /run/ran-{command} 2>/dev/null || :")

@@ -5,7 +5,6 @@ Uses the multi-node laboratory beside the checkout; skipped by name where that i
 """
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
@@ -15,7 +14,7 @@ import pytest
 
 from tests.real.lab import create, gnt, remove
 from tests.real.maintd import EVACUATE, Maintenance, flags, is_empty, maintained, until
-from tests.real.steps import AGENT, FOLDER, machines, window
+from tests.real.steps import machines, more_rounds, window, with_queue
 
 pytestmark = [
     pytest.mark.real,
@@ -40,13 +39,8 @@ SCRIPTS = {"is-healthy": "echo false", "power-cycle": "true"}
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Maintenance]:
     with maintained() as system:
-        system.shell("node1", "mkdir -p /etc/nodeagent/conf.d /etc/nodeagent/maintd.conf.d")
-        system.write("node1", "/etc/nodeagent/conf.d/queue.toml", AGENT)
-        system.write("node1", "/etc/nodeagent/maintd.conf.d/queue.toml", PROCEDURES)
-        for name, script in SCRIPTS.items():
-            system.write("node1", f"{FOLDER}/{name}", f"#!/bin/sh -e\n{script}", mode="755")
-        system.restart_agent("node1")
-        gnt("gnt-cluster", "add-tags", "maintd:queue:used", "maintd:return-after:5s")
+        with_queue(system, PROCEDURES, SCRIPTS)
+        gnt("gnt-cluster", "add-tags", "maintd:return-after:5s")
         create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
         system.start_maintd()
         system.until_it_answers()
@@ -165,8 +159,7 @@ def test_it_is_back_when_the_last_one_ends(
         system.tail,
     )
     CLAIMS[second].begins(system)
-    until(lambda: bool(system.get("/1/round")), 30, system.tail)
-    time.sleep(4)
+    more_rounds(system, 3)
     ends_last = second if ends_first == first else first
     waits = ends_first == first and not CLAIMS[second].stands(system)
     told = json.dumps([node2(system)["out-for"], first, second])
@@ -174,7 +167,7 @@ def test_it_is_back_when_the_last_one_ends(
     if {first, second} == {"person", "incident"} and not system.incidents():
         until(lambda: state() == "", 120, system.tail)  # one `done` has ended both
         return
-    time.sleep(8)
+    more_rounds(system, 5)
     assert waits or state() != "", told
     CLAIMS[ends_last].ends(system)
     until(lambda: state() == "", 180, system.tail)

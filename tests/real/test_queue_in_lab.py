@@ -24,7 +24,7 @@ from tests.real.maintd import (
     service,
     until,
 )
-from tests.real.steps import AGENT, COMMANDS, FOLDER, PROCEDURES, SCRIPTS, ran
+from tests.real.steps import PROCEDURES, SCRIPTS, ran, with_queue
 
 pytestmark = [
     pytest.mark.real,
@@ -38,15 +38,7 @@ ADDRESS = "10.77.0.12"
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Maintenance]:
     with maintained() as system:
-        system.shell("node1", "mkdir -p /etc/nodeagent/conf.d /etc/nodeagent/maintd.conf.d")
-        system.write("node1", "/etc/nodeagent/conf.d/queue.toml", AGENT)
-        system.write("node1", "/etc/nodeagent/maintd.conf.d/queue.toml", PROCEDURES)
-        for name, script in SCRIPTS.items():
-            system.write("node1", f"{FOLDER}/{name}", f"#!/bin/sh -e\n{COMMANDS}\n{script}")
-        system.shell("node1", f"chmod 755 {FOLDER}/*")
-        system.restart_agent("node1")
-        # As if it had been used before, so that this is no job of maintd's in the first test.
-        gnt("gnt-cluster", "add-tags", "maintd:queue:used")
+        with_queue(system, PROCEDURES, SCRIPTS)
         yield system
 
 
