@@ -26,8 +26,8 @@ from nodeagent.model.purpose import (
     OfTags,
     OfWindow,
 )
-from nodeagent.model.units import Ms
-from nodeagent.model.window import Machine, Mode, Scheduled, Standing
+from nodeagent.model.units import Ms, Nanoseconds
+from nodeagent.model.window import Machine, Mode, Scheduled, Standing, Unavailability
 from nodeagent.store.form_before import BEFORE
 from nodeagent.store.sqlite import SqliteStore
 from tests.before import before, run_before
@@ -108,6 +108,8 @@ store.save(replace(ledger, drained=(
 ), returning=(
     Returning("n3", "ada", Ms(5), Standing.DRAINED, forced=True, online=True, tries=1, why="lost"),
     Returning("n4", "bob", Ms(6), well=Ms(7), checked=True, fenced=True),
+), schedule=Schedule((Window((Machine("n5"),), Unavailability(7, 9)),)), series=(
+    Series(3, "u3", "ada", Weekly((6,), 0, "UTC", 9, 7), (Member(Machine("n5"), 7, placed=True),)),
 ), scheduled=(
     Scheduled(Machine("n5"), Mode.DOWN, Ms(3), "u5", Standing.SERVING),
     Scheduled(Machine("n6"), Mode.UP, Ms(4), "u6", Standing.DRAINED, was_down=True),
@@ -119,7 +121,8 @@ print("null")
 
 def test_its_nodes_out_of_service_are_outages(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
-    imports = "from nodeagent.model.ledger import *\nfrom nodeagent.model.window import *\n"
+    modules = ("ledger", "window", "series")
+    imports = "".join(f"from nodeagent.model.{each} import *\n" for each in modules)
     run_before(imports + WRITE.partition("store.close()")[0] + OUT, str(path))
     withdrawn = Back(Way.WITHDRAWN, Ms(0), tries=2, failure="refused")
     forced = Back(Way.FORCED, Ms(5), "ada", Standing.DRAINED, online=True, tries=1, failure="lost")
@@ -136,7 +139,9 @@ def test_its_nodes_out_of_service_are_outages(tmp_path: Path) -> None:
             "u5": Outage("u5", drained_by=BEFORE, offline_by=BEFORE),
             "u6": Outage("u6", Standing.DRAINED, offline_by=BEFORE, back=Back(Way.WINDOW, Ms(4))),
         }
-        assert ledger.scheduled == (Scheduled(n5, Mode.DOWN, Ms(3), "u5", begun=True),)
+        when = Unavailability(Nanoseconds(7), Nanoseconds(9))
+        down = Scheduled(n5, when, Mode.DOWN, Ms(3), "u5", begun=True, series=3)
+        assert ledger.scheduled == (down,)
         assert all(not entry.drained for entry in ledger.queue.entries)
 
 

@@ -452,7 +452,7 @@ class Kind(AnyKind):
         "{it} is still down since the window of {day}: run {help}",
         command="gnt-maint window up {it}",
     )
-    OTHER_WINDOW = kind("window", Of.NODE, "{it} is in another window{which:+, %}")
+    SAME_WINDOW = kind("window", Of.NODE, "{it} is in another window of the same time")
     NOT_SCHEDULED = kind("window", Of.WINDOW, "the schedule refuses it: {why}")
 
     # The repair queue.
@@ -520,7 +520,7 @@ PRIVATE = frozenset(
         *(Kind.TO_BE_PUT_BACK, Kind.EVACUATION_STOPPED),
         *(Kind.IN_WINDOW, Kind.UNCLEAR_MACHINE, Kind.OWNER_WAITS, Kind.OWNER_NOT_TOLD),
         *(Kind.SERIES_WAITS, Kind.NO_TIME_ZONE, Kind.NO_SUCH_NODE, Kind.DOWN_STILL),
-        *(Kind.OTHER_WINDOW, Kind.NOT_SCHEDULED, Kind.OWNERS_FIRST),
+        *(Kind.SAME_WINDOW, Kind.NOT_SCHEDULED, Kind.OWNERS_FIRST),
         *(Kind.REFUSED_IN_WINDOW, Kind.BACKS_OFF),
     }
 )

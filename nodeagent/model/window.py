@@ -1,9 +1,7 @@
 """Planned unavailability: machines, their windows and the one schedule, in Mesos' words. Pure."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
 
 from nodeagent.model.units import Ms, Nanoseconds
 
@@ -70,18 +68,11 @@ class Window:
     unavailability: Unavailability
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Schedule:
-    """All windows; a machine is in one of them at most."""
+    """All windows; a machine may be in several, but not in two of the same times."""
 
     windows: tuple[Window, ...] = ()
-
-    def of(self, machine: Machine) -> Unavailability | None:
-        return self._when.get(machine.key)
-
-    @cached_property
-    def _when(self) -> Mapping[tuple[str, str], Unavailability]:
-        return {one.key: each.unavailability for each in self.windows for one in each.machines}
 
 
 class Weight(Enum):
@@ -112,15 +103,17 @@ class Consent:
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """The state of a machine in the schedule.
+    """A machine in one of its windows; it is down in one of them at most.
 
     `since` is when its mode began (unix ms). `begun` tells that work on the node (a UUID) has begun
     for the window, `drained` that it was seen out of service since. `stopped` is the failure that
     ends the work until an operator changes its window or mode. `not_before` is when to try a
-    refused action again (unix ms), and `why`. `consent` is the weight of owners' answers.
+    refused action again (unix ms), and `why`. `consent` is the weight of owners' answers. `series`
+    is the number of the series that this window is an occurrence of, or 0.
     """
 
     machine: Machine
+    when: Unavailability
     mode: Mode
     since: Ms
     node: str = ""
@@ -130,6 +123,17 @@ class Scheduled:
     not_before: Ms = Ms(0)
     why: str = ""
     consent: Consent = Consent()
+    series: int = 0
+
+    @property
+    def key(self) -> tuple[tuple[str, str], Unavailability]:
+        """Return the identity of this machine in this window."""
+        return self.machine.key, self.when
+
+    @property
+    def urgency(self) -> tuple[bool, bool, Nanoseconds]:
+        """Sort a machine's windows: the one it is down for, then those begun, then by start."""
+        return self.mode is not Mode.DOWN, not self.begun, self.when.start
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,7 @@ def read(db: sqlite3.Connection) -> tuple[int, Ledger]:
     for intent in document["intents"]:
         intent["purpose"] = _purpose(intent)
     document["outages"] = _outages(document)
+    _place(document)
     ledger = believed(Ledger, document)
     return number, replace(ledger, away=ledger.away or _doubted_since(db))
 
@@ -122,6 +123,28 @@ def _outages(document: dict[str, Any]) -> list[Any]:
     for each in document["queue"]["entries"]:
         del each["restore_after"]
     return [document_of(outage) for outage in found.values()]
+
+
+def _place(document: dict[str, Any]) -> None:
+    """Give each machine its window, of which there was one, and the series that it belongs to."""
+    times = {
+        _key(machine): window["unavailability"]
+        for window in document["schedule"]["windows"]
+        for machine in window["machines"]
+    }
+    series = {
+        _key(member["machine"]): each["number"]
+        for each in document["series"]
+        for member in each["members"]
+        if member["placed"]
+    }
+    for each in document["scheduled"]:
+        each["when"] = times[_key(each["machine"])]
+        each["series"] = series.get(_key(each["machine"]), 0)
+
+
+def _key(machine: dict[str, str]) -> tuple[str, str]:
+    return machine["hostname"].lower(), machine["ip"]
 
 
 def _of_scheduled(each: dict[str, Any]) -> Outage | None:

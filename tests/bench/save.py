@@ -159,7 +159,9 @@ def large(machines: int, entries: int, windows: int) -> Ledger:
         queue=Queue(queue, entries),
         schedule=Schedule(planned),
         scheduled=tuple(
-            Scheduled(one, Mode.DRAINING, Ms(NOW), uuid(n)) for n, one in enumerate(those)
+            Scheduled(one, window.unavailability, Mode.DRAINING, Ms(NOW), uuid(n * each + m))
+            for n, window in enumerate(planned)
+            for m, one in enumerate(window.machines)
         ),
     )
 

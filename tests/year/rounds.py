@@ -98,9 +98,11 @@ class Rounds:
             name, uuid = f"m{number}", f"uuid-m{number}"
             machine = Machine(name)
             nodes[name] = Node(name, uuid, self.world.boxes[number].address, offline=True)
-            windows.append(Window((machine,), Unavailability(Nanoseconds(ms(at) * NANOSECONDS))))
-            down = Scheduled(machine, Mode.DOWN, Ms(ms(at)), uuid, begun=True, drained=True)
-            scheduled.append(down)
+            when = Unavailability(Nanoseconds(ms(at) * NANOSECONDS))
+            windows.append(Window((machine,), when))
+            scheduled.append(
+                Scheduled(machine, when, Mode.DOWN, Ms(ms(at)), uuid, begun=True, drained=True)
+            )
         self._snapshot = replace(SNAPSHOT, nodes=nodes)
         self.ledger = replace(
             self.ledger, schedule=Schedule(tuple(windows)), scheduled=tuple(scheduled)

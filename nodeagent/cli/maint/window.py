@@ -7,6 +7,7 @@ import click
 
 from nodeagent.cli.maint import window_series
 from nodeagent.cli.maint.console.arguments import (
+    AT,
     LASTING,
     MACHINE,
     MACHINES,
@@ -19,6 +20,7 @@ from nodeagent.cli.maint.console.arguments import (
     owners_of,
     owners_options,
     when,
+    window_of,
 )
 from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import NotFound, Refused, Stale, Where
@@ -93,13 +95,23 @@ def _idle(before: Json, after: Json) -> Iterator[str]:
             yield f"{told_name(one)}'s window is over already: maintd evacuates nothing for it."
 
 
-def _find(schedule: Json, calendar: Json, name: str) -> tuple[Json, Json]:
-    """Return the window of a machine, and that machine, as the schedule has them."""
-    one = as_scheduled(machine_of(calendar, name))
-    row = next((row for row in schedule["windows"] if one in row["machine_ids"]), None)
-    if row is None:
-        raise NotFound(f"{name} is in no window any more")
-    return row, one
+def _find(
+    schedule: Json, calendar: Json, name: str, at: int | None
+) -> tuple[Json, list[str], Json]:
+    """Return the window of a machine as the schedule has it, its machines' names, the machine."""
+    told, one = window_of(calendar, name, at)
+    mine = as_scheduled(one)
+    row = next(
+        row
+        for row in schedule["windows"]
+        if mine in row["machine_ids"] and _starts(row) == told["start"]
+    )
+    return row, [told_name(each) for each in told["machines"]], one
+
+
+def _starts(row: Json) -> float:
+    """Return the start of a window of the schedule as `/1/windows` has it, in unix seconds."""
+    return float(row["unavailability"]["start"]["nanoseconds"] / 1_000_000 / 1000)
 
 
 @window.command()
@@ -177,6 +189,7 @@ def _add_series(
 
 @window.command()
 @MACHINE
+@AT
 @START
 @LASTING
 @window_series.rule_options
@@ -213,6 +226,7 @@ def edit(
     /,
     name: str,
     *,
+    at: int | None,
     start: int | None,
     lasting: int | None,
     endless: bool,
@@ -231,8 +245,8 @@ def edit(
     """
     rule, said = window_series.rule(**weekly), owners_of(policy, deadline, at_deadline)
     if window_series.is_series(name):
-        if start is not None or endless:
-            raise click.UsageError("--start and --endless are of one window, not of a series")
+        if start is not None or endless or at is not None:
+            raise click.UsageError("--at, --start and --endless are of one window, not of a series")
         body = window_series.rule(lasting=lasting, add=more, remove=less) | rule
         if not (body or said):
             raise click.UsageError("what is to be changed?")
@@ -253,8 +267,8 @@ def edit(
         only_nodes(where.reach(), more, else_do=_EMPTIES_NOTHING)
 
     def change(schedule: Json, calendar: Json) -> None:
-        row, _ = _find(schedule, calendar, name)
-        row["owners"] = _kept(machine_of(calendar, name), policy) | said
+        row, _, one = _find(schedule, calendar, name, at)
+        row["owners"] = _kept(one, policy) | said
         when_, machines = row["unavailability"], row["machine_ids"]
         if start is not None:
             when_["start"] = {"nanoseconds": start}
@@ -263,10 +277,10 @@ def edit(
         if endless:
             when_.pop("duration", None)
         for gone in less:
-            there, one = _find(schedule, calendar, gone)
-            if there is not row:
+            there = as_scheduled(machine_of(calendar, gone))
+            if there not in machines:
                 raise NotFound(f"{gone} is in another window")
-            machines.remove(one)
+            machines.remove(there)
         machines += [machine(new) for new in more]
         if not machines:
             raise Refused(f"no machine would be left: gnt-maint window cancel {name} instead")
@@ -282,6 +296,7 @@ def _kept(one: Json, policy: str | None) -> Json:
 
 @window.command()
 @MACHINE
+@AT
 @click.option(
     "--on",
     metavar="DAY",
@@ -292,15 +307,17 @@ def _kept(one: Json, policy: str | None) -> Json:
 @click.option("--whole", is_flag=True, help="Cancel the window for all its machines.")
 @changes
 @as_json
-def cancel(where: Where, name: str, *, on: Sequence[str], whole: bool, as_json: bool) -> None:
+def cancel(
+    where: Where, name: str, *, at: int | None, on: Sequence[str], whole: bool, as_json: bool
+) -> None:
     """Cancel a series, or the window of a machine, and put its nodes back into service.
 
     Other machines stay in the window, unless --whole is given. If you cancel one window of a
     series, the series continues.
     """
     if window_series.is_series(name):
-        if whole:
-            raise click.UsageError("--whole is of one window, not of a series")
+        if whole or at is not None:
+            raise click.UsageError("--at and --whole are of one window, not of a series")
         ways: tuple[str, Json | None] = ("POST", {"skip": list(on)}) if on else ("DELETE", None)
         after = window_series.change(where.reach(), ways[0], window_series.target(name), ways[1])
         what = f"{name} on {', '.join(on)}; it goes on" if on else name
@@ -313,13 +330,12 @@ def cancel(where: Where, name: str, *, on: Sequence[str], whole: bool, as_json: 
     staying = list[str]()
 
     def change(schedule: Json, calendar: Json) -> None:
-        row, one = _find(schedule, calendar, name)
-        names = [told_name(machine_of(calendar, _name(each))) for each in row["machine_ids"]]
-        mine = told_name(machine_of(calendar, name))
+        row, names, one = _find(schedule, calendar, name, at)
+        mine = told_name(one)
         touched[:] = names if whole else [mine]
         staying[:] = [] if whole else [each for each in names if each != mine]
         if staying:
-            row["machine_ids"].remove(one)
+            row["machine_ids"].remove(as_scheduled(one))
         else:
             schedule["windows"].remove(row)
 
@@ -332,10 +348,6 @@ def cancel(where: Where, name: str, *, on: Sequence[str], whole: bool, as_json: 
         return told
 
     _change(where, change, done, as_json=as_json)
-
-
-def _name(machine_id: Json) -> str:
-    return str(machine_id.get("hostname") or machine_id["ip"])
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 import click
 
 from nodeagent.cli.maint import window_series
-from nodeagent.cli.maint.console.arguments import MACHINE, machine_of, when
+from nodeagent.cli.maint.console.arguments import AT, MACHINE, when, window_of
 from nodeagent.cli.maint.console.client import Where
 from nodeagent.cli.maint.console.looking import lists, looks
 from nodeagent.cli.maint.console.options import as_json
@@ -46,9 +46,10 @@ def list_(where: Where, *, as_json: bool) -> int:
 
 @window.command()
 @MACHINE
+@AT
 @looks
 @as_json
-def show(where: Where, name: str, *, as_json: bool) -> int:
+def show(where: Where, name: str, *, at: int | None, as_json: bool) -> int:
     """Show a series, or the window of a machine."""
     reach = where.reach()
     told = reach.plans("/1/windows", as_json=as_json)
@@ -56,8 +57,7 @@ def show(where: Where, name: str, *, as_json: bool) -> int:
         one = window_series.find(told, name)
         emit(one) if as_json else window_series.show(screen(), one)
         return reach.doubtful
-    found = machine_of(told, name)
-    row = next(row for row in told["windows"] if found in row["machines"])
+    row, _ = window_of(told, name, at)
     if as_json:
         emit(row)
         return 0

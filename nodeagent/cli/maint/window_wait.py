@@ -1,10 +1,11 @@
 """gnt-maint window wait: wait until the maintenance of a machine reaches a mode."""
 
 import time
+from dataclasses import dataclass
 
 import click
 
-from nodeagent.cli.maint.console.arguments import MACHINE, machine_of
+from nodeagent.cli.maint.console.arguments import AT, MACHINE, machine_of, most_urgent, window_of
 from nodeagent.cli.maint.console.client import NotFound, Reach, Unreachable, Where
 from nodeagent.cli.maint.console.nodes import only_nodes
 from nodeagent.cli.maint.console.options import as_json, duration
@@ -22,6 +23,7 @@ _DONE = {
 
 @window.command()
 @MACHINE
+@AT
 @click.option("--timeout", metavar="DURATION", callback=duration, help="Time limit: 90s, 10m, 2h.")
 @click.option(
     "--for",
@@ -32,16 +34,25 @@ _DONE = {
     help="State to wait for: start (of its window), down (evacuated and offline), up (in service).",
 )
 @as_json
-def wait(where: Where, name: str, timeout: int | None, wanted: str, *, as_json: bool) -> int:
+def wait(
+    where: Where,
+    name: str,
+    *,
+    at: int | None,
+    timeout: int | None,
+    wanted: str,
+    as_json: bool,
+) -> int:
     """Wait until the maintenance of a machine has come so far.
 
-    Meanwhile shows what blocks it.
+    Meanwhile shows what blocks it. Without --at it is the window that it is down for, or else the
+    one that window down would mean.
 
     Exit code 0 if it came so far, 3 if its window was canceled or ended before, 4 if the time ran
     out, 69 if maintd did not answer for two minutes.
     """
     reach = where.reach()
-    one, code = _wait(reach, name, wanted, timeout)
+    one, code = _Wait(reach, name, wanted, timeout).until_reached(at)
     if as_json:
         emit(one)
     elif code == EXIT_CANCELED:
@@ -53,41 +64,67 @@ def wait(where: Where, name: str, timeout: int | None, wanted: str, *, as_json: 
     return code
 
 
-def _wait(reach: Reach, name: str, wanted: str, timeout: int | None) -> tuple[Json, int]:
-    began = heard = time.monotonic()
-    one = _look(reach, name)
-    if one["mode"] is None:
-        if wanted != "up":
-            raise NotFound(f"{name} is in no window: see gnt-maint window list")
-        only_nodes(reach, [name])
-    with progress() as told:
-        while True:
-            if _reached(one, wanted):
-                return one, 0
-            if one["mode"] is None and wanted != "up":
-                return one, EXIT_CANCELED
-            now = time.monotonic()
-            if timeout is not None and now - began >= timeout:
-                return one, EXIT_TIMEOUT
-            told.tell(f"{name}: {_words(one, wanted)}")
-            time.sleep(EVERY if timeout is None else min(EVERY, began + timeout - now))
-            try:
-                one = _look(reach, name)
-                heard = time.monotonic()
-            except Unreachable:
-                if time.monotonic() - heard > PATIENCE:
-                    raise
+@dataclass
+class _Wait:
+    """The wait for the maintenance of a machine in one window, which began at `start`."""
 
+    reach: Reach
+    name: str
+    wanted: str
+    timeout: int | None
+    start: float | None = None
 
-def _look(reach: Reach, name: str) -> Json:
-    """Return the machine from `/1/windows`; of mode None in no window, "up" while it returns."""
-    calendar = reach.get("/1/windows")
-    for rows in (calendar["windows"], [{"machines": calendar["returning"]}]):
+    def until_reached(self, at: int | None) -> tuple[Json, int]:
+        """Return the machine as it is at the end, and the exit code."""
+        began = heard = time.monotonic()
+        one = self._first(at)
+        if one["mode"] is None:
+            if self.wanted != "up":
+                raise NotFound(f"{self.name} is in no window: see gnt-maint window list")
+            only_nodes(self.reach, [self.name])
+        with progress() as told:
+            while True:
+                if _reached(one, self.wanted):
+                    return one, 0
+                if one["mode"] is None and self.wanted != "up":
+                    return one, EXIT_CANCELED
+                now = time.monotonic()
+                if self.timeout is not None and now - began >= self.timeout:
+                    return one, EXIT_TIMEOUT
+                told.tell(f"{self.name}: {_words(one, self.wanted)}")
+                left = EVERY if self.timeout is None else began + self.timeout - now
+                time.sleep(min(EVERY, left))
+                try:
+                    one = self._look(self.reach.get("/1/windows"))
+                    heard = time.monotonic()
+                except Unreachable:
+                    if time.monotonic() - heard > PATIENCE:
+                        raise
+
+    def _first(self, at: int | None) -> Json:
+        calendar = self.reach.get("/1/windows")
         try:
-            return machine_of({"windows": rows}, name)
+            row, one = (
+                most_urgent(calendar, self.name)
+                if at is None
+                else window_of(calendar, self.name, at)
+            )
         except NotFound:
-            pass
-    return {"mode": None, "held": []}
+            if at is not None:
+                raise
+            return self._look(calendar)
+        self.start = row["start"]
+        return one
+
+    def _look(self, calendar: Json) -> Json:
+        """Return the machine in its window; in none it is of mode None, "up" while it returns."""
+        rows = [row for row in calendar["windows"] if row["start"] == self.start]
+        for windows in (rows, [{"machines": calendar["returning"]}]):
+            try:
+                return machine_of({"windows": windows}, self.name)
+            except NotFound:
+                pass
+        return {"mode": None, "held": []}
 
 
 def _reached(one: Json, wanted: str) -> bool:

@@ -1,20 +1,27 @@
 """The maintenance windows and the weekly series, as JSON. Pure."""
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 
 from nodeagent.maintd.http.status import Json, View, reason_json
 from nodeagent.maintd.owners import offer_json
 from nodeagent.maintd.planning.evacuation_time import Leads
-from nodeagent.maintd.planning.names import Identity, Names
+from nodeagent.maintd.planning.names import Names
 from nodeagent.maintd.windows import mesos, recurrence, schedule, timing
 from nodeagent.model.outage import Way
 from nodeagent.model.reason import Reason
 from nodeagent.model.series import Member, Series, Zone
 from nodeagent.model.snapshot import Node
-from nodeagent.model.units import Seconds, in_seconds
-from nodeagent.model.window import NANOSECONDS, Machine, Mode, Scheduled, Standing, Window
+from nodeagent.model.units import Ms, Nanoseconds, Seconds, in_seconds
+from nodeagent.model.window import (
+    NANOSECONDS,
+    Machine,
+    Mode,
+    Scheduled,
+    Standing,
+    Unavailability,
+    Window,
+)
 
 COMING = 10  # occurrences shown
 
@@ -27,8 +34,7 @@ def calendar(view: View, times: int = COMING) -> Json:
     once it is near.
     """
     ledger, told = view.ledger, _Told(view)
-    known = {one.machine.key: one for one in ledger.scheduled}
-    rows = [_window(told, window, known) for window in ledger.schedule.windows]
+    rows = [_window(told, window) for window in ledger.schedule.windows]
     return {
         "version": schedule.version(ledger.schedule),
         "schedule": mesos.schedule_json(ledger.schedule),
@@ -38,10 +44,10 @@ def calendar(view: View, times: int = COMING) -> Json:
     }
 
 
-def _window(told: "_Told", window: Window, known: Mapping[tuple[str, str], Scheduled]) -> Json:
+def _window(told: "_Told", window: Window) -> Json:
     when = window.unavailability
-    machines = [known[machine.key] for machine in window.machines]
-    series, day = occurrence(window, told.placed, told.names) or (None, 0)
+    machines = told.windows.machines(window)
+    series, day = told.windows.occurrence(window) or (None, 0)
     return {
         "start": when.start / NANOSECONDS / 1000,
         "duration": None if when.duration is None else when.duration / NANOSECONDS / 1000,
@@ -59,7 +65,7 @@ class _Told:
         self._view = view
         self._outages = {outage.node: outage for outage in view.ledger.outages}
         self._nodes = {node.uuid: node for node in snapshot.nodes.values()}
-        self.names, self.placed = Names(snapshot), placed(view)
+        self.names, self.windows = Names(snapshot), Windows(view)
         self._book = offer_json.Book(view.ledger, snapshot, view.at)
         self._leads = Leads(snapshot, view.ledger.paces)
         self._left = Counter(
@@ -73,23 +79,22 @@ class _Told:
     def returning(self) -> list[Json]:
         """The nodes whose window is over, and that are not put back yet."""
         return [
-            self.machine(Scheduled(Machine(node.name), Mode.DOWN, outage.back.at, node.uuid, True))
-            | {"mode": "up"}
+            self.machine(_was_down(node, outage.back.at)) | {"mode": "up"}
             for outage in self._outages.values()
             if outage.back is not None and outage.back.way is Way.WINDOW
             if (node := self._nodes.get(outage.node)) is not None
         ]
 
     def machine(self, one: Scheduled) -> Json:
-        view, ledger, node = self._view, self._view.ledger, self._nodes.get(one.node)
-        when = ledger.schedule.of(one.machine)
+        view, node = self._view, self._nodes.get(one.node)
+        when = one.when
         names = dict.fromkeys((node.name, str(one.machine)) if node else (str(one.machine),))
         reasons = [why for name in names for why in self._held.get(name, ())]
         outage = self._outages.get(one.node)
         state, before = None, None
         if node is not None:
             state = Standing.of(drained=node.drained, offline=node.offline).value
-        if node is not None and when is not None and one.mode is Mode.DRAINING:
+        if node is not None and one.mode is Mode.DRAINING:
             before = (when.start_ms - self._leads.of(node)) / 1000
         return {
             "hostname": one.machine.hostname,
@@ -102,39 +107,52 @@ class _Told:
             "begun": one.begun,
             "found": outage.found.value if one.begun and outage is not None else None,
             "left": self._left[node.name] if node else 0,
-            "started": when is not None and when.start_ms <= view.at,
-            "over": when is not None and when.end_ms is not None and when.end_ms <= view.at,
-            "overdue": timing.overdue(one, ledger, view.at) / 1000,
+            "started": when.start_ms <= view.at,
+            "over": when.end_ms is not None and when.end_ms <= view.at,
+            "overdue": timing.overdue(one, view.at) / 1000,
             **offer_json.consent_json(one.consent),
             "owners": [
                 offer_json.offer_json(offer, self._book)
-                for offer in self._book.made.get(one.node, ())
+                for offer in self._book.made.get((one.node, one.when), ())
             ],
             "held": list(map(str, reasons)),
             "reasons": list(map(reason_json, reasons)),
         }
 
 
+def _was_down(node: Node, at: Ms) -> Scheduled:
+    """A node whose window is over at a time (unix ms), as if it were in it still."""
+    over = Unavailability(Nanoseconds(0))
+    return Scheduled(Machine(node.name), over, Mode.DOWN, at, node.uuid, begun=True)
+
+
+class Windows:
+    """The machines of the windows, and the occurrences of series that windows are."""
+
+    def __init__(self, view: View) -> None:
+        self._names = Names(view.observed.snapshot)
+        self._scheduled = {one.key: one for one in view.ledger.scheduled}
+        self._placed = {
+            (one.number, self._names.identity(member.machine)): (one.name, member.day)
+            for one in view.ledger.series
+            for member in one.members
+            if member.placed
+        }
+
+    def machines(self, window: Window) -> list[Scheduled]:
+        """Return the states of a window's machines."""
+        return [self._scheduled[m.key, window.unavailability] for m in window.machines]
+
+    def occurrence(self, window: Window) -> tuple[str, int] | None:
+        """Return the series and the day that a window belongs to, if any."""
+        found = (
+            self._placed.get((one.series, self._names.identity(one.machine)))
+            for one in self.machines(window)
+        )
+        return next(filter(None, found), None)
+
+
 # Weekly series.
-
-
-def placed(view: View) -> dict[Identity, tuple[str, int]]:
-    """Map machines in the schedule for a series to its name, and the day."""
-    names = Names(view.observed.snapshot)
-    return {
-        names.identity(member.machine): (one.name, member.day)
-        for one in view.ledger.series
-        for member in one.members
-        if member.placed
-    }
-
-
-def occurrence(
-    window: Window, placed: Mapping[Identity, tuple[str, int]], names: Names
-) -> tuple[str, int] | None:
-    """The series and the day that a window belongs to, if any."""
-    found = (placed.get(names.identity(machine)) for machine in window.machines)
-    return next(filter(None, found), None)
 
 
 def _series(view: View, one: Series, names: Names, times: int = COMING) -> Json:

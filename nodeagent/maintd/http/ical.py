@@ -10,7 +10,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from icalendar import Calendar, Event, Timezone, TimezoneDaylight, TimezoneStandard
 
-from nodeagent.maintd.http.calendar import occurrence, placed
+from nodeagent.maintd.http.calendar import Windows
 from nodeagent.maintd.http.status import View
 from nodeagent.maintd.planning.names import Names
 from nodeagent.maintd.windows import recurrence
@@ -94,13 +94,12 @@ def _series(one: Series, names: Names, zone: Zone) -> Event:
 
 
 def _windows(view: View, series: dict[str, Series], names: Names) -> Iterator[Event]:
-    of = placed(view)
-    known = {one.machine.key: one for one in view.ledger.scheduled}
+    windows = Windows(view)
     nodes = {node.uuid: node.name for node in view.observed.snapshot.nodes.values()}
     replaced: set[tuple[str, int]] = set()
     for window in view.ledger.schedule.windows:
-        place = occurrence(window, of, names)
-        event = _window(window, [known[m.key] for m in window.machines], nodes)
+        place = windows.occurrence(window)
+        event = _window(window, windows.machines(window), nodes)
         one = series.get(place[0]) if place else None
         # One event replaces a day's; machines with other times get events of their own. An
         # occurrence that started before the rule was changed is on no day of it any more.

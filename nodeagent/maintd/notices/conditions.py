@@ -93,18 +93,16 @@ def _windows(ledger: Ledger, observed: Observed, now: Ms) -> Iterator[Notice]:
     names = (
         {uuid: node.name for uuid, node in by_uuid(observed).items()} if ledger.scheduled else {}
     )
-    late = {one.machine for one in overdue_machines(ledger, now)}
+    late = overdue_machines(ledger, now)
     for one in ledger.scheduled:
-        when = ledger.schedule.of(one.machine)
-        if when is None:
-            continue
+        when = one.when
         machine, node = str(one.machine), names.get(one.node, "")
         subject = f"{machine} {when.start}"
         ends = "" if when.end_ms is None else f" and ends at {rfc3339(when.end_ms)}"
         if one.mode is Mode.DOWN or when.start_ms <= now:
             text = f"the maintenance window of {machine} has started{ends}"
             yield Notice(Occasion.WINDOW_STARTED, subject, node, now, _cut(text))
-        if one.machine in late:
+        if one in late:
             state = "not down yet" if one.mode is Mode.DRAINING else "still down"
             text = f"the maintenance window of {machine} is overdue: it is {state}"
             yield Notice(Occasion.WINDOW_OVERDUE, subject, node, now, _cut(text))

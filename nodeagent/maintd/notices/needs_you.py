@@ -158,4 +158,4 @@ def _is_stuck(ledger: Ledger, incident: str, now: Ms) -> bool:
 
 def overdue_machines(ledger: Ledger, now: Ms) -> list[Scheduled]:
     """The machines whose window has been overdue for so long that a person is needed."""
-    return [one for one in ledger.scheduled if overdue(one, ledger, now) >= LATE]
+    return [one for one in ledger.scheduled if overdue(one, now) >= LATE]

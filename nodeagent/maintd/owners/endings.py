@@ -1,5 +1,6 @@
 """Ends of offers that owners are notified of: rescinded, or the machine is down, or up. Pure."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from uuid import NAMESPACE_URL, uuid5
@@ -7,7 +8,7 @@ from uuid import NAMESPACE_URL, uuid5
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.offer import End, Ending, Offer, Told
 from nodeagent.model.units import Ms
-from nodeagent.model.window import Mode
+from nodeagent.model.window import Mode, Unavailability
 
 KEEP = Ms(3_600_000)  # ms for which owners are notified of an end
 _NAMESPACE = uuid5(NAMESPACE_URL, "nodeagent ending")
@@ -17,8 +18,9 @@ def note(before: Ledger, after: Ledger, now: Ms) -> Ledger:
     """Record which offers have ended since, and whose machines are up again."""
     if not (before.offers or after.endings):
         return after
-    down = {one.node for one in after.scheduled if one.mode is Mode.DOWN}
-    found = (*(_later(one, down, now) for one in after.endings), *_ended(before, after, down, now))
+    down = {(one.node, one.when) for one in after.scheduled if one.mode is Mode.DOWN}
+    nodes = {node for node, _ in down}
+    found = (*(_later(one, nodes, now) for one in after.endings), *_ended(before, after, down, now))
     kept = tuple(one for one in found if one.end is End.DOWN or now - one.at < KEEP)
     return after if kept == after.endings else replace(after, endings=kept)
 
@@ -29,11 +31,24 @@ def _later(one: Ending, down: set[str], now: Ms) -> Ending:
     return one
 
 
-def _ended(before: Ledger, after: Ledger, down: set[str], now: Ms) -> Iterator[Ending]:
-    there = {(offer.node, offer.owner) for offer in after.offers}
+def _ended(
+    before: Ledger, after: Ledger, down: set[tuple[str, Unavailability]], now: Ms
+) -> Iterator[Ending]:
+    """The offers that are gone; an owner that is asked about a window's new time hears of that."""
+    was, there = set(map(_key, before.offers)), set(map(_key, after.offers))
+    moved = Counter((o.node, o.owner) for o in after.offers if _key(o) not in was)
     for offer in before.offers:
-        if (offer.node, offer.owner) not in there:
-            yield _ending(offer, End.DOWN if offer.node in down else End.RESCINDED, now)
+        if _key(offer) in there:
+            continue
+        if moved[offer.node, offer.owner]:
+            moved[offer.node, offer.owner] -= 1
+            continue
+        is_down = (offer.node, offer.unavailability) in down
+        yield _ending(offer, End.DOWN if is_down else End.RESCINDED, now)
+
+
+def _key(offer: Offer) -> tuple[str, str, Unavailability]:
+    return offer.node, offer.owner, offer.unavailability
 
 
 def _ending(one: Offer | Ending, end: End, now: Ms) -> Ending:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from nodeagent.maintd.owners.offers import by_node, deadline, holds
+from nodeagent.maintd.owners.offers import by_window, deadline, holds
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.offer import Answer, Ending, Offer
 from nodeagent.model.snapshot import Snapshot
@@ -17,27 +17,33 @@ class Book:
     def __init__(self, ledger: Ledger, snapshot: Snapshot, now: Ms) -> None:
         self.cluster, self.now = snapshot.cluster, now
         self.nodes = {node.uuid: node.name for node in snapshot.nodes.values()}
-        self.made = by_node(ledger)
+        self.made = by_window(ledger)
         self._ledger = ledger
-        self._machines = {one.node: one for one in reversed(ledger.scheduled) if one.node}
-        self._whys: dict[str, Mapping[str, str]] = {}
+        self._windows = {
+            offer.id: one
+            for one in reversed(ledger.scheduled)
+            for offer in self.made.get((one.node, one.when), ())
+        }
+        self._whys: dict[Scheduled, Mapping[str, str]] = {}
 
-    def machine(self, offer: Offer) -> Scheduled | None:
-        """The machine of an offer, if it is in the schedule."""
-        return self._machines.get(offer.node)
+    def window(self, offer: Offer) -> Scheduled | None:
+        """The machine in the window that an offer is about, if it is in the schedule."""
+        return self._windows.get(offer.id)
 
     def why(self, offer: Offer) -> str | None:
         """Say why an offer blocks its machine."""
-        one = self.machine(offer)
-        if offer.node not in self._whys:
-            found = holds(one, self._ledger, self.now, self.made) if one else ()
-            self._whys[offer.node] = {held.id: why for held, why in found}
-        return self._whys[offer.node].get(offer.id)
+        one = self.window(offer)
+        if one is None:
+            return None
+        if one not in self._whys:
+            found = holds(one, self._ledger, self.now, self.made)
+            self._whys[one] = {held.id: why for held, why in found}
+        return self._whys[one].get(offer.id)
 
 
 def offer_json(offer: Offer, book: Book) -> dict[str, Any]:
     """One offer, with the newest answer; in unix seconds, but the interval as in Mesos."""
-    one, now, when = book.machine(offer), book.now, offer.unavailability
+    one, now, when = book.window(offer), book.now, offer.unavailability
     until = deadline(one, when) if one else None
     return {
         "id": offer.id,

@@ -13,7 +13,7 @@ from uuid import NAMESPACE_URL, uuid5
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.offer import Answer, Offer, Reply, Told
-from nodeagent.model.snapshot import Instance, Node, Snapshot
+from nodeagent.model.snapshot import Instance, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Consent, Mode, Scheduled, Unavailability, Weight
 from nodeagent.model.wish import AnswerOffers
@@ -65,33 +65,32 @@ def ask(ledger: Ledger, snapshot: Snapshot, now: Ms) -> Ledger:
     if not (draining or ledger.offers):
         return ledger
     there = holdings(snapshot, frozenset(node.name for _, node in draining))
-    known: dict[str, dict[str, Offer]] = {}
+    known: dict[_Window, dict[str, Offer]] = {}
+    generations: dict[tuple[str, str], int] = {}
     for offer in ledger.offers:
-        known.setdefault(offer.node, {})[offer.owner] = offer
+        known.setdefault((offer.node, offer.unavailability), {})[offer.owner] = offer
+        asked = offer.node, offer.owner
+        generations[asked] = max(offer.generation, generations.get(asked, 0))
     offers: list[Offer] = []
     for one, node in draining:
-        when = ledger.schedule.of(one.machine)
-        before, here = known.get(node.uuid, {}), there[node.name]
-        for owner in sorted({*before, *here} if when else ()):
-            assert when is not None
+        before, here = known.get((node.uuid, one.when), {}), there[node.name]
+        for owner in sorted({*before, *here}):
             instances = tuple(sorted(here.get(owner, ())))
-            asked = _asked(before.get(owner), owner, node, instances, when, now)
-            offers += [asked] if asked else []
+            if owner in before:
+                again = _asked_again(before[owner], instances, now)
+                offers += [again] if again else []
+            else:
+                asked = node.uuid, owner
+                number = generations[asked] = generations.get(asked, 0) + 1
+                new = Offer("", owner, node.uuid, instances, one.when, now, now, number)
+                offers.append(_question(new, now))
     return replace(ledger, offers=tuple(offers))
 
 
-def _asked(
-    old: Offer | None,
-    owner: str,
-    node: Node,
-    instances: tuple[str, ...],
-    when: Unavailability,
-    now: Ms,
-) -> Offer | None:
-    if old is None or old.unavailability != when:
-        generation = old.generation + 1 if old else 1
-        new = Offer("", owner, node.uuid, instances, when, now, now, generation)
-        return _question(new, now) if instances else None
+_Window: TypeAlias = tuple[str, Unavailability]  # a node's UUID, and when it is away
+
+
+def _asked_again(old: Offer, instances: tuple[str, ...], now: Ms) -> Offer | None:
     if not instances:  # nothing left to ask; keep the answer
         return replace(old, instances=(), open=False) if old.answer else None
     said = old.answer
@@ -165,17 +164,17 @@ def deadline(one: Scheduled, when: Unavailability) -> Ms | None:
 
 
 def holds(
-    one: Scheduled, ledger: Ledger, now: Ms, made: "ByNode | None" = None
+    one: Scheduled, ledger: Ledger, now: Ms, made: "ByWindow | None" = None
 ) -> Iterator[tuple[Offer, str]]:
-    """The owners that block evacuation and shutdown of a machine, each with the reason.
+    """The owners that block evacuation and shutdown for a window, each with the reason.
 
-    Pass the offers `by_node` to ask about many machines.
+    Pass the offers `by_window` to ask about many machines.
     """
-    when = ledger.schedule.of(one.machine)
-    until = deadline(one, when) if when and one.mode is Mode.DRAINING and one.node else None
+    until = deadline(one, one.when) if one.mode is Mode.DRAINING and one.node else None
     if until is None or (until <= now and one.consent.ends):
         return
-    for offer in about(ledger, one) if made is None else made.get(one.node, ()):
+    made = by_window(ledger) if made is None else made
+    for offer in made.get((one.node, one.when), ()):
         if offer.instances and (why := _why(offer, one.consent)):
             yield (
                 offer,
@@ -205,28 +204,33 @@ def _end(consent: Consent, until: Ms, *, passed: bool) -> str:
     return f"owners {what} by {rfc3339(until)}, and it waits until they do"
 
 
-def hold(one: Scheduled, ledger: Ledger, now: Ms, made: "ByNode | None" = None) -> str:
+def hold(one: Scheduled, ledger: Ledger, now: Ms, made: "ByWindow | None" = None) -> str:
     """Why the owners block the evacuation of a machine; "" if they do not."""
     return next((why for _, why in holds(one, ledger, now, made)), "")
 
 
-ByNode: TypeAlias = Mapping[str, Sequence[Offer]]
+ByWindow: TypeAlias = Mapping[_Window, Sequence[Offer]]
 
 
-def by_node(ledger: Ledger) -> ByNode:
-    """The offers by the UUID of their node."""
-    found: dict[str, list[Offer]] = {}
+def by_window(ledger: Ledger) -> ByWindow:
+    """The offers by the UUID of their node, and its window.
+
+    Until owners are asked about a window that has moved, their answers to its old time count.
+    """
+    found: dict[_Window, list[Offer]] = {}
+    windows = {(one.node, one.when) for one in ledger.scheduled if one.node}
+    moved: dict[str, list[Offer]] = {}
     for offer in ledger.offers:
-        found.setdefault(offer.node, []).append(offer)
+        if (offer.node, offer.unavailability) in windows:
+            found.setdefault((offer.node, offer.unavailability), []).append(offer)
+        else:
+            moved.setdefault(offer.node, []).append(offer)
+    for window in windows if moved else ():
+        found.setdefault(window, moved.get(window[0], []))
     return found
 
 
 # Lists.
-
-
-def about(ledger: Ledger, one: Scheduled) -> list[Offer]:
-    """The offers for one machine."""
-    return [offer for offer in ledger.offers if one.node and offer.node == one.node]
 
 
 def listed(ledger: Ledger, owners: Iterable[str] | None = None) -> list[Offer]:

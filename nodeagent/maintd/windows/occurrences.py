@@ -1,9 +1,9 @@
 """Planner of weekly series: puts their next occurrences into the schedule in time. Pure.
 
-A machine is in one window at most, so it is in one occurrence of a series at a time: the next, once
-that is near enough to evacuate its node before the start. From then on that is a window like any
-other; a change or cancelation affects only this occurrence. maintd never schedules an occurrence
-that has started already, and shows an obstacle to an occurrence until then.
+A machine is in one occurrence of a series at a time: the next, once that is near enough to evacuate
+its node before the start. From then on that is a window like any other, also beside others of the
+same machine; a change or cancelation affects only this occurrence. maintd never schedules an
+occurrence that has started already, and shows an obstacle to an occurrence until then.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from nodeagent.maintd.planning.evacuation_time import Leads
-from nodeagent.maintd.planning.names import Identity
 from nodeagent.maintd.windows import recurrence
 from nodeagent.maintd.windows import schedule as windows_schedule
 from nodeagent.maintd.windows.membership import Planned, without
@@ -20,7 +19,7 @@ from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.series import Member, Series, Zone
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms, Seconds, in_ms, in_ns, in_seconds
-from nodeagent.model.window import Machine, Mode, Schedule, Unavailability, Window
+from nodeagent.model.window import Machine, Schedule, Scheduled, Unavailability, Window
 from nodeagent.model.wish import SetSchedule
 
 _TOLD = 366  # days for which calendars show occurrences that did not take place
@@ -50,15 +49,15 @@ def advance(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Adva
 def _let_go(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Remove machines that never went down from the schedule, once their window has ended."""
     planned = Planned(ledger, observed.snapshot)
-    placed = [m.machine for one in ledger.series for m in one.members if m.placed]
-    over = [machine for machine in placed if _has_ended(machine, planned, now)]
+    placed = (planned.occurrence(one, m) for one in ledger.series for m in one.members)
+    over = [one for one in placed if one is not None and _has_ended(one, now)]
     after = without(ledger, over, observed, now)
     return ledger if isinstance(after, str) else after
 
 
-def _has_ended(machine: Machine, planned: Planned, now: Ms) -> bool:
-    when = planned.when(machine)
-    return when is not None and when.end_ms is not None and when.end_ms <= now
+def _has_ended(one: Scheduled, now: Ms) -> bool:
+    end = one.when.end_ms
+    return end is not None and end <= now
 
 
 def _ended(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
@@ -66,7 +65,7 @@ def _ended(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     planned = Planned(ledger, observed.snapshot)
 
     def end(series: Series) -> Series:
-        over = {m for m in series.members if m.placed and planned.of(m.machine) is None}
+        over = {m for m in series.members if m.placed and planned.occurrence(series, m) is None}
         if not over:
             return series
         members = tuple(replace(m, placed=False) if m in over else m for m in series.members)
@@ -100,6 +99,10 @@ class _Occurrence:
     series: Series
     member: Member
 
+    @property
+    def when(self) -> Unavailability:
+        return Unavailability(in_ns(self.at), in_ns(self.series.rule.seconds))
+
     def __str__(self) -> str:
         return f"{self.series.name} of {recurrence.day_text(self.day)}"
 
@@ -119,14 +122,13 @@ class _Plan:
 
     def all(self) -> None:
         """Schedule what is near, the first occurrence of each machine."""
-        taken: dict[Identity, str] = dict.fromkeys(self.planned.identities(), "")
         chosen: list[_Occurrence] = []
         for near in sorted(self._near(), key=lambda near: (near.at, near.series.number)):
-            identity = self.planned.identity(near.member.machine)
-            if why := self._obstacle(near, taken.get(identity)):
+            if why := self._obstacle(near):
                 self._wait(near, why)
             else:
-                taken[identity] = str(near)
+                identity = self.planned.identity(near.member.machine)
+                self.planned.times.setdefault(identity, set()).add(near.when)
                 chosen.append(near)
         if chosen:
             self._put(chosen)
@@ -148,7 +150,7 @@ class _Plan:
 
     def _near_of(self, series: Series, zone: Zone) -> Iterator[_Occurrence]:
         """The next occurrence for each machine that can be in one, if it is near."""
-        ahead = {m: self._ahead(m) for m in series.members if self._may_be_next(m)}
+        ahead = {m: self._ahead(m) for m in series.members if self._may_be_next(series, m)}
         farthest = in_seconds(self.now + max(ahead.values(), default=0))
         coming = recurrence.coming(series.rule, zone, in_seconds(self.now))
         soon = list(takewhile(lambda occurrence: occurrence[1] <= farthest, coming))
@@ -165,13 +167,14 @@ class _Plan:
                     yield _Occurrence(at, day, series, member)
                     break
 
-    def _may_be_next(self, member: Member) -> bool:
+    def _may_be_next(self, series: Series, member: Member) -> bool:
         """Check whether it is in no occurrence, or in one that is over: then it is still down.
 
         A machine that is returning comes first: planned again, it would stay drained in between.
         """
         if member.placed:
-            return _has_ended(member.machine, self.planned, self.now)
+            one = self.planned.occurrence(series, member)
+            return one is not None and _has_ended(one, self.now)
         return not self.planned.is_returning(member.machine)
 
     def _ahead(self, member: Member) -> int:
@@ -181,7 +184,7 @@ class _Plan:
             return self.policy.window_ahead
         return max(self.policy.window_ahead, self.leads.of(node))
 
-    def _obstacle(self, near: _Occurrence, taken: str | None) -> Reason | None:
+    def _obstacle(self, near: _Occurrence) -> Reason | None:
         machine, member = near.member.machine, near.member
         node = self.planned.names.node(machine)
         if not isinstance(node, Node):
@@ -189,16 +192,11 @@ class _Plan:
             if node is None:
                 return because(Kind.NO_SUCH_NODE, name)
             return because(Kind.UNCLEAR_MACHINE, name, why=node)
-        there = self.planned.of(machine)
-        if there is not None and there.mode is Mode.DOWN and member.placed:
+        if member.placed:
             return because(Kind.DOWN_STILL, node.name, day=recurrence.day_text(member.day))
-        if taken is None:
-            return None
-        return because(Kind.OTHER_WINDOW, node.name, which=taken or self._span(machine))
-
-    def _span(self, machine: Machine) -> str:
-        when = self.planned.when(machine)
-        return "which has no end" if when is not None and when.duration is None else ""
+        if near.when in self.planned.times.get(self.planned.identity(machine), ()):
+            return because(Kind.SAME_WINDOW, node.name)
+        return None
 
     def _wait(self, near: _Occurrence, why: Reason) -> None:
         node = self.planned.names.node(near.member.machine)
@@ -210,32 +208,39 @@ class _Plan:
     def _put(self, chosen: list[_Occurrence]) -> None:
         """Put machines of one occurrence into one window, even if they join later."""
         windows = list(self.ledger.schedule.windows)
-        places = {m: place for place, window in enumerate(windows) for m in window.machines}
-        together: dict[tuple[int, int], list[_Occurrence]] = {}
+        places = self._places()
         for near in chosen:
-            together.setdefault((near.series.number, near.day), []).append(near)
-        for (_, day), occurrence in together.items():
-            series, at = occurrence[0].series, occurrence[0].at
-            when = Unavailability(in_ns(at), in_ns(series.rule.seconds))
-            machines = tuple(near.member.machine for near in occurrence)
-            others = (m.machine for m in series.members if m.placed and m.day == day)
-            theirs = (places[machine] for machine in others if machine in places)
-            place = next((n for n in theirs if windows[n].unavailability == when), None)
-            if place is None:
-                windows.append(Window(machines, when))
-            else:
-                windows[place] = Window((*windows[place].machines, *machines), when)
+            place = places.setdefault((near.series.number, near.day, near.when), len(windows))
+            if place == len(windows):
+                windows.append(Window((), near.when))
+            machines = (*windows[place].machines, near.member.machine)
+            windows[place] = Window(machines, near.when)
         asked = SetSchedule(Schedule(tuple(windows)))
         after = windows_schedule.grant(self.ledger, asked, self.observed, self.now)
         if isinstance(after, str):
             for near in chosen:
                 self._wait(near, because(Kind.NOT_SCHEDULED, str(near), why=after))
             return
-        consents = {near.member.machine: near.series.consent for near in chosen}
+        new = {(near.member.machine.key, near.when): near.series for near in chosen}
         scheduled = tuple(
-            replace(one, consent=consents.get(one.machine, one.consent)) for one in after.scheduled
+            replace(one, consent=series.consent, series=series.number)
+            if (series := new.get(one.key)) is not None
+            else one
+            for one in after.scheduled
         )
         self.ledger = replace(after, scheduled=scheduled)
         for near in chosen:
             machine = near.member.machine
             self.changed[near.series.number, machine] = Member(machine, near.day, placed=True)
+
+    def _places(self) -> dict[tuple[int, int, Unavailability], int]:
+        """The places of occurrences in the schedule: by number of the series, day, and time."""
+        windows = enumerate(self.ledger.schedule.windows)
+        places = {(m.key, w.unavailability): place for place, w in windows for m in w.machines}
+        placed = (
+            (series.number, member.day, one)
+            for series in self.ledger.series
+            for member in series.members
+            if (one := self.planned.occurrence(series, member)) is not None
+        )
+        return {(number, day, one.when): places[one.key] for number, day, one in placed}

@@ -51,7 +51,7 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     if not faults:
         return ledger
     scheduled = tuple(
-        _failed(one, failed, now) if (failed := faults.get(one.node)) else one
+        _failed(one, failed, now) if one.begun and (failed := faults.get(one.node)) else one
         for one in ledger.scheduled
     )
     return replace(ledger, scheduled=scheduled)
@@ -99,7 +99,7 @@ def wants_room(ledger: Ledger, observed: Observed, now: Ms) -> bool:
     known, leads = recognise(ledger, observed.snapshot), Leads(observed.snapshot, ledger.paces)
     nodes = by_uuid(observed)
     return any(
-        node is not None and not node.offline and due(one, known, node, leads, now)
+        node is not None and not node.offline and due(one, node, leads, now)
         for one in known.scheduled
         for node in (nodes.get(one.node),)
     )
@@ -123,8 +123,12 @@ def maintain(
     if not ledger.scheduled:
         return Maintained(ledger)
     work = _Work(Maintained(ledger), observed, policy, room, stopped, now)
-    for one in sorted(ledger.scheduled, key=work.turn):
-        work.look_at(one)
+    due_by_node: dict[str, list[Scheduled]] = {}
+    for one in sorted(ledger.scheduled, key=lambda one: (one.when.start, one.machine.key)):
+        if work.is_due(one):
+            due_by_node.setdefault(one.node, []).append(one)
+    for windows in due_by_node.values():
+        work.go_on(windows)
     return work.done
 
 
@@ -140,7 +144,7 @@ class _Work:
     def __post_init__(self) -> None:
         self.nodes = by_uuid(self.observed)
         self.leads = Leads(self.observed.snapshot, self.done.ledger.paces)
-        self.made = offers.by_node(self.done.ledger)
+        self.made = offers.by_window(self.done.ledger)
         self.repaired = under_repair(self.done.ledger, self.observed.snapshot)
 
     @cached_property
@@ -148,24 +152,25 @@ class _Work:
         """The nodes by all their names; needed only where a name may be wrong."""
         return Names(self.observed.snapshot)
 
-    def turn(self, one: Scheduled) -> tuple[int, tuple[str, str]]:
-        """Sort by the start of windows: the earliest chooses first."""
-        when = self.done.ledger.schedule.of(one.machine)
-        return when.start if when else 0, one.machine.key
-
-    def look_at(self, one: Scheduled) -> None:
+    def is_due(self, one: Scheduled) -> bool:
+        """Check whether work on a node must begin or go on for a window, and say what is late."""
         node = self.nodes.get(one.node)
         self._tell_overdue(one, node)
         if node is None:
             if isinstance(why := self.names.node(one.machine), str):
                 name = str(one.machine)
                 self._hold(name, because(Kind.UNCLEAR_MACHINE, name, why=why))
-            return
-        if due(one, self.done.ledger, node, self.leads, self.now):
-            self._go_on(one, node)
+            return False
+        return due(one, node, self.leads, self.now) and not self._waits_for_owners(one, node)
+
+    def _waits_for_owners(self, one: Scheduled, node: Node) -> bool:
+        owners = [why for _, why in offers.holds(one, self.done.ledger, self.now, self.made)]
+        for theirs in owners:
+            self._hold(node.name, because(Kind.OWNER_WAITS, node.name, why=theirs))
+        return bool(owners)
 
     def _tell_overdue(self, one: Scheduled, node: Node | None) -> None:
-        late = overdue(one, self.done.ledger, self.now)
+        late = overdue(one, self.now)
         if not late:
             return
         name = node.name if node else str(one.machine)
@@ -177,32 +182,38 @@ class _Work:
     def _hold(self, name: str, why: Reason) -> None:
         self.done.held.append(Held(why, name))
 
-    def _obstacle(self, one: Scheduled, node: Node) -> Reason | None:
-        name = node.name
-        if repair := self.repaired.get(node.uuid):
-            return because(Kind.WINDOW_WAITS, name, repair=repair)
-        if one.stopped:
-            return because(Kind.WINDOW_STOPPED, name, why=one.stopped)
-        if (left := one.not_before - self.now) > 0:
-            return because(Kind.TRY_AGAIN, name, left=left, why=one.why)
-        if why := self.stopped.get(name) or self.stopped.get(""):
-            return why
-        return None
-
-    def _go_on(self, one: Scheduled, node: Node) -> None:
-        claim, ledger = OfWindow(node.uuid), self.done.ledger
-        owners = [why for _, why in offers.holds(one, ledger, self.now, self.made)]
-        for theirs in owners:
-            self._hold(node.name, because(Kind.OWNER_WAITS, node.name, why=theirs))
-        if owners:
-            return
-        down, why = one.mode is Mode.DOWN, self._obstacle(one, node)
-        leaving = Leaving(node, claim, down, one.begun, one.drained, why)
+    def go_on(self, windows: list[Scheduled]) -> None:
+        """Take the next steps at a node for those of its windows that are due: for all as one."""
+        node, ledger = self.nodes[windows[0].node], self.done.ledger
+        leaving = Leaving(
+            node,
+            OfWindow(node.uuid),
+            offline=any(one.mode is Mode.DOWN for one in windows),
+            begun=any(one.begun for one in windows),
+            drained=any(one.drained for one in windows),
+            obstacle=self._obstacle(windows, node),
+        )
         left = leave(leaving, ledger, self.observed, self.policy, self.room, self.now)
         for why in left.held:
             self._hold(node.name, why)
         self.done.ledger = left.ledger
-        if left.begun and not one.begun:
-            kept = left.ledger.scheduled
-            begun = tuple(replace(old, begun=True) if old is one else old for old in kept)
-            self.done.ledger = replace(left.ledger, scheduled=begun)
+        if left.begun:
+            begun = {one.key for one in windows}
+            scheduled = tuple(
+                replace(one, begun=True) if one.key in begun else one
+                for one in left.ledger.scheduled
+            )
+            self.done.ledger = replace(left.ledger, scheduled=scheduled)
+
+    def _obstacle(self, windows: list[Scheduled], node: Node) -> Reason | None:
+        name = node.name
+        if repair := self.repaired.get(node.uuid):
+            return because(Kind.WINDOW_WAITS, name, repair=repair)
+        for one in windows:
+            if one.stopped:
+                return because(Kind.WINDOW_STOPPED, name, why=one.stopped)
+            if (left := one.not_before - self.now) > 0:
+                return because(Kind.TRY_AGAIN, name, left=left, why=one.why)
+        if why := self.stopped.get(name) or self.stopped.get(""):
+            return why
+        return None

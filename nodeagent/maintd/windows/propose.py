@@ -154,8 +154,8 @@ def _busy(
     found: set[str] = set()
     called, leads = Names(snapshot), Leads(snapshot, ledger.paces)
     for one in ledger.scheduled:
-        node, when = called.only(one.machine), ledger.schedule.of(one.machine)
-        if node is None or when is None or node.name in names:
+        node, when = called.only(one.machine), one.when
+        if node is None or node.name in names:
             continue
         starts = when.start_ms - leads.of(node)
         over = one.mode is Mode.DRAINING and when.end_ms is not None and when.end_ms <= begins

@@ -6,8 +6,9 @@ change may be bound to the version of the schedule that its author has seen.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from nodeagent.maintd.outage.claims import release
 from nodeagent.maintd.owners import offers
@@ -20,7 +21,15 @@ from nodeagent.model.ledger import Ledger, Outcome
 from nodeagent.model.outage import Way
 from nodeagent.model.snapshot import Observed, Snapshot
 from nodeagent.model.units import Ms
-from nodeagent.model.window import Consent, Machine, Mode, Schedule, Scheduled, Unavailability
+from nodeagent.model.window import (
+    Consent,
+    Machine,
+    Mode,
+    Schedule,
+    Scheduled,
+    Unavailability,
+    Window,
+)
 from nodeagent.model.wish import BringUp, SetSchedule, TakeDown
 from nodeagent.protocol.canonical import canonical
 
@@ -60,32 +69,69 @@ def changed(
 
 def asked_for(asked: SetSchedule, ledger: Ledger) -> str:
     """The words after "asked to" for a new schedule: what it changes in this ledger."""
-    old, new = _spans(ledger.schedule), _spans(asked.schedule)
-    consents = {one.machine.key: one.consent for one in ledger.scheduled}
+    old, new = _times(ledger.schedule), _times(asked.schedule)
+    consents = {one.key: one.consent for one in ledger.scheduled}
     given = zip(asked.schedule.windows, asked.consents, strict=False)
-    told = {m.key: consent for window, consent in given for m in window.machines if consent}
-    changes: dict[str, list[tuple[Machine, Unavailability | None]]] = {
-        "cancel the window of": [(m, None) for key, (m, _) in old.items() if key not in new],
-        "plan maintenance of": [(m, span) for key, (m, span) in new.items() if key not in old],
-        "change the window of": [
-            (m, span) for key, (m, span) in new.items() if key in old and span != old[key][1]
-        ],
-        "change the owners' policy of": [
-            (m, None)
-            for key, (m, span) in new.items()
-            if key in old
-            and span == old[key][1]
-            and told.get(key, consents.get(key)) != consents.get(key)
-        ],
+    told = {
+        (machine.key, window.unavailability): consent
+        for window, consent in given
+        for machine in window.machines
+        if consent
+    }
+    canceled: list[tuple[Machine, Unavailability | None]] = []
+    planned: list[tuple[Machine, Unavailability | None]] = []
+    moved: list[tuple[Machine, Unavailability | None]] = []
+    other: list[tuple[Machine, Unavailability | None]] = []
+    for key, (machine, times) in old.items():
+        later = new[key][1] if key in new else []
+        kept = _kept_times(times, later)
+        canceled += [(machine, None) for when in times if when not in kept]
+    for key, (machine, times) in new.items():
+        before = {after: when for when, after in _kept_times(_of(old, key), times).items()}
+        planned += [(machine, when) for when in times if when not in before]
+        moved += [(machine, when) for when in times if before.get(when, when) != when]
+        for when in times:
+            consent = consents.get((key, when))
+            if before.get(when) == when and told.get((key, when), consent) != consent:
+                other.append((machine, None))
+    changes = {
+        "cancel the window of": canceled,
+        "plan maintenance of": planned,
+        "change the window of": moved,
+        "change the owners' policy of": other,
     }
     parts = [f"{verb} {_named(found)}" for verb, found in changes.items() if found]
     return ", ".join(parts) or "leave the schedule as it is"
 
 
-def _spans(schedule: Schedule) -> dict[tuple[str, str], tuple[Machine, Unavailability]]:
-    """Each machine in the schedule with its window's span, by its key."""
-    rows = schedule.windows
-    return {m.key: (m, window.unavailability) for window in rows for m in window.machines}
+_Times: TypeAlias = dict[tuple[str, str], tuple[Machine, list[Unavailability]]]
+
+
+def _times(schedule: Schedule) -> _Times:
+    """Each machine in the schedule with the times of its windows, by its key."""
+    found: _Times = {}
+    for window in schedule.windows:
+        for machine in window.machines:
+            found.setdefault(machine.key, (machine, []))[1].append(window.unavailability)
+    return found
+
+
+def _of(times: _Times, key: tuple[str, str]) -> list[Unavailability]:
+    return times[key][1] if key in times else []
+
+
+def _kept_times(
+    old: Sequence[Unavailability], new: Sequence[Unavailability]
+) -> dict[Unavailability, Unavailability]:
+    """Map a machine's windows to what becomes of them; those that are canceled are missing.
+
+    A schedule does not name its windows. One whose time is still there stays; the others have moved
+    to the new times, in their order.
+    """
+    same = {when: when for when in old if when in new}
+    gone = (when for when in old if when not in same)
+    come = (when for when in new if when not in same)
+    return same | dict(zip(gone, come, strict=False))
 
 
 def _named(found: Sequence[tuple[Machine, Unavailability | None]]) -> str:
@@ -100,19 +146,15 @@ def _named(found: Sequence[tuple[Machine, Unavailability | None]]) -> str:
 
 def wrong_schedule(schedule: Schedule) -> str:
     """Return the fault of a schedule in itself; "" if it has none."""
-    seen: set[tuple[str, str]] = set()
+    seen: dict[Unavailability, set[tuple[str, str]]] = {}
     for number, window in enumerate(schedule.windows, 1):
+        when = window.unavailability
         if not window.machines:
             return f"window {number} has no machine"
-        if (window.unavailability.duration or 0) < 0:
+        if (when.duration or 0) < 0:
             return f"window {number} ({window.machines[0]}) has a negative duration"
-        if again := next((one for one in window.machines if one.key in seen), None):
-            return (
-                f"machine {again} is in the schedule more than once, and it is in one window at a"
-                f" time: move that with gnt-maint window edit {again} --start TIME, or take the"
-                f" machine out of it with gnt-maint window cancel {again}"
-            )
-        if why := _wrong(window.machines, seen, "in the schedule", f"of window {number}"):
+        there, whose = seen.setdefault(when, set()), f"of window {number}"
+        if why := _wrong(window.machines, there, "in the schedule for the same time", whose):
             return why
     return ""
 
@@ -145,6 +187,14 @@ def _wrong_ip(text: str) -> str:
     return "" if address == text else f"its ip must be written {address}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A machine as a new schedule names it in a window, and the policy given with that."""
+
+    machine: Machine
+    consent: Consent | None
+
+
 def _replaced(
     ledger: Ledger,
     schedule: Schedule,
@@ -152,50 +202,69 @@ def _replaced(
     names: Names,
     now: Ms,
 ) -> Ledger | str:
-    new: dict[Identity, Machine] = {}
-    old = {one.machine.key for one in ledger.scheduled}
-    said: dict[Machine, Consent | None] = {}
-    for number, window in enumerate(schedule.windows):
-        for machine in window.machines:
-            said[machine] = consents[number] if number < len(consents) else None
-            # A name that newer nodes made ambiguous stays valid if it is in the schedule already.
-            if isinstance(why := names.node(machine), str) and machine.key not in old:
-                return why
-            identity = names.identity(machine)
-            if identity in new:
-                return f"machine {machine} is in the schedule as {new[identity]} already"
-            new[identity] = machine
+    asked = _by_identity(ledger, schedule, consents, names)
+    if isinstance(asked, str):
+        return asked
+    before: dict[Identity, list[Unavailability]] = {}
+    for one in sorted(ledger.scheduled, key=lambda one: one.urgency):
+        before.setdefault(names.identity(one.machine), []).append(one.when)
+    stay = {
+        identity: _kept_times(times, list(asked.get(identity, ())))
+        for identity, times in before.items()
+    }
     kept: list[Scheduled] = []
+    gone: list[Scheduled] = []
     for one in ledger.scheduled:
         identity = names.identity(one.machine)
-        if identity in new:
-            machine = new.pop(identity)
-            kept.append(_kept(one, machine, said[machine], ledger.schedule, schedule, now))
+        when = stay[identity].get(one.when)
+        if when is not None:
+            kept.append(_kept(one, when, asked[identity].pop(when)))
         elif one.mode is Mode.DOWN:
             return f"machine {one.machine} is down, and must be in the schedule until it is up"
-        elif one.begun:
-            ledger = release(ledger, one.node, Way.WINDOW, now)
+        else:
+            gone.append(one)
     kept += [
-        Scheduled(machine, Mode.DRAINING, now, consent=said[machine] or Consent())
-        for machine in new.values()
+        Scheduled(new.machine, when, Mode.DRAINING, now, consent=new.consent or Consent())
+        for windows in asked.values()
+        for when, new in windows.items()
     ]
-    return replace(ledger, schedule=schedule, scheduled=tuple(kept))
+    ledger = replace(ledger, schedule=schedule, scheduled=tuple(kept))
+    return _released(ledger, gone, now)
 
 
-def _kept(
-    one: Scheduled,
-    machine: Machine,
-    consent: Consent | None,
-    old: Schedule,
-    new: Schedule,
-    now: Ms,
-) -> Scheduled:
-    """Keep the record of a machine; if its window changed, let stopped work go on."""
-    if consent is not None:
-        one = replace(one, consent=consent)
-    if old.of(one.machine) != new.of(machine):
-        one = replace(one, stopped="", not_before=Ms(0), why="")
-    return replace(one, machine=machine)
+def _by_identity(
+    ledger: Ledger, schedule: Schedule, consents: Sequence[Consent | None], names: Names
+) -> dict[Identity, dict[Unavailability, _Asked]] | str:
+    """The windows of a new schedule by machine and time, or the fault of a name in it."""
+    asked: dict[Identity, dict[Unavailability, _Asked]] = {}
+    known = {one.machine.key for one in ledger.scheduled}
+    for number, window in enumerate(schedule.windows):
+        consent = consents[number] if number < len(consents) else None
+        for machine in window.machines:
+            # A name that newer nodes made ambiguous stays valid if it is in the schedule already.
+            if isinstance(why := names.node(machine), str) and machine.key not in known:
+                return why
+            theirs = asked.setdefault(names.identity(machine), {})
+            if there := theirs.get(window.unavailability):
+                return f"machine {machine} is in the schedule as {there.machine} already"
+            theirs[window.unavailability] = _Asked(machine, consent)
+    return asked
+
+
+def _kept(one: Scheduled, when: Unavailability, asked: _Asked) -> Scheduled:
+    """Keep the record of a machine's window; if its time changed, let stopped work go on."""
+    if one.when != when:
+        one = replace(one, when=when, stopped="", not_before=Ms(0), why="")
+    return replace(one, machine=asked.machine, consent=asked.consent or one.consent)
+
+
+def _released(ledger: Ledger, gone: Iterable[Scheduled], now: Ms) -> Ledger:
+    """Put the nodes of windows that are over back, unless another window has begun there."""
+    still = {one.node for one in ledger.scheduled if one.begun}
+    for one in gone:
+        if one.begun and one.node not in still:
+            ledger = release(ledger, one.node, Way.WINDOW, now)
+    return ledger
 
 
 def _mode(one: Scheduled, mode: Mode, now: Ms) -> Scheduled:
@@ -217,23 +286,27 @@ def _changed(
     must_be: Mode,
     change: Callable[[Scheduled], Scheduled | str],
 ) -> Ledger | str:
-    """Change all of these machines, which must be in the schedule and in this mode."""
-    known = {names.identity(one.machine): one for one in ledger.scheduled}
-    changed: dict[Machine, Scheduled] = {}
+    """Change the most urgent window of each of these machines, which must be in this mode."""
+    known: dict[Identity, Scheduled] = {}
+    for one in sorted(ledger.scheduled, key=lambda one: one.urgency):
+        known.setdefault(names.identity(one.machine), one)
+    changed: dict[Identity, Scheduled] = {}
     for machine in machines:
-        one = known.get(names.identity(machine))
-        if one is None:
+        identity = names.identity(machine)
+        most_urgent = known.get(identity)
+        if most_urgent is None:
             return f"machine {machine} is not in the schedule"
-        if one.mode is not must_be:
-            return f"machine {machine} is {one.mode.value}, and must be {must_be.value} for that"
-        if one.machine in changed:
+        if most_urgent.mode is not must_be:
+            is_now = most_urgent.mode.value
+            return f"machine {machine} is {is_now}, and must be {must_be.value} for that"
+        if identity in changed:
             return f"machine {machine} is in the list more than once"
-        after = change(one)
+        after = change(most_urgent)
         if isinstance(after, str):
             return after
-        changed[one.machine] = after
-    scheduled = tuple(changed.get(one.machine, one) for one in ledger.scheduled)
-    return replace(ledger, scheduled=scheduled)
+        changed[identity] = after
+    new = {one.key: one for one in changed.values()}
+    return replace(ledger, scheduled=tuple(new.get(one.key, one) for one in ledger.scheduled))
 
 
 def _brought_up(ledger: Ledger, machines: Sequence[Machine], names: Names, now: Ms) -> Ledger | str:
@@ -242,35 +315,44 @@ def _brought_up(ledger: Ledger, machines: Sequence[Machine], names: Names, now: 
     if isinstance(checked, str):
         return checked
     identities = {names.identity(machine) for machine in machines}
-    up = [one for one in ledger.scheduled if names.identity(one.machine) in identities]
-    for one in up:
-        if one.begun:
-            ledger = release(ledger, one.node, Way.WINDOW, now)
-    keys = {one.machine.key for one in up}
+    over = [
+        one
+        for one in ledger.scheduled
+        if one.mode is Mode.DOWN and names.identity(one.machine) in identities
+    ]
+    return _released(without(ledger, over), over, now)
+
+
+def without(ledger: Ledger, over: Collection[Scheduled]) -> Ledger:
+    """The ledger without these windows of machines, and without windows that lose all of them."""
+    out = {one.key for one in over}
     windows = [
-        replace(window, machines=tuple(m for m in window.machines if m.key not in keys))
+        Window(
+            tuple(m for m in window.machines if (m.key, window.unavailability) not in out),
+            window.unavailability,
+        )
         for window in ledger.schedule.windows
     ]
     return replace(
         ledger,
         schedule=Schedule(tuple(window for window in windows if window.machines)),
-        scheduled=tuple(one for one in ledger.scheduled if one.machine.key not in keys),
+        scheduled=tuple(one for one in ledger.scheduled if one.key not in out),
     )
 
 
 def _let_go(before: Ledger, after: Ledger, observed: Observed) -> Ledger:
-    """Give up on lost jobs of machines whose state or window a request changes."""
-    now = {one.node: one for one in after.scheduled}
-    touched = {
-        old.node
-        for old in before.scheduled
-        if old.node
-        and (
-            (one := now.get(old.node)) is None
-            or (old.mode, old.stopped) != (one.mode, one.stopped)
-            or before.schedule.of(old.machine) != after.schedule.of(one.machine)
-        )
-    }
+    """Give up on lost jobs of nodes whose windows, or modes in them, a request changes."""
+    old, new = _by_node(before), _by_node(after)
+    touched = {node for node, windows in old.items() if windows != new.get(node)}
     lost = {name for name, said in observed.results.items() if said.outcome is Outcome.LOST}
     kept = tuple(i for i in after.intents if not (i.id in lost and i.purpose.window in touched))
     return replace(after, intents=kept)
+
+
+def _by_node(ledger: Ledger) -> dict[str, set[tuple[Unavailability, Mode, str]]]:
+    """The windows of each node (its UUID): when, the mode there, and why its work is stopped."""
+    found: dict[str, set[tuple[Unavailability, Mode, str]]] = {}
+    for one in ledger.scheduled:
+        if one.node:
+            found.setdefault(one.node, set()).add((one.when, one.mode, one.stopped))
+    return found

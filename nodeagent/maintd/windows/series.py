@@ -10,7 +10,7 @@ from nodeagent.model.ledger import Ledger
 from nodeagent.model.series import Member, Series, Weekly, Zone
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms, in_seconds
-from nodeagent.model.window import Machine, Mode
+from nodeagent.model.window import Machine, Mode, Scheduled
 from nodeagent.model.wish import AddSeries, EditSeries, EndSeries, Wish
 
 MOST = 200  # series
@@ -42,7 +42,7 @@ def grant(
         return f"there is no series/{asked.number}"
     if isinstance(asked, EndSeries):
         left = tuple(one for one in ledger.series if one is not old)
-        return _withdraw(replace(ledger, series=left), old.members, observed, now)
+        return _withdraw(replace(ledger, series=left), old, old.members, observed, now)
     return _edit(ledger, old, asked, observed, now)
 
 
@@ -135,13 +135,13 @@ def _edit(
     if _but_skipped(rule) != _but_skipped(old.rule):
         # Plan occurrences that have not started again, by the new rule.
         planned = Planned(ledger, observed.snapshot)
-        idle = {m for m in members if m.placed and _is_idle(m, planned)}
+        idle = {m for m in members if _is_idle(planned.occurrence(old, m))}
         out += idle
         members = tuple(m if m.placed and m not in idle else _anew(m, rule) for m in members)
     members = tuple(_kept(member, asked.keep) for member in members)
     new = replace(old, rule=rule, members=members, consent=asked.consent or old.consent)
     series = tuple(new if one is old else one for one in ledger.series)
-    return _withdraw(replace(ledger, series=series), out, observed, now)
+    return _withdraw(replace(ledger, series=series), old, out, observed, now)
 
 
 def _later(rule: Weekly, zone: Zone | None, now: Ms) -> int:
@@ -193,8 +193,7 @@ def _other_members(old: Series, asked: EditSeries, snapshot: Snapshot) -> tuple[
     return members
 
 
-def _is_idle(member: Member, planned: Planned) -> bool:
-    one = planned.of(member.machine)
+def _is_idle(one: Scheduled | None) -> bool:
     return one is not None and one.mode is Mode.DRAINING and not one.begun
 
 
@@ -212,8 +211,9 @@ def _kept(member: Member, days: tuple[int, ...]) -> Member:
 
 
 def _withdraw(
-    ledger: Ledger, members: Iterable[Member], observed: Observed, now: Ms
+    ledger: Ledger, series: Series, members: Iterable[Member], observed: Observed, now: Ms
 ) -> Ledger | str:
     """Remove the occurrences of these; machines that are down stay in the schedule until up."""
-    machines = [member.machine for member in members if member.placed]
-    return without(ledger, machines, observed, now)
+    planned = Planned(ledger, observed.snapshot)
+    found = (planned.occurrence(series, member) for member in members)
+    return without(ledger, [one for one in found if one is not None], observed, now)

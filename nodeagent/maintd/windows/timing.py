@@ -11,31 +11,28 @@ from nodeagent.model.units import Ms
 from nodeagent.model.window import Mode, Scheduled
 
 
-def due(one: Scheduled, ledger: Ledger, node: Node, leads: Leads, now: Ms) -> bool:
+def due(one: Scheduled, node: Node, leads: Leads, now: Ms) -> bool:
     """Check whether work at a draining or down node has started, or must start now."""
-    return _due(one, ledger, leads.of(node), now)
+    return _due(one, leads.of(node), now)
 
 
-def _due(one: Scheduled, ledger: Ledger, lead: int, now: Ms) -> bool:
-    when = ledger.schedule.of(one.machine)
-    if one.begun or one.mode is Mode.DOWN or when is None:
+def _due(one: Scheduled, lead: int, now: Ms) -> bool:
+    if one.begun or one.mode is Mode.DOWN:
         return True
-    if when.end_ms is not None and when.end_ms <= now:
+    end = one.when.end_ms
+    if end is not None and end <= now:
         return False  # such as one that was finished meanwhile, under another master's maintd
-    return when.start_ms - lead <= now
+    return one.when.start_ms - lead <= now
 
 
-def overdue(one: Scheduled, ledger: Ledger, now: Ms) -> int:
+def overdue(one: Scheduled, now: Ms) -> int:
     """The ms that it has been draining past its start, or down past its end; else 0.
 
     A window that was planned to start at once has the usual margin for its evacuation first.
     """
-    when = ledger.schedule.of(one.machine)
-    if when is None:
-        return 0
-    until = when.end_ms
+    until = one.when.end_ms
     if one.mode is Mode.DRAINING:
-        until = Ms(max(when.start_ms, one.since + MARGIN))
+        until = Ms(max(one.when.start_ms, one.since + MARGIN))
     return 0 if until is None else max(0, now - until)
 
 
@@ -55,7 +52,7 @@ def in_window(ledger: Ledger, snapshot: Snapshot, now: Ms) -> dict[str, Reason]:
     if not ledger.scheduled:
         return {}
     nodes = {node.uuid: node for node in snapshot.nodes.values()}
-    leads, made = Leads(snapshot, ledger.paces), offers.by_node(ledger)
+    leads, made = Leads(snapshot, ledger.paces), offers.by_window(ledger)
     return {
         node.name: because(Kind.IN_WINDOW, node.name)
         for one in ledger.scheduled
@@ -73,7 +70,7 @@ def outside(ledger: Ledger, snapshot: Snapshot, now: Ms) -> dict[str, Reason]:
     return {
         known_as(name): because(Kind.IN_WINDOW, str(one.machine))
         for one in ledger.scheduled
-        if one.node not in nodes and _due(one, ledger, MARGIN, now)
+        if one.node not in nodes and _due(one, MARGIN, now)
         for name in (one.machine.hostname, one.machine.ip)
         if name
     }
@@ -85,11 +82,11 @@ def begins(
     node: Node,
     leads: Leads,
     now: Ms,
-    made: offers.ByNode | None = None,
+    made: offers.ByWindow | None = None,
 ) -> bool:
     """Check whether work there has started, or must start and no owner blocks it."""
     may = one.begun or not offers.hold(one, ledger, now, made)
-    return may and due(one, ledger, node, leads, now)
+    return may and due(one, node, leads, now)
 
 
 def under_repair(ledger: Ledger, snapshot: Snapshot) -> dict[str, str]:

@@ -135,11 +135,11 @@ def test_somebody_else_changes_the_schedule_meanwhile(
     """The change is made to what is there now: nobody's window is lost."""
     find, first = window._find, [True]
 
-    def find_late(schedule: Any, calendar: Any, name: str) -> Any:
+    def find_late(schedule: Any, calendar: Any, name: str, at: int | None) -> Any:
         if first:
             first.pop()
             run(live, "add", "n5", "--start", LATER)
-        return find(schedule, calendar, name)
+        return find(schedule, calendar, name, at)
 
     run(live, "add", "n3", "--start", AHEAD)
     monkeypatch.setattr(window, "_find", find_late)
@@ -283,3 +283,34 @@ def test_export(live: Live) -> None:
     assert text.startswith("BEGIN:VCALENDAR")
     assert "\nRRULE:" in text
     assert at(live, "window", "export", "--json").json == calendar(live)
+
+
+# A machine in several windows.
+
+
+def test_which_of_several_windows_is_meant_is_said_by_a_time_in_it(live: Live) -> None:
+    run(live, "add", "n3", "n4", "--start", AHEAD, "--duration", "2h")
+    run(live, "add", "n3", "--start", LATER, "--duration", "2h")
+    assert machines(live) == [["n3", "n4"], ["n3"]]
+    for words in (("show", "n3"), ("cancel", "n3"), ("edit", "n3", "--duration", "1h")):
+        told = run(live, *words, code=1)
+        assert "n3 is in windows from" in told
+        assert "with --at" in told
+    assert "is in no window at" in run(live, "cancel", "n3", "--at", "2026-11-25T08:00Z", code=1)
+    run(live, "edit", "n3", "--at", "2026-11-25T05:00Z", "--duration", "1h")
+    assert [row["duration"] for row in calendar(live)["windows"]] == [3600, 7200]
+    assert "n4 stays in it" in run(live, "cancel", "n3", "--at", AHEAD)
+    assert machines(live) == [["n4"], ["n3"]]
+
+
+def test_a_machine_goes_down_for_its_earliest_window(live: Live) -> None:
+    run(live, "add", "n3", "--start", LATER)
+    run(live, "add", "n3", "--start", AHEAD)
+    run(live, "down", "n3")
+    modes = [
+        (row["start"], m["mode"]) for row in calendar(live)["windows"] for m in row["machines"]
+    ]
+    starts = [datetime.fromisoformat(each).timestamp() for each in (AHEAD, LATER)]
+    assert sorted(modes) == list(zip(starts, ("down", "draining"), strict=True))
+    run(live, "up", "n3")
+    assert machines(live) == [["n3"]]

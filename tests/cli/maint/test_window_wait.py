@@ -79,3 +79,15 @@ def test_a_window_that_is_canceled_ends_the_wait(
     monkeypatch.setattr(time, "sleep", sleep)
     code, out = run(live, "wait", "n3")
     assert (code, out) == (3, "n3 is in no window any longer.")
+
+
+def test_it_waits_for_the_end_of_one_window_whatever_else_is_planned(live: Live) -> None:
+    run(live, "add", "n3", "--start", NOW, "--duration", "2h")
+    run(live, "add", "n3", "--start", AHEAD)
+    assert run(live, "wait", "n3", "--for", "start")[0] == 0
+    run(live, "down", "n3")
+    assert run(live, "wait", "n3")[0] == 0
+    run(live, "up", "n3")
+    assert run(live, "wait", "n3", "--at", NOW, "--for", "start")[0] == 1, "it is over"
+    code, out = run(live, "wait", "n3", "--at", AHEAD, "--for", "up", "--timeout", "0s")
+    assert (code, out) == (4, "n3 is not there after 0 s: run gnt-maint window up n3.")

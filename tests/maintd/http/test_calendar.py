@@ -56,7 +56,7 @@ def test_a_running_occurrence_is_among_the_next(after_start: int, first: int) ->
 
 
 def exported(one: Series, window: Window) -> bytes:
-    there = Scheduled(N3, Mode.DOWN, Ms(0), "uuid-n3")
+    there = Scheduled(N3, window.unavailability, Mode.DOWN, Ms(0), "uuid-n3", series=one.number)
     ledger = Ledger(series=(one,), schedule=Schedule((window,)), scheduled=(there,))
     return ical.calendar(view(ledger, world_of(["n3"])))
 

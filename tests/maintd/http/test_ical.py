@@ -49,8 +49,16 @@ def view(ledger: Ledger, *nodes: str) -> View:
 
 
 def planned(*windows: Window, **more: Any) -> Ledger:
+    placed = {
+        member.machine: one.number
+        for one in more.get("series", ())
+        for member in one.members
+        if member.placed
+    }
     scheduled = tuple(
-        Scheduled(machine, Mode.DRAINING, Ms(0))
+        Scheduled(
+            machine, window.unavailability, Mode.DRAINING, Ms(0), series=placed.get(machine, 0)
+        )
         for window in windows
         for machine in window.machines
     )

@@ -86,20 +86,25 @@ class Weeks:
         assert ZONE is not None
         begins = start(rule, ZONE, day) * 1000
         assert self.now < begins <= self.now + POLICY.window_ahead
-        when = self.ledger.schedule.of(Machine(machine))
-        assert when is not None
+        number = int(name.removeprefix("series/"))
+        (when,) = {
+            one.when
+            for one in self.ledger.scheduled
+            if one.series == number and str(one.machine) == machine
+        }
         assert (when.start_ms, when.end_ms) == (begins, begins + rule.seconds * 1000)
 
     def check(self) -> None:
-        listed = [m.key for w in self.ledger.schedule.windows for m in w.machines]
+        listed = [
+            (m.key, w.unavailability) for w in self.ledger.schedule.windows for m in w.machines
+        ]
         assert len(listed) == len(set(listed))
-        assert {one.machine.key for one in self.ledger.scheduled if one.mode is Mode.DOWN} <= set(
-            listed
-        )
+        assert {one.key for one in self.ledger.scheduled} == set(listed)
+        down = [one.machine.key for one in self.ledger.scheduled if one.mode is Mode.DOWN]
+        assert len(down) == len(set(down)), "down in one window at a time"
         members = self._members().items()
-        placed = Counter(machine for (_, machine), member in members if member.placed)
-        assert all(count == 1 for count in placed.values()), "in one window for one series"
-        assert {(machine, "") for machine in placed} <= set(listed)
+        placed = {machine for (_, machine), member in members if member.placed}
+        assert {(machine, "") for machine in placed} <= {key for key, _ in listed}
 
     def do(self, what: str, about: Any) -> None:
         match what:

@@ -186,9 +186,9 @@ def test_who_is_not_the_leader_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It ends with exit 11; until it is gone it says that it cannot, and at most that."""
-    monkeypatch.setattr(daemon, "ANSWER_WITHIN", 0.2)
     master = Master(tmp_path)
     assert master.schedule(window(M1)) == 200
+    monkeypatch.setattr(daemon, "ANSWER_WITHIN", 0.2)
     master.rig.cluster.set_master("n2")
     for path, body in ((SCHEDULE, {}), (DOWN, [M1])):
         status, _, text = master.ask("POST", path, body)

@@ -178,9 +178,10 @@ def test_a_clock_that_was_ahead_keeps_no_owner_from_being_told(tries: int, most:
 def test_an_owner_of_very_much_is_told_again_too() -> None:
     names = tuple(f"instance-{n}.example.org" for n in range(2000))
     said = Answer(Reply.DECLINE, "eve", NOW, names, NOW, "later")
-    one = Scheduled(N3, Mode.DRAINING, Ms(0), "uuid-n3")
+    offer = asked(instances=names, answer=said)
+    one = Scheduled(N3, offer.unavailability, Mode.DRAINING, Ms(0), "uuid-n3")
     world = Snapshot("c", {"n3": Node("n3", "uuid-n3", "")})
-    ledger = Ledger(offers=(asked(instances=names, answer=said),), scheduled=(one,))
+    ledger = Ledger(offers=(offer,), scheduled=(one,))
     book = offer_json.Book(ledger, world, NOW)
     found = notify.fitting([offer_json.question_json(ledger.offers[0], book)])
     assert len(canonical({"offers": found})) <= MOST_STDIN

@@ -30,7 +30,6 @@ from nodeagent.model.window import (
     Scheduled,
     Unavailability,
     Weight,
-    Window,
 )
 from nodeagent.model.wish import AnswerOffers, SetSchedule, TakeDown
 from tests.maintd.owners.owned import Asking, instance
@@ -434,9 +433,12 @@ def test_many_offers_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None
     def never(*_: object) -> list[Offer]:
         raise AssertionError("all of them for each machine")
 
-    monkeypatch.setattr(offers, "about", never)
     monkeypatch.setattr("nodeagent.maintd.owners.webhook.question_json", never)
-    assert timing.closed(ledger, world, one.now()) == {}
+    with monkeypatch.context() as patch:
+        made = offers.by_window(ledger)
+        once = iter([made])
+        patch.setattr(offers, "by_window", lambda _: next(once))
+        assert timing.closed(ledger, world, one.now()) == {}
     book = offer_json.Book(ledger, world, one.now())
     assert offer_json.offer_json(ledger.offers[0], book)["holds"]
     one.plan("n3")  # and where there is no webhook, no letter is written
@@ -477,8 +479,9 @@ def test_offers_are_about_nodes_alone_and_listed_by_their_start() -> None:
     starts = [offer.unavailability.start for offer in one.offers]
     assert starts == sorted(starts)
     assert {offer.owner for offer in offers.listed(one.ledger, ["web"])} == {"web"}
-    about = [{o.node for o in offers.about(one.ledger, each)} for each in one.ledger.scheduled]
-    assert [len(found) for found in about] == [1, 1, 0]
+    made = offers.by_window(one.ledger)
+    about = [made.get((each.node, each.when), []) for each in one.ledger.scheduled]
+    assert [[offer.owner for offer in found] for found in about] == [["db"], ["db", "web"], []]
 
 
 # Whatever happens.
@@ -492,16 +495,15 @@ def test_an_answer_is_lost_only_with_its_interval(acts: list[tuple[str, str]]) -
     """And nobody is asked two things about one node, nor twice by one id."""
     nodes = {node.name: node for node in fleet()}
     things = {name: instance(name, owner) for name, owner in (("i1", "db"), ("i2", "web"))}
-    one = Scheduled(Machine("n3"), Mode.DRAINING, Ms(0), nodes["n3"].uuid)
-    other = Scheduled(Machine("n4"), Mode.DRAINING, Ms(0), nodes["n4"].uuid)
     start, elsewhere, now, newest = 10**12, 10**12, 1, dict[str, Answer]()
+    one, other = nodes["n3"].uuid, nodes["n4"].uuid
     asked: set[str] = set()
-    ledger = Ledger(scheduled=(one, other))
+    ledger = Ledger()
     for act, owner in acts:
         now += 7_000
         match act:
             case "accept" | "decline":
-                found = (o for o in ledger.offers if (o.node, o.owner) == (one.node, owner))
+                found = (o for o in ledger.offers if (o.node, o.owner) == (one, owner))
                 if (offer := next(found, None)) is not None and offer.instances:
                     said = AnswerOffers((offer.id,), Reply[act.upper()], Ms(20_000))
                     after = offers.grant(ledger, said, owner, Ms(now))
@@ -522,16 +524,19 @@ def test_an_answer_is_lost_only_with_its_interval(acts: list[tuple[str, str]]) -
                 elsewhere += 10**9
             case "reschedule":
                 start, newest = start + 10**9, {}
-        this = Window((one.machine,), Unavailability(Nanoseconds(start)))
-        that = Window((other.machine,), Unavailability(Nanoseconds(elsewhere)))
-        ledger = replace(ledger, schedule=Schedule((this, that)))
+        this, that = (Unavailability(Nanoseconds(at)) for at in (start, elsewhere))
+        scheduled = (
+            Scheduled(Machine("n3"), this, Mode.DRAINING, Ms(0), one),
+            Scheduled(Machine("n4"), that, Mode.DRAINING, Ms(0), other),
+        )
+        ledger = replace(ledger, scheduled=scheduled)
         ledger = offers.ask(ledger, Snapshot("c", nodes, things), Ms(now))
         places = [(o.node, o.owner) for o in ledger.offers]
         assert len(places) == len(set(places))
         fresh = {o.id for o in ledger.offers if o.asked_at == now}
         assert not fresh & asked
         asked |= fresh
-        here = {o.owner: o.answer for o in ledger.offers if o.node == one.node}
+        here = {o.owner: o.answer for o in ledger.offers if o.node == one}
         assert {k: v for k, v in here.items() if v is not None} == newest
         for o in ledger.offers:
             assert o.open or o.answer is not None

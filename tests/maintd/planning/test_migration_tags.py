@@ -122,7 +122,7 @@ def test_a_window_goes_by_the_tags() -> None:
     machine = Machine("n1")
     planned = Ledger(
         schedule=Schedule((Window((machine,), when),)),
-        scheduled=(Scheduled(machine, Mode.DRAINING, NOW, "uuid-n1"),),
+        scheduled=(Scheduled(machine, when, Mode.DRAINING, NOW, "uuid-n1"),),
     )
     moves, _ = made(world(n3="new"), before=planned)
     assert moves["web"] == MovePrimary("web", "n1", live=True, target="n3")

@@ -301,7 +301,7 @@ def test_the_limiter_says_so_and_since_when() -> None:
 def in_window(mode: Mode, start: int = NOW, **members: object) -> Ledger:
     machine = Machine("n3")
     when = Unavailability(Nanoseconds(start * 10**6), Nanoseconds(3600 * 10**9))
-    one = Scheduled(machine, mode, NOW, "uuid-n3", **members)  # type: ignore[arg-type]
+    one = Scheduled(machine, when, mode, NOW, "uuid-n3", **members)  # type: ignore[arg-type]
     return Ledger(schedule=Schedule((Window((machine,), when),)), scheduled=(one,))
 
 
@@ -331,7 +331,7 @@ def outside(machine: Machine, mode: Mode = Mode.DOWN, start: int = NOW) -> Ledge
     """A window of a machine that is not a node."""
     when = Unavailability(Nanoseconds(start * 10**6), Nanoseconds(3600 * 10**9))
     windows = Schedule((Window((machine,), when),))
-    return Ledger(schedule=windows, scheduled=(Scheduled(machine, mode, NOW),))
+    return Ledger(schedule=windows, scheduled=(Scheduled(machine, when, mode, NOW),))
 
 
 STRANGER = replace(M3, address="10.0.0.77")

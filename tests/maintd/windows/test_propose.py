@@ -215,13 +215,12 @@ def test_what_can_have_no_window_is_told(tmp_path: Path) -> None:
     luxid = Luxid(cluster, drained=frozenset(["n3"]), silent=frozenset(["n8"]))
     snapshot, known = seen(luxid, tmp_path)
     machines = [Machine("n4"), Machine("n5")]
+    when = Unavailability(Nanoseconds(START + 999 * HOUR))
     ledger = Ledger(
-        schedule=Schedule(
-            (Window(tuple(machines), Unavailability(Nanoseconds(START + 999 * HOUR))),)
-        ),
+        schedule=Schedule((Window(tuple(machines), when),)),
         scheduled=(
-            Scheduled(machines[0], Mode.DRAINING, NOW),
-            Scheduled(machines[1], Mode.DOWN, NOW),
+            Scheduled(machines[0], when, Mode.DRAINING, NOW),
+            Scheduled(machines[1], when, Mode.DOWN, NOW),
         ),
         outages=(Outage(snapshot.nodes["n6"].uuid, back=Back(Way.WINDOW, NOW)),),
     )
@@ -295,7 +294,7 @@ def with_window(
 ) -> Ledger:
     them = tuple(Machine(name) for name in machines)
     window = Window(them, Unavailability(Nanoseconds(start), duration))
-    scheduled = tuple(Scheduled(one, mode, NOW) for one in them)
+    scheduled = tuple(Scheduled(one, window.unavailability, mode, NOW) for one in them)
     return Ledger(schedule=Schedule((window,)), scheduled=scheduled)
 
 

@@ -15,7 +15,7 @@ from nodeagent.model.reason import Kind, because
 from nodeagent.model.series import Member, Series, Weekly
 from nodeagent.model.snapshot import Instance, Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
-from nodeagent.model.window import Consent, Machine, Schedule, Unavailability, Weight, Window
+from nodeagent.model.window import Consent, Machine, Mode, Schedule, Unavailability, Weight, Window
 from nodeagent.model.wish import AddSeries, EditSeries, EndSeries, SetSchedule, TakeDown
 from tests.maintd.decided import kinds
 
@@ -45,7 +45,17 @@ def window(at: int, *machines: Machine, hours: int = 2) -> Window:
 def ledger(all_series: tuple[Series, ...], *planned: Window) -> Ledger:
     there = schedule.grant(Ledger(series=all_series), SetSchedule(Schedule(planned)), SEEN, Ms(NOW))
     assert not isinstance(there, str)
-    return there
+    series_of = {
+        member.machine.hostname.lower(): one.number
+        for one in all_series
+        for member in one.members
+        if member.placed
+    }
+    scheduled = tuple(
+        replace(one, series=series_of.get(one.machine.hostname.lower(), 0))
+        for one in there.scheduled
+    )
+    return replace(there, scheduled=scheduled)
 
 
 def edited(before: Ledger, **more: Any) -> Ledger:
@@ -70,17 +80,18 @@ def down(before: Ledger, *machines: Machine) -> Ledger:
 def test_an_operators_own_window_is_not_let_go_when_its_end_has_passed() -> None:
     own = window(NOW - 5 * HOUR, N3, hours=1)
     done = advanced(ledger((of(Member(N3)),), own))
-    assert done.ledger.schedule.windows == (own,)
-    waits = (Kind.SERIES_WAITS, "series/1 of 2026-11-22")
-    assert kinds(done.held) == [waits, (Kind.OTHER_WINDOW, "n3")]
+    assert done.ledger.schedule.windows == (own, window(BEGINS, N3))
+    assert done.held == []
 
 
-def test_who_is_down_in_an_operators_own_window_waits_and_the_round_goes_on() -> None:
+def test_an_occurrence_does_not_wait_for_an_operators_own_window() -> None:
     own = window(NOW - HOUR, N3)
     done = advanced(down(ledger((of(Member(N3), Member(N6)),), own), N3))
-    assert done.ledger.schedule.windows == (own, window(BEGINS, N6))
-    waits = (Kind.SERIES_WAITS, "series/1 of 2026-11-22")
-    assert kinds(done.held) == [waits, (Kind.OTHER_WINDOW, "n3")]
+    assert done.ledger.schedule.windows == (own, window(BEGINS, N3, N6))
+    assert done.held == []
+    over = advanced(done.ledger, BEGINS + 3 * HOUR).ledger
+    assert over.schedule.windows == (own,)
+    assert [one.mode for one in over.scheduled] == [Mode.DOWN]
 
 
 def test_whoever_joins_later_does_so_at_the_time_of_the_rule() -> None:
@@ -97,12 +108,19 @@ def test_an_occurrence_that_was_given_no_end_goes_on() -> None:
     assert advanced(before, BEGINS + 5 * HOUR) == occurrences.Advanced(before)
 
 
-def test_of_two_series_that_are_near_at_once_the_later_waits_alone() -> None:
+def test_a_machine_of_two_series_is_in_an_occurrence_of_each() -> None:
     soon = of(Member(N3), Member(N6), number=2, rule=replace(RULE, minute=60))
     done = advanced(ledger((of(Member(N3)), soon)))
-    assert done.ledger.schedule.windows == (window(BEGINS - HOUR, N3, N6),)
-    other = because(Kind.OTHER_WINDOW, "n3", which="series/2 of 2026-11-22")
-    waits = because(Kind.SERIES_WAITS, "series/1 of 2026-11-22", why=other)
+    assert done.ledger.schedule.windows == (window(BEGINS - HOUR, N3, N6), window(BEGINS, N3))
+    assert done.held == []
+
+
+def test_of_two_series_of_one_time_the_later_waits_alone() -> None:
+    twin = of(Member(N3), Member(N6), number=2)
+    done = advanced(ledger((of(Member(N3)), twin)))
+    assert done.ledger.schedule.windows == (window(BEGINS, N3), window(BEGINS, N6))
+    same = because(Kind.SAME_WINDOW, "n3")
+    waits = because(Kind.SERIES_WAITS, "series/2 of 2026-11-22", why=same)
     assert [h.why for h in done.held] == [waits]
 
 
@@ -154,7 +172,7 @@ def test_a_distant_day_counts_as_processed_while_a_machine_is_planned_for_it(
     other = Member(N6, far, placed=still_planned)
     before = ledger((of(Member(N3, far), other),), window(at, N6))
     windows = advanced(before).ledger.schedule.windows
-    assert (window(BEGINS, N3) in windows) is not still_planned
+    assert (window(BEGINS, N3, N6) in windows) is not still_planned
 
 
 # What is asked of one that has been planned.
@@ -329,18 +347,6 @@ def test_who_is_down_still_keeps_its_next_waiting_and_nothing_is_forced() -> Non
         SUNDAY + 7,
         str(because(Kind.DOWN_STILL, "n3", day="2026-11-22")),
     )
-
-
-@pytest.mark.parametrize(("endless", "which"), [(True, "which has no end"), (False, "")])
-def test_a_machine_in_another_window_waits_for_that(endless: bool, which: str) -> None:
-    far = window(BEGINS + 60 * DAY, Machine(ip="192.0.2.3"))
-    if endless:
-        far = replace(far, unavailability=replace(far.unavailability, duration=None))
-    done = advanced(ledger((of(Member(N3)),), far))
-    other = because(Kind.OTHER_WINDOW, "n3", which=which)
-    assert [held.why for held in done.held] == [
-        because(Kind.SERIES_WAITS, "series/1 of 2026-11-22", why=other)
-    ]
 
 
 def test_who_joins_is_in_the_window_of_those_that_are_placed_and_of_no_others() -> None:

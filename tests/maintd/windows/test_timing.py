@@ -51,9 +51,8 @@ def test_a_window_is_late_after_its_start_and_a_margin_for_its_evacuation(
 ) -> None:
     """Seconds from the start of a window of an hour."""
     interval = Unavailability(Nanoseconds(NOW * 10**6), Nanoseconds(3600 * 10**9))
-    ledger = Ledger(schedule=Schedule((Window((N3,), interval),)))
-    there = Scheduled(N3, mode, Ms(NOW + planned * 1000), "uuid-n3")
-    assert overdue(there, ledger, Ms(NOW + now * 1000)) == late * 1000
+    there = Scheduled(N3, interval, mode, Ms(NOW + planned * 1000), "uuid-n3")
+    assert overdue(there, Ms(NOW + now * 1000)) == late * 1000
 
 
 def test_another_interval_lets_go_of_a_lost_job() -> None:
@@ -61,7 +60,8 @@ def test_another_interval_lets_go_of_a_lost_job() -> None:
         Schedule((Window((N3,), Unavailability(Nanoseconds(n * 10**9))),)) for n in (1, 2)
     )
     lost = Intent("1", OfWindow("uuid-n3"), "n3", Drain("n3"), "7")
-    there = Scheduled(N3, Mode.DRAINING, Ms(0), "uuid-n3", begun=True)
+    when = first.windows[0].unavailability
+    there = Scheduled(N3, when, Mode.DRAINING, Ms(0), "uuid-n3", begun=True)
     before = Ledger(intents=(lost,), schedule=first, scheduled=(there,))
     world = Snapshot("c", {"n3": Node("n3", "uuid-n3", "")})
     observed = Observed(world, {}, results={"1": Result(Outcome.LOST)})

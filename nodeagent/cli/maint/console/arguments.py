@@ -140,23 +140,69 @@ def machine(text: str) -> Json:
 
 
 def machine_of(calendar: Json, name: str) -> Json:
-    """Return the machine of that name in a window, from the answer of `/1/windows`.
+    """Return the machine of that name in one of its windows, from the answer of `/1/windows`.
 
     The name is its host name, its address or its node's name; or the part before the first dot of
     one of these. NotFound; Refused: several match.
     """
+    return _windows_of(calendar, name)[0][1]
+
+
+def window_of(calendar: Json, name: str, at: int | None = None) -> tuple[Json, Json]:
+    """Return the window of the machine of that name, and the machine in it.
+
+    If it is in several, `at` (nanoseconds) is a time within the window. Else as `machine_of`.
+    """
+    found = _windows_of(calendar, name)
+    if at is not None:
+        found = [(row, one) for row, one in found if _lasts_at(row, at / SECOND)]
+        if not found:
+            raise NotFound(f"{name} is in no window at {when(at / SECOND)}")
+    if len(found) > 1:
+        starts = " and ".join(when(row["start"]) for row, _ in found)
+        raise Refused(f"{name} is in windows from {starts}: choose one by a time in it, with --at")
+    return found[0]
+
+
+def most_urgent(calendar: Json, name: str) -> tuple[Json, Json]:
+    """Return the window that a machine is down for, or else would go down for, and the machine.
+
+    Else as `machine_of`.
+    """
+
+    def urgency(found: tuple[Json, Json]) -> tuple[bool, bool, float]:
+        row, one = found
+        return one["mode"] != "down", not one["begun"], row["start"]
+
+    return min(_windows_of(calendar, name), key=urgency)
+
+
+def _windows_of(calendar: Json, name: str) -> list[tuple[Json, Json]]:
+    """Return the windows of one machine, with the machine in each, by their start."""
     if not name:  # an empty variable of a script names nobody
         raise click.UsageError("the name of a machine is empty")
-    rows: list[Json] = [one for row in calendar["windows"] for one in row["machines"]]
-    found = [one for one in rows if one_form(name.lower()) in (*_hosts(one), one["ip"])]
+    rows = [(row, one) for row in calendar["windows"] for one in row["machines"]]
+    found = [(row, one) for row, one in rows if one_form(name.lower()) in (*_hosts(one), one["ip"])]
     if not found:
-        short = [one for one in rows if name.lower() in (h.partition(".")[0] for h in _hosts(one))]
-        found = short
+        short = name.lower()
+        found = [
+            (row, one)
+            for row, one in rows
+            if short in (host.partition(".")[0] for host in _hosts(one))
+        ]
     if not found:
         raise NotFound(f"{name} is in no window: see gnt-maint window list")
-    if len(found) > 1:
-        raise Refused(f"{name} is short for {' and '.join(map(told_name, found))}")
-    return found[0]
+    machines = dict.fromkeys(told_name(one) for _, one in found)
+    if len(machines) > 1:
+        raise Refused(f"{name} is short for {' and '.join(machines)}")
+    return found
+
+
+def _lasts_at(row: Json, at: float) -> bool:
+    """Check whether a window lasts at a time (unix seconds), to the second."""
+    if int(row["start"]) > at:
+        return False
+    return row["duration"] is None or at < row["start"] + row["duration"]
 
 
 def _hosts(one: Json) -> tuple[str, ...]:
@@ -173,6 +219,12 @@ START = click.option(
     metavar="TIME",
     callback=moment,
     help="Start: now, +2h, 22:00, tomorrow, saturday, 'sat 22:00', 2026-11-22T22:00.",
+)
+AT = click.option(
+    "--at",
+    metavar="TIME",
+    callback=moment,
+    help="Choose the window of this time, where the machine is in several.",
 )
 LASTING = click.option(
     "--duration", "--for", "lasting", metavar="DURATION", callback=duration, help="Length."

@@ -233,7 +233,7 @@ def _of_trouble(view: View) -> Any:
 def _of_windows(view: View) -> Any:
     scheduled = view.ledger.scheduled
     modes = Counter(one.mode for one in scheduled)
-    late = Counter(one.mode for one in scheduled if timing.overdue(one, view.ledger, view.at))
+    late = Counter(one.mode for one in scheduled if timing.overdue(one, view.at))
     planned = (Mode.DRAINING, Mode.DOWN)
     yield gauges(
         "gnt_maint_machines_scheduled",
@@ -266,7 +266,7 @@ def _of_offers(view: View) -> Any:
         "For how long the oldest of them is unanswered.",
         max(0, view.at - oldest) / 1000,
     )
-    made = offers.by_node(ledger)
+    made = offers.by_window(ledger)
     held = sum(any(offers.holds(one, ledger, view.at, made)) for one in ledger.scheduled)
     yield gauge(
         "gnt_maint_machines_held_by_owners",
