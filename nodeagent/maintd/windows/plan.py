@@ -50,29 +50,35 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
             faults.setdefault(intent.purpose.window, failed)  # its followers fail after it
     if not faults:
         return ledger
-    scheduled = tuple(
-        _failed(one, failed, now) if one.begun and (failed := faults.get(one.node)) else one
-        for one in ledger.scheduled
+    changed = tuple(
+        _failed(scheduled, failed, now)
+        if scheduled.begun and (failed := faults.get(scheduled.node))
+        else scheduled
+        for scheduled in ledger.scheduled
     )
-    return replace(ledger, scheduled=scheduled)
+    return replace(ledger, scheduled=changed)
 
 
-def _failed(one: Scheduled, failed: Fault, now: Ms) -> Scheduled:
+def _failed(scheduled: Scheduled, failed: Fault, now: Ms) -> Scheduled:
     if failed.ends:
-        return replace(one, stopped=failed.why)
-    return replace(one, not_before=now + BACK_OFF, why=failed.why)
+        return replace(scheduled, stopped=failed.why)
+    return replace(scheduled, not_before=now + BACK_OFF, why=failed.why)
 
 
 def rewind(ledger: Ledger, now: Ms) -> Ledger:
     """Limit waits for retries to the usual back-off after the clock was put back."""
     latest = now + BACK_OFF
-    if all(one.not_before <= latest and one.since <= now for one in ledger.scheduled):
+    if all(
+        scheduled.not_before <= latest and scheduled.since <= now for scheduled in ledger.scheduled
+    ):
         return ledger
-    scheduled = tuple(
-        replace(one, since=min(one.since, now), not_before=min(one.not_before, latest))
-        for one in ledger.scheduled
+    changed = tuple(
+        replace(
+            scheduled, since=min(scheduled.since, now), not_before=min(scheduled.not_before, latest)
+        )
+        for scheduled in ledger.scheduled
     )
-    return replace(ledger, scheduled=scheduled)
+    return replace(ledger, scheduled=changed)
 
 
 def recognise(ledger: Ledger, snapshot: Snapshot) -> Ledger:
@@ -80,16 +86,16 @@ def recognise(ledger: Ledger, snapshot: Snapshot) -> Ledger:
     if not ledger.scheduled:
         return ledger
     nodes, names = {node.uuid: node for node in snapshot.nodes.values()}, Names(snapshot)
-    known = tuple(_recognised(one, nodes, names) for one in ledger.scheduled)
+    known = tuple(_recognised(scheduled, nodes, names) for scheduled in ledger.scheduled)
     return replace(ledger, scheduled=known)
 
 
-def _recognised(one: Scheduled, nodes: Mapping[str, Node], names: Names) -> Scheduled:
-    node = nodes.get(one.node)
-    if node is None or not one.begun:
-        node = names.only(one.machine)
-        return replace(one, node=node.uuid if node else "", begun=False, drained=False)
-    return replace(one, drained=True) if node.drained or node.offline else one
+def _recognised(scheduled: Scheduled, nodes: Mapping[str, Node], names: Names) -> Scheduled:
+    node = nodes.get(scheduled.node)
+    if node is None or not scheduled.begun:
+        node = names.only(scheduled.machine)
+        return replace(scheduled, node=node.uuid if node else "", begun=False, drained=False)
+    return replace(scheduled, drained=True) if node.drained or node.offline else scheduled
 
 
 def wants_room(ledger: Ledger, observed: Observed, now: Ms) -> bool:
@@ -99,9 +105,9 @@ def wants_room(ledger: Ledger, observed: Observed, now: Ms) -> bool:
     known, leads = recognise(ledger, observed.snapshot), Leads(observed.snapshot, ledger.paces)
     nodes = by_uuid(observed)
     return any(
-        node is not None and not node.offline and due(one, node, leads, now)
-        for one in known.scheduled
-        for node in (nodes.get(one.node),)
+        node is not None and not node.offline and due(scheduled, node, leads, now)
+        for scheduled in known.scheduled
+        for node in (nodes.get(scheduled.node),)
     )
 
 
@@ -124,9 +130,11 @@ def maintain(
         return Maintained(ledger)
     work = _Work(Maintained(ledger), observed, policy, room, stopped, now)
     due_by_node: dict[str, list[Scheduled]] = {}
-    for one in sorted(ledger.scheduled, key=lambda one: (one.when.start, one.machine.key)):
-        if work.is_due(one):
-            due_by_node.setdefault(one.node, []).append(one)
+    for scheduled in sorted(
+        ledger.scheduled, key=lambda scheduled: (scheduled.when.start, scheduled.machine.key)
+    ):
+        if work.is_due(scheduled):
+            due_by_node.setdefault(scheduled.node, []).append(scheduled)
     for windows in due_by_node.values():
         work.go_on(windows)
     return work.done
@@ -152,31 +160,33 @@ class _Work:
         """The nodes by all their names; needed only where a name may be wrong."""
         return Names(self.observed.snapshot)
 
-    def is_due(self, one: Scheduled) -> bool:
+    def is_due(self, scheduled: Scheduled) -> bool:
         """Check whether work on a node must begin or go on for a window, and say what is late."""
-        node = self.nodes.get(one.node)
-        self._tell_overdue(one, node)
+        node = self.nodes.get(scheduled.node)
+        self._tell_overdue(scheduled, node)
         if node is None:
-            if isinstance(why := self.names.node(one.machine), str):
-                name = str(one.machine)
+            if isinstance(why := self.names.node(scheduled.machine), str):
+                name = str(scheduled.machine)
                 self._hold(name, because(Kind.UNCLEAR_MACHINE, name, why=why))
             return False
-        return due(one, node, self.leads, self.now) and not self._waits_for_owners(one, node)
+        return due(scheduled, node, self.leads, self.now) and not self._waits_for_owners(
+            scheduled, node
+        )
 
-    def _waits_for_owners(self, one: Scheduled, node: Node) -> bool:
-        owners = [why for _, why in offers.holds(one, self.done.ledger, self.now, self.made)]
+    def _waits_for_owners(self, scheduled: Scheduled, node: Node) -> bool:
+        owners = [why for _, why in offers.holds(scheduled, self.done.ledger, self.now, self.made)]
         for theirs in owners:
             self._hold(node.name, because(Kind.OWNER_WAITS, node.name, why=theirs))
         return bool(owners)
 
-    def _tell_overdue(self, one: Scheduled, node: Node | None) -> None:
-        late = overdue(one, self.now)
+    def _tell_overdue(self, scheduled: Scheduled, node: Node | None) -> None:
+        late = overdue(scheduled, self.now)
         if not late:
             return
-        name = node.name if node else str(one.machine)
+        name = node.name if node else str(scheduled.machine)
         # Without the duration: it would be a new reason, and a line of the journal, in each round.
         at = rfc3339(self.now - late)
-        kind = Kind.LATE_DRAINING if one.mode is Mode.DRAINING else Kind.LATE_DOWN
+        kind = Kind.LATE_DRAINING if scheduled.mode is Mode.DRAINING else Kind.LATE_DOWN
         self._hold(name, because(kind, name, at=at))
 
     def _hold(self, name: str, why: Reason) -> None:
@@ -188,9 +198,9 @@ class _Work:
         leaving = Leaving(
             node,
             OfWindow(node.uuid),
-            offline=any(one.mode is Mode.DOWN for one in windows),
-            begun=any(one.begun for one in windows),
-            drained=any(one.drained for one in windows),
+            offline=any(scheduled.mode is Mode.DOWN for scheduled in windows),
+            begun=any(scheduled.begun for scheduled in windows),
+            drained=any(scheduled.drained for scheduled in windows),
             obstacle=self._obstacle(windows, node),
         )
         left = leave(leaving, ledger, self.observed, self.policy, self.room, self.now)
@@ -198,22 +208,22 @@ class _Work:
             self._hold(node.name, why)
         self.done.ledger = left.ledger
         if left.begun:
-            begun = {one.key for one in windows}
-            scheduled = tuple(
-                replace(one, begun=True) if one.key in begun else one
-                for one in left.ledger.scheduled
+            begun = {scheduled.key for scheduled in windows}
+            changed = tuple(
+                replace(scheduled, begun=True) if scheduled.key in begun else scheduled
+                for scheduled in left.ledger.scheduled
             )
-            self.done.ledger = replace(left.ledger, scheduled=scheduled)
+            self.done.ledger = replace(left.ledger, scheduled=changed)
 
     def _obstacle(self, windows: list[Scheduled], node: Node) -> Reason | None:
         name = node.name
         if repair := self.repaired.get(node.uuid):
             return because(Kind.WINDOW_WAITS, name, repair=repair)
-        for one in windows:
-            if one.stopped:
-                return because(Kind.WINDOW_STOPPED, name, why=one.stopped)
-            if (left := one.not_before - self.now) > 0:
-                return because(Kind.TRY_AGAIN, name, left=left, why=one.why)
+        for scheduled in windows:
+            if scheduled.stopped:
+                return because(Kind.WINDOW_STOPPED, name, why=scheduled.stopped)
+            if (left := scheduled.not_before - self.now) > 0:
+                return because(Kind.TRY_AGAIN, name, left=left, why=scheduled.why)
         if why := self.stopped.get(name) or self.stopped.get(""):
             return why
         return None

@@ -61,7 +61,11 @@ def changed(
             return wrong_schedule(schedule) or _replaced(ledger, schedule, consents, names, now)
         case TakeDown(machines):
             return wrong_machines(machines) or _changed(
-                ledger, machines, names, Mode.DRAINING, lambda one: _down(one, ledger, now)
+                ledger,
+                machines,
+                names,
+                Mode.DRAINING,
+                lambda scheduled: _down(scheduled, ledger, now),
             )
         case BringUp(machines):
             return wrong_machines(machines) or _brought_up(ledger, machines, names, now)
@@ -70,7 +74,7 @@ def changed(
 def asked_for(asked: SetSchedule, ledger: Ledger) -> str:
     """The words after "asked to" for a new schedule: what it changes in this ledger."""
     old, new = _times(ledger.schedule), _times(asked.schedule)
-    consents = {one.key: one.consent for one in ledger.scheduled}
+    consents = {scheduled.key: scheduled.consent for scheduled in ledger.scheduled}
     given = zip(asked.schedule.windows, asked.consents, strict=False)
     told = {
         (machine.key, window.unavailability): consent
@@ -206,23 +210,25 @@ def _replaced(
     if isinstance(asked, str):
         return asked
     before: dict[Identity, list[Unavailability]] = {}
-    for one in sorted(ledger.scheduled, key=lambda one: one.urgency):
-        before.setdefault(names.identity(one.machine), []).append(one.when)
+    for scheduled in sorted(ledger.scheduled, key=lambda scheduled: scheduled.urgency):
+        before.setdefault(names.identity(scheduled.machine), []).append(scheduled.when)
     stay = {
         identity: _kept_times(times, list(asked.get(identity, ())))
         for identity, times in before.items()
     }
     kept: list[Scheduled] = []
     gone: list[Scheduled] = []
-    for one in ledger.scheduled:
-        identity = names.identity(one.machine)
-        when = stay[identity].get(one.when)
+    for scheduled in ledger.scheduled:
+        identity = names.identity(scheduled.machine)
+        when = stay[identity].get(scheduled.when)
         if when is not None:
-            kept.append(_kept(one, when, asked[identity].pop(when)))
-        elif one.mode is Mode.DOWN:
-            return f"machine {one.machine} is down, and must be in the schedule until it is up"
+            kept.append(_kept(scheduled, when, asked[identity].pop(when)))
+        elif scheduled.mode is Mode.DOWN:
+            return (
+                f"machine {scheduled.machine} is down, and must be in the schedule until it is up"
+            )
         else:
-            gone.append(one)
+            gone.append(scheduled)
     kept += [
         Scheduled(new.machine, when, Mode.DRAINING, now, consent=new.consent or Consent())
         for windows in asked.values()
@@ -237,7 +243,7 @@ def _by_identity(
 ) -> dict[Identity, dict[Unavailability, _Asked]] | str:
     """The windows of a new schedule by machine and time, or the fault of a name in it."""
     asked: dict[Identity, dict[Unavailability, _Asked]] = {}
-    known = {one.machine.key for one in ledger.scheduled}
+    known = {scheduled.machine.key for scheduled in ledger.scheduled}
     for number, window in enumerate(schedule.windows):
         consent = consents[number] if number < len(consents) else None
         for machine in window.machines:
@@ -251,32 +257,34 @@ def _by_identity(
     return asked
 
 
-def _kept(one: Scheduled, when: Unavailability, asked: _Asked) -> Scheduled:
+def _kept(scheduled: Scheduled, when: Unavailability, asked: _Asked) -> Scheduled:
     """Keep the record of a machine's window; if its time changed, let stopped work go on."""
-    if one.when != when:
-        one = replace(one, when=when, stopped="", not_before=Ms(0), why="")
-    return replace(one, machine=asked.machine, consent=asked.consent or one.consent)
+    if scheduled.when != when:
+        scheduled = replace(scheduled, when=when, stopped="", not_before=Ms(0), why="")
+    return replace(scheduled, machine=asked.machine, consent=asked.consent or scheduled.consent)
 
 
 def _released(ledger: Ledger, gone: Iterable[Scheduled], now: Ms) -> Ledger:
     """Put the nodes of windows that are over back, unless another window has begun there."""
-    still = {one.node for one in ledger.scheduled if one.begun}
-    for one in gone:
-        if one.begun and one.node not in still:
-            ledger = release(ledger, one.node, Way.WINDOW, now)
+    still = {scheduled.node for scheduled in ledger.scheduled if scheduled.begun}
+    for scheduled in gone:
+        if scheduled.begun and scheduled.node not in still:
+            ledger = release(ledger, scheduled.node, Way.WINDOW, now)
     return ledger
 
 
-def _mode(one: Scheduled, mode: Mode, now: Ms) -> Scheduled:
-    return replace(one, mode=mode, since=now, stopped="", not_before=Ms(0), why="")
+def _mode(scheduled: Scheduled, mode: Mode, now: Ms) -> Scheduled:
+    return replace(scheduled, mode=mode, since=now, stopped="", not_before=Ms(0), why="")
 
 
-def _down(one: Scheduled, ledger: Ledger, now: Ms) -> Scheduled | str:
+def _down(scheduled: Scheduled, ledger: Ledger, now: Ms) -> Scheduled | str:
     """The machine as down, or the answer of an owner that blocks it by the operator's policy."""
-    if why := offers.hold(one, ledger, now):
-        name = one.machine.hostname or one.machine.ip
-        return f"machine {one.machine}: {why} (gnt-maint window edit {name} --policy advisory)"
-    return _mode(one, Mode.DOWN, now)
+    if why := offers.hold(scheduled, ledger, now):
+        name = scheduled.machine.hostname or scheduled.machine.ip
+        return (
+            f"machine {scheduled.machine}: {why} (gnt-maint window edit {name} --policy advisory)"
+        )
+    return _mode(scheduled, Mode.DOWN, now)
 
 
 def _changed(
@@ -288,8 +296,8 @@ def _changed(
 ) -> Ledger | str:
     """Change the most urgent window of each of these machines, which must be in this mode."""
     known: dict[Identity, Scheduled] = {}
-    for one in sorted(ledger.scheduled, key=lambda one: one.urgency):
-        known.setdefault(names.identity(one.machine), one)
+    for scheduled in sorted(ledger.scheduled, key=lambda scheduled: scheduled.urgency):
+        known.setdefault(names.identity(scheduled.machine), scheduled)
     changed: dict[Identity, Scheduled] = {}
     for machine in machines:
         identity = names.identity(machine)
@@ -305,27 +313,29 @@ def _changed(
         if isinstance(after, str):
             return after
         changed[identity] = after
-    new = {one.key: one for one in changed.values()}
-    return replace(ledger, scheduled=tuple(new.get(one.key, one) for one in ledger.scheduled))
+    new = {scheduled.key: scheduled for scheduled in changed.values()}
+    return replace(
+        ledger, scheduled=tuple(new.get(scheduled.key, scheduled) for scheduled in ledger.scheduled)
+    )
 
 
 def _brought_up(ledger: Ledger, machines: Sequence[Machine], names: Names, now: Ms) -> Ledger | str:
     """Take machines that are down out of their windows, and windows without machines away."""
-    checked = _changed(ledger, machines, names, Mode.DOWN, lambda one: one)
+    checked = _changed(ledger, machines, names, Mode.DOWN, lambda scheduled: scheduled)
     if isinstance(checked, str):
         return checked
     identities = {names.identity(machine) for machine in machines}
     over = [
-        one
-        for one in ledger.scheduled
-        if one.mode is Mode.DOWN and names.identity(one.machine) in identities
+        scheduled
+        for scheduled in ledger.scheduled
+        if scheduled.mode is Mode.DOWN and names.identity(scheduled.machine) in identities
     ]
     return _released(without(ledger, over), over, now)
 
 
 def without(ledger: Ledger, over: Collection[Scheduled]) -> Ledger:
     """The ledger without these windows of machines, and without windows that lose all of them."""
-    out = {one.key for one in over}
+    out = {scheduled.key for scheduled in over}
     windows = [
         Window(
             tuple(m for m in window.machines if (m.key, window.unavailability) not in out),
@@ -336,7 +346,7 @@ def without(ledger: Ledger, over: Collection[Scheduled]) -> Ledger:
     return replace(
         ledger,
         schedule=Schedule(tuple(window for window in windows if window.machines)),
-        scheduled=tuple(one for one in ledger.scheduled if one.key not in out),
+        scheduled=tuple(scheduled for scheduled in ledger.scheduled if scheduled.key not in out),
     )
 
 
@@ -352,7 +362,9 @@ def _let_go(before: Ledger, after: Ledger, observed: Observed) -> Ledger:
 def _by_node(ledger: Ledger) -> dict[str, set[tuple[Unavailability, Mode, str]]]:
     """The windows of each node (its UUID): when, the mode there, and why its work is stopped."""
     found: dict[str, set[tuple[Unavailability, Mode, str]]] = {}
-    for one in ledger.scheduled:
-        if one.node:
-            found.setdefault(one.node, set()).add((one.when, one.mode, one.stopped))
+    for scheduled in ledger.scheduled:
+        if scheduled.node:
+            found.setdefault(scheduled.node, set()).add(
+                (scheduled.when, scheduled.mode, scheduled.stopped)
+            )
     return found

@@ -11,28 +11,28 @@ from nodeagent.model.units import Ms
 from nodeagent.model.window import Mode, Scheduled
 
 
-def due(one: Scheduled, node: Node, leads: Leads, now: Ms) -> bool:
+def due(scheduled: Scheduled, node: Node, leads: Leads, now: Ms) -> bool:
     """Check whether work at a draining or down node has started, or must start now."""
-    return _due(one, leads.of(node), now)
+    return _due(scheduled, leads.of(node), now)
 
 
-def _due(one: Scheduled, lead: int, now: Ms) -> bool:
-    if one.begun or one.mode is Mode.DOWN:
+def _due(scheduled: Scheduled, lead: int, now: Ms) -> bool:
+    if scheduled.begun or scheduled.mode is Mode.DOWN:
         return True
-    end = one.when.end_ms
+    end = scheduled.when.end_ms
     if end is not None and end <= now:
         return False  # such as one that was finished meanwhile, under another master's maintd
-    return one.when.start_ms - lead <= now
+    return scheduled.when.start_ms - lead <= now
 
 
-def overdue(one: Scheduled, now: Ms) -> int:
+def overdue(scheduled: Scheduled, now: Ms) -> int:
     """The ms that it has been draining past its start, or down past its end; else 0.
 
     A window that was planned to start at once has the usual margin for its evacuation first.
     """
-    until = one.when.end_ms
-    if one.mode is Mode.DRAINING:
-        until = Ms(max(one.when.start_ms, one.since + MARGIN))
+    until = scheduled.when.end_ms
+    if scheduled.mode is Mode.DRAINING:
+        until = Ms(max(scheduled.when.start_ms, scheduled.since + MARGIN))
     return 0 if until is None else max(0, now - until)
 
 
@@ -55,9 +55,9 @@ def in_window(ledger: Ledger, snapshot: Snapshot, now: Ms) -> dict[str, Reason]:
     leads, made = Leads(snapshot, ledger.paces), offers.by_window(ledger)
     return {
         node.name: because(Kind.IN_WINDOW, node.name)
-        for one in ledger.scheduled
-        if (node := nodes.get(one.node)) is not None
-        and (one.begun or begins(one, ledger, node, leads, now, made))
+        for scheduled in ledger.scheduled
+        if (node := nodes.get(scheduled.node)) is not None
+        and (scheduled.begun or begins(scheduled, ledger, node, leads, now, made))
     }
 
 
@@ -68,16 +68,16 @@ def outside(ledger: Ledger, snapshot: Snapshot, now: Ms) -> dict[str, Reason]:
     """
     nodes = {node.uuid for node in snapshot.nodes.values()} if ledger.scheduled else set()
     return {
-        known_as(name): because(Kind.IN_WINDOW, str(one.machine))
-        for one in ledger.scheduled
-        if one.node not in nodes and _due(one, MARGIN, now)
-        for name in (one.machine.hostname, one.machine.ip)
+        known_as(name): because(Kind.IN_WINDOW, str(scheduled.machine))
+        for scheduled in ledger.scheduled
+        if scheduled.node not in nodes and _due(scheduled, MARGIN, now)
+        for name in (scheduled.machine.hostname, scheduled.machine.ip)
         if name
     }
 
 
 def begins(
-    one: Scheduled,
+    scheduled: Scheduled,
     ledger: Ledger,
     node: Node,
     leads: Leads,
@@ -85,8 +85,8 @@ def begins(
     made: offers.ByWindow | None = None,
 ) -> bool:
     """Check whether work there has started, or must start and no owner blocks it."""
-    may = one.begun or not offers.hold(one, ledger, now, made)
-    return may and due(one, node, leads, now)
+    may = scheduled.begun or not offers.hold(scheduled, ledger, now, made)
+    return may and due(scheduled, node, leads, now)
 
 
 def under_repair(ledger: Ledger, snapshot: Snapshot) -> dict[str, str]:
