@@ -65,10 +65,9 @@ EXPRESSIONS = {
     "settings.py": "settings in tags",
     "store/codec.py": "half surrogate pairs",
     "store/records.py": "the places that cattrs notes",
-    "web/caller.py": "URLs",
+    "web/blocking.py": "URLs",
     "web/compress.py": "HTTP's Accept-Encoding",
     "web/exchange.py": "paths of requests",
-    "web/post.py": "URLs",
     "web/refusal.py": "HTTP's Content-Length",
 }
 

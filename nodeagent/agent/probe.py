@@ -92,7 +92,7 @@ def _hello(address: str, tls: ssl.SSLContext | None) -> bytes:
     if tls is None:
         host = f"[{address}]" if ":" in address else address
         return f"GET /healthz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode()
-    session = Session(tls, address)
+    session = Session(tls, client=True)
     session.receive()
     return session.outgoing.read()
 

@@ -29,7 +29,7 @@ from nodeagent.model.offer import Announcing
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.section import NAME, Section, each_once, setting
 from nodeagent.settings import LEVELS, read_files
-from nodeagent.web.post import URL, wrong_port
+from nodeagent.web.blocking import URL, wrong_port
 
 MASTER = "master"  # the address of whichever node is the master
 _ON_THE_MASTER = "maintd runs on Ganeti's master, and asks it by LUXI; remove this line"

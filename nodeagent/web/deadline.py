@@ -1,16 +1,6 @@
-"""One deadline over many waits, and the errors that say how far a failed call came."""
+"""One deadline over many waits."""
 
 import time
-
-from nodeagent.errors import Unavailable
-
-
-class Unsent(Unavailable):
-    """The request certainly reached nobody, so it had no effect."""
-
-
-class Late(Unavailable):
-    """The answer did not come in time; the request may still be carried out."""
 
 
 class Deadline:

@@ -88,18 +88,16 @@ def fingerprint(pem: bytes) -> str:
 class Session:
     """One connection's TLS. After every call `outgoing` holds the bytes to send.
 
-    A client names its `server`, and begins with `receive`.
+    A client begins with `receive`, and compares no name.
     """
 
     __slots__ = ("_incoming", "_tls", "outgoing", "ready")
 
-    def __init__(self, context: ssl.SSLContext, server: str = "") -> None:
+    def __init__(self, context: ssl.SSLContext, *, client: bool = False) -> None:
         self.outgoing = ssl.MemoryBIO()
         self.ready = False
         self._incoming = ssl.MemoryBIO()
-        name = server if context.check_hostname else None
-        both = self._incoming, self.outgoing
-        self._tls = context.wrap_bio(*both, server_side=not server, server_hostname=name)
+        self._tls = context.wrap_bio(self._incoming, self.outgoing, server_side=not client)
 
     def receive(self, data: bytes | None = None) -> list[bytes]:
         """Take bytes of the network, b"" for its end; return the plain ones likewise.

@@ -54,8 +54,9 @@ from nodeagent.protocol.messages import Order, Progress, Receipt, Report, digest
 from nodeagent.protocol.node_key import TAG, Pins
 from nodeagent.protocol.order import order_bytes, seal_order
 from nodeagent.protocol.signature import sign, verify
-from nodeagent.web.client import Answered, fetch
+from nodeagent.web.client import fetch
 from nodeagent.web.tls import untrusting_tls
+from nodeagent.web.transaction import Answered
 from tests import needs
 from tests.agent.place import CLUSTER, NODE, client_pem
 from tests.patience import PATIENCE

@@ -44,7 +44,7 @@ def test_a_certificate_that_is_not_the_one_expected(remote: Any, tmp_path: Path)
     other.write_bytes(make_certificate())
     for ca in ("", str(other)):
         said = remote("incidents", ca=ca).refused(69)
-        assert "its certificate is not the one expected" in said
+        assert "its certificate is not trusted" in said
         assert said.endswith(": name it, or its signer, with --ca FILE")
     assert "/nowhere: no certificate can be read" in remote("held", ca="/nowhere").refused(78)
 

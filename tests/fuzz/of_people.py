@@ -18,10 +18,11 @@ from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.snapshot import Observed, Snapshot
 from nodeagent.model.wish import AddEntry, ResetStorm, StopBalancing, Wish
 from nodeagent.store import codec
-from nodeagent.web.caller import Caller
-from nodeagent.web.client import Answered, Call, Terms
+from nodeagent.web.blocking import Caller
+from nodeagent.web.client import Call
 from nodeagent.web.exchange import Request
 from nodeagent.web.refusal import fault_of
+from nodeagent.web.transaction import Answered, Transaction
 from tests.fuzz.decoder import Decoder, each, seed, text_of
 from tests.fuzz.of_ganeti import Fed
 from tests.fuzz.of_nodes import NOW
@@ -100,10 +101,11 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 def client(raw: bytes) -> None:
-    """Both HTTP clients, the answer in two pieces and a closed connection."""
+    """Both ways to wait for an answer: the answer in two pieces and a closed connection."""
     told: list[Answered | Unavailable] = []
-    call = Call(_loop(), "127.0.0.1", Terms(1, 5.0, most=2**20), "/")
-    call._raw_request()
+    transaction = Transaction("GET", "/", "127.0.0.1", most=2**20)
+    transaction.request()
+    call = Call(_loop(), "127.0.0.1", 1, transaction, 5.0)
     call._stream, call._done = _Silent(), told.append  # type: ignore[assignment]
     for part in (raw[:9], raw[9:], b""):
         call._received(part)

@@ -24,7 +24,7 @@ from nodeagent.model.fencing import FENCED_TAG
 from nodeagent.model.ledger import Ledger, Outcome
 from nodeagent.model.purpose import OfFencing
 from nodeagent.store.codec import decode_observation
-from nodeagent.web.caller import at_socket
+from nodeagent.web.blocking import at_socket
 from tests.real.lab import LAB, ROOT, STATE, gnt, socket_path
 from tests.real.maintd import AGENT, SETTINGS, Maintenance, flags, until
 from tests.real.powered import Powered, state

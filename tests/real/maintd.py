@@ -16,7 +16,7 @@ from click import ClickException
 from nodeagent.cli.maint.console.client import Reach
 from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.protocol.node_key import TAG
-from nodeagent.web.caller import at_socket
+from nodeagent.web.blocking import at_socket
 from tests import needs
 from tests.real.lab import LAB, NODES, ROOT, STATE, gnt, listed, node, power, running, socket_path
 

@@ -8,8 +8,9 @@ import pytest
 
 from nodeagent.errors import Unavailable
 from nodeagent.model.evidence import Contact
-from nodeagent.web.client import Answered, NoAnswer, fetch
+from nodeagent.web.client import NoAnswer, fetch
 from nodeagent.web.tls import untrusting_tls
+from nodeagent.web.transaction import Answered
 from tests.patience import dawdle
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

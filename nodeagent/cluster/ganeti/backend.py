@@ -8,11 +8,10 @@ from math import ceil, isfinite
 from nodeagent.cluster.backend import Accepted, Answer, NotTaken, Submission
 from nodeagent.cluster.ganeti import filter_rule, opcodes
 from nodeagent.cluster.ganeti.decode import one_line
-from nodeagent.cluster.ganeti.luxi import SOCKET, Json, Luxi, Refusal
+from nodeagent.cluster.ganeti.luxi import SOCKET, Json, Luxi, Refusal, Unsent
 from nodeagent.cluster.ganeti.queries import Queries
 from nodeagent.errors import Unavailable
 from nodeagent.model.units import Ms, Nanoseconds
-from nodeagent.web.deadline import Unsent
 
 # Measured: luxid copies each job to every master candidate before it answers, one job after the
 # other, and waits 5 to 6 s for a candidate that is off. (A drained node is not a candidate.)

@@ -12,11 +12,19 @@ from typing import Any, TypeAlias
 from nodeagent.cluster.ganeti.decode import one_line
 from nodeagent.errors import Unavailable
 from nodeagent.protocol.canonical import printable
-from nodeagent.web.deadline import Deadline, Late, Unsent
+from nodeagent.web.deadline import Deadline
 
 SOCKET = "/var/run/ganeti/socket/ganeti-query"
 END = b"\3"  # JSON escapes it in strings, so it only ends a message
 MOST = 256 * 2**20  # an answer about 100,000 instances has some 40 MB
+
+
+class Unsent(Unavailable):
+    """luxid certainly did not read the request, so it had no effect."""
+
+
+class Late(Unavailable):
+    """The answer did not come in time; the request may still be carried out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,13 @@ from typing import TypeVar
 
 from nodeagent.cluster.ganeti import decode, jobqueue
 from nodeagent.cluster.ganeti.decode import Row
+from nodeagent.cluster.ganeti.luxi import Late
 from nodeagent.cluster.ganeti.opcodes import is_job
 from nodeagent.cluster.ganeti.version import Version
 from nodeagent.errors import MessageError, Unavailable
 from nodeagent.model.ledger import Removal, Result, RoleChange, Trail
 from nodeagent.model.snapshot import Capacity, Running, Snapshot
-from nodeagent.web.deadline import Deadline, Late
+from nodeagent.web.deadline import Deadline
 
 T = TypeVar("T")
 

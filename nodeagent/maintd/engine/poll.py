@@ -20,8 +20,9 @@ from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import WHY, cut
 from nodeagent.protocol.envelope import Key
 from nodeagent.protocol.look import Distrusted, Expected, Look, Seen, Silent, judge_answer
-from nodeagent.web.client import Answered, Call, NoAnswer, Terms
+from nodeagent.web.client import Call, NoAnswer
 from nodeagent.web.tls import untrusting_tls
+from nodeagent.web.transaction import Answered, Transaction, host_header
 
 AT_ONCE = 256  # new connections; more at once overrun listeners' backlogs and our processor
 MAX_HELD = 64 * 2**20  # bytes of answers not yet judged
@@ -99,7 +100,7 @@ class _Asked:
     def held(self) -> int:
         """Bytes of its answer in memory."""
         if self.call is not None:
-            return self.call.held
+            return self.call.transaction.held
         return len(self.answer.body) if isinstance(self.answer, Answered) else 0
 
 
@@ -113,8 +114,7 @@ class _Round:
         self._settings = settings
         self._judge = judge
         self._left = nodes[::-1]  # polled from the end
-        tls = untrusting_tls() if settings.tls else None
-        self._terms = Terms(settings.port, settings.seconds, tls)
+        self._tls = untrusting_tls() if settings.tls else None
         self._open: dict[_Asked, None] = {}
         self._new: dict[_Asked, None] = {}  # in order of their start
         self._large: list[_Asked] = []
@@ -150,7 +150,10 @@ class _Round:
         while self._left and len(self._new) < AT_ONCE and len(self._open) < self._most:
             asked = _Asked(self._left.pop(), self._turn)
             target = f"/1/report/node/diagnose?salt={asked.salt}"
-            asked.call = Call(self._loop, asked.node.address, self._terms, target)
+            address, port = asked.node.address, self._settings.port
+            transaction = Transaction("GET", target, host_header(address, port))
+            seconds = self._settings.seconds
+            asked.call = Call(self._loop, address, port, transaction, seconds, self._tls)
             self._open[asked] = self._new[asked] = None
             asked.call.start(partial(self._ended, asked))
 

@@ -20,8 +20,9 @@ from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import WHY, cut
 from nodeagent.protocol.look import Distrusted, Look, Seen, Silent
 from nodeagent.protocol.testimony import Words
-from nodeagent.web.client import Answered, fetch
+from nodeagent.web.client import fetch
 from nodeagent.web.tls import untrusting_tls
+from nodeagent.web.transaction import Answered
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from nodeagent.maintd.owners.webhook import signed
 from nodeagent.model.notice import Way
 from nodeagent.model.units import Ms
 from nodeagent.secret import read_token
-from nodeagent.web.post import is_url, post, wrong_port
+from nodeagent.web.blocking import is_url, post, wrong_port
 
 _ANSWER = 64 * 1024  # bytes read of an answer
 _DELAY = 10_000_000  # seconds that a Retry-After may name

@@ -9,7 +9,7 @@ from nodeagent.maintd.notices.render import fault
 from nodeagent.model.notice import Occasion, Severity, Sink, Way
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.section import NAME, Section, each_once
-from nodeagent.web.post import URL, wrong_port
+from nodeagent.web.blocking import URL, wrong_port
 
 MOST = 20  # sinks
 _ADDRESS = r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+"

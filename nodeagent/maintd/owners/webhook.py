@@ -23,7 +23,7 @@ from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical
 from nodeagent.secret import read_token
-from nodeagent.web.post import post
+from nodeagent.web.blocking import post
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from nodeagent.model.sick import Sick
 from nodeagent.model.units import Ms
 from nodeagent.secret import read_token
 from nodeagent.section import setting
-from nodeagent.web.client import Answered
-from nodeagent.web.post import URL, post
+from nodeagent.web.blocking import URL, post
+from nodeagent.web.transaction import Answered
 
 log = logging.getLogger(__name__)
 

@@ -12,11 +12,10 @@ import pytest
 
 from nodeagent.cluster.backend import Accepted, NotTaken, Submission
 from nodeagent.cluster.ganeti.backend import GanetiCluster
-from nodeagent.cluster.ganeti.luxi import Luxi, Refusal
+from nodeagent.cluster.ganeti.luxi import Late, Luxi, Refusal, Unsent
 from nodeagent.errors import Unavailable
 from nodeagent.model.action import Drain, Retag, RunCommand, Scope
 from nodeagent.model.snapshot import Capacity, Running, Size
-from nodeagent.web.deadline import Late, Unsent
 from tests.cluster.ganeti.scripted import (
     Behave,
     Scripted,

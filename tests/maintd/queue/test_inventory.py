@@ -15,8 +15,8 @@ from nodeagent.maintd.queue.inventory import Inventory, InventorySettings, ask, 
 from nodeagent.maintd.queue.sabakan import MOST_BYTES
 from nodeagent.maintd.settings import parse
 from nodeagent.model.queue import Queue
-from nodeagent.web.client import Answered
-from nodeagent.web.post import post
+from nodeagent.web.blocking import post
+from nodeagent.web.transaction import Answered
 from tests.maintd.answering import serving, speaking
 from tests.maintd.queue.certificates import certificate
 from tests.maintd.queue.desk import NOW, Desk
@@ -238,11 +238,20 @@ def test_nobody_there() -> None:
 def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     """What the addresses of names are; there is no name service on loopback."""
     known: dict[str, list[str]] = {}
+    real = socket.getaddrinfo
 
-    def look_up(host: str, port: int, **_: object) -> list[tuple[Any, ...]]:
-        if host not in known:
-            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        return [(0, socket.SOCK_STREAM, 0, "", (address, port)) for address in known[host]]
+    def look_up(
+        host: str,
+        port: int,
+        family: int = 0,
+        type: int = 0,
+    ) -> list[tuple[Any, ...]]:
+        addresses = known.get(host, [host])
+        return [
+            row
+            for address in addresses
+            for row in real(address, port, family, type, flags=socket.AI_NUMERICHOST)
+        ]
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     return known
@@ -263,12 +272,12 @@ def test_the_time_is_shared_by_the_addresses(
     names["x"] = ["127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.3"]
     clock, shares = [0.0], list[float]()
 
-    async def hang(*_: object, seconds: float, **__: object) -> Answered:
+    def hang(_connect: object, _transaction: object, seconds: float) -> Answered:
         shares.append(seconds)
         clock[0] += seconds / 2 if len(shares) == 1 else seconds
         raise Unavailable("no answer")
 
-    monkeypatch.setattr("nodeagent.web.post.fetch", hang)
+    monkeypatch.setattr("nodeagent.web.blocking.ask", hang)
     with pytest.raises(Unavailable):
         post("http://x/x", b"{}", seconds=3.0, steady=lambda: clock[0])
     assert shares == [1.0, 1.2, 1.3], "what the first leaves is the others'"

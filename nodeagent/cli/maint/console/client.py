@@ -2,7 +2,6 @@
 
 import json
 import os
-import ssl
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,11 +14,12 @@ from nodeagent.cli.maint.console import author, changing
 from nodeagent.cli.maint.console.screen import Json, progress
 from nodeagent.cli.maint.console.text import harmless
 from nodeagent.errors import ConfigError, Unavailable
-from nodeagent.web import caller
-from nodeagent.web.caller import Caller, Replied, at_socket, at_url
 
 if TYPE_CHECKING:
     from nodeagent.maintd.settings import Settings
+    from nodeagent.web import blocking
+    from nodeagent.web.blocking import Caller
+    from nodeagent.web.transaction import Answered
 
 Body: TypeAlias = dict[str, Any] | bytes | None
 
@@ -80,6 +80,8 @@ class Where:
 
     def reach(self) -> "Reach":
         """Return the way to maintd; ConfigError, or a usage error, if the options make no sense."""
+        from nodeagent.web.blocking import at_socket, at_url  # not for --help
+
         if self.url is None:
             if self.user or self.password_file or self.ca:
                 raise click.UsageError("--user, --password-file and --ca go with --url")
@@ -136,7 +138,7 @@ def _password(path: str) -> str:
 class Reach:
     """Asks maintd, and turns a failure into an error with its exit code."""
 
-    def __init__(self, caller: Caller, *, local: bool) -> None:
+    def __init__(self, caller: "Caller", *, local: bool) -> None:
         self._caller = caller
         self._local = local
         self._doubt = ""
@@ -202,7 +204,7 @@ class Reach:
 
     def _change(
         self, method: str, target: str, body: bytes, more: Sequence[tuple[str, str]] = ()
-    ) -> Replied:
+    ) -> "Answered":
         """Send a change; if the person wants so, first show its effect, or ask."""
         more = [*more, *author.headers(local=self._local), *(_IN_DOUBT if self._doubt else ())]
         if changing.is_dry():
@@ -244,22 +246,29 @@ class Reach:
         seconds: float,
         body: bytes = b"",
         more: Sequence[tuple[str, str]] = (),
-    ) -> Replied:
+    ) -> "Answered":
+        from nodeagent.web import blocking
+
         try:
             replied = self._caller.request(method, target, seconds, body, more)
-        except PermissionError:
-            raise Refused(f"{self._caller.where}: permission denied: ask as root") from None
-        except caller.Absent as error:
-            foreign = isinstance(error.__cause__, ssl.SSLCertVerificationError)
-            remedy = ": name it, or its signer, with --ca FILE" if foreign else ""
-            raise Absent(self._absent(str(error)) + remedy) from None
+        except blocking.Absent as error:
+            raise self._not_connected(error) from None
         except Unavailable as error:
             raise Unreachable(str(error)) from None
         if replied.status == 200:
             return replied
         raise self._no(replied)
 
-    def _no(self, replied: Replied) -> click.ClickException:
+    def _not_connected(self, error: "blocking.Absent") -> click.ClickException:
+        import ssl
+
+        if isinstance(error.__cause__, PermissionError):
+            return Refused(f"{self._caller.where}: permission denied: ask as root")
+        foreign = isinstance(error.__cause__, ssl.SSLCertVerificationError)
+        remedy = ": name it, or its signer, with --ca FILE" if foreign else ""
+        return Absent(self._absent(str(error)) + remedy)
+
+    def _no(self, replied: "Answered") -> click.ClickException:
         try:
             said = json.loads(replied.body)
             why = str(said["error"])
@@ -305,7 +314,7 @@ def _master(path: str = "/var/lib/ganeti/ssconf_master_node") -> str:
         return ""
 
 
-def _parsed(replied: Replied) -> Any:
+def _parsed(replied: "Answered") -> Any:
     try:
         return json.loads(replied.body)
     except (ValueError, RecursionError):

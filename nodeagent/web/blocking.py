@@ -1,0 +1,218 @@
+"""The HTTP client of a command or a thread that may wait: at a unix socket, or over the network.
+
+One deadline runs from the connection to the last byte. A command at a socket loads no TLS.
+"""
+
+import base64
+import re
+import socket
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, TypeAlias
+
+from nodeagent.errors import ConfigError, Unavailable
+from nodeagent.protocol.canonical import printable
+from nodeagent.web.deadline import Deadline
+from nodeagent.web.transaction import BROKEN, MAX_BODY, Answered, Transaction, error_text, too_late
+
+if TYPE_CHECKING:
+    import ssl
+
+MOST = 512 * 1024 * 1024  # all there is to observe of 10,000 nodes is 50 MB
+_HOST = r"(https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?"
+URL = rf"{_HOST}(/[^\s#\x00-\x1f\x7f-\uffff]*)"
+_MAINTD = re.compile(f"{_HOST}/?")
+_PORT = 1816
+_PORTS = {"http": 80, "https": 443}
+_ADDRESSES = 4  # addresses tried for one name
+
+Connect: TypeAlias = Callable[[Deadline], socket.socket]
+
+
+class Absent(Unavailable):
+    """There is no connection; its cause is the OSError."""
+
+
+class Caller:
+    """Make requests to one maintd, each on a connection of its own; `where` names it to people."""
+
+    def __init__(
+        self,
+        where: str,
+        connect: Connect,
+        host: str = "localhost",
+        headers: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        self.where = where
+        self._connect = connect
+        self._host = host
+        self._headers = headers
+
+    def request(
+        self,
+        method: str,
+        target: str,
+        seconds: float,
+        body: bytes = b"",
+        more: Sequence[tuple[str, str]] = (),
+    ) -> Answered:
+        """Send a request; return its answer. Absent: there is no maintd. Unavailable: no answer."""
+        transaction = Transaction(
+            method,
+            target,
+            host=self._host,
+            headers=[*self._headers, *more],
+            body=body,
+            most=MOST,
+        )
+        try:
+            return ask(self._connect, transaction, seconds)
+        except Absent as error:
+            raise Absent(f"{self.where}: {error}") from error.__cause__
+        except Unavailable as error:
+            raise Unavailable(f"{self.where}: {error}") from None
+
+
+def at_socket(path: str) -> Caller:
+    """Return the caller of a maintd at a unix socket."""
+
+    def connect(deadline: Deadline) -> socket.socket:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        try:
+            sock.settimeout(deadline.left())
+            sock.connect(path)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    return Caller(path, connect)
+
+
+def at_url(url: str, ca: str = "", user: str = "", password: str = "") -> Caller:
+    """Return a caller of `https://HOST[:PORT]`; ConfigError if the arguments do not fit.
+
+    `ca` is a file with the expected certificate, or with the one that signed it. Then no name is
+    compared, as Ganeti's own certificates name no host. Without it the system decides.
+    """
+    match = _MAINTD.fullmatch(url)
+    if match is None or int(match[3] or _PORT) > 65535:
+        raise ConfigError(f"--url is {printable(url)}; it must be of the form https://HOST:{_PORT}")
+    scheme, host, port = match[1], match[2].strip("[]"), int(match[3] or _PORT)
+    if scheme == "http" and user:
+        raise ConfigError(f"--url is {printable(url)}; a password is sent by https only")
+    if scheme == "http" and ca:
+        raise ConfigError(f"--url is {printable(url)}; a certificate needs https")
+    connect = _over_network(host, port, _tls(scheme, ca, named=False))
+    headers = []
+    if user:
+        token = base64.b64encode(f"{user}:{password}".encode()).decode()
+        headers = [("Authorization", f"Basic {token}")]
+    where = f"{match[2]}:{port}"
+    return Caller(f"{scheme}://{where}", connect, where, headers)
+
+
+def post(
+    url: str,
+    body: bytes,
+    *,
+    seconds: float,
+    ca: str = "",
+    headers: Sequence[tuple[str, str]] = (),
+    most: int = MAX_BODY,
+    steady: Callable[[], float] = time.monotonic,
+) -> Answered:
+    """Send it, or raise Unavailable; each address of its name gets a share of the time.
+
+    `ca` is a file with the certificates to trust instead of the system's; `steady` is seconds of a
+    clock that nobody sets.
+    """
+    match = re.fullmatch(URL, url)
+    assert match is not None
+    scheme, host, named_port, target = match.groups()
+    name, port = host.strip("[]"), int(named_port or _PORTS[scheme])
+    tls = _tls(scheme, ca)
+    addresses = _addresses(name, port)
+    end, why = steady() + seconds, f"{host} has no address"
+    for index, address in enumerate(addresses):
+        share = round((end - steady()) / (len(addresses) - index), 1)
+        if share <= 0:
+            break
+        connect = _over_network(address, port, tls, name)
+        transaction = Transaction(
+            "POST", target, host=f"{host}:{port}", headers=headers, body=body, most=most
+        )
+        try:
+            return ask(connect, transaction, share)
+        except Unavailable as error:
+            why = str(error)
+    raise Unavailable(why)
+
+
+def is_url(text: str) -> bool:
+    return re.fullmatch(URL, text) is not None
+
+
+def wrong_port(url: str) -> str:
+    """Say why the port of a URL is wrong; "" if it is right, or `url` is not a URL."""
+    match = re.fullmatch(URL, url)
+    if match is None or 0 < int(match[3] or 1) <= 65535:
+        return ""
+    return f"has the port {match[3]}; it must be from 1 to 65535"
+
+
+def ask(connect: Connect, transaction: Transaction, seconds: float) -> Answered:
+    """Connect, send, and wait for the answer. Absent: no connection. Unavailable: no answer."""
+    deadline = Deadline(seconds)
+    try:
+        connection = connect(deadline)
+    except TimeoutError as error:
+        raise Absent(too_late(seconds)) from error
+    except OSError as error:
+        raise Absent(error_text(error)) from error
+    with closing(connection):
+        try:
+            left = memoryview(transaction.request())
+            while left:
+                connection.settimeout(deadline.left())
+                left = left[connection.send(left) :]
+            while True:
+                connection.settimeout(deadline.left())
+                if answer := transaction.receive(connection.recv(256 * 1024)):
+                    return answer
+        except TimeoutError:
+            raise Unavailable(too_late(seconds)) from None
+        except OSError:
+            raise Unavailable(BROKEN) from None
+
+
+def _over_network(host: str, port: int, tls: "ssl.SSLContext | None", name: str = "") -> Connect:
+    """Return what connects to a host; its certificate must bear `name`, by default the host's."""
+
+    def connect(deadline: Deadline) -> socket.socket:
+        sock = socket.create_connection((host, port), deadline.left())
+        try:
+            sock.settimeout(deadline.left())
+            return tls.wrap_socket(sock, server_hostname=name or host) if tls else sock
+        except BaseException:
+            sock.close()
+            raise
+
+    return connect
+
+
+def _tls(scheme: str, ca: str, *, named: bool = True) -> "ssl.SSLContext | None":
+    if scheme != "https":
+        return None
+    from nodeagent.web.tls import trusting_tls
+
+    return trusting_tls(ca, named=named)
+
+
+def _addresses(host: str, port: int) -> list[str]:
+    try:
+        rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise Unavailable(f"{host}: {getattr(error, 'strerror', None) or error}") from None
+    return list(dict.fromkeys(str(row[4][0]) for row in rows))[:_ADDRESSES]
