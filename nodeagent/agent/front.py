@@ -5,11 +5,9 @@ and orders between the network and the runner without reading them.
 """
 
 import asyncio
-import gc
 import json
 import logging
 import ssl
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -93,11 +91,6 @@ class Front:
         for sampler in (*self._samplers, self._drbd_sampler):
             sampler.start()
         self.port = await self.server.start(address, listen.port, tls)
-        # A collector's thread lets a request run after this long, not after 5 ms.
-        sys.setswitchinterval(0.0005)
-        # Objects that live until the end need not be checked in every garbage collection.
-        gc.collect()
-        gc.freeze()
         scheme = "https" if tls else "http"
         log.info("front-started url=%s://%s:%d", scheme, address, self.port)
         service.notify(f"STATUS=serving {scheme}://{address}:{self.port}")
