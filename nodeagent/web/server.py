@@ -203,26 +203,6 @@ class Server:
 class _Connection:
     """One connection: collects one request, has it answered, closes."""
 
-    __slots__ = (
-        "_body",
-        "_clear",
-        "_head",
-        "_http",
-        "_request",
-        "_server",
-        "_stream",
-        "_task",
-        "_tls",
-        "_undecided",
-        "answer",
-        "complete",
-        "loop",
-        "network",
-        "peer",
-        "refused",
-        "since",
-    )
-
     def __init__(
         self, server: Server, loop: asyncio.AbstractEventLoop, sock: socket.socket, peer: str
     ) -> None:

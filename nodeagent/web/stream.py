@@ -7,7 +7,8 @@ in a single turn.
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 _IN_A_TURN = 8  # pieces sent before others have their turn
@@ -17,22 +18,8 @@ _IN_KERNEL = 64 * 1024  # bytes that the kernel holds and has not sent: 4 s of a
 class Stream:
     """One connection. It calls `received` with the bytes that come, and with b"" once at the end.
 
-    `taken` is how much of a poured answer the kernel has taken.
+    `taken` is how many bytes the kernel has taken.
     """
-
-    __slots__ = (
-        "_deaf",
-        "_left",
-        "_loop",
-        "_lost",
-        "_pieces",
-        "_reading",
-        "_received",
-        "_sock",
-        "_then",
-        "_writing",
-        "taken",
-    )
 
     def __init__(
         self,
@@ -45,8 +32,8 @@ class Stream:
         self._sock: socket.socket | None = sock
         self._received = received
         self._lost = lost
-        self._left = memoryview(b"")
-        self._pieces: Iterator[bytes | memoryview] | None = None
+        self._left = memoryview(b"")  # of the piece that is being sent
+        self._queue: deque[Iterator[bytes | memoryview]] = deque()  # of pieces
         self._reading = False
         self._writing = False
         self._deaf = False
@@ -75,34 +62,17 @@ class Stream:
 
     def write(self, data: bytes) -> None:
         """Send now as much as possible, and the rest later."""
-        if self._sock is None:
-            return
-        if self._left:
-            self._left = memoryview(bytes(self._left) + data)
-            return
-        try:
-            sent = self._sock.send(data)
-        except (BlockingIOError, InterruptedError):
-            sent = 0
-        except OSError:
-            self.abort()
-            return
-        if sent < len(data):
-            self._left = memoryview(data)[sent:]
-            self._wait()
+        self._send((data,))
 
-    def pour(self, pieces: Iterator[bytes | memoryview]) -> None:
-        """Send pieces, each made once the last was sent; they end the output.
+    def pour(self, pieces: Iterable[bytes | memoryview]) -> None:
+        """Send pieces, each made once the last was sent.
 
         The kernel holds little of it, so that `taken` is close to the bytes that the peer has
         taken.
         """
-        if self._sock is None:
-            return
-        self._pieces = pieces
-        if self._sock.family != socket.AF_UNIX:
+        if self._sock is not None and self._sock.family != socket.AF_UNIX:
             self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _IN_KERNEL)
-        self._write_on()
+        self._send(pieces)
 
     def close(self) -> None:
         """Read no more; send what is left, then hang up."""
@@ -127,7 +97,7 @@ class Stream:
         lost = self._lost
         # Drop the references both ways: both objects go at once, without garbage collection.
         self._received, self._lost, self._then = _nothing, _nobody, None
-        self._pieces = None
+        self._queue.clear()
         lost()
 
     def _read(self) -> None:
@@ -160,21 +130,20 @@ class Stream:
             with suppress(OSError):
                 self._sock.shutdown(socket.SHUT_WR)
 
-    def _wait(self) -> None:
-        if not self._writing and self._sock is not None:
-            self._writing = True
-            self._loop.add_writer(self._sock.fileno(), self._write_on)
+    def _send(self, pieces: Iterable[bytes | memoryview]) -> None:
+        self._queue.append(iter(pieces))
+        if not self._writing:
+            self._write_on()
 
     def _write_on(self) -> None:
         for _ in range(_IN_A_TURN):
             if self._sock is None:
                 return
             if not self._left:
-                piece = next(self._pieces, b"") if self._pieces is not None else b""
-                if not piece:
-                    self._sent_all()
+                self._left = memoryview(self._next_piece())
+                if not self._left:
+                    self._sent_all(self._sock)
                     return
-                self._left = memoryview(piece)
             try:
                 sent = self._sock.send(self._left)
             except (BlockingIOError, InterruptedError):
@@ -183,15 +152,23 @@ class Stream:
                 self.abort()
                 return
             self._left = self._left[sent:]
-            if self._pieces is not None:
-                self.taken += sent
-        self._wait()
+            self.taken += sent
+        if not self._writing and self._sock is not None:
+            self._writing = True
+            self._loop.add_writer(self._sock.fileno(), self._write_on)
 
-    def _sent_all(self) -> None:
-        self._pieces = None
-        if self._writing and self._sock is not None:
+    def _next_piece(self) -> bytes | memoryview:
+        """Take the next piece to send; b"" if there is none."""
+        while self._queue:
+            if piece := next(self._queue[0], b""):
+                return piece
+            self._queue.popleft()
+        return b""
+
+    def _sent_all(self, sock: socket.socket) -> None:
+        if self._writing:
             self._writing = False
-            self._loop.remove_writer(self._sock.fileno())
+            self._loop.remove_writer(sock.fileno())
         if self._then is not None:
             self._then()
 

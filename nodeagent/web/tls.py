@@ -91,8 +91,6 @@ class Session:
     A client begins with `receive`, and compares no name.
     """
 
-    __slots__ = ("_incoming", "_tls", "outgoing", "ready")
-
     def __init__(self, context: ssl.SSLContext, *, client: bool = False) -> None:
         self.outgoing = ssl.MemoryBIO()
         self.ready = False
