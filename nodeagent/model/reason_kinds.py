@@ -10,10 +10,6 @@ from nodeagent.model.reason_subject import AnyKind, Of, kind
 class Kind(AnyKind):
     """All kinds but `FencingKind`, `LedgerKind` and `SuccessionKind`."""
 
-    @property
-    def private(self) -> bool:
-        return self in PRIVATE
-
     # Pauses, doubt and limits.
     PAUSED = kind(
         "paused",
@@ -258,7 +254,12 @@ class Kind(AnyKind):
         " {help} puts it back",
         command="gnt-maint done {it}",
     )
-    TO_BE_PUT_BACK = kind("drained", Of.NODE, "{it} will be {goal} ({back}): {why}")
+    TO_BE_PUT_BACK = kind(
+        "drained",
+        Of.NODE,
+        "{it} will be {goal} ({back}): {why}",
+        private=True,
+    )
     PROVES = kind(
         "returning",
         Of.NODE,
@@ -402,23 +403,27 @@ class Kind(AnyKind):
         "overdue: {it} is still draining, and its window began at {at}: run {help}, or edit or"
         " cancel it",
         command="gnt-maint window down {it}",
+        private=True,
     )
     LATE_DOWN = kind(
         "overdue",
         Of.WINDOW,
         "overdue: {it} is still down, and its window ended at {at}: run {help}",
         command="gnt-maint window up {it}",
+        private=True,
     )
     WINDOW_WAITS = kind(
         "window",
         Of.WINDOW,
         "the maintenance window of {it} waits: the node is under repair ({repair})",
+        private=True,
     )
     EVACUATION_STOPPED = kind(
         "evacuation-stopped",
         Of.NODE,
         "{it} is evacuated no further for {who}: {why}; mend that, then run {help}",
         command="gnt-maint evacuate {it}",
+        private=True,
     )
     WINDOW_STOPPED = kind(
         "window-stopped",
@@ -426,34 +431,71 @@ class Kind(AnyKind):
         "the maintenance window of {it} has stopped: {why}: run {help} with another --start or"
         " --for",
         command="gnt-maint window edit {it}",
+        private=True,
     )
-    IN_WINDOW = kind("window", Of.NODE, "{it} is in a maintenance window")
-    UNCLEAR_MACHINE = kind("window", Of.WINDOW, "{why}")
+    IN_WINDOW = kind(
+        "window",
+        Of.NODE,
+        "{it} is in a maintenance window",
+        private=True,
+    )
+    UNCLEAR_MACHINE = kind(
+        "window",
+        Of.WINDOW,
+        "{why}",
+        private=True,
+    )
     OWNER_WAITS = kind(
         "owner",
         Of.WINDOW,
         "the maintenance window of {it} waits: {why}",
         command="gnt-maint window edit {it} --policy advisory",
+        private=True,
     )
     OWNER_NOT_TOLD = kind(
         "owner",
         Of.WINDOW,
         "{command} did not tell owner {owner} of its offer: {why}{tries:+, % times: tell the"
         " owner yourself}",
+        private=True,
     )
-    SERIES_WAITS = kind("window", Of.WINDOW, "{it} waits: {why}")
+    SERIES_WAITS = kind(
+        "window",
+        Of.WINDOW,
+        "{it} waits: {why}",
+        private=True,
+    )
     NO_TIME_ZONE = kind(
-        "window", Of.WINDOW, "time zone {zone} is unknown here: install the package tzdata"
+        "window",
+        Of.WINDOW,
+        "time zone {zone} is unknown here: install the package tzdata",
+        private=True,
     )
-    NO_SUCH_NODE = kind("window", Of.WINDOW, "{it} is no longer a node of this cluster")
+    NO_SUCH_NODE = kind(
+        "window",
+        Of.WINDOW,
+        "{it} is no longer a node of this cluster",
+        private=True,
+    )
     DOWN_STILL = kind(
         "window",
         Of.NODE,
         "{it} is still down since the window of {day}: run {help}",
         command="gnt-maint window up {it}",
+        private=True,
     )
-    SAME_WINDOW = kind("window", Of.NODE, "{it} is in another window of the same time")
-    NOT_SCHEDULED = kind("window", Of.WINDOW, "the schedule refuses it: {why}")
+    SAME_WINDOW = kind(
+        "window",
+        Of.NODE,
+        "{it} is in another window of the same time",
+        private=True,
+    )
+    NOT_SCHEDULED = kind(
+        "window",
+        Of.WINDOW,
+        "the schedule refuses it: {why}",
+        private=True,
+    )
 
     # The repair queue.
     REFUSED = kind(
@@ -463,7 +505,10 @@ class Kind(AnyKind):
         command="gnt-maint constraints show",
     )
     REFUSED_IN_WINDOW = kind(
-        "reported", Of.CLUSTER, "no queue entry for what is reported{of:+ (%)}: {why}"
+        "reported",
+        Of.CLUSTER,
+        "no queue entry for what is reported{of:+ (%)}: {why}",
+        private=True,
     )
     MORE_REFUSED = kind(
         "reported",
@@ -483,7 +528,12 @@ class Kind(AnyKind):
     AGENT_IN_DOUBT = kind("queue", Of.NODE, "the agent of {it} is in doubt: {doubt}")
     NO_MASTER = kind("queue", Of.CLUSTER, "the master node is unknown")
     INCIDENT_FIRST = kind("queue", Of.NODE, "the repair of incident {incident} on {it} comes first")
-    OWNERS_FIRST = kind("queue", Of.CLUSTER, "{command} must first tell owners of their offers")
+    OWNERS_FIRST = kind(
+        "queue",
+        Of.CLUSTER,
+        "{command} must first tell owners of their offers",
+        private=True,
+    )
     NOTICES_FIRST = kind("queue", Of.CLUSTER, "a command must first deliver a notification")
     INCIDENT_THERE = kind(
         "queue", Of.NODE, "incident {incident} is being repaired there{status:+ (%)}"
@@ -492,7 +542,13 @@ class Kind(AnyKind):
     AT_MOST = kind("queue", Of.CLUSTER, "at most {most} machines are repaired at once")
     CANDIDATE = kind("queue", Of.CLUSTER, "another master candidate is being repaired")
     OTHER_CANDIDATE = kind("queue", Of.NODE, "{it}, another master candidate, is being repaired")
-    BACKS_OFF = kind("queue", Of.ENTRY, "next attempt in {left:s} ({times} failed): {why}")
+    # Private: its stored sentence may say that a node is in a window.
+    BACKS_OFF = kind(
+        "queue",
+        Of.ENTRY,
+        "next attempt in {left:s} ({times} failed): {why}",
+        private=True,
+    )
     NO_PROCEDURE = kind("queue", Of.ENTRY, "{why}")
     DELETED = kind("queue", Of.ENTRY, "deleted, once its running work has ended")
     RETURNS_AFTER_MOVES = kind(
@@ -511,16 +567,3 @@ class Kind(AnyKind):
 
     # Readers without all rights see this instead of a private reason.
     NOT_SHOWN = kind("other", Of.CLUSTER, "not shown: it takes a user with the option read")
-
-
-# BACKS_OFF has a stored sentence, which may say that a node is in a window.
-PRIVATE = frozenset(
-    {
-        *(Kind.LATE_DRAINING, Kind.LATE_DOWN, Kind.WINDOW_WAITS, Kind.WINDOW_STOPPED),
-        *(Kind.TO_BE_PUT_BACK, Kind.EVACUATION_STOPPED),
-        *(Kind.IN_WINDOW, Kind.UNCLEAR_MACHINE, Kind.OWNER_WAITS, Kind.OWNER_NOT_TOLD),
-        *(Kind.SERIES_WAITS, Kind.NO_TIME_ZONE, Kind.NO_SUCH_NODE, Kind.DOWN_STILL),
-        *(Kind.SAME_WINDOW, Kind.NOT_SCHEDULED, Kind.OWNERS_FIRST),
-        *(Kind.REFUSED_IN_WINDOW, Kind.BACKS_OFF),
-    }
-)

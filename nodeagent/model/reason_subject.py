@@ -1,5 +1,6 @@
 """Sorts of subjects that reasons are about, and the form of their kinds. Pure."""
 
+from dataclasses import dataclass
 from enum import Enum
 
 
@@ -14,26 +15,36 @@ class Of(Enum):
     WINDOW = "window"
 
 
-def kind(metric: str, of: Of, sentence: str, *, command: str = "") -> tuple[str, Of, str, str]:
-    """Return the value of a kind, for the classes below: `command` is the one that helps."""
-    return metric, of, sentence, command
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The form of a kind: label of the metric, usual subject, sentence, and helping command.
+
+    A `private` kind may name an owner, a window or a series, which not everybody may see.
+    """
+
+    metric: str
+    of: Of
+    sentence: str
+    command: str
+    private: bool
+
+
+def kind(metric: str, of: Of, sentence: str, *, command: str = "", private: bool = False) -> Form:
+    """Return the form of a kind, for the classes below: `command` is the one that helps."""
+    return Form(metric, of, sentence, command, private)
 
 
 class AnyKind(Enum):
-    """A kind: label of the metric, usual subject, sentence, and the command that helps."""
+    """A kind of reasons, by the members of its form."""
 
-    def __init__(self, metric: str, of: Of, sentence: str, command: str = "") -> None:
-        self.metric = metric
-        self.of = of
-        self.sentence = sentence
-        self.command = command
+    def __init__(self, form: Form) -> None:
+        self.metric = form.metric
+        self.of = form.of
+        self.sentence = form.sentence
+        self.command = form.command
+        self.private = form.private
 
     @property
     def word(self) -> str:
         """Its name in JSON and docs."""
         return self.name.lower().replace("_", "-")
-
-    @property
-    def private(self) -> bool:
-        """Whether it may name an owner, a window or a series, which not everybody may see."""
-        return False

@@ -65,7 +65,7 @@ def test_every_kind_is_a_reason_somewhere() -> None:
     )
 
 
-# Every kind chooses: all readers see it, or it is private (`reason_kinds.PRIVATE`).
+# Every kind chooses: all readers see it, or it is `private`.
 PUBLIC = """
     agent-in-doubt agent-runs agent-unreachable all-taken alone asks at-most at-once attempts
     by-rules cancels-power-off candidate cannot-migrate cannot-move changed check-awaited
