@@ -37,7 +37,7 @@ from nodeagent.model.ledger import (
 from nodeagent.model.snapshot import Capacity, Instance, Node, Running, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Wish
-from nodeagent.placement.cluster.from_ganeti import Known
+from nodeagent.placement.cluster.cluster import Known
 from nodeagent.protocol.look import Distrusted, Look, Seen, Silent
 from nodeagent.protocol.messages import Report, fingerprint
 from nodeagent.protocol.node_key import Pins

@@ -20,7 +20,7 @@ from nodeagent.model.units import Seconds
 
 if TYPE_CHECKING:
     from nodeagent.placement.balance.search import Plan
-    from nodeagent.placement.cluster.from_ganeti import Known
+    from nodeagent.placement.cluster.cluster import Known
     from nodeagent.placement.layout.layout import Layout
 
 _TIME = 60  # seconds

@@ -21,8 +21,7 @@ from nodeagent.cli.maint.console.screen import Json, emit, screen
 from nodeagent.cli.maint.console.text import harmless
 
 if TYPE_CHECKING:
-    from nodeagent.placement.cluster.cluster import Cluster
-    from nodeagent.placement.cluster.from_ganeti import Known
+    from nodeagent.placement.cluster.cluster import Cluster, Known
     from nodeagent.placement.evacuate.rolling import Batch, Rolling
 
 

@@ -13,7 +13,7 @@ from nodeagent.cli.maint.console.options import as_json, cli, filled
 from nodeagent.cli.maint.console.screen import Json, emit, screen
 
 if TYPE_CHECKING:
-    from nodeagent.placement.cluster.from_ganeti import Known
+    from nodeagent.placement.cluster.cluster import Known
     from nodeagent.placement.evacuate.evacuate import Evacuation, Way
 
 EXIT_NO_ROOM = 2

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nodeagent.maintd.windows.propose import Proposal
     from nodeagent.model.ledger import Ledger
     from nodeagent.model.snapshot import Snapshot
-    from nodeagent.placement.cluster.from_ganeti import Known
+    from nodeagent.placement.cluster.cluster import Known
 
 _TRIES = 5  # while others change the schedule too
 _NAMED = 3  # late windows shown

@@ -4,7 +4,8 @@ from collections.abc import Collection
 
 from nodeagent.cluster.backend import Cluster
 from nodeagent.model.snapshot import Snapshot
-from nodeagent.placement.cluster.from_ganeti import OWN_MEMORY, Known, asked, assess
+from nodeagent.placement.cluster.cluster import Known
+from nodeagent.placement.cluster.from_ganeti import OWN_MEMORY, asked, assess
 
 
 def take_stock(cluster: Cluster, own_memory: int = OWN_MEMORY) -> Known:

@@ -8,8 +8,7 @@ from operator import itemgetter
 
 from nodeagent.model.snapshot import Capacity, Snapshot
 from nodeagent.model.units import Ms
-from nodeagent.placement.cluster.cluster import Cluster, Group, Instance
-from nodeagent.placement.cluster.from_ganeti import Known
+from nodeagent.placement.cluster.cluster import Cluster, Group, Instance, Known
 from nodeagent.placement.layout.layout import lay_out
 from nodeagent.placement.layout.rules import Rules
 from nodeagent.placement.layout.score import score

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from nodeagent.model.balance import Advice, Question, Shift, Spot
 from nodeagent.model.units import Ms
 from nodeagent.placement.balance.greedy import greedy
-from nodeagent.placement.cluster.cluster import Cluster, Loads, Status
-from nodeagent.placement.cluster.from_ganeti import Known
+from nodeagent.placement.cluster.cluster import Cluster, Known, Loads, Status
 from nodeagent.placement.layout.layout import Layout, Place, lay_out
 from nodeagent.placement.layout.rules import Enough, Rules
 from nodeagent.placement.layout.score import score

@@ -11,8 +11,8 @@ from nodeagent.maintd.balancing.ratings import Rating, ratable, rated
 from nodeagent.model.balance import Advice, Question
 from nodeagent.model.snapshot import Capacity, Running, Snapshot
 from nodeagent.model.units import Ms
-from nodeagent.placement.cluster.cluster import Loads
-from nodeagent.placement.cluster.from_ganeti import Known, assess
+from nodeagent.placement.cluster.cluster import Known, Loads
+from nodeagent.placement.cluster.from_ganeti import assess
 
 log = logging.getLogger(__name__)
 

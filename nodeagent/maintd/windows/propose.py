@@ -16,8 +16,7 @@ from nodeagent.model.ledger import Ledger
 from nodeagent.model.snapshot import Instance, Node, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import NANOSECONDS, Machine, Mode, Unavailability, Window
-from nodeagent.placement.cluster.cluster import Cluster
-from nodeagent.placement.cluster.from_ganeti import Known
+from nodeagent.placement.cluster.cluster import Cluster, Known
 from nodeagent.placement.evacuate import batches
 from nodeagent.placement.evacuate.batches import afterwards, apart, left_behind, most, obstacle
 from nodeagent.placement.evacuate.evacuate import Emptier, Evacuation

@@ -51,6 +51,7 @@ TAKES_MEMORY = UP | {
     Status.ERROR_NODE_OFFLINE,
     Status.ERROR_WRONG_NODE,
 }
+_MOVED = frozenset({Status.RUNNING, Status.ADMIN_DOWN, Status.ADMIN_OFFLINE})
 LOCAL = frozenset({Template.DRBD, Template.PLAIN})
 SHARED = frozenset(
     {Template.SHARED_FILE, Template.BLOCK_DEVICE, Template.RBD, Template.EXT, Template.GLUSTER}
@@ -176,6 +177,36 @@ class Cluster:
     instances: tuple[Instance, ...]
     tags: tuple[str, ...] = ()
     policy: Policy = field(default_factory=Policy)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A cluster, and the reason of each node in doubt; it is offline in the cluster."""
+
+    cluster: Cluster
+    doubts: Mapping[str, str]
+
+    @property
+    def untouchable(self) -> frozenset[str]:
+        """Return the instances with a part on a node in doubt: nobody can predict their moves."""
+        return frozenset(
+            instance.name
+            for instance in self.cluster.instances
+            if instance.primary in self.doubts or instance.secondary in self.doubts
+        )
+
+    @property
+    def unmoved(self) -> Mapping[str, str]:
+        """Return the instances whose move would fail, by name, and why.
+
+        An instance that should run is migrated, so it must run; one that does not exist yet has
+        nothing to move.
+        """
+        return {
+            instance.name: "forthcoming" if instance.forthcoming else str(instance.status)
+            for instance in self.cluster.instances
+            if instance.forthcoming or instance.status not in _MOVED
+        }
 
 
 Loads = Mapping[str, Load]

@@ -7,7 +7,7 @@ be moved, so that nobody takes it for an empty one.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -19,6 +19,7 @@ from nodeagent.placement.cluster.cluster import (
     Cluster,
     Group,
     Instance,
+    Known,
     Node,
     Policy,
     Status,
@@ -31,38 +32,7 @@ T = TypeVar("T", Allocation, Template)
 OWN_MEMORY = 4096  # MiB that the htools reserve for a kvm node itself
 _NOBODY: Mapping[str, str] = MappingProxyType({})
 _NOT_ASKED: Mapping[str, Running] = MappingProxyType({})
-_MOVED = frozenset({Status.RUNNING, Status.ADMIN_DOWN, Status.ADMIN_OFFLINE})
 _STATUS = {str(status): status for status in Status}
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A cluster, and the reason of each node in doubt; it is offline in the cluster."""
-
-    cluster: Cluster
-    doubts: Mapping[str, str]
-
-    @property
-    def untouchable(self) -> frozenset[str]:
-        """Return the instances with a part on a node in doubt: nobody can predict their moves."""
-        return frozenset(
-            instance.name
-            for instance in self.cluster.instances
-            if instance.primary in self.doubts or instance.secondary in self.doubts
-        )
-
-    @property
-    def unmoved(self) -> Mapping[str, str]:
-        """Return the instances whose move would fail, by name, and why.
-
-        An instance that should run is migrated, so it must run; one that does not exist yet has
-        nothing to move.
-        """
-        return {
-            instance.name: "forthcoming" if instance.forthcoming else str(instance.status)
-            for instance in self.cluster.instances
-            if instance.forthcoming or instance.status not in _MOVED
-        }
 
 
 def assess(

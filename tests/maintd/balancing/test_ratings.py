@@ -14,7 +14,8 @@ from nodeagent.maintd.balancing.ratings import rated
 from nodeagent.maintd.balancing.search_thread import RATED, Adviser, nothing_measured
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, Size, Snapshot
 from nodeagent.model.units import Ms
-from nodeagent.placement.cluster.from_ganeti import Known, assess
+from nodeagent.placement.cluster.cluster import Known
+from nodeagent.placement.cluster.from_ganeti import assess
 from nodeagent.placement.cluster.textfile import parse
 from nodeagent.placement.layout.layout import lay_out
 from nodeagent.placement.layout.rules import Rules

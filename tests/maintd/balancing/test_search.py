@@ -11,8 +11,7 @@ from nodeagent.maintd.balancing.search import advise, laid_out
 from nodeagent.model.balance import Advice, Question, Shift, Spot
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
-from nodeagent.placement.cluster.cluster import Cluster, Load
-from nodeagent.placement.cluster.from_ganeti import Known
+from nodeagent.placement.cluster.cluster import Cluster, Known, Load
 from nodeagent.placement.cluster.textfile import parse
 from nodeagent.placement.layout.layout import Place, lay_out
 from nodeagent.placement.layout.moves import Moved, attempt, candidates

@@ -9,8 +9,7 @@ from nodeagent.maintd.balancing.search_thread import Adviser, in_thread, nothing
 from nodeagent.model.balance import Advice, Question
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms
-from nodeagent.placement.cluster.cluster import Cluster, Load, Loads
-from nodeagent.placement.cluster.from_ganeti import Known
+from nodeagent.placement.cluster.cluster import Cluster, Known, Load, Loads
 from nodeagent.placement.cluster.textfile import parse
 from tests.maintd.balancing.world import LOPSIDED
 

@@ -16,8 +16,7 @@ from nodeagent.model.outage import Back, Outage, Way
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
-from nodeagent.placement.cluster.cluster import Cluster, Group, Instance, Node, Template
-from nodeagent.placement.cluster.from_ganeti import Known
+from nodeagent.placement.cluster.cluster import Cluster, Group, Instance, Known, Node, Template
 from nodeagent.placement.cluster.textfile import write
 from nodeagent.placement.evacuate.batches import afterwards, apart, immovable, most
 from nodeagent.placement.evacuate.evacuate import evacuate

@@ -12,8 +12,8 @@ from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.errors import MessageError
 from nodeagent.maintd.balancing.inputs import take_stock
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, Size, Snapshot
-from nodeagent.placement.cluster.cluster import Allocation, Policy, Status, Template
-from nodeagent.placement.cluster.from_ganeti import OWN_MEMORY, Known, asked, assess
+from nodeagent.placement.cluster.cluster import Allocation, Known, Policy, Status, Template
+from nodeagent.placement.cluster.from_ganeti import OWN_MEMORY, asked, assess
 from nodeagent.placement.cluster.textfile import parse, write
 from nodeagent.placement.layout import score
 from nodeagent.placement.layout.layout import lay_out

@@ -16,8 +16,7 @@ from nodeagent.cli.usage import FILE
 
 if TYPE_CHECKING:
     from nodeagent.model.snapshot import Snapshot
-    from nodeagent.placement.cluster.cluster import Load
-    from nodeagent.placement.cluster.from_ganeti import Known
+    from nodeagent.placement.cluster.cluster import Known, Load
     from nodeagent.placement.layout.rules import Enough, Rules
 
 F = TypeVar("F", bound=Callable[..., Any])

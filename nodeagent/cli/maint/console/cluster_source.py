@@ -19,7 +19,7 @@ from nodeagent.errors import MessageError
 
 if TYPE_CHECKING:
     from nodeagent.cluster.ganeti.backend import GanetiCluster
-    from nodeagent.placement.cluster.from_ganeti import Known
+    from nodeagent.placement.cluster.cluster import Known
 
 _MOST = 1024 * 1024 * 1024  # bytes read of a file
 _OWN_MEMORY = 4096  # MiB
@@ -83,7 +83,7 @@ def known(
 
     MessageError or Unavailable without one.
     """
-    from nodeagent.placement.cluster.from_ganeti import Known
+    from nodeagent.placement.cluster.cluster import Known
     from nodeagent.placement.cluster.textfile import parse
 
     if text_data is None:
