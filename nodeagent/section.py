@@ -3,8 +3,6 @@
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field, fields
-from difflib import get_close_matches
-from ipaddress import ip_address
 from typing import Any, TypeVar
 
 from nodeagent.faults import Faults
@@ -317,6 +315,10 @@ class Section:
 
     def done(self) -> None:
         """Refuse unread keys."""
+        if not self._left:
+            return
+        from difflib import get_close_matches
+
         for unknown in sorted(self._left):
             near = get_close_matches(unknown, self._known, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
@@ -372,10 +374,12 @@ def _said(value: object) -> str:
 
 
 def _address(value: Any) -> str | None:
+    if value == "primary":
+        return "primary"
+    from ipaddress import ip_address
+
     try:
-        return (
-            value if value == "primary" or (isinstance(value, str) and ip_address(value)) else None
-        )
+        return value if isinstance(value, str) and ip_address(value) else None
     except ValueError:
         return None
 

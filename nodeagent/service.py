@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from uuid import uuid4
 
 from nodeagent.model.clock import Moment
 from nodeagent.model.units import Ms
@@ -23,6 +22,8 @@ def this_boot() -> str:
     """Return Linux' id of this start of the machine; without one, an id of this process."""
     with suppress(OSError), open(BOOT, encoding="ascii") as file:
         return file.read().strip()
+    from uuid import uuid4
+
     return str(uuid4())
 
 

@@ -1,16 +1,18 @@
-"""Run one ordered command and record in its receipt how it ended."""
+"""Run one command: a diagnose command, or an ordered one, whose receipt tells how it ended."""
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
+from nodeagent.agent import diagnose, whitelist
 from nodeagent.agent.command import Commands
 from nodeagent.agent.run import Finished, Limits, Ran
-from nodeagent.agent.whitelist import Vetted
+from nodeagent.model.diagnosis import Unusable
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.protocol.canonical import printable
 from nodeagent.protocol.messages import Order, Progress, Receipt
-from nodeagent.settings import RunLimits
+from nodeagent.settings import RunLimits, Settings
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +36,7 @@ def receipt_of(order: Order) -> Receipt:
 
 async def execute(
     commands: Commands,
-    vetted: Vetted,
+    vetted: whitelist.Vetted,
     text: str,
     limits: Limits,
     receipt: Receipt,
@@ -64,6 +66,32 @@ async def execute(
         log.info("order-stderr id=%s text=%s", receipt.order, printable(said, STDERR_LOGGED))
     log.info("order-ended id=%s progress=%s code=%s", ended.order, ended.progress.value, code)
     return ended
+
+
+async def run_diagnose(
+    commands: Commands,
+    settings: Settings,
+    name: str,
+    owner: whitelist.Owner,
+    hear: Callable[[str], None] = lambda _: None,
+) -> diagnose.Interpreted:
+    """Look up, run and interpret one diagnose command.
+
+    It calls `hear` with the head of standard error, quoted, or "" if the command wrote nothing.
+    """
+    wanted = settings.diagnose
+    command = wanted.command(name)
+    found = whitelist.look_up(wanted.folder, name, owner=owner, link_folders=wanted.link_folders)
+    if isinstance(found, whitelist.Refused):
+        return Unusable("refused", private=found.why)
+    with found:
+        limits = limits_of(command.limits, f"diagnose.command.{name}")
+        ran = await commands.run(found, b"", limits)
+    if isinstance(ran, Finished):
+        text = ran.stderr.decode("utf-8", "replace").strip()
+        hear(printable(text, 500) if text else "")
+    reading = diagnose.Reading(command.drop, command.bucket, command.nagios, command.repair)
+    return diagnose.interpret(ran, reading)
 
 
 def limits_of(given: RunLimits, table: str, seconds: Seconds = Seconds(0)) -> Limits:

@@ -22,19 +22,17 @@ from nodeagent import __version__, service
 from nodeagent.agent import diagnose, steady, whitelist
 from nodeagent.agent.cgroup import Cages
 from nodeagent.agent.command import Commands
-from nodeagent.agent.execute import limits_of, milliseconds
+from nodeagent.agent.execute import milliseconds, run_diagnose
 from nodeagent.agent.link import Frame, Handle, listen
 from nodeagent.agent.node_key import NodeKey
 from nodeagent.agent.receipts import sweep
 from nodeagent.agent.repairs import Repairs
-from nodeagent.agent.run import Finished
 from nodeagent.agent.ssconf import Ssconf
 from nodeagent.agent.witness import Witness
 from nodeagent.errors import NodeAgentError, Unavailable
 from nodeagent.model.clock import STEP, step
 from nodeagent.model.diagnosis import Steady, Unusable, Verdict
 from nodeagent.model.units import Ms
-from nodeagent.protocol.canonical import printable
 from nodeagent.protocol.envelope import SALT, Purpose
 from nodeagent.protocol.messages import Receipt, Report
 from nodeagent.settings import Settings
@@ -377,32 +375,6 @@ class Runner:
         if self._told.get(event) != why:
             self._told[event] = why
             log.warning("%s why=%r", event, why)
-
-
-async def run_diagnose(
-    commands: Commands,
-    settings: Settings,
-    name: str,
-    owner: whitelist.Owner,
-    hear: Callable[[str], None] = lambda _: None,
-) -> diagnose.Interpreted:
-    """Look up, run and interpret one diagnose command.
-
-    It calls `hear` with the head of standard error, quoted, or "" if the command wrote nothing.
-    """
-    wanted = settings.diagnose
-    command = wanted.command(name)
-    found = whitelist.look_up(wanted.folder, name, owner=owner, link_folders=wanted.link_folders)
-    if isinstance(found, whitelist.Refused):
-        return Unusable("refused", private=found.why)
-    with found:
-        limits = limits_of(command.limits, f"diagnose.command.{name}")
-        ran = await commands.run(found, b"", limits)
-    if isinstance(ran, Finished):
-        text = ran.stderr.decode("utf-8", "replace").strip()
-        hear(printable(text, 500) if text else "")
-    reading = diagnose.Reading(command.drop, command.bucket, command.nagios, command.repair)
-    return diagnose.interpret(ran, reading)
 
 
 def _front_user(name: str, owner: whitelist.Owner) -> tuple[frozenset[int], int]:

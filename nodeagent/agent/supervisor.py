@@ -15,7 +15,6 @@ after a run that left nothing behind, and `RUNS` times at most.
 
 import array
 import contextlib
-import ctypes
 import errno
 import gc
 import json
@@ -60,6 +59,8 @@ _STUCK_NAMED = 32  # of possibly very many, so that the answer fits its packet
 
 def main(arguments: list[str]) -> None:
     """Serve the runner until it goes away, or a process remains that does not end."""
+    import ctypes  # not for the runner, which imports this module for its numbers
+
     runner = socket.socket(fileno=3)
     runner.set_inheritable(False)
     # A stopping unit or a terminal signals every process; this one ends with the runner.

@@ -99,8 +99,8 @@ def _steady(one: "Interpreted", now: Ms) -> "Steady":
 async def _run(settings: Settings, names: tuple[str, ...]) -> dict[str, "Interpreted"]:
     from nodeagent.agent.cgroup import Cages
     from nodeagent.agent.command import Commands
+    from nodeagent.agent.execute import run_diagnose
     from nodeagent.agent.run import Finished, Limits, Ran
-    from nodeagent.agent.runner import run_diagnose
     from nodeagent.agent.whitelist import ROOT, Vetted
 
     class Aloud(Commands):
