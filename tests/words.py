@@ -45,7 +45,7 @@ TEXTS = (
     "packaging/alerts/*",
     "packaging/dashboards/*",
 )
-THEIRS = ("autorepair/compatible.py", "placement/allocate/iallocator.py")  # words of harep and hail
+THEIRS = ("cli/maint/harep_run.py", "placement/allocate/iallocator.py")  # words of harep and hail
 NO_PROSE = re.compile(  # SQL, GraphQL, lines of the log, and what an epoch's promise is called
     r"^(?:CREATE|DELETE|INSERT|SELECT|UPDATE|query) .*|^[a-z]+(?:-[a-z]+)* \w+=.*|\w+\.\w+"
     r"|promised epoch",

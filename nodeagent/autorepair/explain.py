@@ -3,13 +3,12 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from nodeagent.autorepair.assess import SAFE, Judge
-from nodeagent.autorepair.health import Broken, Health, Healthy, Stuck, as_harep
+from nodeagent.autorepair.health import Broken, Health, Healthy, Stuck, harep_needs
 from nodeagent.autorepair.jobs import Ran
 from nodeagent.autorepair.policy import Enabled, NotEnabled, Policies, Policy, said
-from nodeagent.autorepair.state import Clear, Conflict, Failed, Pending, State, Unclear
-from nodeagent.autorepair.state import as_harep as load
-from nodeagent.autorepair.steps import Mark, Next, Nothing, Step, Wait
+from nodeagent.autorepair.rules import HAREP_ITSELF, SAFE, Rules
+from nodeagent.autorepair.state import Clear, Failed, Pending, State, Unclear, word_of
+from nodeagent.autorepair.steps import Judge, Mark, Next, Nothing, Step, Wait
 from nodeagent.autorepair.tags import PREFIX, Malformed, Record, read
 from nodeagent.model.action import Scope, describe
 from nodeagent.model.ledger import Result
@@ -25,14 +24,14 @@ def explain(
     jobs: Sequence[Ran],
     results: Mapping[int, Result],
     now: Ms,
-    mode: str = SAFE,
+    rules: Rules = SAFE,
 ) -> Json:
     """Explain policy and its tag, health, state, and the next step, or its obstacle.
 
-    All of it follows the rules of `mode`; under `compatible` also harep's own result. Times are in
+    All of it follows the `rules`; under `compatible` also harep's own result. Times are in
     unix seconds.
     """
-    told = Judge(snapshot, {instance.name: jobs}, results, now, mode).assess(instance)
+    told = Judge(snapshot, {instance.name: jobs}, results, now, rules).assess(instance)
     group = snapshot.groups[snapshot.nodes[instance.primary].group]
     return {
         "instance": instance.name,
@@ -40,7 +39,7 @@ def explain(
         "nodes": [node for node in (instance.primary, instance.secondary) if node is not None],
         "template": instance.template,
         "running": instance.running,
-        "mode": mode,
+        "mode": rules.mode,
         "policy": _policy(told.policy),
         "health": _health(told.health),
         "state": _state(told.state),
@@ -127,14 +126,14 @@ def _next(step: Next) -> Json:
 
 
 def _compatible(instance: Instance, snapshot: Snapshot, now: Ms) -> Json:
-    policy = Policies(snapshot, now, strict=False).of(instance)
-    loaded = load(instance.tags)
-    need = as_harep(instance, snapshot.nodes)
-    if isinstance(loaded, Conflict):
-        state = f"it stops: {loaded.found.tag} beside the older {loaded.older.tag}"
-    else:
-        state = loaded.state
-    return {"policy": _policy(policy), "needs": None if need is None else need.word, "state": state}
+    policy = Policies(snapshot, now, strict=HAREP_ITSELF.strict).of(instance)
+    need = harep_needs(instance, snapshot.nodes)
+    state = HAREP_ITSELF.state(instance.tags)
+    return {
+        "policy": _policy(policy),
+        "needs": None if need is None else need.word,
+        "state": f"it stops: {state.why}" if isinstance(state, Unclear) else word_of(state),
+    }
 
 
 def _faults(tags: Collection[str]) -> list[Malformed]:

@@ -116,7 +116,7 @@ def ran_for(record: Record, jobs: Sequence[Ran], results: Mapping[int, Result]) 
 
 def with_jobs(record: Record, ran: Iterable[Ran]) -> Record:
     """Return the record with these jobs in its tag, the newest of them if not all fit."""
-    jobs = tuple(sorted({*record.jobs, *(one.job for one in ran)}))
+    jobs = (*record.jobs, *(job for job in sorted(r.job for r in ran) if job not in record.jobs))
     return fit(compose(record.kind, record.id, record.at, jobs, record.ending)) or record
 
 

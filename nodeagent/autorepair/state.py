@@ -11,82 +11,12 @@ WELL, PENDING, FAILED, NEEDS = "Healthy", "Pending repair", "Failure", "Needs re
 """The words for an instance's state, as harep prints them."""
 
 
-# As harep 3.0.2 and 3.1 have it.
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """The state that harep starts from, one of the words; the next change removes `remove`.
-
-    `record` is the tag of the state, None without one.
-    """
-
-    state: str = WELL
-    record: Record | None = None
-    remove: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Conflict:
-    """A repair beside an older pending one, which stops harep altogether."""
-
-    found: Record
-    older: Record
-
-
-def as_harep(tags: Collection[str]) -> Loaded | Conflict:
-    """Read the tags as harep does.
-
-    The largest (ending, time) of a repair's tags counts, and a pending one is the least; repairs
-    are in order of their oldest tag. The earliest failure stays. Only counted tags are removed.
-    """
-    loaded = _UNTOLD
-    for group in _repairs(telling(tags)):
-        newest = group[-1]
-        if loaded.state == FAILED:
-            break
-        if loaded.state == PENDING:
-            assert loaded.record is not None
-            return Conflict(newest, loaded.record)
-        old = () if loaded.record is None else (loaded.record.tag,)
-        loaded = Loaded(_STATE[newest.ending], newest, (*old, *loaded.remove))
-    return loaded
-
-
-_UNTOLD = Loaded()
-_STATE = {
-    None: PENDING,
-    Ending.ENOPERM: WELL,
-    Ending.SUCCESS: WELL,
-    Ending.FAILURE: FAILED,
-}
-
-
-def _repairs(tags: Sequence[str]) -> Sequence[Sequence[Record]]:
-    """Group the records by repair, the oldest repair first; the last of each counts.
-
-    Tags have no order of their own: Ganeti gives them sorted.
-    """
-    if not tags:
-        return ()
-    meanings = (read(tag, strict=False) for tag in tags)
-    records = sorted((r for r in meanings if isinstance(r, Record)), key=lambda r: r.id)
-    groups = [
-        sorted(group, key=lambda r: (-1 if r.ending is None else r.ending, r.at))
-        for _, group in groupby(records, key=lambda record: record.id)
-    ]
-    return sorted(groups, key=lambda group: min(record.at for record in group))
-
-
-# The design of auto-repair.
-
-
 @dataclass(frozen=True, slots=True)
 class Clear:
     """No repair is pending and none has failed.
 
-    `ended` are older results, the newest last, and `stale` pending tags that these left: the next
-    change removes both.
+    `ended` are older results, and `stale` pending tags that these left: the next change removes
+    both.
     """
 
     ended: tuple[Record, ...] = ()
@@ -121,6 +51,51 @@ class Unclear:
 
 
 State: TypeAlias = Clear | Pending | Failed | Unclear
+
+
+def word_of(state: State) -> str:
+    """Return harep's word for the state of an instance that needs nothing."""
+    return PENDING if isinstance(state, Pending) else FAILED if isinstance(state, Failed) else WELL
+
+
+def as_harep(tags: Collection[str]) -> State:
+    """Read the tags as harep 3.0.2 and 3.1 do.
+
+    The largest (ending, time) of a repair's tags counts, and a pending one is the least; repairs
+    are in order of their oldest tag. The earliest failure stays. Only counted tags are removed, the
+    newest first. A repair beside an older pending one is Unclear: it stops harep altogether.
+    """
+    counted: tuple[Record, ...] = ()
+    for group in _repairs(telling(tags)):
+        newest = group[-1]
+        if counted and counted[0].ending is Ending.FAILURE:
+            break
+        if counted and counted[0].ending is None:
+            return Unclear(
+                f"an unfinished repair, {counted[0].tag}, beside a newer one, {newest.tag}"
+            )
+        counted = (newest, *counted)
+    if counted and counted[0].ending is None:
+        return Pending(counted[0], ended=counted[1:])
+    if counted and counted[0].ending is Ending.FAILURE:
+        return Failed(counted[0])
+    return Clear(counted)
+
+
+def _repairs(tags: Sequence[str]) -> Sequence[Sequence[Record]]:
+    """Group the records by repair, the oldest repair first; the last of each counts.
+
+    Tags have no order of their own: Ganeti gives them sorted.
+    """
+    if not tags:
+        return ()
+    meanings = (read(tag, strict=False) for tag in tags)
+    records = sorted((r for r in meanings if isinstance(r, Record)), key=lambda r: r.id)
+    groups = [
+        sorted(group, key=lambda r: (-1 if r.ending is None else r.ending, r.at))
+        for _, group in groupby(records, key=lambda record: record.id)
+    ]
+    return sorted(groups, key=lambda group: min(record.at for record in group))
 
 
 def state_of(tags: Collection[str]) -> State:

@@ -1,4 +1,4 @@
-"""The next step of an instance's repair, in the safe mode. Pure.
+"""The next step of an instance's repair, by the safe rules or by harep's. Pure.
 
 A repair has one id from its beginning to its end: a failover and a new secondary are two jobs of
 one repair. Each job first changes the repair's tag, and does nothing if the tag is not as expected,
@@ -6,7 +6,8 @@ so only one of two rivals succeeds. No tag can name the job that sets it: such a
 reason, `autorepair:<id>:<number>`, and the next change writes it into the tag.
 
 While a job of ours for an instance is alive, nothing else happens to it. Then the observed state
-decides: a job's effect counts, and its result only if no effect is seen.
+decides: a job's effect counts, and its result only if no effect is seen. By harep's rules the jobs
+decide, and each is a repair of its own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,14 +24,16 @@ from nodeagent.autorepair.jobs import (
     noted,
     ran_for,
     repair_id,
+    tags_refused,
     with_jobs,
 )
-from nodeagent.autorepair.policy import Enabled, Policy, Suspended, Unreadable, said
+from nodeagent.autorepair.policy import Enabled, Policies, Policy, Suspended, Unreadable, said
+from nodeagent.autorepair.rules import SAFE, Rules
 from nodeagent.autorepair.state import Clear, Failed, Pending, State, Unclear
 from nodeagent.autorepair.tags import Ending, Record, RepairType, compose, fit
 from nodeagent.model.action import Reinstall, Retag, Scope
 from nodeagent.model.ledger import SHOWS, Outcome, Result
-from nodeagent.model.snapshot import Instance
+from nodeagent.model.snapshot import Instance, Snapshot
 from nodeagent.model.units import Ms, in_seconds
 
 TRIES = 3  # tries of one step
@@ -82,33 +85,53 @@ class Mark:
 Next: TypeAlias = Nothing | Wait | Step | Mark
 
 
-def next_step(
-    instance: Instance,
-    policy: Policy,
-    health: Health,
-    state: State,
-    jobs: Sequence[Ran],
-    results: Mapping[int, Result],
-    now: Ms,
-) -> Next:
-    """Decide at `now` (unix ms) about an instance.
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """An instance's policy, its health, the state of its repairs, and the next step."""
 
-    `jobs` are our known jobs for it, in order; `results` has, by number, those of the other jobs in
-    its tags.
+    policy: Policy
+    health: Health
+    state: State
+    next: Next
+
+
+@dataclass
+class Judge:
+    """Assesses a cluster's instances at one moment (unix ms).
+
+    `jobs` has our known jobs by instance, in order; `results` has by number those of the other jobs
+    in tags.
     """
-    match state:
-        case Unclear(why):
-            return Nothing(f"check its tags: {why}", trouble=True)
-        case Failed(record):
-            return Nothing(
-                f"repair {record.id} has failed: check the instance, then remove its tag"
-                f" {record.tag}"
-            )
-    if isinstance(policy, Suspended | Unreadable):
-        well = isinstance(health, Healthy) and isinstance(state, Clear)
-        return Nothing("" if well else said(policy))
-    work = _Work(instance, policy, health, state, jobs, results, now)
-    return work.go_on(state) if isinstance(state, Pending) else work.begin(state)
+
+    snapshot: Snapshot
+    jobs: Mapping[str, Sequence[Ran]]
+    results: Mapping[int, Result]
+    now: Ms
+    rules: Rules = SAFE
+
+    def __post_init__(self) -> None:
+        self._policies = Policies(self.snapshot, self.now, strict=self.rules.strict)
+
+    def health(self, instance: Instance) -> Health:
+        return self.rules.health(instance, self.snapshot.nodes)
+
+    def assess(self, instance: Instance, state: State | None = None) -> Assessment:
+        """Assess an instance, by its tags or in the `state` that is known to be the present one."""
+        work = _Work(
+            instance,
+            self.rules,
+            self._policies.of(instance),
+            self.health(instance),
+            self.jobs.get(instance.name, ()),
+            self.results,
+            self.now,
+        )
+        state = self.rules.state(instance.tags) if state is None else state
+        step = work.next_step(state)
+        # Back off from a change of tags that Ganeti refuses again and again.
+        refused = tags_refused(work.jobs, self.now) if isinstance(step, Mark) else None
+        step = step if refused is None else Wait(refused)
+        return Assessment(work.policy, work.health, state, step)
 
 
 @dataclass
@@ -116,12 +139,26 @@ class _Work:
     """One instance, with all known facts."""
 
     instance: Instance
+    rules: Rules
     policy: Policy
     health: Health
-    state: State
     jobs: Sequence[Ran]
     results: Mapping[int, Result]
     now: Ms
+
+    def next_step(self, state: State) -> Next:
+        match state:
+            case Unclear(why):
+                return Nothing(f"check its tags: {why}", trouble=True)
+            case Failed(record):
+                return Nothing(
+                    f"repair {record.id} has failed: check the instance, then remove its tag"
+                    f" {record.tag}"
+                )
+        if self.rules.suspends_pending and isinstance(self.policy, Suspended | Unreadable):
+            well = isinstance(self.health, Healthy) and isinstance(state, Clear)
+            return Nothing("" if well else said(self.policy))
+        return self.go_on(state) if isinstance(state, Pending) else self.begin(state)
 
     # No repair is pending.
 
@@ -141,7 +178,7 @@ class _Work:
             return Wait(why)
         kind = min(self.health.need, self.policy.kind)
         record = compose(kind, repair_id(self.instance.name, self.now), in_seconds(self.now))
-        if first is RepairType.REINSTALL and not _tags_of(state):
+        if first is RepairType.REINSTALL and not _tags_of(state) and not self.rules.jobs_decide:
             # Without a tag to remove, our job does not stop a rival that starts the same. A second
             # move changes nothing; a second installation would.
             swap = self._swap(record, ())
@@ -158,7 +195,8 @@ class _Work:
 
     def _refuse(self, state: Clear, broken: Broken, first: RepairType) -> Next:
         why = f"{broken.why}: that needs {first.word}, and {said(self.policy)}"
-        if any(r.ending is Ending.ENOPERM and r.kind is first for r in state.ended):
+        refusals = (record.kind for record in state.ended if record.ending is Ending.ENOPERM)
+        if self.rules.refuses_once and first in refusals:
             return Nothing(why)
         identity = repair_id(self.instance.name, self.now)
         record = compose(first, identity, in_seconds(self.now), (), Ending.ENOPERM)
@@ -169,9 +207,11 @@ class _Work:
     def go_on(self, pending: Pending) -> Next:
         record = pending.record
         ran = ran_for(record, self.jobs, self.results)
-        live = self._live() or next((one for one in ran if one.live), None)
+        live = self._live() or next((job for job in ran if job.live), None)
         if live is not None:
             return self._note(record, live, ran)
+        if self.rules.jobs_decide:
+            return self._judge_by_jobs(pending, ran)
         if isinstance(self.health, Healthy):
             return self._mended(pending, ran)
         if (verdict := self._judge(pending, ran)) is not None:
@@ -186,6 +226,23 @@ class _Work:
             kind = record.kind if self._asked_for(record) else first
             return self._close(pending, ran, Ending.ENOPERM, why, kind)
         return self._step(with_jobs(record, ran), pending, self.health)
+
+    def _judge_by_jobs(self, pending: Pending, ran: Sequence[Ran]) -> Next:
+        """Succeed if all jobs did; fail if one failed or is gone."""
+        bad = next((job for job in ran if job.result.outcome is not Outcome.SUCCESS), None)
+        if bad is not None:
+            return self._close(pending, ran, Ending.FAILURE, bad.told)
+        if not ran:
+            # harep judges by all jobs in the queue, where a daemon has its own about other things.
+            well = isinstance(self.health, Healthy)
+            ending = Ending.SUCCESS if well else Ending.FAILURE
+            why = "all its nodes are in service" if well else "no job of it is known"
+            return self._close(pending, ran, ending, why)
+        last = ran[-1]
+        unseen = last.move is not None and not last.has_moved(self.instance)
+        if unseen and self.now - last.ended < SHOWS:
+            return Wait(f"{last.told}, and its effect is not seen yet")
+        return self._close(pending, ran, Ending.SUCCESS, last.told)
 
     def _mended(self, pending: Pending, ran: Sequence[Ran]) -> Next:
         """Close a healthy instance's repair as a success, whoever repaired it.
@@ -226,20 +283,17 @@ class _Work:
         first = self.health.steps[0] if isinstance(self.health, Broken) else None
         if first is None or not last.was(first, self.instance):
             return None
-        tried = len(list(takewhile(lambda one: one.was(first, self.instance), reversed(ran))))
+        tried = len(list(takewhile(lambda job: job.was(first, self.instance), reversed(ran))))
         if tried >= TRIES:
             return self._close(pending, ran, failure, f"tried {tried} times: {told}")
         left = last.ended + RETRY_AFTER - self.now
         return Wait(f"next attempt in {left // 1000} s: {told}") if left > 0 else None
 
     def _note(self, record: Record, live: Ran, ran: Sequence[Ran]) -> Next:
-        told = live.told
         longer = noted(record, ran, self.jobs)
-        return (
-            Wait(told)
-            if longer is None
-            else Mark(record.id, self._swap(longer, (record.tag,)), told)
-        )
+        if longer is None:
+            return Wait(live.told)
+        return Mark(record.id, self._swap(longer, (record.tag,)), live.told)
 
     def _close(
         self,
@@ -249,25 +303,7 @@ class _Work:
         why: str,
         kind: RepairType | None = None,
     ) -> Next:
-        """Turn the pending tag into a result; for a repaired instance, later requests too."""
-        at, record = in_seconds(self.now), pending.record
-        listed = with_jobs(record, ran).jobs
-        kind = record.kind if kind is None else kind
-        results = [compose(kind, record.id, at, listed, ending)]
-        gone = _tags_of(pending)
-        if ending is Ending.SUCCESS:
-            results += [compose(r.kind, r.id, at, (), ending) for r in pending.later]
-            gone += tuple(r.tag for r in pending.later)
-        fitted = [fit(result) for result in results]
-        tags = tuple(result.tag for result in fitted if result is not None)
-        if len(tags) != len(fitted):
-            return Nothing(
-                f"the result of the repair is too long for a tag: {why}; remove its tag"
-                f" {record.tag}",
-                trouble=True,
-            )
-        swap = Retag(Scope.INSTANCE, self.instance.name, add=tags, remove=gone)
-        return Mark(record.id, swap, why, ending)
+        return close(self.instance, pending, ran, ending, why, self.now, kind)
 
     def _allowed(self, record: Record) -> RepairType | None:
         """Return the most destructive type that this repair may use.
@@ -281,7 +317,7 @@ class _Work:
 
     def _asked_for(self, record: Record) -> bool:
         """Tell whether somebody else requested this repair, once, by setting its pending tag."""
-        known = {one.job for one in self.jobs if one.repair == record.id}
+        known = {ran.job for ran in self.jobs if ran.repair == record.id}
         return not is_ours(record.id, self.instance.name) and known.issuperset(record.jobs)
 
     def _step(self, record: Record, state: Clear | Pending, broken: Broken) -> Step:
@@ -294,7 +330,7 @@ class _Work:
         return Step(broken.steps[0], record.id, swap, broken.why, fallback)
 
     def _live(self) -> Ran | None:
-        return next((one for one in self.jobs if one.live), None)
+        return next((ran for ran in self.jobs if ran.live), None)
 
     def _is_seen(self, ran: Ran, record: Record) -> bool:
         """Tell whether the job's effect is visible; harep's jobs do what the tag says."""
@@ -313,3 +349,31 @@ def _tags_of(state: Clear | Pending) -> tuple[str, ...]:
     """Return the tags that the next change removes: of the repair itself, and of earlier ones."""
     own = (state.record,) if isinstance(state, Pending) else ()
     return tuple(record.tag for record in (*own, *state.stale, *state.ended))
+
+
+def close(
+    instance: Instance,
+    pending: Pending,
+    ran: Sequence[Ran],
+    ending: Ending,
+    why: str,
+    now: Ms,
+    kind: RepairType | None = None,
+) -> Mark | Nothing:
+    """Turn the pending tag into a result; for a repaired instance, later requests too."""
+    at, record = in_seconds(now), pending.record
+    listed = with_jobs(record, ran).jobs
+    kind = record.kind if kind is None else kind
+    results = [compose(kind, record.id, at, listed, ending)]
+    gone = _tags_of(pending)
+    if ending is Ending.SUCCESS:
+        results += [compose(r.kind, r.id, at, (), ending) for r in pending.later]
+        gone += tuple(r.tag for r in pending.later)
+    fitted = [fit(result) for result in results]
+    tags = tuple(result.tag for result in fitted if result is not None)
+    if len(tags) != len(fitted):
+        return Nothing(
+            f"the result of the repair is too long for a tag: {why}; remove its tag {record.tag}",
+            trouble=True,
+        )
+    return Mark(record.id, Retag(Scope.INSTANCE, instance.name, add=tags, remove=gone), why, ending)

@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 
-from nodeagent.autorepair.health import Broken, Healthy, Stuck, as_harep, check
+from nodeagent.autorepair.health import (
+    HEALTHY,
+    Broken,
+    Health,
+    Healthy,
+    Stuck,
+    as_harep,
+    as_harep_itself,
+    check,
+    harep_needs,
+)
 from nodeagent.autorepair.tags import RepairType
 from nodeagent.model.snapshot import SHARED_TEMPLATES, Instance, Node
 
@@ -149,7 +159,35 @@ def test_to_harep_what_is_drained_is_gone(
     primary, secondary = nodes
     by_name = {"p": STATES[primary], "s": STATES[secondary or "ok"]}
     instance = Instance("i", "p", "s" if secondary else None, template)
-    assert as_harep(instance, by_name) is kind
+    assert harep_needs(instance, by_name) is kind
+
+
+REINSTALLED = Broken((RepairType.REINSTALL,), "its node p is offline")
+DATA_LEFT = Broken((RepairType.REINSTALL,), "its node p is drained")
+
+
+@pytest.mark.parametrize(
+    ("primary", "marked", "by_a_daemon", "by_harep"),
+    [
+        ("ok", False, HEALTHY, HEALTHY),
+        ("offline", False, REINSTALLED, REINSTALLED),
+        ("drained", False, Stuck(f"{DATA_LEFT.why}: its data are there, and stay"), DATA_LEFT),
+        ("offline", True, Stuck(f"{REINSTALLED.why}; it is itself marked offline"), REINSTALLED),
+    ],
+)
+def test_a_daemon_by_harep_s_rules_gives_up_no_data(
+    primary: str, marked: bool, by_a_daemon: Health, by_harep: Health
+) -> None:
+    nodes = {"p": replace(STATES[primary], name="p")}
+    instance = Instance("i", "p", None, "plain", offline=marked)
+    assert as_harep(instance, nodes) == by_a_daemon
+    assert as_harep_itself(instance, nodes) == by_harep
+
+
+def test_harep_ends_where_a_daemon_sees_nothing_to_do() -> None:
+    instance, nodes = Instance("i", "p", None, "drbd"), {"p": STATES["ok"]}
+    assert as_harep(instance, nodes) == HEALTHY
+    assert isinstance(as_harep_itself(instance, nodes), Stuck)
 
 
 @pytest.mark.parametrize("primary", ["drained", "offline"])

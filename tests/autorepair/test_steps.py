@@ -5,11 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.autorepair.health import check
 from nodeagent.autorepair.jobs import RETRY_AFTER, Ran, is_ours, repair_id
-from nodeagent.autorepair.policy import Policies
-from nodeagent.autorepair.state import state_of
-from nodeagent.autorepair.steps import MOST, Mark, Next, Nothing, Step, Wait, next_step
+from nodeagent.autorepair.steps import MOST, Judge, Mark, Next, Nothing, Step, Wait
 from nodeagent.autorepair.tags import PREFIX, RepairType
 from nodeagent.model.action import (
     Action,
@@ -58,16 +55,8 @@ def snapshot(
 
 def step(seen: Snapshot, jobs: Sequence[Ran] = (), **results: Result) -> Next:
     """What comes next; `j7=…` is the result of job 7 that is not ours."""
-    instance = seen.instances["i"]
-    return next_step(
-        instance,
-        Policies(seen, NOW).of(instance),
-        check(instance, seen.nodes),
-        state_of(instance.tags),
-        jobs,
-        {int(name[1:]): result for name, result in results.items()},
-        NOW,
-    )
+    numbered = {int(name[1:]): result for name, result in results.items()}
+    return Judge(seen, {"i": jobs}, numbered, NOW).assess(seen.instances["i"]).next
 
 
 def did(

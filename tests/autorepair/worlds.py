@@ -7,24 +7,16 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from nodeagent.autorepair.compatible import (
-    Clock,
-    Options,
-    Perform,
-    Query,
-    Say,
-    Stopped,
-    Submit,
-    run,
-)
 from nodeagent.autorepair.tags import PREFIX
+from nodeagent.cli.maint.harep_run import Options, Stopped, run
+from nodeagent.cli.maint.repair import summary
+from nodeagent.cluster.ganeti.luxi import Luxi
 from nodeagent.model.snapshot import Group, Instance, Node, Snapshot
-from nodeagent.model.units import Ms
 from tests.autorepair import luxi
 from tests.cluster.ganeti.answering import serving
 
@@ -85,7 +77,7 @@ def case(seed: int, *, instances: int = 6) -> Case:
     dry = draw.random() < 0.15
     arguments = [] if delay is None else [f"--job-delay={delay:g}"]
     arguments += ["--dry-run"] if dry else []
-    return Case(world, tuple(arguments), Options(10.0 if delay is None else delay, dry=dry))
+    return Case(world, tuple(arguments), Options(10.0 if delay is None else delay, "", dry))
 
 
 def _allowed(draw: random.Random, *, often: float) -> list[str]:
@@ -200,49 +192,31 @@ def snapshot_of(world: luxi.World) -> Snapshot:
     return Snapshot("c", nodes, instances, groups, "master", frozenset(world.tags))
 
 
+class _Direct(Luxi):
+    """The world without a socket."""
+
+    def __init__(self, world: luxi.World) -> None:
+        super().__init__()
+        self.world = world
+
+    def call(self, method: str, args: Sequence[object], seconds: float | None = None) -> Any:
+        return self.world.answer(method, list(args))
+
+
 def ours(one: Case) -> Outcome:
-    """The pure run, its effects had upon the world at once."""
+    """Our run, on a copy of the world, in this process."""
     world = copy.deepcopy(one.world)
     lines: list[str] = []
-
-    def submit(ops: Iterable[dict[str, Any]]) -> int | Stopped:
-        (answer,) = world.answer("SubmitManyJobs", [[list(ops)]])
-        return int(answer[1]) if answer[0] else Stopped(answer[1])
-
-    going = run(snapshot_of(world), _now(), one.options, local)
-    answer: Any = None
-    while True:
-        try:
-            effect = going.send(answer)
-        except StopIteration as stop:
-            code = stop.value if isinstance(stop.value, int) else 1
-            return outcome(world, code, lines)
-        match effect:
-            case Say(line):
-                lines.append(line)
-                answer = None
-            case Clock():
-                answer = _now()
-            case Query(jobs):
-                said = [state for (state,) in world.answer("QueryJobs", [list(jobs), ["status"]])]
-                answer = said if None not in said else Stopped("it is gone")
-            case Submit(ops):
-                answer = submit(ops)
-            case Perform(op):
-                job = submit([op])
-                answer = job
-                if isinstance(job, int):
-                    status = world.jobs[job].status
-                    answer = None if status == "success" else Stopped(f"{job}=>{status}")
+    try:
+        lines += summary(run(_Direct(world), one.options, lines.append))
+    except Stopped:
+        return outcome(world, 1, lines)
+    return outcome(world, 0, lines)
 
 
 def local(seconds: int) -> str:
     """A time as harep shows it."""
     return time.strftime("%a %b %e %H:%M:%S %Z %Y", time.localtime(seconds))
-
-
-def _now() -> Ms:
-    return Ms(time.time_ns() // 1_000_000)
 
 
 def theirs(one: Case, path: str, command: tuple[str, ...] = ("harep", "-L{}")) -> Outcome:

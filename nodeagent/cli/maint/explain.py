@@ -61,8 +61,8 @@ def _explained(where: Where, name: str, luxi: str | None) -> Json:
 
 def _thought(where: Where, name: str, luxi: str | None) -> Json:
     """Explain an instance by Ganeti's knowledge alone."""
-    from nodeagent.autorepair.assess import SAFE
     from nodeagent.autorepair.explain import explain as explained
+    from nodeagent.autorepair.rules import rules_of
     from nodeagent.cluster.ganeti.backend import GanetiCluster
     from nodeagent.maintd.autorepair.one_pass import observe, why_held, why_stopped
     from nodeagent.maintd.http.status import reason_json
@@ -74,7 +74,7 @@ def _thought(where: Where, name: str, luxi: str | None) -> Json:
         if found is None:
             raise NotFound(f"there is no instance {name}")
         mode = with_tags(_policy(where), seen.snapshot).autorepair
-        rules = SAFE if mode == "off" else mode
+        rules = rules_of(mode)
         held = why_held(cluster, seen, name, unix_ms(), rules)
     jobs = seen.jobs.get(name, ())
     told = explained(found, seen.snapshot, jobs, seen.results, unix_ms(), rules)

@@ -1,137 +1,312 @@
 """One run of the compatible mode on a cluster's LUXI socket: harep in all but its name.
 
-It only queries what harep's answers depend on, so it queries no node.
+It only queries what harep's answers depend on, so it queries no node. As harep, it decides to the
+end from the cluster it has read at the beginning, submits a job before it sets its tag, and any
+fault with one instance ends the run.
 """
 
+import json
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from nodeagent import __version__
-from nodeagent.autorepair.compatible import (
-    STATES,
-    Clock,
-    Effect,
-    Opcode,
-    Options,
-    Perform,
-    Query,
-    Say,
-    Stopped,
-    Submit,
-    run,
-)
+from nodeagent.autorepair.health import Broken, Stuck
+from nodeagent.autorepair.policy import Enabled, Policy, Suspended
+from nodeagent.autorepair.rules import HAREP_ITSELF
+from nodeagent.autorepair.state import NEEDS, PENDING, WELL, Clear, Pending, State, Unclear, word_of
+from nodeagent.autorepair.steps import Judge, Mark, Step, close
+from nodeagent.autorepair.tags import Ending, Record, RepairType, compose, read
 from nodeagent.cli.maint.console.arguments import unix_ms
 from nodeagent.cluster.ganeti import decode
 from nodeagent.cluster.ganeti.decode import Row
 from nodeagent.cluster.ganeti.luxi import Luxi, Refusal
-from nodeagent.errors import MessageError, Unavailable
+from nodeagent.errors import MessageError, NodeAgentError, Unavailable
+from nodeagent.maintd.autorepair.survey import survey
+from nodeagent.model.action import Retag
 from nodeagent.model.snapshot import Group, Instance, Node, Snapshot
-from nodeagent.model.units import Seconds
+
+Opcode: TypeAlias = dict[str, Any]
 
 SOURCE = "harep"  # in the jobs' reasons, so that job filters on harep's go on working
 COMMENT = f"automated repairs by gnt-maint repair {__version__}"
 _NODE = ("name", "offline", "drained", "vm_capable", "group.uuid")
 _INSTANCE = ("name", "pnode", "snodes", "disk_template", "tags", "forthcoming")
 _GROUP = ("uuid", "name", "tags")
+_UNFINISHED = frozenset({"queued", "waiting", "canceling", "running"})
+_STATES = _UNFINISHED | {"canceled", "success", "error"}
 _SOONEST, _LATEST = 0.02, 1.0  # seconds between two polls of a job it waits for
 
 
-def perform(luxi: Luxi, options: Options, reason: str, say: Callable[[str], None]) -> str | None:
-    """Run, printing harep's lines; None, or why it stopped. Unavailable: no cluster to read."""
-    doing = _Doing(luxi, reason, say)
-    going = run(doing.snapshot(), unix_ms(), options, _local)
-    answer: Any = None
-    while True:
-        try:
-            effect = going.send(answer)
-        except StopIteration as end:
-            return end.value.why if isinstance(end.value, Stopped) else None
-        answer = doing.have(effect)
+class Stopped(NodeAgentError):
+    """The run has ended early: something is wrong with one instance or job."""
 
 
-class _Doing:
-    def __init__(self, luxi: Luxi, reason: str, say: Callable[[str], None]) -> None:
-        self._luxi = luxi
-        self._reason = reason
-        self._say = say
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of harep: the delay before each repair, in seconds, the reason in the jobs.
 
-    def snapshot(self) -> Snapshot:
-        """Return the basis of harep's decisions; Unavailable if Ganeti's answers make no sense."""
-        try:
-            nodes = [_node(row) for row in self._table("node", _NODE)]
-            instances = self._table("instance", _INSTANCE)
-            info = self._luxi.ask("QueryClusterInfo", [])
-            groups = [_group(row) for row in self._table("group", _GROUP)]
-            return _snapshot(nodes, [i for i in map(_instance, instances) if i], groups, info)
-        except MessageError as error:
-            raise Unavailable(f"Ganeti's answers make no sense: {error}") from None
+    `dry`: submit no job.
+    """
 
-    def have(self, effect: Effect) -> Any:
-        match effect:
-            case Say(line):
-                return self._say(line)
-            case Clock():
-                return unix_ms()
-            case Query(jobs):
-                return self._states(jobs)
-            case Submit(ops):
-                return self._submit(ops)
-            case Perform(op):
-                return self._perform(op)
+    delay: float
+    reason: str
+    dry: bool
 
-    def _table(self, what: str, fields: Sequence[str]) -> list[Row]:
-        return decode.table(what, fields, self._luxi.ask("Query", [what, fields, None]))
 
-    def _states(self, jobs: Sequence[int]) -> list[str] | Stopped:
+def run(luxi: Luxi, options: Options, say: Callable[[str], None]) -> Mapping[str, int]:
+    """Run, printing harep's lines; count the instances in each state. Stopped, Unavailable."""
+    snapshot = _snapshot(luxi)
+    judge = Judge(snapshot, {}, {}, unix_ms(), HAREP_ITSELF)
+    harep = _Run(judge, options, _Queue(luxi, options.reason), say)
+    surveyed = survey(snapshot, {}, {}, judge.now, judge.rules)
+    states: dict[str, State] = {row.instance.name: row.state for row in surveyed.rows}
+    for name, state in states.items():
+        if isinstance(state, Unclear):
+            raise Stopped(f"the tags of instance {name}: {state.why}")
+    for name, state in states.items():
+        if isinstance(state, Pending):
+            states[name] = harep.judge(snapshot.instances[name], state)
+    counts = Counter({WELL: surveyed.well})
+    for name, state in states.items():
+        counts[harep.repair(snapshot.instances[name], state)] += 1
+    return counts
+
+
+@dataclass
+class _Run:
+    assessor: Judge
+    options: Options
+    queue: "_Queue"
+    say: Callable[[str], None]
+
+    def judge(self, instance: Instance, pending: Pending) -> State:
+        """End a pending repair when its jobs have ended; without one all in the queue count."""
+        states = self.queue.states(pending.record.jobs)
+        if not _UNFINISHED.isdisjoint(states):
+            return pending
+        ending = Ending.SUCCESS if set(states) <= {"success"} else Ending.FAILURE
+        mark = close(instance, pending, (), ending, "", unix_ms())
+        if not isinstance(mark, Mark):
+            raise Stopped(f"instance {instance.name}: {mark.why}")
+        after = HAREP_ITSELF.state(mark.swap.add)
+        self.say(f'Moving {instance.name} from "{PENDING}" to "{word_of(after)}"')
+        self._tag(mark.swap)
+        return after
+
+    def repair(self, instance: Instance, state: State) -> str:
+        """Repair an instance that needs it and may have it; return the word for its state."""
+        name = instance.name
+        self.assessor.now = unix_ms()
+        assessed = self.assessor.assess(instance, state)
+        if isinstance(assessed.health, Stuck):
+            raise Stopped(f"instance {name}: {assessed.health.why}")
+        if not isinstance(assessed.health, Broken) or not isinstance(state, Clear):
+            return word_of(state)
+        need = _shown(assessed.health.need)
+        if not isinstance(assessed.policy, Enabled):
+            self.say(f"Not repairing {name} because it's in state {_described(assessed.policy)}")
+        elif isinstance(assessed.next, Mark):
+            self.say(
+                f"Not performing a repair of type {need} on {name} because only repairs up to"
+                f" {_shown(assessed.policy.kind)} are allowed"
+            )
+            self._tag(assessed.next.swap)
+            return NEEDS
+        elif isinstance(assessed.next, Step):
+            self.say(f"Executing {need} repair on {name}")
+            self._start(assessed.next)
+            return PENDING
+        return word_of(state)
+
+    def _start(self, step: Step) -> None:
+        """Submit the job, then set the tag with its number."""
+        ops = (*_delay(self.options.delay), *_repair(step.swap.name, step.kind))
+        record = read(step.swap.add[0])
+        assert isinstance(record, Record)
+        if self.options.dry:
+            self.say(f"jobs: {json.dumps([ops], separators=(',', ':'))}")
+        else:
+            job = self.queue.submit(ops)
+            record = compose(record.kind, record.id, record.at, (job,))
+        self._tag(Retag(step.swap.scope, step.swap.name, (record.tag,), step.swap.remove))
+
+    def _tag(self, swap: Retag) -> None:
+        """Add the new tag first, then remove the old ones: a job each, and wait for each."""
+        changes = (
+            ("OP_TAGS_SET", ">>> Adding the following tag to", swap.add),
+            ("OP_TAGS_DEL", ">>> Removing the following tags from", swap.remove),
+        )
+        for operation, words, tags in changes:
+            if not tags:
+                continue
+            self.say(f"{words} {swap.name}:")
+            for tag in tags:
+                self.say(f'"{tag}"')
+            if not self.options.dry:
+                op = {"OP_ID": operation, "kind": "instance", "tags": tags, "name": swap.name}
+                self.queue.perform(op)
+
+
+@dataclass
+class _Queue:
+    """Ganeti's job queue; each request that fails ends the run."""
+
+    luxi: Luxi
+    reason: str
+
+    def states(self, jobs: Sequence[int]) -> list[str]:
+        """Return the states of these jobs, of all without one."""
         match self._call("QueryJobs", [list(jobs), ["status"]]):
-            case Stopped() as stopped:
-                return stopped
-            case [*rows]:
-                states = [row[0] if isinstance(row, list) and row else None for row in rows]
-                if all(isinstance(state, str) and state in STATES for state in states):
-                    return [str(state) for state in states]
-        return Stopped(f"one of the jobs {', '.join(map(str, jobs))} is no longer known")
+            case [*rows] if all(isinstance(row, list) and row[:1] for row in rows):
+                states = [row[0] for row in rows]
+                if all(state in _STATES for state in states):
+                    return states
+        raise Stopped(f"one of the jobs {', '.join(map(str, jobs))} is no longer known")
 
-    def _submit(self, ops: Sequence[Opcode]) -> int | Stopped:
+    def submit(self, ops: Sequence[Opcode]) -> int:
         common = {
             "priority": 0,
             "depends": None,
             "comment": COMMENT,
-            "reason": [[SOURCE, self._reason, time.time_ns()]],
+            "reason": [[SOURCE, self.reason, time.time_ns()]],
         }
         match self._call("SubmitManyJobs", [[[{**common, **op} for op in ops]]]):
-            case Stopped() as stopped:
-                return stopped
             case [[True, int(job)]]:
                 return job
-            case [[False, why]]:
-                return Stopped(str(why))
-            case said:
-                return Stopped(f"no answer to a submission: {said}")
+            case answer:
+                raise Stopped(f"a job was not accepted: {answer}")
 
-    def _perform(self, op: Opcode) -> Stopped | None:
-        job = self._submit([op])
-        if isinstance(job, Stopped):
-            return Stopped(f"Job submission error: {job.why}")
-        pause = _SOONEST
-        while True:
-            states = self._states([job])
-            if isinstance(states, Stopped):
-                return Stopped(f"Checking job status: {states.why}")
-            if states == ["success"]:
-                return None
-            if states[0] in ("error", "canceled"):
-                return Stopped(f"The following jobs failed: {job}=>{states[0]}")
+    def perform(self, op: Opcode) -> None:
+        """Submit a job and wait for its success."""
+        job, pause = self.submit([op]), _SOONEST
+        while (state := self.states([job])[0]) in _UNFINISHED:
             time.sleep(pause)
             pause = min(2 * pause, _LATEST)
+        if state != "success":
+            raise Stopped(f"job {job} ended with {state}")
 
     def _call(self, method: str, args: Sequence[object]) -> Any:
         try:
-            said = self._luxi.call(method, args)
+            answer = self.luxi.call(method, args)
         except Unavailable as error:
-            return Stopped(str(error))
-        return Stopped(said.why) if isinstance(said, Refusal) else said
+            raise Stopped(str(error)) from None
+        if isinstance(answer, Refusal):
+            raise Stopped(answer.why)
+        return answer
+
+
+# The words and operations of harep.
+
+
+def _shown(kind: RepairType) -> str:
+    return "Ar" + kind.word.title().replace("-", "")
+
+
+def _described(policy: Policy) -> str:
+    match policy:
+        case Suspended(None):
+            return "ArSuspended Forever"
+        case Suspended(int(until)):
+            return f"ArSuspended (Until {_local(until)})"
+        case _:
+            return "ArNotEnabled"
+
+
+def _local(seconds: int) -> str:
+    try:
+        return time.strftime("%a %b %e %H:%M:%S %Z %Y", time.localtime(seconds))
+    except (OverflowError, ValueError, OSError):  # not in any year that a clock knows
+        return f"{seconds} s"
+
+
+def _delay(seconds: float) -> tuple[Opcode, ...]:
+    if seconds <= 0:
+        return ()
+    delay: Opcode = {
+        "OP_ID": "OP_TEST_DELAY",
+        "duration": int(seconds) if seconds.is_integer() else seconds,
+        "on_master": True,
+        "on_nodes": [],
+        "repeat": 0,
+        "interruptible": False,
+        "no_locks": False,
+    }
+    return (delay,)
+
+
+def _repair(name: str, kind: RepairType) -> tuple[Opcode, ...]:
+    """Return the opcodes of one of harep's repairs, with its fields in its order."""
+    match kind:
+        case RepairType.FAILOVER:
+            failover: Opcode = {
+                "OP_ID": "OP_INSTANCE_FAILOVER",
+                "instance_name": name,
+                "shutdown_timeout": 120,
+                "ignore_consistency": False,
+                "ignore_ipolicy": False,
+                "cleanup": False,
+            }
+            return (failover,)
+        case RepairType.FIX_STORAGE:
+            replace_disks: Opcode = {
+                "OP_ID": "OP_INSTANCE_REPLACE_DISKS",
+                "instance_name": name,
+                "early_release": False,
+                "ignore_ipolicy": False,
+                "mode": "replace_new_secondary",
+                "disks": [],
+                "iallocator": "hail",
+            }
+            return (replace_disks,)
+        case _:
+            recreate_disks: Opcode = {
+                "OP_ID": "OP_INSTANCE_RECREATE_DISKS",
+                "instance_name": name,
+                "disks": [],
+                "nodes": [],
+                "iallocator": "hail",
+            }
+            reinstall: Opcode = {
+                "OP_ID": "OP_INSTANCE_REINSTALL",
+                "instance_name": name,
+                "force_variant": False,
+            }
+            return recreate_disks, reinstall
+
+
+# The cluster, as far as harep decides by it.
+
+
+def _snapshot(luxi: Luxi) -> Snapshot:
+    """Read the cluster; Unavailable if Ganeti's answers make no sense."""
+
+    def rows(what: str, fields: Sequence[str]) -> list[Row]:
+        return decode.table(what, fields, luxi.ask("Query", [what, fields, None]))
+
+    try:
+        nodes = {row.text("name"): _node(row) for row in rows("node", _NODE)}
+        placed = [row for row in rows("instance", _INSTANCE) if not row.flag("forthcoming")]
+        instances = {row.text("name"): _instance(row) for row in placed}
+        tags = _tags(luxi.ask("QueryClusterInfo", []))
+        groups = {row.text("uuid"): _group(row) for row in rows("group", _GROUP)}
+        for instance in instances.values():
+            if not {instance.primary, instance.secondary or instance.primary} <= nodes.keys():
+                raise MessageError(f"instance {instance.name} is on an unknown node")
+        if unknown := {node.group for node in nodes.values()} - groups.keys():
+            raise MessageError(f"there are nodes in unknown groups: {', '.join(sorted(unknown))}")
+    except MessageError as error:
+        raise Unavailable(f"Ganeti's answers make no sense: {error}") from None
+    return Snapshot("", nodes, instances, groups, tags=tags)
+
+
+def _tags(info: Any) -> frozenset[str]:
+    match info:
+        case {"tags": [*tags]} if all(isinstance(tag, str) for tag in tags):
+            return frozenset(tags)
+    raise MessageError("cluster field tags must be a list of texts")
 
 
 def _node(row: Row) -> Node:
@@ -146,9 +321,7 @@ def _node(row: Row) -> Node:
     )
 
 
-def _instance(row: Row) -> Instance | None:
-    if row.flag("forthcoming"):
-        return None
+def _instance(row: Row) -> Instance:
     others = row.texts("snodes")
     return Instance(
         row.text("name"),
@@ -161,35 +334,3 @@ def _instance(row: Row) -> Instance | None:
 
 def _group(row: Row) -> Group:
     return Group(row.text("uuid"), row.text("name"), frozenset(row.texts("tags")))
-
-
-def _snapshot(
-    nodes: list[Node], instances: list[Instance], groups: list[Group], info: Any
-) -> Snapshot:
-    match info:
-        case {"tags": [*tags]} if all(isinstance(tag, str) for tag in tags):
-            pass
-        case _:
-            raise MessageError("cluster field tags must be a list of texts")
-    seen = Snapshot(
-        "",
-        {node.name: node for node in nodes},
-        {instance.name: instance for instance in instances},
-        {group.uuid: group for group in groups},
-        tags=frozenset(tags),
-    )
-    for instance in instances:
-        for place in (instance.primary, instance.secondary):
-            if place is not None and place not in seen.nodes:
-                raise MessageError(f"instance {instance.name} is on unknown node {place}")
-    for node in nodes:
-        if node.group not in seen.groups:
-            raise MessageError(f"node {node.name} is in unknown group {node.group}")
-    return seen
-
-
-def _local(seconds: Seconds) -> str:
-    try:
-        return time.strftime("%a %b %e %H:%M:%S %Z %Y", time.localtime(seconds))
-    except (OverflowError, ValueError, OSError):  # not in any year that a clock knows
-        return f"{seconds} s"

@@ -3,7 +3,7 @@
 import gc
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from nodeagent.errors import NodeAgentError, Unavailable
 from nodeagent.folder import locked_folder
 
 if TYPE_CHECKING:
+    from nodeagent.cli.maint.harep_run import Options
     from nodeagent.maintd.autorepair.one_pass import Pass
 
 DELAY = 10.0  # seconds, as harep's
@@ -92,9 +93,11 @@ def repair(
             if why:
                 click.echo(f"gnt-maint: without --dry-run nothing is done: {why}", err=True)
             if mode == "compatible":
-                told = reason or "gnt-maint repair called"
+                from nodeagent.cli.maint.harep_run import Options
+
                 delay = DELAY if job_delay is None else job_delay
-                return _compatible(path, delay, told, dry=dry_run, as_json=as_json)
+                options = Options(delay, reason or "gnt-maint repair called", dry_run)
+                return _compatible(path, options, as_json=as_json)
             make = partial(_pass, path, taken, ours, most)
             if not dry_run and may_ask() and not _agreed(make(dry=True)):
                 raise Refused("nothing was changed")
@@ -131,23 +134,32 @@ def _not_now(why: str, mode: str, *, as_json: bool) -> int:
     return 0
 
 
-def _compatible(path: str, delay: float, reason: str, *, dry: bool, as_json: bool) -> int:
-    from nodeagent.autorepair.compatible import Options
-    from nodeagent.cli.maint.harep_run import perform
+def _compatible(path: str, options: "Options", *, as_json: bool) -> int:
+    from nodeagent.cli.maint.harep_run import Stopped, run
     from nodeagent.cluster.ganeti.luxi import Luxi
 
     lines: list[str] = []
-
-    def say(line: str) -> None:
-        lines.append(line) if as_json else click.echo(line)
-
+    say = lines.append if as_json else click.echo
+    stopped: Stopped | None = None
     with closing(Luxi(path)) as luxi:
-        why = perform(luxi, Options(delay, dry), reason, say)
+        try:
+            for line in summary(run(luxi, options, say)):
+                say(line)
+        except Stopped as error:
+            stopped = error
     if as_json:
-        emit({"mode": "compatible", "dry-run": dry, "lines": lines, "stopped": why})
-    if why is not None:
-        raise Refused(why.rstrip())
+        why = None if stopped is None else str(stopped)
+        emit({"mode": "compatible", "dry-run": options.dry, "lines": lines, "stopped": why})
+    if stopped is not None:
+        raise stopped
     return 0
+
+
+def summary(counts: Mapping[str, int]) -> list[str]:
+    """Count the instances in each state, in harep's words."""
+    rule = "---------------------"
+    lines = [f"{word}: {number}" for word, number in sorted(counts.items()) if number]
+    return [rule, "Instance status count", rule, *lines]
 
 
 def _pass(
@@ -217,8 +229,6 @@ def _told(done: "Pass", *, dry: bool) -> Json:
 
 
 def _show(told: Json) -> None:
-    from nodeagent.autorepair.compatible import summary
-
     for job in told["jobs"]:
         what = "Executing repair" if job["repairs"] else "Changing tags"
         click.echo(harmless(f"{what} on {job['instance']}: {job['why']}"))

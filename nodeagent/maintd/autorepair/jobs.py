@@ -7,6 +7,7 @@ and the jobs' reason trails know the running job and the last one.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from nodeagent.autorepair.rules import rules_of
 from nodeagent.autorepair.steps import Step, Wait
 from nodeagent.maintd.autorepair.survey import Survey, jobs_of, pending, survey
 from nodeagent.maintd.outage.waiting import unlicensed
@@ -107,7 +108,7 @@ def survey_of(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Su
     """Survey every instance, with all recorded and observed jobs of its repairs."""
     jobs, results = jobs_of(known(ledger)), results_of(observed)
     ours = unlicensed(ledger, observed.snapshot)
-    surveyed = survey(observed.snapshot, jobs, results, now, policy.autorepair, ours)
+    surveyed = survey(observed.snapshot, jobs, results, now, rules_of(policy.autorepair), ours)
     unsure = {instance_of(i) for i in ledger.intents if i.purpose.repair and i.job is None}
     if not unsure:
         return surveyed

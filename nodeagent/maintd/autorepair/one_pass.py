@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from nodeagent.autorepair.assess import SAFE
 from nodeagent.autorepair.jobs import Ran
+from nodeagent.autorepair.rules import SAFE, Rules
 from nodeagent.autorepair.steps import Nothing, Step
 from nodeagent.cluster.backend import Answer, Cluster, NotTaken, Submission
 from nodeagent.maintd.autorepair.survey import (
@@ -202,12 +202,12 @@ def _trouble(surveyed: Survey) -> list[tuple[str, str]]:
     ]
 
 
-def why_held(cluster: Cluster, seen: Seen, name: str, now: Ms, mode: str = SAFE) -> list[Reason]:
+def why_held(cluster: Cluster, seen: Seen, name: str, now: Ms, rules: Rules = SAFE) -> list[Reason]:
     """Why a pass, with its usual limit, would not make an instance's next step now.
 
     If it has one, the nodes report their free room.
     """
-    surveyed = survey(seen.snapshot, seen.jobs, seen.results, now, mode)
+    surveyed = survey(seen.snapshot, seen.jobs, seen.results, now, rules)
     if not any(r.instance.name == name and isinstance(r.next, Step) for r in surveyed.rows):
         return []
     plan = _plan(cluster, seen, surveyed, _stops(seen), AT_MOST)

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from nodeagent.autorepair.assess import SAFE, Judge
 from nodeagent.autorepair.health import HEALTHY, Health, Healthy
 from nodeagent.autorepair.jobs import Ran
 from nodeagent.autorepair.policy import NotEnabled, Policy, Suspended, expired
+from nodeagent.autorepair.rules import SAFE, Rules
 from nodeagent.autorepair.state import FAILED, NEEDS, PENDING, WELL, Clear, Failed, Pending, State
-from nodeagent.autorepair.steps import Mark, Next, Nothing, Step, Wait
+from nodeagent.autorepair.steps import Judge, Mark, Next, Nothing, Step, Wait
 from nodeagent.autorepair.tags import Record, RepairType, read, telling
 from nodeagent.maintd.autorepair import targets
 from nodeagent.maintd.planning.resources import Room
@@ -124,7 +124,7 @@ def survey(
     jobs: Mapping[str, Sequence[Ran]],
     results: Mapping[int, Result],
     now: Ms,
-    mode: str = SAFE,
+    rules: Rules = SAFE,
     ours: Mapping[str, str] = _NOWHERE,
 ) -> Survey:
     """Judge what each instance needs; `results` are by number those of the jobs `in_tags`.
@@ -133,7 +133,7 @@ def survey(
     they count as in service, and pending repairs there wait.
     """
     snapshot = _in_service(snapshot, ours)
-    judge, rows = Judge(snapshot, jobs, results, now, mode), []
+    judge, rows = Judge(snapshot, jobs, results, now, rules), []
     for instance in snapshot.instances.values():
         if judge.health(instance) is HEALTHY and not telling(instance.tags):
             continue
@@ -143,7 +143,7 @@ def survey(
         then = Wait(why) if why and isinstance(said.state, Pending) else said.next
         if then != _NOTHING:
             rows.append(Row(instance, said.policy, said.health, said.state, then))
-    old = list(expired(snapshot, now)) if mode == SAFE else []  # harep leaves them
+    old = list(expired(snapshot, now)) if rules.clears_expired else []
     return Survey(rows, len(snapshot.instances) - len(rows), old)
 
 

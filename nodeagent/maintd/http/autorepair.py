@@ -1,7 +1,7 @@
 """The state of auto-repair by instance, as JSON. Pure."""
 
-from nodeagent.autorepair.assess import SAFE
 from nodeagent.autorepair.explain import explain
+from nodeagent.autorepair.rules import rules_of
 from nodeagent.maintd.autorepair.jobs import instance_of, known, results_of, survey_of, why_paused
 from nodeagent.maintd.autorepair.survey import jobs_of
 from nodeagent.maintd.http.status import (
@@ -69,8 +69,8 @@ def explained(view: View, policy: Policy, name: str) -> Json | None:
         return None
     jobs = jobs_of(known(view.ledger)).get(name, ())
     mode = with_tags(policy, snapshot).autorepair
-    rules = SAFE if mode == "off" else mode
-    told = explain(instance, snapshot, jobs, results_of(view.observed), view.at, rules)
+    results = results_of(view.observed)
+    told = explain(instance, snapshot, jobs, results, view.at, rules_of(mode))
     stops = _stops(view, instance)
     held = [h.why for h in view.held if h.why.subject == Subject(Of.INSTANCE, name)]
     told |= _if_silent(view, instance, told["health"]["is"])

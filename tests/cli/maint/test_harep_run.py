@@ -1,4 +1,4 @@
-"""The compatible mode: harep's decision table, its recorded answers, and harep itself."""
+"""A run of the compatible mode: harep's decision table, its recorded answers, and harep itself."""
 
 import json
 import re
@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from nodeagent.autorepair import compatible
-from nodeagent.autorepair.compatible import Options, shown
+from nodeagent.autorepair import health as health_rules
 from nodeagent.autorepair.tags import PREFIX, Ending
+from nodeagent.cli.maint.harep_run import Options
 from tests import needs
 from tests.autorepair import luxi
 from tests.autorepair.one import ONE, TWO, world
@@ -42,7 +42,7 @@ def _short(op: dict[str, Any]) -> list[str]:
 
 
 def after(it: luxi.World) -> Outcome:
-    return ours(Case(it, (), Options(delay=0)))
+    return ours(Case(it, (), Options(0.0, "", dry=False)))
 
 
 NEED = {"S": "fix-storage", "P": "failover", "B": "reinstall"}
@@ -281,7 +281,9 @@ def test_it_answers_as_was_recorded() -> None:
         assert found is not None
         template, health, policy = found.groups()
         tags = [] if policy == "none" else [policy]
-        outcome = ours(Case(world(tags, names[health], template=template), (), Options()))
+        outcome = ours(
+            Case(world(tags, names[health], template=template), (), Options(10.0, "", dry=False))
+        )
         said = [line for line in map(_as_recorded, outcome.lines) if _tells(line)]
         assert (outcome.code, said) == (row["rc"], row["stdout"]), row["name"]
         jobs = [[op["OP_ID"], *op.get("tags", [])] for c in outcome.calls for op in json.loads(c)]
@@ -311,19 +313,5 @@ def test_the_real_one_does_the_same_to_three_hundred_clusters() -> None:
 
 @needs_harep
 def test_the_comparison_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compatible, "repair_needed", lambda *_: None)
+    monkeypatch.setattr(health_rules, "harep_needs", lambda *_: None)
     assert len(list(differences([case(seed) for seed in range(30)], at_once=30))) > 5
-
-
-@pytest.mark.parametrize(
-    ("tag", "text"),
-    [
-        ("a:b", '"a:b"'),
-        ('say "a\\b"', '"say \\"a\\\\b\\""'),
-        ("café1x", '"caf\\233\\&1x"'),
-        ("é1é", '"\\233\\&1\\233"'),
-        ("日本", '"\\26085\\26412"'),
-    ],
-)
-def test_tags_are_shown_as_harep_shows_them(tag: str, text: str) -> None:
-    assert shown(tag) == text
