@@ -348,14 +348,7 @@ class Kind(AnyKind):
     STEP_WAITS = kind("autorepair", Of.INSTANCE, "{step}; {why}")
     BY_RULES = kind("autorepair", Of.INSTANCE, "{why}")
     TAKEN = kind("autorepair", Of.NODE, "{why}")
-    AT_ONCE = kind(
-        "autorepair", Of.CLUSTER, "the limit of instances under repair at once is reached"
-    )
-    LATER_PASS = kind(
-        "autorepair",
-        Of.CLUSTER,
-        "left to a later pass: at most {most} instances are repaired at once",
-    )
+    AT_ONCE = kind("autorepair", Of.CLUSTER, "at most {most} instances are repaired at once")
     ON_THE_MOVE = kind("autorepair", Of.INSTANCE, "it is moving")
     NO_NEW_MIRROR = kind("autorepair", Of.INSTANCE, "its secondary cannot be replaced: {why}")
     NO_PLACE_FOR_MIRROR = kind("autorepair", Of.INSTANCE, "no node can be its new secondary: {why}")

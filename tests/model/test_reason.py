@@ -74,7 +74,7 @@ PUBLIC = """
     drill-observes entry-waits failed failed-before fence-burst fence-limit fence-switched-off
     fence-tries-again fenced fenced-online fences-no-master fencing-waits few-agree few-free-nodes
     few-nodes few-voices few-witnesses files-differ group-in-work halted hangs has-trouble in-doubt
-    incident-first incident-there instance-gone is-master keeps-instances lately later-pass ledger
+    incident-first incident-there instance-gone is-master keeps-instances lately ledger
     left-alone left-to-queue level-fails list-given-up lives local-disks lost-job lost-order
     many-silent master master-lives may-boot mirror-cannot-move mirror-closed mirror-refuses
     mirror-too-small mirror-unknown more-refused more-undiagnosed more-unreachable more-wrong-tags

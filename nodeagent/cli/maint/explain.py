@@ -64,20 +64,24 @@ def _thought(where: Where, name: str, luxi: str | None) -> Json:
     from nodeagent.autorepair.explain import explain as explained
     from nodeagent.autorepair.rules import rules_of
     from nodeagent.cluster.ganeti.backend import GanetiCluster
+    from nodeagent.maintd.autorepair.jobs import known, results_of
     from nodeagent.maintd.autorepair.one_pass import observe, why_held, why_stopped
+    from nodeagent.maintd.autorepair.survey import jobs_of
     from nodeagent.maintd.http.status import reason_json
     from nodeagent.maintd.planning.tag_settings import with_tags
 
     with closing(GanetiCluster(luxi_path(where, luxi))) as cluster:
         seen = observe(cluster, unix_ms)
-        found = seen.snapshot.instances.get(name)
+        snapshot = seen.observed.snapshot
+        found = snapshot.instances.get(name)
         if found is None:
             raise NotFound(f"there is no instance {name}")
-        mode = with_tags(_policy(where), seen.snapshot).autorepair
+        mode = with_tags(_policy(where), snapshot).autorepair
         rules = rules_of(mode)
-        held = why_held(cluster, seen, name, unix_ms(), rules)
-    jobs = seen.jobs.get(name, ())
-    told = explained(found, seen.snapshot, jobs, seen.results, unix_ms(), rules)
+        held = why_held(cluster, seen, name, rules.mode, unix_ms())
+    jobs = jobs_of(known(seen.ledger, seen.observed)).get(name, ())
+    results = results_of(seen.observed)
+    told = explained(found, snapshot, jobs, results, unix_ms(), rules)
     stops = why_stopped(seen, found)
     return {
         **told,

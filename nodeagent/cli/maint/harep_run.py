@@ -27,6 +27,7 @@ from nodeagent.errors import MessageError, NodeAgentError, Unavailable
 from nodeagent.maintd.autorepair.survey import survey
 from nodeagent.model.action import Retag
 from nodeagent.model.snapshot import Group, Instance, Node, Snapshot
+from nodeagent.model.units import Seconds
 
 Opcode: TypeAlias = dict[str, Any]
 
@@ -215,7 +216,7 @@ def _described(policy: Policy) -> str:
             return "ArNotEnabled"
 
 
-def _local(seconds: int) -> str:
+def _local(seconds: Seconds) -> str:
     try:
         return time.strftime("%a %b %e %H:%M:%S %Z %Y", time.localtime(seconds))
     except (OverflowError, ValueError, OSError):  # not in any year that a clock knows

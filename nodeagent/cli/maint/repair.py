@@ -166,10 +166,12 @@ def _pass(
     path: str, taken: dict[str, str], ours: dict[str, str], most: int | None, *, dry: bool
 ) -> "Pass":
     from nodeagent.cluster.ganeti.backend import GanetiCluster
-    from nodeagent.maintd.autorepair.one_pass import AT_MOST, one_pass
+    from nodeagent.maintd.autorepair.one_pass import SAFE, one_pass
 
     with closing(GanetiCluster(path)) as cluster:
-        return one_pass(cluster, unix_ms, dry=dry, taken=taken, ours=ours, most=most or AT_MOST)
+        return one_pass(
+            cluster, unix_ms, dry=dry, taken=taken, ours=ours, most=most or SAFE.repairs
+        )
 
 
 def _agreed(would: "Pass") -> bool:
@@ -218,8 +220,8 @@ def _told(done: "Pass", *, dry: bool) -> Json:
         "dry-run": dry,
         "jobs": jobs,
         "withdrawn": [
-            {"job": str(ran.job), "instance": ran.instance, "why": why, "canceled": canceled}
-            for ran, why, canceled in done.withdrawn
+            {"job": job, "instance": instance, "why": why, "canceled": canceled}
+            for job, instance, why, canceled in done.withdrawn
         ],
         "expired": [{"action": describe(r), **answered(a)} for r, a in done.expired],
         "held": [{"instance": name, "why": str(why)} for name, why in done.plan.held],

@@ -6,6 +6,7 @@ and the jobs' reason trails know the running job and the last one.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from nodeagent.autorepair.rules import rules_of
 from nodeagent.autorepair.steps import Step, Wait
@@ -17,7 +18,7 @@ from nodeagent.maintd.planning.outcomes import BACK_OFF, TAG_SHOWS, by_uuid, sho
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.planning.times import rfc3339
-from nodeagent.model.action import Drain, Guarded, SetOffline
+from nodeagent.model.action import Drain, Guarded, Move, Reinstall, SetOffline
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy, Result, Trail
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Observed, Snapshot
@@ -89,10 +90,11 @@ def _ended(intent: Intent, observed: Observed, now: Ms) -> Trail | None:
     return Trail(intent.job, intent.reason, intent.action, result, intent.promised, now)
 
 
-def known(ledger: Ledger) -> Sequence[Trail]:
+def known(ledger: Ledger, observed: Observed) -> Sequence[Trail]:
     """The jobs of repairs, oldest first; intents with a job count as running."""
+    results = {i: r for i, r in observed.results.items() if r.outcome is Outcome.RUNNING}
     running = [
-        Trail(i.job, i.reason, i.action, _RUNNING, i.promised)
+        Trail(i.job, i.reason, i.action, results.get(i.id, _RUNNING), i.promised)
         for i in ledger.intents
         if i.purpose.repair and i.job is not None
     ]
@@ -104,10 +106,28 @@ def results_of(observed: Observed) -> Mapping[int, Result]:
     return {int(job): result for job, result in observed.jobs.items()}
 
 
-def survey_of(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Survey:
-    """Survey every instance, with all recorded and observed jobs of its repairs."""
-    jobs, results = jobs_of(known(ledger)), results_of(observed)
-    ours = unlicensed(ledger, observed.snapshot)
+def under_way(ledger: Ledger, observed: Observed) -> int:
+    """Count unfinished repairs: our jobs, planned ones too, and harep's, which only tags name."""
+    ours = [intent for intent in ledger.intents if isinstance(intent.action, Guarded)]
+    known_jobs = {intent.job for intent in ours}
+    running = (j for j, result in observed.jobs.items() if result.outcome is Outcome.RUNNING)
+    return len(ours) + sum(job not in known_jobs for job in running)
+
+
+def survey_of(
+    ledger: Ledger,
+    observed: Observed,
+    policy: Policy,
+    now: Ms,
+    ours: Mapping[str, str] = MappingProxyType({}),
+) -> Survey:
+    """Survey every instance, with all recorded and observed jobs of its repairs.
+
+    Nodes that maintd itself took out of service do not permit repairs: those that the ledger knows,
+    and `ours`, by name with the reason.
+    """
+    jobs, results = jobs_of(known(ledger, observed)), results_of(observed)
+    ours = {**unlicensed(ledger, observed.snapshot), **ours}
     surveyed = survey(observed.snapshot, jobs, results, now, rules_of(policy.autorepair), ours)
     unsure = {instance_of(i) for i in ledger.intents if i.purpose.repair and i.job is None}
     if not unsure:
@@ -134,6 +154,19 @@ def instance_of(intent: Intent) -> str:
     """The name of the instance that a repair's job belongs to."""
     action = intent.action
     return action.then.instance if isinstance(action, Guarded) else getattr(action, "name", "")
+
+
+def why_withdrawn(move: Move | None, snapshot: Snapshot) -> str:
+    """Why this job is obsolete; empty if it is not, or if new disks are there already."""
+    if not isinstance(move, Reinstall):
+        return ""
+    instance = snapshot.instances.get(move.instance)
+    if instance is None or instance.primary != move.node:
+        return ""
+    for place in (instance.primary, instance.secondary):
+        if place is not None and not snapshot.nodes[place].offline:
+            return f"node {place}, which has the data of {move.instance}, is no longer offline"
+    return ""
 
 
 def why_paused(until: Ms | None, now: Ms) -> Reason | None:

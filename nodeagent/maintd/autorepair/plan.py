@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from nodeagent.maintd.autorepair import offline
-from nodeagent.maintd.autorepair.jobs import instance_of, keep_off, survey_of, why_paused
-from nodeagent.maintd.autorepair.survey import place
+from nodeagent.maintd.autorepair.jobs import instance_of, keep_off, survey_of, under_way, why_paused
+from nodeagent.maintd.autorepair.survey import Plan, Survey, place
 from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.maintd.planning.preconditions import others_job
 from nodeagent.maintd.planning.resources import Room, Taken
-from nodeagent.model.action import Guarded, Retag
+from nodeagent.model.action import Retag
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.purpose import OfRepair, OfTags
 from nodeagent.model.reason import Held, Kind, Reason, because
@@ -18,10 +18,15 @@ from nodeagent.model.units import Ms
 
 
 class Repaired(NamedTuple):
-    """The ledger with the repairs of this round, and the blocked ones."""
+    """The ledger with the repairs of this round, and the blocked ones that somebody waits for.
+
+    `survey` and `plan` say it of every instance.
+    """
 
     ledger: Ledger
     held: tuple[Held, ...] = ()
+    survey: Survey = Survey((), 0)
+    plan: Plan = Plan((), ())
 
 
 def repair(
@@ -31,40 +36,45 @@ def repair(
     room: Room,
     stopped: Mapping[str, Reason],
     now: Ms,
+    surveyed: Survey | None = None,
 ) -> Repaired:
-    """Plan repairs. `stopped` are nodes and instances, by name with the reason; "" is all."""
+    """Plan repairs. `stopped` are nodes and instances, by name with the reason; "" is all.
+
+    `surveyed` is the survey of this moment, if it is there already.
+    """
     if policy.autorepair == "off" or ledger.repairs_after > now:
         return Repaired(ledger)
     if why := why_paused(observed.watcher_paused, now):
         return Repaired(ledger, (Held(why),))
     keep_off(ledger, observed, room)
     answering = offline.answering(observed)
-    surveyed = survey_of(ledger, observed, policy, now)
-    moving = sum(isinstance(i.action, Guarded) for i in ledger.intents)
+    if surveyed is None:
+        surveyed = survey_of(ledger, observed, policy, now)
     theirs = {name: others_job(job) for name, job in observed.busy.items()}
-    found = place(surveyed, room, {**theirs, **answering, **stopped}, policy.repairs - moving)
-    for one in found.proposed:
-        purpose = OfRepair(one.repair)
-        if isinstance(one.action, Retag):
-            ledger = without_claim(ledger, purpose, one.action, now, one.node)
+    stops = {**theirs, **answering, **stopped}
+    plan = place(surveyed, room, stops, policy.repairs, under_way(ledger, observed))
+    for job in plan.proposed:
+        purpose = OfRepair(job.repair)
+        if isinstance(job.action, Retag):
+            ledger = without_claim(ledger, purpose, job.action, now, job.node)
             continue
-        is_rescue = observed.snapshot.nodes[one.node].offline
-        taken = room.rescue(one.node, purpose) if is_rescue else room.take(one.node, purpose)
+        is_rescue = observed.snapshot.nodes[job.node].offline
+        taken = room.rescue(job.node, purpose) if is_rescue else room.take(job.node, purpose)
         if isinstance(taken, Taken):  # else it is proposed again in the next round
-            ledger = taken.promise(ledger, one.action, now)
-    under_way = {intent.action for intent in ledger.intents}
+            ledger = taken.promise(ledger, job.action, now)
+    planned = {intent.action for intent in ledger.intents}
     for retag in surveyed.expired if ledger.tags_after <= now else ():
-        if retag not in under_way:
+        if retag not in planned:
             ledger = without_claim(ledger, OfTags(), retag, now)
     # Repairs that nobody allowed are not maintd's, and one with a running job waits for nothing
     # else: `explain` shows these.
     moved = {instance_of(intent) for intent in ledger.intents if intent.purpose.repair}
     wanted = [r.instance for r in surveyed.rows if r.wanted and r.instance.name not in moved]
-    ours = {instance.name: instance.primary for instance in wanted}
+    nodes = {instance.name: instance.primary for instance in wanted}
     held = tuple(
-        Held(because(Kind.NOT_REPAIRED, name, why=why), ours[name])
-        for name, why in found.held
-        if name in ours
+        Held(because(Kind.NOT_REPAIRED, name, why=why), nodes[name])
+        for name, why in plan.held
+        if name in nodes
     )
-    there = tuple(Held(why, name) for name, why in answering.items())
-    return Repaired(ledger, (*there, *held))
+    by_node = tuple(Held(why, name) for name, why in answering.items())
+    return Repaired(ledger, (*by_node, *held), surveyed, plan)

@@ -27,7 +27,6 @@ from nodeagent.model.reason import FencingKind, Kind, Reason, because
 from nodeagent.model.snapshot import Instance, Snapshot
 from nodeagent.model.units import Ms
 
-_AT_ONCE = because(Kind.AT_ONCE)
 _NOWHERE: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -167,17 +166,19 @@ def place(
     room: Room,
     stopped: Mapping[str, Reason] = _NOWHERE,
     most: int = sys.maxsize,
-    no_more: Reason = _AT_ONCE,
+    under_way: int = 0,
 ) -> Plan:
     """Give each step its target; repairs that started earliest choose first.
 
     A step without a target, or on nodes that others work on, is blocked with its reason. So is each
-    step beyond `most`, with the reason `no_more`, and each on instances and nodes in `stopped`, by
-    name with the reason; "" means every node. Changes of a repair's tags are not blocked.
+    step beyond `most`, where so many repairs are `under_way`, and each on instances and nodes in
+    `stopped`, by name with the reason; "" means every node. Changes of a repair's tags are not
+    blocked.
     """
     proposed: list[Proposed] = []
     held: list[tuple[str, Reason]] = []
-    moving = 0
+    no_more = because(Kind.AT_ONCE, most=most)
+    moving = under_way
     counts = Counter({WELL: surveyed.well}) if surveyed.well else Counter()
     for row in sorted(surveyed.rows, key=_turn):
         match row.next:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import Unavailable
-from nodeagent.maintd.autorepair.withdraw_rule import why_withdrawn
+from nodeagent.maintd.autorepair.jobs import why_withdrawn
 from nodeagent.model.action import move_of
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.snapshot import Observed

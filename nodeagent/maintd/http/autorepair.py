@@ -67,7 +67,7 @@ def explained(view: View, policy: Policy, name: str) -> Json | None:
     instance = snapshot.instances.get(name)
     if instance is None:
         return None
-    jobs = jobs_of(known(view.ledger)).get(name, ())
+    jobs = jobs_of(known(view.ledger, view.observed)).get(name, ())
     mode = with_tags(policy, snapshot).autorepair
     results = results_of(view.observed)
     told = explain(instance, snapshot, jobs, results, view.at, rules_of(mode))

@@ -174,7 +174,7 @@ def test_what_is_left_to_the_next_pass_is_told(place: Place) -> None:
     place.world.nodes["n1"].offline = place.world.nodes["n3"].offline = True
     done = place.repair("--at-most", "1")
     assert done.returncode == 0
-    left = "left to a later pass: at most 1 instances are repaired at once"
+    left = "at most 1 instances are repaired at once"
     assert f"Not repairing j: its primary node n3 is offline; {left}\n" in done.stdout
     assert done.stdout.endswith("Needs repair: 1\nPending repair: 1\n")
     assert jobs(place.world) == [["OP_TAGS_SET", "OP_TEST_DELAY", "OP_INSTANCE_FAILOVER"]]

@@ -298,7 +298,7 @@ def test_no_more_are_repaired_at_once_than_may_be_whoever_has_begun_them() -> No
     assert [move.instance for move in site.moves()] == ["i0", "i1", "i2"]
     left = held(done)
     assert list(left) == ["i3", "i4", "i5", "i6", "i7"]
-    why = because(Kind.LATER_PASS, most=3)
+    why = because(Kind.AT_ONCE, most=3)
     assert {details([one], Kind.STEP_WAITS)["why"] for one in left.values()} == {why}
     assert done.plan.counts == {"Pending repair": 3, "Needs repair": 5}
     site.go()  # the three are under way still
@@ -513,10 +513,10 @@ def test_an_installation_that_waits_is_canceled_when_a_node_with_the_data_is_bac
     assert len(site.go(10).repairs) == 1
     assert site.go(10).withdrawn == [], "nobody has its data"
     site.change(back, offline=False, drained=True)
-    ((ran, why, tried),) = site.go(10, dry=True).withdrawn
-    assert (ran.instance, tried) == ("i", None)
+    ((_, name, why, tried),) = site.go(10, dry=True).withdrawn
+    assert (name, tried) == ("i", None)
     assert why == f"node {back}, which has the data of i, is no longer offline"
-    ((_, _, in_time),) = site.go(10).withdrawn
+    ((_, _, _, in_time),) = site.go(10).withdrawn
     assert in_time is True
     site.cluster.pauses = lambda _: False
     for _ in range(3):
@@ -533,6 +533,6 @@ def test_an_installation_that_has_begun_is_left_to_end() -> None:
     site.go(10)  # its tag
     site.go(10)
     site.change("n3", offline=False)
-    ((ran, _, in_time),) = site.go(10).withdrawn
+    ((job, _, _, in_time),) = site.go(10).withdrawn
     assert in_time is False
-    assert site.cluster.jobs[str(ran.job)].outcome is Outcome.RUNNING
+    assert site.cluster.jobs[job].outcome is Outcome.RUNNING

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import pytest
 
 from nodeagent.errors import NotMaster, Unavailable
+from nodeagent.maintd.autorepair.jobs import why_withdrawn
 from nodeagent.maintd.autorepair.withdraw import Withdrawals
-from nodeagent.maintd.autorepair.withdraw_rule import why_withdrawn
 from nodeagent.model.action import Move, MovePrimary, Reinstall
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.purpose import OfRepair
