@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from nodeagent.maintd.planning.evacuation_targets import together
+from nodeagent.maintd.planning.evacuation_targets import Targets
 from nodeagent.maintd.planning.resources import open_room
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.snapshot import Capacity, Instance, Node, Observed
@@ -75,9 +75,9 @@ def _rows(nodes: int, fill: float) -> list[dict[str, Any]]:
     observed = Observed(snapshot, said, capacity=cluster.capacity(group.names))
     room = open_room(Ledger(), observed, {})
     victim = group.names[0]
-    together(snapshot.nodes[victim], room, OWNER)  # libraries are loaded
+    Targets(snapshot.nodes[victim], room, OWNER)  # libraries are loaded
     began = time.process_time()
-    places = together(snapshot.nodes[victim], room, OWNER)
+    places = Targets(snapshot.nodes[victim], room, OWNER).places
     seconds = time.process_time() - began
     leaving = [one for one in group.instances if victim in (one.primary, one.secondary)]
     what = f"{len(leaving)} instances off a node of {nodes}, {fill:.0%} of memory"

@@ -100,7 +100,7 @@ MARKED = six(node("n1", tags=frozenset({incident(diagnosis=REPAIR).mark})))
             six(node("n1", drained=True), a=("n1", "n2"), b=("n3", "n1"), c=("n4", "n5")),
             [
                 MovePrimary("a", "n1", live=True, target="n2"),
-                MoveSecondary("a", "n1", "n3"),
+                MoveSecondary("a", "n1", "n6"),
                 MoveSecondary("b", "n1", "n2"),
             ],
             id="drained: all its instances at once, and what they leave behind",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from nodeagent.maintd.planning.evacuation_moves import Emptying, Next
-from nodeagent.maintd.planning.evacuation_targets import together
+from nodeagent.maintd.planning.evacuation_targets import Targets
 from nodeagent.maintd.planning.preconditions import at_work_on
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.model.action import Drain
@@ -98,8 +98,8 @@ def _no_spare(node: Node, room: Room, trial: Room) -> Reason | None:
 def _moves(wanted: Evacuation, room: Room, policy: Policy, under_way: int, found: Next) -> None:
     """Move all instances of the node, as far as room and the limit of jobs allow."""
     node, owner = wanted.node, wanted.owner
-    places = together(node, room, owner)
-    emptying = Emptying(owner, node, room, policy, found, places, migrate=wanted.migrate)
+    targets = Targets(node, room, owner)
+    emptying = Emptying(owner, node, room, policy, found, targets, migrate=wanted.migrate)
     here = [(i, emptying.primary) for i in _by_name(room.primaries, node)]
     mirrored = [(i, emptying.mirror) for i in _by_name(room.mirrors, node)]
     for instance, move in (*here, *mirrored):

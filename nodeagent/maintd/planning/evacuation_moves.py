@@ -1,8 +1,8 @@
 """Choose targets for the instances of an evacuated node, one by one. Pure."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from nodeagent.maintd.planning.evacuation_targets import Targets
 from nodeagent.maintd.planning.resources import Room, Taken, needs_memory
 from nodeagent.model.action import Action, MovePrimary, MoveSecondary
 from nodeagent.model.ledger import Ledger, Policy
@@ -52,8 +52,7 @@ class Next:
 class Emptying:
     """Moves of one node's instances into the available room.
 
-    `owner` is the name that claims the nodes; `places` are the best target nodes by instance name,
-    for all instances together.
+    `owner` is the name that claims the nodes.
     """
 
     owner: str
@@ -61,7 +60,7 @@ class Emptying:
     room: Room
     policy: Policy
     found: Next
-    places: Mapping[str, str]
+    targets: Targets
     migrate: bool
 
     def primary(self, instance: Instance) -> None:
@@ -92,7 +91,9 @@ class Emptying:
             self._mirror(instance, instance.primary, None)
 
     def _mirror(self, instance: Instance, primary: str, after: int | None) -> None:
-        target = self._target(instance, "disk", instance.disk, {self.node.name, primary})
+        target = self._target(
+            instance, "disk", instance.disk, {self.node.name, primary}, runs=False
+        )
         if isinstance(target, str):
             self._promise(MoveSecondary(instance.name, self.node.name, target), after)
         elif self.policy.degraded and self._nowhere({self.node.name, primary}):
@@ -148,7 +149,7 @@ class Emptying:
             self._mirror(instance, instance.secondary, first)
             return None
         not_these = {self.node.name, *barred}
-        target = self._target(instance, "memory", needs_memory(instance), not_these)
+        target = self._target(instance, "memory", needs_memory(instance), not_these, runs=True)
         if isinstance(target, Reason):
             return because(Kind.TAGS_LEAVE, instance.name, why=target) if barred else target
         self._promise(self._move(instance, target, live=live))
@@ -165,7 +166,7 @@ class Emptying:
         wanted, capacity = needs_memory(instance), self.room.capacity
         small = {name for name, free in capacity.items() if free.memory < wanted}
         not_these = {self.node.name, instance.primary, old, *small}
-        target = self._with_most("disk", instance.disk, not_these)
+        target = self._target(instance, "disk", instance.disk, not_these, runs=True)
         if isinstance(target, Reason):
             if small.intersection(self.room.fit.get(self.node.group, ())):
                 target = because(Kind.NO_MEMORY, instance.name)
@@ -200,42 +201,35 @@ class Emptying:
         return None
 
     def _target(
-        self, instance: Instance, what: str, wanted: int, not_these: set[str]
+        self, instance: Instance, what: str, wanted: int, not_these: set[str], *, runs: bool
     ) -> str | Reason:
-        """Pick the best node for all instances together, or else for this one alone."""
-        name = self.places.get(instance.name)
-        if name is None or name in not_these or self.room.why_not(name, self.owner):
-            return self._with_most(what, wanted, not_these)
-        free = self.room.capacity[name]
-        if (free.disk if what == "disk" else free.memory) < wanted:
-            return self._with_most(what, wanted, not_these)
-        return name
+        """Pick the place found for all instances together, else the best one with enough room.
 
-    def _with_most(self, what: str, wanted: int, not_these: set[str]) -> str | Reason:
-        """The free node of the group with the most memory or disk; why not, if none has enough."""
-        best: tuple[int, str] | None = None
-        claims, capacity, allowed = self.room.claims, self.room.capacity, (None, self.owner)
-        for name in self.room.fit.get(self.node.group, ()):
-            free = capacity.get(name)
-            if free is None or name in not_these or claims.get(name) not in allowed:
-                continue
-            amount = free.disk if what == "disk" else free.memory
-            if amount >= wanted and (best is None or (-amount, name) < (-best[0], best[1])):
-                best = (amount, name)
-        if best is not None:
-            return best[1]
-        fit = [name for name in self.room.fit.get(self.node.group, ()) if name not in not_these]
-        unclaimed = [name for name in fit if claims.get(name) in allowed]
-        if not unclaimed:
-            return self._all_taken(not_these)
-        if not any(name in capacity for name in unclaimed):
-            names = tuple(sorted(unclaimed)[:_NAMED])
-            why = because(Kind.UNKNOWN_ROOMS, self.node.group, nodes=names)
+        The instance `runs` there, at once or later; or only its secondary is there.
+        """
+        group, capacity = self.node.group, self.room.capacity
+        free = [
+            name
+            for name in self.room.fit.get(group, ())
+            if name not in not_these and not self.room.why_claimed(name, self.owner)
+        ]
+        if not free:
+            return self._none_free(not_these)
+        known = [name for name in free if name in capacity]
+        if not known:
+            why = because(Kind.UNKNOWN_ROOMS, group, nodes=tuple(sorted(free)[:_NAMED]))
             self.found.unknown.append(why)
             return why
-        return because(Kind.NO_FREE_NODE, self.node.group, wanted=(f"{wanted} MiB of {what}",))
+        rooms = {name: capacity[name] for name in known}
+        has = {name: of.disk if what == "disk" else of.memory for name, of in rooms.items()}
+        enough = [name for name in known if has[name] >= wanted]
+        if not enough:
+            return because(Kind.NO_FREE_NODE, group, wanted=(f"{wanted} MiB of {what}",))
+        if (place := self.targets.places.get(instance.name)) in enough:
+            return place
+        return self.targets.best(instance, enough, runs=runs)
 
-    def _all_taken(self, not_these: set[str]) -> Reason:
+    def _none_free(self, not_these: set[str]) -> Reason:
         """Why each other node of the group takes nothing now, whatever its room."""
         nodes, mine = self.room.snapshot.nodes, self.owner
         others = sorted(

@@ -4,52 +4,61 @@ A planned instance already counts at its target, and a node that is not free is 
 uses no room that other repairs count on.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from nodeagent.errors import MessageError
-from nodeagent.maintd.planning.resources import Room
-from nodeagent.model.snapshot import Capacity, Instance, Node, Size, Snapshot
-from nodeagent.placement.cluster.from_ganeti import assess
-from nodeagent.placement.evacuate.evacuate import Way, evacuate
+from nodeagent.maintd.planning.resources import Room, needs_memory
+from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Size, Snapshot
+from nodeagent.placement.cluster.cluster import Template
+from nodeagent.placement.cluster.from_ganeti import OWN_MEMORY, assess, policy_of
+from nodeagent.placement.evacuate.evacuate import Evacuation, Way, evacuate
 from nodeagent.placement.layout.rules import Rules
 
-_TRIES = 8  # ways to evacuate one node, each round anew: a person's question gets more of them
-# The room of a node that receives no instance is irrelevant: it must not stop a move off another.
-_PLENTY = Capacity(10**9, 10**12, Size(2 * 10**9, 0, 10**12, 10**6))
+_TEMPLATES = frozenset(map(str, Template))
+_UNKNOWN_CPUS = 10**6  # of a node that does not report its processors: they refuse nothing
 
 
-def together(node: Node, room: Room, owner: str) -> Mapping[str, str]:
-    """The new node of each instance, by name, when the node is evacuated.
+class Targets:
+    """Targets when the node is evacuated into the room for this owner.
 
-    It lacks the instances without a place by all checks of the htools, on nodes that report their
-    size.
+    `places` has the new node of each instance, by name. It lacks the instances without a place by
+    all checks of the htools.
     """
-    free = room.fit.get(node.group, [])
-    here = sum(len(there.get(node.name, ())) for there in (room.primaries, room.mirrors))
-    if not (here and free) or node.group not in room.snapshot.groups:
-        return {}
-    fit = [name for name in free if _is_place(name, room, owner)]
-    members = {name: one for name, one in room.snapshot.nodes.items() if one.group == node.group}
-    doubts = dict.fromkeys(members.keys() - {*fit, node.name}, "")
-    capacity = {name: room.capacity[name] for name in fit}
-    capacity |= {name: _PLENTY for name in doubts if name not in room.unreachable}
-    try:
-        seen = assess(_of(room, members), capacity, doubts=doubts)
-    except MessageError:  # an invalid policy: other methods do without it
-        return {}
-    found = evacuate(seen.cluster, [node.name], Rules(), seen.doubts, _TRIES)
-    nodes, instances = seen.cluster.nodes, seen.cluster.instances
-    return {
-        instances[way.instance].name: nodes[_end(way)].name
-        for way in found.ways
-        if way.instance not in found.left
-    }
 
+    def __init__(self, node: Node, room: Room, owner: str) -> None:
+        self.places: Mapping[str, str] = {}
+        free = room.fit.get(node.group, [])
+        here = sum(len(there.get(node.name, ())) for there in (room.primaries, room.mirrors))
+        if here and free:
+            self._evacuate(node, room, [name for name in free if not room.why_not(name, owner)])
 
-def _is_place(name: str, room: Room, owner: str) -> bool:
-    said = room.capacity.get(name)
-    return said is not None and said.size is not None and room.why_not(name, owner) is None
+    def _evacuate(self, node: Node, room: Room, free: Sequence[str]) -> None:
+        group = _group_alone(room, node.group)
+        closed = dict.fromkeys(group.nodes.keys() - {*free, node.name}, "")
+        answering = group.nodes.keys() - room.unreachable.keys() - {node.name}
+        seen = assess(group, _sized(group, room, answering), doubts=closed)
+        found = evacuate(seen.cluster, [node.name], Rules(), seen.doubts)
+        nodes, instances = seen.cluster.nodes, seen.cluster.instances
+        self._evacuation: Evacuation = found
+        self._node = {one.name: index for index, one in enumerate(nodes)}
+        self._instance = {one.name: index for index, one in enumerate(instances)}
+        self.places = {
+            instances[way.instance].name: nodes[_end(way)].name
+            for way in found.ways
+            if way.instance not in found.left
+        }
+
+    def best(self, instance: Instance, names: Sequence[str], *, runs: bool) -> str:
+        """Return the best of these free nodes for one instance, whatever the htools' checks say.
+
+        The instance `runs` there, or has its secondary there.
+        """
+        if instance.name not in self._instance:  # its nodes are in two groups
+            return min(names)
+        targets = [self._node[name] for name in names]
+        best = self._evacuation.best(self._instance[instance.name], targets, runs=runs)
+        return names[targets.index(best)]
 
 
 def _end(way: Way) -> int:
@@ -57,28 +66,64 @@ def _end(way: Way) -> int:
     return way.after.primary if way.after.secondary < 0 else way.after.secondary
 
 
-def _of(room: Room, members: Mapping[str, Node]) -> Snapshot:
+def _group_alone(room: Room, uuid: str) -> Snapshot:
     """One group as it will be after all running and planned moves.
 
     The free room of its nodes excludes the room of forthcoming instances.
     """
     whole = room.snapshot
+    members = {name: node for name, node in whole.nodes.items() if node.group == uuid}
     instances: dict[str, Instance] = {}
     for name in members:
         for there in (room.primaries, room.mirrors):
-            for one in there.get(name, ()):
-                instances[one.name] = _as_placed(one, room)
+            for instance in there.get(name, ()):
+                instances[instance.name] = _as_placed(instance, room)
     inside = {
-        name: one
-        for name, one in instances.items()
-        if one.primary in members and (one.secondary is None or one.secondary in members)
+        name: instance
+        for name, instance in instances.items()
+        if instance.primary in members
+        and (instance.secondary is None or instance.secondary in members)
     }
-    groups = {node.group: whole.groups[node.group] for node in members.values()}
-    return replace(whole, nodes=members, instances=inside, groups=groups, forthcoming={})
+    policy = whole.groups[uuid].policy if uuid in whole.groups else ""
+    groups = {uuid: Group(uuid, uuid, policy=_readable(policy))}
+    return replace(whole, nodes=members, instances=inside, groups=groups, forthcoming={}, policy="")
 
 
 def _as_placed(instance: Instance, room: Room) -> Instance:
+    if instance.template not in _TEMPLATES:  # of a later Ganeti
+        instance = replace(instance, template=Template.PLAIN)
     if instance.name not in room.placed:
         return instance
     primary, secondary = room.placed[instance.name]
     return replace(instance, primary=primary, secondary=secondary)
+
+
+def _readable(policy: str) -> str:
+    """Return the policy, or none instead of an unreadable one: Ganeti refuses no move for it."""
+    try:
+        policy_of(policy, "the group")
+    except MessageError:
+        return ""
+    return policy
+
+
+def _sized(group: Snapshot, room: Room, names: Collection[str]) -> dict[str, Capacity]:
+    """Return the free room of these nodes; estimate the size of a node that does not report it."""
+    found = {name: room.capacity[name] for name in names if name in room.capacity}
+    memory, disk = dict.fromkeys(found, OWN_MEMORY), dict.fromkeys(found, 0)
+    for instance in group.instances.values():
+        for name in (instance.primary, instance.secondary):
+            if name in found and not instance.shared:
+                disk[name] += instance.disk
+        if instance.primary in found:
+            memory[instance.primary] += needs_memory(instance)
+    for name, free in found.items():
+        if free.size is None:
+            size = Size(
+                memory=free.memory + memory[name],
+                own_memory=OWN_MEMORY,
+                disk=free.disk + disk[name],
+                cpus=_UNKNOWN_CPUS,
+            )
+            found[name] = replace(free, size=size)
+    return found

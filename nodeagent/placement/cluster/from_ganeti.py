@@ -53,7 +53,7 @@ def assess(
 
     def policy(text: str, whose: str) -> Policy:
         if text not in policies:
-            policies[text] = _policy(text, whose)
+            policies[text] = policy_of(text, whose)
         return policies[text]
 
     found = {**doubts, **_silent(snapshot, capacity)}
@@ -104,8 +104,8 @@ def _silent(snapshot: Snapshot, capacity: Mapping[str, Capacity]) -> dict[str, s
     return found
 
 
-def _policy(text: str, whose: str) -> Policy:
-    """Read a policy; the htools' own without one."""
+def policy_of(text: str, whose: str) -> Policy:
+    """Read a policy; the htools' own without one. MessageError: it is unreadable."""
     if not text:
         return Policy()
     try:

@@ -10,18 +10,18 @@ place, and nodes have reached the ratio, nodes beyond it count as well.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from nodeagent.errors import MessageError
 from nodeagent.placement.cluster.cluster import Cluster, Group
 from nodeagent.placement.evacuate.moves_off import Exits, Why
 from nodeagent.placement.layout.layout import Layout, Place, lay_out
-from nodeagent.placement.layout.moves import Move
+from nodeagent.placement.layout.moves import Kind, Move
 from nodeagent.placement.layout.node import Demand
 from nodeagent.placement.layout.rules import Rules
 
-TRIES = 50
+TRIES = 50  # orders of a node's instances at most
 _EVERYBODY = Group("", "")
 _SURE: Mapping[str, str] = MappingProxyType({})
 
@@ -64,6 +64,20 @@ class Evacuation:
     leaving: frozenset[int]
     ways: tuple[Way, ...]
     left: Mapping[int, str]
+    exits: Exits = field(compare=False, repr=False)
+
+    def best(self, instance: int, targets: Sequence[int], *, runs: bool) -> int:
+        """Return the best of these nodes for an instance once the others have moved.
+
+        The checks do not matter. The instance `runs` there, or has its secondary there.
+        """
+        at = self.after.places[instance]
+        if runs:
+            mirrored = self.after.demands[instance].mirrored
+            kind = Kind.REPLACE_FAILOVER if mirrored else Kind.FAILOVER_ANY
+        else:
+            kind = Kind.FAILOVER_REPLACE if at.primary in self.leaving else Kind.REPLACE
+        return self.exits.best_of(self.after, instance, kind, targets)
 
     @property
     def complete(self) -> bool:
@@ -96,14 +110,12 @@ def evacuate(
     names: Iterable[str],
     rules: Rules,
     doubts: Mapping[str, str] = _SURE,
-    tries: int = TRIES,
 ) -> Evacuation:
     """Evacuate the nodes of these names. MessageError if there is no such node.
 
-    `doubts` say why nodes are offline in the cluster, if only their reports are missing. There are
-    at most `tries` tries, at least one.
+    `doubts` say why nodes are offline in the cluster, if only their reports are missing.
     """
-    return Emptier(cluster, rules, doubts).empty(names, tries)
+    return Emptier(cluster, rules, doubts).empty(names)
 
 
 class Emptier:
@@ -131,14 +143,14 @@ class Emptier:
         layout = self._layout
         return Emptier(cluster, layout.rules, self._doubts, layout.demands)
 
-    def empty(self, names: Iterable[str], tries: int = TRIES) -> Evacuation:
+    def empty(self, names: Iterable[str]) -> Evacuation:
         """Evacuate these nodes by the try that leaves the least. MessageError as `evacuate`."""
         leaving = self._indices(names)
         layout = _online(self._layout, leaving)
-        found = self._emptying(layout, leaving).best(tries)
+        found = self._emptying(layout, leaving).best()
         if found.complete or not _is_crowded(found):
             return found
-        crowded = self._emptying(_crowdable(layout), leaving).best(tries)
+        crowded = self._emptying(_crowdable(layout), leaving).best()
         return crowded if len(crowded.left) < len(found.left) else found
 
     def fits(self, names: Collection[str], beside: Collection[str] = ()) -> Evacuation | None:
@@ -220,11 +232,11 @@ class _Emptying:
             return 2, -demand.disk, instance
         return (0 if demand.mirrored else 1), -demand.memory, instance
 
-    def best(self, tries: int) -> Evacuation:
+    def best(self) -> Evacuation:
         """Return the try that leaves the least; of equals the first."""
         found = self._try(self._order)
         order, first = self._order, list[int]()
-        for number in range(tries - 1):
+        for number in range(TRIES - 1):
             if found.left.keys() <= self._hopeless | self._never.keys():
                 break  # no order makes room for these
             failed = [i for i in order if i in self._failed]
@@ -267,7 +279,14 @@ class _Emptying:
             if ahead is not None:
                 layout, moves = ahead
                 ways.append(Way(instance, moves, before, layout.places[instance]))
-        return Evacuation(self._layout, layout, self._leaving, tuple(ways), Reasons(left))
+        return Evacuation(
+            before=self._layout,
+            after=layout,
+            leaving=self._leaving,
+            ways=tuple(ways),
+            left=Reasons(left),
+            exits=self._exits,
+        )
 
 
 def _said(why: str) -> Why:

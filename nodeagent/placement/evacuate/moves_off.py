@@ -90,6 +90,10 @@ class Exits:
         moved = (_with(layout, instance, after), (alone,)) if isinstance(after, Moved) else None
         return Found(moved, _because("no node can be its new secondary", why))
 
+    def best_of(self, layout: Layout, instance: int, kind: Kind, targets: Sequence[int]) -> int:
+        """Return the best of these targets, whatever the checks say of each."""
+        return self._arrivals.best(layout, instance, kind, targets)
+
     def _both(self, layout: Layout, instance: int) -> Found:
         """Leave both nodes: get a new secondary, run there, get another secondary."""
         said: Why | None = None

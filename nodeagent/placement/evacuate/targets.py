@@ -45,35 +45,53 @@ class Arrivals:
         self, layout: Layout, instance: int, kind: Kind, targets: Sequence[int]
     ) -> Iterator[tuple[Move, Moved]]:
         """Yield the allowed moves, the best first; each is tried only when the caller takes it."""
-        group = layout.cluster.nodes[layout.places[instance].primary].group
-        if not targets:
-            return
-        if group not in self._of:
-            self._of[group] = _Columns([layout.nodes[n] for n in self.members[group]])
-        columns = self._of[group]
         changed = _left(layout, instance, kind)
         if changed is None:
             return
-        columns.read(layout.nodes, changed)
-        demand, at = layout.demands[instance], layout.places[instance]
-        if kind in _RUNS:
-            peer = at.primary if kind is Kind.REPLACE_FAILOVER else -1
-            ranked = columns.as_primary(demand, layout.nodes[peer] if peer >= 0 else None)
-            hopeless = columns.no_primary(demand, lenient=layout.rules.ignore_soft)
-        else:
-            peer = at.primary if kind is Kind.REPLACE else at.secondary
-            ranked = columns.as_secondary(demand, changed[peer])
-            hopeless = columns.no_secondary(demand, peer, lenient=layout.rules.ignore_soft)
-        ranked[hopeless] = np.inf
-        places = np.array([columns.place[target] for target in targets])
-        scores = np.round(ranked[places], _DIGITS)
-        for n in np.lexsort((scores, columns.crowded(demand)[places])):
-            if hopeless[places[n]]:
-                continue
-            move = Move(instance, kind, targets[n])
+        for target in self._ranked(layout, instance, kind, targets, changed, checked=True):
+            move = Move(instance, kind, target)
             after = attempt(layout, move)
             if isinstance(after, Moved):
                 yield move, after
+
+    def best(self, layout: Layout, instance: int, kind: Kind, targets: Sequence[int]) -> int:
+        """Return the best of these targets, whatever the checks say of each."""
+        changed = _left(layout, instance, kind) or {}
+        return self._ranked(layout, instance, kind, targets, changed, checked=False)[0]
+
+    def _ranked(
+        self,
+        layout: Layout,
+        instance: int,
+        kind: Kind,
+        targets: Sequence[int],
+        changed: Mapping[int, Filled],
+        *,
+        checked: bool,
+    ) -> list[int]:
+        """Sort the targets, the best first; `checked` drops those that the checks would refuse."""
+        if not targets:
+            return []
+        demand, at = layout.demands[instance], layout.places[instance]
+        columns = self._columns(layout, layout.cluster.nodes[at.primary].group)
+        columns.read(layout.nodes, changed)
+        lenient = layout.rules.ignore_soft
+        if kind in _RUNS:
+            peer = at.primary if kind is Kind.REPLACE_FAILOVER else -1
+            scores = columns.as_primary(demand, layout.nodes[peer] if peer >= 0 else None)
+            refused = columns.no_primary(demand, lenient=lenient)
+        else:
+            peer = at.primary if kind is Kind.REPLACE else at.secondary
+            scores = columns.as_secondary(demand, changed.get(peer, layout.nodes[peer]))
+            refused = columns.no_secondary(demand, peer, lenient=lenient)
+        places = np.array([columns.place[target] for target in targets])
+        order = np.lexsort((np.round(scores[places], _DIGITS), columns.crowded(demand)[places]))
+        return [targets[n] for n in order if not (checked and refused[places[n]])]
+
+    def _columns(self, layout: Layout, group: str) -> "_Columns":
+        if group not in self._of:
+            self._of[group] = _Columns([layout.nodes[n] for n in self.members[group]])
+        return self._of[group]
 
 
 def _left(layout: Layout, instance: int, kind: Kind) -> Mapping[int, Filled] | None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nodeagent.maintd.decide import decide
 from nodeagent.maintd.incidents.steps import next_steps
 from nodeagent.maintd.planning.evacuation_moves import Next
-from nodeagent.maintd.planning.evacuation_targets import together
+from nodeagent.maintd.planning.evacuation_targets import Targets
 from nodeagent.maintd.planning.resources import Room, open_room
 from nodeagent.model.action import Drain, MovePrimary, MoveSecondary
 from nodeagent.model.diagnosis import Diagnosis
@@ -68,7 +68,7 @@ def test_the_large_one_is_not_left_because_a_small_one_was_before_it() -> None:
     seen = world(shared("a", 500), shared("b", 900))
     assert steps(room(seen, free(n2=1000, n3=600))) == {"a": "n3", "b": "n2"}
     blind = {name: replace(one, size=None) for name, one in free(n2=1000, n3=600).items()}
-    assert steps(room(seen, blind)) == {"a": "n2"}, "where too little is known"
+    assert steps(room(seen, blind)) == {"a": "n3", "b": "n2"}, "without their sizes as well"
 
 
 def test_room_that_another_failure_would_need_is_left() -> None:
@@ -94,7 +94,7 @@ def test_mirrors_and_what_is_mirrored_go_together() -> None:
         Instance("web", "n1", "n2", memory=1000, disk=1000),
         Instance("mail", "n3", "n1", memory=1000, disk=1000),
     )
-    found = together(seen.nodes["n1"], room(seen, free(n2=8000, n3=8000, n4=8000)), AWAY.id)
+    found = Targets(seen.nodes["n1"], room(seen, free(n2=8000, n3=8000, n4=8000)), AWAY.id).places
     assert set(found) == {"web", "mail"}
     assert found["web"] in ("n3", "n4")
     assert found["mail"] in ("n2", "n4")
@@ -102,8 +102,10 @@ def test_mirrors_and_what_is_mirrored_go_together() -> None:
 
 def test_what_is_mirrored_from_a_sick_node_that_answers_moves_too() -> None:
     seen = world(Instance("mail", "n3", "n1", memory=1000, disk=1000))
-    into = room(seen, free(n2=8000, n4=8000), {"n3": EVACUATE})
-    assert together(seen.nodes["n1"], into, AWAY.id)["mail"] in ("n2", "n4")
+    silent = room(seen, free(n2=8000, n4=8000), {"n3": EVACUATE})
+    assert steps(silent)["mail"] in ("n2", "n4"), "whatever room it has itself"
+    into = room(seen, free(n2=8000, n3=100, n4=8000), {"n3": EVACUATE})
+    assert Targets(seen.nodes["n1"], into, AWAY.id).places["mail"] in ("n2", "n4")
 
 
 @pytest.mark.parametrize("offline", [False, True])
@@ -115,14 +117,14 @@ def test_what_is_mirrored_from_a_node_that_does_not_answer_is_not_counted_in(
     everyone = dict.fromkeys(["n2", "n4"], OK) | {"n1": EVACUATE}
     observed = Observed(seen, everyone, capacity=free(n2=8000, n3=8000, n4=8000))
     into = open_room(Ledger(incidents=(AWAY,)), observed, {})
-    assert not together(seen.nodes["n1"], into, AWAY.id)
+    assert not Targets(seen.nodes["n1"], into, AWAY.id).places
 
 
 def test_the_first_node_of_all_is_a_place_for_a_mirror() -> None:
     seen = world(Instance("web", "n1", "n2", memory=1000, disk=1000))
     seen = replace(seen, nodes={name: seen.nodes[name] for name in ("n4", "n3", "n2", "n1")})
     into = room(seen, free(n2=8000, n4=8000))
-    assert together(seen.nodes["n1"], into, AWAY.id) == {"web": "n4"}
+    assert Targets(seen.nodes["n1"], into, AWAY.id).places == {"web": "n4"}
 
 
 def test_what_forthcoming_instances_were_promised_is_left_to_them() -> None:
@@ -164,14 +166,14 @@ def test_other_groups_and_what_is_promised_there_do_not_matter() -> None:
     }
     seen = world(shared("a", 500), x=node("x", group="other"))
     seen = replace(seen, groups=groups, forthcoming={"new": shared("new", 100, "x")})
-    assert together(seen.nodes["n1"], room(seen, free(n2=1000)), AWAY.id) == {"a": "n2"}
+    assert Targets(seen.nodes["n1"], room(seen, free(n2=1000)), AWAY.id).places == {"a": "n2"}
 
 
 def test_a_policy_that_is_none_and_a_group_that_is_none() -> None:
     seen = world(shared("a", 500))
     bad = {"default": Group("default", "default", policy="{")}
     for some in (replace(seen, groups=bad), replace(seen, groups={})):
-        assert not together(some.nodes["n1"], room(some, free(n2=1000)), AWAY.id)
+        assert Targets(some.nodes["n1"], room(some, free(n2=1000)), AWAY.id).places == {"a": "n2"}
         assert steps(room(some, free(n2=1000))) == {"a": "n2"}
 
 
@@ -220,7 +222,7 @@ def rooms(draw: st.DrawFn) -> Room:
 @settings(max_examples=150)
 def test_whatever_is_going_on_only_free_nodes_with_room_are_places(into: Room) -> None:
     before = into.trial()
-    found = together(into.snapshot.nodes["n1"], into, AWAY.id)
+    found = Targets(into.snapshot.nodes["n1"], into, AWAY.id).places
     assert (into.claims, into.capacity, into.placed) == (
         before.claims,
         before.capacity,
@@ -243,11 +245,63 @@ def test_whatever_is_going_on_only_free_nodes_with_room_are_places(into: Room) -
         assert not memory or memory < into.capacity[place].memory
 
 
-@pytest.mark.parametrize("said", [{}, {"n3": Capacity(8000, 8000)}])
-def test_a_node_that_has_not_said_how_large_it_is_is_no_place(said: dict[str, Capacity]) -> None:
+@pytest.mark.parametrize(
+    ("said", "places"),
+    [
+        pytest.param({}, {"b": "n2"}, id="its free room is unknown"),
+        pytest.param({"n3": Capacity(8000, 8000)}, {"a": "n2", "b": "n3"}, id="its size is"),
+        pytest.param({"n3": Capacity(600, 8000)}, {"a": "n3", "b": "n2"}, id="little is free"),
+    ],
+)
+def test_a_node_that_does_not_report_its_size_is_a_place_by_its_free_room(
+    said: dict[str, Capacity], places: dict[str, str]
+) -> None:
     seen = world(shared("a", 500), shared("b", 600))
-    found = together(seen.nodes["n1"], room(seen, free(n2=1000) | said), AWAY.id)
-    assert found == {"b": "n2"}
+    seen = replace(seen, hypervisor="kvm")  # a node itself then counts as using memory
+    has = free(n2=1000) | said
+    has["n2"] = replace(has["n2"], size=replace(SIZE, memory=SIZE.memory * 2))
+    assert Targets(seen.nodes["n1"], room(seen, has), AWAY.id).places == places
+
+
+def test_of_nodes_that_the_checks_refuse_the_one_with_the_best_score_is_taken() -> None:
+    """Each has an instance with its tag. n2 has more free memory, and is the fuller of both."""
+    same = frozenset({"svc:a"})
+    seen = world(
+        replace(shared("a", 100), tags=same),
+        replace(shared("b", 100, "n2"), tags=same),
+        replace(shared("c", 100, "n3"), tags=same),
+    )
+    seen = replace(seen, tags=frozenset({"htools:iextags:svc"}))
+    has = free(n2=9000, n3=8000)
+    has["n2"] = replace(has["n2"], size=replace(SIZE, memory=SIZE.memory * 4))
+    assert not Targets(seen.nodes["n1"], room(seen, has), AWAY.id).places
+    assert steps(room(seen, has)) == {"a": "n3"}
+
+
+def test_of_secondaries_that_the_checks_refuse_the_one_with_the_best_score_is_taken() -> None:
+    """Each would lack the memory for another failure; n2 has more free disk, and is fuller."""
+    seen = world(Instance("mail", "n4", "n1", memory=7000, disk=1000))
+    has = free(n2=6000, n3=6000, n4=8000)
+    has["n2"] = Capacity(6000, 600_000, replace(SIZE, disk=4_000_000))
+    assert not Targets(seen.nodes["n1"], room(seen, has), AWAY.id).places
+    assert steps(room(seen, has)) == {"mail": "n3"}
+
+
+def test_a_new_secondary_for_a_drained_one_is_the_best_place_to_run_at() -> None:
+    """n4 has more free disk; n3 has more of its memory free, and will run the instance."""
+    seen = world(Instance("web", "n1", "n2", memory=1000, disk=1000), n2=node("n2", drained=True))
+    has = free(n2=8000, n3=8000, n4=2000)
+    has["n4"] = replace(has["n4"], disk=600_000)
+    assert steps(room(seen, has)) == {"web": "n3"}
+
+
+def test_more_instances_than_the_spindle_ratio_allows_all_find_a_place() -> None:
+    """Ganeti counts a node as one disk by default, and 32 instances a disk: it refuses none."""
+    seen = world(*[Instance(f"i{n}", "n1", "n2", memory=10, disk=100) for n in range(40)])
+    has = free(n2=8000, n3=8000, n4=8000)
+    found = Targets(seen.nodes["n1"], room(seen, has), AWAY.id).places
+    assert len(found) == 40
+    assert set(found.values()) == {"n3", "n4"}
 
 
 def test_where_something_is_on_its_way_to_is_a_place_still() -> None:

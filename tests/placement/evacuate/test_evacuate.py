@@ -351,7 +351,7 @@ def test_of_mirrors_the_one_with_the_largest_disk_goes_first() -> None:
         node("n4", free_disk=1500),
     ]
     known = cluster_of(nodes, instance("a", "n2:n1", 10), instance("b", "n2:n1", 10, disk=2000))
-    assert places(evacuate(known, ["n1"], Rules(), tries=1)) == {"b": "n2:n3", "a": "n2:n4"}
+    assert places(evacuate(known, ["n1"], Rules())) == {"b": "n2:n3", "a": "n2:n4"}
 
 
 def test_an_unwise_mirror_runs_it_where_that_is_allowed() -> None:
@@ -428,7 +428,7 @@ def test_the_best_place_is_that_with_the_least_score_of_the_whole_group(
         for seed in range(24):
             cluster = parse(case(seed, *features).text)
             for soft in (False, True):
-                Emptier(cluster, Rules(ignore_soft=soft)).empty(leaving(cluster, seed), 2)
+                Emptier(cluster, Rules(ignore_soft=soft)).empty(leaving(cluster, seed))
     assert {Kind.FAILOVER_REPLACE, Kind.REPLACE, Kind.FAILOVER_ANY} <= offered
 
 
@@ -454,7 +454,7 @@ def test_whether_nodes_can_be_emptied_is_known_from_the_first_that_stays() -> No
     whole = emptier.fits(["n1"])
     assert whole is not None
     assert places(whole) == {"a": "n2"}
-    assert whole == emptier.empty(["n1"], 1)
+    assert whole == emptier.empty(["n1"])
     assert emptier.fits(["n1", "n2"]) is None
     beside = emptier.fits(["n2"], ["n1"])
     assert beside is not None, "what is left on n1 does not matter"
