@@ -18,7 +18,7 @@ from nodeagent.placement.cluster.cluster import SHARED, Instance, Template
 from nodeagent.placement.layout.layout import Layout, Place
 from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt
 from nodeagent.placement.layout.node import Demand, Filled, Refused, add_primary, migrates
-from nodeagent.placement.layout.rescore import Standing
+from nodeagent.placement.layout.score import Metrics
 
 # These move without DRBD; hail recreates block devices.
 _MOVING = (SHARED | {Template.DISKLESS}) - {Template.BLOCK_DEVICE}
@@ -177,12 +177,12 @@ class Redundancy:
         group = self._groups[self.site.cluster.nodes[index].group]
         for number, one in leaving:
             if one.instance.template in _MOVING:
-                standing = Standing([layout.nodes[member] for member in group])
+                metrics = Metrics([layout.nodes[member] for member in group])
                 best: tuple[float, Moved] | None = None
                 for target in targets:
                     moved = attempt(layout, Move(number, Kind.FAILOVER_ANY, target))
                     if isinstance(moved, Moved):
-                        score = standing.score(moved.nodes)
+                        score = metrics.score(moved.nodes)
                         if best is None or not best[0] < score:
                             best = score, moved
                 if best is None:
@@ -207,7 +207,7 @@ class Redundancy:
         self, stuck: Sequence[_Resident], targets: Sequence[int], layout: Layout
     ) -> bool:
         for one in stuck:
-            standing = Standing([layout.nodes[member] for member in self.site.layout.members])
+            metrics = Metrics([layout.nodes[member] for member in self.site.layout.members])
             best: tuple[float, Filled] | None = None
             for target in targets:
                 node = layout.nodes[target]
@@ -218,7 +218,7 @@ class Redundancy:
                     continue
                 after = add_primary(node, one.demand, force=True)
                 if not isinstance(after, Refused):
-                    score = standing.score({target: after})
+                    score = metrics.score({target: after})
                     if best is None or not best[0] < score:
                         best = score, after
             if best is None:

@@ -15,7 +15,7 @@ from nodeagent.placement.allocate.groups import Site
 from nodeagent.placement.allocate.request import Leaving, Newcomer
 from nodeagent.placement.cluster.cluster import Group, Instance, Template
 from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt
-from nodeagent.placement.layout.rescore import Standing
+from nodeagent.placement.layout.score import Metrics
 
 Job = list[dict[str, Any]]
 _UNMOVABLE = (Template.PLAIN, Template.FILE)
@@ -213,7 +213,7 @@ def _best(
     site: Site, instance: int, group: Group, ways: Sequence[list[Move]]
 ) -> tuple[Site, list[Move]] | str:
     """Choose the way after which the group's score is least; of equals the last."""
-    standing = Standing(site.of(group).layout.group_nodes())
+    metrics = Metrics(site.of(group).layout.group_nodes())
     best: tuple[float, Moved, list[Move]] | None = None
     said = ""
     for moves in ways:
@@ -222,7 +222,7 @@ def _best(
         if not isinstance(after, Moved):
             said += f" Node {site.layout.nodes[move.target].host.name} failed: {after};"
             continue
-        score = standing.score(after.nodes)
+        score = metrics.score(after.nodes)
         if best is None or not best[0] < score:
             best = score, after, moves
     if best is None:
@@ -259,7 +259,7 @@ def _both(
         if isinstance(there, str):
             said = f"Allocation failed: {there}"
             continue
-        standing = Standing(there.of(group).layout.group_nodes())
+        metrics = Metrics(there.of(group).layout.group_nodes())
         for secondary in targets:
             if secondary == primary:
                 continue
@@ -268,7 +268,7 @@ def _both(
             if not isinstance(after, Moved):
                 said = f"Allocation failed: {_STEPS[2]}: {after}"
                 continue
-            score = standing.score(after.nodes)
+            score = metrics.score(after.nodes)
             if best is None or not best[0] < score:
                 best = score, there, after, [*moves, last]
     if best is None:

@@ -12,7 +12,7 @@ from nodeagent.placement.allocate.redundancy import Arrival, Redundancy
 from nodeagent.placement.allocate.request import Newcomer
 from nodeagent.placement.layout.layout import Place
 from nodeagent.placement.layout.node import Filled, Refused, add_primary, add_secondary
-from nodeagent.placement.layout.rescore import Change, Shifted, Standing
+from nodeagent.placement.layout.score import Change, Metrics, Statistics
 
 _NOBODY = -1  # the index of no node
 _Offer = tuple[float, int, tuple[Filled, ...]]
@@ -27,7 +27,7 @@ class ScoredPlaces:
         self.site, self.newcomer, self.terms = site, newcomer, terms
         self.resident = resident  # it is among the site's instances already
         self.demand = site.demand(newcomer.instance)
-        self.standing = Standing(site.layout.group_nodes())
+        self.metrics = Metrics(site.layout.group_nodes())
         self.redundancy = Redundancy(site) if terms.capacity else None
 
     def one(self, nodes: Sequence[Filled]) -> Selection:
@@ -38,7 +38,7 @@ class ScoredPlaces:
             if isinstance(after, Refused):
                 found.refuse(after)
             else:
-                score = self.standing.score({node.host.index: after})
+                score = self.metrics.score({node.host.index: after})
                 offers.append((score, -place, (after,)))
         self._take(offers, found)
         return found
@@ -49,10 +49,10 @@ class ScoredPlaces:
         # A node's state as a secondary mostly does not depend on the primary.
         strangers = [add_secondary(node, self.demand, _NOBODY) for node in nodes]
         changes = [
-            () if isinstance(after, Refused) else self.standing.changes(node, after)
+            () if isinstance(after, Refused) else self.metrics.changes(node, after)
             for node, after in zip(nodes, strangers, strict=True)
         ]
-        base = self.standing.shifted()
+        base = self.metrics.statistics()
         for node in primaries:
             found.add(self._with_primary(node, nodes, strangers, changes, base))
         return found
@@ -63,7 +63,7 @@ class ScoredPlaces:
         nodes: Sequence[Filled],
         strangers: Sequence[Filled | Refused],
         changes: Sequence[Sequence[Change]],
-        base: Shifted,
+        base: Statistics,
     ) -> Selection:
         found = Selection()
         after = add_primary(node, self.demand, force=self.terms.ignore_soft)
@@ -72,10 +72,10 @@ class ScoredPlaces:
             return found
         index = node.host.index
         clashing = None
-        if self.standing.placing and self.demand.exclusion:
-            clashing = self.standing.clashing({index: after})
+        if self.metrics.placing and self.demand.exclusion:
+            clashing = self.metrics.clashing({index: after})
         # By the number of locations shared with the secondary node.
-        sharing = {0: (after, base.by(self.standing.changes(node, after), clashing))}
+        sharing = {0: (after, base.updated(self.metrics.changes(node, after), clashing))}
         offers: list[_Offer] = []
         for place, other in enumerate(nodes):
             if other is node:
@@ -84,7 +84,7 @@ class ScoredPlaces:
             if index in other.reserved_for:
                 mirror = add_secondary(other, self.demand, index)
                 if not isinstance(mirror, Refused):
-                    change = self.standing.changes(other, mirror)
+                    change = self.metrics.changes(other, mirror)
             if isinstance(mirror, Refused):
                 found.refuse(mirror)
                 continue
@@ -95,7 +95,7 @@ class ScoredPlaces:
             if shared not in sharing:
                 more = 0 if self.demand.forthcoming else shared
                 apart = after._replace(misplaced=after.misplaced + more)
-                sharing[shared] = apart, base.by(self.standing.changes(node, apart), clashing)
+                sharing[shared] = apart, base.updated(self.metrics.changes(node, apart), clashing)
             primary, before = sharing[shared]
             offers.append((before.score(change), -place, (primary, mirror)))
         self._take(offers, found)

@@ -18,7 +18,6 @@ from nodeagent.placement.layout.arrays import Grid, Ints
 from nodeagent.placement.layout.layout import Layout
 from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt, copied
 from nodeagent.placement.layout.score import score
-from nodeagent.placement.layout.tally import Tally
 
 DEPTH, WIDTH = 4, 24  # moves of one chain at most, and layouts kept after each
 _FAILOVER = ORDER[Kind.FAILOVER]
@@ -96,7 +95,7 @@ class _Next(NamedTuple):
 
     chain: Chain
     move: Move
-    tally: Tally
+    grid: Grid
     cost: float
 
     def taken(self, price: float) -> Chain | None:
@@ -105,7 +104,7 @@ class _Next(NamedTuple):
         moved = attempt(layout, move)
         if not isinstance(moved, Moved):
             return None
-        after = self.tally.score(moved.nodes)
+        after = self.grid.score(moved.nodes)
         step = Step(move, layout.places[move.instance], moved.place, after)
         toll = self.chain.cost - self.chain.score
         toll += price * copied(layout.demands[move.instance], move.kind)
@@ -115,14 +114,15 @@ class _Next(NamedTuple):
 
 def _continued(chain: Chain, price: float) -> list[_Next]:
     """The best moves after a chain, as many as are kept of all."""
-    outcomes, tally = Outcomes(Grid(chain.layout), price=price), Tally(chain.layout)
+    grid = Grid(chain.layout)
+    outcomes = Outcomes(grid, price=price)
     entries, targets = _moves(outcomes)
     changes = outcomes.change_of_any(entries, targets)
     order = np.argsort(changes, kind="stable")[:WIDTH]
     found = []
     for place in order[np.isfinite(changes[order])]:
         move = outcomes.move(int(entries[place]), int(targets[place]))
-        found.append(_Next(chain, move, tally, chain.cost + float(changes[place])))
+        found.append(_Next(chain, move, grid, chain.cost + float(changes[place])))
     return found
 
 

@@ -14,8 +14,7 @@ from nodeagent.placement.layout.arrays import Floats, Grid
 from nodeagent.placement.layout.layout import Layout, Place
 from nodeagent.placement.layout.moves import Move, Moved, attempt
 from nodeagent.placement.layout.node import Filled
-from nodeagent.placement.layout.score import score
-from nodeagent.placement.layout.tally import Tally
+from nodeagent.placement.layout.score import Metrics, score
 
 _AFRESH = 128  # changes before sums and ranges are computed again
 
@@ -40,9 +39,9 @@ class Board:
         self.price = price
         self._soft: Floats | None = None
         self.score = score(layout)
-        self._tally = Tally(layout)
         self._changes = 0
         self.bound = self._bound(Grid(layout)) if has_arrays(layout) else None
+        self._metrics = self._measure()
 
     def _bound(self, grid: Grid) -> Bound:
         return Bound(Outcomes(grid, self._soft, self.price))
@@ -54,7 +53,10 @@ class Board:
             self.bound = self._bound(self.bound.o.grid)
 
     def score_with(self, nodes: Mapping[int, Filled]) -> float:
-        return self._tally.score(nodes)
+        return self._metrics.score(nodes)
+
+    def _measure(self) -> Metrics | Grid:
+        return Metrics(self.layout.group_nodes()) if self.bound is None else self.bound.o.grid
 
     def step(self, move: Move) -> tuple[Step, Moved] | None:
         moved = attempt(self.layout, move)
@@ -64,9 +66,13 @@ class Board:
         return Step(move, before, moved.place, self.score_with(moved.nodes)), moved
 
     def take(self, nodes: Mapping[int, Filled], places: Mapping[int, Place]) -> None:
-        self._tally.take(nodes)
-        self.score = self._tally.score({})
         self.layout = self.layout.with_changes(nodes, places)
+        self._read(nodes, places)
+        self._metrics = self._measure()
+        self.score = self.score_with({})
+
+    def _read(self, nodes: Mapping[int, Filled], places: Mapping[int, Place]) -> None:
+        """Read a change of the layout into the arrays."""
         if self.bound is None:
             return
         self._changes += 1

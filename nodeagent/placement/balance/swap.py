@@ -33,7 +33,6 @@ from nodeagent.placement.layout.node import (
     remove_primary,
     remove_secondary,
 )
-from nodeagent.placement.layout.tally import Tally
 
 _PAIRS = 120_000  # judged at once
 _GAIN = 1e-6
@@ -73,8 +72,8 @@ class Exchanges:
 
     def __init__(self, layout: Layout, origin: Sequence[Place], allowance: int) -> None:
         self.layout, self.origin, self.allowance = layout, origin, allowance
-        self.tally, self.grid = Tally(layout), Grid(layout)
-        self.score = self.tally.score({})
+        self.grid = Grid(layout)
+        self.score = self.grid.score({})
         self.moves = sum(map(distance, origin, layout.places))
         self.pairs = Pairs(self.grid, [origin[index] for index in self.grid.rows])
         first = layout.with_changes({}, dict(enumerate(origin)))
@@ -121,7 +120,7 @@ class Exchanges:
             made = self.tried(one, other, primary=bool(judged.primary[n]))
             if made is None:
                 continue
-            after = self.tally.score({**nodes, **made[0]})
+            after = grid.score({**nodes, **made[0]})
             if after >= score - _GAIN or not self._reachable(*made):
                 continue
             nodes.update(made[0])
@@ -132,7 +131,6 @@ class Exchanges:
             return
         self.score, self.moves = score, moves
         self.layout = self.layout.with_changes(nodes, places)
-        self.tally.take(nodes)
         grid.take(self.layout, [grid.column[i] for i in nodes], [grid.row[i] for i in places])
         self.pairs.read()
 

@@ -1,4 +1,4 @@
-"""A layout as arrays, for searches over many moves at once. Pure. Needs NumPy.
+"""A layout and its score as arrays, for searches over many moves at once. Pure. Needs NumPy.
 
 A node has a column, by its place among the group's members; an instance that may move has a row. A
 node's sums consist of *amounts*: an instance adds one vector of them to its primary node and
@@ -7,7 +7,7 @@ another to its secondary. Only memory reserved for peers is not a sum.
 The layout is the master copy: after a move its columns are read from it again.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nodeagent.placement.layout.layout import Layout
 from nodeagent.placement.layout.node import Demand, Filled, migrates
-from nodeagent.placement.layout.score import COMPONENTS, Sort, measure
+from nodeagent.placement.layout.score import COMPONENTS, Sort, clashes, measure, weigh
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -41,7 +41,15 @@ _SPREAD_OF = {
     "spindles_cv_forth": P_PRESSURE,
 }
 WEIGHT = {part.name: part.weight for part in COMPONENTS}
-SPREADS = [n for n, part in enumerate(COMPONENTS) if part.sort is Sort.SPREAD]
+PLACE = {part.name: place for place, part in enumerate(COMPONENTS)}
+
+
+def _of_sort(sort: Sort) -> list[int]:
+    return [place for place, part in enumerate(COMPONENTS) if part.sort is sort]
+
+
+SPREADS = _of_sort(Sort.SPREAD)
+_SUMS, _OFFLINE_SUMS, _CLASHES = map(_of_sort, (Sort.SUM, Sort.SUM_OFFLINE, Sort.CLASHES))
 _ROUNDING = 1e-12
 
 
@@ -57,28 +65,23 @@ class Sizes(NamedTuple):
     forthcoming: Bools
 
 
-class Grid:
-    """The arrays. `online` masks columns; nodes that are off have no weight in any spread."""
+class Columns:
+    """A group's nodes, by column; `online` masks them.
 
-    def __init__(self, layout: Layout) -> None:
-        self.layout = layout
-        self.members = layout.members
-        self.column = {index: place for place, index in enumerate(layout.members)}
-        self.count = len(layout.members)
-        nodes = layout.group_nodes()
+    `measured` has their values for each component. The memory of a node reserved for each peer is a
+    row of `peers`.
+    """
+
+    def __init__(self, nodes: Sequence[Filled]) -> None:
         hosts = [node.host for node in nodes]
+        self.nodes = list(nodes)
+        self.count = len(nodes)
+        self.column = {host.index: place for place, host in enumerate(hosts)}
         self.online = np.array([not host.offline for host in hosts], bool)
         self.online_count = int(self.online.sum())
-        self.low_disk = _floats(host.low_disk for host in hosts)
-        self.cpu_ratio = _floats(host.cpu_ratio for host in hosts)
-        self.cpus = _floats(host.cpus for host in hosts)
         self.pressure_limit = _floats(host.spindle_limit for host in hosts)
-        self.memory_part = np.where(self.online, _parts(host.memory for host in hosts), 0.0)
-        self.can_migrate = np.ones((self.count, self.count), bool)
-        for place, host in enumerate(hosts):
-            if host.sends:
-                self.can_migrate[place] = [migrates(host, other) for other in hosts]
-        self._read_instances()
+        self.placing = any(host.locations for host in hosts)
+        self.parts = {name: _part_of(name, nodes) for name in _SPREAD_OF}
         self.state = np.empty((AMOUNTS, self.count))
         self.reserved = np.empty(self.count)
         self.failing = np.empty(self.count, bool)
@@ -87,8 +90,93 @@ class Grid:
         self.most_by = np.zeros(self.count, np.intp)
         self.foreign = np.zeros(self.count)
         self.measured = np.empty((len(COMPONENTS), self.count))
-        self._read_nodes(range(self.count))
-        self._choose_terms(nodes)
+        for node in nodes:
+            self.read(node)
+
+    def read(self, node: Filled) -> None:
+        """Read a node's present state."""
+        column = self.column[node.host.index]
+        self.nodes[column] = node
+        self.state[:, column] = _amounts(node)
+        self.reserved[column] = node.reserved
+        self.failing[column] = node.failing
+        self.measured[:, column] = measure(node)
+        row = self.peers[column]
+        row[:] = 0.0
+        foreign = 0.0  # the primaries are another group's, and stay there
+        for primary, memory in node.reserved_for.items():
+            if primary in self.column:
+                row[self.column[primary]] = memory
+            else:
+                foreign = max(foreign, memory)
+        self.foreign[column] = foreign
+        self._rank(column, row, foreign)
+
+    def _rank(self, column: int, row: Floats, foreign: float) -> None:
+        """Return the most that one peer needs, that peer, and the most that any other does."""
+        by = int(row.argmax())
+        most, row[by] = float(row[by]), -1.0
+        second, row[by] = max(float(row.max()), foreign), most
+        if foreign >= most:
+            most, by, second = foreign, -1, foreign
+        self.most[column], self.most_by[column], self.second[column] = most, by, second
+
+    def score(self, changed: Mapping[int, Filled]) -> float:
+        """Return the score with these nodes changed, by their index: `score.score`'s very number.
+
+        It adds in the same order.
+        """
+        if not self.online_count:
+            return 0.0
+        measured = self.measured.copy()
+        for index, node in changed.items():
+            measured[:, self.column[index]] = measure(node)
+        online, offline = measured[:, self.online], measured[:, ~self.online]
+        values = np.zeros(len(COMPONENTS))
+        values[_SUMS] = online[_SUMS].cumsum(axis=1)[:, -1]
+        if offline.shape[1]:
+            values[_OFFLINE_SUMS] = offline[_OFFLINE_SUMS].cumsum(axis=1)[:, -1]
+        spreads, count = online[SPREADS], self.online_count
+        above = spreads - (spreads.cumsum(axis=1)[:, -1] / count)[:, None]
+        values[SPREADS] = np.sqrt((above * above).cumsum(axis=1)[:, -1] / count)
+        if self.placing:
+            nodes = (changed.get(node.host.index, node) for node in self.nodes)
+            values[_CLASHES] = clashes(node for node in nodes if not node.host.offline)
+        return weigh(values.tolist())
+
+    def changes(self, demand: Demand, *, primary: bool) -> Floats:
+        """Return (components, columns): the addition of one more instance to each spread.
+
+        It would be each node's primary instance or its secondary one. The memory reserved for it is
+        left out.
+        """
+        sizes = _sizes([demand])
+        amounts = (sizes.primary if primary else sizes.secondary)[:, 0]
+        changes = np.zeros_like(self.measured)
+        for name, amount in _SPREAD_OF.items():
+            changes[PLACE[name]] = amounts[amount] * self.parts[name]
+        return changes
+
+
+class Grid(Columns):
+    """The columns and rows of a layout; nodes that are off have no weight in any spread."""
+
+    def __init__(self, layout: Layout) -> None:
+        nodes = layout.group_nodes()
+        super().__init__(nodes)
+        hosts = [node.host for node in nodes]
+        self.layout = layout
+        self.members = layout.members
+        self.low_disk = _floats(host.low_disk for host in hosts)
+        self.cpu_ratio = _floats(host.cpu_ratio for host in hosts)
+        self.cpus = _floats(host.cpus for host in hosts)
+        self.memory_part = np.where(self.online, parts_of(host.memory for host in hosts), 0.0)
+        self.can_migrate = np.ones((self.count, self.count), bool)
+        for place, host in enumerate(hosts):
+            if host.sends:
+                self.can_migrate[place] = [migrates(host, other) for other in hosts]
+        self._read_instances()
+        self._choose_terms()
 
     def _read_instances(self) -> None:
         layout = self.layout
@@ -112,7 +200,8 @@ class Grid:
     def take(self, layout: Layout, columns: Iterable[int], rows: Iterable[int]) -> None:
         """Take the present layout; these nodes, and these rows' places, have changed."""
         self.layout = layout
-        self._read_nodes(columns)
+        for column in columns:
+            self.read(layout.nodes[self.members[column]])
         for row in rows:
             self._read_row(row)
 
@@ -122,42 +211,14 @@ class Grid:
         self.secondary[row] = self.column[place.secondary] if place.secondary >= 0 else -1
         self.shared[row] = place.shared
 
-    def _read_nodes(self, columns: Iterable[int]) -> None:
-        for column in columns:
-            node = self.layout.nodes[self.members[column]]
-            self.state[:, column] = _amounts(node)
-            self.reserved[column] = node.reserved
-            self.failing[column] = node.failing
-            self.measured[:, column] = measure(node)
-            row = self.peers[column]
-            row[:] = 0.0
-            foreign = 0.0  # the primaries are another group's, and stay there
-            for primary, memory in node.reserved_for.items():
-                if primary in self.column:
-                    row[self.column[primary]] = memory
-                else:
-                    foreign = max(foreign, memory)
-            self.foreign[column] = foreign
-            self._rank(column, row, foreign)
-
-    def _rank(self, column: int, row: Floats, foreign: float) -> None:
-        """Return the most that one peer needs, that peer, and the most that any other does."""
-        by = int(row.argmax())
-        most, row[by] = float(row[by]), -1.0
-        second, row[by] = max(float(row.max()), foreign), most
-        if foreign >= most:
-            most, by, second = foreign, -1, foreign
-        self.most[column], self.most_by[column], self.second[column] = most, by, second
-
-    def _choose_terms(self, nodes: Sequence[Filled]) -> None:
+    def _choose_terms(self) -> None:
         """Merge spreads that are and stay alike, with the sum of their weights."""
         online = self.online
-        places = {part.name: n for n, part in enumerate(COMPONENTS)}
         chosen: list[tuple[Floats, Floats, Floats, int, float]] = []
         for name, amount in _SPREAD_OF.items():
-            values = self.measured[places[name]]
+            values = self.measured[PLACE[name]]
             centred = np.where(online, values - values[online].mean(), 0.0)
-            part = np.where(online, _part_of(name, nodes), 0.0)
+            part = np.where(online, self.parts[name], 0.0)
             added = np.stack([self.sizes.primary[amount], self.sizes.secondary[amount]])
             for n, (other, other_part, other_added, first, weight) in enumerate(chosen):
                 if (
@@ -169,10 +230,10 @@ class Grid:
                     break
             else:
                 chosen.append((centred, part, added, amount, WEIGHT[name]))
-        by_amount = {amount: places[name] for name, amount in _SPREAD_OF.items()}
+        by_amount = {amount: PLACE[name] for name, amount in _SPREAD_OF.items()}
         self.term_amounts = [first for *_, first, _ in chosen]
         self.term_components = [by_amount[first] for first in self.term_amounts]
-        self.term_components.append(places["reserved_mem_cv"])
+        self.term_components.append(PLACE["reserved_mem_cv"])
         self.weights = np.array([*(weight for *_, weight in chosen), WEIGHT["reserved_mem_cv"]])
         self.part = np.stack([*(part for _, part, *_ in chosen), self.memory_part])
         values = self.measured[self.term_components]
@@ -233,13 +294,13 @@ def _sizes(demands: Sequence[Demand]) -> Sizes:
 def _part_of(name: str, nodes: Sequence[Filled]) -> Floats:
     """Return the growth of a node's value for a component with one more of its amount."""
     if "mem" in name and "load" not in name:
-        return _parts(node.host.memory for node in nodes)
+        return parts_of(node.host.memory for node in nodes)
     if "disk" in name and "load" not in name:
-        return _parts(node.host.disk for node in nodes)
+        return parts_of(node.host.disk for node in nodes)
     if name.startswith("vcpu"):
-        return _parts(node.host.cpus * node.host.speed for node in nodes)
+        return parts_of(node.host.cpus * node.host.speed for node in nodes)
     if name.startswith("spindles"):
-        return _parts(node.host.spindle_limit for node in nodes)
+        return parts_of(node.host.spindle_limit for node in nodes)
     return np.ones(len(nodes))
 
 
@@ -277,5 +338,5 @@ def _floats(values: Iterable[float]) -> Floats:
     return np.array(list(values), float)
 
 
-def _parts(wholes: Iterable[float]) -> Floats:
+def parts_of(wholes: Iterable[float]) -> Floats:
     return np.array([1.0 / whole if whole else 0.0 for whole in wholes])

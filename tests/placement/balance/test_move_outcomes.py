@@ -12,10 +12,9 @@ from nodeagent.placement.balance.bound import Bound
 from nodeagent.placement.balance.departures import KINDS
 from nodeagent.placement.balance.move_outcomes import Outcomes
 from nodeagent.placement.layout import score
-from nodeagent.placement.layout.arrays import Grid
+from nodeagent.placement.layout.arrays import Columns, Grid
 from nodeagent.placement.layout.layout import Layout
 from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt, candidates, tried
-from nodeagent.placement.layout.tally import Tally
 from tests.placement.asked import laid_out
 from tests.placement.clusters import case
 from tests.placement.hbal import shown
@@ -141,16 +140,17 @@ def test_bounds_bound() -> None:
     assert close > 0.6 * many
 
 
-def test_the_tally_is_the_score_to_the_last_bit() -> None:
+def test_the_score_of_the_arrays_is_the_score_to_the_last_bit() -> None:
     for seed in SEEDS:
         layout = laid_out(case(seed))
-        tally = Tally(layout)
+        columns = Columns(layout.group_nodes())
         for moved, _, nodes in walk(layout, seed, 5):
             changed = {node: moved.nodes[node] for node in nodes}
             now = score.score(moved)
-            assert tally.score(changed) == now or isnan(now)
-            tally.take(changed)
-            assert tally.score({}) == now or isnan(now)
+            assert columns.score(changed) == now or isnan(now)
+            for node in changed.values():
+                columns.read(node)
+            assert columns.score({}) == now or isnan(now)
 
 
 @pytest.mark.parametrize(

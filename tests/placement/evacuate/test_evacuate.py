@@ -25,8 +25,8 @@ from nodeagent.placement.evacuate.targets import Arrivals
 from nodeagent.placement.layout.layout import Layout
 from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt
 from nodeagent.placement.layout.node import Filled
-from nodeagent.placement.layout.rescore import Standing
 from nodeagent.placement.layout.rules import Rules
+from nodeagent.placement.layout.score import Metrics
 from tests.htools import beside
 from tests.placement.clusters import case
 from tests.placement.hail import Asked, hail
@@ -413,10 +413,10 @@ def test_the_best_place_is_that_with_the_least_score_of_the_whole_group(
         tried = [(move, attempt(layout, move)) for move in moves]
         assert sorted(found, key=at) == [(m, to) for m, to in tried if isinstance(to, Moved)]
         group = layout.cluster.nodes[layout.places[instance].primary].group
-        standing = Standing([layout.nodes[index] for index in self.members.get(group, ())])
+        metrics = Metrics([layout.nodes[index] for index in self.members.get(group, ())])
         local = layout.demands[instance].local
         crowded = [local and _is_crowded(after.nodes[move.target]) for move, after in found]
-        scores = [round(standing.score(after.nodes), 8) for _, after in found]
+        scores = [round(metrics.score(after.nodes), 8) for _, after in found]
         order = list(zip(crowded, scores, strict=True))
         assert order == sorted(order), kind
         if len(set(scores)) > 1:
