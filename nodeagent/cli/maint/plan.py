@@ -64,6 +64,7 @@ def decided(raw: bytes, name: str) -> Json:
     from nodeagent.errors import Corrupt
     from nodeagent.maintd.decide import decide
     from nodeagent.maintd.http import status
+    from nodeagent.maintd.http.view import View
     from nodeagent.maintd.ledger.history import tell
     from nodeagent.model.ledger import Decision
     from nodeagent.store.codec import decode_observation
@@ -77,7 +78,7 @@ def decided(raw: bytes, name: str) -> Json:
     try:
         after = decide(ledger, observed, policy, now)
         events = tell(ledger, after.ledger, after, None, now, observed)
-        seen = status.View(now, ledger, observed)
+        seen = View(now, ledger, observed)
         return status.plan(seen, Decision(ledger), after, now, events)
     except Exception as error:  # it is readable, but contradicts itself
         why = f"nothing can be decided from it: {type(error).__name__}: {error}"

@@ -4,15 +4,8 @@ from nodeagent.autorepair.explain import explain
 from nodeagent.autorepair.rules import rules_of
 from nodeagent.maintd.autorepair.jobs import instance_of, known, results_of, survey_of, why_paused
 from nodeagent.maintd.autorepair.survey import jobs_of
-from nodeagent.maintd.http.status import (
-    Json,
-    View,
-    in_order,
-    incident_json,
-    intent_json,
-    reason_json,
-    under_way,
-)
+from nodeagent.maintd.http.status import Json, incident_json, intent_json, reason_json, under_way
+from nodeagent.maintd.http.view import View, in_order
 from nodeagent.maintd.ledger.agent_events import how_seen
 from nodeagent.maintd.outage.waiting import unlicensed
 from nodeagent.maintd.planning.admission import keeps

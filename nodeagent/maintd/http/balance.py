@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from nodeagent.maintd.http.status import Json, View, reason_json
+from nodeagent.maintd.http.status import Json, reason_json
+from nodeagent.maintd.http.view import View
 from nodeagent.maintd.planning.tag_settings import nearer, with_tags
 from nodeagent.model.balance import Agenda, Shift, Spot
 from nodeagent.model.ledger import Policy

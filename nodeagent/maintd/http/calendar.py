@@ -3,7 +3,8 @@
 from collections import Counter
 from dataclasses import replace
 
-from nodeagent.maintd.http.status import Json, View, reason_json
+from nodeagent.maintd.http.status import Json, reason_json
+from nodeagent.maintd.http.view import View
 from nodeagent.maintd.owners import offer_json
 from nodeagent.maintd.planning.evacuation_time import Leads
 from nodeagent.maintd.planning.names import Names

@@ -14,7 +14,7 @@ from nodeagent.maintd.http import parse
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.access import Access
 from nodeagent.maintd.http.readers import discreet
-from nodeagent.maintd.http.status import View
+from nodeagent.maintd.http.view import View, shown
 from nodeagent.maintd.ledger import other_master
 from nodeagent.maintd.ledger.doubt import doubt
 from nodeagent.maintd.requests import outlives, would_be_void
@@ -74,12 +74,24 @@ class Context:
         done, ledger = self.maintd.latest, self.maintd.engine.ledger
         if done is None or ledger is None:
             return None
-        ledger = show.shown(ledger, done.decision, done.idle)
+        ledger = shown(ledger, done.decision, done.idle)
         decided = done.decision
         troubles = self.maintd.memory.troubles()
         held = (*decided.held, *(Held(because(Kind.LEDGER, why=why)) for why in troubles))
-        seen = (done.at, ledger, done.observed, held, done.looks, done.idle)
-        return View(*seen, decided.sick, done.policy, doubt=self.doubt())
+        return View(
+            done.at,
+            ledger,
+            done.observed,
+            held,
+            done.looks,
+            done.idle,
+            decided.sick,
+            done.policy,
+            doubt=self.doubt(),
+            trouble=self.maintd.trouble,
+            kept=self.maintd.engine.memory.kept,
+            complaint=self.maintd.engine.complaint,
+        )
 
     def nodes(self) -> frozenset[str]:
         """The addresses of the cluster's nodes, as the newest round has seen them."""

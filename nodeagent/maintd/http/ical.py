@@ -11,7 +11,7 @@ from uuid import NAMESPACE_URL, uuid5
 from icalendar import Calendar, Event, Timezone, TimezoneDaylight, TimezoneStandard
 
 from nodeagent.maintd.http.calendar import Windows
-from nodeagent.maintd.http.status import View
+from nodeagent.maintd.http.view import View
 from nodeagent.maintd.planning.names import Names
 from nodeagent.maintd.windows import recurrence
 from nodeagent.model.series import Series, Weekly, Zone

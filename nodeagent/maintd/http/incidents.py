@@ -6,7 +6,7 @@ from nodeagent.maintd.http import parse
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.context import Context, in_doubt
 from nodeagent.maintd.http.readers import discreet, discreet_events
-from nodeagent.maintd.http.status import View
+from nodeagent.maintd.http.view import View
 from nodeagent.maintd.planning.names import no_such
 from nodeagent.model.asked import Asked
 from nodeagent.web.exchange import ANY_UUID, Answer, Request, Response, Route

@@ -7,7 +7,8 @@ from dataclasses import replace
 from nodeagent.errors import Corrupt, MessageError
 from nodeagent.maintd.http import parse
 from nodeagent.maintd.http.context import Context, in_doubt
-from nodeagent.maintd.http.status import Json, View
+from nodeagent.maintd.http.status import Json
+from nodeagent.maintd.http.view import View
 from nodeagent.model.asked import Asked
 from nodeagent.model.keeping import Kept
 from nodeagent.model.snapshot import Snapshot

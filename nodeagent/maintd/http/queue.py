@@ -1,11 +1,17 @@
 """The repair queue over HTTP: entries, limits, and reports of sources."""
 
+import json
+from collections.abc import Iterable
+from typing import Any
+
 from nodeagent.maintd.http import parse
 from nodeagent.maintd.http.context import Context
-from nodeagent.maintd.http.sources import reported
-from nodeagent.maintd.http.status import Json, View
+from nodeagent.maintd.http.status import Json
+from nodeagent.maintd.http.view import View
 from nodeagent.maintd.queue.entries import entry_json
-from nodeagent.maintd.queue.sabakan import DEFAULT
+from nodeagent.maintd.queue.inventory import Inventory
+from nodeagent.maintd.queue.sabakan import DEFAULT, SABAKAN
+from nodeagent.model.sick import Sick
 from nodeagent.model.wish import AddEntry, ResetBackOff, SetAutoRepair, SetQueue
 from nodeagent.web.exchange import Request, Response, Route
 
@@ -35,7 +41,7 @@ class Queueing:
         )
 
     def _sources(self, view: View) -> Json:
-        return reported(view, self._context.maintd.engine.inventory)
+        return _reported(view, self._context.maintd.engine.inventory)
 
     def _variables(self, request: Request) -> Response:
         """The variables as they were given, to the byte."""
@@ -49,12 +55,10 @@ class Queueing:
         return Response.error(404, f"none are set; the default is used: {DEFAULT}")
 
     def _constraints(self, view: View) -> Json:
-        defaults, by_hand = (
-            self._context.maintd.engine.policy.constraints,
-            view.ledger.queue.overrides,
-        )
-        there = defaults.over(by_hand).named()
-        return {"constraints": there, "set": [name for name in there if name in by_hand]}
+        defaults = self._context.maintd.engine.policy.constraints
+        by_hand = view.ledger.queue.overrides
+        limits = defaults.over(by_hand).named()
+        return {"constraints": limits, "set": [name for name in limits if name in by_hand]}
 
 
 def _queue(view: View) -> Json:
@@ -70,3 +74,48 @@ def _queue(view: View) -> Json:
         for one in queue.refusals
     ]
     return {"enabled": queue.enabled, "entries": entries, "refused": refused}
+
+
+def _reported(view: View, inventory: Inventory) -> Json:
+    """Whether reports become entries, sabakan's query, and the answer of each source."""
+    queue, sources = view.ledger.queue, view.sick
+    names = [*([SABAKAN] if inventory.on else []), *sorted(sources.keys() - {SABAKAN})]
+    off = "no round has asked it yet" if queue.auto_repair else "automatic repair is disabled"
+    asked: Any = json.loads(queue.variables or DEFAULT)
+    return {
+        "enabled": queue.auto_repair,
+        "variables": asked,
+        "sources": [_source(name, sources.get(name, off), inventory) for name in names],
+    }
+
+
+def _source(name: str, reports: tuple[Sick, ...] | str, inventory: Inventory) -> Json:
+    known = {
+        "url": inventory.settings.url,
+        "age": inventory.age,
+        "failures": inventory.heard.failures,
+        "failed": inventory.heard.failed / 1000 or None,
+    }
+    return {
+        "name": name,
+        "believed": not isinstance(reports, str),
+        "why": reports if isinstance(reports, str) else "",
+        "machines": None if isinstance(reports, str) else _machines(reports),
+        **(known if name == SABAKAN else {}),
+    }
+
+
+def _machines(sick: Iterable[Sick]) -> list[Json]:
+    return [
+        {
+            "address": machine.address,
+            "serial": machine.serial,
+            "machine_type": machine.machine_type,
+            "operation": machine.operation,
+            "state": machine.state,
+            "domain": machine.domain,
+            "since": machine.since / 1000 or None,
+            "why": machine.why,
+        }
+        for machine in sick
+    ]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
 from nodeagent.maintd.http.access import Access, Asker
-from nodeagent.maintd.http.status import View
+from nodeagent.maintd.http.view import View
 from nodeagent.maintd.queue.refusals import WINDOW
 from nodeagent.model.event import Event
 from nodeagent.model.queue import Entry
@@ -193,7 +193,8 @@ def discreet(view: View) -> View:
     holds = tuple(replace(one, who="", why=NOT_SHOWN) for one in ledger.holds)
     queue = replace(queue, entries=entries, refusals=refusals)
     ledger = replace(ledger, queue=queue, holds=holds)
-    return replace(view, ledger=ledger, held=discreet_held(view.held), full=False)
+    held = discreet_held(view.held)
+    return replace(view, ledger=ledger, held=held, full=False, complaint="")
 
 
 def _why_of(entry: Entry) -> str:

@@ -21,11 +21,10 @@ from nodeagent.maintd.http.autorepair import explained, repairs
 from nodeagent.maintd.http.balance import balances
 from nodeagent.maintd.http.calendar import calendar
 from nodeagent.maintd.http.context import Context, in_doubt
-from nodeagent.maintd.http.dead_nodes.drill import Drills
+from nodeagent.maintd.http.drill import Drills
 from nodeagent.maintd.http.incidents import Cases
 from nodeagent.maintd.http.ledger import Ledgers, ledger_json
 from nodeagent.maintd.http.metrics.metrics import Metrics
-from nodeagent.maintd.http.notify import Notifying
 from nodeagent.maintd.http.offers import Owners
 from nodeagent.maintd.http.page.asked import read as read_asked
 from nodeagent.maintd.http.page.attention import needs
@@ -39,7 +38,7 @@ from nodeagent.maintd.http.readers import (
     discreet_events,
     discreet_held,
 )
-from nodeagent.maintd.http.status import View
+from nodeagent.maintd.http.view import View
 from nodeagent.maintd.http.windows import Maintenance
 from nodeagent.maintd.ledger import other_master
 from nodeagent.maintd.ledger.doubt import doubt
@@ -50,8 +49,9 @@ from nodeagent.model.action import Scope
 from nodeagent.model.event import Event
 from nodeagent.model.ganeti import doubt as doubt_about
 from nodeagent.model.ledger import PAUSE_TAG
+from nodeagent.model.notice import Mailbox
 from nodeagent.model.reason import Reason
-from nodeagent.model.wish import ResetStorm, StopBalancing
+from nodeagent.model.wish import ResetStorm, SendTestNotice, StopBalancing
 from nodeagent.store.codec import encode_observation
 from nodeagent.web.compress import compressed, wanted
 from nodeagent.web.exchange import ANY_NAME, ANY_UUID, Answer, Request, Response, Route, route
@@ -93,8 +93,8 @@ class Api:
             Route("GET", ("1", "round"), context.telling("round", self._round)),
             Route("GET", ("1", "plan"), context.telling("plan", self._plan)),
             Route("GET", ("1", "held"), context.telling("held", _held)),
-            Route("GET", ("1", "needs-you"), context.telling("needs-you", self._needs)),
-            Route("GET", ("1", "nodes"), context.telling("nodes", show.nodes)),
+            Route("GET", ("1", "needs-you"), context.telling("needs-you", needs)),
+            Route("GET", ("1", "nodes"), context.telling("nodes", show.nodes_json)),
             Route("GET", ("1", "names"), context.telling("names", show.names)),
             Route("POST", ("1", "nodes", ANY_NAME, "done"), context.changing(parse.done)),
             Route("POST", ("1", "nodes", ANY_NAME, "evacuate"), context.changing(parse.evacuate)),
@@ -121,7 +121,8 @@ class Api:
             *Maintenance(context).routes,
             *Owners(context).routes,
             *Queueing(context).routes,
-            *Notifying(context).routes,
+            Route("GET", ("1", "notify"), context.telling("notify", self._sinks)),
+            Route("POST", ("1", "notify", "test"), context.changing(parse.texts(SendTestNotice))),
             Route("GET", ("1", "openapi.json"), self._described),
             Route("GET", ("status",), self._page),
             Route("GET", ("status", ANY_NAME), self._node_page),
@@ -171,18 +172,15 @@ class Api:
             "idle": view.idle,
             "standby": maintd.standby or None,
             "succession": maintd.engine.succession,
-            "trouble": _trouble(maintd.trouble),
+            "trouble": _trouble(view.trouble),
             "storm": {"at": storm.at / 1000, "why": storm.why} if storm else None,
             "outdated": str(why) if (why := _outdated(view)) else None,
-            "ledger": ledger_json(maintd.engine.memory.kept, maintd.memory, snapshot),
-            "refused-settings": (maintd.engine.complaint or None) if view.full else None,
+            "ledger": ledger_json(view.kept, maintd.memory, snapshot),
+            "refused-settings": view.complaint or None,
             "holds": show.holds(view),
             "paused": _cluster_paused(view),
             "policy": dict(described(maintd.engine.policy)),
         }
-
-    def _needs(self, view: View) -> list[show.Json]:
-        return needs(view, self._round(view))
 
     def _plan(self, view: View) -> show.Json:
         maintd, done = self.context.maintd, self.context.maintd.latest
@@ -202,6 +200,15 @@ class Api:
 
     def _balance(self, view: View) -> list[show.Json]:
         return balances(view, self.context.maintd.engine.policy)
+
+    def _sinks(self, view: View) -> list[show.Json]:
+        engine = self.context.maintd.engine
+        boxes = {box.sink: box for box in view.ledger.notices.boxes}
+        results = engine.outbox.results
+        return [
+            show.sink_json(sink, boxes.get(sink.name, Mailbox(sink.name)), results.get(sink.name))
+            for sink in engine.policy.notify
+        ]
 
     async def _ics(self, request: Request) -> Response:
         def build(view: View) -> Response:

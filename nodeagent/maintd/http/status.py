@@ -5,75 +5,27 @@ Times are unix seconds, keys are in lower case with hyphens, as in the design's 
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from nodeagent.maintd.http.dead_nodes.members import dead_json
-from nodeagent.maintd.ledger.agent_events import how_seen
+from nodeagent.maintd.fencing.outlook import InstanceFate
+from nodeagent.maintd.http.dead_nodes import EvidenceView, FencingView
+from nodeagent.maintd.http.view import NodeView, Return, View, in_order, nodes
 from nodeagent.maintd.ledger.request_events import words
-from nodeagent.maintd.ledger.unreachable import unreachable
-from nodeagent.maintd.notices.needs_you import NeedsYou
-from nodeagent.maintd.notices.needs_you import needs_you as waiting_for_you
-from nodeagent.maintd.outage.back import expected
-from nodeagent.maintd.outage.claims import Claims
-from nodeagent.maintd.outage.waiting import left_to_do, unlicensed
-from nodeagent.maintd.planning.holds import paused
-from nodeagent.maintd.planning.outcomes import worst_per_node
-from nodeagent.maintd.planning.resources import target_of
-from nodeagent.maintd.planning.tag_settings import faults, with_tags
+from nodeagent.maintd.notices.mailbox import Sent
+from nodeagent.maintd.outage.waiting import left_to_do
 from nodeagent.model.action import MovePrimary, Retag, Scope, describe
 from nodeagent.model.asked import Asked
-from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.event import Event
 from nodeagent.model.fault_text import fault_text
 from nodeagent.model.incident import UNKNOWN, Incident, Status
-from nodeagent.model.ledger import PAUSE_TAG, Decision, Hold, Intent, Ledger, Outcome, Policy
-from nodeagent.model.purpose import OfPerson, OfWindow, claimant
-from nodeagent.model.reason import Held, Kind, Reason, because
-from nodeagent.model.sick import Sick
-from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.ledger import PAUSE_TAG, Decision, Hold, Intent, Ledger, Outcome
+from nodeagent.model.notice import Mailbox, Sink
+from nodeagent.model.outage import Wanted
+from nodeagent.model.reason import Held, Kind, Reason
 from nodeagent.model.units import Ms
-from nodeagent.protocol.look import Look
 
 Json: TypeAlias = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """The state to show: the ledger, and what the newest round observed and blocked.
-
-    `at` is the time of that round (unix ms), `idle` why it was not carried out. `sick` are the
-    reports of the repair queue's sources. Unless `full`, private reasons are hidden (`readers`).
-    `doubt` is why the ledger may not be the newest.
-    """
-
-    at: Ms
-    ledger: Ledger
-    observed: Observed
-    held: tuple[Held, ...] = ()
-    looks: Mapping[str, Look] = field(default_factory=dict)
-    idle: str | None = None
-    sick: Mapping[str, tuple[Sick, ...] | str] = field(default_factory=dict)
-    policy: Policy = field(default_factory=Policy)
-    full: bool = True
-    doubt: Reason | None = None
-
-
-def shown(ledger: Ledger, decision: Decision, idle: str | None) -> Ledger:
-    """Add an idle round's detections to the ledger; they are not stored."""
-    if idle is None:
-        return ledger
-    known = {incident.id for incident in ledger.incidents}
-    seen = (i for i in decision.ledger.incidents if i.id not in known)
-    new = (replace(i, status=Status.NOTED, jobs=()) for i in seen)
-    return replace(ledger, incidents=(*ledger.incidents, *new))
-
-
-def needs_you(view: View) -> Iterator[NeedsYou]:
-    """Yield everything that waits for a person."""
-    silent = unreachable(view.ledger, view.observed.snapshot, view.policy, view.at)
-    return waiting_for_you(view.ledger, view.observed, view.held, silent, view.at)
 
 
 # Incidents.
@@ -82,10 +34,6 @@ def needs_you(view: View) -> Iterator[NeedsYou]:
 def status(view: View) -> list[Json]:
     """Every incident but the superseded ones: each goes on as its heir, which has its jobs."""
     return [incident_json(view, i) for i in in_order(view.ledger) if not i.superseded]
-
-
-def in_order(ledger: Ledger) -> list[Incident]:
-    return sorted(ledger.incidents, key=lambda i: (i.noted_at, i.id))
 
 
 def incident_json(view: View, incident: Incident) -> Json:
@@ -266,42 +214,6 @@ def evacuated(events: Iterable[Event]) -> list[str]:
 # The cluster.
 
 
-def nodes(view: View) -> list[Json]:
-    snapshot = view.observed.snapshot
-    stopped = {**faults(snapshot), **paused(view.ledger, snapshot)}
-    worst = worst_per_node(view.ledger)
-    latest = {incident.node: incident for incident in in_order(view.ledger)}
-    jobs_at, counts, claims = _claims(view), _counts(view), Claims(view.ledger)
-    stranded = unlicensed(view.ledger, snapshot)
-    seen = view.ledger, view.observed, view.policy, view.held, view.at
-    dead = dead_json(*seen, full=view.full)
-    return [
-        _node_json(view, node)
-        | {
-            "group": group.name if (group := snapshot.groups.get(node.group)) else node.group,
-            "instances": counts.get(node.name, (0, 0))[0],
-            "mirrors": counts.get(node.name, (0, 0))[1],
-            "paused": str(why) if (why := stopped.get(node.name)) else None,
-            "incident": one.id if (one := worst.get(node.uuid) or latest.get(node.uuid)) else None,
-            "repair-status": one.status.value if one else None,
-            "unhealthy": _is_unhealthy(view.observed.diagnoses.get(node.name), one),
-            "claims": jobs_at.get(node.name, []),
-            "stranded": stranded.get(node.name),
-            "returning": _returning(view, node),
-            "wanted": _wanted(view, node),
-            "out-for": _out_for(view, node, claims),
-        }
-        | dead[node.name]
-        for node in snapshot.nodes.values()
-    ]
-
-
-def _is_unhealthy(said: Diagnosis | None, incident: Incident | None) -> bool:
-    """Tell whether a node asks for something, or maintd works on what it asked for."""
-    asks = said is not None and said.need is not Need.OK
-    return asks or (incident is not None and incident.status.active)
-
-
 def names(view: View) -> Json:
     """List all names in Ganeti, for shells that complete them."""
     snapshot = view.observed.snapshot
@@ -312,93 +224,148 @@ def names(view: View) -> Json:
     }
 
 
-def _node_json(view: View, node: Node) -> Json:
-    said = view.observed.diagnoses.get(node.name)
-    look, why = how_seen(view.looks.get(node.name))
+def nodes_json(view: View) -> list[Json]:
+    return [node_json(node) for node in nodes(view)]
+
+
+def node_json(view: NodeView) -> Json:
+    node, incident, silence = view.node, view.incident, view.silence
     return {
         "name": node.name,
         "uuid": node.uuid,
         "address": node.address,
-        "state": "offline" if node.offline else "drained" if node.drained else "online",
-        "master": node.name == view.observed.snapshot.master,
+        "state": view.role,
+        "master": view.is_master,
         "candidate": node.candidate,
-        "look": look,
-        "look-why": why,
-        "need": said.need.wire if said else None,
-        "doubt": view.observed.doubts.get(node.name),
+        "look": view.look,
+        "look-why": view.look_why,
+        "need": view.need.wire if view.need is not None else None,
+        "doubt": view.doubt,
+        "group": view.group,
+        "instances": view.primaries,
+        "mirrors": view.secondaries,
+        "paused": str(view.paused) if view.paused is not None else None,
+        "incident": incident.id if incident is not None else None,
+        "repair-status": incident.status.value if incident is not None else None,
+        "unhealthy": view.unhealthy,
+        "claims": [_claim_json(intent) for intent in view.intents],
+        "stranded": view.stranded,
+        "returning": _return_json(view.returning) if view.returning is not None else None,
+        "wanted": _wanted_json(view.wanted) if view.wanted is not None else None,
+        "out-for": list(view.out_for),
+        "unreachable": _seconds(silence.unreachable),
+        "unreachable-at": _seconds(silence.expected),
+        "noded": silence.noded,
+        "evidence": evidence_json(silence.evidence) if silence.evidence is not None else None,
+        "fencing": fencing_json(silence.fencing) if silence.fencing is not None else None,
     }
 
 
-def _returning(view: View, node: Node) -> Json | None:
-    """The goal of a node that is reported repaired, and when it is reached if it stays healthy."""
-    outage = view.ledger.outage(node.uuid)
-    if outage is None or (back := outage.back) is None or not back.reported:
-        return None
-    policy = with_tags(view.policy, view.observed.snapshot, node)
-    at = expected(back, policy)
+def _claim_json(intent: Intent) -> Json:
+    return {
+        "incident": intent.incident or None,
+        "action": describe(intent.action),
+        **_number(intent.job),
+    }
+
+
+def _return_json(view: Return) -> Json:
+    back = view.back
     return {
         "to": back.to.value,
         "who": back.who,
         "since": back.at / 1000,
-        "after": policy.return_after / 1000,
-        "at": None if at is None else at / 1000,
+        "after": view.after / 1000,
+        "at": None if view.at is None else view.at / 1000,
     }
 
 
-def _wanted(view: View, node: Node) -> Json | None:
-    """The request of a person to have the node evacuated."""
-    outage = view.ledger.outage(node.uuid)
-    if outage is None or (wanted := outage.wanted) is None:
-        return None
+def _wanted_json(wanted: Wanted) -> Json:
     return {
-        "who": wanted.who if view.full else "",
-        "why": wanted.why if view.full else str(because(Kind.NOT_SHOWN)),
+        "who": wanted.who,
+        "why": wanted.why,
         "since": wanted.at / 1000,
         "offline": wanted.offline,
     }
 
 
-def _out_for(view: View, node: Node, claims: Claims) -> list[str]:
-    """Say who wants the node out of service, if it is; windows and people only to who sees all."""
-    if not (node.drained or node.offline):
-        return []
-    outage = view.ledger.outage(node.uuid)
-    found: list[str] = []
-    for claim in claims.of(node):
-        if not view.full and isinstance(claim, OfWindow | OfPerson):
-            continue
-        if isinstance(claim, OfPerson) and outage is not None and outage.wanted is not None:
-            found.append(f"{outage.wanted.who}: {outage.wanted.why}")
-        else:
-            found.append(claimant(claim.owner))
-    return found
+def evidence_json(evidence: EvidenceView) -> Json:
+    judgement = evidence.judgement
+    return {
+        "life": judgement.life.value,
+        "reason": str(judgement.reason),
+        "help": judgement.reason.help or None,
+        "connected": len(judgement.connected),
+        "rows": [
+            {
+                "source": row.source,
+                "said": row.text,
+                "at": row.at and row.at / 1000,
+                "proves": row.proves,
+            }
+            for row in evidence.rows
+        ],
+    }
 
 
-def _claims(view: View) -> dict[str, list[Json]]:
-    """List unfinished intents by node: the one they evacuate, and the one they fill."""
-    found: dict[str, list[Json]] = {}
-    for intent in view.ledger.intents:
-        claim = {
-            "incident": intent.incident or None,
-            "action": describe(intent.action),
-            **_number(intent.job),
-        }
-        target = target_of(intent.action, view.observed.snapshot)
-        for name in dict.fromkeys(filter(None, (intent.node, target))):
-            found.setdefault(name, []).append(claim)
-    return found
+def fencing_json(view: FencingView) -> Json:
+    fencing = view.fencing
+    return {
+        "stage": fencing.stage.value,
+        "since": fencing.since / 1000,
+        "at": fencing.at / 1000,
+        "why": view.why,
+        "who": view.who or None,
+        "drill": fencing.drill,
+        "revived": fencing.revived,
+        "failures": fencing.tries,
+        "failure": fencing.said or None,
+        "next": view.next or None,
+        "next-at": _seconds(view.next_at),
+        "instances": [fate_json(fate) for fate in view.instances],
+    }
 
 
-def _counts(view: View) -> dict[str, tuple[int, int]]:
-    """Numbers of a node's primary and secondary instances."""
-    found: dict[str, tuple[int, int]] = {}
-    for instance in view.observed.snapshot.instances.values():
-        primary, mirrors = found.get(instance.primary, (0, 0))
-        found[instance.primary] = primary + 1, mirrors
-        if instance.secondary is not None:
-            primary, mirrors = found.get(instance.secondary, (0, 0))
-            found[instance.secondary] = primary, mirrors + 1
-    return found
+def fate_json(fate: InstanceFate) -> Json:
+    """Return the fate of an instance."""
+    return {
+        "instance": fate.instance,
+        "state": fate.state,
+        "on": fate.on or None,
+        "why": fate.why,
+    }
+
+
+def _seconds(at: Ms | None) -> float | None:
+    """Unix seconds; None for a moment that is unknown or 0."""
+    return at / 1000 if at else None
+
+
+# Notifications.
+
+
+def sink_json(sink: Sink, box: Mailbox, sent: Sent | None) -> Json:
+    """One sink, without its address, and `sent`, its newest try; times in unix seconds."""
+    message = box.message
+    if message is not None and sent is not None and sent.message == message.id:
+        tries, why = sent.tries + 1, sent.why  # the next round records it
+        ended = box.ended if why else sent.at
+        message = None if not why else message
+    else:
+        tries, why = (message.tries, message.why) if message else (0, "")
+        ended = box.ended
+    return {
+        "name": sink.name,
+        "kind": sink.kind.value,
+        "events": list(sink.events),
+        "min-severity": sink.severity.value,
+        "delivered": ended / 1000 if ended else None,
+        "waiting": sum(box.counts.values()) + (message.total if message else 0),
+        "lost": box.lost,
+        "tries": tries,
+        "why": why,
+        "again": max(0, message.after) / 1000 if message and message.tries else None,
+    }
 
 
 # Planning.

@@ -12,7 +12,7 @@ from nodeagent.maintd.autorepair.jobs import remember
 from nodeagent.maintd.engine.failpoint import arm
 from nodeagent.maintd.engine.round import Round
 from nodeagent.maintd.http.autorepair import explained
-from nodeagent.maintd.http.status import View
+from nodeagent.maintd.http.view import View
 from nodeagent.model.action import Guarded, MovePrimary, Reinstall, Retag, Scope, move_of
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import STORM_TAG, Intent, Ledger, Outcome, Result

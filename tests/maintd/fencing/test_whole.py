@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nodeagent.maintd.http.dead_nodes.members import dead_json
+from nodeagent.maintd.http.dead_nodes import silences
 from nodeagent.model.action import MovePrimary, Power, PowerCommand, RunCommand, SetOffline
 from nodeagent.model.fencing import Stage
 from nodeagent.model.ledger import Intent, Outcome
@@ -268,10 +268,11 @@ def test_who_has_cut_the_power_is_told_to_users_only(whole: Whole) -> None:
     assert [one.node for one in ledger.fencing] == [node.uuid]
     for full, why, who in (
         (True, "alice says that its power is cut", "alice"),
-        (False, "a person says that its power is cut", None),
+        (False, "a person says that its power is cut", ""),
     ):
-        row = dead_json(ledger, observed, whole.policy, (), whole.now(), full=full)["n3"]["fencing"]
-        assert (row["why"], row["who"]) == (why, who)
+        shown = silences(ledger, observed, whole.policy, (), whole.now(), full=full)["n3"].fencing
+        assert shown is not None
+        assert (shown.why, shown.who) == (why, who)
 
 
 def seen(whole: Whole) -> Observed:

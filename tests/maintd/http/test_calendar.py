@@ -3,7 +3,7 @@
 import pytest
 
 from nodeagent.maintd.http import calendar, ical
-from nodeagent.maintd.http.status import View
+from nodeagent.maintd.http.view import View
 from nodeagent.maintd.planning.names import Names
 from nodeagent.maintd.windows import recurrence
 from nodeagent.model.ledger import Ledger

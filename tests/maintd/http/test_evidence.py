@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from nodeagent.maintd.http.dead_nodes.evidence import evidence_json
-from nodeagent.model.evidence import Contact, Evidence, Level, Mirror, PowerReading
+from nodeagent.maintd.http.dead_nodes import evidence_views
+from nodeagent.maintd.http.status import evidence_json
+from nodeagent.model.evidence import Contact, Evidence, Level, Life, Mirror, PowerReading
 from nodeagent.model.evidence import Testimony as Told
 from nodeagent.model.reason import FencingKind, because
 from nodeagent.model.units import Ms
@@ -34,9 +35,10 @@ EVIDENCE = Evidence(
 
 def test_every_source_has_its_row() -> None:
     observed = replace(seen(six(web1=("n1", "n2"))), evidence={"n1": EVIDENCE})
-    told = evidence_json(observed, NOW)["n1"]
-    assert (told["life"], told["connected"]) == ("isolated", 1)
-    assert [(row["source"], row["said"], row["proves"]) for row in told["rows"]] == [
+    shown = evidence_views(observed, NOW)["n1"]
+    assert shown.judgement.life is Life.ISOLATED
+    assert shown.judgement.connected == ("web1",)
+    assert [(row.source, row.text, row.proves) for row in shown.rows] == [
         ("its agent", "nothing: timed out", "nothing"),
         ("its noded", "does not answer Ganeti", "nothing"),
         (
@@ -55,16 +57,16 @@ def test_every_source_has_its_row() -> None:
         ("power control", "on, says level 1", "it has power"),
         ("itself", "answered last: Ok", "nothing"),
     ]
-    assert "web1" not in str(told), "any reader may see it"
+    assert "web1" not in str(evidence_json(shown)), "any reader may see it"
 
 
 def test_without_evidence_there_is_nothing_to_show() -> None:
-    assert evidence_json(seen(six()), NOW) == {}
+    assert evidence_views(seen(six()), NOW) == {}
 
 
 def test_a_master_that_suspects_itself_says_so_of_each_node() -> None:
     silent = frozenset({"n1", "n2", "n3", "n4"})
     observed = replace(seen(six(), unanswered=silent), evidence={"n1": EVIDENCE})
-    told = evidence_json(observed, NOW)["n1"]
-    assert told["life"] == "unknown"
-    assert told["reason"] == str(because(FencingKind.SUSPECTS_ITSELF, reached=2, nodes=6))
+    judgement = evidence_views(observed, NOW)["n1"].judgement
+    assert judgement.life is Life.UNKNOWN
+    assert judgement.reason == because(FencingKind.SUSPECTS_ITSELF, reached=2, nodes=6)

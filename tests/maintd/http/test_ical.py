@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeagent.maintd.http import ical
-from nodeagent.maintd.http.status import View
+from nodeagent.maintd.http.view import View
 from nodeagent.maintd.windows.recurrence import coming, days
 from nodeagent.maintd.windows.timezones import read_zone
 from nodeagent.model.ledger import Ledger

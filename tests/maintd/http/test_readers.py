@@ -18,7 +18,8 @@ from nodeagent.maintd.http.readers import (
     discreet,
     discreet_events,
 )
-from nodeagent.maintd.http.status import View, held_json, holds, incident_json
+from nodeagent.maintd.http.status import held_json, holds, incident_json
+from nodeagent.maintd.http.view import View
 from nodeagent.maintd.settings import parse
 from nodeagent.model.action import Scope
 from nodeagent.model.event import Event, happened

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from nodeagent.maintd.engine.round import Round
-from nodeagent.maintd.http.status import View, status
+from nodeagent.maintd.http.status import status
+from nodeagent.maintd.http.view import View
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.reason import Kind, because
 from tests.maintd.outage.returned import CHECKED, done, evacuated

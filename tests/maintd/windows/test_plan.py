@@ -8,7 +8,7 @@ import pytest
 
 from nodeagent.maintd.decide import decide
 from nodeagent.maintd.http.calendar import calendar
-from nodeagent.maintd.http.status import View
+from nodeagent.maintd.http.view import View
 from nodeagent.maintd.planning.evacuation_time import Leads
 from nodeagent.maintd.windows.plan import wants_room
 from nodeagent.maintd.windows.schedule import changed

@@ -8,7 +8,7 @@ from prometheus_client.core import GaugeMetricFamily
 
 from nodeagent.maintd.balancing.ratings import Rating
 from nodeagent.maintd.http.metrics.families import NAMED, gauges
-from nodeagent.maintd.http.status import View
+from nodeagent.maintd.http.view import View
 from nodeagent.model.snapshot import Instance, Node, Snapshot
 from nodeagent.model.units import Ms
 

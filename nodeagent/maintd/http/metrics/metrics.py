@@ -13,24 +13,25 @@ from nodeagent import __version__
 from nodeagent.errors import NodeAgentError
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.context import Context
-from nodeagent.maintd.http.metrics.dead_nodes import dead_nodes
 from nodeagent.maintd.http.metrics.families import NAMED, counter, counters, gauge, gauges
 from nodeagent.maintd.http.metrics.ganeti import of_ganeti
 from nodeagent.maintd.http.metrics.outcome import of_open_incidents, of_outcome
 from nodeagent.maintd.http.metrics.queue import of_queue, of_refusals, of_sources
-from nodeagent.maintd.http.status import View
+from nodeagent.maintd.http.view import View, needs_you
 from nodeagent.maintd.ledger import agent_events
 from nodeagent.maintd.ledger.unreachable import unreachable
 from nodeagent.maintd.notices.needs_you import Sort
 from nodeagent.maintd.notices.outbox import Outbox
 from nodeagent.maintd.owners import offers
 from nodeagent.maintd.owners.webhook import Webhooks
+from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.maintd.windows import timing
 from nodeagent.model.diagnosis import Need
+from nodeagent.model.fencing import Stage
 from nodeagent.model.incident import Status
 from nodeagent.model.keeping import Kept
 from nodeagent.model.offer import UNKNOWN, Reply
-from nodeagent.model.reason import KINDS
+from nodeagent.model.reason import KINDS, FencingKind
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Mode
 from nodeagent.store.sqlite import SqliteStore
@@ -38,6 +39,13 @@ from nodeagent.web.exchange import Request, Response
 
 _LOOKS = ("seen", "silent", "distrusted", "not-asked")
 _SCOPES = ("cluster", "group", "node", "incident")
+_FENCING_BLOCKED = {
+    FencingKind.NO_POWER_CONTROL,
+    FencingKind.FENCING_WAITS,
+    FencingKind.FENCE_TRIES_AGAIN,
+    FencingKind.FENCE_SWITCHED_OFF,
+}
+_POWER_CONTROL = {FencingKind.CONTROL_FAILS, FencingKind.LEVEL_FAILS}
 
 
 class Metrics(MetricsSource):
@@ -217,8 +225,8 @@ def _of_trouble(view: View) -> Any:
     kinds["distrusted"] = [name for name, said in looks.items() if said == "distrusted"]
     there = view.observed.snapshot
     kinds["unreachable"] = list(unreachable(view.ledger, there, view.policy, view.at))
-    kinds |= dead_nodes(view)
-    yours = list(show.needs_you(view))
+    kinds |= _dead_nodes(view)
+    yours = list(needs_you(view))
     kinds["needs-you"] = [one.node for one in yours if one.node]
     for kind, names in kinds.items():
         for name in sorted(set(names))[:NAMED]:
@@ -228,6 +236,21 @@ def _of_trouble(view: View) -> Any:
     told = "Things that wait for a person, by sort; gnt-maint status lists them."
     by_sort = {sort.value: sorts[sort] for sort in Sort}
     yield gauges("gnt_maint_needs_you", told, "sort", by_sort)
+
+
+def _dead_nodes(view: View) -> dict[str, list[str]]:
+    """Names of nodes by kind of trouble: `fencing`, `fenced`, `fencing-blocked`, `power-control`.
+
+    A node that waits for a person to repair it is `fenced`.
+    """
+    nodes = by_uuid(view.observed) if view.ledger.fencing else {}
+    there = [one for one in view.ledger.fencing if one.node in nodes]
+    return {
+        "fencing": [nodes[one.node].name for one in there if not one.stage.over],
+        "fenced": [nodes[one.node].name for one in there if one.stage is Stage.FENCED],
+        "fencing-blocked": [one.node for one in view.held if one.why.kind in _FENCING_BLOCKED],
+        "power-control": [one.node for one in view.held if one.why.kind in _POWER_CONTROL],
+    }
 
 
 def _of_windows(view: View) -> Any:

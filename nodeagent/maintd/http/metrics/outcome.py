@@ -6,7 +6,7 @@ from typing import Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 from nodeagent.maintd.http.metrics.families import NAMED, counters
-from nodeagent.maintd.http.status import View, in_order
+from nodeagent.maintd.http.view import View, in_order
 from nodeagent.maintd.ledger.tally import BOUNDS, Tally, Times, verb
 from nodeagent.maintd.requests import ROWS
 from nodeagent.model.incident import Status

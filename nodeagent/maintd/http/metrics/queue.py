@@ -5,7 +5,7 @@ from typing import Any
 from prometheus_client.core import GaugeMetricFamily
 
 from nodeagent.maintd.http.metrics.families import counters, gauge, gauges
-from nodeagent.maintd.http.status import View
+from nodeagent.maintd.http.view import View
 from nodeagent.maintd.queue import refusals
 from nodeagent.maintd.queue.inventory import Inventory
 from nodeagent.maintd.queue.sabakan import SABAKAN

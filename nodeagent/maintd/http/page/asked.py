@@ -4,19 +4,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
-from nodeagent.maintd.http.page.cluster_map import state_of
-from nodeagent.maintd.http.status import Json
+from nodeagent.maintd.http.view import NodeState, NodeView
 from nodeagent.web.exchange import Request
 
 STATES = {
-    "unhealthy": "sick",
-    "failed": "failed",
-    "done": "ready",
-    "not-answering": "silent",
-    "distrusted": "distrusted",
-    "in-doubt": "doubt",
-    "offline": "out",
-    "healthy": "well",
+    "unhealthy": NodeState.UNHEALTHY,
+    "failed": NodeState.FAILED,
+    "done": NodeState.DONE,
+    "not-answering": NodeState.SILENT,
+    "distrusted": NodeState.DISTRUSTED,
+    "in-doubt": NodeState.IN_DOUBT,
+    "offline": NodeState.OFFLINE,
+    "healthy": NodeState.HEALTHY,
 }
 SPECIAL = ("unreachable", "drained", "paused", "all")
 _MOST = 255  # characters of a name
@@ -44,25 +43,27 @@ class Asked:
         """A key that is the same for equal filters."""
         return repr(self)
 
-    def place(self, row: Json) -> bool:
+    def place(self, node: NodeView) -> bool:
         """Check whether a node has the filters' group and name."""
-        return self.group in ("", row["group"]) and self.node in row["name"]
+        return self.group in ("", node.group) and self.node in node.name
 
-    def lists(self, row: Json) -> bool:
+    def lists(self, node: NodeView) -> bool:
         """Check whether a node is listed: without a state filter only those not healthy."""
-        if not self.place(row):
+        if not self.place(node):
             return False
         match self.state:
             case "":
-                return state_of(row) not in ("well", "out")
+                return node.state not in (NodeState.HEALTHY, NodeState.OFFLINE)
             case "all":
                 return True
-            case "unreachable" | "paused":
-                return row[self.state] is not None
+            case "unreachable":
+                return node.silence.unreachable is not None
+            case "paused":
+                return node.paused is not None
             case "drained":
-                return bool(row["state"] == "drained")
+                return node.role == "drained"
             case _:
-                return state_of(row) == STATES[self.state]
+                return node.state is STATES[self.state]
 
     def href(self, path: str = "/status", **changes: object) -> str:
         """A link to the page with changed parameters."""
@@ -84,7 +85,7 @@ def read(request: Request) -> Asked:
     )
 
 
-def choices(asked: Asked, rows: Iterable[Json]) -> list[str]:
+def choices(asked: Asked, nodes: Iterable[NodeView]) -> list[str]:
     """The groups to choose from."""
-    groups = {row["group"] for row in rows}
+    groups = {node.group for node in nodes}
     return sorted(groups | {asked.group} - {""})

@@ -1,24 +1,25 @@
 """Lists of the status page: lines that need a person, other unhealthy nodes, and blocked work.
 
 Each line has a state, since when, why, what happens next, and the command that helps. `needs` has
-the first of these lists as JSON: `gnt-maint check` judges by it.
+the first of these lists as JSON: `gnt-maint check` judges by it. Pure.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.page.asked import Asked
-from nodeagent.maintd.http.page.blocked import Blocked
-from nodeagent.maintd.http.page.cluster_map import WORDS, state_of
+from nodeagent.maintd.http.page.cluster_map import WORDS, shows_role
 from nodeagent.maintd.http.page.text import when
-from nodeagent.maintd.http.status import Json, View
+from nodeagent.maintd.http.status import Json
+from nodeagent.maintd.http.view import NodeState, NodeView, View, needs_you, nodes
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.fault_text import fault_text
 from nodeagent.model.incident import UNKNOWN, Incident
 from nodeagent.model.queue import Entry
-from nodeagent.model.reason import Held, Kind, Of
+from nodeagent.model.reason import Held, Kind, Of, Reason
+from nodeagent.model.window import Standing
 
 MOST = 100  # lines of a list
 _NEXT = 3  # next things in a line
@@ -26,7 +27,64 @@ NODED = {
     True: "Ganeti's noded answers: the machine is up",
     False: "Ganeti's noded does not answer either",
 }
-_ORDER = ("failed", "silent", "distrusted", "sick", "ready", "doubt", "out", "well")
+_ORDER = tuple(NodeState)
+_SHARED = 3  # places that show a sentence before it is shown once, and linked
+_NAMED = 12  # nodes by name
+
+
+# Blocked work.
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One reason that blocks work, with its nodes; `more` are not named."""
+
+    anchor: str
+    reason: str
+    command: str
+    nodes: tuple[str, ...]
+    more: int
+
+
+class Blocked:
+    """The reasons of a view."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._said: dict[Reason, tuple[str, str]] = {}
+        places: dict[tuple[str, str], list[str]] = {}
+        self._of_incident: dict[str, list[Held]] = {}
+        self.told: list[tuple[Held, str, str]] = []
+        for held in view.held:
+            words = self.words(held)
+            self.told.append((held, *words))
+            places.setdefault(words, []).append(held.node)
+            self._of_incident.setdefault(held.incident, []).append(held)
+        self.helps = dict(places.keys())
+        self.blocks: list[Block] = []
+        self.shared: dict[str, Block] = {}
+        for number, ((reason, command), there) in enumerate(places.items(), 1):
+            nodes = tuple(dict.fromkeys(filter(None, there)))
+            help_ = "" if command in reason else command
+            more = max(0, len(nodes) - _NAMED)
+            block = Block(f"blocked-{number}", reason, help_, nodes[:_NAMED], more)
+            self.blocks.append(block)
+            if len(there) > _SHARED:
+                self.shared[reason] = block
+
+    def words(self, held: Held) -> tuple[str, str]:
+        """A reason in a sentence, and the command that helps; each is made once."""
+        words = self._said.get(held.why)
+        if words is None:
+            words = self._said[held.why] = held.reason, held.why.help
+        return words
+
+    def about(self, incident: str) -> View:
+        """The view with only this incident's reasons; there may be ten thousand others."""
+        return replace(self._view, held=tuple(self._of_incident.get(incident, ())))
+
+
+# Lines.
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +98,16 @@ class Next:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A node, or another object, with its state (a class of the style and a word).
+    """A node, or another object, with its state, and a word for it.
 
-    `about` is the group of a node, or the machine of an entry.
+    `about` is the group of a node, or the machine of an entry. `since` is in unix seconds.
     """
 
     anchor: str
     name: str
     href: str
     about: str
-    state: str
+    state: NodeState
     word: str
     since: float | None
     why: str
@@ -85,7 +143,7 @@ def href(node: str) -> str:
 
 
 class Attention:
-    """Make lines from a view; `rows` are its nodes as shown.
+    """Make lines of these nodes of a view, and of what else waits for a person.
 
     A sentence that many lines share becomes a link to the list of blocked work, unless `whole`.
     """
@@ -93,122 +151,129 @@ class Attention:
     def __init__(
         self,
         view: View,
-        rows: Sequence[Json],
+        nodes: Sequence[NodeView],
         blocked: Blocked,
         *,
         whole: bool = False,
     ) -> None:
-        self._view, self._rows = view, rows
+        self._nodes = nodes
         self._blocked, self._shared = blocked, {} if whole else blocked.shared
-        self._incidents = {incident.id: incident for incident in view.ledger.incidents}
         self._since = {one.node: one.since / 1000 for one in view.ledger.unreachable}
         self._held: dict[str, list[tuple[str, str]]] = {}
         self._other: list[tuple[Held, str, str]] = []
         self._entries: list[Entry] = []
         self._names = set[str]()  # of nodes that need a person
-        for one in show.needs_you(view):
-            if one.node:
-                self._names.add(one.node)
-            if one.entry is not None:
-                self._entries.append(one.entry)
-            if one.held is None:
+        for need in needs_you(view):
+            if need.node:
+                self._names.add(need.node)
+            if need.entry is not None:
+                self._entries.append(need.entry)
+            if need.held is None:
                 continue
-            reason, command = blocked.words(one.held)
-            if one.node:
-                self._held.setdefault(one.node, []).append((reason, command))
+            reason, command = blocked.words(need.held)
+            if need.node:
+                self._held.setdefault(need.node, []).append((reason, command))
             else:
-                self._other.append((one.held, reason, command))
+                self._other.append((need.held, reason, command))
 
     def lists(self, asked: Asked) -> Lists:
         """The lines that pass the reader's filters."""
-        mine = [row for row in self._rows if self.is_yours(row)]
-        listed = [row for row in self._rows if asked.lists(row)]
-        yours = [row for row in mine if asked.place(row) and (not asked.state or asked.lists(row))]
-        names = {row["name"] for row in yours}
-        nodes = [row for row in listed if row["name"] not in names]
+        mine = [node for node in self._nodes if self.is_yours(node)]
+        listed = [node for node in self._nodes if asked.lists(node)]
+        yours = [
+            node for node in mine if asked.place(node) and (not asked.state or asked.lists(node))
+        ]
+        names = {node.name for node in yours}
+        rest = [node for node in listed if node.name not in names]
         others = list(self._others())
         lines = [] if asked.narrow else list(others)
-        lines += map(self.line, sorted(yours, key=self._urgency)[:MOST])
-        shown = tuple(map(self.line, sorted(nodes, key=self._urgency)[:MOST]))
-        more = len(nodes) - len(shown) + max(0, len(yours) - MOST)
+        lines += map(self.line, sorted(yours, key=_urgency)[:MOST])
+        shown = tuple(map(self.line, sorted(rest, key=_urgency)[:MOST]))
+        more = len(rest) - len(shown) + max(0, len(yours) - MOST)
         return Lists(tuple(lines), shown, more, len(mine) + len(others))
 
     def yours(self) -> Iterator[Line]:
         """Yield all lines that need a person."""
         yield from self._others()
-        mine = filter(self.is_yours, self._rows)
-        yield from map(self.line, sorted(mine, key=self._urgency))
+        mine = filter(self.is_yours, self._nodes)
+        yield from map(self.line, sorted(mine, key=_urgency))
 
-    def line(self, row: Json) -> Line:
+    def line(self, node: NodeView) -> Line:
         """The line of a node."""
-        state, name = state_of(row), row["name"]
-        incident = self._incidents.get(row["incident"] or "")
-        since, why = self._cause(row, state, incident)
-        given = (name, href(name), row["group"], state, word_of(row, state), since, why)
-        nexts = tuple(self._nexts(row, state, incident))[:_NEXT]
-        away = "unreachable" if row["unreachable"] is not None else "needs-you"
-        return Line(f"node-{name}", *given, nexts, "failed" if state == "failed" else away)
+        state = node.state
+        since, why = self._cause(node, state)
+        away = "unreachable" if node.silence.unreachable is not None else "needs-you"
+        return Line(
+            anchor=f"node-{node.name}",
+            name=node.name,
+            href=href(node.name),
+            about=node.group,
+            state=state,
+            word=word_of(node, state),
+            since=since,
+            why=why,
+            next=tuple(self._nexts(node, state))[:_NEXT],
+            kind="failed" if state is NodeState.FAILED else away,
+        )
 
     def waits(self, texts: Iterable[str]) -> list[Next]:
         """Turn sentences into steps; a shared one is shown once, and linked."""
         return [self._linked(text) for text in texts]
 
-    def is_yours(self, row: Json) -> bool:
+    def is_yours(self, node: NodeView) -> bool:
         """Tell whether a node needs a person."""
-        return row["name"] in self._names
+        return node.name in self._names
 
-    def _urgency(self, row: Json) -> tuple[int, int, str]:
-        short = row["name"].partition(".")[0]  # n2 before n10
-        return _ORDER.index(state_of(row)), len(short), row["name"]
-
-    def _cause(self, row: Json, state: str, incident: Incident | None) -> tuple[float | None, str]:
-        """Since when a node has its state, and why."""
-        if state in ("failed", "ready") and incident is not None:
-            why = incident.why if state == "failed" else _wanted(incident)
+    def _cause(self, node: NodeView, state: NodeState) -> tuple[float | None, str]:
+        """Since when (unix seconds) a node has its state, and why."""
+        incident = node.incident
+        if state in (NodeState.FAILED, NodeState.DONE) and incident is not None:
+            why = incident.why if state is NodeState.FAILED else _wanted(incident)
             return incident.changed_at / 1000, why
-        if state in ("silent", "distrusted"):
-            why = "; ".join(
-                filter(None, (row["look-why"] or row["doubt"], NODED.get(row["noded"])))
-            )
-            return self._since.get(row["uuid"]), why
-        if state == "sick" and incident is not None:
+        if state in (NodeState.SILENT, NodeState.DISTRUSTED):
+            noded = None if node.silence.noded is None else NODED[node.silence.noded]
+            why = "; ".join(filter(None, (node.look_why or node.doubt, noded)))
+            return self._since.get(node.node.uuid), why
+        if state is NodeState.UNHEALTHY and incident is not None:
             return incident.noted_at / 1000, _wanted(incident)
-        out = "; ".join(row["out-for"])
-        why = row["doubt"] or row["stranded"] or out or row["paused"] or ""
-        if row["need"] not in (None, "Ok"):
-            why = f"requests {row['need']}"
-        return None, why
+        if node.requested is not None:
+            return None, f"requests {node.requested.wire}"
+        paused = str(node.paused) if node.paused is not None else ""
+        return None, node.doubt or node.stranded or "; ".join(node.out_for) or paused
 
-    def _nexts(self, row: Json, state: str, incident: Incident | None) -> Iterator[Next]:
-        name = row["name"]
-        told = set[str]()
+    def _nexts(self, node: NodeView, state: NodeState) -> Iterator[Next]:
+        name, incident = node.name, node.incident
+        shown = set[str]()
         for reason, command in self._held.get(name, ()):
-            told.add(reason)
+            shown.add(reason)
             yield self._linked(reason, command)
-        if (back := row["returning"]) is not None and not told:
-            at = f"at {when(back['at'])}, if it stays healthy" if back["at"] else "after its proof"
-            serves = back["to"] == "in service"
-            then = f"goes back into service {at}" if serves else f"is left {back['to']}"
+        if (returning := node.returning) is not None and not shown:
+            at = "after its proof"
+            if returning.at:
+                at = f"at {when(returning.at / 1000)}, if it stays healthy"
+            to = returning.back.to
+            serves = to is Standing.SERVING
+            then = f"goes back into service {at}" if serves else f"is left {to.value}"
             yield Next(f"{name} {then}")
-        elif state in ("failed", "ready") and incident is not None and not told:
+        elif state in (NodeState.FAILED, NodeState.DONE) and incident is not None and not shown:
             for text in show.waits(self._blocked.about(incident.id), incident):
                 yield self._linked(text, self._blocked.helps.get(text) or f"gnt-maint done {name}")
-        elif state == "sick" and incident is not None:
+        elif state is NodeState.UNHEALTHY and incident is not None:
             for text in show.waits(self._blocked.about(incident.id), incident):
-                if text not in told:
+                if text not in shown:
                     yield self._linked(text)
-        if (fencing := row["fencing"]) is not None:
-            if fencing["next"]:
-                yield Next(f"{fencing['stage']}; next: {fencing['next']}")
-        elif row["unreachable"] is not None:
+        if (fencing := node.silence.fencing) is not None:
+            if fencing.next:
+                yield Next(f"{fencing.fencing.stage.value}; next: {fencing.next}")
+        elif node.silence.unreachable is not None:
             yield Next("ask its agent", f"nodeagent report {name}")
-            if row["noded"] is not True:
+            if node.silence.noded is not True:
                 dead = "if the machine is dead, switch it off, then run"
                 yield Next(dead, f"gnt-node modify --offline=yes {name}")
-        elif state in ("silent", "distrusted", "doubt"):
+        elif state in (NodeState.SILENT, NodeState.DISTRUSTED, NodeState.IN_DOUBT):
             yield Next("maintd asks again in each round", f"nodeagent report {name}")
-        if row["paused"] is not None:
-            yield self._linked(row["paused"])
+        if node.paused is not None:
+            yield self._linked(str(node.paused))
 
     def _linked(self, text: str, command: str = "") -> Next:
         if (block := self._shared.get(text)) is not None:
@@ -224,14 +289,24 @@ class Attention:
             place = "#balancing" if about.of is Of.GROUP else "#maintenance"
             place = place if about.of in (Of.GROUP, Of.WINDOW) else "#blocked"
             word, after = held.why.kind.word.replace("-", " "), self._linked(reason, command)
-            yield Line(f"needs-{number}", name, place, "", "failed", word, None, "", (after,))
+            yield Line(
+                anchor=f"needs-{number}",
+                name=name,
+                href=place,
+                about="",
+                state=NodeState.FAILED,
+                word=word,
+                since=None,
+                why="",
+                next=(after,),
+            )
         for entry in self._entries:
             yield Line(
                 anchor=f"needs-entry-{entry.index}",
                 name=f"queue entry {entry.index}",
                 href=f"#entry-{entry.index}",
                 about=entry.address,
-                state="failed",
+                state=NodeState.FAILED,
                 word="repair failed",
                 since=entry.changed_at / 1000,
                 why=entry.why,
@@ -245,43 +320,50 @@ class Attention:
             )
 
 
-def needs(view: View, overview: Json) -> list[Json]:
-    """Everything that needs a person: banners of the page, and its lines; `overview` is the round.
+def needs(view: View) -> list[Json]:
+    """Everything that needs a person: banners of the page, and its lines.
 
     Sentences are whole: they link to no other part of the page.
     """
-    lines = Attention(view, show.nodes(view), Blocked(view), whole=True).yours()
-    return [*(one.as_json for one in alarms(overview)), *(one.as_json for one in lines)]
+    lines = Attention(view, nodes(view), Blocked(view), whole=True).yours()
+    return [line.as_json for line in (*alarms(view), *lines)]
 
 
-def alarms(overview: Json) -> Iterator[Line]:
+def alarms(view: View) -> Iterator[Line]:
     """Yield the banners that need a person; the page shows them above all lists."""
-    if trouble := overview["trouble"]:
-        yield _alarm("no-rounds", "skipped rounds", trouble["since"], trouble["why"])
-    if storm := overview["storm"]:
+    if view.trouble is not None:
+        since, why = view.trouble
+        yield _alarm("no-rounds", "skipped rounds", since / 1000, why)
+    if (storm := view.ledger.storm) is not None:
         then = Next("maintd starts no new work until you reset it", "gnt-maint resume --storm")
-        yield _alarm("storm", "storm brake", storm["at"], storm["why"], then)
-    ledger = overview.get("ledger")
-    if ledger and (since := ledger["behind-since"]):
+        yield _alarm("storm", "storm brake", storm.at / 1000, storm.why, then)
+    if behind := view.kept.behind:
         why = "Ganeti's configuration lacks the newest ledger"
-        told = f"{why}: {ledger['why']}" if ledger["why"] else why
-        yield _alarm("ledger", "ledger behind", since, told, Next("see", "gnt-maint ledger"))
-    if complaint := overview.get("refused-settings"):
+        why = f"{why}: {view.kept.why}" if view.kept.why else why
+        then = Next("see", "gnt-maint ledger")
+        yield _alarm("ledger", "ledger behind", behind / 1000, why, then)
+    if view.complaint:
         then = Next("mend the file, then run", "systemctl reload maintd")
-        why = f"maintd keeps its old settings: {complaint}"
+        why = f"maintd keeps its old settings: {view.complaint}"
         yield _alarm("settings", "settings refused", None, why, then)
 
 
 def _alarm(kind: str, word: str, since: float | None, why: str, *then: Next) -> Line:
-    return Line(f"banner-{kind}", "maintd", "", "", "failed", word, since, why, then, kind)
+    state = NodeState.FAILED
+    return Line(f"banner-{kind}", "maintd", "", "", state, word, since, why, then, kind)
 
 
-def word_of(row: Mapping[str, object], state: str) -> str:
+def _urgency(node: NodeView) -> tuple[int, int, str]:
+    short = node.name.partition(".")[0]  # n2 before n10
+    return _ORDER.index(node.state), len(short), node.name
+
+
+def word_of(node: NodeView, state: NodeState) -> str:
     """A node's state in a word or two, with its role unless it is in service."""
-    word = "unreachable" if row["unreachable"] is not None else WORDS[state]
-    if state == "ready":
-        word = "repaired" if row["state"] == "online" else "evacuated"
-    return word if row["state"] == "online" or state == "out" else f"{word}, {row['state']}"
+    word = "unreachable" if node.silence.unreachable is not None else WORDS[state]
+    if state is NodeState.DONE:
+        word = "repaired" if node.role == "online" else "evacuated"
+    return f"{word}, {node.role}" if shows_role(node, state) else word
 
 
 def _wanted(incident: Incident) -> str:

@@ -4,13 +4,14 @@ Few nodes are cards with names; many are small squares. If there are very many, 
 unhealthy ones, and counts the others.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, hypot, inf
 
-from nodeagent.maintd.http.status import Json, View
+from nodeagent.maintd.http.view import NodeState, NodeView, View
 from nodeagent.maintd.planning.resources import target_of
-from nodeagent.model.action import MoveSecondary, move_of
+from nodeagent.model.action import MoveSecondary, describe, move_of
 
 WIDTH = 1000.0
 BIG = 40  # nodes drawn as cards
@@ -19,26 +20,28 @@ MOST = 1000  # nodes drawn at all
 _CLIP = 15  # characters of a name on a card
 
 STATES = {
-    "well": "healthy",
-    "sick": "unhealthy",
-    "failed": "repair failed",
-    "ready": "maintd is done",
-    "silent": "not answering",
-    "distrusted": "distrusted",
-    "doubt": "in doubt",
-    "out": "offline",
+    NodeState.HEALTHY: "healthy",
+    NodeState.UNHEALTHY: "unhealthy",
+    NodeState.FAILED: "repair failed",
+    NodeState.DONE: "maintd is done",
+    NodeState.SILENT: "not answering",
+    NodeState.DISTRUSTED: "distrusted",
+    NodeState.IN_DOUBT: "in doubt",
+    NodeState.OFFLINE: "offline",
 }
-WORDS = {
-    "well": "healthy",
-    "sick": "unhealthy",
-    "failed": "failed",
-    "ready": "done",
-    "silent": "no answer",
-    "distrusted": "distrusted",
-    "doubt": "in doubt",
-    "out": "offline",
+WORDS = STATES | {
+    NodeState.FAILED: "failed",
+    NodeState.DONE: "done",
+    NodeState.SILENT: "no answer",
 }
-MARKS = {"sick": "!", "failed": "✕", "ready": "✓", "silent": "?", "distrusted": "≠", "doubt": "~"}
+MARKS = {
+    NodeState.UNHEALTHY: "!",
+    NodeState.FAILED: "✕",
+    NodeState.DONE: "✓",
+    NodeState.SILENT: "?",
+    NodeState.DISTRUSTED: "≠",
+    NodeState.IN_DOUBT: "~",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class Spot:
     label: str
     x: float
     y: float
-    state: str
+    state: NodeState
     service: str
     mark: str
     master: bool
@@ -115,62 +118,41 @@ class Picture:
     big: bool
     boxes: tuple[Box, ...] = ()
     arrows: tuple[Arrow, ...] = ()
-    counts: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[NodeState, int] = field(default_factory=dict)
 
 
-def draw(view: View, rows: list[Json]) -> Picture:
-    """Draw the nodes (`rows` as the view shows them) and the moves of the view's intents."""
-    states = {row["name"]: state_of(row) for row in rows}
+def draw(view: View, nodes: Sequence[NodeView]) -> Picture:
+    """Draw these nodes, and the moves of the view's intents."""
     moves = _moves(view)
     at_work = {name for pair in moves for name in pair[:2]}
-    few = len(rows) <= MOST
-    drawn = [r for r in rows if few or states[r["name"]] != "well" or r["name"] in at_work]
-    drawn = drawn[:MOST]
+    few = len(nodes) <= MOST
+    drawn = [
+        node for node in nodes if few or node.state is not NodeState.HEALTHY or node.name in at_work
+    ][:MOST]
     big = len(drawn) <= BIG
     cards = CARDS if moves else CALM
     shape = cards if big else SQUARES if len(drawn) <= _SQUARES else DOTS
-    groups: dict[str, list[Json]] = {row["group"]: [] for row in rows}
-    for row in drawn:
-        groups[row["group"]].append(row)
-    totals: dict[str, int] = {}
-    for row in rows:
-        totals[row["group"]] = totals.get(row["group"], 0) + 1
-    boxes, height = _lay_out(groups, totals, states, shape)
+    groups: dict[str, list[NodeView]] = {node.group: [] for node in nodes}
+    for node in drawn:
+        groups[node.group].append(node)
+    boxes, height = _lay_out(groups, Counter(node.group for node in nodes), shape)
     spots = {spot.name: spot for box in boxes for spot in box.spots}
-    counts = {s: n for s in STATES if (n := sum(1 for state in states.values() if state == s))}
+    totals = Counter(node.state for node in nodes)
+    counts = {state: totals[state] for state in STATES if totals[state]}
     arrows = _arcs(moves, spots) if big else _bows(moves, spots, shape)
     return Picture(WIDTH, height, shape, big, tuple(boxes), tuple(arrows), counts)
 
 
-def state_of(row: Json) -> str:
-    """A node's state in one word: the most urgent one."""
-    status = row["repair-status"]
-    if row["look"] == "distrusted":
-        return "distrusted"
-    if status == "failed":
-        return "failed"
-    if row["look"] == "silent":
-        return "silent"
-    if status == "completed":
-        return "ready"
-    if row["unhealthy"]:
-        return "sick"
-    if row["look"] == "not-asked":
-        return "out"
-    return "well" if row["need"] == "Ok" else "doubt"
-
-
 def _lay_out(
-    groups: Mapping[str, list[Json]],
+    groups: Mapping[str, list[NodeView]],
     totals: Mapping[str, int],
-    states: Mapping[str, str],
     shape: Shape,
 ) -> tuple[list[Box], float]:
     """Put the groups in equal boxes, as many in a row as make the picture lowest.
 
     For cards a box first has as few lines as possible: arrows need room between them.
     """
-    sizes = [len(rows) for rows in groups.values()]
+    sizes = [len(nodes) for nodes in groups.values()]
     abreast = min(range(1, len(groups) + 1), key=lambda k: _cost(sizes, k, shape), default=1)
     columns = _columns(abreast, shape)
     width = (WIDTH - (abreast - 1) * _APART) / abreast
@@ -184,19 +166,18 @@ def _lay_out(
     named = list(groups.items())
     for first in range(0, len(named), abreast):
         line = named[first : first + abreast]
-        height = max(_box_height(len(rows), columns, shape) for _, rows in line)
-        for place, (name, rows) in enumerate(line):
+        height = max(_box_height(len(nodes), columns, shape) for _, nodes in line)
+        for place, (name, nodes) in enumerate(line):
             x = place * (width + _APART)
             spots = tuple(
                 _spot(
-                    row,
-                    states[row["name"]],
+                    node,
                     x + shape.pad + n % columns * (shape.width + gap),
                     y + shape.head + n // columns * (shape.height + shape.gap),
                 )
-                for n, row in enumerate(rows)
+                for n, node in enumerate(nodes)
             )
-            left_out = totals[name] - len(rows)
+            left_out = totals[name] - len(nodes)
             boxes.append(Box(name, x, y, width, height, spots, totals[name], left_out))
         y += height + _APART
     return boxes, max(0.0, y - _APART)
@@ -229,43 +210,49 @@ def _cost(sizes: Sequence[int], abreast: int, shape: Shape) -> tuple[float, floa
     return most, sum(max(line) + _APART for line in lines)
 
 
-def _spot(row: Json, state: str, x: float, y: float) -> Spot:
-    name = str(row["name"])
-    short = name.partition(".")[0] or name
+def _spot(node: NodeView, x: float, y: float) -> Spot:
+    short = node.name.partition(".")[0] or node.name
+    state = node.state
     return Spot(
-        name,
-        short if len(short) <= _CLIP else short[: _CLIP - 1] + "…",
-        x,
-        y,
-        state,
-        row["state"],
-        MARKS.get(state, ""),
-        row["master"],
-        row["paused"] is not None,
-        f"{row['instances']} run, {row['mirrors']} secondary",
-        _told_state(row, state),
-        "\n".join(_words(row, state)),
+        name=node.name,
+        label=short if len(short) <= _CLIP else short[: _CLIP - 1] + "…",
+        x=x,
+        y=y,
+        state=state,
+        service=node.role,
+        mark=MARKS.get(state, ""),
+        master=node.is_master,
+        paused=node.paused is not None,
+        load=f"{node.primaries} run, {node.secondaries} secondary",
+        told=_told_state(node, state),
+        title="\n".join(_words(node, state)),
     )
 
 
-def _told_state(row: Json, state: str) -> str:
+def shows_role(node: NodeView, state: NodeState) -> bool:
+    """Tell whether a node's role says more than its state."""
+    return node.role != "online" and state is not NodeState.OFFLINE
+
+
+def _told_state(node: NodeView, state: NodeState) -> str:
     """The state and the role, if a card has room for both; the card's edge shows the role too."""
     word = f"{MARKS.get(state, '')} {WORDS[state]}".strip()
-    both = f"{word}, {row['state']}"
-    return word if row["state"] == "online" or state == "out" or len(both) > _CLIP else both
+    both = f"{word}, {node.role}"
+    return both if shows_role(node, state) and len(both) <= _CLIP else word
 
 
-def _words(row: Json, state: str) -> Iterable[str]:
-    service = "" if row["state"] == "online" or state == "out" else f", {row['state']}"
-    master = " (master)" if row["master"] else ""
-    yield f"{row['name']}{master}: {STATES[state]}{service}"
-    if row["need"] not in (None, "Ok"):
-        yield f"requests {row['need']}"
-    yield f"{row['instances']} primary instances, {row['mirrors']} secondary"
-    for words in (row["look-why"] or row["doubt"], row["paused"]):
-        if words:
-            yield words
-    yield from (claim["action"] for claim in row["claims"][:10])
+def _words(node: NodeView, state: NodeState) -> Iterable[str]:
+    service = f", {node.role}" if shows_role(node, state) else ""
+    master = " (master)" if node.is_master else ""
+    yield f"{node.name}{master}: {STATES[state]}{service}"
+    if node.requested is not None:
+        yield f"requests {node.requested.wire}"
+    yield f"{node.primaries} primary instances, {node.secondaries} secondary"
+    if words := node.look_why or node.doubt:
+        yield words
+    if node.paused is not None:
+        yield str(node.paused)
+    yield from (describe(intent.action) for intent in node.intents[:10])
 
 
 # From, to, kind.

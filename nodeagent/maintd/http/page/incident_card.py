@@ -8,7 +8,8 @@ from markupsafe import Markup, escape
 
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.page.text import clean
-from nodeagent.maintd.http.status import Json, View
+from nodeagent.maintd.http.status import Json
+from nodeagent.maintd.http.view import View
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.event import Event
 from nodeagent.model.incident import UNKNOWN, Incident, Status

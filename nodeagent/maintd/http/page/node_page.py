@@ -5,12 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 from nodeagent.maintd.http import status as show
+from nodeagent.maintd.http.dead_nodes import FencingView
 from nodeagent.maintd.http.page import panels
-from nodeagent.maintd.http.page.attention import Attention, Next, fold
-from nodeagent.maintd.http.page.blocked import Blocked
-from nodeagent.maintd.http.page.fencing import fencing_facts
+from nodeagent.maintd.http.page.attention import Attention, Blocked, Next, fold
 from nodeagent.maintd.http.page.incident_card import History, by_urgency, card
-from nodeagent.maintd.http.status import Json, View
+from nodeagent.maintd.http.page.text import when
+from nodeagent.maintd.http.status import Json
+from nodeagent.maintd.http.view import NodeView, View, nodes
 from nodeagent.model.action import describe, move_of
 from nodeagent.model.event import Event
 from nodeagent.model.reason import Kind
@@ -36,27 +37,30 @@ def names(nodes: Iterable[str], name: str) -> list[str]:
 
 def told(view: View, name: str, history: History) -> dict[str, Any]:
     """All that the page shows of an existing node."""
-    row = next(row for row in show.nodes(view) if row["name"] == name)
+    node = next(node for node in nodes(view) if node.name == name)
     blocked = Blocked(view)
-    attention = Attention(view, [row], blocked, whole=True)
-    incidents = sorted((i for i in view.ledger.incidents if i.node == row["uuid"]), key=by_urgency)
-    node = view.observed.snapshot.nodes[name]
-    left = row["instances"] + row["mirrors"]
-    cards = [card(blocked.about(one.id), one, node, left, history) for one in incidents]
+    attention = Attention(view, [node], blocked, whole=True)
+    mine = (i for i in view.ledger.incidents if i.node == node.node.uuid)
+    incidents = sorted(mine, key=by_urgency)
+    left = node.primaries + node.secondaries
+    cards = [
+        card(blocked.about(incident.id), incident, node.node, left, history)
+        for incident in incidents
+    ]
     for one in cards:
         one["waits"] = attention.waits(one["waits"])
     instances = list(_instances(view, name))
-    line, yours = attention.line(row), attention.is_yours(row)
+    line, yours = attention.line(node), attention.is_yours(node)
     if incidents and not yours:
         line = replace(line, next=())  # the incident shows it
     said = {then.text for one in ({"waits": line.next}, *cards) for then in one["waits"]}
     return {
-        "row": row,
+        "node_view": node,
         "line": line,
-        "facts": [*_facts(row, {one.id for one in incidents}), *fencing_facts(row["fencing"])],
-        "blocked": [one for one in _reasons(blocked, row) if one.text not in said],
+        "facts": list(_facts(node, {incident.id for incident in incidents})),
+        "blocked": [reason for reason in _reasons(blocked, node) if reason.text not in said],
         "incidents": cards,
-        "windows": panels.windows_of(view, row),
+        "windows": panels.windows_of(view, node),
         "entries": panels.entries_of(view, name),
         "instances": instances[:_MOST_INSTANCES],
         "more_instances": max(0, len(instances) - _MOST_INSTANCES),
@@ -65,33 +69,51 @@ def told(view: View, name: str, history: History) -> dict[str, Any]:
     }
 
 
-def _facts(row: Json, mine: Collection[str]) -> Iterator[tuple[str, str]]:
+def _facts(node: NodeView, mine: Collection[str]) -> Iterator[tuple[str, str]]:
     """Name and text of each fact; without jobs for its own incidents (`mine`), shown with these."""
-    roles = [row["state"], "the master" if row["master"] else ""]
-    roles.append("a master candidate" if row["candidate"] and not row["master"] else "")
-    yield "State", ", ".join(filter(None, roles))
-    yield "Group", row["group"]
-    polled = f"{POLLED.get(row['look'], row['look'])}"
-    yield "Agent", f"{polled}: {row['look-why']}" if row["look-why"] else polled
-    yield "Requests", row["need"] or f"unknown: {row['doubt'] or 'not polled'}"
-    yield "Instances", f"{row['instances']} primary, {row['mirrors']} secondary"
-    if row["paused"]:
-        yield "Paused", row["paused"]
-    for whom in row["out-for"]:
-        yield "Out of service for", whom
-    if row["stranded"]:
-        yield "Drained", row["stranded"]
-    others = [claim for claim in row["claims"] if claim["incident"] not in mine]
-    for claim in others[:_MOST_CLAIMS]:
-        number = f"job {claim['job']}" if claim["job"] is not None else "order"
-        yield "Running", f"{number}: {claim['action']}"
+    roles = [node.role]
+    if node.is_master:
+        roles.append("the master")
+    elif node.node.candidate:
+        roles.append("a master candidate")
+    yield "State", ", ".join(roles)
+    yield "Group", node.group
+    polled = POLLED.get(node.look, node.look)
+    yield "Agent", f"{polled}: {node.look_why}" if node.look_why else polled
+    unknown = f"unknown: {node.doubt or 'not polled'}"
+    yield "Requests", node.need.wire if node.need is not None else unknown
+    yield "Instances", f"{node.primaries} primary, {node.secondaries} secondary"
+    if node.paused is not None:
+        yield "Paused", str(node.paused)
+    for claimant in node.out_for:
+        yield "Out of service for", claimant
+    if node.stranded:
+        yield "Drained", node.stranded
+    others = [intent for intent in node.intents if intent.incident not in mine]
+    for intent in others[:_MOST_CLAIMS]:
+        number = f"job {intent.job}" if intent.job and intent.job.isdecimal() else "order"
+        yield "Running", f"{number}: {describe(intent.action)}"
+    if node.silence.fencing is not None:
+        yield from _fencing_facts(node.silence.fencing)
 
 
-def _reasons(blocked: Blocked, row: Json) -> Iterator[Next]:
+def _fencing_facts(view: FencingView) -> Iterator[tuple[str, str]]:
+    fencing = view.fencing
+    yield "Fencing", f"{fencing.stage.value} since {when(fencing.at / 1000)}"
+    yield "Because", view.why
+    if fencing.said:
+        tries = f"{fencing.tries} in a row: " if fencing.tries else ""
+        yield "Failure", f"{tries}{fencing.said}"
+    if view.next:
+        at = f"at {when(view.next_at / 1000)}" if view.next_at else "as soon as maintd can"
+        yield "Next step", f"{view.next}, {at}"
+
+
+def _reasons(blocked: Blocked, node: NodeView) -> Iterator[Next]:
     """Yield each reason that blocks work on the node, or everywhere."""
     shown = set[str]()
     for held, reason, command in blocked.told:
-        here = row["name"] in (held.node, held.why.subject.name)
+        here = node.name in (held.node, held.why.subject.name)
         if held.why.kind.metric == "unreachable":
             continue  # the line shows it
         if (here or held.why.kind is Kind.STORM) and reason not in shown:

@@ -20,12 +20,12 @@ from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.page import asked as asking
 from nodeagent.maintd.http.page import node_page, panels, text
 from nodeagent.maintd.http.page.asked import Asked
-from nodeagent.maintd.http.page.attention import Attention, alarms, fold, href
-from nodeagent.maintd.http.page.blocked import Blocked
-from nodeagent.maintd.http.page.cluster_map import MARKS, STATES, draw, state_of
+from nodeagent.maintd.http.page.attention import Attention, Blocked, alarms, fold, href
+from nodeagent.maintd.http.page.cluster_map import MARKS, STATES, draw
 from nodeagent.maintd.http.page.incident_card import History, by_urgency, card
 from nodeagent.maintd.http.readers import discreet_events
-from nodeagent.maintd.http.status import Json, View
+from nodeagent.maintd.http.status import Json
+from nodeagent.maintd.http.view import NodeState, NodeView, View, nodes
 from nodeagent.model.event_kinds import word_of
 from nodeagent.model.incident import Incident
 from nodeagent.model.ledger import Ledger
@@ -114,7 +114,7 @@ class Page:
         view, history = self._shown(view, history)
         words = self._common(view, overview, asked) | _words(view, asked, history)
         words["groups"] = [] if asked.narrow else panels.balancing(groups)
-        words["yours"] = words["lists"].count + sum(1 for _ in alarms(overview))
+        words["yours"] = words["lists"].count + sum(1 for _ in alarms(view))
         return self._answer(self._status.render(words))
 
     def node(
@@ -148,25 +148,24 @@ class Page:
 
 
 def _words(view: View, asked: Asked, history: History) -> dict[str, Any]:
-    rows = show.nodes(view)
-    states = {row["name"]: state_of(row) for row in rows}
-    there = [row for row in rows if asked.place(row)] if asked.narrow else rows
-    picture = draw(view, there)
+    every = nodes(view)
+    drawn = [node for node in every if asked.place(node)] if asked.narrow else every
+    picture = draw(view, drawn)
     blocked = Blocked(view)
-    attention = Attention(view, rows, blocked)
+    attention = Attention(view, every, blocked)
     lists = attention.lists(asked)
-    incidents = sorted(_incidents(view, rows, asked), key=by_urgency)
-    nodes = {node.uuid: node for node in view.observed.snapshot.nodes.values()}
-    left = {row["name"]: row["instances"] + row["mirrors"] for row in rows}
+    incidents = sorted(_incidents(view, every, asked), key=by_urgency)
+    by_uuid = {node.node.uuid: node.node for node in every}
+    left = {node.name: node.primaries + node.secondaries for node in every}
     told = [
-        card(blocked.about(one.id), one, nodes.get(one.node), left.get(one.name, 0), history)
+        card(blocked.about(one.id), one, by_uuid.get(one.node), left.get(one.name, 0), history)
         for one in incidents[:_MOST_INCIDENTS]
     ]
     for one in told:
         one["waits"] = attention.waits(one["waits"])
     events = [show.event_json(event) for event in reversed(history(None, _MOST_EVENTS))]
-    maintenance = None if asked.narrow else panels.windows(view, rows)
-    groups = asking.choices(asked, rows)
+    maintenance = None if asked.narrow else panels.windows(view, every)
+    groups = asking.choices(asked, every)
     return {
         "lists": lists,
         "state_names": (*asking.STATES, *asking.SPECIAL),
@@ -177,37 +176,32 @@ def _words(view: View, asked: Asked, history: History) -> dict[str, Any]:
         "states": STATES,
         "state_keys": {state: name for name, state in asking.STATES.items()},
         "marks": MARKS,
-        "drawn_offline": any(row["state"] == "offline" for row in there),
-        "drawn_drained": any(row["state"] == "drained" for row in there),
-        "drawn_paused": any(row["paused"] for row in there),
+        "drawn_offline": any(node.role == "offline" for node in drawn),
+        "drawn_drained": any(node.role == "drained" for node in drawn),
+        "drawn_paused": any(node.paused is not None for node in drawn),
         "incidents": told,
         "more_incidents": len(incidents) - len(told),
         "blocks": blocked.blocks[:_MOST_BLOCKED],
         "more_blocked": max(0, len(blocked.blocks) - _MOST_BLOCKED),
         "events": fold(events),
-        "tiles": list(_tiles(view, rows, states.values(), maintenance)),
+        "tiles": list(_tiles(view, every, maintenance)),
     }
 
 
-def _incidents(view: View, rows: Iterable[Json], asked: Asked) -> Iterator[Incident]:
-    names = {row["name"] for row in rows if asked.place(row)} if asked.narrow else set[str]()
+def _incidents(view: View, nodes: Iterable[NodeView], asked: Asked) -> Iterator[Incident]:
+    names = {node.name for node in nodes if asked.place(node)} if asked.narrow else set[str]()
     return (i for i in view.ledger.incidents if not asked.narrow or i.name in names)
 
 
 Tile = tuple[str, str, str, str]  # number, words, class, link
 
 
-def _tiles(
-    view: View,
-    rows: Sequence[Json],
-    states: Iterable[str],
-    maintenance: Json | None,
-) -> Iterator[Tile]:
-    seen = sum(1 for row in rows if row["look"] == "seen")
-    polled = sum(1 for row in rows if row["look"] != "not-asked")
-    sick = sum(1 for row in rows if row["unhealthy"])
-    yield str(sick), "unhealthy nodes", "warn" if sick else "", "#unhealthy"
-    if doubts := sum(1 for state in states if state == "doubt"):
+def _tiles(view: View, nodes: Sequence[NodeView], maintenance: Json | None) -> Iterator[Tile]:
+    seen = sum(node.look == "seen" for node in nodes)
+    polled = sum(node.look != "not-asked" for node in nodes)
+    unhealthy = sum(node.unhealthy for node in nodes)
+    yield str(unhealthy), "unhealthy nodes", "warn" if unhealthy else "", "#unhealthy"
+    if doubts := sum(node.state is NodeState.IN_DOUBT for node in nodes):
         yield str(doubts), "without a diagnosis", "warn", "#unhealthy"
     silent = "bad" if seen < polled else ""
     yield f"{seen}/{polled}", "nodes answer", silent, "/status?state=not-answering"

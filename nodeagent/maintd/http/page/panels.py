@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nodeagent.maintd.http.calendar import calendar
 from nodeagent.maintd.http.page.weeks import KINDS, WEEKS, kind_of, machine_name, stages, weeks
-from nodeagent.maintd.http.status import Json, View
+from nodeagent.maintd.http.status import Json
+from nodeagent.maintd.http.view import NodeView, View
 from nodeagent.maintd.notices.needs_you import LATE
 from nodeagent.maintd.queue.entries import entry_json
 from nodeagent.model.queue import Entry
@@ -18,19 +19,19 @@ _TIMES = 7 * WEEKS + 2  # of a series: one a day, and a running one
 _STEPS = {"waiting": "waits", "draining": "is being evacuated", "watching": "is watched"}
 
 
-def windows(view: View, rows: Iterable[Json]) -> Json | None:
-    """The four weeks, windows, series; None if nothing is planned. `rows` are the nodes."""
+def windows(view: View, nodes: Iterable[NodeView]) -> Json | None:
+    """The four weeks, windows, series; None if nothing is planned."""
     if not _is_planned(view):
         return None
     told = _calendar(view)
-    states = {row["name"]: row["state"] for row in rows}
+    roles = {node.name: node.role for node in nodes}
     shown = sorted(told["windows"], key=lambda row: (not _is_urgent(row), row["start"]))
     return {
         "weeks": weeks(told, view.at / 1000),
         "kinds": KINDS,
-        "windows": [_window(row, states, view.at / 1000) for row in shown[:_MOST_WINDOWS]],
+        "windows": [_window(row, roles, view.at / 1000) for row in shown[:_MOST_WINDOWS]],
         "more": max(0, len(shown) - _MOST_WINDOWS),
-        "returning": [_machine(one, states, begun=True) for one in told["returning"]],
+        "returning": [_machine(one, roles, begun=True) for one in told["returning"]],
         "series": [_series(row) for row in told["series"]],
         "machines": sum(len(row["machines"]) for row in told["windows"]),
         "late": sum(bool(one["overdue"]) for row in told["windows"] for one in row["machines"]),
@@ -50,15 +51,15 @@ def _is_planned(view: View) -> bool:
     return bool(ledger.schedule.windows or ledger.scheduled or ledger.series)
 
 
-def windows_of(view: View, row: Json) -> list[Json]:
-    """The windows of one node (`row`), with only its own machine."""
+def windows_of(view: View, node: NodeView) -> list[Json]:
+    """The windows of one node, with only its own machine."""
     if not _is_planned(view):
         return []
-    told, states = _calendar(view), {row["name"]: row["state"]}
+    roles = {node.name: node.role}
     found = []
-    for window in told["windows"]:
-        if mine := [one for one in window["machines"] if one["node"] == row["name"]]:
-            found.append(_window({**window, "machines": mine}, states, view.at / 1000))
+    for window in _calendar(view)["windows"]:
+        if mine := [one for one in window["machines"] if one["node"] == node.name]:
+            found.append(_window({**window, "machines": mine}, roles, view.at / 1000))
     return found
 
 
@@ -66,7 +67,7 @@ def _is_urgent(row: Json) -> bool:
     return any(one["overdue"] or one["begun"] or one["mode"] == "down" for one in row["machines"])
 
 
-def _window(row: Json, states: Mapping[str, str], at: float) -> Json:
+def _window(row: Json, roles: Mapping[str, str], at: float) -> Json:
     machines = sorted(row["machines"], key=lambda one: -one["overdue"])
     begun = row["start"] <= at
     kind = kind_of(row)
@@ -76,16 +77,16 @@ def _window(row: Json, states: Mapping[str, str], at: float) -> Json:
         "word": KINDS[kind],
         "names": [machine_name(one) for one in row["machines"]][:_MOST_MACHINES],
         "end": None if row["duration"] is None else row["start"] + row["duration"],
-        "machines": [_machine(one, states, begun=begun) for one in machines[:_MOST_MACHINES]],
+        "machines": [_machine(one, roles, begun=begun) for one in machines[:_MOST_MACHINES]],
         "more": max(0, len(machines) - _MOST_MACHINES),
     }
 
 
-def _machine(one: Json, states: Mapping[str, str], *, begun: bool) -> Json:
+def _machine(one: Json, roles: Mapping[str, str], *, begun: bool) -> Json:
     return {
         **one,
         "name": machine_name(one),
-        "stages": stages(one, states.get(one["node"], ""), begun=begun),
+        "stages": stages(one, roles.get(one["node"], ""), begun=begun),
         "asked": [_owner(offer) for offer in one["owners"] if offer["status"] != "ACCEPT"],
     }
 

@@ -1,6 +1,6 @@
 """Text on the pages: makes foreign text harmless, spells moments and durations.
 
-It removes control characters and changes of the writing direction, and cuts long text.
+It removes control characters and changes of the writing direction, and cuts long text. Pure.
 """
 
 import re

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nodeagent.maintd.http.metrics.outcome import of_open_incidents
-from nodeagent.maintd.http.status import View
+from nodeagent.maintd.http.view import View
 from nodeagent.maintd.requests import ROWS
 from nodeagent.model.action import MovePrimary
 from nodeagent.model.diagnosis import Diagnosis

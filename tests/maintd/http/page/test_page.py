@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from nodeagent.maintd.http.page.cluster_map import MOST, STATES, draw, state_of
+from nodeagent.maintd.http.page.cluster_map import MOST, draw
 from nodeagent.maintd.http.page.text import clean
-from nodeagent.maintd.http.status import nodes
+from nodeagent.maintd.http.view import NodeState, NodeView, nodes
+from nodeagent.model.diagnosis import Need
+from nodeagent.model.incident import Status
 from nodeagent.model.snapshot import Node
 from tests import needs
 from tests.maintd.http.page.browser import Browser, browser
@@ -32,34 +34,39 @@ from tests.maintd.http.page.rigs import (
 )
 from tests.maintd.rig import QUICK, Rig, fleet
 from tests.maintd.served import Served
-from tests.maintd.world import EVACUATE, need
-
-# What it shows.
-
+from tests.maintd.world import EVACUATE, incident, need
 
 # The picture.
 
+SEEN, SILENT, DISTRUSTED, NOT_ASKED = "seen", "silent", "distrusted", "not-asked"
+# The result of a poll, the need, the status of the incident, and the state.
+STATES: list[tuple[str, Need | None, Status | None, NodeState]] = [
+    (SEEN, Need.OK, None, NodeState.HEALTHY),
+    (SEEN, Need.OK, Status.CANCELED, NodeState.HEALTHY),
+    (SEEN, Need.EVACUATE, None, NodeState.UNHEALTHY),
+    (SEEN, Need.EVACUATE, Status.CANCELED, NodeState.UNHEALTHY),
+    (SEEN, Need.OK, Status.PENDING, NodeState.UNHEALTHY),
+    (SEEN, Need.EVACUATE, Status.FAILED, NodeState.FAILED),
+    (SILENT, None, Status.FAILED, NodeState.FAILED),
+    (SILENT, None, None, NodeState.SILENT),
+    (SILENT, None, Status.PENDING, NodeState.SILENT),
+    (SILENT, None, Status.COMPLETED, NodeState.SILENT),
+    (DISTRUSTED, None, Status.PENDING, NodeState.DISTRUSTED),
+    (DISTRUSTED, None, Status.FAILED, NodeState.DISTRUSTED),
+    (NOT_ASKED, None, Status.COMPLETED, NodeState.DONE),
+    (SEEN, Need.EVACUATE, Status.COMPLETED, NodeState.DONE),
+    (SEEN, None, None, NodeState.IN_DOUBT),
+    (NOT_ASKED, None, None, NodeState.OFFLINE),
+    (NOT_ASKED, None, Status.PENDING, NodeState.UNHEALTHY),
+]
 
-@pytest.mark.parametrize(
-    ("row", "state"),
-    [
-        ({}, "well"),
-        ({"unhealthy": True}, "sick"),
-        ({"repair-status": "pending", "look": "silent", "need": None}, "silent"),
-        ({"repair-status": "pending", "look": "distrusted", "need": None}, "distrusted"),
-        ({"repair-status": "failed", "need": "evacuate"}, "failed"),
-        ({"repair-status": "completed", "look": "not-asked", "need": None}, "ready"),
-        ({"repair-status": "completed", "look": "silent", "need": None}, "silent"),
-        ({"repair-status": "canceled", "need": "Ok"}, "well"),
-        ({"repair-status": "canceled", "unhealthy": True}, "sick"),
-        ({"need": None}, "doubt"),
-        ({"need": None, "look": "not-asked"}, "out"),
-    ],
-)
-def test_a_node_s_state(row: dict[str, object], state: str) -> None:
-    healthy = {"look": "seen", "need": "Ok", "repair-status": None, "unhealthy": False}
-    assert state_of(healthy | row) == state
-    assert state in STATES
+
+def test_a_node_s_state() -> None:
+    node = Node("n1", "uuid-n1", "127.0.0.1")
+    for look, need_, status, state in STATES:
+        work = None if status is None else incident("n1", status=status)
+        view = NodeView(node, "default", False, look, need=need_, incident=work)
+        assert view.state is state, (look, need_, status)
 
 
 def test_spots_lie_in_their_boxes_and_never_on_one_another(tmp_path: Path) -> None:

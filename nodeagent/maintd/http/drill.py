@@ -7,8 +7,8 @@ from nodeagent.maintd.drill import Forecast, Hearing, forecast, refusal
 from nodeagent.maintd.fencing.judgement import apart
 from nodeagent.maintd.http import parse
 from nodeagent.maintd.http.context import Context
-from nodeagent.maintd.http.dead_nodes.members import Json, fate_json
-from nodeagent.maintd.http.status import View
+from nodeagent.maintd.http.status import Json, fate_json
+from nodeagent.maintd.http.view import View
 from nodeagent.model.evidence import Testimony
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.units import Ms
