@@ -13,10 +13,9 @@ from nodeagent.faults import Faults
 from nodeagent.maintd.helper_settings import DROP_INS
 from nodeagent.maintd.http.listen import named_tls, tls_of
 from nodeagent.maintd.http.users import parse_users
-from nodeagent.maintd.notices.post import read_url
 from nodeagent.maintd.settings import Settings, parse
 from nodeagent.power import settings as power
-from nodeagent.secret import read_password, read_private, read_private_text, read_token
+from nodeagent.secret import read_private, read_private_text, read_token
 from nodeagent.section import place_of
 from nodeagent.settings import read_files
 
@@ -136,11 +135,7 @@ def _secrets(settings: Settings) -> Iterator[tuple[str, str, Callable[[str], obj
         yield f"owners.webhooks[{number}].secret", hook.secret, read_token
     for target in settings.targets:
         of = f"notify[{target.number}]"
-        yield f"{of}.url-file", target.url_file, read_url
-        yield f"{of}.secret", target.secret, read_token
-        yield f"{of}.token", target.token, read_token
-        if target.mail:
-            yield f"{of}.password", target.mail.password, read_password
+        yield from ((f"{of}.{key}", path, reader) for key, path, reader in target.secrets())
 
 
 def _files(settings: Settings) -> Iterator[tuple[str, str]]:

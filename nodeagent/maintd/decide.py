@@ -18,7 +18,7 @@ from nodeagent.maintd.incidents import lifecycle
 from nodeagent.maintd.incidents.plan import Planner
 from nodeagent.maintd.ledger import clock, other_master, undiagnosed, unreachable
 from nodeagent.maintd.ledger.doubt import doubt as doubt_about
-from nodeagent.maintd.notices import orders as notice_orders
+from nodeagent.maintd.notices.sinks import command as notice_commands
 from nodeagent.maintd.outage import seen
 from nodeagent.maintd.outage.back import closed, put_back
 from nodeagent.maintd.outage.invariants import check_invariants
@@ -86,7 +86,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     # 8. Owners are notified first, then others by commands: the queue needs the master's
     #    agent in every round, they seldom do.
     told = notify.announce(ledger, observed, policy.announcing, now)
-    ledger = notice_orders.order(told.ledger, observed, policy, now)
+    ledger = notice_commands.order(told.ledger, observed, policy, now)
     # 9. Repairs of machines go before incidents, for an entry keeps the node that it works on;
     #    then incidents, the oldest first; then people, then windows; then the way back.
     ledger, queue_held = _queue(ledger, incidents, sick, stops)
@@ -137,7 +137,7 @@ def _with_results(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -
     ledger = repair_jobs.remember(ledger, observed, now)
     ledger = past_moves.remember(ledger, observed, now)
     ledger = notify.remember(ledger, observed, now)
-    ledger = notice_orders.remember(ledger, observed, policy.notify, now)
+    ledger = notice_commands.remember(ledger, observed, policy.notify, now)
     ledger = unreachable.remember(ledger, observed, now)
     ledger = undiagnosed.remember(ledger, observed, now)
     ledger = entries.remember(ledger, observed, policy, now)

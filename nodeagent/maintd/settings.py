@@ -18,7 +18,7 @@ from nodeagent.maintd.helper_settings import (
     poll_settings,
 )
 from nodeagent.maintd.http.readers import ANYONE, LOCAL, USERS
-from nodeagent.maintd.notices.post import Target
+from nodeagent.maintd.notices.delivery import Target
 from nodeagent.maintd.notices.settings import sinks_of
 from nodeagent.maintd.owners.webhook import ANY, Webhook
 from nodeagent.maintd.planning.tag_settings import policy_of

@@ -153,26 +153,19 @@ class Notices:
     boxes: tuple[Mailbox, ...] = ()
 
 
-class Way(Enum):
-    """The kinds of sinks."""
-
-    WEBHOOK = "webhook"
-    ALERTMANAGER = "alertmanager"
-    SMTP = "smtp"
-    COMMAND = "command"
-
-
 @dataclass(frozen=True, slots=True)
 class Sink:
     """A sink of notifications, without any secret; times are in ms.
 
     It takes the `events` listed (all, if empty) of at least this severity. Messages are at least
     `interval` apart; maintd gives up on one after `give_up`. `title` and `body` are templates;
-    empty ones mean the way's own. `command` of the master's own agent may take `seconds`.
+    empty ones mean the kind's own. If it `repeats`, each message has all present conditions, and
+    the ends of others. A `command` of the master's own agent delivers to it, and may take
+    `seconds`; to a sink without one a thread does.
     """
 
     name: str
-    kind: Way
+    kind: str
     events: tuple[str, ...] = ()
     severity: Severity = Severity.INFO
     interval: Ms = Ms(60_000)
@@ -181,6 +174,7 @@ class Sink:
     body: str = ""
     command: str = ""
     seconds: Seconds = Seconds(30)
+    repeats: bool = False
 
     def takes(self, occasion: Occasion) -> bool:
         """Tell whether it takes this occasion."""

@@ -18,7 +18,7 @@ from nodeagent.maintd.notices.needs_you import NeedsYou, Sort, needs_you
 from nodeagent.model.action import Drain, MovePrimary, Restore, RunCommand
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Outcome, Policy
-from nodeagent.model.notice import Sink, Way
+from nodeagent.model.notice import Sink
 from nodeagent.model.snapshot import Capacity, Instance
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
@@ -30,7 +30,7 @@ from tests.maintd.world import EVACUATE, OK, REPAIR
 
 __all__ = ["anywhere", "in_utc"]  # fixtures
 
-SINK = Sink("ops", Way.WEBHOOK, interval=Ms(0))
+SINK = Sink("ops", "webhook", interval=Ms(0))
 POLICY = replace(QUICK, notify=(SINK,), return_after=Ms(120_000), unreachable_after=Ms(60_000))
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from nodeagent.cli.maintd_parts import reload_settings
 from nodeagent.maintd.daemon import Maintd
-from nodeagent.maintd.notices.post import Target
+from nodeagent.maintd.notices.sinks.http import Endpoint
+from nodeagent.maintd.notices.sinks.webhook import Webhook as Sink
 from nodeagent.maintd.owners.webhook import Webhook
 from nodeagent.maintd.settings import Settings, load, needing_restart
 from tests.agent.place import safe_folder
@@ -91,7 +92,9 @@ def test_sinks_are_taken_up_and_what_was_refused_is_remembered() -> None:
         try:
             reload_settings(maintd, str(config), began)
             assert [sink.name for sink in rig.engine.policy.notify] == ["ops"]
-            assert rig.engine.outbox.targets["ops"].url == "https://hooks:443/x"
+            assert rig.engine.outbox.targets == {
+                "ops": Sink("ops", Endpoint("https://hooks:443/x"))
+            }
             config.write_text(SINK + 'title = "{{ nonsense }}"')
             reload_settings(maintd, str(config), began)
             assert rig.engine.complaint.endswith("notify[0].title: 'nonsense' is undefined")
@@ -112,7 +115,7 @@ def test_every_setting_is_either_taken_up_or_said_to_need_a_restart() -> None:
             assert needing_restart(began, told) == ["owners.webhooks"]
             continue
         if table.name == "targets":  # which are taken up
-            assert needing_restart(began, replace(began, targets=(Target("ops"),))) == []
+            assert needing_restart(began, replace(began, targets=(Sink("ops", Endpoint()),))) == []
             continue
         if table.name == "port":  # of the command line, which no reload changes
             continue

@@ -17,7 +17,7 @@ from nodeagent.maintd.queue.inventory import InventorySettings
 from nodeagent.model.fencing import Deaf, Fencing, Stage
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.notice import Sink, Way
+from nodeagent.model.notice import Sink
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import AddEntry
@@ -56,7 +56,7 @@ def maintd(tmp_path_factory: pytest.TempPathFactory) -> str:
         replace(incident(node.name, status=status), node=node.uuid)
         for node, status in zip(fleet()[1:], ENDED_OR_NOT, strict=False)
     ]
-    sinks = (Sink("ops", Way.COMMAND),)
+    sinks = (Sink("ops", "command", command="tell"),)
     rig.policy = replace(
         rig.policy,
         notify=sinks,

@@ -12,7 +12,7 @@ from nodeagent.maintd.fencing.outlook import InstanceFate
 from nodeagent.maintd.http.dead_nodes import EvidenceView, FencingView
 from nodeagent.maintd.http.view import NodeView, Return, View, in_order, nodes
 from nodeagent.maintd.ledger.request_events import words
-from nodeagent.maintd.notices.mailbox import Sent
+from nodeagent.maintd.notices.delivery import Sent
 from nodeagent.maintd.outage.waiting import left_to_do
 from nodeagent.model.action import MovePrimary, Retag, Scope, describe
 from nodeagent.model.asked import Asked
@@ -356,7 +356,7 @@ def sink_json(sink: Sink, box: Mailbox, sent: Sent | None) -> Json:
         ended = box.ended
     return {
         "name": sink.name,
-        "kind": sink.kind.value,
+        "kind": sink.kind,
         "events": list(sink.events),
         "min-severity": sink.severity.value,
         "delivered": ended / 1000 if ended else None,

@@ -4,14 +4,15 @@ Pure. A sink sends one message at a time. New notices wait, and go out as one me
 the earliest after the sink's interval: so many events lead to few messages, of bounded length,
 which say how many events they combine. Retries follow after one minute, then two, four, up to ten,
 or as late as the sink asks for. A message keeps its id and its text through all tries and restarts.
-maintd drops a message after the sink's `give-up`, and the next message says how many notices were
-lost.
+maintd drops a message that the sink refuses, or after the sink's `give-up`; the next message says
+how many notices were lost.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from uuid import NAMESPACE_URL, uuid5
 
+from nodeagent.maintd.notices.delivery import Delivered, Refused, Sent
 from nodeagent.model.notice import (
     ENDS,
     Condition,
@@ -21,7 +22,6 @@ from nodeagent.model.notice import (
     Notices,
     Occasion,
     Sink,
-    Way,
 )
 from nodeagent.model.units import Ms
 
@@ -41,20 +41,6 @@ _ENDED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """The result of a message's try after `tries` others: why it failed (else empty), and when.
-
-    `at` is unix ms, `wait` the ms for which the sink asks for a pause.
-    """
-
-    message: str
-    tries: int
-    why: str
-    at: Ms
-    wait: Ms = Ms(0)
-
-
 def gather(before: Notices, sinks: Sequence[Sink], present: Iterable[Notice], now: Ms) -> Notices:
     """Add started and ended conditions, and make the messages that are due."""
     if not sinks:
@@ -65,10 +51,9 @@ def gather(before: Notices, sinks: Sequence[Sink], present: Iterable[Notice], no
     after = []
     for sink in sinks:
         box = _rewound(boxes.get(sink.name, Mailbox(sink.name)), now)
-        alerts = sink.kind is Way.ALERTMANAGER
-        told = ended if alerts else begun + _endings(ended, now)
+        told = ended if sink.repeats else begun + _endings(ended, now)
         new = [one for one in told if sink.takes(one.occasion)]
-        firing = alerts and any(sink.takes(one.occasion) for one in kept)
+        firing = sink.repeats and any(sink.takes(one.occasion) for one in kept)
         after.append(_posted(_with(box, new), sink, now, always=firing))
     return Notices(kept, tuple(after))
 
@@ -139,13 +124,14 @@ def settle(box: Mailbox, sink: Sink, sent: Sent, now: Ms) -> Mailbox:
     message = box.message
     if message is None or (message.id, message.tries) != (sent.message, sent.tries):
         return box
-    if not sent.why:
+    result = sent.result
+    if isinstance(result, Delivered):
         return replace(box, message=None, ended=sent.at, lost=0)
-    if now - message.made >= sink.give_up:
+    if isinstance(result, Refused) or now - message.made >= sink.give_up:
         return replace(box, message=None, lost=message.lost + message.total)
-    wait = max(min(LONGEST, FIRST << min(message.tries, 8)), min(sent.wait, LONGEST_ASKED))
+    wait = max(min(LONGEST, FIRST << min(message.tries, 8)), min(result.wait, LONGEST_ASKED))
     tries, after = message.tries + 1, now + wait
-    failed = replace(message, tries=tries, after=after, why=sent.why[:300], intent="")
+    failed = replace(message, tries=tries, after=after, why=result.why[:300], intent="")
     return replace(box, message=failed)
 
 

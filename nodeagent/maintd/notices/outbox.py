@@ -1,4 +1,4 @@
-"""Deliver messages by HTTP and SMTP, each sink in a thread of its own, beside the rounds.
+"""Deliver messages to targets, each in a thread of its own, beside the rounds.
 
 It tries each due message once, and the next round gets the result; until then the sink sends
 nothing else. `mailbox` decides when to retry. No round waits for a sink, and no sink for another.
@@ -10,9 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nodeagent.errors import NodeAgentError
-from nodeagent.maintd.notices.letter import Letter
-from nodeagent.maintd.notices.mailbox import Sent
-from nodeagent.maintd.notices.post import Target, send
+from nodeagent.maintd.notices.delivery import Delivery, Letter, Retry, Sent, Target
 from nodeagent.maintd.owners.webhook import in_thread
 from nodeagent.model.units import Ms
 
@@ -73,25 +71,27 @@ class Outbox:
             self._start(lambda target=target, letter=letter: self._try(target, letter))  # type: ignore[misc]
 
     def _try(self, target: Target, letter: Letter) -> None:
-        wait, why = Ms(0), ""
+        result: Delivery
         try:
-            wait, why = send(target, letter, self._now())
+            result = target.deliver(letter, self._now())
         except NodeAgentError as error:
-            why = str(error)
+            result = Retry(str(error))
         except Exception as error:
             log.exception("notification-broken sink=%s", target.name)
-            why = f"a bug: {type(error).__name__}"
+            result = Retry(f"a bug: {type(error).__name__}")
+        sent = Sent(*_try_of(letter), result, self._now())
+        why = sent.why
         with self._lock:
             sender = self._senders[target.name]
             sender.busy = False
-            sender.sent = Sent(*_try_of(letter), why, self._now(), wait)
+            sender.sent = sent
             sender.counts["failed" if why else "delivered"] += 1
             again, sender.why = why == sender.why, why
         if not why:
-            log.info("notification-sent sink=%s id=%s", target.name, letter.message)
+            log.info("notification-sent sink=%s id=%s", target.name, letter.message.id)
         elif not again:  # log it once, when it starts
             log.warning("notification-not-sent sink=%s why=%r", target.name, why)
 
 
 def _try_of(letter: Letter) -> tuple[str, int]:
-    return letter.message, letter.tries
+    return letter.message.id, letter.message.tries

@@ -3,12 +3,11 @@
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from nodeagent.maintd.notices import mailbox, render
+from nodeagent.maintd.notices import mailbox
 from nodeagent.maintd.notices.conditions import conditions
-from nodeagent.maintd.notices.letter import Letter
-from nodeagent.maintd.notices.mailbox import Sent
+from nodeagent.maintd.notices.delivery import Letter, Sent
 from nodeagent.model.ledger import Decision, Policy
-from nodeagent.model.notice import Condition, Notices, Sink, Way
+from nodeagent.model.notice import Condition, Notices, Sink
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 
@@ -33,13 +32,13 @@ def take_up(
         else box
         for box in before.boxes
     )
-    there = list(conditions(decision, observed, silent, complaint, now)) if sinks else []
-    after = mailbox.gather(replace(before, boxes=boxes), sinks, there, now)
-    texts = {(one.occasion, one.subject): one.text for one in there}
-    firing = [(one, texts.get(one.key, "")) for one in after.conditions]
+    present = list(conditions(decision, observed, silent, complaint, now)) if sinks else []
+    after = mailbox.gather(replace(before, boxes=boxes), sinks, present, now)
+    texts = {(notice.occasion, notice.subject): notice.text for notice in present}
+    firing = [(condition, texts.get(condition.key, "")) for condition in after.conditions]
     ledger = replace(decision.ledger, notices=after)
-    sent = _letters(after, known, firing, observed.snapshot.cluster, now)
-    return replace(decision, ledger=ledger), sent
+    letters = _letters(after, known, firing, observed.snapshot.cluster, now)
+    return replace(decision, ledger=ledger), letters
 
 
 def _letters(
@@ -52,11 +51,6 @@ def _letters(
     found = {}
     for box in notices.boxes:
         sink, message = sinks[box.sink], mailbox.due(box, now)
-        if message is None or sink.kind is Way.COMMAND:
-            continue
-        alerting = sink.kind is Way.ALERTMANAGER
-        told = render.alerts(message, sink, firing, cluster, now) if alerting else []
-        found[sink.name] = Letter(
-            message.id, message.tries, sink, render.values(message, sink, cluster), told
-        )
+        if message is not None and not sink.command:
+            found[sink.name] = Letter(message, sink, cluster, now, firing)
     return found

@@ -1,7 +1,8 @@
 """Messages as text and JSON for sinks, by their templates or in maintd's own form. Pure."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -10,9 +11,10 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from nodeagent.errors import MessageError
 from nodeagent.maintd.planning.times import rfc3339
-from nodeagent.model.notice import Condition, Message, Notice, Occasion, Severity, Sink
+from nodeagent.model.notice import Message, Notice, Occasion, Severity, Sink
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical
+from nodeagent.section import Section
 
 TITLE = (
     "[{{ severity }}] {{ cluster }}: "
@@ -26,25 +28,7 @@ TEXT = (
     "{% endif %}"
 )
 LONGEST = 256 * 1024  # characters of a rendered text
-ALERTS = 500  # alerts of one message
-LASTS = 300_000  # ms that Alertmanager keeps an alert without a repetition
-TITLES = {
-    Occasion.DETECTED: "MaintdIncident",
-    Occasion.STARTED: "MaintdIncidentStarted",
-    Occasion.COMPLETED: "MaintdIncidentCompleted",
-    Occasion.FAILED: "MaintdIncidentFailed",
-    Occasion.NEEDS_YOU: "MaintdNeedsYou",
-    Occasion.STORM: "MaintdStorm",
-    Occasion.UNREACHABLE: "MaintdNodeUnreachable",
-    Occasion.FENCING: "MaintdFencing",
-    Occasion.WINDOW_STARTED: "MaintdWindowStarted",
-    Occasion.WINDOW_OVERDUE: "MaintdWindowOverdue",
-    Occasion.OWNER_DECLINED: "MaintdOwnerDeclined",
-    Occasion.QUEUE_FAILED: "MaintdQueueFailed",
-    Occasion.SETTINGS_WRONG: "MaintdSettingsWrong",
-    Occasion.TEST: "MaintdTest",
-}
-_OF_INCIDENT = {
+OF_INCIDENT = {
     Occasion.DETECTED,
     Occasion.STARTED,
     Occasion.COMPLETED,
@@ -85,7 +69,7 @@ def _event(one: Notice) -> dict[str, Any]:
         "at": one.at / 1000,
         "time": rfc3339(one.at),
         "node": one.node,
-        "incident": one.subject if one.occasion in _OF_INCIDENT else "",
+        "incident": one.subject if one.occasion in OF_INCIDENT else "",
         "text": one.text,
     }
 
@@ -120,20 +104,33 @@ def _compiled(template: str) -> Template:
     return _SANDBOX.from_string(template)
 
 
-def fault(sink: Sink) -> str:
+def template_of(section: Section, key: str) -> str:
+    """Read a template from settings."""
+    return section.text(key, "", r"[^\x00]{0,20000}", "a template")
+
+
+def check(section: Section, sink: Sink, *, is_json: bool = False) -> None:
+    """Complain of wrong templates of a sink; its body must render JSON if `is_json`."""
+    if why := fault(replace(sink, body="")):
+        section.complain(f"{section.shown}.{why}", "title")
+    if why := fault(replace(sink, title=""), is_json=is_json):
+        section.complain(f"{section.shown}.{why}", "body")
+
+
+def fault(sink: Sink, *, is_json: bool = False) -> str:
     """Say what is wrong with its templates, tested with example messages; "" if they are right."""
     examples = [
         Notice(Occasion.FAILED, "01a2b3c4", "node3", Ms(1), 'the work on node3 failed: "no route"'),
         Notice(Occasion.DETECTED, "01a2b3c4", "node3", Ms(1), "node3 requests evacuate"),
     ]
     for shown in (examples, examples[:1]):
-        counts = {one.occasion.value: 1 for one in shown}
-        told = values(Message("an-id", Ms(1), tuple(shown), counts), sink, "cluster.example")
+        counts = {notice.occasion.value: 1 for notice in shown}
+        message = Message("an-id", Ms(1), tuple(shown), counts)
         try:
-            _, body = rendered(sink, told, "token")
+            _, body = rendered(sink, values(message, sink, "cluster.example"), "token")
         except MessageError as error:
             return str(error)
-        if sink.body and sink.kind.value == "webhook":
+        if sink.body and is_json:
             try:
                 json.loads(body)
             except ValueError as error:
@@ -156,40 +153,3 @@ def fitting(sink: Sink, told: Mapping[str, Any], most: int) -> str:
         if len(text.encode()) <= most or len(events) <= 1:
             return text
         del events[: max(1, len(events) // 10)]
-
-
-def alerts(
-    message: Message, sink: Sink, firing: Iterable[tuple[Condition, str]], cluster: str, now: Ms
-) -> list[dict[str, Any]]:
-    """All conditions in Alertmanager's form, and the ended ones with their end."""
-    told = [
-        (one.occasion, one.subject, one.node, one.at, one.text, one.over) for one in message.notices
-    ]
-    told += [
-        (one.occasion, one.subject, one.node, one.since, text, False)
-        for one, text in firing
-        if sink.takes(one.occasion)
-    ]
-    told.sort(key=lambda row: (not row[-1], -row[0].severity.rank))
-    return [
-        _alert(occasion, subject, node, at, text, cluster, now if over else now + LASTS)
-        for occasion, subject, node, at, text, over in told[:ALERTS]
-    ]
-
-
-def _alert(
-    occasion: Occasion, subject: str, node: str, since: Ms, text: str, cluster: str, ends: Ms
-) -> dict[str, Any]:
-    labels = {
-        "alertname": TITLES[occasion],
-        "severity": occasion.severity.value,
-        "cluster": cluster,
-        "node": node,
-        "incident" if occasion in _OF_INCIDENT else "subject": subject,
-    }
-    return {
-        "labels": {name: value for name, value in labels.items() if value},
-        "annotations": {"summary": text} if text else {},
-        "startsAt": rfc3339(since),
-        "endsAt": rfc3339(max(since, ends)),
-    }

@@ -7,7 +7,7 @@ time; health checks that the agent lists as read-only run many at once.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from nodeagent.maintd.notices import orders as notice_orders
+from nodeagent.maintd.notices.sinks import command as notice_commands
 from nodeagent.maintd.outage.claims import begin, release
 from nodeagent.maintd.owners.notify import due_endings, due_offers
 from nodeagent.maintd.planning import admission
@@ -189,7 +189,7 @@ class _Work:
         by = self.policy.announcing
         if due_offers(ledger, by, self.now) or due_endings(ledger, by, self.now):
             return because(Kind.OWNERS_FIRST, command=by.command)
-        if notice_orders.due(ledger, self.policy.notify, self.now):
+        if notice_commands.due(ledger, self.policy.notify, self.now):
             return because(Kind.NOTICES_FIRST)
         return None
 

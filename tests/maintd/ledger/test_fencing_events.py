@@ -12,7 +12,7 @@ from nodeagent.maintd.notices.conditions import conditions
 from nodeagent.maintd.notices.mailbox import gather
 from nodeagent.model.event import Detail, Event
 from nodeagent.model.fencing import Stage
-from nodeagent.model.notice import Notices, Occasion, Severity, Sink, Way
+from nodeagent.model.notice import Notices, Occasion, Severity, Sink
 from nodeagent.model.reason import FencingKind, because
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done, PulledPlug
@@ -168,7 +168,7 @@ def occasions(whole: Whole) -> dict[Occasion, str]:
 
 
 def test_notifications_begin_and_end_and_need_a_person_at_last(whole: Whole) -> None:
-    sinks = (Sink("ops", Way.WEBHOOK, interval=Ms(0)),)
+    sinks = (Sink("ops", "webhook", interval=Ms(0)),)
     whole.machines.cut.add("n3")
     while whole.stage("n3") is not Stage.PROVES:
         whole.rounds(1)

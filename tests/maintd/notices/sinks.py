@@ -8,11 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from nodeagent.maintd.notices.delivery import Target
 from nodeagent.maintd.notices.outbox import Outbox
-from nodeagent.maintd.notices.post import Target
+from nodeagent.maintd.notices.sinks.http import Endpoint
+from nodeagent.maintd.notices.sinks.webhook import Webhook
 from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.ledger import Policy
-from nodeagent.model.notice import Mailbox, Sink, Way
+from nodeagent.model.notice import Mailbox, Sink
 from nodeagent.model.units import Ms
 from nodeagent.store.sqlite import MEMORY
 from tests.maintd.rig import QUICK, Rig, elsewhere, fleet, mirrored
@@ -73,7 +75,7 @@ class Notifying:
         path: Path | None = None,
         start: Callable[[Callable[[], None]], None] = elsewhere,
     ) -> None:
-        self.targets = [target for _, target in rows if target]
+        self.targets: list[Target] = [target for _, target in rows if target]
         self.start = start
         sinks = tuple(sink for sink, _ in rows)
         where = str(path) if path else MEMORY
@@ -106,6 +108,6 @@ class Notifying:
         return next(box for box in self.rig.ledger.notices.boxes if box.sink == name)
 
 
-def hook(port: int, name: str = "ops", **more: Any) -> tuple[Sink, Target]:
+def hook(port: int, name: str = "ops", **more: Any) -> tuple[Sink, Webhook]:
     url = f"http://127.0.0.1:{port}/hook/s3cr3t-path"
-    return Sink(name, Way.WEBHOOK, **more), Target(name, url, seconds=2.0)
+    return Sink(name, "webhook", **more), Webhook(name, Endpoint(url, seconds=2.0))

@@ -4,9 +4,9 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from nodeagent.maintd.notices.post import Target
-from nodeagent.maintd.notices.render import ALERTS, TITLES
-from nodeagent.model.notice import ENDS, Occasion, Sink, Way
+from nodeagent.maintd.notices.sinks.alertmanager import ALERTS, TITLES, Alertmanager
+from nodeagent.maintd.notices.sinks.http import Endpoint
+from nodeagent.model.notice import ENDS, Occasion, Sink
 from nodeagent.model.units import Ms
 from tests import needs
 from tests.maintd.answering import serving
@@ -14,7 +14,11 @@ from tests.maintd.notices.alertmanager import alertmanager
 from tests.maintd.notices.sinks import Notifying, Receiver
 from tests.patience import until
 
-SINK = Sink("am", Way.ALERTMANAGER, interval=Ms(0))
+SINK = Sink("am", "alertmanager", interval=Ms(0), repeats=True)
+
+
+def at(url: str) -> Alertmanager:
+    return Alertmanager("am", Endpoint(url))
 
 
 def now_as_it_is(one: Notifying) -> Notifying:
@@ -27,7 +31,7 @@ def now_as_it_is(one: Notifying) -> Notifying:
 def test_what_lasts_fires_and_what_has_ended_is_resolved(tmp_path: Path) -> None:
     receiver = Receiver()
     with serving(receiver) as hook, alertmanager(tmp_path, hook) as manager:
-        one = now_as_it_is(Notifying((SINK, Target("am", f"{manager.url}/", seconds=10.0))))
+        one = now_as_it_is(Notifying((SINK, at(f"{manager.url}/"))))
         one.break_down("n2", "n3")
         one.rig.agents.says["n4"] = None
         one.ticks(4, 0.1)
@@ -65,7 +69,7 @@ def test_what_lasts_fires_and_what_has_ended_is_resolved(tmp_path: Path) -> None
 def test_it_gets_nothing_as_long_as_all_is_well() -> None:
     receiver = Receiver()
     with serving(receiver) as port:
-        one = Notifying((SINK, Target("am", f"http://127.0.0.1:{port}/prefix")))
+        one = Notifying((SINK, at(f"http://127.0.0.1:{port}/prefix")))
         one.ticks(5)
         assert receiver.bodies == []
         one.break_down("n2")
@@ -85,7 +89,7 @@ def test_it_gets_nothing_as_long_as_all_is_well() -> None:
 def test_an_end_that_could_not_be_told_is_told_once_it_is_back() -> None:
     receiver = Receiver()
     with serving(receiver) as port:
-        one = Notifying((SINK, Target("am", f"http://127.0.0.1:{port}/")))
+        one = Notifying((SINK, at(f"http://127.0.0.1:{port}/")))
         one.break_down("n2")
         one.ticks(2)
         receiver.answers = [503, 503]
@@ -99,7 +103,7 @@ def test_an_end_that_could_not_be_told_is_told_once_it_is_back() -> None:
 def test_many_alerts_are_the_most_severe(tmp_path: Path) -> None:
     receiver = Receiver()
     with serving(receiver) as port:
-        target = Target("am", f"http://127.0.0.1:{port}/")
+        target = at(f"http://127.0.0.1:{port}/")
         one = Notifying((SINK, target), nodes=ALERTS + 60)
         one.rig.engine.policy = replace(one.rig.engine.policy, storm=0.5)
         one.break_down(*(f"n{n}" for n in range(2, ALERTS + 50)))

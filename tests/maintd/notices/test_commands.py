@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Outcome, Result
-from nodeagent.model.notice import Sink, Way
+from nodeagent.model.notice import Sink
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.wish import SendTestNotice, SetQueue
 from nodeagent.protocol.messages import MOST_STDIN
@@ -14,7 +14,7 @@ from tests.maintd.notices.sinks import CALM, Notifying, sick
 from tests.maintd.queue.mender import ADD, WATCHES, Mender, policy
 from tests.maintd.rounds import ticks
 
-SINK = Sink("ticket", Way.COMMAND, command="open-ticket", seconds=Seconds(45))
+SINK = Sink("ticket", "command", command="open-ticket", seconds=Seconds(45))
 
 
 def orders(one: Notifying) -> list[RunCommand]:

@@ -8,10 +8,11 @@ import pytest
 
 from nodeagent.maintd.notices import mailbox
 from nodeagent.maintd.notices.conditions import conditions
-from nodeagent.maintd.notices.mailbox import LONGEST_ASKED, QUIET, Sent
+from nodeagent.maintd.notices.delivery import Delivered, Refused, Retry, Sent
+from nodeagent.maintd.notices.mailbox import LONGEST_ASKED, QUIET
 from nodeagent.model.incident import UNKNOWN, Incident, Status
 from nodeagent.model.ledger import Decision, Ledger, Policy
-from nodeagent.model.notice import Mailbox, Message, Notice, Notices, Occasion, Sink, Way
+from nodeagent.model.notice import Mailbox, Message, Notice, Notices, Occasion, Sink
 from nodeagent.model.offer import Answer, Offer, Reply
 from nodeagent.model.queue import Entry, EntryStatus
 from nodeagent.model.units import Ms, Nanoseconds
@@ -22,7 +23,7 @@ from tests.maintd.owners.owned import instance
 from tests.maintd.rig import QUICK
 from tests.maintd.world import NOW, OK, REPAIR, incident, need, seen, six
 
-SINK = Sink("ops", Way.WEBHOOK, interval=Ms(0))
+SINK = Sink("ops", "webhook", interval=Ms(0))
 N3 = Machine("n3")
 
 
@@ -40,7 +41,7 @@ class Told(Notifying):
             assert box.message is None or box.message.tries == 0
             if box.message is not None:
                 found += [one.occasion.value for one in box.message.notices]
-                sent = Sent(box.message.id, 0, "", self.rig.now())
+                sent = Sent(box.message.id, 0, Delivered(), self.rig.now())
                 boxes = (mailbox.settle(box, SINK, sent, self.rig.now()),)
                 self.keep(notices=replace(self.rig.ledger.notices, boxes=boxes))
         return found
@@ -245,8 +246,15 @@ def test_a_sink_that_is_removed_is_forgotten_and_without_any_nothing_is_kept() -
 def test_a_try_is_settled_once() -> None:
     """Its result stays to be seen for more than a round."""
     message = Message("m", Ms(NOW), (told(),), {"needs-you": 1})
-    failed = Sent("m", 0, "no route", Ms(NOW))
+    failed = Sent("m", 0, Retry("no route"), Ms(NOW))
     once = mailbox.settle(Mailbox("ops", message), SINK, failed, Ms(NOW))
     assert mailbox.settle(once, SINK, failed, Ms(NOW)) == once
     assert once.message is not None
     assert (once.message.tries, once.message.after) == (1, NOW + 60_000)
+
+
+def test_a_message_that_its_sink_refuses_is_dropped_and_counted() -> None:
+    message = Message("m", Ms(NOW), (told(),), {"needs-you": 1}, lost=2)
+    refused = Sent("m", 0, Refused("too large"), Ms(NOW))
+    box = mailbox.settle(Mailbox("ops", message, ended=Ms(5)), SINK, refused, Ms(NOW))
+    assert box == Mailbox("ops", lost=3, ended=Ms(5))

@@ -17,15 +17,14 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 
 from nodeagent.errors import Unavailable
-from nodeagent.maintd.notices import mail
-from nodeagent.maintd.notices.mail import Server
-from nodeagent.maintd.notices.post import Target
-from nodeagent.model.notice import Sink, Way
+from nodeagent.maintd.notices.sinks import smtp
+from nodeagent.maintd.notices.sinks.smtp import Smtp
+from nodeagent.model.notice import Sink
 from tests.maintd.notices.sinks import Notifying, free_port
 from tests.maintd.queue.certificates import certificate
 from tests.patience import dawdle
 
-SERVER = Server("127.0.0.1", 0, "maintd@example.org", ("ops@example.org", "boss@example.org"))
+SERVER = Smtp("mail", "127.0.0.1", 0, "maintd@example.org", ("ops@example.org", "boss@example.org"))
 
 
 class Office:
@@ -87,8 +86,8 @@ def password(tmp_path: Path) -> str:
 
 
 def send(port: int, ca: str = "", seconds: float = 5.0, **more: Any) -> None:
-    server = replace(SERVER, **{"port": port, "tls": "none", **more})
-    mail.send(server, "an-id", "[critical] Größe", "grün\n.\nend\n", ca, seconds)
+    by = {"port": port, "tls": "none", "ca": ca, "seconds": seconds, **more}
+    smtp.send(replace(SERVER, **by), "an-id", "[critical] Größe", "grün\n.\nend\n")
 
 
 def test_a_mail_says_all_of_it(office: Office) -> None:
@@ -196,8 +195,8 @@ def test_an_incident_is_mailed_once_the_server_is_back(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     port = free_port()
-    target = Target("mail", mail=replace(SERVER, port=port, tls="none"), seconds=5.0)
-    one = Notifying((Sink("mail", Way.SMTP), target))
+    target = replace(SERVER, port=port, tls="none", seconds=5.0)
+    one = Notifying((Sink("mail", "smtp"), target))
     one.break_down("n2")
     one.ticks(2)
     message = one.box("mail").message
@@ -228,5 +227,5 @@ def test_a_server_that_never_ends_its_reply_is_left(tls: str) -> None:
         thread.start()
         server = replace(SERVER, port=listening.getsockname()[1], tls=tls)
         with pytest.raises(Unavailable, match="it says more than 65536 bytes"):
-            mail.send(server, "m1", "title", "body", "", 60.0)
+            smtp.send(replace(server, seconds=60.0), "m1", "title", "body")
         thread.join()

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from nodeagent.errors import ConfigError
-from nodeagent.maintd.notices.mail import Server
-from nodeagent.maintd.notices.post import Target
 from nodeagent.maintd.notices.settings import sinks_of
+from nodeagent.maintd.notices.sinks.alertmanager import Alertmanager
+from nodeagent.maintd.notices.sinks.http import Endpoint
+from nodeagent.maintd.notices.sinks.smtp import Smtp
+from nodeagent.maintd.notices.sinks.webhook import Webhook
 from nodeagent.maintd.settings import needing_restart, parse
-from nodeagent.model.notice import Occasion, Severity, Sink, Way
+from nodeagent.model.notice import Occasion, Severity, Sink
 from nodeagent.model.units import Ms
 from nodeagent.section import Section
 
@@ -32,16 +34,15 @@ def test_all_kinds_are_read() -> None:
     more = {"events": ["failed"], "min-severity": "warning", "interval": "5m", "give-up": "2h"}
     read = parse({"notify": [{**HOOK, **more, "secret": "/s"}, MAIL, COMMAND, manager]})
     assert read.policy.notify == (
-        Sink("ops", Way.WEBHOOK, ("failed",), Severity.WARNING, Ms(300_000), Ms(7_200_000)),
-        Sink("mail", Way.SMTP),
-        Sink("ticket", Way.COMMAND, command="open-ticket"),
-        Sink("am", Way.ALERTMANAGER),
+        Sink("ops", "webhook", ("failed",), Severity.WARNING, Ms(300_000), Ms(7_200_000)),
+        Sink("mail", "smtp"),
+        Sink("ticket", "command", command="open-ticket"),
+        Sink("am", "alertmanager", repeats=True),
     )
-    server = Server("mx.example", 2525, "maintd@example.org", ("ops@example.org",))
     assert read.targets == (
-        Target("ops", "https://hooks.example/x", secret="/s"),
-        Target("mail", mail=server),
-        Target("am", "http://127.0.0.1:9093/"),
+        Webhook("ops", Endpoint("https://hooks.example/x"), secret="/s"),
+        Smtp("mail", "mx.example", 2525, "maintd@example.org", ("ops@example.org",)),
+        Alertmanager("am", Endpoint("http://127.0.0.1:9093/")),
     )
     assert needing_restart(parse({}), read) == []
 

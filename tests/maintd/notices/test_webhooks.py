@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from nodeagent.maintd.notices.sinks.http import Endpoint
 from nodeagent.model.notice import Severity
 from tests.maintd.answering import serving, speaking
 from tests.maintd.notices.sinks import Notifying, Receiver, free_port, hook
@@ -154,6 +155,21 @@ def test_a_sink_that_lies_has_not_got_it(answer: bytes, why: str) -> None:
     assert message.tries == 1
 
 
+def test_a_message_that_its_sink_will_never_take_keeps_no_other_waiting() -> None:
+    for status in (413, 422):
+        receiver = Receiver(status)
+        with serving(receiver) as port:
+            one = Notifying(hook(port))
+            one.break_down("n2")
+            one.ticks(3)
+            assert one.box().lost == 1, status
+            one.break_down("n3")
+            one.ticks(3)
+        refused, said = receiver.said
+        assert (refused["lost"], said["lost"], said["count"]) == (0, 1, 1), status
+        assert one.box().lost == 0, status
+
+
 def test_a_sink_that_hangs_delays_neither_rounds_nor_others() -> None:
     over, receiver = threading.Event(), Receiver()
 
@@ -244,7 +260,7 @@ def test_no_secret_is_in_the_log_or_what_is_told(
             path.chmod(0o600)
         sink, target = hook(port)
         one = Notifying(
-            (sink, replace(target, url="", url_file=str(url), token=str(token))),
+            (sink, replace(target, endpoint=Endpoint(url_file=str(url), token=str(token)))),
             hook(free_port(), "down"),
         )
         one.break_down("n2")
@@ -267,7 +283,8 @@ def test_slack_and_pagerduty_get_their_own_json(tmp_path: Path) -> None:
     with serving(slack) as a, serving(pager) as b:
         sink, target = hook(b, "pagerduty", body=bodies["pagerduty"])
         one = Notifying(
-            hook(a, "slack", body=bodies["slack"]), (sink, replace(target, token=str(token)))
+            hook(a, "slack", body=bodies["slack"]),
+            (sink, replace(target, endpoint=replace(target.endpoint, token=str(token)))),
         )
         one.break_down("n2")
         one.ticks(2)

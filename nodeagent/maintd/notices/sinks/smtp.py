@@ -1,32 +1,43 @@
-"""Send one mail by SMTP, within a deadline, even if the server hangs."""
+"""Mail by SMTP: one mail a message, within a deadline, even if the server hangs."""
 
 import logging
 import smtplib
 import socket
 import ssl
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from email.message import EmailMessage
 from email.utils import formatdate
 from typing import BinaryIO, cast
 
 from nodeagent.errors import Unavailable, plain
+from nodeagent.maintd.notices.delivery import Delivered, Delivery, Letter, Secret, seconds_of
+from nodeagent.maintd.notices.render import check, rendered, template_of, values
+from nodeagent.model.notice import Sink
+from nodeagent.model.units import Ms
 from nodeagent.secret import read_password
+from nodeagent.section import Section
 from nodeagent.web.tls import trusting_tls
 
 log = logging.getLogger(__name__)
 _REPLY = 300  # characters of a server's reply
+_ADDRESS = r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+"
+_SERVER = r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?"
+_PORTS = {"starttls": 587, "tls": 465, "none": 25}
 _MOST = 64 * 1024  # bytes of all that a server says in one conversation
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
-    """The mail server and the addresses; `tls` is starttls, tls or none.
+class Smtp:
+    """A mail server and the addresses; `tls` is starttls, tls or none.
 
-    `user` logs in with the first line of the file `password`.
+    `user` logs in with the first line of the private file `password`. `ca` is a file with the
+    certificates to trust instead of the system's; `seconds` bounds one try.
     """
 
+    name: str
     host: str
     port: int
     sender: str
@@ -34,6 +45,58 @@ class Server:
     tls: str = "starttls"
     user: str = ""
     password: str = ""
+    ca: str = ""
+    seconds: float = 10.0
+    number: int = field(default=0, compare=False)
+
+    def deliver(self, letter: Letter, now: Ms) -> Delivery:
+        known = values(letter.message, letter.sink, letter.cluster)
+        title, body = rendered(letter.sink, known)
+        send(self, letter.message.id, title, body)
+        return Delivered()
+
+    def secrets(self) -> Iterator[Secret]:
+        yield "password", self.password, read_password
+
+
+def read(section: Section, sink: Sink, number: int) -> tuple[Sink, Smtp]:
+    """Read the keys of a mail server."""
+    tls = section.text("tls", "starttls", "starttls|tls|none", "starttls, tls or none")
+    server = section.text("server", "", _SERVER, "HOST or HOST:PORT")
+    sender = section.text("from", "", _ADDRESS, "a mail address")
+    to = section.words("to", _ADDRESS, "a list of mail addresses, each once")
+    user = section.text("user", "", r"[^\x00-\x20\x7f]*", "a name without space")
+    password = section.path("password", "")
+    if section.is_right("kind"):
+        section.require({"server": server, "from": sender, "to": to})
+    if section.is_right("user", "password") and bool(user) != bool(password):
+        section.complain(f"{section.shown} needs user and password, or neither", "user")
+    if password and tls == "none":
+        why = f'{section.where("tls")} "none" sends a password without TLS: set starttls'
+        section.complain(why, "tls")
+    alone = server.endswith("]") or ":" not in server
+    host, _, named = (server, "", "") if alone else server.rpartition(":")
+    port = int(named or _PORTS[tls])
+    if not 0 < port <= 65535:
+        why = f"has the port {port}; it must be from 1 to 65535"
+        section.complain(f"{section.where('server')} {why}", "server")
+    title, body = template_of(section, "title"), template_of(section, "body")
+    sink = replace(sink, title=title, body=body)
+    check(section, sink)
+    smtp = Smtp(
+        name=sink.name,
+        host=host.strip("[]"),
+        port=port,
+        sender=sender,
+        to=to,
+        tls=tls,
+        user=user,
+        password=password,
+        ca=section.path("ca", ""),
+        seconds=seconds_of(section),
+        number=number,
+    )
+    return sink, smtp
 
 
 class _Bounded:
@@ -54,7 +117,7 @@ class _Bounded:
         self._lines.close()
 
 
-class _Smtp(smtplib.SMTP):
+class _Conversation(smtplib.SMTP):
     """A conversation in which the server may say only so much, before and after STARTTLS."""
 
     def getreply(self) -> tuple[int, bytes]:
@@ -64,21 +127,24 @@ class _Smtp(smtplib.SMTP):
         return super().getreply()
 
 
-class _SmtpOverTls(_Smtp, smtplib.SMTP_SSL):
+class _ConversationOverTls(_Conversation, smtplib.SMTP_SSL):
     """The same over TLS from its first byte."""
 
 
-def send(by: Server, identity: str, title: str, body: str, ca: str, seconds: float) -> None:
+def send(by: Smtp, identity: str, title: str, body: str) -> None:
     """Send it to the server, or raise Unavailable; the same identity is the same Message-ID."""
+    seconds = by.seconds
     mail = EmailMessage()
     mail["From"], mail["To"], mail["Subject"] = by.sender, ", ".join(by.to), title
     mail["Date"], mail["Message-ID"] = formatdate(), f"<{identity}@maintd>"
     mail["Auto-Submitted"] = "auto-generated"
     mail.set_content(body)
-    secure = trusting_tls(ca) if by.tls != "none" else None
+    secure = trusting_tls(by.ca) if by.tls != "none" else None
     late = threading.Event()
     smtp = (
-        _SmtpOverTls(timeout=seconds, context=secure) if by.tls == "tls" else _Smtp(timeout=seconds)
+        _ConversationOverTls(timeout=seconds, context=secure)
+        if by.tls == "tls"
+        else _Conversation(timeout=seconds)
     )
     smtp._host = by.host  # type: ignore[attr-defined]  # the name that a certificate must bear
     watch = threading.Timer(seconds, _cut, (smtp, late))

@@ -7,17 +7,33 @@ agent runs one command at a time, so owners' offers go first, and one sink after
 from dataclasses import replace
 
 from nodeagent.maintd.notices import mailbox
-from nodeagent.maintd.notices.mailbox import Sent
-from nodeagent.maintd.notices.render import fitting, values
+from nodeagent.maintd.notices.delivery import Delivered, Retry, Sent
+from nodeagent.maintd.notices.render import check, fitting, template_of, values
 from nodeagent.maintd.owners.notify import agent_is_free, how_ended
 from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Ledger, Policy
-from nodeagent.model.notice import Mailbox, Message, Sink, Way
+from nodeagent.model.notice import Mailbox, Message, Sink
 from nodeagent.model.purpose import OfNotices
 from nodeagent.model.snapshot import Observed
-from nodeagent.model.units import Ms
+from nodeagent.model.units import Ms, Seconds
 from nodeagent.protocol.messages import MOST_STDIN
+from nodeagent.section import NAME, Section
+
+
+def read(section: Section, sink: Sink, _: int) -> tuple[Sink, None]:
+    """Read the keys of a command; no thread of ours delivers to it."""
+    wanted = "the name of a whitelisted repair command: letters, digits, - and _"
+    sink = replace(
+        sink,
+        title=template_of(section, "title"),
+        command=section.text("command", "", NAME.pattern, wanted),
+        seconds=Seconds(round(section.duration("seconds", 30, 1, 3600))),
+    )
+    if section.is_right("kind"):
+        section.require({"command": sink.command})
+    check(section, sink)
+    return sink, None
 
 
 def remember(ledger: Ledger, observed: Observed, sinks: tuple[Sink, ...], now: Ms) -> Ledger:
@@ -33,7 +49,8 @@ def remember(ledger: Ledger, observed: Observed, sinks: tuple[Sink, ...], now: M
             lost = "" if message.intent in ours else "its order is no longer known"
             why = ended.get(message.intent, lost or None)
             if why is not None:
-                box = mailbox.settle(box, sink, Sent(message.id, message.tries, why, now), now)
+                result = Retry(why) if why else Delivered()
+                box = mailbox.settle(box, sink, Sent(message.id, message.tries, result, now), now)
         boxes.append(box)
     intents = tuple(one for one in ledger.intents if one.id not in ended)
     after = replace(ledger, intents=intents, notices=replace(ledger.notices, boxes=tuple(boxes)))
@@ -43,7 +60,7 @@ def remember(ledger: Ledger, observed: Observed, sinks: tuple[Sink, ...], now: M
 def due(ledger: Ledger, sinks: tuple[Sink, ...], now: Ms) -> tuple[Sink, Message] | None:
     """The oldest message that a command must deliver now."""
     boxes = {box.sink: box for box in ledger.notices.boxes}
-    commands = (sink for sink in sinks if sink.kind is Way.COMMAND and sink.name in boxes)
+    commands = (sink for sink in sinks if sink.command and sink.name in boxes)
     found = ((sink, mailbox.due(boxes[sink.name], now)) for sink in commands)
     waiting = [(sink, message) for sink, message in found if message is not None]
     return min(waiting, key=lambda row: row[1].made, default=None)

@@ -1,0 +1,93 @@
+"""Alertmanager's API v2: all present conditions as alerts, and the ended ones with their end.
+
+It groups, repeats and silences them. It keeps an alert for minutes only, so maintd sends all
+present conditions each time.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nodeagent.maintd.notices.delivery import Delivery, Letter, Secret, seconds_of
+from nodeagent.maintd.notices.render import OF_INCIDENT
+from nodeagent.maintd.notices.sinks.http import Endpoint, bearer, endpoint_of
+from nodeagent.maintd.planning.times import rfc3339
+from nodeagent.model.notice import Notice, Occasion, Sink
+from nodeagent.model.units import Ms
+from nodeagent.section import Section
+
+ALERTS = 500  # alerts of one message
+LASTS = 300_000  # ms that Alertmanager keeps an alert without a repetition
+TITLES = {
+    Occasion.DETECTED: "MaintdIncident",
+    Occasion.STARTED: "MaintdIncidentStarted",
+    Occasion.COMPLETED: "MaintdIncidentCompleted",
+    Occasion.FAILED: "MaintdIncidentFailed",
+    Occasion.NEEDS_YOU: "MaintdNeedsYou",
+    Occasion.STORM: "MaintdStorm",
+    Occasion.UNREACHABLE: "MaintdNodeUnreachable",
+    Occasion.FENCING: "MaintdFencing",
+    Occasion.WINDOW_STARTED: "MaintdWindowStarted",
+    Occasion.WINDOW_OVERDUE: "MaintdWindowOverdue",
+    Occasion.OWNER_DECLINED: "MaintdOwnerDeclined",
+    Occasion.QUEUE_FAILED: "MaintdQueueFailed",
+    Occasion.SETTINGS_WRONG: "MaintdSettingsWrong",
+    Occasion.TEST: "MaintdTest",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Alertmanager:
+    """The address of an Alertmanager, without the path of its API."""
+
+    name: str
+    endpoint: Endpoint
+    number: int = field(default=0, compare=False)
+
+    @property
+    def ca(self) -> str:
+        return self.endpoint.ca
+
+    def deliver(self, letter: Letter, now: Ms) -> Delivery:
+        headers = [("X-Maintd-Delivery", letter.message.id), *bearer(self.endpoint.read_token())]
+        return self.endpoint.post(json.dumps(alerts(letter)), headers, path="/api/v2/alerts")
+
+    def secrets(self) -> Iterator[Secret]:
+        return self.endpoint.secrets()
+
+
+def read(section: Section, sink: Sink, number: int) -> tuple[Sink, Alertmanager]:
+    """Read the keys of an Alertmanager."""
+    endpoint = endpoint_of(section, seconds_of(section))
+    return replace(sink, repeats=True), Alertmanager(sink.name, endpoint, number)
+
+
+def alerts(letter: Letter) -> list[dict[str, Any]]:
+    """The ended conditions of a message, then all that fire; each the most severe first."""
+    firing = [
+        Notice(condition.occasion, condition.subject, condition.node, condition.since, text)
+        for condition, text in letter.firing
+        if letter.sink.takes(condition.occasion)
+    ]
+    notices = [*letter.message.notices, *firing]
+    notices.sort(key=lambda notice: (not notice.over, -notice.occasion.severity.rank))
+    return [_alert(notice, letter) for notice in notices[:ALERTS]]
+
+
+def _alert(notice: Notice, letter: Letter) -> dict[str, Any]:
+    occasion = notice.occasion
+    labels = {
+        "alertname": TITLES[occasion],
+        "severity": occasion.severity.value,
+        "cluster": letter.cluster,
+        "node": notice.node,
+        "incident" if occasion in OF_INCIDENT else "subject": notice.subject,
+    }
+    ends = letter.at if notice.over else Ms(letter.at + LASTS)
+    return {
+        "labels": {name: value for name, value in labels.items() if value},
+        "annotations": {"summary": notice.text} if notice.text else {},
+        "startsAt": rfc3339(notice.at),
+        "endsAt": rfc3339(max(notice.at, ends)),
+    }
