@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from nodeagent.maintd.http.access import Access, Asker
 from nodeagent.maintd.http.view import View
-from nodeagent.maintd.queue.refusals import WINDOW
+from nodeagent.maintd.queue.guards import WINDOW
 from nodeagent.model.event import Event
 from nodeagent.model.queue import Entry
 from nodeagent.model.reason import KINDS, Held, Kind, because

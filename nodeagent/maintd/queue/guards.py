@@ -1,26 +1,34 @@
 """Turn reports of sources into queue entries, within limits that stop a storm. Pure.
 
-CKE's rules, in its order: skip a machine without an address; skip a machine that any entry is
-about; leave a machine that became unreachable just now alone where it may be rebooting; and if
-entries and new reports together are too many, make no entry at all. On top:
+Each report passes these rules in their order; the first that refuses it gives the reason.
 
-- a report without a procedure, one that another report contradicts, and one that calls a machine
-  unreachable although it answers us, make no entry and take no room;
-- a machine in a maintenance window gets no entry, however long it is unreachable;
-- settings can limit how often and how soon again a machine is repaired, and how many of one
-  failure domain at once, and count a domain with many reports as failed as a whole;
-- of too many, the most urgent can be taken rather than none.
+ 1. A source that is not believed reports nothing.
+ 2. A machine needs a valid address (CKE).
+ 3. Reports that contradict each other, as two serials of one address, count for nothing.
+ 4. While automatic repair is off, no report becomes an entry.
+ 5. A machine that any entry is about gets no other, whatever the entry's status (CKE).
+ 6. If a failure domain such as a rack has many broken machines, nothing is repaired in it.
+ 7. A machine is not unreachable if it answers us.
+ 8. There must be a procedure for it.
+ 9. A machine in a maintenance window gets no entry, however long it is unreachable.
+10. Its state must have lasted for long enough; for longer if it may be rebooting (CKE).
+11. It must not have been repaired too often, or too recently.
+12. While no limit of entries is set, there are none.
+13. If entries and reports together are too many, no entry is made (CKE); or, if so configured, the
+    most urgent ones are.
+14. At most so many machines of a failure domain are repaired at once.
 
-Each refusal is reported with its reason, and since when.
+Each refusal is reported with its reason, and since when. A failed domain stays failed until its
+sources report otherwise: a source that does not answer, or that maintd does not ask because
+automatic repair is off, has not reported that the rack has its power back.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from nodeagent.maintd.queue.failure_domains import Domains, unheard
-from nodeagent.maintd.queue.refusals import WINDOW, Refusals
-from nodeagent.maintd.queue.reports import believed, by_machine
+from nodeagent.errors import MessageError
+from nodeagent.maintd.planning.machines import address_of
 from nodeagent.maintd.queue.state import aged, counted
 from nodeagent.maintd.windows import timing
 from nodeagent.model.action import RunCommand
@@ -28,13 +36,31 @@ from nodeagent.model.constraints import Constraints
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger, Policy
-from nodeagent.model.queue import Attempt, Entry, Procedures
-from nodeagent.model.reason import Held, Reason
+from nodeagent.model.queue import Attempt, Entry, FailedDomain, Procedures, Queue, Refusal
+from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
 
 UNREACHABLE = "unreachable"
+WINDOW = "window"
+# Reasons for refusals; maintd remembers since when each lasts.
+KINDS = (
+    "source",  # its answer is not believed
+    "disabled",  # automatic repair is switched off
+    "inert",  # no constraint sets the maximum number of entries
+    "limit",  # there are too many
+    "domain-limit",  # enough machines of its failure domain are being repaired
+    "domain-failure",  # its whole failure domain has probably failed
+    "address",  # it has no address, or an invalid one
+    "contradiction",  # another report, or the machine itself, contradicts it
+    "procedure",  # no procedure is configured for it
+    WINDOW,  # it is being maintained
+    "waiting",  # its state has not lasted long enough
+    "attempts",  # it was repaired too often
+    "cool-down",  # it was repaired just now
+)
+TOLD = 20  # reasons of one kind that are shown one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,136 +83,284 @@ def admit(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Admitt
         ledger = replace(ledger, queue=queue)
     if not (observed.sick or queue.refusals or queue.entries or queue.failed):
         return Admitted(ledger)
-    round_ = _Round(ledger, observed, policy.procedures, limits, now)
-    round_.all()
-    return round_.done()
+    return _Round(ledger, observed, policy.procedures, limits, now).admitted()
 
 
-@dataclass
-class _Round:
-    ledger: Ledger
-    observed: Observed
-    procedures: Procedures
-    limits: Constraints
-    now: Ms
+class _Refusals:
+    """The refused reports of a round, by kind."""
 
-    def __post_init__(self) -> None:
-        self.queue = self.ledger.queue
-        self.refusals = Refusals()
-        self.shut: dict[int, Reason] = {}
-        self.domains = Domains()
-        snapshot = self.observed.snapshot
-        some = any(self.observed.sick.values())
-        self.by_address = {n.address: n for n in snapshot.nodes.values()} if some else {}
-        entries = self.queue.entries if some else ()
-        self.recent = {e.address for e in entries} | {e.serial for e in entries} - {""}
-        self.repairs: dict[tuple[str, str], list[Attempt]] = {}
-        counted = self.limits.maximum_repairs_per_machine or self.limits.cool_down_seconds
-        for attempt in self.queue.attempts if some and counted else ():
-            self.repairs.setdefault(("", attempt.address), []).append(attempt)
-            if attempt.serial:
-                self.repairs.setdefault(("serial", attempt.serial), []).append(attempt)
-        self.in_window = timing.in_window(self.ledger, snapshot, self.now)
-        self.outside = timing.outside(self.ledger, snapshot, self.now)
+    def __init__(self) -> None:
+        self._rows: dict[str, list[tuple[str, str, str]]] = {}  # kind: machine, node, why
+        self._why: dict[str, str] = {}  # kind: why, whether there are machines or not
 
-    def all(self) -> None:
-        machines = by_machine(
-            believed(self.observed.sick, self.refusals),
-            self.observed.snapshot,
-            self.by_address,
-            self.domains,
-            self.refusals,
+    def add(self, kind: str, machine: str, why: str, node: Node | None = None) -> None:
+        self._rows.setdefault(kind, []).append((machine, node.name if node else "", why))
+
+    def all(self, kind: str, why: str, machines: Iterable[str]) -> None:
+        """Refuse all of these for one reason, which is shown even without machines."""
+        self._why[kind] = why
+        self._rows[kind] = [(machine, "", why) for machine in machines]
+
+    def remembered(self, before: Sequence[Refusal], now: Ms) -> tuple[Refusal, ...]:
+        """Each kind, with the time (unix ms) since which it lasts, from `before`."""
+        since = {refusal.reason: refusal.since for refusal in before}
+        return tuple(
+            Refusal(kind, len(rows), since.get(kind, now), rows[0][2] if rows else self._why[kind])
+            for kind in KINDS
+            if (rows := self._rows.get(kind)) is not None
         )
-        self._judge_domains(machines)
-        self._shut()
-        if not self.queue.auto_repair:
-            if machines:
-                self.refusals.all("disabled", "automatic repair is disabled", list(machines))
-            return
-        new = [
-            (address, one)
-            for address, one in machines.items()
-            if not self._is_refused(address, one)
-        ]
-        most = self.limits.maximum_repair_queue_entries
-        if not most:
-            if any(not isinstance(said, str) for said in self.observed.sick.values()):
-                why = (
-                    "maximum-repair-queue-entries is 0: no report becomes an entry until it is set"
-                )
-                self.refusals.all("inert", why, [address for address, _ in new])
-            return
-        self._fill(new, most)
 
-    def done(self) -> Admitted:
+    def held(self) -> Iterator[Held]:
+        """A line for each reason, with its machines."""
+        for kind in KINDS:
+            rows = self._rows.get(kind)
+            if rows is not None:
+                yield from self._held(kind, rows)
+
+    def _held(self, kind: str, rows: list[tuple[str, str, str]]) -> Iterator[Held]:
+        by_why: dict[str, list[tuple[str, str, str]]] = {} if rows else {self._why[kind]: []}
+        for row in rows:
+            by_why.setdefault(row[2], []).append(row)
+        shown = 0
+        for number, (why, same) in enumerate(by_why.items()):
+            if number == TOLD:  # a broken inventory does not fill the history
+                yield Held(because(Kind.MORE_REFUSED, count=len(rows) - shown, why=kind))
+                return
+            shown += len(same)
+            machine, node, _ = same[0] if len(same) == 1 else ("", "", "")
+            machines = f"{len(same)} machines" if same else ""
+            of = "" if kind == "source" else machine or machines
+            refused = Kind.REFUSED_IN_WINDOW if kind == WINDOW else Kind.REFUSED
+            yield Held(because(refused, node, of=of, why=why), node)
+
+
+class _Domains:
+    """Failure domains that a round's reports name, and the failed ones."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, set[str]] = {}  # by address
+        self._sources: dict[str, set[str]] = {}  # by domain
+        self._failed: dict[str, FailedDomain] = {}
+
+    def note(self, address: str, report: Sick) -> None:
+        """Record a report: each source may give another domain for one machine."""
+        if report.domain:
+            self._of.setdefault(address, set()).add(report.domain)
+            self._sources.setdefault(report.domain, set()).add(report.source)
+
+    def of(self, address: str) -> Collection[str]:
+        return sorted(self._of.get(address, ()))
+
+    def of_entry(self, entry: Entry) -> Collection[str]:
+        """The domains of an entry's machine; empty for an entry that an operator added."""
+        return {entry.domain, *self._of.get(entry.address, ())} if entry.domain else ()
+
+    def judge(
+        self,
+        broken: Collection[str],
+        least: int,
+        before: Collection[FailedDomain],
+        unheard: Collection[str],
+    ) -> tuple[FailedDomain, ...]:
+        """The failed domains, given the addresses of `broken` machines.
+
+        `before` are those that had failed, `unheard` the sources whose state is unknown now.
+        """
+        if not least:
+            return ()
+        counts = Counter(domain for address in broken for domain in self._of.get(address, ()))
+        for domain, machines in counts.items():
+            if machines >= least:
+                sources = tuple(sorted(self._sources[domain]))
+                self._failed[domain] = FailedDomain(domain, sources, machines)
+        for known in before:
+            silent = set(known.sources).intersection(unheard)
+            if silent:
+                now = self._failed.get(known.domain, known)
+                sources = tuple(sorted({*now.sources, *silent}))
+                machines = max(now.machines, known.machines)
+                self._failed[known.domain] = FailedDomain(known.domain, sources, machines)
+        return tuple(self._failed[domain] for domain in sorted(self._failed))
+
+    def why_failed(self, domains: Collection[str]) -> Reason | None:
+        for domain in domains:
+            if (failed := self._failed.get(domain)) is not None:
+                return because(Kind.DOMAIN_FAILED, machines=failed.machines, domain=failed.domain)
+        return None
+
+
+def _unheard(queue: Queue, sick: Mapping[str, tuple[Sick, ...] | str]) -> set[str]:
+    """The sources of failed domains whose state is unknown now.
+
+    A text in `sick` says why a source is not believed. While automatic repair is off, maintd asks
+    no source; otherwise a source that is missing no longer exists.
+    """
+    sources = {source for failed in queue.failed for source in failed.sources}
+    return {
+        source
+        for source in sources
+        if isinstance(sick.get(source), str) or (source not in sick and not queue.auto_repair)
+    }
+
+
+class _Round:
+    def __init__(
+        self,
+        ledger: Ledger,
+        observed: Observed,
+        procedures: Procedures,
+        limits: Constraints,
+        now: Ms,
+    ) -> None:
+        self.ledger, self.observed = ledger, observed
+        self.procedures, self.limits, self.now = procedures, limits, now
+        self.queue = ledger.queue
+        self.refusals, self.domains = _Refusals(), _Domains()
+        snapshot = observed.snapshot
+        self.nodes = {node.address: node for node in snapshot.nodes.values()}
+        entries = ledger.queue.entries
+        self.recent = {e.address for e in entries} | {e.serial for e in entries} - {""}
+        self.repairs = _repairs(ledger.queue, limits)
+        self.in_window = timing.in_window(ledger, snapshot, now)
+        self.outside = timing.outside(ledger, snapshot, now)
+
+    def admitted(self) -> Admitted:
         """The queue with its new entries and refusals, and all reasons to show."""
-        refusals = self.refusals.remembered(self.queue.refusals, self.now)
-        ledger = self.ledger
-        queue = replace(self.queue, refusals=refusals)
+        machines = self._machines()
+        self._judge_domains(machines)
+        shut = dict(self._shut())
+        if self.queue.auto_repair:
+            self._admit(machines)
+        elif machines:
+            self.refusals.all("disabled", "automatic repair is disabled", machines)
+        refusals = self.refusals.remembered(self.ledger.queue.refusals, self.now)
+        ledger, queue = self.ledger, replace(self.queue, refusals=refusals)
         if queue != ledger.queue:
             ledger = replace(ledger, queue=queue)
-        return Admitted(ledger, tuple(self.refusals.held()), self.shut)
+        return Admitted(ledger, tuple(self.refusals.held()), shut)
 
-    # One report.
+    # Rules 1 to 3: what is reported.
 
-    def _is_refused(self, address: str, one: Sick) -> bool:
+    def _believed(self) -> list[Sick]:
+        """All reports of believed sources, the most urgent first."""
+        reports: list[Sick] = []
+        for source, answer in sorted(self.observed.sick.items()):
+            if isinstance(answer, str):
+                self.refusals.add("source", source, f"{source} is not believed: {answer}")
+            else:
+                reports += answer
+        return sorted(reports, key=lambda report: -report.priority)
+
+    def _machines(self) -> dict[str, Sick]:
+        """The reports by machine address, one each, and none of a machine with contradictions."""
+        machines: dict[str, Sick] = {}
+        odd: set[str] = set()
+        for report in self._believed():
+            address = self._address(report)
+            if not address:
+                continue
+            self.domains.note(address, report)
+            first = machines.setdefault(address, report)
+            if not first.serial:
+                machines[address] = replace(first, serial=report.serial)
+            elif report.serial and first.serial != report.serial and address not in odd:
+                odd.add(address)
+                serials = f"{first.serial}, {report.serial}"
+                why = f"two machines are said to have this address: {serials}"
+                self.refusals.add("contradiction", address, why)
+        odd |= self._at_two_places(machines)
+        return {address: report for address, report in machines.items() if address not in odd}
+
+    def _at_two_places(self, machines: Mapping[str, Sick]) -> set[str]:
+        """The addresses of machines reported with several: one belongs to another machine."""
+        by_serial: dict[str, list[str]] = {}
+        for address, report in machines.items():
+            if report.serial:
+                by_serial.setdefault(report.serial, []).append(address)
+        odd: set[str] = set()
+        for serial, addresses in by_serial.items():
+            if len(addresses) > 1:
+                odd |= {*addresses}
+                why = f"it is said to have two addresses: {addresses[0]}, {addresses[1]}"
+                self.refusals.add("contradiction", serial, why)
+        return odd
+
+    def _address(self, report: Sick) -> str:
+        """Its address; "" with a refusal if it has no valid one."""
+        why = f"{report.source} knows no address of it"
+        if report.address:
+            try:
+                return address_of(report.address, self.observed.snapshot, self.nodes)
+            except MessageError as error:
+                why = str(error)
+        self.refusals.add("address", report.serial or report.address or "a machine", why)
+        return ""
+
+    # Rules 5 to 11: one report.
+
+    def _is_refused(self, address: str, report: Sick) -> bool:
         """Check whether a report makes no entry, regardless of other reports."""
-        if address in self.recent or one.serial in self.recent:
+        if address in self.recent or report.serial in self.recent:
             return True
-        node = self.by_address.get(address)
-        if why := self.domains.why_failed(self.domains.of(address)):
-            self.refusals.add("domain-failure", address, str(why), node)
-            return True
-        found = (
-            self._contradicted(one, node)
-            or self._without_procedure(one)
-            or self._maintained(address, one, node)
-            or self._too_new(one, node)
-            or self._repaired_before(address, one)
+        node = self.nodes.get(address)
+        refusal = (
+            self._failed_domain(address)
+            or self._contradicted(report, node)
+            or self._without_procedure(report)
+            or self._maintained(address, report, node)
+            or self._too_new(report, node)
+            or self._repaired_before(address, report)
         )
-        if found:
-            self.refusals.add(found[0], address, found[1], node)
-        return bool(found)
+        if refusal is None:
+            return False
+        kind, why = refusal
+        self.refusals.add(kind, address, why, node)
+        return True
 
-    def _contradicted(self, one: Sick, node: Node | None) -> tuple[str, str] | None:
+    def _failed_domain(self, address: str) -> tuple[str, str] | None:
+        why = self.domains.why_failed(self.domains.of(address))
+        return ("domain-failure", str(why)) if why else None
+
+    def _contradicted(self, report: Sick, node: Node | None) -> tuple[str, str] | None:
         """Refuse 'unreachable' if a genuine answer disproves it."""
-        if node is None or not _is_unreachable(one) or node.name not in self.observed.diagnoses:
+        answers = node is not None and node.name in self.observed.diagnoses
+        if not answers or not _is_unreachable(report):
             return None
-        why = f"{one.source} says that it is unreachable, and its agent answers"
-        return "contradiction", why
+        return (
+            "contradiction",
+            f"{report.source} says that it is unreachable, and its agent answers",
+        )
 
-    def _without_procedure(self, one: Sick) -> tuple[str, str] | None:
-        found = self.procedures.look_up(one.machine_type, one.operation)
-        return ("procedure", found) if isinstance(found, str) else None
+    def _without_procedure(self, report: Sick) -> tuple[str, str] | None:
+        operation = self.procedures.look_up(report.machine_type, report.operation)
+        return ("procedure", operation) if isinstance(operation, str) else None
 
-    def _maintained(self, address: str, one: Sick, node: Node | None) -> tuple[str, str] | None:
-        why = self._window(address, one.serial, node)
+    def _maintained(self, address: str, report: Sick, node: Node | None) -> tuple[str, str] | None:
+        why = self._window(address, report.serial, node)
         return (WINDOW, str(why)) if why else None
 
     def _window(self, address: str, serial: str, node: Node | None) -> Reason | None:
         """Why no work starts at a machine: any of its known names is in a window."""
-        there = self.in_window.get(node.name) if node is not None else None
-        return there or self.outside.get(address) or self.outside.get(serial.lower())
+        why = self.in_window.get(node.name) if node is not None else None
+        return why or self.outside.get(address) or self.outside.get(serial.lower())
 
-    def _too_new(self, one: Sick, node: Node | None) -> tuple[str, str] | None:
+    def _too_new(self, report: Sick, node: Node | None) -> tuple[str, str] | None:
         """Refuse a report until its state has lasted for the configured wait, to the ms."""
-        wait, because = self.limits.wait_seconds_to_repair, ""
+        wait, which = self.limits.wait_seconds_to_repair, ""
         rebooting = self.limits.wait_seconds_to_repair_rebooting
-        if _is_unreachable(one) and rebooting > wait:
+        if _is_unreachable(report) and rebooting > wait:
             if node is None:
-                wait, because = rebooting, " of a machine that is not a node"
+                wait, which = rebooting, " of a machine that is not a node"
             elif self._is_rebooting(node):
-                wait, because = rebooting, " of a machine that is being repaired"
+                wait, which = rebooting, " of a machine that is being repaired"
         if not wait:
             return None
-        if not one.since:
-            return "waiting", f"{one.source} does not say since when it is {_state(one)}"
-        if one.since + wait * 1000 <= self.now:
+        state = _state(report)
+        if not report.since:
+            return "waiting", f"{report.source} does not say since when it is {state}"
+        if report.since + wait * 1000 <= self.now:
             return None
-        return (
-            "waiting",
-            f"it is left alone for the first {wait} s that it is {_state(one)}{because}",
-        )
+        return "waiting", f"it is left alone for the first {wait} s that it is {state}{which}"
 
     def _is_rebooting(self, node: Node) -> bool:
         """Check whether a repair of its own may be rebooting it, as far as maintd knows."""
@@ -202,60 +376,70 @@ class _Round:
             for incident in self.ledger.incidents
         )
 
-    def _repaired_before(self, address: str, one: Sick) -> tuple[str, str] | None:
+    def _repaired_before(self, address: str, report: Sick) -> tuple[str, str] | None:
         limits = self.limits
-        known = {
-            *self.repairs.get(("", address), ()),
-            *self.repairs.get(("serial", one.serial), ()),
-        }
-        mine = [attempt.at for attempt in known]
-        lately = [at for at in mine if at + limits.repairs_counted_seconds * 1000 > self.now]
+        by_address = self.repairs.get(("address", address), ())
+        by_serial = self.repairs.get(("serial", report.serial), ())
+        ended = [attempt.at for attempt in {*by_address, *by_serial}]
+        lately = [at for at in ended if at + limits.repairs_counted_seconds * 1000 > self.now]
         most = limits.maximum_repairs_per_machine
         if most and len(lately) >= most:
             days = limits.repairs_counted_seconds / 86_400
             return "attempts", f"it was repaired {len(lately)} times within {days:g} days"
-        if mine and max(mine) + limits.cool_down_seconds * 1000 > self.now:
+        if ended and max(ended) + limits.cool_down_seconds * 1000 > self.now:
             return "cool-down", f"it is left alone for {limits.cool_down_seconds} s after a repair"
         return None
 
-    # Domains.
+    # Rule 6: failure domains.
 
     def _judge_domains(self, machines: Mapping[str, Sick]) -> None:
         """Find failed domains; machines with finished entries or in windows do not count."""
         over = {entry.address for entry in self.queue.entries if entry.status.finished}
         planned = {
             address
-            for address, one in machines.items()
-            if self._window(address, one.serial, self.by_address.get(address))
+            for address, report in machines.items()
+            if self._window(address, report.serial, self.nodes.get(address))
         }
-        silent = unheard(self.queue.failed, self.observed.sick, on=self.queue.auto_repair)
+        silent = _unheard(self.queue, self.observed.sick)
         least = self.limits.domain_failure_machines
         broken = machines.keys() - over - planned
         failed = self.domains.judge(broken, least, self.queue.failed, silent)
         if failed != self.queue.failed:
             self.queue = replace(self.queue, failed=failed)
 
-    def _shut(self) -> None:
+    def _shut(self) -> Iterator[tuple[int, Reason]]:
         """Start nothing for entries in a window or in a failed domain."""
         if not (self.queue.failed or self.in_window or self.outside):
             return
-        nodes = {n.address: n for n in self.observed.snapshot.nodes.values()}
         for entry in self.queue.entries:
-            maintained = self._window(entry.address, entry.serial, nodes.get(entry.address))
+            maintained = self._window(entry.address, entry.serial, self.nodes.get(entry.address))
             why = maintained or self.domains.why_failed(self.domains.of_entry(entry))
             if why:
-                self.shut[entry.index] = why
+                yield entry.index, why
 
-    # All reports together.
+    # Rules 12 to 14: all reports together.
+
+    def _admit(self, machines: Mapping[str, Sick]) -> None:
+        new = [
+            (address, report)
+            for address, report in machines.items()
+            if not self._is_refused(address, report)
+        ]
+        most = self.limits.maximum_repair_queue_entries
+        if most:
+            self._fill(new, most)
+        elif any(not isinstance(answer, str) for answer in self.observed.sick.values()):
+            why = "maximum-repair-queue-entries is 0: no report becomes an entry until it is set"
+            self.refusals.all("inert", why, [address for address, _ in new])
 
     def _fill(self, new: list[tuple[str, Sick]], most: int) -> None:
         """Admit all or none of them; or, if so configured, as many as fit."""
         if not new:
             return
-        there = len(self.queue.entries)
-        room = most - there
+        entries = len(self.queue.entries)
+        room = most - entries
         why = (
-            f"{there} entries and {len(new)} reports that would become some are more than"
+            f"{entries} entries and {len(new)} reports that would become some are more than"
             f" maximum-repair-queue-entries, {most}: "
         )
         if len(new) > room and not self.limits.partial_admission:
@@ -269,38 +453,50 @@ class _Round:
             for domain in self.domains.of_entry(entry)
         )
         each = self.limits.maximum_repairs_per_domain
-        for address, one in new:
+        for address, report in new:
             domains = self.domains.of(address)
             full = next((d for d in domains if each and busy[d] >= each), "")
             if full:
                 enough = f"{each} of {full} are being repaired, and no more are at once"
-                self.refusals.add("domain-limit", address, enough, self.by_address.get(address))
+                self.refusals.add("domain-limit", address, enough, self.nodes.get(address))
             elif room <= 0:
-                self.refusals.add("limit", address, why, self.by_address.get(address))
+                self.refusals.add("limit", address, why, self.nodes.get(address))
             else:
                 room -= 1
                 busy.update(domains)
-                self._add(address, one)
+                self._add(address, report)
 
-    def _add(self, address: str, one: Sick) -> None:
+    def _add(self, address: str, report: Sick) -> None:
         entry = Entry(
             0,
             address,
-            one.machine_type,
-            one.operation,
-            one.serial,
-            one.source,
+            report.machine_type,
+            report.operation,
+            report.serial,
+            report.source,
             queued_at=self.now,
             changed_at=self.now,
-            domain=one.domain,
-            priority=one.priority,
+            domain=report.domain,
+            priority=report.priority,
         )
         self.queue = self.queue.add(entry)
 
 
-def _is_unreachable(one: Sick) -> bool:
-    return _state(one).lower() == UNREACHABLE
+def _repairs(queue: Queue, limits: Constraints) -> dict[tuple[str, str], list[Attempt]]:
+    """The ended repairs, by address and by serial, if they limit anything."""
+    repairs: dict[tuple[str, str], list[Attempt]] = {}
+    if not (limits.maximum_repairs_per_machine or limits.cool_down_seconds):
+        return repairs
+    for attempt in queue.attempts:
+        repairs.setdefault(("address", attempt.address), []).append(attempt)
+        if attempt.serial:
+            repairs.setdefault(("serial", attempt.serial), []).append(attempt)
+    return repairs
 
 
-def _state(one: Sick) -> str:
-    return one.state or one.operation
+def _is_unreachable(report: Sick) -> bool:
+    return _state(report).lower() == UNREACHABLE
+
+
+def _state(report: Sick) -> str:
+    return report.state or report.operation

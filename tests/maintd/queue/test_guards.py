@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from nodeagent.errors import ConfigError
-from nodeagent.maintd.queue.guards import Admitted
-from nodeagent.maintd.queue.refusals import TOLD
+from nodeagent.maintd.queue.guards import TOLD, Admitted
 from nodeagent.maintd.queue.settings import constraints_of
 from nodeagent.model.action import RunCommand
 from nodeagent.model.constraints import Constraints, wrong

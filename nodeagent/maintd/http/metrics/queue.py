@@ -6,7 +6,7 @@ from prometheus_client.core import GaugeMetricFamily
 
 from nodeagent.maintd.http.metrics.families import counters, gauge, gauges
 from nodeagent.maintd.http.view import View
-from nodeagent.maintd.queue import refusals
+from nodeagent.maintd.queue.guards import KINDS
 from nodeagent.maintd.queue.inventory import Inventory
 from nodeagent.maintd.queue.sabakan import SABAKAN
 from nodeagent.maintd.queue.state import counts, matrix
@@ -78,12 +78,12 @@ def of_sources(view: View, inventory: Inventory) -> Any:
 def of_refusals(queue: Queue) -> Any:
     """Yield refusals of limiter and guards, which CKE does not report."""
     found = {refusal.reason: refusal for refusal in queue.refusals}
-    machines = {reason: one.machines for reason in refusals.KINDS if (one := found.get(reason))}
+    machines = {reason: one.machines for reason in KINDS if (one := found.get(reason))}
     yield gauges(
         "gnt_maint_auto_repair_refused",
         "Machines that are reported broken and not repaired, by reason.",
         "reason",
-        {reason: machines.get(reason, 0) for reason in refusals.KINDS},
+        {reason: machines.get(reason, 0) for reason in KINDS},
     )
     yield gauges(
         "gnt_maint_auto_repair_refused_since_timestamp_seconds",
