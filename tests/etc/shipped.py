@@ -1,10 +1,15 @@
 """Run the shipped commands as the agent runs them, on fixture trees instead of this machine."""
 
 import json
+import os
 import re
+import runpy
 import subprocess
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,6 +21,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 NEEDS = ("Ok", "live-repair", "evacuate", "evacuate-failover")
 OK = {"status": "Ok", "details": {"faults": []}}
 CALL = "call-operator"
+PYTHON = "#!/usr/bin/python3 -I"
 
 Files: TypeAlias = Mapping[str, str | None]
 
@@ -64,6 +70,38 @@ def run_file(path: Path, stdin: bytes = b"") -> Ran:
     return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
+def run_here(path: Path, stdin: bytes) -> Ran:
+    """Run a command written in Python without the start of an interpreter.
+
+    tests/etc/test_here.py starts each of them as the agent does.
+    """
+    before, code = dict(os.environ), 0
+    said, complained = StringIO(), StringIO()
+    with chdir("/"), redirect_stdout(said), redirect_stderr(complained), reading(stdin):
+        os.environ.clear()
+        os.environ.update(ENVIRONMENT)
+        try:
+            runpy.run_path(str(path), run_name="__main__")
+        except SystemExit as ended:
+            if isinstance(ended.code, str):
+                print(ended.code, file=complained)
+            code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+    return Ran(code, said.getvalue(), complained.getvalue())
+
+
+@contextmanager
+def reading(stdin: bytes) -> Iterator[None]:
+    """Standard input holds this."""
+    before, sys.stdin = sys.stdin, TextIOWrapper(BytesIO(stdin))
+    try:
+        yield
+    finally:
+        sys.stdin = before
+
+
 class Shipped:
     """The shipped commands, copied with other constants, and a folder for their world."""
 
@@ -84,7 +122,7 @@ class Shipped:
         copy.write_text(text)
         copy.chmod(0o755)
         raw = stdin if isinstance(stdin, bytes) else json.dumps(stdin).encode()
-        return run_file(copy, raw)
+        return run_here(copy, raw) if text.startswith(PYTHON) else run_file(copy, raw)
 
     def tree(self, files: Files, under: str = "") -> Path:
         """Make files; "-> x" is a symbolic link to x, None a folder. Give back the root."""
