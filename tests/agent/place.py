@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from cryptography.hazmat.primitives.asymmetric import rsa
-
 from nodeagent.agent.asked import steady
 from nodeagent.agent.link import Frame
 from nodeagent.agent.node_key import NodeKey
@@ -51,11 +49,12 @@ def safe_folder() -> Iterator[Path]:
 
 
 def client_pem() -> tuple[bytes, str]:
-    """A file like Ganeti's client.pem (RSA key and certificate), and its digest.
+    """A file like Ganeti's client.pem (key and certificate), and its digest.
 
-    Each has a key of its own: a stranger's must never be a candidate's.
+    Each has a key of its own: a stranger's must never be a candidate's. Ganeti's are RSA, which
+    takes 40 ms to make: test_repairs.py and the attacks of S13 sign with such a key.
     """
-    pem = selfsigned.make(rsa.generate_private_key(public_exponent=65537, key_size=2048))
+    pem = selfsigned.make()
     return pem, certificate_digest(pem.decode())
 
 
