@@ -45,6 +45,11 @@ def test_an_order_of_the_first_moment_runs() -> None:
     assert judged(view=replace(VIEW, began=NOW)) == Run(ORDER)
 
 
+def test_an_order_may_be_valid_for_a_minute() -> None:
+    longest = NOW + 60_000
+    assert judged(expires=longest) == Run(replace(ORDER, expires=longest))
+
+
 def test_the_receipt_of_an_order_from_before_is_shown_all_the_same() -> None:
     assert judged(view=replace(VIEW, began=NOW + 1), receipt=RECEIPT) == Known(RECEIPT)
 

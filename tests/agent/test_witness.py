@@ -263,8 +263,9 @@ def test_a_candidate_gets_the_voice_about_a_silent_master_again_and_again(place:
     assert claims(place, witness(place))
     assert claims(place, witness(place))  # also from a runner that was started again
     assert not claims(place, witness(place), claim=False)
-    hangs = canonical(Words(Contact.CONNECTS, Contact.CONNECTS, (), "").body())
-    assert claims(place, witness(place), hangs)
+    for noded in (Contact.CONNECTS, Contact.SILENT):
+        hangs = canonical(Words(noded, Contact.CONNECTS, (), "").body())
+        assert claims(place, witness(place), hangs)
 
 
 @pytest.mark.usefixtures("signed_by_master")

@@ -107,6 +107,12 @@ class Shipped:
 
     def __init__(self, folder: Path) -> None:
         self.root = folder
+        self._rows = 0
+
+    def anew(self) -> "Shipped":
+        """Another, empty world, for the next row of a table."""
+        self._rows += 1
+        return Shipped(self.tree({f"row-{self._rows}": None}) / f"row-{self._rows}")
 
     def run(self, name: str, stdin: object = b"", **constants: object) -> Ran:
         """Run a copy in which each given constant has been given another value."""

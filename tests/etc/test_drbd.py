@@ -20,70 +20,46 @@ def eight(shipped: Shipped, *lines: str, moving: int = 1) -> Ran:
     return shipped.run("drbd", PROC=shipped.root / "proc")
 
 
-@pytest.mark.parametrize(
-    ("line", "need", "fault"),
-    [
-        ("cs:Connected ro:Primary/Secondary ds:UpToDate/UpToDate C r-----", "Ok", None),
-        ("cs:Connected ro:Secondary/Primary ds:UpToDate/Diskless C r-----", "Ok", None),
-        ("cs:Unconfigured", "Ok", None),
-        ("cs:WFConnection ro:Primary/Unknown ds:UpToDate/DUnknown C r-----", "Ok", None),
-        ("cs:WFConnection ro:Secondary/Unknown ds:Inconsistent/DUnknown C r-----", "Ok", None),
-        ("cs:NetworkFailure ro:Secondary/Unknown ds:Inconsistent/DUnknown C r-----", "Ok", None),
-        ("cs:SyncTarget ro:Secondary/Primary ds:Inconsistent/UpToDate C r-----", "Ok", None),
-        ("cs:PausedSyncT ro:Secondary/Primary ds:Inconsistent/UpToDate C r-----", "Ok", None),
-        ("cs:WFBitMapT ro:Secondary/Primary ds:Inconsistent/UpToDate C r-----", "Ok", None),
-        ("cs:SyncSource ro:Primary/Secondary ds:UpToDate/Inconsistent C r-----", "Ok", None),
-        ("cs:VerifyS ro:Primary/Secondary ds:UpToDate/UpToDate C r-----", "Ok", None),
-        (
-            "cs:StandAlone ro:Primary/Unknown ds:UpToDate/DUnknown   r-----",
-            "live-repair",
-            {"fault": "StandAlone", "peers": ["peer"]},
-        ),
-        (
-            "cs:Connected ro:Secondary/Primary ds:Inconsistent/UpToDate C r-----",
-            "live-repair",
-            {"fault": "Inconsistent"},
-        ),
-        (
-            "cs:Connected ro:Primary/Secondary ds:Diskless/UpToDate C r-----",
-            "evacuate",
-            {"fault": "Diskless"},
-        ),
-        (
-            "cs:Connected ro:Primary/Secondary ds:Failed/UpToDate C r-----",
-            "evacuate",
-            {"fault": "Failed"},
-        ),
-        ("cs:Behind ro:Secondary/Primary ds:Inconsistent/UpToDate C r-----", "Ok", None),
-        ("cs:ProtocolError ro:Secondary/Unknown ds:Inconsistent/DUnknown C r-----", "Ok", None),
-        ("cs:Connected ro:Secondary/Primary ds:Outdated/UpToDate C r-----", "Ok", None),
-        ("cs:Connected ro:Primary/Secondary ds:Attaching/UpToDate C r-----", "Ok", None),
-        ("cs:Connected ro:Primary/Secondary ds:Negotiating/UpToDate C r-----", "Ok", None),
-        ("cs:WFConnection ro:Primary/Unknown ds:Consistent/DUnknown C s-----", "Ok", None),
-        (
-            "cs:StandAlone ro:Secondary/Unknown ds:Diskless/DUnknown   r-----",
-            "live-repair",
-            {"fault": "unused"},
-        ),
-        (
-            "cs:WFConnection ro:Secondary/Unknown ds:Diskless/DUnknown C r-----",
-            "evacuate",
-            {"fault": "Diskless"},
-        ),
-        (
-            "cs:StandAlone ro:Primary/Unknown ds:Diskless/DUnknown   r-----",
-            "evacuate",
-            {"fault": "Diskless"},
-        ),
-    ],
-)
-def test_one_disk_of_8(
-    shipped: Shipped, line: str, need: str, fault: dict[str, object] | None
-) -> None:
-    ran = eight(shipped, line)
-    assert ran.need == need
-    assert ran.diagnosis.get("command") == (CALL if need == "live-repair" else None)
-    assert ran.faults == ([{"disk": "minor 0"} | fault] if fault else [])
+EIGHT: dict[str, tuple[str, str]] = {  # the need and the fault
+    "cs:Connected ro:Primary/Secondary ds:UpToDate/UpToDate C r-----": ("Ok", ""),
+    "cs:Connected ro:Secondary/Primary ds:UpToDate/Diskless C r-----": ("Ok", ""),
+    "cs:Unconfigured": ("Ok", ""),
+    "cs:WFConnection ro:Primary/Unknown ds:UpToDate/DUnknown C r-----": ("Ok", ""),
+    "cs:WFConnection ro:Secondary/Unknown ds:Inconsistent/DUnknown C r-----": ("Ok", ""),
+    "cs:NetworkFailure ro:Secondary/Unknown ds:Inconsistent/DUnknown C r-----": ("Ok", ""),
+    "cs:SyncTarget ro:Secondary/Primary ds:Inconsistent/UpToDate C r-----": ("Ok", ""),
+    "cs:PausedSyncT ro:Secondary/Primary ds:Inconsistent/UpToDate C r-----": ("Ok", ""),
+    "cs:WFBitMapT ro:Secondary/Primary ds:Inconsistent/UpToDate C r-----": ("Ok", ""),
+    "cs:SyncSource ro:Primary/Secondary ds:UpToDate/Inconsistent C r-----": ("Ok", ""),
+    "cs:VerifyS ro:Primary/Secondary ds:UpToDate/UpToDate C r-----": ("Ok", ""),
+    "cs:Behind ro:Secondary/Primary ds:Inconsistent/UpToDate C r-----": ("Ok", ""),
+    "cs:ProtocolError ro:Secondary/Unknown ds:Inconsistent/DUnknown C r-----": ("Ok", ""),
+    "cs:Connected ro:Secondary/Primary ds:Outdated/UpToDate C r-----": ("Ok", ""),
+    "cs:Connected ro:Primary/Secondary ds:Attaching/UpToDate C r-----": ("Ok", ""),
+    "cs:Connected ro:Primary/Secondary ds:Negotiating/UpToDate C r-----": ("Ok", ""),
+    "cs:WFConnection ro:Primary/Unknown ds:Consistent/DUnknown C s-----": ("Ok", ""),
+    "cs:StandAlone ro:Primary/Unknown ds:UpToDate/DUnknown   r-----": ("live-repair", "StandAlone"),
+    "cs:Connected ro:Secondary/Primary ds:Inconsistent/UpToDate C r-----": (
+        "live-repair",
+        "Inconsistent",
+    ),
+    "cs:StandAlone ro:Secondary/Unknown ds:Diskless/DUnknown   r-----": ("live-repair", "unused"),
+    "cs:Connected ro:Primary/Secondary ds:Diskless/UpToDate C r-----": ("evacuate", "Diskless"),
+    "cs:Connected ro:Primary/Secondary ds:Failed/UpToDate C r-----": ("evacuate", "Failed"),
+    "cs:WFConnection ro:Secondary/Unknown ds:Diskless/DUnknown C r-----": ("evacuate", "Diskless"),
+    "cs:StandAlone ro:Primary/Unknown ds:Diskless/DUnknown   r-----": ("evacuate", "Diskless"),
+}
+
+
+def test_one_disk_of_8(shipped: Shipped) -> None:
+    for line, (need, fault) in EIGHT.items():
+        ran = eight(shipped, line)
+        assert ran.need == need, line
+        assert ran.diagnosis.get("command") == (CALL if need == "live-repair" else None), line
+        told: dict[str, object] = {"disk": "minor 0", "fault": fault}
+        if fault == "StandAlone":
+            told["peers"] = ["peer"]
+        assert ran.faults == ([told] if fault else []), line
 
 
 def test_all_disks_of_8_are_told_and_the_worst_decides(shipped: Shipped) -> None:
@@ -160,42 +136,26 @@ def nine(shipped: Shipped, answer: object, code: int = 0) -> Ran:
     return shipped.run("drbd", PROC=shipped.root / "proc", TOOLS=("/nonexistent", str(tool)))
 
 
-@pytest.mark.parametrize(
-    ("answer", "need", "fault"),
-    [
-        pytest.param(resource(n2=("Connected", "Established")), "Ok", None, id="connected"),
-        pytest.param(resource(n2=("Connecting", "Off")), "Ok", None, id="the peer is down"),
-        pytest.param(
-            resource("Inconsistent", n2=("Connected", "SyncTarget")), "Ok", None, id="syncing"
-        ),
-        pytest.param(
-            resource(
-                "Inconsistent", n2=("Connected", "Established"), n3=("Connected", "SyncTarget")
-            ),
-            "Ok",
-            None,
-            id="syncing from another peer",
-        ),
-        pytest.param(
-            resource("Inconsistent", n2=("Connected", "Established")),
-            "live-repair",
-            {"fault": "Inconsistent"},
-            id="inconsistent and not syncing",
-        ),
-        pytest.param(
-            resource("Diskless", n2=("Connected", "Established")),
-            "evacuate",
-            {"fault": "Diskless"},
-            id="the disk has failed",
-        ),
-    ],
-)
-def test_one_resource_of_9(
-    shipped: Shipped, answer: dict[str, Any], need: str, fault: dict[str, object] | None
-) -> None:
-    ran = nine(shipped, [answer])
-    assert ran.need == need
-    assert ran.faults == ([{"disk": "instance1/0"} | fault] if fault else [])
+ESTABLISHED = ("Connected", "Established")
+NINE: dict[str, tuple[dict[str, Any], str, str]] = {  # answer, need, fault
+    "connected": (resource(n2=ESTABLISHED), "Ok", ""),
+    "the peer is down": (resource(n2=("Connecting", "Off")), "Ok", ""),
+    "syncing": (resource("Inconsistent", n2=("Connected", "SyncTarget")), "Ok", ""),
+    "syncing from another peer": (
+        resource("Inconsistent", n2=ESTABLISHED, n3=("Connected", "SyncTarget")),
+        "Ok",
+        "",
+    ),
+    "not syncing": (resource("Inconsistent", n2=ESTABLISHED), "live-repair", "Inconsistent"),
+    "the disk has failed": (resource("Diskless", n2=ESTABLISHED), "evacuate", "Diskless"),
+}
+
+
+def test_one_resource_of_9(shipped: Shipped) -> None:
+    for name, (answer, need, fault) in NINE.items():
+        ran = nine(shipped, [answer])
+        assert ran.need == need, name
+        assert ran.faults == ([{"disk": "instance1/0", "fault": fault}] if fault else []), name
 
 
 def test_standing_alone_in_9_concerns_every_volume(shipped: Shipped) -> None:

@@ -43,86 +43,34 @@ def look(shipped: Shipped, changes: Files, **constants: object) -> Ran:
     return shipped.run("links", SYS=shipped.root / "sys", **(ganeti | constants))
 
 
-@pytest.mark.parametrize(
-    ("changes", "need", "faults"),
-    [
-        pytest.param({}, "Ok", [], id="all up; a tap and an unused port do not count"),
-        pytest.param(
-            {"eth1/carrier": "0\n"},
-            "live-repair",
-            [{"interface": "eth1", "bond": "bond0", "fault": "down"}],
-            id="one cable of a bond",
+DOWN: Files = {"eth0/carrier": "0\n", "eth1/carrier": "0\n", "bond0/carrier": "0\n"}
+EMPTY: Files = {"bond0/bonding/slaves": "\n", "bond0/carrier": "0\n"}
+BACKUP: Files = {"bond0/bonding/mode": "active-backup 1\n"}
+INSTANCE: Files = {"br0/brif/tap1": "", "tap1/carrier": "1\n"}
+BOTH_CUT = ["bond0 cut", "eth0 down", "eth1 down"]
+ROWS: dict[str, dict[str, tuple[Files, list[str]]]] = {
+    "Ok": {
+        "all up; a tap and an unused port do not count": ({}, []),
+        "a speed nobody knows": ({"eth0/speed": "-1\n"}, []),
+        "a slower backup": (
+            {**BACKUP, "eth0/speed": "1000\n", "bond0/bonding/ad_partner_mac": "\n"},
+            [],
         ),
-        pytest.param(
+    },
+    "live-repair": {
+        "one cable of a bond": ({"eth1/carrier": "0\n"}, ["eth1 down"]),
+        "the bond thinks otherwise": (
             {"eth1/bonding_slave/mii_status": "going back\n"},
-            "live-repair",
-            [{"interface": "eth1", "bond": "bond0", "fault": "down"}],
-            id="the bond thinks otherwise",
+            ["eth1 down"],
         ),
-        pytest.param(
-            {"eth0/speed": "100\n"},
-            "live-repair",
-            [{"interface": "eth0", "bond": "bond0", "fault": "slow"}],
-            id="slower than its peer",
-        ),
-        pytest.param(
-            {"eth0/duplex": "half\n"},
-            "live-repair",
-            [{"interface": "eth0", "bond": "bond0", "fault": "slow"}],
-            id="half duplex",
-        ),
-        pytest.param({"eth0/speed": "-1\n"}, "Ok", [], id="a speed nobody knows"),
-        pytest.param(
+        "slower than its peer": ({"eth0/speed": "100\n"}, ["eth0 slow"]),
+        "half duplex": ({"eth0/duplex": "half\n"}, ["eth0 slow"]),
+        "the switch does not speak LACP": (
             {"bond0/bonding/ad_partner_mac": "00:00:00:00:00:00\n"},
-            "live-repair",
-            [{"interface": "bond0", "fault": "no-lacp-partner"}],
-            id="the switch does not speak LACP",
+            ["bond0 no-lacp-partner"],
         ),
-        pytest.param(
-            {
-                "eth0/carrier": "0\n",
-                "eth1/carrier": "0\n",
-                "bond0/carrier": "0\n",
-                "bond0/upper_br0": "",
-                "br0/brif/bond0": "",
-                "br0/brif/tap1": "",
-                "tap1/carrier": "1\n",
-            },
-            "evacuate",
-            [
-                {"interface": "bond0", "fault": "cut"},
-                {"interface": "eth0", "bond": "bond0", "fault": "down"},
-                {"interface": "eth1", "bond": "bond0", "fault": "down"},
-            ],
-            id="the whole bond",
-        ),
-        pytest.param(
-            {"eth2/carrier": "0\n"},
-            "evacuate",
-            [{"interface": "eth2", "fault": "cut"}],
-            id="a physical bridge port",
-        ),
-        pytest.param(
-            {"bond0/bonding/slaves": "\n", "bond0/carrier": "0\n"},
-            "live-repair",
-            [{"interface": "bond0", "fault": "cut-unused"}],
-            id="a bond without slaves that nothing uses",
-        ),
-        pytest.param(
-            {
-                "bond0/bonding/slaves": "\n",
-                "bond0/carrier": "0\n",
-                "bond0/upper_vlan7": "",
-                "vlan7/upper_br0": "",
-                "br0/brif/vlan7": "",
-                "br0/brif/tap1": "",
-                "tap1/carrier": "1\n",
-            },
-            "evacuate",
-            [{"interface": "bond0", "fault": "cut"}],
-            id="a bond without slaves below a VLAN, a bridge and an instance",
-        ),
-        pytest.param(
+        "a bond without slaves that nothing uses": (EMPTY, ["bond0 cut-unused"]),
+        "a bridge without address and running instance": (
             {
                 "eth2/carrier": "0\n",
                 "eth2/upper_br0": "",
@@ -130,81 +78,82 @@ def look(shipped: Shipped, changes: Files, **constants: object) -> Ran:
                 "br0/brif/tap1": "",
                 "tap1/carrier": "0\n",
             },
-            "live-repair",
-            [{"interface": "eth2", "fault": "cut-unused"}],
-            id="a bridge without address and running instance",
+            ["eth2 cut-unused"],
         ),
-        pytest.param(
+        "below Open vSwitch without an instance": (
             {
-                "eth0/carrier": "0\n",
-                "eth1/carrier": "0\n",
-                "bond0/carrier": "0\n",
-                "bond0/upper_ovs-system": "",
-                "tap1/upper_ovs-system": "",
-                "tap1/carrier": "1\n",
-            },
-            "evacuate",
-            [
-                {"interface": "bond0", "fault": "cut"},
-                {"interface": "eth0", "bond": "bond0", "fault": "down"},
-                {"interface": "eth1", "bond": "bond0", "fault": "down"},
-            ],
-            id="the whole bond below Open vSwitch and an instance",
-        ),
-        pytest.param(
-            {
-                "bond0/bonding/slaves": "\n",
-                "bond0/carrier": "0\n",
-                "bond0/upper_macvtap0": "",
-                "macvtap0/macvtap/tap9": "",
-                "macvtap0/carrier": "1\n",
-            },
-            "evacuate",
-            [{"interface": "bond0", "fault": "cut"}],
-            id="a bond without slaves below an instance's macvtap",
-        ),
-        pytest.param(
-            {
-                "bond0/bonding/slaves": "\n",
-                "bond0/carrier": "0\n",
+                **EMPTY,
                 "bond0/upper_ovs-system": "",
                 "vlan7/upper_ovs-system": "",
                 "vlan7/lower_eth5": "",
                 "vlan7/carrier": "1\n",
             },
-            "live-repair",
-            [{"interface": "bond0", "fault": "cut-unused"}],
-            id="below Open vSwitch without an instance",
+            ["bond0 cut-unused"],
         ),
-        pytest.param(
-            {
-                "bond0/bonding/mode": "active-backup 1\n",
-                "eth0/speed": "1000\n",
-                "bond0/bonding/ad_partner_mac": "\n",
-            },
-            "Ok",
-            [],
-            id="a slower backup",
-        ),
-        pytest.param(
-            {"bond0/bonding/mode": "active-backup 1\n", "eth0/duplex": "half\n"},
-            "live-repair",
-            [{"interface": "eth0", "bond": "bond0", "fault": "slow"}],
-            id="a backup at half duplex",
-        ),
-        pytest.param(
+        "a backup at half duplex": ({**BACKUP, "eth0/duplex": "half\n"}, ["eth0 slow"]),
+        "slower than its peer in an aggregate": (
             {"bond0/bonding/mode": "802.3ad 4\n", "eth0/speed": "1000\n"},
-            "live-repair",
-            [{"interface": "eth0", "bond": "bond0", "fault": "slow"}],
-            id="slower than its peer in an aggregate",
+            ["eth0 slow"],
         ),
-    ],
-)
-def test_faults(shipped: Shipped, changes: Files, need: str, faults: list[dict[str, str]]) -> None:
-    ran = look(shipped, changes)
-    assert ran.need == need
-    assert ran.diagnosis.get("command") == (CALL if need == "live-repair" else None)
-    assert ran.faults == faults
+    },
+    "evacuate": {
+        "the whole bond": (
+            {**DOWN, **INSTANCE, "bond0/upper_br0": "", "br0/brif/bond0": ""},
+            BOTH_CUT,
+        ),
+        "a physical bridge port": ({"eth2/carrier": "0\n"}, ["eth2 cut"]),
+        "a bond without slaves below a VLAN, a bridge and an instance": (
+            {
+                **EMPTY,
+                **INSTANCE,
+                "bond0/upper_vlan7": "",
+                "vlan7/upper_br0": "",
+                "br0/brif/vlan7": "",
+            },
+            ["bond0 cut"],
+        ),
+        "the whole bond below Open vSwitch and an instance": (
+            {
+                **DOWN,
+                "bond0/upper_ovs-system": "",
+                "tap1/upper_ovs-system": "",
+                "tap1/carrier": "1\n",
+            },
+            BOTH_CUT,
+        ),
+        "a bond without slaves below an instance's macvtap": (
+            {
+                **EMPTY,
+                "bond0/upper_macvtap0": "",
+                "macvtap0/macvtap/tap9": "",
+                "macvtap0/carrier": "1\n",
+            },
+            ["bond0 cut"],
+        ),
+    },
+}
+
+
+def told(words: list[str]) -> list[dict[str, str]]:
+    """Faults written as "interface fault"; eth0 and eth1 are in bond0, eth5 and eth6 in team0."""
+    faults = []
+    for interface, fault in map(str.split, words):
+        row = {"interface": interface, "fault": fault}
+        if interface in ("eth0", "eth1"):
+            row["bond"] = "bond0"
+        if interface in ("eth5", "eth6"):
+            row["team"] = "team0"
+        faults.append(row)
+    return faults
+
+
+@pytest.mark.parametrize("need", ROWS)
+def test_faults(shipped: Shipped, need: str) -> None:
+    for name, (changes, faults) in ROWS[need].items():
+        ran = look(shipped.anew(), changes)
+        assert ran.need == need, name
+        assert ran.diagnosis.get("command") == (CALL if need == "live-repair" else None), name
+        assert ran.faults == told(faults), name
 
 
 @pytest.mark.parametrize("which", ["primary", "secondary"])
@@ -308,54 +257,34 @@ APART: Files = {**LACP, "eth1/bonding_slave/ad_aggregator_id": "2\n"}
 HEARS = "61\n"
 
 
-@pytest.mark.parametrize(
-    ("changes", "fault"),
-    [
-        pytest.param(LACP, None, id="both in the active aggregator"),
-        pytest.param(APART, "not-aggregated", id="one in another aggregator"),
-        pytest.param({**APART, "eth1/carrier": "0\n"}, "down", id="and down"),
-        pytest.param({**APART, "eth1/speed": "1000\n"}, "slow", id="and slower, which is why"),
-        pytest.param(
-            {**APART, "eth1/bonding_slave/ad_aggregator_id": "N/A\n"}, None, id="in none, not known"
-        ),
-        pytest.param({**APART, "bond0/bonding/ad_aggregator": None}, None, id="no active one"),
-        pytest.param(
-            {
-                **APART,
-                "bond0/bonding/ad_select": "stable 0\n",
-                "eth1/bonding_slave/ad_actor_oper_port_state": HEARS,
-            },
-            "not-aggregated",
-            id="no failover between aggregators is set up",
-        ),
-        pytest.param(
-            {
-                **APART,
-                "bond0/bonding/ad_select": "bandwidth 1\n",
-                "eth1/bonding_slave/ad_actor_oper_port_state": HEARS,
-            },
-            None,
-            id="a second switch stands by",
-        ),
-        pytest.param(
-            {
-                **APART,
-                "bond0/bonding/ad_select": "count 2\n",
-                "eth1/bonding_slave/ad_actor_oper_port_state": "125\n",
-            },
-            "not-aggregated",
-            id="a second switch is to stand by, and does not speak LACP",
-        ),
-    ],
-)
-def test_a_slave_outside_the_active_aggregator(
-    shipped: Shipped, changes: Files, fault: str | None
-) -> None:
-    present: Files = {name: text for name, text in changes.items() if text is not None}
-    ran = look(shipped, present)
-    assert ran.need == ("live-repair" if fault else "Ok")
-    expected = {"interface": "eth1", "bond": "bond0", "fault": fault}
-    assert ran.faults == ([expected] if fault else [])
+def stands_by(select: str, state: str = HEARS) -> Files:
+    """eth1 is in another aggregator, with this policy and what its switch says."""
+    heard = {"eth1/bonding_slave/ad_actor_oper_port_state": state}
+    return {**APART, "bond0/bonding/ad_select": f"{select}\n", **heard}
+
+
+AGGREGATORS: dict[str, tuple[Files, str]] = {
+    "both in the active one": (LACP, ""),
+    "one in another": (APART, "not-aggregated"),
+    "and down": ({**APART, "eth1/carrier": "0\n"}, "down"),
+    "and slower, which is why": ({**APART, "eth1/speed": "1000\n"}, "slow"),
+    "in none, not known": ({**APART, "eth1/bonding_slave/ad_aggregator_id": "N/A\n"}, ""),
+    "no active one": ({**APART, "bond0/bonding/ad_aggregator": None}, ""),
+    "no failover between aggregators is set up": (stands_by("stable 0"), "not-aggregated"),
+    "a second switch stands by": (stands_by("bandwidth 1"), ""),
+    "one is to stand by, and does not speak LACP": (
+        stands_by("count 2", "125\n"),
+        "not-aggregated",
+    ),
+}
+
+
+def test_a_slave_outside_the_active_aggregator(shipped: Shipped) -> None:
+    for name, (changes, fault) in AGGREGATORS.items():
+        present = {name: text for name, text in changes.items() if text is not None}
+        ran = look(shipped.anew(), present)
+        assert ran.need == ("live-repair" if fault else "Ok"), name
+        assert ran.faults == (told([f"eth1 {fault}"]) if fault else []), name
 
 
 def test_without_a_partner_the_bond_alone_is_told(shipped: Shipped) -> None:
@@ -372,61 +301,42 @@ def team(name: str, **ports: str) -> Files:
     return files
 
 
-@pytest.mark.parametrize(
-    ("changes", "need", "faults"),
-    [
-        pytest.param(team("team0", eth5="1", eth6="1"), "Ok", [], id="all up"),
-        pytest.param(
-            team("team0", eth5="1", eth6="0"),
-            "live-repair",
-            [{"interface": "eth6", "team": "team0", "fault": "down"}],
-            id="one port down",
-        ),
-        pytest.param(
-            {**team("team0", eth5="1", eth6="1"), "eth5/duplex": "half\n"},
-            "live-repair",
-            [{"interface": "eth5", "team": "team0", "fault": "slow"}],
-            id="one port at half duplex",
-        ),
-        pytest.param(
-            {**team("team0", eth5="1", eth6="1"), "eth5/speed": "1000\n"},
-            "Ok",
-            [],
-            id="unlike speeds, as runners may have it",
-        ),
-        pytest.param(
-            {
-                **team("team0", eth5="0", eth6="0"),
-                "team0/upper_br0": "",
-                "br0/brif/team0": "",
-                "br0/brif/tap1": "",
-                "tap1/carrier": "1\n",
-            },
-            "evacuate",
-            [
-                {"interface": "eth5", "team": "team0", "fault": "down"},
-                {"interface": "eth6", "team": "team0", "fault": "down"},
-                {"interface": "team0", "fault": "cut"},
-            ],
-            id="the whole team below an instance",
-        ),
-        pytest.param(
-            team("team0", eth5="0", eth6="0"),
-            "live-repair",
-            [
-                {"interface": "eth5", "team": "team0", "fault": "down"},
-                {"interface": "eth6", "team": "team0", "fault": "down"},
-                {"interface": "team0", "fault": "cut-unused"},
-            ],
-            id="a team that nothing uses",
-        ),
-        pytest.param(team("ovs-system", eth5="1", eth6="0"), "Ok", [], id="ports of Open vSwitch"),
-    ],
-)
-def test_a_team(shipped: Shipped, changes: Files, need: str, faults: list[dict[str, str]]) -> None:
-    ran = look(shipped, changes)
-    assert ran.need == need
-    assert ran.faults == faults
+TEAMS: dict[str, tuple[Files, str, list[str]]] = {
+    "all up": (team("team0", eth5="1", eth6="1"), "Ok", []),
+    "one port down": (team("team0", eth5="1", eth6="0"), "live-repair", ["eth6 down"]),
+    "one port at half duplex": (
+        {**team("team0", eth5="1", eth6="1"), "eth5/duplex": "half\n"},
+        "live-repair",
+        ["eth5 slow"],
+    ),
+    "unlike speeds, as runners may have it": (
+        {**team("team0", eth5="1", eth6="1"), "eth5/speed": "1000\n"},
+        "Ok",
+        [],
+    ),
+    "the whole team below an instance": (
+        {
+            **team("team0", eth5="0", eth6="0"),
+            **INSTANCE,
+            "team0/upper_br0": "",
+            "br0/brif/team0": "",
+        },
+        "evacuate",
+        ["eth5 down", "eth6 down", "team0 cut"],
+    ),
+    "a team that nothing uses": (
+        team("team0", eth5="0", eth6="0"),
+        "live-repair",
+        ["eth5 down", "eth6 down", "team0 cut-unused"],
+    ),
+    "ports of Open vSwitch": (team("ovs-system", eth5="1", eth6="0"), "Ok", []),
+}
+
+
+def test_a_team(shipped: Shipped) -> None:
+    for name, (changes, need, faults) in TEAMS.items():
+        ran = look(shipped.anew(), changes)
+        assert (ran.need, ran.faults) == (need, told(faults)), name
 
 
 def test_ip_knows_a_team_by_any_name(shipped: Shipped) -> None:

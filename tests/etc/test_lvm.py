@@ -1,6 +1,7 @@
 """LVM as its reporting commands describe it."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -26,62 +27,36 @@ def look(
     return shipped.run("lvm", FOLDERS=(str(shipped.root / "tools"),))
 
 
-@pytest.mark.parametrize(
-    ("groups", "health", "need", "faults"),
-    [
-        pytest.param([WHOLE], "", "Ok", [], id="whole"),
-        pytest.param([], "", "Ok", [], id="no groups"),
-        pytest.param(
-            [PARTIAL],
-            "",
-            "live-repair",
-            [{"group": "xenvg", "fault": "missing-disks", "disks": ["Uuid-2"]}],
-            id="a disk missing that carries no volume",
-        ),
-        pytest.param(
-            [PARTIAL],
-            "partial",
-            "evacuate",
-            [
-                {"group": "xenvg", "fault": "missing-disks", "disks": ["Uuid-2"]},
-                {"group": "xenvg", "volume": "pool_tdata", "fault": "partial"},
-            ],
-            id="a disk missing with a volume on it",
-        ),
-        *(
-            pytest.param([WHOLE], health, "Ok", [], id=health)
-            for health in ("writemostly", "reshaping")
-        ),
-        *(
-            pytest.param(
-                [WHOLE],
-                health,
-                need,
-                [{"group": "xenvg", "volume": "pool_tdata", "fault": health}],
-                id=health,
-            )
-            for health, need in (
-                ("partial", "evacuate"),
-                ("failed", "evacuate"),
-                ("out_of_data", "live-repair"),
-                ("metadata_read_only", "live-repair"),
-                ("refresh needed", "live-repair"),
-                ("mismatches exist", "live-repair"),
-            )
-        ),
-    ],
-)
-def test_groups_and_volumes(
-    shipped: Shipped,
-    groups: list[dict[str, str]],
-    health: str,
-    need: str,
-    faults: list[dict[str, object]],
-) -> None:
-    ran = look(shipped, groups, [DISK, LOST], health)
-    assert ran.need == need
-    assert ran.diagnosis.get("command") == (CALL if need == "live-repair" else None)
-    assert ran.faults == faults
+MISSING = {"group": "xenvg", "fault": "missing-disks", "disks": ["Uuid-2"]}
+HEALTH = {
+    "writemostly": "Ok",
+    "reshaping": "Ok",
+    "partial": "evacuate",
+    "failed": "evacuate",
+    "out_of_data": "live-repair",
+    "metadata_read_only": "live-repair",
+    "refresh needed": "live-repair",
+    "mismatches exist": "live-repair",
+}
+
+
+def test_groups(shipped: Shipped) -> None:
+    for groups in ([], [WHOLE]):
+        assert look(shipped, groups, [DISK, LOST]).diagnosis == OK
+    ran = look(shipped, [PARTIAL], [DISK, LOST])
+    assert (ran.diagnosis["command"], ran.faults) == (CALL, [MISSING]), "it carries no volume"
+    ran = look(shipped, [PARTIAL], [DISK, LOST], "partial")
+    volume = {"group": "xenvg", "volume": "pool_tdata", "fault": "partial"}
+    assert (ran.need, ran.faults) == ("evacuate", [MISSING, volume])
+
+
+def test_the_health_of_a_volume(shipped: Shipped) -> None:
+    for health, need in HEALTH.items():
+        ran = look(shipped, [WHOLE], [DISK, LOST], health)
+        assert ran.need == need, health
+        assert ran.diagnosis.get("command") == (CALL if need == "live-repair" else None), health
+        fault = {"group": "xenvg", "volume": "pool_tdata", "fault": health}
+        assert ran.faults == ([] if need == "Ok" else [fault])
 
 
 INSTANCE = {"lv_tags": "originstname+web1", "lv_device_open": ""}
@@ -101,56 +76,51 @@ def images(lost: int, whole: int) -> list[dict[str, str]]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("volumes", "need", "fault"),
-    [
-        pytest.param([volume("a", "partial", **INSTANCE)], "evacuate", "partial", id="instance's"),
-        pytest.param([volume("a", "partial", **OPEN)], "evacuate", "partial", id="open"),
-        pytest.param(
-            [volume("a", "partial", **NOBODYS)], "live-repair", "partial-unused", id="nobody's"
-        ),
-        pytest.param([volume("a", "error", **OPEN)], "evacuate", "error", id="write cache"),
-        *(
-            pytest.param(
-                [volume("a", "partial", lv_layout=layout, **INSTANCE), *images(lost, whole)],
-                need,
-                "degraded" if need == "live-repair" else "partial",
-                id=f"{layout} {lost} of {lost + whole}",
-            )
-            for layout, lost, whole, need in (
-                ("raid,raid1", 1, 1, "live-repair"),
-                ("raid,raid1", 2, 0, "evacuate"),
-                ("mirror", 2, 1, "live-repair"),
-                ("raid,raid5", 1, 2, "live-repair"),
-                ("raid,raid5", 2, 1, "evacuate"),
-                ("raid,raid6", 2, 2, "live-repair"),
-                ("raid,raid6", 3, 1, "evacuate"),
-                ("raid,raid0", 1, 1, "evacuate"),
-                ("raid,raid10,raid10_near", 1, 3, "live-repair"),
-                ("raid,raid10,raid10_near", 2, 2, "evacuate"),
-            )
-        ),
-    ],
-)
-def test_a_volume_that_lost_a_disk(
-    shipped: Shipped, volumes: list[dict[str, str]], need: str, fault: str
-) -> None:
+def judged(shipped: Shipped, volumes: list[dict[str, str]]) -> Ran:
+    """What is said of these volumes of a group that is whole."""
     look(shipped, [WHOLE], [])
     text = json.dumps({"report": [{"lv": volumes}]})
     shipped.tool("lvs", f"cat <<'END'\n{text}\nEND")
-    ran = shipped.run("lvm", FOLDERS=(str(shipped.root / "tools"),))
-    assert ran.need == need
-    assert ran.faults == [{"group": "xenvg", "volume": "a", "fault": fault}]
+    return shipped.run("lvm", FOLDERS=(str(shipped.root / "tools"),))
+
+
+SINGLE = [
+    (volume("a", "partial", **INSTANCE), "evacuate", "partial"),
+    (volume("a", "partial", **OPEN), "evacuate", "partial"),
+    (volume("a", "partial", **NOBODYS), "live-repair", "partial-unused"),
+    (volume("a", "error", **OPEN), "evacuate", "error"),
+]
+LAYOUTS = [  # how many images are lost, and how many left
+    ("raid,raid1", 1, 1, "live-repair"),
+    ("raid,raid1", 2, 0, "evacuate"),
+    ("mirror", 2, 1, "live-repair"),
+    ("raid,raid5", 1, 2, "live-repair"),
+    ("raid,raid5", 2, 1, "evacuate"),
+    ("raid,raid6", 2, 2, "live-repair"),
+    ("raid,raid6", 3, 1, "evacuate"),
+    ("raid,raid0", 1, 1, "evacuate"),
+    ("raid,raid10,raid10_near", 1, 3, "live-repair"),
+    ("raid,raid10,raid10_near", 2, 2, "evacuate"),
+]
+
+
+def test_a_volume_that_lost_a_disk(shipped: Shipped) -> None:
+    for alone, need, fault in SINGLE:
+        ran = judged(shipped, [alone])
+        assert (ran.need, ran.faults[0]["fault"]) == (need, fault), alone
+    for layout, lost, whole, need in LAYOUTS:
+        above = volume("a", "partial", lv_layout=layout, **INSTANCE)
+        ran = judged(shipped, [above, *images(lost, whole)])
+        fault = "degraded" if need == "live-repair" else "partial"
+        assert ran.need == need, (layout, lost)
+        assert ran.faults == [{"group": "xenvg", "volume": "a", "fault": fault}], (layout, lost)
 
 
 def test_one_image_of_each_pair_is_borne(shipped: Shipped) -> None:
-    look(shipped, [WHOLE], [])
     parts = images(1, 3)
     parts[2]["lv_health_status"] = "partial"
     whole = volume("a", "partial", lv_layout="raid,raid10", **INSTANCE)
-    text = json.dumps({"report": [{"lv": [whole, *parts]}]})
-    shipped.tool("lvs", f"cat <<'END'\n{text}\nEND")
-    ran = shipped.run("lvm", FOLDERS=(str(shipped.root / "tools"),))
+    ran = judged(shipped, [whole, *parts])
     assert (ran.need, ran.faults[0]["fault"]) == ("live-repair", "degraded")
 
 
@@ -220,68 +190,48 @@ def snapshot() -> list[dict[str, str]]:
 ONE_LEFT, NONE_LEFT = ("partial", ""), ("partial", "partial")
 
 
-@pytest.mark.parametrize(
-    ("volumes", "need", "told"),
-    [
-        *(
-            pytest.param(kind(*health), need, dict.fromkeys(names.split(), fault), id=f"{why}: {n}")
-            for why, kind, names in (
-                ("a thin pool", thin, "root pool"),
-                ("a cache's origin", cached, "data"),
-                ("a write cache's origin", write_cached, "data"),
-                ("VDO", vdo, "data vpool"),
-                ("integrity", integrity, "data"),
-            )
-            for health, need, fault, n in (
-                (ONE_LEFT, "live-repair", "degraded", "one image left"),
-                (NONE_LEFT, "evacuate", "partial", "no image left"),
-            )
-        ),
-        pytest.param(
-            thin(*ONE_LEFT, tmeta="partial"),
-            "evacuate",
-            {"root": "partial", "pool": "partial"},
-            id="a thin pool's metadata is lost",
-        ),
-        pytest.param(
-            thin(*ONE_LEFT, meta="partial"),
-            "evacuate",
-            {"root": "partial", "pool": "partial"},
-            id="an image lost, and the metadata of the other one",
-        ),
-        pytest.param(
-            cached(*ONE_LEFT, cache="partial"),
-            "evacuate",
-            {"data": "partial"},
-            id="a cache is lost",
-        ),
-        pytest.param(
-            [
-                volume("root", "failed", lv_layout="thin,sparse", pool_lv="pool", **OPEN),
-                *thin()[1:],
-            ],
-            "evacuate",
-            {"root": "failed", "pool": "degraded"},
-            id="the kernel says that it failed",
-        ),
-        pytest.param(
-            snapshot(),
-            "evacuate",
-            {"snap": "partial", "a": "degraded"},
-            id="a snapshot is not judged by its origin",
-        ),
-    ],
-)
-def test_a_volume_is_judged_by_the_parts_it_stands_on(
-    shipped: Shipped, volumes: list[dict[str, str]], need: str, told: dict[str, str]
-) -> None:
-    look(shipped, [WHOLE], [])
-    text = json.dumps({"report": [{"lv": volumes}]})
-    shipped.tool("lvs", f"cat <<'END'\n{text}\nEND")
-    ran = shipped.run("lvm", FOLDERS=(str(shipped.root / "tools"),))
-    assert {fault["volume"]: fault["fault"] for fault in ran.faults} == told
-    assert len(ran.faults) == len(told)
-    assert ran.need == need
+Volumes = list[dict[str, str]]
+STANDS_ON: dict[str, tuple[Callable[..., Volumes], list[str]]] = {  # who is told of
+    "a thin pool": (thin, ["root", "pool"]),
+    "a cache's origin": (cached, ["data"]),
+    "a write cache's origin": (write_cached, ["data"]),
+    "VDO": (vdo, ["data", "vpool"]),
+    "integrity": (integrity, ["data"]),
+}
+KERNEL_SAYS = volume("root", "failed", lv_layout="thin,sparse", pool_lv="pool", **OPEN)
+PARTS: dict[str, tuple[Volumes, dict[str, str]]] = {
+    "a thin pool's metadata is lost": (
+        thin(*ONE_LEFT, tmeta="partial"),
+        {"root": "partial", "pool": "partial"},
+    ),
+    "an image lost, and the metadata of the other one": (
+        thin(*ONE_LEFT, meta="partial"),
+        {"root": "partial", "pool": "partial"},
+    ),
+    "a cache is lost": (cached(*ONE_LEFT, cache="partial"), {"data": "partial"}),
+    "the kernel says that it failed": (
+        [KERNEL_SAYS, *thin()[1:]],
+        {"root": "failed", "pool": "degraded"},
+    ),
+    "a snapshot is not judged by its origin": (snapshot(), {"snap": "partial", "a": "degraded"}),
+}
+
+
+def test_a_volume_is_judged_by_the_parts_it_stands_on(shipped: Shipped) -> None:
+    for name, (kind, names) in STANDS_ON.items():
+        one, none = judged(shipped, kind(*ONE_LEFT)), judged(shipped, kind(*NONE_LEFT))
+        assert (one.need, told(one)) == ("live-repair", dict.fromkeys(names, "degraded")), name
+        assert (none.need, told(none)) == ("evacuate", dict.fromkeys(names, "partial")), name
+    for name, (volumes, faults) in PARTS.items():
+        ran = judged(shipped, volumes)
+        assert (ran.need, told(ran)) == ("evacuate", faults), name
+
+
+def told(ran: Ran) -> dict[str, str]:
+    """The faults by the volumes, each of which is told once."""
+    faults = {fault["volume"]: fault["fault"] for fault in ran.faults}
+    assert len(faults) == len(ran.faults)
+    return faults
 
 
 @pytest.mark.parametrize(

@@ -60,166 +60,125 @@ def array(shipped: Shipped, changes: Files, name: str = "md0") -> str:
     return str(shipped.tree(files, under=f"sys/block/{name}/md").parents[2])
 
 
+BROKEN = {**STRIPE, "array_state": "broken\n"}
+BAD_SPARE = {"dev-sdc1/state": "faulty\n", "dev-sdc1/slot": "none\n"}
+HEALTHY: dict[str, Files] = {
+    "whole": {},
+    "being checked": {"sync_action": "check\n"},
+    "resyncing after a crash": {"sync_action": "resync\n"},
+    "healing onto a spare": REBUILDING,
+    "a level without redundancy": STRIPE,
+    "IMSM": {**CONTAINER, "metadata_version": "external:imsm\n"},
+    "DDF": {**CONTAINER, "metadata_version": "external:ddf\n"},
+    "container by its name": {**CONTAINER, "level": "container\n"},
+    "inactive and made of no disks": CONTAINER,
+    "free": {"array_state": "clear\n", "level": "\n", "raid_disks": "0\n"},
+    "reshaping": {"raid_disks": "3 (2)\n", "sync_action": "reshape\n"},
+    "two holes, both heal": {**SIX, "dev-sde1/state": "spare\n", "dev-sdf1/state": "spare\n"},
+    "with a journal": JOURNAL,
+    "read-only by a person": {"array_state": "readonly\n"},
+    "a disk is write-mostly": {"dev-sda1/state": "in_sync,write_mostly\n"},
+}
+
+
+def test_healthy_arrays(shipped: Shipped) -> None:
+    for name, changes in HEALTHY.items():
+        row = shipped.anew()
+        assert row.run("mdraid", SYS=array(row, changes), PROC=proc(row)).diagnosis == OK, name
+
+
+# What changes; then the state, the faulty disks and the missing slots.
+Fault = tuple[Files, str, list[str], list[int]]
+DEGRADED: dict[str, Fault] = {
+    "a volume of a container": (
+        {**REMOVED, "metadata_version": "external:/md127/0\n"},
+        "degraded",
+        [],
+        [1],
+    ),
+    "a disk removed": (REMOVED, "degraded", [], [1]),
+    "in its slot, not in sync, and nothing heals it": (
+        {**REMOVED, "dev-sdb1/slot": "1\n"},
+        "degraded",
+        [],
+        [1],
+    ),
+    "a disk faulty": (FAULTY, "degraded", ["sdb1"], [1]),
+    "healed onto a spare, the bad disk still inside": (
+        {"dev-sdc1/state": "faulty,write_error\n", "dev-sdc1/slot": "none\n"},
+        "failed-member",
+        ["sdc1"],
+        [],
+    ),
+    "healing onto a spare, the bad disk still inside": (
+        {**REBUILDING, **BAD_SPARE},
+        "failed-member",
+        ["sdc1"],
+        [],
+    ),
+    "a hole, and a bad disk inside": ({**REMOVED, **BAD_SPARE}, "degraded", ["sdc1"], [1]),
+    "a stripe whose faulty disk is still in its place": (
+        {**STRIPE, "dev-sda1/state": "faulty\n"},
+        "degraded",
+        ["sda1"],
+        [0],
+    ),
+    "a broken stripe that nothing uses": ({**BROKEN, **UNUSED}, "lost-unused", [], []),
+    "nor its partition": ({**BROKEN, **PARTITIONED}, "lost-unused", [], []),
+    "not started": ({"array_state": "inactive\n"}, "not-started", [], []),
+    "two holes, one heals": (
+        {**SIX, "dev-sde1/state": "spare\n", "dev-sdf1/slot": "none\n"},
+        "degraded",
+        [],
+        [5],
+    ),
+    "one heals, the other disk is faulty and still in its slot": (
+        {**SIX, "dev-sde1/state": "faulty\n", "dev-sdf1/state": "spare\n"},
+        "degraded",
+        ["sde1"],
+        [4],
+    ),
+    "read-only for want of its journal": (
+        {"consistency_policy": "journal\n", "array_state": "readonly\n"},
+        "read-only",
+        [],
+        [],
+    ),
+    "its journal is faulty": (
+        {**JOURNAL, "dev-sdj1/state": "faulty,journal\n"},
+        "no-journal",
+        ["sdj1"],
+        [],
+    ),
+}
+LOST: dict[str, Fault] = {
+    "more than the level bears": (
+        {**FIVE, "degraded": "2\n", "dev-sda1/state": "faulty\n", "dev-sdb1/state": "faulty\n"},
+        "lost",
+        ["sda1", "sdb1"],
+        [0, 1],
+    ),
+    "a broken stripe": ({**BROKEN, "dev-sda1/state": "faulty\n"}, "lost", ["sda1"], [0]),
+    "a stripe below a volume group": ({**BROKEN, **UNUSED, "../holders/dm-0": ""}, "lost", [], []),
+    "its partition is": ({**BROKEN, **PARTITIONED, "../md0p1/holders/dm-0": ""}, "lost", [], []),
+}
+
+
 @pytest.mark.parametrize(
-    ("changes", "need", "fault"),
-    [
-        pytest.param({}, "Ok", None, id="whole"),
-        pytest.param({"sync_action": "check\n"}, "Ok", None, id="being checked"),
-        pytest.param({"sync_action": "resync\n"}, "Ok", None, id="resyncing after a crash"),
-        pytest.param(REBUILDING, "Ok", None, id="healing onto a spare"),
-        pytest.param(STRIPE, "Ok", None, id="a level without redundancy"),
-        pytest.param({**CONTAINER, "metadata_version": "external:imsm\n"}, "Ok", None, id="IMSM"),
-        pytest.param({**CONTAINER, "metadata_version": "external:ddf\n"}, "Ok", None, id="DDF"),
-        pytest.param({**CONTAINER, "level": "container\n"}, "Ok", None, id="container by its name"),
-        pytest.param(CONTAINER, "Ok", None, id="inactive and made of no disks"),
-        pytest.param(
-            {**REMOVED, "metadata_version": "external:/md127/0\n"},
-            "live-repair",
-            {"state": "degraded", "faulty": [], "missing_slots": [1]},
-            id="a volume of a container",
-        ),
-        pytest.param(
-            {"array_state": "clear\n", "level": "\n", "raid_disks": "0\n"}, "Ok", None, id="free"
-        ),
-        pytest.param(
-            {"raid_disks": "3 (2)\n", "sync_action": "reshape\n"}, "Ok", None, id="reshaping"
-        ),
-        pytest.param(
-            REMOVED,
-            "live-repair",
-            {"state": "degraded", "faulty": [], "missing_slots": [1]},
-            id="a disk removed",
-        ),
-        pytest.param(
-            {**REMOVED, "dev-sdb1/slot": "1\n"},
-            "live-repair",
-            {"state": "degraded", "faulty": [], "missing_slots": [1]},
-            id="a disk in its slot, not in sync, and nothing heals it",
-        ),
-        pytest.param(
-            FAULTY,
-            "live-repair",
-            {"state": "degraded", "faulty": ["sdb1"], "missing_slots": [1]},
-            id="a disk faulty",
-        ),
-        pytest.param(
-            {"dev-sdc1/state": "faulty,write_error\n", "dev-sdc1/slot": "none\n"},
-            "live-repair",
-            {"state": "failed-member", "faulty": ["sdc1"], "missing_slots": []},
-            id="healed onto a spare, the bad disk still inside",
-        ),
-        pytest.param(
-            {**REBUILDING, "dev-sdc1/state": "faulty\n", "dev-sdc1/slot": "none\n"},
-            "live-repair",
-            {"state": "failed-member", "faulty": ["sdc1"], "missing_slots": []},
-            id="healing onto a spare, the bad disk still inside",
-        ),
-        pytest.param(
-            {**REMOVED, "dev-sdc1/state": "faulty\n", "dev-sdc1/slot": "none\n"},
-            "live-repair",
-            {"state": "degraded", "faulty": ["sdc1"], "missing_slots": [1]},
-            id="a hole, a spare that does not fill it, the bad disk still inside",
-        ),
-        pytest.param(
-            {**FIVE, "degraded": "2\n", "dev-sda1/state": "faulty\n", "dev-sdb1/state": "faulty\n"},
-            "evacuate",
-            {
-                "level": "raid5",
-                "state": "lost",
-                "faulty": ["sda1", "sdb1"],
-                "missing_slots": [0, 1],
-            },
-            id="more lost than the level bears",
-        ),
-        pytest.param(
-            {**STRIPE, "array_state": "broken\n", "dev-sda1/state": "faulty\n"},
-            "evacuate",
-            {"level": "raid0", "state": "lost", "faulty": ["sda1"], "missing_slots": [0]},
-            id="a broken stripe",
-        ),
-        pytest.param(
-            {**STRIPE, "dev-sda1/state": "faulty\n"},
-            "live-repair",
-            {"level": "raid0", "state": "degraded", "faulty": ["sda1"], "missing_slots": [0]},
-            id="a stripe whose faulty disk is still in its place",
-        ),
-        pytest.param(
-            {**STRIPE, "array_state": "broken\n", **UNUSED},
-            "live-repair",
-            {"level": "raid0", "state": "lost-unused", "faulty": [], "missing_slots": []},
-            id="a broken stripe that nothing uses",
-        ),
-        pytest.param(
-            {**STRIPE, "array_state": "broken\n", **UNUSED, "../holders/dm-0": ""},
-            "evacuate",
-            {"level": "raid0", "state": "lost", "faulty": [], "missing_slots": []},
-            id="a broken stripe below a volume group",
-        ),
-        pytest.param(
-            {**STRIPE, "array_state": "broken\n", **PARTITIONED, "../md0p1/holders/dm-0": ""},
-            "evacuate",
-            {"level": "raid0", "state": "lost", "faulty": [], "missing_slots": []},
-            id="a broken stripe, its partition below a volume group",
-        ),
-        pytest.param(
-            {**STRIPE, "array_state": "broken\n", **PARTITIONED},
-            "live-repair",
-            {"level": "raid0", "state": "lost-unused", "faulty": [], "missing_slots": []},
-            id="a broken stripe whose partition nothing uses",
-        ),
-        pytest.param(
-            {"array_state": "inactive\n"},
-            "live-repair",
-            {"state": "not-started", "faulty": [], "missing_slots": []},
-            id="not started",
-        ),
-        pytest.param(
-            {**SIX, "dev-sde1/state": "spare\n", "dev-sdf1/state": "spare\n"},
-            "Ok",
-            None,
-            id="two holes, both heal",
-        ),
-        pytest.param(
-            {**SIX, "dev-sde1/state": "spare\n", "dev-sdf1/slot": "none\n"},
-            "live-repair",
-            {"level": "raid6", "state": "degraded", "faulty": [], "missing_slots": [5]},
-            id="two holes, one heals",
-        ),
-        pytest.param(
-            {**SIX, "dev-sde1/state": "faulty\n", "dev-sdf1/state": "spare\n"},
-            "live-repair",
-            {"level": "raid6", "state": "degraded", "faulty": ["sde1"], "missing_slots": [4]},
-            id="one heals, the other disk is faulty and still in its slot",
-        ),
-        pytest.param(
-            {"consistency_policy": "journal\n", "array_state": "readonly\n"},
-            "live-repair",
-            {"state": "read-only", "faulty": [], "missing_slots": []},
-            id="read-only for want of its journal",
-        ),
-        pytest.param(
-            {**JOURNAL, "dev-sdj1/state": "faulty,journal\n"},
-            "live-repair",
-            {"state": "no-journal", "faulty": ["sdj1"], "missing_slots": []},
-            id="its journal is faulty",
-        ),
-        pytest.param(JOURNAL, "Ok", None, id="with a journal"),
-        pytest.param({"array_state": "readonly\n"}, "Ok", None, id="read-only by a person"),
-        pytest.param(
-            {"dev-sda1/state": "in_sync,write_mostly\n"}, "Ok", None, id="a disk is write-mostly"
-        ),
-    ],
+    ("rows", "need", "command"),
+    [(DEGRADED, "live-repair", CALL), (LOST, "evacuate", None)],
+    ids=["degraded", "lost"],
 )
-def test_one_array(
-    shipped: Shipped,
-    changes: Files,
-    need: str,
-    fault: dict[str, object] | None,
+def test_arrays_with_a_fault(
+    shipped: Shipped, rows: dict[str, Fault], need: str, command: str | None
 ) -> None:
-    ran = shipped.run("mdraid", SYS=array(shipped, changes), PROC=proc(shipped))
-    assert ran.need == need
-    assert ran.diagnosis.get("command") == (CALL if need == "live-repair" else None)
-    assert ran.faults == ([{"array": "md0", "level": "raid1"} | fault] if fault else [])
+    for name, (changes, state, faulty, missing) in rows.items():
+        row = shipped.anew()
+        ran = row.run("mdraid", SYS=array(row, changes), PROC=proc(row))
+        assert (ran.need, ran.diagnosis.get("command")) == (need, command), name
+        level = str(changes.get("level", "raid1\n")).strip()
+        told = {"array": "md0", "level": level, "state": state}
+        assert ran.faults == [told | {"faulty": faulty, "missing_slots": missing}], name
 
 
 def test_the_worst_array_decides_and_all_are_told(shipped: Shipped) -> None:

@@ -71,154 +71,114 @@ def ask(shipped: Shipped, *answers: tuple[str, str, int, dict[str, Any] | str]) 
     return shipped.run("smart", TOOLS=("/nonexistent", str(tool)))
 
 
-@pytest.mark.parametrize(
-    ("status", "answer", "need", "complaints"),
-    [
-        pytest.param(0, SATA, "Ok", None, id="healthy"),
-        pytest.param(64, SATA, "Ok", None, id="bit 6: old errors in the log"),
-        pytest.param(128, SATA, "Ok", None, id="bit 7: an old self-test failed"),
-        pytest.param(32, SATA, "Ok", None, id="bit 5: below a threshold in the past"),
-        pytest.param(4, SATA, "Ok", None, id="bit 2: some command unsupported, health known"),
-        pytest.param(8, SATA | FAILED, "evacuate", ["health-failed"], id="bit 3: failing"),
-        pytest.param(
-            16,
-            SATA | attribute("Reallocated_Sector_Ct", "now", prefailure=True),
-            "evacuate",
-            ["attribute-Reallocated_Sector_Ct"],
-            id="bit 4: prefail attribute below its threshold",
-        ),
-        pytest.param(
+def prefailing(name: str, number: int = 1) -> dict[str, Any]:
+    return SATA | attribute(name, "now", prefailure=True, number=number)
+
+
+PAST = {"critical_warning": 4, "percentage_used": 104} | WHOLE
+# By the need: exit status, answer, complaints.
+DISKS: dict[str, dict[str, tuple[int, dict[str, Any], list[str]]]] = {
+    "Ok": {
+        "healthy": (0, SATA, []),
+        "bit 6: old errors in the log": (64, SATA, []),
+        "bit 7: an old self-test failed": (128, SATA, []),
+        "bit 5: below a threshold in the past": (32, SATA, []),
+        "bit 2: some command unsupported, health known": (4, SATA, []),
+        "an old-age attribute is no failure": (
             0,
             SATA | attribute("Power_On_Hours", "now", prefailure=False),
-            "Ok",
-            None,
-            id="an old-age attribute is no failure",
+            [],
         ),
-        pytest.param(
+        "a prefail attribute in the past": (
             0,
             SATA | attribute("Spin_Up_Time", "past", prefailure=True),
-            "Ok",
-            None,
-            id="a prefail attribute in the past",
+            [],
         ),
-        pytest.param(0, NVME, "Ok", None, id="healthy NVMe"),
-        pytest.param(
-            8, NVME | log(critical_warning=1), "evacuate", ["spare-low"], id="NVMe spare low"
-        ),
-        pytest.param(
-            8,
-            NVME | log(critical_warning=0b1100),
-            "evacuate",
-            ["read-only", "reliability-degraded"],
-            id="NVMe two warnings",
-        ),
-        pytest.param(
-            8, NVME | log(critical_warning=2), "Ok", None, id="a hot NVMe is not a failing one"
-        ),
-        pytest.param(
-            0, NVME | log(percentage_used=100), "live-repair", ["worn"], id="NVMe worn out"
-        ),
-        pytest.param(
-            8,
-            NVME | log(critical_warning=4, percentage_used=104, **WHOLE),
-            "live-repair",
-            ["worn"],
-            id="NVMe degraded only by its endurance",
-        ),
-        *(
-            pytest.param(
-                8,
-                NVME | log(critical_warning=4, percentage_used=104, **WHOLE | other),
-                "evacuate",
-                ["reliability-degraded", "worn"],
-                id=f"NVMe past its endurance and degraded: {other}",
-            )
-            for other in ({"media_errors": 3}, {"available_spare": 9}, {"available_spare": 10})
-        ),
-        pytest.param(
-            8,
-            NVME | log(critical_warning=4, percentage_used=99, **WHOLE),
-            "evacuate",
-            ["reliability-degraded"],
-            id="NVMe degraded within its endurance",
-        ),
-        pytest.param(8, NVME | log(critical_warning=32), "Ok", None, id="NVMe memory region"),
-        *(
-            pytest.param(8, SATA | sense(asc, ascq), need, complaints, id=f"SCSI {asc:x}/{ascq:x}")
-            for asc, ascq, need, complaints in (
-                (0x5D, 0x00, "evacuate", ["health-failed"]),
-                (0x5D, 0x10, "evacuate", ["health-failed"]),
-                (0x5D, 0x73, "live-repair", ["worn"]),
-                (0x5D, 0xFF, "live-repair", ["prediction-test"]),
-                (0x0B, 0x01, "Ok", None),
-                (0x0B, 0x0A, "Ok", None),
-                (0x0B, 0x11, "Ok", None),
-                (0x0B, 0x02, "live-repair", ["warning-0b-02"]),
-                (0x0B, 0x03, "live-repair", ["warning-0b-03"]),
-                (0x0B, 0x05, "live-repair", ["warning-0b-05"]),
-                (0x0B, 0x12, "live-repair", ["warning-0b-12"]),
-            )
-        ),
-        pytest.param(
-            0,
-            SATA | {"scsi_percentage_used_endurance_indicator": 100},
-            "live-repair",
-            ["worn"],
-            id="SAS SSD worn out",
-        ),
-        pytest.param(
-            24,
-            SATA | FAILED | attribute("Airflow_Temperature", "now", prefailure=True, number=190),
-            "Ok",
-            None,
-            id="SATA failed by a temperature",
-        ),
-        pytest.param(
-            24,
-            SATA | FAILED | attribute("Media_Wearout", "now", prefailure=True, number=233),
-            "live-repair",
-            ["worn"],
-            id="SATA failed by its endurance",
-        ),
-        pytest.param(
-            24,
-            SATA | FAILED | attribute("Reallocated", "now", prefailure=True, number=5),
-            "evacuate",
-            ["attribute-Reallocated", "health-failed"],
-            id="SATA failed by an attribute",
-        ),
-        pytest.param(
+        "healthy NVMe": (0, NVME, []),
+        "a hot NVMe is not a failing one": (8, NVME | log(critical_warning=2), []),
+        "NVMe memory region": (8, NVME | log(critical_warning=32), []),
+        "SCSI b/1": (8, SATA | sense(0x0B, 0x01), []),
+        "SCSI b/a": (8, SATA | sense(0x0B, 0x0A), []),
+        "SCSI b/11": (8, SATA | sense(0x0B, 0x11), []),
+        "SATA failed by a temperature": (24, prefailing("Airflow_Temperature", 190) | FAILED, []),
+        "an enclosure": (4, {"device_type": {"scsi_value": 13}}, []),
+        "asleep stays asleep": (3, {}, []),
+        "a virtual disk": (4, {"smart_support": {"available": False}}, []),
+    },
+    "live-repair": {
+        "NVMe worn out": (0, NVME | log(percentage_used=100), ["worn"]),
+        "NVMe degraded only by its endurance": (8, NVME | log(**PAST), ["worn"]),
+        "SCSI 5d/73": (8, SATA | sense(0x5D, 0x73), ["worn"]),
+        "SCSI 5d/ff": (8, SATA | sense(0x5D, 0xFF), ["prediction-test"]),
+        "SCSI b/2": (8, SATA | sense(0x0B, 0x02), ["warning-0b-02"]),
+        "SCSI b/3": (8, SATA | sense(0x0B, 0x03), ["warning-0b-03"]),
+        "SCSI b/5": (8, SATA | sense(0x0B, 0x05), ["warning-0b-05"]),
+        "SCSI b/12": (8, SATA | sense(0x0B, 0x12), ["warning-0b-12"]),
+        "SAS SSD worn out": (0, SATA | {"scsi_percentage_used_endurance_indicator": 100}, ["worn"]),
+        "SATA failed by its endurance": (24, prefailing("Media_Wearout", 233) | FAILED, ["worn"]),
+        "SMART is switched off": (
             4,
             {**SATA, "smart_support": {"available": True, "enabled": False}, "smart_status": {}},
-            "live-repair",
             ["smart-disabled"],
-            id="SMART is switched off",
         ),
-        pytest.param(
+        "SSD worn out, since smartctl 7.4": (
             0,
             SATA | {"endurance_used": {"current_percent": 101}},
-            "live-repair",
             ["worn"],
-            id="SSD worn out, since smartctl 7.4",
         ),
-        pytest.param(4, {"device_type": {"scsi_value": 13}}, "Ok", None, id="an enclosure"),
-        pytest.param(3, {}, "Ok", None, id="asleep stays asleep"),
-        pytest.param(4, {"smart_support": {"available": False}}, "Ok", None, id="a virtual disk"),
-    ],
-)
-def test_one_disk(
-    shipped: Shipped, status: int, answer: dict[str, Any], need: str, complaints: list[str] | None
-) -> None:
-    ran = ask(shipped, ("/dev/sda", "scsi", status, answer))
-    assert ran.need == need
-    assert ran.diagnosis.get("command") == (CALL if need == "live-repair" else None)
-    fault = {
-        "device": "/dev/sda",
-        "type": "scsi",
-        "model_name": "ACME 4000",
-        "serial_number": "Z1",
-    }
-    assert ran.faults == ([fault | {"complaints": complaints}] if complaints else [])
+    },
+    "evacuate": {
+        "bit 3: failing": (8, SATA | FAILED, ["health-failed"]),
+        "bit 4: prefail attribute below its threshold": (
+            16,
+            prefailing("Reallocated_Sector_Ct"),
+            ["attribute-Reallocated_Sector_Ct"],
+        ),
+        "NVMe spare low": (8, NVME | log(critical_warning=1), ["spare-low"]),
+        "NVMe two warnings": (
+            8,
+            NVME | log(critical_warning=0b1100),
+            ["read-only", "reliability-degraded"],
+        ),
+        "NVMe past its endurance, and errors": (
+            8,
+            NVME | log(**PAST | {"media_errors": 3}),
+            ["reliability-degraded", "worn"],
+        ),
+        "NVMe past its endurance, little spare": (
+            8,
+            NVME | log(**PAST | {"available_spare": 9}),
+            ["reliability-degraded", "worn"],
+        ),
+        "NVMe past its endurance, spare at its threshold": (
+            8,
+            NVME | log(**PAST | {"available_spare": 10}),
+            ["reliability-degraded", "worn"],
+        ),
+        "NVMe degraded within its endurance": (
+            8,
+            NVME | log(critical_warning=4, percentage_used=99, **WHOLE),
+            ["reliability-degraded"],
+        ),
+        "SCSI 5d/0": (8, SATA | sense(0x5D, 0x00), ["health-failed"]),
+        "SCSI 5d/10": (8, SATA | sense(0x5D, 0x10), ["health-failed"]),
+        "SATA failed by an attribute": (
+            24,
+            prefailing("Reallocated", 5) | FAILED,
+            ["attribute-Reallocated", "health-failed"],
+        ),
+    },
+}
+
+
+@pytest.mark.parametrize("need", DISKS)
+def test_one_disk(shipped: Shipped, need: str) -> None:
+    disk = {"device": "/dev/sda", "type": "scsi", "model_name": "ACME 4000", "serial_number": "Z1"}
+    for name, (status, answer, complaints) in DISKS[need].items():
+        ran = ask(shipped, ("/dev/sda", "scsi", status, answer))
+        assert ran.need == need, name
+        assert ran.diagnosis.get("command") == (CALL if need == "live-repair" else None), name
+        assert ran.faults == ([disk | {"complaints": complaints}] if complaints else []), name
 
 
 CRUCIAL = row("Percent_Lifetime_Remain", "now", prefailure=False, number=202)
@@ -238,70 +198,40 @@ NAMELESS_HEAT = row("Unknown_Attribute", "now", prefailure=True, number=190)
 OLD_CRUCIAL = row("Percent_Lifetime_Remain", "past", prefailure=False, number=202)
 
 
-@pytest.mark.parametrize(
-    ("rows", "passing", "failing"),
-    [
-        pytest.param([], [], ["health-failed"], id="nothing"),
-        pytest.param([CRUCIAL], ["worn"], ["worn"], id="a used up Crucial"),
-        pytest.param([OLD_CRUCIAL], [], ["health-failed"], id="not now"),
-        pytest.param([WEAROUT], ["worn"], ["worn"], id="233"),
-        pytest.param([ERASED], ["worn"], ["worn"], id="erase cycles"),
-        pytest.param([LEVELING], ["worn"], ["worn"], id="a prefail attribute of wear"),
-        pytest.param([NAMELESS_SSD], ["worn"], ["worn"], id="wear by its number alone"),
-        pytest.param([AIRFLOW], [], [], id="too hot"),
-        pytest.param([NAMELESS_HEAT], [], [], id="too hot, by its number alone"),
-        pytest.param([AIRFLOW, CRUCIAL], ["worn"], ["worn"], id="worn and too hot"),
-        pytest.param([HOURS], [], ["health-failed"], id="old age explains no failure"),
-        pytest.param(
-            [CRUCIAL, HOURS], ["worn"], ["health-failed", "worn"], id="not explained by wear alone"
-        ),
-        pytest.param(
-            [CRUCIAL, SECTORS],
-            ["attribute-Reallocated_Sector_Ct", "worn"],
-            ["attribute-Reallocated_Sector_Ct", "health-failed", "worn"],
-            id="worn and failing",
-        ),
-        pytest.param(
-            [ADDRESSES],
-            ["attribute-Data_Address_Mark_Errs"],
-            ["attribute-Data_Address_Mark_Errs", "health-failed"],
-            id="202 of a hard disk is no wear",
-        ),
-        pytest.param([OLD_ADDRESSES], [], ["health-failed"], id="202 of another hard disk"),
-        pytest.param(
-            [NAMELESS_DISK],
-            ["attribute-Unknown_HDD_Attribute"],
-            ["attribute-Unknown_HDD_Attribute", "health-failed"],
-            id="177 of a hard disk",
-        ),
-        pytest.param(
-            [ERASE_FAILED],
-            ["attribute-Erase_Fail_Count"],
-            ["attribute-Erase_Fail_Count", "health-failed"],
-            id="failed erasures are no wear",
-        ),
-        pytest.param(
-            [SPARE],
-            ["attribute-Available_Reservd_Space"],
-            ["attribute-Available_Reservd_Space", "health-failed"],
-            id="spare is no wear",
-        ),
-    ],
-)
+# The attributes, the complaints of a disk that passes, and whether they explain one that failed.
+ATTRIBUTES: dict[str, tuple[list[dict[str, Any]], list[str], bool]] = {
+    "nothing": ([], [], False),
+    "a used up Crucial": ([CRUCIAL], ["worn"], True),
+    "not now": ([OLD_CRUCIAL], [], False),
+    "233": ([WEAROUT], ["worn"], True),
+    "erase cycles": ([ERASED], ["worn"], True),
+    "a prefail attribute of wear": ([LEVELING], ["worn"], True),
+    "wear by its number alone": ([NAMELESS_SSD], ["worn"], True),
+    "too hot": ([AIRFLOW], [], True),
+    "too hot, by its number alone": ([NAMELESS_HEAT], [], True),
+    "worn and too hot": ([AIRFLOW, CRUCIAL], ["worn"], True),
+    "old age explains no failure": ([HOURS], [], False),
+    "not explained by wear alone": ([CRUCIAL, HOURS], ["worn"], False),
+    "worn and failing": ([CRUCIAL, SECTORS], ["attribute-Reallocated_Sector_Ct", "worn"], False),
+    "202 of a hard disk is no wear": ([ADDRESSES], ["attribute-Data_Address_Mark_Errs"], False),
+    "202 of another hard disk": ([OLD_ADDRESSES], [], False),
+    "177 of a hard disk": ([NAMELESS_DISK], ["attribute-Unknown_HDD_Attribute"], False),
+    "failed erasures are no wear": ([ERASE_FAILED], ["attribute-Erase_Fail_Count"], False),
+    "spare is no wear": ([SPARE], ["attribute-Available_Reservd_Space"], False),
+}
+
+
 @pytest.mark.parametrize("passed", [True, False], ids=["passed", "failed"])
-def test_attributes_of_sata_below_their_threshold(
-    shipped: Shipped,
-    rows: list[dict[str, Any]],
-    passing: list[str],
-    failing: list[str],
-    passed: bool,
-) -> None:
-    expected = passing if passed else failing
-    answer = SATA | table(*rows) | {"smart_status": {"passed": passed}}
-    ran = ask(shipped, ("/dev/sda", "scsi", 16 if passed else 24, answer))
-    assert [fault["complaints"] for fault in ran.faults] == ([expected] if expected else [])
-    evacuates = any(word != "worn" for word in expected)
-    assert ran.need == ("evacuate" if evacuates else "live-repair" if expected else "Ok")
+def test_attributes_of_sata_below_their_threshold(shipped: Shipped, passed: bool) -> None:
+    for name, (rows, complaints, explained) in ATTRIBUTES.items():
+        expected = complaints if passed or explained else sorted([*complaints, "health-failed"])
+        answer = SATA | table(*rows) | {"smart_status": {"passed": passed}}
+        ran = ask(shipped, ("/dev/sda", "scsi", 16 if passed else 24, answer))
+        found = [fault["complaints"] for fault in ran.faults]
+        assert found == ([expected] if expected else []), name
+        evacuates = any(word != "worn" for word in expected)
+        need = "evacuate" if evacuates else "live-repair" if expected else "Ok"
+        assert ran.need == need, name
 
 
 @pytest.mark.parametrize(

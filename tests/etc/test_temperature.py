@@ -26,62 +26,42 @@ def look(shipped: Shipped, changes: Files, chip: str = "hwmon0") -> Ran:
     return shipped.run("temperature", SYS=shipped.root / "sys")
 
 
-@pytest.mark.parametrize(
-    ("changes", "need", "level"),
-    [
-        pytest.param({}, "Ok", None, id="cool"),
-        pytest.param({"temp1_input": "80000\n"}, "Ok", "hot", id="at max"),
-        pytest.param({"temp1_input": "99999\n"}, "Ok", "hot", id="just below crit"),
-        pytest.param({"temp1_input": "100000\n"}, "evacuate", "critical", id="at crit"),
-        pytest.param({"temp1_input": "-5000\n"}, "Ok", None, id="below zero"),
-        pytest.param({"temp1_max": None, "temp1_crit": None}, "Ok", None, id="no limits"),
-        pytest.param({"temp1_max": "0\n", "temp1_crit": "0\n"}, "Ok", None, id="limits of zero"),
-        pytest.param({"temp1_crit": "-273150\n"}, "Ok", None, id="a limit never filled in"),
-        pytest.param({"temp1_max": "65261850\n"}, "Ok", None, id="another one"),
-        pytest.param(
-            {"temp1_fault": "1\n", "temp1_input": "127000\n"}, "Ok", "sensor-broken", id="broken"
-        ),
-        pytest.param({"temp1_fault": "0\n"}, "Ok", None, id="not broken"),
-        pytest.param(
-            {"temp1_crit": "20800\n", "temp1_input": "27800\n", "temp1_max": None},
-            "Ok",
-            None,
-            id="a critical limit of a cool room",
-        ),
-        pytest.param(
-            {"temp1_crit": "127000\n", "temp1_max": "127000\n", "temp1_input": "127000\n"},
-            "Ok",
-            None,
-            id="wired to nothing",
-        ),
-        pytest.param({"temp1_input": "-128000\n"}, "Ok", None, id="wired to nothing, below zero"),
-        pytest.param({"temp1_max": UNREADABLE}, "Ok", None, id="EIO of max"),
-        pytest.param({"temp1_max": "warm\n"}, "Ok", None, id="no number as max"),
-        pytest.param({"temp1_crit": UNREADABLE}, "Ok", None, id="EIO of crit: no such limit"),
-        pytest.param(
-            {"temp1_max": UNREADABLE, "temp1_input": "100000\n"},
-            "evacuate",
-            "critical",
-            id="EIO of max, at crit",
-        ),
-        pytest.param(
-            {"temp1_crit": UNREADABLE, "temp1_input": "100000\n"},
-            "Ok",
-            "hot",
-            id="EIO of crit, over max",
-        ),
-        pytest.param(
-            {"temp1_fault": UNREADABLE, "temp1_input": "100000\n"},
-            "evacuate",
-            "critical",
-            id="EIO of fault, at crit",
-        ),
-    ],
-)
-def test_one_sensor(shipped: Shipped, changes: Files, need: str, level: str | None) -> None:
-    ran = look(shipped, changes)
-    assert ran.need == need
-    assert ran.faults == ([SENSOR | {"level": level}] if level else [])
+HOT = {"temp1_input": "100000\n"}
+SENSORS: dict[str, tuple[Files, str]] = {  # the level
+    "cool": ({}, ""),
+    "at max": ({"temp1_input": "80000\n"}, "hot"),
+    "just below crit": ({"temp1_input": "99999\n"}, "hot"),
+    "at crit": (HOT, "critical"),
+    "below zero": ({"temp1_input": "-5000\n"}, ""),
+    "no limits": ({"temp1_max": None, "temp1_crit": None}, ""),
+    "limits of zero": ({"temp1_max": "0\n", "temp1_crit": "0\n"}, ""),
+    "a limit never filled in": ({"temp1_crit": "-273150\n"}, ""),
+    "another one": ({"temp1_max": "65261850\n"}, ""),
+    "broken": ({"temp1_fault": "1\n", "temp1_input": "127000\n"}, "sensor-broken"),
+    "not broken": ({"temp1_fault": "0\n"}, ""),
+    "a critical limit of a cool room": (
+        {"temp1_crit": "20800\n", "temp1_input": "27800\n", "temp1_max": None},
+        "",
+    ),
+    "wired to nothing": (
+        {"temp1_crit": "127000\n", "temp1_max": "127000\n", "temp1_input": "127000\n"},
+        "",
+    ),
+    "wired to nothing, below zero": ({"temp1_input": "-128000\n"}, ""),
+    "EIO of max": ({"temp1_max": UNREADABLE}, ""),
+    "no number as max": ({"temp1_max": "warm\n"}, ""),
+    "EIO of crit: no such limit": ({"temp1_crit": UNREADABLE}, ""),
+    "EIO of max, at crit": ({**HOT, "temp1_max": UNREADABLE}, "critical"),
+    "EIO of crit, over max": ({**HOT, "temp1_crit": UNREADABLE}, "hot"),
+    "EIO of fault, at crit": ({**HOT, "temp1_fault": UNREADABLE}, "critical"),
+}
+
+
+def test_one_sensor(shipped: Shipped) -> None:
+    for name, (changes, level) in SENSORS.items():
+        ran = look(shipped.anew(), changes)
+        assert ran.need == ("evacuate" if level == "critical" else "Ok"), name
+        assert ran.faults == ([SENSOR | {"level": level}] if level else []), name
 
 
 def test_degrees_stay_out_and_so_do_the_numbers_of_the_chips(shipped: Shipped) -> None:
@@ -119,22 +99,19 @@ def test_a_sensor_asleep_has_no_reading(shipped: Shipped, monkeypatch: pytest.Mo
         assert look(shipped, {}).faults == []
 
 
-@pytest.mark.parametrize(
-    ("chip", "own"),
-    [
-        *((chip, True) for chip in ("coretemp", "k8temp", "k10temp", "zenpower", "acpitz")),
-        *((chip, True) for chip in ("cpu_thermal", "pch_lewisburg", "nct6793", "it8728")),
-        *((chip, False) for chip in ("nvme", "drivetemp", "mlx5", "sfp_1", "amdgpu", "nouveau")),
-        *((chip, False) for chip in ("ixgbe", "bnxt_en", "jc42", "tps53679", "coretempx")),
-    ],
-)
-def test_a_hot_part_switches_no_machine_off(shipped: Shipped, chip: str, own: bool) -> None:
-    ran = look(shipped, {"name": f"{chip}\n", "temp1_input": "100000\n"})
-    assert ran.need == ("evacuate" if own else "live-repair")
-    assert ran.diagnosis.get("command") == (None if own else CALL)
-    assert [fault["level"] for fault in ran.faults] == ["critical"]
-    look(shipped, {"temp1_input": "100000\n"}, "hwmon1")
-    assert shipped.run("temperature", SYS=shipped.root / "sys").need == "evacuate"
+OWN = "coretemp k8temp k10temp zenpower acpitz cpu_thermal pch_lewisburg nct6793 it8728".split()
+PARTS = "nvme drivetemp mlx5 sfp_1 amdgpu nouveau ixgbe bnxt_en jc42 tps53679 coretempx".split()
+
+
+def test_a_hot_part_switches_no_machine_off(shipped: Shipped) -> None:
+    for chip in (*OWN, *PARTS):
+        row = shipped.anew()
+        ran = look(row, {"name": f"{chip}\n", **HOT})
+        needs = ("evacuate", None) if chip in OWN else ("live-repair", CALL)
+        assert (ran.need, ran.diagnosis.get("command")) == needs, chip
+        assert [fault["level"] for fault in ran.faults] == ["critical"], chip
+        look(row, HOT, "hwmon1")
+        assert row.run("temperature", SYS=row.root / "sys").need == "evacuate", chip
 
 
 @pytest.mark.parametrize(
