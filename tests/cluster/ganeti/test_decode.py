@@ -1,7 +1,5 @@
 """Query answers as values; whatever is not as it should be is named."""
 
-from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -177,32 +175,6 @@ json = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=6,
 )
-
-
-def rows_of(fields: Sequence[str]) -> st.SearchStrategy[list[list[Any]]]:
-    return st.lists(st.lists(json, min_size=len(fields), max_size=len(fields)), max_size=2)
-
-
-@given(rows_of(decode.NODE), rows_of(decode.INSTANCE), rows_of(decode.GROUP), json)
-def test_whatever_is_answered_is_read_or_named(
-    some: list[list[Any]], others: list[list[Any]], more: list[list[Any]], info: object
-) -> None:
-    with suppress(MessageError):
-        decode.snapshot(info, nodes(*some), instances(), groups())
-    with suppress(MessageError):
-        decode.snapshot(INFO, nodes(NODE), instances(*others), groups(GROUP))
-    with suppress(MessageError):
-        decode.snapshot(INFO, nodes(NODE), instances(), groups(GROUP, *more))
-
-
-@given(rows_of(decode.CAPACITY), rows_of(decode.RUNNING))
-def test_whatever_nodes_say_is_read_or_named(
-    some: list[list[Any]], others: list[list[Any]]
-) -> None:
-    with suppress(MessageError):
-        decode.capacity(decode.table("node", decode.CAPACITY, answer(*some)))
-    with suppress(MessageError):
-        decode.running(decode.table("instance", decode.RUNNING, answer(*others)))
 
 
 @given(json, json, json, json, json)
