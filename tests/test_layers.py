@@ -8,6 +8,7 @@ it, and nothing of `NOT_PURE`.
 import ast
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -185,38 +186,105 @@ CLOCKS = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
 FILES = sorted(ROOT.rglob("*.py"))
 
 
+@dataclass
+class Source:
+    """What the rules ask of a file. It is read once: a tree kept would cost more than all rules.
+
+    Calls have their line, and tell whether they stand in what is marked `measures`. Imports have
+    their line. `splatted` are the lines of calls with a tuple written out and unpacked.
+    """
+
+    pure: bool = False
+    imported: list[tuple[str, int]] = field(default_factory=list)
+    calls: list[tuple[str, int, bool]] = field(default_factory=list)
+    clocks: set[str] = field(default_factory=set)
+    splatted: list[int] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, text: str) -> "Source":
+        tree = ast.parse(text)
+        source = cls("Pure." in (ast.get_docstring(tree) or ""))
+        parts = [node for one in tree.body if isinstance(one, ast.Assign) for node in ast.walk(one)]
+        all_measures = any(dotted(node).endswith("mark.measures") for node in parts)
+        for part in tree.body:
+            marks = [dotted(mark) for mark in getattr(part, "decorator_list", [])]
+            measures = all_measures or "pytest.mark.measures" in marks
+            for node in ast.walk(part):
+                source._note(node, measures=measures)
+        return source
+
+    def _note(self, node: ast.AST, *, measures: bool) -> None:
+        match node:
+            case ast.Call(func=func, args=args, lineno=line):
+                self.calls.append((dotted(func), line, measures))
+                self.splatted += [arg.lineno for arg in args if _is_splatted(arg)]
+            case ast.Attribute():
+                self.clocks |= {dotted(node)} & CLOCKS
+            case ast.Import(names=names, lineno=line):
+                self.imported += [(alias.name, line) for alias in names]
+            case ast.ImportFrom(names=names, level=level, lineno=line):
+                module = "." * level + (node.module or "")
+                self.imported += [(name, line) for name in (module, *_within(module, names))]
+
+
+def dotted(node: ast.AST) -> str:
+    """A name as it is written, `time.sleep`; without its beginning where that is no name."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.insert(0, node.attr)
+        node = node.value
+    return ".".join((node.id if isinstance(node, ast.Name) else "", *parts))
+
+
+def _within(module: str, names: list[ast.alias]) -> list[str]:
+    return [f"{module}.{alias.name}" for alias in names]
+
+
+def _is_splatted(arg: ast.expr) -> bool:
+    match arg:
+        case ast.Starred(value=ast.Tuple(elts=parts)):
+            return not any(isinstance(part, ast.Starred) for part in parts)
+        case _:
+            return False
+
+
 @cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+def read(path: Path) -> Source:
+    return Source.of(path.read_text())
 
 
 def imports(path: Path) -> set[str]:
-    """The modules that a module imports, and the names it takes of them, all in full."""
-    found: set[str] = set()
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: write imports in full"
-            module = node.module or ""
-            found |= {module, *filter(module_at, (f"{module}.{a.name}" for a in node.names))}
-    return found
+    """The modules that a module imports, and those it takes of packages, all in full."""
+    names = {name for name, _ in read(path).imported}
+    assert not any(name.startswith(".") for name in names), f"{path}: write imports in full"
+    return {name for name in names if not name.startswith("nodeagent.") or _is_module(name)}
 
 
-@cache
 def is_pure(path: Path) -> bool:
-    return "Pure." in (ast.get_docstring(parsed(path)) or "")
+    return read(path).pure
 
 
-def clocks(text: str) -> list[str]:
-    asked = {ast.unparse(n) for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Attribute)}
-    return [f"a pure module may not ask {name}" for name in sorted(asked & CLOCKS)]
+def clocks(source: Source) -> list[str]:
+    return [f"a pure module may not ask {name}" for name in sorted(source.clocks)]
 
 
 def module_at(name: str) -> Path | None:
     """The file of one of our modules, or None: a name that a module defines, a package."""
     path = ROOT.parent / (name.replace(".", "/") + ".py")
     return path if path.is_file() else None
+
+
+def _is_module(name: str) -> bool:
+    return module_at(name) is not None or (ROOT.parent / name.replace(".", "/")).is_dir()
+
+
+def callers(name: str) -> set[str]:
+    """The modules that call what is written so, or of which that is the end."""
+    return {
+        str(path.relative_to(ROOT))
+        for path in FILES
+        if any(f".{call}".endswith(f".{name}") for call, _, _ in read(path).calls)
+    }
 
 
 def between_packages(here: str, names: set[str]) -> list[str]:
@@ -307,7 +375,7 @@ def test_what_decides_says_that_it_is_pure_and_asks_no_clock() -> None:
         if is_room and is_pure(path) == (here in ACTING):
             found.append(f'{here}: its docstring says "Pure.", or ACTING does')
         if is_pure(path):
-            found += [f"{here}: {fault}" for fault in clocks(path.read_text())]
+            found += [f"{here}: {fault}" for fault in clocks(read(path))]
     assert not found
 
 
@@ -323,20 +391,10 @@ MAY_ASK_THE_TIME = {
 _TIME = {"sleep", "monotonic", "perf_counter", "process_time", "thread_time"}
 
 
-def asks_the_time(tree: ast.Module) -> list[int]:
+def asks_the_time(source: Source) -> list[int]:
     """The lines of a test file that sleep or read the clock, but for what is marked `measures`."""
-    if any("mark.measures" in ast.unparse(n) for n in tree.body if isinstance(n, ast.Assign)):
-        return []
-    found = []
-    for part in tree.body:
-        marks = [ast.unparse(mark) for mark in getattr(part, "decorator_list", [])]
-        if "pytest.mark.measures" in marks:
-            continue
-        for call in ast.walk(part):
-            name = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
-            if name in _TIME or (name.startswith("time.") and name[5:] in _TIME):
-                found.append(getattr(call, "lineno", 0))
-    return found
+    asking = _TIME | {f"time.{name}" for name in _TIME}
+    return [line for name, line, measures in source.calls if name in asking and not measures]
 
 
 def test_time_is_virtual_in_the_quick_suite() -> None:
@@ -345,14 +403,15 @@ def test_time_is_virtual_in_the_quick_suite() -> None:
     for path in sorted(TESTS.rglob("*.py")):
         here = str(path.relative_to(TESTS))
         if not here.startswith(SLOW_PLACES) and here not in MAY_ASK_THE_TIME:
-            found[here] = asks_the_time(parsed(path))
+            found[here] = asks_the_time(read(path))
     assert not {here: lines for here, lines in found.items() if lines}
 
 
 def test_the_rule_about_time_can_fail() -> None:
     text = "def test_x():\n    time.sleep(1)\n    assert process_time() < 1\n"
-    assert asks_the_time(ast.parse(text)) == [2, 3]
-    assert asks_the_time(ast.parse(f"@pytest.mark.measures\n{text}")) == []
+    assert asks_the_time(Source.of(text)) == [2, 3]
+    assert asks_the_time(Source.of(f"@pytest.mark.measures\n{text}")) == []
+    assert asks_the_time(Source.of(f"pytestmark = pytest.mark.measures\n{text}")) == []
 
 
 def test_no_module_imports_itself_round_about() -> None:
@@ -372,7 +431,7 @@ def test_no_module_imports_itself_round_about() -> None:
 
 
 def test_the_rule_about_clocks_can_fail() -> None:
-    assert clocks("from datetime import datetime\ndatetime.now()\n")
+    assert clocks(Source.of("from datetime import datetime\ndatetime.now()\n"))
 
 
 @pytest.mark.parametrize(
@@ -435,37 +494,20 @@ def test_modules_are_named_by_a_noun_or_verb_of_the_field() -> None:
 
 def test_only_a_diagnosed_fault_is_an_incident() -> None:
     """A window or an entry of the queue asks for an `Evacuation`, and poses as no incident."""
-    made = {
-        str(path.relative_to(ROOT))
-        for path in FILES
-        for call in ast.walk(parsed(path))
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == "Incident"
-    }
-    assert made == {"maintd/incidents/lifecycle.py", "maintd/ledger/recover.py"}
+    assert callers("Incident") == {"maintd/incidents/lifecycle.py", "maintd/ledger/recover.py"}
 
 
 LINES, MODULES = 600, 20  # of a module; of a room of maintd or placement
 
 
-def _splatted(tree: ast.AST) -> list[int]:
-    """The lines of calls with a tuple written out and unpacked: which argument is which?"""
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
-    given = (one for call in calls for one in call.args if isinstance(one, ast.Starred))
-    return [
-        one.lineno
-        for one in given
-        if isinstance(one.value, ast.Tuple)
-        and not any(isinstance(part, ast.Starred) for part in one.value.elts)
-    ]
-
-
 def test_no_call_unpacks_a_tuple_that_it_writes() -> None:
-    for path in (*FILES, *(ROOT.parent / "tests").rglob("*.py")):
-        assert not _splatted(ast.parse(path.read_text())), path
+    """Which argument is which?"""
+    for path in (*FILES, *TESTS.rglob("*.py")):
+        assert not read(path).splatted, path
 
 
 def test_the_rule_about_unpacked_tuples_can_fail() -> None:
-    assert _splatted(ast.parse("f(*(a, b), c=1)\ng(*a)\nh(*(*a, b))")) == [1]
+    assert Source.of("f(*(a, b), c=1)\ng(*a)\nh(*(*a, b))").splatted == [1]
 
 
 def test_modules_and_rooms_stay_small() -> None:
@@ -485,35 +527,21 @@ PROMISES = {"maintd/planning/resources.py", "maintd/planning/intents.py"}
 
 def test_only_who_has_taken_a_node_makes_an_intent_there() -> None:
     """`Ledger.promise` is called by `Taken.promise`, and for intents that need no claim."""
-    found = {
-        str(path.relative_to(ROOT))
-        for path in ROOT.rglob("*.py")
-        for call in ast.walk(ast.parse(path.read_text()))
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
-        if call.func.attr == "promise" and ast.unparse(call.func.value).endswith("ledger")
-    }
-    assert found == PROMISES
+    assert callers("ledger.promise") == PROMISES
 
 
 def test_only_the_room_gives_nodes_away() -> None:
-    found = {
-        str(path.relative_to(ROOT))
-        for path in (ROOT / "maintd").rglob("*.py")
-        for call in ast.walk(ast.parse(path.read_text()))
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == "Taken"
-    }
-    assert found == {"maintd/planning/resources.py"}
+    ours = {here for here in callers("Taken") if here.startswith("maintd/")}
+    assert ours == {"maintd/planning/resources.py"}
 
 
 def test_no_test_imports_a_test() -> None:
     """Others' helpers stand in a module of their own: else a test cannot be moved or deleted."""
     found = [
-        f"{path.relative_to(TESTS)}:{node.lineno}"
+        f"{path.relative_to(TESTS)}:{line}"
         for path in sorted(TESTS.rglob("*.py"))
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests.")
-        for name in (node.module or "", *(f".{alias.name}" for alias in node.names))
-        if name.rpartition(".")[2].startswith("test_")
+        for name, line in read(path).imported
+        if name.startswith("tests.") and name.rpartition(".")[2].startswith("test_")
     ]
     assert found == []
 
