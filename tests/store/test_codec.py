@@ -54,7 +54,7 @@ from tests.counted import lines
 from tests.store.full import FULL, SHIFT
 from tests.store.values import DIAGNOSES, leaves, of
 
-slow = settings(max_examples=40, suppress_health_check=list(HealthCheck))
+slow = settings(max_examples=25, suppress_health_check=list(HealthCheck))
 
 OBSERVED = Observed(
     Snapshot(
@@ -122,7 +122,7 @@ def test_every_event_comes_back_as_it_was(event: Event) -> None:
 
 
 @given(of(Ledger), of(Observed), of(Policy), of(int))
-@settings(slow, max_examples=20)
+@settings(slow, max_examples=10)
 def test_every_observation_comes_back_as_it_was(
     ledger: Ledger, observed: Observed, policy: Policy, now: int
 ) -> None:
@@ -198,7 +198,7 @@ PLACES = [path for path in leaves(json.loads(SAVED)) if path != ("v",)]
 
 
 @given(st.sampled_from(PLACES), st.data())
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_one_member_of_another_type_is_refused_with_its_place(
     path: tuple[str | int, ...], data: st.DataObject
 ) -> None:
@@ -214,7 +214,10 @@ def test_one_member_of_another_type_is_refused_with_its_place(
     put(document, path, new)
     with pytest.raises(Corrupt) as caught:
         decode_observation(json.dumps(document))
-    assert re.search(rf": {re.escape(shown(path))}(\[0\])? is not ", str(caught.value))
+    place = re.escape(shown(path))
+    if path[-2:-1] == ("tags",):  # a set: one that is odd changes the order of the others
+        place = rf"{re.escape(shown(path[:-1]))}\[\d\]"
+    assert re.search(rf": {place}(\[0\])? is not ", str(caught.value))
 
 
 OPTIONAL = {  # an earlier release did not have them

@@ -382,7 +382,7 @@ def test_f19_no_descriptor_is_left_open(agents: Agents) -> None:
 
     async def main() -> None:
         await agents.serve()
-        for _ in range(40):
+        for _ in range(8):
             await agents.ask(None, seconds=0.05)
             assert not ours(agents)
 
