@@ -4,8 +4,8 @@ Each line of `decisions.jsonl.xz` holds one round: the observation (ledger, what
 policy, moment) as `GET /1/observation` tells it, and the Decision. The rounds come from the
 hypothesis lives, the journeys, the rules' own tests and the real laboratory. `make decisions`
 renews the file on purpose: it runs those with `-p tests.maintd.decisions`, which writes each new
-shape of a round to the folder `DECISIONS_INTO`, and keeps what differs most. In the laboratory
-maintd is started through this module for the same.
+shape of a round to the folder `DECISIONS_INTO`, and keeps the rounds that go through most lines of
+the code together. In the laboratory maintd is started through this module for the same.
 """
 
 import hashlib
@@ -15,10 +15,13 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import reduce
 from itertools import islice
+from operator import or_
 from pathlib import Path
+from types import FrameType
 from typing import Any, get_type_hints
 
 from nodeagent.cli import maintd
@@ -34,13 +37,15 @@ from nodeagent.store.records import document_of, value_of
 
 SAVED = Path(__file__).with_name("decisions.jsonl.xz")
 ALIKE = 4  # rounds of one shape that one process writes
-MOST = 2400  # rounds that are kept
+ASKED = 2400  # rounds of which those that are kept are chosen
+MOST = 400  # rounds that are kept
 LONGEST = 120_000  # characters of an observation: a few large clusters would fill the file
 _NUMBERS = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d+")
 
 _MEMBERS = {name: hint for name, hint in get_type_hints(Decision).items() if name != "held"}
 
 _decide = deciding.decide
+Line = tuple[str, int]  # of a file
 
 
 def text_of(decision: Decision) -> str:
@@ -128,7 +133,7 @@ def pytest_configure() -> None:
 
 
 def collect(folder: Path) -> list[dict[str, str]]:
-    """Of all that was written, as many shapes as can be, then more of each, small ones first."""
+    """Of all that was written, rounds of as many shapes as can be, small ones first."""
     found: dict[str, list[dict[str, str]]] = {}
     for path in sorted(folder.glob("*.jsonl")):
         with path.open(encoding="utf-8") as file:
@@ -140,7 +145,45 @@ def collect(folder: Path) -> list[dict[str, str]]:
     ranked = (
         one for rank in range(6) for mark in sorted(found) for one in found[mark][rank : rank + 1]
     )
-    return list(islice(filter(None, map(_anew, ranked)), MOST))
+    return most_different(list(islice(filter(None, map(_anew, ranked)), ASKED)))
+
+
+def most_different(rounds: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Choose rounds that go through all lines that any of them does, and that again and again."""
+    numbers: dict[Line, int] = {}
+    rest = [(_lines(one["observation"], numbers), one) for one in rounds]
+    kept: list[dict[str, str]] = []
+    missing = 0
+    while rest and len(kept) < MOST:
+        best = max(range(len(rest)), key=lambda at: (rest[at][0] & missing).bit_count())
+        if rest[best][0] & missing:
+            lines, one = rest.pop(best)
+            kept.append(one)
+            missing &= ~lines
+        else:
+            missing = reduce(or_, (lines for lines, _ in rest))
+    return kept
+
+
+def _lines(observation: str, numbers: dict[Line, int]) -> int:
+    """The lines of maintd that decide this round, a bit for each; a new line gets a number."""
+    seen: set[Line] = set()
+
+    def within(frame: FrameType, event: str, _: object) -> Callable[..., Any]:
+        if event == "line":
+            seen.add((frame.f_code.co_filename, frame.f_lineno))
+        return within
+
+    def calls(frame: FrameType, *_: object) -> Callable[..., Any] | None:
+        return within if "/nodeagent/maintd/" in frame.f_code.co_filename else None
+
+    given = decode_observation(observation)
+    sys.settrace(calls)
+    try:
+        _decide(*given)
+    finally:
+        sys.settrace(None)
+    return sum(1 << numbers.setdefault(line, len(numbers)) for line in seen)
 
 
 def _anew(one: dict[str, str]) -> dict[str, str] | None:
@@ -166,7 +209,7 @@ def decide_again() -> None:
         kept.append({"observation": observation, "decision": after})
     for member, rounds_that_differ in differing.most_common():
         print(f"{member} differs in {rounds_that_differ} rounds")
-    _write_file(kept)
+    _write_file(most_different(kept) if len(kept) > MOST else kept)
 
 
 def _write_file(kept: list[dict[str, str]]) -> None:
