@@ -1,10 +1,13 @@
 """Lives about windows, the repair queue, and masters that change."""
 
 from dataclasses import replace
+from unittest.mock import patch
 
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
+from nodeagent.maintd.engine import failpoint
+from nodeagent.maintd.engine.failpoint import NAMES as FAILPOINTS
 from nodeagent.maintd.windows.recurrence import EPOCH
 from nodeagent.model.action import Scope
 from nodeagent.model.diagnosis import Diagnosis
@@ -88,6 +91,21 @@ class Outages(Coordinator):
         self.rig.fail_over(name)
         counted["failovers"] += 1
         self.some_rounds(times, 10.0)
+
+    @about(OUTAGES)
+    @rule(name=st.sampled_from(MASTERS), at=st.sampled_from(FAILPOINTS), times=st.integers(1, 3))
+    def fail_over_in_a_round(self, name: str, at: str, times: int) -> None:
+        """The old master goes on with its round, but its luxid is gone; the next one begins."""
+        cluster = self.rig.cluster
+
+        def loses_luxid(place: str) -> None:
+            cluster.down = cluster.down or place == at
+
+        with patch.object(failpoint, "reach", loses_luxid):
+            self.rounds(10.0)
+        counted["failovers in a round"] += cluster.down
+        cluster.down = False
+        self.fail_over(name, times)
 
     @about(OUTAGES)
     @rule(how=st.sampled_from(["", "is refused", "loses its answer"]))

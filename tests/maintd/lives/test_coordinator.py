@@ -56,5 +56,13 @@ def test_the_machine_was_where_it_matters() -> None:
     balanced = [f"balanced by {move}" for move in moves]
     seen = [kind.__name__ for kind in (*KINDS, RunCommand)]
     seen += ["cancels", "ledger lost", "broken off", "compared", "clock", "by hand", "even"]
-    seen += ["fenced", "acknowledged", "failovers", "as found", "balancing acknowledged", "returns"]
+    seen += [
+        "fenced",
+        "acknowledged",
+        "failovers",
+        "failovers in a round",
+        "as found",
+        "balancing acknowledged",
+        "returns",
+    ]
     hold_that_it_was(counted, [*seen, *repaired, *balanced])
