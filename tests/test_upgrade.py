@@ -1,6 +1,7 @@
 """Settings and ledger of the version before this one are read by this one."""
 
 import re
+import shutil
 import sqlite3
 import tomllib
 from contextlib import closing
@@ -89,9 +90,21 @@ def test_its_settings_are_read(file: str, tmp_path: Path) -> None:
     assert load(str(conffile), owner=None) == parse({}), "as shipped it changes nothing"
 
 
-def test_its_ledger_is_taken_over_once(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.sqlite"
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The ledger, as the version before wrote it."""
+    path = tmp_path_factory.mktemp("before") / "ledger.sqlite"
     run_before(WRITE, str(path))
+    return path
+
+
+@pytest.fixture
+def path(written: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copy(written, tmp_path))
+
+
+def test_its_ledger_is_taken_over_once(path: Path) -> None:
     for _ in range(2):
         with closing(SqliteStore(str(path))) as store:
             assert store.load() == LEDGER
@@ -145,9 +158,7 @@ def test_its_nodes_out_of_service_are_outages(tmp_path: Path) -> None:
         assert all(not entry.drained for entry in ledger.queue.entries)
 
 
-def test_plans_that_waited_in_doubt_wait_on(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.sqlite"
-    run_before(WRITE, str(path))
+def test_plans_that_waited_in_doubt_wait_on(path: Path) -> None:
     with closing(sqlite3.connect(path)) as db:
         db.execute("CREATE TABLE doubt (one INTEGER, epoch INTEGER, number INTEGER, since INTEGER)")
         db.execute("INSERT INTO doubt SELECT 1, epoch, number, 7 FROM revision")
@@ -156,9 +167,7 @@ def test_plans_that_waited_in_doubt_wait_on(tmp_path: Path) -> None:
         assert store.load() == replace(LEDGER, away=Ms(7))
 
 
-def test_a_dry_run_reads_it_as_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.sqlite"
-    run_before(WRITE, str(path))
+def test_a_dry_run_reads_it_as_it_is(path: Path) -> None:
     for _ in range(2):
         with closing(SqliteStore(str(path), reading=True)) as store:
             assert store.load() == LEDGER
@@ -172,9 +181,7 @@ def test_a_dry_run_reads_it_as_it_is(tmp_path: Path) -> None:
         "DELETE FROM entity WHERE key LIKE 'incidents/%'",
     ],
 )
-def test_a_damaged_one_is_never_guessed_at(tmp_path: Path, change: str) -> None:
-    path = tmp_path / "ledger.sqlite"
-    run_before(WRITE, str(path))
+def test_a_damaged_one_is_never_guessed_at(path: Path, change: str) -> None:
     with closing(sqlite3.connect(path)) as db:
         db.execute(change)
         db.commit()

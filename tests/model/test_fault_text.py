@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeagent.model.fault_text import MOST, fault_text
@@ -40,6 +40,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
+@settings(max_examples=30)
 def test_it_is_bounded_and_printable_whatever_they_are(details: object) -> None:
     line = fault_text(json.dumps({"details": details}))
     assert len(line) <= MOST

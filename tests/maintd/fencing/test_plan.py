@@ -43,10 +43,10 @@ def test_controls_that_fail_do_not_starve_the_others() -> None:
         loop.machines.controls[name] = (Control(dead=i > 12),)
         uuid = f"{i:08x}-0000-4000-8000-000000000000"
         loop.cluster.put(replace(node, name=name, uuid=uuid, address=f"127.0.0.{i}"))
-    loop.steps(30 * 60, 60)
+    loop.steps(30 * 30, 120)
     read = loop.powers(STATUS)
     assert {read.count(f"n{i}") for i in range(1, 13)} == {2}, "once a day"
-    assert min(read.count(f"n{i}") for i in range(13, 21)) > 100
+    assert min(read.count(f"n{i}") for i in range(13, 21)) > 50
     assert {one.node for one in loop.ledger.deaf} == {
         loop.cluster.nodes[f"n{i}"].uuid for i in range(13, 21)
     }
