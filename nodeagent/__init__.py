@@ -1,3 +1,3 @@
 """Node-health agent and maintenance daemon for Ganeti clusters."""
 
-__version__ = "0.2.0"
+__version__ = "1.0.0"
