@@ -8,19 +8,18 @@ import stat
 import struct
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
+
+from nodeagent.web.places import IsFirst
 
 log = logging.getLogger(__name__)
 _AT_ONCE = 64  # newcomers accepted before the open connections have their turn again
 _STRANGERS, _LOOKED_AT = 16, 2048  # of so many at once, where some peers come first
-_MAPPED = bytes(10) + b"\xff\xff"  # IPv4 in IPv6
 _BACKLOG = 4096
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: nothing is left to send
 _IP_FREEBIND, _IPV6_FREEBIND = 15, 78  # ip(7), linux/in6.h
 _PAUSE = 0.5  # seconds without accepting, when the system has no room
 
 Admit = Callable[[socket.socket, str], None]
-IsFirst = Callable[[str], bool]
 
 
 class Listener:
@@ -158,15 +157,3 @@ def _user_of(sock: socket.socket) -> int:
     size = struct.calcsize("3i")
     _, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
     return int(uid)
-
-
-@lru_cache(1024)
-def network_of(peer: str) -> str:
-    """Return the peer that limits count: for IPv6 the network of 64 bits, perhaps one host's."""
-    try:
-        packed = socket.inet_pton(socket.AF_INET6, peer.partition("%")[0])
-    except OSError:
-        return peer
-    if packed.startswith(_MAPPED):
-        return socket.inet_ntop(socket.AF_INET, packed[12:])
-    return socket.inet_ntop(socket.AF_INET6, packed[:8] + bytes(8)) + "/64"

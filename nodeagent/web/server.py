@@ -17,8 +17,8 @@ import h11
 
 from nodeagent.protocol.canonical import printable
 from nodeagent.web.exchange import Answer, Handler, Request, Response
-from nodeagent.web.listener import IsFirst, Listener, network_of
-from nodeagent.web.readers import Readers
+from nodeagent.web.listener import Listener
+from nodeagent.web.places import IsFirst, Places, network_of
 from nodeagent.web.refusal import Limits, fault_of, refusal_of
 from nodeagent.web.stream import Stream
 from nodeagent.web.tls import Session
@@ -26,7 +26,6 @@ from nodeagent.web.tls import Session
 log = logging.getLogger(__name__)
 _LINGER = 1.0  # seconds for a refused sender to read our answer
 _SWEEP = 0.25
-_IDLE = 1.0  # seconds for a newcomer to send its request
 _SMALL = 16 * 1024  # bytes of an answer that is sent in one piece with its head
 _PIECE = 32 * 1024  # bytes encrypted at a time, and kept for each reader
 _END = b"\r\n\r\n"
@@ -53,26 +52,23 @@ class Server:
         self.handler = handler
         self.limits = limits or Limits()
         self.answered: Counter[int] = Counter()
-        self._shed_here = 0
         self._is_first = is_first
         self.tls: ssl.SSLContext | None = None
         self.clear: Clear | None = None
         self.tasks: set[asyncio.Task[None]] = set()
-        self._open: dict[_Connection, None] = {}  # in order of arrival
-        self._peers: Counter[str] = Counter()  # by network
-        self._readers = Readers(self.limits)
+        self._places: Places[_Connection] = Places(self.limits, is_first)
         self._sweeper: asyncio.TimerHandle | None = None
         self._listeners: list[Listener] = []
 
     @property
     def connections(self) -> int:
         """The number of open connections, those in a TLS handshake among them."""
-        return len(self._open)
+        return len(self._places)
 
     @property
     def shed(self) -> int:
         """The number of connections that had to make room, those turned away among them."""
-        return self._shed_here + sum(one.turned_away for one in self._listeners)
+        return self._places.shed + sum(listener.turned_away for listener in self._listeners)
 
     async def start(
         self,
@@ -102,10 +98,10 @@ class Server:
         for listener in self._listeners:
             listener.close()
         for _ in range(50):
-            if not self._open:
+            if not self._places:
                 break
             await asyncio.sleep(0.02)
-        for connection in list(self._open):
+        for connection in self._places.open:
             connection.abort()
         if self._sweeper:
             self._sweeper.cancel()
@@ -121,75 +117,25 @@ class Server:
     # The connections call the following.
 
     def admit(self, connection: "_Connection") -> None:
-        self._open[connection] = None
-        self._peers[connection.network] += 1
-        if len(self._open) > self.limits.connections:
-            self._shed(self._others() or list(self._open), connection)
-        elif self._peers[connection.network] > self.limits.per_peer:
-            crowd = [c for c in self._open if c.network == connection.network]
-            self._shed(crowd, connection)
+        self._places.add(connection, connection.since)
         if self._sweeper is None:
-            self._sweeper = connection.loop.call_later(_SWEEP, self._sweep)
-
-    def _others(self) -> list["_Connection"]:
-        """The connections of peers that do not come first; none where nobody does."""
-        is_first = self._is_first
-        return [] if is_first is None else [c for c in self._open if not is_first(c.peer)]
+            self._sweeper = connection.loop.call_later(_SWEEP, self._sweep, connection.loop)
 
     def leave(self, connection: "_Connection") -> None:
-        self._readers.remove(connection)
-        if self._open.pop(connection, 0) is None:
-            self._peers[connection.network] -= 1
-            if not self._peers[connection.network]:
-                del self._peers[connection.network]
+        self._places.remove(connection)
 
     def wait_for(self, connection: "_Connection") -> None:
         """Add a connection that has not taken its whole answer yet."""
-        self._shed_here += self._readers.add(connection, connection.loop.time())
+        self._places.begin_reading(connection, connection.loop.time())
 
-    def _shed(self, crowd: list["_Connection"], newcomer: "_Connection") -> None:
-        """Abort a refused connection first, then an idle one, then the slowest reader."""
-        now = newcomer.loop.time()
-        waiting = [c for c in crowd if not c.complete]
-        victim = (
-            next((c for c in crowd if c.refused), None)
-            or next((c for c in waiting if now - c.since > _IDLE), None)
-            or self._readers.slowest(crowd, now, hurry=False)
-            or next(
-                (c for c in waiting if c is not newcomer and not self._stays(c, newcomer)), None
-            )
-            or self._readers.slowest(crowd, now, hurry=True)
-            or self._one_of_most(newcomer)
-            or (newcomer if newcomer in crowd else crowd[-1])
-        )
-        self._shed_here += 1
-        victim.abort()
-
-    def _stays(self, one: "_Connection", newcomer: "_Connection") -> bool:
-        """Tell whether one is the only connection of its network, and the newcomer is not."""
-        return self._peers[one.network] == 1 < self._peers[newcomer.network]
-
-    def _one_of_most(self, newcomer: "_Connection") -> "_Connection | None":
-        """Return the newest that only reads, in the network with most places if those are more.
-
-        So no peer takes all places by asking for more than the server can answer in time.
-        """
-        network, places = self._peers.most_common(1)[0]
-        if places <= self._peers[newcomer.network]:
-            return None
-        theirs = (c for c in reversed(self._open) if c.network == network and c.only_looks)
-        return next(theirs, None)
-
-    def _sweep(self) -> None:
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Apply the deadlines, as long as there are connections."""
         self._sweeper = None
-        if not self._open:
+        if not self._places:
             return
-        loop = next(iter(self._open)).loop
         now = loop.time()
-        for reader in self._readers.too_slow(now):
-            self._shed_here += 1
-            reader.abort()
-        for connection in list(self._open):
+        self._places.drop_slow_readers(now)
+        for connection in self._places.open:
             age = now - connection.since
             if age < self.limits.request_seconds:
                 break
@@ -197,7 +143,7 @@ class Server:
                 connection.refuse(408, "the request took too long")
             elif age > self.limits.total_seconds:
                 connection.abort()
-        self._sweeper = loop.call_later(_SWEEP, self._sweep)
+        self._sweeper = loop.call_later(_SWEEP, self._sweep, loop)
 
 
 class _Connection:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from nodeagent.errors import NodeAgentError
 from nodeagent.faults import Faults
 from nodeagent.secret import read_private_text
-from nodeagent.web.listener import network_of
+from nodeagent.web.places import network_of
 
 log = logging.getLogger(__name__)
 REALM = "Ganeti Remote API"
