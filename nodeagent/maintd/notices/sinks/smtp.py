@@ -3,7 +3,6 @@
 import logging
 import smtplib
 import socket
-import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,6 +19,7 @@ from nodeagent.model.units import Ms
 from nodeagent.secret import read_password
 from nodeagent.section import Section
 from nodeagent.web.tls import trusting_tls
+from nodeagent.web.transaction import error_text
 
 log = logging.getLogger(__name__)
 _REPLY = 300  # characters of a server's reply
@@ -185,9 +185,7 @@ def _words(error: Exception) -> str:
         case smtplib.SMTPRecipientsRefused():
             code, said = next(iter(error.recipients.values()))
             return plain(f"{code} {said.decode('utf-8', 'replace')}", _REPLY)
-        case ssl.SSLCertVerificationError():
-            return f"TLS: its certificate is not trusted: {error.verify_message}"
         case OSError():
-            return error.strerror or str(error) or type(error).__name__
+            return error_text(error)
         case _:
             return plain(str(error), _REPLY)
