@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 
 from nodeagent.cli import gnt_maint, maintd, nodeagent, oob
+from tests.verbs import verbs_of
 
 TOP = Path(__file__).parent.parent
 FIRST = re.compile(r"(What|Who|Whoever|Whose|Of|That)\b")
@@ -81,7 +82,7 @@ def helps(name: str, command: click.Command) -> Iterator[tuple[str, str]]:
     for parameter in command.params:
         if isinstance(parameter, click.Option):
             yield f"{name} {parameter.opts[0]}", parameter.help or ""
-    for below, one in getattr(command, "commands", {}).items():
+    for below, one in verbs_of(command).items():
         yield from helps(f"{name} {below}", one)
 
 

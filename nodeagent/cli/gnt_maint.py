@@ -1,7 +1,7 @@
 """The `gnt-maint` command: show the state and plans of maintd, and send it requests.
 
-The verbs are in `cli/maint/`. This module turns every end into an exit code, and every failure into
-one line.
+The verbs are in `cli/maint/`, and imported as they are used. This module turns every end into an
+exit code, and every failure into one line.
 """
 
 import os
@@ -12,73 +12,12 @@ from typing import NoReturn
 import click
 
 from nodeagent.cli import exits
-from nodeagent.cli.maint import (
-    agents,
-    balance,
-    check,
-    constraints,
-    control,
-    done,
-    drill,
-    evacuate,
-    explain,
-    fenced,
-    groups,
-    history,
-    ledger,
-    notify,
-    offers,
-    plan,
-    queue,
-    repair,
-    rolling,
-    show,
-    sources,
-    wait,
-    what_if,
-    why,
-    window,
-    window_list,
-    window_propose,
-    window_wait,
-)
 from nodeagent.cli.maint.console.options import cli
 from nodeagent.cli.maint.console.text import shown
 from nodeagent.cli.usage import bear_closed_output, wrong
 from nodeagent.errors import ConfigError, NodeAgentError, Unavailable
 
-__all__ = [
-    "agents",
-    "balance",
-    "check",
-    "cli",
-    "constraints",
-    "control",
-    "done",
-    "drill",
-    "evacuate",
-    "explain",
-    "fenced",
-    "groups",
-    "history",
-    "ledger",
-    "main",
-    "notify",
-    "offers",
-    "plan",
-    "queue",
-    "repair",
-    "rolling",
-    "show",
-    "sources",
-    "wait",
-    "what_if",
-    "why",
-    "window",
-    "window_list",
-    "window_propose",
-    "window_wait",
-]
+__all__ = ["cli", "main"]
 
 
 def main() -> NoReturn:

@@ -5,22 +5,32 @@ import sys
 
 import click
 
-from nodeagent.cli.check_config import check_config
-from nodeagent.cli.commands import commands
-from nodeagent.cli.diagnose import diagnose
-from nodeagent.cli.new_command import new_command
-from nodeagent.cli.report import report
-from nodeagent.cli.terminal import die
-from nodeagent.cli.usage import head
-from nodeagent.cli.usage import run as run_command
+from nodeagent.cli import usage
+from nodeagent.cli.usage import Verb, head
 from nodeagent.errors import NodeAgentError
 from nodeagent.settings import DEFAULT_FILE, load
 
+VERBS = {
+    "check-config": Verb(
+        "nodeagent.cli.check_config", "Check the settings, and print all that is wrong or `ok`."
+    ),
+    "commands": Verb(
+        "nodeagent.cli.commands", "Show both command folders: which files run, and why."
+    ),
+    "diagnose": Verb(
+        "nodeagent.cli.diagnose", "Run the diagnose commands now and print the diagnosis."
+    ),
+    "new-command": Verb(
+        "nodeagent.cli.new_command", "Write a diagnose command to begin with, and its test."
+    ),
+    "report": Verb("nodeagent.cli.report", "Fetch the report of HOST, verify and show it."),
+}
 cli = head(
     "nodeagent",
     "Health agent: report faults of this node, and run repairs ordered by the master.",
     DEFAULT_FILE,
     "conf.d",
+    verbs=VERBS,
 )
 
 
@@ -33,7 +43,7 @@ def run(config: str) -> None:
     try:
         load(config, owner=os.geteuid())
     except NodeAgentError as error:
-        die(error)
+        usage.die("nodeagent", error)
     sys.exit(run_both(config))
 
 
@@ -58,12 +68,8 @@ def front(config: str) -> None:
     become("front", config)
 
 
-for verb in (check_config, commands, diagnose, new_command, report):
-    cli.add_command(verb)
-
-
 def main() -> None:
-    run_command(cli, "nodeagent")
+    usage.run(cli, "nodeagent")
 
 
 if __name__ == "__main__":

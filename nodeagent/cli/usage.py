@@ -4,9 +4,11 @@ import errno
 import os
 import pwd
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, NamedTuple, NoReturn
 
 import click
 
@@ -41,6 +43,44 @@ CANDIDATE = click.option(
 )
 
 
+class Verb(NamedTuple):
+    """The module that defines a verb, under the verb's name, and the verb's line of the help."""
+
+    module: str
+    line: str
+
+
+class LazyGroup(click.Group):
+    """A command that imports the module of a verb when somebody uses the verb.
+
+    Its own help needs none of these modules: each `Verb` has its line.
+    """
+
+    def __init__(
+        self, *args: Any, verbs: Mapping[str, Verb] = MappingProxyType({}), **options: Any
+    ) -> None:
+        super().__init__(*args, **options)
+        self.verbs = verbs
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*self.verbs, *super().list_commands(ctx)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the verb of that name, or None."""
+        if cmd_name not in self.verbs:
+            return super().get_command(ctx, cmd_name)
+        module = import_module(self.verbs[cmd_name].module)
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the verbs below their heading."""
+        lines = {name: command.get_short_help_str(100) for name, command in self.commands.items()}
+        lines |= {name: verb.line for name, verb in self.verbs.items()}
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(lines.items()))
+
+
 def named_file(context: click.Context, config: str) -> str:
     """Return the settings' file; ConfigError if a name was given and the file is missing."""
     chosen = context.get_parameter_source("config") is not click.core.ParameterSource.DEFAULT
@@ -60,14 +100,18 @@ def head(
     default: str,
     drop_ins: str,
     object_of: Callable[[click.Context, str], object] = named_file,
+    verbs: Mapping[str, Verb] = MappingProxyType({}),
 ) -> click.Group:
-    """Return the command `name` without verbs; settings: `default`, and `drop_ins` beside it.
+    """Return the command `name`; its settings: `default`, and `drop_ins` beside it.
 
-    Its verbs get the object that `object_of` returns for the settings' file.
+    Its `verbs`, and those that are added later, get the object that `object_of` returns for the
+    settings' file.
     """
 
     @click.group(
         name,
+        cls=LazyGroup,
+        verbs=verbs,
         help=purpose,
         context_settings={"help_option_names": ["-h", "--help"]},
         invoke_without_command=True,

@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +36,7 @@ from tests.cli.run import ME, Done, at, gnt_maint
 from tests.cli.scenes import policy
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.world import EVACUATE, FAILOVER, OK, REPAIR
+from tests.verbs import verbs_of
 
 NOT_THERE = "6f3b1d5e-0002-8000-8000-00000000abcd"
 LOOKS = ("status", "incidents", "held", "nodes", "history", "plan", "groups")
@@ -684,8 +684,8 @@ def test_help_and_version() -> None:
     told = gnt_maint("--version").out
     assert told.startswith("gnt-maint, version ")
     assert gnt_maint("--help").code == 0
-    for verb, command in cli.commands.items():
-        for more in command.commands if isinstance(command, click.Group) else ("",):
+    for verb, command in verbs_of(cli).items():
+        for more in verbs_of(command) or ("",):
             done = gnt_maint(*filter(None, (verb, more)), "--help")
             plain = verb == "check"  # whose one line Nagios reads
             assert (done.code, "--json" in done.out) == (0, not plain), (verb, more)

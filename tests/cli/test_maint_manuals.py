@@ -13,6 +13,7 @@ import pytest
 from nodeagent.cli import gnt_maint, maintd
 from nodeagent.maintd import daemon
 from nodeagent.maintd.settings import Settings, parse
+from tests.verbs import verbs_of
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 # The daemon's own names for two settings of the policy.
@@ -38,8 +39,8 @@ def plain(page: str) -> str:
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
-    yield from (("gnt-maint.8", command) for command in gnt_maint.cli.commands.values())
-    yield from (("maintd.8", command) for command in maintd.cli.commands.values())
+    yield from (("gnt-maint.8", command) for command in verbs_of(gnt_maint.cli).values())
+    yield from (("maintd.8", command) for command in verbs_of(maintd.cli).values())
 
 
 @pytest.mark.parametrize(("page", "command"), commands(), ids=lambda x: getattr(x, "name", ""))

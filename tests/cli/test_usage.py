@@ -13,7 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from nodeagent.cli import exits, gnt_maint, maintd, nodeagent
+from nodeagent.cli.usage import LazyGroup
 from tests import forked
+from tests.verbs import verbs_of
 
 COMMANDS = {"gnt-maint": gnt_maint.cli, "maintd": maintd.cli, "nodeagent": nodeagent.cli}
 MAIN = {"gnt-maint": gnt_maint.main, "maintd": maintd.main, "nodeagent": nodeagent.main}
@@ -47,7 +49,7 @@ def test_a_wrong_command_line_is_one_line(name: str, arguments: tuple[str, ...],
 
 
 def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
-    for name, command in group.commands.items():
+    for name, command in verbs_of(group).items():
         yield (*path, name)
         if isinstance(command, click.Group):
             yield from commands(command, *path, name)
@@ -161,13 +163,24 @@ def test_where_nothing_can_be_written_no_traceback_is_shown(name: str) -> None:
 def test_no_line_of_the_list_of_commands_is_cut_off(name: str) -> None:
     told = CliRunner().invoke(COMMANDS[name], ["--help"], terminal_width=80).output
     listed = told.partition("\nCommands:\n")[2].partition("\n\n")[0].splitlines()
-    assert len(listed) >= len(COMMANDS[name].commands)
+    assert len(listed) >= len(verbs_of(COMMANDS[name]))
     assert [line for line in listed if line.endswith("...")] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_has_the_first_sentence_of_each_verbs_own(name: str) -> None:
+    """The list is made without the verbs' modules, so it has a line of its own for each."""
+    groups = [COMMANDS[name], *verbs_of(COMMANDS[name]).values()]
+    for group in groups:
+        lines = group.verbs if isinstance(group, LazyGroup) else {}
+        for verb, command in verbs_of(group).items():
+            own = command.get_short_help_str(100).rstrip(".")
+            assert verb not in lines or lines[verb].line.rstrip(".") == own, verb
 
 
 def options() -> Iterator[tuple[str, click.Option]]:
     for name, group in COMMANDS.items():
-        for command in group.commands.values():
+        for command in verbs_of(group).values():
             yield from ((f"{name} {command.name}", p) for p in command.params if is_option(p))
 
 

@@ -21,6 +21,7 @@ from nodeagent.model.queue import Procedures
 from nodeagent.power.settings import LONGEST
 from nodeagent.power.settings import load as load_power
 from nodeagent.settings import DiagnoseCommand, Settings, load, parse
+from tests.verbs import verbs_of
 
 TOP = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]
@@ -87,9 +88,9 @@ def test_no_package_depends_on_a_library_that_is_none_of_ours() -> None:
     assert set(re.findall(r"python3-[a-z0-9-]+", binary)) == ours
 
 
-@pytest.mark.parametrize("name", sorted(cli.commands))
+@pytest.mark.parametrize("name", sorted(verbs_of(cli)))
 def test_the_manual_tells_every_command(name: str) -> None:
-    command = cli.commands[name]
+    command = verbs_of(cli)[name]
     entry = search(rf"^({re.escape(name)}\b.*(\n(?!TP).*)*)", MANUAL.partition("COMMANDS")[2])
     for parameter in command.params:
         if isinstance(parameter, click.Option):
@@ -227,7 +228,7 @@ def test_the_allocators_manual_tells_every_option() -> None:
 
 def test_the_manual_of_power_tells_every_command_and_setting() -> None:
     manual = plain((TOP / "docs/man/nodeagent-oob.8").read_text())
-    for name, command in oob.cli.commands.items():
+    for name, command in verbs_of(oob.cli).items():
         entry = re.search(rf"^{re.escape(name)}\b.*", manual, re.MULTILINE)
         assert entry, name
         options = [one for one in command.params if isinstance(one, click.Option)]

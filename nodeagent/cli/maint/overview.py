@@ -7,9 +7,8 @@ from typing import Any
 from nodeagent import __version__
 from nodeagent.cli.maint.console.arguments import when
 from nodeagent.cli.maint.console.nodes import for_whom
-from nodeagent.cli.maint.console.text import NODED, POLLED, age, counted, status_of
+from nodeagent.cli.maint.console.text import NODED, POLLED, age, counted, mode_of, status_of
 from nodeagent.cli.maint.fencing import fenced_nodes
-from nodeagent.cli.maint.window_list import mode_of
 
 Json = dict[str, Any]
 _NAMED = 5  # nodes, or instances, by name

@@ -14,12 +14,19 @@ from nodeagent.cli.maint.console.looking import looks
 from nodeagent.cli.maint.console.nodes import instance_path, node_of
 from nodeagent.cli.maint.console.options import as_json, cli, filled
 from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
-from nodeagent.cli.maint.console.text import LEAST, NODED, POLLED, age, status_of, told_name
+from nodeagent.cli.maint.console.text import (
+    LEAST,
+    NODED,
+    POLLED,
+    age,
+    mode_of,
+    status_of,
+    told_name,
+)
 from nodeagent.cli.maint.explain import tell as tell_instance
 from nodeagent.cli.maint.fencing import fate_row, fencing_facts
 from nodeagent.cli.maint.overview import pause_told
 from nodeagent.cli.maint.upcoming import Step, upcoming
-from nodeagent.cli.maint.window_list import mode_of
 
 _ASKED = ("round", "status", "nodes", "held", "balance", "windows", "queue")
 

@@ -1,4 +1,4 @@
-"""gnt-maint window: plan maintenance of machines, and report its start and end."""
+"""gnt-maint window: show and plan maintenance of machines, and report its start and end."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -25,25 +25,153 @@ from nodeagent.cli.maint.console.arguments import (
 from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import NotFound, Refused, Stale, Where
 from nodeagent.cli.maint.console.completion import complete
+from nodeagent.cli.maint.console.looking import lists, looks
 from nodeagent.cli.maint.console.nodes import only_nodes
 from nodeagent.cli.maint.console.options import as_json, cli
-from nodeagent.cli.maint.console.screen import Json, emit, screen
-from nodeagent.cli.maint.console.text import told_name
+from nodeagent.cli.maint.console.screen import Json, ListScreen, Screen, emit, screen
+from nodeagent.cli.maint.console.text import age, mode_of, told_name
+from nodeagent.cli.maint.offers import answered
+from nodeagent.cli.usage import Verb
 
 _TRIES = 5  # while others change the schedule too
 _EMPTIES_NOTHING = ", so its window would evacuate nothing (--not-a-node insists)"
 _STRANGER = click.option(
     "--not-a-node", "stranger", is_flag=True, help="Allow machines that are not nodes."
 )
+_VERBS = {
+    "propose": Verb(
+        "nodeagent.cli.maint.window_propose",
+        "Propose windows in which all these nodes, or the whole cluster, can be evacuated.",
+    ),
+    "wait": Verb(
+        "nodeagent.cli.maint.window_wait",
+        "Wait until the maintenance of a machine has come so far.",
+    ),
+}
 
 
-@cli.group()
+@cli.group(verbs=_VERBS)
 def window() -> None:
     """Plan maintenance; maintd evacuates the nodes first.
 
     Name a window by any of its machines, and a machine by its node's name or IP address. Weekly
     windows are a series, named series/N.
     """
+
+
+# Showing windows.
+
+
+@window.command("list")
+@lists
+@as_json
+def list_(where: Where, *, as_json: bool) -> int:
+    """List the windows with the state of their machines, and the series."""
+    reach = where.reach()
+    told = reach.plans("/1/windows", as_json=as_json)
+    if as_json:
+        emit(told)
+        return 0
+    on = screen()
+    rows = [
+        (*_span(row), told_name(one), mode_of(one), one["left"], _remark(one))
+        for row in told["windows"]
+        for one in row["machines"]
+    ]
+    rows += [
+        ("", "", told_name(one), mode_of(one), one["left"], _remark(one))
+        for one in told["returning"]
+    ]
+    if rows or isinstance(on, ListScreen):
+        on.table(("from", "until", "machine", "mode", "left", "remark"), rows)
+    elif not told["series"]:
+        on.line("No maintenance is planned.")
+    if told["series"] and not isinstance(on, ListScreen):
+        if rows:
+            on.heading("Every week")
+        on.table(window_series.COLUMNS, [window_series.listed(row) for row in told["series"]])
+    return reach.doubtful
+
+
+@window.command()
+@MACHINE
+@AT
+@looks
+@as_json
+def show(where: Where, name: str, *, at: int | None, as_json: bool) -> int:
+    """Show a series, or the window of a machine."""
+    reach = where.reach()
+    told = reach.plans("/1/windows", as_json=as_json)
+    if window_series.is_series(name):
+        one = window_series.find(told, name)
+        emit(one) if as_json else window_series.show(screen(), one)
+        return reach.doubtful
+    row, _ = window_of(told, name, at)
+    if as_json:
+        emit(row)
+        return 0
+    on = screen()
+    start, end = _span(row)
+    facts: list[tuple[str, object]] = [("from", start), ("until", end or "no end")]
+    if row["series"]:
+        facts.append(("of", f"{row['series']}, {row['occurrence']}"))
+    on.facts(facts)
+    for one in row["machines"]:
+        _show(on, one)
+    return reach.doubtful
+
+
+def _show(on: Screen, one: Json) -> None:
+    on.heading(told_name(one))
+    facts: list[tuple[str, object]] = [
+        ("mode", mode_of(one)),
+        ("node", one["node"] or "not in this cluster"),
+    ]
+    if one["mode"] == "draining" and one["begins"] is not None and not one["begun"]:
+        facts.append(("evacuation", f"starts at {when(one['begins'])}"))
+    if one["begun"]:
+        facts += [("found", one["found"]), ("left", one["left"])]
+    if one["overdue"]:
+        facts.append(("overdue", f"for {age(one['overdue'])}"))
+    if one["policy"] != "advisory":
+        then = "then it goes on" if one["at_deadline"] == "proceed" else "and it waits on"
+        before = age(one["deadline_seconds"])
+        facts.append(("policy", f"{one['policy']} until {before} before it starts, {then}"))
+    facts += [(f"owner {offer['owner']}", answered(offer)) for offer in one["owners"]]
+    facts += [("blocked", why) for why in one["held"]]
+    on.facts(facts)
+
+
+def _span(row: Json) -> tuple[str, str]:
+    end = "" if row["duration"] is None else when(row["start"] + row["duration"])
+    return when(row["start"]), end
+
+
+def _remark(one: Json) -> str:
+    if one["held"]:
+        return "; ".join(one["held"])
+    if one["node"] is None:
+        return "not a node of this cluster"
+    if one["mode"] == "draining" and not one["begun"]:
+        return f"evacuation starts {when(one['begins'])}"
+    return ""
+
+
+@window.command()
+@click.option("--ics", "as_ics", is_flag=True, help="Print iCalendar, for calendar programs.")
+@as_json
+def export(where: Where, *, as_ics: bool, as_json: bool) -> None:
+    """Print all planned windows, for other programs."""
+    if as_ics == as_json:
+        raise click.UsageError("--ics or --json must be given, and one of them alone")
+    reach = where.reach()
+    if as_json:
+        emit(reach.get("/1/windows"))
+    else:
+        click.echo(reach.get_raw("/1/maintenance.ics"), nl=False)
+
+
+# Changing them.
 
 
 def _change(

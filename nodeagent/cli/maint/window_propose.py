@@ -14,7 +14,6 @@ from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.options import as_json, duration, filled
 from nodeagent.cli.maint.console.screen import Json, Progress, emit, progress, screen
 from nodeagent.cli.maint.console.text import harmless
-from nodeagent.cli.maint.window import window
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ class _Asked(NamedTuple):
     ignore: bool
 
 
-@window.command()
+@click.command()
 @click.argument(
     "nodes", metavar="[NODE]...", nargs=-1, callback=filled, shell_complete=complete("node")
 )

@@ -12,7 +12,6 @@ from nodeagent.cli.maint.console.options import as_json, duration
 from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
 from nodeagent.cli.maint.console.text import counted, told_name
 from nodeagent.cli.maint.wait import EVERY, EXIT_CANCELED, EXIT_TIMEOUT, PATIENCE
-from nodeagent.cli.maint.window import window
 
 _DONE = {
     "start": "its window has started",
@@ -21,7 +20,7 @@ _DONE = {
 }
 
 
-@window.command()
+@click.command()
 @MACHINE
 @AT
 @click.option("--timeout", metavar="DURATION", callback=duration, help="Time limit: 90s, 10m, 2h.")

@@ -14,6 +14,7 @@ from tests.cli.live import Live
 from tests.cli.run import at, said
 from tests.cli.terminal import at_a_terminal
 from tests.maintd.queue.mender import Mender, policy
+from tests.verbs import verbs_of
 
 # These look or wait, and write nothing but a file.
 OTHERS = {
@@ -34,7 +35,7 @@ OTHERS = {
 
 
 def verbs(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
-    for name, command in group.commands.items():
+    for name, command in verbs_of(group).items():
         if isinstance(command, click.Group):
             yield from verbs(command, f"{path}{name} ")
         else:

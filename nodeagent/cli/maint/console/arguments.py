@@ -13,7 +13,6 @@ from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.options import duration
 from nodeagent.cli.maint.console.text import harmless, seconds_of, told_name
 from nodeagent.cli.usage import SOCKET
-from nodeagent.maintd.windows.recurrence import weekday_of
 from nodeagent.model.address import is_address, one_form
 from nodeagent.model.units import Ms
 
@@ -92,6 +91,8 @@ def _next(text: str) -> datetime | None:
         return at if at > now else at + timedelta(days=1)
     if match[1].lower() in ("today", "tomorrow"):
         return at + timedelta(days=match[1].lower() == "tomorrow")
+    from nodeagent.maintd.windows.recurrence import weekday_of
+
     if (day := weekday_of(match[1])) is None:
         return None
     at += timedelta(days=(day - now.weekday()) % 7)
@@ -109,6 +110,8 @@ def _previous(text: str) -> datetime | None:
         return at if at <= now else at - timedelta(days=1)
     if match[1].lower() in ("today", "yesterday"):
         return at - timedelta(days=match[1].lower() == "yesterday")
+    from nodeagent.maintd.windows.recurrence import weekday_of
+
     if (day := weekday_of(match[1])) is None:
         return None
     at -= timedelta(days=(now.weekday() - day) % 7)

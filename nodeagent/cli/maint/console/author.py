@@ -4,7 +4,6 @@ import os
 import pwd
 import shlex
 from collections.abc import Sequence
-from urllib.parse import quote
 
 import click
 
@@ -20,6 +19,8 @@ def typed(context: click.Context, words: Sequence[str]) -> None:
 
 def headers(*, local: bool) -> list[tuple[str, str]]:
     """Return the headers of a change; over the network the HTTP user names the person."""
+    from urllib.parse import quote
+
     context = click.get_current_context(silent=True)
     command = context.meta.get(_COMMAND, "") if context else ""
     found = [("Nodeagent-Command", quote(command, safe=" /=:,+'")[:_MOST])] if command else []

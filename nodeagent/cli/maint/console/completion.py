@@ -1,22 +1,26 @@
 """Names that a shell completes: of incidents, nodes, groups, instances, windows and so on."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
-from click.shell_completion import CompletionItem
 
 from nodeagent.cli.maint.console.client import Reach, Where
 from nodeagent.cli.maint.console.text import harmless, told_name
 
-Completes: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+Completes: TypeAlias = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
 _SECONDS = 1.0  # a person waits
 
 
 def complete(*kinds: str) -> Completes:
     """Offer a shell the names of these kinds that maintd knows; none if it does not answer."""
 
-    def offer(context: click.Context, _: click.Parameter, text: str) -> list[CompletionItem]:
+    def offer(context: click.Context, _: click.Parameter, text: str) -> "list[CompletionItem]":
+        from click.shell_completion import CompletionItem
+
         try:
             reach = Where(**context.find_root().params).reach()
             found = [one for kind in kinds for one in _NAMES[kind](_asking(reach))]

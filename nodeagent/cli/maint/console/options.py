@@ -11,30 +11,16 @@ from nodeagent.cli.maint.console import author, pager
 from nodeagent.cli.maint.console.client import NotFound, Reach, Refused, Where
 from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.text import harmless, seconds_of
-from nodeagent.cli.usage import FILE, SOCKET, named_file, needs_command
+from nodeagent.cli.maint.console.verbs import ALIASES, HINTS, RENAMED, VERBS
+from nodeagent.cli.usage import FILE, SOCKET, LazyGroup, named_file, needs_command
 
 Said = TypeVar("Said", str | None, tuple[str, ...])
 CONFIG = "/etc/nodeagent/maintd.toml"
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NAME = re.compile("[A-Za-z0-9._-]{1,255}")
-RENAMED = {"autorepair": "repair", "auto-repair": "sources"}
-ALIASES = {"blocked": "held"}  # the glossary's word for it
-_EVACUATE = "to evacuate a node now, run gnt-maint evacuate NODE --why TEXT"
-_PUT_BACK = (
-    "to put a node back, run gnt-maint done NODE, or gnt-maint window up NODE after a window"
-)
-_ROLLING = "to reboot nodes one after another, gnt-maint rolling says in which sets"
-_FENCED = "for a dead machine that is switched off, run gnt-maint fenced NODE"
-HINTS = {
-    **dict.fromkeys(("drain", "empty", "cordon", "standby", "migrate"), _EVACUATE),
-    **dict.fromkeys(("undrain", "uncordon", "unstandby", "return", "restore", "online"), _PUT_BACK),
-    **dict.fromkeys(("reboot", "roll", "restart"), _ROLLING),
-    **dict.fromkeys(("fence", "stonith", "kill"), _FENCED),
-}
-"""Commands that people try first, and what does it here."""
 
 
-class Verbs(click.Group):
+class Verbs(LazyGroup):
     """A command that has others below it; in one line it lists them, where none is given."""
 
     group_class = type  # those below it as well
@@ -42,24 +28,29 @@ class Verbs(click.Group):
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         """Parse as any group does, with any version of click."""
         if not (args or self.invoke_without_command or context.resilient_parsing):
-            there = ", ".join(sorted(self.commands))
+            there = ", ".join(self.list_commands(context))
             raise click.UsageError(f"missing command; available: {there}", context)
         return super().parse_args(context, args)
+
+
+class GntMaint(LazyGroup):
+    """The command gnt-maint itself; it also knows the former names of its verbs."""
+
+    group_class = Verbs
 
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command of that name; one that was renamed runs, and says so."""
-        if context.parent is None:
-            author.typed(context, args)
-            if now := RENAMED.get(args[0]):
-                if not context.resilient_parsing:
-                    told = f"gnt-maint {args[0]} is now gnt-maint {now}; the old name still works"
-                    click.echo(f"gnt-maint: {told}", err=True)
-                args = [now, *args[1:]]
-            args = [ALIASES.get(args[0], args[0]), *args[1:]]
-            if (hint := HINTS.get(args[0])) and not context.resilient_parsing:
-                raise click.UsageError(f"no such command {args[0]!r}: {hint}", context)
+        """Return the command of that name; one that was renamed runs, and says so."""
+        author.typed(context, args)
+        if now := RENAMED.get(args[0]):
+            if not context.resilient_parsing:
+                told = f"gnt-maint {args[0]} is now gnt-maint {now}; the old name still works"
+                click.echo(f"gnt-maint: {told}", err=True)
+            args = [now, *args[1:]]
+        args = [ALIASES.get(args[0], args[0]), *args[1:]]
+        if (hint := HINTS.get(args[0])) and not context.resilient_parsing:
+            raise click.UsageError(f"no such command {args[0]!r}: {hint}", context)
         return super().resolve_command(context, args)
 
 
@@ -79,7 +70,8 @@ def filled(_: click.Context, option: click.Parameter, said: Said) -> Said:
 
 
 @click.group(
-    cls=Verbs,
+    cls=GntMaint,
+    verbs=VERBS,
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,
     subcommand_metavar="COMMAND [ARGS]...",

@@ -3,8 +3,6 @@
 import io
 import os
 import shlex
-import shutil
-import subprocess
 import sys
 from contextlib import suppress
 from typing import IO
@@ -28,6 +26,9 @@ def begin(context: click.Context) -> None:
     """Start the pager, at the first output and once; it ends with the command."""
     if not context.meta.pop(_ON, False) or context.meta.get(_OFF) or not sys.stdout.isatty():
         return
+    import shutil
+    import subprocess
+
     command = _command()
     if not command or os.environ.get("TERM") == "dumb" or not shutil.which(command[0]):
         return

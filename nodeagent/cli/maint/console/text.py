@@ -77,6 +77,15 @@ def status_of(incident: Mapping[str, Any]) -> str:
     return {"noted": "detected", "forgotten": "closed"}.get(status, status)
 
 
+def mode_of(machine: Mapping[str, Any]) -> str:
+    """Return a machine's mode in people's words.
+
+    Mesos calls a window draining from the day on that it is planned.
+    """
+    planned = machine["mode"] == "draining" and not machine["begun"] and not machine["started"]
+    return "planned" if planned else str(machine["mode"])
+
+
 def told_name(machine: Mapping[str, Any]) -> str:
     """Return a machine's name: its node's, if it is a node."""
     return str(machine["node"] or machine["hostname"] or machine["ip"])
