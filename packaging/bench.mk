@@ -3,6 +3,8 @@ PEERS := build/peers
 .PHONY: bench
 bench: $(READY) $(PEERS)/.tried   ## measure beside ganeti-mond, hbal and others; QUICK=1 asks less (build/bench.json)
 	@$(PYTHON) -m tests.bench $(if $(QUICK),--quick)
+	@$(PYTHON) -m tests.bench.start $(if $(QUICK),--quick)
+	@$(PYTHON) -m tests.bench.idle $(if $(QUICK),--quick)
 	@$(PYTHON) -m tests.bench.readers $(if $(QUICK),--quick)
 	@$(PYTHON) -m tests.bench.page $(if $(QUICK),--quick)
 	@$(PYTHON) -m tests.bench.poll $(if $(QUICK),--quick)

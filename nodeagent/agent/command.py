@@ -30,7 +30,8 @@ _ANSWER_WITHIN = supervisor.GRACE + supervisor.PATIENCE + 5
 class Commands:
     """Runs commands, one at a time of each name. Belongs to one event loop.
 
-    It keeps `spare` supervisors ready; each takes some 30 ms of a processor to start.
+    It keeps `spare` supervisors ready, as each takes some 30 ms of a processor to start. Commands
+    that run side by side start more, which end with them.
     """
 
     def __init__(self, *, spare: int = 1, cages: Cages | None = None) -> None:
@@ -70,17 +71,16 @@ class Commands:
         except OSError as error:
             return _unstarted(f"no supervisor: {error.strerror}")
         self._busy[name] = keeper
-        if len(self._idle) < self._spare:
-            asyncio.get_running_loop().call_later(0.01, self.warm_up)
         try:
             return await keeper.run(vetted, stdin, limits)
         finally:
             if keeper.clean:
                 self._busy.pop(name, None)
-            if keeper.clean and not keeper.last and self._wanted():
+            if keeper.clean and not keeper.last and len(self._idle) < self._spare:
                 self._idle.append(keeper)
             else:
                 keeper.hang_up()  # `_ended` frees a name that is still busy
+                asyncio.get_running_loop().call_later(0.01, self.warm_up)
 
     async def close(self) -> None:
         """End everything that runs; wait a moment for it."""
@@ -99,10 +99,6 @@ class Commands:
             if keeper.alive:
                 return keeper
         return self._new()
-
-    def _wanted(self) -> bool:
-        # One more than the spare ones, so that not every run starts and ends one.
-        return self._spare > 0 and len(self._idle) <= self._spare
 
     def _new(self) -> "_Supervisor":
         keeper = _Supervisor(self._cages, self._ended)

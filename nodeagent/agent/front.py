@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 
 TOTAL = 25.0  # seconds for a whole connection: a witness may have to wait 18 s for ganeti-mond
 NODES_LAST, NODES_AGAIN = 300.0, 5.0  # seconds until it asks for the nodes' addresses again
+KVM_EVERY = 60.0  # seconds: each time it looks at all processes of the node
 ORDERS = 4  # concurrent requests to the runner: as a frame an order may grow sixfold
 WAITING = 5.0  # seconds until an order must have its turn
 
@@ -48,7 +49,11 @@ class Front:
         self._orders = Link(settings.agent.socket, on_connect=self._hello)
         self._turns = asyncio.Semaphore(ORDERS)
         self._witnessing = 0
-        self._samplers = samplers or [Sampler(c) for c in (CpuAvgLoad(), Diskstats(), KvmInstRss())]
+        self._samplers = samplers or [
+            Sampler(CpuAvgLoad()),
+            Sampler(Diskstats()),
+            Sampler(KvmInstRss(), KVM_EVERY),
+        ]
         self._drbd = Drbd()
         self._drbd_sampler = Sampler(self._drbd)  # its sample is not reported
         self._named = {

@@ -25,7 +25,6 @@ import signal
 import socket
 import sys
 import time
-from typing import Any
 
 GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 PATIENCE = 1.0  # seconds after SIGKILL before a descendant is called stuck
@@ -78,10 +77,10 @@ def main(arguments: list[str]) -> None:
     gc.disable()
     for left in reversed(range(RUNS)):
         _oom_score(0)  # the next command inherits it
-        wish, fds = _receive(runner)
-        if wish is None:
+        request, fds = _receive(runner)
+        if request is None:
             break
-        outcome = _serve(runner, cage, wish, fds)
+        outcome = _serve(runner, cage, request, fds)
         last = outcome["last"] = left == 0 or bool(cage.emptied)
         with contextlib.suppress(OSError):
             runner.send(json.dumps(outcome).encode())
@@ -94,6 +93,19 @@ def main(arguments: list[str]) -> None:
                 runner.recv(1)
             break
     cage.remove()
+
+
+class Request:
+    """A request to run a command: its name, environment, time in seconds, and limits by name."""
+
+    def __init__(self, packet: bytes) -> None:
+        fields = json.loads(packet)
+        self.name: str = fields["name"]
+        self.environment: dict[str, str] = fields["environment"]
+        self.seconds: float = fields["seconds"]
+        self.limits: dict[str, int] = {
+            name: fields[name] for name in ("memory", "processes", "files")
+        }
 
 
 class Cage:
@@ -124,10 +136,10 @@ class Cage:
         """Tell whether the kernel limits the number of processes."""
         return any(path.endswith("/pids.max") for path, _, _ in self._limits)
 
-    def limit(self, wish: dict[str, Any]) -> None:
+    def limit(self, limits: dict[str, int]) -> None:
         """Apply the limits of this run; they are mostly those of the last."""
         for path, name, own in self._limits:
-            amount = wish[name] + own
+            amount = limits[name] + own
             if self._set.get(path) != amount and _write(path, str(amount)):
                 self._set[path] = amount
 
@@ -183,15 +195,17 @@ def _rehearse(cage: Cage) -> None:
         for _ in range(2):
             fds = [os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC) for _ in range(3)]
             fds.insert(0, os.open("/bin/true", os.O_RDONLY | os.O_CLOEXEC))
-            wish = {"name": "true", "environment": {}, **limits}
-            socket.send_fds(theirs, [json.dumps(wish).encode()], fds)
+            request = {"name": "true", "environment": {}, **limits}
+            socket.send_fds(theirs, [json.dumps(request).encode()], fds)
             for fd in fds:
                 os.close(fd)
-            theirs.send(json.dumps(_serve(ours, cage, *_receive(ours))).encode())
-            ours.recv(65536)
+            received, fds = _receive(ours)
+            if received is not None:
+                theirs.send(json.dumps(_serve(ours, cage, received, fds)).encode())
+                ours.recv(65536)
 
 
-def _receive(runner: socket.socket) -> tuple[Any, list[int]]:
+def _receive(runner: socket.socket) -> tuple[Request | None, list[int]]:
     """Wait for a request; anything without descriptors is a "stop" that came too late."""
     fds = array.array("i")
     space = socket.CMSG_LEN(4 * fds.itemsize)
@@ -202,22 +216,22 @@ def _receive(runner: socket.socket) -> tuple[Any, list[int]]:
         for level, kind, content in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                 fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
-    return json.loads(data), list(fds)
+    return Request(data), list(fds)
 
 
 def _serve(
-    runner: socket.socket, cage: Cage, wish: dict[str, Any], fds: list[int]
-) -> dict[str, Any]:
+    runner: socket.socket, cage: Cage, request: Request, fds: list[int]
+) -> dict[str, object]:
     """Run one command to its end or its limits; say how it ended."""
-    deadline = time.monotonic() + wish["seconds"]
+    deadline = time.monotonic() + request.seconds
     try:
-        child = _start(cage, wish, fds)
+        child = _start(cage, request, fds)
     except OSError as error:
         return {"unstarted": _UNSTARTED.get(error.errno or 0, error.strerror)}
     finally:
         for fd in fds:
             os.close(fd)
-    outcome = _watch(runner, child, wish, deadline, counted=cage.counts)
+    outcome = _watch(runner, child, request, deadline, counted=cage.counts)
     exceeded = cage.exceeded()  # call it in any case: it also resets the counters for the next run
     outcome["stopped"] = outcome["stopped"] or exceeded
     cage.end_all(PATIENCE)
@@ -225,7 +239,7 @@ def _serve(
     return outcome
 
 
-def _start(cage: Cage, wish: dict[str, Any], fds: list[int]) -> int:
+def _start(cage: Cage, request: Request, fds: list[int]) -> int:
     """Start the command: no argument, no inherited descriptor, own session, plain signals."""
     program, stdin, stdout, stderr = fds
     actions = [
@@ -234,15 +248,17 @@ def _start(cage: Cage, wish: dict[str, Any], fds: list[int]) -> int:
         (os.POSIX_SPAWN_DUP2, stderr, 2),
         (os.POSIX_SPAWN_DUP2, program, _PROGRAM),
     ]
-    cage.limit(wish)
+    cage.limit(request.limits)
     try:
         for name, (which, _, hard) in _LIMITS.items():
-            most = wish[name] if hard == resource.RLIM_INFINITY else min(wish[name], hard)
+            most = request.limits[name]
+            if hard != resource.RLIM_INFINITY:
+                most = min(most, hard)
             resource.setrlimit(which, (most, hard))  # not every caller could raise `hard` again
         return os.posix_spawn(
             f"/proc/self/fd/{_PROGRAM}",
-            [wish["name"]],
-            wish["environment"],
+            [request.name],
+            request.environment,
             file_actions=actions,
             setsid=True,
             setsigdef=_PLAIN,
@@ -254,8 +270,8 @@ def _start(cage: Cage, wish: dict[str, Any], fds: list[int]) -> int:
 
 
 def _watch(
-    runner: socket.socket, child: int, wish: dict[str, Any], deadline: float, *, counted: bool
-) -> dict[str, Any]:
+    runner: socket.socket, child: int, request: Request, deadline: float, *, counted: bool
+) -> dict[str, object]:
     """Wait for the end of the command, of its time, of its quota, or of the runner."""
     watch = os.pidfd_open(child)
     poll = select.poll()
@@ -274,7 +290,7 @@ def _watch(
             stopped = _asked(runner)
             break
         _reap_orphans(child)  # the dead count as processes, too
-        if not counted and len(descendants()) > wish["processes"]:
+        if not counted and len(descendants()) > request.limits["processes"]:
             stopped = "processes"
             break
     if stopped in ("time", "asked"):

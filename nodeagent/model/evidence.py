@@ -1,13 +1,12 @@
-"""Evidence about a node that does not answer, and the judgement of it. Pure.
+"""Evidence about a node that does not answer. Pure.
 
-Silence is no proof of death: each kind of evidence has its source and its time, and the judgement
-says which of them decided.
+Silence is no proof of death: each kind of evidence has its source and its time, and a judgement
+(`fencing`) says which of them decided.
 """
 
 from dataclasses import dataclass
 from enum import Enum
 
-from nodeagent.model.reason import Reason
 from nodeagent.model.units import Ms
 
 
@@ -127,31 +126,3 @@ class Evidence:
     power: PowerReading | None = None
     last: Ms = Ms(0)
     said: str = ""
-
-
-class Life(Enum):
-    """The judgement of a silent node.
-
-    ALIVE: something of it answers. ISOLATED: its kernel lives, and no network reaches it. HUNG: its
-    kernel lives, its programs do not answer, and the peers' DRBD disks have lost it. OFF: its power
-    is proven off. UNKNOWN: none of these is proven.
-    """
-
-    ALIVE = "alive"
-    ISOLATED = "isolated"
-    HUNG = "hung"
-    OFF = "off"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """The conclusion from the evidence about a node, with its reason.
-
-    `connected` are the instances with a disk that is still connected to the node: its kernel may
-    write, and no other node may start them before it is fenced.
-    """
-
-    life: Life
-    reason: Reason
-    connected: tuple[str, ...] = ()

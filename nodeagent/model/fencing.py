@@ -1,10 +1,39 @@
-"""Nodes that do not answer: since when, how far they are fenced, their instances' fate. Pure."""
+"""Nodes that do not answer: judgement, fencing, and the fate of their instances. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from nodeagent.model.reason import Reason
 from nodeagent.model.units import Ms
+
+
+class Life(Enum):
+    """The judgement of a silent node.
+
+    ALIVE: something of it answers. ISOLATED: its kernel lives, and no network reaches it. HUNG: its
+    kernel lives, its programs do not answer, and the peers' DRBD disks have lost it. OFF: its power
+    is proven off. UNKNOWN: none of these is proven.
+    """
+
+    ALIVE = "alive"
+    ISOLATED = "isolated"
+    HUNG = "hung"
+    OFF = "off"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The conclusion from the evidence about a node, with its reason.
+
+    `connected` are the instances with a disk that is still connected to the node: its kernel may
+    write, and no other node may start them before it is fenced.
+    """
+
+    life: Life
+    reason: Reason
+    connected: tuple[str, ...] = ()
 
 
 class Stage(Enum):

@@ -148,7 +148,7 @@ def test_a_supervisor_serves_again(folder: Path) -> None:
         await ask("tool")
         await asyncio.sleep(0.1)
         first = keepers(commands)
-        assert len(first) == 2  # the one that served, and the spare one
+        assert len(first) == 1
         for _ in range(10):
             assert (await ask("tool")).fault is None
         await asyncio.sleep(0.05)

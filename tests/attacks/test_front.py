@@ -41,7 +41,7 @@ def repairing(place: Place) -> Iterator[tuple[Agent, Path]]:
             await asyncio.sleep(0.1)
             with suppress(Exception):
                 asked = {"verb": "order", "order": sealed_order(place, id=order).decode()}
-                answer = await link.ask(asked)
+                answer = await link.ask(asked, PATIENCE)  # the second time it would be refused
         link.close()
 
     agent.start("runner")

@@ -25,16 +25,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from nodeagent.model.evidence import (
-    SIGNS,
-    Contact,
-    Evidence,
-    Judgement,
-    Life,
-    Mirror,
-    PowerReading,
-    Testimony,
-)
+from nodeagent.model.evidence import SIGNS, Contact, Evidence, Mirror, PowerReading, Testimony
+from nodeagent.model.fencing import Judgement, Life
 from nodeagent.model.reason import FencingKind, Kind, Of, Reason, because
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms

@@ -18,8 +18,7 @@ from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.action import Action, Power, PowerCommand, Retag, Scope, SetOffline
-from nodeagent.model.evidence import Judgement, Life
-from nodeagent.model.fencing import FENCED_TAG, End, Fencing, Stage
+from nodeagent.model.fencing import FENCED_TAG, End, Fencing, Judgement, Life, Stage
 from nodeagent.model.ledger import Intent, Ledger, Policy
 from nodeagent.model.purpose import OfFencing
 from nodeagent.model.reason import FencingKind, Held, Reason, because

@@ -5,8 +5,8 @@ from dataclasses import replace
 from nodeagent.maintd.fencing import drills, readings
 from nodeagent.maintd.fencing.judgement import judge, unread_disks
 from nodeagent.maintd.planning.names import no_such
-from nodeagent.model.evidence import Contact, Life
-from nodeagent.model.fencing import Fencing, Stage
+from nodeagent.model.evidence import Contact
+from nodeagent.model.fencing import Fencing, Life, Stage
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms

@@ -12,8 +12,8 @@ from nodeagent.maintd.fencing.judgement import judge
 from nodeagent.maintd.planning.effects import is_seen
 from nodeagent.maintd.planning.outcomes import by_uuid, first_ended, how_ended
 from nodeagent.model.action import MovePrimary, Power, PowerCommand, Retag, SetOffline
-from nodeagent.model.evidence import Life, PowerReading
-from nodeagent.model.fencing import BURST, FENCED_TAG, Cut, Deaf, End, Fate, Fencing, Stage
+from nodeagent.model.evidence import PowerReading
+from nodeagent.model.fencing import BURST, FENCED_TAG, Cut, Deaf, End, Fate, Fencing, Life, Stage
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.purpose import OfFencing
 from nodeagent.model.snapshot import Node, Observed

@@ -12,8 +12,8 @@ from nodeagent.maintd.fencing.readings import with_power
 from nodeagent.maintd.ledger.unreachable import expected, unreachable
 from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.maintd.planning.tag_settings import with_tags
-from nodeagent.model.evidence import Contact, Evidence, Judgement, PowerReading, Testimony
-from nodeagent.model.fencing import Fencing
+from nodeagent.model.evidence import Contact, Evidence, PowerReading, Testimony
+from nodeagent.model.fencing import Fencing, Judgement
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.reason import Held, Of
 from nodeagent.model.snapshot import Node, Observed

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.planning.times import rfc3339
-from nodeagent.model.evidence import SIGNS, Evidence, Judgement
-from nodeagent.model.fencing import Stage, Unreachable
+from nodeagent.model.evidence import SIGNS, Evidence
+from nodeagent.model.fencing import Judgement, Stage, Unreachable
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.reason import Detail, Held, Kind, Reason, because
 from nodeagent.model.snapshot import Observed, Snapshot

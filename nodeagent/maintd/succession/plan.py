@@ -23,7 +23,8 @@ from typing import Any
 from nodeagent.maintd.fencing.judgement import apart, judge
 from nodeagent.maintd.planning.holds import paused
 from nodeagent.model.clock import Moment
-from nodeagent.model.evidence import Contact, Evidence, Judgement, Life, PowerReading, Testimony
+from nodeagent.model.evidence import Contact, Evidence, PowerReading, Testimony
+from nodeagent.model.fencing import Judgement, Life
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.reason import Reason, SuccessionKind, because
 from nodeagent.model.snapshot import Node, Snapshot

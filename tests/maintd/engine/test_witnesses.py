@@ -14,7 +14,8 @@ from nodeagent.maintd.engine import witnesses as module
 from nodeagent.maintd.engine.noded import Noded
 from nodeagent.maintd.engine.witnesses import QuestionsOverHttp, Unable, Witnesses
 from nodeagent.maintd.fencing.judgement import TESTIMONY_LASTS, judge, with_power, witnesses_for
-from nodeagent.model.evidence import Contact, Life, Mirror, PowerReading
+from nodeagent.model.evidence import Contact, Mirror, PowerReading
+from nodeagent.model.fencing import Life
 from nodeagent.model.reason import FencingKind
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.units import Ms

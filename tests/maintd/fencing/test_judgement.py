@@ -16,7 +16,8 @@ from nodeagent.maintd.fencing.judgement import (
     peers,
     suspects_itself,
 )
-from nodeagent.model.evidence import DISCONNECTED, Contact, Evidence, Judgement, Level, Life, Mirror
+from nodeagent.model.evidence import DISCONNECTED, Contact, Evidence, Level, Mirror
+from nodeagent.model.fencing import Judgement, Life
 from nodeagent.model.reason import FencingKind, Kind, Of, Subject, because
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from nodeagent.maintd.http.dead_nodes import evidence_views
 from nodeagent.maintd.http.status import evidence_json
-from nodeagent.model.evidence import Contact, Evidence, Level, Life, Mirror, PowerReading
+from nodeagent.model.evidence import Contact, Evidence, Level, Mirror, PowerReading
 from nodeagent.model.evidence import Testimony as Told
+from nodeagent.model.fencing import Life
 from nodeagent.model.reason import FencingKind, because
 from nodeagent.model.units import Ms
 from tests.maintd.world import NOW, seen, six

@@ -26,8 +26,9 @@ from nodeagent.maintd.succession.plan import (
     wait,
     why_never,
 )
-from nodeagent.model.evidence import Contact, Life, Mirror
+from nodeagent.model.evidence import Contact, Mirror
 from nodeagent.model.evidence import Testimony as Told
+from nodeagent.model.fencing import Life
 from nodeagent.model.ledger import PAUSE_TAG
 from nodeagent.model.reason import Reason, SuccessionKind, because
 from nodeagent.model.units import Ms
