@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field, fields
 from typing import Any, TypeVar
 
 from nodeagent.faults import Faults
 from nodeagent.model.diagnosis import Need
-from nodeagent.model.units import Seconds
+from nodeagent.model.setting import settings_of
+from nodeagent.model.units import Ms, Seconds
 
 T = TypeVar("T")
 
@@ -18,12 +18,8 @@ _SIZE = re.compile(r"(\d{1,6})(KiB|MiB|GiB)")
 _EXIT_CODE = re.compile("0|[1-9][0-9]{0,2}")  # one spelling each: 2 and 02 would be two keys
 _DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _LONGEST = 150  # characters of a key in a complaint
+_MONTH = 30 * 86_400  # seconds: the longest time of a policy
 _BYTES = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-
-
-def setting(how: str, default: Any, **limits: Any) -> Any:
-    """A field that a table may set; `how` names the method of Section that reads it."""
-    return field(default=default, metadata={"how": how, "limits": limits})
 
 
 class Section:
@@ -55,17 +51,14 @@ class Section:
             self.complain(f"{self.shown} must be a table, written {written or f'[{_key(name)}]'}")
 
     def read(self, kind: type[T], default: T | None = None, **given: Any) -> T:
-        """Read settings of this class: each field made by `setting`, by its name with hyphens.
+        """Read settings of this class: each field made by `setting`.
 
         Keys missing in the table come from `default`, if there is one; the others are `given`.
         """
-        made: Any = kind
-        for one in fields(made):
-            if "how" in one.metadata:
-                usual = one.default if default is None else getattr(default, one.name)
-                read = getattr(self, one.metadata["how"])
-                name = one.name.replace("_", "-")
-                given[one.name] = read(name, default=usual, **one.metadata["limits"])
+        for one in settings_of(kind):
+            usual = one.default if default is None else getattr(default, one.name)
+            read = getattr(self, one.how)
+            given[one.name] = read(one.key, default=usual, **one.limits)
         return kind(**given)
 
     def complain(self, said: str, *keys: str) -> None:
@@ -242,6 +235,30 @@ class Section:
             f"a duration such as 500ms, 30s, 5m, 2h, 1d, from {_lasting(least)} to {_lasting(most)}"
         )
         return self._take(key, default, read, wanted)
+
+    def ms(self, key: str, default: Ms) -> Ms:
+        """Read a duration of up to 30 days, in ms."""
+        return Ms(round(self.duration(key, default / 1000, 0, _MONTH) * 1000))
+
+    def ms_or_no(self, key: str, default: Ms | None) -> Ms | None:
+        """Read a duration of up to 30 days, in ms; None for no."""
+        off = self.is_off(key) or (default is None and not self.has(key))
+        return None if off else self.ms(key, default or Ms(0))
+
+    def percent(self, key: str, default: float) -> float:
+        """Read a percentage as a share, from 0 to 1."""
+        return self.count(key, round(default * 100), 0, 100) / 100
+
+    def choice(self, key: str, default: str, words: Sequence[str]) -> str:
+        """Read one of these words."""
+        wanted = f"{', '.join(words[:-1])} or {words[-1]}"
+        return self.text(key, default, "|".join(words), wanted)
+
+    def word_or_no(self, key: str, *, default: bool, word: str) -> bool:
+        """Read whether this word is there, and not no."""
+        if self.is_off(key):
+            return False
+        return self.choice(key, word if default else "no", (word, "no")) == word
 
     def size(self, key: str, default: int, least: int, most: int) -> int:
         def read(value: Any) -> int | None:

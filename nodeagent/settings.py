@@ -15,12 +15,16 @@ from typing import Any
 from nodeagent.drop_ins import read_all
 from nodeagent.faults import Faults
 from nodeagent.model.diagnosis import Need
-from nodeagent.section import NAME, Section, setting
+from nodeagent.model.setting import setting
+from nodeagent.section import NAME, Section
 
 DEFAULT_FILE = "/etc/nodeagent/agent.toml"
 _UUID = "|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _MOST_CHECKS = 64  # as many names as a report has room for
-LEVELS = {"pattern": "debug|info|warning|error", "wanted": "debug, info, warning or error"}
+LEVELS: Mapping[str, Any] = {
+    "pattern": "debug|info|warning|error",
+    "wanted": "debug, info, warning or error",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ It checks no other section: a fault there must not stop it, and it loads no pars
 
 from dataclasses import dataclass
 
-from nodeagent.section import Section, setting
+from nodeagent.model.setting import setting
+from nodeagent.section import Section
 from nodeagent.settings import read_files
 
 DEFAULT_FILE = "/etc/nodeagent/maintd.toml"

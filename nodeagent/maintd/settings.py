@@ -26,8 +26,9 @@ from nodeagent.maintd.queue.inventory import InventorySettings
 from nodeagent.maintd.queue.settings import constraints_of, procedures_of
 from nodeagent.model.ledger import Policy
 from nodeagent.model.offer import Announcing
+from nodeagent.model.setting import setting
 from nodeagent.model.units import Ms, Seconds
-from nodeagent.section import NAME, Section, each_once, setting
+from nodeagent.section import NAME, Section, each_once
 from nodeagent.settings import LEVELS, read_files
 from nodeagent.web.blocking import URL, wrong_port
 

@@ -7,16 +7,16 @@ from enum import Enum
 from nodeagent.model.action import Action, Scope
 from nodeagent.model.balance import Agenda, Halt, Lopsided, Question
 from nodeagent.model.clock import Moment
-from nodeagent.model.constraints import Constraints
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.evidence import PowerReading
 from nodeagent.model.fencing import Cut, Deaf, Fencing, Unreachable
 from nodeagent.model.incident import Incident
-from nodeagent.model.notice import Notices, Sink
-from nodeagent.model.offer import Announcing, Ending, Offer
+from nodeagent.model.notice import Notices
+from nodeagent.model.offer import Ending, Offer
 from nodeagent.model.outage import Outage
+from nodeagent.model.policy import Policy as Policy
 from nodeagent.model.purpose import Purpose, parse, reason
-from nodeagent.model.queue import Procedures, Queue
+from nodeagent.model.queue import Queue
 from nodeagent.model.reason import Held
 from nodeagent.model.series import Series
 from nodeagent.model.sick import Sick
@@ -286,84 +286,6 @@ class Ledger:
             for outage in self.outages
             if outage.back is not None and outage.back.reported
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """Limits on concurrent work; times are in ms.
-
-    `settle` is how long an incident waits after detection: time for a person to see it, and for a
-    passing fault to pass. `withdraw` is how long a started incident may be unobserved before maintd
-    gives up on it. `nodes_in_work` and `group_in_work` limit the nodes being worked on, `moves` the
-    running moves off one node. The storm brake trips at `storm`, the share of unhealthy nodes, or
-    at `burst` incidents detected within `burst_within`. Work on a node starts at most `attempts`
-    times within `attempts_within`, and not within `cooldown` of the last time. `spare` demands room
-    for the failure of one more node after an evacuation. `autorepair` names the rules for repairs
-    of broken instances (`off`, `compatible`, `safe`), `repairs` how many run at once.
-
-    `balance` is whether groups are balanced: where up to `balance_moves` moves lower the score by
-    `balance_threshold`, and that for `balance_settle`. Balancing moves no instance again within
-    `balance_cooldown`. `balance_disks` permits copies of disks, `balance_load` weighs instances by
-    their load rather than all the same.
-
-    `procedures` says how the repair queue is processed, `constraints` what may become its entry,
-    `announcing` how owners hear of questions. `window_ahead` is how long before its beginning an
-    occurrence of a weekly series becomes a window, if its nodes need no longer. `return_withdrawn`
-    puts a node that we drained back when its incident is withdrawn. `degraded` counts a node as
-    evacuated though it keeps secondaries that have nowhere to go. `notify` are the sinks of
-    notifications.
-
-    `unreachable_after` is how long an agent may not answer before its node counts as unreachable.
-    `return_after` is how long a repaired node must say Ok before it takes instances, `return_check`
-    the command that must succeed there then, if any. `close_live_repairs` is how long a node
-    repaired live must say Ok before maintd closes its incident; None: a person closes it.
-
-    `dead_nodes` says what maintd does about a node that is off, hung or cut off: `observe`, `fence`
-    it, or also `restart` its instances elsewhere. With `revive` it first powers the node off and on
-    once, and waits `revive_within` for its agent. `fence_limit` nodes are fenced at once,
-    `fence_burst` within an hour.
-    """
-
-    settle: Ms = Ms(60_000)
-    withdraw: Ms = Ms(600_000)
-    nodes_in_work: int = 1
-    group_in_work: int = 1
-    moves: int = 20
-    storm: float = 0.3
-    burst: int = 10
-    burst_within: Ms = Ms(600_000)
-    cooldown: Ms = Ms(600_000)
-    attempts: int = 3
-    attempts_within: Ms = Ms(86_400_000)
-    offline: bool = True
-    fallback: bool = True
-    unchecked: bool = False
-    spare: bool = True
-    autorepair: str = "off"
-    repairs: int = 10
-    balance: bool = False
-    balance_threshold: float = 0.1
-    balance_moves: int = 10
-    balance_disks: bool = True
-    balance_load: bool = False
-    balance_settle: Ms = Ms(600_000)
-    balance_cooldown: Ms = Ms(3_600_000)
-    procedures: Procedures = field(default=Procedures())
-    constraints: Constraints = field(default=Constraints())
-    announcing: Announcing = field(default=Announcing())
-    window_ahead: Ms = Ms(259_200_000)
-    return_withdrawn: bool = True
-    degraded: bool = False
-    notify: tuple[Sink, ...] = ()
-    unreachable_after: Ms = Ms(180_000)
-    return_after: Ms = Ms(600_000)
-    return_check: str = ""
-    close_live_repairs: Ms | None = None
-    dead_nodes: str = "observe"
-    revive: bool = True
-    revive_within: Ms = Ms(600_000)
-    fence_limit: int = 1
-    fence_burst: int = 2
 
 
 @dataclass(frozen=True, slots=True)

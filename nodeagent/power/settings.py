@@ -16,7 +16,8 @@ from typing import Any
 
 from nodeagent.errors import ConfigError
 from nodeagent.faults import Faults
-from nodeagent.section import NAME, Section, setting
+from nodeagent.model.setting import setting
+from nodeagent.section import NAME, Section
 from nodeagent.settings import read_files
 
 DEFAULT_FILE = "/etc/nodeagent/power.toml"

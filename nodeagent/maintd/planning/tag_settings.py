@@ -13,8 +13,8 @@ from nodeagent.model.action import Scope
 from nodeagent.model.ledger import Policy
 from nodeagent.model.purpose import is_number
 from nodeagent.model.reason import Held, Kind, Reason, because
+from nodeagent.model.setting import settings_of
 from nodeagent.model.snapshot import Group, Node, Snapshot
-from nodeagent.model.units import Ms
 from nodeagent.section import Section
 
 # Tags of incidents and holds, and those of other parts, are not settings.
@@ -36,23 +36,13 @@ NO_SETTINGS = frozenset(
         "stopped",
     }
 )
-# Keys that a node may have too, and those that a group may have; the others are cluster-wide.
-_NODE = frozenset(
-    """
-    moves offline fallback ignore-consistency spare balance return-withdrawn degraded
-    unreachable-after return-after return-check close-live-repairs dead-nodes revive
-    revive-within
-    """.split()
-)
-_GROUP = _NODE | {
-    "balance-threshold",
-    "balance-moves",
-    "balance-disks",
-    "balance-load",
-    "balance-settle",
-    "balance-cooldown",
+_SCOPE = {setting.key: setting.scope for setting in settings_of(Policy)}
+_MAY_BE_ON = {
+    Scope.CLUSTER: {Scope.CLUSTER, Scope.GROUP, Scope.NODE},
+    Scope.GROUP: {Scope.GROUP, Scope.NODE},
+    Scope.NODE: {Scope.NODE},
 }
-_HERE = {Scope.NODE: _NODE, Scope.GROUP: _GROUP}
+"""By the object of a tag, the scopes of settings that it may have."""
 _FLAGS = {"yes": True, "no": False}
 _PREFIX = "maintd:"
 TOLD = 20  # wrong tags shown one by one
@@ -60,62 +50,11 @@ TOLD = 20  # wrong tags shown one by one
 
 def policy_of(section: Section, default: Policy) -> Policy:
     """Read a policy from a table of settings, or raise ConfigError with the key."""
-
-    def ms(key: str, standard: Ms) -> Ms:
-        return Ms(round(section.duration(key, standard / 1000, 0, 30 * 86400) * 1000))
-
-    def ms_or_no(key: str, standard: Ms | None) -> Ms | None:
-        off = section.is_off(key) or (standard is None and not section.has(key))
-        return None if off else ms(key, standard or Ms(0))
-
-    storm = section.count("storm", round(default.storm * 100), 0, 100)
-    return Policy(
-        settle=ms("settle", default.settle),
-        withdraw=ms("withdraw", default.withdraw),
-        nodes_in_work=section.count("nodes-in-work", default.nodes_in_work, 0, 10_000),
-        group_in_work=section.count("group-in-work", default.group_in_work, 0, 10_000),
-        moves=section.count("moves", default.moves, 1, 1000),
-        storm=storm / 100,
-        burst=section.count("burst", default.burst, 1, 100_000),
-        burst_within=ms("burst-within", default.burst_within),
-        cooldown=ms("cooldown", default.cooldown),
-        attempts=section.count("attempts", default.attempts, 1, 1000),
-        attempts_within=ms("attempts-within", default.attempts_within),
-        offline=section.flag("offline", default=default.offline),
-        fallback=section.flag("fallback", default=default.fallback),
-        unchecked=section.flag("ignore-consistency", default=default.unchecked),
-        spare=section.flag("spare", default=default.spare),
-        autorepair=section.text(
-            "autorepair", default.autorepair, "off|compatible|safe", "off, compatible or safe"
-        ),
-        repairs=section.count("repairs", default.repairs, 0, 10_000),
-        balance=section.flag("balance", default=default.balance),
-        balance_threshold=section.decimal(
-            "balance-threshold", default.balance_threshold, 0.000001, 1000
-        ),
-        balance_moves=section.count("balance-moves", default.balance_moves, 1, 1000),
-        balance_disks=section.flag("balance-disks", default=default.balance_disks),
-        balance_load=section.flag("balance-load", default=default.balance_load),
-        balance_settle=ms("balance-settle", default.balance_settle),
-        balance_cooldown=ms("balance-cooldown", default.balance_cooldown),
+    return section.read(
+        Policy,
+        default,
         procedures=default.procedures,
         constraints=default.constraints,
-        window_ahead=ms("window-ahead", default.window_ahead),
-        return_withdrawn=section.flag("return-withdrawn", default=default.return_withdrawn),
-        degraded=section.flag("degraded", default=default.degraded),
-        unreachable_after=ms("unreachable-after", default.unreachable_after),
-        return_after=ms("return-after", default.return_after),
-        return_check=section.command("return-check", default.return_check),
-        close_live_repairs=ms_or_no("close-live-repairs", default.close_live_repairs),
-        dead_nodes=section.text(
-            "dead-nodes", default.dead_nodes, "observe|fence|restart", "observe, fence or restart"
-        ),
-        revive=not section.is_off("revive")
-        and section.text("revive", "cycle" if default.revive else "no", "cycle|no", "cycle or no")
-        == "cycle",
-        revive_within=ms("revive-within", default.revive_within),
-        fence_limit=section.count("fence-limit", default.fence_limit, 0, 100),
-        fence_burst=section.count("fence-burst", default.fence_burst, 0, 1000),
         announcing=default.announcing,
         notify=default.notify,
     )
@@ -165,8 +104,8 @@ def _over(policy: Policy, tags: frozenset[str], scope: Scope) -> Policy:
     section = Section("tag maintd", values)
     changed = policy_of(section, policy)
     section.done()
-    if scope in _HERE and (wrong := sorted(values.keys() - _HERE[scope])):
-        where = "the cluster or a group" if wrong[0] in _GROUP else "the cluster"
+    if wrong := sorted(key for key in values if _SCOPE[key] not in _MAY_BE_ON[scope]):
+        where = "the cluster or a group" if _SCOPE[wrong[0]] is Scope.GROUP else "the cluster"
         raise ConfigError(f"{wrong[0]!r} can only be set on {where}")
     return changed
 

@@ -10,10 +10,10 @@ from typing import TypeAlias
 from nodeagent.errors import MessageError, NodeAgentError
 from nodeagent.maintd.queue.sabakan import MOST_BYTES, SABAKAN, machines, question
 from nodeagent.model.queue import Queue
+from nodeagent.model.setting import setting
 from nodeagent.model.sick import Sick
 from nodeagent.model.units import Ms
 from nodeagent.secret import read_token
-from nodeagent.section import setting
 from nodeagent.web.blocking import URL, post
 from nodeagent.web.transaction import Answered
 
