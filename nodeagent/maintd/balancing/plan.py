@@ -7,14 +7,13 @@ request; advice from before the last change does not count.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from nodeagent.maintd.balancing import imbalance
 from nodeagent.maintd.balancing.moves import course, described, fault, spot
 from nodeagent.maintd.balancing.past_moves import NO_WAY_BACK
 from nodeagent.maintd.planning.preconditions import others_job
 from nodeagent.maintd.planning.resources import Room, Taken, needs_memory
 from nodeagent.maintd.planning.tag_settings import nearer, with_tags
 from nodeagent.model.action import MovePrimary, MoveSecondary
-from nodeagent.model.balance import Advice, Agenda, Question, Shift, Spot
+from nodeagent.model.balance import Advice, Agenda, Lopsided, Question, Shift, Spot
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import FAILED_TAGS, Incident, Status
 from nodeagent.model.ledger import Ledger, Policy, Trail
@@ -23,6 +22,11 @@ from nodeagent.model.reason import Detail, Held, Kind, Reason, because
 from nodeagent.model.snapshot import Group, Node, Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Balance
+
+FRESH = 900_000  # ms for which an advice is valid; its search may take some rounds
+# ms that a gain must last if it may exist only because the load is unknown. That is so for five
+# minutes after every break, such as a round of moves.
+DOUBTED = 600_000
 
 
 @dataclass
@@ -45,9 +49,9 @@ def balance(
     """Start allowed moves. `stopped` has the reasons of nodes on hold; "" means all nodes."""
     done = Balanced(ledger)
     wanted = _wanted(ledger, observed.snapshot, policy)
-    kept = tuple(one for one in ledger.lopsided if one.group in wanted)
+    kept = tuple(lopsided for lopsided in ledger.lopsided if lopsided.group in wanted)
     groups = observed.snapshot.groups
-    agenda = tuple(one for one in ledger.agenda if one.group in groups)
+    agenda = tuple(agenda for agenda in ledger.agenda if agenda.group in groups)
     if (kept, agenda) != (ledger.lopsided, ledger.agenda):
         done.ledger = replace(ledger, lopsided=kept, agenda=agenda)
     if wanted:
@@ -154,7 +158,7 @@ class _Group:
     def all(self) -> None:
         uuid = self.group.uuid
         if any(intent.purpose.group == uuid for intent in self.done.ledger.intents):
-            self.done.ledger = imbalance.going_on(self.done.ledger, uuid, self.now)
+            self._keep_gain()
             if halted := self._halted():
                 self._hold(halted)
             return  # one round after the other
@@ -177,11 +181,7 @@ class _Group:
         self.done.questions.append(self._question(free, moved))
         advice = self.seen.observed.advice.get(uuid)
         newest = max((trail.ended for trail in moved), default=0)
-        if (
-            advice is not None
-            and advice.at >= newest
-            and 0 <= self.now - advice.at < imbalance.FRESH
-        ):
+        if advice is not None and advice.at >= newest and 0 <= self.now - advice.at < FRESH:
             self._by_advice(advice, agenda, free)
 
     def _free(self, nodes: Sequence[Node]) -> frozenset[str] | Reason:
@@ -253,9 +253,8 @@ class _Group:
             return
         lasting = 0 if agenda is not None else self.policy.balance_settle
         if advice.doubt:
-            lasting = max(lasting, imbalance.DOUBTED)
-        self.done.ledger, since = imbalance.noted(self.done.ledger, advice, self.now)
-        left = since + lasting - self.now
+            lasting = max(lasting, DOUBTED)
+        left = self._gain_since(advice) + lasting - self.now
         if left > 0:
             details: dict[str, Detail] = {"moves": len(advice.shifts), "doubt": advice.doubt}
             details |= {"score": advice.score, "final": advice.final, "left": left}
@@ -380,8 +379,29 @@ class _Group:
         kept = tuple(agenda for agenda in ledger.agenda if agenda != old)
         self.done.ledger = replace(ledger, agenda=kept if new is None else (*kept, new))
 
-    def _forget(self) -> None:
-        self.done.ledger = imbalance.forgotten(self.done.ledger, self.group.uuid)
+    def _gain_since(self, advice: Advice) -> Ms:
+        """Note since when all advice by the same measure has shown a gain."""
+        known, doubted = self._gain(), bool(advice.doubt)
+        unbroken = known is not None and self.now - known.seen < FRESH and known.doubted == doubted
+        since = known.since if known is not None and unbroken else self.now
+        self._forget(Lopsided(self.group.uuid, since, self.now, doubted))
+        return since
+
+    def _keep_gain(self) -> None:
+        """Keep the time while the group's moves run: nobody searches then, and that is no break."""
+        if (known := self._gain()) is not None:
+            self._forget(replace(known, seen=self.now))
+
+    def _gain(self) -> Lopsided | None:
+        group = self.group.uuid
+        return next((known for known in self.done.ledger.lopsided if known.group == group), None)
+
+    def _forget(self, instead: Lopsided | None = None) -> None:
+        """Forget since when the group could gain, or note this `instead`."""
+        group = self.group.uuid
+        others = tuple(known for known in self.done.ledger.lopsided if known.group != group)
+        lopsided = others if instead is None else (*others, instead)
+        self.done.ledger = replace(self.done.ledger, lopsided=lopsided)
 
     def _hold(self, why: Reason) -> None:
         self.done.held.append(Held(because(Kind.NOT_BALANCED, self.group.name, why=why)))

@@ -42,8 +42,8 @@ def rated(
 
     `running`: whether the states of instances are known.
     """
-    found = {}
-    for group, part in _parts(known.cluster, groups):
+    ratings = {}
+    for group, part in parts(known.cluster, groups):
         members = {node.name for node in part.nodes if node.group == group.uuid}
         doubted = filter(None, map(snapshot.nodes.get, known.doubts.keys() & members))
         if any(node.in_service for node in doubted):
@@ -55,15 +55,15 @@ def rated(
             continue
         hosts = [node for node in part.nodes if node.name in members and not node.offline]
         here = [i for i in part.instances if running and i.primary in members]
-        found[group.uuid] = Rating(
+        ratings[group.uuid] = Rating(
             at,
             value,
             sum(node.failing for node in online),
             sum(node.free_memory for node in hosts),
             sum(node.free_disk for node in hosts),
-            Counter(str(one.status) for one in here if not one.forthcoming),
+            Counter(str(i.status) for i in here if not i.forthcoming),
         )
-    return found
+    return ratings
 
 
 def ratable(snapshot: Snapshot, capacity: Mapping[str, Capacity]) -> list[str]:
@@ -76,21 +76,24 @@ def ratable(snapshot: Snapshot, capacity: Mapping[str, Capacity]) -> list[str]:
     return [group for group in snapshot.groups if group not in silent]
 
 
-def _parts(cluster: Cluster, groups: Collection[str]) -> Iterator[tuple[Group, Cluster]]:
-    """Each group with its nodes, their instances, and the other nodes of these."""
+def parts(cluster: Cluster, groups: Collection[str]) -> Iterator[tuple[Group, Cluster]]:
+    """Each of these groups (by UUID) with its nodes, their instances, and the other nodes of these.
+
+    All in the order of the cluster.
+    """
     group_of = {node.name: node.group for node in cluster.nodes}
     instances: dict[str, list[Instance]] = defaultdict(list)
     nodes: dict[str, set[str]] = defaultdict(set)
     for node in cluster.nodes:
         nodes[node.group].add(node.name)
-    for one in cluster.instances:
-        places = [one.primary] if one.secondary is None else [one.primary, one.secondary]
+    for instance in cluster.instances:
+        places = {instance.primary, instance.secondary or instance.primary}
         for uuid in {group_of[place] for place in places}:
-            instances[uuid].append(one)
+            instances[uuid].append(instance)
             nodes[uuid].update(places)
     order = {node.name: (number, node) for number, node in enumerate(cluster.nodes)}
     for group in cluster.groups:
-        if group.uuid in groups and group.uuid in nodes:
+        if group.uuid in groups:
             here = sorted((order[name] for name in nodes[group.uuid]), key=itemgetter(0))
             mine = tuple(node for _, node in here)
             yield group, replace(cluster, nodes=mine, instances=tuple(instances[group.uuid]))

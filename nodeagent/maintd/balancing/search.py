@@ -5,6 +5,7 @@ from dataclasses import replace
 from math import inf, isfinite
 from typing import NamedTuple
 
+from nodeagent.maintd.balancing.ratings import parts
 from nodeagent.model.balance import Advice, Question, Shift, Spot
 from nodeagent.model.units import Ms
 from nodeagent.placement.balance.greedy import greedy
@@ -60,12 +61,11 @@ def laid_out(question: Question, cluster: Cluster, loads: Loads) -> Layout:
 
     Instances in a wrong state and forthcoming ones stay where they are: their moves would fail.
     """
-    cluster = _part(cluster, question.group)
+    ((group, cluster),) = parts(cluster, (question.group,))
     stay = frozenset(
         i.name for i in cluster.instances if i.forthcoming or i.status not in _AS_IT_SHOULD
     )
     rules = Rules(disk_moves=question.disks, loads=loads, never=question.never | stay)
-    group = next(group for group in cluster.groups if group.uuid == question.group)
     layout = lay_out(cluster, group, rules)
     here = (index for index in layout.members if cluster.nodes[index].name in question.nodes)
     members = tuple(index for index in here if not layout.nodes[index].host.offline)
@@ -76,15 +76,6 @@ def laid_out(question: Question, cluster: Cluster, loads: Loads) -> Layout:
         residents=tuple(i for i in layout.residents if layout.places[i].primary in inside),
         movable=tuple(i for i in layout.movable if inside.issuperset(layout.places[i][:2])),
     )
-
-
-def _part(cluster: Cluster, group: str) -> Cluster:
-    """Reduce the cluster to a group's nodes, their instances, and the other nodes of these."""
-    mine = {node.name for node in cluster.nodes if node.group == group}
-    here = tuple(i for i in cluster.instances if i.primary in mine or i.secondary in mine)
-    names = mine.union(*((i.primary, i.secondary) for i in here))
-    nodes = tuple(node for node in cluster.nodes if node.name in names)
-    return replace(cluster, nodes=nodes, instances=here)
 
 
 def _search(question: Question, layout: Layout, spent: Callable[[], float]) -> Found:

@@ -85,13 +85,19 @@ class Adviser:
         due = [q for q in questions if q.load or not self._still_even(q)]
         if not due:
             return
+        if why := self._begin(lambda: self._answer(due, snapshot, now)):
+            log.warning("not-advised why=%r", why)
+            self._refuse(due, now, f"nothing can be searched: {why}")
+
+    def _begin(self, work: Callable[[], None]) -> str:
+        """Start work beside the rounds; return why no thread is available, or ""."""
         self._busy, self._began = True, self._steady()
         try:
-            self._start(lambda: self._answer(due, snapshot, now))
-        except RuntimeError as error:  # no thread is available
+            self._start(work)
+        except RuntimeError as error:
             self._busy = False
-            log.warning("not-advised why=%r", str(error))
-            self._refuse(due, now, f"nothing can be searched: {error}")
+            return str(error)
+        return ""
 
     def rate(
         self,
@@ -121,13 +127,9 @@ class Adviser:
         names = [name for group in members.values() for name in group]
         if not (groups or names):
             return
-        self._rated = self._began = self._steady()
-        self._busy = True
-        try:
-            self._start(lambda: self._rate(snapshot, capacity, names, answering, due, now))
-        except RuntimeError as error:  # no thread is available
-            self._busy = False
-            log.warning("not-rated why=%r", str(error))
+        self._rated = self._steady()
+        if why := self._begin(lambda: self._rate(snapshot, capacity, names, answering, due, now)):
+            log.warning("not-rated why=%r", why)
 
     def _rate(
         self,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.maintd.balancing.imbalance import DOUBTED, FRESH
+from nodeagent.maintd.balancing.plan import DOUBTED, FRESH
 from nodeagent.model.balance import Agenda, Lopsided
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.reason import Kind
