@@ -429,6 +429,15 @@ def test_a_failed_installation_is_never_tried_again() -> None:
     assert found.startswith(f"mark +result:reinstall:OLD:{AT}:failure:7")
 
 
+@pytest.mark.parametrize(("result", "ending"), [(SUCCESS, "success"), (LOST, "failure")])
+def test_an_installation_is_a_success_only_if_its_job_says_so(result: Result, ending: str) -> None:
+    """How far a lost one came is unknown, healthy nodes or not."""
+    tags = ("reinstall", pending(kind="reinstall"))
+    moved = replace(BASE, primary="n", secondary="m")
+    found = told(step(snapshot("offline", "offline", tags, moved), [did(7, ANEW, result)]))
+    assert found.startswith(f"mark +result:reinstall:OLD:{AT}:{ending}:7")
+
+
 def test_a_job_that_failed_half_way_is_not_tried_again() -> None:
     seen = snapshot("offline", "ok", ("failover", pending()), MOVED)
     assert told(step(seen, [did(7, FAILOVER, ERROR)])) == closed("failure", "7")

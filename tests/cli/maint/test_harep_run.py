@@ -265,6 +265,17 @@ def test_a_mirrored_instance_without_a_mirror_ends_the_run_where_it_stands() -> 
     assert did(outcome) == ["failover", NEW]
 
 
+@pytest.mark.parametrize(
+    ("delay", "duration"), [(10.0, "10"), (0.5, "0.5"), (0.0, None), (-1.0, None)]
+)
+def test_a_repair_waits_for_its_tag_first(delay: float, duration: str | None) -> None:
+    """Numbers are written as harep does, for its dry run shows them."""
+    outcome = ours(Case(world(["failover"], "P"), (), Options(delay, "", dry=True)))
+    (line,) = (line for line in outcome.lines if line.startswith("jobs: "))
+    assert (f'"duration":{duration},' in line) == (duration is not None)
+    assert ("OP_TEST_DELAY" in line) == (duration is not None)
+
+
 # The real one.
 
 RECORDED = needs.SHARED / "harep-oracle/golden1.json"
