@@ -13,7 +13,7 @@ import click
 from nodeagent.cli import exits
 from nodeagent.cli.maint.console.arguments import luxi_path, luxi_socket, unix_ms
 from nodeagent.cli.maint.console.changing import changes, is_dry, may_ask
-from nodeagent.cli.maint.console.client import Absent, NotFound, Reach, Refused, Unreachable, Where
+from nodeagent.cli.maint.console.client import Absent, Refused, Unreachable, Where
 from nodeagent.cli.maint.console.options import as_json, cli
 from nodeagent.cli.maint.console.screen import Json, emit
 from nodeagent.cli.maint.console.text import harmless
@@ -206,14 +206,14 @@ def _told(done: "Pass", *, dry: bool) -> Json:
 
     jobs = [
         {
-            "instance": one.instance,
-            "repair": one.repair,
-            "repairs": isinstance(one.action, Guarded),
-            "action": describe(one.action),
-            "why": one.why,
+            "instance": job.instance,
+            "repair": job.repair,
+            "repairs": isinstance(job.action, Guarded),
+            "action": describe(job.action),
+            "why": job.why,
             **answered(answer),
         }
-        for one, answer in done.repairs
+        for job, answer in done.repairs
     ]
     return {
         "mode": "safe",
@@ -240,8 +240,8 @@ def _show(told: Json) -> None:
         click.echo(harmless(f"Canceling job {job['job']}: {job['why']}{late}"))
     for job in told["expired"]:
         click.echo(harmless(f"Removing an expired suspension: {job['action']}{_answered(job)}"))
-    for one in told["held"]:
-        click.echo(harmless(f"Not repairing {one['instance']}: {one['why']}"))
+    for held in told["held"]:
+        click.echo(harmless(f"Not repairing {held['instance']}: {held['why']}"))
     for line in summary(told["counts"]):
         click.echo(line)
 
@@ -275,31 +275,23 @@ def _asked_of_maintd(where: Where) -> tuple[dict[str, str], dict[str, str]]:
         match reach.get("/1/autorepair", seconds=10.0):
             case {"mode": "off"}:
                 incidents = reach.get("/1/status", seconds=10.0)
-                nodes = _nodes(reach)
+                nodes = reach.get("/1/nodes", seconds=10.0)
             case {"mode": str(mode)}:
                 raise Refused(f"maintd repairs instances itself (mode {harmless(mode, 20)})")
             case _:
                 raise Unreachable("its answer makes no sense")
-    except (Absent, NotFound):  # no maintd, or one without this answer
+    except Absent:  # no maintd runs here
         return {}, {}
     except Unreachable as error:
         raise Refused(f"it is unknown whether maintd repairs instances itself: {error}") from None
     taken = {
-        one["node-name"]: f"maintd's incident {one['uuid']} is about {one['node-name']}"
-        for one in incidents
-        if one["repair-status"] in _UNSETTLED
+        incident["node-name"]: f"maintd's incident {incident['uuid']} is about"
+        f" {incident['node-name']}"
+        for incident in incidents
+        if incident["repair-status"] in _UNSETTLED
     }
-    ours = {one["name"]: one["stranded"] for one in nodes if one.get("stranded")}
+    ours = {node["name"]: node["stranded"] for node in nodes if node["stranded"]}
     return taken, ours
-
-
-def _nodes(reach: Reach) -> list[Json]:
-    """Return the nodes as maintd reports them; an older one reports less."""
-    try:
-        nodes: list[Json] = reach.get("/1/nodes", seconds=10.0)
-    except NotFound:
-        return []
-    return nodes
 
 
 _UNSETTLED = ("noted", "pending", "failed")
@@ -311,9 +303,9 @@ def _alone(path: str, *, dry: bool) -> Iterator[str]:
     if dry:
         yield path
         return
-    with ExitStack() as held:
+    with ExitStack() as lock:
         try:
-            held.enter_context(locked_folder(os.path.dirname(path) or "."))
+            lock.enter_context(locked_folder(os.path.dirname(path) or "."))
         except BlockingIOError:
             raise Refused("another pass of gnt-maint repair is running") from None
         except OSError as error:

@@ -262,7 +262,7 @@ def test_nodes_that_maintd_works_on_are_left_to_it(place: Place) -> None:
     place.world.nodes["n1"].offline = True
     uuid = "6f3b1d5e-0002-4000-8000-000000000001"
     incident = {"uuid": uuid, "node-name": "n1", "repair-status": "pending"}
-    told = {"/1/autorepair": {"mode": "off"}, "/1/status": [incident]}
+    told = {"/1/autorepair": {"mode": "off"}, "/1/status": [incident], "/1/nodes": []}
     with Answering(place.maintd, told):
         done = place.repair()
     assert done.returncode == 0
@@ -275,15 +275,24 @@ def test_nodes_that_maintd_works_on_are_left_to_it(place: Place) -> None:
     assert place.world.jobs
 
 
+def test_a_maintd_that_does_not_tell_its_nodes_is_in_doubt(place: Place) -> None:
+    place.world.nodes["n1"].offline = True
+    with Answering(place.maintd, {"/1/autorepair": {"mode": "off"}, "/1/status": []}):
+        done = place.repair()
+    assert (done.returncode, done.stderr) == (1, "gnt-maint: no such resource\n")
+    assert not place.world.jobs
+
+
 def test_a_node_that_maintd_itself_drained_is_nobody_s_leave(place: Place) -> None:
     place.world.nodes["n1"].drained = True
-    nodes = [{"name": "n1", "stranded": "maintd itself drained n1"}, {"name": "n2"}]
+    drained: dict[str, str | None] = {"name": "n1", "stranded": "maintd itself drained n1"}
+    nodes = [drained, {"name": "n2", "stranded": None}]
     told = {"/1/autorepair": {"mode": "off"}, "/1/status": [], "/1/nodes": nodes}
     with Answering(place.maintd, told):
         done = place.repair()
     assert (done.returncode, place.world.jobs) == (0, {})
     assert "Healthy: 2" in done.stdout
-    nodes[0]["stranded"] = None  # type: ignore[assignment]
+    drained["stranded"] = None
     os.unlink(place.maintd)
     with Answering(place.maintd, told):
         place.repair()
@@ -558,7 +567,7 @@ def test_a_job_says_who_submitted_it_and_why(place: Place) -> None:
     delay, failover = place.world.jobs[1000].ops
     assert (delay["OP_ID"], delay["duration"]) == ("OP_TEST_DELAY", 0.5)
     assert failover["comment"].startswith("automated repairs by gnt-maint repair ")
-    assert failover["reason"][0][:2] == ["harep", "because"]
+    assert (failover["priority"], failover["reason"][0][:2]) == (0, ["harep", "because"])
     assert place.world.jobs[1001].ops[0]["reason"][0][:2] == ["harep", "because"]
 
 
