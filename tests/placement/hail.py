@@ -42,9 +42,9 @@ def ours(asked: Asked, options: list[str], *, as_hail: bool = True) -> Asked:
     return answer(read_request(asked), terms, hail=as_hail)
 
 
-def same(one: Asked, other: Asked) -> None:
+def same(one: Asked, other: Asked, seed: int = -1) -> None:
     """Equal, but for what hail prints of its own memory where no group is left."""
-    assert _plain(one) == _plain(other)
+    assert _plain(one) == _plain(other), f"seed {seed}"
 
 
 def _plain(told: Asked) -> Asked:

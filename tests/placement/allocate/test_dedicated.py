@@ -153,9 +153,14 @@ def counted(node: Filled, size: Demand) -> int:
     return times
 
 
-@pytest.mark.parametrize("seed", range(400))
-def test_room_is_what_fits_one_after_another(seed: int) -> None:
-    rng = random.Random(seed)
+def test_room_is_what_fits_one_after_another() -> None:
+    for seed in range(400):
+        here, size = drawn(random.Random(seed))
+        assert room(here, size) == counted(here, size), seed
+
+
+def drawn(rng: random.Random) -> tuple[Filled, Demand]:
+    """A node in about any state, and a size."""
     here = node(0, 0)
     here = here._replace(
         host=replace(
@@ -181,7 +186,7 @@ def test_room_is_what_fits_one_after_another(seed: int) -> None:
         here = here._replace(reserved=max(0, here.free_memory) + 1)
     spec = Spec(rng.choice((0, 1, 7, 64)), rng.choice((0, 1, 2)), rng.choice((1, 10, 50)), 1, 0, 1)
     (size,) = sizes(Policy(spec, ((spec, spec),)))
-    assert room(here, size) == counted(here, size)
+    return here, size
 
 
 def test_a_policy_that_takes_nothing_is_refused() -> None:
@@ -193,9 +198,12 @@ def test_a_policy_that_takes_nothing_is_refused() -> None:
             room(here, size)
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_the_best_pair_is_the_best_of_all_pairs(seed: int) -> None:
-    rng = random.Random(seed)
+def test_the_best_pair_is_the_best_of_all_pairs() -> None:
+    for seed in range(60):
+        check_best_pair(random.Random(seed))
+
+
+def check_best_pair(rng: random.Random) -> None:
     nodes = [node(n, 25 * rng.randint(0, 3)) for n in range(rng.randint(2, 7))]
     for place, one in enumerate(nodes):
         known = {n: rng.choice((5, 25)) for n in range(len(nodes)) if n != place}
@@ -232,15 +240,17 @@ def test_the_best_pair_is_the_best_of_all_pairs(seed: int) -> None:
 
 
 @real
-@pytest.mark.parametrize("seed", range(300))
-def test_answers_are_hails(seed: int, tmp_path: Path) -> None:
-    asked = dedicated(seed)
-    assert ours(asked, []) == hail(tmp_path, asked, [])
+def test_answers_are_hails(tmp_path: Path) -> None:
+    agree(range(300), tmp_path)
 
 
 @real
 @pytest.mark.oracle
-@pytest.mark.parametrize("seed", range(300, 1000))
-def test_more_answers_are_hails(seed: int, tmp_path: Path) -> None:
-    asked = dedicated(seed)
-    assert ours(asked, []) == hail(tmp_path, asked, [])
+def test_more_answers_are_hails(tmp_path: Path) -> None:
+    agree(range(300, 1000), tmp_path)
+
+
+def agree(seeds: range, folder: Path) -> None:
+    for seed in seeds:
+        asked = dedicated(seed)
+        assert ours(asked, []) == hail(folder, asked, []), seed
