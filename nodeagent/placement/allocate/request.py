@@ -3,6 +3,7 @@
 A wrong value is refused with its place, as `nodes.node1.free_memory`. Unused names are ignored.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, cast
@@ -120,42 +121,43 @@ def _asked(kind: Type, asked: Object, cluster: Cluster) -> dict[str, Any]:
             newcomers = tuple(_newcomer(one) for one in asked.sequence("instances"))
             return {"newcomers": newcomers, "group": asked.text_or_none("group_name")}
         case Type.ALLOCATE_SECONDARY:
-            return {"instances": (_known(asked, asked.text("name"), "name", cluster),)}
+            return {"instances": _instances(asked, "name", (asked.text("name"),), cluster)}
         case Type.RELOCATE:
             away = asked.texts("relocate_from")
             nodes = {node.name for node in cluster.nodes}
-            for name in away:
-                if name not in nodes:
-                    asked.wrong("relocate_from", f"there is no node {name}")
             return {
-                "instances": (_known(asked, asked.text("name"), "name", cluster),),
+                "away": _known(asked, "relocate_from", "node", away, nodes),
+                "instances": _instances(asked, "name", (asked.text("name"),), cluster),
                 "required": asked.whole("required_nodes"),
-                "away": away,
             }
         case Type.NODE_EVACUATE | Type.CHANGE_GROUP:
-            names = asked.texts("instances")
-            known = {instance.name for instance in cluster.instances}
-            for name in names:
-                if name not in known:
-                    asked.wrong("instances", f"there is no instance {name}")
+            names = _instances(asked, "instances", asked.texts("instances"), cluster)
             if kind is Type.NODE_EVACUATE:
                 return {"instances": names, "leaving": asked.word("evac_mode", Leaving)}
             groups = {key: group.uuid for group in cluster.groups for key in _keys(group)}
-            for name in asked.texts("target_groups"):
-                if name not in groups:
-                    asked.wrong("target_groups", f"there is no group {name}")
-            uuids = tuple(groups[name] for name in asked.texts("target_groups"))
-            return {"instances": names, "groups": uuids}
+            targets = asked.texts("target_groups")
+            found = _known(asked, "target_groups", "group", targets, groups)
+            return {"instances": names, "groups": tuple(groups[name] for name in found)}
 
 
 def _keys(group: Group) -> tuple[str, str]:
     return group.name, group.uuid
 
 
-def _known(asked: Object, name: str, key: str, cluster: Cluster) -> str:
-    if all(instance.name != name for instance in cluster.instances):
-        asked.wrong(key, f"there is no instance {name}")
-    return name
+def _instances(
+    asked: Object, key: str, names: tuple[str, ...], cluster: Cluster
+) -> tuple[str, ...]:
+    return _known(asked, key, "instance", names, {instance.name for instance in cluster.instances})
+
+
+def _known(
+    asked: Object, key: str, what: str, names: tuple[str, ...], known: Collection[str]
+) -> tuple[str, ...]:
+    """Return the names at a key, or refuse the first that the cluster does not have."""
+    for name in names:
+        if name not in known:
+            asked.wrong(key, f"there is no {what} {name}")
+    return names
 
 
 def _group(uuid: str, of: Object) -> Group:
@@ -181,14 +183,14 @@ def _node(name: str, of: Object, groups: frozenset[str], own_memory: int) -> Nod
     spindles = 0 if exclusive else parameters.count("spindle_count")
     if not live:
         return Node(
-            name,
-            group,
-            0.0,
-            own_memory,
-            0,
-            0.0,
-            0,
-            0.0,
+            name=name,
+            group=group,
+            memory=0.0,
+            own_memory=own_memory,
+            free_memory=0,
+            disk=0.0,
+            free_disk=0,
+            cpus=0.0,
             offline=True,
             spindles=spindles,
             tags=tags,
