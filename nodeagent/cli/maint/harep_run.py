@@ -161,10 +161,10 @@ class _Queue:
     def states(self, jobs: Sequence[int]) -> list[str]:
         """Return the states of these jobs, of all without one."""
         match self._call("QueryJobs", [list(jobs), ["status"]]):
-            case [*rows] if all(isinstance(row, list) and row[:1] for row in rows):
-                states = [row[0] for row in rows]
-                if all(state in _STATES for state in states):
-                    return states
+            case [*rows]:
+                states = [row[0] if isinstance(row, list) and row else None for row in rows]
+                if all(isinstance(state, str) and state in _STATES for state in states):
+                    return [str(state) for state in states]
         raise Stopped(f"one of the jobs {', '.join(map(str, jobs))} is no longer known")
 
     def submit(self, ops: Sequence[Opcode]) -> int:

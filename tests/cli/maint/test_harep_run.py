@@ -140,6 +140,17 @@ def test_a_job_that_is_gone_ends_the_run() -> None:
     assert (outcome.code, did(outcome), outcome.lines) == (1, [], ())
 
 
+@pytest.mark.parametrize("states", [[[None]], [[]], [["dancing"]], [[["success"]]], [7], "x", {}])
+def test_a_state_that_makes_no_sense_ends_the_run(states: object) -> None:
+    class Odd(luxi.World):
+        def answer(self, method: str, args: list[Any]) -> Any:
+            return states if method == "QueryJobs" else super().answer(method, args)
+
+    it = world([f"pending:failover:{ONE}:1:1"], "P", ["success"])
+    it.__class__ = Odd
+    assert after(it).code == 1
+
+
 @pytest.mark.parametrize(
     ("tags", "jobs", "done", "state"),
     [
@@ -274,6 +285,36 @@ def test_a_repair_waits_for_its_tag_first(delay: float, duration: str | None) ->
     (line,) = (line for line in outcome.lines if line.startswith("jobs: "))
     assert (f'"duration":{duration},' in line) == (duration is not None)
     assert ("OP_TEST_DELAY" in line) == (duration is not None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "health", "ops"),
+    [
+        (
+            "fix-storage",
+            "S",
+            '{"OP_ID":"OP_INSTANCE_REPLACE_DISKS","instance_name":"i1","early_release":false,'
+            '"ignore_ipolicy":false,"mode":"replace_new_secondary","disks":[],"iallocator":"hail"}',
+        ),
+        (
+            "failover",
+            "P",
+            '{"OP_ID":"OP_INSTANCE_FAILOVER","instance_name":"i1","shutdown_timeout":120,'
+            '"ignore_consistency":false,"ignore_ipolicy":false,"cleanup":false}',
+        ),
+        (
+            "reinstall",
+            "B",
+            '{"OP_ID":"OP_INSTANCE_RECREATE_DISKS","instance_name":"i1","disks":[],"nodes":[],'
+            '"iallocator":"hail"},'
+            '{"OP_ID":"OP_INSTANCE_REINSTALL","instance_name":"i1","force_variant":false}',
+        ),
+    ],
+)
+def test_a_dry_run_shows_the_jobs_as_harep_does(kind: str, health: str, ops: str) -> None:
+    outcome = ours(Case(world([kind], health), (), Options(0.0, "", dry=True)))
+    assert f"jobs: [[{ops}]]" in outcome.lines
+    assert not outcome.calls
 
 
 # The real one.
