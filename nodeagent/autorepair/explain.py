@@ -5,7 +5,7 @@ from typing import Any
 
 from nodeagent.autorepair.health import Broken, Health, Healthy, Stuck, harep_needs
 from nodeagent.autorepair.jobs import Ran
-from nodeagent.autorepair.policy import Enabled, NotEnabled, Policies, Policy, said
+from nodeagent.autorepair.policy import Enabled, NotEnabled, Policies, Policy, in_words
 from nodeagent.autorepair.rules import HAREP_ITSELF, SAFE, Rules
 from nodeagent.autorepair.state import Clear, Failed, Pending, State, Unclear, word_of
 from nodeagent.autorepair.steps import Judge, Mark, Next, Nothing, Step, Wait
@@ -31,7 +31,7 @@ def explain(
     All of it follows the `rules`; under `compatible` also harep's own result. Times are in
     unix seconds.
     """
-    told = Judge(snapshot, {instance.name: jobs}, results, now, rules).assess(instance)
+    assessed = Judge(snapshot, {instance.name: jobs}, results, now, rules).assess(instance)
     group = snapshot.groups[snapshot.nodes[instance.primary].group]
     return {
         "instance": instance.name,
@@ -40,11 +40,11 @@ def explain(
         "template": instance.template,
         "running": instance.running,
         "mode": rules.mode,
-        "policy": _policy(told.policy),
-        "health": _health(told.health),
-        "state": _state(told.state),
+        "policy": _policy(assessed.policy),
+        "health": _health(assessed.health),
+        "state": _state(assessed.state),
         "jobs": [_job(ran) for ran in jobs],
-        "next": _next(told.next),
+        "next": _next(assessed.next),
         "compatible": _compatible(instance, snapshot, now),
         "unreadable": [
             {"tag": fault.tag, "object": scope.value, "name": name, "why": fault.why}
@@ -59,12 +59,12 @@ def explain(
 
 
 def _policy(policy: Policy) -> Json:
-    told: Json = {"says": type(policy).__name__.lower(), "words": said(policy)}
+    shown: Json = {"says": type(policy).__name__.lower(), "words": in_words(policy)}
     if isinstance(policy, NotEnabled):
-        return {**told, "says": "nothing", "tag": None, "object": None, "name": None}
+        return {**shown, "says": "nothing", "tag": None, "object": None, "name": None}
     source = policy.source
-    told |= {"tag": source.tag, "object": source.scope.value, "name": source.name}
-    return told | ({"type": policy.kind.word} if isinstance(policy, Enabled) else {})
+    shown |= {"tag": source.tag, "object": source.scope.value, "name": source.name}
+    return shown | ({"type": policy.kind.word} if isinstance(policy, Enabled) else {})
 
 
 def _health(health: Health) -> Json:
@@ -118,11 +118,11 @@ def _next(step: Next) -> Json:
         case Wait(why):
             return {"is": "wait", "why": why}
         case Step(kind, repair, swap, why):
-            told = {"is": kind.word, "why": why, "repair": repair}
+            shown = {"is": kind.word, "why": why, "repair": repair}
         case Mark(repair, swap, why, ending):
             word = "note" if ending is None else ending.word
-            told = {"is": word, "why": why, "repair": repair}
-    return {**told, "add": list(swap.add), "remove": list(swap.remove)}
+            shown = {"is": word, "why": why, "repair": repair}
+    return {**shown, "add": list(swap.add), "remove": list(swap.remove)}
 
 
 def _compatible(instance: Instance, snapshot: Snapshot, now: Ms) -> Json:

@@ -51,13 +51,13 @@ def check(instance: Instance, nodes: Mapping[str, Node]) -> Health:
     mirror = nodes[instance.secondary] if instance.secondary is not None else None
     if primary.in_service and (mirror is None or mirror.in_service):
         return HEALTHY
-    found = (
+    health = (
         _mirrored(instance, primary, mirror) if mirror is not None else _alone(instance, primary)
     )
-    if instance.offline and isinstance(found, Broken) and found.need is _REINSTALL:
+    if instance.offline and isinstance(health, Broken) and health.need is _REINSTALL:
         # Ganeti would make new disks, and then refuse the installation.
-        return Stuck(f"{found.why}; it is marked offline itself, so it is not reinstalled")
-    return found
+        return Stuck(f"{health.why}; it is marked offline itself, so it is not reinstalled")
+    return health
 
 
 def _alone(instance: Instance, primary: Node) -> Health:

@@ -65,7 +65,7 @@ class Ran:
         return isinstance(self.action, Retag)
 
     @property
-    def told(self) -> str:
+    def words(self) -> str:
         """Describe its state or result in a few words."""
         match self.result.outcome:
             case Outcome.RUNNING:
@@ -108,7 +108,7 @@ _NOT_ASKED = Result(Outcome.RUNNING, "its state has not been asked for yet")
 
 def ran_for(record: Record, jobs: Sequence[Ran], results: Mapping[int, Result]) -> list[Ran]:
     """Return a repair's jobs, without those that only change tags: ours, and those in its tag."""
-    mine = {one.job: one for one in jobs if one.repair == record.id}
+    mine = {ran.job: ran for ran in jobs if ran.repair == record.id}
     for job in record.jobs:
         mine.setdefault(job, Ran(job, record.id, None, results.get(job, _NOT_ASKED)))
     return [mine[job] for job in sorted(mine) if not mine[job].only_tags]
@@ -126,8 +126,8 @@ def noted(record: Record, ran: Sequence[Ran], jobs: Sequence[Ran]) -> Record | N
     None if it is there, or must wait: before the job has set the present tag, a change of the tag
     would cancel the job.
     """
-    live = next((one.action for one in jobs if one.live and one.repair == record.id), None)
-    if not isinstance(live, Guarded) or any(one.live and one.only_tags for one in jobs):
+    live = next((job.action for job in jobs if job.live and job.repair == record.id), None)
+    if not isinstance(live, Guarded) or any(job.live and job.only_tags for job in jobs):
         return None
     is_its_own = record.tag in live.swap.add and record.tag not in live.swap.remove
     longer = with_jobs(record, ran)
@@ -140,16 +140,16 @@ def backing_off(jobs: Sequence[Ran], now: Ms) -> str | None:
     A job filter may reject it, for instance. Such a repair has only one job.
     """
     known: dict[str, list[Ran]] = {}
-    for one in jobs:
-        known.setdefault(one.repair, []).append(one)
+    for job in jobs:
+        known.setdefault(job.repair, []).append(job)
     lone = [ran[0] for ran in known.values() if len(ran) == 1]
-    failed = [one for one in lone if one.failed and now - one.ended < _DAY]
+    failed = [job for job in lone if job.failed and now - job.ended < _DAY]
     if not failed:
         return None
     patience = min(RETRY_AFTER * 2 ** (len(failed) - 1), _DAY)
     left = failed[-1].ended + patience - now
-    told = f"job {failed[-1].job} failed before it started: {failed[-1].result.why}"
-    return f"next attempt in {left // 1000} s: {told}" if left > 0 else None
+    words = f"job {failed[-1].job} failed before it started: {failed[-1].result.why}"
+    return f"next attempt in {left // 1000} s: {words}" if left > 0 else None
 
 
 def tags_refused(jobs: Sequence[Ran], now: Ms) -> str | None:
@@ -158,13 +158,13 @@ def tags_refused(jobs: Sequence[Ran], now: Ms) -> str | None:
     One fails if somebody else has changed them; more fail if a job filter rejects them, for
     instance.
     """
-    tagged = [one for one in jobs if one.only_tags]
-    failed = list(takewhile(lambda one: one.failed, reversed(tagged)))
+    tagged = [job for job in jobs if job.only_tags]
+    failed = list(takewhile(lambda job: job.failed, reversed(tagged)))
     if len(failed) < 2:
         return None
     patience = min(RETRY_AFTER * 2 ** (len(failed) - 2), _DAY)
     left = failed[0].ended + patience - now
-    return f"next attempt in {left // 1000} s: {failed[0].told}" if left > 0 else None
+    return f"next attempt in {left // 1000} s: {failed[0].words}" if left > 0 else None
 
 
 def repair_id(instance: str, now: Ms) -> str:

@@ -63,7 +63,7 @@ class NotEnabled:
 Policy: TypeAlias = Enabled | Suspended | Unreadable | NotEnabled
 
 
-def said(policy: Policy) -> str:
+def in_words(policy: Policy) -> str:
     match policy:
         case Enabled(kind, source):
             return f"repairs up to {kind.word} are allowed by {source}"
@@ -94,17 +94,18 @@ class Policies:
     _groups: dict[str, Policy] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._cluster = self._said(self.snapshot.tags, Scope.CLUSTER, "") or NotEnabled()
+        self._cluster = self._of(self.snapshot.tags, Scope.CLUSTER, "") or NotEnabled()
         self._groups = {
-            group.uuid: self._said(group.tags, Scope.GROUP, group.name) or self._cluster
+            group.uuid: self._of(group.tags, Scope.GROUP, group.name) or self._cluster
             for group in self.snapshot.groups.values()
         }
 
     def of(self, instance: Instance) -> Policy:
-        said = self._said(instance.tags, Scope.INSTANCE, instance.name) if instance.tags else None
-        return said or self._groups[self.snapshot.nodes[instance.primary].group]
+        if instance.tags and (own := self._of(instance.tags, Scope.INSTANCE, instance.name)):
+            return own
+        return self._groups[self.snapshot.nodes[instance.primary].group]
 
-    def _said(self, tags: Collection[str], scope: Scope, name: str) -> Policy | None:
+    def _of(self, tags: Collection[str], scope: Scope, name: str) -> Policy | None:
         """Return the policy of one object by itself, if any."""
         if not (mine := _ours(tags)):
             return None
@@ -123,7 +124,7 @@ class Policies:
             if fault.part is Part.SUSPEND:
                 return Suspended(None, Source(fault.tag, scope, name), fault.why)
         if ends:
-            longest = max(ends, key=lambda one: inf if one.until is None else one.until)
+            longest = max(ends, key=lambda end: inf if end.until is None else end.until)
             return Suspended(longest.until, Source(longest.tag, scope, name))
         if faults:
             return Unreadable(faults[0].why, Source(faults[0].tag, scope, name))
@@ -145,7 +146,9 @@ def expired(snapshot: Snapshot, now: Ms) -> Iterable[Retag]:
 
 def _cleared(tags: Collection[str], scope: Scope, name: str, now: Ms) -> Iterable[Retag]:
     old = tuple(
-        tag for tag in _ours(tags) if isinstance(said := read(tag), Suspend) and _expired(said, now)
+        tag
+        for tag in _ours(tags)
+        if isinstance(meaning := read(tag), Suspend) and _expired(meaning, now)
     )
     if old:
         yield Retag(scope, name, remove=old)

@@ -27,9 +27,27 @@ from nodeagent.autorepair.jobs import (
     tags_refused,
     with_jobs,
 )
-from nodeagent.autorepair.policy import Enabled, Policies, Policy, Suspended, Unreadable, said
+from nodeagent.autorepair.policy import (
+    Enabled,
+    NotEnabled,
+    Policies,
+    Policy,
+    Suspended,
+    Unreadable,
+    in_words,
+)
 from nodeagent.autorepair.rules import SAFE, Rules
-from nodeagent.autorepair.state import Clear, Failed, Pending, State, Unclear
+from nodeagent.autorepair.state import (
+    FAILED,
+    NEEDS,
+    PENDING,
+    WELL,
+    Clear,
+    Failed,
+    Pending,
+    State,
+    Unclear,
+)
 from nodeagent.autorepair.tags import Ending, Record, RepairType, compose, fit
 from nodeagent.model.action import Reinstall, Retag, Scope
 from nodeagent.model.ledger import SHOWS, Outcome, Result
@@ -87,12 +105,33 @@ Next: TypeAlias = Nothing | Wait | Step | Mark
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """An instance's policy, its health, the state of its repairs, and the next step."""
+    """An instance, its policy, its health, the state of its repairs, and the next step."""
 
+    instance: Instance
     policy: Policy
     health: Health
     state: State
     next: Next
+
+    @property
+    def wanted(self) -> bool:
+        """Tell whether somebody has allowed a repair, or one has started."""
+        allowed = not isinstance(self.policy, NotEnabled | Suspended)
+        return allowed or not isinstance(self.state, Clear)
+
+    @property
+    def word(self) -> str:
+        """Return the state that it counts under, once its next step has started."""
+        match self.next:
+            case Step() | Wait():
+                return PENDING
+            case Mark(ending=ending) if isinstance(self.state, Pending) and ending is None:
+                return PENDING
+        if isinstance(self.state, Failed):
+            return FAILED
+        if isinstance(self.next, Nothing) and isinstance(self.state, Pending):
+            return PENDING
+        return WELL if isinstance(self.health, Healthy) else NEEDS
 
 
 @dataclass
@@ -131,7 +170,7 @@ class Judge:
         # Back off from a change of tags that Ganeti refuses again and again.
         refused = tags_refused(work.jobs, self.now) if isinstance(step, Mark) else None
         step = step if refused is None else Wait(refused)
-        return Assessment(work.policy, work.health, state, step)
+        return Assessment(instance, work.policy, work.health, state, step)
 
 
 @dataclass
@@ -157,21 +196,21 @@ class _Work:
                 )
         if self.rules.suspends_pending and isinstance(self.policy, Suspended | Unreadable):
             well = isinstance(self.health, Healthy) and isinstance(state, Clear)
-            return Nothing("" if well else said(self.policy))
+            return Nothing("" if well else in_words(self.policy))
         return self.go_on(state) if isinstance(state, Pending) else self.begin(state)
 
     # No repair is pending.
 
     def begin(self, state: Clear) -> Next:
         if (live := self._live()) is not None:
-            return Wait(f"{live.told}, and its tag is not there")
+            return Wait(f"{live.words}, and its tag is not there")
         if isinstance(self.health, Healthy):
             return self._tidied(state)
         if isinstance(self.health, Stuck):
             return Nothing(self.health.why)
         first = self.health.steps[0]
         if not isinstance(self.policy, Enabled):
-            return Nothing(f"{self.health.why}; {said(self.policy)}")
+            return Nothing(f"{self.health.why}; {in_words(self.policy)}")
         if first > self.policy.kind:
             return self._refuse(state, self.health, first)
         if (why := backing_off(self.jobs, self.now)) is not None:
@@ -194,7 +233,7 @@ class _Work:
         return Mark(state.stale[0].id, swap, "its repair has ended already")
 
     def _refuse(self, state: Clear, broken: Broken, first: RepairType) -> Next:
-        why = f"{broken.why}: that needs {first.word}, and {said(self.policy)}"
+        why = f"{broken.why}: that needs {first.word}, and {in_words(self.policy)}"
         refusals = (record.kind for record in state.ended if record.ending is Ending.ENOPERM)
         if self.rules.refuses_once and first in refusals:
             return Nothing(why)
@@ -220,8 +259,8 @@ class _Work:
             return Wait(self.health.why)
         first, allowed = self.health.steps[0], self._allowed(record)
         if allowed is None or first > allowed:
-            most = "nothing" if allowed is None else f"no more than {allowed.word}"
-            why = f"{self.health.why}: that needs {first.word}, and {most} is allowed"
+            limit = "nothing" if allowed is None else f"no more than {allowed.word}"
+            why = f"{self.health.why}: that needs {first.word}, and {limit} is allowed"
             # Find a result of a once-off by the requested type.
             kind = record.kind if self._asked_for(record) else first
             return self._close(pending, ran, Ending.ENOPERM, why, kind)
@@ -231,7 +270,7 @@ class _Work:
         """Succeed if all jobs did; fail if one failed or is gone."""
         bad = next((job for job in ran if job.result.outcome is not Outcome.SUCCESS), None)
         if bad is not None:
-            return self._close(pending, ran, Ending.FAILURE, bad.told)
+            return self._close(pending, ran, Ending.FAILURE, bad.words)
         if not ran:
             # harep judges by all jobs in the queue, where a daemon has its own about other things.
             well = isinstance(self.health, Healthy)
@@ -241,8 +280,8 @@ class _Work:
         last = ran[-1]
         unseen = last.move is not None and not last.has_moved(self.instance)
         if unseen and self.now - last.ended < SHOWS:
-            return Wait(f"{last.told}, and its effect is not seen yet")
-        return self._close(pending, ran, Ending.SUCCESS, last.told)
+            return Wait(f"{last.words}, and its effect is not seen yet")
+        return self._close(pending, ran, Ending.SUCCESS, last.words)
 
     def _mended(self, pending: Pending, ran: Sequence[Ran]) -> Next:
         """Close a healthy instance's repair as a success, whoever repaired it.
@@ -252,11 +291,11 @@ class _Work:
         """
         last = ran[-1] if ran else None
         if last is not None and last.failed and last.has_moved(self.instance):
-            why = f"the instance has moved, and yet {last.told}"
+            why = f"the instance has moved, and yet {last.words}"
             return self._close(pending, ran, Ending.FAILURE, why)
         lost = last is not None and last.result.outcome is Outcome.LOST
         if last is not None and lost and isinstance(last.move, Reinstall):
-            why = f"{last.told}, and how far the installation came is unknown"
+            why = f"{last.words}, and how far the installation came is unknown"
             return self._close(pending, ran, Ending.FAILURE, why)
         return self._close(pending, ran, Ending.SUCCESS, "all its nodes are in service")
 
@@ -265,35 +304,37 @@ class _Work:
         if not ran:
             return None
         last, failure = ran[-1], Ending.FAILURE
-        told = last.told
+        words = last.words
         seen = self._is_seen(last, pending.record)
         outcome = last.result.outcome
         if outcome is Outcome.LOST and not seen:
-            return self._close(pending, ran, failure, f"{told} and its effect is not seen")
+            return self._close(pending, ran, failure, f"{words} and its effect is not seen")
         if outcome is Outcome.SUCCESS and not seen and self.now - last.ended < SHOWS:
-            return Wait(f"{told}, and its effect is not seen yet")
+            return Wait(f"{words}, and its effect is not seen yet")
         if len(ran) >= MOST:
-            return self._close(pending, ran, failure, f"{len(ran)} jobs have not mended it; {told}")
+            return self._close(
+                pending, ran, failure, f"{len(ran)} jobs have not mended it; {words}"
+            )
         if seen and outcome is not Outcome.ERROR:
             return None
         once = last.move is None or isinstance(last.move, Reinstall)
         if once or last.has_moved(self.instance):
-            return self._close(pending, ran, failure, told)
+            return self._close(pending, ran, failure, words)
         # The instance is as it was; it may need something else now.
         first = self.health.steps[0] if isinstance(self.health, Broken) else None
         if first is None or not last.was(first, self.instance):
             return None
         tried = len(list(takewhile(lambda job: job.was(first, self.instance), reversed(ran))))
         if tried >= TRIES:
-            return self._close(pending, ran, failure, f"tried {tried} times: {told}")
+            return self._close(pending, ran, failure, f"tried {tried} times: {words}")
         left = last.ended + RETRY_AFTER - self.now
-        return Wait(f"next attempt in {left // 1000} s: {told}") if left > 0 else None
+        return Wait(f"next attempt in {left // 1000} s: {words}") if left > 0 else None
 
     def _note(self, record: Record, live: Ran, ran: Sequence[Ran]) -> Next:
         longer = noted(record, ran, self.jobs)
         if longer is None:
-            return Wait(live.told)
-        return Mark(record.id, self._swap(longer, (record.tag,)), live.told)
+            return Wait(live.words)
+        return Mark(record.id, self._swap(longer, (record.tag,)), live.words)
 
     def _close(
         self,

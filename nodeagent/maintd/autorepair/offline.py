@@ -21,7 +21,7 @@ def to_ask(ledger: Ledger, snapshot: Snapshot) -> frozenset[str]:
     used = {i.primary for i in snapshot.instances.values()}
     used |= {i.secondary for i in snapshot.instances.values() if i.secondary is not None}
     ours = {outage.node for outage in ledger.outages if outage.offline_by}
-    ours |= {one.node for one in ledger.fencing}
+    ours |= {fencing.node for fencing in ledger.fencing}
     return frozenset(
         name
         for name, node in snapshot.nodes.items()
@@ -49,8 +49,8 @@ def apart(
     An answer that is not trusted counts too: doubt never acts.
     """
     others = {name: look for name, look in looks.items() if name not in names}
-    there = (name for name in names if not isinstance(looks.get(name, Silent("")), Silent))
-    return (others if names else looks), frozenset(there)
+    answered = (name for name in names if not isinstance(looks.get(name, Silent("")), Silent))
+    return (others if names else looks), frozenset(answered)
 
 
 def answering(observed: Observed) -> dict[str, Reason]:

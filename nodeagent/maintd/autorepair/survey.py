@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from nodeagent.autorepair.health import HEALTHY, Health, Healthy
+from nodeagent.autorepair.health import HEALTHY
 from nodeagent.autorepair.jobs import Ran
-from nodeagent.autorepair.policy import NotEnabled, Policy, Suspended, expired
+from nodeagent.autorepair.policy import expired
 from nodeagent.autorepair.rules import SAFE, Rules
-from nodeagent.autorepair.state import FAILED, NEEDS, PENDING, WELL, Clear, Failed, Pending, State
-from nodeagent.autorepair.steps import Judge, Mark, Next, Nothing, Step, Wait
+from nodeagent.autorepair.state import NEEDS, PENDING, WELL, Pending
+from nodeagent.autorepair.steps import Assessment, Judge, Mark, Nothing, Step, Wait
 from nodeagent.autorepair.tags import Record, RepairType, read, telling
 from nodeagent.maintd.autorepair import targets
 from nodeagent.maintd.planning.resources import Room
@@ -31,41 +31,10 @@ _NOWHERE: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One instance that is not simply healthy, and its next step."""
-
-    instance: Instance
-    policy: Policy
-    health: Health
-    state: State
-    next: Next
-
-    @property
-    def wanted(self) -> bool:
-        """Check whether somebody has allowed a repair, or one has started."""
-        allowed = not isinstance(self.policy, NotEnabled | Suspended)
-        return allowed or not isinstance(self.state, Clear)
-
-    @property
-    def word(self) -> str:
-        """The state that it counts under, once its next step has started."""
-        match self.next:
-            case Step() | Wait():
-                return PENDING
-            case Mark(ending=ending) if isinstance(self.state, Pending) and ending is None:
-                return PENDING
-        if isinstance(self.state, Failed):
-            return FAILED
-        if isinstance(self.next, Nothing) and isinstance(self.state, Pending):
-            return PENDING
-        return WELL if isinstance(self.health, Healthy) else NEEDS
-
-
-@dataclass(frozen=True, slots=True)
 class Survey:
     """Every instance that is not simply healthy, the number of others, expired suspensions."""
 
-    rows: Sequence[Row]
+    rows: Sequence[Assessment]
     well: int
     expired: Sequence[Retag] = ()
 
@@ -95,22 +64,22 @@ class Plan:
 
 def jobs_of(trails: Iterable[Trail]) -> dict[str, list[Ran]]:
     """The jobs of repairs among these, by instance."""
-    found: dict[str, list[Ran]] = {}
+    jobs: dict[str, list[Ran]] = {}
     for trail in trails:
         if not trail.purpose.repair or not trail.job.isdecimal():
             continue
         ran = Ran(int(trail.job), trail.purpose.repair, trail.action, trail.result, trail.ended)
-        found.setdefault(ran.instance, []).append(ran)
-    return found
+        jobs.setdefault(ran.instance, []).append(ran)
+    return jobs
 
 
 def pending(snapshot: Snapshot) -> Iterator[Record]:
     """The pending repairs in instances' tags, as far as harep could read them."""
     for instance in snapshot.instances.values():
         for tag in telling(instance.tags):
-            said = read(tag, strict=False)
-            if isinstance(said, Record) and said.ending is None:
-                yield said
+            record = read(tag, strict=False)
+            if isinstance(record, Record) and record.ending is None:
+                yield record
 
 
 def in_tags(snapshot: Snapshot) -> set[int]:
@@ -136,12 +105,13 @@ def survey(
     for instance in snapshot.instances.values():
         if judge.health(instance) is HEALTHY and not telling(instance.tags):
             continue
-        said = judge.assess(instance)
+        row = judge.assess(instance)
         places = (instance.primary, instance.secondary or "")
         why = next((ours[place] for place in places if place in ours), "")
-        then = Wait(why) if why and isinstance(said.state, Pending) else said.next
-        if then != _NOTHING:
-            rows.append(Row(instance, said.policy, said.health, said.state, then))
+        if why and isinstance(row.state, Pending):
+            row = replace(row, next=Wait(why))
+        if row.next != _NOTHING:
+            rows.append(row)
     old = list(expired(snapshot, now)) if rules.clears_expired else []
     return Survey(rows, len(snapshot.instances) - len(rows), old)
 
@@ -185,14 +155,14 @@ def place(
             case Step() as step:
                 name, stop = row.instance.name, _stop(row.instance, step, room, stopped)
                 stop = stop or (no_more if moving >= most else None)
-                found = stop or _placed(row.instance, step, room)
-                if isinstance(found, Reason):
-                    held.append((name, because(Kind.STEP_WAITS, name, step=step.why, why=found)))
+                job = stop or _placed(row.instance, step, room)
+                if isinstance(job, Reason):
+                    held.append((name, because(Kind.STEP_WAITS, name, step=step.why, why=job)))
                     counts[PENDING if isinstance(row.state, Pending) else NEEDS] += 1
                     continue
                 moving += 1
-                room.plan(found, AUTOREPAIR)
-                proposed.append(_proposed(row.instance, step.repair, found, step.why))
+                room.plan(job, AUTOREPAIR)
+                proposed.append(_proposed(row.instance, step.repair, job, step.why))
             case Mark(repair, swap, why):
                 proposed.append(_proposed(row.instance, repair, swap, why))
             case Wait(why) | Nothing(why):
@@ -219,7 +189,7 @@ def _is_rescue(instance: Instance, step: Step, room: Room) -> bool:
     return step.kind is RepairType.FAILOVER and targets.is_lost(instance, room)
 
 
-def _turn(row: Row) -> tuple[int, str]:
+def _turn(row: Assessment) -> tuple[int, str]:
     begun = row.state.record.at if isinstance(row.state, Pending) else 2**63
     return begun, row.instance.name
 

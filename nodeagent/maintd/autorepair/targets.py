@@ -63,10 +63,10 @@ class _Choice:
             if why := self._too_little(target, rescue=not live and is_lost(self.instance, room)):
                 return because(Kind.MIRROR_REFUSES, name, why=why)
             return MovePrimary(name, primary, live, target, fallback=fallback)
-        found = self._roomiest({primary, *barred}, memory=needs_memory(self.instance))
-        if isinstance(found, Reason):
-            return because(Kind.NO_PLACE_TO_RUN, name, why=found)
-        return MovePrimary(name, primary, live, found, fallback=fallback)
+        node = self._roomiest({primary, *barred}, memory=needs_memory(self.instance))
+        if isinstance(node, Reason):
+            return because(Kind.NO_PLACE_TO_RUN, name, why=node)
+        return MovePrimary(name, primary, live, node, fallback=fallback)
 
     def anew(self) -> Reinstall | Reason:
         """Choose as many new nodes as it had."""
@@ -77,10 +77,10 @@ class _Choice:
             return because(Kind.NO_PLACE_ANEW, it.name, why=target)
         mirror = None
         if it.secondary is not None:
-            found = self._roomiest({*old, target}, disk=it.disk, whole=True)
-            if isinstance(found, Reason):
-                return because(Kind.NO_PLACE_FOR_MIRROR, it.name, why=found)
-            mirror = found
+            node = self._roomiest({*old, target}, disk=it.disk, whole=True)
+            if isinstance(node, Reason):
+                return because(Kind.NO_PLACE_FOR_MIRROR, it.name, why=node)
+            mirror = node
         return Reinstall(it.name, it.primary, target, mirror, it.running)
 
     def _too_little(self, node: str, *, rescue: bool) -> Reason | None:
@@ -130,10 +130,10 @@ class _Choice:
             words = (f"{spindles} free physical disks",)
             return because(Kind.NO_FREE_NODE, group, wanted=words)
 
-        def most(name: str) -> tuple[int, str]:
+        def order(name: str) -> tuple[int, str]:
             return -(fitting[name].disk if memory is None else fitting[name].memory), name
 
-        return min(fitting, key=most)
+        return min(fitting, key=order)
 
     def _has_disks(self, node: str, has: Capacity) -> bool:
         """Check for enough physical disks: Ganeti checks only after giving up the old ones."""

@@ -71,11 +71,11 @@ class Withdrawals:
     def explained(self, results: Mapping[str, Result]) -> dict[str, Result]:
         """The results, by intent, with the reasons of canceled jobs."""
         self._why = {key: why for key, why in self._why.items() if key in results}
-        told = dict(results)
+        explained = dict(results)
         for key, why in self._why.items():
-            if told[key].outcome is Outcome.ERROR:
-                told[key] = replace(told[key], why=why)
-        return told
+            if explained[key].outcome is Outcome.ERROR:
+                explained[key] = replace(explained[key], why=why)
+        return explained
 
     def _late(
         self, ledger: Ledger, observed: Observed, now: Ms
