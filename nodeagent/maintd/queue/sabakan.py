@@ -7,7 +7,6 @@ whole or not at all: one line says what is odd about it, and no machine is repor
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from ipaddress import ip_address
 from typing import Any, TypeAlias
 
@@ -31,11 +30,10 @@ STATES = (
 DEFAULT = '{"having":{"states":["UNHEALTHY","UNREACHABLE"]},"notHaving":{"roles":["boot"]}}'
 MOST_BYTES = 16 * 2**20  # of an answer; a machine takes 200
 _MOST_VARIABLES = 16 * 1024
-_DAY = 86_400_000  # ms
 _SAID = 200  # characters of a foreign text
 _QUERY = """query ckeSearch($having: MachineParams, $notHaving: MachineParams) {
   searchMachines(having: $having, notHaving: $notHaving) {
-    spec { serial labels { name value } rack role ipv4 retireDate bmc { bmcType } }
+    spec { serial rack role ipv4 bmc { bmcType } }
     status { state duration }
   }
 }"""
@@ -208,9 +206,6 @@ class _Machine:
     def wrong(self, why: str) -> MessageError:
         return MessageError(f"machine {self.number} of its answer: {why}")
 
-    def unheeded(self, what: str) -> MessageError:
-        return self.wrong(f"{what} were not asked for: the question is not heeded")
-
 
 def _sick(
     machine: _Machine, asked: Mapping[str, Any], now: Ms, priorities: Mapping[str, int]
@@ -219,8 +214,6 @@ def _sick(
     rack = machine.take("spec.rack", _is_whole, "a whole number")
     role = machine.take("spec.role", _is_line, _LINE)
     _check_asked(machine, asked, {"states": state, "racks": rack, "roles": role})
-    _check_labels(machine, asked)
-    _check_retirement(machine, asked, now)
     lasts = machine.take("status.duration", _is_lasting, "seconds, none of them below zero")
     address, kind = _address(machine), machine.find("spec.bmc.bmcType")
     return Sick(
@@ -249,51 +242,17 @@ def _is_lasting(value: object) -> bool:
 
 
 def _check_asked(machine: _Machine, asked: Mapping[str, Any], has: Mapping[str, Any]) -> None:
-    """Refuse machines that do not match the query: such a source may also report healthy ones."""
+    """Refuse an answer whose machines do not match the query: it may report healthy ones, too.
+
+    sabakan itself applies the whole query. States, racks and roles show whether it does; nobody
+    checks labels and dates of retirement again.
+    """
     for key, value in has.items():
         having = (asked.get("having") or {}).get(key)
         not_having = (asked.get("notHaving") or {}).get(key) or ()
         if (having and value not in having) or value in not_having:
-            raise machine.unheeded(f"{key} such as {_as_json(value)}")
-
-
-def _check_labels(machine: _Machine, asked: Mapping[str, Any]) -> None:
-    having = (asked.get("having") or {}).get("labels") or ()
-    not_having = (asked.get("notHaving") or {}).get("labels") or ()
-    if not (having or not_having):
-        return
-    found = machine.take("spec.labels", _are_labels, "a list of labels, or null") or ()
-    labels = {(label["name"], label["value"]) for label in found}
-    for label in having:
-        if (label["name"], label["value"]) not in labels:
-            raise machine.unheeded(f"machines without the label {_as_json(label)}")
-    for label in not_having:
-        if (label["name"], label["value"]) in labels:
-            raise machine.unheeded(f"machines with the label {_as_json(label)}")
-
-
-def _are_labels(value: object) -> bool:
-    return value is None or _each(_is_label)(value)
-
-
-def _check_retirement(machine: _Machine, asked: Mapping[str, Any], now: Ms) -> None:
-    """Check the retirement date, with a day of tolerance: sabakan counts days by its own clock."""
-    least = (asked.get("having") or {}).get("minDaysBeforeRetire")
-    below = (asked.get("notHaving") or {}).get("minDaysBeforeRetire")
-    if least is None and below is None:
-        return
-    text = machine.take("spec.retireDate", _is_moment, "a date and time with its offset")
-    days = (datetime.fromisoformat(text).timestamp() * 1000 - now) / _DAY
-    if (least is not None and days <= least - 1) or (below is not None and days >= below + 1):
-        raise machine.unheeded(f"machines that retire in {days:.0f} days")
-
-
-def _is_moment(value: object) -> bool:
-    try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
-        return moment is not None and moment.tzinfo is not None and moment.timestamp() is not None
-    except (ValueError, OverflowError):
-        return False
+            why = f"{key} such as {_as_json(value)} were not asked for: the question is not heeded"
+            raise machine.wrong(why)
 
 
 def _address(machine: _Machine) -> str:

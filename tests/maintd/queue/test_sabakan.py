@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
 from ipaddress import ip_address
 
 import pytest
@@ -225,47 +224,6 @@ def test_a_machine_without_an_address_or_bmc_is_told_and_the_others_count() -> N
     ]
 
 
-LABEL = {"name": "a", "value": "b"}
-WITH_LABEL = '{"having":{"states":["UNREACHABLE"],"labels":[{"name":"a","value":"b"}]}}'
-WITHOUT_LABEL = (
-    '{"having":{"states":["UNREACHABLE"]},"notHaving":{"labels":[{"name":"a","value":"d"}]}}'
-)
-WITH_DAYS = '{"having":{"states":["UNREACHABLE"],"minDaysBeforeRetire":10}}'
-WITHOUT_DAYS = '{"having":{"states":["UNREACHABLE"]},"notHaving":{"minDaysBeforeRetire":10}}'
-
-
-def retires(days: float) -> str:
-    """So many days after the answer."""
-    return datetime.fromtimestamp(NOW / 1000 + days * 86_400, UTC).isoformat()
-
-
-@pytest.mark.parametrize(
-    ("members", "text", "told"),
-    [
-        pytest.param({"spec_labels": ["a"]}, WITHOUT_LABEL, "a list of labels", id="texts"),
-        pytest.param({"spec_labels": {"a": "b"}}, WITH_LABEL, "a list of labels", id="object"),
-        pytest.param({}, WITH_DAYS, "spec.retireDate is null", id="no date"),
-        pytest.param(
-            {"spec_retireDate": "soon"}, WITH_DAYS, 'spec.retireDate is "soon"', id="word"
-        ),
-        pytest.param({"spec_retireDate": 5}, WITHOUT_DAYS, "spec.retireDate is 5", id="number"),
-        pytest.param(
-            {"spec_retireDate": "2030-01-01T00:00:00"}, WITH_DAYS, "with its offset", id="no offset"
-        ),
-    ],
-)
-def test_what_a_filter_needs_must_be_told(members: Json, text: str, told: str) -> None:
-    assert told in fault(answer(machine(**members)), text=text)
-    assert sick(answer(machine(**members))), "without such a filter nobody looks at it"
-
-
-@pytest.mark.parametrize("days", [9.1, 10, 10.9])
-def test_a_day_more_or_less_is_no_fault(days: float) -> None:
-    """The inventory counts whole days, by its own clock."""
-    for text in (WITH_DAYS, WITHOUT_DAYS):
-        assert sick(answer(machine(spec_retireDate=retires(days))), text=text)
-
-
 @pytest.mark.parametrize(
     ("members", "text"),
     [
@@ -275,19 +233,11 @@ def test_a_day_more_or_less_is_no_fault(days: float) -> None:
         ({"spec_rack": 7}, '{"having":{"states":["UNREACHABLE"],"racks":[6]}}'),
         ({"spec_rack": 7}, '{"having":{"states":["UNREACHABLE"]},"notHaving":{"racks":[7]}}'),
         ({"status_state": "UNHEALTHY"}, '{"having":{"states":["UNREACHABLE"]}}'),
-        ({"spec_labels": None}, WITH_LABEL),
-        ({"spec_labels": []}, WITH_LABEL),
-        ({"spec_labels": [{"name": "a", "value": "c"}]}, WITH_LABEL),
-        ({"spec_labels": [{"name": "a", "value": "d"}]}, WITHOUT_LABEL),
-        ({"spec_retireDate": retires(8.5)}, WITH_DAYS),
-        ({"spec_retireDate": retires(-300)}, WITH_DAYS),
-        ({"spec_retireDate": retires(11.5)}, WITHOUT_DAYS),
     ],
 )
 def test_who_answers_what_was_not_asked_is_not_believed(members: Json, text: str) -> None:
     """Whoever does not heed `having` would have healthy machines repaired."""
     good = machine(spec_ipv4=["10.0.0.8"], spec_rack=6)
-    good["spec"] |= {"labels": [LABEL], "retireDate": retires(10)}
     told = fault(answer(good, machine(**members)), text=text)
     assert "were not asked for: the question is not heeded" in told
 
