@@ -88,7 +88,8 @@ class Maintenance:
             if refused := self._context.void(asked, request):
                 return refused
             if not asker.may_write:
-                why = self._would_be_refused(asked)
+                # The reason may tell an owner's answer, which is for readers.
+                why = self._would_be_refused(asked) if asker.may_read else ""
                 return Response.error(400, why) if why else lacks_write(asker)
             before = self._context.view
             said = await self._context.put(asked, asker.name, request)

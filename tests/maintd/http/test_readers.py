@@ -123,6 +123,14 @@ def test_each_reader_sees_what_is_its_own(planned: Served, kind: str) -> None:
         assert status != 401 or "WWW-Authenticate" in answer.headers
 
 
+def test_a_refused_change_tells_no_owner_s_answer_to_who_may_not_read(planned: Served) -> None:
+    machines = [{"hostname": "n4"}]
+    answer = ask(planned, "/machine/down", "none", machines)
+    assert (answer.status, secrets_in(answer)) == (403, [])
+    answer = ask(planned, "/machine/down", "reader", machines)
+    assert (answer.status, secrets_in(answer)) == (400, ["zebra", "pangolin"])
+
+
 def secrets_in(answer: Response) -> list[str]:
     return [secret for secret in SECRETS if secret in answer.body.decode()]
 
