@@ -1,6 +1,14 @@
 """All routes by who asks and by whether the ledger is in doubt: the status of each answer."""
 
+from typing import Any
+
+from nodeagent.model.ledger import Ledger
+from nodeagent.model.units import Ms
+from nodeagent.store.carried import Carried, pack
+from tests.maintd.rig import Rig, fleet
 from tests.maintd.served import NOBODY, REMOTE, ROOT
+
+NO_WISH = "6f3b1d5e-0002-8000-8000-00000000abcd"
 
 # By kind of reader: its peer and its user.
 READERS: dict[str, tuple[str, str | None]] = {
@@ -94,4 +102,70 @@ GET: dict[str, tuple[Readers, States]] = {
     "/maintenance/status": (MESOS, CERTAIN),
     "/1/maintenance/schedule": (MESOS, CERTAIN),
     "/1/maintenance/status": (MESOS, CERTAIN),
+}
+
+ENTRY = {"operation": "unreachable", "machine_type": "r640", "address": "10.9.9.9"}
+SERIES = {"machines": ["n5"], "weekly": "sat 02:00", "zone": "Europe/Zurich", "duration": 3600}
+OFFER = {
+    "type": "ACCEPT_INVERSE_OFFERS",
+    "accept_inverse_offers": {"inverse_offer_ids": [{"value": NO_WISH}]},
+}
+MACHINES = [{"hostname": "n4"}]
+KEY = "ab" * 32
+RULE = Rig(fleet(), []).cluster.ledger_rule_uuid()
+EXPORTED = Carried(1, "", Ms(0), Ledger(), rule_uuid=RULE)
+
+# Who may make a change: the status of a refusal, by reader; None: the change is considered.
+WRITES: dict[str, int | None] = {
+    **dict.fromkeys(("root", "writer")),
+    **dict.fromkeys(("socket", "reader", "owner", "local owner"), 403),
+    **dict.fromkeys(("loopback", "stranger"), 401),
+}
+ANSWERS = {**WRITES, "owner": None, "local owner": None}  # owners answer their offers
+MACHINES_FIRST = {**WRITES, "reader": 400}  # as Mesos: first what is wrong with the machines
+
+# By method and path: who may, the statuses, and a body.
+CHANGES: dict[tuple[str, str], tuple[dict[str, int | None], States, Any]] = {
+    ("DELETE", "/1/incidents/<uuid>"): (WRITES, KEPT, None),
+    ("POST", "/1/incidents/<uuid>/retry"): (WRITES, CHANGE, None),
+    ("POST", "/1/nodes/<name>/done"): (WRITES, CHANGE, None),
+    ("POST", "/1/nodes/<name>/evacuate"): (WRITES, CHANGE, {"why": "new disks"}),
+    ("POST", "/1/nodes/<name>/fenced"): (WRITES, CHANGE, {"pulled-the-plug": "yes"}),
+    ("POST", "/1/nodes/<name>/drill"): (WRITES, CHANGE, {"really": "yes"}),
+    ("POST", "/1/agents/<name>/trust"): (WRITES, KEPT, {"key": KEY}),
+    ("POST", "/1/pause"): (WRITES, KEPT, {"scope": "cluster"}),
+    ("POST", "/1/resume"): (WRITES, KEPT, {"scope": "cluster"}),
+    ("POST", "/1/storm/reset"): (WRITES, CHANGE, None),
+    ("POST", "/1/ledger"): (WRITES, CHANGE, {"rule": pack(EXPORTED)}),
+    ("POST", "/1/ledger/resume"): (WRITES, KEPT, None),
+    ("POST", "/1/balance"): (WRITES, CHANGE, {"group": "default"}),
+    ("POST", "/1/balance/stop"): (WRITES, CHANGE, {"group": "default"}),
+    ("POST", "/1/series"): (WRITES, CHANGE, SERIES),
+    ("POST", "/1/series/<name>"): (WRITES, CHANGE, {"times": 5}),
+    ("DELETE", "/1/series/<name>"): (WRITES, CHANGE, None),
+    ("POST", "/1/offers"): (ANSWERS, CHANGE, OFFER),
+    ("POST", "/1/queue"): (WRITES, CHANGE, ENTRY),
+    ("POST", "/1/queue/delete"): (WRITES, CHANGE, {"index": "0"}),
+    ("POST", "/1/queue/enable"): (WRITES, CHANGE, None),
+    ("POST", "/1/queue/disable"): (WRITES, CHANGE, None),
+    ("POST", "/1/queue/reset-backoff"): (WRITES, CHANGE, None),
+    ("POST", "/1/queue/sources/enable"): (WRITES, CHANGE, None),
+    ("POST", "/1/queue/sources/disable"): (WRITES, CHANGE, None),
+    ("POST", "/1/queue/sources/variables"): (
+        WRITES,
+        CHANGE,
+        {"having": {"states": ["UNREACHABLE"]}},
+    ),
+    ("POST", "/1/constraints"): (
+        WRITES,
+        CHANGE,
+        {"name": "maximum-repair-queue-entries", "value": "5"},
+    ),
+    ("POST", "/1/notify/test"): (WRITES, KEPT, {}),
+    ("POST", "/maintenance/schedule"): (WRITES, CHANGE, {}),
+    ("POST", "/machine/down"): (MACHINES_FIRST, CHANGE, MACHINES),
+    ("POST", "/machine/up"): (MACHINES_FIRST, CHANGE, MACHINES),
+    ("POST", "/1/maintenance/schedule"): (WRITES, CHANGE, {}),
+    ("POST", "/1/machine/down"): (MACHINES_FIRST, CHANGE, MACHINES),
+    ("POST", "/1/machine/up"): (MACHINES_FIRST, CHANGE, MACHINES),
 }

@@ -8,76 +8,23 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from nodeagent.maintd import daemon
 from nodeagent.model.keeping import Trouble, Uncertain
-from nodeagent.model.ledger import PAUSE_TAG, Ledger
+from nodeagent.model.ledger import PAUSE_TAG
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import SetQueue, Wish
-from nodeagent.store.carried import Carried, pack
 from nodeagent.web.exchange import Response
-from tests.maintd.http.table import CHANGE, GET, KEPT
+from tests.maintd.http.table import CHANGES, GET, KEPT, NO_WISH
 from tests.maintd.mesos.client import window
 from tests.maintd.rig import Rig, fleet, mirrored
 from tests.maintd.served import Served
 from tests.maintd.world import EVACUATE
 
 SHOW = {"nodeagent-in-doubt": "show"}
-NO_WISH = "6f3b1d5e-0002-8000-8000-00000000abcd"
 UNREADABLE = Uncertain(Ms(0), Trouble.UNREADABLE, "it is not a ledger")
-ENTRY = {"operation": "unreachable", "machine_type": "r640", "address": "10.9.9.9"}
-SERIES = {"machines": ["n5"], "weekly": "sat 02:00", "zone": "Europe/Zurich", "duration": 3600}
-OFFER = {
-    "type": "ACCEPT_INVERSE_OFFERS",
-    "accept_inverse_offers": {"inverse_offer_ids": [{"value": NO_WISH}]},
-}
-MACHINES = [{"hostname": "n4"}]
-KEY = "ab" * 32
-RULE = Rig(fleet(), []).cluster.ledger_rule_uuid()
-EXPORTED = Carried(1, "", Ms(0), Ledger(), rule_uuid=RULE)
-
-CHANGES: dict[tuple[str, str], tuple[tuple[int | None, ...], Any]] = {
-    ("DELETE", "/1/incidents/<uuid>"): (KEPT, None),
-    ("POST", "/1/incidents/<uuid>/retry"): (CHANGE, None),
-    ("POST", "/1/nodes/<name>/done"): (CHANGE, None),
-    ("POST", "/1/nodes/<name>/evacuate"): (CHANGE, {"why": "new disks"}),
-    ("POST", "/1/nodes/<name>/fenced"): (CHANGE, {"pulled-the-plug": "yes"}),
-    ("POST", "/1/nodes/<name>/drill"): (CHANGE, {"really": "yes"}),
-    ("POST", "/1/agents/<name>/trust"): (KEPT, {"key": KEY}),
-    ("POST", "/1/pause"): (KEPT, {"scope": "cluster"}),
-    ("POST", "/1/resume"): (KEPT, {"scope": "cluster"}),
-    ("POST", "/1/storm/reset"): (CHANGE, None),
-    ("POST", "/1/ledger"): (CHANGE, {"rule": pack(EXPORTED)}),
-    ("POST", "/1/ledger/resume"): (KEPT, None),
-    ("POST", "/1/balance"): (CHANGE, {"group": "default"}),
-    ("POST", "/1/balance/stop"): (CHANGE, {"group": "default"}),
-    ("POST", "/1/series"): (CHANGE, SERIES),
-    ("POST", "/1/series/<name>"): (CHANGE, {"times": 5}),
-    ("DELETE", "/1/series/<name>"): (CHANGE, None),
-    ("POST", "/1/offers"): (CHANGE, OFFER),
-    ("POST", "/1/queue"): (CHANGE, ENTRY),
-    ("POST", "/1/queue/delete"): (CHANGE, {"index": "0"}),
-    ("POST", "/1/queue/enable"): (CHANGE, None),
-    ("POST", "/1/queue/disable"): (CHANGE, None),
-    ("POST", "/1/queue/reset-backoff"): (CHANGE, None),
-    ("POST", "/1/queue/sources/enable"): (CHANGE, None),
-    ("POST", "/1/queue/sources/disable"): (CHANGE, None),
-    ("POST", "/1/queue/sources/variables"): (CHANGE, {"having": {"states": ["UNREACHABLE"]}}),
-    ("POST", "/1/constraints"): (
-        CHANGE,
-        {"name": "maximum-repair-queue-entries", "value": "5"},
-    ),
-    ("POST", "/1/notify/test"): (KEPT, {}),
-    ("POST", "/maintenance/schedule"): (CHANGE, {}),
-    ("POST", "/machine/down"): (CHANGE, MACHINES),
-    ("POST", "/machine/up"): (CHANGE, MACHINES),
-    ("POST", "/1/maintenance/schedule"): (CHANGE, {}),
-    ("POST", "/1/machine/down"): (CHANGE, MACHINES),
-    ("POST", "/1/machine/up"): (CHANGE, MACHINES),
-}
 WELL, OTHER_LEDGER, WAITS, NO_ROUND = range(4)
 
 
@@ -147,7 +94,7 @@ def test_what_is_planned_is_never_told_in_doubt(served: Served, state: int) -> N
 
 def test_no_change_is_accepted_that_becomes_void(served: Served, state: int) -> None:
     before = served.rig.engine.ledger
-    for (method, path), (statuses, body) in CHANGES.items():
+    for (method, path), (_, statuses, body) in CHANGES.items():
         if state in (OTHER_LEDGER, WAITS) and statuses is KEPT:
             continue
         answer = served.ask(method, target(path, served), body, loop=state != NO_ROUND)

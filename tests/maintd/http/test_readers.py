@@ -30,7 +30,7 @@ from nodeagent.model.reason import FencingKind, Held, Kind, Of, Reason, because
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 from nodeagent.web.exchange import Response
-from tests.maintd.http.table import GET, PLANS, READERS, STATUS
+from tests.maintd.http.table import CHANGES, GET, NO_WISH, PLANS, READERS, STATUS
 from tests.maintd.mesos.client import window
 from tests.maintd.owners.owned import instance
 from tests.maintd.rig import Rig, fleet
@@ -40,8 +40,6 @@ from tests.maintd.world import EVACUATE, NOW
 MOST = "alice plain write\nreader plain read\ndbuser plain owner:zebra\nnone plain\n"
 SECRETS = ("zebra", "pangolin", "gnu-annual")  # an owner, a reason, who asked for the schedule
 
-
-NO_WISH = "6f3b1d5e-0002-8000-8000-00000000abcd"
 TABLE = {path: row for path, (row, _) in GET.items()}
 
 
@@ -129,6 +127,25 @@ def test_a_refused_change_tells_no_owner_s_answer_to_who_may_not_read(planned: S
     assert (answer.status, secrets_in(answer)) == (403, [])
     answer = ask(planned, "/machine/down", "reader", machines)
     assert (answer.status, secrets_in(answer)) == (400, ["zebra", "pangolin"])
+
+
+def test_each_change_takes_the_right_to_make_it(planned: Served) -> None:
+    """A dry run takes the same; it is asked for by those who may, as it changes nothing."""
+    before = planned.rig.ledger
+    for (method, path), (readers, _, body) in CHANGES.items():
+        for kind, refused in readers.items():
+            peer, user = READERS[kind]
+            secure, headers = not peer.startswith("uid:"), basic(user, "plain") if user else {}
+            for prefix in ("/dry-run",) if refused is None else ("/dry-run", ""):
+                there = prefix + target(path, planned)
+                answer = planned.ask(method, there, body, peer=peer, secure=secure, headers=headers)
+                row = (kind, method, there, answer.body)
+                if refused is None:
+                    assert answer.status in (200, 400, 404, 409), row
+                else:
+                    assert answer.status == refused, row
+    assert planned.rig.ledger is before
+    assert planned.rig.store.wishes() == ()
 
 
 def secrets_in(answer: Response) -> list[str]:

@@ -109,9 +109,7 @@ def test_history_can_be_narrowed(busy: Served) -> None:
     assert busy.get(f"/1/history?incident={NOT_THERE}") == []
 
 
-def test_the_observation_is_for_those_who_may_change_things(busy: Served) -> None:
-    assert busy.ask("GET", "/1/observation", peer=REMOTE).status == 403
-    assert busy.ask("GET", "/1/observation", peer=NOBODY).status == 403
+def test_the_observation_is_all_that_a_round_was_decided_from(busy: Served) -> None:
     answer = busy.ask("GET", "/1/observation", peer=ROOT)
     ledger, observed, policy, now = decode_observation(answer.body.decode())
     assert (ledger, policy, now) == (busy.rig.ledger, QUICK, busy.rig.now())
@@ -301,10 +299,9 @@ def test_root_s_process_says_who_sits_there_and_what_was_typed(
     assert asked_for(quiet) == [{"who": who, "request": "pause node n2", **by}]
 
 
-def test_a_dry_run_takes_the_rights_of_the_change_and_does_nothing(quiet: Served) -> None:
+def test_a_dry_run_does_nothing(quiet: Served) -> None:
     quiet.tick()
-    for peer, status in ((ROOT, 200), (NOBODY, 403), (REMOTE, 403)):
-        assert quiet.ask("POST", "/dry-run/1/pause", PAUSE, peer=peer).status == status
+    assert quiet.ask("POST", "/dry-run/1/pause", PAUSE, peer=ROOT).status == 200
     assert quiet.ask("GET", "/dry-run/1/round", peer=ROOT).status == 404
     assert error(quiet.ask("POST", "/dry-run/1/resume", PAUSE, peer=ROOT)) == (
         "the cluster is not paused"
@@ -322,33 +319,26 @@ def test_over_the_network_the_user_is_who_asks(quiet: Served) -> None:
     assert asked_for(quiet) == [{"who": "alice", "request": "pause the cluster"}]
 
 
-def test_over_the_network_it_takes_tls_and_a_user_who_may_write(quiet: Served) -> None:
+def test_over_the_network_it_takes_tls_and_a_password(quiet: Served) -> None:
     quiet.tick()
-
-    def ask(headers: dict[str, str], *, secure: bool = True) -> Response:
-        return quiet.change("POST", "/1/pause", PAUSE, peer=REMOTE, secure=secure, headers=headers)
-
-    assert ask(basic("alice", "secret"), secure=False).status == 403
-    assert ask({}).status == 401
-    assert ask({}).headers == {"WWW-Authenticate": 'Basic realm="Ganeti Remote API"'}
-    assert ask(basic("alice", "wrong")).status == 401
-    assert ask(basic("mallory", "secret")).status == 401
-    assert ask({"authorization": "Bearer secret"}).status == 401
-    answer = ask(basic("eve", "plain"))
-    assert (answer.status, error(answer)) == (403, "user eve lacks the option write")
-    web_page = {**basic("alice", "secret"), "origin": "https://evil.example"}
-    assert ask(web_page).status == 403
+    alice = basic("alice", "secret")
+    plain = "only over TLS, or at the admin socket"
+    unknown = "the name or the password is wrong"
+    for headers, peer, secure, status, why in (
+        (alice, REMOTE, False, 403, plain),
+        (alice, "127.0.0.1", False, 403, plain),
+        ({}, REMOTE, True, 401, "a name and a password are needed"),
+        (basic("alice", "wrong"), REMOTE, True, 401, unknown),
+        (basic("mallory", "secret"), REMOTE, True, 401, unknown),
+        ({"authorization": "Bearer secret"}, REMOTE, True, 401, unknown),
+        (basic("eve", "plain"), REMOTE, True, 403, "user eve lacks the option write"),
+        ({**alice, "origin": "https://evil.example"}, REMOTE, True, 403, "not from a web page"),
+    ):
+        answer = quiet.change("POST", "/1/pause", PAUSE, peer=peer, secure=secure, headers=headers)
+        assert (answer.status, error(answer)) == (status, why), (headers, peer, secure)
+        realm = {"WWW-Authenticate": 'Basic realm="Ganeti Remote API"'}
+        assert answer.headers == (realm if status == 401 else {}), (headers, peer, secure)
     assert quiet.get("/1/round")["holds"] == []
-    assert ask(basic("alice", "secret")).status == 200
-    assert quiet.get("/1/round")["holds"][0]["who"] == "alice"
-
-
-def test_on_plain_http_not_even_loopback_is_trusted(quiet: Served) -> None:
-    quiet.tick()
-    answer = quiet.ask(
-        "POST", "/1/pause", PAUSE, peer="127.0.0.1", headers=basic("alice", "secret")
-    )
-    assert (answer.status, error(answer)) == (403, "only over TLS, or at the admin socket")
 
 
 def test_who_fails_too_often_is_not_listened_to_for_a_while(quiet: Served) -> None:
