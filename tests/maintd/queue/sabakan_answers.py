@@ -1,9 +1,20 @@
-"""What sabakan answers, machine by machine."""
+"""What sabakan may be asked, and what it answers, machine by machine."""
 
 import json
 from typing import Any
 
+from nodeagent.maintd.queue.sabakan import DEFAULT
+
 Json = dict[str, Any]
+
+# Variables of a query.
+MAY_BE_ASKED = [
+    DEFAULT,
+    '{"having":{"states":["UNREACHABLE"]}}',
+    '{"having":{"states":["UPDATING"],"labels":[{"name":"a","value":"b"}]},"notHaving":null}',
+    ' {"having": {"states": ["RETIRED"], "racks": [1, 2], "roles": null,\n'
+    ' "minDaysBeforeRetire": 90}, "notHaving": {"racks": []}}\n',
+]
 
 
 def machine(**members: Any) -> Json:
