@@ -136,34 +136,37 @@ LIVE = incident("n1", REPAIR, Status.COMPLETED)
 DISK = need("evacuate", details="disk broken")
 
 
-@pytest.mark.parametrize(
-    ("one", "occasion", "text"),
-    [
-        (incident("n1", OK), Occasion.DETECTED, "n1 requests Ok: "),
-        (incident("n1", UNKNOWN), Occasion.DETECTED, "n1 has an incident that was rebuilt from"),
-        (incident(status=Status.PENDING), Occasion.STARTED, "maintd works on n1 (evacuate)"),
-        (LIVE, Occasion.COMPLETED, "the live repair of n1 succeeded"),
-        (
-            incident("n1", DISK, Status.COMPLETED),
-            Occasion.COMPLETED,
-            "n1 is evacuated and needs your repair (because: disk broken)",
-        ),
-        (
-            incident(status=Status.COMPLETED),
-            Occasion.COMPLETED,
-            "n1 is evacuated and needs your repair",
-        ),
-        (
-            incident("n1", DISK, Status.FAILED, why="no room"),
-            Occasion.FAILED,
-            "the work on n1 failed: no room (because: disk broken)",
-        ),
-    ],
-)
-def test_what_is_told_of_an_incident(one: Incident, occasion: Occasion, text: str) -> None:
-    found = present(Ledger(incidents=(one,)))
-    (said,) = (notice.text for notice in found if notice.occasion is occasion)
-    assert said.startswith(text) if occasion is Occasion.DETECTED else said == text
+INCIDENTS: list[tuple[Incident, Occasion, str]] = [
+    (incident("n1", OK), Occasion.DETECTED, "n1 requests Ok: "),
+    (incident("n1", UNKNOWN), Occasion.DETECTED, "n1 has an incident that was rebuilt from"),
+    (incident(status=Status.PENDING), Occasion.STARTED, "maintd works on n1 (evacuate)"),
+    (LIVE, Occasion.COMPLETED, "the live repair of n1 succeeded"),
+    (
+        incident("n1", DISK, Status.COMPLETED),
+        Occasion.COMPLETED,
+        "n1 is evacuated and needs your repair (because: disk broken)",
+    ),
+    (
+        incident(status=Status.COMPLETED),
+        Occasion.COMPLETED,
+        "n1 is evacuated and needs your repair",
+    ),
+    (
+        incident("n1", DISK, Status.FAILED, why="no room"),
+        Occasion.FAILED,
+        "the work on n1 failed: no room (because: disk broken)",
+    ),
+]
+
+
+def test_what_is_told_of_an_incident() -> None:
+    for one, occasion, text in INCIDENTS:
+        found = present(Ledger(incidents=(one,)))
+        (said,) = (notice.text for notice in found if notice.occasion is occasion)
+        assert said.startswith(text) if occasion is Occasion.DETECTED else said == text, (
+            one,
+            occasion,
+        )
 
 
 def present(ledger: Ledger) -> list[Notice]:
@@ -171,24 +174,27 @@ def present(ledger: Ledger) -> list[Notice]:
     return list(conditions(Decision(ledger), seen(six()), (), "", NOW))
 
 
-@pytest.mark.parametrize(
-    ("mode", "start", "told"),
-    [
-        (Mode.DRAINING, 1, []),
-        (Mode.DRAINING, 0, ["has started and ends at 2026-11-18T12:06:40Z"]),
-        (Mode.DOWN, 10**9, ["has started and ends at "]),
-        (Mode.DRAINING, -7_200_000, ["has started", "is overdue: it is not down yet"]),
-        (Mode.DOWN, -7_200_000, ["has started", "is overdue: it is still down"]),
-    ],
-)
-def test_what_is_told_of_a_window(mode: Mode, start: int, told: list[str]) -> None:
-    when = Unavailability(Nanoseconds((NOW + start) * 10**6), Nanoseconds(3600 * 10**9))
-    there = Scheduled(N3, when, mode, Ms(0), "uuid-n3")
-    found = present(Ledger(schedule=Schedule((Window((N3,), when),)), scheduled=(there,)))
-    texts = [notice.text.removeprefix("the maintenance window of n3 ") for notice in found]
-    assert len(texts) == len(told)
-    assert all(text.startswith(each) for text, each in zip(texts, told, strict=True))
-    assert {notice.node for notice in found} <= {"n3"}
+WINDOWS: list[tuple[Mode, int, list[str]]] = [
+    (Mode.DRAINING, 1, []),
+    (Mode.DRAINING, 0, ["has started and ends at 2026-11-18T12:06:40Z"]),
+    (Mode.DOWN, 10**9, ["has started and ends at "]),
+    (Mode.DRAINING, -7_200_000, ["has started", "is overdue: it is not down yet"]),
+    (Mode.DOWN, -7_200_000, ["has started", "is overdue: it is still down"]),
+]
+
+
+def test_what_is_told_of_a_window() -> None:
+    for mode, start, told in WINDOWS:
+        when = Unavailability(Nanoseconds((NOW + start) * 10**6), Nanoseconds(3600 * 10**9))
+        there = Scheduled(N3, when, mode, Ms(0), "uuid-n3")
+        found = present(Ledger(schedule=Schedule((Window((N3,), when),)), scheduled=(there,)))
+        texts = [notice.text.removeprefix("the maintenance window of n3 ") for notice in found]
+        assert len(texts) == len(told), (mode, start)
+        assert all(text.startswith(each) for text, each in zip(texts, told, strict=True)), (
+            mode,
+            start,
+        )
+        assert {notice.node for notice in found} <= {"n3"}, (mode, start)
 
 
 def test_what_is_told_of_an_owner_that_declines() -> None:

@@ -38,32 +38,30 @@ def begun(ago: int, said: Diagnosis = EVACUATE, of: str = "another") -> Begun:
     return Begun(SETTLED.node, Ms(NOW - ago), of, said.need)
 
 
-@pytest.mark.parametrize(
-    ("one", "before", "kind"),
-    [
-        (SETTLED, (), None),
-        (replace(SETTLED, noted_at=NOW - MINUTE + 1), (), Kind.SETTLING),
-        (replace(SETTLED, not_before=NOW), (), None),
-        (replace(SETTLED, not_before=NOW + 1), (), Kind.NOT_AGAIN),
-        (RESTLESS, (), Kind.NEVER_SETTLES),
-        (replace(RESTLESS, changes=1), (), Kind.SETTLING),
-        (replace(RESTLESS, restless=NOW - 5 * MINUTE), (), None),
-        (SETTLED, (begun(10 * MINUTE),), None),
-        (SETTLED, (begun(10 * MINUTE - 1),), Kind.COOLING_DOWN),
-        (SETTLED, (begun(1, of=SETTLED.id),), None),
-        (SETTLED, (replace(begun(1), node="uuid-n2"),), None),
-        # A worse fault need not wait for the effect of the last repair.
-        (SETTLED, (begun(1, REPAIR),), None),
-        (SETTLED, (begun(1, FAILOVER),), Kind.COOLING_DOWN),
-        (SETTLED, (begun(60 * MINUTE - 1), begun(11 * MINUTE)), Kind.ATTEMPTS),
-        (SETTLED, (begun(60 * MINUTE), begun(11 * MINUTE)), None),
-    ],
-)
-def test_when_work_on_an_incident_may_begin(
-    one: Incident, before: tuple[Begun, ...], kind: AnyKind | None
-) -> None:
-    why = may_begin(one, Ledger(begun=before), POLICY, {}, NOW)
-    assert (why and why.kind) == kind
+MAY_BEGIN: list[tuple[Incident, tuple[Begun, ...], AnyKind | None]] = [
+    (SETTLED, (), None),
+    (replace(SETTLED, noted_at=NOW - MINUTE + 1), (), Kind.SETTLING),
+    (replace(SETTLED, not_before=NOW), (), None),
+    (replace(SETTLED, not_before=NOW + 1), (), Kind.NOT_AGAIN),
+    (RESTLESS, (), Kind.NEVER_SETTLES),
+    (replace(RESTLESS, changes=1), (), Kind.SETTLING),
+    (replace(RESTLESS, restless=NOW - 5 * MINUTE), (), None),
+    (SETTLED, (begun(10 * MINUTE),), None),
+    (SETTLED, (begun(10 * MINUTE - 1),), Kind.COOLING_DOWN),
+    (SETTLED, (begun(1, of=SETTLED.id),), None),
+    (SETTLED, (replace(begun(1), node="uuid-n2"),), None),
+    # A worse fault need not wait for the effect of the last repair.
+    (SETTLED, (begun(1, REPAIR),), None),
+    (SETTLED, (begun(1, FAILOVER),), Kind.COOLING_DOWN),
+    (SETTLED, (begun(60 * MINUTE - 1), begun(11 * MINUTE)), Kind.ATTEMPTS),
+    (SETTLED, (begun(60 * MINUTE), begun(11 * MINUTE)), None),
+]
+
+
+def test_when_work_on_an_incident_may_begin() -> None:
+    for one, before, kind in MAY_BEGIN:
+        why = may_begin(one, Ledger(begun=before), POLICY, {}, NOW)
+        assert (why and why.kind) == kind, (one, before)
 
 
 def test_a_pause_comes_before_all_others() -> None:
@@ -107,41 +105,39 @@ def test_one_master_candidate_is_worked_on_at_a_time(
     assert (another_candidate(one, work, nodes) is not None) is waits
 
 
-@pytest.mark.parametrize(
-    ("one", "said", "special", "kept"),
-    [
-        (incident(), EVACUATE, node("n1"), True),
-        (incident(), EVACUATE, node("n1", offline=True), False),
-        (incident(diagnosis=need("live-repair")), EVACUATE, node("n1"), False),
-        (incident(status=Status.COMPLETED), EVACUATE, node("n1"), False),
-        (incident(status=Status.FAILED), EVACUATE, node("n1"), True),
-        (incident(status=Status.FAILED), OK, node("n1"), False),
-        (incident(status=Status.FAILED, drained=True), OK, node("n1", drained=True), True),
-        (incident(status=Status.FAILED, drained=True), OK, node("n1"), False),
-        (incident(status=Status.FAILED), OK, node("n1", drained=True), False),
-    ],
-)
-def test_whether_an_incident_keeps_its_node(
-    one: Incident, said: Diagnosis, special: Node, kept: bool
-) -> None:
-    assert keeps(one, special, seen(six(special), {"n1": said})) is kept
+KEEPS: list[tuple[Incident, Diagnosis, Node, bool]] = [
+    (incident(), EVACUATE, node("n1"), True),
+    (incident(), EVACUATE, node("n1", offline=True), False),
+    (incident(diagnosis=need("live-repair")), EVACUATE, node("n1"), False),
+    (incident(status=Status.COMPLETED), EVACUATE, node("n1"), False),
+    (incident(status=Status.FAILED), EVACUATE, node("n1"), True),
+    (incident(status=Status.FAILED), OK, node("n1"), False),
+    (incident(status=Status.FAILED, drained=True), OK, node("n1", drained=True), True),
+    (incident(status=Status.FAILED, drained=True), OK, node("n1"), False),
+    (incident(status=Status.FAILED), OK, node("n1", drained=True), False),
+]
 
 
-@pytest.mark.parametrize(
-    ("missed", "said", "since"),
-    [
-        (0, None, 0),
-        (7, None, 7),
-        (0, OK, NOW),
-        (7, OK, 7),
-        (7, EVACUATE, 0),
-        (NOW - 5 * MINUTE, FAILOVER, NOW - 5 * MINUTE),
-        (NOW - 5 * MINUTE + 1, FAILOVER, 0),
-    ],
-)
-def test_since_when_a_node_is_well(missed: int, said: Diagnosis | None, since: int) -> None:
-    ended = incident(status=Status.COMPLETED, missed_at=Ms(missed))
-    assert well_since(ended, said, POLICY, NOW) == since
+def test_whether_an_incident_keeps_its_node() -> None:
+    for one, said, special, kept in KEEPS:
+        assert keeps(one, special, seen(six(special), {"n1": said})) is kept, (one, said)
+
+
+WELL_SINCE: list[tuple[int, Diagnosis | None, int]] = [
+    (0, None, 0),
+    (7, None, 7),
+    (0, OK, NOW),
+    (7, OK, 7),
+    (7, EVACUATE, 0),
+    (NOW - 5 * MINUTE, FAILOVER, NOW - 5 * MINUTE),
+    (NOW - 5 * MINUTE + 1, FAILOVER, 0),
+]
+
+
+def test_since_when_a_node_is_well() -> None:
+    for missed, said, since in WELL_SINCE:
+        ended = incident(status=Status.COMPLETED, missed_at=Ms(missed))
+        assert well_since(ended, said, POLICY, NOW) == since, (missed, said)
 
 
 def test_a_failure_counts_until_the_node_was_well_for_a_while() -> None:

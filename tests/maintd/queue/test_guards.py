@@ -161,16 +161,12 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_which_reports_become_entries(name: str) -> None:
-    case = CASES[name]
-    observed = world(*case.reports, nodes=case.nodes, answering=case.answering)
-    done = round_of(
-        limits=replace(CKE, **case.limits),  # type: ignore[arg-type]
-        entries=case.there,
-        observed=observed,
-    )
-    assert (made(done, len(case.there)), kinds(done)) == (case.made, case.refused)
+def test_which_reports_become_entries() -> None:
+    for name, case in CASES.items():
+        observed = world(*case.reports, nodes=case.nodes, answering=case.answering)
+        limits = replace(CKE, **case.limits)  # type: ignore[arg-type]
+        done = round_of(limits=limits, entries=case.there, observed=observed)
+        assert (made(done, len(case.there)), kinds(done)) == (case.made, case.refused), name
 
 
 SOURCE = "sabakan is not believed: it has answered 500"
@@ -180,24 +176,24 @@ STORM = (
 )
 
 
-@pytest.mark.parametrize(
-    ("done", "of", "why"),
-    [
-        (round_of(M2, limits=Constraints()), address(2), "maximum-repair-queue-entries is 0"),
-        (round_of(observed=world(why="it has answered 500")), "", SOURCE),
-        (round_of(*ODD), "4 machines", "no repair procedure is configured for machines of 'type9'"),
-        (round_of(HEALTHY), address(9), "no operation 'healthy' is configured"),
-        (round_of(replace(M1, address="rack-3-left")), "", "'rack-3-left' is neither an address"),
-        (
-            round_of(M2, replace(M2, address=address(9))),
-            "",
-            "it is said to have two addresses: 10.0.0.2, 10.0.0.9",
-        ),
-        (round_of(M1, M2, M3, M4), "4 machines", STORM),
-    ],
-)
-def test_why_reports_become_no_entries(done: Admitted, of: str, why: str) -> None:
-    assert any(why in said for name, said in told(done).items() if of in ("", name))
+WHY_NOT: list[tuple[Admitted, str, str]] = [
+    (round_of(M2, limits=Constraints()), address(2), "maximum-repair-queue-entries is 0"),
+    (round_of(observed=world(why="it has answered 500")), "", SOURCE),
+    (round_of(*ODD), "4 machines", "no repair procedure is configured for machines of 'type9'"),
+    (round_of(HEALTHY), address(9), "no operation 'healthy' is configured"),
+    (round_of(replace(M1, address="rack-3-left")), "", "'rack-3-left' is neither an address"),
+    (
+        round_of(M2, replace(M2, address=address(9))),
+        "",
+        "it is said to have two addresses: 10.0.0.2, 10.0.0.9",
+    ),
+    (round_of(M1, M2, M3, M4), "4 machines", STORM),
+]
+
+
+def test_why_reports_become_no_entries() -> None:
+    for done, of, why in WHY_NOT:
+        assert any(why in said for name, said in told(done).items() if of in ("", name)), (done, of)
 
 
 def test_one_source_in_doubt_does_not_silence_another() -> None:
@@ -351,22 +347,20 @@ def test_a_machine_that_is_no_node_is_in_its_window_too(by: str, mode: Mode) -> 
     assert made(round_of(STRANGER, ledger=outside(Machine("rack3-left"), mode))) == [77]
 
 
-@pytest.mark.parametrize(
-    ("mode", "start", "expected"),
-    [
-        pytest.param(Mode.DRAINING, NOW + 600_001, [77], id="not yet"),
-        pytest.param(Mode.DRAINING, NOW + 600_000, [], id="in ten minutes"),
-        pytest.param(Mode.DRAINING, NOW - 3_599_999, [], id="still"),
-        pytest.param(Mode.DRAINING, NOW - 3_600_000, [77], id="over, and never taken down"),
-        pytest.param(Mode.DOWN, NOW - 10**9, [], id="down, though overdue"),
-        pytest.param(Mode.DOWN, NOW + 10**9, [], id="down before its time"),
-    ],
-)
-def test_when_a_machine_that_is_no_node_is_in_its_window(
-    mode: Mode, start: int, expected: list[int]
-) -> None:
-    ledger = outside(Machine(ip="10.0.0.77"), mode, start)
-    assert made(round_of(STRANGER, ledger=ledger)) == expected
+TIMES: list[tuple[str, Mode, int, list[int]]] = [
+    ("not yet", Mode.DRAINING, NOW + 600_001, [77]),
+    ("in ten minutes", Mode.DRAINING, NOW + 600_000, []),
+    ("still", Mode.DRAINING, NOW - 3_599_999, []),
+    ("over, and never taken down", Mode.DRAINING, NOW - 3_600_000, [77]),
+    ("down, though overdue", Mode.DOWN, NOW - 10**9, []),
+    ("down before its time", Mode.DOWN, NOW + 10**9, []),
+]
+
+
+def test_when_a_machine_that_is_no_node_is_in_its_window() -> None:
+    for name, mode, start, expected in TIMES:
+        ledger = outside(Machine(ip="10.0.0.77"), mode, start)
+        assert made(round_of(STRANGER, ledger=ledger)) == expected, name
 
 
 def test_an_entry_of_a_machine_that_is_no_node_begins_nothing_in_its_window() -> None:

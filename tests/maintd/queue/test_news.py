@@ -32,90 +32,92 @@ def after(one: Entry, order: Intent, said: Result | str, **members: Any) -> Entr
     return found
 
 
-@pytest.mark.parametrize(
-    ("said", "healthy"),
-    [
-        (YES, True),
-        (replace(YES, said="True"), False),
-        (replace(YES, said="true\ntrue"), False),
-        (replace(YES, said=""), False),
-        (replace(YES, code=None), False),
-        (replace(YES, code=1), False),
-        (replace(BROKEN, said="true"), False),
-        (Result(Outcome.ERROR, "timed out after 30 s"), False),
-    ],
-)
-def test_a_health_check_counts_only_by_exit_code_0_and_the_word_true(
-    said: Result, healthy: bool
-) -> None:
-    found = after(entry(unanswered="refused", unanswered_since=NOW - 7), CHECK, said)
-    assert (found.healthy, found.checked_at, found.asked_at) == (healthy, NOW - 5, NOW - 5)
-    assert (found.unanswered, found.unanswered_since) == ("", 0)
+CHECKS: list[tuple[Result, bool]] = [
+    (YES, True),
+    (replace(YES, said="True"), False),
+    (replace(YES, said="true\ntrue"), False),
+    (replace(YES, said=""), False),
+    (replace(YES, code=None), False),
+    (replace(YES, code=1), False),
+    (replace(BROKEN, said="true"), False),
+    (Result(Outcome.ERROR, "timed out after 30 s"), False),
+]
 
 
-@pytest.mark.parametrize(
-    ("said", "why"),
-    [
-        (LOST, "its agent no longer knows it: how far it came is unknown"),
-        (LATER, "exit code 75"),
-        # The master's own agent was killed.
-        (Result(Outcome.ERROR, f"{INTERRUPTED}; how far"), f"{INTERRUPTED}; how far"),
-        (Result(Outcome.ERROR, f"{UNREAD}; how far"), f"{UNREAD}; how far"),
-        ("refused", "refused"),
-    ],
-)
-def test_a_check_without_an_answer_says_nothing(said: Result | str, why: str) -> None:
-    found = after(entry(healthy=True), CHECK, said)
-    assert (found.checked_at, found.healthy, found.asked_at) == (NOW, True, NOW - 5)
-    assert (found.unanswered, found.unanswered_since) == (why, NOW - 5)
-    earlier = entry(unanswered="refused", unanswered_since=NOW - 7)
-    assert after(earlier, CHECK, said).unanswered_since == NOW - 7
+def test_a_health_check_counts_only_by_exit_code_0_and_the_word_true() -> None:
+    for said, healthy in CHECKS:
+        found = after(entry(unanswered="refused", unanswered_since=NOW - 7), CHECK, said)
+        assert (found.healthy, found.checked_at, found.asked_at) == (healthy, NOW - 5, NOW - 5), (
+            said,
+            healthy,
+        )
+        assert (found.unanswered, found.unanswered_since) == ("", 0), (said, healthy)
 
 
-@pytest.mark.parametrize(
-    ("one", "order", "said", "status", "why"),
-    [
-        (begun(at=WATCHING), TELL, YES, EntryStatus.SUCCEEDED, "the machine is healthy"),
-        (
-            begun(at=WATCHING),
-            TELL,
-            BROKEN,
-            EntryStatus.FAILED,
-            "its success command failed: exit code 1",
-        ),
-        (begun(at=WATCHING), REPAIR, YES, EntryStatus.PROCESSING, ""),
-        (begun(at=WATCHING), REPAIR, BROKEN, EntryStatus.PROCESSING, "try-1 failed: exit code 1"),
-        (begun(attempt=1), REPAIR, BROKEN, EntryStatus.FAILED, "try-1 failed: exit code 1"),
-        # A step that is configured no more, and what was cut off, are not run again.
-        (begun(step=2), REPAIR, BROKEN, EntryStatus.FAILED, "try-1 failed: exit code 1"),
-        (
-            begun(operation="op9"),
-            REPAIR,
-            BROKEN,
-            EntryStatus.FAILED,
-            "try-1 failed: exit code 1",
-        ),
-        (
-            begun(at=WATCHING),
-            REPAIR,
-            CUT_OFF,
-            EntryStatus.FAILED,
-            "try-1 failed: the agent ended while it ran",
-        ),
-        (
-            begun(at=WATCHING),
-            REPAIR,
-            LOST,
-            EntryStatus.FAILED,
-            "try-1 failed: its agent no longer knows it: how far it came is unknown",
-        ),
-    ],
-)
-def test_how_a_command_ends(
-    one: Entry, order: Intent, said: Result, status: EntryStatus, why: str
-) -> None:
-    found = after(one, order, said, procedures=RETRIED)
-    assert (found.status, found.why) == (status, why)
+NO_ANSWERS: list[tuple[Result | str, str]] = [
+    (LOST, "its agent no longer knows it: how far it came is unknown"),
+    (LATER, "exit code 75"),
+    # The master's own agent was killed.
+    (Result(Outcome.ERROR, f"{INTERRUPTED}; how far"), f"{INTERRUPTED}; how far"),
+    (Result(Outcome.ERROR, f"{UNREAD}; how far"), f"{UNREAD}; how far"),
+    ("refused", "refused"),
+]
+
+
+def test_a_check_without_an_answer_says_nothing() -> None:
+    for said, why in NO_ANSWERS:
+        found = after(entry(healthy=True), CHECK, said)
+        assert (found.checked_at, found.healthy, found.asked_at) == (NOW, True, NOW - 5), (
+            said,
+            why,
+        )
+        assert (found.unanswered, found.unanswered_since) == (why, NOW - 5), (said, why)
+        earlier = entry(unanswered="refused", unanswered_since=NOW - 7)
+        assert after(earlier, CHECK, said).unanswered_since == NOW - 7, (said, why)
+
+
+ENDS: list[tuple[Entry, Intent, Result, EntryStatus, str]] = [
+    (begun(at=WATCHING), TELL, YES, EntryStatus.SUCCEEDED, "the machine is healthy"),
+    (
+        begun(at=WATCHING),
+        TELL,
+        BROKEN,
+        EntryStatus.FAILED,
+        "its success command failed: exit code 1",
+    ),
+    (begun(at=WATCHING), REPAIR, YES, EntryStatus.PROCESSING, ""),
+    (begun(at=WATCHING), REPAIR, BROKEN, EntryStatus.PROCESSING, "try-1 failed: exit code 1"),
+    (begun(attempt=1), REPAIR, BROKEN, EntryStatus.FAILED, "try-1 failed: exit code 1"),
+    # A step that is configured no more, and what was cut off, are not run again.
+    (begun(step=2), REPAIR, BROKEN, EntryStatus.FAILED, "try-1 failed: exit code 1"),
+    (
+        begun(operation="op9"),
+        REPAIR,
+        BROKEN,
+        EntryStatus.FAILED,
+        "try-1 failed: exit code 1",
+    ),
+    (
+        begun(at=WATCHING),
+        REPAIR,
+        CUT_OFF,
+        EntryStatus.FAILED,
+        "try-1 failed: the agent ended while it ran",
+    ),
+    (
+        begun(at=WATCHING),
+        REPAIR,
+        LOST,
+        EntryStatus.FAILED,
+        "try-1 failed: its agent no longer knows it: how far it came is unknown",
+    ),
+]
+
+
+def test_how_a_command_ends() -> None:
+    for one, order, said, status, why in ENDS:
+        found = after(one, order, said, procedures=RETRIED)
+        assert (found.status, found.why) == (status, why), (one, order)
 
 
 def test_a_repair_command_that_fails_is_run_again_later() -> None:

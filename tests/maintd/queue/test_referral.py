@@ -206,30 +206,36 @@ NODE = Node("n3", "u3", "10.0.0.3", "g1")
 SEEN = Snapshot("c", {"n3": NODE}, {}, {"g1": Group("g1", "rack-1")})
 
 
-@pytest.mark.parametrize(
-    ("referral", "fits"),
-    [
-        (Referral("t", "o", (Need.LIVE_REPAIR,)), True),
-        (Referral("t", "o", (Need.EVACUATE,)), False),
-        (Referral("t", "o", (Need.EVACUATE, Need.LIVE_REPAIR)), True),
-        (Referral("t", "o", (Need.LIVE_REPAIR,), ("mend",)), True),
-        (Referral("t", "o", (Need.LIVE_REPAIR,), ("other",)), False),
-        (Referral("t", "o", (Need.LIVE_REPAIR,), (), ("rack-1", "rack-2")), True),
-        (Referral("t", "o", (Need.LIVE_REPAIR,), (), ("g1",)), False),
-    ],
-)
-def test_which_incidents_fit(referral: Referral, fits: bool) -> None:
-    said = Diagnosis(Need.LIVE_REPAIR, "mend", '{"command":"mend","status":"live-repair"}')
-    incident = Incident("i", "u3", "n3", said, Ms(0))
-    whole = Policy(procedures=Procedures(incidents=(referral,)))
-    assert referral_of(incident, SEEN, whole) == (referral if fits else None)
-    assert referral_of(replace(incident, status=Status.PENDING), SEEN, whole) is None
-    assert referral_of(replace(incident, diagnosis=UNKNOWN), SEEN, whole) is None
-    assert referral_of(replace(incident, name="n4"), SEEN, whole) is None
-    two = replace(
-        whole, procedures=Procedures(incidents=(referral, replace(referral, operation="b")))
-    )
-    assert referral_of(incident, SEEN, two) == (referral if fits else None), "the first counts"
+FITS: list[tuple[Referral, bool]] = [
+    (Referral("t", "o", (Need.LIVE_REPAIR,)), True),
+    (Referral("t", "o", (Need.EVACUATE,)), False),
+    (Referral("t", "o", (Need.EVACUATE, Need.LIVE_REPAIR)), True),
+    (Referral("t", "o", (Need.LIVE_REPAIR,), ("mend",)), True),
+    (Referral("t", "o", (Need.LIVE_REPAIR,), ("other",)), False),
+    (Referral("t", "o", (Need.LIVE_REPAIR,), (), ("rack-1", "rack-2")), True),
+    (Referral("t", "o", (Need.LIVE_REPAIR,), (), ("g1",)), False),
+]
+
+
+def test_which_incidents_fit() -> None:
+    for referral, fits in FITS:
+        said = Diagnosis(Need.LIVE_REPAIR, "mend", '{"command":"mend","status":"live-repair"}')
+        incident = Incident("i", "u3", "n3", said, Ms(0))
+        whole = Policy(procedures=Procedures(incidents=(referral,)))
+        assert referral_of(incident, SEEN, whole) == (referral if fits else None), (referral, fits)
+        assert referral_of(replace(incident, status=Status.PENDING), SEEN, whole) is None, (
+            referral,
+            fits,
+        )
+        assert referral_of(replace(incident, diagnosis=UNKNOWN), SEEN, whole) is None, (
+            referral,
+            fits,
+        )
+        assert referral_of(replace(incident, name="n4"), SEEN, whole) is None, (referral, fits)
+        two = replace(
+            whole, procedures=Procedures(incidents=(referral, replace(referral, operation="b")))
+        )
+        assert referral_of(incident, SEEN, two) == (referral if fits else None), "the first counts"
 
 
 def test_the_guards_are_told_what_they_go_by() -> None:

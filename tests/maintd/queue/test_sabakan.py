@@ -113,42 +113,42 @@ def test_no_machine_is_an_answer_too() -> None:
     assert sick(answer(errors=[])) == sick(answer(errors=None)) == ()
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "why"),
-    [
-        (422, b'{"errors":[{"message":"Unknown field"}],"data":null}', 'HTTP status 422: "Unknow'),
-        (415, b"", "it answers with HTTP status 415, and gave no reason"),
-        (400, b"bad\r\nrequest", 'HTTP status 400: "bad\\r\\nrequest"'),
-        (500, b"\xff\xfe", "HTTP status 500: "),
-        (301, b"", "status 301 (a redirect, which is not followed), and gave no reason"),
-        (307, b"<html>", "status 307 (a redirect, which is not followed)"),
-        (204, b"", "HTTP status 204"),
-        (202, answer(machine()), "HTTP status 202"),
-        (503, b'{"errors":"x"}', "HTTP status 503"),
-        (200, b"", "its answer is empty"),
-        (200, b"   ", "its answer is not to be read: empty"),
-        (200, b"<html>sorry</html>", "its answer is not to be read: not JSON at line 1 column 1"),
-        (200, b"\xff", "not UTF-8 at byte 0"),
-        (200, answer(machine())[:-3], "its answer is not to be read: not JSON"),
-        (200, b"[]", "its answer is not a JSON object"),
-        (200, b"null", "its answer is not a JSON object"),
-        (200, b"{}", "its answer has no list data.searchMachines"),
-        (200, b'{"data":null}', "its answer has no list data.searchMachines"),
-        (200, b'{"data":[]}', "its answer has no list data.searchMachines"),
-        (200, b'{"data":{"searchMachines":null}}', "its answer has no list data.searchMachines"),
-        (200, b'{"data":{"searchMachines":{}}}', "its answer has no list data.searchMachines"),
-        (200, b'{"data":{"searchMachines":[]},"data":{}}', "stands twice in one object"),
-        (200, answer(errors=[{"message": "no\nway"}]), 'it reports errors: "no\\nway"'),
-        (200, answer(errors=[{"message": "a"}, {}, {}]), 'it reports errors: "a" and 2 more'),
-        (200, answer(errors="oops"), 'it reports errors: "oops"'),
-        (200, answer(errors=[{"message": 3}]), 'it reports errors: [{"message": 3}]'),
-        (200, answer(errors=[{"message": "x" * 999}]), "it reports errors: "),
-    ],
-)
-def test_what_is_no_answer(status: int, body: bytes, why: str) -> None:
-    told = fault(body, status)
-    assert why in told
-    assert len(told) < 400
+NO_ANSWERS: list[tuple[int, bytes, str]] = [
+    (422, b'{"errors":[{"message":"Unknown field"}],"data":null}', 'HTTP status 422: "Unknow'),
+    (415, b"", "it answers with HTTP status 415, and gave no reason"),
+    (400, b"bad\r\nrequest", 'HTTP status 400: "bad\\r\\nrequest"'),
+    (500, b"\xff\xfe", "HTTP status 500: "),
+    (301, b"", "status 301 (a redirect, which is not followed), and gave no reason"),
+    (307, b"<html>", "status 307 (a redirect, which is not followed)"),
+    (204, b"", "HTTP status 204"),
+    (202, answer(machine()), "HTTP status 202"),
+    (503, b'{"errors":"x"}', "HTTP status 503"),
+    (200, b"", "its answer is empty"),
+    (200, b"   ", "its answer is not to be read: empty"),
+    (200, b"<html>sorry</html>", "its answer is not to be read: not JSON at line 1 column 1"),
+    (200, b"\xff", "not UTF-8 at byte 0"),
+    (200, answer(machine())[:-3], "its answer is not to be read: not JSON"),
+    (200, b"[]", "its answer is not a JSON object"),
+    (200, b"null", "its answer is not a JSON object"),
+    (200, b"{}", "its answer has no list data.searchMachines"),
+    (200, b'{"data":null}', "its answer has no list data.searchMachines"),
+    (200, b'{"data":[]}', "its answer has no list data.searchMachines"),
+    (200, b'{"data":{"searchMachines":null}}', "its answer has no list data.searchMachines"),
+    (200, b'{"data":{"searchMachines":{}}}', "its answer has no list data.searchMachines"),
+    (200, b'{"data":{"searchMachines":[]},"data":{}}', "stands twice in one object"),
+    (200, answer(errors=[{"message": "no\nway"}]), 'it reports errors: "no\\nway"'),
+    (200, answer(errors=[{"message": "a"}, {}, {}]), 'it reports errors: "a" and 2 more'),
+    (200, answer(errors="oops"), 'it reports errors: "oops"'),
+    (200, answer(errors=[{"message": 3}]), 'it reports errors: [{"message": 3}]'),
+    (200, answer(errors=[{"message": "x" * 999}]), "it reports errors: "),
+]
+
+
+def test_what_is_no_answer() -> None:
+    for status, body, why in NO_ANSWERS:
+        told = fault(body, status)
+        assert why in told, (status, body)
+        assert len(told) < 400, (status, body)
 
 
 def test_errors_count_though_there_is_data() -> None:
@@ -156,44 +156,47 @@ def test_errors_count_though_there_is_data() -> None:
     assert told == 'it reports errors: "some of it failed"'
 
 
-@pytest.mark.parametrize(
-    ("members", "why"),
-    [
-        ({"status_state": "unreachable"}, 'status.state is "unreachable"; it must be one of UNIN'),
-        ({"status_state": None}, "status.state is null; it must be one of"),
-        ({"status": None}, "status.state is null"),
-        ({"status_state": ["UNREACHABLE"]}, "it must be one of"),
-        ({"status_duration": "90"}, 'status.duration is "90"; it must be seconds'),
-        ({"status_duration": -1}, "none of them below zero"),
-        ({"status_duration": True}, "it must be seconds"),
-        ({"status_duration": 1e300}, "it must be seconds"),
-        ({"spec": None}, "spec.rack is null; it must be a whole number"),
-        ({"spec": []}, "spec.rack is null; it must be a whole number"),
-        ({"spec_rack": "7"}, 'spec.rack is "7"; it must be a whole number'),
-        ({"spec_rack": True}, "spec.rack is true"),
-        ({"spec_role": None}, "spec.role is null; it must be a printable text"),
-        ({"spec_serial": 17}, "spec.serial is 17; it must be a printable text"),
-        ({"spec_serial": "a\nb"}, 'spec.serial is "a\\nb"; it must be a printable text'),
-        ({"spec_serial": "x" * 9999}, "it must be a printable text of at most 200"),
-        ({"spec_ipv4": "10.0.0.9"}, 'spec.ipv4 is "10.0.0.9"; it must be a list of addresses'),
-        ({"spec_ipv4": {"0": "10.0.0.9"}}, "it must be a list of addresses"),
-        ({"spec_ipv4": ["10.0.0"]}, 'spec.ipv4[0] is "10.0.0"; it must be an address'),
-        ({"spec_ipv4": [167772169]}, "spec.ipv4[0] is 167772169; it must be an address"),
-        ({"spec_ipv4": [None]}, "spec.ipv4[0] is null; it must be an address"),
-        ({"spec_ipv4": ["fe80::1%<b>"]}, "it must be an address"),
-        ({"spec_bmc": {"bmcType": 640}}, "spec.bmc.bmcType is 640; it must be a printable text"),
-    ],
-)
-def test_of_a_field_that_is_odd_the_whole_answer_is_doubted(members: Json, why: str) -> None:
-    told = fault(answer(machine(spec_serial="S0", spec_ipv4=["10.0.0.8"]), machine(**members)))
-    assert told.startswith("machine 2 of its answer: ")
-    assert why in told
-    assert len(told) < 500
+ODD_FIELDS: list[tuple[Json, str]] = [
+    ({"status_state": "unreachable"}, 'status.state is "unreachable"; it must be one of UNIN'),
+    ({"status_state": None}, "status.state is null; it must be one of"),
+    ({"status": None}, "status.state is null"),
+    ({"status_state": ["UNREACHABLE"]}, "it must be one of"),
+    ({"status_duration": "90"}, 'status.duration is "90"; it must be seconds'),
+    ({"status_duration": -1}, "none of them below zero"),
+    ({"status_duration": True}, "it must be seconds"),
+    ({"status_duration": 1e300}, "it must be seconds"),
+    ({"spec": None}, "spec.rack is null; it must be a whole number"),
+    ({"spec": []}, "spec.rack is null; it must be a whole number"),
+    ({"spec_rack": "7"}, 'spec.rack is "7"; it must be a whole number'),
+    ({"spec_rack": True}, "spec.rack is true"),
+    ({"spec_role": None}, "spec.role is null; it must be a printable text"),
+    ({"spec_serial": 17}, "spec.serial is 17; it must be a printable text"),
+    ({"spec_serial": "a\nb"}, 'spec.serial is "a\\nb"; it must be a printable text'),
+    ({"spec_serial": "x" * 9999}, "it must be a printable text of at most 200"),
+    ({"spec_ipv4": "10.0.0.9"}, 'spec.ipv4 is "10.0.0.9"; it must be a list of addresses'),
+    ({"spec_ipv4": {"0": "10.0.0.9"}}, "it must be a list of addresses"),
+    ({"spec_ipv4": ["10.0.0"]}, 'spec.ipv4[0] is "10.0.0"; it must be an address'),
+    ({"spec_ipv4": [167772169]}, "spec.ipv4[0] is 167772169; it must be an address"),
+    ({"spec_ipv4": [None]}, "spec.ipv4[0] is null; it must be an address"),
+    ({"spec_ipv4": ["fe80::1%<b>"]}, "it must be an address"),
+    ({"spec_bmc": {"bmcType": 640}}, "spec.bmc.bmcType is 640; it must be a printable text"),
+]
 
 
-@pytest.mark.parametrize("odd", [None, 3, "S1", [], {}])
-def test_what_is_no_machine(odd: object) -> None:
-    assert "machine 1 of its answer: status.state is null" in fault(answer(odd))
+def test_of_a_field_that_is_odd_the_whole_answer_is_doubted() -> None:
+    for members, why in ODD_FIELDS:
+        told = fault(answer(machine(spec_serial="S0", spec_ipv4=["10.0.0.8"]), machine(**members)))
+        assert told.startswith("machine 2 of its answer: "), (members, why)
+        assert why in told, (members, why)
+        assert len(told) < 500, (members, why)
+
+
+NO_MACHINES: list[object] = [None, 3, "S1", [], {}]
+
+
+def test_what_is_no_machine() -> None:
+    for odd in NO_MACHINES:
+        assert "machine 1 of its answer: status.state is null" in fault(answer(odd)), odd
 
 
 def test_a_machine_without_an_address_or_bmc_is_told_and_the_others_count() -> None:
@@ -215,22 +218,22 @@ def test_a_machine_without_an_address_or_bmc_is_told_and_the_others_count() -> N
     ]
 
 
-@pytest.mark.parametrize(
-    ("members", "text"),
-    [
-        ({"status_state": "HEALTHY"}, ""),
-        ({"status_state": "RETIRED"}, ""),
-        ({"spec_role": "boot"}, ""),
-        ({"spec_rack": 7}, '{"having":{"states":["UNREACHABLE"],"racks":[6]}}'),
-        ({"spec_rack": 7}, '{"having":{"states":["UNREACHABLE"]},"notHaving":{"racks":[7]}}'),
-        ({"status_state": "UNHEALTHY"}, '{"having":{"states":["UNREACHABLE"]}}'),
-    ],
-)
-def test_who_answers_what_was_not_asked_is_not_believed(members: Json, text: str) -> None:
+NOT_ASKED: list[tuple[Json, str]] = [
+    ({"status_state": "HEALTHY"}, ""),
+    ({"status_state": "RETIRED"}, ""),
+    ({"spec_role": "boot"}, ""),
+    ({"spec_rack": 7}, '{"having":{"states":["UNREACHABLE"],"racks":[6]}}'),
+    ({"spec_rack": 7}, '{"having":{"states":["UNREACHABLE"]},"notHaving":{"racks":[7]}}'),
+    ({"status_state": "UNHEALTHY"}, '{"having":{"states":["UNREACHABLE"]}}'),
+]
+
+
+def test_who_answers_what_was_not_asked_is_not_believed() -> None:
     """Whoever does not heed `having` would have healthy machines repaired."""
-    good = machine(spec_ipv4=["10.0.0.8"], spec_rack=6)
-    told = fault(answer(good, machine(**members)), text=text)
-    assert "were not asked for: the question is not heeded" in told
+    for members, text in NOT_ASKED:
+        good = machine(spec_ipv4=["10.0.0.8"], spec_rack=6)
+        told = fault(answer(good, machine(**members)), text=text)
+        assert "were not asked for: the question is not heeded" in told, (members, text)
 
 
 JSON = st.recursive(

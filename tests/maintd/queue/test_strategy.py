@@ -7,7 +7,7 @@ disabled; the other tests have several, or look at what is saved with a turn.
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -43,18 +43,21 @@ SHUT = replace(HERE, shut=WINDOW)
 THEIRS = replace(EMPTY, theirs=because(Kind.CLAIMED, "n4"))
 
 
+Row: TypeAlias = tuple[str, Entry, Machine, Do | AnyKind | None, Do | AnyKind | None]
+
+
 def row(
     name: str,
     one: Entry,
     does: Do | AnyKind | None,
     disabled: Do | AnyKind | None,
     machine: Machine = HERE,
-) -> Any:
+) -> Row:
     """What becomes of an entry: what is done, or why it is held; and in a disabled queue."""
-    return pytest.param(one, machine, does, disabled, id=name)
+    return name, one, machine, does, disabled
 
 
-def always(name: str, one: Entry, does: Do | AnyKind | None, machine: Machine = HERE) -> Any:
+def always(name: str, one: Entry, does: Do | AnyKind | None, machine: Machine = HERE) -> Row:
     """The same in a disabled queue."""
     return row(name, one, does, does, machine)
 
@@ -211,23 +214,16 @@ ENDS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("one", "machine", "does", "disabled"),
-    [*QUEUED, *IS_DRAINED, *BACKS_OFF, *WATCHED, *ENDS],
-)
-def test_what_an_entry_does(
-    one: Entry,
-    machine: Machine,
-    does: Do | AnyKind | None,
-    disabled: Do | AnyKind | None,
-) -> None:
-    for enabled, expected in ((True, does), (False, disabled)):
-        done = turns(one, machine=machine, enabled=enabled)
-        if isinstance(expected, Do):
-            assert [do for do, _ in did(done)] == [expected]
-        else:
-            assert did(done) == []
-            assert [kind for kind, _ in whys(done)][:1] == ([expected] if expected else [])
+def test_what_an_entry_does() -> None:
+    for name, one, machine, does, disabled in (*QUEUED, *IS_DRAINED, *BACKS_OFF, *WATCHED, *ENDS):
+        for enabled, expected in ((True, does), (False, disabled)):
+            done = turns(one, machine=machine, enabled=enabled)
+            held = [kind for kind, _ in whys(done)]
+            if isinstance(expected, Do):
+                assert [do for do, _ in did(done)] == [expected], (name, enabled)
+            else:
+                assert did(done) == [], (name, enabled)
+                assert held[:1] == ([expected] if expected else []), (name, enabled)
 
 
 # Several entries.
@@ -237,56 +233,46 @@ CANDIDATE = Machine("n1", candidate=True)
 TWO = how(max_concurrent_repairs=2)
 
 
-@pytest.mark.parametrize(
-    ("machines", "procedures", "expected", "held"),
-    [
-        pytest.param([HERE, OTHER], how(), [0], [Kind.AT_MOST], id="the oldest"),
-        pytest.param([HERE, CANDIDATE], how(), [1], [Kind.AT_MOST], id="a candidate first"),
-        pytest.param([HERE, CANDIDATE, OTHER], TWO, [1, 0], [Kind.AT_MOST], id="and a worker"),
-        pytest.param(
-            [Machine("n2", candidate=True), CANDIDATE], TWO, [0], [Kind.CANDIDATE], id="one of two"
-        ),
-        # CKE's map that should see to this is never written.
-        pytest.param([HERE, HERE], TWO, [0], [Kind.SAME_MACHINE], id="once a machine"),
-        pytest.param(
-            [replace(HERE, taken=WINDOW), OTHER], how(), [1], [Kind.IN_WINDOW], id="no place taken"
-        ),
-    ],
-)
-def test_who_is_next(
-    machines: list[Machine], procedures: Procedures, expected: list[int], held: list[AnyKind]
-) -> None:
-    queued = [entry(n) for n in range(len(machines))]
-    done = turns(*queued, machines=dict(enumerate(machines)), procedures=procedures)
-    assert did(done) == [(Do.EXECUTE, n) for n in expected]
-    assert [kind for kind, _ in whys(done)] == held
+NEXT: list[tuple[str, list[Machine], Procedures, list[int], list[AnyKind]]] = [
+    ("the oldest", [HERE, OTHER], how(), [0], [Kind.AT_MOST]),
+    ("a candidate first", [HERE, CANDIDATE], how(), [1], [Kind.AT_MOST]),
+    ("and a worker", [HERE, CANDIDATE, OTHER], TWO, [1, 0], [Kind.AT_MOST]),
+    ("one of two", [Machine("n2", candidate=True), CANDIDATE], TWO, [0], [Kind.CANDIDATE]),
+    # CKE's map that should see to this is never written.
+    ("once a machine", [HERE, HERE], TWO, [0], [Kind.SAME_MACHINE]),
+    ("no place taken", [replace(HERE, taken=WINDOW), OTHER], how(), [1], [Kind.IN_WINDOW]),
+]
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "machine", "expected"),
-    [
-        pytest.param(entry(0), begun(1), CANDIDATE, [(Do.EXECUTE, 1)], id="begun before queued"),
-        pytest.param(
-            begun(0, backoffs=1, backoff_until=NOW - 1),
-            watched(0, index=1),
-            CANDIDATE,
-            [],
-            id="at work before postponed",
-        ),
-        pytest.param(watched(0), entry(1), RUNNING, [], id="a command that runs"),
-        pytest.param(backing_off(MIN), entry(1), HERE, [(Do.EXECUTE, 1)], id="backing off"),
-        # With CKE it stays queued for ever, and eats the limit.
-        pytest.param(
-            replace(entry(0), operation="op9"), entry(1), HERE, [(Do.EXECUTE, 1)], id="no operation"
-        ),
-        pytest.param(entry(0, checked_at=0), entry(1), HERE, [(Do.EXECUTE, 1)], id="not checked"),
-    ],
-)
-def test_who_keeps_others_waiting(
-    first: Entry, second: Entry, machine: Machine, expected: list[tuple[Do, int]]
-) -> None:
-    done = turns(first, second, machines={0: machine, 1: OTHER})
-    assert did(done) == expected
+def test_who_is_next() -> None:
+    for name, machines, procedures, expected, held in NEXT:
+        queued = [entry(n) for n in range(len(machines))]
+        done = turns(*queued, machines=dict(enumerate(machines)), procedures=procedures)
+        assert did(done) == [(Do.EXECUTE, n) for n in expected], name
+        assert [kind for kind, _ in whys(done)] == held, name
+
+
+KEEPS_WAITING: list[tuple[str, Entry, Entry, Machine, list[tuple[Do, int]]]] = [
+    ("begun before queued", entry(0), begun(1), CANDIDATE, [(Do.EXECUTE, 1)]),
+    (
+        "at work before postponed",
+        begun(0, backoffs=1, backoff_until=NOW - 1),
+        watched(0, index=1),
+        CANDIDATE,
+        [],
+    ),
+    ("a command that runs", watched(0), entry(1), RUNNING, []),
+    ("backing off", backing_off(MIN), entry(1), HERE, [(Do.EXECUTE, 1)]),
+    # With CKE it stays queued for ever, and eats the limit.
+    ("no operation", replace(entry(0), operation="op9"), entry(1), HERE, [(Do.EXECUTE, 1)]),
+    ("not checked", entry(0, checked_at=0), entry(1), HERE, [(Do.EXECUTE, 1)]),
+]
+
+
+def test_who_keeps_others_waiting() -> None:
+    for name, first, second, machine, expected in KEEPS_WAITING:
+        done = turns(first, second, machines={0: machine, 1: OTHER})
+        assert did(done) == expected, name
 
 
 def test_two_entries_of_one_address_outside_of_the_cluster_are_one_machine() -> None:
@@ -398,25 +384,25 @@ def test_the_success_command_comes_before_success() -> None:
     assert again.entry.tries == 3
 
 
-@pytest.mark.parametrize(
-    ("one", "machine", "why"),
-    [
-        (begun(step=2), HERE, "there is no step 3 in its procedure (any more)"),
-        (DRAINED, HERE, "somebody put n4 back into service"),
-        (draining(HOURS + 1), HERE, "n4 was not evacuated after 14400 s"),
-        (draining(HOURS + 1, checked_at=0), EMPTY, "check does not answer"),
-        (LOST, EMPTY, "no operation 'op9' is configured for machines of 'type1' (any more)"),
-        (watched(2 * MIN, step=1), HERE, "the machine is not healthy after the last step"),
-        (
-            unanswered(replace(LONG, step=1)),
-            HERE,
-            "the last step is over, and check does not answer: exit code 75",
-        ),
-    ],
-)
-def test_an_entry_says_why(one: Entry, machine: Machine, why: str) -> None:
-    (turn,) = turns(one, machine=machine).turns
-    assert turn.entry.why == why
+WHYS: list[tuple[Entry, Machine, str]] = [
+    (begun(step=2), HERE, "there is no step 3 in its procedure (any more)"),
+    (DRAINED, HERE, "somebody put n4 back into service"),
+    (draining(HOURS + 1), HERE, "n4 was not evacuated after 14400 s"),
+    (draining(HOURS + 1, checked_at=0), EMPTY, "check does not answer"),
+    (LOST, EMPTY, "no operation 'op9' is configured for machines of 'type1' (any more)"),
+    (watched(2 * MIN, step=1), HERE, "the machine is not healthy after the last step"),
+    (
+        unanswered(replace(LONG, step=1)),
+        HERE,
+        "the last step is over, and check does not answer: exit code 75",
+    ),
+]
+
+
+def test_an_entry_says_why() -> None:
+    for one, machine, why in WHYS:
+        (turn,) = turns(one, machine=machine).turns
+        assert turn.entry.why == why, (one, machine)
 
 
 def test_what_no_procedure_is_for_says_so() -> None:
