@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nodeagent.maintd.http.metrics.outcome import of_open_incidents
+from nodeagent.maintd.http.metrics.incidents import of_open_incidents
 from nodeagent.maintd.http.view import View
 from nodeagent.maintd.requests import ROWS
 from nodeagent.model.action import MovePrimary
