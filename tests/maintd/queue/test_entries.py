@@ -4,16 +4,15 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pytest
 
 from nodeagent.cluster.backend import Answer
 from nodeagent.maintd.planning.times import rfc3339
-from nodeagent.maintd.queue.entries import entry_json
+from nodeagent.maintd.queue.entries import add, entry_json
 from nodeagent.model.action import Action, Drain, MovePrimary, RunCommand, Scope
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import PAUSE_TAG, Intent, Policy, Result
+from nodeagent.model.ledger import PAUSE_TAG, Intent, Ledger, Policy, Result
 from nodeagent.model.queue import (
     Entry,
     EntryStatus,
@@ -29,9 +28,9 @@ from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import AddEntry, DeleteEntry, Pause, ResetBackOff, SetQueue, SetSchedule
 from tests.maintd.queue.mender import ADD, BROKEN, Mender, policy
-from tests.maintd.rig import QUICK, Between, mirrored
+from tests.maintd.rig import QUICK, Between, fleet, mirrored
 from tests.maintd.rounds import ticks
-from tests.maintd.world import EVACUATE, OK, REPAIR, snapshot
+from tests.maintd.world import EVACUATE, NOW, OK, REPAIR, snapshot
 
 
 def test_the_first_step_does_not_heal_and_the_second_does() -> None:
@@ -202,40 +201,40 @@ def test_what_cannot_be_emptied_backs_off_and_stays_in_service() -> None:
     rig.until(EntryStatus.SUCCEEDED)
 
 
-@pytest.mark.parametrize(
-    ("asked", "why"),
-    [
-        (
-            replace(ADD, machine_type="t9"),
-            "no repair procedure is configured for machines of 't9'; there may be: r640",
-        ),
-        (
-            replace(ADD, operation="x"),
-            "no operation 'x' is configured for machines of 'r640'; there may be: unreachable",
-        ),
-        (replace(ADD, address="n9"), "'n9' is neither an address nor a node"),
-        (ADD, "queue entry 0 is about 127.0.0.3 already"),
-        (replace(ADD, address="n3"), "queue entry 0 is about 127.0.0.3 already"),
-        (replace(ADD, address="10.9.9.9"), "queue entry 0 is about S3 already"),
-        (replace(ADD, serial="S4"), "queue entry 0 is about 127.0.0.3 already"),
-    ],
-)
-def test_what_is_refused_when_it_is_entered(asked: AddEntry, why: str) -> None:
-    rig = Mender(policy())
-    rig.add()
-    assert rig.ask(asked) == why
-    assert len(rig.ledger.queue.entries) == 1
+REFUSED: list[tuple[AddEntry, str]] = [
+    (
+        replace(ADD, machine_type="t9"),
+        "no repair procedure is configured for machines of 't9'; there may be: r640",
+    ),
+    (
+        replace(ADD, operation="x"),
+        "no operation 'x' is configured for machines of 'r640'; there may be: unreachable",
+    ),
+    (replace(ADD, address="n9"), "'n9' is neither an address nor a node"),
+    (ADD, "queue entry 0 is about 127.0.0.3 already"),
+    (replace(ADD, address="n3"), "queue entry 0 is about 127.0.0.3 already"),
+    (replace(ADD, address="10.9.9.9"), "queue entry 0 is about S3 already"),
+    (replace(ADD, serial="S4"), "queue entry 0 is about 127.0.0.3 already"),
+]
 
 
-@pytest.mark.parametrize("gone", [{"status": EntryStatus.FAILED}, {"deleted": True}])
-def test_a_machine_is_queued_again_once_its_entry_is_over_or_deleted(gone: dict[str, Any]) -> None:
-    rig = Mender(policy())
-    rig.add()
-    ledger = rig.ledger
-    rig.store.save(replace(ledger, queue=ledger.queue.put(replace(rig.entry, **gone))))
-    rig.crash()
-    assert rig.ask(ADD) == ""
-    assert rig.entry.index == 1
+def test_what_is_refused_when_it_is_entered() -> None:
+    """A machine is queued again once its entry is over or deleted."""
+    world = Snapshot("c", {node.name: node for node in fleet()})
+    procedures = policy().procedures
+
+    def entered(ledger: Ledger, asked: AddEntry) -> Ledger | str:
+        return add(ledger, asked, "root", world, procedures, NOW)
+
+    ledger = entered(Ledger(), ADD)
+    assert isinstance(ledger, Ledger)
+    for asked, why in REFUSED:
+        assert entered(ledger, asked) == why, asked
+    (entry,) = ledger.queue.entries
+    for over in (replace(entry, status=EntryStatus.FAILED), replace(entry, deleted=True)):
+        after = entered(replace(ledger, queue=ledger.queue.put(over)), ADD)
+        assert isinstance(after, Ledger), over
+        assert [one.index for one in after.queue.entries] == [0, 1], over
 
 
 def test_a_machine_under_an_incidents_repair_is_left_alone() -> None:
