@@ -45,45 +45,45 @@ def gather(before: Notices, sinks: Sequence[Sink], present: Iterable[Notice], no
     """Add started and ended conditions, and make the messages that are due."""
     if not sinks:
         return Notices()
-    there = {(one.occasion, one.subject): one for one in present}
-    kept, begun, ended = _compared(before.conditions, there, now)
+    by_key = {(notice.occasion, notice.subject): notice for notice in present}
+    kept, begun, ended = _compared(before.conditions, by_key, now)
     boxes = {box.sink: box for box in before.boxes}
     after = []
     for sink in sinks:
         box = _rewound(boxes.get(sink.name, Mailbox(sink.name)), now)
-        told = ended if sink.repeats else begun + _endings(ended, now)
-        new = [one for one in told if sink.takes(one.occasion)]
-        firing = sink.repeats and any(sink.takes(one.occasion) for one in kept)
+        news = ended if sink.repeats else begun + _endings(ended, now)
+        new = [notice for notice in news if sink.takes(notice.occasion)]
+        firing = sink.repeats and any(sink.takes(condition.occasion) for condition in kept)
         after.append(_posted(_with(box, new), sink, now, always=firing))
     return Notices(kept, tuple(after))
 
 
 def _compared(
-    known: Iterable[Condition], there: Mapping[tuple[Occasion, str], Notice], now: Ms
+    known: Iterable[Condition], present: Mapping[tuple[Occasion, str], Notice], now: Ms
 ) -> tuple[tuple[Condition, ...], list[Notice], list[Notice]]:
     """The conditions to remember, those that have started, and those that have ended."""
     kept: dict[tuple[Occasion, str], Condition] = {}
     ended: list[Notice] = []
-    for one in known:
-        if one.key in there:
-            kept[one.key] = replace(one, gone=Ms(0)) if one.gone else one
-        elif one.occasion in _PASSING and now - (one.gone or now) < QUIET:
-            kept[one.key] = replace(one, gone=min(one.gone or now, now))
+    for old in known:
+        if old.key in present:
+            kept[old.key] = replace(old, gone=Ms(0)) if old.gone else old
+        elif old.occasion in _PASSING and now - (old.gone or now) < QUIET:
+            kept[old.key] = replace(old, gone=min(old.gone or now, now))
         else:
-            ended.append(Notice(one.occasion, one.subject, one.node, one.since, "", over=True))
-    begun = [one for key, one in there.items() if key not in kept][: MOST - len(kept)]
-    new = (Condition(one.occasion, one.subject, one.node, now) for one in begun)
+            ended.append(Notice(old.occasion, old.subject, old.node, old.since, "", over=True))
+    begun = [notice for key, notice in present.items() if key not in kept][: MOST - len(kept)]
+    new = (Condition(notice.occasion, notice.subject, notice.node, now) for notice in begun)
     return (*kept.values(), *new), begun, ended
 
 
 def _endings(ended: Iterable[Notice], now: Ms) -> list[Notice]:
-    found = []
-    for one in ended:
-        if (occasion := ENDS.get(one.occasion)) is not None:
-            machine = one.subject.rpartition(" ")[0]
-            text = _ENDED[occasion].format(node=one.node, machine=machine)
-            found.append(replace(one, occasion=occasion, at=now, text=text))
-    return found
+    endings = []
+    for notice in ended:
+        if (occasion := ENDS.get(notice.occasion)) is not None:
+            machine = notice.subject.rpartition(" ")[0]
+            text = _ENDED[occasion].format(node=notice.node, machine=machine)
+            endings.append(replace(notice, occasion=occasion, at=now, text=text))
+    return endings
 
 
 def _with(box: Mailbox, new: Sequence[Notice]) -> Mailbox:
@@ -91,8 +91,8 @@ def _with(box: Mailbox, new: Sequence[Notice]) -> Mailbox:
     if not new:
         return box
     counts = dict(box.counts)
-    for one in new:
-        counts[one.occasion.value] = counts.get(one.occasion.value, 0) + 1
+    for notice in new:
+        counts[notice.occasion.value] = counts.get(notice.occasion.value, 0) + 1
     every = (*box.waiting, *new)
     ranked = sorted(range(len(every)), key=lambda n: (every[n].occasion.severity.rank, n))
     shown = tuple(every[n] for n in sorted(ranked[-SHOWN:]))
@@ -137,13 +137,15 @@ def settle(box: Mailbox, sink: Sink, sent: Sent, now: Ms) -> Mailbox:
 
 def due(box: Mailbox, now: Ms) -> Message | None:
     """The message to try now."""
-    one = box.message
-    return one if one is not None and one.after <= now and not one.intent else None
+    message = box.message
+    if message is None or message.after > now or message.intent:
+        return None
+    return message
 
 
 def _rewound(box: Mailbox, now: Ms) -> Mailbox:
     """Limit the waits after the clock was put back."""
-    one = box.message
-    if one is not None and one.after > now + LONGEST_ASKED:
-        box = replace(box, message=replace(one, made=min(one.made, now), after=now))
+    message = box.message
+    if message is not None and message.after > now + LONGEST_ASKED:
+        box = replace(box, message=replace(message, made=min(message.made, now), after=now))
     return replace(box, made=now) if box.made > now else box

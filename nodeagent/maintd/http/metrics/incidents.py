@@ -36,12 +36,12 @@ def of_outcome(tally: Tally) -> Any:
         "gnt_maint_incidents_ended", "Incidents that ended, by result.", "result", tally.ended
     )
     yield counters("gnt_maint_fencing", "Events of dead nodes, by kind.", "event", tally.fencing)
-    told = "From the detection of a fault until its node was evacuated."
-    evacuated = HistogramMetricFamily("gnt_maint_evacuation_seconds", told)
+    text = "From the detection of a fault until its node was evacuated."
+    evacuated = HistogramMetricFamily("gnt_maint_evacuation_seconds", text)
     evacuated.add_metric([], _buckets(tally.evacuated), tally.evacuated.seconds)
     yield evacuated
-    told = "From the detection of a fault until it was repaired, by what its node requested."
-    repaired = HistogramMetricFamily("gnt_maint_repair_seconds", told, labels=["need"])
+    text = "From the detection of a fault until it was repaired, by what its node requested."
+    repaired = HistogramMetricFamily("gnt_maint_repair_seconds", text, labels=["need"])
     for need, times in tally.repaired.items():
         repaired.add_metric([need], _buckets(times), times.seconds)
     yield repaired
@@ -56,20 +56,21 @@ def of_outcome(tally: Tally) -> Any:
 
 def of_open_incidents(view: View) -> Any:
     """Times of detection; the oldest of a status, so that the number is bounded."""
-    told = f"When a node's incident was detected; the {NAMED} oldest of each status."
-    noted = GaugeMetricFamily(
-        "gnt_maint_node_incident_timestamp_seconds", told, labels=["node", "need", "status"]
+    text = f"When a node's incident was detected; the {NAMED} oldest of each status."
+    detected = GaugeMetricFamily(
+        "gnt_maint_node_incident_timestamp_seconds", text, labels=["node", "need", "status"]
     )
-    found: Counter[Status] = Counter()
+    counts: Counter[Status] = Counter()
     seen = set()
-    for one in in_order(view.ledger):
-        labels = (one.name, one.diagnosis.need.wire, one.status.value)
-        if one.status is Status.CANCELED or labels in seen or found[one.status] == NAMED:
+    for incident in in_order(view.ledger):
+        status = incident.status
+        labels = (incident.name, incident.diagnosis.need.wire, status.value)
+        if status is Status.CANCELED or labels in seen or counts[status] == NAMED:
             continue
-        found[one.status] += 1
+        counts[status] += 1
         seen.add(labels)
-        noted.add_metric(labels, one.noted_at / 1000)
-    yield noted
+        detected.add_metric(labels, incident.noted_at / 1000)
+    yield detected
 
 
 def _buckets(times: Times) -> list[tuple[str, float]]:
@@ -78,8 +79,8 @@ def _buckets(times: Times) -> list[tuple[str, float]]:
 
 
 def of_incidents(view: View) -> Any:
-    found = Counter(incident.status.value for incident in view.ledger.incidents)
-    states = {status.value: found[status.value] for status in Status}
+    counts = Counter(incident.status.value for incident in view.ledger.incidents)
+    states = {status.value: counts[status.value] for status in Status}
     yield gauges("gnt_maint_incidents", "Incidents, by repair status.", "status", states)
     kinds = Counter(held.why.kind.metric for held in view.held)
     named = {kind.metric: kinds[kind.metric] for kind in KINDS}
@@ -101,9 +102,9 @@ def of_work(view: View) -> Any:
     )
     tripped = view.ledger.storm is not None
     yield gauge("gnt_maint_storm", "Whether the storm brake has tripped.", tripped)
-    told = "Whether plans wait since another node was the master."
+    text = "Whether plans wait since another node was the master."
     outdated = view.ledger.away > 0 or view.observed.uncertain is not None
-    yield gauge("gnt_maint_plans_outdated", told, outdated)
+    yield gauge("gnt_maint_plans_outdated", text, outdated)
     scopes = Counter(hold["scope"] for hold in show.holds(view))
     paused = {scope: scopes[scope] for scope in _SCOPES}
     yield gauges("gnt_maint_paused", "Pauses, by what they hold.", "scope", paused)
@@ -120,7 +121,7 @@ def of_nodes(view: View) -> Any:
         "Nodes whose agent has not answered for unreachable-after.",
         dead,
     )
-    needs = Counter(said.need for said in view.observed.diagnoses.values())
+    needs = Counter(diagnosis.need for diagnosis in view.observed.diagnoses.values())
     by_need = {need.wire: needs[need] for need in Need}
     yield gauges("gnt_maint_nodes_need", "Nodes, by requested action.", "need", by_need)
 
@@ -131,26 +132,25 @@ def of_trouble(view: View) -> Any:
         "gnt_maint_node_trouble", f"1 for each, {NAMED} of a kind at most.", labels=["node", "kind"]
     )
     incidents = view.ledger.incidents
-    found = {
-        status: [one.name for one in incidents if one.status is status]
+    kinds = {
+        status.value: [incident.name for incident in incidents if incident.status is status]
         for status in (Status.FAILED, Status.COMPLETED)
     }
     looks = {name: agent_events.how_seen(look)[0] for name, look in view.looks.items()}
-    kinds = {status.value: names for status, names in found.items()}
-    kinds["distrusted"] = [name for name, said in looks.items() if said == "distrusted"]
-    there = view.observed.snapshot
-    kinds["unreachable"] = list(unreachable(view.ledger, there, view.policy, view.at))
+    kinds["distrusted"] = [name for name, look in looks.items() if look == "distrusted"]
+    snapshot = view.observed.snapshot
+    kinds["unreachable"] = list(unreachable(view.ledger, snapshot, view.policy, view.at))
     kinds |= _dead_nodes(view)
-    yours = list(needs_you(view))
-    kinds["needs-you"] = [one.node for one in yours if one.node]
+    needs = list(needs_you(view))
+    kinds["needs-you"] = [need.node for need in needs if need.node]
     for kind, names in kinds.items():
         for name in sorted(set(names))[:NAMED]:
             trouble.add_metric([name, kind], 1)
     yield trouble
-    sorts = Counter(one.sort for one in yours)
-    told = "Things that wait for a person, by sort; gnt-maint status lists them."
+    sorts = Counter(need.sort for need in needs)
+    text = "Things that wait for a person, by sort; gnt-maint status lists them."
     by_sort = {sort.value: sorts[sort] for sort in Sort}
-    yield gauges("gnt_maint_needs_you", told, "sort", by_sort)
+    yield gauges("gnt_maint_needs_you", text, "sort", by_sort)
 
 
 def _dead_nodes(view: View) -> dict[str, list[str]]:
@@ -159,10 +159,14 @@ def _dead_nodes(view: View) -> dict[str, list[str]]:
     A node that waits for a person to repair it is `fenced`.
     """
     nodes = by_uuid(view.observed) if view.ledger.fencing else {}
-    there = [one for one in view.ledger.fencing if one.node in nodes]
+    stages = [
+        (nodes[fencing.node].name, fencing.stage)
+        for fencing in view.ledger.fencing
+        if fencing.node in nodes
+    ]
     return {
-        "fencing": [nodes[one.node].name for one in there if not one.stage.over],
-        "fenced": [nodes[one.node].name for one in there if one.stage is Stage.FENCED],
-        "fencing-blocked": [one.node for one in view.held if one.why.kind in _FENCING_BLOCKED],
-        "power-control": [one.node for one in view.held if one.why.kind in _POWER_CONTROL],
+        "fencing": [name for name, stage in stages if not stage.over],
+        "fenced": [name for name, stage in stages if stage is Stage.FENCED],
+        "fencing-blocked": [held.node for held in view.held if held.why.kind in _FENCING_BLOCKED],
+        "power-control": [held.node for held in view.held if held.why.kind in _POWER_CONTROL],
     }

@@ -41,7 +41,11 @@ def remember(ledger: Ledger, observed: Observed, sinks: tuple[Sink, ...], now: M
     ours = {i.id: i for i in ledger.intents if isinstance(i.purpose, OfNotices)}
     if not (ours or ledger.notices.boxes):
         return ledger
-    ended = {i: why for i, one in ours.items() if (why := how_ended(one, observed)) is not None}
+    ended = {
+        identity: why
+        for identity, intent in ours.items()
+        if (why := how_ended(intent, observed)) is not None
+    }
     known, boxes = {sink.name: sink for sink in sinks}, list[Mailbox]()
     for box in ledger.notices.boxes:
         message, sink = box.message, known.get(box.sink)
@@ -52,7 +56,7 @@ def remember(ledger: Ledger, observed: Observed, sinks: tuple[Sink, ...], now: M
                 result = Retry(why) if why else Delivered()
                 box = mailbox.settle(box, sink, Sent(message.id, message.tries, result, now), now)
         boxes.append(box)
-    intents = tuple(one for one in ledger.intents if one.id not in ended)
+    intents = tuple(intent for intent in ledger.intents if intent.id not in ended)
     after = replace(ledger, intents=intents, notices=replace(ledger.notices, boxes=tuple(boxes)))
     return ledger if after == ledger else after
 
@@ -61,20 +65,20 @@ def due(ledger: Ledger, sinks: tuple[Sink, ...], now: Ms) -> tuple[Sink, Message
     """The oldest message that a command must deliver now."""
     boxes = {box.sink: box for box in ledger.notices.boxes}
     commands = (sink for sink in sinks if sink.command and sink.name in boxes)
-    found = ((sink, mailbox.due(boxes[sink.name], now)) for sink in commands)
-    waiting = [(sink, message) for sink, message in found if message is not None]
+    rows = ((sink, mailbox.due(boxes[sink.name], now)) for sink in commands)
+    waiting = [(sink, message) for sink, message in rows if message is not None]
     return min(waiting, key=lambda row: row[1].made, default=None)
 
 
 def order(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
     """Order the delivery that is due, if the agent is free for it."""
-    there = observed.snapshot
-    found = due(ledger, policy.notify, now)
-    if found is None or not agent_is_free(ledger, observed):
+    snapshot = observed.snapshot
+    waiting = due(ledger, policy.notify, now)
+    if waiting is None or not agent_is_free(ledger, observed):
         return ledger
-    sink, message = found
-    stdin = fitting(sink, values(message, sink, there.cluster), MOST_STDIN)
-    action = RunCommand(there.master, sink.command, stdin, seconds=sink.seconds)
+    sink, message = waiting
+    stdin = fitting(sink, values(message, sink, snapshot.cluster), MOST_STDIN)
+    action = RunCommand(snapshot.master, sink.command, stdin, seconds=sink.seconds)
     ledger = without_claim(ledger, OfNotices(sink.name), action, now)
     ordered = replace(message, intent=ledger.intents[-1].id)
     boxes = tuple(
