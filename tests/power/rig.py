@@ -276,7 +276,7 @@ def redfish(
         "STATE_DIR": str(folder / "state"),
         "FAKE_SYSTEMS": systems,
     }
-    text = "".join(f"SUSHY_needs.EMULATOR_{key} = {value!r}\n" for key, value in settings.items())
+    text = "".join(f"SUSHY_EMULATOR_{key} = {value!r}\n" for key, value in settings.items())
     (folder / "config.py").write_text(
         f"PATH = {str(powerd.path)!r}\n{text}{_CLIENT}{dedent(driver)}"
     )
