@@ -13,15 +13,12 @@ import pytest
 from nodeagent.agent import checks as module
 from nodeagent.agent.command import Commands
 from nodeagent.agent.receipts import Receipts
-from nodeagent.agent.repairs import Repairs
-from nodeagent.agent.ssconf import Ssconf
-from nodeagent.model.diagnosis import Diagnosis, Need, Verdict
 from nodeagent.model.units import Ms
 from nodeagent.protocol.messages import Progress, Receipt
-from tests.agent.place import ME, SICK_TEXT, Place, safe_folder, sealed_order
+from tests.agent.place import Place, safe_folder, sealed_order
+from tests.agent.workshop import Workshop, ran
 from tests.patience import until_async
 
-SICK = Verdict(Diagnosis(Need.LIVE_REPAIR, "fix", SICK_TEXT), Ms(1), Ms(1))
 # Writes down that it runs, and waits until it may end.
 LOOK = """#!/bin/sh
 read entry
@@ -43,28 +40,8 @@ def place() -> Iterator[Place]:
         yield found
 
 
-class Bench:
-    """A node's repairs. `settings` are read anew by `reload`."""
-
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self.reload()
-        self.ran = Commands(spare=0), Commands(spare=0)
-        state = str(place.folder / "receipts")
-        repairs, checks = self.ran
-        self.repairs = Repairs(
-            state,
-            Ssconf(self.settings.agent),
-            repairs,
-            lambda: self.settings.repair,
-            lambda: SICK,
-            ME,
-            checks,
-        )
-        self.repairs.close_interrupted()
-
-    def reload(self) -> None:
-        self.settings = self.place.load()
+class Bench(Workshop):
+    """What only looks, and a repair."""
 
     async def look(self, entry: str, order: str = "", **changes: Any) -> Receipt | None:
         """Order a check of an entry."""
@@ -74,11 +51,10 @@ class Bench:
             "seconds": 20,
             **changes,
         }
-        return await self.repairs.order(sealed_order(self.place, entry=f"{entry}\n", **members))
+        return await self.order(entry=f"{entry}\n", **members)
 
     async def heal(self) -> Receipt | None:
-        sent = sealed_order(self.place, command="heal", entry="{}", seconds=20)
-        return await self.repairs.order(sent)
+        return await self.order(command="heal", entry="{}", seconds=20)
 
     def running(self) -> int:
         return len(os.listdir(self.place.folder / "running"))
@@ -89,16 +65,10 @@ class Bench:
     async def until(self, true: Callable[[], bool]) -> None:
         await until_async(true)
 
-    async def ended(self, receipt: Receipt | None) -> Receipt:
+    async def end(self, receipt: Receipt | None) -> Receipt:
         """Its final receipt."""
         assert receipt is not None
-        await self.until(lambda: self.of(receipt).progress is not Progress.STARTED)
-        return self.of(receipt)
-
-    def of(self, receipt: Receipt) -> Receipt:
-        found = self.repairs.receipt(receipt.order)
-        assert found is not None
-        return found
+        return await self.ended(receipt.order)
 
 
 def story(place: Place, tell: Callable[[Bench], Awaitable[None]]) -> None:
@@ -108,14 +78,9 @@ def story(place: Place, tell: Callable[[Bench], Awaitable[None]]) -> None:
             await tell(bench)
         finally:
             bench.go()
-            for commands in bench.ran:
-                await commands.close()
+            await bench.close()
 
     asyncio.run(main())
-
-
-def ran(folder: Path) -> int:
-    return len((folder / "ran").read_text().splitlines()) if (folder / "ran").exists() else 0
 
 
 def test_several_run_at_once_as_many_as_are_set_and_each_has_its_receipt(place: Place) -> None:
@@ -128,13 +93,13 @@ def test_several_run_at_once_as_many_as_are_set_and_each_has_its_receipt(place: 
         assert bench.running() == 3, "the others wait for their turn"
         assert bench.repairs.checks.open == 5
         bench.go()
-        ends = [await bench.ended(receipt) for receipt in given]
+        ends = [await bench.end(receipt) for receipt in given]
         assert {end.progress for end in ends} == {Progress.DONE}
         assert [end.output for end in ends] == [f"e{n} is true\n" for n in range(5)]
         assert bench.repairs.checks.open == 0
 
     story(place, tell)
-    assert ran(place.folder) == 5
+    assert ran(place) == 5
 
 
 def test_its_receipt_is_on_disk_before_it_starts(place: Place) -> None:
@@ -143,7 +108,7 @@ def test_its_receipt_is_on_disk_before_it_starts(place: Place) -> None:
     order = str(uuid4())
 
     async def tell(bench: Bench) -> None:
-        end = await bench.ended(await bench.look(order, order))
+        end = await bench.end(await bench.look(order, order))
         assert '"progress":"started"' in end.output
 
     story(place, tell)
@@ -172,16 +137,16 @@ def test_a_repair_runs_alone(place: Place, caplog: pytest.LogCaptureFixture) -> 
         assert "1 health checks have not ended, and a repair runs alone" in caplog.text
         assert await bench.repairs.order(sealed_order(place)) is None, "nor a live repair"
         bench.go()
-        await bench.ended(check)
+        await bench.end(check)
         repair = await bench.heal()
         assert repair is not None
         assert await bench.look("f") is None
         assert f"order {repair.order} (heal) is still running" in caplog.text
-        await bench.ended(repair)
-        assert (await bench.ended(await bench.look("g"))).progress is Progress.DONE
+        await bench.end(repair)
+        assert (await bench.end(await bench.look("g"))).progress is Progress.DONE
 
     story(place, tell)
-    assert ran(place.folder) == 2
+    assert ran(place) == 2
 
 
 def test_no_more_are_taken_than_a_few_for_each_place(
@@ -196,7 +161,7 @@ def test_no_more_are_taken_than_a_few_for_each_place(
         assert "2 health checks are running or waiting already" in caplog.text
         bench.go()
         for receipt in (first, second):
-            assert (await bench.ended(receipt)).progress is Progress.DONE
+            assert (await bench.end(receipt)).progress is Progress.DONE
 
     story(place, tell)
 
@@ -206,7 +171,7 @@ def test_an_order_runs_once_however_often_it_is_sent(place: Place) -> None:
 
     async def tell(bench: Bench) -> None:
         bench.go()
-        await bench.ended(await bench.look("e", order))
+        await bench.end(await bench.look("e", order))
         known = await bench.look("e", order)
         assert known is not None
         assert known.progress is Progress.DONE
@@ -217,7 +182,7 @@ def test_an_order_runs_once_however_often_it_is_sent(place: Place) -> None:
 
     story(place, tell)
     story(place, tell)
-    assert (ran(place.folder), (place.folder / "heals").exists()) == (1, False)
+    assert (ran(place), (place.folder / "heals").exists()) == (1, False)
 
 
 def test_what_a_restart_interrupts_has_failed_and_is_not_run_again(place: Place) -> None:
@@ -255,10 +220,10 @@ def test_no_rule_of_repairs_is_left_out(place: Place, caplog: pytest.LogCaptureF
         assert await bench.look("e") is None
         Path(place.config).write_text(text)
         bench.reload()
-        assert (await bench.ended(await bench.look("e"))).progress is Progress.DONE
+        assert (await bench.end(await bench.look("e"))).progress is Progress.DONE
 
     story(place, tell)
-    assert ran(place.folder) == 1
+    assert ran(place) == 1
 
 
 def test_what_is_only_listed_for_repairs_runs_alone(place: Place) -> None:
@@ -280,13 +245,13 @@ def test_what_waits_is_vetted_again_when_it_has_its_turn(place: Place) -> None:
         await bench.until(lambda: bench.running() == 1)
         (place.folder / "repair" / "look").chmod(0o777)
         bench.go()
-        assert (await bench.ended(first)).progress is Progress.DONE
-        end = await bench.ended(second)
+        assert (await bench.end(first)).progress is Progress.DONE
+        end = await bench.end(second)
         assert (end.progress, end.code) == (Progress.LATER, None)
         assert "look" in end.why
 
     story(place, tell)
-    assert ran(place.folder) == 1
+    assert ran(place) == 1
 
 
 def test_what_is_not_listed_any_more_when_it_has_its_turn_does_not_run(place: Place) -> None:
@@ -299,15 +264,15 @@ def test_what_is_not_listed_any_more_when_it_has_its_turn_does_not_run(place: Pl
         Path(place.config).write_text(text.replace('queue-checks = ["look"]', ""))
         bench.reload()
         bench.go()
-        await bench.ended(first)
-        end = await bench.ended(second)
+        await bench.end(first)
+        end = await bench.end(second)
         assert (end.progress, end.why) == (
             Progress.LATER,
             "look is no longer in repair.queue-checks",
         )
 
     story(place, tell)
-    assert ran(place.folder) == 1
+    assert ran(place) == 1
 
 
 def nearly_expired(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
@@ -330,13 +295,13 @@ def test_what_waits_for_longer_than_its_order_is_valid_does_not_run(
         first = await bench.look("e")
         await bench.until(lambda: bench.running() == 1)
         second = await bench.look("f", **nearly_expired(monkeypatch))
-        end = await bench.ended(second)
+        end = await bench.end(second)
         assert (end.progress, end.why) == (Progress.LATER, "the checks before it took too long")
         bench.go()
-        await bench.ended(first)
+        await bench.end(first)
 
     story(place, tell)
-    assert ran(place.folder) == 1
+    assert ran(place) == 1
 
 
 def test_an_agent_that_stops_waits_for_those_that_run_and_starts_no_other(place: Place) -> None:
@@ -347,13 +312,13 @@ def test_an_agent_that_stops_waits_for_those_that_run_and_starts_no_other(place:
         await bench.until(lambda: bench.running() == 1)
         asyncio.get_running_loop().call_later(0.3, bench.go)
         await bench.repairs.finish()
-        assert (await bench.ended(first)).progress is Progress.DONE
-        end = await bench.ended(second)
+        assert (await bench.end(first)).progress is Progress.DONE
+        end = await bench.end(second)
         assert (end.progress, end.why) == (Progress.LATER, "the agent is stopping")
         assert await bench.look("g") is None
 
     story(place, tell)
-    assert ran(place.folder) == 1
+    assert ran(place) == 1
 
 
 def test_a_run_that_cannot_be_ended_keeps_its_place(
@@ -364,9 +329,9 @@ def test_a_run_that_cannot_be_ended_keeps_its_place(
     monkeypatch.setattr(Commands, "stuck", 1)
 
     async def tell(bench: Bench) -> None:
-        end = await bench.ended(await bench.look("e", **nearly_expired(monkeypatch)))
+        end = await bench.end(await bench.look("e", **nearly_expired(monkeypatch)))
         assert end.why == "the checks before it took too long"
         assert bench.repairs.checks.open == 0, "so that repairs have their turn"
 
     story(place, tell)
-    assert ran(place.folder) == 0
+    assert ran(place) == 0

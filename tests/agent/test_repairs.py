@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,21 +21,16 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from nodeagent import service
 from nodeagent.agent import refusals, signer
 from nodeagent.agent import repairs as module
-from nodeagent.agent.command import Commands
 from nodeagent.agent.receipts import Receipts
-from nodeagent.agent.repairs import Repairs
-from nodeagent.agent.ssconf import Ssconf
 from nodeagent.errors import Unavailable
-from nodeagent.model.diagnosis import Diagnosis, Need, Verdict
 from nodeagent.model.units import Ms
 from nodeagent.protocol import signature
 from nodeagent.protocol.messages import Progress, Receipt
 from nodeagent.web import selfsigned
 from tests import needs
-from tests.agent.place import ME, SICK_TEXT, Place, client_pem, safe_folder, sealed_order
+from tests.agent.place import Place, client_pem, safe_folder, sealed_order
+from tests.agent.workshop import Workshop, ran, story
 from tests.patience import until
-
-SICK = Verdict(Diagnosis(Need.LIVE_REPAIR, "fix", SICK_TEXT), Ms(1), Ms(1))
 
 
 @pytest.fixture
@@ -46,65 +41,22 @@ def place() -> Iterator[Place]:
         yield found
 
 
-def ran(place: Place) -> int:
-    """How often the command has run."""
-    file = place.folder / "ran"
-    return len(file.read_text().splitlines()) if file.exists() else 0
-
-
-def story(place: Place, tell: Callable[[Repairs, Commands], Awaitable[None]]) -> None:
-    async def main() -> None:
-        commands, settings = Commands(spare=0), place.load()
-        state = str(place.folder / "receipts")
-        repairs = Repairs(
-            state,
-            Ssconf(settings.agent),
-            commands,
-            lambda: settings.repair,
-            lambda: SICK,
-            ME,
-            Commands(spare=0),
-        )
-        repairs.close_interrupted()
-        try:
-            await tell(repairs, commands)
-        finally:
-            await commands.close()
-
-    asyncio.run(main())
-
-
-async def ended(repairs: Repairs, order: str) -> Receipt:
-    async with asyncio.timeout(10):
-        while (found := repairs.receipt(order)) is None or found.progress is Progress.STARTED:
-            await asyncio.sleep(0.02)
-    return found
-
-
-async def served(place: Place, repairs: Repairs) -> None:
-    """An order is carried out as if nothing had been."""
-    before, order = ran(place), str(uuid4())
-    assert await repairs.order(sealed_order(place, id=order)) is not None
-    assert (await ended(repairs, order)).progress is Progress.DONE
-    assert ran(place) == before + 1
-
-
 # Of what was ordered before the runner began it may have lost the receipt.
 
 
 def test_lost_receipts_repeat_no_order(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     order, sent = str(uuid4()), list[bytes]()
 
-    async def first(repairs: Repairs, _: Commands) -> None:
+    async def first(shop: Workshop) -> None:
         sent.append(sealed_order(place, id=order))
-        assert await repairs.order(sent[0]) is not None
-        await ended(repairs, order)
+        assert await shop.repairs.order(sent[0]) is not None
+        await shop.ended(order)
 
-    async def again(repairs: Repairs, _: Commands) -> None:
-        assert await repairs.order(sent[0]) is None
+    async def again(shop: Workshop) -> None:
+        assert await shop.repairs.order(sent[0]) is None
         assert "before this runner began: send a new order" in caplog.text
         assert ran(place) == 1
-        await served(place, repairs)
+        await shop.serves()
 
     story(place, first)
     shutil.rmtree(place.folder / "receipts")
@@ -120,26 +72,13 @@ def test_a_clock_that_was_wrong_at_the_start_refuses_no_new_order_and_repeats_no
     clock, steady = [real + wrong], [0]
 
     async def main() -> None:
-        commands, settings = Commands(spare=0), place.load()
-        repairs = Repairs(
-            str(place.folder / "receipts"),
-            Ssconf(settings.agent),
-            commands,
-            lambda: settings.repair,
-            lambda: SICK,
-            ME,
-            Commands(spare=0),
-            lambda: Ms(clock[0]),
-            lambda: Ms(steady[0]),
-        )
+        shop = Workshop(place, lambda: Ms(clock[0]), lambda: Ms(steady[0]))
         clock[0], steady[0] = real + 1000, 1000
-        old = sealed_order(place, issued=real - 5, expires=real + 20_000)
-        assert await repairs.order(old) is None
-        new, order = str(uuid4()), real + 5
-        raw = sealed_order(place, id=new, issued=order, expires=order + 20_000)
-        assert await repairs.order(raw) is not None
-        await ended(repairs, new)
-        await commands.close()
+        assert await shop.order(issued=real - 5, expires=real + 20_000) is None
+        new, issued = str(uuid4()), real + 5
+        assert await shop.order(id=new, issued=issued, expires=issued + 20_000) is not None
+        await shop.ended(new)
+        await shop.close()
 
     asyncio.run(main())
     assert ran(place) == 1
@@ -153,20 +92,20 @@ GENUINE = 'print(\'{"digest": "%s"}\')'
 def test_a_checker_that_cannot_be_started_refuses(
     place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def tell(repairs: Repairs, _: Commands) -> None:
+    async def tell(shop: Workshop) -> None:
         with monkeypatch.context() as patched:
             patched.setattr(sys, "executable", "/nonexistent/python")
-            assert await repairs.order(sealed_order(place)) is None
+            assert await shop.order() is None
         assert "the signature cannot be checked: [Errno 2]" in caplog.text
-        assert (ran(place), repairs.refusals.count) == (0, 1)
-        await served(place, repairs)
+        assert (ran(place), shop.repairs.refusals.count) == (0, 1)
+        await shop.serves()
 
     story(place, tell)
 
 
-def logs_anew(repairs: Repairs, caplog: pytest.LogCaptureFixture) -> None:
+def logs_anew(shop: Workshop, caplog: pytest.LogCaptureFixture) -> None:
     """Have it log a reason that it has logged already."""
-    repairs.refusals = refusals.Refusals()
+    shop.repairs.refusals = refusals.Refusals()
     caplog.clear()
 
 
@@ -190,19 +129,19 @@ def test_a_checker_that_breaks_refuses(
 ) -> None:
     checker = place.folder / "checker.py"
 
-    async def tell(repairs: Repairs, _: Commands) -> None:
+    async def tell(shop: Workshop) -> None:
         with monkeypatch.context() as patched:
             patched.setattr(signer, "_SIGNATURE", str(checker))
             for how, (text, why) in BROKEN.items():
                 checker.write_text(text.replace("%s", place.master_digest))
-                logs_anew(repairs, caplog)
-                assert await repairs.order(sealed_order(place)) is None, how
-                assert repairs.refusals.count == 1, how
+                logs_anew(shop, caplog)
+                assert await shop.order() is None, how
+                assert shop.repairs.refusals.count == 1, how
                 [record] = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
                 assert record.startswith("order-refused"), how
                 assert why in record, how
         assert ran(place) == 0
-        await served(place, repairs)
+        await shop.serves()
 
     story(place, tell)
 
@@ -214,7 +153,7 @@ def test_the_answer_of_that_process_is_what_counts(
     checker = place.folder / "checker.py"
     checker.write_text(GENUINE % place.master_digest)
     monkeypatch.setattr(signer, "_SIGNATURE", str(checker))
-    story(place, lambda repairs, _: served(place, repairs))
+    story(place, Workshop.serves)
 
 
 STRANGER, STRANGER_DIGEST = client_pem()
@@ -240,7 +179,7 @@ def test_no_process_is_started_for_what_would_not_run_whoever_signed(
     checker.write_text(checker.read_text().replace("%s", place.master_digest))
     monkeypatch.setattr(signer, "_SIGNATURE", str(checker))
 
-    async def tell(repairs: Repairs, _: Commands) -> None:
+    async def tell(shop: Workshop) -> None:
         for sent, why in (
             (from_a_stranger(place), f"signed by {STRANGER_DIGEST}"),
             (without_a_certificate(place), "not a certificate"),
@@ -248,16 +187,16 @@ def test_no_process_is_started_for_what_would_not_run_whoever_signed(
             (sealed_order(place, issued=1, expires=2), "expired"),
             (sealed_order(place, text="{}"), "another diagnosis"),
         ):
-            logs_anew(repairs, caplog)
-            assert await repairs.order(sent) is None, why
+            logs_anew(shop, caplog)
+            assert await shop.repairs.order(sent) is None, why
             assert why in caplog.text
             assert not (place.folder / "asked").exists(), why
         order = str(uuid4())
-        assert await repairs.order(sealed_order(place, id=order)) is not None
+        assert await shop.order(id=order) is not None
         assert (place.folder / "asked").exists()
-        await ended(repairs, order)
+        await shop.ended(order)
         (place.folder / "asked").unlink()
-        assert await repairs.order(sealed_order(place, id=order)) is not None, "the receipt again"
+        assert await shop.order(id=order) is not None, "the receipt again"
         assert not (place.folder / "asked").exists()
 
     story(place, tell)
@@ -273,20 +212,20 @@ def test_a_flood_of_refusals_is_a_few_lines_and_hides_nobody_else_s(
         caplog.clear()
         return found
 
-    async def tell(repairs: Repairs, _: Commands) -> None:
+    async def tell(shop: Workshop) -> None:
         for number in range(500):
-            assert await repairs.order(b"{}") is None
-            assert await repairs.order(b'{"a%d":1,"a%d":1}' % (number, number)) is None
-        assert await repairs.order(sealed_order(place, command="x")) is None
+            assert await shop.repairs.order(b"{}") is None
+            assert await shop.repairs.order(b'{"a%d":1,"a%d":1}' % (number, number)) is None
+        assert await shop.order(command="x") is None
         *unsealed, mine = said()
         assert unsealed[0] == "order-refused why='not a sealed message'"
         assert len(unsealed) == refusals.FIRST
         assert "asks for fix" in mine
         await asyncio.sleep(0.15)
         assert said() == [f"order-refused more={1000 - refusals.FIRST} kind=unsealed"]
-        assert repairs.refusals.count == 1001
+        assert shop.repairs.refusals.count == 1001
         await asyncio.sleep(0.1)
-        assert await repairs.order(b"{}") is None
+        assert await shop.repairs.order(b"{}") is None
         assert len(said()) == 1, "a new one is told in full again"
 
     story(place, tell)
@@ -300,13 +239,13 @@ def test_one_order_sent_often_at_once_is_checked_once_and_runs_once(
     checker.write_text(f"open({str(asked)!r}, 'a').write('x'); " + GENUINE % place.master_digest)
     monkeypatch.setattr(signer, "_SIGNATURE", str(checker))
 
-    async def tell(repairs: Repairs, _: Commands) -> None:
+    async def tell(shop: Workshop) -> None:
         order = str(uuid4())
         raw = sealed_order(place, id=order)
-        receipts = await asyncio.gather(*(repairs.order(raw) for _ in range(20)))
+        receipts = await asyncio.gather(*(shop.repairs.order(raw) for _ in range(20)))
         assert {receipt.order for receipt in receipts if receipt} == {order}
         assert None not in receipts
-        await ended(repairs, order)
+        await shop.ended(order)
         assert (ran(place), asked.read_text()) == (1, "x")
 
     story(place, tell)
@@ -319,9 +258,9 @@ def test_what_expires_while_it_waits_is_refused(
     checker.write_text("import time; time.sleep(1.5); " + GENUINE % place.master_digest)
     monkeypatch.setattr(signer, "_SIGNATURE", str(checker))
 
-    async def tell(repairs: Repairs, _: Commands) -> None:
+    async def tell(shop: Workshop) -> None:
         at = time.time_ns() // 1_000_000
-        assert await repairs.order(sealed_order(place, issued=at, expires=at + 1000)) is None
+        assert await shop.order(issued=at, expires=at + 1000) is None
         assert "expired" in caplog.text
         assert ran(place) == 0
 
@@ -386,15 +325,15 @@ def test_a_bug_while_it_runs_is_a_failed_repair_and_the_next_order_is_served(
     async def bug(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError
 
-    async def tell(repairs: Repairs, commands: Commands) -> None:
+    async def tell(shop: Workshop) -> None:
         order = str(uuid4())
         with monkeypatch.context() as patched:
-            patched.setattr(commands, "run", bug)
-            assert await repairs.order(sealed_order(place, id=order)) is not None
-            found = await ended(repairs, order)
+            patched.setattr(shop.commands, "run", bug)
+            assert await shop.order(id=order) is not None
+            found = await shop.ended(order)
         assert (found.progress, found.code, found.why) == (Progress.FAILED, None, "was lost")
         assert "ZeroDivisionError" in caplog.text
-        await served(place, repairs)
+        await shop.serves()
         assert Receipts(str(place.folder / "receipts")).get(order) == found
 
     story(place, tell)
@@ -406,21 +345,21 @@ def test_what_it_says_on_standard_error_is_logged_and_a_long_text_is_cut(
     caplog.set_level("INFO")
     text = "#!/bin/sh\nprintf 'no \\033[1mdisk\\n\\nin bay 7\\n' >&2\nexit {}\n"
 
-    async def tell(repairs: Repairs, _: Commands) -> None:
-        await served(place, repairs)
+    async def tell(shop: Workshop) -> None:
+        await shop.serves()
         assert "order-stderr" not in caplog.text
         for code in (0, 1):
             place.command("repair", "fix", text.format(code))
             order = str(uuid4())
-            assert await repairs.order(sealed_order(place, id=order)) is not None
-            assert (await ended(repairs, order)).output == ""
+            assert await shop.order(id=order) is not None
+            assert (await shop.ended(order)).output == ""
             wanted = f'order-stderr id={order} text="no \\u001b[1mdisk\\n\\nin bay 7"'
             assert wanted in [record.getMessage() for record in caplog.records]
         caplog.clear()
         place.command("repair", "fix", "#!/bin/sh\nhead -c 60000 /dev/zero | tr '\\0' x >&2\n")
         order = str(uuid4())
-        assert await repairs.order(sealed_order(place, id=order)) is not None
-        await ended(repairs, order)
+        assert await shop.order(id=order) is not None
+        await shop.ended(order)
         [said] = [r.getMessage() for r in caplog.records if "order-stderr" in r.getMessage()]
         assert 4000 < len(said) < 4200
 
@@ -435,13 +374,13 @@ def test_where_no_receipt_can_be_read_nothing_is_run_and_nothing_denied(
 ) -> None:
     (place.folder / "receipts").write_text("no folder any more")
 
-    async def tell(repairs: Repairs, _: Commands) -> None:
+    async def tell(shop: Workshop) -> None:
         assert "receipts-unread" in caplog.text
-        assert await repairs.order(sealed_order(place)) is None
+        assert await shop.order() is None
         assert "no receipt can be read" in caplog.text
         assert ran(place) == 0
         with pytest.raises(Unavailable, match="no receipt can be read"):
-            repairs.receipt(str(uuid4()))
+            shop.repairs.receipt(str(uuid4()))
 
     story(place, tell)
 
@@ -460,21 +399,21 @@ def test_on_a_full_disk_an_agent_starts_tells_of_the_interrupted_and_starts_noth
     interrupted = Receipt(order, order, "fix", Progress.STARTED, Ms(5), None, None, "", "")
     Receipts(str(folder)).keep(interrupted)
 
-    async def with_a_full_disk(repairs: Repairs, _: Commands) -> None:
-        found = repairs.receipt(order)
+    async def with_a_full_disk(shop: Workshop) -> None:
+        found = shop.repairs.receipt(order)
         assert found is not None
         assert found.progress is Progress.FAILED
         assert f"receipt-unsaved id={order}" in caplog.text
-        assert await repairs.order(sealed_order(place)) is None
+        assert await shop.order() is None
         assert "no receipt can be kept" in caplog.text
         monkeypatch.undo()
-        await served(place, repairs)
+        await shop.serves()
 
-    async def after(repairs: Repairs, _: Commands) -> None:
-        found = repairs.receipt(order)
+    async def after(shop: Workshop) -> None:
+        found = shop.repairs.receipt(order)
         assert found is not None
         assert found.progress is Progress.FAILED
-        await served(place, repairs)
+        await shop.serves()
 
     monkeypatch.setattr(os, "fsync", full)
     story(place, with_a_full_disk)
@@ -488,11 +427,11 @@ def test_an_order_of_the_queue_feeds_its_entry_to_what_is_listed_for_it(place: P
     place.command("repair", "heal", f"#!/bin/sh\ncat > {place.folder}/stdin\necho true\n")
     entry, listed, other = '{"index":"3"}', str(uuid4()), str(uuid4())
 
-    async def tell(repairs: Repairs, _: Commands) -> None:
+    async def tell(shop: Workshop) -> None:
         sent = sealed_order(place, id=listed, command="heal", entry=entry, seconds=5)
-        assert await repairs.order(sent)
-        await repairs.finish()
-        assert await repairs.order(sealed_order(place, id=other, entry=entry, seconds=5)) is None
+        assert await shop.repairs.order(sent)
+        await shop.repairs.finish()
+        assert await shop.order(id=other, entry=entry, seconds=5) is None
 
     story(place, tell)
     assert (place.folder / "stdin").read_text() == entry
@@ -521,9 +460,9 @@ def test_systemd_is_asked_for_time_until_the_repair_has_ended(
     monkeypatch.setattr(module, "_ASK_EVERY", 0.01)
     monkeypatch.setattr(service, "notify", heard)
 
-    async def tell(repairs: Repairs, _: Commands) -> None:
-        assert await repairs.order(sealed_order(place, id=order))
-        await repairs.finish()
+    async def tell(shop: Workshop) -> None:
+        assert await shop.order(id=order)
+        await shop.repairs.finish()
 
     story(place, tell)
     assert len(said) >= 3
@@ -540,8 +479,8 @@ def test_who_repairs_nothing_asks_for_no_time(
     said: list[str] = []
     monkeypatch.setattr(service, "notify", said.append)
 
-    async def tell(repairs: Repairs, _: Commands) -> None:
-        await repairs.finish()
+    async def tell(shop: Workshop) -> None:
+        await shop.repairs.finish()
 
     story(place, tell)
     assert said == []
@@ -552,11 +491,11 @@ def test_a_command_of_the_queue_is_ended_when_its_time_is_up(place: Place) -> No
     place.command("repair", "heal", "#!/bin/sh\nexec sleep 300\n")
     order = str(uuid4())
 
-    async def tell(repairs: Repairs, _: Commands) -> None:
-        assert await repairs.order(
+    async def tell(shop: Workshop) -> None:
+        assert await shop.repairs.order(
             sealed_order(place, id=order, command="heal", entry="{}", seconds=1)
         )
-        await repairs.finish()
+        await shop.repairs.finish()
 
     story(place, tell)
     receipt = Receipts(str(place.folder / "receipts")).get(order)

@@ -23,7 +23,6 @@ from nodeagent.errors import Unavailable
 from nodeagent.protocol.canonical import read
 from nodeagent.protocol.envelope import Purpose
 from nodeagent.protocol.messages import Progress, Receipt, Report
-from nodeagent.settings import Settings
 from tests import needs
 from tests.agent.place import (
     CLUSTER,
@@ -50,10 +49,10 @@ def place() -> Iterator[Place]:
 
 @asynccontextmanager
 async def running(
-    place: Place, settings: Settings | None = None, reload: Callable[[], Settings] | None = None
+    place: Place, runner: Runner | None = None, stop: asyncio.Event | None = None
 ) -> AsyncIterator[tuple[Runner, Link]]:
-    runner = Runner(settings or place.load(), owner=ME, reload=reload or place.load)
-    stop = asyncio.Event()
+    runner = runner or Runner(place.load(), owner=ME, reload=place.load)
+    stop = stop or asyncio.Event()
     task = asyncio.create_task(runner.run(stop))
     started = asyncio.create_task(runner.started.wait())
     await asyncio.wait({task, started}, return_when=asyncio.FIRST_COMPLETED)
@@ -257,8 +256,8 @@ def test_while_the_tags_are_ignored_the_node_says_nothing_not_ok(
     reload = partial(read_settings, place.config)
 
     async def main() -> None:
-        settings = settings_to_start_with(place.config)
-        async with running(place, settings, reload) as (runner, link):
+        made = Runner(settings_to_start_with(place.config), owner=ME, reload=reload)
+        async with running(place, made) as (runner, link):
             for _ in range(2):
                 found = await report(place, link)
                 assert (found.diagnosis, found.firm) == (None, False)
@@ -362,16 +361,10 @@ def test_what_another_runner_has_written_since_is_not_forgotten(place: Place) ->
         await receipt(place, link, order)
 
     async def after() -> None:
-        stop = asyncio.Event()
-        task = asyncio.create_task(late.run(stop))
-        await late.started.wait()
-        link = Link(place.load().agent.socket)
-        assert (await report(place, link)).diagnosis == SICK_TEXT
-        assert "sealed" in await send(link, sealed_order(place, id=order))
-        assert (await receipt(place, link, order)).progress is Progress.DONE
-        link.close()
-        stop.set()
-        await task
+        async with running(place, late) as (_, link):
+            assert (await report(place, link)).diagnosis == SICK_TEXT
+            assert "sealed" in await send(link, sealed_order(place, id=order))
+            assert (await receipt(place, link, order)).progress is Progress.DONE
 
     story(place, tell)
     asyncio.run(after())
@@ -742,22 +735,17 @@ def test_while_a_repair_delays_the_stop_reports_go_on_and_orders_do_not(place: P
     order = str(uuid4())
 
     async def main() -> None:
-        runner = Runner(place.load(), owner=ME)
         stop = asyncio.Event()
-        task = asyncio.create_task(runner.run(stop))
-        await runner.started.wait()
-        link = Link(place.load().agent.socket)
-        await until(place, link, lambda r: r.diagnosis)
-        assert "sealed" in await send(link, sealed_order(place, id=order))
-        stop.set()
-        await asyncio.sleep(0.2)
-        fresh = Link(place.load().agent.socket)
-        assert (await report(place, fresh)).diagnosis == SICK_TEXT
-        assert await send(fresh, sealed_order(place)) == {"refused": True}
-        assert (await receipt(place, fresh, order)).progress is Progress.DONE
-        await task
-        link.close()
-        fresh.close()
+        async with running(place, stop=stop) as (_, link):
+            await until(place, link, lambda r: r.diagnosis)
+            assert "sealed" in await send(link, sealed_order(place, id=order))
+            stop.set()
+            await asyncio.sleep(0.2)
+            fresh = Link(place.load().agent.socket)
+            assert (await report(place, fresh)).diagnosis == SICK_TEXT
+            assert await send(fresh, sealed_order(place)) == {"refused": True}
+            assert (await receipt(place, fresh, order)).progress is Progress.DONE
+            fresh.close()
 
     asyncio.run(main())
 

@@ -78,11 +78,6 @@ class ByHand(SimulatedCluster):
         """Untag a node by hand, to close incidents."""
         self.put(replace(self.nodes[node], tags=self.nodes[node].tags - set(tags)))
 
-    def untag_cluster(self, *tags: str) -> None:
-        """Remove tags of the cluster by hand."""
-        self._now().tags -= set(tags)
-        self._took_off(Scope.CLUSTER, "", frozenset(tags))
-
     def undrain(self, node: str) -> None:
         """Take a node back into service, drained or offline."""
         self.put(replace(self.nodes[node], drained=False, offline=False))
