@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from .mounts import as_root, mounted
 from .shipped import OK, Ran, Shipped
-from .test_here import as_root, mounted
 
 KILOBYTE = 1024
 

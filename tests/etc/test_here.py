@@ -10,27 +10,8 @@ import pytest
 
 from tests import needs
 
+from .mounts import as_root, command, mounted
 from .shipped import DIAGNOSE, ENVIRONMENT, REPAIR, Ran, Shipped, run_file
-
-as_root = needs.mark("root")
-
-
-def command(*line: object) -> str:
-    done = subprocess.run([*map(str, line)], capture_output=True, text=True, check=True)
-    return done.stdout.strip()
-
-
-@contextmanager
-def mounted(point: Path, *what: object) -> Iterator[Path]:
-    point.mkdir()
-    try:
-        command("/usr/bin/mount", *what, point)
-    except subprocess.CalledProcessError:
-        needs.lacking("mount")
-    try:
-        yield point
-    finally:
-        command("/usr/bin/umount", point)
 
 
 @as_root

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from .mounts import as_root
 from .shipped import CALL, DIAGNOSE, Ran, Shipped, run_file
-from .test_here import as_root
 
 RESTART = "restart-unit"
 ALLOWED = "# what may be restarted\nchrony.service\n\nganeti-noded.service\n"
