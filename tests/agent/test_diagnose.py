@@ -96,6 +96,16 @@ def test_a_broken_script_is_not_a_healthy_node(ran: Any, why: str) -> None:
     assert why in unusable.why
 
 
+def test_what_may_be_a_nagios_plug_in_is_told_of_the_setting() -> None:
+    for code in (1, 2, 3, 4, 69):
+        unusable = interpret(finished(b"", code=code), Reading())
+        assert isinstance(unusable, Unusable)
+        assert ("by the setting `nagios`" in unusable.why) is (code <= 3), code
+    stopped = interpret(finished(b"", code=1, stopped="time"), Reading())
+    assert isinstance(stopped, Unusable)
+    assert "nagios" not in stopped.why
+
+
 def test_what_moves_is_dropped_or_bucketed() -> None:
     document = {
         "status": "Ok",
@@ -505,12 +515,12 @@ def test_whatever_is_merged_is_believed_by_the_master(outputs: dict[str, bytes])
     assert look.diagnosis == verdict.diagnosis
 
 
-@pytest.mark.parametrize("unit", UNITS)
-def test_what_one_command_may_print_is_never_too_large(unit: str) -> None:
-    text = unit * ((262_144 - 50) // len(unit.encode()))
-    verdict = printed(a=details(f'"{text}"'))
-    assert verdict.diagnosis is not None
-    assert isinstance(looked_at(verdict), Seen)
+def test_what_one_command_may_print_is_never_too_large() -> None:
+    for unit in UNITS:
+        text = unit * ((262_144 - 50) // len(unit.encode()))
+        verdict = printed(a=details(f'"{text}"'))
+        assert verdict.diagnosis is not None, unit
+        assert isinstance(looked_at(verdict), Seen), unit
 
 
 def test_six_commands_that_write_much_of_another_alphabet_do_not_silence_the_node() -> None:
