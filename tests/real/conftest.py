@@ -1,6 +1,6 @@
-"""A test of a laboratory that fails tells what was the case there."""
+"""A test of a laboratory that fails tells what was the case there; and what many of them share."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -16,3 +16,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
             if isinstance(found, Maintenance):
                 report.sections.append(("the laboratory", found.told()))
                 break
+
+
+@pytest.fixture
+def system(lab: Maintenance) -> Iterator[Maintenance]:
+    """The module's laboratory, all of it healthy, with a maintd of this test's own."""
+    lab.start_maintd()
+    lab.until_it_answers()
+    lab.heal()
+    yield lab
+    try:
+        lab.heal()
+    finally:
+        lab.stop_maintd()

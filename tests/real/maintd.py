@@ -331,6 +331,12 @@ def service(name: str) -> dict[str, str]:
     return {key: what for key, what in flags(name).items() if not key.endswith("_cnt")}
 
 
+def out_of_service(name: str) -> str:
+    """How the node is: "offline", "drained" or, in service, ""."""
+    found = flags(name)
+    return "offline" if found["offline"] == "Y" else "drained" if found["drained"] == "Y" else ""
+
+
 def is_empty(name: str) -> bool:
     """Whether it is drained, and nothing is on it."""
     found = flags(name)

@@ -27,6 +27,7 @@ from tests.real.maintd import (
     kinds,
     last_job,
     maintained,
+    out_of_service,
     placed,
     rests,
     until,
@@ -48,31 +49,13 @@ def lab() -> Iterator[Maintenance]:
         yield system
 
 
-@pytest.fixture
-def system(lab: Maintenance) -> Iterator[Maintenance]:
-    lab.start_maintd()
-    lab.until_it_answers()
-    lab.heal()
-    yield lab
-    try:
-        lab.heal()
-    finally:
-        lab.stop_maintd()
-
-
-def state(name: str) -> str:
-    """Ganeti's own word for how the node stands."""
-    found = flags(name)
-    return "offline" if found["offline"] == "Y" else "drained" if found["drained"] == "Y" else ""
-
-
 def evacuated(system: Maintenance) -> int:
     """node2 is evacuated, offline and repaired meanwhile; the newest job."""
     system.breaks("node2", EVACUATE)
     system.until_status("node2", "completed", 180)
     until(lambda: "evacuated and offline" in system.ask("held").stdout, 60, system.tail)
     system.mended("node2")
-    assert state("node2") == "offline"
+    assert out_of_service("node2") == "offline"
     return last_job()
 
 
@@ -88,11 +71,11 @@ def test_an_evacuated_node_is_back_in_service_after_proof(system: Maintenance) -
             "node2.gnt.test is brought back drained first; it returns once it has reported Ok for"
             " 15 s.\n"
         )
-        until(lambda: state("node2") == "drained", 60, system.tail)
+        until(lambda: out_of_service("node2") == "drained", 60, system.tail)
         until(lambda: "returns to service once" in system.ask("held").stdout, 30, system.tail)
         time.sleep(5)
-        assert state("node2") == "drained", "it proves to be healthy first"
-        until(lambda: state("node2") == "", 60, system.tail)
+        assert out_of_service("node2") == "drained", "it proves to be healthy first"
+        until(lambda: out_of_service("node2") == "", 60, system.tail)
         until(lambda: flags("node2")["tags"] == "", 60, system.tail)
         until(lambda: system.incidents() == [], 30, system.tail)
         assert kinds(before) == BACK
@@ -110,16 +93,16 @@ def test_one_that_is_broken_again_meanwhile_stays_drained_until_it_is_mended(
 ) -> None:
     before = evacuated(system)
     assert system.ask("done", "node2").returncode == 0
-    until(lambda: state("node2") == "drained", 60, system.tail)
+    until(lambda: out_of_service("node2") == "drained", 60, system.tail)
     system.breaks("node2", EVACUATE)
     until(lambda: "its agent reports evacuate" in system.ask("held").stdout, 30, system.tail)
     rests(20)
-    assert state("node2") == "drained"
+    assert out_of_service("node2") == "drained"
     system.mended("node2")
     until(lambda: system.needs()["node2"] == "Ok", 30, system.tail)
     done = system.ask("done", "node2", "--wait", "--timeout", "90s")
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "node2.gnt.test is in service.")
-    assert (state("node2"), kinds(before)) == ("", BACK)
+    assert (out_of_service("node2"), kinds(before)) == ("", BACK)
 
 
 NOTICES = "/run/notices"
@@ -182,7 +165,7 @@ def test_a_done_that_the_node_contradicts_and_a_cancel_of_a_mended_node_need_a_p
     assert found["check"].startswith(f"1 MAINTD WARNING - needs your action: {name}"), found
     system.shell("node1", f": > {NOTICES}")
     assert system.ask("done", "node2").returncode == 0
-    until(lambda: state("node2") == "drained", 60, system.tail)
+    until(lambda: out_of_service("node2") == "drained", 60, system.tail)
     told = f"but its agent reports evacuate: repair {name}"
     until(lambda: told in surfaces(system, name)["message"], 60, system.tail)
     found = surfaces(system, name)
@@ -190,7 +173,7 @@ def test_a_done_that_the_node_contradicts_and_a_cancel_of_a_mended_node_need_a_p
     assert found.pop("check").startswith(f"1 MAINTD WARNING - needs your action: {name}")
     assert [surface for surface, words in found.items() if told not in words] == []
     system.mended("node2")
-    until(lambda: state("node2") == "", 90, system.tail)
+    until(lambda: out_of_service("node2") == "", 90, system.tail)
     until(lambda: name not in system.ask("check").stdout, 60, system.tail)
     # The other way round: it is mended, and its incident is canceled instead of done.
     create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
@@ -198,7 +181,7 @@ def test_a_done_that_the_node_contradicts_and_a_cancel_of_a_mended_node_need_a_p
     try:
         system.shell("node1", f": > {NOTICES}")
         system.breaks("node2", EVACUATE)
-        until(lambda: state("node2") == "drained", 60, system.tail)
+        until(lambda: out_of_service("node2") == "drained", 60, system.tail)
         canceled = system.ask("cancel", "node2")
         assert canceled.returncode == 0, canceled.stderr
         system.mended("node2")
@@ -209,7 +192,7 @@ def test_a_done_that_the_node_contradicts_and_a_cancel_of_a_mended_node_need_a_p
         print(json.dumps(found, indent=1))
         assert found.pop("check").startswith(f"1 MAINTD WARNING - needs your action: {name}")
         assert [surface for surface, words in found.items() if told not in words] == []
-        assert state("node2") in ("drained", "offline")
+        assert out_of_service("node2") in ("drained", "offline")
         done = system.ask("done", "node2", "--wait", "--timeout", "120s")
         assert done.returncode == 0, done.stderr
         until(lambda: name not in system.ask("check").stdout, 60, system.tail)
@@ -270,7 +253,7 @@ def test_killed_at_every_effect(system: Maintenance, name: str) -> None:
             killed += 1
             # Each life is longer: in step with the pauses between attempts, none would succeed.
             system.start_maintd(failpoint=f"{name}:kill:{NEXT[name] + killed}")
-        return state("node2") == "" and flags("node2")["tags"] == ""
+        return out_of_service("node2") == "" and flags("node2")["tags"] == ""
 
     until(back, 400, system.tail)
     assert kinds(before) == BACK
@@ -297,9 +280,11 @@ def test_killed_as_the_check_before_the_return_is_ordered(system: Maintenance) -
         assert system.maintd is not None
         killed = system.maintd
         until(lambda: killed.poll() is not None, 240, system.tail)
-        assert state("node2") == "drained"
+        assert out_of_service("node2") == "drained"
         system.start_maintd()
-        until(lambda: (state("node2"), flags("node2")["tags"]) == ("", ""), 180, system.tail)
+        until(
+            lambda: (out_of_service("node2"), flags("node2")["tags"]) == ("", ""), 180, system.tail
+        )
         assert kinds(before) == BACK
         until(lambda: system.incidents() == [], 30, system.tail)
         assert len(system.shell("node2", "cat /run/fed").splitlines()) == 1, "it ran once"

@@ -51,18 +51,6 @@ def lab() -> Iterator[Maintenance]:
         yield system
 
 
-@pytest.fixture
-def system(lab: Maintenance) -> Iterator[Maintenance]:
-    lab.start_maintd()
-    lab.until_it_answers()
-    lab.heal()
-    yield lab
-    try:
-        lab.heal()
-    finally:
-        lab.stop_maintd()
-
-
 @pytest.mark.story
 def test_a_broken_node_is_emptied_taken_offline_and_tagged(system: Maintenance) -> None:
     create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.real.lab import create, gnt, remove
-from tests.real.maintd import EVACUATE, Maintenance, flags, is_empty, maintained, until
+from tests.real.maintd import EVACUATE, Maintenance, is_empty, maintained, out_of_service, until
 from tests.real.steps import machines, more_rounds, window, with_queue
 
 pytestmark = [
@@ -58,12 +58,6 @@ def system(lab: Maintenance) -> Iterator[Maintenance]:
     yield lab
     for incident in lab.incidents():  # a test that fails leaves some
         lab.ask("cancel", str(incident["uuid"]))
-
-
-def state(name: str = "node2") -> str:
-    """Ganeti's own word for how the node stands."""
-    found = flags(name)
-    return "offline" if found["offline"] == "Y" else "drained" if found["drained"] == "Y" else ""
 
 
 def node2(system: Maintenance) -> dict[str, Any]:
@@ -154,7 +148,9 @@ def test_it_is_back_when_the_last_one_ends(
 ) -> None:
     CLAIMS[first].begins(system)
     until(
-        lambda: bool(CLAIMS[first].stands(system)) and state() != "" and is_empty("node2"),
+        lambda: bool(CLAIMS[first].stands(system))
+        and out_of_service("node2") != ""
+        and is_empty("node2"),
         180,
         system.tail,
     )
@@ -165,10 +161,10 @@ def test_it_is_back_when_the_last_one_ends(
     told = json.dumps([node2(system)["out-for"], first, second])
     CLAIMS[ends_first].ends(system)
     if {first, second} == {"person", "incident"} and not system.incidents():
-        until(lambda: state() == "", 120, system.tail)  # one `done` has ended both
+        until(lambda: out_of_service("node2") == "", 120, system.tail)  # one `done` has ended both
         return
     more_rounds(system, 5)
-    assert waits or state() != "", told
+    assert waits or out_of_service("node2") != "", told
     CLAIMS[ends_last].ends(system)
-    until(lambda: state() == "", 180, system.tail)
+    until(lambda: out_of_service("node2") == "", 180, system.tail)
     until(lambda: node2(system)["out-for"] == [], 60, system.tail)
