@@ -169,8 +169,10 @@ class _Work:
         if any(isinstance(intent.action, Restore) for intent in mine):
             return
         drained = outage.found is Standing.DRAINED
-        if not mine and (not outage.ours or (drained and not node.offline)):
-            self._put(replace(outage, back=None))  # it is as it was found
+        if not mine and (not outage.ours or _is_as_found(outage, back, node)):
+            stays = replace(outage, back=None)
+            self._put(stays)
+            self._tell(stays, node)
             return
         if mine:
             why: Reason | None = because(Kind.WAITS_FOR_JOB, node.name, job=str(mine[0].job))
@@ -323,6 +325,13 @@ class _Work:
             return
         kept = (i for i in self.ledger.incidents if i.node != node.uuid or i.status.active)
         self.ledger = replace(self.ledger, incidents=tuple(kept))
+
+
+def _is_as_found(outage: Outage, back: Back, node: Node) -> bool:
+    """Check whether a node is out of service as it was found, and no person wants it back."""
+    if outage.found is Standing.OFFLINE:
+        return node.offline and not back.unless_touched
+    return outage.found is Standing.DRAINED and not node.offline
 
 
 def _machine(node: Node, observed: Observed) -> str:

@@ -15,10 +15,12 @@ from nodeagent.model.incident import Status
 from nodeagent.model.ledger import PAUSE_TAG, Outcome
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.units import Ms
+from nodeagent.model.window import Machine
 from nodeagent.model.wish import Cancel, Done
 from tests.maintd.decided import within
 from tests.maintd.outage.returned import CHECKED, FIVE, PLACES, done, evacuated
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+from tests.maintd.windows.rounds import plan
 from tests.maintd.world import EVACUATE, OK, REPAIR
 
 
@@ -120,6 +122,25 @@ def test_what_somebody_else_had_drained_before_stays_drained() -> None:
         (),
         frozenset(),
     )
+
+
+@pytest.mark.parametrize("drained", [False, True])
+def test_what_a_canceled_incident_left_offline_is_so_after_a_window(drained: bool) -> None:
+    """The window found it offline; whoever had drained it before would see it in service."""
+    nodes = [replace(n, drained=drained, candidate=False) if n.name == "n3" else n for n in fleet()]
+    rig = Rig(nodes, mirrored(("n3", "n4")), FIVE)
+    rig.agents.says["n3"] = EVACUATE
+    while state(rig) != "offline":
+        rig.tick()
+    rig.wish(Cancel(rig.incident("n3").id))
+    later(rig, 3)
+    plan(rig, 0, Machine("n3"))
+    later(rig, 3)
+    assert rig.ledger.scheduled
+    plan(rig)
+    told = whys(later(rig))
+    assert (state(rig), rig.ledger.scheduled) == ("offline", ())
+    assert Kind.STAYS in [why.kind for why in told]
 
 
 @pytest.mark.parametrize("left", ["drained", "offline"])
