@@ -108,9 +108,15 @@ class Outages(Coordinator):
         self.fail_over(name, times)
 
     @about(OUTAGES)
-    @rule(how=st.sampled_from(["", "is refused", "loses its answer"]))
-    def ask(self, how: str) -> None:
-        """Add a series that begins in a year; once Ganeti has it, it is there for ever."""
+    @rule(
+        how=st.sampled_from(["", "is refused", "loses its answer"]),
+        then=st.sampled_from(["", *MASTERS]),
+    )
+    def ask(self, how: str, then: str) -> None:
+        """Add a series that begins in a year; once Ganeti has it, it is there for ever.
+
+        The master may change at once.
+        """
         self.asked += 1
         begins = self.rig.now() // 86_400_000 + EPOCH + 365
         machines, minute = (Machine("n6"),), self.asked
@@ -124,6 +130,8 @@ class Outages(Coordinator):
             self.acknowledged.add(self.asked)
         self.rig.cluster.keeps = lambda _: ""
         self.rig.cluster.loses_rule = lambda _: False
+        if then:
+            self.fail_over(then, 1)
 
     @about(OUTAGES)
     @rule(name=st.sampled_from(MASTERS))
