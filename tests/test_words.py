@@ -1,4 +1,4 @@
-"""The rules about words can fail, and hold."""
+"""The rules about words can fail; `make check` asks whether they hold."""
 
 from pathlib import Path
 
@@ -6,10 +6,6 @@ import click
 import pytest
 
 from tests import words
-
-
-def test_the_sources_and_the_history_keep_the_rules() -> None:
-    assert words.complaints() == []
 
 
 @pytest.mark.parametrize(
