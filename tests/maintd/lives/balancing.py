@@ -52,16 +52,6 @@ class Balancing(Coordinator):
         for size in data.draw(st.lists(st.integers(0, 8), min_size=3, max_size=9)):
             self.create(data, size, 1.0)
 
-    @about(BESIDE)
-    @rule(seconds=st.sampled_from([-4000.0, -100.0, 90_000.0]))
-    def set_the_clock(self, seconds: float) -> None:
-        """Forward by a day all rests are over; G4 is not for that."""
-        self.rig.skew += seconds
-        if seconds > 0:
-            self.watched.moved.clear()
-        counted["clock"] += 1
-        self.rounds(10.0)
-
     @about(BALANCING)
     @rule(seconds=SECONDS)
     def pause_all_by_a_tag(self, seconds: float) -> None:

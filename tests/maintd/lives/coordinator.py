@@ -32,6 +32,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from nodeagent.errors import Unavailable
+from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.failpoint import NAMES as FAILPOINTS
 from nodeagent.maintd.engine.failpoint import arm
 from nodeagent.maintd.engine.round import Round
@@ -247,13 +248,38 @@ class Coordinator(Life):
         self.lossy = False
         self.rounds(again)
 
-    @rule()
-    def disk_is_full_for_a_round(self) -> None:
-        def full(*_: object) -> None:
-            raise Unavailable("disk full")
+    @rule(at=st.sampled_from(("", *FAILPOINTS)))
+    def disk_is_full(self, at: str) -> None:
+        """From there in a round on, and for one more, in which nothing is submitted from memory."""
+        save, full = self.rig.store.save, not at
 
-        with patch.object(self.rig.store, "save", full):
+        def fills(place: str) -> None:
+            nonlocal full
+            full = full or place == at
+
+        def saved(*given: Any, **more: Any) -> None:
+            if full:
+                raise Unavailable("disk full")
+            save(*given, **more)
+
+        with (
+            patch.object(failpoint, "reach", fills),
+            patch.object(self.rig.store, "save", saved),
+        ):
             self.rounds(10.0)
+            full, before = True, self.watched.submitted
+            self.rounds(10.0)
+        assert self.watched.submitted == before, "submitted from memory"
+
+    @about(BESIDE, OUTAGES)
+    @rule(seconds=st.sampled_from([-4000.0, -100.0, 90_000.0]))
+    def set_the_clock(self, seconds: float) -> None:
+        """Forward by a day all rests are over; G4 is not for that."""
+        self.rig.skew += seconds
+        if seconds > 0:
+            self.watched.moved.clear()
+        counted["clock"] += 1
+        self.rounds(10.0)
 
     @rule()
     def queue_is_drained_for_a_while(self) -> None:

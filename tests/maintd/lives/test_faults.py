@@ -14,7 +14,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from subprocess import PIPE, Popen
-from unittest.mock import patch
 
 import psutil
 import pytest
@@ -24,7 +23,6 @@ from nodeagent.cli.maintd import cli
 from nodeagent.cli.maintd_parts import reload_settings
 from nodeagent.errors import ConfigError, Unavailable
 from nodeagent.maintd.daemon import Maintd
-from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.settings import Settings, parse
 from nodeagent.model.action import MovePrimary, MoveSecondary
 from nodeagent.model.diagnosis import Diagnosis
@@ -93,35 +91,6 @@ def quiet() -> list[str]:
 
 
 # F6: the ledger.
-
-
-@pytest.mark.parametrize("name", ["decided", "submitted", "remembered"])
-def test_F06_a_full_disk_stops_submitting_and_doubles_nothing(name: str) -> None:
-    for nth in (1, 2, 4):
-        rig = broken()
-        left = [nth]
-        save = rig.store.save
-
-        def full(*_: object) -> None:
-            raise Unavailable("the disk is full")
-
-        def hook(at: str, left: list[int] = left, rig: Rig = rig) -> None:
-            left[0] -= at == name
-            if left[0] == 0:
-                rig.store.save = full  # type: ignore[method-assign, assignment]
-
-        with patch.object(failpoint, "reach", hook):
-            for _ in range(20):
-                with suppress(Unavailable):
-                    rig.tick()
-            count = len(rig.cluster.jobs)
-            for _ in range(5):
-                rig.tick_quietly()
-            if left[0] <= 0:
-                assert len(rig.cluster.jobs) == count, "nothing is submitted from memory"
-        rig.store.save = save  # type: ignore[method-assign]
-        rig.settle()
-        assert bare(rig) == quiet()
 
 
 @pytest.mark.parametrize("back", [1, 4])

@@ -120,6 +120,7 @@ class Watched(Between):
 
     `moved` is when each instance was last moved for balance. Failures that somebody has
     acknowledged are `forgiven`. Where others `meddle`, it may be right to move something back.
+    `submitted` counts the jobs.
     """
 
     rig: Site
@@ -128,8 +129,10 @@ class Watched(Between):
     forgiven: set[str] = field(default_factory=set)
     meddled: bool = False
     noted: set[str] = field(default_factory=set)
+    submitted: int = 0
 
     def submit(self, batch: Sequence[Submission]) -> Sequence[Answer]:
+        self.submitted += len(batch)
         seen = self.cluster.snapshot()
         for submission in batch:
             if isinstance(submission.action, Guarded):
