@@ -23,17 +23,17 @@ import click
 
 from nodeagent.maintd.balancing.inputs import stock_of
 from nodeagent.maintd.balancing.search_thread import Adviser, nothing_measured
-from nodeagent.maintd.daemon import Maintd
 from nodeagent.maintd.engine.conduct import Conduct
+from nodeagent.maintd.engine.daemon import Maintd
+from nodeagent.maintd.engine.helper_settings import PollSettings
 from nodeagent.maintd.engine.orders import Orders
 from nodeagent.maintd.engine.poll import poll, remember
 from nodeagent.maintd.engine.round import Engine, Round
-from nodeagent.maintd.helper_settings import PollSettings
+from nodeagent.maintd.engine.settings import HttpSettings
 from nodeagent.maintd.http.listen import listening
 from nodeagent.maintd.http.readers import Readers
 from nodeagent.maintd.http.routes import Api
 from nodeagent.maintd.owners.offers import OWNER_TAG
-from nodeagent.maintd.settings import HttpSettings
 from nodeagent.model.action import Action, MovePrimary, MoveSecondary, Retag, describe
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Policy

@@ -72,4 +72,4 @@ def test_the_places_of_a_new_action_are_told() -> None:
 
 def test_a_wrong_name_is_noticed() -> None:
     with pytest.raises(AssertionError):
-        test_where_it_is_decided("| Where? | `maintd/decide.py` `nothing_of_this_name` |")
+        test_where_it_is_decided("| Where? | `maintd/deciding/decide.py` `nothing_of_this_name` |")

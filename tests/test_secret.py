@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from nodeagent.cli.maintd import cli
 from nodeagent.cli.maintd_parts import cluster_key, own_certificate
 from nodeagent.errors import ConfigError
+from nodeagent.maintd.engine.settings import parse
 from nodeagent.maintd.http.listen import public_tls
 from nodeagent.maintd.http.users import Users
-from nodeagent.maintd.settings import parse
 from nodeagent.secret import read_password, read_private, read_private_text, read_token
 from nodeagent.web.tls import make_certificate
 from tests import needs

@@ -13,7 +13,7 @@ import pytest
 from nodeagent import settings as agent
 from nodeagent.errors import ConfigError
 from nodeagent.faults import Faults
-from nodeagent.maintd import settings as maintd
+from nodeagent.maintd.engine import settings as maintd
 from nodeagent.power import settings as power
 from nodeagent.settings import read_files
 from tests.agent.place import safe_folder

@@ -13,7 +13,7 @@ import pytest
 
 from nodeagent import settings
 from nodeagent.errors import Corrupt
-from nodeagent.maintd import settings as maintd_settings
+from nodeagent.maintd.engine import settings as maintd_settings
 from nodeagent.model.outage import Back, Outage, Way
 from nodeagent.model.purpose import (
     OfBalance,

@@ -34,20 +34,20 @@ from nodeagent.cluster.ganeti.mastership import Mastership
 from nodeagent.errors import ConfigError, NodeAgentError, NotMaster, Unavailable
 from nodeagent.maintd.balancing.inputs import stock_of
 from nodeagent.maintd.balancing.search_thread import Adviser
-from nodeagent.maintd.daemon import Maintd
 from nodeagent.maintd.engine import absence
 from nodeagent.maintd.engine.conduct import Conduct
+from nodeagent.maintd.engine.daemon import Maintd
+from nodeagent.maintd.engine.helper_settings import DEFAULT_FILE
 from nodeagent.maintd.engine.measure import Measuring
 from nodeagent.maintd.engine.orders import Orders
 from nodeagent.maintd.engine.poll import poll, remember
 from nodeagent.maintd.engine.round import Engine
+from nodeagent.maintd.engine.settings import Settings, load
 from nodeagent.maintd.engine.standby import SOCKET, Helper, Standby, until
 from nodeagent.maintd.engine.witnesses import QuestionsOverHttp, Witnesses
-from nodeagent.maintd.helper_settings import DEFAULT_FILE
 from nodeagent.maintd.notices.outbox import Outbox
 from nodeagent.maintd.owners.webhook import Webhooks
 from nodeagent.maintd.queue.inventory import Inventory
-from nodeagent.maintd.settings import Settings, load
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.protocol.look import Look, Seen
 from nodeagent.store.sqlite import MEMORY, SqliteStore

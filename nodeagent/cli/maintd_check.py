@@ -10,10 +10,10 @@ import click
 from nodeagent.cli import usage
 from nodeagent.errors import ConfigError, NodeAgentError
 from nodeagent.faults import Faults
-from nodeagent.maintd.helper_settings import DROP_INS
+from nodeagent.maintd.engine.helper_settings import DROP_INS
+from nodeagent.maintd.engine.settings import Settings, parse
 from nodeagent.maintd.http.listen import named_tls, tls_of
 from nodeagent.maintd.http.users import parse_users
-from nodeagent.maintd.settings import Settings, parse
 from nodeagent.power import settings as power
 from nodeagent.secret import read_private, read_private_text, read_token
 from nodeagent.section import place_of

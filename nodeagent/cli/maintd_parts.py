@@ -15,13 +15,13 @@ from nodeagent import service
 from nodeagent.cluster.ganeti.mastership import Mastership
 from nodeagent.cluster.ganeti.ssconf import Ssconf
 from nodeagent.errors import ConfigError, NodeAgentError, Unavailable, in_words
-from nodeagent.maintd.daemon import Maintd
 from nodeagent.maintd.engine import absence
-from nodeagent.maintd.engine.sender import Sender
+from nodeagent.maintd.engine.daemon import Maintd
+from nodeagent.maintd.engine.questions import Sender
+from nodeagent.maintd.engine.settings import MASTER, Settings, load, needing_restart
 from nodeagent.maintd.http.listen import listening
 from nodeagent.maintd.http.readers import Readers
 from nodeagent.maintd.http.routes import Api
-from nodeagent.maintd.settings import MASTER, Settings, load, needing_restart
 from nodeagent.model.units import Ms
 from nodeagent.protocol.envelope import Key
 from nodeagent.secret import read_private

@@ -31,10 +31,10 @@ from nodeagent.cluster.ganeti import configuration
 from nodeagent.cluster.ganeti.ssconf import Ssconf
 from nodeagent.errors import MessageError, NodeAgentError, Unavailable, in_words, plain
 from nodeagent.folder import Unfit, locked_folder, read_own, write_own
+from nodeagent.maintd.engine.helper_settings import DEFAULT_FILE, HelperSettings, load_for_helper
 from nodeagent.maintd.engine.questions import Questions
 from nodeagent.maintd.fencing import readings
 from nodeagent.maintd.fencing.judgement import SETTLES
-from nodeagent.maintd.helper_settings import DEFAULT_FILE, HelperSettings, load_for_helper
 from nodeagent.maintd.succession.plan import (
     Attempt,
     Heard,

@@ -219,6 +219,9 @@ class Procedure:
     repair_operations: tuple[Operation, ...]
 
 
+INCIDENTS = "incidents"  # the source, and the author, of the entries made of incidents
+
+
 @dataclass(frozen=True, slots=True)
 class Referral:
     """The incidents left to the repair queue, and the operation for them.

@@ -1,6 +1,6 @@
 """Administrators' requests to maintd; `decide` alone accepts them, in the next round. Pure.
 
-A new request is a class here, with its words, and a row of `maintd.requests`.
+A new request is a class here, with its words, and a row of `maintd.deciding.requests`.
 """
 
 from dataclasses import dataclass, field

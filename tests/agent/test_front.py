@@ -269,7 +269,7 @@ FRONT_NEVER: tuple[str, ...] = (
 
 SUCCEED_NEVER: tuple[str, ...] = (
     *("h11", "jinja2", "markupsafe", "numpy", "http.client", "nodeagent.web"),
-    *("nodeagent.maintd.http", "nodeagent.maintd.notices", "nodeagent.maintd.settings"),
+    *("nodeagent.maintd.http", "nodeagent.maintd.notices", "nodeagent.maintd.engine.settings"),
 )
 
 

@@ -124,10 +124,10 @@ def crowd(at: Target, many: int) -> Iterator[Crowd]:
 
 
 async def _serve(nodes: int) -> None:
-    from nodeagent.maintd.daemon import Maintd
+    from nodeagent.maintd.engine.daemon import Maintd
+    from nodeagent.maintd.engine.settings import HttpSettings
     from nodeagent.maintd.http.listen import listening
     from nodeagent.maintd.http.routes import Api
-    from nodeagent.maintd.settings import HttpSettings
     from nodeagent.service import on_signals
     from tests.maintd.rig import Rig, fleet
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from nodeagent.cluster.backend import Accepted, Submission
-from nodeagent.maintd.decide import decide
+from nodeagent.maintd.deciding.decide import decide
 from nodeagent.model.action import Action, Drain, MovePrimary, MoveSecondary
 from nodeagent.model.balance import Advice, Shift, Spot
 from nodeagent.model.diagnosis import Diagnosis

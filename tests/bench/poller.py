@@ -16,9 +16,9 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from nodeagent.maintd.decide import decide
+from nodeagent.maintd.deciding.decide import decide
+from nodeagent.maintd.engine.helper_settings import PollSettings
 from nodeagent.maintd.engine.poll import poll, remember, understand
-from nodeagent.maintd.helper_settings import PollSettings
 from nodeagent.maintd.planning.node_keys import pins_of, shown
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.snapshot import Node, Observed, Snapshot

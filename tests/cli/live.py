@@ -9,7 +9,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
-from nodeagent.maintd.daemon import Maintd
+from nodeagent.maintd.engine.daemon import Maintd
 from nodeagent.maintd.http.routes import Api
 from nodeagent.web.server import Server
 from nodeagent.web.tls import make_certificate, server_tls

@@ -26,7 +26,7 @@ from nodeagent.cli.maint import overview, wait
 from nodeagent.cli.maint.console import author
 from nodeagent.cli.maint.console.client import Reach, Unreachable
 from nodeagent.cli.maint.console.text import age, harmless, seconds_of, short, shown
-from nodeagent.maintd.daemon import Waiting
+from nodeagent.maintd.engine.daemon import Waiting
 from nodeagent.model.action import MovePrimary
 from nodeagent.model.wish import Done as Finished
 from tests import needs

@@ -11,8 +11,8 @@ import click
 import pytest
 
 from nodeagent.cli import gnt_maint, maintd
-from nodeagent.maintd import daemon
-from nodeagent.maintd.settings import Settings, parse
+from nodeagent.maintd.engine import daemon
+from nodeagent.maintd.engine.settings import Settings, parse
 from tests.verbs import verbs_of
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

@@ -8,7 +8,7 @@ from tempfile import NamedTemporaryFile
 
 from nodeagent import settings
 from nodeagent.errors import ConfigError, Unavailable
-from nodeagent.maintd import settings as maintd
+from nodeagent.maintd.engine import settings as maintd
 from nodeagent.maintd.http import parse, windows
 from nodeagent.maintd.http.users import _basic, parse_users
 from nodeagent.maintd.queue import sabakan

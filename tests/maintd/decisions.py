@@ -26,7 +26,7 @@ from typing import Any, get_type_hints
 
 from nodeagent.cli import maintd
 from nodeagent.errors import Corrupt
-from nodeagent.maintd import decide as deciding
+from nodeagent.maintd.deciding import decide as deciding
 from nodeagent.maintd.engine import round as rounds
 from nodeagent.model.ledger import Decision, Ledger, Policy
 from nodeagent.model.reason import Reason

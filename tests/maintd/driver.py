@@ -15,7 +15,7 @@ from pathlib import Path
 
 from nodeagent import service
 from nodeagent.cluster.backend import Answer, Submission
-from nodeagent.maintd.daemon import Maintd
+from nodeagent.maintd.engine.daemon import Maintd
 from nodeagent.maintd.engine.failpoint import arm
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status

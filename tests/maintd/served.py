@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nodeagent.maintd.daemon import Maintd
+from nodeagent.maintd.engine.daemon import Maintd
 from nodeagent.maintd.http.routes import Api
 from nodeagent.web.exchange import Request, Response
 from tests.maintd.rig import Rig

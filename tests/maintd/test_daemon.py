@@ -15,10 +15,10 @@ from click.testing import CliRunner
 from nodeagent import service
 from nodeagent.cli import maintd as command
 from nodeagent.cli import maintd_parts
-from nodeagent.maintd.daemon import Maintd
-from nodeagent.maintd.engine.chatter import LINES
+from nodeagent.maintd.engine.daemon import Maintd
+from nodeagent.maintd.engine.limits import LINES
 from nodeagent.maintd.engine.round import Round
-from nodeagent.maintd.settings import MaintdSettings, Settings
+from nodeagent.maintd.engine.settings import MaintdSettings, Settings
 from nodeagent.model.action import Scope
 from nodeagent.model.event import happened
 from nodeagent.model.reason import Held, Kind, because

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.maintd.decide import decide
-from nodeagent.maintd.requests import PATIENCE
+from nodeagent.maintd.deciding.decide import decide
+from nodeagent.maintd.deciding.requests import PATIENCE
 from nodeagent.model.action import (
     Action,
     Drain,

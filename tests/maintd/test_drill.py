@@ -9,7 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from nodeagent.maintd.drill import Forecast, Hearing, forecast, refusal
+from nodeagent.maintd.deciding.drill import Forecast, Hearing, forecast, refusal
 from nodeagent.maintd.http import routes
 from nodeagent.model.action import Scope
 from nodeagent.model.evidence import Contact

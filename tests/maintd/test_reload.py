@@ -6,11 +6,11 @@ from dataclasses import fields, replace
 import pytest
 
 from nodeagent.cli.maintd_parts import reload_settings
-from nodeagent.maintd.daemon import Maintd
+from nodeagent.maintd.engine.daemon import Maintd
+from nodeagent.maintd.engine.settings import Settings, load, needing_restart
 from nodeagent.maintd.notices.sinks.http import Endpoint
 from nodeagent.maintd.notices.sinks.webhook import Webhook as Sink
 from nodeagent.maintd.owners.webhook import Webhook
-from nodeagent.maintd.settings import Settings, load, needing_restart
 from tests.agent.place import safe_folder
 from tests.maintd.rig import Rig, fleet
 

@@ -16,7 +16,7 @@ from nodeagent.cli.maintd_ledger import open_sqlite
 from nodeagent.cli.maintd_parts import cluster_key, own_certificate, unix_ms
 from nodeagent.errors import ConfigError, Corrupt, NotMaster, Unavailable
 from nodeagent.maintd.engine import absence
-from nodeagent.maintd.settings import Settings, parse
+from nodeagent.maintd.engine.settings import Settings, parse
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import ResetStorm, Wish

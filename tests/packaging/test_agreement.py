@@ -15,7 +15,7 @@ from nodeagent import __version__
 from nodeagent.cli import iallocator, oob
 from nodeagent.cli.nodeagent import cli
 from nodeagent.cluster.ganeti.opcodes import POWER_WITHIN
-from nodeagent.maintd import settings as maintd_settings
+from nodeagent.maintd.engine import settings as maintd_settings
 from nodeagent.maintd.http.users import parse_users
 from nodeagent.model.queue import Procedures
 from nodeagent.power.settings import LONGEST

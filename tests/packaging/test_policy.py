@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from nodeagent.maintd.settings import POLICY
+from nodeagent.maintd.engine.settings import POLICY
 from nodeagent.model.action import Scope
 from nodeagent.model.policy import Policy
 from nodeagent.model.setting import Setting, settings_of

@@ -92,7 +92,7 @@ def test_the_units_name_what_the_settings_do() -> None:
 
 def test_maintds_unit_names_what_its_settings_do() -> None:
     from nodeagent.cli import exits
-    from nodeagent.maintd.settings import Settings
+    from nodeagent.maintd.engine.settings import Settings
 
     settings = Settings()
     unit = (UNITS / "maintd.service").read_text()

@@ -7,8 +7,8 @@ that dies again within that hour is not revived again. All else is as it is.
 import sys
 
 from nodeagent.cli import maintd
+from nodeagent.maintd.deciding import recover
 from nodeagent.maintd.fencing import brakes, state
-from nodeagent.maintd.ledger import recover
 from nodeagent.model.units import Ms
 
 if __name__ == "__main__":

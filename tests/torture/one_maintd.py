@@ -16,7 +16,7 @@ from nodeagent.cli import maintd as production
 from nodeagent.cluster.ganeti.mastership import Mastership
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.conduct import Conduct
-from nodeagent.maintd.settings import Settings
+from nodeagent.maintd.engine.settings import Settings
 from tests.torture import stall
 from tests.torture.door import Remote
 from tests.torture.rules import BELIEVED

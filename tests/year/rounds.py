@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from operator import attrgetter
 
-from nodeagent.maintd.decide import decide
+from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.queue.entries import CHECK, entry_json, purpose
 from nodeagent.maintd.queue.guards import admit
 from nodeagent.model.action import RunCommand

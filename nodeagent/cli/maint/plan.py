@@ -62,7 +62,7 @@ def plan(where: Where, source: str | None, save: str | None, *, as_json: bool) -
 def decided(raw: bytes, name: str) -> Json:
     """Return the decision on an observation, as the daemon would report it."""
     from nodeagent.errors import Corrupt
-    from nodeagent.maintd.decide import decide
+    from nodeagent.maintd.deciding.decide import decide
     from nodeagent.maintd.http import status
     from nodeagent.maintd.http.view import View
     from nodeagent.maintd.ledger.history import tell

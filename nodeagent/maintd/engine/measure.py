@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from nodeagent.errors import MessageError, Unavailable
 from nodeagent.maintd.balancing.load import Meter, Sample, read_busy, read_own, read_resident
-from nodeagent.maintd.helper_settings import PollSettings
+from nodeagent.maintd.engine.helper_settings import PollSettings
 from nodeagent.model.balance import Question
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.units import Ms

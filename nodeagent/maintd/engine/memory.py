@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import Unavailable
+from nodeagent.maintd.deciding.recover import recover
 from nodeagent.maintd.engine.carrier import Carrier
 from nodeagent.maintd.engine.conduct import Conduct
 from nodeagent.maintd.ledger import lost_tags, other_master
@@ -19,7 +20,6 @@ from nodeagent.maintd.ledger.choice import Choice, Found, choose
 from nodeagent.maintd.ledger.clock import timeless
 from nodeagent.maintd.ledger.doubt import BEHIND, UNSURE, dropped, identity, taken
 from nodeagent.maintd.ledger.history import refuse
-from nodeagent.maintd.ledger.recover import recover
 from nodeagent.maintd.ledger.trails import newest_of_others
 from nodeagent.maintd.outage import job_queue
 from nodeagent.maintd.planning import tag_place

@@ -7,7 +7,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from nodeagent.cluster.backend import Accepted, Answer, NotTaken
 from nodeagent.errors import MessageError, Unavailable
-from nodeagent.maintd.engine.sender import Sender
+from nodeagent.maintd.engine.questions import Sender
 from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Intent, Outcome, Result
 from nodeagent.model.snapshot import Node, Snapshot

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from nodeagent.errors import Unavailable
-from nodeagent.maintd.helper_settings import PollSettings
+from nodeagent.maintd.engine.helper_settings import PollSettings
 from nodeagent.maintd.planning.node_keys import pins_of
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.evidence import Contact

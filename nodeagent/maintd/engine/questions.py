@@ -1,14 +1,20 @@
-"""Questions to another node's agent about one that does not answer: sealed, and opened again."""
+"""Questions to another node's agent about one that does not answer: sealed, and opened again.
 
+`Sender` is how a master candidate asks or orders agents at all.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 from uuid import uuid4
 
 from nodeagent.errors import MessageError
-from nodeagent.maintd.engine.sender import Sender
+from nodeagent.maintd.engine.helper_settings import PollSettings
 from nodeagent.maintd.planning.node_keys import pins_of
 from nodeagent.model.snapshot import Node, Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import read
-from nodeagent.protocol.envelope import Purpose, open_outer
+from nodeagent.protocol.envelope import Key, Purpose, open_outer
 from nodeagent.protocol.messages import fingerprint, key_of
 from nodeagent.protocol.node_key import check_signature
 from nodeagent.protocol.signature import sign
@@ -23,6 +29,28 @@ from nodeagent.protocol.witness import (
 
 MOST = 1024 * 1024  # bytes of an answer
 _LIFE = 30_000  # ms a question is valid
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """The members of `Orders` and of `Questions`.
+
+    `certificate` is the content of its client.pem: key and certificate. `port` and `tls` are those
+    of all agents, `now` is unix ms. With `require_node_keys` an answer counts only if its node has
+    signed it.
+    """
+
+    key: Key
+    certificate: bytes
+    port: int
+    tls: bool
+    now: Callable[[], Ms]
+    require_node_keys: bool = False
+
+    @classmethod
+    def by(cls, key: Key, certificate: bytes, poll: PollSettings, now: Callable[[], Ms]) -> Self:
+        """Return one for the agents that these settings describe."""
+        return cls(key, certificate, poll.port, poll.tls, now, poll.require_node_keys)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,12 @@ from nodeagent.maintd.autorepair.survey import in_tags
 from nodeagent.maintd.autorepair.withdraw import Withdrawals, of_repairs
 from nodeagent.maintd.balancing.ratings import Rating
 from nodeagent.maintd.balancing.search_thread import Adviser, nothing_measured, unanswered
-from nodeagent.maintd.decide import decide
+from nodeagent.maintd.deciding.decide import decide
+from nodeagent.maintd.deciding.moving import wants_others_jobs, wants_room
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.conduct import Acting, Conduct
 from nodeagent.maintd.engine.jobs import Inquiry
 from nodeagent.maintd.engine.memory import Memory
-from nodeagent.maintd.engine.moving import wants_others_jobs, wants_room
 from nodeagent.maintd.engine.noded import Noded
 from nodeagent.maintd.engine.orders import Ordering
 from nodeagent.maintd.engine.poll import beside, of_the_same, out_of_reach, understand

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from nodeagent.errors import Corrupt, MessageError, NodeAgentError, Unavailable
-from nodeagent.maintd.daemon import Maintd, Waiting
-from nodeagent.maintd.decide import decide
-from nodeagent.maintd.engine.moving import wants_room
+from nodeagent.maintd.deciding.decide import decide
+from nodeagent.maintd.deciding.moving import wants_room
+from nodeagent.maintd.deciding.requests import outlives, would_be_void
+from nodeagent.maintd.engine.daemon import Maintd, Waiting
 from nodeagent.maintd.http import parse
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.access import Access
@@ -17,7 +18,6 @@ from nodeagent.maintd.http.readers import discreet
 from nodeagent.maintd.http.view import View, shown
 from nodeagent.maintd.ledger import other_master
 from nodeagent.maintd.ledger.doubt import doubt
-from nodeagent.maintd.requests import outlives, would_be_void
 from nodeagent.maintd.windows.series import zones_of
 from nodeagent.maintd.windows.timezones import read_zones
 from nodeagent.model.asked import Asked

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from nodeagent.errors import NodeAgentError
-from nodeagent.maintd.drill import Forecast, Hearing, forecast, refusal
+from nodeagent.maintd.deciding.drill import Forecast, Hearing, forecast, refusal
 from nodeagent.maintd.fencing.judgement import apart
 from nodeagent.maintd.http import parse
 from nodeagent.maintd.http.context import Context

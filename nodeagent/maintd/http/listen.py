@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from nodeagent.errors import ConfigError, Unavailable
+from nodeagent.maintd.engine.settings import MASTER, HttpSettings
 from nodeagent.maintd.http.routes import Api
-from nodeagent.maintd.settings import MASTER, HttpSettings
 from nodeagent.secret import read_private
 from nodeagent.web.tls import fingerprint, make_certificate, server_tls
 

@@ -10,7 +10,7 @@ import math
 from dataclasses import replace
 
 from nodeagent.errors import MessageError
-from nodeagent.maintd.engine.rations import MOST_BYTES
+from nodeagent.maintd.engine.limits import MOST_BYTES
 from nodeagent.maintd.http.access import Asker
 from nodeagent.maintd.http.context import Context
 from nodeagent.maintd.owners import offer_json, offers

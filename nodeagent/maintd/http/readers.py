@@ -16,6 +16,7 @@ Changes, offers, observations and Mesos' endpoints ask for credentials themselve
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
+from nodeagent.maintd.engine.settings import ANYONE, LOCAL, USERS
 from nodeagent.maintd.http.access import Access, Asker
 from nodeagent.maintd.http.view import View
 from nodeagent.maintd.queue.guards import WINDOW
@@ -25,7 +26,6 @@ from nodeagent.model.reason import KINDS, Held, Kind, because
 from nodeagent.web.exchange import ANY_NAME, ANY_UUID, Answer, Request, Response, Route
 from nodeagent.web.own_addresses import is_own, plain_form
 
-LOCAL, ANYONE, USERS = "local", "anyone", "users"
 NOT_SHOWN = str(because(Kind.NOT_SHOWN))
 SIGN_IN = "sign-in"  # a query parameter: a browser asks for a password once it is refused without
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from nodeagent import __version__
 from nodeagent.errors import MessageError, Unavailable
-from nodeagent.maintd.daemon import Maintd
-from nodeagent.maintd.decide import decide
+from nodeagent.maintd.deciding.decide import decide
+from nodeagent.maintd.engine.daemon import Maintd
 from nodeagent.maintd.http import parse
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.autorepair import explained, repairs

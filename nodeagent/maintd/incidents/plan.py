@@ -6,7 +6,7 @@ Admission decides whether work may start or continue, and the Room holds the nod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from nodeagent.maintd.incidents import lifecycle
+from nodeagent.maintd.incidents import lifecycle, referral
 from nodeagent.maintd.incidents.steps import next_steps
 from nodeagent.maintd.outage.claims import begin
 from nodeagent.maintd.planning import admission
@@ -15,11 +15,11 @@ from nodeagent.maintd.planning.holds import held_incidents
 from nodeagent.maintd.planning.outcomes import by_uuid, worst_per_node
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.maintd.planning.tag_settings import with_tags
-from nodeagent.maintd.queue import referral
 from nodeagent.model.action import MovePrimary, MoveSecondary, RunCommand, describe
 from nodeagent.model.incident import Event, Incident, Status
 from nodeagent.model.ledger import Begun, Intent, Ledger, Outcome, Policy, Result
 from nodeagent.model.purpose import OfEntry, OfIncident, OfNotices, OfOwners, OfWindow
+from nodeagent.model.queue import INCIDENTS
 from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Node, Observed
@@ -95,7 +95,7 @@ class Planner:
         snapshot = self.observed.snapshot
         worst = sorted(worst_per_node(self.ledger).values(), key=lambda i: (i.noted_at, i.id))
         return {
-            referral.INCIDENTS: tuple(
+            INCIDENTS: tuple(
                 referral.report(incident, left, snapshot)
                 for incident in worst
                 if (left := referral.referral_of(incident, snapshot, self.policy)) is not None

@@ -16,7 +16,6 @@ from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.queue.entries import CHECK, EMPTY, REPAIR, SUCCESS, entry_json, purpose
-from nodeagent.maintd.queue.referral import INCIDENTS
 from nodeagent.maintd.queue.state import back_off
 from nodeagent.maintd.queue.strategy import OUTSIDE, Do, Machine, Turn, take_turns
 from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, RunCommand
@@ -25,7 +24,7 @@ from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger, Policy
 from nodeagent.model.outage import Way
 from nodeagent.model.purpose import OfEntry
-from nodeagent.model.queue import Entry, Operation, StepStatus
+from nodeagent.model.queue import INCIDENTS, Entry, Operation, StepStatus
 from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.snapshot import Beside, Node, Observed
 from nodeagent.model.units import Ms, Seconds

@@ -10,7 +10,7 @@ import pytest
 from nodeagent.cli import exits
 from nodeagent.cluster.ganeti import filter_rule
 from nodeagent.cluster.ganeti.luxi import Luxi
-from nodeagent.maintd.daemon import Maintd
+from nodeagent.maintd.engine.daemon import Maintd
 from nodeagent.model.event import happened
 from nodeagent.model.keeping import Trouble, Uncertain
 from nodeagent.model.ledger import Ledger

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from nodeagent.maintd.decide import decide
+from nodeagent.maintd.deciding.decide import decide
 from nodeagent.model.balance import Advice, Halt, Shift, Spot
 from nodeagent.model.ledger import Decision, Intent, Ledger, Policy
 from nodeagent.model.reason import Kind, Reason

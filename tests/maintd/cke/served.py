@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nodeagent.cli.maintd_parts import reload_settings
-from nodeagent.maintd.settings import Settings
+from nodeagent.maintd.engine.settings import Settings
 from nodeagent.model.reason import Reason
 from tests.agent.place import safe_folder
 from tests.cli.live import Live

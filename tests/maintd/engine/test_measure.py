@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import pytest
 
 from nodeagent.maintd.balancing.load import LONG_ENOUGH, Meter, Smooth
+from nodeagent.maintd.engine.helper_settings import PollSettings
 from nodeagent.maintd.engine.measure import Measuring
-from nodeagent.maintd.helper_settings import PollSettings
 from nodeagent.model.balance import Question
 from nodeagent.model.snapshot import Instance, Node, Snapshot
 from nodeagent.model.units import Ms

@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from nodeagent.maintd.engine import poll as module
+from nodeagent.maintd.engine.helper_settings import PollSettings
 from nodeagent.maintd.engine.poll import poll, remember, understand
-from nodeagent.maintd.helper_settings import PollSettings
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.units import Ms

@@ -7,7 +7,7 @@ import pytest
 
 from nodeagent.cluster.backend import Answer
 from nodeagent.errors import Unavailable
-from nodeagent.maintd.decide import decide
+from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.engine.orders import ARRIVES, LIFE
 from nodeagent.model.action import RunCommand
 from nodeagent.model.incident import Status

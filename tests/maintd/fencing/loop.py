@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 
 from nodeagent.cluster.backend import Accepted, NotTaken, Submission
 from nodeagent.errors import Unavailable
-from nodeagent.maintd.decide import decide
+from nodeagent.maintd.deciding.decide import decide
+from nodeagent.maintd.deciding.recover import recover
 from nodeagent.maintd.fencing.state import why_canceled
-from nodeagent.maintd.ledger.recover import recover
 from nodeagent.maintd.ledger.unreachable import watched
 from nodeagent.maintd.planning.intents import with_job
 from nodeagent.model.action import (

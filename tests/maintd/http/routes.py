@@ -6,7 +6,7 @@ from typing import Any
 
 import jsonschema
 
-from nodeagent.maintd import daemon
+from nodeagent.maintd.engine import daemon
 from nodeagent.web.exchange import Response
 from tests.maintd.served import Served
 

@@ -9,11 +9,11 @@ import pytest
 
 from nodeagent.cli.maintd_parts import http_addresses
 from nodeagent.errors import ConfigError
-from nodeagent.maintd.helper_settings import ClusterSettings
+from nodeagent.maintd.engine.helper_settings import ClusterSettings
+from nodeagent.maintd.engine.settings import ANYONE, LOCAL, USERS, HttpSettings, Settings, load
 from nodeagent.maintd.http.listen import listening
-from nodeagent.maintd.http.readers import ANYONE, LOCAL, USERS, Readers
+from nodeagent.maintd.http.readers import Readers
 from nodeagent.maintd.http.routes import Api
-from nodeagent.maintd.settings import HttpSettings, Settings, load
 from nodeagent.web.client import fetch
 from nodeagent.web.exchange import Request
 from nodeagent.web.own_addresses import is_own, own_addresses

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nodeagent.maintd import daemon
+from nodeagent.maintd.engine import daemon
 from nodeagent.model.keeping import Trouble, Uncertain
 from nodeagent.model.ledger import PAUSE_TAG
 from nodeagent.model.units import Ms

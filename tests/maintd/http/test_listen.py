@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from nodeagent.cli import maintd as command
 from nodeagent.cli import maintd_check
 from nodeagent.errors import ConfigError, Unavailable
+from nodeagent.maintd.engine.settings import HttpSettings, MaintdSettings, Settings
 from nodeagent.maintd.http.listen import listening
-from nodeagent.maintd.settings import HttpSettings, MaintdSettings, Settings
 from nodeagent.web.client import fetch
 from nodeagent.web.tls import fingerprint, make_certificate, untrusting_tls
 from tests.agent.place import safe_folder

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from nodeagent.maintd.engine.rations import Rations
+from nodeagent.maintd.engine.limits import Rations
 from nodeagent.maintd.http.access import Asker
 from nodeagent.maintd.http.offers import Owners
 from nodeagent.maintd.owners import offers

@@ -8,19 +8,11 @@ from pathlib import Path
 import pytest
 
 from nodeagent.errors import ConfigError
+from nodeagent.maintd.engine.settings import ANYONE, LOCAL, USERS, parse
 from nodeagent.maintd.http.autorepair import explained
-from nodeagent.maintd.http.readers import (
-    ANYONE,
-    LOCAL,
-    NOT_SHOWN,
-    USERS,
-    Readers,
-    discreet,
-    discreet_events,
-)
+from nodeagent.maintd.http.readers import NOT_SHOWN, Readers, discreet, discreet_events
 from nodeagent.maintd.http.status import held_json, holds, incident_json
 from nodeagent.maintd.http.view import View
-from nodeagent.maintd.settings import parse
 from nodeagent.model.action import Scope
 from nodeagent.model.event import Event, happened
 from nodeagent.model.event_kinds import SENTENCES

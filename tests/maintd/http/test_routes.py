@@ -17,7 +17,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from nodeagent.errors import Unavailable
-from nodeagent.maintd import daemon
+from nodeagent.maintd.engine import daemon
 from nodeagent.maintd.http.status import evacuated
 from nodeagent.model.action import MovePrimary, MoveSecondary
 from nodeagent.model.event import Detail, happened

@@ -1,6 +1,6 @@
 """What ends an incident, and what only seems to."""
 
-from nodeagent.maintd.decide import decide
+from nodeagent.maintd.deciding.decide import decide
 from nodeagent.model.action import MovePrimary, MoveSecondary, SetOffline
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Outcome

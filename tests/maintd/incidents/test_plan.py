@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.maintd.decide import decide
+from nodeagent.maintd.deciding.decide import decide
 from nodeagent.model.action import MovePrimary, MoveSecondary, SetOffline
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger

@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.maintd import requests
-from nodeagent.maintd.decide import decide
+from nodeagent.maintd.deciding import requests
+from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.ledger.history import tell
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model import event_kinds

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.maintd.ledger.recover import recover
+from nodeagent.maintd.deciding.recover import recover
 from nodeagent.model.action import Action, Drain, MovePrimary, Retag, RunCommand, Scope
 from nodeagent.model.incident import UNKNOWN, Incident, Status, incident_id
 from nodeagent.model.ledger import Ledger, Outcome, Result, Trail

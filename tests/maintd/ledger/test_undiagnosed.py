@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodeagent.maintd.decide import decide
+from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.ledger.undiagnosed import AFTER, TOLD, remember, told
 from nodeagent.maintd.notices.needs_you import needs_you
 from nodeagent.model.ledger import Ledger

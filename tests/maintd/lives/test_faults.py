@@ -22,8 +22,8 @@ from click.testing import CliRunner
 from nodeagent.cli.maintd import cli
 from nodeagent.cli.maintd_parts import reload_settings
 from nodeagent.errors import ConfigError, Unavailable
-from nodeagent.maintd.daemon import Maintd
-from nodeagent.maintd.settings import Settings, parse
+from nodeagent.maintd.engine.daemon import Maintd
+from nodeagent.maintd.engine.settings import Settings, parse
 from nodeagent.model.action import MovePrimary, MoveSecondary
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from nodeagent.errors import NotMaster
-from nodeagent.maintd import daemon
+from nodeagent.maintd.engine import daemon
 from tests import needs
 from tests.maintd.mesos.client import (
     BLIND,

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from nodeagent.errors import ConfigError
+from nodeagent.maintd.engine.settings import needing_restart, parse
 from nodeagent.maintd.notices.settings import sinks_of
 from nodeagent.maintd.notices.sinks.alertmanager import Alertmanager
 from nodeagent.maintd.notices.sinks.http import Endpoint
 from nodeagent.maintd.notices.sinks.smtp import Smtp
 from nodeagent.maintd.notices.sinks.webhook import Webhook
-from nodeagent.maintd.settings import needing_restart, parse
 from nodeagent.model.notice import Occasion, Severity, Sink
 from nodeagent.model.units import Ms
 from nodeagent.section import Section

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nodeagent.maintd.engine.rations import Rations
+from nodeagent.maintd.engine.limits import Rations
 from nodeagent.model.event import Detail
 from tests.maintd.mesos.client import FIRST, NOW_NS, SECOND, schedule, window
 from tests.maintd.owners.owned import DB, WEB, Owned

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from nodeagent.errors import ConfigError, Unavailable
+from nodeagent.maintd.engine.settings import parse
 from nodeagent.maintd.owners import webhook
 from nodeagent.maintd.owners.webhook import Letter, Webhook, Webhooks
-from nodeagent.maintd.settings import parse
 from nodeagent.model.units import Ms
 from tests.maintd.answering import serving, speaking
 from tests.maintd.mesos.client import NOW_NS, window

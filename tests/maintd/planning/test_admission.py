@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.maintd.decide import decide
+from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.planning.admission import failed_before
 from nodeagent.maintd.planning.storm_brake import brake
 from nodeagent.model.action import Drain, MovePrimary, Retag, RunCommand, describe

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodeagent.maintd.decide import decide
+from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.incidents.steps import next_steps
 from nodeagent.maintd.planning.evacuation_moves import Next
 from nodeagent.maintd.planning.evacuation_targets import Targets

@@ -7,7 +7,7 @@ import pytest
 from nodeagent.autorepair.steps import Step
 from nodeagent.autorepair.tags import RepairType
 from nodeagent.maintd.autorepair.targets import move
-from nodeagent.maintd.decide import decide
+from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.planning.resources import open_room
 from nodeagent.model.action import MovePrimary, MoveSecondary, Retag, Scope
 from nodeagent.model.diagnosis import Diagnosis

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from nodeagent.errors import Unavailable
-from nodeagent.maintd.decide import decide
+from nodeagent.maintd.deciding.decide import decide
 from nodeagent.model.action import Move, MovePrimary, MoveSecondary, move_of
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger, Policy

@@ -11,9 +11,9 @@ import pytest
 
 from nodeagent.cli.maintd import assemble
 from nodeagent.errors import ConfigError, Unavailable
+from nodeagent.maintd.engine.settings import parse
 from nodeagent.maintd.queue.inventory import Inventory, InventorySettings, ask, in_thread
 from nodeagent.maintd.queue.sabakan import MOST_BYTES
-from nodeagent.maintd.settings import parse
 from nodeagent.model.queue import Queue
 from nodeagent.web.blocking import post
 from nodeagent.web.transaction import Answered

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from nodeagent.errors import ConfigError
-from nodeagent.maintd.helper_settings import SuccessionSettings
-from nodeagent.maintd.settings import needing_restart, parse
+from nodeagent.maintd.engine.helper_settings import SuccessionSettings
+from nodeagent.maintd.engine.settings import needing_restart, parse
 
 ON: dict[str, Any] = {"maintd": {"standby": True}, "succession": {"enabled": True}}
 

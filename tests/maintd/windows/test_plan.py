@@ -6,7 +6,7 @@ from time import process_time
 
 import pytest
 
-from nodeagent.maintd.decide import decide
+from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.http.calendar import calendar
 from nodeagent.maintd.http.view import View
 from nodeagent.maintd.planning.evacuation_time import Leads

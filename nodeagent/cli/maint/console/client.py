@@ -16,7 +16,7 @@ from nodeagent.cli.maint.console.text import harmless
 from nodeagent.errors import ConfigError, Unavailable
 
 if TYPE_CHECKING:
-    from nodeagent.maintd.settings import Settings
+    from nodeagent.maintd.engine.settings import Settings
     from nodeagent.web import blocking
     from nodeagent.web.blocking import Caller
     from nodeagent.web.transaction import Answered
@@ -99,7 +99,7 @@ class Where:
         """Return the daemon's settings, if there are any; ConfigError if they are unreadable."""
         if not os.path.exists(self.config) and not os.path.exists(_drops(self.config)):
             return None
-        from nodeagent.maintd.settings import load
+        from nodeagent.maintd.engine.settings import load
 
         return load(self.config, owner=os.geteuid())
 

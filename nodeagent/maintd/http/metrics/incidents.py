@@ -5,6 +5,7 @@ from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
+from nodeagent.maintd.deciding.requests import ROWS
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.metrics.families import NAMED, counters, gauge, gauges
 from nodeagent.maintd.http.view import View, in_order, needs_you
@@ -13,7 +14,6 @@ from nodeagent.maintd.ledger.tally import BOUNDS, Tally, Times, verb
 from nodeagent.maintd.ledger.unreachable import unreachable
 from nodeagent.maintd.notices.needs_you import Sort
 from nodeagent.maintd.planning.outcomes import by_uuid
-from nodeagent.maintd.requests import ROWS
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.fencing import Stage
 from nodeagent.model.incident import Status

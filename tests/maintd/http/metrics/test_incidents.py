@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from nodeagent.maintd.deciding.requests import ROWS
 from nodeagent.maintd.http.metrics.incidents import of_open_incidents
 from nodeagent.maintd.http.view import View
-from nodeagent.maintd.requests import ROWS
 from nodeagent.model.action import MovePrimary
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status

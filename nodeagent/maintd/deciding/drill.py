@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from nodeagent.maintd.decide import decide
+from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.fencing import readings
 from nodeagent.maintd.fencing.outlook import InstanceFate, instance_fates
 from nodeagent.maintd.ledger.fencing_events import fencings

@@ -11,10 +11,11 @@ from nodeagent.maintd.autorepair import jobs as repair_jobs
 from nodeagent.maintd.autorepair.plan import repair
 from nodeagent.maintd.balancing import past_moves
 from nodeagent.maintd.balancing.plan import balance
+from nodeagent.maintd.deciding.requests import grant, keep_tags
 from nodeagent.maintd.fencing import judgement, readings
 from nodeagent.maintd.fencing import state as fencing_state
 from nodeagent.maintd.fencing.plan import Fencer
-from nodeagent.maintd.incidents import lifecycle
+from nodeagent.maintd.incidents import lifecycle, referral
 from nodeagent.maintd.incidents.plan import Planner
 from nodeagent.maintd.ledger import clock, other_master, undiagnosed, unreachable
 from nodeagent.maintd.ledger.doubt import doubt as doubt_about
@@ -29,9 +30,8 @@ from nodeagent.maintd.planning.intents import with_unheard
 from nodeagent.maintd.planning.resources import open_room
 from nodeagent.maintd.planning.stops import Stops
 from nodeagent.maintd.planning.tag_settings import faults, with_tags, wrong_tags
-from nodeagent.maintd.queue import entries, guards, referral
+from nodeagent.maintd.queue import entries, guards
 from nodeagent.maintd.queue import plan as queue_plan
-from nodeagent.maintd.requests import grant, keep_tags
 from nodeagent.maintd.windows import occurrences, timing
 from nodeagent.maintd.windows import plan as windows_plan
 from nodeagent.model.ledger import Decision, Ledger, Policy

@@ -8,12 +8,11 @@ from dataclasses import replace
 
 from nodeagent.model.incident import UNKNOWN, Incident, Status
 from nodeagent.model.ledger import Ledger, Policy
-from nodeagent.model.queue import EntryStatus, Queue, Referral
+from nodeagent.model.queue import INCIDENTS, EntryStatus, Queue, Referral
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Node, Snapshot
 
-INCIDENTS = "incidents"
 _WORDS = {
     EntryStatus.QUEUED: "is queued",
     EntryStatus.PROCESSING: "is being worked on",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nodeagent.maintd.queue.referral import give_up, referral_of, report, told
+from nodeagent.maintd.incidents.referral import give_up, referral_of, report, told
 from nodeagent.model.action import Scope
 from nodeagent.model.asked import Asked
 from nodeagent.model.constraints import Constraints

@@ -10,14 +10,13 @@ from ipaddress import ip_address
 from typing import Any
 
 from nodeagent.faults import Faults
-from nodeagent.maintd.helper_settings import (
+from nodeagent.maintd.engine.helper_settings import (
     DROP_INS,
     ClusterSettings,
     PollSettings,
     SuccessionSettings,
     poll_settings,
 )
-from nodeagent.maintd.http.readers import ANYONE, LOCAL, USERS
 from nodeagent.maintd.notices.delivery import Target
 from nodeagent.maintd.notices.settings import sinks_of
 from nodeagent.maintd.owners.webhook import ANY, Webhook
@@ -32,6 +31,7 @@ from nodeagent.section import NAME, Section, each_once
 from nodeagent.settings import LEVELS, read_files
 from nodeagent.web.blocking import URL, wrong_port
 
+LOCAL, ANYONE, USERS = "local", "anyone", "users"  # who reads without credentials
 MASTER = "master"  # the address of whichever node is the master
 _ON_THE_MASTER = "maintd runs on Ganeti's master, and asks it by LUXI; remove this line"
 _GONE = {

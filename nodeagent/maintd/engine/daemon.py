@@ -12,8 +12,7 @@ from contextlib import suppress
 from uuid import uuid4
 
 from nodeagent.errors import Unavailable
-from nodeagent.maintd.engine.chatter import Chatter
-from nodeagent.maintd.engine.rations import Rations
+from nodeagent.maintd.engine.limits import Chatter, Rations
 from nodeagent.maintd.engine.round import Engine, Round
 from nodeagent.model.action import NOTE_WITHIN, Guarded
 from nodeagent.model.asked import Asked
