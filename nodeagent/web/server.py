@@ -17,6 +17,7 @@ import h11
 
 from nodeagent.protocol.canonical import printable
 from nodeagent.web.exchange import Answer, Handler, Request, Response
+from nodeagent.web.head import read
 from nodeagent.web.listener import Listener
 from nodeagent.web.places import IsFirst, Places, network_of
 from nodeagent.web.refusal import Limits, fault_of, refusal_of
@@ -29,6 +30,7 @@ _SWEEP = 0.25
 _SMALL = 16 * 1024  # bytes of an answer that is sent in one piece with its head
 _PIECE = 32 * 1024  # bytes encrypted at a time, and kept for each reader
 _END = b"\r\n\r\n"
+_BODILESS = (b"GET ", b"HEAD ")
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -242,23 +244,26 @@ class _Connection:
             self.refuse(400, fault)
         elif end >= 0:
             self._head = b""
-            self._begin(head)
+            self._begin(head, end + len(_END))
 
-    def _begin(self, head: bytes) -> None:
-        """Read a whole head; the bytes after it begin the body."""
-        self._http = http = h11.Connection(h11.SERVER)
-        http.receive_data(head)
-        request = http.next_event()
-        assert isinstance(request, h11.Request)
-        self._request = request
+    def _begin(self, head: bytes, length: int) -> None:
+        """Read a whole head of that length; the following bytes begin the body."""
+        if head.startswith(_BODILESS):
+            self._request = request = read(head[:length])
+        else:
+            self._http = h11.Connection(h11.SERVER)
+            self._http.receive_data(head)
+            event = self._http.next_event()
+            assert isinstance(event, h11.Request)
+            self._request = request = event
         if refused := self._refused_in_clear():
             self._refuse(refused)
         elif refusal := refusal_of(request, self._server.limits):
             self.refuse(*refusal)
-        elif b"content-length" in dict(request.headers):
-            if http.they_are_waiting_for_100_continue:
+        elif self._http is not None and b"content-length" in dict(request.headers):
+            if self._http.they_are_waiting_for_100_continue:
                 self._write(_CONTINUE, last=False)
-            self._collect_body(http)
+            self._collect_body(self._http)
         else:
             self._answer()
 
