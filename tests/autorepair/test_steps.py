@@ -443,6 +443,14 @@ def test_a_job_that_failed_half_way_is_not_tried_again() -> None:
     assert told(step(seen, [did(7, FAILOVER, ERROR)])) == closed("failure", "7")
 
 
+def test_a_request_goes_on_after_our_first_job_for_it_without_any_policy() -> None:
+    """harep's job in the tag would not do: then a policy has begun the repair."""
+    seen = snapshot("offline", "ok", (pending("7", identity="ticket"),), MOVED)
+    ours = did(7, FAILOVER, repair="ticket")
+    assert told(step(seen, [ours])).startswith("fix-storage ")
+    assert ":enoperm:7 " in told(step(seen, j7=SUCCESS))
+
+
 def test_a_job_of_harep_s_that_failed_is_a_failure() -> None:
     tags = ("failover", pending("7", identity="x"))
     found = told(step(snapshot("offline", "ok", tags), j7=ERROR))

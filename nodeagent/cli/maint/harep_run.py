@@ -291,23 +291,22 @@ def _snapshot(luxi: Luxi) -> Snapshot:
         nodes = {row.text("name"): _node(row) for row in rows("node", _NODE)}
         placed = [row for row in rows("instance", _INSTANCE) if not row.flag("forthcoming")]
         instances = {row.text("name"): _instance(row) for row in placed}
-        tags = _tags(luxi.ask("QueryClusterInfo", []))
+        master, tags = _info(luxi.ask("QueryClusterInfo", []))
         groups = {row.text("uuid"): _group(row) for row in rows("group", _GROUP)}
-        for instance in instances.values():
-            if not {instance.primary, instance.secondary or instance.primary} <= nodes.keys():
-                raise MessageError(f"instance {instance.name} is on an unknown node")
-        if unknown := {node.group for node in nodes.values()} - groups.keys():
-            raise MessageError(f"there are nodes in unknown groups: {', '.join(sorted(unknown))}")
+        snapshot = Snapshot("", nodes, instances, groups, master, tags)
+        if fault := decode.misfit(snapshot):
+            raise MessageError(fault)
     except MessageError as error:
         raise Unavailable(f"Ganeti's answers make no sense: {error}") from None
-    return Snapshot("", nodes, instances, groups, tags=tags)
+    return snapshot
 
 
-def _tags(info: Any) -> frozenset[str]:
+def _info(info: Any) -> tuple[str, frozenset[str]]:
+    """Return the master and the tags of the cluster."""
     match info:
-        case {"tags": [*tags]} if all(isinstance(tag, str) for tag in tags):
-            return frozenset(tags)
-    raise MessageError("cluster field tags must be a list of texts")
+        case {"master": str(master), "tags": [*tags]} if decode.are_texts(tags):
+            return master, frozenset(tags)
+    raise MessageError("cluster fields master or tags are not as they must be")
 
 
 def _node(row: Row) -> Node:

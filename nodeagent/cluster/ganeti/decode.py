@@ -281,7 +281,7 @@ def snapshot(
         hypervisor=hypervisor[:NAME] if isinstance(hypervisor, str) else "",
         ganeti=version(info),
     )
-    if fault := _misfit(seen):
+    if fault := misfit(seen):
         raise MessageError(fault)
     return seen
 
@@ -295,7 +295,8 @@ def version(info: object) -> str:
             return ""
 
 
-def _misfit(seen: Snapshot) -> str:
+def misfit(seen: Snapshot) -> str:
+    """Say which parts of a snapshot do not fit each other; empty if all do."""
     for item in (*seen.instances.values(), *seen.forthcoming.values()):
         for place in (item.primary, item.secondary):
             if place is not None and place not in seen.nodes:
