@@ -12,7 +12,7 @@ from nodeagent.maintd.planning.resources import Room, needs_memory
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Size, Snapshot
 from nodeagent.placement.cluster.cluster import Template
 from nodeagent.placement.cluster.from_ganeti import OWN_MEMORY, assess, policy_of
-from nodeagent.placement.evacuate.evacuate import Evacuation, Way, evacuate
+from nodeagent.placement.evacuate.evacuate import OneByOne, Way, evacuate
 from nodeagent.placement.layout.rules import Rules
 
 _TEMPLATES = frozenset(map(str, Template))
@@ -40,7 +40,7 @@ class Targets:
         seen = assess(group, _sized(group, room, answering), doubts=closed)
         found = evacuate(seen.cluster, [node.name], Rules(), seen.doubts)
         nodes, instances = seen.cluster.nodes, seen.cluster.instances
-        self._evacuation: Evacuation = found
+        self._one_by_one = OneByOne(found)
         self._node = {one.name: index for index, one in enumerate(nodes)}
         self._instance = {one.name: index for index, one in enumerate(instances)}
         self.places = {
@@ -57,7 +57,7 @@ class Targets:
         if instance.name not in self._instance:  # its nodes are in two groups
             return min(names)
         targets = [self._node[name] for name in names]
-        best = self._evacuation.best(self._instance[instance.name], targets, runs=runs)
+        best = self._one_by_one.place(self._instance[instance.name], targets, runs=runs)
         return names[targets.index(best)]
 
 

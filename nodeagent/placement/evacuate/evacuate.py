@@ -17,7 +17,7 @@ from nodeagent.errors import MessageError
 from nodeagent.placement.cluster.cluster import Cluster, Group
 from nodeagent.placement.evacuate.moves_off import Exits, Why
 from nodeagent.placement.layout.layout import Layout, Place, lay_out
-from nodeagent.placement.layout.moves import Kind, Move
+from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt
 from nodeagent.placement.layout.node import Demand
 from nodeagent.placement.layout.rules import Rules
 
@@ -66,19 +66,6 @@ class Evacuation:
     left: Mapping[int, str]
     exits: Exits = field(compare=False, repr=False)
 
-    def best(self, instance: int, targets: Sequence[int], *, runs: bool) -> int:
-        """Return the best of these nodes for an instance once the others have moved.
-
-        The checks do not matter. The instance `runs` there, or has its secondary there.
-        """
-        at = self.after.places[instance]
-        if runs:
-            mirrored = self.after.demands[instance].mirrored
-            kind = Kind.REPLACE_FAILOVER if mirrored else Kind.FAILOVER_ANY
-        else:
-            kind = Kind.FAILOVER_REPLACE if at.primary in self.leaving else Kind.REPLACE
-        return self.exits.best_of(self.after, instance, kind, targets)
-
     @property
     def complete(self) -> bool:
         """Tell whether the nodes are empty then."""
@@ -99,6 +86,31 @@ class Evacuation:
             if spindles > max(before.used_spindles, after.host.spindle_limit):
                 found.append(index)
         return found
+
+
+class OneByOne:
+    """Places for single instances once the others of an evacuation have moved.
+
+    They get the best place whatever the checks say, and count there.
+    """
+
+    def __init__(self, found: Evacuation) -> None:
+        rules = replace(found.after.rules, ignore_soft=True)
+        self._layout = replace(found.after, rules=rules)
+        self._leaving, self._exits = found.leaving, found.exits
+
+    def place(self, instance: int, targets: Sequence[int], *, runs: bool) -> int:
+        """Return the best of these nodes; the instance `runs` there, or has its secondary there."""
+        at, demand = self._layout.places[instance], self._layout.demands[instance]
+        if runs:
+            kind = Kind.REPLACE_FAILOVER if demand.mirrored else Kind.FAILOVER_ANY
+        else:
+            kind = Kind.FAILOVER_REPLACE if at.primary in self._leaving else Kind.REPLACE
+        target = self._exits.best_of(self._layout, instance, kind, targets)
+        moved = attempt(self._layout, Move(instance, kind, target))
+        if isinstance(moved, Moved):
+            self._layout = self._layout.with_changes(moved.nodes, {instance: moved.place})
+        return target
 
 
 def _stays(found: Evacuation, index: int) -> bool:

@@ -278,6 +278,21 @@ def test_of_nodes_that_the_checks_refuse_the_one_with_the_best_score_is_taken() 
     assert steps(room(seen, has)) == {"a": "n3"}
 
 
+def test_several_instances_that_the_checks_refuse_do_not_all_go_to_one_node() -> None:
+    same = frozenset({"svc:a"})
+    leaving = [replace(shared(name, 1000), tags=same) for name in ("a", "b", "c", "d")]
+    there = [replace(shared(f"on-{name}", 100, name), tags=same) for name in ("n2", "n3")]
+    seen = replace(world(*leaving, *there), tags=frozenset({"htools:iextags:svc"}))
+    has = free(n2=8000, n3=8000)
+    assert sorted(steps(room(seen, has)).values()) == ["n2", "n2", "n3", "n3"]
+
+
+def test_several_secondaries_that_the_checks_refuse_do_not_all_go_to_one_node() -> None:
+    seen = world(*[Instance(f"i{n}", "n4", "n1", memory=3000, disk=1000) for n in range(4)])
+    has = free(n2=2000, n3=2000, n4=3000)
+    assert sorted(steps(room(seen, has)).values()) == ["n2", "n2", "n3", "n3"]
+
+
 def test_of_secondaries_that_the_checks_refuse_the_one_with_the_best_score_is_taken() -> None:
     """Each would lack the memory for another failure; n2 has more free disk, and is fuller."""
     seen = world(Instance("mail", "n4", "n1", memory=7000, disk=1000))
