@@ -52,23 +52,39 @@ def descend(
 def _look(board: Board, worse: float, noise: np.random.Generator | None) -> Iterator[Step]:
     """Make the moves of one pass: of different nodes, and nearly as good as the best."""
     assert board.bound is not None
-    left = _Left(board.bound.o, near(board.bound, worse, _MORE))
+    found = near(board.bound, worse, _MORE)
+    return make_together(board, found, -_LEAST * board.score, worse, noise)
+
+
+def make_together(
+    board: Board,
+    found: Found,
+    least: float,
+    worse: float,
+    noise: np.random.Generator | None = None,
+) -> Iterator[Step]:
+    """Make those of the moves that touch different nodes, the best first.
+
+    Each changes the score by `least` at most, and gains no less than the best one by more than the
+    part `worse`.
+    """
+    assert board.bound is not None
+    left = _Left(board.bound.o, found)
     nodes: dict[int, Filled] = {}
     places: dict[int, Place] = {}
-    least = -_LEAST * board.score
     while True:
         changes = left.changes()
         if noise is not None:
             changes *= 1.0 - worse / 2 * noise.random(len(changes))
         chosen = int(changes.argmin()) if len(changes) else -1
-        if chosen < 0 or changes[chosen] > least:
+        if chosen < 0 or not changes[chosen] <= least:
             break
-        least = min(least, (1.0 - worse) * float(changes[chosen]))
         move = board.bound.move(int(left.entries[chosen]), int(left.targets[chosen]))
         moved = attempt(board.layout, move)
         if not isinstance(moved, Moved):
             left.drop(chosen)
             continue
+        least = min(least, (1.0 - worse) * float(changes[chosen]))
         left.take(chosen)
         nodes.update(moved.nodes)
         places[move.instance] = moved.place

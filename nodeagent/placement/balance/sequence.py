@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
+from nodeagent.placement.balance.best_move import Found
 from nodeagent.placement.balance.departures import KINDS
+from nodeagent.placement.balance.descent import make_together
 from nodeagent.placement.balance.state import Board, Step
 from nodeagent.placement.layout.layout import Layout, Place
 from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt, towards
-from nodeagent.placement.layout.node import Filled
 
-_PART = 0.5  # a part of the best one's gain; better moves are made together
+_PART = 0.5  # of the best one's gain: with it go moves that gain no less by more than that
 _ASIDE = 24  # steps aside at most
 _TRIED = 40  # ways to step aside, for one instance
 
@@ -36,6 +37,7 @@ def arrange(board: Board, goal: Mapping[int, Place], go_on: Callable[[], bool]) 
 
 
 def _round(board: Board, left: Mapping[int, Place]) -> Iterator[Step]:
+    """Make allowed moves towards the places: the best one whatever it changes, and more like it."""
     assert board.bound is not None
     grid, leavings = board.bound.o.grid, board.bound.o.leavings
     entries, targets = [], []
@@ -45,32 +47,8 @@ def _round(board: Board, left: Mapping[int, Place]) -> Iterator[Step]:
         for kind, target in ways:
             entries.append(leavings.first[kind] + int(leavings.place[row]))
             targets.append(grid.column[target] if target >= 0 else -1)
-    changes = board.bound.o.change_of_any(np.array(entries, np.intp), np.array(targets, np.intp))
-    order = np.argsort(changes, kind="stable")
-    order = order[np.isfinite(changes[order])]
-    if not len(order):
-        return
-    best = float(changes[order[0]])
-    together = order[changes[order] <= _PART * best] if best < 0 else order[:1]
-    used = np.zeros(grid.count + 1, bool)
-    nodes: dict[int, Filled] = {}
-    places: dict[int, Place] = {}
-    for n in together:
-        row = leavings.row[entries[n]]
-        touched = [grid.primary[row], grid.secondary[row], targets[n]]
-        used[-1] = False  # none
-        if used[touched].any():
-            continue
-        tried = board.step(board.bound.move(entries[n], targets[n]))
-        if tried is None:
-            continue
-        used[touched] = True
-        step, moved = tried
-        nodes.update(moved.nodes)
-        places[step.move.instance] = step.after
-        yield step._replace(score=board.score_with(nodes))
-    if nodes:
-        board.take(nodes, places)
+    moves = Found(np.array(entries, np.intp), np.array(targets, np.intp), np.zeros(len(entries)))
+    return make_together(board, moves, float(np.finfo(float).max), _PART)
 
 
 def _step_aside(board: Board, left: Mapping[int, Place], aside: set[int]) -> Iterator[Step]:
