@@ -262,16 +262,22 @@ FORGED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("changes", FORGED.values(), ids=FORGED.keys())
-def test_s_forged_envelopes_are_refused_with_a_reason(changes: dict[str, Any]) -> None:
-    assert unseal(KEY, Purpose.REPORT, SALT, envelope_of()) == {
-        "v": 1,
-        "purpose": "report",
-        "salt": SALT,
-    }
-    with pytest.raises(MessageError) as refused:
-        unseal(KEY, Purpose.REPORT, SALT, envelope_of(**changes))
-    assert str(refused.value).isprintable()
+def test_s_forged_envelopes_are_refused_with_a_reason() -> None:
+    genuine = {"v": 1, "purpose": "report", "salt": SALT}
+    assert unseal(KEY, Purpose.REPORT, SALT, envelope_of()) == genuine
+    for name, changes in FORGED.items():
+        why = refusal(envelope_of(**changes))
+        assert why, name
+        assert why.isprintable(), name
+
+
+def refusal(raw: bytes) -> str:
+    """Why an envelope is not opened; empty if it is."""
+    try:
+        unseal(KEY, Purpose.REPORT, SALT, raw)
+    except MessageError as error:
+        return str(error)
+    return ""
 
 
 def signed(msg: dict[str, Any], salt: str, purpose: Purpose = Purpose.REPORT) -> bytes:
