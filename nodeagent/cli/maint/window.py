@@ -32,6 +32,7 @@ from nodeagent.cli.maint.console.screen import Json, ListScreen, Screen, emit, s
 from nodeagent.cli.maint.console.text import age, mode_of, told_name
 from nodeagent.cli.maint.offers import answered
 from nodeagent.cli.usage import Verb
+from nodeagent.model.units import Nanoseconds
 
 _TRIES = 5  # while others change the schedule too
 _EMPTIES_NOTHING = ", so its window would evacuate nothing (--not-a-node insists)"
@@ -98,7 +99,7 @@ def list_(where: Where, *, as_json: bool) -> int:
 @AT
 @looks
 @as_json
-def show(where: Where, name: str, *, at: int | None, as_json: bool) -> int:
+def show(where: Where, name: str, *, at: Nanoseconds | None, as_json: bool) -> int:
     """Show a series, or the window of a machine."""
     reach = where.reach()
     told = reach.plans("/1/windows", as_json=as_json)
@@ -224,7 +225,7 @@ def _idle(before: Json, after: Json) -> Iterator[str]:
 
 
 def _find(
-    schedule: Json, calendar: Json, name: str, at: int | None
+    schedule: Json, calendar: Json, name: str, at: Nanoseconds | None
 ) -> tuple[Json, list[str], Json]:
     """Return the window of a machine as the schedule has it, its machines' names, the machine."""
     told, one = window_of(calendar, name, at)
@@ -354,7 +355,7 @@ def edit(
     /,
     name: str,
     *,
-    at: int | None,
+    at: Nanoseconds | None,
     start: int | None,
     lasting: int | None,
     endless: bool,
@@ -436,7 +437,13 @@ def _kept(one: Json, policy: str | None) -> Json:
 @changes
 @as_json
 def cancel(
-    where: Where, name: str, *, at: int | None, on: Sequence[str], whole: bool, as_json: bool
+    where: Where,
+    name: str,
+    *,
+    at: Nanoseconds | None,
+    on: Sequence[str],
+    whole: bool,
+    as_json: bool,
 ) -> None:
     """Cancel a series, or the window of a machine, and put its nodes back into service.
 

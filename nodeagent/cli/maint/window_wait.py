@@ -12,6 +12,7 @@ from nodeagent.cli.maint.console.options import as_json, duration
 from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
 from nodeagent.cli.maint.console.text import counted, told_name
 from nodeagent.cli.maint.wait import EVERY, EXIT_CANCELED, EXIT_TIMEOUT, PATIENCE
+from nodeagent.model.units import Nanoseconds
 
 _DONE = {
     "start": "its window has started",
@@ -37,7 +38,7 @@ def wait(
     where: Where,
     name: str,
     *,
-    at: int | None,
+    at: Nanoseconds | None,
     timeout: int | None,
     wanted: str,
     as_json: bool,
@@ -73,7 +74,7 @@ class _Wait:
     timeout: int | None
     start: float | None = None
 
-    def until_reached(self, at: int | None) -> tuple[Json, int]:
+    def until_reached(self, at: Nanoseconds | None) -> tuple[Json, int]:
         """Return the machine as it is at the end, and the exit code."""
         began = heard = time.monotonic()
         one = self._first(at)
@@ -100,7 +101,7 @@ class _Wait:
                     if time.monotonic() - heard > PATIENCE:
                         raise
 
-    def _first(self, at: int | None) -> Json:
+    def _first(self, at: Nanoseconds | None) -> Json:
         calendar = self.reach.get("/1/windows")
         try:
             row, one = (

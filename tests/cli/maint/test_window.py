@@ -15,6 +15,7 @@ from nodeagent.cli.maint.console import arguments
 from nodeagent.cli.maint.console.client import Where
 from nodeagent.maintd.http import parse
 from nodeagent.model.action import MovePrimary
+from nodeagent.model.units import Nanoseconds
 from nodeagent.model.window import Machine
 from tests.cli.live import Live
 from tests.cli.run import at, said
@@ -135,7 +136,7 @@ def test_somebody_else_changes_the_schedule_meanwhile(
     """The change is made to what is there now: nobody's window is lost."""
     find, first = window._find, [True]
 
-    def find_late(schedule: Any, calendar: Any, name: str, at: int | None) -> Any:
+    def find_late(schedule: Any, calendar: Any, name: str, at: Nanoseconds | None) -> Any:
         if first:
             first.pop()
             run(live, "add", "n5", "--start", LATER)

@@ -14,7 +14,7 @@ from nodeagent.cli.maint.console.options import duration
 from nodeagent.cli.maint.console.text import harmless, seconds_of, told_name
 from nodeagent.cli.usage import SOCKET
 from nodeagent.model.address import is_address, one_form
-from nodeagent.model.units import Ms
+from nodeagent.model.units import Ms, Nanoseconds
 
 F = TypeVar("F", bound=Callable[..., Any])
 Json = dict[str, Any]
@@ -151,7 +151,7 @@ def machine_of(calendar: Json, name: str) -> Json:
     return _windows_of(calendar, name)[0][1]
 
 
-def window_of(calendar: Json, name: str, at: int | None = None) -> tuple[Json, Json]:
+def window_of(calendar: Json, name: str, at: Nanoseconds | None = None) -> tuple[Json, Json]:
     """Return the window of the machine of that name, and the machine in it.
 
     If it is in several, `at` (nanoseconds) is a time within the window. Else as `machine_of`.
