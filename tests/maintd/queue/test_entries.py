@@ -9,7 +9,7 @@ import pytest
 
 from nodeagent.cluster.backend import Answer
 from nodeagent.maintd.planning.times import rfc3339
-from nodeagent.maintd.queue.entries import add, entry_json
+from nodeagent.maintd.queue.entries import add, delete_all, entry_json
 from nodeagent.model.action import Action, Drain, MovePrimary, RunCommand, Scope
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import PAUSE_TAG, Intent, Ledger, Policy, Result
@@ -19,6 +19,7 @@ from nodeagent.model.queue import (
     Operation,
     Procedure,
     Procedures,
+    Queue,
     RepairStep,
     StepStatus,
 )
@@ -341,6 +342,18 @@ def test_an_entry_is_told_in_ckes_words() -> None:
     unknown = replace(entry, unanswered="exit code 75")
     assert entry_json(unknown, snapshot())["why"] == "its health is unknown: exit code 75"
     assert entry_json(replace(unknown, why="failed"), snapshot())["why"] == "failed"
+
+
+def test_the_finished_entries_are_deleted_or_all_others() -> None:
+    rows = tuple(
+        Entry(n, f"10.0.0.{n}", "r640", "unreachable", status=status)
+        for n, status in enumerate(EntryStatus)
+    )
+    ledger = Ledger(queue=Queue(rows, len(rows)))
+    for finished in (True, False):
+        after = delete_all(ledger, finished=finished).queue.entries
+        deleted = [entry.status for entry in after if entry.deleted]
+        assert deleted == [status for status in EntryStatus if status.finished is finished]
 
 
 # Several checks at once.
