@@ -22,14 +22,14 @@ from tests.maintd.lives.outages import Outages
 from tests.maintd.lives.repairs import Repairs
 
 LIVES = {  # how many lives are about what
-    frozenset({INCIDENTS}): 12,
+    frozenset({INCIDENTS}): 10,
     frozenset({INCIDENTS, REPAIRS}): 4,
     frozenset({INCIDENTS, BALANCING}): 4,
-    frozenset({REPAIRS}): 10,
+    frozenset({REPAIRS}): 8,
     frozenset({REPAIRS, FENCING}): 3,
-    frozenset({FENCING}): 7,
+    frozenset({FENCING}): 5,
     frozenset({BALANCING}): 4,
-    frozenset({BALANCING, BESIDE}): 6,
+    frozenset({BALANCING, BESIDE}): 5,
     frozenset({OUTAGES}): 10,
     frozenset({OUTAGES, INCIDENTS}): 6,
 }
