@@ -196,14 +196,16 @@ def test_peers_that_come_first_make_room_only_among_themselves() -> None:
 
 
 def test_who_has_left_has_no_place() -> None:
-    places: Places[One] = Places(Limits(connections=2, per_peer=1))
+    places: Places[One] = Places(Limits(connections=9, per_peer=1))
     first = fresh()
     places.add(first, 0.0)
-    for _ in range(2):
-        places.remove(first)
+    places.remove(first)
     assert (len(places), places.open) == (0, [])
     places.add(fresh(), 0.0)
     assert places.shed == 0
+    places.remove(first)
+    places.add(fresh(), 0.0)
+    assert places.shed == 1, "it left once"
 
 
 def test_a_slow_reader_is_dropped_and_counted() -> None:

@@ -9,6 +9,7 @@ The spindle ratio is a preference: Ganeti itself refuses nothing for it. If some
 place, and nodes have reached the ratio, nodes beyond it count as well.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -91,13 +92,15 @@ class Evacuation:
 class OneByOne:
     """Places for single instances once the others of an evacuation have moved.
 
-    They get the best place whatever the checks say, and count there.
+    They get the best place whatever the checks say, and count there. Some cannot count, such as one
+    whose other node is drained: these are spread evenly.
     """
 
     def __init__(self, found: Evacuation) -> None:
         rules = replace(found.after.rules, ignore_soft=True)
         self._layout = replace(found.after, rules=rules)
         self._leaving, self._exits = found.leaving, found.exits
+        self._uncounted = Counter[int]()
 
     def place(self, instance: int, targets: Sequence[int], *, runs: bool) -> int:
         """Return the best of these nodes; the instance `runs` there, or has its secondary there."""
@@ -106,10 +109,14 @@ class OneByOne:
             kind = Kind.REPLACE_FAILOVER if demand.mirrored else Kind.FAILOVER_ANY
         else:
             kind = Kind.FAILOVER_REPLACE if at.primary in self._leaving else Kind.REPLACE
-        target = self._exits.best_of(self._layout, instance, kind, targets)
+        fewest = min(self._uncounted[target] for target in targets)
+        even = [target for target in targets if self._uncounted[target] == fewest]
+        target = self._exits.best_of(self._layout, instance, kind, even)
         moved = attempt(self._layout, Move(instance, kind, target))
         if isinstance(moved, Moved):
             self._layout = self._layout.with_changes(moved.nodes, {instance: moved.place})
+        else:
+            self._uncounted[target] += 1
         return target
 
 

@@ -293,6 +293,15 @@ def test_several_secondaries_that_the_checks_refuse_do_not_all_go_to_one_node() 
     assert sorted(steps(room(seen, has)).values()) == ["n2", "n2", "n3", "n3"]
 
 
+def test_secondaries_of_a_drained_primary_do_not_all_go_to_one_node() -> None:
+    """The checks take a drained node for an offline one, and refuse each place beside it."""
+    seen = world(*[Instance(f"i{n}", "n4", "n1", memory=3000, disk=1000) for n in range(4)])
+    drained = replace(seen.nodes["n4"], drained=True)
+    seen = replace(seen, nodes={**seen.nodes, "n4": drained})
+    has = free(n2=30_000, n3=30_000)
+    assert sorted(steps(room(seen, has)).values()) == ["n2", "n2", "n3", "n3"]
+
+
 def test_of_secondaries_that_the_checks_refuse_the_one_with_the_best_score_is_taken() -> None:
     """Each would lack the memory for another failure; n2 has more free disk, and is fuller."""
     seen = world(Instance("mail", "n4", "n1", memory=7000, disk=1000))
