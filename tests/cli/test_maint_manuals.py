@@ -11,8 +11,8 @@ import click
 import pytest
 
 from nodeagent.cli import gnt_maint, maintd
-from nodeagent.maintd.engine import daemon
 from nodeagent.maintd.engine.settings import Settings, parse
+from nodeagent.maintd.http import routes
 from tests.verbs import verbs_of
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -115,9 +115,7 @@ def test_the_guide_tells_every_setting_of_the_policy() -> None:
 def test_the_guide_to_http_has_every_resource() -> None:
     told = (DOCS / "maintd-http.md").read_text().partition("\n## Resources\n")[2]
     told = told.partition("\n## ")[0]
-    resources = json.loads((Path(daemon.__file__).parent / "http" / "openapi.json").read_text())[
-        "paths"
-    ]
+    resources = json.loads(Path(routes.__file__).with_name("openapi.json").read_text())["paths"]
     for path in resources:
         words = path.replace("series/{name}", "series/NUMBER")
         words = words.replace("agents/{name}", "agents/NODE")

@@ -6,13 +6,11 @@ from typing import Any
 
 import jsonschema
 
-from nodeagent.maintd.engine import daemon
+from nodeagent.maintd.http import routes
 from nodeagent.web.exchange import Response
 from tests.maintd.served import Served
 
-DOCUMENT: dict[str, Any] = json.loads(
-    (Path(daemon.__file__).parent / "http" / "openapi.json").read_text()
-)
+DOCUMENT: dict[str, Any] = json.loads(Path(routes.__file__).with_name("openapi.json").read_text())
 
 
 def described() -> list[tuple[str, str]]:
