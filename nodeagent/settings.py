@@ -20,7 +20,7 @@ from nodeagent.section import NAME, Section
 
 DEFAULT_FILE = "/etc/nodeagent/agent.toml"
 _UUID = "|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-_MOST_CHECKS = 64  # as many names as a report has room for
+_MOST_CHECKS, _MOST_RUNS = 64, 192  # together as many names as a report has room for
 LEVELS: Mapping[str, Any] = {
     "pattern": "debug|info|warning|error",
     "wanted": "debug, info, warning or error",
@@ -71,17 +71,23 @@ class DiagnoseSettings:
 class RepairSettings:
     """The folder of repair commands, and their limits.
 
-    The repair queue may run `queue_commands` on this node, about other machines. `queue_checks` are
-    those of them that change nothing: `checks_at_once` of them run side by side.
+    maintd may order `queue_commands` without a diagnosis: the repair queue those about other
+    machines, a rolling maintenance those of its nodes. `queue_checks` are such commands that change
+    nothing: `checks_at_once` of them run side by side.
     """
 
     enabled: bool = setting("flag", default=True)
     folder: str = setting("path", "/etc/ganeti/node-repair-commands")
     link_folders: tuple[str, ...] = setting("paths", ("/usr/lib/nodeagent/node-repair-commands",))
     limits: RunLimits = RunLimits(timeout=3600.0, memory=4 * 2**30, processes=512)
-    queue_commands: tuple[str, ...] = setting("names", ())
+    queue_commands: tuple[str, ...] = setting("names", (), most=_MOST_RUNS)
     queue_checks: tuple[str, ...] = setting("names", (), most=_MOST_CHECKS)
     checks_at_once: int = setting("count", 8, least=1, most=32)
+
+    @property
+    def without_diagnosis(self) -> tuple[str, ...]:
+        """Return the commands that maintd may order without a diagnosis now."""
+        return (*self.queue_commands, *self.queue_checks) if self.enabled else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,9 +43,9 @@ class World:
     `machines` are the real ones, `unpowered` the nodes without power by the configuration,
     `degraded` the instances with an inconsistent DRBD mirror, `behind` those whose mirror misses
     writes, `outdated` those that were started on such a one, `emptied` those that have lost their
-    data. `sizes` is the free room of an empty node where it is not `size`. `ganeti` is the version
-    that it imitates. `ledger_rule` is the text in maintd's job filter rule, a part of the
-    configuration.
+    data. `candidates` is how many master candidates there are to be. `sizes` is the free room of an
+    empty node where it is not `size`. `ganeti` is the version that it imitates. `ledger_rule` is
+    the text in maintd's job filter rule, a part of the configuration.
     """
 
     cluster: str
@@ -55,6 +55,7 @@ class World:
     master: str = ""
     tags: frozenset[str] = frozenset()
     ganeti: str = "3.1.0"
+    candidates: int = _CANDIDATES
     ledger_rule: str | None = None
     machines: Machines = field(default_factory=Machines)
     unpowered: set[str] = field(default_factory=set)
@@ -164,8 +165,8 @@ class World:
                 return why
             case Power(name, command):
                 return self.power(name, command)[0]
-            case Restore(name, drained):
-                return self._role(name, promote=False, drained=drained)
+            case Restore(name, drained, candidate):
+                return self._role(name, promote=False, drained=drained, candidate=candidate)
             case MovePrimary():
                 return self._move_primary(action)
             case MoveSecondary():
@@ -246,7 +247,13 @@ class World:
                 self._used[place] = old_memory + sign * taken, old_disk + sign * disk
 
     def _role(
-        self, name: str, *, promote: bool, drained: bool = False, offline: bool = False
+        self,
+        name: str,
+        *,
+        promote: bool,
+        drained: bool = False,
+        offline: bool = False,
+        candidate: bool = False,
     ) -> str:
         node = self.nodes.get(name)
         if node is None:
@@ -258,9 +265,9 @@ class World:
         if node.offline and not offline and not self.machines.answers(name):
             return f"Node {name} is being de-offlined but fails to report its version"
         if not (drained or offline):
-            if node.drained or node.offline:
-                candidate = self._lacks_candidates()
-                self.nodes[name] = replace(node, drained=False, offline=False, candidate=candidate)
+            if node.drained or node.offline or candidate:
+                role = node.candidate or candidate or self._lacks_candidates()
+                self.nodes[name] = replace(node, drained=False, offline=False, candidate=role)
             return ""
         if (node.drained, node.offline) == (drained, offline):
             return ""  # Ganeti then changes nothing
@@ -274,12 +281,12 @@ class World:
     def _lacks_candidates(self) -> bool:
         """Tell whether Ganeti promotes a node that goes back into service."""
         usable = [n for n in self.nodes.values() if not (n.drained or n.offline)]
-        return sum(n.candidate for n in usable) < min(_CANDIDATES, len(usable) + 1)
+        return sum(n.candidate for n in usable) < min(self.candidates, len(usable) + 1)
 
     def _too_few_candidates(self, without: str) -> bool:
         usable = [n for n in self.nodes.values() if not (n.drained or n.offline)]
         others = [n for n in usable if n.name != without]
-        return sum(n.candidate for n in others) < min(_CANDIDATES, len(others))
+        return sum(n.candidate for n in others) < min(self.candidates, len(others))
 
     def _promote(self) -> None:
         """Promote a node: Ganeti draws one, and the first is as good."""

@@ -9,7 +9,7 @@ import pytest
 TOP = Path(__file__).parent.parent
 TEXT = (TOP / "docs" / "design.md").read_text()
 ROWS = [line for line in TEXT.splitlines() if line.startswith("| ") and ".py` `" in line]
-NUMBERS = {12: "twelve", 13: "thirteen", 14: "fourteen", 15: "fifteen"}
+NUMBERS = {12: "twelve", 13: "thirteen", 14: "fourteen", 15: "fifteen", 16: "sixteen"}
 ROOMS = re.findall(r"^\| `(\w+)` \| .* \| .* \|$", TEXT, re.MULTILINE)
 
 

@@ -62,6 +62,7 @@ PLANNERS = {
     "autorepair",
     "windows",
     "queue",
+    "rolls",
     "fencing",
     "succession",
 }
@@ -82,11 +83,12 @@ ROOMS: dict[str, set[str]] = {
         *("planning", "outage", "windows", "owners", "notices"),
         *("nodeagent.section", "nodeagent.web", "nodeagent.secret"),
     },
+    "rolls": {"planning", "outage"},
     "fencing": {"planning", "outage", "nodeagent.placement"},
     "succession": {"planning", "fencing"},
     "ledger": {"planning", "windows"},
     "deciding": PLANNERS - {"succession"} | {"planning", "ledger"},
-    "engine": PURE_ROOMS - {"incidents", "succession"}
+    "engine": PURE_ROOMS - {"incidents", "succession", "rolls", "windows", "autorepair", "outage"}
     | {"nodeagent.cluster", "nodeagent.store", "nodeagent.web", "nodeagent.placement"}
     | {"nodeagent.service", "nodeagent.faults", "nodeagent.section", "nodeagent.settings"},
     "http": PURE_ROOMS - {"incidents", "succession"}
@@ -176,8 +178,8 @@ ACTING = {
     "maintd/balancing/search_thread.py",
     "maintd/balancing/inputs.py",
     "maintd/autorepair/one_pass.py",
-    "maintd/autorepair/withdraw.py",
-    "maintd/windows/timezones.py",
+    "maintd/engine/withdrawals.py",
+    "maintd/engine/timezones.py",
 }
 # What datetime makes of a given time is pure.
 CLOCKS = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
@@ -466,7 +468,7 @@ def test_the_rule_can_fail(here: str, name: str) -> None:
     [
         ("maintd/deciding/decide.py", "time"),
         ("maintd/windows/recurrence.py", "zoneinfo"),
-        ("maintd/windows/recurrence.py", "nodeagent.maintd.windows.timezones"),
+        ("placement/layout/score.py", "subprocess"),
         ("protocol/messages.py", "socket"),
     ],
 )

@@ -318,6 +318,8 @@ class Runner:
             software=__version__,
             checks=self.settings.repair.queue_checks if self.settings.repair.enabled else (),
             checks_taken=self.repairs.checks.most,
+            runs=self.settings.repair.without_diagnosis,
+            boot=service.this_boot(),
         )
         return self._sealed(Purpose.REPORT, salt, report.body())
 

@@ -34,11 +34,11 @@ from nodeagent.cluster.ganeti.mastership import Mastership
 from nodeagent.errors import ConfigError, NodeAgentError, NotMaster, Unavailable
 from nodeagent.maintd.balancing.inputs import stock_of
 from nodeagent.maintd.balancing.search_thread import Adviser
-from nodeagent.maintd.engine import absence
 from nodeagent.maintd.engine.conduct import Conduct
 from nodeagent.maintd.engine.daemon import Maintd
 from nodeagent.maintd.engine.helper_settings import DEFAULT_FILE
 from nodeagent.maintd.engine.measure import Measuring
+from nodeagent.maintd.engine.memory import away_since, unmark_away
 from nodeagent.maintd.engine.orders import Orders
 from nodeagent.maintd.engine.poll import poll, remember
 from nodeagent.maintd.engine.round import Engine
@@ -228,9 +228,7 @@ def assemble(
     if alone is not None:
         conduct = replace(conduct, check_master=partial(_check, alone, conduct.check_master))
     state = settings.maintd.state
-    conduct = replace(
-        conduct, away=lambda: absence.marked(state), back=lambda: absence.unmark(state)
-    )
+    conduct = replace(conduct, away=lambda: away_since(state), back=lambda: unmark_away(state))
     key = cluster_key(settings)
     poll_settings = settings.poll
 

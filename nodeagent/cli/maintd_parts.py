@@ -15,8 +15,8 @@ from nodeagent import service
 from nodeagent.cluster.ganeti.mastership import Mastership
 from nodeagent.cluster.ganeti.ssconf import Ssconf
 from nodeagent.errors import ConfigError, NodeAgentError, Unavailable, in_words
-from nodeagent.maintd.engine import absence
 from nodeagent.maintd.engine.daemon import Maintd
+from nodeagent.maintd.engine.memory import mark_away
 from nodeagent.maintd.engine.questions import Sender
 from nodeagent.maintd.engine.settings import MASTER, Settings, load, needing_restart
 from nodeagent.maintd.http.listen import listening
@@ -46,7 +46,7 @@ def ssconf(settings: Settings, certificate: bytes = b"") -> Ssconf:
 def not_here(settings: Settings) -> None:
     """Record that another node is the master: the ledger here will not know its maintd's work."""
     try:
-        absence.mark(settings.maintd.state)
+        mark_away(settings.maintd.state)
     except OSError as error:
         click.echo(f"maintd: maintd.state: {in_words(error)}", err=True)
 

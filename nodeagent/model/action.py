@@ -79,10 +79,14 @@ class SetOffline:
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """Put a node back into service, or only from offline to `drained`."""
+    """Put a node back into service, or only from offline to `drained`.
+
+    `candidate` makes it a master candidate again; else it is one only if Ganeti lacks candidates.
+    """
 
     node: str
     drained: bool = False
+    candidate: bool = False
 
 
 class PowerCommand(Enum):

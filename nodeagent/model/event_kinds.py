@@ -34,6 +34,16 @@
 | `answers-refused` | maintd refused a user's answers to owners' offers: how many, and why    |
 | `occurrence-planned` | a time of a weekly series became a window                            |
 | `occurrence-over` | the occurrence is over, or was canceled                                 |
+| `roll-started`  | a rolling maintenance of these nodes began                                |
+| `roll-leaving`  | a node's turn began: it leaves service                                    |
+| `roll-running`  | the node is empty, and its agent runs the command                         |
+| `roll-returning` | the command is over: the node owes its proof, and returns                |
+| `roll-done`     | the node has returned                                                     |
+| `roll-failed`   | a step at the node failed, and why                                        |
+| `roll-skipped`  | the node is left out, and why                                             |
+| `roll-waiting`  | the node went back before its command: it waits for its turn again        |
+| `roll-stopped`  | the roll stopped: which node, and why                                     |
+| `roll-over`     | the roll is over, or was canceled                                         |
 | `entry-queued`  | the repair queue has a new entry                                          |
 | `entry-processing` | the entry's repair started, or its success command runs                |
 | `entry-put-off` | maintd cannot evacuate the entry's node now, and why                      |
@@ -111,6 +121,16 @@ SENTENCES: Mapping[str, str] = {
     "answers-refused": "maintd refused {answers} of user {user} to offers; the last: {why}",
     "occurrence-planned": _OCCURRENCE,
     "occurrence-over": _OCCURRENCE,
+    "roll-started": "{command} on {nodes}{why:+ (%)}",
+    "roll-leaving": "{command}: its turn begins",
+    "roll-running": "{command}: it is empty, and runs it",
+    "roll-returning": "{command} is over",
+    "roll-done": "{command}: it is back",
+    "roll-failed": "{command}: {why}",
+    "roll-skipped": "{command}: {why}",
+    "roll-waiting": "{command}: it went back, and waits for its turn",
+    "roll-stopped": "{command}: {why}",
+    "roll-over": "{command}: {done} of {nodes} nodes are done{canceled:+; canceled by %}",
     "entry-queued": _ENTRY,
     "entry-processing": _ENTRY,
     "entry-put-off": _ENTRY,

@@ -18,6 +18,7 @@ from nodeagent.model.policy import Policy as Policy
 from nodeagent.model.purpose import Purpose, parse, reason
 from nodeagent.model.queue import Queue
 from nodeagent.model.reason import Held
+from nodeagent.model.roll import Roll
 from nodeagent.model.series import Series
 from nodeagent.model.sick import Sick
 from nodeagent.model.units import Ms
@@ -221,7 +222,8 @@ class Ledger:
 
     `power` has nodes' newest power readings, and those that have last proved a level, `deaf` failed
     ones. `fencing` are nodes being fenced, or fenced, `cuts` the power-offs of the last hour.
-    `clock` is the moment by which the wall clock's steps are known (`maintd/ledger/clock`).
+    `roll` is the rolling maintenance, or the last one. `clock` is the moment by which the wall
+    clock's steps are known (`maintd/ledger/clock`).
     """
 
     round: int = 0
@@ -257,6 +259,7 @@ class Ledger:
     deaf: tuple[Deaf, ...] = ()
     fencing: tuple[Fencing, ...] = ()
     cuts: tuple[Cut, ...] = ()
+    roll: Roll | None = None
     clock: Moment | None = None
 
     def promise(

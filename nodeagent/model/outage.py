@@ -14,7 +14,8 @@ class Way(Enum):
 
     DONE: a person has reported it repaired; FORCED: and wants no proof. UNDRAINED: a person has
     canceled its incident, and wants it back. The others go back by themselves: WITHDRAWN after its
-    incident, WINDOW after its maintenance, ENTRY after an entry of the repair queue.
+    incident, WINDOW after its maintenance, ENTRY after an entry of the repair queue, ROLL after its
+    turn in a rolling maintenance.
     """
 
     DONE = "done"
@@ -23,6 +24,19 @@ class Way(Enum):
     WITHDRAWN = "withdrawn"
     WINDOW = "window"
     ENTRY = "entry"
+    ROLL = "roll"
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What a node owes before it returns: Ok for `quiet` ms, and success of the command `check`.
+
+    With a `boot`, its machine must have started anew since: that was its start before.
+    """
+
+    quiet: Ms = Ms(0)
+    check: str = ""
+    boot: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +47,8 @@ class Back:
     we poll it, `well` since when it has said Ok without a break (0: it does not), `checked` that
     the check command has succeeded meanwhile. `fenced` tells that it was fenced, and that the check
     for stale instances has not succeeded yet. `tries` counts the failures of a job; `not_before` is
-    when to try the next, `failure` why it failed.
+    when to try the next, `failure` why it failed. Without a `proof` of its own a node owes what the
+    settings say.
     """
 
     way: Way
@@ -47,11 +62,17 @@ class Back:
     tries: int = 0
     not_before: Ms = Ms(0)
     failure: str = ""
+    proof: Proof | None = None
 
     @property
     def reported(self) -> bool:
         """Tell whether a person has reported the node repaired."""
         return self.way in (Way.DONE, Way.FORCED)
+
+    @property
+    def proves(self) -> bool:
+        """Tell whether the node has to prove healthy before it returns."""
+        return self.reported or self.way is Way.ROLL
 
     @property
     def unless_touched(self) -> bool:
@@ -68,6 +89,7 @@ _CAUSES = {
     Way.WITHDRAWN: "its incident was withdrawn",
     Way.WINDOW: "its maintenance window is over",
     Way.ENTRY: "the repair queue is done with it",
+    Way.ROLL: "its turn in the rolling maintenance is over",
 }
 
 
@@ -96,7 +118,8 @@ class Wanted:
 class Outage:
     """A node (its UUID) that somebody wants, or wanted, out of service; perhaps on its way `back`.
 
-    `found` is its state before the first claim on it. `drained_by` and `offline_by` are the jobs of
+    `found` is its state before the first claim on it, `candidate` tells that it was a master
+    candidate then, and is to be one again. `drained_by` and `offline_by` are the jobs of
     ours that changed it, and empty if we did not. `incident` is the one that they served last, if
     any. `ended` tells that it was completed or failed; closing it accepts that. `why` says why
     maintd does not put the node back by itself. `wanted` is the request of a person, if any.
@@ -111,6 +134,7 @@ class Outage:
     why: str = ""
     back: Back | None = None
     wanted: Wanted | None = None
+    candidate: bool = False
 
     @property
     def ours(self) -> bool:
@@ -120,5 +144,7 @@ class Outage:
     @property
     def disowned(self) -> "Outage":
         """Return it without what our jobs did to the node: what people asked for stays."""
-        back = self.back if self.back is not None and self.back.reported else None
-        return Outage(self.node, self.found, back=back, wanted=self.wanted)
+        back = self.back if self.back is not None and self.back.proves else None
+        return Outage(
+            self.node, self.found, back=back, wanted=self.wanted, candidate=self.candidate
+        )

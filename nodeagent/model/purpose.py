@@ -11,6 +11,7 @@ WINDOW = "window"
 RETURN = "return"
 FENCE = "fence"
 PERSON = "evacuate"
+ROLL = "roll"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +22,13 @@ class Purpose:
     purpose does not have is empty.
     """
 
-    kind = incident = repair = group = entry = window = back = person = ""
+    kind = incident = repair = group = entry = window = back = person = roll = ""
 
     @property
     def text(self) -> str:
         """Return its kind, and the name of its subject."""
-        name = self.repair or self.group or self.window or self.back or self.person
-        return f"{self.kind}:{name}"
+        names = self.repair, self.group, self.window, self.back, self.person, self.roll
+        return f"{self.kind}:{next(filter(None, names), '')}"
 
     @property
     def owner(self) -> str:
@@ -101,6 +102,14 @@ class OfPerson(Purpose):
 
 
 @dataclass(frozen=True, slots=True)
+class OfRoll(Purpose):
+    """The turn of a node, by its UUID, in a rolling maintenance."""
+
+    roll: str
+    kind = ROLL
+
+
+@dataclass(frozen=True, slots=True)
 class OfReturn(Purpose):
     """The way back into service of a repaired node, by its UUID."""
 
@@ -161,6 +170,7 @@ _NAMED = {
     WINDOW: OfWindow,
     RETURN: OfReturn,
     PERSON: OfPerson,
+    ROLL: OfRoll,
 }
 
 
@@ -196,6 +206,8 @@ def claimant(owner: str) -> str:
             return "its maintenance window"
         case OfPerson():
             return "a person who wants it evacuated"
+        case OfRoll():
+            return "rolling maintenance"
         case OfReturn():
             return "its return into service"
         case OfFencing():

@@ -10,6 +10,7 @@ from nodeagent.model.fencing_kinds import FencingKind
 from nodeagent.model.ledger_kinds import LedgerKind
 from nodeagent.model.reason_kinds import Kind
 from nodeagent.model.reason_subject import AnyKind, Of
+from nodeagent.model.roll_kinds import RollKind
 from nodeagent.model.sentence import filled
 from nodeagent.model.succession_kinds import SuccessionKind
 
@@ -23,12 +24,13 @@ __all__ = [
     "LedgerKind",
     "Of",
     "Reason",
+    "RollKind",
     "Subject",
     "SuccessionKind",
     "because",
 ]
 
-KINDS: tuple[AnyKind, ...] = (*Kind, *FencingKind, *LedgerKind, *SuccessionKind)
+KINDS: tuple[AnyKind, ...] = (*Kind, *FencingKind, *LedgerKind, *RollKind, *SuccessionKind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from nodeagent.model.reason_subject import AnyKind, Of, kind
 
 
 class Kind(AnyKind):
-    """All kinds but `FencingKind`, `LedgerKind` and `SuccessionKind`."""
+    """All kinds but `FencingKind`, `LedgerKind`, `RollKind` and `SuccessionKind`."""
 
     # Pauses, doubt and limits.
     PAUSED = kind(

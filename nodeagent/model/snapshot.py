@@ -192,7 +192,9 @@ class Observed:
     `evidence` has by name what is known of the unreachable ones. `started` is when this maintd
     began its work (unix ms). `uncertain` says why it does not know whether its ledger is the
     newest, None if it does.
-    `answering` are the nodes marked offline whose agent answers; maintd asks if auto-repair is on.
+    `answering` are the nodes marked offline whose agent answers; maintd asks if auto-repair is on,
+    or a roll waits for them. `boots` has by name the id of each node's present start, `runs` the
+    commands that its agent takes orders for without a diagnosis; older agents tell neither.
     """
 
     snapshot: Snapshot
@@ -217,3 +219,5 @@ class Observed:
     started: Ms = Ms(0)
     uncertain: Uncertain | None = None
     answering: frozenset[str] = frozenset()
+    boots: Mapping[str, str] = field(default_factory=dict)
+    runs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from nodeagent.model.asked import Asked, place_words, some_of
 from nodeagent.model.balance import Shift
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.offer import Reply
+from nodeagent.model.roll import Terms
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.window import Consent, Machine, Schedule
 
@@ -301,6 +302,68 @@ class EndSeries(Asked):
 
     says = "end series/{0.number}"
     number: int
+
+
+@dataclass(frozen=True)
+class StartRoll(Asked):
+    """Begin a rolling maintenance on these nodes, in this order.
+
+    They are named by `nodes` (names or patterns), `groups` and `tags`. With `needing` only those
+    whose diagnose command of this name says that it is needed; of all nodes if none are named.
+    """
+
+    urgent = True
+    terms: Terms
+    nodes: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    needing: str = ""
+
+    @property
+    def words(self) -> str:
+        where = some_of((*self.nodes, *self.groups, *self.tags)) or "the nodes"
+        needing = f" needing {self.needing}" if self.needing else ""
+        why = f" ({self.terms.why})" if self.terms.why else ""
+        return f"roll {self.terms.command} over {where}{needing}{why}"
+
+
+@dataclass(frozen=True)
+class PauseRoll(Asked):
+    """Let no further node begin."""
+
+    says = "pause the roll"
+
+
+@dataclass(frozen=True)
+class ResumeRoll(Asked):
+    """Let further nodes begin after a pause or a failure."""
+
+    says = "resume the roll"
+    urgent = True
+
+
+@dataclass(frozen=True)
+class CancelRoll(Asked):
+    """Begin no further node, and end the roll once those that are away have returned."""
+
+    says = "cancel the roll"
+
+
+@dataclass(frozen=True)
+class SkipNode(Asked):
+    """Leave a node out of the roll; it returns if it has left."""
+
+    says = "leave {0.node} out of the roll"
+    node: str
+
+
+@dataclass(frozen=True)
+class RetryNode(Asked):
+    """Give a node that has failed its turn once more."""
+
+    says = "give {0.node} its turn in the roll once more"
+    urgent = True
+    node: str
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ NODE_KEY = re.compile("[0-9a-f]{64}")
 INTERRUPTED = "the agent ended while the command ran"  # the reason after a restart begins so
 UNREAD = "its receipt cannot be read"  # the reason begins so if the node's disk fails
 MOST_CHECKS = 64  # names of checks in a report
+MOST_RUNS = 256  # names of commands that need no diagnosis, in a report
 MOST_STDIN = 16 * 1024  # characters of an order's own stdin for the repair queue
 BUILT_IN = Diagnosis(Need.OK, None, '{"status":"Ok"}')
 
@@ -167,9 +168,10 @@ class Report:
     may act on it. `master` is the master as this node knows it.
 
     `checks` are the commands that change nothing; the node takes `checks_taken` orders of them at
-    once. Older agents omit these. `tls` is the SHA-256 of the front's certificate, empty for plain
-    HTTP. `key` is the node's own public key (hex), which signs the report; empty if the agent has
-    none.
+    once. `runs` are all commands that it takes orders for without a diagnosis, `boot` is Linux' id
+    of its present start. Older agents omit these. `tls` is the SHA-256 of the front's certificate,
+    empty for plain HTTP. `key` is the node's own public key (hex), which signs the report; empty if
+    the agent has none.
     """
 
     cluster: str
@@ -189,10 +191,13 @@ class Report:
     checks: tuple[str, ...] = ()
     checks_taken: int = 1
     key: str = ""
+    runs: tuple[str, ...] = ()
+    boot: str = ""
 
     def body(self) -> dict[str, Any]:
         members = {name: getattr(self, name) for name in self.__slots__}
-        return members | {"checks": list(self.checks), "v": VERSION}
+        lists = {"checks": list(self.checks), "runs": list(self.runs)}
+        return members | lists | {"v": VERSION}
 
     @classmethod
     def from_body(cls, document: dict[str, Any]) -> "Report":
@@ -216,6 +221,8 @@ class Report:
             checks=take.names("checks", MOST_CHECKS),
             checks_taken=take.number("checks_taken") if "checks_taken" in document else 1,
             key=key_of(document),
+            runs=take.names("runs", MOST_RUNS),
+            boot=take.text("boot", 64) if "boot" in document else "",
         )
 
 

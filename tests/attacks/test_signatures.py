@@ -42,8 +42,8 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import NameOID
 
 from nodeagent.errors import MessageError, Unavailable
+from nodeagent.maintd.engine.conduct import count
 from nodeagent.maintd.engine.orders import Orders
-from nodeagent.maintd.engine.vote import count
 from nodeagent.model.ledger import Outcome
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.units import Ms

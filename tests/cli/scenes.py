@@ -8,7 +8,9 @@ from nodeagent.maintd.succession.plan import plan, told
 from nodeagent.model.action import MovePrimary
 from nodeagent.model.queue import RepairStep
 from nodeagent.model.reason import Reason
-from nodeagent.model.wish import Evacuate
+from nodeagent.model.roll import REBOOT, Terms
+from nodeagent.model.units import Ms
+from nodeagent.model.wish import Evacuate, StartRoll
 from tests.cli.live import Live
 from tests.maintd.owners.owned import instance
 from tests.maintd.queue.mender import Mender
@@ -36,6 +38,16 @@ def wanted(folder: Path) -> Live:
     live = quiet(folder)
     live.rig.wish(Evacuate("n3", "new disks"), "ada")
     live.tick(times=6)
+    return live
+
+
+def rolling(folder: Path) -> Live:
+    """Nodes reboot in turn: n3 is back, and n4 does not come back."""
+    live = quiet(folder)
+    live.rig.agents.hangs = {"n4"}
+    terms = Terms(REBOOT, reboots=True, return_within=Ms(300_000), why="new kernel")
+    live.rig.wish(StartRoll(terms, ("n3", "n4", "n5")), "ada")
+    live.tick(seconds=20.0, times=20)
     return live
 
 

@@ -175,6 +175,49 @@ SCRIPTS: dict[str, tuple[Scene, str]] = {
         why n3
         """,
     ),
+    "rolling": (
+        scenes.rolling,
+        """
+        roll status
+        status
+        why n4
+        why n5
+        roll resume
+        pass 20 30
+        roll status
+        check
+        held
+        roll retry n4
+        roll skip n6
+        roll skip n4
+        roll resume
+        roll pause
+        roll status
+        roll cancel
+        pass 20 30
+        roll status
+        history --limit 12
+        roll pause
+        """,
+    ),
+    "roll": (
+        scenes.quiet,
+        """
+        roll status
+        roll start n3 --run nothing
+        roll start n99 --run reboot-node
+        roll start 'x*' --run reboot-node
+        roll start --needing reboot-required --run reboot-node
+        roll start n3 --run reboot-node --hours 'sunday'
+        roll start n3 --run reboot-node --zone UTC
+        roll start --run reboot-node
+        roll start --all n3 --run reboot-node
+        roll start n3 --run reboot-node --offline --keep-secondaries
+        roll start n3 n2 --run reboot-node --dry-run
+        roll start n3 n2 --run reboot-node --at-once 2 --hours '01:00-02:00' --zone UTC
+        roll start n4 --run reboot-node
+        """,
+    ),
     "busy": (
         scenes.busy,
         f"""

@@ -98,6 +98,10 @@ class ByHand(SimulatedCluster):
         """Have another version of Ganeti answer."""
         self._now().ganeti = ganeti
 
+    def want_candidates(self, count: int) -> None:
+        """Change how many master candidates there are to be."""
+        self._now().candidates = count
+
     def power_off(self, node: str) -> None:
         """A power failure: what runs there or with it fails, at its end."""
         self._now().machines.switch_off(node)

@@ -114,6 +114,10 @@ class Place(ABC):
         """Close or open the job queue."""
 
     @abstractmethod
+    def want_candidates(self, count: int) -> None:
+        """Say how many master candidates there are to be: ten by default."""
+
+    @abstractmethod
     def pause_watcher(self, seconds: int) -> float:
         """Have the watcher paused for so long, or (0) go on; until when, by the cluster's clock."""
 
@@ -194,6 +198,9 @@ class Simulated(Place):
     def drain_queue(self, *, drained: bool) -> None:
         self.cluster.queue_drained = drained
 
+    def want_candidates(self, count: int) -> None:
+        self.cluster.want_candidates(count)
+
     def pause_watcher(self, seconds: int) -> float:
         self.cluster.watcher_until = self.time + seconds
         return self.cluster.watcher_until
@@ -265,6 +272,9 @@ class Real(Place):
 
     def drain_queue(self, *, drained: bool) -> None:
         lab.gnt("gnt-cluster", "queue", "drain" if drained else "undrain")
+
+    def want_candidates(self, count: int) -> None:
+        lab.gnt("gnt-cluster", "modify", f"--candidate-pool-size={count}")
 
     def pause_watcher(self, seconds: int) -> float:
         lab.gnt("gnt-cluster", "watcher", *(("pause", f"{seconds}s") if seconds else ("continue",)))

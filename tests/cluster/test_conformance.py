@@ -660,3 +660,20 @@ def test_the_rule_of_the_ledger_is_read_as_it_was_written(place: Place, reason: 
     cluster.remove_ledger_rule()
     assert cluster.ledger_rule() is None
     cluster.remove_ledger_rule()
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_a_node_that_returns_is_a_candidate_again_if_asked_for(
+    place: Place, reason: Reason, *, wanted: bool
+) -> None:
+    """Also where there are as many candidates as there are to be: then there is one more."""
+    name = place.nodes[1]
+    assert not place.do(Drain(name), reason()).why
+    place.want_candidates(2)
+    try:
+        for _ in range(2):  # the second time there is nothing to do
+            assert not place.do(Restore(name, candidate=wanted), reason()).why
+            node = place.cluster.snapshot().nodes[name]
+            assert (node.in_service, node.candidate) == (True, wanted)
+    finally:
+        place.want_candidates(10)

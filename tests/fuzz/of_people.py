@@ -9,10 +9,11 @@ from tempfile import NamedTemporaryFile
 from nodeagent import settings
 from nodeagent.errors import ConfigError, Unavailable
 from nodeagent.maintd.engine import settings as maintd
+from nodeagent.maintd.engine import timezones
 from nodeagent.maintd.http import parse, windows
 from nodeagent.maintd.http.users import _basic, parse_users
 from nodeagent.maintd.queue import sabakan
-from nodeagent.maintd.windows import mesos, recurrence, timezones
+from nodeagent.maintd.windows import mesos, recurrence
 from nodeagent.model.event import Event
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.snapshot import Observed, Snapshot

@@ -34,6 +34,7 @@ from nodeagent.model.ledger import (
     RoleChange,
     Trail,
 )
+from nodeagent.model.roll import REBOOT
 from nodeagent.model.snapshot import Capacity, Instance, Node, Running, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Wish
@@ -98,6 +99,12 @@ class Agents:
     taken: int = 64
     lists: tuple[str, ...] | None = None
     refused: int = 0
+    # For rolls: what needs no diagnosis, how long (ms) a machine is silent when it reboots, which
+    # machines never come back, and which do not reboot at all.
+    runs: tuple[str, ...] = (REBOOT, "upgrade-packages")
+    down: int = 60_000
+    hangs: set[str] = field(default_factory=set)
+    stays_up: set[str] = field(default_factory=set)
 
     async def look(self, snapshot: Snapshot) -> Mapping[str, Look]:
         """As `poll`: nodes that are not offline."""
@@ -108,9 +115,25 @@ class Agents:
             if not node.offline
         }
 
+    def _reboots(self, name: str) -> list[int]:
+        """When (unix ms) the machine has gone down to start anew."""
+        return [
+            at + self.takes
+            for at, end, intent in self.ran.values()
+            if isinstance(action := intent.action, RunCommand)
+            and (action.node, action.command) == (name, REBOOT)
+            and name not in self.stays_up
+            and end is Outcome.SUCCESS
+            and at + self.takes <= self.now()
+        ]
+
+    def is_silent(self, name: str) -> bool:
+        down = any(name in self.hangs or self.now() < at + self.down for at in self._reboots(name))
+        return down or self.says.get(name, OK) is None
+
     def _look(self, node: Node, snapshot: Snapshot, pins: Pins) -> Look:
         said = self.says.get(node.name, OK)
-        if said is None:
+        if said is None or self.is_silent(node.name):
             return Silent("timed out")
         now = self.now()
         master = self.masters.get(node.name, self.master)
@@ -132,6 +155,8 @@ class Agents:
             checks=self.checks,
             checks_taken=self.taken,
             key=self.keys.get(node.name, ""),
+            runs=self.runs,
+            boot=f"boot {len(self._reboots(node.name))} of {node.name}",
         )
         seen = Seen(report, said)
         why = pins.why_not(node.name, seen.key)
@@ -159,7 +184,7 @@ class Agents:
         assert isinstance(intent.action, RunCommand)
         if self.refuses(intent):
             return NotTaken("refused")
-        if self.says.get(intent.action.node, OK) is None:
+        if self.is_silent(intent.action.node):
             raise Unavailable("silent")
         if self._is_busy(intent):
             self.refused += 1
@@ -173,7 +198,7 @@ class Agents:
         return Accepted(self.job(intent))
 
     async def outcome(self, job: str, node: Node) -> Result:
-        if self.says.get(node.name, OK) is None:
+        if self.is_silent(node.name):
             raise Unavailable("silent")
         if job not in self.ran or self.forgets:
             return Result(Outcome.LOST)

@@ -15,7 +15,7 @@ from nodeagent.cli.maintd import _lock, _stay_alone
 from nodeagent.cli.maintd_ledger import open_sqlite
 from nodeagent.cli.maintd_parts import cluster_key, own_certificate, unix_ms
 from nodeagent.errors import ConfigError, Corrupt, NotMaster, Unavailable
-from nodeagent.maintd.engine import absence
+from nodeagent.maintd.engine.memory import away_since
 from nodeagent.maintd.engine.settings import Settings, parse
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Ms
@@ -100,10 +100,10 @@ def test_any_other_node_is_told_not_to(ganeti: Path, said: Callable[..., tuple[i
     (ganeti / "ssconf_master_node").write_text("other\n")
     why = f"this is {socket.gethostname()}, and the master is other"
     assert said() == (1, f"maintd: {why}\n")
-    assert not absence.marked(str(ganeti / "state")), "there is no ledger"
+    assert not away_since(str(ganeti / "state")), "there is no ledger"
     (ganeti / "state/ledger.sqlite").touch()
     assert said() == (1, f"maintd: {why}\n")
-    assert absence.marked(str(ganeti / "state")), "what is planned there may be out of date"
+    assert away_since(str(ganeti / "state")), "what is planned there may be out of date"
 
 
 @pytest.mark.parametrize("wrong", ["settings", "name", "files"])

@@ -10,7 +10,7 @@ from nodeagent.cluster.ganeti.decode import one_line
 from nodeagent.errors import MessageError
 from nodeagent.maintd.balancing.load import read_resident
 from nodeagent.maintd.engine import poll
-from nodeagent.maintd.engine.vote import count
+from nodeagent.maintd.engine.conduct import count
 from nodeagent.maintd.queue import sabakan
 from nodeagent.maintd.windows import mesos
 from nodeagent.model.ledger import Outcome

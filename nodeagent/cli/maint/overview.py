@@ -21,6 +21,7 @@ def overview(said: Json) -> list[tuple[str, object]]:
         *_repaired(said["autorepair"]),
         *_planned(said["windows"]),
         *_queued(said["queue"]),
+        *_rolled(said["roll"]),
     ]
 
 
@@ -130,6 +131,21 @@ def _queued(queue: Json) -> Iterator[tuple[str, object]]:
     told += [] if queue["enabled"] else ["disabled"]
     if said := "; ".join(filter(None, told)):
         yield "Queue", f"{said}; gnt-maint queue list"
+
+
+def _rolled(roll: Json | None) -> Iterator[tuple[str, object]]:
+    """Yield the progress of the rolling maintenance while it is not over."""
+    if roll is None or roll["over-at"]:
+        return
+    done = sum(one["phase"] in ("done", "skipped") for one in roll["nodes"])
+    away = [f"{one['name']} ({one['phase']})" for one in roll["nodes"] if _is_away(one)]
+    told = f"{roll['command']}, {roll['state']}: {done} of {len(roll['nodes'])} nodes"
+    names = f"; {', '.join(away[:_NAMED])}" if away else ""
+    yield "Roll", f"{told}{names}; gnt-maint roll status"
+
+
+def _is_away(node: Json) -> bool:
+    return node["phase"] not in ("waiting", "done", "skipped")
 
 
 def _storm(storm: Json, now: float) -> str:

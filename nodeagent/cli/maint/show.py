@@ -25,14 +25,14 @@ def status(where: Where, *, as_json: bool) -> None:
     """Show the state of the cluster on one screen.
 
     Shows running work, blocked work, and everything that needs your action. While maintd does not
-    know what is planned, windows and queue are null in the JSON.
+    know what is planned, windows, queue and roll are null in the JSON.
     """
     reach = where.reach()
     targets = {"round": "round", "incidents": "status", "held": "held", "nodes": "nodes"}
     targets |= {"autorepair": "autorepair"}
     targets |= {"needs-you": "needs-you"}
     said = {name: reach.get(f"/1/{target}") for name, target in targets.items()}
-    for name in ("windows", "queue"):
+    for name in ("windows", "queue", "roll"):
         try:
             said[name] = reach.plans(f"/1/{name}", as_json=as_json)
         except InDoubt:  # round.outdated has the reason

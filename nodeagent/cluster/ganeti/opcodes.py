@@ -89,8 +89,9 @@ def _bodies(action: Action) -> list[Opcode] | NotTaken:
         case Restore(node, True):
             # With offline=False as well, Ganeti makes it a candidate too, and fails.
             return [{**_set(node, promote=False, drained=True), "comment": _ONLINE}]
-        case Restore(node):
-            return [_set(node, promote=False, offline=False, drained=False)]
+        case Restore(node, _, candidate):
+            role = {"master_candidate": True} if candidate else {}
+            return [_set(node, promote=False, offline=False, drained=False, **role)]
         case MovePrimary():
             return [_move(action)]
         case MoveSecondary(instance, node, target):
@@ -336,6 +337,8 @@ def _setting(node: str, op: Any) -> Action | None:
         return Restore(node, drained=True) if restores else Drain(node, promote)
     if flags == {"drained": False, "offline": False}:
         return Restore(node)
+    if flags == {"drained": False, "offline": False, "master_candidate": True}:
+        return Restore(node, candidate=True)
     if flags == {"offline": True, "powered": False}:
         return SetOffline(node, promote, unpowered=True)
     return SetOffline(node, promote) if flags == {"offline": True} else None

@@ -32,6 +32,7 @@ from nodeagent.maintd.planning.stops import Stops
 from nodeagent.maintd.planning.tag_settings import faults, with_tags, wrong_tags
 from nodeagent.maintd.queue import entries, guards
 from nodeagent.maintd.queue import plan as queue_plan
+from nodeagent.maintd.rolls import plan as rolls
 from nodeagent.maintd.windows import occurrences, timing
 from nodeagent.maintd.windows import plan as windows_plan
 from nodeagent.model.ledger import Decision, Ledger, Policy
@@ -70,10 +71,11 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     stops = Stops(
         pauses={**faults(snapshot), **holds.paused(ledger, snapshot)},
         windows={**timing.closed(ledger, snapshot, now), **closed(ledger, observed)},
+        rolls=rolls.closed(ledger, observed),
         storm=None if ledger.storm is None else because(Kind.STORM, why=ledger.storm.why),
         doubt=outdated,
     )
-    room = open_room(ledger, observed, stops.pauses, stops.windows)
+    room = open_room(ledger, observed, stops.pauses, {**stops.windows, **stops.rolls})
     incidents = Planner(ledger, observed, policy, now, room, stops.closed)
     sick = {**observed.sick, **incidents.referred()}
 
@@ -88,12 +90,14 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     told = notify.announce(ledger, observed, policy.announcing, now)
     ledger = notice_commands.order(told.ledger, observed, policy, now)
     # 9. Repairs of machines go before incidents, for an entry keeps the node that it works on;
-    #    then incidents, the oldest first; then people, then windows; then the way back.
+    #    then incidents, the oldest first; then people, windows, and rolling maintenance; then the
+    #    way back.
     ledger, queue_held = _queue(ledger, incidents, sick, stops)
     ledger = incidents.plan(ledger)
     ledger, wanted_held = evacuate_wanted(ledger, observed, policy, room, stops.maintenance, now)
     kept = windows_plan.maintain(ledger, observed, policy, room, stops.maintenance, now)
-    ledger, back_held = put_back(kept.ledger, observed, policy, room, stops, now)
+    ledger, roll_held = rolls.go_on(kept.ledger, observed, policy, room, stops.maintenance, now)
+    ledger, back_held = put_back(ledger, observed, policy, room, stops, now)
     # 10. Instances: their repair on what is left, and last the luxury of balance.
     mended = repair(ledger, observed, policy, room, stops.repairs, now)
     evened = balance(mended.ledger, observed, policy, room, stops.plans, now)
@@ -111,6 +115,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
         *incidents.held,
         *wanted_held,
         *kept.held,
+        *roll_held,
         *back_held,
         *mended.held,
         *evened.held,
@@ -126,6 +131,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
 
 def _clock_set_back(ledger: Ledger, now: Ms) -> Ledger:
     ledger = windows_plan.rewind(clock.rewind(ledger, now), now)
+    ledger = rolls.rewind(ledger, now)
     return notify.rewind(offers.rewind(ledger, now), now)
 
 
@@ -134,6 +140,7 @@ def _with_results(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -
     ledger = remember_wanted(ledger, observed, now)
     ledger = lifecycle.back_off(ledger, observed, now)
     ledger = windows_plan.remember(ledger, observed, now)
+    ledger = rolls.remember(ledger, observed, now)
     ledger = repair_jobs.remember(ledger, observed, now)
     ledger = past_moves.remember(ledger, observed, now)
     ledger = notify.remember(ledger, observed, now)

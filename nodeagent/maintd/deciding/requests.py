@@ -23,6 +23,7 @@ from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.maintd.planning.names import no_such
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.maintd.queue import entries
+from nodeagent.maintd.rolls import requests as rolls
 from nodeagent.maintd.windows import plan, schedule, series
 from nodeagent.model import wish as to
 from nodeagent.model.action import Retag, Scope
@@ -178,6 +179,10 @@ def _series(here: _Here, asked: to.AddSeries | to.EditSeries | to.EndSeries) -> 
     return series.grant(here.ledger, asked, (here.id, here.who), here.observed, here.now)
 
 
+def _roll(here: _Here, asked: rolls.Request) -> _Answer:
+    return rolls.grant(here.ledger, asked, here.who, here.observed, here.now)
+
+
 ROWS: Mapping[type[Asked], Callable[[_Here, Any], _Answer]] = dict(
     (
         _row(
@@ -213,6 +218,12 @@ ROWS: Mapping[type[Asked], Callable[[_Here, Any], _Answer]] = dict(
         _row(to.AddSeries, _series),
         _row(to.EditSeries, _series),
         _row(to.EndSeries, _series),
+        _row(to.StartRoll, _roll),
+        _row(to.PauseRoll, _roll),
+        _row(to.ResumeRoll, _roll),
+        _row(to.CancelRoll, _roll),
+        _row(to.SkipNode, _roll),
+        _row(to.RetryNode, _roll),
         _row(
             to.AddEntry,
             lambda at, r: entries.add(

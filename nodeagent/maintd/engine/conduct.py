@@ -1,12 +1,15 @@
-"""Rules for the work of one coordinator, and how long it may have effects."""
+"""Rules for the work of one coordinator, how long it may have effects, and the nodes' vote."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from nodeagent.errors import Unavailable
 from nodeagent.model.clock import Moment
+from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms
+from nodeagent.protocol.bounds import WHY, cut
+from nodeagent.protocol.look import Look, Seen
 from nodeagent.service import this_boot
 
 
@@ -71,3 +74,35 @@ class Acting:
                 f"this node was last confirmed as the master more than {self._believed:g} s ago,"
                 " and another one may be by now; the next round asks again"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """Result of the vote. Neither `won` nor `lost`: it is undecided, and nothing is done."""
+
+    won: bool
+    lost: bool
+    words: str
+
+
+def count(looks: Mapping[str, Look], snapshot: Snapshot, me: str) -> Vote:
+    """Count the nodes that are not offline; those unreachable or not trusted have no vote. Pure.
+
+    Each agent seals its own node's answer. As Ganeti's own rule has it, more than half of all nodes
+    must name us: a master that was cut off without knowing it hears only itself.
+    """
+    voters = [name for name, node in snapshot.nodes.items() if not node.offline]
+    named = {
+        name: look.report.master
+        for name in voters
+        if isinstance(look := looks.get(name), Seen) and look.report.master
+    }
+    ayes = sum(1 for master in named.values() if master == me)
+    noes = len(named) - ayes
+    words = f"{ayes} of {len(voters)} nodes say that {me} is the master"
+    if noes:
+        others = cut(", ".join(sorted({name for name in named.values() if name != me})), WHY)
+        words += f", {noes} say {others}"
+    if silent := len(voters) - len(named):
+        words += f", {silent} say nothing"
+    return Vote(2 * ayes > len(voters), 2 * noes >= len(voters) and noes > 0, words)

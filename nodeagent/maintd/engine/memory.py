@@ -7,11 +7,14 @@ person has decided; it works on incidents meanwhile, by Ganeti's tags and jobs.
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import Unavailable
+from nodeagent.maintd.deciding import inquiries
 from nodeagent.maintd.deciding.recover import recover
 from nodeagent.maintd.engine.carrier import Carrier
 from nodeagent.maintd.engine.conduct import Conduct
@@ -21,7 +24,6 @@ from nodeagent.maintd.ledger.clock import timeless
 from nodeagent.maintd.ledger.doubt import BEHIND, UNSURE, dropped, identity, taken
 from nodeagent.maintd.ledger.history import refuse
 from nodeagent.maintd.ledger.trails import newest_of_others
-from nodeagent.maintd.outage import job_queue
 from nodeagent.maintd.planning import tag_place
 from nodeagent.maintd.planning.outcomes import TAG_SHOWS
 from nodeagent.model.event import Event, happened
@@ -33,6 +35,7 @@ from nodeagent.store.carried import EVENTS, Carried
 from nodeagent.store.sqlite import SqliteStore
 
 log = logging.getLogger(__name__)
+_AWAY = "away"  # a file beside the ledger: maintd was not the active master on this node
 _SEEN_AGAIN = 300.0  # seconds until a save is handed over that only says: still so
 
 
@@ -249,7 +252,7 @@ class Memory:
         now, trails, snapshot = self._now(), ganeti.trails, ganeti.snapshot
         gone = await self._lost(trails, snapshot, now)
         repairs = bool(policy.procedures.repair_procedures)
-        since = job_queue.to_recall(loaded, trails, snapshot)
+        since = inquiries.to_recall(loaded, trails, snapshot)
         roles = await asyncio.to_thread(self._cluster.roles, since) if since else ()
         behind = await self._unknown_job(loaded, trails, now)
         recovered = recover(
@@ -310,3 +313,30 @@ def _with_late_pauses(carried: Carried, ours: Ledger) -> Ledger:
     """
     late = (hold for hold in ours.holds if hold.since > carried.at)
     return replace(carried.ledger, holds=tuple(dict.fromkeys((*carried.ledger.holds, *late))))
+
+
+# The mark on disk that maintd was not the active master on this node.
+
+
+def mark_away(folder: str) -> None:
+    """Record beside the ledger that this is not the active master now; OSError if that fails.
+
+    Without a ledger there is nothing to record, and an existing mark stays.
+    """
+    if os.path.exists(f"{folder}/ledger.sqlite"):
+        with suppress(FileExistsError), open(f"{folder}/{_AWAY}", "x"):
+            pass
+
+
+def away_since(folder: str) -> int:
+    """The first time when this was not the master, unix ms; 0 if it always was."""
+    try:
+        return os.stat(f"{folder}/{_AWAY}").st_mtime_ns // 1_000_000
+    except FileNotFoundError:
+        return 0
+
+
+def unmark_away(folder: str) -> None:
+    """Remove the mark, once the ledger has it."""
+    with suppress(FileNotFoundError):
+        os.unlink(f"{folder}/{_AWAY}")

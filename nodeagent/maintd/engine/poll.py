@@ -7,7 +7,8 @@ number allowed at once, and large answers are judged last.
 import asyncio
 import resource
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from functools import partial
 
 from nodeagent.errors import Unavailable
@@ -271,6 +272,38 @@ def beside(looks: Mapping[str, Look]) -> dict[str, Beside]:
     """The commands that agents run at the same time. Pure."""
     reports = ((name, look.report) for name, look in looks.items() if isinstance(look, Seen))
     return {name: Beside(r.checks, min(r.checks_taken, CHECKS)) for name, r in reports if r.checks}
+
+
+def as_online(snapshot: Snapshot, names: Collection[str]) -> Snapshot:
+    """The snapshot with these nodes online, so that a poll asks them too. Pure."""
+    if not names:
+        return snapshot
+    online = {name: replace(snapshot.nodes[name], offline=False) for name in names}
+    return replace(snapshot, nodes={**snapshot.nodes, **online})
+
+
+def apart(
+    looks: Mapping[str, Look], names: Collection[str]
+) -> tuple[Mapping[str, Look], frozenset[str]]:
+    """The looks at all other nodes, and those of these names that have answered.
+
+    An answer that is not trusted counts too: doubt never acts. Pure.
+    """
+    others = {name: look for name, look in looks.items() if name not in names}
+    answered = (name for name in names if not isinstance(looks.get(name, Silent("")), Silent))
+    return (others if names else looks), frozenset(answered)
+
+
+def boots(looks: Mapping[str, Look]) -> dict[str, str]:
+    """The ids of nodes' present starts. Pure."""
+    seen = ((name, look.report) for name, look in looks.items() if isinstance(look, Seen))
+    return {name: report.boot for name, report in seen if report.boot}
+
+
+def without_diagnosis(looks: Mapping[str, Look]) -> dict[str, tuple[str, ...]]:
+    """The commands for which agents take orders without a diagnosis. Pure."""
+    seen = ((name, look.report) for name, look in looks.items() if isinstance(look, Seen))
+    return {name: report.runs for name, report in seen if report.runs}
 
 
 def _unusable(commands: Mapping[str, str]) -> str:

@@ -14,24 +14,30 @@ from dataclasses import dataclass, field, replace
 
 from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import NotMaster, Unavailable
-from nodeagent.maintd.autorepair import offline
-from nodeagent.maintd.autorepair.survey import in_tags
-from nodeagent.maintd.autorepair.withdraw import Withdrawals, of_repairs
 from nodeagent.maintd.balancing.ratings import Rating
 from nodeagent.maintd.balancing.search_thread import Adviser, nothing_measured, unanswered
+from nodeagent.maintd.deciding import inquiries
 from nodeagent.maintd.deciding.decide import decide
-from nodeagent.maintd.deciding.moving import wants_others_jobs, wants_room
 from nodeagent.maintd.engine import failpoint
-from nodeagent.maintd.engine.conduct import Acting, Conduct
+from nodeagent.maintd.engine.conduct import Acting, Conduct, count
 from nodeagent.maintd.engine.jobs import Inquiry
 from nodeagent.maintd.engine.memory import Memory
 from nodeagent.maintd.engine.noded import Noded
 from nodeagent.maintd.engine.orders import Ordering
-from nodeagent.maintd.engine.poll import beside, of_the_same, out_of_reach, understand
+from nodeagent.maintd.engine.poll import (
+    apart,
+    as_online,
+    beside,
+    boots,
+    of_the_same,
+    out_of_reach,
+    understand,
+    without_diagnosis,
+)
 from nodeagent.maintd.engine.submit import Submitter
-from nodeagent.maintd.engine.vote import count
+from nodeagent.maintd.engine.timezones import read_zones
+from nodeagent.maintd.engine.withdrawals import Withdrawals
 from nodeagent.maintd.engine.witnesses import Witnesses
-from nodeagent.maintd.fencing.state import why_canceled
 from nodeagent.maintd.ledger import clock
 from nodeagent.maintd.ledger.agent_events import Heard, hear
 from nodeagent.maintd.ledger.doubt import doubt
@@ -40,14 +46,11 @@ from nodeagent.maintd.ledger.tally import Tally
 from nodeagent.maintd.ledger.unreachable import unreachable, watched
 from nodeagent.maintd.notices.outbox import Outbox
 from nodeagent.maintd.notices.plan import take_up
-from nodeagent.maintd.outage import job_queue
 from nodeagent.maintd.owners.webhook import Webhooks
 from nodeagent.maintd.planning import node_keys
 from nodeagent.maintd.planning.intents import is_order
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.queue.inventory import Inventory, InventorySettings
-from nodeagent.maintd.windows.series import zones_of
-from nodeagent.maintd.windows.timezones import read_zones
 from nodeagent.model.action import describe
 from nodeagent.model.clock import Moment
 from nodeagent.model.event import Event
@@ -173,7 +176,7 @@ class Engine:
             self.acting.check,
         )
         self._withdrawals = Withdrawals(
-            cluster, self._check_acting, self.acting.check, (of_repairs, why_canceled)
+            cluster, self._check_acting, self.acting.check, inquiries.OBSOLETE
         )
         self._ledger: Ledger | None = None
         self._put_off: frozenset[tuple[str, str]] = frozenset()  # nodes and actions
@@ -227,14 +230,14 @@ class Engine:
         self._remember(ledger)
         results |= await self._inquiry.receipts(ledger, there)
         repairs = with_tags(self.policy, there).autorepair != "off"
-        jobs = await self._inquiry.of(map(str, in_tags(there))) if repairs else {}
+        jobs = await self._inquiry.of(map(str, inquiries.jobs_of_repairs(there))) if repairs else {}
         watcher_paused = await self._inquiry.watcher_paused() if repairs else Ms(0)
         await self._inquiry.count_jobs()
         _unless(stop)
         at, asked = self._now(), self.acting.now()
-        doubtful = offline.to_ask(ledger, there) if repairs else frozenset[str]()
-        looks = await self._look(offline.as_online(there, doubtful))
-        looks, answering = offline.apart(looks, doubtful)
+        doubtful = inquiries.offline_nodes(ledger, there, repairs=repairs)
+        looks = await self._look(as_online(there, doubtful))
+        looks, answering = apart(looks, doubtful)
         self._started = min(self._started or self._now(), self._now())
         _unless(stop)
         return _Polled(
@@ -257,7 +260,7 @@ class Engine:
         """
         ledger, now = polled.ledger, self._now()
         diagnoses, _ = understand(polled.looks, now, self.conduct.oldest)
-        moving = wants_others_jobs(ledger, polled.snapshot, diagnoses, self.policy, now)
+        moving = inquiries.wants_others_jobs(ledger, polled.snapshot, diagnoses, self.policy, now)
         busy = await self._inquiry.busy() if moving else {}
         snapshot = await asyncio.to_thread(self._cluster.snapshot)
         looks = of_the_same(polled.looks, polled.snapshot, snapshot)
@@ -289,16 +292,18 @@ class Engine:
             started=self._started,
             uncertain=self._memory.uncertain,
             answering=polled.answering,
+            boots=boots(looks),
+            runs=without_diagnosis(looks),
         )
         evidence = self._evidence(ledger, observed, looks, now)
         _unless(stop)
-        zones = await asyncio.to_thread(read_zones, zones_of(ledger, observed.wishes), now)
+        zones = await asyncio.to_thread(read_zones, inquiries.zones(ledger, observed.wishes), now)
         observed = replace(observed, evidence=evidence, zones=zones)
-        if wants_room(ledger, observed, self.policy, now):
+        if inquiries.wants_room(ledger, observed, self.policy, now):
             nodes = snapshot.nodes
             names = [n for n in observed.diagnoses if n in nodes and nodes[n].in_service]
             observed = replace(observed, capacity=await self._inquiry.capacity(names))
-        if since := job_queue.wants_roles(ledger, observed.wishes):
+        if since := inquiries.wants_roles(ledger, observed.wishes):
             observed = replace(observed, roles=await self._inquiry.roles(since))
         if polled.idle is None:
             await self._withdrawals.withdraw(ledger, observed, now)

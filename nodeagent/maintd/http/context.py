@@ -7,19 +7,18 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from nodeagent.errors import Corrupt, MessageError, NodeAgentError, Unavailable
+from nodeagent.maintd.deciding import inquiries
 from nodeagent.maintd.deciding.decide import decide
-from nodeagent.maintd.deciding.moving import wants_room
 from nodeagent.maintd.deciding.requests import outlives, would_be_void
 from nodeagent.maintd.engine.daemon import Maintd, Waiting
+from nodeagent.maintd.engine.timezones import read_zones
 from nodeagent.maintd.http import parse
 from nodeagent.maintd.http import status as show
-from nodeagent.maintd.http.access import Access
 from nodeagent.maintd.http.readers import discreet
+from nodeagent.maintd.http.users import Access
 from nodeagent.maintd.http.view import View, shown
 from nodeagent.maintd.ledger import other_master
 from nodeagent.maintd.ledger.doubt import doubt
-from nodeagent.maintd.windows.series import zones_of
-from nodeagent.maintd.windows.timezones import read_zones
 from nodeagent.model.asked import Asked
 from nodeagent.model.reason import Held, Kind, LedgerKind, Reason, because
 from nodeagent.model.wish import Wish
@@ -254,7 +253,7 @@ class Context:
         if view is None:
             return Response.error(503, self.no_round())
         wish = Wish(_DRY, who, now, asked)
-        zones = read_zones(zones_of(view.ledger, (wish,)), now)
+        zones = read_zones(inquiries.zones(view.ledger, (wish,)), now)
         without, decided = (
             decide(view.ledger, replace(view.observed, wishes=wishes, zones=zones), policy, now)
             for wishes in ((), (wish,))
@@ -262,6 +261,9 @@ class Context:
         if why := decided.refused.get(_DRY):
             return Response.error(409, why)
         seen = replace(view.observed, wishes=(wish,))
-        room = any(wants_room(known, seen, policy, now) for known in (view.ledger, decided.ledger))
+        room = any(
+            inquiries.wants_room(known, seen, policy, now)
+            for known in (view.ledger, decided.ledger)
+        )
         doubt = _NO_CAPACITY if room and not view.observed.capacity else ""
         return Response.json(show.would(asked, view, without, decided, doubt))

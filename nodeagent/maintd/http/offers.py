@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from nodeagent.errors import MessageError
 from nodeagent.maintd.engine.limits import MOST_BYTES
-from nodeagent.maintd.http.access import Asker
 from nodeagent.maintd.http.context import Context
+from nodeagent.maintd.http.users import Asker
 from nodeagent.maintd.owners import offer_json, offers
 from nodeagent.maintd.windows.mesos import read_answer
 from nodeagent.model.wish import AnswerOffers

@@ -311,7 +311,7 @@ def _name(number: int, text: str) -> str:
 
 def add_series(request: Request) -> Asked:
     """Read a new series, or raise MessageError with the place of the fault."""
-    said = _Body(request)
+    said = Body(request)
     said.need("machines", "weekly", "zone", "duration")
     weekdays, minute = read_weekly(said.text("weekly") or "")
     asked = AddSeries(
@@ -332,7 +332,7 @@ def add_series(request: Request) -> Asked:
 
 def edit_series(request: Request) -> Asked:
     """Read the changes, or raise MessageError; `never` instead of a day or number means no end."""
-    said = _Body(request)
+    said = Body(request)
     text = said.text("weekly")
     weekdays, minute = ((), None) if text is None else read_weekly(text)
     asked = EditSeries(
@@ -359,7 +359,7 @@ def edit_series(request: Request) -> Asked:
 
 def end_series(request: Request) -> Asked:
     if request.body:
-        _Body(request).done()
+        Body(request).done()
     return EndSeries(_number(request))
 
 
@@ -370,7 +370,7 @@ def _number(request: Request) -> int:
     return int(text)
 
 
-class _Body:
+class Body:
     """The members of a request's body; each is read once, and unknown ones are refused."""
 
     def __init__(self, request: Request) -> None:
@@ -407,6 +407,14 @@ class _Body:
             raise MessageError(f"{key} must be a whole number from {least} to {most}")
         return value
 
+    def flag(self, key: str, *, default: bool) -> bool:
+        value = self._take(key)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            raise MessageError(f"{key} must be true or false")
+        return value
+
     def day(self, key: str) -> int | None:
         text = self.text(key)
         return None if text is None else self._day(key, text)
@@ -419,12 +427,12 @@ class _Body:
             raise MessageError(f"{key}: {error}") from None
 
     def days(self, key: str) -> tuple[int, ...]:
-        return tuple(self._day(key, text) for text in self._names(key, _MOST_DAYS))
+        return tuple(self._day(key, text) for text in self.names(key, _MOST_DAYS))
 
     def machines(self, key: str) -> tuple[Machine, ...]:
-        return tuple(map(machine, self._names(key, MOST_MACHINES)))
+        return tuple(map(machine, self.names(key, MOST_MACHINES)))
 
-    def _names(self, key: str, most: int) -> list[str]:
+    def names(self, key: str, most: int) -> list[str]:
         value = self._take(key)
         if value is None:
             return []

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
 from nodeagent.maintd.engine.settings import ANYONE, LOCAL, USERS
-from nodeagent.maintd.http.access import Access, Asker
+from nodeagent.maintd.http.users import Access, Asker
 from nodeagent.maintd.http.view import View
 from nodeagent.maintd.queue.guards import WINDOW
 from nodeagent.model.event import Event

@@ -15,7 +15,7 @@ from nodeagent import __version__
 from nodeagent.errors import MessageError, Unavailable
 from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.engine.daemon import Maintd
-from nodeagent.maintd.http import parse
+from nodeagent.maintd.http import parse, roll
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.autorepair import explained, repairs
 from nodeagent.maintd.http.balance import balances
@@ -121,6 +121,7 @@ class Api:
             *Maintenance(context).routes,
             *Owners(context).routes,
             *Queueing(context).routes,
+            *roll.routes(context),
             Route("GET", ("1", "notify"), context.telling("notify", self._sinks)),
             Route("POST", ("1", "notify", "test"), context.changing(parse.texts(SendTestNotice))),
             Route("GET", ("1", "openapi.json"), self._described),

@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from nodeagent.errors import MessageError
-from nodeagent.maintd.http.access import lacks_write
 from nodeagent.maintd.http.context import Context
+from nodeagent.maintd.http.users import lacks_write
 from nodeagent.maintd.http.view import View
 from nodeagent.maintd.windows import mesos, recurrence
 from nodeagent.maintd.windows import schedule as windows_schedule

@@ -121,7 +121,7 @@ class Planner:
             result = self.observed.results.get(intent.id)
             if result is not None and result.outcome is Outcome.LOST:
                 self._hold(intent.node, intent.incident, _lost(intent, result))
-            elif self._unheard(intent):
+            elif self._unheard(intent) and not intent.purpose.roll:  # silence is expected there
                 assert isinstance(intent.action, RunCommand)
                 there, what = intent.action.node, describe(intent.action)
                 doubt = self.observed.doubts[there]

@@ -26,8 +26,9 @@ from nodeagent.model.incident import Incident
 from nodeagent.model.ledger import Begun, Hold, Intent, Ledger, Storm, Trail, Undiagnosed
 from nodeagent.model.notice import Condition, Mailbox, Message, Notice
 from nodeagent.model.offer import Answer, Ending, Offer, Told
-from nodeagent.model.outage import Back, Wanted
+from nodeagent.model.outage import Back, Proof, Wanted
 from nodeagent.model.queue import Attempt, Entry, Refusal
+from nodeagent.model.roll import Roll, RollNode, Terms
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Consent, Pace, Scheduled
 
@@ -64,6 +65,8 @@ MOMENTS: Mapping[type, tuple[str, ...]] = {
     Notice: ("at",),
     Offer: ("asked_at", "since"),
     Refusal: ("since",),
+    Roll: ("at", "returned_at", "over_at"),
+    RollNode: ("since", "left_at", "ran_at", "not_before"),
     Scheduled: ("since", "not_before"),
     Storm: ("at",),
     Told: ("after",),
@@ -74,7 +77,12 @@ MOMENTS: Mapping[type, tuple[str, ...]] = {
 }
 DATES: Mapping[type, tuple[str, ...]] = {Answer: ("eta", "earliest"), Hold: ("until",)}
 EVIDENCE: Mapping[type, tuple[str, ...]] = {Entry: ("checked_at",), PowerReading: ("at",)}
-LENGTHS: Mapping[type, tuple[str, ...]] = {Consent: ("before",), Pace: ("ms",)}
+LENGTHS: Mapping[type, tuple[str, ...]] = {
+    Consent: ("before",),
+    Pace: ("ms",),
+    Proof: ("quiet",),
+    Terms: ("return_within", "pause_between", "quiet"),
+}
 
 T = TypeVar("T")
 

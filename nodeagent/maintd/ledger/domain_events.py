@@ -1,4 +1,4 @@
-"""Events of the repair queue, of offers, windows and returning nodes, for the event log. Pure."""
+"""Events of the queue, of offers, windows, rolls and returning nodes, for the event log. Pure."""
 
 from collections.abc import Iterator
 
@@ -9,6 +9,7 @@ from nodeagent.model.ledger import Ledger
 from nodeagent.model.offer import Reply
 from nodeagent.model.outage import Back
 from nodeagent.model.queue import Entry
+from nodeagent.model.roll import Phase
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 
@@ -106,3 +107,26 @@ def offers(before: Ledger, after: Ledger, observed: Observed | None, now: Ms) ->
     for key, offer in old.items():
         if key not in new:
             yield happened(now, "rescinded", "", names.get(offer.node, ""), owner=offer.owner)
+
+
+def rolls(before: Ledger, after: Ledger, now: Ms) -> Iterator[Event]:
+    """Progress of the rolling maintenance, node by node."""
+    roll = after.roll
+    if roll is None or roll == before.roll:
+        return
+    old = before.roll if before.roll is not None and before.roll.number == roll.number else None
+    command = roll.terms.command
+    if old is None:
+        nodes = tuple(member.name for member in roll.nodes)
+        yield happened(now, "roll-started", command=command, nodes=nodes, why=roll.terms.why)
+    phases = {} if old is None else {member.node: member.phase for member in old.nodes}
+    for member in roll.nodes:
+        if member.phase is not phases.get(member.node, Phase.WAITING):
+            kind, why = f"roll-{member.phase.value}", member.why
+            yield happened(now, kind, "", member.name, command=command, why=why)
+    if roll.stopped and not (old and old.stopped):
+        yield happened(now, "roll-stopped", command=command, why=roll.stopped)
+    if roll.over and not (old and old.over):
+        done = sum(member.phase is Phase.DONE for member in roll.nodes)
+        counts = {"done": str(done), "nodes": str(len(roll.nodes))}
+        yield happened(now, "roll-over", command=command, canceled=roll.canceled, **counts)

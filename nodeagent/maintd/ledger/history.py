@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from nodeagent.maintd.ledger.domain_events import entries, offers, returns, series
+from nodeagent.maintd.ledger.domain_events import entries, offers, returns, rolls, series
 from nodeagent.maintd.ledger.fencing_events import braked, fencings
 from nodeagent.maintd.ledger.request_events import answered, holds, of_owner, wishes
 from nodeagent.maintd.planning.outcomes import by_uuid
@@ -39,6 +39,7 @@ def tell(
         *entries(before, after, now),
         *offers(before, after, observed, now),
         *series(before, after, now),
+        *rolls(before, after, now),
         *returns(before, after, observed, now),
         *fencings(before, after, observed, now),
         *braked(decision, last, now),

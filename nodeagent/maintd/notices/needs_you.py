@@ -23,7 +23,7 @@ from nodeagent.maintd.windows.timing import overdue
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.queue import Entry, EntryStatus
-from nodeagent.model.reason import AnyKind, FencingKind, Held, Kind, LedgerKind
+from nodeagent.model.reason import AnyKind, FencingKind, Held, Kind, LedgerKind, RollKind
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Scheduled
@@ -39,6 +39,10 @@ YOURS: frozenset[AnyKind] = frozenset(
         Kind.WINDOW_STOPPED,
         Kind.DOWN_STILL,
         Kind.NO_TIME_ZONE,
+        RollKind.ROLL_STOPPED,
+        RollKind.ROLL_ZONE,
+        RollKind.ROLL_MASTER_WAITS,
+        RollKind.ROLL_NOT_LISTED,
         # Work that cannot go on.
         Kind.LOST_JOB,
         Kind.LOST_ORDER,

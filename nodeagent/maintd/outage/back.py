@@ -27,9 +27,9 @@ from nodeagent.model.diagnosis import Need
 from nodeagent.model.fencing import FENCED_TAG
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Intent, Ledger, Policy
-from nodeagent.model.outage import STALE, Back, Outage, Way
+from nodeagent.model.outage import STALE, Back, Outage, Proof, Way
 from nodeagent.model.purpose import OfFencing, OfIncident, OfReturn, claimant
-from nodeagent.model.reason import Held, Kind, Reason, because
+from nodeagent.model.reason import Held, Kind, Reason, RollKind, because
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Standing
@@ -98,7 +98,7 @@ class _Work:
         node, back = self.nodes[outage.node], outage.back
         if back is None:
             self._tell(outage, node)
-        elif back.reported:
+        elif back.proves:
             self._return(outage, back, node)
         else:
             self._undo(outage, back, node)
@@ -228,18 +228,24 @@ class _Work:
             faulty = said.need is not Need.OK
         return because(Kind.NOT_WELL, node.name) if faulty else None
 
-    # A node that a person reports repaired.
+    # A node that owes its proof: a person reports it repaired, or its turn in a roll is over.
 
     def _return(self, outage: Outage, back: Back, node: Node) -> None:
         purpose = OfReturn(outage.node)
-        ended = [i for i in self.ledger.incidents if i.node == outage.node and not i.status.active]
+        ended = self._ended(node) if back.reported else []
         if any(intent.purpose == purpose for intent in self.ledger.intents):
             return
+        going = [i for i in self.ledger.intents if self._works(i, outage, node)]
+        if going := [intent for intent in going if not isinstance(intent.action, RunCommand)]:
+            ends = because(Kind.WAITS_FOR_JOB, node.name, job=str(going[0].job))
+            self._hold(node, self._told(ends, back, node, self.policy), "")
+            return
         policy = with_tags(self.policy, self.observed.snapshot, node)
-        step = self._next(back, node, ended, policy)
+        step = self._next(outage, back, node, ended, policy)
         if step is None:
             self._drop(outage)
-            self._close(node)
+            if back.reported:
+                self._close(node)
             return
         why = step if isinstance(step, Reason) else self._obstacle(back, node)
         taken = why or self.room.take(node.name, purpose)
@@ -250,6 +256,11 @@ class _Work:
             told = self._told(taken, back, node, policy)
             self._hold(node, told, ended[-1].id if ended else "")
 
+    def _ended(self, node: Node) -> list[Incident]:
+        """The incidents of the node that its return closes."""
+        there = (i for i in self.ledger.incidents if i.node == node.uuid)
+        return [incident for incident in there if not incident.status.active]
+
     def _told(self, why: Reason, back: Back, node: Node, policy: Policy) -> Reason:
         out = node.drained or node.offline
         patience = policy.return_after + policy.unreachable_after
@@ -257,22 +268,30 @@ class _Work:
             why = because(Kind.RETURN_FAILED, node.name, why=why)
         if why.kind in _WHOLE:
             return why
+        if not back.reported:
+            goal = _GOALS[back.to]
+            return because(Kind.TO_BE_PUT_BACK, node.name, goal=goal, back=back.cause, why=why)
         goal = _GOALS[back.to] if out else "closed"
         return because(Kind.RETURN_WAITS, node.name, goal=goal, who=back.who, why=why)
 
     def _next(
-        self, back: Back, node: Node, ended: Sequence[Incident], policy: Policy
+        self, outage: Outage, back: Back, node: Node, ended: Sequence[Incident], policy: Policy
     ) -> Action | Reason | None:
         """Return the next step, or the reason to wait for it; None after the last one."""
         if back.fenced and back.to is not Standing.OFFLINE:
             # Nobody can insist: what started elsewhere may still run here.
             return RunCommand(node.name, STALE, _machine(node, self.observed))
         if node.offline and back.to is not Standing.OFFLINE:
+            if not back.reported and node.name not in self.observed.answering:
+                return because(Kind.UNHEARD, node.name)
             at_once = back.way is Way.FORCED and back.to is Standing.SERVING
             return Restore(node.name, drained=not at_once)
-        if node.drained and back.to is Standing.SERVING:
-            return self._proof(back, node, policy) or Restore(node.name)
-        return self._untag(back, node, ended)
+        returns = node.drained and back.to is Standing.SERVING
+        if (returns or back.proof) and (owed := self._proof(back, node, policy)):
+            return owed
+        if returns:
+            return Restore(node.name, candidate=outage.candidate)
+        return self._untag(back, node, ended) if back.reported else None
 
     def _untag(self, back: Back, node: Node, ended: Sequence[Incident]) -> Action | Reason | None:
         """Remove the tags of what has ended on the node."""
@@ -300,19 +319,25 @@ class _Work:
         said = self.observed.diagnoses.get(node.name)
         if said is None:
             return because(Kind.UNHEARD, node.name)
+        proof = back.proof or Proof(policy.return_after, policy.return_check)
+        if proof.boot and self.observed.boots.get(node.name, proof.boot) == proof.boot:
+            return because(RollKind.NOT_STARTED_ANEW, node.name)
         if said.need is not Need.OK:
+            if not back.reported:
+                return because(Kind.NOT_WELL, node.name)
             return because(Kind.RETURN_CONTRADICTED, node.name, need=said.need.wire, who=back.who)
-        if (left := (back.well or self.now) + policy.return_after - self.now) > 0:
+        if (left := (back.well or self.now) + proof.quiet - self.now) > 0:
             return because(Kind.PROVES, node.name, left=left)
-        if policy.return_check and not back.checked:
+        if proof.check and not back.checked:
             machine = canonical({"name": node.name, "uuid": node.uuid})
-            return RunCommand(node.name, policy.return_check, machine)
+            return RunCommand(node.name, proof.check, machine)
         return None
 
     def _obstacle(self, back: Back, node: Node) -> Reason | None:
         if back.tries >= TRIES:
             return because(Kind.RETURN_FAILED, node.name, why=back.failure)
-        stopped = self.stops.plans
+        # Its own turn closes the node to others, and not to its return.
+        stopped = self.stops.plans if back.reported else self.stops.maintenance
         if why := stopped.get("") or self._why_claimed(node, back) or stopped.get(node.name):
             return why
         if (left := back.not_before - self.now) > 0:

@@ -9,8 +9,16 @@ from dataclasses import replace
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.outage import Back, Outage, Way
-from nodeagent.model.purpose import OfEntry, OfFencing, OfIncident, OfPerson, OfWindow, Purpose
+from nodeagent.model.outage import Back, Outage, Proof, Way
+from nodeagent.model.purpose import (
+    OfEntry,
+    OfFencing,
+    OfIncident,
+    OfPerson,
+    OfRoll,
+    OfWindow,
+    Purpose,
+)
 from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Standing
@@ -31,6 +39,8 @@ class Claims:
             if entry.drained or entry.at_work:
                 claim = OfEntry(entry.index, "")
                 self._entries.setdefault(entry.address, []).append(claim)
+        rolled = ledger.roll.nodes if ledger.roll is not None else ()
+        self._rolled = {one.node for one in rolled if one.claims}
         self._fenced = {one.node for one in ledger.fencing if not one.drill}
         self._working = {intent.node for intent in ledger.intents}
 
@@ -47,6 +57,8 @@ class Claims:
         found += self._entries.get(node.address, ())
         if outage is not None and outage.wanted is not None:
             found.append(OfPerson(node.uuid))
+        if node.uuid in self._rolled:
+            found.append(OfRoll(node.uuid))
         if node.uuid in self._fenced:
             found.append(OfFencing(node.uuid))
         return found
@@ -82,18 +94,23 @@ def begin(ledger: Ledger, node: Node, claim: Purpose) -> Ledger:
         if lasts or isinstance(claim, OfIncident):
             return ledger
     found = Standing.of(drained=node.drained, offline=node.offline)
-    return ledger.with_outage(replace(outage or Outage(node.uuid), found=found))
+    outage = outage or Outage(node.uuid)
+    candidate = node.candidate and isinstance(claim, OfRoll)  # a short absence costs no role
+    return ledger.with_outage(replace(outage, found=found, candidate=candidate))
 
 
-def release(ledger: Ledger, uuid: str, way: Way, now: Ms) -> Ledger:
+def release(ledger: Ledger, uuid: str, way: Way, now: Ms, proof: Proof | None = None) -> Ledger:
     """Return the ledger in which a node goes back to the state in which it was found.
 
-    It does so once nobody else wants it out of service.
+    It does so once nobody else wants it out of service, and after its `proof` if it owes one.
     """
     outage = ledger.outage(uuid)
     if outage is None or outage.back is not None:
         return ledger
-    return ledger.with_outage(replace(outage, back=Back(way, now)))
+    back = Back(way, now, proof=proof)
+    return ledger.with_outage(
+        replace(outage, back=replace(back, to=outage.found) if proof else back)
+    )
 
 
 def incident_that_keeps_out(ledger: Ledger, node: str, outage: Outage | None) -> Incident | None:

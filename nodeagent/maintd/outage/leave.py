@@ -1,4 +1,4 @@
-"""Nodes taken out of service for a window or a person: drained, evacuated, taken offline. Pure.
+"""Nodes taken out of service for a window, a person or a roll: drained, evacuated, offline. Pure.
 
 What keeps a node back is told by those who claim it; here are the steps that they share.
 """
@@ -17,7 +17,7 @@ from nodeagent.model.action import MovePrimary, MoveSecondary, SetOffline, descr
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy
 from nodeagent.model.outage import Outage, Wanted
-from nodeagent.model.purpose import OfPerson, OfWindow
+from nodeagent.model.purpose import OfPerson, OfRoll, OfWindow
 from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
@@ -55,23 +55,29 @@ class Leaving:
     """A node that leaves service for `claim`, `offline` at the end if so.
 
     `begun` tells that work there has begun for it, `drained` that the node was seen out of service
-    since. `obstacle` says why its steps wait, if they do.
+    since. `obstacle` says why its steps wait, if they do. Without `secondaries` only what runs
+    there moves.
     """
 
     node: Node
-    claim: OfWindow | OfPerson
+    claim: OfWindow | OfPerson | OfRoll
     offline: bool
     begun: bool
     drained: bool
     obstacle: Reason | None
+    secondaries: bool = True
 
 
 @dataclass
 class Left:
-    """The ledger after a node's steps of this round, what blocks it, and whether it has begun."""
+    """The ledger after a node's steps of this round, what blocks it, and whether it has begun.
+
+    `done` tells that nothing is left to do.
+    """
 
     ledger: Ledger
     begun: bool = False
+    done: bool = False
     held: list[Reason] = field(default_factory=list)
 
 
@@ -85,6 +91,7 @@ def leave(
     if any(not isinstance(intent.action, MovePrimary | MoveSecondary) for intent in mine):
         return left  # nothing runs beside it
     if node.offline and not mine:
+        left.done = True
         return _begun(left, leaving)
     why = leaving.obstacle or room.why_claimed(node.name, claim.owner)
     if why is None and (doubt := observed.doubts.get(node.name)):
@@ -92,7 +99,13 @@ def leave(
     if why is not None:
         left.held.append(why)
         return left
-    wanted = Evacuation(claim.owner, node, leaving.begun, leaving.drained)
+    wanted = Evacuation(
+        claim.owner,
+        node,
+        begun=leaving.begun,
+        drained=leaving.drained,
+        secondaries=leaving.secondaries,
+    )
     steps = empty(wanted, room, with_tags(policy, observed.snapshot, node), len(mine))
     left.held += steps.obstacles
     if steps.steps:
@@ -100,6 +113,7 @@ def leave(
     if steps.obstacles or mine:
         return left
     if not leaving.offline:
+        left.done = True
         return _begun(left, leaving)
     steps.add(SetOffline(node.name, promote=node.candidate))
     return _promised(left, leaving, steps, room, now)

@@ -112,7 +112,7 @@ def _done(outage: Outage, intent: Intent) -> Outage:
             incident = intent.incident or outage.incident
             return replace(outage, incident=incident, offline_by=job, back=offline)
         case Restore(_, drained):
-            over = back is None or not back.reported
+            over = back is None or not back.proves
             proved = None if over or back is None else replace(back, checked=False, tries=0)
             still = replace(outage, offline_by="") if drained else outage.disowned
             return replace(still, back=proved)
@@ -151,15 +151,16 @@ def _with_ended(outage: Outage, ledger: Ledger) -> Outage:
 
 
 def _looked_at(outage: Outage, node: Node, ledger: Ledger, observed: Observed, now: Ms) -> Outage:
-    """Record since when a node that was reported repaired is healthy.
+    """Record since when a node that owes its proof is healthy.
 
-    It does not go back if somebody took it offline meanwhile, or if new work has started on it.
+    It does not go back if somebody took it offline meanwhile; what is reported repaired, neither if
+    new work has started on it.
     """
     back = outage.back
-    if back is None or not back.reported:
+    if back is None or not back.proves:
         return outage
     again = any(i.node == node.uuid and i.status is Status.PENDING for i in ledger.incidents)
-    if again or (back.online and node.offline):
+    if (again and back.reported) or (back.online and node.offline):
         return replace(outage, back=None)
     said = observed.diagnoses.get(node.name)
     healthy = said is not None and said.need is Need.OK

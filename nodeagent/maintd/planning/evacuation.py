@@ -20,6 +20,7 @@ class Evacuation:
     `owner` is the name under which it claims nodes. `begun`: work on the node has started, so it
     needs no more spare room. `drained`: the node was drained for it, so if the node is in service,
     somebody else has put it back. Running instances migrate, or fail over without `migrate`.
+    Without `secondaries` those stay on the node, also of instances that leave.
     """
 
     owner: str
@@ -27,6 +28,7 @@ class Evacuation:
     begun: bool
     drained: bool = False
     migrate: bool = True
+    secondaries: bool = True
 
 
 def empty(wanted: Evacuation, room: Room, policy: Policy, under_way: int) -> Next:
@@ -38,18 +40,19 @@ def empty(wanted: Evacuation, room: Room, policy: Policy, under_way: int) -> Nex
         found.obstacles.append(why)
     else:
         _moves(wanted, room, policy, under_way, found)
-        left = [name for name in instances_left(node, room) if name not in found.left]
+        here = instances_left(node, room, secondaries=wanted.secondaries)
+        left = [name for name in here if name not in found.left]
         if not (found.steps or found.obstacles or under_way) and left:
             # A move by somebody else counts as well: maintd moves the rest afterwards.
             found.obstacles.append(because(Kind.MOVED_BY_OTHERS, left[0]))
     return found
 
 
-def instances_left(node: Node, room: Room) -> list[str]:
+def instances_left(node: Node, room: Room, *, secondaries: bool = True) -> list[str]:
     """Instances still on the node, as primary or secondary, even if they are already moving."""
     return sorted(
         instance.name
-        for there in (room.primaries, room.mirrors)
+        for there in (room.primaries, room.mirrors if secondaries else {})
         for instance in there.get(node.name, ())
     )
 
@@ -99,9 +102,19 @@ def _moves(wanted: Evacuation, room: Room, policy: Policy, under_way: int, found
     """Move all instances of the node, as far as room and the limit of jobs allow."""
     node, owner = wanted.node, wanted.owner
     targets = Targets(node, room, owner)
-    emptying = Emptying(owner, node, room, policy, found, targets, migrate=wanted.migrate)
+    emptying = Emptying(
+        owner,
+        node,
+        room,
+        policy,
+        found,
+        targets,
+        migrate=wanted.migrate,
+        secondaries=wanted.secondaries,
+    )
     here = [(i, emptying.primary) for i in _by_name(room.primaries, node)]
-    mirrored = [(i, emptying.mirror) for i in _by_name(room.mirrors, node)]
+    mirrors = room.mirrors if wanted.secondaries else {}
+    mirrored = [(i, emptying.mirror) for i in _by_name(mirrors, node)]
     for instance, move in (*here, *mirrored):
         if instance.name in room.placed:
             continue

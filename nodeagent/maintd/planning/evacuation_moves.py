@@ -52,7 +52,7 @@ class Next:
 class Emptying:
     """Moves of one node's instances into the available room.
 
-    `owner` is the name that claims the nodes.
+    `owner` is the name that claims the nodes. Without `secondaries` those may stay there.
     """
 
     owner: str
@@ -62,6 +62,7 @@ class Emptying:
     found: Next
     targets: Targets
     migrate: bool
+    secondaries: bool = True
 
     def primary(self, instance: Instance) -> None:
         """Move an instance that runs here: to its secondary, or anywhere on shared disks."""
@@ -145,8 +146,8 @@ class Emptying:
                 left = self._is_left_drained(instance.secondary)
                 return self._mirrored_anew(instance, instance.secondary, unfit) if left else unfit
             first = self._promise(self._move(instance, instance.secondary, live=live))
-            # Then the node holds the secondary, which must leave as well.
-            self._mirror(instance, instance.secondary, first)
+            if self.secondaries:  # then the node holds the secondary, which must leave as well
+                self._mirror(instance, instance.secondary, first)
             return None
         not_these = {self.node.name, *barred}
         target = self._target(instance, "memory", needs_memory(instance), not_these, runs=True)

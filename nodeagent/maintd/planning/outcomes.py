@@ -9,6 +9,7 @@ from nodeagent.model.incident import UNKNOWN, Incident
 from nodeagent.model.ledger import SHOWS, Intent, Ledger, Outcome, Result
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
+from nodeagent.protocol.messages import INTERRUPTED, UNREAD
 
 TAG_SHOWS = 60_000  # ms after which every answer of the cluster contains a new tag
 
@@ -52,6 +53,11 @@ def how_ended(intent: Intent, observed: Observed, now: Ms) -> Result | None:
             return Result(Outcome.SUCCESS)
         case _:
             return result
+
+
+def is_cut_off(result: Result) -> bool:
+    """Check whether the agent ended while a command ran, or has lost what became of it."""
+    return result.code is None and result.why.startswith((INTERRUPTED, UNREAD))
 
 
 def shows_within(intent: Intent) -> int:

@@ -13,17 +13,21 @@ from nodeagent.model.reason import Reason
 
 @dataclass(frozen=True)
 class Stops:
-    """The pauses of people, closed nodes of windows, the storm brake, doubt about the ledger."""
+    """The pauses of people, closed nodes of windows and rolls, the storm brake, and doubt.
+
+    `doubt` is that about the ledger.
+    """
 
     pauses: Mapping[str, Reason]
     windows: Mapping[str, Reason]
+    rolls: Mapping[str, Reason]
     storm: Reason | None
     doubt: Reason | None
 
     @cached_property
     def closed(self) -> dict[str, Reason]:
-        """Nodes that are closed to each kind of work, but for that of their own windows."""
-        return {**self.pauses, **self.windows}
+        """Nodes that are closed to each kind of work, but for that of their own windows or roll."""
+        return {**self.pauses, **self.windows, **self.rolls}
 
     @cached_property
     def repairs(self) -> dict[str, Reason]:
@@ -37,7 +41,7 @@ class Stops:
 
     @cached_property
     def maintenance(self) -> dict[str, Reason]:
-        """Stops of windows: their own do not close a node to them."""
+        """Stops of windows and rolls: their own do not close a node to them."""
         return {**self.pauses, **_everywhere(self.storm), **self.in_doubt}
 
     @cached_property

@@ -6,7 +6,7 @@ from typing import Any
 
 from nodeagent.errors import MessageError
 from nodeagent.maintd.planning.machines import address_of, node_of
-from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, first_ended, how_ended
+from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, first_ended, how_ended, is_cut_off
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.maintd.queue.sabakan import variables
 from nodeagent.maintd.queue.state import back_off, finished, rewind
@@ -18,7 +18,6 @@ from nodeagent.model.queue import Entry, EntryStatus, Operation, Procedures, Ste
 from nodeagent.model.snapshot import Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import AddEntry
-from nodeagent.protocol.messages import INTERRUPTED, UNREAD
 
 CHECK, REPAIR, SUCCESS, EMPTY = "check", "repair", "success", "empty"
 
@@ -212,8 +211,7 @@ def _after(entry: Entry, intent: Intent, result: Result, policy: Policy, now: Ms
 
 def _checked(entry: Entry, intent: Intent, result: Result, why: str) -> Entry:
     """Record a health check; lost, cut off, unread and postponed ones stay unanswered."""
-    cut_off = result.code is None and result.why.startswith((INTERRUPTED, UNREAD))
-    if cut_off or result.outcome in (Outcome.LOST, Outcome.LATER):
+    if is_cut_off(result) or result.outcome in (Outcome.LOST, Outcome.LATER):
         return _unanswered(entry, intent, why)
     at = intent.promised
     healthy = result.outcome is Outcome.SUCCESS and result.code == 0 and result.said == "true"

@@ -5,23 +5,15 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
 
 from nodeagent.errors import MessageError
+from nodeagent.maintd.planning.times import WEEKDAYS, weekday_of
 from nodeagent.model.series import Weekly, Zone
 from nodeagent.model.units import Seconds
 from nodeagent.protocol.canonical import printable
 
-WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 EPOCH = date(1970, 1, 1).toordinal()
 LAST_DAY = date(9999, 12, 31).toordinal()
 _DAY = 86_400
 _WHEN = re.compile(r"([a-z]+(?:,[a-z]+)*) ([01][0-9]|2[0-3]):([0-5][0-9])")
-_WHOLE = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-
-
-def weekday_of(name: str) -> int | None:
-    """The number of a weekday by its name, `sat` or `Saturday`; Monday is 0."""
-    name = name.lower()
-    names = WEEKDAYS if len(name) == len(WEEKDAYS[0]) else _WHOLE
-    return names.index(name) if name in names else None
 
 
 def read_weekly(text: str) -> tuple[tuple[int, ...], int]:

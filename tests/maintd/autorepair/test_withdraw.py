@@ -8,7 +8,8 @@ import pytest
 
 from nodeagent.errors import NotMaster, Unavailable
 from nodeagent.maintd.autorepair.jobs import why_withdrawn
-from nodeagent.maintd.autorepair.withdraw import Withdrawals
+from nodeagent.maintd.deciding.inquiries import OBSOLETE
+from nodeagent.maintd.engine.withdrawals import Withdrawals
 from nodeagent.model.action import Move, MovePrimary, Reinstall
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.purpose import OfRepair
@@ -70,7 +71,7 @@ def withdraw(
     async def master() -> None:
         pass
 
-    withdrawals = Withdrawals(cluster, master, lambda: None)
+    withdrawals = Withdrawals(cluster, master, lambda: None, OBSOLETE)
     observed = Observed(seen("n3"), {}, results=results)
     asyncio.run(withdrawals.withdraw(Ledger(intents=(INTENT,)), observed, Ms(0)))
     return cluster.asked, withdrawals.explained({INTENT.id: Result(Outcome.ERROR, "canceled")})
@@ -104,7 +105,7 @@ def test_who_is_the_master_no_more_cancels_nothing() -> None:
     async def lost() -> None:
         raise NotMaster("n2 is")
 
-    withdrawing = Withdrawals(cluster, lost, lambda: None).withdraw(
+    withdrawing = Withdrawals(cluster, lost, lambda: None, OBSOLETE).withdraw(
         Ledger(intents=(INTENT,)), Observed(seen("n3"), {}, results=RUNNING), Ms(0)
     )
     with pytest.raises(NotMaster):
@@ -123,7 +124,7 @@ def test_who_may_act_no_more_cancels_nothing() -> None:
         raise Unavailable("another node may be the master")
 
     asyncio.run(
-        Withdrawals(cluster, master, ended).withdraw(
+        Withdrawals(cluster, master, ended, OBSOLETE).withdraw(
             Ledger(intents=(INTENT,)), Observed(seen("n3"), {}, results=RUNNING), Ms(0)
         )
     )

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nodeagent.maintd.engine.timezones import read_zone
 from nodeagent.maintd.http import ical
 from nodeagent.maintd.http.view import View
 from nodeagent.maintd.windows.recurrence import coming, days
-from nodeagent.maintd.windows.timezones import read_zone
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.series import Member, Series, Weekly, Zone
 from nodeagent.model.snapshot import Node, Observed, Snapshot

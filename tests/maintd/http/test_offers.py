@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from nodeagent.maintd.engine.limits import Rations
-from nodeagent.maintd.http.access import Asker
 from nodeagent.maintd.http.offers import Owners
+from nodeagent.maintd.http.users import Asker
 from nodeagent.maintd.owners import offers
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.offer import Offer, Reply

@@ -20,6 +20,7 @@ from nodeagent.model.outage import Back, Outage, Way
 from nodeagent.model.purpose import OfIncident, OfTags
 from nodeagent.model.queue import Entry, EntryStatus, Queue
 from nodeagent.model.reason import Detail, Held, Kind, because
+from nodeagent.model.roll import Phase, Terms
 from nodeagent.model.series import Member, Series, Weekly
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
@@ -31,6 +32,7 @@ from nodeagent.model.wish import (
     Balance,
     BringUp,
     Cancel,
+    CancelRoll,
     DeleteEntries,
     DeleteEntry,
     Done,
@@ -40,17 +42,22 @@ from nodeagent.model.wish import (
     Evacuate,
     ImportLedger,
     Pause,
+    PauseRoll,
     PulledPlug,
     ResetBackOff,
     ResetStorm,
     Resume,
+    ResumeRoll,
     Retry,
+    RetryNode,
     SendTestNotice,
     SetAutoRepair,
     SetConstraint,
     SetQueue,
     SetSchedule,
     SetVariables,
+    SkipNode,
+    StartRoll,
     StopBalancing,
     TakeDown,
     TrustKey,
@@ -516,6 +523,7 @@ def test_what_is_told(
 
 
 SHIFT = Shift("web", Spot("n1", "n2"), Spot("n2", "n1"))
+ROLL = Terms("reboot-node", why="kernel")
 WISHES = [
     (Cancel(ID), ID, "", f"cancel incident {ID}"),
     (Done("n1"), "", "n1", "close the incidents of n1"),
@@ -550,6 +558,16 @@ WISHES = [
     ),
     (EditSeries(3), "", "", "change series/3"),
     (EndSeries(3), "", "", "end series/3"),
+    (StartRoll(ROLL, ("n1", "n2")), "", "", "roll reboot-node over n1, n2 (kernel)"),
+    (
+        *(StartRoll(ROLL, needing="reboot-required"), "", ""),
+        "roll reboot-node over the nodes needing reboot-required (kernel)",
+    ),
+    (PauseRoll(), "", "", "pause the roll"),
+    (ResumeRoll(), "", "", "resume the roll"),
+    (CancelRoll(), "", "", "cancel the roll"),
+    (SkipNode("n1"), "", "n1", "leave n1 out of the roll"),
+    (RetryNode("n1"), "", "n1", "give n1 its turn in the roll once more"),
     *(
         (asked, "", "", words)
         for asked, words in (
@@ -712,6 +730,8 @@ def test_every_kind_is_in_the_table_and_is_told_somewhere() -> None:
     elsewhere |= {"drill-started", "drill-passed", "drill-failed"}  # test_drills
     elsewhere |= {"ledger-taken", "requests-dropped", "job-unknown"}  # lives/test_failovers
     elsewhere |= {"rule-missing", "rule-removed", "rule-changed"}
+    elsewhere |= {f"roll-{phase.value}" for phase in Phase}  # rolls/test_roll
+    elsewhere |= {"roll-started", "roll-stopped", "roll-over"}
     assert found | elsewhere == set(listed) == set(event_kinds.SENTENCES)
     assert len(listed) == len(set(listed))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nodeagent.maintd.engine import absence
+from nodeagent.maintd.engine.memory import away_since, mark_away, unmark_away
 from nodeagent.maintd.ledger import other_master
 from nodeagent.model.action import Action, Scope
 from nodeagent.model.balance import Agenda, Shift, Spot
@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
 def come_back(rig: Shared, folder: Path) -> None:
     """Be the master again after another was, with no rule that tells of its ledger."""
     rig.cluster.remove_ledger_rule()
-    absence.mark(str(folder))
+    mark_away(str(folder))
     os.utime(folder / "away", (rig.time, rig.time))
     again(rig, folder)
 
@@ -55,8 +55,8 @@ def again(rig: Shared, folder: Path) -> None:
     rig.crash()
     rig.engine.conduct = replace(
         rig.engine.conduct,
-        away=lambda: absence.marked(str(folder)),
-        back=lambda: absence.unmark(str(folder)),
+        away=lambda: away_since(str(folder)),
+        back=lambda: unmark_away(str(folder)),
     )
 
 
@@ -156,7 +156,7 @@ def test_weekly_windows_are_not_planned_and_no_owner_is_asked(folder: Path) -> N
     one = weekly()
     assert add(one, "n3") == ""
     one.cluster.remove_ledger_rule()
-    absence.mark(str(folder))
+    mark_away(str(folder))
     again(one, folder)  # type: ignore[arg-type]
     at(one, SUNDAYS[0] - AHEAD + 7200)
     assert one.ledger.schedule.windows == ()
@@ -201,7 +201,7 @@ def test_without_plans_nothing_waits(folder: Path) -> None:
     rig.tick()
     come_back(rig, folder)
     rig.tick()
-    assert (rig.ledger.away, absence.marked(str(folder))) == (0, 0)
+    assert (rig.ledger.away, away_since(str(folder))) == (0, 0)
     assert rig.ask(TrustLedger()) == "no plan waits for that"
 
 
@@ -295,18 +295,18 @@ def test_the_mark_is_taken_off_when_the_ledger_has_it(folder: Path) -> None:
     rig = Shared(policy(WATCHES))
     rig.plan("n3", ahead=2 * HOUR)
     rig.cluster.remove_ledger_rule()
-    absence.mark(str(folder))
-    since = absence.marked(str(folder))
+    mark_away(str(folder))
+    since = away_since(str(folder))
     assert since > 0
-    absence.mark(str(folder))
-    assert absence.marked(str(folder)) == since, "the first time counts"
+    mark_away(str(folder))
+    assert away_since(str(folder)) == since, "the first time counts"
     again(rig, folder)
     rig.engine.conduct = replace(rig.engine.conduct, back=lambda: None)  # killed before it
     rig.tick()
     assert rig.ledger.away == since
     again(rig, folder)
     rig.tick()
-    assert (rig.ledger.away, absence.marked(str(folder))) == (since, 0)
+    assert (rig.ledger.away, away_since(str(folder))) == (since, 0)
     again(rig, folder)
     rig.tick()
     assert rig.ledger.away == since, "until somebody says that it holds"
@@ -318,11 +318,11 @@ def test_a_dry_run_leaves_the_mark(folder: Path) -> None:
     come_back(rig, folder)
     rig.engine.conduct = replace(rig.engine.conduct, dry=True)
     rig.tick()
-    assert absence.marked(str(folder))
+    assert away_since(str(folder))
 
 
 def test_without_a_ledger_there_is_nothing_to_mark(tmp_path: Path) -> None:
-    absence.mark(str(tmp_path))
+    mark_away(str(tmp_path))
     assert os.listdir(tmp_path) == []
 
 

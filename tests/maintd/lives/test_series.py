@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nodeagent.maintd.engine.timezones import read_zone
 from nodeagent.maintd.windows import schedule, series
 from nodeagent.maintd.windows.occurrences import advance
 from nodeagent.maintd.windows.recurrence import is_day, start
-from nodeagent.maintd.windows.timezones import read_zone
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Seconds

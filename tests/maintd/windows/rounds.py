@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
-from nodeagent.maintd.windows.timezones import read_zone
+from nodeagent.maintd.engine.timezones import read_zone
 from nodeagent.model.ledger import Policy
 from nodeagent.model.series import Member, Series, Weekly
 from nodeagent.model.snapshot import Node, Snapshot

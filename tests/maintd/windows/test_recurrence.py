@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeagent.errors import MessageError
+from nodeagent.maintd.engine.timezones import read_zone, read_zones
 from nodeagent.maintd.windows.recurrence import (
     EPOCH,
     LAST_DAY,
@@ -31,7 +32,6 @@ from nodeagent.maintd.windows.recurrence import (
     today,
     weekly_text,
 )
-from nodeagent.maintd.windows.timezones import read_zone, read_zones
 from nodeagent.model.series import Weekly, Zone
 from nodeagent.model.units import Ms, Seconds
 from tests.maintd.windows.zones import ZONES

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from nodeagent.maintd.engine.timezones import read_zone
 from nodeagent.maintd.windows import occurrences, recurrence, schedule, series
-from nodeagent.maintd.windows.timezones import read_zone
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.outage import Back, Outage, Way
 from nodeagent.model.reason import Kind, because

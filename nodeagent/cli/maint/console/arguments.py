@@ -91,7 +91,7 @@ def _next(text: str) -> datetime | None:
         return at if at > now else at + timedelta(days=1)
     if match[1].lower() in ("today", "tomorrow"):
         return at + timedelta(days=match[1].lower() == "tomorrow")
-    from nodeagent.maintd.windows.recurrence import weekday_of
+    from nodeagent.maintd.planning.times import weekday_of
 
     if (day := weekday_of(match[1])) is None:
         return None
@@ -110,7 +110,7 @@ def _previous(text: str) -> datetime | None:
         return at if at <= now else at - timedelta(days=1)
     if match[1].lower() in ("today", "yesterday"):
         return at - timedelta(days=match[1].lower() == "yesterday")
-    from nodeagent.maintd.windows.recurrence import weekday_of
+    from nodeagent.maintd.planning.times import weekday_of
 
     if (day := weekday_of(match[1])) is None:
         return None

@@ -34,6 +34,7 @@ VERBS: Mapping[str, Verb] = {
     "repair": _verb("repair", "Repair broken instances as far as their tags allow."),
     "resume": _verb("control", "Remove a pause, reset the storm brake, or confirm old plans."),
     "retry": _verb("control", "Stop waiting for lost jobs and continue."),
+    "roll": _verb("roll", "Reboot or upgrade nodes one after another, evacuated meanwhile."),
     "rolling": _verb("rolling", "Find groups of nodes that can be rebooted together."),
     "show": _verb("show", "Show one incident, and what it waits for."),
     "sources": _verb("sources", "Repair machines that an inventory (sabakan) reports broken."),
@@ -49,12 +50,12 @@ _EVACUATE = "to evacuate a node now, run gnt-maint evacuate NODE --why TEXT"
 _PUT_BACK = (
     "to put a node back, run gnt-maint done NODE, or gnt-maint window up NODE after a window"
 )
-_ROLLING = "to reboot nodes one after another, gnt-maint rolling says in which sets"
+_ROLLING = "to reboot nodes one after another, run gnt-maint roll start --run reboot-node NODE..."
 _FENCED = "for a dead machine that is switched off, run gnt-maint fenced NODE"
 HINTS = {
     **dict.fromkeys(("drain", "empty", "cordon", "standby", "migrate"), _EVACUATE),
     **dict.fromkeys(("undrain", "uncordon", "unstandby", "return", "restore", "online"), _PUT_BACK),
-    **dict.fromkeys(("reboot", "roll", "restart"), _ROLLING),
+    **dict.fromkeys(("reboot", "restart", "upgrade", "patch"), _ROLLING),
     **dict.fromkeys(("fence", "stonith", "kill"), _FENCED),
 }
 """Commands that people try first, and what does it here."""

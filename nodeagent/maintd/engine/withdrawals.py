@@ -14,8 +14,6 @@ from typing import TypeAlias
 
 from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import Unavailable
-from nodeagent.maintd.autorepair.jobs import why_withdrawn
-from nodeagent.model.action import move_of
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
@@ -23,11 +21,6 @@ from nodeagent.model.units import Ms
 log = logging.getLogger(__name__)
 Rule: TypeAlias = Callable[[Intent, Ledger, Observed, Ms], str]
 """Why an intent's job is obsolete; empty if it is not."""
-
-
-def of_repairs(intent: Intent, _: Ledger, observed: Observed, now: Ms) -> str:
-    """Why a reinstallation is obsolete."""
-    return why_withdrawn(move_of(intent.action), observed.snapshot)
 
 
 class Withdrawals:
@@ -43,7 +36,7 @@ class Withdrawals:
         cluster: Cluster,
         check_master: Callable[[], Awaitable[None]],
         check_acting: Callable[[], None],
-        rules: tuple[Rule, ...] = (of_repairs,),
+        rules: tuple[Rule, ...],
     ) -> None:
         self._cluster = cluster
         self._check_master = check_master

@@ -1,0 +1,304 @@
+"""gnt-maint roll: rolling maintenance, such as a reboot of all nodes one after another."""
+
+from collections import Counter
+from typing import Any
+
+import click
+
+from nodeagent.cli.maint.console.arguments import when
+from nodeagent.cli.maint.console.changing import changes
+from nodeagent.cli.maint.console.client import Refused, Where
+from nodeagent.cli.maint.console.completion import complete
+from nodeagent.cli.maint.console.looking import looks
+from nodeagent.cli.maint.console.nodes import full_name
+from nodeagent.cli.maint.console.options import as_json, cli, duration, filled
+from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
+from nodeagent.cli.maint.console.text import age, counted, harmless
+from nodeagent.cli.maint.control import ask, asking
+from nodeagent.cli.maint.window_series import zone_here
+from nodeagent.errors import MessageError
+from nodeagent.maintd.rolls.hours import read_hours
+
+_PATTERN = "*?["
+NODE = click.argument("node", callback=filled, shell_complete=complete("node"))
+
+
+@cli.group("roll")
+def roll() -> None:
+    """Reboot or upgrade nodes one after another, evacuated meanwhile.
+
+    Each node is drained and evacuated, runs a command of its own agent, proves healthy, and returns
+    to service; then the next one begins. The roll stops at the first node that does not return.
+    maintd drives it: it goes on after a restart, and on another master.
+    """
+
+
+def _hours(_: click.Context, option: click.Parameter, text: str | None) -> str | None:
+    if text is not None:
+        try:
+            read_hours(text, "UTC")
+        except MessageError as error:
+            raise click.BadParameter(harmless(error), param=option) from None
+    return text
+
+
+@roll.command()
+@click.argument("nodes", nargs=-1, callback=filled, shell_complete=complete("node"))
+@click.option("--all", "all_nodes", is_flag=True, help="All nodes that are not offline.")
+@click.option(
+    "--group", "groups", multiple=True, shell_complete=complete("group"), help="Nodes of a group."
+)
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Nodes with this tag.")
+@click.option(
+    "--needing",
+    metavar="COMMAND",
+    help="Only nodes that need it by this diagnose command: reboot-required.",
+)
+@click.option(
+    "--run",
+    "command",
+    required=True,
+    metavar="COMMAND",
+    callback=filled,
+    help="Repair command that each node runs: reboot-node, upgrade-packages.",
+)
+@click.option(
+    "--at-once", type=click.IntRange(1, 1000), metavar="N", help="Nodes away at once.  [default: 1]"
+)
+@click.option(
+    "--hours",
+    metavar="TEXT",
+    callback=_hours,
+    help="Nodes begin only then: 'sat,sun 01:00-05:00', 'mon-fri 22:00-04:00', '01:00-05:00'.",
+)
+@click.option("--zone", metavar="ZONE", help="Time zone of the hours: Europe/Zurich.")
+@click.option(
+    "--return-within",
+    metavar="DURATION",
+    callback=duration,
+    help="Stop if a node is not back so long after its command began.  [default: 15m]",
+)
+@click.option(
+    "--pause-between",
+    metavar="DURATION",
+    callback=duration,
+    help="Wait so long after a node has returned.",
+)
+@click.option(
+    "--quiet-time",
+    "quiet",
+    metavar="DURATION",
+    callback=duration,
+    help="A node returns once it has reported Ok for so long.  [default: 1m]",
+)
+@click.option(
+    "--check",
+    metavar="COMMAND",
+    help="Repair command that must succeed on a node before it returns.",
+)
+@click.option(
+    "--reboots/--no-reboot",
+    default=None,
+    help="Whether the command reboots the machine: its new start then proves that it has run."
+    "  [default: reboot-node does]",
+)
+@click.option(
+    "--keep-secondaries",
+    is_flag=True,
+    help="Move only what runs on a node; its mirrors wait for its return.",
+)
+@click.option("--offline", is_flag=True, help="Mark each node offline while it is away.")
+@click.option("--why", metavar="TEXT", help="Tell others why.")
+@changes
+@as_json
+def start(
+    where: Where,
+    nodes: tuple[str, ...],
+    *,
+    all_nodes: bool,
+    groups: tuple[str, ...],
+    tags: tuple[str, ...],
+    needing: str | None,
+    command: str,
+    at_once: int | None,
+    hours: str | None,
+    zone: str | None,
+    return_within: int | None,
+    pause_between: int | None,
+    quiet: int | None,
+    check: str | None,
+    reboots: bool | None,
+    keep_secondaries: bool,
+    offline: bool,
+    why: str | None,
+    as_json: bool,
+) -> None:
+    """Begin a roll over NODES: names, or patterns such as 'node1*'.
+
+    They go in this order, the master last: it waits until another node is the master. At most so
+    many are away at once as --at-once says, and never two that share an instance. Each agent must
+    list the command under repair.queue-commands.
+
+    See gnt-maint roll status for the progress.
+    """
+    if not (nodes or all_nodes or groups or tags or needing):
+        raise click.UsageError("name nodes, or give --all, --group, --tag or --needing")
+    if all_nodes and (nodes or groups or tags):
+        raise click.UsageError("--all goes without other nodes")
+    if zone is not None and hours is None:
+        raise click.UsageError("--zone goes with --hours")
+    if offline and keep_secondaries:
+        raise click.UsageError("--offline does not go with --keep-secondaries")
+    reach = where.reach()
+    body = {
+        "command": command,
+        "nodes": ["*"] if all_nodes else [_name(reach, name) for name in nodes],
+        "groups": list(groups),
+        "tags": list(tags),
+        "needing": needing,
+        "at-once": at_once,
+        "hours": hours,
+        "zone": None if hours is None else zone or zone_here(),
+        "return-within": return_within,
+        "pause-between": pause_between,
+        "quiet": quiet,
+        "check": check,
+        "reboots": reboots,
+        "keep-secondaries": keep_secondaries,
+        "offline": offline,
+        "why": why,
+    }
+    reach.change("POST", "/1/roll", {key: value for key, value in body.items() if value})
+    found = reach.plans("/1/roll", as_json=as_json)
+    if as_json:
+        emit(found)
+    else:
+        screen().line(f"{counted(len(found['nodes']), 'node', 'nodes')} will run {command}.")
+        show(found, screen())
+
+
+def _name(reach: Any, name: str) -> str:
+    return name if any(sign in name for sign in _PATTERN) else full_name(reach, name)
+
+
+@roll.command()
+@looks
+@as_json
+def status(where: Where, *, as_json: bool) -> int:
+    """Show the progress of the roll, or how the last one ended.
+
+    Exit code 0 if it is under way or all its nodes have returned, 1 if it waits for a person or
+    was canceled.
+    """
+    reach = where.reach()
+    found = reach.plans("/1/roll", as_json=as_json)
+    if as_json:
+        emit(found)
+    elif found is None:
+        screen().line("There was no roll yet: gnt-maint roll start begins one.")
+    else:
+        show(found, screen())
+    bad = found is not None and found["state"] in ("stopped", "paused", "canceled")
+    return reach.doubtful or int(bad)
+
+
+def show(found: Json, on: Screen) -> None:
+    """Show a roll and its nodes."""
+    who = f" by {found['who']}" if found["who"] else ""
+    why = f" ({found['why']})" if found["why"] else ""
+    on.facts(
+        [
+            ("roll", f"{found['number']}: {found['command']}, {found['state']}"),
+            ("asked for", f"{when(found['at'])}{who}{why}"),
+            ("at once", _terms(found)),
+        ]
+    )
+    if found["stopped"] and found["state"] == "stopped":
+        on.line(f"It has stopped: {found['stopped']}.")
+        on.line("Mend that, or gnt-maint roll retry NODE or skip NODE; then gnt-maint roll resume.")
+    if found["state"] == "paused":
+        by = f" by {found['paused-by']}" if found["paused-by"] else ""
+        on.line(f"It is paused{by}: gnt-maint roll resume goes on.")
+    rows = [
+        (
+            one["name"],
+            one["phase"] + (", late" if one["late"] else ""),
+            when(one["since"]) if one["phase"] != "waiting" else "-",
+            when(one["returns-at"]) if one["returns-at"] else "-",
+            one["why"] or "-",
+        )
+        for one in found["nodes"]
+    ]
+    on.table(("node", "state", "since", "back-at", "remark"), rows)
+    on.line(_progress(found))
+
+
+def _terms(found: Json) -> str:
+    told = [f"{counted(found['at-once'], 'node', 'nodes')}"]
+    told += [f"begins {found['hours']} {found['zone']}"] if found["hours"] else []
+    told += [f"back within {age(found['return-within'])}"]
+    told += [f"{age(found['pause-between'])} between"] if found["pause-between"] else []
+    told += ["marked offline"] if found["offline"] else []
+    told += ["secondaries stay"] if found["keep-secondaries"] else []
+    return ", ".join(told)
+
+
+def _progress(found: Json) -> str:
+    """Say how many nodes are done, and when the last one will be."""
+    count = Counter(one["phase"] for one in found["nodes"])
+    done = f"{count['done']} of {counted(len(found['nodes']), 'node', 'nodes')} done"
+    skipped = f", {count['skipped']} skipped" if count["skipped"] else ""
+    if found["over-at"]:
+        return f"{done}{skipped}, at {when(found['over-at'])}."
+    back = f"; all may be back at {when(found['returns-at'])}" if found["returns-at"] else ""
+    return f"{done}{skipped}{back}."
+
+
+asking(
+    roll,
+    "pause",
+    "/1/roll/pause",
+    "No further node begins; those that are away return. gnt-maint roll resume goes on.",
+    "Let no further node begin.",
+)
+asking(
+    roll,
+    "resume",
+    "/1/roll/resume",
+    "The roll goes on.",
+    "Go on after a pause, or after a node that had failed.",
+)
+asking(
+    roll,
+    "cancel",
+    "/1/roll/cancel",
+    "The roll ends: nodes that are leaving go back, others return after their command.",
+    "End the roll; what has begun returns to service.",
+)
+
+
+@roll.command()
+@NODE
+@changes
+@as_json
+def skip(where: Where, node: str, *, as_json: bool) -> None:
+    """Leave NODE out; if it has left, it returns once it reports Ok."""
+    _about_node(where, node, "skip", "is left out of the roll", as_json=as_json)
+
+
+@roll.command()
+@NODE
+@changes
+@as_json
+def retry(where: Where, node: str, *, as_json: bool) -> None:
+    """Give a NODE that has failed its turn once more."""
+    _about_node(where, node, "retry", "has its turn once more", as_json=as_json)
+
+
+def _about_node(where: Where, node: str, verb: str, done: str, *, as_json: bool) -> None:
+    reach = where.reach()
+    name = full_name(reach, node)
+    found = reach.get("/1/roll")
+    if found is not None and all(one["name"] != name for one in found["nodes"]):
+        raise Refused(f"{name} is not in the roll: see gnt-maint roll status")
+    ask(reach, "POST", f"/1/roll/nodes/{name}/{verb}", None, f"{name} {done}.", as_json=as_json)

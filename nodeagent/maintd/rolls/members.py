@@ -1,0 +1,72 @@
+"""The nodes of a roll: asked for by name, pattern, group, tag, or by what they report. Pure."""
+
+import json
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from nodeagent.maintd.planning.names import no_such
+from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.wish import StartRoll
+
+MOST = 1000  # nodes of one roll
+
+
+def chosen(asked: StartRoll, observed: Observed) -> list[Node] | str:
+    """Return the nodes, the master last, or why it is unclear which."""
+    found: dict[str, Node] = {}
+    for selected in (*_named(asked, observed), *_grouped(asked, observed)):
+        if isinstance(selected, str):
+            return selected
+        found.setdefault(selected.uuid, selected)
+    nodes = list(found.values())
+    if asked.needing:
+        nodes = [node for node in nodes or _all(observed) if _needs(asked.needing, node, observed)]
+        if not nodes:
+            return f"no node reports that it is needed ({asked.needing}): see nodeagent report"
+    if not nodes:
+        return "no nodes are named"
+    if len(nodes) > MOST:
+        return f"these are {len(nodes)} nodes; a roll takes {MOST} at most"
+    return sorted(nodes, key=lambda node: node.name == observed.snapshot.master)
+
+
+def _all(observed: Observed) -> list[Node]:
+    nodes = observed.snapshot.nodes.values()
+    return sorted((node for node in nodes if not node.offline), key=lambda node: node.name)
+
+
+def _named(asked: StartRoll, observed: Observed) -> Iterator[Node | str]:
+    """The nodes of each name or pattern, in the order in which they were given."""
+    nodes = _all(observed)
+    for name in asked.nodes:
+        here = [n for n in nodes if name in (n.name, n.name.partition(".")[0])]
+        here = here or [n for n in nodes if fnmatchcase(n.name, name)]
+        yield from here
+        if not here:
+            yield no_such("node", name)
+
+
+def _grouped(asked: StartRoll, observed: Observed) -> Iterator[Node | str]:
+    nodes, snapshot = _all(observed), observed.snapshot
+    for group in asked.groups:
+        uuids = {one.uuid for one in snapshot.groups.values() if group in (one.name, one.uuid)}
+        here = [n for n in nodes if n.group in uuids]
+        yield from here
+        if not here:
+            yield no_such("group", group)
+    for tag in asked.tags:
+        tagged = [n for n in nodes if tag in n.tags]
+        yield from tagged
+        if not tagged:
+            yield f"no node has the tag {tag}"
+
+
+def _needs(command: str, node: Node, observed: Observed) -> bool:
+    """Check whether a diagnose command of the node says `"needed": true` in its details."""
+    said = observed.diagnoses.get(node.name)
+    details = None if said is None else json.loads(said.text).get("details")
+    if not isinstance(details, dict):
+        return False
+    own = details.get(command)  # several commands stand there by name
+    inner = own.get("details") if isinstance(own, dict) else details
+    return isinstance(inner, dict) and inner.get("needed") is True

@@ -1,0 +1,121 @@
+"""Which waiting nodes of a roll may begin now, and what the others wait for. Pure.
+
+For the whole roll: nobody has paused, stopped or canceled it, it is within its hours, the pause
+after the last return is over, nothing stops all maintenance, and fewer nodes are away than asked
+for. For a node:
+
+1. It is not the master: that one comes last, after a failover.
+2. It is online, in no window, not paused, and on no way back into service.
+3. No incident is at work in its group.
+4. Its agent reports Ok, and lists the command.
+5. It shares no instance with a node that is away: those could not run anywhere (hroller's rule).
+"""
+
+from collections.abc import Iterator, Mapping
+
+from nodeagent.maintd.planning.outcomes import by_uuid
+from nodeagent.maintd.rolls.hours import hours_text, is_within
+from nodeagent.model.diagnosis import Need
+from nodeagent.model.ledger import Ledger
+from nodeagent.model.reason import Held, Kind, Reason, RollKind, because
+from nodeagent.model.roll import Phase, Roll, RollNode
+from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.units import Ms
+
+_TOLD = 5  # waiting nodes whose own reasons are shown
+
+
+class Obstacles:
+    """A look at the waiting nodes of the roll; `stopped` is why no maintenance starts there."""
+
+    def __init__(
+        self, ledger: Ledger, observed: Observed, stopped: Mapping[str, Reason], now: Ms
+    ) -> None:
+        assert ledger.roll is not None
+        self.held: list[Held] = []
+        self._roll: Roll = ledger.roll
+        self._ledger, self._observed, self._stopped, self._now = ledger, observed, stopped, now
+        self._nodes = by_uuid(observed)
+        self._away = [one for one in self._roll.nodes if one.phase.away]
+        groups = {node.name: node.group for node in observed.snapshot.nodes.values()}
+        self._at_work = {
+            groups[incident.name]: incident.id
+            for incident in ledger.incidents
+            if incident.status.active and incident.name in groups
+        }
+
+    def begin(self) -> list[RollNode]:
+        """Return the nodes that begin now, and note in `held` what the next ones wait for."""
+        waiting = [one for one in self._roll.nodes if one.phase is Phase.WAITING]
+        if self._roll.canceled or not (waiting or self._roll.stopped):
+            return []
+        if (why := self._why_none()) is not None:
+            self.held.append(Held(why))
+            return []
+        free = self._roll.terms.at_once - len(self._away)
+        begun: list[RollNode] = []
+        blocked = self._linked(one.name for one in self._away)
+        for member in waiting:
+            if free <= len(begun):
+                break
+            node = self._nodes[member.node]
+            why = self._why_not(node, blocked)
+            if why is None:
+                begun.append(member)
+                blocked |= self._linked([node.name])
+            elif len(self.held) < _TOLD:
+                self.held.append(Held(why, node.name))
+        return begun
+
+    def _why_none(self) -> Reason | None:
+        """Say why no node begins now, whichever it is."""
+        roll, now = self._roll, self._now
+        if roll.stopped:
+            return because(RollKind.ROLL_STOPPED, why=roll.stopped)
+        if roll.paused:
+            return because(RollKind.ROLL_PAUSED, who=roll.paused)
+        if hours := roll.terms.hours:
+            zone = self._observed.zones.get(hours.zone)
+            if zone is None:
+                return because(RollKind.ROLL_ZONE, zone=hours.zone)
+            if not is_within(hours, zone, now):
+                return because(RollKind.ROLL_HOURS, hours=f"{hours_text(hours)} {hours.zone}")
+        if why := self._stopped.get(""):
+            return why
+        left = roll.returned_at + roll.terms.pause_between - now if roll.returned_at else 0
+        return because(RollKind.ROLL_PAUSE_BETWEEN, left=left) if left > 0 else None
+
+    def _why_not(self, node: Node, linked: Mapping[str, str]) -> Reason | None:
+        name, command = node.name, self._roll.terms.command
+        if name == self._observed.snapshot.master:
+            last = all(m.phase.over or m.node == node.uuid for m in self._roll.nodes)
+            return because(RollKind.ROLL_MASTER_WAITS if last else RollKind.ROLL_MASTER_LAST, name)
+        if node.offline:
+            return because(RollKind.ROLL_OFFLINE, name)
+        if why := self._stopped.get(name):
+            return why
+        outage = self._ledger.outage(node.uuid)
+        if outage is not None and (outage.back is not None or outage.wanted is not None):
+            return because(RollKind.ROLL_OUT_OF_SERVICE, name)
+        if incident := self._at_work.get(node.group):
+            return because(RollKind.ROLL_INCIDENT, name, incident=incident)
+        if doubt := self._observed.doubts.get(name):
+            return because(Kind.DOUBT, name, doubt=doubt)
+        said = self._observed.diagnoses.get(name)
+        if said is None or said.need is not Need.OK:
+            return because(Kind.NOT_WELL, name)
+        if command not in self._observed.runs.get(name, ()):
+            return because(RollKind.ROLL_NOT_LISTED, name, command=command)
+        if instance := linked.get(name):
+            return because(RollKind.ROLL_SHARES, name, instance=instance)
+        return None
+
+    def _linked(self, names: Iterator[str] | list[str]) -> dict[str, str]:
+        """The nodes that share an instance with these, and one such instance."""
+        away, found = set(names), dict[str, str]()
+        for instance in self._observed.snapshot.instances.values():
+            ends = instance.primary, instance.secondary
+            for here, there in (ends, ends[::-1]):
+                if here in away and there is not None:
+                    found[there] = instance.name
+        return found

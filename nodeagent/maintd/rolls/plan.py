@@ -1,0 +1,325 @@
+"""Rolling maintenance: nodes leave in turn, run a command, prove healthy, and return. Pure.
+
+1. A node begins only while nothing speaks against it (`obstacles`), and never more than asked for.
+2. Once it is empty its agent runs the command. An order that may or may not have run is never given
+   again: where the command reboots, the machine's new start proves it; else a person decides.
+3. It owes its proof, and goes back as it was found, like every node out of service (`outage/back`).
+4. The first node that fails, or does not return in time, stops the roll. Then, and when it is
+   canceled, those that are still leaving go back.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from nodeagent.maintd.outage.claims import release
+from nodeagent.maintd.outage.leave import Leaving, fault, leave
+from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, by_uuid, is_cut_off
+from nodeagent.maintd.planning.resources import Room, Taken
+from nodeagent.maintd.rolls.obstacles import Obstacles
+from nodeagent.model.action import RunCommand
+from nodeagent.model.diagnosis import Need
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy
+from nodeagent.model.outage import Proof, Way
+from nodeagent.model.purpose import OfRoll
+from nodeagent.model.reason import Held, Kind, Reason, RollKind, because
+from nodeagent.model.roll import MINUTE, Phase, Roll, RollNode
+from nodeagent.model.snapshot import Node, Observed, Snapshot
+from nodeagent.model.units import Ms
+from nodeagent.protocol.canonical import canonical
+
+# Remember.
+
+
+def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
+    """Record what became of moves and commands, before the jobs are settled."""
+    roll = ledger.roll
+    if roll is None or roll.over:
+        return ledger
+    nodes = by_uuid(observed)
+    for intent in ledger.intents:
+        member = roll.member(intent.purpose.roll) if intent.purpose.roll else None
+        if member is None:
+            continue
+        if isinstance(intent.action, RunCommand):
+            ledger = _with_answer(ledger, roll, member, intent, observed, now)
+        elif (failed := fault(intent, observed)) is not None:
+            ends = replace(member, not_before=now + BACK_OFF, why=failed.why)
+            ledger = _put(ledger, member.at(Phase.FAILED, now, failed.why) if failed.ends else ends)
+        roll = ledger.roll or roll
+    for member in roll.nodes:
+        if not member.phase.over:
+            ledger = _put(ledger, _looked_at(member, nodes.get(member.node), ledger, now))
+    return _with_late(_with_return(ledger), now)
+
+
+def _put(ledger: Ledger, member: RollNode) -> Ledger:
+    assert ledger.roll is not None
+    return replace(ledger, roll=ledger.roll.put(member))
+
+
+def _looked_at(member: RollNode, node: Node | None, ledger: Ledger, now: Ms) -> RollNode:
+    """Record that a node is gone, out of service, or back."""
+    if node is None:
+        return member.at(Phase.SKIPPED, now, "it is no longer in the cluster")
+    if member.phase is Phase.LEAVING and member.begun and not node.in_service:
+        return replace(member, drained=True)
+    outage = ledger.outage(node.uuid)
+    if member.phase is Phase.RETURNING and (outage is None or outage.back is None):
+        if node.offline:
+            return member.at(Phase.SKIPPED, now, "somebody has marked it offline")
+        return member.at(Phase.DONE, now)
+    return member
+
+
+def _with_answer(
+    ledger: Ledger, roll: Roll, member: RollNode, intent: Intent, observed: Observed, now: Ms
+) -> Ledger:
+    """Fold in the result of a node's command."""
+    if intent.id in observed.absent:
+        again = replace(member, not_before=now + BACK_OFF, why=observed.absent[intent.id])
+        return _put(ledger, replace(again, phase=Phase.LEAVING, since=now))
+    result = observed.results.get(intent.id)
+    if result is not None and result.outcome is Outcome.LOST:
+        kept = tuple(one for one in ledger.intents if one.id != intent.id)
+        return _unknown(replace(ledger, intents=kept), roll, member, "its result is unknown", now)
+    if result is None or result.outcome is Outcome.RUNNING:
+        return ledger
+    match result.outcome:
+        case Outcome.SUCCESS:
+            return _returning(ledger, roll, member, now)
+        case Outcome.LATER if member.tries + 1 < TRIES:
+            again = replace(member, tries=member.tries + 1, not_before=now + BACK_OFF)
+            return _put(ledger, replace(again, phase=Phase.LEAVING, since=now, why=result.why))
+        case _ if is_cut_off(result):  # as a reboot does it
+            return _unknown(ledger, roll, member, result.why, now)
+        case _:
+            return _put(ledger, member.at(Phase.FAILED, now, result.why or "it failed"))
+
+
+def _unknown(ledger: Ledger, roll: Roll, member: RollNode, why: str, now: Ms) -> Ledger:
+    """Only a new start of the machine tells that a command of unknown result has run."""
+    if roll.terms.reboots and member.boot:
+        return _returning(ledger, roll, member, now)
+    return _put(ledger, member.at(Phase.FAILED, now, why))
+
+
+def _returning(ledger: Ledger, roll: Roll, member: RollNode, now: Ms) -> Ledger:
+    terms = roll.terms
+    boot = member.boot if terms.reboots and member.ran_at else ""
+    proof = Proof(terms.quiet, terms.check, boot)
+    ledger = _put(ledger, member.at(Phase.RETURNING, now))
+    return release(ledger, member.node, Way.ROLL, now, proof)
+
+
+def _with_return(ledger: Ledger) -> Ledger:
+    """Record when the last node has returned."""
+    assert ledger.roll is not None
+    done = (one.since for one in ledger.roll.nodes if one.phase is Phase.DONE)
+    return replace(ledger, roll=replace(ledger.roll, returned_at=max(done, default=Ms(0))))
+
+
+def _with_late(ledger: Ledger, now: Ms) -> Ledger:
+    """Stop the roll at the first node that has failed, or has not returned in time."""
+    roll = ledger.roll
+    assert roll is not None
+    patience = roll.terms.return_within
+    for member in roll.nodes:
+        runs = member.phase in (Phase.RUNNING, Phase.RETURNING) and member.ran_at
+        if runs and not member.why and now - member.ran_at > patience:
+            roll = roll.put(replace(member, why=f"not back after {patience // MINUTE} minutes"))
+    failed = next((one for one in roll.nodes if one.phase is Phase.FAILED or one.late), None)
+    if failed is not None and not roll.stopped:
+        roll = replace(roll, stopped=f"{failed.name}: {failed.why}")
+    return ledger if roll == ledger.roll else replace(ledger, roll=roll)
+
+
+def rewind(ledger: Ledger, now: Ms) -> Ledger:
+    """Limit all moments to the present after the clock was put back."""
+    roll = ledger.roll
+    if roll is None:
+        return ledger
+    nodes = tuple(
+        replace(
+            one,
+            since=min(one.since, now),
+            left_at=min(one.left_at, now),
+            ran_at=min(one.ran_at, now),
+            not_before=min(one.not_before, now + BACK_OFF),
+        )
+        for one in roll.nodes
+    )
+    earlier = replace(
+        roll,
+        at=min(roll.at, now),
+        nodes=nodes,
+        returned_at=min(roll.returned_at, now),
+        over_at=min(roll.over_at, now),
+    )
+    return ledger if earlier == roll else replace(ledger, roll=earlier)
+
+
+def closed(ledger: Ledger, observed: Observed) -> dict[str, Reason]:
+    """Why no other work starts on nodes whose command runs, or that return, by name.
+
+    They are silent for a while, as expected. One that is late, or asks for an evacuation, is not
+    protected.
+    """
+    if ledger.roll is None or ledger.roll.over:
+        return {}
+    nodes = by_uuid(observed)
+    busy = {i.node for i in ledger.incidents if i.status is Status.PENDING} | ledger.returning()
+    return {
+        node.name: because(RollKind.IN_ROLL, node.name)
+        for member in ledger.roll.nodes
+        if member.phase in (Phase.RUNNING, Phase.RETURNING) and not member.late
+        if (node := nodes.get(member.node)) is not None
+        and node.uuid not in busy
+        and not _is_faulty(node, observed)
+    }
+
+
+def _is_faulty(node: Node, observed: Observed) -> bool:
+    said = observed.diagnoses.get(node.name)
+    return said is not None and said.need > Need.LIVE_REPAIR
+
+
+def wants_room(ledger: Ledger) -> bool:
+    """Check whether a node may have to be evacuated."""
+    return ledger.roll is not None and not ledger.roll.over
+
+
+def to_ask(ledger: Ledger, snapshot: Snapshot) -> frozenset[str]:
+    """The nodes that were marked offline for their turn, and may answer again."""
+    if ledger.roll is None or ledger.roll.over:
+        return frozenset()
+    returning = {one.node for one in ledger.roll.nodes if one.phase is Phase.RETURNING}
+    nodes = snapshot.nodes.values()
+    return frozenset(node.name for node in nodes if node.offline and node.uuid in returning)
+
+
+# Act.
+
+
+def go_on(
+    ledger: Ledger,
+    observed: Observed,
+    policy: Policy,
+    room: Room,
+    stopped: Mapping[str, Reason],
+    now: Ms,
+) -> tuple[Ledger, list[Held]]:
+    """Give each node its next step, and let further ones begin; say what the others wait for.
+
+    `stopped` is why no maintenance starts on a node, or anywhere ("").
+    """
+    if ledger.roll is None or ledger.roll.over:
+        return ledger, []
+    work = _Work(ledger, observed, policy, room, stopped, now)
+    work.all()
+    return work.ledger, work.held
+
+
+@dataclass
+class _Work:
+    ledger: Ledger
+    observed: Observed
+    policy: Policy
+    room: Room
+    stopped: Mapping[str, Reason]
+    now: Ms
+    held: list[Held] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.nodes = by_uuid(self.observed)
+
+    @property
+    def roll(self) -> Roll:
+        assert self.ledger.roll is not None
+        return self.ledger.roll
+
+    def all(self) -> None:
+        ends = bool(self.roll.stopped or self.roll.canceled)
+        for member in self.roll.nodes:
+            if member.phase is Phase.LEAVING:
+                if ends:
+                    self._give_back(member)
+                else:
+                    self._leave(member)
+        obstacles = Obstacles(self.ledger, self.observed, self.stopped, self.now)
+        for member in obstacles.begin():
+            boot = self.observed.boots.get(member.name, "")
+            leaving = replace(member.at(Phase.LEAVING, self.now), left_at=self.now, boot=boot)
+            self._put(leaving)
+            self._leave(leaving)
+        self.held += obstacles.held
+        self._end()
+
+    def _put(self, member: RollNode) -> None:
+        self.ledger = _put(self.ledger, member)
+
+    def _hold(self, member: RollNode, why: Reason) -> None:
+        self.held.append(Held(why, member.name))
+
+    def _give_back(self, member: RollNode) -> None:
+        """Return a node whose command has not begun: it waits for its turn again."""
+        waits = RollNode(member.node, member.name, since=self.now)
+        self._put(waits if self.roll.stopped else waits.at(Phase.SKIPPED, self.now, "canceled"))
+        if member.begun:
+            self.ledger = release(self.ledger, member.node, Way.ROLL, self.now, Proof())
+
+    def _leave(self, member: RollNode) -> None:
+        node, terms = self.nodes[member.node], self.roll.terms
+        leaving = Leaving(
+            node,
+            OfRoll(node.uuid),
+            offline=terms.offline,
+            begun=member.begun,
+            drained=member.drained,
+            obstacle=self._obstacle(member, node),
+            secondaries=not terms.keep_secondaries,
+        )
+        left = leave(leaving, self.ledger, self.observed, self.policy, self.room, self.now)
+        self.ledger = left.ledger
+        for why in left.held:
+            self._hold(member, why)
+        if left.begun and not member.begun:
+            member = replace(member, begun=True)
+            self._put(member)
+        if left.done and not node.in_service:
+            self._order(member, node)
+
+    def _obstacle(self, member: RollNode, node: Node) -> Reason | None:
+        for incident in self.ledger.incidents:
+            if incident.node == node.uuid and incident.status is Status.PENDING:
+                return because(Kind.UNDER_REPAIR, node.name, repair=incident.id)
+        if (left := member.not_before - self.now) > 0:
+            return because(Kind.TRY_AGAIN, node.name, left=left, why=member.why)
+        return self.stopped.get("") or self.stopped.get(node.name)
+
+    def _order(self, member: RollNode, node: Node) -> None:
+        """Have the agent of an empty node run the command."""
+        boot = self.observed.boots.get(node.name, member.boot)
+        if self.roll.terms.reboots and not boot:
+            self._hold(member, because(RollKind.ROLL_START_UNKNOWN, node.name))
+            return
+        taken = self.room.take(node.name, OfRoll(node.uuid))
+        if not isinstance(taken, Taken):
+            self._hold(member, taken)
+            return
+        terms = self.roll.terms
+        told = {"name": node.name, "uuid": node.uuid, "roll": self.roll.number, "why": terms.why}
+        order = RunCommand(node.name, terms.command, canonical(told))
+        self.ledger = taken.promise(self.ledger, order, self.now)
+        running = replace(member.at(Phase.RUNNING, self.now), boot=boot, ran_at=self.now)
+        self._put(running)
+
+    def _end(self) -> None:
+        """End the roll once all its nodes are over, or it is canceled and none is away."""
+        roll = self.roll
+        if roll.canceled:
+            for member in roll.nodes:
+                if member.phase is Phase.WAITING:
+                    self._put(member.at(Phase.SKIPPED, self.now, "canceled"))
+        if all(member.phase.over for member in self.roll.nodes):
+            self.ledger = replace(self.ledger, roll=replace(self.roll, over_at=self.now))

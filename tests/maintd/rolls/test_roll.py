@@ -1,0 +1,359 @@
+"""Rolling maintenance on a whole coordinator: nodes leave, run their command, and return."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, RunCommand, SetOffline
+from nodeagent.model.asked import Asked
+from nodeagent.model.ledger import Outcome
+from nodeagent.model.reason import RollKind
+from nodeagent.model.roll import REBOOT, Hours, Phase, Roll, Terms
+from nodeagent.model.units import Ms
+from nodeagent.model.wish import (
+    CancelRoll,
+    Evacuate,
+    PauseRoll,
+    ResumeRoll,
+    RetryNode,
+    SkipNode,
+    StartRoll,
+)
+from tests.maintd.decided import kinds
+from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+from tests.maintd.world import EVACUATE
+
+PLACES = (("n3", "n4"), ("n4", "n5"), ("n5", "n6"), ("n2", "n3"))
+TERMS = Terms(REBOOT, reboots=True, quiet=Ms(30_000))
+
+
+def rig() -> Rig:
+    made = Rig(fleet(), mirrored(*PLACES), QUICK)
+    made.tick()
+    return made
+
+
+def ask(one: Rig, asked: Asked) -> str:
+    identity = one.wish(asked)
+    one.tick()
+    return one.store.answer(identity) or ""
+
+
+def start(one: Rig, *nodes: str, terms: Terms = TERMS) -> None:
+    assert ask(one, StartRoll(terms, nodes)) == ""
+
+
+def roll(one: Rig) -> Roll:
+    assert one.ledger.roll is not None
+    return one.ledger.roll
+
+
+def phases(one: Rig) -> dict[str, Phase]:
+    return {member.name: member.phase for member in roll(one).nodes}
+
+
+def away(one: Rig) -> set[str]:
+    return {node.name for node in one.cluster.nodes.values() if not node.in_service}
+
+
+def go_on(one: Rig, rounds: int = 200, seconds: float = 20) -> int:
+    """Hold rounds until the roll is over or nothing changes; return the most nodes away at once."""
+    most, calm, before = 0, 0, None
+    for _ in range(rounds):
+        one.tick(seconds)
+        most = max(most, len(away(one)))
+        calm = calm + 1 if (one.ledger.roll, away(one)) == before else 0
+        before = one.ledger.roll, away(one)
+        if roll(one).over or calm > 60:
+            break
+    return most
+
+
+def rebooted(one: Rig) -> list[str]:
+    ran = (intent.action for _, _, intent in one.agents.ran.values())
+    return [action.node for action in ran if isinstance(action, RunCommand)]
+
+
+def told(one: Rig) -> Iterable[tuple[object, str]]:
+    return kinds(one.tick().decision.held)
+
+
+def test_all_nodes_reboot_one_by_one_in_their_order_and_all_return() -> None:
+    one = rig()
+    start(one, "n3", "n2", "n6")
+    assert go_on(one) == 1
+    assert rebooted(one) == ["n3", "n2", "n6"]
+    assert set(phases(one).values()) == {Phase.DONE}
+    assert (away(one), one.ledger.outages, one.ledger.intents) == (set(), (), ())
+
+
+def test_a_node_runs_its_command_only_once_it_is_empty() -> None:
+    one = rig()
+    start(one, "n4")
+    while not rebooted(one):
+        one.tick(5)
+    assert not any("n4" in (i.primary, i.secondary) for i in one.cluster.instances.values())
+    assert one.cluster.nodes["n4"].drained
+
+
+def test_as_many_as_asked_for_are_away_but_never_two_that_share_an_instance() -> None:
+    one = rig()
+    start(one, "n2", "n3", "n4", "n5", "n6", terms=replace(TERMS, at_once=2))
+    shared = {frozenset(pair) for pair in PLACES}
+    begun_with: set[frozenset[str]] = set()
+    for _ in range(150):
+        one.tick(20)
+        leaving = [m.name for m in roll(one).nodes if m.phase is Phase.LEAVING]
+        begun_with |= {frozenset((a, b)) for a in leaving for b in away(one) | set(leaving)}
+        assert len(away(one)) <= 2
+    assert set(phases(one).values()) == {Phase.DONE}
+    assert not begun_with & shared
+
+
+def test_the_master_is_the_last_and_waits_for_a_failover() -> None:
+    one = rig()
+    start(one, "n1", "n3")
+    go_on(one)
+    assert phases(one) == {"n3": Phase.DONE, "n1": Phase.WAITING}
+    assert (RollKind.ROLL_MASTER_WAITS, "n1") in told(one)
+    assert not away(one)
+
+
+@pytest.mark.parametrize("why", ["hangs", "stays up", "fails"])
+def test_the_first_node_that_does_not_return_stops_it(why: str) -> None:
+    one = rig()
+    if why == "hangs":
+        one.agents.hangs = {"n3"}
+    elif why == "stays up":
+        one.agents.stays_up = {"n3"}
+    else:
+        one.agents.ends = lambda _: Outcome.ERROR
+    start(one, "n3", "n4", "n5")
+    go_on(one)
+    stages = {"hangs": Phase.RUNNING, "stays up": Phase.RETURNING, "fails": Phase.FAILED}
+    assert phases(one) == {"n3": stages[why], "n4": Phase.WAITING, "n5": Phase.WAITING}
+    assert roll(one).stopped.startswith("n3: ")
+    assert any(kind is RollKind.ROLL_STOPPED for kind, _ in told(one))
+    assert (away(one), rebooted(one)) == ({"n3"}, ["n3"]), "nothing else is drained"
+
+
+def test_nodes_that_are_leaving_when_another_fails_go_back() -> None:
+    one = rig()
+    one.agents.ends = lambda _: Outcome.ERROR
+    one.cluster.refuses = lambda action: isinstance(action, MovePrimary) and action.node == "n5"
+    start(one, "n3", "n5", terms=replace(TERMS, at_once=2))
+    go_on(one)
+    assert phases(one) == {"n3": Phase.FAILED, "n5": Phase.WAITING}
+    assert (away(one), rebooted(one)) == ({"n3"}, ["n3"])
+
+
+def test_a_node_that_comes_back_late_returns_and_the_roll_goes_on_when_told() -> None:
+    one = rig()
+    one.agents.hangs = {"n3"}
+    start(one, "n3", "n4")
+    go_on(one)
+    assert "n3 has not returned" in ask(one, ResumeRoll())
+    one.agents.hangs = set()
+    go_on(one)
+    assert phases(one) == {"n3": Phase.DONE, "n4": Phase.WAITING}
+    assert ask(one, ResumeRoll()) == ""
+    go_on(one)
+    assert set(phases(one).values()) == {Phase.DONE}
+
+
+@pytest.mark.parametrize("again", [RetryNode("n3"), SkipNode("n3")])
+def test_a_failed_node_is_tried_again_or_left_out(again: Asked) -> None:
+    one = rig()
+    one.agents.ends = lambda _: Outcome.ERROR
+    start(one, "n3", "n4")
+    go_on(one)
+    assert phases(one)["n3"] is Phase.FAILED
+    one.agents.ends = lambda _: Outcome.SUCCESS
+    assert ask(one, again) == ""
+    if isinstance(again, SkipNode):
+        assert ask(one, ResumeRoll()) == ""
+    go_on(one)
+    done = Phase.DONE if isinstance(again, RetryNode) else Phase.SKIPPED
+    assert phases(one) == {"n3": done, "n4": Phase.DONE}
+    assert not away(one)
+
+
+def test_pause_lets_no_further_node_begin_and_cancel_returns_all() -> None:
+    one = rig()
+    start(one, "n3", "n4", "n5")
+    one.tick(5)
+    assert ask(one, PauseRoll()) == ""
+    go_on(one)
+    assert phases(one) == {"n3": Phase.DONE, "n4": Phase.WAITING, "n5": Phase.WAITING}
+    assert ask(one, ResumeRoll()) == ""
+    one.tick(5)
+    assert away(one) == {"n4"}
+    assert ask(one, CancelRoll()) == ""
+    go_on(one)
+    assert phases(one) == {"n3": Phase.DONE, "n4": Phase.SKIPPED, "n5": Phase.SKIPPED}
+    assert (away(one), rebooted(one), one.ledger.outages) == (set(), ["n3"], ())
+
+
+def test_an_incident_at_work_lets_no_other_node_begin() -> None:
+    one = rig()
+    one.cluster.refuses = lambda action: isinstance(action, MovePrimary | MoveSecondary)
+    one.agents.says["n6"] = EVACUATE
+    one.tick(20)
+    start(one, "n3")
+    assert any(kind is RollKind.ROLL_INCIDENT for kind, _ in told(one))
+    assert phases(one) == {"n3": Phase.WAITING}
+
+
+def test_a_node_that_a_person_has_out_stays_out_after_its_turn() -> None:
+    one = rig()
+    start(one, "n3")
+    for _ in range(3):
+        one.tick(5)
+    assert ask(one, Evacuate("n3", "new disks")) == ""
+    go_on(one)
+    assert rebooted(one) == ["n3"]
+    assert away(one) == {"n3"}
+
+
+def test_a_node_that_was_drained_before_is_drained_after() -> None:
+    one = rig()
+    one.cluster.put(replace(one.cluster.nodes["n3"], drained=True))
+    start(one, "n3")
+    go_on(one)
+    assert (rebooted(one), phases(one)) == (["n3"], {"n3": Phase.DONE})
+    assert one.cluster.nodes["n3"].drained
+
+
+def test_with_kept_secondaries_only_what_runs_there_leaves() -> None:
+    one = rig()
+    start(one, "n3", terms=replace(TERMS, keep_secondaries=True))
+    go_on(one)
+    assert phases(one) == {"n3": Phase.DONE}
+    jobs = one.jobs()
+    assert not [job for job in jobs if job.startswith(MoveSecondary.__name__)]
+    assert [job for job in jobs if job.startswith(MovePrimary.__name__)]
+
+
+def test_offline_while_it_is_away() -> None:
+    one = rig()
+    start(one, "n3", terms=replace(TERMS, offline=True))
+    seen = set()
+    for _ in range(60):
+        one.tick(10)
+        seen |= {name for name, node in one.cluster.nodes.items() if node.offline}
+    assert seen == {"n3"}
+    assert (phases(one), away(one)) == ({"n3": Phase.DONE}, set())
+    assert [job for job in one.jobs() if job.startswith(SetOffline.__name__)]
+
+
+def test_it_survives_a_crash_in_every_round() -> None:
+    one = rig()
+    start(one, "n3", "n4")
+    for _ in range(100):
+        one.crash()
+        one.tick(20)
+    assert (rebooted(one), away(one)) == (["n3", "n4"], set())
+    assert set(phases(one).values()) == {Phase.DONE}
+
+
+def test_a_node_that_is_removed_is_skipped() -> None:
+    one = rig()
+    start(one, "n3", "n6")
+    one.cluster.remove_instance("i3")
+    one.cluster.remove_node("n6")
+    go_on(one)
+    assert phases(one) == {"n3": Phase.DONE, "n6": Phase.SKIPPED}
+
+
+def test_a_lost_order_is_proven_by_the_start_of_the_machine_and_never_given_twice() -> None:
+    one = rig()
+    one.agents.forgets = True
+    start(one, "n3")
+    go_on(one)
+    assert rebooted(one) == ["n3"]
+    assert phases(one) == {"n3": Phase.DONE}
+
+
+def test_a_lost_order_of_another_command_waits_for_a_person() -> None:
+    one = rig()
+    one.agents.forgets = True
+    start(one, "n3", terms=Terms("upgrade-packages", quiet=Ms(30_000)))
+    go_on(one)
+    assert phases(one) == {"n3": Phase.FAILED}
+    assert "unknown" in roll(one).stopped
+
+
+def test_the_hours_hold_the_next_node_back() -> None:
+    one = rig()
+    never = Hours((), 0, 60, "Europe/Zurich")
+    start(one, "n3", terms=replace(TERMS, hours=never))
+    assert any(kind is RollKind.ROLL_HOURS for kind, _ in told(one))
+    assert not [job for job in one.jobs() if job.startswith(Drain.__name__)]
+
+
+def test_the_next_node_waits_for_the_pause_between() -> None:
+    one = rig()
+    start(one, "n3", "n6", terms=replace(TERMS, pause_between=Ms(3_600_000)))
+    for _ in range(40):
+        one.tick(20)
+    assert phases(one) == {"n3": Phase.DONE, "n6": Phase.WAITING}
+    one.tick(3600)
+    go_on(one)
+    assert phases(one) == {"n3": Phase.DONE, "n6": Phase.DONE}
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (StartRoll(TERMS, ("n99",)), "there is no node n99"),
+        (StartRoll(TERMS, groups=("gold",)), "there is no group gold"),
+        (StartRoll(TERMS, tags=("gold",)), "no node has the tag gold"),
+        (StartRoll(TERMS), "no nodes are named"),
+        (StartRoll(TERMS, needing="reboot-required"), "no node reports that it is needed"),
+        (StartRoll(replace(TERMS, command="nothing"), ("n3",)), "takes no orders to run nothing"),
+        (ResumeRoll(), "no roll is under way"),
+        (SkipNode("n3"), "no roll is under way"),
+    ],
+)
+def test_what_is_refused(asked: Asked, why: str) -> None:
+    one = rig()
+    assert why in ask(one, asked)
+    assert one.ledger.roll is None
+
+
+def test_a_second_roll_waits_for_the_first() -> None:
+    one = rig()
+    start(one, "n3")
+    assert "is under way" in ask(one, StartRoll(TERMS, ("n4",)))
+
+
+def test_names_groups_tags_and_patterns_choose_the_nodes() -> None:
+    nodes = [replace(node, group="gold") if node.name in ("n5", "n6") else node for node in fleet()]
+    one = Rig(nodes, mirrored(("n2", "n3")), QUICK)
+    one.tick()
+    one.cluster.tag("n4", "rack:7")
+    start(one, "n[23]", "n6")
+    assert list(phases(one)) == ["n2", "n3", "n6"]
+    ask(one, CancelRoll())
+    go_on(one)
+    assert ask(one, StartRoll(TERMS, tags=("rack:7",), groups=("gold",))) == ""
+    assert list(phases(one)) == ["n5", "n6", "n4"]
+
+
+def test_the_history_tells_each_step() -> None:
+    one = rig()
+    one.agents.hangs = {"n4"}
+    start(one, "n3", "n4")
+    go_on(one)
+    events = [e for e in one.store.history(None, None, 1000) if e.kind.startswith("roll-")]
+    assert [(event.kind, event.node) for event in events] == [
+        ("roll-started", ""),
+        ("roll-leaving", "n3"),
+        ("roll-running", "n3"),
+        ("roll-returning", "n3"),
+        ("roll-done", "n3"),
+        ("roll-leaving", "n4"),
+        ("roll-running", "n4"),
+        ("roll-stopped", ""),
+    ]
