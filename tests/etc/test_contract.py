@@ -16,11 +16,11 @@ from .shipped import DIAGNOSE, ETC, NAME, REPAIR
 EXPECTED = {
     DIAGNOSE: {
         "clock drbd edac fs-full fs-readonly ganeti-certificates ganeti-daemons kernel links lvm",
-        "mdraid nagios-example smart temperature",
+        "mdraid nagios-example reboot-required smart temperature",
     },
     REPAIR: {
-        "call-operator clear-kernel-baseline power-cycle power-off remount-rw restart-unit"
-        " stale-instances"
+        "call-operator clear-kernel-baseline power-cycle power-off reboot-node remount-rw"
+        " restart-unit stale-instances upgrade-packages"
     },
 }
 FILES = sorted(path for folder in (DIAGNOSE, REPAIR) for path in folder.iterdir())

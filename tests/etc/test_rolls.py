@@ -1,0 +1,145 @@
+"""What rolls run on nodes: whether a reboot is needed, the reboot, and the upgrades."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from .shipped import REPAIR, Shipped, run_file
+
+ROLL = {"name": "node1", "uuid": "u", "roll": 1, "why": ""}
+QEMU = "/usr/bin/qemu-system-x86_64\0-enable-kvm\0-name\0{},debug-threads=on\0-m\0128\0"
+
+
+def test_what_asks_for_something_else_is_not_a_roll() -> None:
+    for name in ("reboot-node", "upgrade-packages"):
+        for said in (b"[]", b"{}", b'{"roll":"1"}', b'{"roll":true}'):
+            assert "names no roll" in run_file(REPAIR / name, said).complaint
+
+
+# Whether a reboot is needed.
+
+RUNNING = "6.1.0-9-amd64"
+IMAGE = f"boot/vmlinuz-{RUNNING}"
+
+
+@pytest.mark.parametrize(
+    ("files", "because"),
+    [
+        ({IMAGE: ""}, []),
+        ({IMAGE: "", "boot/vmlinuz-6.1.0-8-amd64": ""}, []),
+        ({IMAGE: "", "boot/vmlinuz-6.1.0-10-cloud-amd64": ""}, []),
+        ({IMAGE: "", "boot/vmlinuz-7.0.0-1-amd64.old": ""}, []),
+        ({}, []),
+        (
+            {IMAGE: "", "boot/vmlinuz-6.1.0-10-amd64": ""},
+            ["kernel 6.1.0-10-amd64 is installed, and 6.1.0-9-amd64 runs"],
+        ),
+        ({IMAGE: "", "sentinel": ""}, ["the distribution asks for a reboot"]),
+    ],
+)
+def test_a_reboot_is_needed(shipped: Shipped, files: dict[str, str], because: list[str]) -> None:
+    assert asked(shipped, files) == {"needed": bool(because), "because": because}
+
+
+def test_a_kernel_that_was_replaced_since_it_started(shipped: Shipped) -> None:
+    root = shipped.tree({IMAGE: ""})
+    os.utime(root / IMAGE, (2_000_000_000, 2_000_000_000))
+    said = asked(shipped, {})
+    assert said["because"] == [f"kernel {RUNNING} was replaced since it started"]
+
+
+def asked(shipped: Shipped, files: dict[str, str]) -> dict[str, object]:
+    root = shipped.tree({"boot": None, "release": f"{RUNNING}\n", **files})
+    stat = root / "stat"
+    stat.write_text("cpu 1 2\nbtime 1900000000\n")
+    ran = shipped.run(
+        "reboot-required",
+        BOOT=root / "boot",
+        RELEASE=root / "release",
+        STAT=stat,
+        SENTINELS=(str(root / "sentinel"),),
+    )
+    assert ran.need == "Ok", "it is no fault"
+    details: dict[str, object] = ran.diagnosis["details"]
+    return details
+
+
+def test_without_knowledge_there_is_no_answer(shipped: Shipped) -> None:
+    root = shipped.tree({"release": RUNNING, "stat": "cpu 1\n", IMAGE: ""})
+    ran = shipped.run(
+        "reboot-required", BOOT=root / "boot", RELEASE=root / "release", STAT=root / "stat"
+    )
+    assert "does not say when" in ran.complaint
+
+
+# The reboot.
+
+
+def reboot(shipped: Shipped, files: dict[str, str], script: str) -> tuple[int, str]:
+    root = shipped.tree({"proc/1/cmdline": "/sbin/init\0", **files})
+    tool = shipped.tool("systemd-run", script)
+    ran = shipped.run(
+        "reboot-node",
+        ROLL,
+        PROC=root / "proc",
+        RUN=root / "run",
+        XL=root / "none",
+        SYSTEMD_RUN=tool,
+    )
+    return ran.code, ran.stdout if ran.code == 0 else ran.complaint
+
+
+@pytest.mark.parametrize(
+    "files", [{"proc/7/cmdline": QEMU.format("web")}, {"run/fake-hypervisor/web": ""}]
+)
+def test_a_node_with_a_running_instance_is_not_rebooted(
+    shipped: Shipped, files: dict[str, str]
+) -> None:
+    log = shipped.root / "log"
+    code, said = reboot(shipped, files, f"echo $* >>{log}")
+    assert (code, "instances run here: web" in said) == (1, True)
+    assert not log.exists()
+
+
+def test_an_empty_node_is(shipped: Shipped) -> None:
+    log = shipped.root / "log"
+    assert reboot(shipped, {}, f"echo $* >>{log}") == (0, "reboot-node: in 5 seconds\n")
+    assert log.read_text().endswith("--on-active=5 /usr/bin/systemctl reboot\n")
+
+
+def test_a_refused_reboot_is_a_failure(shipped: Shipped) -> None:
+    code, said = reboot(shipped, {}, "echo no bus >&2; exit 1")
+    assert (code, said.endswith("no bus")) == (1, True)
+
+
+# The upgrades.
+
+
+def upgrade(shipped: Shipped, apt: Path, dnf: Path) -> tuple[int, str]:
+    ran = shipped.run("upgrade-packages", ROLL, APT=apt, DNF=dnf)
+    return ran.code, ran.stdout if ran.code == 0 else ran.complaint
+
+
+def test_apt_updates_its_lists_and_upgrades(shipped: Shipped) -> None:
+    log, none = shipped.root / "log", shipped.root / "none"
+    apt = Path(shipped.tool("apt-get", f"echo $* >>{log}"))
+    assert upgrade(shipped, apt, none) == (0, "upgrade-packages: done\n")
+    update, install = log.read_text().splitlines()
+    assert update.endswith("-q update")
+    assert install.endswith("-y -q upgrade --with-new-pkgs")
+    assert "--force-confold" in install
+
+
+def test_dnf_upgrades(shipped: Shipped) -> None:
+    log, none = shipped.root / "log", shipped.root / "none"
+    dnf = Path(shipped.tool("dnf", f"echo $* >>{log}"))
+    assert upgrade(shipped, none, dnf)[0] == 0
+    assert log.read_text() == "-y -q upgrade\n"
+
+
+def test_a_failed_upgrade_says_why(shipped: Shipped) -> None:
+    apt = Path(shipped.tool("apt-get", "echo E: no network >&2; exit 100"))
+    code, said = upgrade(shipped, apt, shipped.root / "none")
+    assert (code, said.endswith("E: no network")) == (1, True)
+    assert upgrade(shipped, shipped.root / "none", shipped.root / "none")[0] == 1
