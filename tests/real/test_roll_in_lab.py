@@ -1,0 +1,183 @@
+"""Rolling maintenance on a real cluster of five nodes: each reboots, the master last.
+
+Uses the multi-node laboratory beside the checkout; skipped by name where that is absent. There
+`reboot` ends a node's whole namespace, and its boot id is new; its agent is started again as
+systemd would.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from click import ClickException
+
+from tests.real.lab import FIVE, STATE, create, gnt, listed, node
+from tests.real.maintd import Maintenance, flags, maintained, until
+from tests.real.steps import is_current
+
+SHORT = [name.partition(".")[0] for name in FIVE]
+INSTANCES = [f"inst{number}" for number in range(1, 13)]
+SETTINGS = """
+[repair]
+queue-commands = ["reboot-node"]
+"""
+REBOOT = "#!/bin/sh\n[ -e /run/stays-up ] || { sync; reboot; sleep 30; }\n"
+FAKE = "/run/ganeti/fake-hypervisor"
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
+
+
+def prepare(system: Maintenance, name: str) -> None:
+    """Let the node's agent take orders to reboot."""
+    system.shell(name, "mkdir -p /etc/nodeagent/conf.d")
+    system.write(name, "/etc/nodeagent/conf.d/roll.toml", SETTINGS)
+    system.write(name, "/etc/ganeti/node-repair-commands/reboot-node", REBOOT, mode="755")
+
+
+class Machines(threading.Thread):
+    """Starts the agents of nodes that have rebooted, and watches where instances run."""
+
+    def __init__(self, system: Maintenance) -> None:
+        super().__init__(daemon=True)
+        self.system = system
+        self.over = threading.Event()
+        self.rebooted: list[str] = []
+        self.unheard: dict[str, float] = {}  # instances that run nowhere, and since when
+        self.longest: dict[str, float] = {}  # and for how long at most, in seconds
+
+    def run(self) -> None:
+        while not self.over.wait(0.2):
+            for name, agent in list(self.system.agents.items()):
+                if agent.poll() is not None:
+                    self.rebooted.append(name)
+                    self.system.booted(name)
+                    if name == self.system.where:
+                        self.system.start_maintd(name)
+            self._look()
+
+    def _look(self) -> None:
+        now, here = time.monotonic(), set[str]()
+        for name in SHORT:
+            with suppress(OSError):
+                here |= {path.name for path in (STATE / "nodes" / name / FAKE[1:]).iterdir()}
+        here = {name.partition(".")[0] for name in here}
+        for instance in INSTANCES:
+            if instance in here:
+                if began := self.unheard.pop(instance, 0):
+                    took = now - began
+                    self.longest[instance] = max(took, self.longest.get(instance, 0))
+            else:
+                self.unheard.setdefault(instance, now)
+
+
+@pytest.fixture
+def system() -> Iterator[Maintenance]:
+    with maintained(FIVE) as system:
+        for name in SHORT:
+            prepare(system, name)
+            system.restart_agent(name)
+        system.start_maintd()
+        system.until_it_answers()
+        yield system
+
+
+@pytest.fixture
+def machines(system: Maintenance) -> Iterator[Machines]:
+    watch = Machines(system)
+    watch.start()
+    yield watch
+    watch.over.set()
+    watch.join(120)
+
+
+def boots() -> dict[str, str]:
+    return {name: node(name, "cat", "/proc/sys/kernel/random/boot_id").stdout for name in SHORT}
+
+
+def roll(system: Maintenance, *words: str) -> str:
+    done = system.ask("roll", *words, master=system.where)
+    assert done.returncode == 0, done.stderr + done.stdout
+    return done.stdout
+
+
+def state(system: Maintenance) -> dict[str, Any]:
+    with suppress(ClickException):
+        found: dict[str, Any] | None = system.get("/1/roll", system.where)
+        if found is not None:
+            return found
+    return {"state": "unknown", "nodes": []}
+
+
+def phases(system: Maintenance) -> dict[str, str]:
+    return {one["name"].partition(".")[0]: one["phase"] for one in state(system)["nodes"]}
+
+
+def out() -> list[str]:
+    """The nodes that are not in service."""
+    return [name for name in SHORT if flags(f"{name}.gnt.test")["role"] in ("O", "D")]
+
+
+def fill(count: int) -> None:
+    """So many running DRBD instances, spread over the nodes."""
+    for number, name in enumerate(INSTANCES[:count]):
+        create(name, "drbd", FIVE[number % 5], FIVE[(number + 1 + number // 5) % 5])
+
+
+def test_five_nodes_reboot_under_twelve_instances(system: Maintenance, machines: Machines) -> None:
+    """Killed on the way, failed over on the way, and the master is the last."""
+    fill(12)
+    before, began = boots(), time.monotonic()
+    until(lambda: not machines.unheard, 60, system.tail)
+    machines.longest.clear()
+    roll(system, "start", "--all", "--run", "reboot-node", "--quiet-time", "5s", "--why", "kernel")
+
+    until(lambda: list(phases(system).values()).count("done") == 1, 600, system.tail)
+    system.stop_maintd("KILL")
+    system.start_maintd("node1")
+    last = "node1"
+    until(lambda: list(phases(system).values()).count("done") == 4, 1200, system.tail)
+    assert phases(system)[last] == "waiting"
+    until(lambda: any("only node1" in one["reason"] for one in system.get("/1/held")), 60, str)
+
+    system.stop_maintd()
+    node("node2", "gnt-cluster", "master-failover", seconds=300)
+    system.start_maintd("node2")
+    until(lambda: is_current(system, "node2"), 300, system.tail)
+    until(lambda: state(system)["state"] == "over", 600, system.tail)
+
+    took = time.monotonic() - began
+    after = boots()
+    assert set(phases(system).values()) == {"done"}
+    assert sorted(machines.rebooted) == SHORT
+    assert all(before[name] != after[name] for name in SHORT), "each has started anew"
+    assert out() == []
+    ((*states,),) = [tuple(row[0] for row in listed("instance", "status"))]
+    assert set(states) == {"running"}
+    print(f"five nodes and twelve instances in {took / 60:.1f} minutes, by one command of a person")
+    print(f"longest times without an instance, in seconds: {machines.longest}")
+    assert max(machines.longest.values(), default=0) < 5, "no longer than its migration"
+
+
+@pytest.mark.story
+def test_one_that_does_not_come_back_stops_it(system: Maintenance, machines: Machines) -> None:
+    fill(4)
+    system.shell("node2", "touch /run/stays-up")
+    words = ("--run", "reboot-node", "--quiet-time", "3s", "--return-within", "1m")
+    roll(system, "start", "node3", "node2", "node4", *words)
+    until(lambda: phases(system).get("node3") == "done", 300, system.tail)
+    until(lambda: state(system)["state"] == "stopped", 300, system.tail)
+    assert phases(system) == {"node3": "done", "node2": "returning", "node4": "waiting"}
+    assert out() == ["node2"], "nothing else is drained"
+    assert system.ask("check").returncode == 1
+    assert any("the roll has stopped" in one["reason"] for one in system.get("/1/held"))
+
+    system.reboot("node2")  # a person's hand
+    until(lambda: phases(system).get("node2") == "done", 120, system.tail)
+    assert phases(system)["node4"] == "waiting"
+    roll(system, "resume")
+    until(lambda: state(system)["state"] == "over", 300, system.tail)
+    assert (out(), machines.rebooted.count("node4")) == ([], 1)
+    gnt("gnt-cluster", "verify")
