@@ -171,6 +171,7 @@ def _words(view: View, asked: Asked, history: History) -> dict[str, Any]:
         "state_names": (*asking.STATES, *asking.SPECIAL),
         "group_names": groups if 1 < len(groups) <= _MOST_GROUPS else [],
         "maintenance": maintenance,
+        "roll": None if asked.narrow else panels.roll(view),
         "queue": None if asked.narrow else panels.queue(view),
         "picture": picture,
         "states": STATES,
@@ -213,6 +214,10 @@ def _tiles(view: View, nodes: Sequence[NodeView], maintenance: Json | None) -> I
         yield str(maintenance["machines"]), "in windows", "", "#maintenance"
         if maintenance["late"]:
             yield str(maintenance["late"]), "overdue", "bad", "#maintenance"
+    if (roll := view.ledger.roll) is not None and not roll.over:
+        kind = "bad" if roll.stopped else "warn" if roll.paused else ""
+        done = sum(one.phase.over for one in roll.nodes)
+        yield f"{done}/{len(roll.nodes)}", "of the roll", kind, "#roll"
     if entries := [e for e in view.ledger.queue.entries if not e.status.finished]:
         kind = "" if view.ledger.queue.enabled else "warn"
         yield str(len(entries)), "to repair", kind, "#queue"

@@ -1,9 +1,11 @@
-"""Panels of the status page: windows, repair queue and balancing. Pure."""
+"""Panels of the status page: windows, rolling maintenance, repair queue, balancing. Pure."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from nodeagent.maintd.http.calendar import calendar
 from nodeagent.maintd.http.page.weeks import KINDS, WEEKS, kind_of, machine_name, stages, weeks
+from nodeagent.maintd.http.roll import roll_json
 from nodeagent.maintd.http.status import Json
 from nodeagent.maintd.http.view import NodeView, View
 from nodeagent.maintd.notices.needs_you import LATE
@@ -12,6 +14,8 @@ from nodeagent.model.queue import Entry
 from nodeagent.model.reason import Of, Subject
 
 _MOST_WINDOWS = 20
+_SHOWN = 86_400  # seconds after its end that a roll is shown
+_PHASES = ("waiting", "leaving", "running", "returning", "late", "failed", "skipped", "done")
 _MOST_MACHINES = 12  # of one window
 _MOST_ENTRIES = 30
 _MOST_MOVES = 50
@@ -111,6 +115,30 @@ def _series(row: Json) -> Json:
         "names": [machine_name(one) for one in row["machines"]][:_MOST_MACHINES],
         "coming": coming,
         "waits": [{"name": name, **told} for name, told in late[:_MOST_MACHINES]],
+    }
+
+
+def roll(view: View) -> Json | None:
+    """The rolling maintenance as a strip of its nodes; None a day after the last one's end."""
+    told = roll_json(view)
+    if told is None or (told["over-at"] and view.at / 1000 - told["over-at"] > _SHOWN):
+        return None
+    nodes = told["nodes"]
+    coming = next((one for one in nodes if one["phase"] == "waiting"), None)
+    counts = Counter("late" if one["late"] else one["phase"] for one in nodes)
+    return {
+        **told,
+        "done": counts["done"],
+        "counts": [(phase, counts[phase]) for phase in _PHASES if counts[phase]],
+        "strip": [
+            {
+                **one,
+                "short": one["name"].partition(".")[0],
+                "kind": "late" if one["late"] else one["phase"],
+                "next": one is coming and told["state"] == "under way",
+            }
+            for one in nodes
+        ],
     }
 
 

@@ -19,9 +19,11 @@ from nodeagent.maintd.http.readers import Readers
 from nodeagent.maintd.http.routes import Api
 from nodeagent.model.action import Drain, MovePrimary, MoveSecondary
 from nodeagent.model.ledger import Policy
+from nodeagent.model.roll import REBOOT, Terms
 from nodeagent.model.snapshot import Capacity, Group, Instance
+from nodeagent.model.units import Ms
 from nodeagent.model.window import Schedule
-from nodeagent.model.wish import SetSchedule
+from nodeagent.model.wish import SetSchedule, StartRoll
 from tests.maintd.http.page.browser import Browser, browser
 from tests.maintd.http.page.rigs import at_a_port, window
 from tests.maintd.rig import QUICK, Between, Rig, fleet
@@ -114,6 +116,16 @@ def storm() -> Rig:
     return rig
 
 
+def rolling() -> Rig:
+    """A night of reboots, two at a time; one of them does not come back."""
+    rig = day()
+    terms = Terms(REBOOT, at_once=2, reboots=True, return_within=Ms(600_000), why="kernel 6.1.0-32")
+    rig.wish(StartRoll(terms, tuple(map(name, range(2, 13)))), "ada")
+    for _ in range(30):
+        rig.tick(20)
+    return rig
+
+
 @dataclass(frozen=True)
 class Shot:
     """One picture: of which page, how large, in which colours."""
@@ -134,6 +146,7 @@ SHOTS: Mapping[Callable[[], Rig], tuple[Shot, ...]] = {
     ),
     day: (Shot("page-healthy.png", "", 1400, 860),),
     storm: (Shot("page-storm.png", "", 1400, 1000),),
+    rolling: (Shot("page-roll.png", "#roll", 1200, 200),),
 }
 
 

@@ -11,9 +11,19 @@ from pathlib import Path
 import pytest
 
 from nodeagent.model.action import Scope
+from nodeagent.model.roll import REBOOT, Terms
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.window import Machine
-from nodeagent.model.wish import AddSeries, Balance, Cancel, DeleteEntry, Done, Pause, SetQueue
+from nodeagent.model.wish import (
+    AddSeries,
+    Balance,
+    Cancel,
+    DeleteEntry,
+    Done,
+    Pause,
+    SetQueue,
+    StartRoll,
+)
 from tests import golden
 from tests.maintd.http.page import rigs
 from tests.maintd.http.page.rigs import Balanced
@@ -166,6 +176,14 @@ def balance_asked(one: Served) -> None:
     one.tick()
 
 
+def rolling(one: Served) -> None:
+    """n2 is back, n3 does not come back, n4 has not begun."""
+    one.rig.agents.hangs = {"n3"}
+    terms = Terms(REBOOT, reboots=True, return_within=Ms(120_000), why="a <b>kernel</b>")
+    one.rig.wish(StartRoll(terms, ("n2", "n3", "n4")), "ada")
+    one.tick(20.0, times=30)
+
+
 # By name: the rig, its rounds, what happens then, and the pages: of whom, whose, and which parts.
 Page = tuple[str, str]
 ALL: Page = ("/status", "")
@@ -191,6 +209,12 @@ SCENES: dict[str, tuple[Callable[[], Rig], int, Change, tuple[Page, ...]]] = {
         ),
     ),
     "canceled": (rigs.emptying, 3, canceled, (("/status", NODES), ("/status/n3", "Now"))),
+    "rolling": (
+        rigs.healthy,
+        1,
+        rolling,
+        (("/status", f"Rolling maintenance, {NODES}"), ("/status/n3", "Now, Blocked")),
+    ),
     "stopped": (
         rigs.storm,
         1,
