@@ -7,12 +7,13 @@ from nodeagent.model.units import Ms
 
 
 def returns_at(roll: Roll, now: Ms) -> Mapping[str, Ms]:
-    """When (unix ms) each node will be back, by UUID; empty until a first one has returned.
+    """When (unix ms) each node will be back, by UUID.
 
-    Hours, and whatever else keeps a node waiting, are not foreseen.
+    Empty until a first one has returned, and while a person has to let the roll go on. Hours, and
+    whatever else keeps a node waiting, are not foreseen.
     """
     took = [one.since - one.left_at for one in roll.nodes if one.phase is Phase.DONE]
-    if not took or roll.over:
+    if not took or roll.over or roll.stopped or roll.paused or roll.canceled:
         return {}
     each, found = sum(took) // len(took), dict[str, Ms]()
     away = [one for one in roll.nodes if one.phase.away]

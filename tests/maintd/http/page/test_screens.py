@@ -179,9 +179,9 @@ def balance_asked(one: Served) -> None:
 def rolling(one: Served) -> None:
     """n2 is back, n3 does not come back, n4 has not begun."""
     one.rig.agents.hangs = {"n3"}
-    terms = Terms(REBOOT, reboots=True, return_within=Ms(120_000), why="a <b>kernel</b>")
+    terms = Terms(REBOOT, reboots=True, return_within=Ms(300_000), why="a <b>kernel</b>")
     one.rig.wish(StartRoll(terms, ("n2", "n3", "n4")), "ada")
-    one.tick(20.0, times=30)
+    one.tick(20.0, times=50)
 
 
 # By name: the rig, its rounds, what happens then, and the pages: of whom, whose, and which parts.
