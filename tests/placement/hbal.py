@@ -3,13 +3,11 @@
 import re
 import runpy
 import subprocess
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
 from math import isfinite, isnan
 from pathlib import Path
-
-import pytest
 
 from tests import needs
 from tests.htools import beside
@@ -31,19 +29,10 @@ def generate(nodes: int, instances: int, seed: int, **features: object) -> tuple
     return found
 
 
-def each(
-    files: Sequence[Path], *, but: Collection[str] = ()
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Ask a test of each shipped file `file`; without ../shared one absent file is skipped."""
-    asked = [file for file in files if file.stem not in but] or [DATA / "absent"]
-
-    def parametrized(test: Callable[..., None]) -> Callable[..., None]:
-        marked: Callable[..., None] = needs.mark("shared/htools")(test)
-        ids = [file.stem for file in asked]
-        of_each: Callable[..., None] = pytest.mark.parametrize("file", asked, ids=ids)(marked)
-        return of_each
-
-    return parametrized
+def shipped(files: Sequence[Path], *, but: Collection[str] = ()) -> list[Path]:
+    """Return the files of htools' own tests but some; without ../shared whoever asks is skipped."""
+    needs.require("shared/htools")
+    return [file for file in files if file.stem not in but]
 
 
 @dataclass(frozen=True)

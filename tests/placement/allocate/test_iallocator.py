@@ -13,7 +13,7 @@ from nodeagent.errors import MessageError
 from nodeagent.placement.allocate.request import read_request
 from tests.placement.allocate.asked import Asked, cluster, new
 from tests.placement.hail import FILES, hail, mistaken, ours, real, same
-from tests.placement.hbal import each
+from tests.placement.hbal import shipped
 from tests.placement.requests import TYPES, request
 
 
@@ -25,13 +25,11 @@ def agree(seeds: range, folder: Path, kind: str | None = None) -> None:
 
 
 @real
-@each(FILES, but=["hail-invalid-reloc"])
-@pytest.mark.parametrize(
-    "options", [[], ["--no-capacity-checks"], ["--ignore-soft-errors"]], ids=" ".join
-)
-def test_shipped_requests(file: Path, options: list[str], tmp_path: Path) -> None:
-    asked = json.loads(file.read_text())
-    same(ours(asked, options), hail(tmp_path, asked, options))
+def test_shipped_requests(tmp_path: Path) -> None:
+    for file in shipped(FILES, but=["hail-invalid-reloc"]):
+        asked = json.loads(file.read_text())
+        for options in ([], ["--no-capacity-checks"], ["--ignore-soft-errors"]):
+            same(ours(asked, options), hail(tmp_path, asked, options))
 
 
 @real

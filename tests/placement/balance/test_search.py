@@ -49,8 +49,7 @@ def by_exact(layout: Layout, wanted: Enough) -> Plan:
     return Plan(layout, score(layout), tuple(exact(layout, wanted)))
 
 
-@pytest.mark.parametrize("seed", range(400, 416))
-def test_never_worse_than_exact(seed: int) -> None:
+def no_worse_than_exact(seed: int) -> None:
     asked = case(seed)
     layout, wanted = laid_out(asked), enough(asked.options)
     theirs = by_exact(layout, wanted)
@@ -64,10 +63,15 @@ def test_never_worse_than_exact(seed: int) -> None:
         assert ours.after(len(theirs.steps)) <= theirs.final
 
 
+def test_never_worse_than_exact() -> None:
+    for seed in range(400, 410):
+        no_worse_than_exact(seed)
+
+
 @pytest.mark.oracle
-@pytest.mark.parametrize("seed", range(416, 600))
-def test_never_worse_than_exact_on_many(seed: int) -> None:
-    test_never_worse_than_exact(seed)
+def test_never_worse_than_exact_on_many() -> None:
+    for seed in range(410, 600):
+        no_worse_than_exact(seed)
 
 
 FEATURES: dict[str, dict[str, object]] = {
@@ -76,15 +80,25 @@ FEATURES: dict[str, dict[str, object]] = {
     "tags": {"excl_tags": 6, "location": 3, "desired": 1},
     "migration": {"migration": 1},
     "loads": {"dynu": True, "forthcoming": 0.1},
-    "alike": {"homogeneous": True, "only_drbd": True, "noise": False},
     "full": {"fill": 0.8, "skew": 0.9},
 }
 
 
 @shared
+def test_a_larger_cluster_ends_lower_with_few_more_moves() -> None:
+    ends_lower(homogeneous=True, only_drbd=True, noise=False)
+    ends_lower(offline=2, migration=1, dynu=True)
+
+
+@shared
+@pytest.mark.oracle
 @pytest.mark.parametrize("kind", FEATURES)
 def test_larger_clusters_end_lower_with_few_more_moves(kind: str) -> None:
-    asked = generated(16, 120, 1, **FEATURES[kind])
+    ends_lower(**FEATURES[kind])
+
+
+def ends_lower(**features: object) -> None:
+    asked = generated(16, 120, 1, **features)
     layout = laid_out(asked)
     theirs = by_exact(layout, Enough())
     ours = played(asked, best(layout, Enough()))
@@ -93,7 +107,7 @@ def test_larger_clusters_end_lower_with_few_more_moves(kind: str) -> None:
 
 
 @shared
-@pytest.mark.parametrize("moves", [1, 3, 10, 25])
+@pytest.mark.parametrize("moves", [1, 3, 10])
 def test_with_few_moves_the_best_so_many_lead_to(moves: int) -> None:
     asked = generated(12, 90, 2)
     layout, wanted = laid_out(asked), Enough(moves=moves)
@@ -104,7 +118,7 @@ def test_with_few_moves_the_best_so_many_lead_to(moves: int) -> None:
 
 @shared
 def test_the_same_for_the_same_seed() -> None:
-    layout = laid_out(generated(10, 80, 3))
+    layout = laid_out(generated(13, 40, 3))
     one, again, other = (best(layout, Enough(), seed=seed) for seed in (5, 5, 6))
     assert one.steps == again.steps
     assert one.steps != other.steps
@@ -113,9 +127,9 @@ def test_the_same_for_the_same_seed() -> None:
 @shared
 def test_data_that_costs_more_is_copied_less() -> None:
     """What a GiB costs is weighed against what is gained, whatever is given for it."""
-    asked = generated(10, 80, 1)
+    asked = generated(8, 50, 1)
     layout, before = laid_out(asked), None
-    for price in (0.0, 0.001, 0.01, 0.1, 10.0):
+    for price in (0.0, 0.01, 0.1, 10.0):
         plan = played(asked, best(layout, Enough(), price=price))
         sent = sum(copied(layout.demands[s.move.instance], s.move.kind) for s in plan.steps)
         assert plan.copied == sent
@@ -127,7 +141,7 @@ def test_data_that_costs_more_is_copied_less() -> None:
 
 
 @shared
-@pytest.mark.parametrize("after", [0, 1, 10, 100, 400])
+@pytest.mark.parametrize("after", [0, 10, 100])
 def test_when_time_is_up_there_is_a_plan(after: int) -> None:
     """Whenever that is."""
     asked = generated(10, 80, 4)

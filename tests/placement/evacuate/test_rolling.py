@@ -18,7 +18,7 @@ from nodeagent.placement.layout.layout import lay_out
 from nodeagent.placement.layout.rules import Rules
 from tests.placement.clusters import case
 from tests.placement.evacuate.rings import RING, Group, hroller, real, shared
-from tests.placement.hbal import FILES, each, generate
+from tests.placement.hbal import FILES, generate, shipped
 
 SETS: tuple[tuple[str, ...], ...] = (
     (),
@@ -100,29 +100,30 @@ def agree(text: str, asked: Asked, folder: Path) -> int:
 
 
 @real
-@each(FILES, but=["invalid-node", "multiple-master"])
-def test_shipped_files(file: Path, tmp_path: Path) -> None:
-    text = file.read_text()
-    for some in SETS:
-        if parse(text).nodes or "SOME" not in some:
-            agree(text, Asked.of(text, some), tmp_path)
+def test_shipped_files(tmp_path: Path) -> None:
+    for file in shipped(FILES, but=["invalid-node", "multiple-master"]):
+        text = file.read_text()
+        for some in SETS:
+            if parse(text).nodes or "SOME" not in some:
+                agree(text, Asked.of(text, some), tmp_path)
 
 
 @real
-@pytest.mark.parametrize("seed", range(40))
-def test_generated_clusters(seed: int, tmp_path: Path) -> None:
-    text = case(seed).text
-    for some in (SETS[0], SETS[1 + seed % (len(SETS) - 1)]):
-        agree(text, Asked.of(text, some, seed), tmp_path)
+def test_generated_clusters(tmp_path: Path) -> None:
+    for seed in range(40):
+        text = case(seed).text
+        for some in (SETS[0], SETS[1 + seed % (len(SETS) - 1)]):
+            agree(text, Asked.of(text, some, seed), tmp_path)
 
 
 @real
 @pytest.mark.oracle
-@pytest.mark.parametrize("seed", range(40, 440))
-def test_more_generated_clusters(seed: int, tmp_path: Path) -> None:
-    text = case(seed).text
-    for some in SETS:
-        agree(text, Asked.of(text, some, seed), tmp_path)
+@pytest.mark.parametrize("first", range(40, 440, 50))
+def test_more_generated_clusters(first: int, tmp_path: Path) -> None:
+    for seed in range(first, first + 50):
+        text = case(seed).text
+        for some in SETS:
+            agree(text, Asked.of(text, some, seed), tmp_path)
 
 
 def dense(nodes: int, instances: int, seed: int, **more: object) -> str:
@@ -135,25 +136,27 @@ SIZES = [(12, 40), (30, 40), (30, 120), (60, 90)]
 
 @real
 @shared
-@pytest.mark.parametrize(("nodes", "instances"), SIZES[:2])
-def test_larger_generated_clusters(nodes: int, instances: int, tmp_path: Path) -> None:
-    text = dense(nodes, instances, 1, only_drbd=True)
-    assert agree(text, Asked.of(text, ("--offline-maintenance",)), tmp_path) > 2
-    assert agree(text, Asked.of(text, ()), tmp_path) > 3
+def test_larger_generated_clusters(tmp_path: Path) -> None:
+    for nodes, instances in SIZES[:2]:
+        text = dense(nodes, instances, 1, only_drbd=True)
+        assert agree(text, Asked.of(text, ("--offline-maintenance",)), tmp_path) > 2
+        assert agree(text, Asked.of(text, ()), tmp_path) > 3
 
 
 @real
 @shared
 @pytest.mark.oracle
-@pytest.mark.parametrize(("nodes", "instances"), SIZES)
 @pytest.mark.parametrize("seed", range(2, 12))
-def test_more_larger_generated_clusters(
-    nodes: int, instances: int, seed: int, tmp_path: Path
-) -> None:
+def test_more_larger_generated_clusters(seed: int, tmp_path: Path) -> None:
+    for nodes, instances in SIZES:
+        more_agree(nodes, instances, seed, tmp_path)
+
+
+def more_agree(nodes: int, instances: int, seed: int, folder: Path) -> None:
     for more in ({"only_drbd": True}, {"offline": 2}, {"forthcoming": 0.2}):
         text = dense(nodes, instances, seed, **more)
         for some in SETS[:5]:
-            agree(text, Asked.of(text, some, seed), tmp_path)
+            agree(text, Asked.of(text, some, seed), folder)
 
 
 # By the file's own words.

@@ -33,7 +33,7 @@ def test_every_move_is_allowed_or_not_as_the_referee_says() -> None:
     """Which of its checks refuses a move first is each one's own affair."""
     seen: Counter[Kind] = Counter()
     refused = 0
-    for seed in range(200, 215):
+    for seed in range(200, 208):
         asked = case(seed)
         layout = laid_out(asked)
         referee = Referee(asked.text, asked.options, asked.loads)
