@@ -12,12 +12,14 @@ PATIENCE = 120.0  # seconds
 _EVERY = 0.01  # seconds between two looks
 
 
-def until(true: Callable[[], object], why: Callable[[], object] = lambda: "") -> None:
-    """Wait until `true()`; else fail, and say `why()`."""
+def until(
+    true: Callable[[], object], why: Callable[[], object] = lambda: "", every: float = _EVERY
+) -> None:
+    """Wait until `true()`, which is asked every so many seconds; else fail, and say `why()`."""
     end = time.monotonic() + PATIENCE
     while not true():
         assert time.monotonic() < end, why()
-        time.sleep(_EVERY)
+        time.sleep(every)
 
 
 async def until_async(true: Callable[[], object], why: Callable[[], object] = lambda: "") -> None:

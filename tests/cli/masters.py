@@ -189,7 +189,8 @@ plain = true
 
     def until_told(self, what: str, wanted: Callable[[Any], object]) -> None:
         """Wait until what it tells of its newest round is as wanted."""
-        until(lambda: wanted(self.round().get(what)), (self.folder / "log").read_text)
+        log = self.folder / "log"
+        until(lambda: wanted(self.round().get(what)), log.read_text, every=0.1)
 
     def until(self, standby: bool) -> None:
         """Wait until it acts, or does not."""
@@ -200,7 +201,7 @@ plain = true
             told = self.round()
             return bool(told) and bool(told["standby"]) == standby
 
-        until(is_so, (self.folder / "log").read_text)
+        until(is_so, (self.folder / "log").read_text, every=0.1)
 
 
 def address(name: str) -> str:

@@ -116,7 +116,8 @@ class Agent:
         return run(self.place, "report", NODE, *more)
 
     def until_reports(self, wanted: str) -> None:
-        until(lambda: wanted in self.report("--json").stdout, self.log.read_text)
+        """Each look is a process, so there are few."""
+        until(lambda: wanted in self.report("--json").stdout, self.log.read_text, every=0.2)
 
     def stop(self, how: int = signal.SIGTERM) -> int:
         self.process.send_signal(how)

@@ -484,7 +484,7 @@ EFFECTS = ("decided", "saved", "promised", "submitted", "remembered")
 def test_killed_at_each_effect_it_is_put_back_once(
     at: str, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for nth in range(1, 8):
+    for nth in (1, 2, 3, 5, 7):
         rig = emptying()
         reached: list[str] = []
 
@@ -510,7 +510,7 @@ def test_killed_at_each_effect_it_is_put_back_once(
                     rig.crash()
         if reached.count(at) < nth:
             break
-        later(rig, 30)
+        later(rig, 15)
         assert rig.cluster.nodes["n3"].in_service, (at, nth)
         assert (put_back(rig), repairs(rig), rig.ledger.outages) == (1, 0, ()), (at, nth)
 
