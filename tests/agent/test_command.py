@@ -26,6 +26,7 @@ from tests.attacks.folder import (
     trusted_folder,
     vetted,
 )
+from tests.patience import until_async
 
 
 @pytest.fixture(autouse=True)
@@ -166,9 +167,7 @@ def test_but_not_for_ever(folder: Path) -> None:
         first = keepers(commands)
         for _ in range(2 * supervisor.RUNS):
             assert (await ask("tool")).fault is None
-        async with asyncio.timeout(5):
-            while keepers(commands) & first:
-                await asyncio.sleep(0.01)
+        await until_async(lambda: not keepers(commands) & first)
 
     with_commands(folder, journey)
 
@@ -205,9 +204,7 @@ def test_and_not_after_it_had_to_kill(folder: Path, mark: Marked, mess: str) -> 
         assert commands.busy == set()
         assert (await ask("tool")).fault is None
         if serving and mess != "sleep {}":
-            async with asyncio.timeout(5):
-                while serving in keepers(commands):
-                    await asyncio.sleep(0.01)
+            await until_async(lambda: serving not in keepers(commands))
 
     with_commands(folder, journey)
     assert mark.pids() == []
@@ -245,14 +242,11 @@ def test_a_cancelled_run_ends_and_frees_its_name(folder: Path, mark: Marked) -> 
 
     async def journey(commands: Commands, ask: Ask) -> None:
         running = asyncio.ensure_future(ask("tool"))
-        await asyncio.sleep(0.2)
-        assert commands.busy == {"tool"}
+        await until_async(lambda: commands.busy == {"tool"})
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        async with asyncio.timeout(3):
-            while commands.busy:
-                await asyncio.sleep(0.01)
+        await until_async(lambda: not commands.busy)
         assert mark.pids() == []
         assert (await ask("other")).fault is None
 
@@ -376,9 +370,7 @@ def test_a_supervisor_that_dies_idle_is_replaced_without_a_word(folder: Path) ->
         assert (await ask("tool")).fault is None
         for keeper in (idle := keepers(commands)):
             os.kill(keeper, signal.SIGKILL)
-        async with asyncio.timeout(5):
-            while keepers(commands) & idle:
-                await asyncio.sleep(0.01)
+        await until_async(lambda: not keepers(commands) & idle)
         assert (await ask("tool")).fault is None
 
     with_commands(folder, journey)
@@ -397,9 +389,7 @@ def test_a_group_still_busy_when_its_run_ended_is_removed_at_the_end(
         (group / "busy").touch()
         for keeper in commands._idle:
             keeper.hang_up()
-        async with asyncio.timeout(5):
-            while commands._all:
-                await asyncio.sleep(0.01)
+        await until_async(lambda: not commands._all)
         assert group.exists()
         (group / "busy").unlink()
 

@@ -374,6 +374,7 @@ import asyncio, socket
 from nodeagent.web.exchange import Response
 from nodeagent.web.refusal import Limits
 from nodeagent.web.server import Server
+from tests.patience import until_async
 
 async def main():
     server = Server(lambda _: Response.text("ok"), Limits(per_peer=5))
@@ -384,10 +385,10 @@ async def main():
         one.connect(("2001:db8::1", port))
         return one
     crowd = [connect(f"2001:db8::{n + 2:x}") for n in range(20)]
-    await asyncio.sleep(0.2)
+    await until_async(lambda: server.connections + server.shed == 20)
     assert server.connections == 5, server.connections
     others = [connect("2001:db8:0:1::1") for _ in range(3)]
-    await asyncio.sleep(0.2)
+    await until_async(lambda: server.connections + server.shed == 23)
     assert server.connections == 8, server.connections
 
 asyncio.run(main())

@@ -26,6 +26,7 @@ from nodeagent.protocol.messages import Report
 from nodeagent.web.selfsigned import make
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.world import EVACUATE, NOW, OK
+from tests.patience import until_async
 from tests.web.live import free_port
 
 KEY = Key(b"0123456789abcdef0123456789abcdef\n")
@@ -395,8 +396,7 @@ def test_a_poll_that_is_stopped_leaves_nothing_behind(agents: Agents) -> None:
     async def main() -> None:
         await agents.serve()
         asking = asyncio.create_task(agents.ask(None, seconds=30))
-        await asyncio.sleep(0.1)
-        assert ours(agents)
+        await until_async(lambda: ours(agents))
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking

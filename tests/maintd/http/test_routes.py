@@ -31,6 +31,7 @@ from tests.maintd.http.routes import DOCUMENT, described, held_to, there
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.served import NOBODY, REMOTE, ROOT, Served, basic, error, me
 from tests.maintd.world import EVACUATE, REPAIR, need
+from tests.patience import PATIENCE
 
 NOT_THERE = "6f3b1d5e-0002-8000-8000-00000000abcd"
 
@@ -613,7 +614,7 @@ def test_root_need_not_wait_for_a_crowd_that_only_looks(quiet: Served) -> None:
         answer = api.handle(Request("GET", "/1/history", peer=ROOT))
         assert not isinstance(answer, Response)
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE):
                 return await answer
         finally:
             go_on.set()

@@ -236,7 +236,7 @@ def test_F17_sighup_with_bad_settings_keeps_the_old_ones(
 def test_F17_a_frozen_process_feeds_no_watchdog(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as box:
         box.bind(str(tmp_path / "notify"))
-        box.settimeout(10)
+        box.settimeout(PATIENCE)
         where = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "200000"}
         with daemon(tmp_path, OK, **where) as process:
             while box.recv(1000) != b"WATCHDOG=1":
@@ -252,7 +252,7 @@ def test_F17_a_frozen_process_feeds_no_watchdog(tmp_path: Path) -> None:
             with pytest.raises(BlockingIOError):
                 box.recv(1000)
             process.send_signal(signal.SIGCONT)
-            box.settimeout(10)
+            box.settimeout(PATIENCE)
             assert box.recv(1000) == b"WATCHDOG=1"
 
 
