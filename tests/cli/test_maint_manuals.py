@@ -43,15 +43,15 @@ def commands() -> Iterator[tuple[str, click.Command]]:
     yield from (("maintd.8", command) for command in verbs_of(maintd.cli).values())
 
 
-@pytest.mark.parametrize(("page", "command"), commands(), ids=lambda x: getattr(x, "name", ""))
-def test_every_command_with_every_option(page: str, command: click.Command) -> None:
-    chapter = plain(page).partition("\nCOMMANDS\n")[2].partition("\nEXIT STATUS\n")[0]
-    entry = re.search(rf"^{command.name}\b.*(\n(?!\n).*)*?(?=\n\n|\Z)", chapter, re.M)
-    assert entry, command.name
-    for parameter in command.params:
-        if isinstance(parameter, click.Option):
-            told = entry[0] if parameter.opts[-1] not in OF_LISTS else chapter
-            assert {*parameter.opts} & {*re.findall(r"--[a-z-]+", told)}, parameter.opts
+def test_every_command_with_every_option() -> None:
+    for page, command in commands():
+        chapter = plain(page).partition("\nCOMMANDS\n")[2].partition("\nEXIT STATUS\n")[0]
+        entry = re.search(rf"^{command.name}\b.*(\n(?!\n).*)*?(?=\n\n|\Z)", chapter, re.M)
+        assert entry, command.name
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                told = entry[0] if parameter.opts[-1] not in OF_LISTS else chapter
+                assert {*parameter.opts} & {*re.findall(r"--[a-z-]+", told)}, parameter.opts
 
 
 @pytest.mark.parametrize(
@@ -93,17 +93,19 @@ def keys() -> Iterator[tuple[str, str, Any]]:
 SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-@pytest.mark.parametrize(("table", "key", "default"), keys())
-def test_every_setting_with_its_default(table: str, key: str, default: Any) -> None:
-    chapter = plain("maintd.toml.5").partition(f"\n[{table}]\n")[2].partition("\n[")[0]
-    entry = re.search(rf"^{key} \(([^)]*)[,;] ([^,;)]*)\)$", chapter, re.M)
-    assert entry, key
-    kind, told = entry[1], entry[2]
-    document: Any = {"true": True, "false": False, "empty": ""}.get(told, told)
-    if isinstance(document, str) and document.isdecimal():
-        document = int(document)
-    # Said in the file, the default changes nothing.
-    assert default in ("", ()) or parse({table: {key: document}}) == Settings(), (kind, told)
+def test_every_setting_with_its_default() -> None:
+    """Said in the file, the default changes nothing."""
+    page = plain("maintd.toml.5")
+    for table, key, default in keys():
+        chapter = page.partition(f"\n[{table}]\n")[2].partition("\n[")[0]
+        entry = re.search(rf"^{key} \(([^)]*)[,;] ([^,;)]*)\)$", chapter, re.M)
+        assert entry, key
+        kind, told = entry[1], entry[2]
+        document: Any = {"true": True, "false": False, "empty": ""}.get(told, told)
+        if isinstance(document, str) and document.isdecimal():
+            document = int(document)
+        same = default in ("", ()) or parse({table: {key: document}}) == Settings()
+        assert same, (table, key, kind, told)
 
 
 def test_the_guide_tells_every_setting_of_the_policy() -> None:

@@ -78,32 +78,31 @@ def run(live: Live, line: str) -> tuple[int, str, str]:
     return done.code, done.out, done.err
 
 
-@pytest.mark.parametrize("line", LISTS)
-def test_a_person_sees_this_node_s_ledger_and_the_doubt(live: Live, line: str) -> None:
-    code, out, err = run(live, line)
-    assert code == UNAVAILABLE
-    assert err.startswith("gnt-maint: the ledger of this node may be old: ")
-    assert "gnt-maint resume --ledger" in err
-    assert out
-    if line.startswith("window"):
-        assert "n4" in out
+def test_a_person_sees_this_node_s_ledger_and_the_doubt(live: Live) -> None:
+    for line in LISTS:
+        code, out, err = run(live, line)
+        assert code == UNAVAILABLE, line
+        assert err.startswith("gnt-maint: the ledger of this node may be old: "), line
+        assert "gnt-maint resume --ledger" in err, line
+        assert out, line
+        assert "n4" in out or not line.startswith("window"), line
 
 
-@pytest.mark.parametrize("line", PROGRAMS)
-def test_programs_are_told_nothing(live: Live, line: str) -> None:
-    code, out, err = run(live, line)
-    assert (code, out) == (UNAVAILABLE, "")
-    assert "gnt-maint resume --ledger" in err
+def test_programs_are_told_nothing(live: Live) -> None:
+    for line in PROGRAMS:
+        code, out, err = run(live, line)
+        assert (code, out) == (UNAVAILABLE, ""), line
+        assert "gnt-maint resume --ledger" in err, line
 
 
-@pytest.mark.parametrize("line", CHANGES)
-def test_a_change_is_accepted_only_where_it_stays(live: Live, state: str, line: str) -> None:
-    code, _, err = run(live, line)
-    if state == OTHER_LEDGER:
-        assert code == UNAVAILABLE, err
-        assert "gnt-maint resume --ledger" in err
-    else:
-        assert code in (0, 1), err  # accepted, or refused by the round for another reason
+def test_a_change_is_accepted_only_where_it_stays(live: Live, state: str) -> None:
+    for line in CHANGES:
+        code, _, err = run(live, line)
+        if state == OTHER_LEDGER:
+            assert code == UNAVAILABLE, (line, err)
+            assert "gnt-maint resume --ledger" in err, line
+        else:  # accepted, or refused by the round for another reason
+            assert code in (0, 1), (line, err)
 
 
 def test_check_and_status_tell_the_doubt(live: Live) -> None:
