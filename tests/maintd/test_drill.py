@@ -1,8 +1,6 @@
 """The forecast of a fire drill: it says what then really happens, and what stands in the way."""
 
-import asyncio
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,13 +27,7 @@ from tests.maintd.served import NOBODY, ROOT, Served
 __all__ = ["anywhere"]  # a fixture
 
 
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The second between the turns of the task that asks is none; it ends with the test."""
-    real = asyncio.sleep
-    monkeypatch.setattr(asyncio, "sleep", lambda _: real(0))
-    yield
-    inline.end_tasks()
+pytestmark = pytest.mark.usefixtures("at_once")
 
 
 def drilled(whole: Whole, name: str = "n3", **hearing: object) -> Forecast:

@@ -1,6 +1,5 @@
 """A drill for real: an empty, drained node is powered off, proven off, and on again."""
 
-import asyncio
 import json
 import time
 from collections.abc import Iterator
@@ -19,7 +18,6 @@ from nodeagent.model.wish import DrillPower
 from simulation.machines import Control
 from tests.cli.fixtures import Run, anywhere
 from tests.cli.live import Live
-from tests.maintd import inline
 from tests.maintd.fencing.whole import INSTANCES, RESTART, Whole
 
 __all__ = ["anywhere"]  # a fixture
@@ -28,13 +26,7 @@ OFF, ON = PowerCommand.OFF, PowerCommand.ON
 KINDS = ("drill-started", "drill-passed", "drill-failed", "fencing-failed")
 
 
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The second between the turns of the task that asks is none."""
-    real = asyncio.sleep
-    monkeypatch.setattr(asyncio, "sleep", lambda _: real(0))
-    yield
-    inline.end_tasks()
+pytestmark = pytest.mark.usefixtures("at_once")
 
 
 @pytest.fixture

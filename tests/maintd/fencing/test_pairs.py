@@ -1,6 +1,5 @@
 """A node that dies while somebody has it out of service, in both orders of the ends."""
 
-import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -13,7 +12,6 @@ from nodeagent.model.queue import Operation, Procedure, Procedures, RepairStep, 
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import AddEntry, DeleteEntry, Done, Evacuate, SetSchedule
-from tests.maintd import inline
 from tests.maintd.fencing.whole import RESTART, Whole
 from tests.maintd.queue.mender import NO, YES
 from tests.maintd.world import EVACUATE, OK
@@ -29,15 +27,12 @@ POLICY = replace(
 
 
 @pytest.fixture
-def whole(monkeypatch: pytest.MonkeyPatch) -> Iterator[Whole]:
-    real = asyncio.sleep
-    monkeypatch.setattr(asyncio, "sleep", lambda _: real(0))
+def whole(at_once: None) -> Iterator[Whole]:
     made = Whole(POLICY, ())
     made.learn()
     made.agents.tells = lambda intent: NO if intent.purpose.entry else YES
     yield made
     made.close()
-    inline.end_tasks()
 
 
 def ask(whole: Whole, asked: Asked) -> None:

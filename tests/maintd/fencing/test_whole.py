@@ -1,8 +1,6 @@
 """A dead node in whole rounds: polls, witnesses, jobs, ledger; and all that is shown of it."""
 
-import asyncio
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,6 @@ from nodeagent.model.wish import Done, PulledPlug
 from simulation.machines import Control
 from tests.cli.fixtures import Run, anywhere, in_utc
 from tests.cli.live import Live
-from tests.maintd import inline
 from tests.maintd.fencing.whole import INSTANCES, RESTART, Whole
 from tests.maintd.http.page.node_page import page, section
 from tests.maintd.served import Served
@@ -29,21 +26,7 @@ __all__ = ["anywhere", "in_utc"]  # fixtures
 LOCAL = str(because(Kind.LOCAL_DISKS, "plain", template="plain", node="n3"))
 
 
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The second between the turns of the task that asks is none."""
-    real = asyncio.sleep
-    monkeypatch.setattr(asyncio, "sleep", lambda _: real(0))
-    yield
-    inline.end_tasks()
-
-
-@pytest.fixture
-def whole() -> Iterator[Whole]:
-    made = Whole()
-    made.learn()
-    yield made
-    made.close()
+pytestmark = pytest.mark.usefixtures("at_once")
 
 
 def told(whole: Whole, folder: Path, name: str = "n3") -> Any:

@@ -1,7 +1,6 @@
 """Events, notifications and metrics of dead nodes, in whole rounds."""
 
-import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from nodeagent.model.reason import FencingKind, because
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done, PulledPlug
 from simulation.machines import Control
-from tests.maintd import inline
 from tests.maintd.fencing.whole import RESTART, Whole
 from tests.maintd.http.metrics.samples import samples
 from tests.maintd.served import Served
@@ -29,21 +27,7 @@ OURS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The second between the turns of the task that asks is none."""
-    real = asyncio.sleep
-    monkeypatch.setattr(asyncio, "sleep", lambda _: real(0))
-    yield
-    inline.end_tasks()
-
-
-@pytest.fixture
-def whole() -> Iterator[Whole]:
-    made = Whole()
-    made.learn()
-    yield made
-    made.close()
+pytestmark = pytest.mark.usefixtures("at_once")
 
 
 def told(whole: Whole) -> list[Event]:
