@@ -43,9 +43,10 @@ class World:
     `machines` are the real ones, `unpowered` the nodes without power by the configuration,
     `degraded` the instances with an inconsistent DRBD mirror, `behind` those whose mirror misses
     writes, `outdated` those that were started on such a one, `emptied` those that have lost their
-    data. `candidates` is how many master candidates there are to be. `sizes` is the free room of an
-    empty node where it is not `size`. `ganeti` is the version that it imitates. `ledger_rule` is
-    the text in maintd's job filter rule, a part of the configuration.
+    data, `crashed` those that should run and do not. `candidates` is how many master candidates
+    there are to be. `sizes` is the free room of an empty node where it is not `size`. `ganeti` is
+    the version that it imitates. `ledger_rule` is the text in maintd's job filter rule, a part of
+    the configuration.
     """
 
     cluster: str
@@ -63,6 +64,7 @@ class World:
     behind: set[str] = field(default_factory=set)
     outdated: set[str] = field(default_factory=set)
     emptied: set[str] = field(default_factory=set)
+    crashed: set[str] = field(default_factory=set)
     size: Capacity = _ROOMY
     sizes: dict[str, Capacity] = field(default_factory=dict)
     _used: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -108,6 +110,16 @@ class World:
                 self.instances[thing.name] = thing
                 self._count(thing, 1)
                 self._run(old, thing)
+
+    def crash(self, instance: str) -> None:
+        """Let an instance end by itself; its administrator still wants it to run."""
+        self.machines.stop(self.instances[instance].primary, instance)
+        self.crashed.add(instance)
+
+    def start(self, instance: str) -> None:
+        """Start one that has crashed, as Ganeti's watcher or a person does."""
+        self.crashed.discard(instance)
+        self.machines.start(self.instances[instance].primary, instance)
 
     def drop(self, instance: str) -> None:
         """Remove an instance if it exists."""
@@ -234,6 +246,8 @@ class World:
             return Running("ERROR_nodeoffline")
         if not self.machines.answers(node.name):
             return Running("ERROR_nodedown")
+        if instance.name in self.crashed:
+            return Running("ERROR_down")
         if instance.running:
             return Running("running", instance.memory)
         return Running("ADMIN_offline" if instance.offline else "ADMIN_down")
@@ -326,6 +340,7 @@ class World:
             self._count(moved, 1)
             return f"Can't activate the instance's disks of {instance.name} on {target}"
         self.put(moved)
+        self.crashed.discard(instance.name)  # a failover starts it
         if instance.name in self.behind:
             self.outdated.add(instance.name)
         return ""
@@ -346,7 +361,8 @@ class World:
         return f"Can't use drained node {target}" if node.drained else ""
 
     def _no_way(self, instance: Instance, action: MovePrimary, *, gone: bool, dead: bool) -> str:
-        live = action.live and instance.running and not dead
+        up = instance.running and instance.name not in self.crashed
+        live = action.live and up and not dead
         if action.live and not (live or action.fallback):
             return "Can't migrate, please use failover"
         if live and not instance.migratable:
@@ -409,6 +425,7 @@ class World:
         stopped = replace(instance, running=False, primary=action.target, secondary=action.mirror)
         self.put(stopped)
         self.emptied.add(instance.name)
+        self.crashed.discard(instance.name)
         if instance.running and not action.running:
             return f"Instance '{instance.name}' is marked to be up, cannot reinstall"
         if action.running:
