@@ -6,6 +6,7 @@ A reason may have others among its details. Its kind has the sentence and the co
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, Union
 
+from nodeagent.model.budget_kinds import BudgetKind
 from nodeagent.model.fencing_kinds import FencingKind
 from nodeagent.model.ledger_kinds import LedgerKind
 from nodeagent.model.reason_kinds import Kind
@@ -17,6 +18,7 @@ from nodeagent.model.succession_kinds import SuccessionKind
 __all__ = [
     "KINDS",
     "AnyKind",
+    "BudgetKind",
     "Detail",
     "FencingKind",
     "Held",
@@ -30,7 +32,15 @@ __all__ = [
     "because",
 ]
 
-KINDS: tuple[AnyKind, ...] = (*Kind, *FencingKind, *LedgerKind, *RollKind, *SuccessionKind)
+KINDS: tuple[AnyKind, ...] = (
+    *Kind,
+    *BudgetKind,
+    *FencingKind,
+    *LedgerKind,
+    *RollKind,
+    *SuccessionKind,
+)
+_CHANGING = frozenset({"doubt", "whom", "helps"})  # details that change while a reason lasts
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +100,12 @@ class Reason:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Return a key that stays the same while the reason lasts, without numbers and doubts."""
+        """Return a key that stays the same while the reason lasts.
+
+        It leaves out numbers and doubts, and `whom` and `helps`, which change with the work.
+        """
         lasting = ((n, v) for n, v in self.details if not isinstance(v, int | float))
-        return self.kind, self.subject, *((n, _key(v)) for n, v in lasting if n != "doubt")
+        return self.kind, self.subject, *((n, _key(v)) for n, v in lasting if n not in _CHANGING)
 
     def _value(self, name: str) -> Detail:
         match name:

@@ -8,7 +8,7 @@ from nodeagent.model.reason_subject import AnyKind, Of, kind
 
 
 class Kind(AnyKind):
-    """All kinds but `FencingKind`, `LedgerKind`, `RollKind` and `SuccessionKind`."""
+    """All kinds but those of budgets, fencing, ledger, rolls and succession."""
 
     # Pauses, doubt and limits.
     PAUSED = kind(

@@ -195,6 +195,8 @@ class Observed:
     `answering` are the nodes marked offline whose agent answers; maintd asks if auto-repair is on,
     or a roll waits for them. `boots` has by name the id of each node's present start, `runs` the
     commands that its agent takes orders for without a diagnosis; older agents tell neither.
+    `running` has by name the states of the instances on the nodes that budgets depend on, None if
+    maintd did not ask.
     """
 
     snapshot: Snapshot
@@ -221,3 +223,4 @@ class Observed:
     answering: frozenset[str] = frozenset()
     boots: Mapping[str, str] = field(default_factory=dict)
     runs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    running: Mapping[str, Running] | None = None

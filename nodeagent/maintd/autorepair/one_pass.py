@@ -13,6 +13,7 @@ from nodeagent.cluster.backend import Answer, Cluster, NotTaken, Submission
 from nodeagent.maintd.autorepair.jobs import survey_of, why_withdrawn
 from nodeagent.maintd.autorepair.plan import Repaired, repair
 from nodeagent.maintd.autorepair.survey import Plan, Proposed, in_tags, survey
+from nodeagent.maintd.planning.budgets import nodes_to_ask
 from nodeagent.maintd.planning.holds import paused, tagged
 from nodeagent.maintd.planning.preconditions import is_as_it_was, others_job, why_busy
 from nodeagent.maintd.planning.resources import open_room
@@ -173,6 +174,8 @@ def _planned(
     if any(isinstance(row.next, Step) for row in surveyed.rows):
         serving = [name for name, node in observed.snapshot.nodes.items() if node.in_service]
         observed = replace(observed, capacity=cluster.capacity(serving))
+        if hosts := nodes_to_ask(observed):
+            observed = replace(observed, running=cluster.running(hosts))
     room = open_room(ledger, observed, stopped)
     return repair(ledger, observed, policy, room, stopped, now, surveyed)
 

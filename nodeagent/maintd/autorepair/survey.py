@@ -209,4 +209,5 @@ def _placed(instance: Instance, step: Step, room: Room) -> Guarded | Reason:
         if node is not None and owner is not None and owner != AUTOREPAIR:
             return because(Kind.CLAIMED, node, who=claimant(owner))
     move = targets.move(instance, step, room)
-    return move if isinstance(move, Reason) else Guarded(step.swap, move)
+    allowed = move if isinstance(move, Reason) else room.within_budgets(move)
+    return allowed if isinstance(allowed, Reason) else Guarded(step.swap, allowed)

@@ -99,7 +99,7 @@ class _Seen:
     sick: Mapping[str, Incident]  # the incidents that maintd works on, by node UUID
     failed: Mapping[str, Reason]  # nodes with a failed repair not yet acknowledged, by name
     working: Mapping[str, str]  # the work at a node
-    stay: Mapping[str, frozenset[str]]  # instances that no move may interrupt, by group
+    stay: Mapping[str, frozenset[str]]  # instances that no move may disrupt now, by group
 
     @classmethod
     def of(
@@ -124,8 +124,9 @@ class _Seen:
             if owner != BALANCE and (owner not in failed or owner in busy)
         }
         stay: dict[str, set[str]] = {}
+        without_budget = set(room.budgets.stay())
         for instance in observed.snapshot.instances.values():
-            if not instance.interrupted:
+            if not instance.interrupted and instance.name not in without_budget:
                 continue
             group = observed.snapshot.nodes[instance.primary].group
             stay.setdefault(group, set()).add(instance.name)
@@ -327,6 +328,9 @@ class _Group:
             if (theirs := self.seen.observed.busy.get(name)) is not None:
                 return others_job(theirs)
         for job in course(shift, instance):
+            allowed = self.seen.room.within_budgets(job)
+            if isinstance(allowed, Reason):
+                return allowed
             target = job.target
             assert target is not None
             has = self.seen.room.capacity.get(target)

@@ -108,6 +108,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     held = (
         *map(Held, stops.in_doubt.values()),
         *wrong_tags(snapshot),
+        *room.budgets.held(snapshot),
         *series_held,
         *fencer.held,
         *told.held,

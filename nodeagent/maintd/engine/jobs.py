@@ -24,7 +24,7 @@ from nodeagent.maintd.planning.intents import (
 from nodeagent.maintd.planning.outcomes import TRIES
 from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result, RoleChange
-from nodeagent.model.snapshot import Capacity, Snapshot
+from nodeagent.model.snapshot import Capacity, Running, Snapshot
 from nodeagent.model.units import Ms
 
 log = logging.getLogger(__name__)
@@ -143,6 +143,10 @@ class Inquiry:
         return (
             (await _told("capacity", lambda: self._cluster.capacity(nodes)) or {}) if nodes else {}
         )
+
+    async def running(self, nodes: Collection[str]) -> Mapping[str, Running]:
+        """The states of these nodes' instances; empty if unknown."""
+        return (await _told("running", lambda: self._cluster.running(nodes)) or {}) if nodes else {}
 
     async def receipts(self, ledger: Ledger, snapshot: Snapshot) -> dict[str, Result]:
         """The results of orders, by intent; without those whose agents do not answer."""

@@ -48,6 +48,7 @@ from nodeagent.maintd.notices.outbox import Outbox
 from nodeagent.maintd.notices.plan import take_up
 from nodeagent.maintd.owners.webhook import Webhooks
 from nodeagent.maintd.planning import node_keys
+from nodeagent.maintd.planning.budgets import nodes_to_ask
 from nodeagent.maintd.planning.intents import is_order
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.queue.inventory import Inventory, InventorySettings
@@ -303,6 +304,8 @@ class Engine:
             nodes = snapshot.nodes
             names = [n for n in observed.diagnoses if n in nodes and nodes[n].in_service]
             observed = replace(observed, capacity=await self._inquiry.capacity(names))
+            if hosts := nodes_to_ask(observed):
+                observed = replace(observed, running=await self._inquiry.running(hosts))
         if since := inquiries.wants_roles(ledger, observed.wishes):
             observed = replace(observed, roles=await self._inquiry.roles(since))
         if polled.idle is None:

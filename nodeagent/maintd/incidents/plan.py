@@ -189,7 +189,7 @@ class Planner:
         return next_steps(incident, node, self.room, policy, under_way)
 
     def _take(self, incident: Incident, found: Next) -> None:
-        for why in found.obstacles:
+        for why in (*found.obstacles, *found.beyond):
             self._hold(incident.name, incident.id, why)
         if not found.steps:
             return

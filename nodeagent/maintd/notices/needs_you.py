@@ -9,6 +9,7 @@
 4. A machine whose window has been overdue for a quarter of an hour.
 5. An evacuation in which nothing has gone on for as long, because something cannot move (`STUCK`).
 6. An entry of the repair queue that was not repaired.
+7. Work that waits for a disruption budget in vain (`BUDGET_LASTS`), for an incident as in 5.
 
 So a node that is out of service is in this list, or somebody holds it: a running incident, a
 window, an entry, a fencing, its return, or a person who took it out.
@@ -18,12 +19,21 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from nodeagent.maintd.planning.budgets import BUDGET_LASTS
 from nodeagent.maintd.planning.outcomes import by_uuid, worst_per_node
 from nodeagent.maintd.windows.timing import overdue
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.queue import Entry, EntryStatus
-from nodeagent.model.reason import AnyKind, FencingKind, Held, Kind, LedgerKind, RollKind
+from nodeagent.model.reason import (
+    AnyKind,
+    BudgetKind,
+    FencingKind,
+    Held,
+    Kind,
+    LedgerKind,
+    RollKind,
+)
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Scheduled
@@ -82,7 +92,9 @@ YOURS: frozenset[AnyKind] = frozenset(
     }
 )
 """Reasons that only a person can end, or that may last until one does."""
-SETTINGS: frozenset[AnyKind] = frozenset({Kind.WRONG_TAG, Kind.MORE_WRONG_TAGS})
+SETTINGS: frozenset[AnyKind] = frozenset(
+    {Kind.WRONG_TAG, Kind.MORE_WRONG_TAGS, BudgetKind.BUDGET_DIFFERS, BudgetKind.MORE_BUDGET_TAGS}
+)
 STUCK: frozenset[AnyKind] = frozenset(
     {Kind.NO_ROOM, Kind.UNKNOWN_IF_ROOM, Kind.CANNOT_MOVE, Kind.MIRROR_CANNOT_MOVE}
 )
@@ -136,15 +148,23 @@ def needs_you(
         node = one.node if one.node in observed.snapshot.nodes else ""
         if one.why.kind in SETTINGS:
             yield NeedsYou(Sort.SETTING, node, held=one)
-        elif one.why.kind in YOURS or (
-            one.why.kind in STUCK and _is_stuck(ledger, one.incident, now)
-        ):
+        elif one.why.kind in YOURS or _lasts(one, ledger, now):
             yield NeedsYou(Sort.REASON, node, held=one)
         elif one.why.kind in _OVERDUE and one.node in late:
             yield NeedsYou(Sort.OVERDUE, node, held=one)
     for entry in ledger.queue.entries:
         if entry.status is EntryStatus.FAILED:
             yield NeedsYou(Sort.ENTRY, entry=entry)
+
+
+def _lasts(held: Held, ledger: Ledger, now: Ms) -> bool:
+    """Tell whether what waits will not go on by itself; balance is worth no message."""
+    why = held.why
+    if why.kind in STUCK and _is_stuck(ledger, held.incident, now):
+        return True
+    in_time = BudgetKind.BUDGET_NEVER not in why.kinds and bool(held.incident)
+    waits = not why.kinds.isdisjoint(BUDGET_LASTS) and not in_time
+    return waits and why.kind not in (Kind.NOT_BALANCED, BudgetKind.BUDGET_OVERRIDDEN)
 
 
 def _is_stuck(ledger: Ledger, incident: str, now: Ms) -> bool:

@@ -5,13 +5,16 @@
 3. What somebody else did to a node is not undone without a person's word.
 4. A node that is out of service by our own jobs alone is named, with the command that helps.
 5. A node that nobody asks anything of is not remembered.
+6. No planned job exceeds a disruption budget, but for dead nodes and `evacuate-failover`.
 """
 
 from collections.abc import Iterable
 
 from nodeagent.maintd.outage.claims import Claims
+from nodeagent.maintd.planning.budgets import Budgets, tags_of
 from nodeagent.maintd.planning.outcomes import by_uuid
-from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Restore, SetOffline
+from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Restore, SetOffline, move_of
+from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Decision, Intent, Ledger
 from nodeagent.model.purpose import OfFencing, OfIncident, OfReturn
@@ -32,6 +35,7 @@ def check_invariants(before: Ledger, decision: Decision, observed: Observed) -> 
     _check_owners(new, ledger, nodes)
     _check_told(decision, observed, claims)
     _check_remembered(ledger, observed, claims)
+    _check_budgets(new, ledger, observed)
 
 
 def _check_return(intent: Intent, node: Node, ledger: Ledger, claims: Claims) -> None:
@@ -89,3 +93,28 @@ def _check_remembered(ledger: Ledger, observed: Observed, claims: Claims) -> Non
         node = nodes[outage.node]
         needed = claims.need(outage, node)
         assert needed, f"{node.name} is remembered, and nobody asks anything of it"
+
+
+def _check_budgets(new: Iterable[Intent], ledger: Ledger, observed: Observed) -> None:
+    """Count again, in the order of the plans."""
+    instances = observed.snapshot.instances
+    plans = [(intent, move) for intent in new if (move := move_of(intent.action)) is not None]
+    if not any((it := instances.get(move.instance)) and tags_of(it) for _, move in plans):
+        return
+    budgets, planned = Budgets.of(observed), {intent.id for intent, _ in plans}
+    for intent in ledger.intents:
+        move = move_of(intent.action)
+        instance = None if move is None else instances.get(move.instance)
+        if move is None or instance is None:
+            continue
+        if intent.id in planned and not _is_urgent(intent, ledger):
+            allowed = budgets.allow(move, instance)
+            assert allowed == move, f"{move} for {intent.owner} exceeds a budget: {allowed}"
+        budgets.plan(move, instance, intent.owner)
+
+
+def _is_urgent(intent: Intent, ledger: Ledger) -> bool:
+    """Tell whether a job waits for no budget."""
+    incident = ledger.incident(intent.incident)
+    fails = incident is not None and incident.diagnosis.need is Need.EVACUATE_FAILOVER
+    return fails or isinstance(intent.purpose, OfFencing)

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 from nodeagent.maintd.planning.evacuation_targets import Targets
 from nodeagent.maintd.planning.resources import Room, Taken, needs_memory
-from nodeagent.model.action import Action, MovePrimary, MoveSecondary
+from nodeagent.model.action import Action, Move, MovePrimary, MoveSecondary
 from nodeagent.model.ledger import Ledger, Policy
-from nodeagent.model.reason import Kind, Reason, because
+from nodeagent.model.reason import BudgetKind, Kind, Reason, because
 from nodeagent.model.snapshot import Instance, Node
 from nodeagent.model.units import Ms
 
@@ -26,13 +26,15 @@ class Next:
     """The steps of this round, all at once, and the obstacles to the rest.
 
     `unknown` are the obstacles that come only from missing information; `left` are the instances
-    whose secondaries may stay, as no node can take them.
+    whose secondaries may stay, as no node can take them. `beyond` tells the steps that exceed a
+    budget.
     """
 
     steps: list[Step] = field(default_factory=list)
     obstacles: list[Reason] = field(default_factory=list)
     unknown: list[Reason] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+    beyond: list[Reason] = field(default_factory=list)
 
     def add(self, action: Action, after: int | None = None) -> int:
         self.steps.append(Step(action, after))
@@ -52,7 +54,8 @@ class Next:
 class Emptying:
     """Moves of one node's instances into the available room.
 
-    `owner` is the name that claims the nodes. Without `secondaries` those may stay there.
+    `owner` is the name that claims the nodes. Without `migrate` the node is about to fail: budgets
+    do not hold it up. Without `secondaries` those may stay there.
     """
 
     owner: str
@@ -127,7 +130,7 @@ class Emptying:
         unsaid = name not in room.unfit and name not in room.capacity
         return unsaid or name in room.claims or name in room.unreachable
 
-    def _promise(self, action: MovePrimary | MoveSecondary, after: int | None = None) -> int:
+    def _promise(self, action: Move, after: int | None = None) -> int:
         self.room.plan(action, self.owner)
         return self.found.add(action, after)
 
@@ -145,7 +148,10 @@ class Emptying:
             if unfit := self._mirror_unfit(instance, instance.secondary):
                 left = self._is_left_drained(instance.secondary)
                 return self._mirrored_anew(instance, instance.secondary, unfit) if left else unfit
-            first = self._promise(self._move(instance, instance.secondary, live=live))
+            move = self._move(instance, instance.secondary, live=live)
+            if isinstance(move, Reason):
+                return move
+            first = self._promise(move)
             if self.secondaries:  # then the node holds the secondary, which must leave as well
                 self._mirror(instance, instance.secondary, first)
             return None
@@ -153,7 +159,10 @@ class Emptying:
         target = self._target(instance, "memory", needs_memory(instance), not_these, runs=True)
         if isinstance(target, Reason):
             return because(Kind.TAGS_LEAVE, instance.name, why=target) if barred else target
-        self._promise(self._move(instance, target, live=live))
+        move = self._move(instance, target, live=live)
+        if isinstance(move, Reason):
+            return move
+        self._promise(move)
         return None
 
     def _is_left_drained(self, node: str) -> bool:
@@ -175,8 +184,9 @@ class Emptying:
         self._promise(MoveSecondary(instance.name, old, target))
         return None
 
-    def _move(self, instance: Instance, target: str, *, live: bool) -> MovePrimary:
-        return MovePrimary(
+    def _move(self, instance: Instance, target: str, *, live: bool) -> Move | Reason:
+        """The move as budgets allow it, or why it waits; a node about to fail waits for none."""
+        move = MovePrimary(
             instance.name,
             self.node.name,
             live,
@@ -184,6 +194,13 @@ class Emptying:
             fallback=self.policy.fallback,
             unchecked=self.policy.unchecked,
         )
+        allowed = self.room.within_budgets(move)
+        if isinstance(allowed, Reason) and not self.migrate:
+            node = self.node.name
+            why = because(BudgetKind.BUDGET_OVERRIDDEN, instance.name, node=node, why=allowed)
+            self.found.beyond.append(why)
+            return move
+        return allowed
 
     def _must_migrate(self, instance: Instance) -> bool:
         """Check whether it must migrate; a stopped one cannot, and a failover costs it nothing."""

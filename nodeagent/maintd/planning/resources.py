@@ -2,14 +2,15 @@
 
 A node is free if it is in service, reports itself healthy and is not claimed; the state of its
 ended incidents does not matter. Each claim, each planned move and each forthcoming instance leaves
-less. Planners pass one Room on, so that no two of them count on the same node or memory.
+less. Planners pass one Room on, so that no two of them count on the same node, memory or budget.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from nodeagent.model.action import Action, MovePrimary, MoveSecondary, Reinstall, move_of
+from nodeagent.maintd.planning.budgets import Budgets
+from nodeagent.model.action import Action, Move, MovePrimary, MoveSecondary, Reinstall, move_of
 from nodeagent.model.balance import Spot
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Incident
@@ -49,6 +50,7 @@ class Room:
     - `busy`: the work of somebody else's jobs, by name.
     - `evacuated`: the nodes whose own incident moves their instances.
     - `soon`: nodes closed only for a while, by a pause, a window or their own live repair.
+    - `budgets`: how many instances may be disrupted.
     """
 
     snapshot: Snapshot
@@ -66,14 +68,17 @@ class Room:
     busy: Mapping[str, str]
     evacuated: set[str] = field(default_factory=set)
     soon: frozenset[str] = frozenset()
+    budgets: Budgets = field(default_factory=Budgets)
 
     def trial(self) -> "Room":
+        """A copy to try moves in, all at once: there are no budgets in it."""
         return replace(
             self,
             claims=dict(self.claims),
             capacity=dict(self.capacity),
             placed=dict(self.placed),
             shut=dict(self.shut),
+            budgets=Budgets(),
         )
 
     def why_not(self, node: str, incident: str) -> Reason | None:
@@ -105,6 +110,10 @@ class Room:
         if has is None or has == owner:
             return None
         return because(Kind.CLAIMED, node, who=claimant(has))
+
+    def within_budgets(self, move: Move) -> Move | Reason:
+        """The move as its instance's budgets allow it now, or why it waits."""
+        return self.budgets.allow(move, self.snapshot.instances[move.instance])
 
     def migrates(self, source: str, target: str) -> bool:
         """Check whether migration tags let an instance migrate from one node to the other."""
@@ -152,13 +161,17 @@ class Room:
         self.claims[node] = owner
 
     def plan(self, action: Action, incident: str) -> None:
-        """Count on an action: claim its target, mark its instance as moved, take its room."""
+        """Count on an action.
+
+        Claim its target, mark its instance as moved, take its room, and count it in its budgets.
+        """
         move = move_of(action)
-        if move is None:
+        instance = None if move is None else self.snapshot.instances.get(move.instance)
+        if move is None or instance is None:
             return
+        self.budgets.plan(move, instance, incident)
         target = target_of(move, self.snapshot)
-        instance = self.snapshot.instances.get(move.instance)
-        if target is None or instance is None:
+        if target is None:
             return
         self.claims.setdefault(target, incident)
         primary, mirror = self.placed.get(instance.name, (instance.primary, instance.secondary))
@@ -332,6 +345,7 @@ def _room(observed: Observed, unfit: Mapping[str, Reason], shut: dict[str, Reaso
         sends=sends,
         receives=receives,
         busy=observed.busy,
+        budgets=Budgets.of(observed),
     )
     for promised in observed.snapshot.forthcoming.values():
         room.keep(promised)

@@ -11,6 +11,7 @@ from nodeagent.maintd.notices.sinks import command as notice_commands
 from nodeagent.maintd.outage.claims import begin, release
 from nodeagent.maintd.owners.notify import due_endings, due_offers
 from nodeagent.maintd.planning import admission
+from nodeagent.maintd.planning.budgets import BUDGET_WAITS
 from nodeagent.maintd.planning.evacuation import Evacuation, empty
 from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.maintd.planning.resources import Room
@@ -410,8 +411,10 @@ class _Work:
         obstacle = None if begun else self._obstacle(wanted, policy)
         room = self.room if obstacle is None else self.room.trial()
         evacuation = empty(wanted, room, policy, moves)
-        if obstacle is None and evacuation.obstacles and not (evacuation.steps or moves):
-            obstacle = evacuation.obstacles[0]
+        # What waits for a budget keeps its node: it goes on once the budget has room.
+        lasting = [why for why in evacuation.obstacles if why.kinds.isdisjoint(BUDGET_WAITS)]
+        if obstacle is None and lasting and not (evacuation.steps or moves):
+            obstacle = lasting[0]
         if obstacle is not None:
             # A repair that was postponed before anything was done does not count.
             entry = replace(entry, begun_at=before.begun_at)

@@ -1,0 +1,364 @@
+"""Disruption budgets: how many instances of one name may be disrupted at once. Pure.
+
+Tags of instances name them, `maintd:budget:NAME:N`; docs/maintaining.md explains the spelling. As
+with Kubernetes' PodDisruptionBudget, an instance that is down already counts:
+
+1. An instance counts if it should run but does not, or is not known to run; if its node is offline
+   or does not answer; while a job of somebody else is at work on it; and from the plan to the end
+   of a job of ours that stops it.
+2. A failover and a reinstallation of a running instance stop it. So may a migration that may become
+   a failover: without room in the budget it must stay a migration. A live migration counts only if
+   the tag says so, a move of a secondary never.
+3. No job is planned that would exceed a budget. An instance that is certainly down counts already,
+   so moving it costs nothing: that is why dead nodes do not wait for a budget.
+4. Where tags for one name differ, the strictest counts. An instance with an unreadable tag is not
+   disrupted at all.
+
+`evacuate-failover` does not wait either: who plans it says so.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import lru_cache
+from itertools import islice
+
+from nodeagent.model.action import Move, MovePrimary, Reinstall
+from nodeagent.model.purpose import claimant
+from nodeagent.model.reason import AnyKind, BudgetKind, Detail, Held, Kind, Of, Reason, because
+from nodeagent.model.snapshot import Instance, Observed, Snapshot
+
+BUDGET_TAG = "maintd:budget:"
+BUDGET_LASTS: frozenset[AnyKind] = frozenset(
+    {BudgetKind.BUDGET_DOWN, BudgetKind.BUDGET_NEVER, BudgetKind.BUDGET_UNREADABLE}
+)
+"""Waits for a budget that do not end by themselves."""
+BUDGET_WAITS = BUDGET_LASTS | {BudgetKind.BUDGET_SPENT}
+TOLD = 20  # wrong tags shown one by one
+_NAMED = 3  # instances in one reason
+_DIGITS = 5
+_PERCENT, _LIVE = "percent", "live"
+_FORM = "write maintd:budget:NAME:N, a number or such as 25percent, then :live if migrations count"
+_RUNNING = "running"  # Ganeti's words for the states of instances
+_DOWN = frozenset({"ERROR_down", "USER_down"})
+
+
+class Cost(Enum):
+    """The effect of a move on a running instance."""
+
+    NOTHING = "it goes on"
+    LIVE = "it migrates"
+    MAYBE = "it migrates, or fails over if it cannot"
+    STOPS = "it stops"
+
+
+def cost(move: Move, instance: Instance) -> Cost:
+    """Tell whether a move interrupts an instance."""
+    if not instance.running:
+        return Cost.NOTHING
+    match move:
+        case MovePrimary(live=True) if not instance.interrupted:
+            return Cost.MAYBE if move.fallback else Cost.LIVE
+        case MovePrimary() | Reinstall():
+            return Cost.STOPS
+        case _:
+            return Cost.NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A readable tag: so many instances, or so many percent of them; `live`: migrations count."""
+
+    name: str
+    amount: int
+    percent: bool = False
+    live: bool = False
+
+    def of(self, members: int) -> int:
+        """Return the number of instances; a percentage rounds up, as Kubernetes has it."""
+        return -(-self.amount * members // 100) if self.percent else self.amount
+
+
+@lru_cache(maxsize=65_536)
+def read(tag: str) -> Limit | None:
+    """Read a tag of a budget; None if it is wrong."""
+    name, *rest = tag.removeprefix(BUDGET_TAG).split(":")
+    if not name or not rest or rest[1:] not in ([], [_LIVE]):
+        return None
+    number = rest[0].removesuffix(_PERCENT)
+    percent = number != rest[0]
+    if not (number.isascii() and number.isdecimal() and len(number) <= _DIGITS):
+        return None
+    if percent and int(number) > 100:
+        return None
+    return Limit(name, int(number), percent, live=bool(rest[1:]))
+
+
+def _name(tag: str) -> str:
+    return tag.removeprefix(BUDGET_TAG).partition(":")[0]
+
+
+def tags_of(instance: Instance) -> list[str]:
+    """Return the tags of its budgets, readable or not."""
+    if not instance.tags:
+        return []
+    return sorted(tag for tag in instance.tags if tag.startswith(BUDGET_TAG))
+
+
+def nodes_to_ask(observed: Observed) -> list[str]:
+    """Return the nodes whose instances' states budgets depend on; offline nodes answer nothing."""
+    nodes = observed.snapshot.nodes
+    wanted = {
+        instance.primary
+        for instance in observed.snapshot.instances.values()
+        if instance.tags and instance.running and tags_of(instance)
+    }
+    return sorted(
+        name for name in wanted - observed.unanswered if name in nodes and not nodes[name].offline
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Why an instance counts as disrupted, and the command that shows or ends that.
+
+    `lasts`: this does not end with a running job. `free`: whatever is done to it disrupts nothing
+    more.
+    """
+
+    why: str
+    help: str
+    lasts: bool = True
+    free: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The strictest limit for a name: at most `most` of its `members` at once.
+
+    `instance` has the `tag` that says so. `differs` are, by the other tags, an instance with it.
+    """
+
+    name: str
+    most: int
+    live: bool
+    members: int
+    instance: str
+    tag: str
+    differs: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass
+class Budgets:
+    """All budgets in one round, and what counts against them by now.
+
+    By name of the budget: `budgets`, and in `counted` the disrupted instances. By instance: `names`
+    of its budgets, its `unreadable` tags, and its `state` if that counts.
+    """
+
+    budgets: dict[str, Budget] = field(default_factory=dict)
+    counted: dict[str, dict[str, Counted]] = field(default_factory=dict)
+    names: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    unreadable: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    state: dict[str, Counted] = field(default_factory=dict)
+    lasting: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, observed: Observed) -> "Budgets":
+        """Read all tags, and the state of the instances that have them, in one pass."""
+        found, tags, members = cls(), dict[str, dict[str, str]](), dict[str, int]()
+        for instance in observed.snapshot.instances.values():
+            if not instance.tags or not (own := tags_of(instance)):
+                continue
+            limits = {tag: limit for tag in own if (limit := read(tag)) is not None}
+            if len(limits) < len(own):
+                found.unreadable[instance.name] = tuple(t for t in own if t not in limits)
+            # One with an unreadable tag counts where its name can be read.
+            names = tuple(filter(None, dict.fromkeys(map(_name, own))))
+            found.names[instance.name] = names
+            for tag, limit in limits.items():
+                tags.setdefault(limit.name, {}).setdefault(tag, instance.name)
+            for name in names:
+                members[name] = members.get(name, 0) + instance.running
+            if instance.running and (state := _state(instance, observed)) is not None:
+                found.state[instance.name] = state
+                found._count(instance.name, state)
+        found.budgets = {name: _strictest(name, own, members[name]) for name, own in tags.items()}
+        for instance_name in found.unreadable:
+            names = tuple(name for name in found.names[instance_name] if name in tags)
+            found.names[instance_name] = names
+        found.counted = {name: own for name, own in found.counted.items() if name in tags}
+        return found
+
+    def plan(self, move: Move, instance: Instance, owner: str) -> None:
+        """Count a planned or running job of ours, whoever wants it."""
+        names = self.names.get(instance.name)
+        if not names or (harm := cost(move, instance)) is Cost.NOTHING:
+            return
+        job = Counted(
+            f"{claimant(owner)} moves it", f"gnt-maint why {instance.name}", lasts=False, free=True
+        )
+        for name in names:
+            if harm is not Cost.LIVE or self.budgets[name].live:
+                self._count_in(name, instance.name, job)
+
+    def allow(self, move: Move, instance: Instance) -> Move | Reason:
+        """Return the move as the budgets allow it now, or why it waits."""
+        if instance.name not in self.names:
+            return move
+        harm = cost(move, instance)
+        if (why := self.why_not(instance, harm)) is None:
+            return move
+        if isinstance(move, MovePrimary) and harm is Cost.MAYBE:
+            return self.why_not(instance, Cost.LIVE) or replace(move, fallback=False)
+        return why
+
+    def why_not(self, instance: Instance, harm: Cost) -> Reason | None:
+        """Why nothing may do this to an instance now; None if it may be done."""
+        state = self.state.get(instance.name)
+        if harm is Cost.NOTHING or (state is not None and state.free):
+            return None
+        if tags := self.unreadable.get(instance.name):
+            return because(BudgetKind.BUDGET_UNREADABLE, instance.name, tag=tags[0], form=_FORM)
+        for name in self.names.get(instance.name, ()):
+            if harm is Cost.LIVE and not self.budgets[name].live:
+                continue
+            counted = self.counted.get(name, {})
+            mine = counted.get(instance.name)
+            if mine is not None and mine.free:
+                continue
+            # One that counts already adds nothing; but it may run, so it does not go beyond.
+            if len(counted) + (mine is None) > self.budgets[name].most:
+                return self._full(self.budgets[name], instance)
+        return None
+
+    def stay(self) -> Iterator[str]:
+        """Yield the instances that may not even migrate now."""
+        yield from self.unreadable
+        full = {
+            name
+            for name, budget in self.budgets.items()
+            if budget.live and len(self.counted.get(name, ())) >= budget.most
+        }
+        if full:
+            for instance, names in self.names.items():
+                if instance not in self.unreadable and not full.isdisjoint(names):
+                    yield instance
+
+    # Told.
+
+    def held(self, snapshot: Snapshot) -> Iterator[Held]:
+        """Tell the wrong tags, tags that differ, and the exceeded budgets."""
+        yield from _first(self._wrong(snapshot))
+        yield from _first(self._differing(snapshot))
+        for name, counted in self.counted.items():
+            if len(counted) > self.budgets[name].most:
+                first = next(iter(counted.values()))
+                details = self._details(self.budgets[name])
+                yield Held(because(BudgetKind.BUDGET_EXCEEDED, **details, helps=first.help))
+
+    def _wrong(self, snapshot: Snapshot) -> Iterator[Held]:
+        then = "until then maintd plans nothing that interrupts it"
+        for instance, tags in self.unreadable.items():
+            for tag in tags:
+                details = {"fault": f"{tag} is not a budget: {_FORM}", "tag": tag, "then": then}
+                why = because(
+                    Kind.WRONG_TAG, instance, Of.INSTANCE, command="gnt-instance", **details
+                )
+                yield Held(why, _node(snapshot, instance))
+
+    def _differing(self, snapshot: Snapshot) -> Iterator[Held]:
+        for budget in self.budgets.values():
+            if budget.differs:
+                tag, instance = budget.differs[0]
+                tags = (budget.tag, *islice((tag for tag, _ in budget.differs), _NAMED))
+                details: dict[str, Detail] = {"budget": budget.name, "tags": tags, "tag": tag}
+                why = because(BudgetKind.BUDGET_DIFFERS, instance, **details, counts=budget.tag)
+                yield Held(why, _node(snapshot, instance))
+
+    def _details(self, budget: Budget) -> dict[str, Detail]:
+        counted = self.counted.get(budget.name, {})
+        whom = [f"{name} ({one.why})" for name, one in islice(counted.items(), _NAMED)]
+        more = len(counted) - len(whom)
+        told = tuple(whom) if not more else (*whom, f"and {more} more")
+        return {"budget": budget.name, "most": budget.most, "whom": told}
+
+    def _full(self, budget: Budget, instance: Instance) -> Reason:
+        """Say why a budget allows no more: for a while, until somebody acts, or ever."""
+        if budget.most == 0:
+            details: dict[str, Detail] = {"budget": budget.name, "holder": budget.instance}
+            return because(BudgetKind.BUDGET_NEVER, instance.name, **details, tag=budget.tag)
+        lasts = self.lasting.get(budget.name, 0) >= budget.most
+        kind = BudgetKind.BUDGET_DOWN if lasts else BudgetKind.BUDGET_SPENT
+        # Those that are down were counted first.
+        first = next(iter(self.counted[budget.name].values()))
+        return because(kind, instance.name, **self._details(budget), helps=first.help)
+
+    # Count.
+
+    def _count(self, instance: str, why: Counted) -> None:
+        for name in self.names[instance]:
+            self._count_in(name, instance, why)
+
+    def _count_in(self, name: str, instance: str, why: Counted) -> None:
+        counted = self.counted.setdefault(name, {})
+        before = counted.get(instance)
+        if before is None:
+            self.lasting[name] = self.lasting.get(name, 0) + why.lasts
+            counted[instance] = why
+        elif why.free and not before.free:
+            counted[instance] = replace(before, free=True)
+
+
+def strictness(limit: Limit, members: int) -> tuple[int, bool, str, int]:
+    """Order limits of one name, the strictest first."""
+    return limit.of(members), not limit.live, _PERCENT * limit.percent, limit.amount
+
+
+def _strictest(name: str, tags: dict[str, str], members: int) -> Budget:
+    """Return the budget of a name; `tags` are its different tags, each with an instance."""
+    limits = {tag: limit for tag in tags if (limit := read(tag)) is not None}
+    first, *others = sorted(limits, key=lambda tag: strictness(limits[tag], members))
+    return Budget(
+        name=name,
+        most=limits[first].of(members),
+        live=any(limit.live for limit in limits.values()),
+        members=members,
+        instance=tags[first],
+        tag=first,
+        differs=tuple((tag, tags[tag]) for tag in others),
+    )
+
+
+def _state(instance: Instance, observed: Observed) -> Counted | None:
+    """Why an instance that should run counts as disrupted; None if it does not."""
+    name, there = instance.name, instance.primary
+    node = observed.snapshot.nodes.get(there)
+    if node is not None and node.offline:
+        return Counted(f"its node {there} is offline", f"gnt-maint why {there}", free=True)
+    if there in observed.unanswered and not observed.noded.get(there):
+        return Counted(f"its node {there} does not answer", f"gnt-maint why {there}")
+    if observed.running is not None:
+        found = observed.running.get(name)
+        if found is None:
+            return Counted("its state is unknown", f"gnt-instance info {name}")
+        if found.status in _DOWN:
+            status, start = found.status, f"gnt-instance startup {name}"
+            return Counted(f"it is down, {status}", start, free=True)
+        if found.status != _RUNNING:
+            return Counted(f"its state is {found.status}", f"gnt-instance info {name}")
+    if (job := observed.busy.get(name)) is not None:
+        return Counted(f"job {job} is at work on it", f"gnt-job info {job}", lasts=False)
+    return None
+
+
+def _node(snapshot: Snapshot, instance: str) -> str:
+    return snapshot.instances[instance].primary
+
+
+def _first(told: Iterable[Held]) -> Iterator[Held]:
+    """Yield the first ones, and how many more there are."""
+    all_told = iter(told)
+    yield from islice(all_told, TOLD)
+    if more := sum(1 for _ in all_told):
+        yield Held(because(BudgetKind.MORE_BUDGET_TAGS, count=more))

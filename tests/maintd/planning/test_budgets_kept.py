@@ -1,0 +1,295 @@
+"""Disruption budgets in whole rounds, for everybody who moves instances."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from nodeagent.maintd.notices.needs_you import LATE, needs_you
+from nodeagent.maintd.outage.invariants import check_invariants
+from nodeagent.model.action import MovePrimary
+from nodeagent.model.ledger import Decision, Intent, Ledger
+from nodeagent.model.purpose import OfFencing, OfPerson, Purpose
+from nodeagent.model.queue import EntryStatus, RepairStep
+from nodeagent.model.reason import AnyKind, BudgetKind, Kind
+from nodeagent.model.snapshot import Instance
+from nodeagent.model.units import Ms
+from nodeagent.model.wish import Cancel, Evacuate
+from tests.maintd.autorepair.repairs import RULES
+from tests.maintd.balancing.world import ON, advised, begun, done, shift
+from tests.maintd.balancing.world import world as balanced
+from tests.maintd.decided import whole
+from tests.maintd.planning.disrupted import WEB, kvm, lxc, most_at_once
+from tests.maintd.planning.shared import Shared, policy
+from tests.maintd.rig import Rig
+from tests.maintd.world import EVACUATE, FAILOVER, instance, seen, six
+
+PAIR = ("n3", "n4"), ("n3", "n5")
+
+
+def site(*instances: Instance, **members: object) -> Shared:
+    step = RepairStep("try-1", need_drain=True)
+    rules = replace(policy(step), **members)  # type: ignore[arg-type]
+    there = list(instances)
+    made = Shared(rules, instances=there)
+    made.cluster.takes = lambda action: 45.0 if isinstance(action, MovePrimary) else 1.0
+    made.tick()
+    return made
+
+
+def pair(tag: str, make: Callable[..., Instance] = lxc) -> tuple[Instance, ...]:
+    tags = (f"{WEB}{tag}",) if tag else ()
+    return tuple(make(f"web{n}", *places, *tags) for n, places in enumerate(PAIR, 1))
+
+
+def by_incident(one: Shared) -> None:
+    one.agents.says["n3"] = EVACUATE
+
+
+def by_person(one: Shared) -> None:
+    one.ask(Evacuate("n3", "new disks"))
+
+
+def by_window(one: Shared) -> None:
+    one.plan("n3")
+
+
+def by_entry(one: Shared) -> None:
+    one.add()
+
+
+OWNERS = [by_incident, by_person, by_window, by_entry]
+
+
+def is_empty(one: Shared) -> bool:
+    return all("n3" not in (i.primary, i.secondary) for i in one.cluster.instances.values())
+
+
+def reasons(one: Rig) -> Iterator[AnyKind]:
+    for held in one.tick().decision.held:
+        yield from (why.kind for why in whole(held.why))
+
+
+@pytest.mark.parametrize("wants", OWNERS, ids=lambda wants: wants.__name__)
+@pytest.mark.parametrize(("tag", "most"), [("1", 1), ("50percent", 1), ("2", 2), ("", 2)])
+def test_two_of_a_node_go_one_after_the_other(
+    wants: Callable[[Shared], None], tag: str, most: int
+) -> None:
+    """A budget that one evacuation never has room for all at once takes longer, and ends."""
+    one = site(*pair(tag))
+    wants(one)
+    one.until_true(lambda: is_empty(one))
+    assert most_at_once(one.cluster, ["web1", "web2"]) == most
+
+
+@pytest.mark.parametrize(("tag", "most"), [("1", 2), ("1:live", 1)])
+def test_migrations_wait_only_where_the_tag_says_so(tag: str, most: int) -> None:
+    one = site(*pair(tag, kvm))
+    by_incident(one)
+    one.until_true(lambda: is_empty(one))
+    assert most_at_once(one.cluster, ["web1", "web2"], live=True) == most
+
+
+def test_without_room_a_migration_goes_without_its_fallback() -> None:
+    """The first may become a failover, so the second must not."""
+    one = site(*pair("1", kvm))
+    by_incident(one)
+    one.until_true(lambda: is_empty(one))
+    actions = [job.action for job in one.cluster.jobs.values()]
+    moves = [action for action in actions if isinstance(action, MovePrimary)]
+    assert [(move.live, move.fallback) for move in moves] == [(True, True), (True, False)]
+
+
+@pytest.mark.parametrize("first", OWNERS, ids=lambda wants: wants.__name__)
+def test_owners_share_one_budget(first: Callable[[Shared], None]) -> None:
+    """n3 is somebody's, n6 is a person's."""
+    tag = f"{WEB}1"
+    one = site(lxc("web1", "n3", "n4", tag), lxc("web2", "n6", "n5", tag))
+    first(one)
+    one.ask(Evacuate("n6", "new disks"))
+    instances = one.cluster.instances
+    one.until_true(lambda: is_empty(one) and instances["web2"].primary != "n6")
+    assert most_at_once(one.cluster, ["web1", "web2"]) == 1
+
+
+def test_a_spent_budget_is_told_until_it_has_room() -> None:
+    one = site(*pair("1"))
+    by_person(one)
+    one.until_true(lambda: bool(one.ledger.intents and one.node("n3").drained))
+    assert BudgetKind.BUDGET_SPENT in set(reasons(one))
+    held = one.tick().decision.held
+    (waits,) = (h for h in held if h.why.subject.name == "web2")
+    assert (waits.why.kind, waits.node) == (Kind.CANNOT_MOVE, "n3")
+    assert "budget web allows 1 disrupted at once" in waits.reason
+    assert "gnt-maint why web1" in waits.reason
+    assert not list(yours(one)), "it passes by itself"
+    one.until_true(lambda: is_empty(one))
+    assert set(BudgetKind).isdisjoint(reasons(one))
+
+
+def yours(one: Rig, later: int = 0) -> Iterator[str]:
+    done = one.tick()
+    held, now = done.decision.held, Ms(done.at + later)
+    for found in needs_you(done.decision.ledger, done.observed, held, (), now):
+        yield "" if found.held is None else found.held.reason
+
+
+@pytest.mark.parametrize(
+    ("wants", "later"), [(by_incident, LATE), (by_person, 0), (by_window, 0), (by_entry, 0)]
+)
+def test_what_waits_for_one_that_is_down_needs_you(
+    wants: Callable[[Shared], None], later: int
+) -> None:
+    tag = f"{WEB}1"
+    one = site(lxc("web1", "n6", "n5", tag), lxc("web2", "n3", "n4", tag))
+    one.cluster.world.crash("web1")
+    wants(one)
+    for _ in range(5):
+        one.tick()
+    assert one.cluster.instances["web2"].primary == "n3"
+    (told,) = yours(one, later)
+    assert (
+        "web1 (it is down, ERROR_down); no job of maintd ends this: run gnt-instance startup web1"
+        in told
+    )
+    assert bool(list(yours(one))) is (not later)
+    one.cluster.world.start("web1")
+    one.until_true(lambda: is_empty(one))
+
+
+def test_a_budget_of_nothing_needs_you_at_once_and_its_tag_s_end_ends_that() -> None:
+    one = site(*pair("0"))
+    by_incident(one)
+    one.until_true(lambda: one.node("n3").drained)
+    told = list(yours(one))
+    assert len(told) == 2
+    assert "gnt-instance remove-tags web1 maintd:budget:web:0" in told[0]
+    for name in ("web1", "web2"):
+        one.cluster.put(replace(one.cluster.instances[name], tags=frozenset()))
+    one.until_true(lambda: is_empty(one))
+
+
+def test_an_unreadable_budget_keeps_its_instance_where_it_is() -> None:
+    one = site(lxc("web1", "n3", "n4", f"{WEB}few"), lxc("db1", "n3", "n4"))
+    by_incident(one)
+    one.until_true(lambda: one.cluster.instances["db1"].primary != "n3")
+    assert one.cluster.instances["web1"].primary == "n3"
+    found = set(reasons(one))
+    assert {Kind.WRONG_TAG, BudgetKind.BUDGET_UNREADABLE} <= found
+
+
+def test_a_down_instance_moves_whatever_its_budget() -> None:
+    one = site(*pair("1"))
+    for name in ("web1", "web2"):
+        one.cluster.world.crash(name)
+    assert BudgetKind.BUDGET_EXCEEDED not in set(reasons(one)), "nobody asks while nothing moves"
+    by_incident(one)
+    one.until_true(lambda: one.node("n3").drained)
+    assert BudgetKind.BUDGET_EXCEEDED in set(reasons(one))
+    one.until_true(lambda: is_empty(one))
+    assert most_at_once(one.cluster, ["web1", "web2"]) == 2
+    assert not one.cluster.world.crashed, "the failover has started them"
+
+
+def test_evacuate_failover_does_not_wait_and_says_so() -> None:
+    one = site(*pair("1", kvm))
+    one.agents.says["n3"] = FAILOVER
+    told = set[AnyKind]()
+    for _ in range(20):
+        told |= set(reasons(one))
+    assert is_empty(one)
+    assert most_at_once(one.cluster, ["web1", "web2"]) == 2
+    assert {BudgetKind.BUDGET_OVERRIDDEN, BudgetKind.BUDGET_EXCEEDED} <= told
+
+
+def test_the_others_of_an_exceeded_budget_wait() -> None:
+    """web3 is healthy, and its budget is spent by what evacuate-failover has taken."""
+    one = site(*pair("2"), lxc("web3", "n6", "n5", f"{WEB}2"))
+    one.agents.says["n3"] = FAILOVER
+    one.until_true(lambda: one.node("n3").drained)
+    one.ask(Evacuate("n6", "new disks"))
+    one.until_true(lambda: is_empty(one) and one.cluster.instances["web3"].primary != "n6")
+    assert most_at_once(one.cluster, ["web1", "web2", "web3"]) == 2
+
+
+@pytest.mark.parametrize(("offline", "most"), [(False, 1), (True, 2)])
+def test_auto_repair_waits_but_for_what_is_down(*, offline: bool, most: int) -> None:
+    one = site(*pair("1"), autorepair="safe")
+    one.cluster.world.tags = frozenset({f"{RULES}failover"})
+    node = one.cluster.nodes["n3"]
+    one.cluster.put(replace(node, candidate=False, drained=not offline, offline=offline))
+    if offline:
+        one.cluster.power_off("n3")
+        one.agents.says["n3"] = None
+    names = ("web1", "web2")
+    one.until_true(lambda: all(one.cluster.instances[name].primary != "n3" for name in names))
+    assert most_at_once(one.cluster, names) == most
+
+
+@pytest.mark.parametrize(("tag", "moved"), [("1", 2), ("1:live", 1), ("2:live", 2), ("0:live", 0)])
+def test_a_wave_of_balancing_leaves_out_what_its_budget_has_no_room_for(
+    tag: str, moved: int
+) -> None:
+    tags = frozenset({f"{WEB}{tag}"})
+    there = balanced()
+    places = {"a": ("n1", "n2"), "b": ("n3", "n4")}
+    named = {name: instance(name, *at, tags=tags) for name, at in places.items()}
+    there = replace(there, instances=named)
+    shifts = shift("a", "n1:n2", "n2:n1"), shift("b", "n3:n4", "n4:n3")
+    decision = done(seen(there, advice=advised(*shifts)))
+    assert len(begun(decision)) == moved
+    assert Kind.NOT_BALANCED in {held.why.kind for held in decision.held} or moved == 2
+
+
+def test_the_search_is_not_asked_to_move_what_its_budget_has_no_room_for() -> None:
+    named = {"a": instance("a", "n1", "n2", tags=frozenset({f"{WEB}0:live"}))}
+    decision = done(seen(replace(balanced(), instances=named)), policy=ON)
+    (question,) = decision.questions
+    assert question.never == {"a"}
+
+
+def test_an_entry_that_waits_keeps_its_node_and_its_attempts() -> None:
+    """A queue that backs off would give the node back, and count a failure."""
+    tag = f"{WEB}1"
+    one = site(lxc("web1", "n6", "n5", tag), lxc("web2", "n3", "n4", tag))
+    one.cluster.world.crash("web1")
+    by_entry(one)
+    for _ in range(30):
+        one.tick(60)
+    assert (one.entry.status, one.drains(), one.restores()) == (EntryStatus.PROCESSING, 1, 0)
+    one.cluster.world.start("web1")
+    one.until_true(lambda: is_empty(one))
+
+
+@pytest.mark.parametrize(
+    ("purpose", "second", "holds"),
+    [
+        pytest.param(OfPerson("uuid-n1"), "b", False, id="a second one"),
+        pytest.param(OfPerson("uuid-n1"), "c", True, id="one without a budget"),
+        pytest.param(OfFencing("uuid-n1"), "b", True, id="of a dead node"),
+    ],
+)
+def test_a_decision_that_exceeds_a_budget_is_a_bug(
+    purpose: Purpose, second: str, *, holds: bool
+) -> None:
+    tags = frozenset({f"{WEB}1"})
+    named = {name: instance(name, "n1", "n2", tags=tags) for name in "ab"}
+    named["c"] = instance("c", "n1", "n2")
+    moves = [MovePrimary(name, "n1", live=False, target="n2") for name in ("a", second)]
+    intents = tuple(Intent(str(n), purpose, "n1", move) for n, move in enumerate(moves))
+    decision = Decision(Ledger(intents=intents), (), {}, (), {})
+    observed = seen(replace(six(), instances=named))
+    if holds:
+        check_invariants(Ledger(), decision, observed)
+    else:
+        with pytest.raises(AssertionError, match="exceeds a budget"):
+            check_invariants(Ledger(), decision, observed)
+
+
+def test_a_canceled_wait_leaves_nothing_behind() -> None:
+    one = site(*pair("0"))
+    by_incident(one)
+    one.until_true(lambda: one.node("n3").drained)
+    one.ask(Cancel(one.incident("n3").id))
+    one.tick()
+    assert set(BudgetKind).isdisjoint(reasons(one))
