@@ -11,7 +11,7 @@
 from collections.abc import Iterable
 
 from nodeagent.maintd.outage.claims import Claims
-from nodeagent.maintd.planning.budgets import Budgets, tags_of
+from nodeagent.maintd.planning.budgets import Budgets, budget_tags
 from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Restore, SetOffline, move_of
 from nodeagent.model.diagnosis import Need
@@ -99,7 +99,8 @@ def _check_budgets(new: Iterable[Intent], ledger: Ledger, observed: Observed) ->
     """Count again, in the order of the plans."""
     instances = observed.snapshot.instances
     plans = [(intent, move) for intent in new if (move := move_of(intent.action)) is not None]
-    if not any((it := instances.get(move.instance)) and tags_of(it) for _, move in plans):
+    names = {move.instance for _, move in plans} & instances.keys()
+    if not any(budget_tags(instances[name].tags) for name in names):
         return
     budgets, planned = Budgets.of(observed), {intent.id for intent, _ in plans}
     for intent in ledger.intents:

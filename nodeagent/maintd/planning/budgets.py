@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import lru_cache
 from itertools import islice
+from typing import TypeAlias
 
 from nodeagent.model.action import Move, MovePrimary, Reinstall
 from nodeagent.model.purpose import claimant
@@ -79,7 +80,6 @@ class Limit:
         return -(-self.amount * members // 100) if self.percent else self.amount
 
 
-@lru_cache(maxsize=65_536)
 def read(tag: str) -> Limit | None:
     """Read a tag of a budget; None if it is wrong."""
     name, *rest = tag.removeprefix(BUDGET_TAG).split(":")
@@ -94,15 +94,37 @@ def read(tag: str) -> Limit | None:
     return Limit(name, int(number), percent, live=bool(rest[1:]))
 
 
-def _name(tag: str) -> str:
-    return tag.removeprefix(BUDGET_TAG).partition(":")[0]
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """The tags of an instance's budgets: the readable ones, each with its limit, and the others.
+
+    `names` are those of all of them, as far as they can be read.
+    """
+
+    readable: tuple[tuple[str, Limit], ...] = ()
+    unreadable: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.readable or self.unreadable)
 
 
-def tags_of(instance: Instance) -> list[str]:
-    """Return the tags of its budgets, readable or not."""
-    if not instance.tags:
-        return []
-    return sorted(tag for tag in instance.tags if tag.startswith(BUDGET_TAG))
+_NO_TAGS = Tags()
+
+
+@lru_cache(maxsize=65_536)  # tags hardly change, and each round reads them all
+def budget_tags(tags: frozenset[str]) -> Tags:
+    """Find the tags of budgets among an instance's tags."""
+    own = sorted(tag for tag in tags if tag.startswith(BUDGET_TAG))
+    if not own:
+        return _NO_TAGS
+    limits = {tag: read(tag) for tag in own}
+    names = (tag.removeprefix(BUDGET_TAG).partition(":")[0] for tag in own)
+    return Tags(
+        tuple((tag, limit) for tag, limit in limits.items() if limit is not None),
+        tuple(tag for tag, limit in limits.items() if limit is None),
+        tuple(dict.fromkeys(filter(None, names))),
+    )
 
 
 def nodes_to_ask(observed: Observed) -> list[str]:
@@ -111,7 +133,7 @@ def nodes_to_ask(observed: Observed) -> list[str]:
     wanted = {
         instance.primary
         for instance in observed.snapshot.instances.values()
-        if instance.tags and instance.running and tags_of(instance)
+        if instance.tags and instance.running and budget_tags(instance.tags)
     }
     return sorted(
         name for name in wanted - observed.unanswered if name in nodes and not nodes[name].offline
@@ -134,7 +156,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The strictest limit for a name: at most `most` of its `members` at once.
+    """The strictest limit for a name: at most `most` instances at once.
 
     `instance` has the `tag` that says so. `differs` are, by the other tags, an instance with it.
     """
@@ -142,10 +164,13 @@ class Budget:
     name: str
     most: int
     live: bool
-    members: int
     instance: str
     tag: str
     differs: tuple[tuple[str, str], ...] = ()
+
+
+_Tagged: TypeAlias = dict[str, tuple[Limit, str]]
+"""By the different tags of one name, their limit and an instance with them."""
 
 
 @dataclass
@@ -166,28 +191,28 @@ class Budgets:
     @classmethod
     def of(cls, observed: Observed) -> "Budgets":
         """Read all tags, and the state of the instances that have them, in one pass."""
-        found, tags, members = cls(), dict[str, dict[str, str]](), dict[str, int]()
+        found, limits, members = cls(), dict[str, _Tagged](), dict[str, int]()
         for instance in observed.snapshot.instances.values():
-            if not instance.tags or not (own := tags_of(instance)):
+            if not (instance.tags and (own := budget_tags(instance.tags))):
                 continue
-            limits = {tag: limit for tag in own if (limit := read(tag)) is not None}
-            if len(limits) < len(own):
-                found.unreadable[instance.name] = tuple(t for t in own if t not in limits)
-            # One with an unreadable tag counts where its name can be read.
-            names = tuple(filter(None, dict.fromkeys(map(_name, own))))
-            found.names[instance.name] = names
-            for tag, limit in limits.items():
-                tags.setdefault(limit.name, {}).setdefault(tag, instance.name)
-            for name in names:
-                members[name] = members.get(name, 0) + instance.running
-            if instance.running and (state := _state(instance, observed)) is not None:
+            found.names[instance.name] = own.names
+            for tag, limit in own.readable:
+                limits.setdefault(limit.name, {}).setdefault(tag, (limit, instance.name))
+            if own.unreadable:
+                found.unreadable[instance.name] = own.unreadable
+            if not instance.running:
+                continue
+            for name in own.names:
+                members[name] = members.get(name, 0) + 1
+            if (state := _state(instance, observed)) is not None:
                 found.state[instance.name] = state
                 found._count(instance.name, state)
-        found.budgets = {name: _strictest(name, own, members[name]) for name, own in tags.items()}
-        for instance_name in found.unreadable:
-            names = tuple(name for name in found.names[instance_name] if name in tags)
-            found.names[instance_name] = names
-        found.counted = {name: own for name, own in found.counted.items() if name in tags}
+        found.budgets = {
+            name: _strictest(name, tagged, members.get(name, 0)) for name, tagged in limits.items()
+        }
+        for unsure in found.unreadable:
+            found.names[unsure] = tuple(name for name in found.names[unsure] if name in limits)
+        found.counted = {name: own for name, own in found.counted.items() if name in limits}
         return found
 
     def plan(self, move: Move, instance: Instance, owner: str) -> None:
@@ -310,23 +335,22 @@ class Budgets:
             counted[instance] = replace(before, free=True)
 
 
-def strictness(limit: Limit, members: int) -> tuple[int, bool, str, int]:
-    """Order limits of one name, the strictest first."""
-    return limit.of(members), not limit.live, _PERCENT * limit.percent, limit.amount
+def _strictest(name: str, tagged: _Tagged, members: int) -> Budget:
+    """Return the budget of a name with so many members that should run."""
 
+    def order(tag: str) -> tuple[int, bool, str]:
+        limit, _ = tagged[tag]
+        return limit.of(members), not limit.live, tag
 
-def _strictest(name: str, tags: dict[str, str], members: int) -> Budget:
-    """Return the budget of a name; `tags` are its different tags, each with an instance."""
-    limits = {tag: limit for tag in tags if (limit := read(tag)) is not None}
-    first, *others = sorted(limits, key=lambda tag: strictness(limits[tag], members))
+    first, *others = sorted(tagged, key=order) if len(tagged) > 1 else tagged
+    limit, instance = tagged[first]
     return Budget(
         name=name,
-        most=limits[first].of(members),
-        live=any(limit.live for limit in limits.values()),
-        members=members,
-        instance=tags[first],
+        most=limit.of(members),
+        live=limit.live or any(tagged[tag][0].live for tag in others),
+        instance=instance,
         tag=first,
-        differs=tuple((tag, tags[tag]) for tag in others),
+        differs=tuple((tag, tagged[tag][1]) for tag in others),
     )
 
 

@@ -63,7 +63,7 @@ from tests.maintd.lives.life import Life
 from tests.maintd.lives.masters import procedures
 from tests.maintd.lives.promises import Promises
 from tests.maintd.lives.site import Site
-from tests.maintd.lives.watched import COOLDOWN, Watched
+from tests.maintd.lives.watched import BUDGET, COOLDOWN, Watched
 from tests.maintd.rig import QUICK, mirrored
 from tests.maintd.world import EVACUATE, FAILOVER, OK, REPAIR, need
 
@@ -96,6 +96,7 @@ STEPS = (
     RepairStep("try-2", need_drain=True, watch_seconds=Seconds(60)),
 )
 
+BUDGETS = st.sampled_from(["", "1", "2", "1:live", "50percent"])
 ANY_SICK = st.sampled_from(SICK)
 ANY_NODE = st.sampled_from(EVERY[:6])
 SECONDS = st.sampled_from([1.0, 1.0, 10.0, 70.0, 400.0])
@@ -140,7 +141,8 @@ class Coordinator(Life):
         data=st.data(),
     )
     def begin(self, takes: float, order: int, at_once: int, data: st.DataObject) -> None:
-        self.rig = Site(self._policy(at_once, data), self._instances(data))
+        instances = self._with_budget(self._instances(data), data)
+        self.rig = Site(self._policy(at_once, data), instances)
         self.failing, self.late_failing = set[type](), set[type]()
         rig, cluster = self.rig, self.rig.cluster
         self.watched = Watched(cluster, rig, counted, meddled=BESIDE in self.subjects)
@@ -211,6 +213,18 @@ class Coordinator(Life):
             yield Instance("other", "n5", "n6", **common)
             for n in range(2, 7):
                 yield Instance(f"shared{n}", f"n{n}", template="rbd", memory=100)
+
+    def _with_budget(
+        self, instances: Iterable[Instance], data: st.DataObject
+    ) -> Iterable[Instance]:
+        """All have one budget, or none; some cannot migrate."""
+        if BALANCING in self.subjects:
+            yield from instances
+            return
+        text, stays = data.draw(BUDGETS), data.draw(st.booleans())
+        for instance in instances:
+            tags = instance.tags | ({f"{BUDGET}{text}"} if text else set())
+            yield replace(instance, tags=tags, hypervisor="lxc" if text and stays else "kvm")
 
     @rule(seconds=SECONDS, rounds=st.integers(1, 6))
     def time_passes(self, seconds: float, rounds: int) -> None:
@@ -298,6 +312,25 @@ class Coordinator(Life):
     def jobs_fail(self, kinds: set[type], seconds: float) -> None:
         self.failing = kinds
         self.rounds(seconds)
+
+    @about(INCIDENTS, OUTAGES)
+    @except_in(BALANCING, REPAIRS)
+    @rule(nth=st.integers(0, 5), watched=st.booleans(), seconds=SECONDS)
+    def instance_crashes(self, nth: int, watched: bool, seconds: float) -> None:
+        """Ganeti's watcher starts it after a while, unless it is switched off."""
+        running = sorted(i.name for i in self.rig.cluster.instances.values() if i.running)
+        if not running:
+            return
+        self.rig.cluster.world.crash(running[nth % len(running)])
+        self.rounds(seconds)
+        self.rounds(10.0)
+        if watched:
+            self.watcher_starts()
+
+    def watcher_starts(self) -> None:
+        world = self.rig.cluster.world
+        for name in world.crashed & world.instances.keys():
+            world.start(name)
 
     @about(REPAIRS, BALANCING)
     @rule(kind=st.sampled_from((MovePrimary, MoveSecondary, Reinstall)), seconds=SECONDS)
@@ -400,6 +433,7 @@ class Coordinator(Life):
         cluster = self.rig.cluster
         cluster.queue_drained, cluster.pauses = False, lambda _: False
         self.failing, self.late_failing, self.lossy = set(), set(), False
+        self.watcher_starts()
         self.ends()
 
     def submits_nothing(self) -> None:

@@ -15,6 +15,7 @@ G2 nothing is begun with an instance that somebody else's job is at work on.
 G3 what is advised leaves no node without room for another one's failure that had it.
 G4 what was moved rests, but for what somebody asks for by name.
 G5 at a node is one of us at a time: who moves something there, repairs or empties it.
+D1 no job that stops a healthy instance, or may, exceeds a budget, but for `evacuate-failover`.
 
 What is allowed is worked out here once more, from the words of the design alone.
 """
@@ -42,10 +43,11 @@ from simulation.cluster import Job
 from simulation.world import World
 from tests.maintd.lives.site import Site
 from tests.maintd.rig import Between
-from tests.maintd.world import OK
+from tests.maintd.world import FAILOVER, OK
 
 RULES = "ganeti:watcher:autorepair:"
 TYPES = ("fix-storage", "migrate", "failover", "reinstall")
+BUDGET = "maintd:budget:all:"
 FOREIGN = "6f3b1d5e-0002-4000-8000-000000000"
 COOLDOWN = 400  # s for which what was moved for balance rests
 
@@ -83,6 +85,21 @@ def needs(action: Guarded, instance: Instance) -> int:
             return 2
         case _:
             return 3
+
+
+def _stopped(action: Action, seen: Snapshot, *, live: bool) -> str:
+    """The running instance that a job stops, or with `live` migrates; or empty."""
+    move = move_of(action)
+    instance = None if move is None else seen.instances.get(move.instance)
+    if instance is None or not instance.running:
+        return ""
+    match move:
+        case MovePrimary(live=True, fallback=False) if not live:
+            return ""
+        case MovePrimary() | Reinstall():
+            return instance.name
+        case _:
+            return ""
 
 
 def is_balance(reason: str) -> bool:
@@ -134,6 +151,7 @@ class Watched(Between):
     def submit(self, batch: Sequence[Submission]) -> Sequence[Answer]:
         self.submitted += len(batch)
         seen = self.cluster.snapshot()
+        self._check_budget(batch, seen)
         for submission in batch:
             if isinstance(submission.action, Guarded):
                 self._check_repair(submission.action, seen)
@@ -146,6 +164,36 @@ class Watched(Between):
     def _running(self) -> list[Job]:
         jobs = self.cluster.jobs.values()
         return [job for job in jobs if job.ours and job.outcome is Outcome.RUNNING]
+
+    # D1.
+
+    def _check_budget(self, batch: Sequence[Submission], seen: Snapshot) -> None:
+        """All instances of a life have the same tag, or none."""
+        tags = {tag for i in seen.instances.values() for tag in i.tags if tag.startswith(BUDGET)}
+        if not tags:
+            return
+        (words,) = (tag.removeprefix(BUDGET).split(":") for tag in tags)
+        wanted = [i for i in seen.instances.values() if i.running]
+        most, live = int(words[0].removesuffix("percent")), "live" in words
+        if words[0].endswith("percent"):
+            most = -(-most * len(wanted) // 100)
+        world = self.cluster.world
+        answers = world.machines.answers
+        down = {
+            i.name for i in wanted if seen.nodes[i.primary].offline or not answers(i.primary)
+        } | world.crashed
+        moving = {_stopped(job.action, seen, live=live) for job in self._running()}
+        for submission in batch:
+            name = _stopped(submission.action, seen, live=live)
+            incident = self.rig.ledger.incident(owner(submission.reason))
+            urgent = incident is not None and incident.diagnosis == FAILOVER
+            there = (down | moving | {name}) - {""}
+            if name and name not in down and not urgent:
+                self.counted["budgets"] += 1
+                assert len(there) <= most, f"D1: {submission.action} beside {sorted(there)}"
+            elif name and len(there) > most:
+                self.counted["budgets exceeded"] += 1
+            moving.add(name)
 
     # R1 to R4.
 
