@@ -12,9 +12,10 @@ from nodeagent.model.ledger import Decision, Intent, Ledger
 from nodeagent.model.purpose import OfFencing, OfPerson, Purpose
 from nodeagent.model.queue import EntryStatus, RepairStep
 from nodeagent.model.reason import AnyKind, BudgetKind, Kind
+from nodeagent.model.roll import REBOOT, Terms
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import Cancel, Evacuate
+from nodeagent.model.wish import Cancel, Evacuate, StartRoll
 from tests.maintd.autorepair.repairs import RULES
 from tests.maintd.balancing.world import ON, advised, begun, done, shift
 from tests.maintd.balancing.world import world as balanced
@@ -58,7 +59,11 @@ def by_entry(one: Shared) -> None:
     one.add()
 
 
-OWNERS = [by_incident, by_person, by_window, by_entry]
+def by_roll(one: Shared) -> None:
+    one.ask(StartRoll(Terms(REBOOT, reboots=True), ("n3",)))
+
+
+OWNERS = [by_incident, by_person, by_window, by_entry, by_roll]
 
 
 def is_empty(one: Shared) -> bool:
@@ -135,7 +140,8 @@ def yours(one: Rig, later: int = 0) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("wants", "later"), [(by_incident, LATE), (by_person, 0), (by_window, 0), (by_entry, 0)]
+    ("wants", "later"),
+    [(by_incident, LATE), (by_person, 0), (by_window, 0), (by_entry, 0), (by_roll, 0)],
 )
 def test_what_waits_for_one_that_is_down_needs_you(
     wants: Callable[[Shared], None], later: int
