@@ -112,9 +112,9 @@ def _moves(wanted: Evacuation, room: Room, policy: Policy, under_way: int, found
         migrate=wanted.migrate,
         secondaries=wanted.secondaries,
     )
-    here = [(i, emptying.primary) for i in _by_name(room.primaries, node)]
+    here = [(i, emptying.primary) for i in _in_order(room.primaries, node, targets)]
     mirrors = room.mirrors if wanted.secondaries else {}
-    mirrored = [(i, emptying.mirror) for i in _by_name(mirrors, node)]
+    mirrored = [(i, emptying.mirror) for i in _in_order(mirrors, node, targets)]
     for instance, move in (*here, *mirrored):
         if instance.name in room.placed:
             continue
@@ -126,5 +126,13 @@ def _moves(wanted: Evacuation, room: Room, policy: Policy, under_way: int, found
         move(instance)
 
 
-def _by_name(instances: Mapping[str, list[Instance]], node: Node) -> list[Instance]:
-    return sorted(instances.get(node.name, ()), key=lambda instance: instance.name)
+def _in_order(
+    instances: Mapping[str, list[Instance]], node: Node, targets: Targets
+) -> list[Instance]:
+    """By name; those that could go anywhere and found no place last: they take nobody else's."""
+
+    def order(instance: Instance) -> tuple[bool, str]:
+        moves_freely = instance.shared or instance.secondary == node.name
+        return moves_freely and instance.name not in targets.places, instance.name
+
+    return sorted(instances.get(node.name, ()), key=order)

@@ -71,6 +71,11 @@ def test_the_large_one_is_not_left_because_a_small_one_was_before_it() -> None:
     assert steps(room(seen, blind)) == {"a": "n3", "b": "n2"}, "without their sizes as well"
 
 
+def test_what_finds_no_place_takes_nobody_else_s() -> None:
+    seen = world(shared("a", 500), shared("b", 900))
+    assert steps(room(seen, free(n2=1000, n3=100))) == {"b": "n2"}
+
+
 def test_room_that_another_failure_would_need_is_left() -> None:
     """n2 has the most free, and would run what n4 loses; n3 would run nothing."""
     kept = Instance("kept", "n4", "n2", memory=5000, disk=100)
