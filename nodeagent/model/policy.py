@@ -170,8 +170,8 @@ class Policy:
     window_ahead: Ms = setting(
         "ms",
         Ms(259_200_000),
-        text="How long before its start a weekly series plans its next window."
-        " It is earlier if the evacuation of its nodes takes longer.",
+        text="How long ahead maintd plans series, and avoids nodes that leave."
+        " A series plans earlier if the evacuation of its nodes takes longer.",
     )
     autorepair: str = setting(
         "choice",

@@ -172,6 +172,23 @@ class Kind(AnyKind):
         Of.NODE,
         "{it} would have {free} MiB of memory left but needs {wanted} MiB if {other} fails",
     )
+    LEAVES = kind(
+        "window",
+        Of.NODE,
+        "{it} leaves service at {at} {cause}{returns:+ and returns at %}",
+        command="gnt-maint why {it}",
+        private=True,
+    )
+    NO_FAILOVER_THERE = kind(
+        "room",
+        Of.NODE,
+        "secondaries would have to go to {it}, which cannot take over then: {why}",
+    )
+    MOVES_AGAIN = kind(
+        "window",
+        Of.INSTANCE,
+        "instance {it} is on its way to a node that leaves soon, so it will move again: {why}",
+    )
     NO_FREE_NODE = kind("other", Of.GROUP, "no free node of its group has {wanted:&}")
     ALL_TAKEN = kind(
         "other", Of.GROUP, "no other node of its group is free{whys:+: %}{more:+, and % more}"

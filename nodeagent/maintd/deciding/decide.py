@@ -25,7 +25,7 @@ from nodeagent.maintd.outage.back import closed, put_back
 from nodeagent.maintd.outage.invariants import check_invariants
 from nodeagent.maintd.outage.leave import evacuate_wanted, remember_wanted
 from nodeagent.maintd.owners import endings, notify, offers
-from nodeagent.maintd.planning import holds, node_keys, storm_brake
+from nodeagent.maintd.planning import departures, holds, node_keys, storm_brake
 from nodeagent.maintd.planning.intents import with_unheard
 from nodeagent.maintd.planning.resources import open_room
 from nodeagent.maintd.planning.stops import Stops
@@ -67,7 +67,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     ledger, series_held = _with_calendar(ledger, observed, policy, now, outdated)
     ledger = endings.note(before, ledger, now)
 
-    # 6. Room: claims of running work, and why other nodes are closed.
+    # 6. Room: claims of running work, why other nodes are closed, and when they leave.
     stops = Stops(
         pauses={**faults(snapshot), **holds.paused(ledger, snapshot)},
         windows={**timing.closed(ledger, snapshot, now), **closed(ledger, observed)},
@@ -75,7 +75,9 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
         storm=None if ledger.storm is None else because(Kind.STORM, why=ledger.storm.why),
         doubt=outdated,
     )
-    room = open_room(ledger, observed, stops.pauses, {**stops.windows, **stops.rolls})
+    leaving = departures.departures(ledger, snapshot, policy, now)
+    windows = {**stops.windows, **stops.rolls}
+    room = open_room(ledger, observed, stops.pauses, windows, leaving)
     incidents = Planner(ledger, observed, policy, now, room, stops.closed)
     sick = {**observed.sick, **incidents.referred()}
 
@@ -120,6 +122,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
         *back_held,
         *mended.held,
         *evened.held,
+        *departures.told(ledger, snapshot, leaving, now),
         *undiagnosed.told(ledger, observed, now),
         *unreachable.told(ledger, observed, policy, now, judgement.judged(powered, now)),
     )

@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from nodeagent.maintd.planning.departures import leaves
 from nodeagent.maintd.planning.evacuation_moves import Emptying, Next
 from nodeagent.maintd.planning.evacuation_targets import Targets
 from nodeagent.maintd.planning.preconditions import at_work_on
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.model.action import Drain
+from nodeagent.model.departure import Cause
 from nodeagent.model.ledger import Policy
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Instance, Node
@@ -72,7 +74,9 @@ def _drain(wanted: Evacuation, room: Room, policy: Policy, found: Next) -> None:
 def _too_little(wanted: Evacuation, room: Room, policy: Policy) -> Reason | None:
     """Why the evacuation may not start: the room is unknown, or too little.
 
-    It is too little if the group would not survive one more failure then, and does now (N+1).
+    It is too little if the group would not survive one more failure then, and does now (N+1). A
+    node that leaves while this one is away takes over nothing then; only a node that asks to be
+    evacuated does not wait for that.
     """
     if not policy.spare:
         return None
@@ -92,10 +96,20 @@ def _no_spare(node: Node, room: Room, trial: Room) -> Reason | None:
         place for name in new for place in trial.placed[name] if place not in (None, node.name)
     }
     for place in sorted(filter(None, places)):
+        if any(trial.placed[name][1] == place for name in new) and _is_missing(place, node, room):
+            return because(Kind.NO_FAILOVER_THERE, place, why=leaves(place, room.departures[place]))
         why = trial.overbooked(place)
         if why and not room.overbooked(place):
             return why
     return None
+
+
+def _is_missing(place: str, node: Node, room: Room) -> bool:
+    """Tell whether a place leaves while the node, which could as well stay for now, is away."""
+    leaving, own = room.departures.get(place), room.departures.get(node.name)
+    if leaving is None or (own is not None and own.cause is Cause.INCIDENT):
+        return False
+    return own is None or own.overlaps(leaving)
 
 
 def _moves(wanted: Evacuation, room: Room, policy: Policy, under_way: int, found: Next) -> None:

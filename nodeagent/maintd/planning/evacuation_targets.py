@@ -1,7 +1,8 @@
 """Targets for all instances of one node together, with the room there is now. Pure.
 
 A planned instance already counts at its target, and a node that is not free is no target. So this
-uses no room that other repairs count on.
+uses no room that other repairs count on. Nodes that leave soon take only what has no place on the
+others, least soon first.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -9,6 +10,7 @@ from dataclasses import replace
 
 from nodeagent.errors import MessageError
 from nodeagent.maintd.planning.resources import Room, needs_memory
+from nodeagent.model.departure import ranks, stay_longest
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Size, Snapshot
 from nodeagent.placement.cluster.cluster import Template
 from nodeagent.placement.cluster.from_ganeti import OWN_MEMORY, assess, policy_of
@@ -28,6 +30,7 @@ class Targets:
 
     def __init__(self, node: Node, room: Room, owner: str) -> None:
         self.places: Mapping[str, str] = {}
+        self._departures = room.departures
         free = room.fit.get(node.group, [])
         here = sum(len(there.get(node.name, ())) for there in (room.primaries, room.mirrors))
         if here and free:
@@ -38,7 +41,8 @@ class Targets:
         closed = dict.fromkeys(group.nodes.keys() - {*free, node.name}, "")
         answering = group.nodes.keys() - room.unreachable.keys() - {node.name}
         seen = assess(group, _sized(group, room, answering), doubts=closed)
-        found = evacuate(seen.cluster, [node.name], Rules(), seen.doubts)
+        rules = Rules(leaving=ranks(room.departures, free))
+        found = evacuate(seen.cluster, [node.name], rules, seen.doubts)
         nodes, instances = seen.cluster.nodes, seen.cluster.instances
         self._one_by_one = OneByOne(found)
         self._node = {one.name: index for index, one in enumerate(nodes)}
@@ -55,7 +59,7 @@ class Targets:
         The instance `runs` there, or has its secondary there.
         """
         if instance.name not in self._instance:  # its nodes are in two groups
-            return min(names)
+            return min(stay_longest(self._departures, names))
         targets = [self._node[name] for name in names]
         best = self._one_by_one.place(self._instance[instance.name], targets, runs=runs)
         return names[targets.index(best)]

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from nodeagent.maintd.planning.budgets import Budgets
 from nodeagent.model.action import Action, Move, MovePrimary, MoveSecondary, Reinstall, move_of
 from nodeagent.model.balance import Spot
+from nodeagent.model.departure import Departure
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Incident
 from nodeagent.model.ledger import Ledger
@@ -51,6 +52,7 @@ class Room:
     - `evacuated`: the nodes whose own incident moves their instances.
     - `soon`: nodes closed only for a while, by a pause, a window or their own live repair.
     - `budgets`: how many instances may be disrupted.
+    - `departures`: the nodes that leave soon, or are away (`planning/departures`).
     """
 
     snapshot: Snapshot
@@ -69,6 +71,7 @@ class Room:
     evacuated: set[str] = field(default_factory=set)
     soon: frozenset[str] = frozenset()
     budgets: Budgets = field(default_factory=Budgets)
+    departures: Mapping[str, Departure] = field(default_factory=dict)
 
     def trial(self) -> "Room":
         """A copy to try moves in, all at once: there are no budgets in it."""
@@ -262,11 +265,12 @@ def open_room(
     observed: Observed,
     paused: Mapping[str, Reason],
     windows: Mapping[str, Reason] = MappingProxyType({}),
+    departures: Mapping[str, Departure] = MappingProxyType({}),
 ) -> Room:
     """The room at the start of a round, after the unfinished intents.
 
     `paused` and `windows` give the reasons why no work starts on nodes: somebody has paused them,
-    or their maintenance has started.
+    or their maintenance has started. `departures` are the nodes that leave soon.
     """
     paused = {**paused, **windows}
     snapshot = observed.snapshot
@@ -291,6 +295,7 @@ def open_room(
         if said is not None and said.need is Need.EVACUATE_FAILOVER:
             shut.setdefault(name, because(Kind.ASKS, name, need=said.need.wire))
     room = _room(observed, unfit, shut)
+    room.departures = departures
     emptied = {i.node for i in open_ones.values() if i.diagnosis.need >= Need.EVACUATE}
     room.evacuated.update(name for name, node in snapshot.nodes.items() if node.uuid in emptied)
     room.soon = frozenset(

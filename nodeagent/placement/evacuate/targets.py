@@ -1,6 +1,7 @@
 """The best nodes for one more instance, all at once: a ranking. Pure. Needs NumPy.
 
-Nodes that stay below their spindle ratio come first. Then the group's score afterwards decides, and
+Nodes that stay in service come before those that leave soon (`Rules.leaving`), and of these the
+ones that stay below their spindle ratio. Then the group's score afterwards decides, and
 of scores that are equal to nine digits the first node. The checks are those of `moves`, made one
 after another in this order; this module only drops places that cannot pass them.
 """
@@ -96,7 +97,11 @@ class Arrivals:
             scores = columns.as_secondary(demand, changed.get(peer, layout.nodes[peer]))
             refused = columns.no_secondary(demand, peer, lenient=lenient)
         places = np.array([columns.column[target] for target in targets])
-        order = np.lexsort((np.round(scores[places], _DIGITS), columns.crowded(demand)[places]))
+        keys = [np.round(scores[places], _DIGITS), columns.crowded(demand)[places]]
+        if leaving := layout.rules.leaving:
+            names = (layout.nodes[target].host.name for target in targets)
+            keys.append(np.array([leaving.get(name, 0) for name in names]))
+        order = np.lexsort(keys)
         return [targets[n] for n in order if not (checked and refused[places[n]])]
 
     def _scores(self, layout: Layout, group: str) -> "_Scores":

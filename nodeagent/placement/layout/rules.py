@@ -14,7 +14,8 @@ class Rules:
     is the part of each node's disk that stays free. `loads` are by instance; `idle` sets all loads
     to zero. With `evacuate` only instances of offline nodes move; with `restricted` the only
     migrations are off these. `only`, unless empty, names the instances that may move, `never` those
-    that may not. `exclusion` are prefixes of tags, without a colon.
+    that may not. `exclusion` are prefixes of tags, without a colon. `leaving` ranks the nodes that
+    leave soon: an evacuation gives them only what no other node can take, the lower rank first.
     """
 
     offline: frozenset[str] = frozenset()
@@ -30,6 +31,7 @@ class Rules:
     exclusion: tuple[str, ...] = ()
     only: frozenset[str] = frozenset()
     never: frozenset[str] = frozenset()
+    leaving: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

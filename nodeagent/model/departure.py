@@ -1,0 +1,74 @@
+"""When a node leaves service, and when it returns: the order of targets for instances. Pure."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from math import inf
+
+from nodeagent.model.units import Ms
+
+
+class Cause(Enum):
+    """Why a node leaves service, in words."""
+
+    WINDOW = "for a maintenance window"
+    PERSON = "because somebody wants it evacuated"
+    INCIDENT = "because it asks to be evacuated"
+    ENTRY = "for the repair queue"
+    FENCING = "because it is fenced"
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A node leaves service at `leaves` and returns at `returns` (unix ms; None: unknown)."""
+
+    leaves: Ms
+    returns: Ms | None = None
+    cause: Cause = Cause.WINDOW
+
+    @property
+    def preference(self) -> tuple[float, float]:
+        """Sort nodes that leave, the best target first: it leaves last, then returns first."""
+        return -self.leaves, inf if self.returns is None else self.returns
+
+    def is_away(self, now: Ms) -> bool:
+        """Tell whether it has left."""
+        return self.leaves <= now
+
+    def overlaps(self, other: "Departure") -> bool:
+        """Tell whether both nodes are away at one time."""
+        return _before(self.leaves, other.returns) and _before(other.leaves, self.returns)
+
+
+def _before(leaves: Ms, returns: Ms | None) -> bool:
+    return returns is None or leaves < returns
+
+
+def joined(departures: Collection[Departure]) -> Departure:
+    """Return the first of a node's absences, with those that overlap it."""
+    first, *others = sorted(departures, key=lambda one: (one.leaves, one.cause.value))
+    for other in others:
+        if first.overlaps(other):
+            first = replace(first, returns=_later(first.returns, other.returns))
+    return first
+
+
+def _later(one: Ms | None, other: Ms | None) -> Ms | None:
+    return None if one is None or other is None else max(one, other)
+
+
+def ranks(departures: Mapping[str, Departure], names: Collection[str]) -> dict[str, int]:
+    """Rank those of the nodes that leave: 1 is the best target; a node that stays has no rank.
+
+    Nodes that leave and return together have the same rank.
+    """
+    leaving = {name: departures[name].preference for name in departures.keys() & set(names)}
+    order = {place: rank for rank, place in enumerate(sorted(set(leaving.values())), 1)}
+    return {name: order[place] for name, place in leaving.items()}
+
+
+def stay_longest(departures: Mapping[str, Departure], names: Collection[str]) -> list[str]:
+    """Return those that stay; without any, those that leave last and of these return first."""
+    known = ranks(departures, names)
+    least = min((known.get(name, 0) for name in names), default=0)
+    return [name for name in names if known.get(name, 0) == least]

@@ -1,0 +1,325 @@
+"""When nodes leave and return, and evacuations that weigh it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nodeagent.maintd.deciding.decide import decide
+from nodeagent.maintd.outage.leave import Leaving, leave
+from nodeagent.maintd.planning.departures import departures, leaves
+from nodeagent.maintd.planning.resources import Room, open_room
+from nodeagent.model.action import Drain, MovePrimary, MoveSecondary
+from nodeagent.model.departure import Cause, Departure, joined, ranks, stay_longest
+from nodeagent.model.fencing import Fencing, Stage
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.outage import Outage, Wanted
+from nodeagent.model.purpose import OfPerson
+from nodeagent.model.queue import Entry, EntryStatus, Queue, StepStatus
+from nodeagent.model.reason import Kind, Reason, because
+from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Observed, Size, Snapshot
+from nodeagent.model.units import Ms
+from nodeagent.model.window import Mode, Scheduled
+from tests.maintd.decided import POLICY, details, kinds, new
+from tests.maintd.leaving import DAY, HOUR, ahead, in_windows, window
+from tests.maintd.world import EVACUATE, NOW, OK, REPAIR, incident, node, seen, six
+
+
+def wanted(name: str) -> Outage:
+    return Outage(f"uuid-{name}", wanted=Wanted("ada", NOW, "new disks"))
+
+
+# The notion.
+
+
+@pytest.mark.parametrize(
+    ("scheduled", "departure"),
+    [
+        pytest.param(
+            window("n2", HOUR, 2 * HOUR), Departure(ahead(HOUR), ahead(2 * HOUR)), id="ahead"
+        ),
+        pytest.param(window("n2", HOUR, None), Departure(ahead(HOUR)), id="for ever"),
+        pytest.param(window("n2", 3 * DAY, 4 * DAY), Departure(ahead(3 * DAY), ahead(4 * DAY))),
+        pytest.param(window("n2", 3 * DAY + 1, 4 * DAY), None, id="too far ahead"),
+        pytest.param(window("n2", -2, -1), None, id="over, and never begun"),
+        pytest.param(window("n2", -2, -1, begun=True), Departure(ahead(-2)), id="late"),
+        pytest.param(window("n2", -2, -1, mode=Mode.DOWN), Departure(ahead(-2)), id="late, down"),
+        pytest.param(
+            window("n2", -2, HOUR, mode=Mode.DOWN), Departure(ahead(-2), ahead(HOUR)), id="away"
+        ),
+        pytest.param(window("n2", HOUR, 2 * HOUR, node=""), None, id="no node"),
+        pytest.param(window("n2", HOUR, 2 * HOUR, node="uuid-gone"), None, id="a gone node"),
+    ],
+)
+def test_a_window_takes_its_node_away(scheduled: Scheduled, departure: Departure | None) -> None:
+    found = departures(in_windows(scheduled), six(), Policy(), NOW)
+    assert found == ({} if departure is None else {"n2": departure})
+
+
+@pytest.mark.parametrize(
+    ("ledger", "departure"),
+    [
+        (Ledger(outages=(wanted("n2"),)), Departure(NOW, None, Cause.PERSON)),
+        (Ledger(outages=(Outage("uuid-n2"),)), None),
+        (Ledger(incidents=(incident("n2"),)), Departure(NOW, None, Cause.INCIDENT)),
+        (Ledger(incidents=(incident("n2", REPAIR),)), None),
+        (Ledger(incidents=(incident("n2", EVACUATE, Status.FAILED),)), None),
+        (
+            Ledger(fencing=(Fencing("uuid-n2", Stage.CUTS, NOW, NOW),)),
+            Departure(NOW, None, Cause.FENCING),
+        ),
+        (Ledger(fencing=(Fencing("uuid-n2", Stage.CUTS, NOW, NOW, drill=True),)), None),
+        (Ledger(fencing=(Fencing("uuid-n2", Stage.STOPPED, NOW, NOW),)), None),
+    ],
+)
+def test_who_else_takes_nodes_away(ledger: Ledger, departure: Departure | None) -> None:
+    found = departures(ledger, six(), Policy(), NOW)
+    assert found == ({} if departure is None else {"n2": departure})
+
+
+@pytest.mark.parametrize(
+    ("status", "found"),
+    [
+        (EntryStatus.QUEUED, {}),
+        (EntryStatus.PROCESSING, {"n2": Departure(NOW, None, Cause.ENTRY)}),
+        (EntryStatus.FAILED, {}),
+    ],
+)
+def test_an_entry_takes_its_node_away_once_it_is_at_work(
+    status: EntryStatus, found: Mapping[str, Departure]
+) -> None:
+    entry = Entry(1, "10.0.0.2", "r640", "reboot", status=status, begun_at=NOW)
+    entry = replace(entry, step_status=StepStatus.DRAINING)
+    cluster = six(replace(node("n2"), address="10.0.0.2"))
+    assert departures(Ledger(queue=Queue((entry,))), cluster, Policy(), NOW) == found
+
+
+def test_absences_that_overlap_are_one_and_later_ones_do_not_count() -> None:
+    first, second = Departure(Ms(10), Ms(20)), Departure(Ms(15), Ms(30))
+    later, for_ever = Departure(Ms(40), Ms(50)), Departure(Ms(5), None, Cause.PERSON)
+    assert joined([later, second, first]) == Departure(Ms(10), Ms(30))
+    assert joined([second, first, for_ever]) == for_ever
+    both = in_windows(window("n2", HOUR, 2 * HOUR), window("n2", 5 * HOUR, 6 * HOUR))
+    found = departures(both, six(), Policy(), NOW)
+    assert found == {"n2": Departure(ahead(HOUR), ahead(2 * HOUR))}
+
+
+def test_of_nodes_that_leave_the_last_comes_first_and_of_these_the_first_back() -> None:
+    known = {
+        "soon": Departure(Ms(10), Ms(11)),
+        "late": Departure(Ms(20), None),
+        "late, soon back": Departure(Ms(20), Ms(21)),
+        "too": Departure(Ms(20), Ms(21)),
+        "elsewhere": Departure(Ms(15), Ms(21)),
+    }
+    names = ["soon", "stays", "late", "late, soon back", "too"]
+    assert ranks(known, names) == {"late, soon back": 1, "too": 1, "late": 2, "soon": 3}
+    assert stay_longest(known, names) == ["stays"]
+    assert stay_longest(known, ["soon", "too", "late", "late, soon back"]) == [
+        *("too", "late, soon back")
+    ]
+    assert stay_longest(known, []) == []
+
+
+# Evacuations.
+
+SIZE = Size(16_384, 1024, 1_000_000, 64)
+AWAY = incident("n1", EVACUATE, Status.PENDING, drained=True)
+
+
+def shared(name: str, memory: int = 100, where: str = "n1") -> Instance:
+    return Instance(name, where, template="ext", memory=memory, disk=100)
+
+
+def drbd(name: str, primary: str, secondary: str, memory: int = 100) -> Instance:
+    return Instance(name, primary, secondary, memory=memory, disk=1000)
+
+
+def cluster(*instances: Instance, **nodes: Node) -> Snapshot:
+    names = [f"n{number}" for number in range(1, 6)]
+    there = {name: node(name) for name in names} | nodes
+    named = {one.name: one for one in instances}
+    return Snapshot("c", there, named, {"default": Group("default", "default")}, "n5")
+
+
+def roomy(memory: int = 8000, **others: int) -> dict[str, Capacity]:
+    named = {f"n{number}": memory for number in range(1, 6)} | others
+    return {name: Capacity(mib, 500_000, SIZE) for name, mib in named.items()}
+
+
+def evacuating(
+    snapshot: Snapshot, capacity: Mapping[str, Capacity], *windows: Scheduled
+) -> dict[str, str]:
+    """Where each instance of n1 goes, which asks to be evacuated and is drained already."""
+    nodes = {**snapshot.nodes, "n1": replace(snapshot.nodes["n1"], drained=True)}
+    observed = seen(replace(snapshot, nodes=nodes), {"n1": EVACUATE}, capacity=capacity)
+    before = replace(in_windows(*windows), incidents=(AWAY,))
+    return {
+        action.instance: str(action.target)
+        for action in new(decide(before, observed, replace(POLICY, moves=100), NOW))
+        if isinstance(action, MovePrimary | MoveSecondary)
+    }
+
+
+SOON = (
+    window("n2", 10 * HOUR, 11 * HOUR),
+    window("n3", 20 * HOUR, 21 * HOUR),
+    window("n4", 20 * HOUR, 25 * HOUR),
+)
+
+
+@pytest.mark.parametrize(
+    ("full", "target"),
+    [
+        pytest.param((), "n5", id="the node that stays"),
+        pytest.param(("n5",), "n3", id="it leaves last and returns first"),
+        pytest.param(("n5", "n3"), "n4", id="it leaves last"),
+        pytest.param(("n5", "n3", "n4"), "n2", id="any place is better than a sick node"),
+    ],
+)
+@pytest.mark.parametrize("sized", [True, False], ids=["by all checks", "without sizes"])
+def test_instances_go_to_the_node_that_stays_longest(
+    full: tuple[str, ...], target: str, sized: bool
+) -> None:
+    capacity = roomy(1000, n2=8000, **dict.fromkeys(full, 50))
+    if not sized:
+        capacity = {name: replace(one, size=None) for name, one in capacity.items()}
+    assert evacuating(cluster(shared("a")), capacity, *SOON) == {"a": target}
+    assert evacuating(cluster(shared("a")), capacity) == {"a": "n2"}, "it has the most room"
+
+
+def test_secondaries_go_to_the_node_that_stays_longest() -> None:
+    there = cluster(drbd("a", "n1", "n2"), drbd("b", "n2", "n1"))
+    moved = evacuating(there, roomy(n5=1000), window("n3", HOUR, None), window("n4", HOUR, None))
+    assert moved == {"a": "n5", "b": "n5"}
+
+
+def test_what_cannot_avoid_a_node_that_leaves_says_so_while_it_moves() -> None:
+    """An instance on DRBD can only run on its secondary node."""
+    there = cluster(drbd("a", "n1", "n2"), n1=node("n1", drained=True))
+    before = replace(in_windows(window("n2", 10 * HOUR, 11 * HOUR)), incidents=(AWAY,))
+    observed = seen(there, {"n1": EVACUATE}, capacity=roomy())
+    decision = decide(before, observed, POLICY, NOW)
+    assert [i.action.target for i in decision.ledger.intents if isinstance(i.action, MovePrimary)]
+    (told,) = (held for held in decision.held if held.why.kind is Kind.MOVES_AGAIN)
+    assert (told.node, told.why.subject.name) == ("n1", "a")
+    assert details([told], Kind.LEAVES) == {
+        "it": "n2",
+        "at": "2026-11-18T21:06:40Z",
+        "cause": "for a maintenance window",
+        "returns": "2026-11-18T22:06:40Z",
+    }
+    assert told.why.help == "gnt-maint why n2"
+    assert "n2" not in str(told.why.public), "windows are not everybody's to know"
+    later = decide(decision.ledger, observed, POLICY, Ms(NOW + 1))
+    assert told in later.held, "until it has moved"
+
+
+def test_nothing_comes_in_one_round_to_a_node_that_a_person_wants_empty() -> None:
+    there = cluster(shared("a"), n1=node("n1", drained=True))
+    before = Ledger(incidents=(AWAY,), outages=(wanted("n2"),))
+    observed = seen(there, {"n1": EVACUATE}, capacity=roomy(1000, n2=8000))
+    actions = new(decide(before, observed, POLICY, NOW))
+    assert Drain("n2") in actions
+    assert [a.target for a in actions if isinstance(a, MovePrimary)] in (["n3"], ["n4"], ["n5"])
+
+
+# N+1.
+
+
+def asked(
+    snapshot: Snapshot, capacity: Mapping[str, Capacity], *windows: Scheduled
+) -> tuple[list[Drain], list[Reason]]:
+    """What happens when a person wants n1 evacuated."""
+    before = replace(in_windows(*windows), outages=(wanted("n1"),))
+    decision = decide(before, seen(snapshot, capacity=capacity), POLICY, NOW)
+    drains = [action for action in new(decision) if isinstance(action, Drain)]
+    return drains, [held.why for held in decision.held if held.node == "n1"]
+
+
+def test_a_node_that_leaves_meanwhile_is_nobody_s_failover() -> None:
+    """The secondary of `a` finds room only on n3, which leaves before n1 is known to return."""
+    there = cluster(drbd("a", "n1", "n2", memory=1000), n4=node("n4", vm_capable=False))
+    there = replace(there, nodes={n: there.nodes[n] for n in ("n1", "n2", "n3")}, master="n3")
+    drains, held = asked(there, roomy(), window("n3", DAY, DAY + HOUR))
+    why = Departure(ahead(DAY), ahead(DAY + HOUR))
+    missing = because(Kind.NO_FAILOVER_THERE, "n3", why=leaves("n3", why))
+    assert (drains, held) == ([], [because(Kind.NO_ROOM, "n1", why=missing)])
+    assert held[0].help == "gnt-maint why n3"
+    assert asked(there, roomy(), window("n3", 4 * DAY, 5 * DAY)) == ([Drain("n1")], [])
+
+
+def test_a_node_that_leaves_after_the_other_is_back_is_a_failover() -> None:
+    """Else a night of windows, one after the other, would never begin."""
+    there = cluster(drbd("a", "n1", "n2"))
+    there = replace(there, nodes={n: there.nodes[n] for n in ("n1", "n2", "n3")}, master="n3")
+    mine = window("n1", 60_000, HOUR)
+    for start, begins in ((HOUR, True), (HOUR - 1, False)):
+        before = in_windows(mine, window("n3", start, 3 * HOUR))
+        decision = decide(before, seen(there, capacity=roomy()), POLICY, NOW)
+        assert (Drain("n1") in new(decision)) is begins
+        assert ((Kind.NO_FAILOVER_THERE, "n3") in kinds(decision.held)) is not begins
+
+
+def test_a_node_that_asks_to_be_evacuated_does_not_wait_for_windows() -> None:
+    there = cluster(drbd("a", "n1", "n2"))
+    there = replace(there, nodes={n: there.nodes[n] for n in ("n1", "n2", "n3")}, master="n3")
+    before = replace(in_windows(window("n3", DAY, DAY + HOUR)), incidents=(incident("n1"),))
+    observed = seen(there, {"n1": EVACUATE}, capacity=roomy())
+    assert new(decide(before, observed, POLICY, NOW)) == [Drain("n1")]
+
+
+# Whatever there is.
+
+NAMES = [f"n{number}" for number in range(1, 7)]
+
+
+@st.composite
+def leaving_rooms(draw: st.DrawFn) -> Room:
+    """Instances on shared storage, and secondaries that reserve no memory, on n1."""
+    instances = [
+        shared(f"i{number}", draw(st.integers(1, 3000)))
+        if draw(st.booleans())
+        else replace(
+            drbd(f"i{number}", draw(st.sampled_from(NAMES[1:])), "n1", 0),
+            disk=draw(st.integers(1, 3000)),
+        )
+        for number in range(draw(st.integers(1, 8)))
+    ]
+    nodes = {name: node(name) for name in NAMES} | {"n1": node("n1", drained=True)}
+    groups = {"default": Group("default", "default")}
+    snapshot = Snapshot("c", nodes, {one.name: one for one in instances}, groups, "n6")
+    size = st.integers(1, 6000)
+    capacity = {name: Capacity(draw(size), draw(size), SIZE) for name in NAMES}
+    hours = st.integers(1, 3)
+    leaving = {
+        name: Departure(ahead(draw(hours) * HOUR), draw(st.sampled_from((None, ahead(DAY)))))
+        for name in draw(st.sets(st.sampled_from(NAMES[1:])))
+    }
+    said = dict.fromkeys(NAMES, OK) | {"n1": EVACUATE}
+    observed = Observed(snapshot, said, capacity=capacity)
+    return open_room(Ledger(), observed, {}, departures=leaving)
+
+
+@given(leaving_rooms())
+@settings(max_examples=200)
+def test_nothing_goes_to_an_earlier_leaving_node_while_a_later_one_has_room(room: Room) -> None:
+    there = room.snapshot.nodes["n1"]
+    leaving = Leaving(there, OfPerson(there.uuid), False, True, True, None)
+    observed = Observed(room.snapshot, {}, capacity=room.capacity)
+    policy = Policy(moves=100)
+    left = leave(leaving, Ledger(), observed, policy, room, NOW)
+    order = ranks(room.departures, NAMES)
+    for intent in left.ledger.intents:
+        action = intent.action
+        assert isinstance(action, MovePrimary | MoveSecondary)
+        instance, target = room.snapshot.instances[action.instance], str(action.target)
+        for other in NAMES[1:]:
+            if other == instance.primary or order.get(other, 0) >= order.get(target, 0):
+                continue
+            has = room.capacity[other]  # after all moves of this round
+            full = has.memory <= instance.memory if instance.shared else has.disk <= instance.disk
+            assert full, f"{instance.name} goes to {target}, though {other} stays longer"
