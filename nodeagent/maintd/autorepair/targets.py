@@ -6,6 +6,7 @@ from nodeagent.autorepair.steps import Step
 from nodeagent.autorepair.tags import RepairType
 from nodeagent.maintd.planning.resources import Room, needs_memory
 from nodeagent.model.action import Move, MovePrimary, MoveSecondary, Reinstall
+from nodeagent.model.departure import stay_longest
 from nodeagent.model.purpose import AUTOREPAIR
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Instance
@@ -105,6 +106,7 @@ class _Choice:
     ) -> str | Reason:
         """The free node of its group with the most memory (or else disk), and enough of both.
 
+        A node that leaves soon is chosen only if no other has enough, least soon first.
         With `whole` also enough physical disks, where instances have these for themselves.
         """
         group = self.room.snapshot.nodes[self.instance.primary].group
@@ -133,7 +135,7 @@ class _Choice:
         def order(name: str) -> tuple[int, str]:
             return -(fitting[name].disk if memory is None else fitting[name].memory), name
 
-        return min(fitting, key=order)
+        return min(stay_longest(self.room.departures, fitting), key=order)
 
     def _has_disks(self, node: str, has: Capacity) -> bool:
         """Check for enough physical disks: Ganeti checks only after giving up the old ones."""

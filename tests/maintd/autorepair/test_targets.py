@@ -1,6 +1,8 @@
 """Where an instance is installed anew whose disks are physical ones, for itself alone."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 import pytest
 
@@ -8,11 +10,13 @@ from nodeagent.autorepair.steps import Step
 from nodeagent.autorepair.tags import RepairType
 from nodeagent.maintd.autorepair.targets import move
 from nodeagent.maintd.planning.resources import Room, open_room
-from nodeagent.model.action import Reinstall, Retag, Scope
+from nodeagent.model.action import MoveSecondary, Reinstall, Retag, Scope
+from nodeagent.model.departure import Departure
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.purpose import AUTOREPAIR
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Instance, Size
+from tests.maintd.leaving import DAY, HOUR, ahead
 from tests.maintd.world import node, seen, snapshot
 
 SIZE = Size(65_536, 1024, 1_000_000, 16, 1, 12, 1)
@@ -23,12 +27,17 @@ FREE = {
 }
 
 
-def room(*there: str, exclusive: bool = True, **members: object) -> Room:
+def room(
+    *there: str,
+    exclusive: bool = True,
+    leaving: Mapping[str, Departure] = MappingProxyType({}),
+    **members: object,
+) -> Room:
     """n1 is dead; n2 has the most memory, and n3 the disks."""
     lost = node("n1", offline=True, exclusive=exclusive)
     nodes = [node(name, exclusive=exclusive) for name in there or FREE]
     cluster = replace(snapshot(lost, *nodes), **members)  # type: ignore[arg-type]
-    return open_room(Ledger(), seen(cluster, capacity=FREE), {})
+    return open_room(Ledger(), seen(cluster, capacity=FREE), {}, departures=leaving)
 
 
 def anew(instance: Instance, into: Room) -> object:
@@ -39,6 +48,32 @@ def anew(instance: Instance, into: Room) -> object:
 def test_it_is_installed_where_its_physical_disks_are_free() -> None:
     assert anew(PLAIN, room()) == Reinstall("p", "n1", "n3")
     assert anew(PLAIN, room(exclusive=False)) == Reinstall("p", "n1", "n2")
+
+
+NIGHT = {"n2": Departure(ahead(HOUR)), "n3": Departure(ahead(2 * HOUR))}
+
+
+@pytest.mark.parametrize(
+    ("leaving", "target"),
+    [
+        pytest.param({}, "n2", id="the most memory"),
+        pytest.param({"n2": NIGHT["n2"]}, "n3", id="the node that stays"),
+        pytest.param(NIGHT, "n3", id="the last to leave"),
+        pytest.param({**NIGHT, "n2": Departure(ahead(DAY))}, "n2", id="the other way round"),
+    ],
+)
+def test_a_node_that_leaves_soon_is_the_last_resort(
+    leaving: Mapping[str, Departure], target: str
+) -> None:
+    plain = replace(PLAIN, spindles=0)
+    assert anew(plain, room(exclusive=False, leaving=leaving)) == Reinstall("p", "n1", target)
+    there = room(leaving=leaving)
+    assert anew(PLAIN, there) == Reinstall("p", "n1", "n3"), "only it has the disks"
+    mirrored = replace(plain, template="drbd", secondary="n9", disk=10)
+    swap = Step(RepairType.FIX_STORAGE, "r", Retag(Scope.INSTANCE, "p", ("x",)), "why")
+    up = room(exclusive=False, leaving=leaving)
+    up.unreachable = {}  # n1 is drained only
+    assert move(mirrored, swap, up) == MoveSecondary("p", "n9", target)
 
 
 def test_it_waits_for_physical_disks() -> None:
