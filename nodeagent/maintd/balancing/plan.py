@@ -1,7 +1,8 @@
 """Balancing: start this round's moves, on nodes that all other work leaves free. Pure.
 
 A luxury: a group is balanced only while it is quiet. `search` finds the moves, at this module's
-request; advice from before the last change does not count.
+request; advice from before the last change does not count. A node that leaves soon takes no part,
+and its group rests from shortly before until it is back: the moves would soon be undone.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from nodeagent.maintd.balancing.moves import course, described, fault, spot
 from nodeagent.maintd.balancing.past_moves import NO_WAY_BACK
+from nodeagent.maintd.planning.departures import leaves
 from nodeagent.maintd.planning.preconditions import others_job
 from nodeagent.maintd.planning.resources import Room, Taken, needs_memory
 from nodeagent.maintd.planning.tag_settings import nearer, with_tags
@@ -100,6 +102,7 @@ class _Seen:
     failed: Mapping[str, Reason]  # nodes with a failed repair not yet acknowledged, by name
     working: Mapping[str, str]  # the work at a node
     stay: Mapping[str, frozenset[str]]  # instances that no move may disrupt now, by group
+    leaving: Mapping[str, Reason]  # nodes that leave soon, by name
 
     @classmethod
     def of(
@@ -131,7 +134,8 @@ class _Seen:
             group = observed.snapshot.nodes[instance.primary].group
             stay.setdefault(group, set()).add(instance.name)
         frozen = {group: frozenset(names) for group, names in stay.items()}
-        return cls(observed, room, stopped, nodes, sick, closed, working, frozen)
+        leaving = {name: leaves(name, departure) for name, departure in room.departures.items()}
+        return cls(observed, room, stopped, nodes, sick, closed, working, frozen, leaving)
 
     def unquiet(self, node: Node) -> Reason | None:
         """Temporary work or trouble at a node that delays balancing; else None."""
@@ -195,7 +199,7 @@ class _Group:
         if (left := ledger.balance_after - self.now) > 0:
             return because(Kind.NOT_TAKEN, left=left)
         for node in nodes:
-            if why := self.seen.unquiet(node):
+            if why := self.seen.unquiet(node) or self._is_leaving(node):
                 return why
         unfit = self._unfit_nodes()
         free = [n.name for n in nodes if n.name not in unfit and self._takes_part(n)]
@@ -204,9 +208,21 @@ class _Group:
             return because(Kind.FEW_FREE_NODES, self.group.name, why=taken)
         return frozenset(free)
 
+    def _is_leaving(self, node: Node) -> Reason | None:
+        """Why moves must wait for a node that is about to leave, or is soon back; else None."""
+        departure = self.seen.room.departures.get(node.name)
+        if departure is None:
+            return None
+        if departure.is_away(self.now) or not node.in_service:
+            back = departure.returns
+            waits = back is not None and back - self.now <= self.policy.window_ahead
+        else:
+            waits = departure.leaves - self.now <= self.policy.balance_cooldown
+        return leaves(node.name, departure) if waits else None
+
     def _unfit_nodes(self) -> Mapping[str, Reason]:
         """The nodes that take no part; a failed repair counts until its tag is gone."""
-        return {**self.seen.failed, **self.seen.room.unfit}
+        return {**self.seen.leaving, **self.seen.failed, **self.seen.room.unfit}
 
     def _halted(self) -> Reason | None:
         """The failure and how to go on; shown also while other moves of the group end."""

@@ -15,13 +15,16 @@ from nodeagent.model.balance import Advice, Agenda, Lopsided, Shift
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Decision, Intent, Ledger, Outcome, Policy, Result, Storm, Trail
+from nodeagent.model.outage import Outage
 from nodeagent.model.purpose import BALANCE, OfBalance, OfIncident, OfRepair
 from nodeagent.model.reason import AnyKind, Kind, Reason, because
-from nodeagent.model.snapshot import Capacity, Group, Snapshot
+from nodeagent.model.snapshot import Capacity, Group, Node, Snapshot
 from nodeagent.model.units import Ms
+from nodeagent.model.window import Mode, Scheduled
 from nodeagent.model.wish import Balance, StopBalancing, Wish
 from tests.maintd.balancing.world import HALT, ON, OVER, advised, begun, done, shift, why, world
 from tests.maintd.decided import details, kinds, within
+from tests.maintd.leaving import DAY, HOUR, in_windows, window
 from tests.maintd.world import EVACUATE, NOW, REPAIR, incident, instance, ledger, node, seen
 
 
@@ -131,6 +134,48 @@ def test_only_what_has_no_node_in_common_with_anything_before_it_is_begun() -> N
     assert [getattr(i.action, "instance", "") for i in begun(decision)] == ["a", "c"]
     few = done(seen(there, advice=advised(*shifts)), policy=replace(ON, balance_moves=1))
     assert len(begun(few)) == 1
+
+
+ONTO = shift("a", "n1:n2", "n1:n3")
+OFF = shift("b", "n1:n3", "n1:n2")
+
+
+@pytest.mark.parametrize("moved", [ONTO, OFF], ids=["onto", "off"])
+def test_a_node_that_leaves_soon_takes_no_part(moved: Shift) -> None:
+    before = in_windows(window("n3", 10 * HOUR, 11 * HOUR))
+    decision = done(seen(world(), advice=advised(moved)), before)
+    assert not begun(decision)
+    (held,) = (h.why for h in decision.held if h.why.kind is Kind.NOT_BALANCED)
+    assert (Kind.LEAVES, "n3") in within(held)
+    (question,) = decision.questions
+    assert question.nodes == {"n1", "n2", "n4", "n5", "n6"}
+    assert begun(done(seen(world(), advice=advised(OVER)), before)), "the others are balanced"
+
+
+EMPTY, OFFLINE = node("n3", drained=True), node("n3", offline=True)
+DOWN = {"mode": Mode.DOWN, "begun": True}
+
+
+@pytest.mark.parametrize(
+    ("planned", "n3", "waits"),
+    [
+        pytest.param(window("n3", HOUR, 2 * HOUR), node("n3"), True, id="about to leave"),
+        pytest.param(window("n3", HOUR + 1, 2 * HOUR), node("n3"), False, id="not yet"),
+        pytest.param(window("n3", 9 * HOUR, DAY, begun=True), EMPTY, True, id="empty early"),
+        pytest.param(window("n3", -1, HOUR, **DOWN), OFFLINE, True, id="soon back"),
+        pytest.param(window("n3", -1, 3 * DAY + 1, **DOWN), OFFLINE, False, id="away for long"),
+        pytest.param(window("n3", -1, None, **DOWN), OFFLINE, False, id="for ever"),
+    ],
+)
+def test_a_group_rests_from_shortly_before_a_node_leaves_until_it_is_back(
+    planned: Scheduled, n3: Node, waits: bool
+) -> None:
+    there = world(n3, a=("n1", "n2"), c=("n4", "n5"))
+    before = in_windows(planned, outages=(Outage("uuid-n3", offline_by="1"),))
+    decision = done(seen(there, advice=advised(OVER)), before)
+    assert bool(begun(decision)) is not waits
+    if waits:
+        assert why(decision).kind is Kind.LEAVES
 
 
 def test_jobs_of_one_instance_follow_each_other() -> None:
