@@ -12,7 +12,7 @@ A new action is a class here, a case in each of these places, and a job in the c
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from nodeagent.model.units import Ms, Seconds
 
@@ -137,6 +137,14 @@ class Retag:
     name: str
     add: tuple[str, ...] = ()
     remove: tuple[str, ...] = ()
+
+
+class TagPlace(NamedTuple):
+    """A tag and its place: a node or group by its name, or the cluster."""
+
+    scope: Scope
+    name: str
+    tag: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ class Cause(Enum):
     INCIDENT = "because it asks to be evacuated"
     ENTRY = "for the repair queue"
     FENCING = "because it is fenced"
+    ROLL = "for rolling maintenance"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,15 @@ from dataclasses import replace
 from nodeagent.maintd.planning.effects import is_of_nothing
 from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.maintd.planning.outcomes import BACK_OFF, first_ended
-from nodeagent.maintd.planning.tag_place import Place
-from nodeagent.model.action import Action, MovePrimary, MoveSecondary, Retag, Scope, describe
+from nodeagent.model.action import (
+    Action,
+    MovePrimary,
+    MoveSecondary,
+    Retag,
+    Scope,
+    TagPlace,
+    describe,
+)
 from nodeagent.model.balance import FAILED_TAG, Halt
 from nodeagent.model.ledger import SHOWS, Intent, Ledger, Outcome, Trail
 from nodeagent.model.purpose import OfTags
@@ -129,7 +136,7 @@ def recalled(
     trails: Sequence[Trail],
     snapshot: Snapshot,
     now: Ms,
-    gone: Collection[Place] = (),
+    gone: Collection[TagPlace] = (),
 ) -> tuple[tuple[Trail, ...], tuple[Halt, ...]]:
     """Past moves and halts, from the ledger and from the job queue.
 

@@ -13,7 +13,6 @@ from nodeagent.maintd.incidents.lifecycle import cut_off, renamed
 from nodeagent.maintd.ledger import lost_tags, other_master
 from nodeagent.maintd.ledger.trails import newest_of_each, newest_of_others, node_of, only_cancels
 from nodeagent.maintd.outage import job_queue
-from nodeagent.maintd.planning import tag_place
 from nodeagent.maintd.planning.outcomes import TAG_SHOWS
 from nodeagent.model.action import (
     Action,
@@ -24,6 +23,7 @@ from nodeagent.model.action import (
     Retag,
     Scope,
     SetOffline,
+    TagPlace,
     describe,
 )
 from nodeagent.model.diagnosis import Need
@@ -62,7 +62,7 @@ def recover(
     snapshot: Snapshot,
     now: Ms,
     marked: int = 0,
-    gone: Collection[tag_place.Place] = (),
+    gone: Collection[TagPlace] = (),
     *,
     repairs: bool = False,
     roles: Sequence[RoleChange] = (),

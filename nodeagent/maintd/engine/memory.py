@@ -24,8 +24,8 @@ from nodeagent.maintd.ledger.clock import timeless
 from nodeagent.maintd.ledger.doubt import BEHIND, UNSURE, dropped, identity, taken
 from nodeagent.maintd.ledger.history import refuse
 from nodeagent.maintd.ledger.trails import newest_of_others
-from nodeagent.maintd.planning import tag_place
 from nodeagent.maintd.planning.outcomes import TAG_SHOWS
+from nodeagent.model.action import TagPlace
 from nodeagent.model.event import Event, happened
 from nodeagent.model.keeping import Kept, Trouble, Uncertain
 from nodeagent.model.ledger import Ledger, Outcome, Policy, Trail
@@ -285,7 +285,7 @@ class Memory:
 
     async def _lost(
         self, trails: Sequence[Trail], snapshot: Snapshot, now: Ms
-    ) -> Collection[tag_place.Place]:
+    ) -> Collection[TagPlace]:
         """Find lost tags; ask who removed tags only if one is missing.
 
         Unavailable: the answer may be old, for as long as answers may be.

@@ -1,4 +1,4 @@
-"""The maintenance windows and the weekly series, as JSON. Pure."""
+"""The maintenance windows, the weekly series and the roll, as JSON. Pure."""
 
 from collections import Counter
 from dataclasses import replace
@@ -6,11 +6,14 @@ from dataclasses import replace
 from nodeagent.maintd.http.status import Json, reason_json
 from nodeagent.maintd.http.view import View
 from nodeagent.maintd.owners import offer_json
+from nodeagent.maintd.planning.departures import returns_at
 from nodeagent.maintd.planning.evacuation_time import Leads
 from nodeagent.maintd.planning.names import Names
+from nodeagent.maintd.rolls.hours import hours_text
 from nodeagent.maintd.windows import mesos, recurrence, schedule, timing
 from nodeagent.model.outage import Way
 from nodeagent.model.reason import Reason
+from nodeagent.model.roll import Roll
 from nodeagent.model.series import Member, Series, Zone
 from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Ms, Nanoseconds, Seconds, in_seconds
@@ -214,3 +217,56 @@ def _member(member: Member, one: Series, zone: Zone | None, names: Names, now: S
         "planned": recurrence.day_text(member.day) if member.placed else None,
         "late": late,
     }
+
+
+# Rolling maintenance.
+
+
+def roll_json(view: View) -> Json | None:
+    """The roll, or the last one; None if there was none. Times are unix seconds."""
+    roll = view.ledger.roll
+    if roll is None:
+        return None
+    terms, back = roll.terms, returns_at(roll, view.at)
+    return {
+        "number": roll.number,
+        "who": roll.who if view.full else "",
+        "why": terms.why if view.full else "",
+        "at": roll.at / 1000,
+        "state": state_of(roll),
+        "paused-by": roll.paused or None if view.full else None,
+        "stopped": roll.stopped or None,
+        "over-at": roll.over_at / 1000 if roll.over else None,
+        "command": terms.command,
+        "at-once": terms.at_once,
+        "hours": hours_text(terms.hours) if terms.hours else None,
+        "zone": terms.hours.zone if terms.hours else None,
+        "return-within": terms.return_within / 1000,
+        "pause-between": terms.pause_between / 1000,
+        "quiet": terms.quiet / 1000,
+        "check": terms.check or None,
+        "reboots": terms.reboots,
+        "offline": terms.offline,
+        "keep-secondaries": terms.keep_secondaries,
+        "returns-at": max(back.values()) / 1000 if back else None,
+        "nodes": [
+            {
+                "name": one.name,
+                "phase": one.phase.value,
+                "since": one.since / 1000,
+                "late": one.late,
+                "why": one.why or None,
+                "returns-at": back[one.node] / 1000 if one.node in back else None,
+            }
+            for one in roll.nodes
+        ],
+    }
+
+
+def state_of(roll: Roll) -> str:
+    """Say in a word how the roll stands."""
+    if roll.over:
+        return "canceled" if roll.canceled else "over"
+    if roll.canceled:
+        return "ending"
+    return "stopped" if roll.stopped else "paused" if roll.paused else "under way"

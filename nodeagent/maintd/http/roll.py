@@ -2,14 +2,12 @@
 
 from nodeagent.errors import MessageError
 from nodeagent.maintd.http import parse
+from nodeagent.maintd.http.calendar import roll_json
 from nodeagent.maintd.http.context import Context
-from nodeagent.maintd.http.status import Json
-from nodeagent.maintd.http.view import View
-from nodeagent.maintd.rolls.estimate import returns_at
-from nodeagent.maintd.rolls.hours import hours_text, read_hours
+from nodeagent.maintd.rolls.hours import read_hours
 from nodeagent.maintd.rolls.members import MOST
 from nodeagent.model.asked import Asked
-from nodeagent.model.roll import REBOOT, Hours, Roll, Terms
+from nodeagent.model.roll import REBOOT, Hours, Terms
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import CancelRoll, PauseRoll, ResumeRoll, RetryNode, SkipNode, StartRoll
 from nodeagent.protocol.canonical import printable
@@ -91,53 +89,3 @@ def _hours(text: str | None, zone: str | None) -> Hours | None:
 def _ms(number: int | None, default: Ms) -> Ms:
     """Convert a number of seconds; without one take the default."""
     return default if number is None else Ms(number * 1000)
-
-
-def roll_json(view: View) -> Json | None:
-    """The roll, or the last one; None if there was none. Times are unix seconds."""
-    roll = view.ledger.roll
-    if roll is None:
-        return None
-    terms, back = roll.terms, returns_at(roll, view.at)
-    return {
-        "number": roll.number,
-        "who": roll.who if view.full else "",
-        "why": terms.why if view.full else "",
-        "at": roll.at / 1000,
-        "state": state_of(roll),
-        "paused-by": roll.paused or None if view.full else None,
-        "stopped": roll.stopped or None,
-        "over-at": roll.over_at / 1000 if roll.over else None,
-        "command": terms.command,
-        "at-once": terms.at_once,
-        "hours": hours_text(terms.hours) if terms.hours else None,
-        "zone": terms.hours.zone if terms.hours else None,
-        "return-within": terms.return_within / 1000,
-        "pause-between": terms.pause_between / 1000,
-        "quiet": terms.quiet / 1000,
-        "check": terms.check or None,
-        "reboots": terms.reboots,
-        "offline": terms.offline,
-        "keep-secondaries": terms.keep_secondaries,
-        "returns-at": max(back.values()) / 1000 if back else None,
-        "nodes": [
-            {
-                "name": one.name,
-                "phase": one.phase.value,
-                "since": one.since / 1000,
-                "late": one.late,
-                "why": one.why or None,
-                "returns-at": back[one.node] / 1000 if one.node in back else None,
-            }
-            for one in roll.nodes
-        ],
-    }
-
-
-def state_of(roll: Roll) -> str:
-    """Say in a word how the roll stands."""
-    if roll.over:
-        return "canceled" if roll.canceled else "over"
-    if roll.canceled:
-        return "ending"
-    return "stopped" if roll.stopped else "paused" if roll.paused else "under way"

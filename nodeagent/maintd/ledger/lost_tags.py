@@ -12,8 +12,7 @@ from dataclasses import replace
 
 from nodeagent.maintd.planning.effects import tags_of
 from nodeagent.maintd.planning.outcomes import TAG_SHOWS
-from nodeagent.maintd.planning.tag_place import Place
-from nodeagent.model.action import Retag
+from nodeagent.model.action import Retag, TagPlace
 from nodeagent.model.balance import FAILED_TAG
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import (
@@ -46,19 +45,19 @@ _MATTER = (
 )
 
 
-def missing(trails: Sequence[Trail], snapshot: Snapshot, now: Ms) -> Mapping[Place, Trail]:
+def missing(trails: Sequence[Trail], snapshot: Snapshot, now: Ms) -> Mapping[TagPlace, Trail]:
     """Places where our own jobs of the last hour set tags that are missing now, with the job.
 
     A loss shows when the next master starts; later jobs show what that did about it. Older jobs
     prove nothing: such a tag was no longer needed.
     """
-    last: dict[Place, Trail | None] = {}
+    last: dict[TagPlace, Trail | None] = {}
     for trail in trails:
         action = trail.action
         if isinstance(action, Retag) and trail.result.outcome is Outcome.SUCCESS:
-            last |= {Place(action.scope, action.name, tag): None for tag in action.remove}
+            last |= {TagPlace(action.scope, action.name, tag): None for tag in action.remove}
             set_ = (tag for tag in action.add if tag.startswith(_MATTER))
-            last |= {Place(action.scope, action.name, tag): trail for tag in set_}
+            last |= {TagPlace(action.scope, action.name, tag): trail for tag in set_}
     return {
         place: trail
         for place, trail in last.items()
@@ -70,8 +69,8 @@ def missing(trails: Sequence[Trail], snapshot: Snapshot, now: Ms) -> Mapping[Pla
 
 
 def lost(
-    gone: Mapping[Place, Trail], removals: Sequence[Removal], snapshot: Snapshot
-) -> Mapping[Place, Trail]:
+    gone: Mapping[TagPlace, Trail], removals: Sequence[Removal], snapshot: Snapshot
+) -> Mapping[TagPlace, Trail]:
     """Keep the missing tags that no later job removed."""
     return {
         place: trail
@@ -80,7 +79,7 @@ def lost(
     }
 
 
-def _concerns(removal: Removal, place: Place, snapshot: Snapshot) -> bool:
+def _concerns(removal: Removal, place: TagPlace, snapshot: Snapshot) -> bool:
     """Compare names as Ganeti does: nodes without a domain or in capitals, groups also as UUIDs."""
     if removal.scope is not place.scope:
         return False
@@ -110,15 +109,15 @@ def incident(one: Incident, places: Collection[str], marks: Collection[str], now
     return replace(again, repaired=one.repaired or one.mark in marks)
 
 
-def is_waited_for(intent: Intent, places: Collection[Place]) -> bool:
+def is_waited_for(intent: Intent, places: Collection[TagPlace]) -> bool:
     """Check whether its job sets a lost tag, so that waiting for it is useless."""
     action = intent.action
     return isinstance(action, Retag) and any(
-        Place(action.scope, action.name, tag) in places for tag in action.add
+        TagPlace(action.scope, action.name, tag) in places for tag in action.add
     )
 
 
-def holds(ledger: Ledger, places: Collection[Place], now: Ms) -> tuple[Hold, ...]:
+def holds(ledger: Ledger, places: Collection[TagPlace], now: Ms) -> tuple[Hold, ...]:
     """The pauses, including those with lost tags, which maintd sets again."""
     kept = {(h.scope, h.name, h.incident): h for h in ledger.holds}
     active = {incident.id for incident in ledger.incidents if incident.status.active}
@@ -133,7 +132,7 @@ def holds(ledger: Ledger, places: Collection[Place], now: Ms) -> tuple[Hold, ...
     return tuple(kept.values())
 
 
-def storm(places: Collection[Place], now: Ms) -> Storm | None:
+def storm(places: Collection[TagPlace], now: Ms) -> Storm | None:
     """The storm brake, if its tag is lost."""
     tripped = any(place.tag == STORM_TAG for place in places)
     return Storm(now, f"cluster tag {STORM_TAG}: {_WHY}") if tripped else None

@@ -1,12 +1,13 @@
 """When each node leaves service and returns: the one notion by which placement knows time. Pure.
 
-Windows, people's evacuations, incidents, the repair queue and fencing take nodes out of service. A
-node that leaves within `window-ahead` is the last resort of every choice of a target, as what comes
-to it must soon go again. Weekly series need no place here: within that time their occurrences are
-windows.
+Windows, people's evacuations, incidents, the repair queue, fencing and a roll take nodes out of
+service. A node that leaves within `window-ahead` is the last resort of every choice of a target, as
+what comes to it must soon go again. Weekly series need no place here: within that time their
+occurrences are windows.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from nodeagent.maintd.planning.resources import target_of
 from nodeagent.maintd.planning.times import rfc3339
@@ -16,6 +17,7 @@ from nodeagent.model.diagnosis import Need
 from nodeagent.model.fencing import Stage
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.reason import Held, Kind, Reason, because
+from nodeagent.model.roll import Phase, Roll
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Mode, Scheduled
@@ -32,6 +34,7 @@ def departures(
         *_incidents(ledger),
         *_entries(ledger, snapshot),
         *_fenced(ledger),
+        *_rolled(ledger, now),
     ):
         if departure.leaves - now <= policy.window_ahead:
             found.setdefault(node, []).append(departure)
@@ -87,6 +90,62 @@ def _fenced(ledger: Ledger) -> Iterator[tuple[str, Departure]]:
     for fencing in ledger.fencing:
         if not fencing.drill and fencing.stage is not Stage.STOPPED:
             yield fencing.node, Departure(fencing.since, None, Cause.FENCING)
+
+
+def _rolled(ledger: Ledger, now: Ms) -> Iterator[tuple[str, Departure]]:
+    """Nodes of a roll: those that wait leave in turn, unless a person has to let it go on."""
+    roll = ledger.roll
+    if roll is None or roll.canceled:
+        return
+    for node, turn in turns(roll, now).items():
+        yield node, Departure(turn.leaves, turn.returns, Cause.ROLL)
+
+
+# The turns of a roll.
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The absence of one node, from `leaves` to `returns` (unix ms)."""
+
+    leaves: Ms
+    returns: Ms
+
+
+def turns(roll: Roll, now: Ms) -> Mapping[str, Turn]:
+    """The turns of the nodes that are away or wait, by UUID; those that are over have none.
+
+    Each takes as long as those before on average, or at first as long as it may. Hours, and
+    whatever else keeps a node waiting, are not foreseen.
+    """
+    if roll.over:
+        return {}
+    took = [one.since - one.left_at for one in roll.nodes if one.phase is Phase.DONE]
+    each = sum(took) // len(took) if took else roll.terms.return_within
+    found = dict[str, Turn]()
+    away = [one for one in roll.nodes if one.phase.away]
+    for one in away:
+        found[one.node] = Turn(one.left_at, Ms(max(now, one.left_at + each)))
+    free = [now] * (roll.terms.at_once - len(away))
+    places = sorted([*(turn.returns for turn in found.values()), *free])
+    for one in roll.nodes:
+        if one.phase is Phase.WAITING and places:
+            leaves = Ms(places.pop(0) + roll.terms.pause_between)
+            found[one.node] = Turn(leaves, Ms(leaves + each))
+            places.append(Ms(leaves + each))
+    return found
+
+
+def returns_at(roll: Roll, now: Ms) -> Mapping[str, Ms]:
+    """When (unix ms) each node will be back, by UUID.
+
+    Empty until a first one has returned, and while a person has to let the roll go on.
+    """
+    if roll.stopped or roll.paused or roll.canceled:
+        return {}
+    if not any(one.phase is Phase.DONE for one in roll.nodes):
+        return {}
+    return {node: turn.returns for node, turn in turns(roll, now).items()}
 
 
 # What it says to people.

@@ -105,9 +105,14 @@ def _no_spare(node: Node, room: Room, trial: Room) -> Reason | None:
 
 
 def _is_missing(place: str, node: Node, room: Room) -> bool:
-    """Tell whether a place leaves while the node, which could as well stay for now, is away."""
+    """Tell whether a place leaves while the node, which could as well stay for now, is away.
+
+    One that waits in a roll is no such place: it does not leave before it may.
+    """
     leaving, own = room.departures.get(place), room.departures.get(node.name)
-    if leaving is None or (own is not None and own.cause is Cause.INCIDENT):
+    if leaving is None or leaving.cause is Cause.ROLL:
+        return False
+    if own is not None and own.cause is Cause.INCIDENT:
         return False
     return own is None or own.overlaps(leaving)
 

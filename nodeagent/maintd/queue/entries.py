@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from nodeagent.errors import MessageError
-from nodeagent.maintd.planning.machines import address_of, node_of
+from nodeagent.maintd.planning.names import address_of, node_at
 from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, first_ended, how_ended, is_cut_off
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.maintd.queue.sabakan import variables
@@ -24,7 +24,7 @@ CHECK, REPAIR, SUCCESS, EMPTY = "check", "repair", "success", "empty"
 
 def entry_json(entry: Entry, snapshot: Snapshot) -> dict[str, Any]:
     """An entry in CKE's words: what its commands get on stdin, and what is listed."""
-    node = node_of(entry.address, snapshot)
+    node = node_at(entry.address, snapshot)
     return {
         "index": str(entry.index),
         "address": entry.address,

@@ -28,7 +28,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nodeagent.errors import MessageError
-from nodeagent.maintd.planning.machines import address_of
+from nodeagent.maintd.planning.names import address_of
 from nodeagent.maintd.queue.state import aged, counted
 from nodeagent.maintd.windows import timing
 from nodeagent.model.action import RunCommand

@@ -2,7 +2,7 @@
 
 from nodeagent.maintd.owners import offers
 from nodeagent.maintd.planning.evacuation_time import MARGIN, Leads
-from nodeagent.maintd.planning.machines import known_as
+from nodeagent.maintd.planning.names import known_as
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.reason import Kind, Reason, because

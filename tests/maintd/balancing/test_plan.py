@@ -9,8 +9,7 @@ import pytest
 from nodeagent.maintd.balancing import past_moves
 from nodeagent.maintd.balancing.moves import course, fault
 from nodeagent.maintd.planning.outcomes import BACK_OFF
-from nodeagent.maintd.planning.tag_place import Place
-from nodeagent.model.action import MovePrimary, MoveSecondary, Retag, Scope
+from nodeagent.model.action import MovePrimary, MoveSecondary, Retag, Scope, TagPlace
 from nodeagent.model.balance import Advice, Agenda, Lopsided, Shift
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
@@ -708,7 +707,7 @@ def test_a_failure_halts_until_it_is_acknowledged_also_without_a_ledger() -> Non
 
 def test_a_failure_whose_tag_was_lost_halts_and_is_told_again() -> None:
     tag = "maintd:balancefailed:5"
-    gone = [Place(Scope.GROUP, "default", tag)]
+    gone = [TagPlace(Scope.GROUP, "default", tag)]
     action = MovePrimary("a", "n1", True, "n2", fallback=False)
     failed = Trail("5", "balance:default:5", action, Result(Outcome.ERROR), NOW - 900, NOW - 800)
     trails = [failed, tagging(tag)]

@@ -7,8 +7,7 @@ import pytest
 
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.ledger.lost_tags import lost, missing
-from nodeagent.maintd.planning.tag_place import Place
-from nodeagent.model.action import MovePrimary, Retag, Scope
+from nodeagent.model.action import MovePrimary, Retag, Scope, TagPlace
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import PAUSE_TAG, STORM_TAG, USED_TAG, Outcome, Removal, Result, Trail
 from nodeagent.model.reason import Kind
@@ -237,7 +236,7 @@ def off(number: int, *tags: str, name: str = "n1.example") -> Removal:
     return Removal(str(number), Scope.NODE, name, frozenset(tags) if tags else None)
 
 
-PLACE = Place(Scope.NODE, "n1.example", READY)
+PLACE = TagPlace(Scope.NODE, "n1.example", READY)
 SET = job(5, (READY,))
 
 
@@ -289,12 +288,12 @@ def test_what_nobody_took_off_is_lost(removals: list[Removal]) -> None:
 
 
 def test_of_the_cluster_and_of_groups() -> None:
-    place = Place(Scope.CLUSTER, "", USED_TAG)
+    place = TagPlace(Scope.CLUSTER, "", USED_TAG)
     gone = Removal("6", Scope.CLUSTER, "", frozenset([USED_TAG]))
     assert not lost({place: SET}, [gone], NODE)
     assert lost({place: SET}, [replace(gone, tags=frozenset([PAUSE_TAG]))], NODE)
     assert lost({place: SET}, [off(6, USED_TAG)], NODE)
-    place = Place(Scope.GROUP, "racks", PAUSE_TAG)
+    place = TagPlace(Scope.GROUP, "racks", PAUSE_TAG)
     racks = replace(NODE, groups={"the-uuid": Group("the-uuid", "racks")})
     gone = Removal("6", Scope.GROUP, "the-uuid", frozenset([PAUSE_TAG]))
     assert not lost({place: SET}, [gone], racks)

@@ -357,3 +357,15 @@ def test_the_history_tells_each_step() -> None:
         ("roll-running", "n4"),
         ("roll-stopped", ""),
     ]
+
+
+def test_instances_move_to_nodes_that_have_had_their_turn_or_have_it_last() -> None:
+    """So that they do not move again in an hour."""
+    one = rig()
+    start(one, "n2", "n3", "n4", "n5", "n6")
+    while phases(one)["n2"] is not Phase.DONE:
+        one.tick(20)
+    one.tick(20)
+    moves = [i.action for i in one.ledger.intents if isinstance(i.action, MoveSecondary)]
+    assert moves
+    assert {move.target for move in moves} <= {"n1", "n2"}

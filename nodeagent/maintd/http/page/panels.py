@@ -3,9 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from nodeagent.maintd.http.calendar import calendar
+from nodeagent.maintd.http.calendar import calendar, roll_json
 from nodeagent.maintd.http.page.weeks import KINDS, WEEKS, kind_of, machine_name, stages, weeks
-from nodeagent.maintd.http.roll import roll_json
 from nodeagent.maintd.http.status import Json
 from nodeagent.maintd.http.view import NodeView, View
 from nodeagent.maintd.notices.needs_you import LATE

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.maintd.rolls.estimate import returns_at
+from nodeagent.maintd.planning.departures import returns_at, turns
 from nodeagent.model.roll import Phase, Roll, RollNode, Terms
 from nodeagent.model.units import Ms
 
@@ -40,3 +40,12 @@ def test_nothing_is_foreseen_without_a_first_one_or_while_a_person_has_to_act() 
     assert not returns_at(replace(one, nodes=one.nodes[1:]), Ms(0))
     for word in ("stopped", "paused", "canceled"):
         assert not returns_at(replace(one, **{word: "why"}), Ms(0))  # type: ignore[arg-type]
+
+
+def test_at_first_each_may_take_as_long_as_it_is_allowed_to() -> None:
+    one = replace(roll(*waiting("b", "c")), nodes=tuple(waiting("b", "c")))
+    within = one.terms.return_within
+    assert [(turn.leaves, turn.returns) for turn in turns(one, Ms(0)).values()] == [
+        (0, within),
+        (within, 2 * within),
+    ]

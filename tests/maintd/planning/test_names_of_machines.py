@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nodeagent.errors import MessageError
-from nodeagent.maintd.planning.machines import address_of
+from nodeagent.maintd.planning.names import address_of
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.wish import AddEntry
 from tests.maintd.queue.mender import Mender, policy
