@@ -114,6 +114,7 @@ def tell(on: Screen, found: Json) -> None:
         *(("  puts on", tag) for tag in then.get("add", ())),
         *(("  takes off", tag) for tag in then.get("remove", ())),
     ]
+    rows += [("Budget", _budget(one)) for one in found.get("budgets", ())]
     rows += [("Paused", why) for why in found.get("paused", ())]
     rows += [("Held", why) for why in found.get("held", ())]
     rows += [("Unreadable", f"{one['tag']}: {one['why']}") for one in found["unreadable"]]
@@ -123,6 +124,14 @@ def tell(on: Screen, found: Json) -> None:
         on.heading("Jobs")
         columns = ("job", "repair", "how", "what")
         on.table(columns, [(j["job"], j["repair"], _how(j), j["what"]) for j in found["jobs"]])
+
+
+def _budget(budget: Json) -> str:
+    names = [f"{one['instance']} ({one['why']})" for one in budget["disrupted"]]
+    counts = ", migrations too" if budget["migrations"] else ""
+    now = "; ".join(names[:_NAMED]) or "none"
+    more = f"; and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{budget['name']}: at most {budget['most']} disrupted at once{counts}; now {now}{more}"
 
 
 def _work(found: Json) -> Iterator[tuple[str, object]]:
@@ -135,6 +144,7 @@ def _work(found: Json) -> Iterator[tuple[str, object]]:
         yield "Planned" if one["state"] == "promised" else "Running", f"{job}{one['action']}"
 
 
+_NAMED = 3  # instances of a budget
 _MODE = {
     "off": "maintd does not repair instances; gnt-maint repair would do the following",
     "safe": "maintd repairs instances, where it runs, as it was designed",

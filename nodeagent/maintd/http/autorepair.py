@@ -9,6 +9,7 @@ from nodeagent.maintd.http.view import View, in_order
 from nodeagent.maintd.ledger.agent_events import how_seen
 from nodeagent.maintd.outage.waiting import unlicensed
 from nodeagent.maintd.planning.admission import keeps
+from nodeagent.maintd.planning.budgets import Budgets, budget_tags
 from nodeagent.maintd.planning.holds import paused
 from nodeagent.maintd.planning.preconditions import others_job
 from nodeagent.maintd.planning.tag_settings import faults, with_tags
@@ -54,7 +55,8 @@ def explained(view: View, policy: Policy, name: str) -> Json | None:
 
     `paused` says why no work starts on it, whatever is requested; `held` are the blocked steps of
     the newest round, `reasons` the values of both, `work` its planned and running jobs,
-    `incidents` those of its nodes. Work for a node comes before auto-repair: `next` then waits.
+    `incidents` those of its nodes, `budgets` those that it belongs to. Work for a node comes before
+    auto-repair: `next` then waits.
     """
     snapshot = view.observed.snapshot
     instance = snapshot.instances.get(name)
@@ -71,10 +73,35 @@ def explained(view: View, policy: Policy, name: str) -> Json | None:
     return {
         **told,
         "mode": mode,
+        "budgets": _budgets(view, instance),
         "paused": list(map(str, stops)),
         "held": list(map(str, held)),
         "reasons": [reason_json(why) for why in (*stops, *held) if isinstance(why, Reason)],
     }
+
+
+def _budgets(view: View, instance: Instance) -> list[Json]:
+    """The disruption budgets of an instance, and what counts against them now."""
+    if not budget_tags(instance.tags):
+        return []
+    found, instances = Budgets.of(view.observed), view.observed.snapshot.instances
+    for intent in view.ledger.intents:
+        move = move_of(intent.action)
+        if move is not None and move.instance in instances:
+            found.plan(move, instances[move.instance], intent.owner)
+    return [
+        {
+            "name": name,
+            "tag": found.budgets[name].tag,
+            "most": found.budgets[name].most,
+            "migrations": found.budgets[name].live,
+            "disrupted": [
+                {"instance": other, "why": why.why}
+                for other, why in sorted(found.counted.get(name, {}).items())
+            ],
+        }
+        for name in found.names[instance.name]
+    ]
 
 
 def _if_moving(view: View, instance: Instance) -> Json:

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from nodeagent.maintd.http.autorepair import explained
+from nodeagent.maintd.http.view import View
 from nodeagent.maintd.notices.needs_you import LATE, needs_you
 from nodeagent.maintd.outage.invariants import check_invariants
 from nodeagent.model.action import MovePrimary
@@ -130,6 +132,26 @@ def test_a_spent_budget_is_told_until_it_has_room() -> None:
     assert not list(yours(one)), "it passes by itself"
     one.until_true(lambda: is_empty(one))
     assert set(BudgetKind).isdisjoint(reasons(one))
+
+
+def test_an_instance_tells_its_budgets_and_what_counts() -> None:
+    one = site(*pair("1"))
+    by_person(one)
+    one.until_true(lambda: bool(one.ledger.intents and one.node("n3").drained))
+    done = one.tick()
+    view = View(done.at, one.ledger, done.observed, done.decision.held)
+    told = explained(view, one.policy, "web2")
+    assert told is not None
+    why = "a person who wants it evacuated moves it"
+    assert told["budgets"] == [
+        {
+            "name": "web",
+            "tag": f"{WEB}1",
+            "most": 1,
+            "migrations": False,
+            "disrupted": [{"instance": "web1", "why": why}],
+        }
+    ]
 
 
 def yours(one: Rig, later: int = 0) -> Iterator[str]:
