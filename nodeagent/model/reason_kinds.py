@@ -310,6 +310,11 @@ class Kind(AnyKind):
     # Evacuation.
     NO_ROOM = kind("room", Of.NODE, "not evacuated, too little room: {why}")
     UNKNOWN_IF_ROOM = kind("room", Of.NODE, "not evacuated while in doubt: {why}")
+    SOUGHT_LATER = kind(
+        "limit",
+        Of.NODE,
+        "places for what is on {it} are sought in a later round: others come first in this one",
+    )
     LEFT_ALONE = kind("job", Of.INSTANCE, "instance {it} stays: {why}")
     CANNOT_MOVE = kind(
         "room", Of.INSTANCE, "instance {it} cannot move: {why}", command="gnt-maint why {it}"

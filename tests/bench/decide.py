@@ -17,6 +17,7 @@ from nodeagent.model.action import Action, Drain, MovePrimary, MoveSecondary
 from nodeagent.model.balance import Advice, Shift, Spot
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.ledger import Ledger, Outcome, Policy
+from nodeagent.model.roll import REBOOT, Phase, Roll, RollNode, Terms
 from nodeagent.model.snapshot import Capacity, Instance, Node, Observed, Size
 from nodeagent.model.units import Ms
 from simulation.cluster import SimulatedCluster
@@ -80,8 +81,27 @@ def _deciding(nodes: int, instances: int, incidents: int) -> list[dict[str, Any]
             goal="<= 1 s",
             met=balancing <= 1,
         ),
+        *_rolling(nodes, instances, incidents),
         row("decide, MB of memory", _megabytes(), None),
     ]
+
+
+def _rolling(nodes: int, instances: int, members: int) -> list[dict[str, Any]]:
+    """A roll in its middle: some are over, some are away, and others begin in this round."""
+    observed = _large(nodes, instances, 0)
+    known = list(observed.snapshot.nodes.values())
+    away = members // 10
+    chosen = [
+        RollNode(node.uuid, node.name, Phase.DONE if n < members // 2 else Phase.WAITING)
+        for n, node in enumerate(known[:: nodes // members])
+    ]
+    observed = replace(observed, runs=dict.fromkeys(observed.snapshot.nodes, (REBOOT,)))
+    terms = Terms(REBOOT, at_once=away, reboots=True)
+    ledger = Ledger(roll=Roll(1, "root", NOW, terms, tuple(chosen)))
+    first, beginning = _timed(ledger, observed, Policy())
+    begun = sum(one.phase.away for one in first.roll.nodes) if first.roll is not None else 0
+    what = f"{nodes:,} nodes, {instances:,} instances, a roll of {members}, {begun} begin"
+    return [row(f"decide, s: {what}", beginning, 1.0, goal="<= 1 s", met=beginning <= 1)]
 
 
 def _timed(ledger: Ledger, observed: Observed, policy: Policy) -> tuple[Ledger, float]:

@@ -40,14 +40,22 @@ def empty(wanted: Evacuation, room: Room, policy: Policy, under_way: int) -> Nex
         _drain(wanted, room, policy, found)
     elif not wanted.begun and (why := _too_little(wanted, room, policy)):
         found.obstacles.append(why)
-    else:
+    elif not _has_to_move(wanted, room) or room.may_search():
         _moves(wanted, room, policy, under_way, found)
         here = instances_left(node, room, secondaries=wanted.secondaries)
         left = [name for name in here if name not in found.left]
         if not (found.steps or found.obstacles or under_way) and left:
             # A move by somebody else counts as well: maintd moves the rest afterwards.
             found.obstacles.append(because(Kind.MOVED_BY_OTHERS, left[0]))
+    else:
+        found.obstacles.append(because(Kind.SOUGHT_LATER, node.name))
     return found
+
+
+def _has_to_move(wanted: Evacuation, room: Room) -> bool:
+    """Check whether an instance there neither moves nor is about to."""
+    left = instances_left(wanted.node, room, secondaries=wanted.secondaries)
+    return any(name not in room.placed for name in left)
 
 
 def instances_left(node: Node, room: Room, *, secondaries: bool = True) -> list[str]:
@@ -80,6 +88,8 @@ def _too_little(wanted: Evacuation, room: Room, policy: Policy) -> Reason | None
     """
     if not policy.spare:
         return None
+    if _has_to_move(wanted, room) and not room.may_search():
+        return because(Kind.SOUGHT_LATER, wanted.node.name)
     # maintd may have to finish a move that somebody else runs now.
     trial, found = replace(room.trial(), busy={}), Next()
     endless = replace(policy, moves=2 * len(room.snapshot.instances) + 1)
@@ -119,6 +129,8 @@ def _is_missing(place: str, node: Node, room: Room) -> bool:
 
 def _moves(wanted: Evacuation, room: Room, policy: Policy, under_way: int, found: Next) -> None:
     """Move all instances of the node, as far as room and the limit of jobs allow."""
+    if not _has_to_move(wanted, room):
+        return
     node, owner = wanted.node, wanted.owner
     targets = Targets(node, room, owner)
     emptying = Emptying(

@@ -22,6 +22,8 @@ from nodeagent.model.snapshot import Capacity, Instance, Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.placement.cluster.tags import rules_of
 
+SEARCHES = 24
+"""Nodes whose instances are placed in one round: each takes some 20 ms of a large group."""
 _NOTHING: frozenset[str] = frozenset()
 
 
@@ -53,6 +55,7 @@ class Room:
     - `soon`: nodes closed only for a while, by a pause, a window or their own live repair.
     - `budgets`: how many instances may be disrupted.
     - `departures`: the nodes that leave soon, or are away (`planning/departures`).
+    - `searches`: what is left of this round's searches for places, trials included.
     """
 
     snapshot: Snapshot
@@ -72,6 +75,11 @@ class Room:
     soon: frozenset[str] = frozenset()
     budgets: Budgets = field(default_factory=Budgets)
     departures: Mapping[str, Departure] = field(default_factory=dict)
+    searches: Iterator[int] = field(default_factory=lambda: iter(range(SEARCHES)))
+
+    def may_search(self) -> bool:
+        """Tell whether one more node's instances may be placed in this round, and count that."""
+        return next(self.searches, None) is not None
 
     def trial(self) -> "Room":
         """A copy to try moves in, all at once: there are no budgets in it."""

@@ -47,9 +47,11 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
             ends = replace(member, not_before=now + BACK_OFF, why=failed.why)
             ledger = _put(ledger, member.at(Phase.FAILED, now, failed.why) if failed.ends else ends)
         roll = ledger.roll or roll
-    for member in roll.nodes:
-        if not member.phase.over:
-            ledger = _put(ledger, _looked_at(member, nodes.get(member.node), ledger, now))
+    looked_at = tuple(
+        member if member.phase.over else _looked_at(member, nodes.get(member.node), ledger, now)
+        for member in roll.nodes
+    )
+    ledger = replace(ledger, roll=replace(roll, nodes=looked_at))
     return _with_late(_with_return(ledger), now)
 
 
