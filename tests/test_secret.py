@@ -38,31 +38,30 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("mode", [0o600, 0o400, 0o440, 0o640])
-def test_private_modes(file: Path, mode: int) -> None:
-    file.chmod(mode)
-    assert read_private(str(file)) == b"s3cret\n"
-    assert read_password(str(file)) == read_token(str(file)) == "s3cret"
-
-
-@pytest.mark.parametrize("mode", [0o644, 0o660, 0o666, 0o662, 0o642, 0o601, 0o620, 0o610])
-@pytest.mark.parametrize("kind", READERS)
-def test_a_mode_that_is_too_open(file: Path, kind: str, mode: int) -> None:
-    file.chmod(mode)
-    with pytest.raises(ConfigError) as told:
-        READERS[kind](str(file))
-    prefix = "http.tls " if kind == "http.tls" else ""
-    assert str(told.value) == (
-        f"{prefix}{file}: its mode {mode:04o} lets others read or write a secret: chmod 640 {file}"
-    )
+def test_private_modes(file: Path) -> None:
+    for mode in (0o600, 0o400, 0o440, 0o640):
+        file.chmod(mode)
+        assert read_private(str(file)) == b"s3cret\n"
+        assert read_password(str(file)) == read_token(str(file)) == "s3cret"
 
 
 @pytest.mark.parametrize("kind", READERS)
-@pytest.mark.parametrize("content", [b"", b"\n", b" \t\n\n"])
-def test_an_empty_one(file: Path, kind: str, content: bytes) -> None:
-    file.write_bytes(content)
-    with pytest.raises(ConfigError, match=r"secret: it is empty$"):
-        READERS[kind](str(file))
+def test_a_mode_that_is_too_open(file: Path, kind: str) -> None:
+    for mode in (0o644, 0o660, 0o666, 0o662, 0o642, 0o601, 0o620, 0o610):
+        file.chmod(mode)
+        with pytest.raises(ConfigError) as told:
+            READERS[kind](str(file))
+        prefix = "http.tls " if kind == "http.tls" else ""
+        why = f"its mode {mode:04o} lets others read or write a secret: chmod 640 {file}"
+        assert str(told.value) == f"{prefix}{file}: {why}"
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_an_empty_one(file: Path, kind: str) -> None:
+    for content in (b"", b"\n", b" \t\n\n"):
+        file.write_bytes(content)
+        with pytest.raises(ConfigError, match=r"secret: it is empty$"):
+            READERS[kind](str(file))
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,6 @@ import os
 import re
 import stat
 import subprocess
-from pathlib import Path
-
-import pytest
 
 from tests import needs
 
@@ -28,73 +25,70 @@ PYTHON = [path for path in FILES if path.read_text().startswith("#!/usr/bin/pyth
 LONGEST = {"smart": 320}  # four kinds of disks, and the controllers that hide them
 SAME_IN_REPAIRS = ("asked", "kernels", "own_name", "plain")
 
-files = pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-python = pytest.mark.parametrize("path", PYTHON, ids=lambda path: path.name)
+STANDARD = """
+collections.abc contextlib datetime errno glob ipaddress json os os.path pathlib re socket ssl stat
+subprocess sys syslog time typing
+"""
 
 
-@pytest.mark.parametrize("folder", EXPECTED, ids=lambda folder: folder.name)
-def test_all_are_there_and_nothing_else(folder: Path) -> None:
-    assert {path.name for path in folder.iterdir()} == set(" ".join(EXPECTED[folder]).split())
+def test_all_are_there_and_nothing_else() -> None:
+    for folder, names in EXPECTED.items():
+        assert {path.name for path in folder.iterdir()} == set(" ".join(names).split())
 
 
-@files
-def test_it_is_short(path: Path) -> None:
-    lines = path.read_text().splitlines()
-    assert len(lines) <= LONGEST.get(path.name, 210)
-    assert max(map(len, lines)) <= 100
+def test_each_is_short() -> None:
+    for path in FILES:
+        lines = path.read_text().splitlines()
+        assert len(lines) <= LONGEST.get(path.name, 210), path
+        assert max(map(len, lines)) <= 100, path
 
 
-@files
-def test_the_whitelist_would_take_it(path: Path) -> None:
-    mode = path.lstat().st_mode
-    assert NAME.fullmatch(path.name)
-    assert stat.S_ISREG(mode)
-    assert stat.S_IMODE(mode) & 0o7755 == 0o755
+def test_the_whitelist_would_take_them() -> None:
+    for path in FILES:
+        mode = path.lstat().st_mode
+        assert NAME.fullmatch(path.name)
+        assert stat.S_ISREG(mode), path
+        assert stat.S_IMODE(mode) & 0o7755 == 0o755, path
 
 
-@files
 @needs.mark("git", "index")
-def test_git_knows_it_as_executable(path: Path) -> None:
-    line = ["git", "ls-files", "--stage", "--", str(path)]
+def test_git_knows_them_as_executable() -> None:
+    line = ["git", "ls-files", "--stage", "--", *map(str, FILES)]
     done = subprocess.run(line, cwd=ETC, capture_output=True, text=True, check=False)
-    assert done.stdout.startswith("100755 ")
+    modes = [entry.split()[0] for entry in done.stdout.splitlines()]
+    assert modes == ["100755"] * len(FILES), done.stdout
 
 
-@files
-def test_its_interpreter_is_absolute_and_isolated(path: Path) -> None:
-    assert path.read_text().splitlines()[0] in ("#!/usr/bin/python3 -I", "#!/bin/sh")
+def test_their_interpreters_are_absolute_and_isolated_and_can_read_them() -> None:
+    for path in FILES:
+        first = path.read_text().splitlines()[0]
+        assert first in ("#!/usr/bin/python3 -I", "#!/bin/sh"), path
+        if path in PYTHON:
+            compile(path.read_text(), path.name, "exec")
+        else:
+            subprocess.run(["/bin/sh", "-n", path], check=True)
 
 
-@files
-def test_its_interpreter_can_read_it(path: Path) -> None:
-    if path in PYTHON:
-        compile(path.read_text(), path.name, "exec")
-    else:
-        subprocess.run(["/bin/sh", "-n", path], check=True)
+def test_they_need_nothing_but_the_standard_library() -> None:
+    for path in PYTHON:
+        names = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                names.add(str(node.module))
+        assert names <= set(STANDARD.split()), path
 
 
-@python
-def test_it_needs_nothing_but_the_standard_library(path: Path) -> None:
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            names.add(str(node.module))
-    standard = (
-        "collections.abc contextlib datetime errno glob ipaddress json os os.path pathlib re socket"
-        " ssl stat subprocess sys"
-    )
-    assert names <= set(standard.split()) | {"syslog", "time", "typing"}
-
-
-@python
-def test_it_finds_nothing_by_name_and_nothing_in_its_surroundings(path: Path) -> None:
-    text = path.read_text()
-    assert not re.search(r"os\.environ|getenv|__file__|sys\.argv|shell=True|os\.system|popen", text)
-    for constant in re.findall(r"(?m)^(?:TOOLS?|[A-Z]+CTL|CHRONYC|OPENSSL|MOUNT) = (.*)$", text):
-        tools = ast.literal_eval(constant)
-        assert all(map(os.path.isabs, (tools,) if isinstance(tools, str) else tools))
+def test_they_find_nothing_by_name_and_nothing_in_their_surroundings() -> None:
+    looks = re.compile(r"os\.environ|getenv|__file__|sys\.argv|shell=True|os\.system|popen")
+    of_tools = re.compile(r"(?m)^(?:TOOLS?|[A-Z]+CTL|CHRONYC|OPENSSL|MOUNT) = (.*)$")
+    for path in PYTHON:
+        text = path.read_text()
+        assert not looks.search(text), path
+        for constant in of_tools.findall(text):
+            tools = ast.literal_eval(constant)
+            assert all(map(os.path.isabs, (tools,) if isinstance(tools, str) else tools)), path
 
 
 def test_what_several_repairs_need_is_the_same_in_all() -> None:
