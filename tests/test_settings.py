@@ -76,80 +76,79 @@ def test_the_empty_name_is_the_builtin_diagnosis_as_in_the_design() -> None:
         assert parse(tomllib.loads(f"[diagnose]\n{text}")).diagnose.commands == ()
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("[agnet]", "agnet is not a known setting"),
-        ('["a\u202eb"]', "'a\\u202eb' is not a known setting"),
-        ("[diagnose]\nevrey = '60s'", "diagnose.evrey is not a known setting"),
-        ("[diagnose]\nevery = 60", "a duration such as 500ms, 30s, 5m, 2h, 1d, from 1s to 1d"),
-        ("[diagnose]\nevery = '60 s'", "diagnose.every is '60 s'"),
-        ("[diagnose]\nevery = '0s'", "diagnose.every is '0s'"),
-        ("[diagnose]\nconfirm = 0", "diagnose.confirm is 0; it must be a whole number"),
-        ("[diagnose]\nconfirm = true", "diagnose.confirm is True"),
-        ("[diagnose]\ncommands = ['a/b']", "diagnose.commands is ['a/b']"),
-        ("[diagnose]\ncommands = ['a', 'a']", "diagnose.commands"),
-        ("[diagnose]\ncommands = ['', 'a']", "diagnose.commands is ['', 'a']"),
-        ("[diagnose]\ncommands = 'smart'", "diagnose.commands is 'smart'"),
-        (
-            "[diagnose]\nfolder = 'relative'",
-            "diagnose.folder is 'relative'; it must be an absolute",
-        ),
-        ("[diagnose]\nfolder = '/etc/../tmp'", "diagnose.folder"),
-        ("[diagnose]\noutput = '1GiB'", "diagnose.output is '1GiB'"),
-        ("[diagnose]\nmemory = '512'", "a size such as 256KiB, 512MiB, 2GiB, from 64MiB to"),
-        ("[diagnose.command.x]\ndrop = ['details']", "diagnose.command.x.drop"),
-        ("[diagnose.command.x]\nbucket = {'/a' = 0}", "diagnose.command.x.bucket"),
-        ("[diagnose.command.x]\nbucket = {'/a' = inf}", "diagnose.command.x.bucket"),
-        ("[diagnose.command.x]\nbucket = {'/a' = nan}", "diagnose.command.x.bucket"),
-        (f"[diagnose.command.x]\nbucket = {{'/a' = 1{'0' * 400}}}", "diagnose.command.x.bucket"),
-        ("[diagnose.command.x]\nnagios = {-9 = 'Ok'}", "diagnose.command.x.nagios"),
-        ("[diagnose.command.x]\nnagios = {1_0 = 'Ok'}", "diagnose.command.x.nagios"),
-        ("[diagnose.command.x]\nnagios = {002 = 'Ok'}", "diagnose.command.x.nagios"),
-        ("[diagnose.command.x]\nnagios = {256 = 'Ok'}", "diagnose.command.x.nagios"),
-        ("[diagnose.command.x]\nnagios = {'²' = 'Ok'}", "diagnose.command.x.nagios"),
-        ("[diagnose.command.x]\nnagios = {2 = ['Ok']}", "diagnose.command.x.nagios"),
-        ("[diagnose.command.x]\nnagios = {2 = 'evacuated'}", "diagnose.command.x.nagios"),
-        (
-            "[diagnose.command.x]\nnagios = {2 = 'live-repair'}",
-            "diagnose.command.x.repair is missing",
-        ),
-        ("[diagnose.command.x]\nnagios = {3 = 'evacuate'}", "diagnose.command.x.nagios"),
-        ("[diagnose.command.x]\nspeed = 1", "diagnose.command.x.speed is not a known setting"),
-        ("[listen]\naddress = 'node1'", "listen.address is 'node1'"),
-        ("[listen]\nport = 70000", "listen.port is 70000"),
-        ("[repair]\nqueue-checks = ['a', 'a']", "repair.queue-checks is"),
-        (f"[repair]\nqueue-checks = {[f'c{n}' for n in range(65)]}", "each once, at most 64"),
-        ("[repair]\nchecks-at-once = 0", "repair.checks-at-once is 0"),
-        ("[repair]\nenabled = 'yes'", "repair.enabled is 'yes'; it must be true or false"),
-        ("[agent]\nuuid = 'x'", "agent.uuid is 'x'; it must be a UUID in lower case, or empty"),
-        ('[agent]\nnode = "a\\u0007"', "it must be a text without control characters"),
-        ("[agent]\nlog = 'all'", "it must be debug, info, warning or error"),
-        ("[agent]\nnode = 5", "agent.node is 5"),
-        ("[listen]\naddress = 5", 'listen.address is 5; it must be "primary" or a numeric'),
-        ("[diagnose.command.x]\nrepair = 'a/b'", "it must be a name: letters, digits, - and _"),
-        ("agent = 1", "agent must be a table"),
-        ("[diagnose.command]\nx = 1", "diagnose.command.x must be a table"),
-        ("[diagnose", "not TOML"),
-        ("#\n" + "a." * 8193, "line 2 is longer than 16384 characters"),
-        ("a = " + "[" * 3000 + "]" * 3000, "nested too deeply"),
-        ("a" + ".a" * 5000 + " = 1", "nested too deeply"),
-        ("[diagnose]\nevery." + "a." * 700 + "a = 1", "diagnose.every is"),
-        ("[listen]\nport = " + "9" * 5000, "holds a number of thousands of digits"),
-        ("[listen]\nport = 0x" + "f" * 5000, "listen.port is much too large"),
-        ("[listen]\nport = '" + "f" * 5000 + "'", "listen.port is 'fff"),
-    ],
-)
-def test_a_wrong_setting_is_refused_with_its_key_and_file(
-    folder: Path, text: str, said: str
-) -> None:
-    path = write(folder / "agent.toml", text)
-    with pytest.raises(ConfigError) as caught:
-        load(str(path), owner=os.getuid())
-    assert said in str(caught.value)
-    assert str(caught.value).isprintable(), "one line"
-    assert len(str(caught.value)) < 400
-    assert str(caught.value).startswith(f"{path}: ")
+WRONG: list[tuple[str, str]] = [
+    ("[agnet]", "agnet is not a known setting"),
+    ('["a\u202eb"]', "'a\\u202eb' is not a known setting"),
+    ("[diagnose]\nevrey = '60s'", "diagnose.evrey is not a known setting"),
+    ("[diagnose]\nevery = 60", "a duration such as 500ms, 30s, 5m, 2h, 1d, from 1s to 1d"),
+    ("[diagnose]\nevery = '60 s'", "diagnose.every is '60 s'"),
+    ("[diagnose]\nevery = '0s'", "diagnose.every is '0s'"),
+    ("[diagnose]\nconfirm = 0", "diagnose.confirm is 0; it must be a whole number"),
+    ("[diagnose]\nconfirm = true", "diagnose.confirm is True"),
+    ("[diagnose]\ncommands = ['a/b']", "diagnose.commands is ['a/b']"),
+    ("[diagnose]\ncommands = ['a', 'a']", "diagnose.commands"),
+    ("[diagnose]\ncommands = ['', 'a']", "diagnose.commands is ['', 'a']"),
+    ("[diagnose]\ncommands = 'smart'", "diagnose.commands is 'smart'"),
+    (
+        "[diagnose]\nfolder = 'relative'",
+        "diagnose.folder is 'relative'; it must be an absolute",
+    ),
+    ("[diagnose]\nfolder = '/etc/../tmp'", "diagnose.folder"),
+    ("[diagnose]\noutput = '1GiB'", "diagnose.output is '1GiB'"),
+    ("[diagnose]\nmemory = '512'", "a size such as 256KiB, 512MiB, 2GiB, from 64MiB to"),
+    ("[diagnose.command.x]\ndrop = ['details']", "diagnose.command.x.drop"),
+    ("[diagnose.command.x]\nbucket = {'/a' = 0}", "diagnose.command.x.bucket"),
+    ("[diagnose.command.x]\nbucket = {'/a' = inf}", "diagnose.command.x.bucket"),
+    ("[diagnose.command.x]\nbucket = {'/a' = nan}", "diagnose.command.x.bucket"),
+    (f"[diagnose.command.x]\nbucket = {{'/a' = 1{'0' * 400}}}", "diagnose.command.x.bucket"),
+    ("[diagnose.command.x]\nnagios = {-9 = 'Ok'}", "diagnose.command.x.nagios"),
+    ("[diagnose.command.x]\nnagios = {1_0 = 'Ok'}", "diagnose.command.x.nagios"),
+    ("[diagnose.command.x]\nnagios = {002 = 'Ok'}", "diagnose.command.x.nagios"),
+    ("[diagnose.command.x]\nnagios = {256 = 'Ok'}", "diagnose.command.x.nagios"),
+    ("[diagnose.command.x]\nnagios = {'²' = 'Ok'}", "diagnose.command.x.nagios"),
+    ("[diagnose.command.x]\nnagios = {2 = ['Ok']}", "diagnose.command.x.nagios"),
+    ("[diagnose.command.x]\nnagios = {2 = 'evacuated'}", "diagnose.command.x.nagios"),
+    (
+        "[diagnose.command.x]\nnagios = {2 = 'live-repair'}",
+        "diagnose.command.x.repair is missing",
+    ),
+    ("[diagnose.command.x]\nnagios = {3 = 'evacuate'}", "diagnose.command.x.nagios"),
+    ("[diagnose.command.x]\nspeed = 1", "diagnose.command.x.speed is not a known setting"),
+    ("[listen]\naddress = 'node1'", "listen.address is 'node1'"),
+    ("[listen]\nport = 70000", "listen.port is 70000"),
+    ("[repair]\nqueue-checks = ['a', 'a']", "repair.queue-checks is"),
+    (f"[repair]\nqueue-checks = {[f'c{n}' for n in range(65)]}", "each once, at most 64"),
+    ("[repair]\nchecks-at-once = 0", "repair.checks-at-once is 0"),
+    ("[repair]\nenabled = 'yes'", "repair.enabled is 'yes'; it must be true or false"),
+    ("[agent]\nuuid = 'x'", "agent.uuid is 'x'; it must be a UUID in lower case, or empty"),
+    ('[agent]\nnode = "a\\u0007"', "it must be a text without control characters"),
+    ("[agent]\nlog = 'all'", "it must be debug, info, warning or error"),
+    ("[agent]\nnode = 5", "agent.node is 5"),
+    ("[listen]\naddress = 5", 'listen.address is 5; it must be "primary" or a numeric'),
+    ("[diagnose.command.x]\nrepair = 'a/b'", "it must be a name: letters, digits, - and _"),
+    ("agent = 1", "agent must be a table"),
+    ("[diagnose.command]\nx = 1", "diagnose.command.x must be a table"),
+    ("[diagnose", "not TOML"),
+    ("#\n" + "a." * 8193, "line 2 is longer than 16384 characters"),
+    ("a = " + "[" * 3000 + "]" * 3000, "nested too deeply"),
+    ("a" + ".a" * 5000 + " = 1", "nested too deeply"),
+    ("[diagnose]\nevery." + "a." * 700 + "a = 1", "diagnose.every is"),
+    ("[listen]\nport = " + "9" * 5000, "holds a number of thousands of digits"),
+    ("[listen]\nport = 0x" + "f" * 5000, "listen.port is much too large"),
+    ("[listen]\nport = '" + "f" * 5000 + "'", "listen.port is 'fff"),
+]
+
+
+def test_a_wrong_setting_is_refused_with_its_key_and_file(folder: Path) -> None:
+    for text, said in WRONG:
+        path = write(folder / "agent.toml", text)
+        with pytest.raises(ConfigError) as caught:
+            load(str(path), owner=os.getuid())
+        told = str(caught.value)
+        assert said in told, text
+        assert told.isprintable(), "one line"
+        assert len(told) < 400
+        assert told.startswith(f"{path}: ")
 
 
 def test_drop_ins_replace_in_order_and_are_named_in_complaints(folder: Path) -> None:
