@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from math import inf
 
 from nodeagent.model.action import MovePrimary, Reinstall, move_of
 from nodeagent.model.snapshot import Instance
@@ -27,16 +26,13 @@ def most_at_once(cluster: SimulatedCluster, names: Iterable[str], *, live: bool 
     With `live` migrations count as well. A job counts from its submission to its end: until then it
     may interrupt its instance at any time.
     """
-    wanted, moments = set(names), list[tuple[float, int]]()
+    wanted, spans = set(names), list[tuple[float, float, str]]()
     for job in cluster.jobs.values():
         move = move_of(job.action)
         if not job.ours or move is None or move.instance not in wanted:
             continue
         stops = isinstance(move, MovePrimary) and (live or not move.live)
         if stops or isinstance(move, Reinstall):
-            moments += [(job.born, 1), (job.ends if job.ends < inf else cluster.clock() + 1, -1)]
-    most = now = 0
-    for _, change in sorted(moments):  # an end comes before a start of the same moment
-        now += change
-        most = max(most, now)
-    return most
+            spans.append((job.born, job.ends, move.instance))
+    at_once = ({name for a, b, name in spans if a <= begin < b} for begin, _, _ in spans)
+    return max(map(len, at_once), default=0)
