@@ -4,16 +4,22 @@ Ganeti starts it for each question, so it loads only modules that an answer need
 """
 
 import json
+import os
+import stat
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from nodeagent import __version__
 from nodeagent.errors import ConfigError, MessageError, NodeAgentError, in_words
+from nodeagent.model.departure import FILE, Departure
+from nodeagent.model.units import Ms
 from nodeagent.placement.allocate.candidates import Terms
 from nodeagent.placement.allocate.iallocator import answer
 from nodeagent.placement.allocate.request import read_request
+from nodeagent.placement.cluster.leaving import MOST, read_leaving
 
 EXIT_FAULT = 1
 USAGE = """\
@@ -34,6 +40,8 @@ allocators do. Options of hail's:
 and of our own:
 
   --as-hail                       also answer as hail where it is wrong
+  --departures=FILE               the nodes that leave soon, as maintd writes them
+                                  (/run/maintd/departures.json); no: none does
 """
 
 
@@ -44,6 +52,7 @@ class Order:
     own_memory: int = 4096
     text: str | None = None
     as_hail: bool = False
+    departures: str = FILE
     verbose: bool = False
 
 
@@ -101,6 +110,10 @@ def _mond(order: Order, value: str) -> Order:
     return order
 
 
+def _departures(order: Order, value: str) -> Order:
+    return replace(order, departures="" if value == "no" else value)
+
+
 def _text(order: Order, value: str) -> Order:
     return replace(order, text=value)
 
@@ -117,6 +130,7 @@ _VALUES: dict[str, Callable[[Order, str], Order]] = {
     "--restrict-allocation-to": _only,
     "--static-kvm-node-memory": _own_memory,
     "--mond": _mond,
+    "--departures": _departures,
     "--text-data": _text,
     "-t": _text,
 }
@@ -137,10 +151,34 @@ def run(order: Order) -> str:
         if order.verbose:
             names = ", ".join(request.instances or (n.instance.name for n in request.newcomers))
             print(f"nodeagent-iallocator: {request.type}: {names}", file=sys.stderr)
-        told = answer(request, order.terms, hail=order.as_hail)
+        told = answer(request, order.terms, hail=order.as_hail, leaving=_leaving(order))
     except MessageError as error:
         raise MessageError(f"{order.file}: {error}") from error
     return json.dumps(told, separators=(",", ":"))
+
+
+def _leaving(order: Order) -> Mapping[str, Departure]:
+    """The nodes that leave soon; a wrong file prevents no answer, and is named on standard error.
+
+    Root reads what maintd, a common user, has written: a regular file of a limited size.
+    """
+    if order.as_hail or order.text is not None or not order.departures:
+        return {}
+    try:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with open(os.open(order.departures, flags), "rb") as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise MessageError("is not a regular file")
+            contents = stream.read(MOST + 1)
+        if len(contents) > MOST:
+            raise MessageError(f"has more than {MOST} bytes")
+        return read_leaving(json.loads(contents), Ms(time.time_ns() // 10**6))
+    except FileNotFoundError:
+        return {}  # maintd does not run here
+    except (NodeAgentError, OSError, ValueError, RecursionError) as error:
+        why = in_words(error) if isinstance(error, NodeAgentError | OSError) else "is not JSON"
+        print(f"nodeagent-iallocator: {order.departures}: {why}", file=sys.stderr)
+        return {}
 
 
 def _contents(file: str) -> str:

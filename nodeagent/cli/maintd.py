@@ -50,6 +50,7 @@ from nodeagent.maintd.owners.webhook import Webhooks
 from nodeagent.maintd.queue.inventory import Inventory
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.protocol.look import Look, Seen
+from nodeagent.store.departures_file import DeparturesFile
 from nodeagent.store.sqlite import MEMORY, SqliteStore
 
 log = logging.getLogger(__name__)
@@ -267,6 +268,7 @@ def assemble(
         webhooks=webhooks,
         outbox=Outbox(settings.targets, unix_ms),
         witnesses=Witnesses(questions, unix_ms, time.monotonic),
+        departing=DeparturesFile.beside(settings.maintd.socket),
     )
     cluster.check = engine.acting.check
     # Questions to Ganeti, the poll, and the submissions: a request waits at most so long.

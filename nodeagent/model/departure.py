@@ -4,8 +4,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import inf
+from typing import Any
 
 from nodeagent.model.units import Ms
+
+FILE = "/run/maintd/departures.json"  # tells other programs on the master of them (ADR 33)
 
 
 class Cause(Enum):
@@ -73,3 +76,13 @@ def stay_longest(departures: Mapping[str, Departure], names: Collection[str]) ->
     known = ranks(departures, names)
     least = min((known.get(name, 0) for name in names), default=0)
     return [name for name in names if known.get(name, 0) == least]
+
+
+def document(departures: Mapping[str, Departure]) -> dict[str, Any]:
+    """Return them as JSON: `{"departures": {NODE: {"leaves": MS, "returns": MS, "cause": …}}}`."""
+    return {
+        "departures": {
+            name: {"leaves": one.leaves, "returns": one.returns, "cause": one.cause.value}
+            for name, one in sorted(departures.items())
+        }
+    }

@@ -1,6 +1,7 @@
 """The allocator as Ganeti runs it: a file, options after it, an answer or a line and exit 1."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,12 @@ import pytest
 
 from nodeagent import __version__
 from nodeagent.cli.iallocator import main
+from nodeagent.model.departure import Departure
+from nodeagent.model.units import Ms
+from nodeagent.placement.cluster.leaving import MOST
+from nodeagent.store.departures_file import DeparturesFile
 from tests import forked, needs
+from tests.placement.allocate.asked import cluster, new
 from tests.placement.hail import real
 from tests.placement.hbal import DATA
 
@@ -124,6 +130,52 @@ def test_usage(words: list[str], said: str) -> None:
     done = run(*words)
     assert done.returncode == 1
     assert done.stderr.startswith(f"nodeagent-iallocator: {said}")
+
+
+FREE = {"a1": 4, "a2": 2}  # quarters of the nodes
+
+
+def _placed(tmp_path: Path, *options: object) -> tuple[str, str]:
+    """Where a new instance goes, and what is said on standard error."""
+    asked = cluster(FREE)
+    asked["request"] = {"type": "allocate", **new("new", 1)}
+    file = tmp_path / "request"
+    file.write_text(json.dumps(asked))
+    done = run(file, "--no-capacity-checks", *options)
+    return json.loads(done.stdout)["result"][0], done.stderr
+
+
+def test_nodes_that_leave_soon_by_what_maintd_has_written(tmp_path: Path) -> None:
+    file = tmp_path / "departures.json"
+    far = Ms(4_000_000_000_000)
+    DeparturesFile(str(file)).tell({"a2": Departure(far, Ms(far + 1))})
+    assert _placed(tmp_path, "--departures", file) == ("a1", "")
+    assert _placed(tmp_path, "--departures=no") == ("a2", "")
+    assert _placed(tmp_path, f"--departures={file}", "--as-hail") == ("a2", "")
+    DeparturesFile(str(file)).tell({"a2": Departure(Ms(1), Ms(2))})
+    assert _placed(tmp_path, "--departures", file) == ("a2", ""), "it is back by now"
+    assert _placed(tmp_path, "--departures", tmp_path / "none") == ("a2", ""), "no maintd"
+
+
+def test_a_wrong_file_of_departures_prevents_no_answer(tmp_path: Path) -> None:
+    file, link, pipe = (tmp_path / name for name in ("departures", "link", "pipe"))
+    link.symlink_to("/etc/passwd")
+    os.mkfifo(pipe)
+    file.write_text("{")
+    for wrong, why in (
+        (file, "is not JSON"),
+        (link, "Too many levels of symbolic links"),
+        (pipe, "is not a regular file"),
+        (tmp_path, "Is a directory"),
+    ):
+        place, said = _placed(tmp_path, "--departures", wrong)
+        assert place == "a2"
+        assert said.startswith(f"nodeagent-iallocator: {wrong}: ")
+        assert why in said
+    for text, why in (("[]", "is not an object"), (" " * (MOST + 1), "has more than")):
+        file.write_text(text)
+        place, said = _placed(tmp_path, "--departures", file)
+        assert (place, why in said) == ("a2", True), said
 
 
 def test_help_and_version() -> None:

@@ -49,6 +49,7 @@ from nodeagent.maintd.notices.plan import take_up
 from nodeagent.maintd.owners.webhook import Webhooks
 from nodeagent.maintd.planning import node_keys
 from nodeagent.maintd.planning.budgets import nodes_to_ask
+from nodeagent.maintd.planning.departures import departures
 from nodeagent.maintd.planning.intents import is_order
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.queue.inventory import Inventory, InventorySettings
@@ -64,6 +65,7 @@ from nodeagent.model.snapshot import Capacity, Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import TrustLedger
 from nodeagent.protocol.look import Look
+from nodeagent.store.departures_file import DeparturesFile
 from nodeagent.store.sqlite import SqliteStore
 
 log = logging.getLogger(__name__)
@@ -126,7 +128,8 @@ class Engine:
 
     `look` polls the agents; `now` is unix milliseconds, `steady` seconds of a clock that nobody
     sets. Between the rounds the `adviser` searches for moves that balancing needs, the `inventory`
-    asks which machines are broken, and the `webhooks` send offers to owners.
+    asks which machines are broken, and the `webhooks` send offers to owners. `departing` tells
+    other programs which nodes leave soon.
     """
 
     def __init__(
@@ -145,6 +148,7 @@ class Engine:
         outbox: Outbox | None = None,
         noded: Noded | None = None,
         witnesses: Witnesses | None = None,
+        departing: DeparturesFile | None = None,
     ) -> None:
         self.policy = policy
         self.conduct = conduct
@@ -156,6 +160,7 @@ class Engine:
         self.tally = Tally()
         self._noded = noded or Noded(cluster, steady)
         self._witnesses = witnesses or Witnesses(None, now, steady)
+        self.departing = departing or DeparturesFile()
         self._adviser = adviser or Adviser(unanswered, nothing_measured)
         self._store = store
         self._cluster = cluster
@@ -338,6 +343,8 @@ class Engine:
             kept = clock.renewed(polled.ledger, decision.ledger, seen.moment)
             decision = replace(decision, ledger=kept)
             decision = await self._carry_out(polled.ledger, decision, observed, now, heard)
+            policy = with_tags(self.policy, snapshot)
+            self.departing.tell(departures(decision.ledger, snapshot, policy, now))
             if self._memory.handed_over:
                 self.webhooks.announce(decision.ledger, snapshot, now)  # from what is on disk
         elif self.conduct.dry:

@@ -42,13 +42,17 @@ def dedicated_in_group(
     nodes = online(site.of(group), terms.only)
     if why := _too_few(nodes, newcomer):
         return why
-    allowed, found = _allowed(site, nodes, newcomer)
-    judge = Judge(site.demand(newcomer.instance), group.policy, force=terms.ignore_soft)
-    if newcomer.nodes == 1:
-        found.add(choose_one(allowed, judge))
-    else:
-        found.add(choose_pair(allowed, nodes, judge))
-    return found
+
+    def search(nodes: Sequence[Filled]) -> Selection:
+        allowed, found = _allowed(site, nodes, newcomer)
+        judge = Judge(site.demand(newcomer.instance), group.policy, force=terms.ignore_soft)
+        if newcomer.nodes == 1:
+            found.add(choose_one(allowed, judge))
+        else:
+            found.add(choose_pair(allowed, nodes, judge))
+        return found
+
+    return _least_soon(site, nodes, search)
 
 
 def scored_in_group(site: Site, group: Group, newcomer: Newcomer, terms: Terms) -> Selection | str:
@@ -56,10 +60,42 @@ def scored_in_group(site: Site, group: Group, newcomer: Newcomer, terms: Terms) 
     nodes = online(site.of(group), terms.only)
     if why := _too_few(nodes, newcomer):
         return why
-    allowed, found = _allowed(site, nodes, newcomer)
-    if allowed:
-        choice = ScoredPlaces(site, newcomer, terms)
-        found.add(choice.one(allowed) if newcomer.nodes == 1 else choice.pair(allowed, nodes))
+
+    def search(nodes: Sequence[Filled]) -> Selection:
+        allowed, found = _allowed(site, nodes, newcomer)
+        if allowed:
+            choice = ScoredPlaces(site, newcomer, terms)
+            found.add(choice.one(allowed) if newcomer.nodes == 1 else choice.pair(allowed, nodes))
+        return found
+
+    return _least_soon(site, nodes, search)
+
+
+def _least_soon(
+    site: Site, nodes: Sequence[Filled], search: Callable[[Sequence[Filled]], Selection]
+) -> Selection:
+    """Search among as few of the nodes that leave soon as possible, the best of them first.
+
+    A place among some nodes is also one among more, so the fewest are found by bisection.
+    """
+    ranks = {node.host.index: site.rank([node.host.index]) for node in nodes}
+    limits = sorted({0, *ranks.values()})
+
+    def within(limit: int) -> Selection:
+        return search([node for node in nodes if ranks[node.host.index] <= limit])
+
+    found = within(limits[0])
+    if found.best is not None or len(limits) == 1:
+        return found
+    found = within(limits[-1])
+    low, high = 0, len(limits) - 1
+    while found.best is not None and high - low > 1:
+        middle = (low + high) // 2
+        fewer = within(limits[middle])
+        if fewer.best is None:
+            low = middle
+        else:
+            found, high = fewer, middle
     return found
 
 
@@ -82,10 +118,13 @@ def in_any_group(
     search: Search,
     groups: Sequence[Group] | None = None,
 ) -> Settled:
-    """Find the best place of these groups, or all: by allocation policy, then by the metric."""
+    """Find the best place of these groups, or all.
+
+    Their allocation policy decides, then whether nodes of the place leave soon, then the metric.
+    """
     log: list[str] = []
     apart: list[str] = []
-    best: tuple[int, Pick, Group, Selection] | None = None
+    best: tuple[tuple[int, int], Pick, Group, Selection] | None = None
     for group in site.groups() if groups is None else groups:
         why = _disconnected(group, newcomer)
         if why and search is scored_in_group:
@@ -99,7 +138,8 @@ def in_any_group(
         pick = selection.best
         if pick is None or group.allocation is Allocation.UNALLOCABLE:
             continue
-        rank = _RANK.index(group.allocation)
+        soon = site.rank(node.host.index for node in pick.nodes)
+        rank = _RANK.index(group.allocation), soon
         # Of equals the later group.
         if best is None or not (best[0], best[1].metric) < (rank, pick.metric):
             best = rank, pick, group, selection
@@ -137,7 +177,11 @@ def second_node(site: Site, instance: int, terms: Terms, *, hail: bool) -> Selec
         found = Selection()
         found.refuse(why, len(others))
         return found
-    return ScoredPlaces(without, newcomer, terms, resident=True).pair([here], others)
+
+    def search(nodes: Sequence[Filled]) -> Selection:
+        return ScoredPlaces(without, newcomer, terms, resident=True).pair([here], nodes)
+
+    return _least_soon(site, others, search)
 
 
 def _title(group: Group) -> str:

@@ -1,7 +1,8 @@
 """A cluster as an allocator fills it: the layout of all groups, with their policies. Pure."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from nodeagent.placement.allocate.request import Newcomer, Request
 from nodeagent.placement.cluster.cluster import Cluster, Group, Instance, Policy
@@ -40,6 +41,11 @@ class Site:
         members = tuple(n for n, node in enumerate(nodes) if node.group == group.uuid)
         return replace(self, layout=replace(self.layout, members=members, group=group))
 
+    def rank(self, nodes: Iterable[int]) -> int:
+        """Return the worst rank of these nodes as targets; 0 if none of them leaves soon."""
+        leaving = self.layout.rules.leaving
+        return max((leaving.get(self.cluster.nodes[index].name, 0) for index in nodes), default=0)
+
     def groups(self) -> list[Group]:
         """List the groups with nodes, in their order."""
         used = {self.cluster.nodes[index].group for index in self.layout.members}
@@ -74,9 +80,11 @@ class Site:
         return replace(self, layout=self.layout.with_changes(nodes, {instance: at}))
 
 
-def open_site(request: Request, *, ignore_soft: bool) -> Site:
+def open_site(
+    request: Request, *, ignore_soft: bool, leaving: Mapping[str, int] = MappingProxyType({})
+) -> Site:
     cluster = request.cluster
-    rules = Rules(ignore_soft=ignore_soft)
+    rules = Rules(ignore_soft=ignore_soft, leaving=leaving)
     nobody = Group("", "")
     layout = lay_out(cluster, nobody, rules)
     return Site(

@@ -7,13 +7,16 @@ Unless `hail` asks for its very answer, this corrects hail's faults:
 - an instance without a place is listed as failed, by its name, and the others are placed;
 - several new instances are also tried largest first, if that places more of them or costs less;
 - a group given by its UUID counts before the choice of the metric, as if given by its name;
-- no instance fails over to a drained node, or gets it as its secondary.
+- no instance fails over to a drained node, or gets it as its secondary;
+- a node that leaves soon is used only without any other, least soon first, and the answer says so.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
+from nodeagent.model.departure import Departure, ranks
 from nodeagent.placement.allocate.allocate import (
     Search,
     Settled,
@@ -28,6 +31,7 @@ from nodeagent.placement.allocate.groups import Site, open_site
 from nodeagent.placement.allocate.relocate import Relocation, change_group, leave_nodes
 from nodeagent.placement.allocate.request import Leaving, Newcomer, Request, Type
 from nodeagent.placement.cluster.cluster import Allocation, Group, Template
+from nodeagent.placement.cluster.leaving import told
 
 Answer = dict[str, Any]
 """`success`, `info` and `result`, in this order."""
@@ -43,8 +47,18 @@ class _Placed:
     settled: Settled
 
 
-def answer(request: Request, terms: Terms, *, hail: bool = False) -> Answer:
-    site = open_site(request, ignore_soft=terms.ignore_soft)
+def answer(
+    request: Request,
+    terms: Terms,
+    *,
+    hail: bool = False,
+    leaving: Mapping[str, Departure] = MappingProxyType({}),
+) -> Answer:
+    """Answer a request; `leaving` are the nodes that leave soon."""
+    if hail:
+        leaving = {}
+    names = [node.name for node in request.cluster.nodes]
+    site = open_site(request, ignore_soft=terms.ignore_soft, leaving=ranks(leaving, names))
     if terms.only is None:
         terms = replace(terms, only=request.only)
     ways: dict[Type, Callable[[], tuple[str, Any]]] = {
@@ -63,7 +77,24 @@ def answer(request: Request, terms: Terms, *, hail: bool = False) -> Answer:
         info, result = ways[request.type]()
     except _NoPlace as why:
         return {"success": False, "info": f"Request failed: {why}", "result": []}
-    return {"success": True, "info": f"Request successful: {info}", "result": result}
+    soon = "; ".join(told(_chosen(request, result), leaving))
+    info = f"Request successful: {info}" + (f" ({soon})" if soon else "")
+    return {"success": True, "info": info, "result": result}
+
+
+def _chosen(request: Request, result: Any) -> list[str]:
+    """Return the nodes that instances get, without those that they have already."""
+    match request.type:
+        case Type.ALLOCATE | Type.RELOCATE:
+            return sorted(result)
+        case Type.ALLOCATE_SECONDARY:
+            return [result]
+        case Type.MULTI_ALLOCATE:
+            return sorted({name for _, nodes in result[0] for name in nodes})
+        case Type.NODE_EVACUATE | Type.CHANGE_GROUP:
+            had = {one.name: (one.primary, one.secondary) for one in request.cluster.instances}
+            moved = ((had[instance], nodes) for instance, _, nodes in result[0])
+            return sorted({name for old, nodes in moved for name in nodes if name not in old})
 
 
 def _allocate(site: Site, request: Request, terms: Terms, *, hail: bool) -> tuple[str, Any]:

@@ -212,9 +212,12 @@ def _leave(
 def _best(
     site: Site, instance: int, group: Group, ways: Sequence[list[Move]]
 ) -> tuple[Site, list[Move]] | str:
-    """Choose the way after which the group's score is least; of equals the last."""
+    """Choose the way after which the group's score is least; of equals the last.
+
+    A node that leaves soon is a target only without any other, least soon first.
+    """
     metrics = Metrics(site.of(group).layout.group_nodes())
-    best: tuple[float, Moved, list[Move]] | None = None
+    best: tuple[tuple[int, float], Moved, list[Move]] | None = None
     said = ""
     for moves in ways:
         (move,) = moves
@@ -222,9 +225,9 @@ def _best(
         if not isinstance(after, Moved):
             said += f" Node {site.layout.nodes[move.target].host.name} failed: {after};"
             continue
-        score = metrics.score(after.nodes)
-        if best is None or not best[0] < score:
-            best = score, after, moves
+        metric = site.rank([move.target]), metrics.score(after.nodes)
+        if best is None or not best[0] < metric:
+            best = metric, after, moves
     if best is None:
         return f"Can't find any good node: {said}"
     return site.moved(instance, best[1].nodes, best[1].place), best[2]
@@ -251,7 +254,7 @@ def _both(
     failover = Move(instance, Kind.FAILOVER)
     start = _fail_over(site, instance, _FIRST, hail=hail) if off else site
     first = [failover] if off else []
-    best: tuple[float, Site, Moved, list[Move]] | None = None
+    best: tuple[tuple[int, int, float], Site, Moved, list[Move]] | None = None
     said = "no nodes available"
     for primary in targets if len(targets) > 1 else ():
         moves = [*first, Move(instance, Kind.REPLACE, primary), failover]
@@ -268,9 +271,10 @@ def _both(
             if not isinstance(after, Moved):
                 said = f"Allocation failed: {_STEPS[2]}: {after}"
                 continue
-            score = metrics.score(after.nodes)
-            if best is None or not best[0] < score:
-                best = score, there, after, [*moves, last]
+            ranks = site.rank([primary]), site.rank([secondary])
+            metric = max(ranks), min(ranks), metrics.score(after.nodes)
+            if best is None or not best[0] < metric:
+                best = metric, there, after, [*moves, last]
     if best is None:
         return f"Can't find any good nodes for relocation: {said}"
     _, there, after, moves = best
