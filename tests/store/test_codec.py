@@ -163,7 +163,7 @@ def test_the_example_has_something_of_every_kind() -> None:
 
 MAPPINGS = (
     "nodes instances groups forthcoming diagnoses doubts results absent capacity jobs advice busy"
-    " sick overrides zones keys beside noded evidence"
+    " sick overrides zones keys beside noded evidence boots runs"
 ).split()
 
 
