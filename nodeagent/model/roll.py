@@ -106,6 +106,11 @@ class RollNode:
         return leaves or self.phase in (Phase.RUNNING, Phase.FAILED)
 
     @property
+    def in_line(self) -> bool:
+        """Tell whether nothing has been done there yet, so that it may still have to wait."""
+        return self.phase is Phase.WAITING or (self.phase is Phase.LEAVING and not self.begun)
+
+    @property
     def late(self) -> bool:
         """Tell whether it should have returned by now."""
         return self.phase in (Phase.RUNNING, Phase.RETURNING) and self.why != ""

@@ -36,7 +36,7 @@ class Obstacles:
         self._roll: Roll = ledger.roll
         self._ledger, self._observed, self._stopped, self._now = ledger, observed, stopped, now
         self._nodes = by_uuid(observed)
-        self._away = [one for one in self._roll.nodes if one.phase.away]
+        self._away = [one for one in self._roll.nodes if one.phase.away and not one.in_line]
         groups = {node.name: node.group for node in observed.snapshot.nodes.values()}
         self._at_work = {
             groups[incident.name]: incident.id
@@ -46,7 +46,7 @@ class Obstacles:
 
     def begin(self) -> list[RollNode]:
         """Return the nodes that begin now, and note in `held` what the next ones wait for."""
-        waiting = [one for one in self._roll.nodes if one.phase is Phase.WAITING]
+        waiting = [one for one in self._roll.nodes if one.in_line]
         if self._roll.canceled or not (waiting or self._roll.stopped):
             return []
         if (why := self._why_none()) is not None:

@@ -243,19 +243,27 @@ class _Work:
     def all(self) -> None:
         ends = bool(self.roll.stopped or self.roll.canceled)
         for member in self.roll.nodes:
-            if member.phase is Phase.LEAVING:
-                if ends:
-                    self._give_back(member)
-                else:
-                    self._leave(member)
+            if member.phase is Phase.LEAVING and ends:
+                self._give_back(member)
+            elif member.phase is Phase.LEAVING and member.begun:
+                self._leave(member)
         obstacles = Obstacles(self.ledger, self.observed, self.stopped, self.now)
-        for member in obstacles.begin():
-            boot = self.observed.boots.get(member.name, "")
-            leaving = replace(member.at(Phase.LEAVING, self.now), left_at=self.now, boot=boot)
-            self._put(leaving)
-            self._leave(leaving)
+        begin = obstacles.begin()
+        for member in self.roll.nodes:
+            if member.phase is Phase.LEAVING and member.in_line and member not in begin:
+                self._put(RollNode(member.node, member.name, since=self.now))
+        for member in begin:
+            self._begin(member)
         self.held += obstacles.held
         self._end()
+
+    def _begin(self, member: RollNode) -> None:
+        """Let a node leave, or try once more with one that could not leave yet."""
+        if member.phase is Phase.WAITING:
+            boot = self.observed.boots.get(member.name, "")
+            member = replace(member.at(Phase.LEAVING, self.now), left_at=self.now, boot=boot)
+            self._put(member)
+        self._leave(member)
 
     def _put(self, member: RollNode) -> None:
         self.ledger = _put(self.ledger, member)

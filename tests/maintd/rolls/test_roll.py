@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, RunCommand, SetOffline
+from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, SetOffline
 from nodeagent.model.asked import Asked
 from nodeagent.model.ledger import Outcome
 from nodeagent.model.reason import RollKind
-from nodeagent.model.roll import REBOOT, Hours, Phase, Roll, Terms
+from nodeagent.model.roll import Hours, Phase, Terms
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import (
     CancelRoll,
@@ -22,57 +22,19 @@ from nodeagent.model.wish import (
 )
 from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+from tests.maintd.rolls.rolling import (
+    PLACES,
+    TERMS,
+    ask,
+    away,
+    go_on,
+    phases,
+    rebooted,
+    rig,
+    roll,
+    start,
+)
 from tests.maintd.world import EVACUATE
-
-PLACES = (("n3", "n4"), ("n4", "n5"), ("n5", "n6"), ("n2", "n3"))
-TERMS = Terms(REBOOT, reboots=True, quiet=Ms(30_000))
-
-
-def rig() -> Rig:
-    made = Rig(fleet(), mirrored(*PLACES), QUICK)
-    made.tick()
-    return made
-
-
-def ask(one: Rig, asked: Asked) -> str:
-    identity = one.wish(asked)
-    one.tick()
-    return one.store.answer(identity) or ""
-
-
-def start(one: Rig, *nodes: str, terms: Terms = TERMS) -> None:
-    assert ask(one, StartRoll(terms, nodes)) == ""
-
-
-def roll(one: Rig) -> Roll:
-    assert one.ledger.roll is not None
-    return one.ledger.roll
-
-
-def phases(one: Rig) -> dict[str, Phase]:
-    return {member.name: member.phase for member in roll(one).nodes}
-
-
-def away(one: Rig) -> set[str]:
-    return {node.name for node in one.cluster.nodes.values() if not node.in_service}
-
-
-def go_on(one: Rig, rounds: int = 200, seconds: float = 20) -> int:
-    """Hold rounds until the roll is over or nothing changes; return the most nodes away at once."""
-    most, calm, before = 0, 0, None
-    for _ in range(rounds):
-        one.tick(seconds)
-        most = max(most, len(away(one)))
-        calm = calm + 1 if (one.ledger.roll, away(one)) == before else 0
-        before = one.ledger.roll, away(one)
-        if roll(one).over or calm > 60:
-            break
-    return most
-
-
-def rebooted(one: Rig) -> list[str]:
-    ran = (intent.action for _, _, intent in one.agents.ran.values())
-    return [action.node for action in ran if isinstance(action, RunCommand)]
 
 
 def told(one: Rig) -> Iterable[tuple[object, str]]:
@@ -369,3 +331,27 @@ def test_instances_move_to_nodes_that_have_had_their_turn_or_have_it_last() -> N
     moves = [i.action for i in one.ledger.intents if isinstance(i.action, MoveSecondary)]
     assert moves
     assert {move.target for move in moves} <= {"n1", "n2"}
+
+
+@pytest.mark.parametrize("ends", [PauseRoll(), CancelRoll()])
+def test_a_node_whose_turn_waits_for_others_jobs_does_not_begin_after_a_pause(ends: Asked) -> None:
+    one = Rig(fleet(), mirrored(("n5", "n3")), QUICK)
+    one.tick()
+    one.cluster.takes = lambda _: 300.0
+    assert ask(one, Evacuate("n5", "new disks")) == ""
+    while not [job for job in one.jobs() if job.startswith(MovePrimary.__name__)]:
+        one.tick(100)
+    start(one, "n3")
+    assert (phases(one), away(one)) == ({"n3": Phase.LEAVING}, {"n5"})
+    before = one.ledger.roll
+    one.tick(5)
+    assert one.ledger.roll == before, "a quiet round changes nothing"
+    assert ask(one, ends) == ""
+    assert phases(one)["n3"] in (Phase.WAITING, Phase.SKIPPED)
+    for _ in range(40):
+        one.tick(60)
+    assert (away(one), rebooted(one)) == ({"n5"}, [])
+    if ends == PauseRoll():
+        assert ask(one, ResumeRoll()) == ""
+        go_on(one)
+        assert phases(one) == {"n3": Phase.DONE}
