@@ -168,6 +168,7 @@ PURE_PLACES = (
 ACTING = {
     "protocol/signature.py",
     "maintd/owners/webhook.py",
+    "maintd/notices/firing.py",
     "maintd/notices/outbox.py",
     "maintd/notices/settings.py",
     "maintd/notices/sinks/alertmanager.py",

@@ -31,6 +31,7 @@ THEIRS = {
     "store/sqlite.py": "SQLite's own messages",
 }
 EXPRESSIONS = {
+    "model/alerts.py": "Alertmanager's matchers",
     "model/ganeti.py": "Ganeti's own version",
     "agent/cgroup.py": "names of cgroups",
     "agent/collectors/drbd.py": "/proc/drbd",

@@ -32,7 +32,8 @@ class Terms:
     (ms) after that at the earliest. A node proves healthy by `quiet` ms of Ok, by success of the
     command `check`, if any, and by a new start of its machine if the command `reboots` it.
     `offline`: it is marked offline while it is away. `keep_secondaries`: only what runs there
-    leaves. `why` is for people.
+    leaves. `blocked_by` are matchers: no node begins while an alert fires that matches all of them.
+    `why` is for people.
     """
 
     command: str
@@ -45,6 +46,7 @@ class Terms:
     reboots: bool = False
     offline: bool = False
     keep_secondaries: bool = False
+    blocked_by: tuple[str, ...] = ()
     why: str = ""
 
 

@@ -28,6 +28,21 @@ class RollKind(AnyKind):
         Of.CLUSTER,
         "the roll waits: the time zone {zone} of its hours is unknown here: install tzdata",
     )
+    ROLL_ALERTS = kind(
+        "roll",
+        Of.CLUSTER,
+        "the roll waits for alerts that fire: {alerts}; mend or silence them, and it goes on",
+    )
+    ROLL_ALERTS_AWAITED = kind(
+        "roll", Of.CLUSTER, "the roll waits: Alertmanager has not yet reported which alerts fire"
+    )
+    ROLL_ALERTS_UNKNOWN = kind(
+        "roll-alerts",
+        Of.CLUSTER,
+        "the roll waits: it is unknown whether an alert fires that blocks it: {why}; mend that, or"
+        " end the roll with {help} and start another one",
+        command="gnt-maint roll cancel",
+    )
     ROLL_PAUSE_BETWEEN = kind(
         "roll", Of.CLUSTER, "the next node of the roll begins in {left:wait} at the earliest"
     )

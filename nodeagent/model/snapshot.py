@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from nodeagent.model.alerts import Alerts
 from nodeagent.model.balance import Advice
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.evidence import Evidence
@@ -197,6 +198,7 @@ class Observed:
     commands that its agent takes orders for without a diagnosis; older agents tell neither.
     `running` has by name the states of the instances on the nodes that budgets depend on, None if
     maintd did not ask.
+    `alerts` are those that keep a roll from going on; maintd asks only while it has such a roll.
     """
 
     snapshot: Snapshot
@@ -224,3 +226,4 @@ class Observed:
     boots: Mapping[str, str] = field(default_factory=dict)
     runs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     running: Mapping[str, Running] | None = None
+    alerts: Alerts = field(default_factory=Alerts)

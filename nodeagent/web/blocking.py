@@ -128,6 +128,31 @@ def post(
     `ca` is a file with the certificates to trust instead of the system's; `steady` is seconds of a
     clock that nobody sets.
     """
+    return _request("POST", url, body, seconds, ca, headers, most, steady)
+
+
+def get(
+    url: str,
+    *,
+    seconds: float,
+    ca: str = "",
+    headers: Sequence[tuple[str, str]] = (),
+    most: int = MAX_BODY,
+) -> Answered:
+    """Return what is there, or raise Unavailable; its arguments are those of `post`."""
+    return _request("GET", url, b"", seconds, ca, headers, most, time.monotonic)
+
+
+def _request(
+    method: str,
+    url: str,
+    body: bytes,
+    seconds: float,
+    ca: str,
+    headers: Sequence[tuple[str, str]],
+    most: int,
+    steady: Callable[[], float],
+) -> Answered:
     match = re.fullmatch(URL, url)
     assert match is not None
     scheme, host, named_port, target = match.groups()
@@ -141,7 +166,7 @@ def post(
             break
         connect = _over_network(address, port, tls, name)
         transaction = Transaction(
-            "POST", target, host=f"{host}:{port}", headers=headers, body=body, most=most
+            method, target, host=f"{host}:{port}", headers=headers, body=body, most=most
         )
         try:
             return ask(connect, transaction, share)

@@ -1,11 +1,15 @@
 """Clusters in states that people want to see, each with its maintd at a real socket."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from nodeagent.maintd.notices.firing import Firing
+from nodeagent.maintd.notices.sinks.alertmanager import Alertmanager
+from nodeagent.maintd.notices.sinks.http import Endpoint
 from nodeagent.maintd.succession.plan import plan, told
 from nodeagent.model.action import MovePrimary
+from nodeagent.model.notice import Sink
 from nodeagent.model.queue import RepairStep
 from nodeagent.model.reason import Reason
 from nodeagent.model.roll import REBOOT, Terms
@@ -51,7 +55,24 @@ def rolling(folder: Path) -> Live:
     return live
 
 
-def policy(live: Live, **values: float) -> None:
+def blocked(folder: Path) -> Live:
+    """A roll waits for alerts that fire, as an Alertmanager tells."""
+    live = quiet(folder)
+    policy(live, notify=(Sink("alerts", "alertmanager"),))
+    live.rig.engine.firing = Firing(
+        lambda: [Fires("alerts", Endpoint())], start=lambda work: work(), wait=lambda _: False
+    )
+    return live
+
+
+class Fires(Alertmanager):
+    """An Alertmanager in which two alerts fire."""
+
+    def firing(self, matchers: Sequence[str], seconds: float) -> tuple[str, ...]:
+        return "DiskFull", "Slow"
+
+
+def policy(live: Live, **values: object) -> None:
     live.rig.engine.policy = replace(live.rig.engine.policy, **values)  # type: ignore[arg-type]
 
 
@@ -102,7 +123,7 @@ def all_silent(folder: Path) -> Live:
 def repaired_by_itself(folder: Path) -> Live:
     """n2 is offline, and auto-repair fails its instance over."""
     live = quiet(folder)
-    policy(live, autorepair="safe")  # type: ignore[arg-type]
+    policy(live, autorepair="safe")
     live.rig.cluster.world.tags = frozenset({"ganeti:watcher:autorepair:failover"})
     live.rig.cluster.takes = lambda _: 1000.0
     live.rig.agents.says["n2"] = None

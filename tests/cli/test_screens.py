@@ -200,6 +200,16 @@ SCRIPTS: dict[str, tuple[Scene, str]] = {
         roll pause
         """,
     ),
+    "roll-blocked": (
+        scenes.blocked,
+        """
+        roll start n3 n5 --run reboot-node --blocked-by 'severity="critical"'
+        pass 3 30
+        roll status
+        held
+        check
+        """,
+    ),
     "roll": (
         scenes.quiet,
         """
@@ -213,6 +223,8 @@ SCRIPTS: dict[str, tuple[Scene, str]] = {
         roll start --run reboot-node
         roll start --all n3 --run reboot-node
         roll start n3 --run reboot-node --offline --keep-secondaries
+        roll start n3 --run reboot-node --blocked-by critical
+        roll start n3 --run reboot-node --blocked-by 'severity="critical"'
         roll start n3 n2 --run reboot-node --dry-run
         roll start n3 n2 --run reboot-node --at-once 2 --hours '01:00-02:00' --zone UTC
         roll start n4 --run reboot-node

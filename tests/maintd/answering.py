@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import TypeAlias
 
-# The head and the body of a POST, to a status and a body.
+# The head and the body of a request, to a status and a body; the head has its `path` as well.
 Answer: TypeAlias = Callable[[Mapping[str, str], bytes], tuple[int, bytes]]
 
 
@@ -25,19 +25,21 @@ class _Unnamed(ThreadingHTTPServer):
 
 @contextmanager
 def serving(answer: Answer, tls: ssl.SSLContext | None = None) -> Iterator[int]:
-    """Answer every POST; the port, until the end of the block."""
+    """Answer every POST and GET; the port, until the end of the block."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-            status, said = answer(dict(self.headers.items()), body)
+            status, said = answer({**self.headers, "path": self.path}, body)
             with suppress(ConnectionError):
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(said)))
                 self.end_headers()
                 self.wfile.write(said)
+
+        do_GET = do_POST
 
         def log_message(self, *_: object) -> None:
             """Nothing."""

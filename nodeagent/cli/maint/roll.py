@@ -18,6 +18,8 @@ from nodeagent.cli.maint.control import ask, asking
 from nodeagent.cli.maint.window_series import zone_here
 from nodeagent.errors import MessageError
 from nodeagent.maintd.rolls.hours import read_hours
+from nodeagent.model.alerts import is_matcher
+from nodeagent.protocol.canonical import printable
 
 _PATTERN = "*?["
 NODE = click.argument("node", callback=filled, shell_complete=complete("node"))
@@ -40,6 +42,14 @@ def _hours(_: click.Context, option: click.Parameter, text: str | None) -> str |
         except MessageError as error:
             raise click.BadParameter(harmless(error), param=option) from None
     return text
+
+
+def _matchers(_: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    for text in texts:
+        if not is_matcher(text):
+            why = f'{printable(text)} is not a matcher of Alertmanager, as in severity="critical"'
+            raise click.BadParameter(harmless(why), param=option)
+    return texts
 
 
 @roll.command()
@@ -108,6 +118,14 @@ def _hours(_: click.Context, option: click.Parameter, text: str | None) -> str |
     help="Move only what runs on a node; its mirrors wait for its return.",
 )
 @click.option("--offline", is_flag=True, help="Mark each node offline while it is away.")
+@click.option(
+    "--blocked-by",
+    multiple=True,
+    metavar="MATCHER",
+    callback=_matchers,
+    help="No node begins while an alert of Alertmanager fires: 'severity=\"critical\"'. Several:"
+    " while one fires that matches all of them.",
+)
 @click.option("--why", metavar="TEXT", help="Tell others why.")
 @changes
 @as_json
@@ -130,6 +148,7 @@ def start(
     reboots: bool | None,
     keep_secondaries: bool,
     offline: bool,
+    blocked_by: tuple[str, ...],
     why: str | None,
     as_json: bool,
 ) -> None:
@@ -166,6 +185,7 @@ def start(
         "reboots": reboots,
         "keep-secondaries": keep_secondaries,
         "offline": offline,
+        "blocked-by": list(blocked_by),
         "why": why,
     }
     reach.change("POST", "/1/roll", {key: value for key, value in body.items() if value})
@@ -240,6 +260,8 @@ def _terms(found: Json) -> str:
     told += [f"{age(found['pause-between'])} between"] if found["pause-between"] else []
     told += ["marked offline"] if found["offline"] else []
     told += ["secondaries stay"] if found["keep-secondaries"] else []
+    matchers = " and ".join(map(harmless, found["blocked-by"]))
+    told += [f"blocked by alerts with {matchers}"] if matchers else []
     return ", ".join(told)
 
 

@@ -24,6 +24,7 @@ from nodeagent.model.wish import Evacuate, StartRoll, Wish
 
 __all__ = [
     "OBSOLETE",
+    "blocking_alerts",
     "jobs_of_repairs",
     "offline_nodes",
     "to_recall",
@@ -72,6 +73,12 @@ def zones(ledger: Ledger, wishes: Sequence[Wish]) -> set[str]:
     if ledger.roll is not None and not ledger.roll.over:
         asked.append(ledger.roll.terms.hours)
     return zones_of(ledger, wishes) | {hours.zone for hours in asked if hours is not None}
+
+
+def blocking_alerts(ledger: Ledger) -> tuple[str, ...]:
+    """The matchers of alerts that keep a roll from going on; none: nobody is to be asked."""
+    roll = ledger.roll
+    return () if roll is None or roll.over else roll.terms.blocked_by
 
 
 def _of_repairs(intent: Intent, _: Ledger, observed: Observed, now: Ms) -> str:

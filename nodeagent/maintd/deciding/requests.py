@@ -14,6 +14,7 @@ from nodeagent.maintd.incidents.tags import close_healed, tag_ended
 from nodeagent.maintd.ledger import other_master
 from nodeagent.maintd.ledger.doubt import doubt
 from nodeagent.maintd.notices import mailbox
+from nodeagent.maintd.notices.plan import can_ask
 from nodeagent.maintd.outage import requests as outages
 from nodeagent.maintd.owners import offers
 from nodeagent.maintd.planning import node_keys
@@ -180,6 +181,11 @@ def _series(here: _Here, asked: to.AddSeries | to.EditSeries | to.EndSeries) -> 
 
 
 def _roll(here: _Here, asked: rolls.Request) -> _Answer:
+    if isinstance(asked, to.StartRoll) and asked.terms.blocked_by and not can_ask(here.policy):
+        return (
+            "maintd cannot ask which alerts fire: maintd.toml has no [[notify]] of kind"
+            ' "alertmanager": add one, and run systemctl reload maintd'
+        )
     return rolls.grant(here.ledger, asked, here.who, here.observed, here.now)
 
 

@@ -44,6 +44,7 @@ from nodeagent.maintd.ledger.doubt import doubt
 from nodeagent.maintd.ledger.history import tell
 from nodeagent.maintd.ledger.tally import Tally
 from nodeagent.maintd.ledger.unreachable import unreachable, watched
+from nodeagent.maintd.notices.firing import Firing
 from nodeagent.maintd.notices.outbox import Outbox
 from nodeagent.maintd.notices.plan import take_up
 from nodeagent.maintd.owners.webhook import Webhooks
@@ -128,8 +129,8 @@ class Engine:
 
     `look` polls the agents; `now` is unix milliseconds, `steady` seconds of a clock that nobody
     sets. Between the rounds the `adviser` searches for moves that balancing needs, the `inventory`
-    asks which machines are broken, and the `webhooks` send offers to owners. `departing` tells
-    other programs which nodes leave soon.
+    asks which machines are broken, `firing` which alerts block a roll, and the `webhooks` send
+    offers to owners. `departing` tells other programs which nodes leave soon.
     """
 
     def __init__(
@@ -149,12 +150,14 @@ class Engine:
         noded: Noded | None = None,
         witnesses: Witnesses | None = None,
         departing: DeparturesFile | None = None,
+        firing: Firing | None = None,
     ) -> None:
         self.policy = policy
         self.conduct = conduct
         self.inventory = inventory or Inventory(InventorySettings(), now, steady)
         self.webhooks = webhooks if webhooks is not None else Webhooks((), now)
         self.outbox = outbox if outbox is not None else Outbox((), now)
+        self.firing = firing or Firing(lambda: self.outbox.targets.values(), steady)
         self.complaint, self.standby = "", ""  # the latter tells who acts while this one does not
         self.succession: dict[str, object] | None = None  # a standby's newest outcome
         self.tally = Tally()
@@ -300,6 +303,7 @@ class Engine:
             answering=polled.answering,
             boots=boots(looks),
             runs=without_diagnosis(looks),
+            alerts=self.firing.told(inquiries.blocking_alerts(ledger)),
         )
         evidence = self._evidence(ledger, observed, looks, now)
         _unless(stop)
@@ -361,6 +365,7 @@ class Engine:
         self._witnesses.watch(snapshot, about, seen.looks, polled.at)
         self._adviser.rate(snapshot, observed.capacity, observed.diagnoses, now)
         self.inventory.ask(decision.ledger.queue)
+        self.firing.ask(inquiries.blocking_alerts(decision.ledger))
         return Round(now, observed, decision, self.policy, seen.looks, idle, heard.events)
 
     async def rehearse(

@@ -248,6 +248,7 @@ def roll_json(view: View) -> Json | None:
         "reboots": terms.reboots,
         "offline": terms.offline,
         "keep-secondaries": terms.keep_secondaries,
+        "blocked-by": list(terms.blocked_by),
         "returns-at": max(back.values()) / 1000 if back else None,
         "nodes": [
             {

@@ -6,6 +6,7 @@ from nodeagent.maintd.http.calendar import roll_json
 from nodeagent.maintd.http.context import Context
 from nodeagent.maintd.rolls.hours import read_hours
 from nodeagent.maintd.rolls.members import MOST
+from nodeagent.model.alerts import MATCHERS, is_matcher
 from nodeagent.model.asked import Asked
 from nodeagent.model.roll import REBOOT, Hours, Terms
 from nodeagent.model.units import Ms
@@ -63,6 +64,7 @@ def read_start(request: Request) -> Asked:
         reboots=said.flag("reboots", default=command == REBOOT),
         offline=said.flag("offline", default=False),
         keep_secondaries=said.flag("keep-secondaries", default=False),
+        blocked_by=_matchers(said.names("blocked-by", MATCHERS)),
         why=said.text("why") or "",
     )
     asked = StartRoll(
@@ -74,6 +76,14 @@ def read_start(request: Request) -> Asked:
     )
     said.done()
     return asked
+
+
+def _matchers(texts: list[str]) -> tuple[str, ...]:
+    for text in texts:
+        if not is_matcher(text):
+            why = 'must be a matcher of Alertmanager, as in severity="critical"'
+            raise MessageError(f"blocked-by has {printable(text)}; it {why}")
+    return tuple(texts)
 
 
 def _hours(text: str | None, zone: str | None) -> Hours | None:

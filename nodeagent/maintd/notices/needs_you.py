@@ -51,6 +51,7 @@ YOURS: frozenset[AnyKind] = frozenset(
         Kind.NO_TIME_ZONE,
         RollKind.ROLL_STOPPED,
         RollKind.ROLL_ZONE,
+        RollKind.ROLL_ALERTS_UNKNOWN,
         RollKind.ROLL_MASTER_WAITS,
         RollKind.ROLL_NOT_LISTED,
         # Work that cannot go on.

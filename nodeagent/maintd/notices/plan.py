@@ -12,6 +12,11 @@ from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 
 
+def can_ask(policy: Policy) -> bool:
+    """Check whether an Alertmanager is among the sinks, which can tell which alerts fire."""
+    return any(sink.kind == "alertmanager" for sink in policy.notify)
+
+
 def take_up(
     decision: Decision,
     observed: Observed,

@@ -1,8 +1,8 @@
 """Which waiting nodes of a roll may begin now, and what the others wait for. Pure.
 
 For the whole roll: nobody has paused, stopped or canceled it, it is within its hours, the pause
-after the last return is over, nothing stops all maintenance, and fewer nodes are away than asked
-for. For a node:
+after the last return is over, nothing stops all maintenance, no alert that blocks it fires, and
+fewer nodes are away than asked for. Unknown alerts block it as well. For a node:
 
 1. It is not the master: that one comes last, after a failover.
 2. It is online, in no window, not paused, and on no way back into service.
@@ -15,10 +15,11 @@ from collections.abc import Iterator, Mapping
 
 from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.maintd.rolls.hours import hours_text, is_within
+from nodeagent.model.asked import some_of
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.reason import Held, Kind, Reason, RollKind, because
-from nodeagent.model.roll import Phase, Roll, RollNode
+from nodeagent.model.roll import Roll, RollNode
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
 
@@ -83,7 +84,20 @@ class Obstacles:
         if why := self._stopped.get(""):
             return why
         left = roll.returned_at + roll.terms.pause_between - now if roll.returned_at else 0
-        return because(RollKind.ROLL_PAUSE_BETWEEN, left=left) if left > 0 else None
+        if left > 0:
+            return because(RollKind.ROLL_PAUSE_BETWEEN, left=left)
+        return self._alerts() if roll.terms.blocked_by else None
+
+    def _alerts(self) -> Reason | None:
+        """Say which alerts block the roll, or why that is unknown."""
+        alerts = self._observed.alerts
+        if alerts.matchers != self._roll.terms.blocked_by or alerts.awaited:
+            return because(RollKind.ROLL_ALERTS_AWAITED)
+        if alerts.firing:
+            return because(RollKind.ROLL_ALERTS, alerts=some_of(alerts.firing))
+        if alerts.unknown:
+            return because(RollKind.ROLL_ALERTS_UNKNOWN, why=alerts.unknown)
+        return None
 
     def _why_not(self, node: Node, linked: Mapping[str, str]) -> Reason | None:
         name, command = node.name, self._roll.terms.command

@@ -1,4 +1,4 @@
-"""A sink's URL with its token, and one POST to it."""
+"""A sink's URL with its token, and one request to it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,8 @@ from nodeagent.maintd.notices.delivery import Delivered, Delivery, Refused, Retr
 from nodeagent.model.units import Ms
 from nodeagent.secret import read_token
 from nodeagent.section import Section
-from nodeagent.web.blocking import URL, is_url, post, wrong_port
+from nodeagent.web.blocking import URL, get, is_url, post, wrong_port
+from nodeagent.web.transaction import Answered
 
 _ANSWER = 64 * 1024  # bytes read of an answer
 _DELAY = 10_000_000  # seconds that a Retry-After may name
@@ -35,9 +36,8 @@ class Endpoint:
 
     def post(self, text: str, headers: Sequence[tuple[str, str]], path: str = "") -> Delivery:
         """Send JSON to the URL, or to a `path` below it; or raise Unavailable."""
-        url = read_url(self.url_file) if self.url_file else self.url
         answer = post(
-            f"{url.rstrip('/')}{path}" if path else url,
+            self._address(path),
             text.encode(),
             seconds=self.seconds,
             ca=self.ca,
@@ -52,6 +52,20 @@ class Endpoint:
         after = answer.retry_after if answer.status in (429, 503) else ""
         seconds = int(after[:_DIGITS]) if after.isdecimal() and after.isascii() else 0
         return Retry(why, Ms(min(seconds, _DELAY) * 1000))
+
+    def get(self, path: str, seconds: float, most: int) -> Answered:
+        """Return what is at a `path` below the URL, of `most` bytes; or raise Unavailable."""
+        return get(
+            self._address(path),
+            seconds=min(seconds, self.seconds),
+            ca=self.ca,
+            headers=bearer(self.read_token()),
+            most=most,
+        )
+
+    def _address(self, path: str) -> str:
+        url = read_url(self.url_file) if self.url_file else self.url
+        return f"{url.rstrip('/')}{path}" if path else url
 
     def secrets(self) -> Iterator[Secret]:
         yield "url-file", self.url_file, read_url
