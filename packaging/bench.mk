@@ -10,6 +10,8 @@ bench: $(READY) $(PEERS)/.tried   ## measure beside ganeti-mond, hbal and others
 	@$(PYTHON) -m tests.bench.poll $(if $(QUICK),--quick)
 	@$(PYTHON) -m tests.bench.decide $(if $(QUICK),--quick)
 	@$(PYTHON) -m tests.bench.evacuation $(if $(QUICK),--quick)
+	@$(PYTHON) -m tests.bench.night $(if $(QUICK),--quick)
+	@$(PYTHON) -m tests.bench.rolls $(if $(QUICK),--quick)
 	@$(PYTHON) -m tests.bench.save $(if $(QUICK),--quick)
 	@$(PYTHON) -m tests.bench.autorepair $(if $(QUICK),--quick)
 	@$(PYTHON) -m tests.bench.dedicated $(if $(QUICK),--quick)

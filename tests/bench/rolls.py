@@ -1,0 +1,153 @@
+"""A night of reboots: nodes an hour, beside one at a time and beside hroller's ideal.
+
+    python -m tests.bench.rolls [--quick]
+
+All nodes but the master reboot, their instances migrated off meanwhile; mirrors stay. A third of
+the instances have disruption budgets that count migrations: two of ten at once. The ideal is that
+of hroller's groups: all nodes of a group go at the same moment, each group as fast as one node, and
+nobody asks for budgets.
+"""
+
+import random
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from nodeagent.maintd.balancing.inputs import take_stock
+from nodeagent.maintd.planning.budgets import budget_tags
+from nodeagent.model.action import Action, MovePrimary
+from nodeagent.model.ledger import Outcome
+from nodeagent.model.roll import REBOOT, Phase, Roll, Terms
+from nodeagent.model.snapshot import Instance
+from nodeagent.model.units import Ms
+from nodeagent.model.wish import StartRoll
+from nodeagent.placement.cluster.cluster import Group
+from nodeagent.placement.evacuate.rolling import Wanted, roll
+from nodeagent.placement.layout.layout import lay_out
+from nodeagent.placement.layout.rules import Rules
+from tests.bench.table import row, run
+from tests.maintd.rig import QUICK, Rig, fleet
+
+EVERY = 30.0  # seconds of a round
+NIGHT = 8 * 3600  # seconds
+MIGRATES = 20.0  # seconds
+DOWN = 120_000  # ms of a reboot
+TEAM = 10  # instances of one budget, of which two may be disrupted
+
+
+def rows(*, quick: bool = False) -> list[dict[str, Any]]:
+    """One night for each number of nodes at once."""
+    nodes, each = (30, 10) if quick else (200, 20)
+    many = nodes // 20 + 1
+    alone, together = Night(nodes, each, 1), Night(nodes, each, many)
+    alone.live()
+    together.live()
+    what = f"{nodes} nodes, {nodes * each:,} instances, budgets on a third"
+    ideal = together.rate_by_groups(alone.seconds_of_a_node)
+    return [
+        row(
+            f"a night of reboots, {what}, {many} at once: nodes an hour",
+            together.rate,
+            alone.rate,
+            goal="> one at a time",
+            met=together.rate > alone.rate,
+        ),
+        row("the same, beside hroller's ideal", together.rate, ideal),
+        row(
+            "budgets broken in that night",
+            together.broken,
+            None,
+            goal="0",
+            met=not together.broken,
+        ),
+    ]
+
+
+class Night:
+    """A roll over all nodes but the master, `at_once` of them at a time."""
+
+    def __init__(self, nodes: int, each: int, at_once: int) -> None:
+        chance = random.Random(1)
+        names = [node.name for node in fleet(nodes)]
+        instances = [self._instance(n, chance.sample(names, 2)) for n in range(nodes * each)]
+        policy = replace(QUICK, moves=20)
+        self.rig = Rig(fleet(nodes), instances, policy)
+        self.rig.agents.down = DOWN
+        self.rig.cluster.takes = self._takes
+        self.at_once, self.names = at_once, tuple(names[1:])
+        self.broken = 0
+        self.over = 0.0  # seconds after its begin
+
+    @staticmethod
+    def _instance(number: int, places: list[str]) -> Instance:
+        team = number // (3 * TEAM)
+        budget = {f"maintd:budget:team{team}:2:live"} if number % 3 == 0 else set()
+        primary, secondary = places
+        return Instance(
+            f"i{number}", primary, secondary, memory=2048, disk=4096, tags=frozenset(budget)
+        )
+
+    @staticmethod
+    def _takes(action: Action) -> float:
+        return MIGRATES if isinstance(action, MovePrimary) else 2.0
+
+    def live(self) -> None:
+        """Let the night pass, or less if all nodes are done before its end."""
+        self.rig.tick(EVERY)
+        terms = Terms(
+            REBOOT,
+            at_once=self.at_once,
+            reboots=True,
+            keep_secondaries=True,
+            quiet=Ms(60_000),
+        )
+        self.rig.wish(StartRoll(terms, self.names))
+        began = self.rig.time
+        while self.rig.time < began + NIGHT:
+            self.rig.tick(EVERY)
+            self._count()
+            if self._roll.over:
+                break
+        self.over = self.rig.time - began
+
+    @property
+    def _roll(self) -> Roll:
+        found = self.rig.ledger.roll
+        assert found is not None
+        return found
+
+    @property
+    def done(self) -> int:
+        """The nodes that have returned."""
+        return sum(node.phase is Phase.DONE for node in self._roll.nodes)
+
+    @property
+    def rate(self) -> float:
+        """Nodes an hour."""
+        return self.done * 3600 / self.over
+
+    @property
+    def seconds_of_a_node(self) -> float:
+        """Seconds from the begin of a node's turn to its end."""
+        ended = [n for n in self._roll.nodes if n.phase is Phase.DONE]
+        return sum(node.since - node.left_at for node in ended) / len(ended) / 1000
+
+    def rate_by_groups(self, seconds: float) -> float:
+        """Nodes an hour if all of one of hroller's groups go together."""
+        cluster = take_stock(self.rig.cluster).cluster
+        layout = lay_out(cluster, Group("", ""), Rules())
+        batches = [batch for batch in roll(layout, Wanted()).batches if batch.nodes]
+        return len(self.names) * 3600 / (len(batches) * seconds)
+
+    def _count(self) -> None:
+        """Count the budgets of which more instances are disrupted now than they allow."""
+        moving = Counter[str]()
+        for job in self.rig.cluster.jobs.values():
+            if job.outcome is Outcome.RUNNING and isinstance(job.action, MovePrimary):
+                instance = self.rig.cluster.instances[job.action.instance]
+                moving.update(budget_tags(instance.tags).names)
+        self.broken += sum(many > 2 for many in moving.values())
+
+
+if __name__ == "__main__":
+    run(rows, __doc__)
