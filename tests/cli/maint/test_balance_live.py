@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from nodeagent.cli import gnt_maint
 from nodeagent.cli.maint.balancing import handover, options
 from nodeagent.cli.maint.console import cluster_source
-from nodeagent.cli.maint.console.client import Where
+from nodeagent.cli.maint.console.client import Reach, Where
 from nodeagent.model.snapshot import Instance, Running, Snapshot
 from nodeagent.placement.cluster.textfile import parse
 from tests.cli.live import Live
@@ -21,7 +21,7 @@ from tests.cli.maint.balanced import CRASHED, TWO, Done, agree, ours, told
 from tests.cli.maint.here import Here
 from tests.cluster.ganeti.answering import serving
 from tests.maintd.rig import Rig, fleet, mirrored
-from tests.patience import dawdle, until
+from tests.patience import until
 from tests.placement.cluster.told import told as as_told
 from tests.placement.hbal import ask, real
 from tests.placement.luxid import Luxid
@@ -202,20 +202,21 @@ def test_without_maintd_nothing_is_searched(tmp_path: Path) -> None:
     assert "maintd does not answer" in done.err
 
 
-def test_what_waits_says_for_what(live: Live, run: Run) -> None:
+def test_what_waits_says_for_what(live: Live, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     reach = Where(socket=live.socket).reach()
     reach.change("POST", "/1/pause", {"scope": "cluster", "why": "the floor is wet"})
+    waits, resumed = handover._waits, list[bool]()
 
-    def resume() -> None:
-        """Once the moves have been asked for, and that they wait was surely seen."""
-        until(lambda: live.rig.ledger.agenda)
-        dawdle(3.0)
-        reach.change("POST", "/1/resume", {"scope": "cluster"})
+    def told(reach: Reach, held: list[str]) -> str:
+        """Somebody resumes once it is told that they wait."""
+        why = waits(reach, held)
+        if "the floor is wet" in why and not resumed:
+            resumed.append(True)
+            reach.change("POST", "/1/resume", {"scope": "cluster"})
+        return why
 
-    later = threading.Thread(target=resume, daemon=True)
-    later.start()
+    monkeypatch.setattr(handover, "_waits", told)
     done = run("--exec", "-l", "1")
-    later.join()
     assert done.code == 0, done
     assert "0 of 1 moves started, 0 jobs running, " in done.err
     assert "the floor is wet" in done.err
