@@ -18,7 +18,7 @@ from nodeagent.model.balance import Advice, Shift, Spot
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.ledger import Ledger, Outcome, Policy
 from nodeagent.model.roll import REBOOT, Phase, Roll, RollNode, Terms
-from nodeagent.model.snapshot import Capacity, Instance, Node, Observed, Size
+from nodeagent.model.snapshot import Capacity, Instance, Node, Observed, Running, Size
 from nodeagent.model.units import Ms
 from simulation.cluster import SimulatedCluster
 from tests.bench.table import row, run
@@ -60,6 +60,9 @@ def _deciding(nodes: int, instances: int, incidents: int) -> list[dict[str, Any]
     )
     second, moving = _timed(replace(first, intents=()), drained, policy)
     moves = len(second.intents)
+    _, within_budgets = _timed(replace(first, intents=()), _with_budgets(drained), policy)
+    _, quiet = _timed(Ledger(), _large(nodes, instances, 0), policy)
+    _, quiet_budgets = _timed(Ledger(), _with_budgets(_large(nodes, instances, 0)), policy)
     balanced, balancing = _timed(
         Ledger(), _advised(nodes, instances), Policy(balance=True, balance_settle=Ms(0))
     )
@@ -73,6 +76,20 @@ def _deciding(nodes: int, instances: int, incidents: int) -> list[dict[str, Any]
             1.0,
             goal="<= 1 s",
             met=moving <= 1,
+        ),
+        row(
+            f"the same, s: a third of the instances in {nodes:,} budgets",
+            within_budgets,
+            moving,
+            goal="<= 1.25 times without",
+            met=within_budgets <= 1.25 * moving,
+        ),
+        row(
+            f"decide, s: {nodes:,} nodes, {instances:,} instances in such budgets, nothing to do",
+            quiet_budgets,
+            quiet,
+            goal="<= 0.5 s more",
+            met=quiet_budgets <= quiet + 0.5,
         ),
         row(
             f"decide, s: {nodes:,} nodes, {instances:,} instances, {shifts:,} moves for balance",
@@ -134,6 +151,16 @@ def _large(nodes: int, instances: int, incidents: int) -> Observed:
         {name: sick.get(name, OK) for name in names},
         capacity=dict.fromkeys(names, ROOMY),
     )
+
+
+def _with_budgets(observed: Observed) -> Observed:
+    """Every third instance has a budget, which about three share, and all of them run."""
+    count, tagged = len(observed.snapshot.nodes), dict[str, Instance]()
+    for n, (name, instance) in enumerate(observed.snapshot.instances.items()):
+        tags = frozenset({f"maintd:budget:s{n // 3 % count}:1"})
+        tagged[name] = instance if n % 3 else replace(instance, tags=tags)
+    running = dict.fromkeys(tagged, Running("running"))
+    return replace(observed, snapshot=replace(observed.snapshot, instances=tagged), running=running)
 
 
 def _advised(nodes: int, instances: int) -> Observed:
