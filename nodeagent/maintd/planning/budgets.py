@@ -144,8 +144,8 @@ def nodes_to_ask(observed: Observed) -> list[str]:
 class Counted:
     """Why an instance counts as disrupted, and the command that shows or ends that.
 
-    `lasts`: this does not end with a running job. `free`: whatever is done to it disrupts nothing
-    more.
+    `lasts`: this does not end with a running job. `free`: it is certainly down, so whatever is done
+    to it disrupts nothing more.
     """
 
     why: str
@@ -220,9 +220,8 @@ class Budgets:
         names = self.names.get(instance.name)
         if not names or (harm := cost(move, instance)) is Cost.NOTHING:
             return
-        job = Counted(
-            f"{claimant(owner)} moves it", f"gnt-maint why {instance.name}", lasts=False, free=True
-        )
+        why, shows = f"{claimant(owner)} moves it", f"gnt-maint why {instance.name}"
+        job = Counted(why, shows, lasts=False)
         for name in names:
             if harm is not Cost.LIVE or self.budgets[name].live:
                 self._count_in(name, instance.name, job)
@@ -249,11 +248,8 @@ class Budgets:
             if harm is Cost.LIVE and not self.budgets[name].live:
                 continue
             counted = self.counted.get(name, {})
-            mine = counted.get(instance.name)
-            if mine is not None and mine.free:
-                continue
             # One that counts already adds nothing; but it may run, so it does not go beyond.
-            if len(counted) + (mine is None) > self.budgets[name].most:
+            if len(counted) + (instance.name not in counted) > self.budgets[name].most:
                 return self._full(self.budgets[name], instance)
         return None
 
@@ -327,12 +323,9 @@ class Budgets:
 
     def _count_in(self, name: str, instance: str, why: Counted) -> None:
         counted = self.counted.setdefault(name, {})
-        before = counted.get(instance)
-        if before is None:
+        if instance not in counted:
             self.lasting[name] = self.lasting.get(name, 0) + why.lasts
             counted[instance] = why
-        elif why.free and not before.free:
-            counted[instance] = replace(before, free=True)
 
 
 def _strictest(name: str, tagged: _Tagged, members: int) -> Budget:

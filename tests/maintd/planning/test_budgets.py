@@ -165,6 +165,14 @@ def test_a_migration_that_may_fail_over_counts_where_there_is_room() -> None:
     assert allowed(budgets, failover("b"), b) is BudgetKind.BUDGET_SPENT
 
 
+def test_a_migration_leaves_its_budget_to_others_unless_tagged_so() -> None:
+    for tag, then in (("1", failover("b")), ("1:live", BudgetKind.BUDGET_SPENT)):
+        a, b = web("a", f"{WEB}{tag}"), web("b", f"{WEB}{tag}")
+        budgets = Budgets.of(observed(a, b))
+        budgets.plan(migration("a"), a, INCIDENT)
+        assert allowed(budgets, failover("b"), b) == then
+
+
 def test_a_migration_counts_for_those_of_the_next_wave_where_tagged() -> None:
     a, b, c = web("a", f"{WEB}1:live"), web("b", f"{WEB}1:live"), web("c", "other")
     budgets = Budgets.of(observed(a, b, c))
@@ -303,6 +311,18 @@ def test_an_exceeded_budget_is_told() -> None:
         "budget web allows 1 disrupted at once; disrupted now: a (its node n1 is offline); b (its"
         " node n1 is offline); maintd plans no more: run gnt-maint why n1"
     )
+
+
+def test_a_spent_budget_is_not_exceeded() -> None:
+    found = observed(web("a", f"{WEB}1"), web("b", f"{WEB}1", on="n3"), offline="n1")
+    assert not list(Budgets.of(found).held(found.snapshot))
+
+
+def test_somebody_else_s_job_ends_by_itself() -> None:
+    a, b = web("a", f"{WEB}1"), web("b", f"{WEB}1")
+    why = Budgets.of(observed(a, b, busy={"b": "77"})).allow(failover("a"), a)
+    assert isinstance(why, Reason)
+    assert (why.kind, why.help) == (BudgetKind.BUDGET_SPENT, "gnt-job info 77")
 
 
 def test_only_the_nodes_of_budgets_are_asked() -> None:
