@@ -40,7 +40,8 @@ KINDS: tuple[AnyKind, ...] = (
     *RollKind,
     *SuccessionKind,
 )
-_CHANGING = frozenset({"doubt", "whom", "helps"})  # details that change while a reason lasts
+# Details that change while a reason lasts.
+_CHANGING = frozenset({"doubt", "whom", "helps", "leaves", "returns"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,8 @@ class Reason:
     def key(self) -> tuple[Any, ...]:
         """Return a key that stays the same while the reason lasts.
 
-        It leaves out numbers and doubts, and `whom` and `helps`, which change with the work.
+        It leaves out numbers and doubts, `whom` and `helps`, which change with the work, and the
+        moments of a departure, which a roll foresees anew in each round.
         """
         lasting = ((n, v) for n, v in self.details if not isinstance(v, int | float))
         return self.kind, self.subject, *((n, _key(v)) for n, v in lasting if n not in _CHANGING)

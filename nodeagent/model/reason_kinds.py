@@ -175,7 +175,7 @@ class Kind(AnyKind):
     LEAVES = kind(
         "window",
         Of.NODE,
-        "{it} leaves service at {at} {cause}{returns:+ and returns at %}",
+        "{it} leaves service at {leaves} {cause}{returns:+ and returns at %}",
         command="gnt-maint why {it}",
         private=True,
     )

@@ -154,8 +154,8 @@ def returns_at(roll: Roll, now: Ms) -> Mapping[str, Ms]:
 def leaves(name: str, departure: Departure) -> Reason:
     """Say that a node leaves, when, why, and when it returns."""
     returns = "" if departure.returns is None else rfc3339(departure.returns)
-    at = rfc3339(departure.leaves)
-    return because(Kind.LEAVES, name, at=at, cause=departure.cause.value, returns=returns)
+    moment, cause = rfc3339(departure.leaves), departure.cause.value
+    return because(Kind.LEAVES, name, leaves=moment, cause=cause, returns=returns)
 
 
 def told(

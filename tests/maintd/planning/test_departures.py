@@ -124,6 +124,16 @@ def test_of_nodes_that_leave_the_last_comes_first_and_of_these_the_first_back() 
     assert stay_longest(known, []) == []
 
 
+def test_a_departure_that_is_put_off_is_the_same_reason() -> None:
+    """A roll foresees the turns of its nodes anew in each round; the journal tells once."""
+    first, later = (
+        because(Kind.MOVES_AGAIN, "web", why=leaves("n2", Departure(ahead(n), ahead(n + HOUR))))
+        for n in (HOUR, 2 * HOUR)
+    )
+    assert first != later
+    assert first.key == later.key
+
+
 # Evacuations.
 
 SIZE = Size(16_384, 1024, 1_000_000, 64)
@@ -208,7 +218,7 @@ def test_what_cannot_avoid_a_node_that_leaves_says_so_while_it_moves() -> None:
     assert (told.node, told.why.subject.name) == ("n1", "a")
     assert details([told], Kind.LEAVES) == {
         "it": "n2",
-        "at": "2026-11-18T21:06:40Z",
+        "leaves": "2026-11-18T21:06:40Z",
         "cause": "for a maintenance window",
         "returns": "2026-11-18T22:06:40Z",
     }
