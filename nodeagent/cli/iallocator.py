@@ -158,27 +158,37 @@ def run(order: Order) -> str:
 
 
 def _leaving(order: Order) -> Mapping[str, Departure]:
-    """The nodes that leave soon; a wrong file prevents no answer, and is named on standard error.
-
-    Root reads what maintd, a common user, has written: a regular file of a limited size.
-    """
+    """The nodes that leave soon; a wrong file prevents no answer, but a line says so."""
     if order.as_hail or order.text is not None or not order.departures:
         return {}
     try:
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with open(os.open(order.departures, flags), "rb") as stream:
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise MessageError("is not a regular file")
-            contents = stream.read(MOST + 1)
-        if len(contents) > MOST:
-            raise MessageError(f"has more than {MOST} bytes")
-        return read_leaving(json.loads(contents), Ms(time.time_ns() // 10**6))
+        return leaving_in(order.departures)
+    except (NodeAgentError, OSError) as error:
+        print(f"nodeagent-iallocator: {order.departures}: {in_words(error)}", file=sys.stderr)
+        return {}
+
+
+def leaving_in(path: str) -> Mapping[str, Departure]:
+    """Read the nodes that leave soon; none without the file. MessageError: it is wrong.
+
+    Root reads what maintd, a common user, has written: a regular file of a limited size.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags)
     except FileNotFoundError:
         return {}  # maintd does not run here
-    except (NodeAgentError, OSError, ValueError, RecursionError) as error:
-        why = in_words(error) if isinstance(error, NodeAgentError | OSError) else "is not JSON"
-        print(f"nodeagent-iallocator: {order.departures}: {why}", file=sys.stderr)
-        return {}
+    with open(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise MessageError("is not a regular file")
+        contents = stream.read(MOST + 1)
+    if len(contents) > MOST:
+        raise MessageError(f"has more than {MOST} bytes")
+    try:
+        found = json.loads(contents)
+    except (ValueError, RecursionError) as error:
+        raise MessageError("is not JSON") from error
+    return read_leaving(found, Ms(time.time_ns() // 10**6))
 
 
 def _contents(file: str) -> str:

@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from nodeagent.cli.maint.console.text import harmless
 from nodeagent.model.units import Seconds
 
 if TYPE_CHECKING:
+    from nodeagent.model.departure import Departure
     from nodeagent.placement.balance.search import Plan
     from nodeagent.placement.cluster.cluster import Known
     from nodeagent.placement.layout.layout import Layout
@@ -103,11 +104,23 @@ def _find(asked: Options, where: Where) -> _Found:
     for why in known.doubts.values():
         _warn(f"{why}: what is on it stays")
     layout = lay_out(known.cluster, group_of(known.cluster, asked.group), asked.rules(known))
+    layout = _without_leaving(layout, asked.leaving(where))
     if asked.exec:
         _name_unmoved(known, layout)
     began = time.monotonic()
     plan, hurried = _exact(asked, layout) if asked.search == "exact" else _best(asked, layout)
     return _Found(known, plan, plan.end(), time.monotonic() - began, hurried)
+
+
+def _without_leaving(layout: "Layout", departures: "Mapping[str, Departure]") -> "Layout":
+    """Leave out the group's nodes that leave soon, and name them, as maintd does."""
+    from nodeagent.placement.cluster.leaving import told
+    from nodeagent.placement.layout.layout import among
+
+    names = [node.host.name for node in layout.group_nodes()]
+    for words in told(names, departures):
+        _warn(f"{words}: it takes no part")
+    return among(layout, set(names) - departures.keys()) if departures else layout
 
 
 def _name_unmoved(known: "Known", layout: "Layout") -> None:

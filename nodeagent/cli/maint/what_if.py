@@ -7,7 +7,7 @@ import click
 
 from nodeagent.cli.maint.console.arguments import luxi_socket
 from nodeagent.cli.maint.console.client import Where
-from nodeagent.cli.maint.console.cluster_source import TEXT_DATA, known, named
+from nodeagent.cli.maint.console.cluster_source import TEXT_DATA, known, leaving, named
 from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.options import as_json, cli, filled
 from nodeagent.cli.maint.console.screen import Json, emit, screen
@@ -56,6 +56,8 @@ def evacuate(
     Without FILE queries Ganeti and its nodes; run that on the master node. Exit code 2 if any
     instance would stay.
     """
+    from nodeagent.model.departure import ranks
+    from nodeagent.placement.cluster.leaving import told as words
     from nodeagent.placement.evacuate import evacuate as placement
     from nodeagent.placement.layout.rules import Rules
 
@@ -65,10 +67,13 @@ def evacuate(
         raise click.UsageError("-t and --luxi are two clusters: name one")
     stock = known(where, text_data, luxi)
     node_names = [node.name for node in stock.cluster.nodes]
-    leaving = named("NODE", "node", nodes, node_names)
-    names = [name for name in node_names if name in leaving]
-    found = placement.evacuate(stock.cluster, names, Rules(ignore_soft=ignore_soft), stock.doubts)
-    told = _told(found, names, stock)
+    chosen = named("NODE", "node", nodes, node_names)
+    names = [name for name in node_names if name in chosen]
+    soon = leaving(where, text_data, luxi)
+    rules = Rules(ignore_soft=ignore_soft, leaving=ranks(soon, node_names))
+    found = placement.evacuate(stock.cluster, names, rules, stock.doubts)
+    targets = {node_names[at] for way in found.ways for at in set(way.after[:2]) - {-1}}
+    told = {**_told(found, names, stock), "leave-soon": list(words(sorted(targets), soon))}
     if as_json:
         emit(told)
     else:
@@ -165,6 +170,8 @@ def _show(told: Json) -> None:
                 for one in told["room"]
             ],
         )
+    for words in told["leave-soon"]:
+        on.line(f"{words}: what goes there will move again.")
     for node in told["crowded"]:
         on.line(
             f"{node['node']} would exceed its group's spindle ratio: {node['spindles']} spindles in"

@@ -10,7 +10,7 @@ from nodeagent.model.balance import Advice, Question, Shift, Spot
 from nodeagent.model.units import Ms
 from nodeagent.placement.balance.greedy import greedy
 from nodeagent.placement.cluster.cluster import Cluster, Known, Loads, Status
-from nodeagent.placement.layout.layout import Layout, Place, lay_out
+from nodeagent.placement.layout.layout import Layout, Place, among, lay_out
 from nodeagent.placement.layout.rules import Enough, Rules
 from nodeagent.placement.layout.score import score
 
@@ -67,15 +67,8 @@ def laid_out(question: Question, cluster: Cluster, loads: Loads) -> Layout:
     )
     rules = Rules(disk_moves=question.disks, loads=loads, never=question.never | stay)
     layout = lay_out(cluster, group, rules)
-    here = (index for index in layout.members if cluster.nodes[index].name in question.nodes)
-    members = tuple(index for index in here if not layout.nodes[index].host.offline)
-    inside = {*members, -1}
-    return replace(
-        layout,
-        members=members,
-        residents=tuple(i for i in layout.residents if layout.places[i].primary in inside),
-        movable=tuple(i for i in layout.movable if inside.issuperset(layout.places[i][:2])),
-    )
+    online = {node.host.name for node in layout.group_nodes() if not node.host.offline}
+    return among(layout, online & question.nodes)
 
 
 def _search(question: Question, layout: Layout, spent: Callable[[], float]) -> Found:

@@ -4,7 +4,7 @@ It derives the state once, from the nodes' reports and the records (htools: "sta
 "state of record"); from then on only moves change it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import floor
 from typing import NamedTuple, TypeVar
@@ -64,6 +64,19 @@ class Layout:
         return replace(
             self, nodes=_changed(self.nodes, nodes), places=_changed(self.places, places)
         )
+
+
+def among(layout: Layout, names: Collection[str]) -> Layout:
+    """Return the layout as if its group had only these nodes: the others take no part."""
+    nodes = layout.cluster.nodes
+    members = tuple(index for index in layout.members if nodes[index].name in names)
+    inside = {*members, -1}
+    return replace(
+        layout,
+        members=members,
+        residents=tuple(i for i in layout.residents if layout.places[i].primary in inside),
+        movable=tuple(i for i in layout.movable if inside.issuperset(layout.places[i][:2])),
+    )
 
 
 def group_of(cluster: Cluster, wanted: str | None = None) -> Group:

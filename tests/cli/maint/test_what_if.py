@@ -7,10 +7,16 @@ from typing import Any
 import pytest
 
 from nodeagent.cli.gnt_maint import main
+from nodeagent.cli.maint.console import cluster_source
+from nodeagent.model.departure import Departure
+from nodeagent.model.units import Ms
 from nodeagent.placement.cluster.cluster import Cluster, Group, Instance, Node, Template
 from nodeagent.placement.cluster.textfile import write
+from nodeagent.store.departures_file import DeparturesFile
 from tests import forked
+from tests.cli.maint.here import Here
 from tests.cluster.ganeti.answering import serving
+from tests.maintd.rig import Rig, fleet, mirrored
 from tests.placement.luxid import Luxid
 
 
@@ -141,3 +147,50 @@ def test_a_file_that_is_none_and_a_ganeti_that_is_none(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert f"{bad}:3: n1.example: total memory: 'much' is not a number" in done.stderr
     assert gnt_maint("--luxi", str(tmp_path / "none"), "n1").returncode == 69
+
+
+FAR = Ms(4_000_000_000_000)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Four nodes here, two of which leave soon; the socket of their maintd."""
+    rig = Rig(fleet(4), mirrored(("n2", "n3"), ("n2", "n3"), ("n2", "n3")))
+    monkeypatch.setattr(cluster_source, "ganeti", lambda path: Here(rig.cluster))
+    socket = str(tmp_path / "admin.sock")
+    leaving = {"n1": Departure(Ms(FAR + 1)), "n4": Departure(FAR)}
+    DeparturesFile.beside(socket).tell(leaving)
+    return socket
+
+
+def gnt_maint_here(socket: str, *words: str) -> forked.Done:
+    return forked.run(main, "gnt-maint", ["--socket", socket, *words])
+
+
+def test_the_last_to_leave_comes_first_and_is_named(here: str) -> None:
+    words = "n1 leaves service at 2096-10-02T07:06:40Z for a maintenance window"
+    found = json.loads(gnt_maint_here(here, "what-if", "evacuate", "n2", "--json").stdout)
+    assert [one["to"] for one in found["moves"]] == [["n3", "n1"]] * 3
+    assert found["leave-soon"] == [words]
+    shown = gnt_maint_here(here, "what-if", "evacuate", "n2").stdout
+    assert "\nn1 leaves service at 2096-10-02 07:06:40 +0000 for a maintenance window: " in shown
+
+
+def test_a_balance_leaves_out_the_nodes_that_leave_soon(here: str) -> None:
+    done = gnt_maint_here(here, "balance", "--json")
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[1] for line in done.stderr.splitlines()] == ["n1", "n4"]
+    used = {name for move in json.loads(done.stdout)["moves"] for name in move["to"].values()}
+    assert used <= {"n2", "n3"}
+    Path(here).with_name("departures.json").unlink()
+    done = gnt_maint_here(here, "balance", "--json")
+    used = {name for move in json.loads(done.stdout)["moves"] for name in move["to"].values()}
+    assert {"n1", "n4"} <= used
+
+
+def test_a_wrong_file_of_departures_is_named(here: str) -> None:
+    file = Path(here).with_name("departures.json")
+    file.write_text("{")
+    done = gnt_maint_here(here, "what-if", "evacuate", "n2", "--json")
+    assert (done.returncode, json.loads(done.stdout)["leave-soon"]) == (0, [])
+    assert done.stderr == f"gnt-maint: {file}: is not JSON\n"

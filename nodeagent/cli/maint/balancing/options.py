@@ -15,6 +15,7 @@ from nodeagent.cli.maint.console.options import JSON, duration
 from nodeagent.cli.usage import FILE
 
 if TYPE_CHECKING:
+    from nodeagent.model.departure import Departure
     from nodeagent.model.snapshot import Snapshot
     from nodeagent.placement.cluster.cluster import Known, Load
     from nodeagent.placement.layout.rules import Enough, Rules
@@ -159,6 +160,10 @@ class Options:
     def known(self, where: Where) -> "Known":
         """Return the cluster and its nodes in doubt; MessageError or Unavailable without one."""
         return cluster_source.known(where, self.text_data, self.luxi, self.static_kvm_node_memory)
+
+    def leaving(self, where: Where) -> "Mapping[str, Departure]":
+        """Return the nodes that leave soon."""
+        return cluster_source.leaving(where, self.text_data, self.luxi)
 
     def here(self, where: Where) -> "Snapshot":
         """Return the present configuration of the cluster here."""

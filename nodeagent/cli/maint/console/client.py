@@ -85,7 +85,7 @@ class Where:
         if self.url is None:
             if self.user or self.password_file or self.ca:
                 raise click.UsageError("--user, --password-file and --ca go with --url")
-            return Reach(at_socket(self.socket or self._socket()), local=True)
+            return Reach(at_socket(self.socket or self.default_socket()), local=True)
         if self.socket is not None:
             raise click.UsageError("--socket and --url are two places: name one")
         if bool(self.user) != bool(self.password_file):
@@ -103,7 +103,7 @@ class Where:
 
         return load(self.config, owner=os.geteuid())
 
-    def _socket(self) -> str:
+    def default_socket(self) -> str:
         """Return the socket in the daemon's settings, if we may read them."""
         try:
             settings = self.settings()

@@ -3,7 +3,7 @@
 import os
 import stat
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,11 @@ from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.options import filled
 from nodeagent.cli.maint.console.text import harmless
 from nodeagent.cli.usage import FILE
-from nodeagent.errors import MessageError
+from nodeagent.errors import MessageError, NodeAgentError, in_words
 
 if TYPE_CHECKING:
     from nodeagent.cluster.ganeti.backend import GanetiCluster
+    from nodeagent.model.departure import Departure
     from nodeagent.placement.cluster.cluster import Known
 
 _MOST = 1024 * 1024 * 1024  # bytes read of a file
@@ -93,6 +94,26 @@ def known(
             return take_stock(cluster, own_memory)
     name = "standard input" if text_data == "-" else text_data
     return Known(parse(read(text_data), name), {})
+
+
+def leaving(
+    where: Where, text_data: str | None, luxi: str | None = None
+) -> "Mapping[str, Departure]":
+    """Return the nodes that leave soon, as the maintd here has written; none of a file's cluster.
+
+    A wrong file is named on standard error.
+    """
+    from nodeagent.cli.iallocator import leaving_in
+    from nodeagent.store.departures_file import beside
+
+    if text_data is not None or luxi:
+        return {}
+    path = beside(where.socket or where.default_socket())
+    try:
+        return leaving_in(path)
+    except (NodeAgentError, OSError) as error:
+        click.echo(harmless(f"gnt-maint: {path}: {in_words(error)}"), err=True)
+        return {}
 
 
 def ganeti(path: str) -> "GanetiCluster":
