@@ -18,12 +18,25 @@ from nodeagent.maintd.rolls.hours import hours_text, is_within
 from nodeagent.model.asked import some_of
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.ledger import Ledger
+from nodeagent.model.outage import Way
 from nodeagent.model.reason import Held, Kind, Reason, RollKind, because
 from nodeagent.model.roll import Roll, RollNode
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
 
 _TOLD = 5  # waiting nodes whose own reasons are shown
+
+
+def away_for(ledger: Ledger) -> list[RollNode]:
+    """The nodes that are away for the roll; those whose turn was taken back, until they return."""
+    if ledger.roll is None:
+        return []
+    back = {one.node for one in ledger.outages if one.back and one.back.way is Way.ROLL}
+    return [
+        one
+        for one in ledger.roll.nodes
+        if (one.node in back if one.in_line else one.phase.away)
+    ]
 
 
 class Obstacles:
@@ -37,7 +50,7 @@ class Obstacles:
         self._roll: Roll = ledger.roll
         self._ledger, self._observed, self._stopped, self._now = ledger, observed, stopped, now
         self._nodes = by_uuid(observed)
-        self._away = [one for one in self._roll.nodes if one.phase.away and not one.in_line]
+        self._away = away_for(ledger)
         groups = {node.name: node.group for node in observed.snapshot.nodes.values()}
         self._at_work = {
             groups[incident.name]: incident.id
@@ -57,8 +70,8 @@ class Obstacles:
         begun: list[RollNode] = []
         blocked = self._linked(one.name for one in self._away)
         for member in waiting:
-            if free <= len(begun):
-                break
+            if free <= len(begun) and member not in self._away:
+                continue
             node = self._nodes[member.node]
             why = self._why_not(node, blocked)
             if why is None:

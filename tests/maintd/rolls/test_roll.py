@@ -355,3 +355,22 @@ def test_a_node_whose_turn_waits_for_others_jobs_does_not_begin_after_a_pause(en
         assert ask(one, ResumeRoll()) == ""
         go_on(one)
         assert phases(one) == {"n3": Phase.DONE}
+
+
+def test_a_node_whose_turn_was_taken_back_counts_as_away_until_it_is_back() -> None:
+    one = Rig(fleet(8), mirrored(("n3", "n4"), ("n5", "n6")), QUICK)
+    one.tick()
+    one.agents.ends = lambda intent: Outcome.ERROR if intent.node == "n3" else Outcome.SUCCESS
+    slow = lambda action: isinstance(action, MovePrimary) and action.node == "n5"  # noqa: E731
+    one.cluster.takes = lambda action: 1000.0 if slow(action) else 1.0
+    start(one, "n3", "n5", "n7", terms=replace(TERMS, at_once=2))
+    while not roll(one).stopped:
+        one.tick(20)
+    one.tick(20)
+    assert (phases(one)["n5"], away(one)) == (Phase.WAITING, {"n3", "n5"})
+    one.agents.ends = lambda _: Outcome.SUCCESS
+    assert ask(one, RetryNode("n3")) == ""
+    assert (RollKind.ROLL_OUT_OF_SERVICE, "n5") in told(one)
+    assert away(one) == {"n3", "n5"}
+    assert go_on(one) <= 2
+    assert set(phases(one).values()) == {Phase.DONE}
