@@ -25,8 +25,9 @@ from nodeagent.model.action import (
     SetOffline,
 )
 from nodeagent.model.ledger import Outcome, Result
-from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, Size
+from nodeagent.model.snapshot import Capacity, Group, Instance, Running, Size
 from simulation.machines import Control, Machines
+from tests.build import node
 from tests.cluster.by_hand import ByHand
 
 DAY = 86400.0
@@ -65,10 +66,6 @@ class Cluster(ByHand):
         result = self.results([job])[job]
         assert result.outcome is (Outcome.ERROR if result.why else Outcome.SUCCESS)
         return result.why
-
-
-def node(name: str, **members: object) -> Node:
-    return Node(name, f"uuid-{name}", "127.0.0.1", **members)  # type: ignore[arg-type]
 
 
 @pytest.fixture

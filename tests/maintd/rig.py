@@ -43,6 +43,8 @@ from nodeagent.protocol.look import Distrusted, Look, Seen, Silent
 from nodeagent.protocol.messages import Report, fingerprint
 from nodeagent.protocol.node_key import Pins
 from nodeagent.store.sqlite import MEMORY, SqliteStore
+from tests.build import fleet as fleet
+from tests.build import mirrored as mirrored
 from tests.cluster.by_hand import ByHand
 from tests.maintd import inline
 from tests.maintd.world import NOW, OK
@@ -56,21 +58,6 @@ QUICK = Policy(
     storm=1.0,
     burst=10**6,
 )
-
-
-def fleet(count: int = 6) -> list[Node]:
-    """n1 to nN, all of them master candidates; n1 is to be the master."""
-    return [
-        Node(f"n{i}", f"{i:08x}-0000-4000-8000-000000000000", f"127.0.0.{i}", candidate=True)
-        for i in range(1, count + 1)
-    ]
-
-
-def mirrored(*places: tuple[str, str]) -> list[Instance]:
-    return [
-        Instance(f"i{n}", primary, secondary, memory=100, disk=100)
-        for n, (primary, secondary) in enumerate(places, 1)
-    ]
 
 
 @dataclass

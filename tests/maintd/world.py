@@ -1,13 +1,20 @@
-"""Builders for a small world: nodes, instances, incidents, observations."""
+"""Builders of what is seen and remembered: diagnoses, incidents, observations.
+
+Those of nodes and instances are in tests/build.py, and can be had from here.
+"""
 
 from collections.abc import Mapping
 
 from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.incident import Incident, Status, incident_id
 from nodeagent.model.ledger import Ledger, Outcome, Result
-from nodeagent.model.snapshot import Capacity, Instance, Node, Observed, Snapshot
+from nodeagent.model.snapshot import Capacity, Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical
+from tests.build import instance as instance
+from tests.build import node as node
+from tests.build import six as six
+from tests.build import snapshot as snapshot
 
 NOW = Ms(1_795_000_000_000)
 
@@ -22,30 +29,6 @@ OK = need("Ok")
 REPAIR = need("live-repair", command="fix-nic")
 EVACUATE = need("evacuate")
 FAILOVER = need("evacuate-failover")
-
-
-def node(name: str, **members: object) -> Node:
-    return Node(name, f"uuid-{name}", "127.0.0.1", **members)  # type: ignore[arg-type]
-
-
-def instance(name: str, primary: str, secondary: str | None, **members: object) -> Instance:
-    template = "drbd" if secondary else "plain"
-    return Instance(name, primary, secondary, **{"template": template, **members})  # type: ignore[arg-type]
-
-
-def snapshot(*nodes: Node, **instances: tuple[str, str | None]) -> Snapshot:
-    return Snapshot(
-        "c",
-        {n.name: n for n in nodes},
-        {name: instance(name, *places) for name, places in instances.items()},
-        master="n6",
-    )
-
-
-def six(*special: Node, **instances: tuple[str, str | None]) -> Snapshot:
-    """n1 to n6, some of them special; n6 is the master."""
-    names = {n.name: n for n in special}
-    return snapshot(*(names.get(f"n{i}", node(f"n{i}")) for i in range(1, 7)), **instances)
 
 
 PLENTY = Capacity(memory=1_000_000, disk=10_000_000)

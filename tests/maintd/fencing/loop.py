@@ -23,11 +23,12 @@ from nodeagent.model.evidence import Contact, Evidence, Mirror, Testimony
 from nodeagent.model.fencing import Stage
 from nodeagent.model.ledger import Decision, Ledger, Outcome, Policy
 from nodeagent.model.reason import AnyKind, Detail, Reason
-from nodeagent.model.snapshot import Instance, Node, Observed, Snapshot
+from nodeagent.model.snapshot import Instance, Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import PulledPlug, Wish
 from simulation.machines import Control, Machines
 from simulation.mirrors import Mirrors
+from tests.build import fleet
 from tests.cluster.by_hand import ByHand
 from tests.maintd.decided import details
 from tests.maintd.rig import QUICK
@@ -39,14 +40,6 @@ RESTART = replace(QUICK, dead_nodes="restart", revive=False)
 
 class Crash(Exception):
     """The process ends here."""
-
-
-def six() -> list[Node]:
-    """n1 (the master) to n6, each in a group of its own pair: n1 n2, n3 n4, n5 n6."""
-    return [
-        Node(f"n{i}", f"{i:08x}-0000-4000-8000-000000000000", f"127.0.0.{i}", candidate=True)
-        for i in range(1, 7)
-    ]
 
 
 @dataclass
@@ -82,7 +75,7 @@ class Loop:
     hit: list[str] = field(default_factory=list)  # nodes that answered, and were powered off
 
     def __post_init__(self) -> None:
-        self.cluster = ByHand.of(lambda: self.seconds, six(), self.instances, master="n1")
+        self.cluster = ByHand.of(lambda: self.seconds, fleet(), self.instances, master="n1")
         self.cluster.grace = 1.0
         self.machines.controls = {f"n{i}": (Control(),) for i in range(1, 7)}
         self.absent: dict[str, str] = {}

@@ -1,0 +1,43 @@
+"""Builders: nodes, instances and snapshots of a small cluster, one set for all rooms."""
+
+from nodeagent.model.snapshot import Instance, Node, Snapshot
+
+
+def node(name: str, **members: object) -> Node:
+    return Node(name, f"uuid-{name}", "127.0.0.1", **members)  # type: ignore[arg-type]
+
+
+def instance(name: str, primary: str, secondary: str | None, **members: object) -> Instance:
+    template = "drbd" if secondary else "plain"
+    return Instance(name, primary, secondary, **{"template": template, **members})  # type: ignore[arg-type]
+
+
+def snapshot(*nodes: Node, **instances: tuple[str, str | None]) -> Snapshot:
+    return Snapshot(
+        "c",
+        {n.name: n for n in nodes},
+        {name: instance(name, *places) for name, places in instances.items()},
+        master="n6",
+    )
+
+
+def six(*special: Node, **instances: tuple[str, str | None]) -> Snapshot:
+    """n1 to n6, some of them special; n6 is the master."""
+    names = {n.name: n for n in special}
+    return snapshot(*(names.get(f"n{i}", node(f"n{i}")) for i in range(1, 7)), **instances)
+
+
+def fleet(count: int = 6) -> list[Node]:
+    """n1 to nN, all of them master candidates; n1 is to be the master."""
+    return [
+        Node(f"n{i}", f"{i:08x}-0000-4000-8000-000000000000", f"127.0.0.{i}", candidate=True)
+        for i in range(1, count + 1)
+    ]
+
+
+def mirrored(*places: tuple[str, str]) -> list[Instance]:
+    """i1 to iN at these nodes, which have DRBD."""
+    return [
+        Instance(f"i{n}", primary, secondary, memory=100, disk=100)
+        for n, (primary, secondary) in enumerate(places, 1)
+    ]
