@@ -16,6 +16,13 @@ class RollKind(AnyKind):
         "the roll has stopped: {why}; mend that, or retry or skip the node, then run {help}",
         command="gnt-maint roll resume",
     )
+    ROLL_FAILED = kind(
+        "roll-failed",
+        Of.NODE,
+        "{it} stays out of service, as its turn in the canceled roll has failed: {why}; mend it and"
+        " run {help}, and it returns once it reports Ok",
+        command="gnt-maint roll skip {it}",
+    )
     ROLL_PAUSED = kind(
         "roll",
         Of.CLUSTER,

@@ -92,7 +92,7 @@ PUBLIC = """
     out-of-service outdated outdated-queue paused power-contradicted power-is-off power-unknown
     power-unproven powered-and-silent proves put-back-by-others queue-disabled quiet-time rebuilt
     refused return-contradicted return-failed return-waits returns-after-moves reviving roll-alerts
-    roll-alerts-awaited roll-alerts-unknown roll-hours roll-incident roll-master-last
+    roll-alerts-awaited roll-alerts-unknown roll-failed roll-hours roll-incident roll-master-last
     roll-master-waits roll-not-listed roll-offline roll-out-of-service roll-pause-between
     roll-paused roll-shares roll-start-unknown roll-stopped roll-zone runs-again runs-alone
     same-machine settling silence-alone silent-order small-cluster sought-later standby stays

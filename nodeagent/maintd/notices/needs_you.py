@@ -50,6 +50,7 @@ YOURS: frozenset[AnyKind] = frozenset(
         Kind.DOWN_STILL,
         Kind.NO_TIME_ZONE,
         RollKind.ROLL_STOPPED,
+        RollKind.ROLL_FAILED,
         RollKind.ROLL_ZONE,
         RollKind.ROLL_ALERTS_UNKNOWN,
         RollKind.ROLL_MASTER_WAITS,

@@ -20,7 +20,7 @@ from nodeagent.model.diagnosis import Need
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.outage import Way
 from nodeagent.model.reason import Held, Kind, Reason, RollKind, because
-from nodeagent.model.roll import Roll, RollNode
+from nodeagent.model.roll import Phase, Roll, RollNode
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
 
@@ -33,9 +33,7 @@ def away_for(ledger: Ledger) -> list[RollNode]:
         return []
     back = {one.node for one in ledger.outages if one.back and one.back.way is Way.ROLL}
     return [
-        one
-        for one in ledger.roll.nodes
-        if (one.node in back if one.in_line else one.phase.away)
+        one for one in ledger.roll.nodes if (one.node in back if one.in_line else one.phase.away)
     ]
 
 
@@ -61,7 +59,13 @@ class Obstacles:
     def begin(self) -> list[RollNode]:
         """Return the nodes that begin now, and note in `held` what the next ones wait for."""
         waiting = [one for one in self._roll.nodes if one.in_line]
-        if self._roll.canceled or not (waiting or self._roll.stopped):
+        if self._roll.canceled:
+            bad = [one for one in self._roll.nodes if one.phase is Phase.FAILED or one.late]
+            self.held += [
+                Held(because(RollKind.ROLL_FAILED, one.name, why=one.why), one.name) for one in bad
+            ]
+            return []
+        if not (waiting or self._roll.stopped):
             return []
         if (why := self._why_none()) is not None:
             self.held.append(Held(why))

@@ -192,10 +192,12 @@ def wants_room(ledger: Ledger) -> bool:
 
 
 def to_ask(ledger: Ledger, snapshot: Snapshot) -> frozenset[str]:
-    """The nodes that were marked offline for their turn, and may answer again."""
-    if ledger.roll is None or ledger.roll.over:
-        return frozenset()
-    returning = {one.node for one in ledger.roll.nodes if one.phase is Phase.RETURNING}
+    """The nodes that were marked offline for their turn, and may answer again.
+
+    They return even if their turn was taken back, and after the roll is over.
+    """
+    back = (one for one in ledger.outages if one.back is not None and one.back.way is Way.ROLL)
+    returning = {one.node for one in back}
     nodes = snapshot.nodes.values()
     return frozenset(node.name for node in nodes if node.offline and node.uuid in returning)
 

@@ -101,11 +101,21 @@ def _skip(ledger: Ledger, roll: Roll, member: RollNode, who: str, now: Ms) -> Le
         return f"{member.name} runs {roll.terms.command}: wait for it"
     skipped = replace(member.at(Phase.SKIPPED, now, f"left out by {who}"))
     after = replace(ledger, roll=roll.put(skipped))
+    if member.phase is Phase.RETURNING:
+        return _with_less_proof(after, member)
     if not member.claims:
         return after
     # Nobody waits for its order any more, and it is never given again.
     intents = tuple(one for one in after.intents if not _is_order(one, member))
     return release(replace(after, intents=intents), member.node, Way.ROLL, now, Proof())
+
+
+def _with_less_proof(ledger: Ledger, member: RollNode) -> Ledger:
+    """Let a node that returns owe no more than Ok: its machine may never start anew."""
+    outage = ledger.outage(member.node)
+    if outage is None or outage.back is None or outage.back.way is not Way.ROLL:
+        return ledger
+    return ledger.with_outage(replace(outage, back=replace(outage.back, proof=Proof())))
 
 
 def _is_order(intent: Intent, member: RollNode) -> bool:

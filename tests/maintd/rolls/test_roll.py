@@ -376,3 +376,54 @@ def test_a_node_whose_turn_was_taken_back_counts_as_away_until_it_is_back() -> N
     assert away(one) == {"n3", "n5"}
     assert go_on(one) <= 2
     assert set(phases(one).values()) == {Phase.DONE}
+
+
+@pytest.mark.parametrize("check", ["", "upgrade-packages"])
+def test_a_node_that_is_left_out_while_it_returns_owes_no_more_than_ok(check: str) -> None:
+    """Its machine has not started anew, or its check fails, and will never do otherwise."""
+    one = rig()
+    one.agents.stays_up = {"n3"}
+    start(one, "n3", "n6", terms=replace(TERMS, check=check))
+    go_on(one)
+    assert phases(one)["n3"] is Phase.RETURNING
+    assert away(one) == {"n3"}
+    assert ask(one, SkipNode("n3")) == ""
+    assert ask(one, ResumeRoll()) == ""
+    go_on(one)
+    assert phases(one) == {"n3": Phase.SKIPPED, "n6": Phase.DONE}
+    assert (away(one), one.ledger.outages) == (set(), ())
+
+
+@pytest.mark.parametrize(
+    ("asked", "fails"), [(CancelRoll(), False), (SkipNode("n3"), False), (SkipNode("n3"), True)]
+)
+def test_a_node_marked_offline_returns_though_its_turn_is_over(asked: Asked, fails: bool) -> None:
+    one = rig()
+    one.agents.ends = lambda _: Outcome.ERROR
+    start(one, "n3", "n6", terms=replace(TERMS, offline=True))
+    while not [job for job in one.jobs() if job.startswith(SetOffline.__name__)]:
+        one.tick(5)
+    while fails and not roll(one).stopped:
+        one.tick(5)
+    assert ask(one, asked) == ""
+    one.agents.ends = lambda _: Outcome.SUCCESS
+    for _ in range(60):
+        one.tick(20)
+    assert phases(one)["n3"] is Phase.SKIPPED
+    assert "n3" not in away(one)
+
+
+def test_a_failed_node_of_a_canceled_roll_is_named_until_it_is_left_out() -> None:
+    one = rig()
+    one.agents.ends = lambda _: Outcome.ERROR
+    start(one, "n3", "n6")
+    go_on(one)
+    assert ask(one, CancelRoll()) == ""
+    one.tick()
+    assert (RollKind.ROLL_FAILED, "n3") in told(one)
+    assert (phases(one), away(one)) == ({"n3": Phase.FAILED, "n6": Phase.SKIPPED}, {"n3"})
+    assert ask(one, SkipNode("n3")) == ""
+    for _ in range(10):
+        one.tick()
+    assert (roll(one).over, away(one)) == (True, set())
+    assert (RollKind.ROLL_FAILED, "n3") not in told(one)
