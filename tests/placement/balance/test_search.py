@@ -127,9 +127,9 @@ def test_the_same_for_the_same_seed() -> None:
 @shared
 def test_data_that_costs_more_is_copied_less() -> None:
     """What a GiB costs is weighed against what is gained, whatever is given for it."""
-    asked = generated(8, 50, 1)
+    asked = generated(10, 80, 1)
     layout, before = laid_out(asked), None
-    for price in (0.0, 0.01, 0.1, 10.0):
+    for price in (0.0, 0.001, 0.01, 0.1, 10.0):
         plan = played(asked, best(layout, Enough(), price=price))
         sent = sum(copied(layout.demands[s.move.instance], s.move.kind) for s in plan.steps)
         assert plan.copied == sent
