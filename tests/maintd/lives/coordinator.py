@@ -67,13 +67,14 @@ from tests.maintd.lives.watched import BUDGET, COOLDOWN, Watched
 from tests.maintd.rig import QUICK, mirrored
 from tests.maintd.world import EVACUATE, FAILOVER, OK, REPAIR, need
 
-INCIDENTS, REPAIRS, BALANCING, BESIDE, FENCING, OUTAGES = SUBJECTS = (
+INCIDENTS, REPAIRS, BALANCING, BESIDE, FENCING, OUTAGES, ROLLS = SUBJECTS = (
     "incidents",
     "repairs",
     "balancing",
     "others beside balancing",
     "fencing",
     "outages",
+    "rolls",
 )
 EVERY = tuple(f"n{n}" for n in range(1, 8))
 SICK = ("n2", "n3", "n4")  # the others stay well, or there would be no majority and no room
@@ -201,7 +202,7 @@ class Coordinator(Life):
         elif BALANCING in self.subjects and BESIDE not in self.subjects:
             places = st.sampled_from([("n2", "n3"), ("n2", "n4"), ("n3", "n2"), ("n5", "n6")])
             yield from mirrored(*data.draw(st.lists(places, min_size=3, max_size=7)))
-        elif OUTAGES in self.subjects:
+        elif OUTAGES in self.subjects or ROLLS in self.subjects:
             yield from mirrored(("n3", "n4"), ("n3", "n5"), ("n2", "n3"))
         if REPAIRS in self.subjects:
             yield Instance("mirrored", "n2", "n3", **common)
@@ -245,7 +246,7 @@ class Coordinator(Life):
             arm("")
         self.crash(1.0)
 
-    @except_in(OUTAGES)
+    @except_in(OUTAGES, ROLLS)
     @rule(seconds=SECONDS)
     def ledger_lost(self, seconds: float) -> None:
         if INCIDENTS not in self.subjects or self.promises.all_is_told(late=self.late):
@@ -383,6 +384,10 @@ class Coordinator(Life):
         self.watched.note_moves()
         self.promises.after(before, held=done is not None)
         self.one_owner_a_node()
+        self.after_a_round()
+
+    def after_a_round(self) -> None:
+        """Look at what a subject promises of each round."""
 
     def one_owner_a_node(self) -> None:
         """O1: by the jobs under way, the entries at work and the incidents that have begun.
@@ -425,6 +430,8 @@ class Coordinator(Life):
                 continue
             if node.uuid in work or Claims(ledger).of(node):
                 continue
+            if one.back is not None and node.name in {held.node for held in done.decision.held}:
+                continue  # it owes its proof, and a line says which
             assert node.name in told, f"O3: {node.name}: {whys}: {ledger.intents}"
 
     def teardown(self) -> None:

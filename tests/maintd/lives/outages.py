@@ -30,6 +30,7 @@ from tests.maintd.lives.coordinator import (
     EVERY,
     INCIDENTS,
     OUTAGES,
+    ROLLS,
     SICK,
     Coordinator,
     about,
@@ -85,14 +86,14 @@ class Outages(Coordinator):
         self.rig.agents.says[node] = said
         self.some_rounds(rounds, 30.0)
 
-    @about(OUTAGES)
+    @about(OUTAGES, ROLLS)
     @rule(name=st.sampled_from(MASTERS), times=st.integers(1, 3))
     def fail_over(self, name: str, times: int) -> None:
         self.rig.fail_over(name)
         counted["failovers"] += 1
         self.some_rounds(times, 10.0)
 
-    @about(OUTAGES)
+    @about(OUTAGES, ROLLS)
     @rule(name=st.sampled_from(MASTERS), at=st.sampled_from(FAILPOINTS), times=st.integers(1, 3))
     def fail_over_in_a_round(self, name: str, at: str, times: int) -> None:
         """The old master goes on with its round, but its luxid is gone; the next one begins."""

@@ -66,7 +66,9 @@ class Site(Masters, Whole):
 
     def heard(self, node: str) -> Diagnosis | None:
         """What a node says; None where it is silent."""
-        return self.agents.says.get(node, OK) if self.machines.answers(node) else None
+        if self.agents.is_silent(node) or not self.machines.answers(node):
+            return None
+        return self.agents.says.get(node, OK)
 
     def powered_off(self) -> list[tuple[float, str]]:
         """When each power-off was submitted, and of which node."""

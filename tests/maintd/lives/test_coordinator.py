@@ -13,6 +13,7 @@ from tests.maintd.lives.coordinator import (
     KINDS,
     OUTAGES,
     REPAIRS,
+    ROLLS,
     counted,
 )
 from tests.maintd.lives.incidents import Incidents
@@ -20,6 +21,7 @@ from tests.maintd.lives.life import at_random, hold_that_it_was
 from tests.maintd.lives.machines import Machines
 from tests.maintd.lives.outages import Outages
 from tests.maintd.lives.repairs import Repairs
+from tests.maintd.lives.rolls import Rolls
 
 LIVES = {  # how many lives are about what
     frozenset({INCIDENTS}): 10,
@@ -32,10 +34,12 @@ LIVES = {  # how many lives are about what
     frozenset({BALANCING, BESIDE}): 5,
     frozenset({OUTAGES}): 10,
     frozenset({OUTAGES, INCIDENTS}): 6,
+    frozenset({ROLLS}): 8,
+    frozenset({ROLLS, OUTAGES}): 6,
 }
 
 
-class Everything(Outages, Repairs, Machines, Balancing, Incidents):
+class Everything(Rolls, Outages, Repairs, Machines, Balancing, Incidents):
     """The rules and promises of all subjects."""
 
 
@@ -66,5 +70,10 @@ def test_the_machine_was_where_it_matters() -> None:
         "returns",
         "budgets",
         "budgets exceeded",
+        "rolled by reboot-node",
+        "rolled by upgrade-packages",
+        "rolled and back",
+        "rolled as found",
+        "rolls over",
     ]
     hold_that_it_was(counted, [*seen, *repaired, *balanced])

@@ -361,9 +361,8 @@ def test_a_node_whose_turn_was_taken_back_counts_as_away_until_it_is_back() -> N
     one = Rig(fleet(8), mirrored(("n3", "n4"), ("n5", "n6")), QUICK)
     one.tick()
     one.agents.ends = lambda intent: Outcome.ERROR if intent.node == "n3" else Outcome.SUCCESS
-    slow = (MovePrimary, "n5")
     one.cluster.takes = lambda action: (
-        1000.0 if (type(action), getattr(action, "node", "")) == slow else 1.0
+        1000.0 if isinstance(action, MovePrimary) and action.node == "n5" else 1.0
     )
     start(one, "n3", "n5", "n7", terms=replace(TERMS, at_once=2))
     while not roll(one).stopped:
