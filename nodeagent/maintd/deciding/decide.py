@@ -1,7 +1,8 @@
 """One round of deciding: the table of contents of the coordinator. Pure.
 
-Eleven steps, each in its place for a reason. The first five change the memory; from the sixth on
-each planner takes nodes and memory from the one Room and hands on the rest.
+Fourteen steps, each in its place for a reason. The first five change the memory; from the sixth on
+each planner takes nodes and memory from the one Room and hands on the rest. `stops` says why no
+work starts: each planner gets those of its kind.
 """
 
 from collections.abc import Mapping
@@ -20,8 +21,7 @@ from nodeagent.maintd.incidents.plan import Planner
 from nodeagent.maintd.ledger import clock, other_master, undiagnosed, unreachable
 from nodeagent.maintd.ledger.doubt import doubt as doubt_about
 from nodeagent.maintd.notices.sinks import command as notice_commands
-from nodeagent.maintd.outage import seen
-from nodeagent.maintd.outage.back import closed, put_back
+from nodeagent.maintd.outage import back, seen
 from nodeagent.maintd.outage.invariants import check_invariants
 from nodeagent.maintd.outage.leave import evacuate_wanted, remember_wanted
 from nodeagent.maintd.owners import endings, notify, offers
@@ -55,55 +55,57 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     # 3. Diagnoses: incidents are closed, opened and withdrawn. Tags of Ganeti's count from here on.
     policy, ledger = with_tags(policy, snapshot), _with_closed_and_new(ledger, observed, now)
     ledger = _with_withdrawn(ledger, observed, policy, now)
-    # 4. Requests: accept or refuse people's requests before anything new is planned.
-    uncertain = doubt_about(observed.uncertain)
+    # 4. People: pauses that have ended, then requests, before anything new is planned. Without
+    #    certainty about the ledger no pause ends by itself.
+    doubt = doubt_about(observed.uncertain)
     ledger = holds.release(ledger, snapshot)
-    ledger = holds.expire(ledger, now) if uncertain is None else ledger
+    ledger = holds.expire(ledger, now) if doubt is None else ledger
     ledger = past_moves.acknowledge(ledger, snapshot, now)
     ledger, refused = grant(ledger, observed, now, policy)
     # 5. The storm brake, which a request may just have reset; then the calendar.
     ledger = storm_brake.brake(ledger, observed, policy, now)
-    outdated = uncertain or other_master.doubt(ledger)  # an old master's plans wait for a person
-    ledger, series_held = _with_calendar(ledger, observed, policy, now, outdated)
+    doubt = doubt or other_master.doubt(ledger)  # an old master's plans wait for a person
+    ledger, series_held = _with_calendar(ledger, observed, policy, now, doubt)
     ledger = endings.note(before, ledger, now)
 
     # 6. Room: claims of running work, why other nodes are closed, and when they leave.
     stops = Stops(
         pauses={**faults(snapshot), **holds.paused(ledger, snapshot)},
-        windows={**timing.closed(ledger, snapshot, now), **closed(ledger, observed)},
+        windows={**timing.closed(ledger, snapshot, now), **back.closed(ledger, observed)},
         rolls=rolls.closed(ledger, observed),
         storm=None if ledger.storm is None else because(Kind.STORM, why=ledger.storm.why),
-        doubt=outdated,
+        doubt=doubt,
     )
     leaving = departures.departures(ledger, snapshot, policy, now)
     windows = {**stops.windows, **stops.rolls}
     room = open_room(ledger, observed, stops.pauses, windows, leaving)
-    incidents = Planner(ledger, observed, policy, now, room, stops.closed)
-    sick = {**observed.sick, **incidents.referred()}
 
     # 7. Dead nodes: their instances are nobody else's until a person has put the node back.
     silent = unreachable.unreachable(ledger, snapshot, policy, now)
     powered = readings.with_power(ledger, observed)
     fencer = Fencer(ledger, powered, policy, room, stops.plans, silent, now)
-    ledger = incidents.ledger = fencer.plan()
+    ledger = fencer.plan()
 
-    # 8. Owners are notified first, then others by commands: the queue needs the master's
-    #    agent in every round, they seldom do.
+    # 8. Messages: owners first, then others by commands. They seldom need the master's agent,
+    #    which the queue needs in every round.
     told = notify.announce(ledger, observed, policy.announcing, now)
     ledger = notice_commands.order(told.ledger, observed, policy, now)
-    # 9. Repairs of machines go before incidents, for an entry keeps the node that it works on;
-    #    then incidents, the oldest first; then people, windows, and rolling maintenance; then the
-    #    way back.
+    # 9. Machines to repair: before incidents, for an entry keeps the node that it works on.
+    incidents = Planner(ledger, observed, policy, now, room, stops.closed)
+    sick = {**observed.sick, **incidents.referred()}
     ledger, queue_held = _queue(ledger, incidents, sick, stops)
+    # 10. Incidents, the oldest first.
     ledger = incidents.plan(ledger)
+    # 11. What people plan: evacuations, windows, rolling maintenance.
     ledger, wanted_held = evacuate_wanted(ledger, observed, policy, room, stops.maintenance, now)
     kept = windows_plan.maintain(ledger, observed, policy, room, stops.maintenance, now)
     ledger, roll_held = rolls.go_on(kept.ledger, observed, policy, room, stops.maintenance, now)
-    ledger, back_held = put_back(ledger, observed, policy, room, stops, now)
-    # 10. Instances: their repair on what is left, and last the luxury of balance.
+    # 12. The way back of nodes that nobody needs out of service any more.
+    ledger, back_held = back.put_back(ledger, observed, policy, room, stops, now)
+    # 13. Instances: their repair on what is left, and last the luxury of balance.
     mended = repair(ledger, observed, policy, room, stops.repairs, now)
     evened = balance(mended.ledger, observed, policy, room, stops.plans, now)
-    # 11. Tags: save this state in Ganeti.
+    # 14. Tags: save this state in Ganeti.
     ledger = node_keys.pin(keep_tags(evened.ledger, observed, policy, now), observed, now)
     ledger = past_moves.keep_tags(ledger, snapshot, now)
 
@@ -168,15 +170,15 @@ def _with_withdrawn(ledger: Ledger, observed: Observed, policy: Policy, now: Ms)
 
 
 def _with_calendar(
-    ledger: Ledger, observed: Observed, policy: Policy, now: Ms, outdated: Reason | None
+    ledger: Ledger, observed: Observed, policy: Policy, now: Ms, doubt: Reason | None
 ) -> tuple[Ledger, tuple[Held, ...]]:
     """Series become windows, and owners are asked about them."""
     snapshot = observed.snapshot
     advanced = occurrences.Advanced(ledger)
-    if outdated is None:
+    if doubt is None:
         advanced = occurrences.advance(ledger, observed, policy, now)
     ledger = windows_plan.recognise(advanced.ledger, snapshot)
-    if outdated is None:
+    if doubt is None:
         ledger = offers.ask(ledger, snapshot, now)
     return ledger, tuple(advanced.held)
 

@@ -41,9 +41,10 @@ def target_of(action: Action, snapshot: Snapshot) -> str | None:
 
 @dataclass
 class Room:
-    """Claims and free room of one round. `unfit` gives the reason for each node that is not free.
+    """Claims and free room of one round: a node belongs to one owner at a time.
 
-    - `claims`: the incident that claims a node, or `autorepair`, or `balance` ("" for all else).
+    - `unfit`: the reason for each node that is not free.
+    - `claims`: the owner of each claimed node (`Purpose.owner`).
     - `primaries`, `mirrors`: the instances by their primary and by their secondary node.
     - `placed`: where running and planned moves put instances.
     - `fit`: the free nodes by group.

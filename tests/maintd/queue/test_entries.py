@@ -107,7 +107,7 @@ def test_need_drain_empties_the_node_and_gives_it_back() -> None:
     assert empty == [True]
     assert not rig.node().drained
     assert rig.jobs()[0].startswith("Drain")
-    assert rig.jobs()[-1] == "Restore(node='n3', drained=False)"
+    assert rig.jobs()[-1] == "Restore(node='n3', drained=False, candidate=False)"
 
 
 @pytest.mark.parametrize("had_effect", [False, True], ids=["before", "after its effect"])
