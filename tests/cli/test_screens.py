@@ -208,6 +208,7 @@ SCRIPTS: dict[str, tuple[Scene, str]] = {
         roll status
         held
         check
+        why n5
         """,
     ),
     "roll": (

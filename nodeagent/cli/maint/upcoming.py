@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 from nodeagent.cli.maint.console.arguments import when
 from nodeagent.cli.maint.console.text import told_name
+from nodeagent.model.asked import some_of
 
 Json = dict[str, Any]
 Step: TypeAlias = tuple[str, str]
@@ -43,6 +44,23 @@ def _of_node(about: Json, this: Json) -> Iterator[Step]:
     yield from ((text, "") for text in waits if text not in running)
     for one in about["windows"]:
         yield from _of_window({"window": one}, this)
+    if (turn := about["turn"]) is not None:
+        yield from _of_turn(turn, told)
+
+
+def _of_turn(turn: Json, told: set[str]) -> Iterator[Step]:
+    """Yield when a node that waits in a roll has its turn, and what holds the roll."""
+    place = f"it is the next of the roll to run {turn['command']}"
+    if turn["before"]:
+        after = f"{turn['position']} of {turn['of']}, after {some_of(turn['before'])}"
+        place = f"its turn to run {turn['command']} is number {after}"
+    back = f"; it may be back at {when(turn['returns-at'])}" if turn["returns-at"] else ""
+    yield f"{place}{back}", ""
+    for held in turn["holds"]:
+        if held["reason"] not in told:
+            yield held["reason"], held["help"]
+    if not turn["holds"] and len(turn["away"]) >= turn["at-once"]:
+        yield f"the roll waits until one of these is back: {some_of(turn['away'])}", ""
 
 
 def _of_instance(about: Json, this: Json) -> Iterator[Step]:

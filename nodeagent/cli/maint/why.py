@@ -28,7 +28,8 @@ from nodeagent.cli.maint.fencing import fate_row, fencing_facts
 from nodeagent.cli.maint.overview import pause_told
 from nodeagent.cli.maint.upcoming import Step, upcoming
 
-_ASKED = ("round", "status", "nodes", "held", "balance", "windows", "queue")
+_AWAY = ("leaving", "running", "returning", "failed")  # phases in a roll
+_ASKED = ("round", "status", "nodes", "held", "balance", "windows", "queue", "roll")
 
 
 @cli.command()
@@ -157,6 +158,7 @@ def _around(said: Mapping[str, Any], of: str, one: Json) -> Json:
         uuids = {i["uuid"] for i in around["incidents"]}
         around["windows"] = [m for m in _machines(said) if m["node"] == name]
         around["entries"] = [e for e in said["queue"]["entries"] if e["nodename"] == name]
+        around["turn"] = _turn(said, name)
     if of == "group":
         around["pauses"] = [
             hold
@@ -174,6 +176,36 @@ def _around(said: Mapping[str, Any], of: str, one: Json) -> Json:
         or (held["subject"]["type"] == "cluster" and (of == "cluster" or _is_general(held)))
     ]
     return around
+
+
+def _turn(said: Mapping[str, Any], name: str) -> Json | None:
+    """The turn of a node that waits in a roll: its position, who is before it, and what holds it.
+
+    The master is the last, whichever node it is.
+    """
+    roll = said["roll"]
+    waiting = [] if roll is None else [m["name"] for m in roll["nodes"] if m["phase"] == "waiting"]
+    if name not in waiting:
+        return None
+    masters = {one["name"] for one in said["nodes"] if one["master"]}
+    waiting.sort(key=lambda one: one in masters)
+    before = waiting[: waiting.index(name)]
+    holds = [held for held in said["held"] if _holds_roll(held)]
+    return {
+        "position": len(before) + 1,
+        "of": len(waiting),
+        "before": before,
+        "away": [m["name"] for m in roll["nodes"] if m["phase"] in _AWAY],
+        "command": roll["command"],
+        "at-once": roll["at-once"],
+        "returns-at": next(m["returns-at"] for m in roll["nodes"] if m["name"] == name),
+        "holds": [{"reason": held["reason"], "help": held["help"]} for held in holds],
+    }
+
+
+def _holds_roll(held: Json) -> bool:
+    """Check whether a reason keeps every node of the roll from beginning."""
+    return bool(held["kind"].startswith("roll-") and held["subject"]["type"] == "cluster")
 
 
 def _is_general(held: Json) -> bool:
