@@ -29,7 +29,7 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What a node owes before it returns: Ok for `quiet` ms, and success of the command `check`.
+    """Conditions for a node's return: Ok for `quiet` ms, and success of the command `check`.
 
     With a `boot`, its machine must have started anew since: that was its start before.
     """

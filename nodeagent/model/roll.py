@@ -25,7 +25,7 @@ class Hours:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a roll does at each node, and how carefully.
+    """The work of a roll at each node, and its limits.
 
     `command` is run by the node's own agent. At most `at_once` nodes are away. A node must have
     returned `return_within` (ms) after its command began, and the next one begins `pause_between`

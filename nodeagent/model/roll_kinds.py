@@ -90,4 +90,4 @@ class RollKind(AnyKind):
         Of.NODE,
         "{it} does not tell when its machine started, which is to prove its reboot",
     )
-    NOT_STARTED_ANEW = kind("roll", Of.NODE, "its machine has not started anew")
+    NOT_STARTED_ANEW = kind("roll", Of.NODE, "its machine has not rebooted")

@@ -115,7 +115,7 @@ def _matchers(_: click.Context, option: click.Parameter, texts: tuple[str, ...])
 @click.option(
     "--keep-secondaries",
     is_flag=True,
-    help="Move only what runs on a node; its mirrors wait for its return.",
+    help="Move only what runs on a node; secondaries stay there.",
 )
 @click.option("--offline", is_flag=True, help="Mark each node offline while it is away.")
 @click.option(
@@ -207,7 +207,7 @@ def _name(reach: Any, name: str) -> str:
 def status(where: Where, *, as_json: bool) -> int:
     """Show the progress of the roll, or how the last one ended.
 
-    Exit code 0 if it is under way or all its nodes have returned, 1 if it waits for a person or
+    Exit code 0 if it is active or all its nodes have returned, 1 if it waits for a person or
     was canceled.
     """
     reach = where.reach()
@@ -295,7 +295,7 @@ asking(
     "cancel",
     "/1/roll/cancel",
     "The roll ends: nodes that are leaving go back, others return after their command.",
-    "End the roll; what has begun returns to service.",
+    "End the roll; nodes that are away return to service.",
 )
 
 

@@ -1,4 +1,4 @@
-"""What a round has to ask for, such as others' jobs and free room if anything may move. Pure."""
+"""Questions of a round, such as others' jobs and free room if anything may move. Pure."""
 
 from collections.abc import Mapping, Sequence
 

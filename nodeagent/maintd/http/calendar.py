@@ -270,4 +270,4 @@ def state_of(roll: Roll) -> str:
         return "canceled" if roll.canceled else "over"
     if roll.canceled:
         return "ending"
-    return "stopped" if roll.stopped else "paused" if roll.paused else "under way"
+    return "stopped" if roll.stopped else "paused" if roll.paused else "active"

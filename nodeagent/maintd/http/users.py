@@ -1,4 +1,4 @@
-"""Who may make changes: root at the admin socket, or a user of the users file, over TLS.
+"""Rights to make changes: root at the admin socket, or a user of the users file, over TLS.
 
 That file is in RAPI's format, and failed logins are limited.
 

@@ -15,7 +15,7 @@ from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import CancelRoll, PauseRoll, ResumeRoll, RetryNode, SkipNode, StartRoll
 
-_NONE = "no roll is under way: gnt-maint roll start begins one"
+_NONE = "no roll is active: gnt-maint roll start begins one"
 Request: TypeAlias = StartRoll | PauseRoll | ResumeRoll | SkipNode | RetryNode | CancelRoll
 
 
@@ -42,7 +42,7 @@ def grant(ledger: Ledger, asked: Request, who: str, observed: Observed, now: Ms)
 def _start(ledger: Ledger, asked: StartRoll, who: str, observed: Observed, now: Ms) -> Ledger | str:
     before = ledger.roll
     if before is not None and not before.over:
-        return f"a roll of {before.who} is under way: see gnt-maint roll status"
+        return f"a roll of {before.who} is active: see gnt-maint roll status"
     hours = asked.terms.hours
     if hours is not None and hours.zone not in observed.zones:
         return f"time zone {hours.zone} is unknown here"

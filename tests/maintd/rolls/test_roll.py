@@ -274,8 +274,8 @@ def test_the_next_node_waits_for_the_pause_between() -> None:
         (StartRoll(TERMS), "no nodes are named"),
         (StartRoll(TERMS, needing="reboot-required"), "no node reports that it is needed"),
         (StartRoll(replace(TERMS, command="nothing"), ("n3",)), "takes no orders to run nothing"),
-        (ResumeRoll(), "no roll is under way"),
-        (SkipNode("n3"), "no roll is under way"),
+        (ResumeRoll(), "no roll is active"),
+        (SkipNode("n3"), "no roll is active"),
     ],
 )
 def test_what_is_refused(asked: Asked, why: str) -> None:
@@ -287,7 +287,7 @@ def test_what_is_refused(asked: Asked, why: str) -> None:
 def test_a_second_roll_waits_for_the_first() -> None:
     one = rig()
     start(one, "n3")
-    assert "is under way" in ask(one, StartRoll(TERMS, ("n4",)))
+    assert "is active" in ask(one, StartRoll(TERMS, ("n4",)))
 
 
 def test_names_groups_tags_and_patterns_choose_the_nodes() -> None:

@@ -134,7 +134,7 @@ def roll(view: View) -> Json | None:
                 **one,
                 "short": one["name"].partition(".")[0],
                 "kind": "late" if one["late"] else one["phase"],
-                "next": one is coming and told["state"] == "under way",
+                "next": one is coming and told["state"] == "active",
             }
             for one in nodes
         ],
