@@ -19,6 +19,7 @@ from nodeagent.model.purpose import (
     OfWindow,
     Purpose,
 )
+from nodeagent.model.roll import RollNode
 from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Standing
@@ -80,6 +81,16 @@ class Claims:
         return any(
             i.status is not Status.NOTED and (out or i.status is not Status.CANCELED) for i in here
         )
+
+
+def away_for(ledger: Ledger) -> list[RollNode]:
+    """The nodes that are away for the roll; those whose turn was taken back, until they return."""
+    if ledger.roll is None:
+        return []
+    back = {one.node for one in ledger.outages if one.back and one.back.way is Way.ROLL}
+    return [
+        one for one in ledger.roll.nodes if (one.node in back if one.in_line else one.phase.away)
+    ]
 
 
 def begin(ledger: Ledger, node: Node, claim: Purpose) -> Ledger:

@@ -6,18 +6,30 @@
 4. A node that is out of service by our own jobs alone is named, with the command that helps.
 5. A node that nobody asks anything of is not remembered.
 6. No planned job exceeds a disruption budget, but for dead nodes and `evacuate-failover`.
+7. No node begins in a roll that has as many away as it may have.
+8. A roll's command is ordered at a node that is out of service and empty; with secondaries that
+   stay, no instance runs there.
 """
 
 from collections.abc import Iterable
 
-from nodeagent.maintd.outage.claims import Claims
+from nodeagent.maintd.outage.claims import Claims, away_for
 from nodeagent.maintd.planning.budgets import Budgets, budget_tags
 from nodeagent.maintd.planning.outcomes import by_uuid
-from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Restore, SetOffline, move_of
+from nodeagent.model.action import (
+    Drain,
+    MovePrimary,
+    MoveSecondary,
+    Restore,
+    RunCommand,
+    SetOffline,
+    move_of,
+)
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Decision, Intent, Ledger
 from nodeagent.model.purpose import OfFencing, OfIncident, OfReturn
+from nodeagent.model.roll import Phase
 from nodeagent.model.snapshot import Node, Observed
 
 _OF_ONE_OWNER = (Drain, SetOffline, Restore, MovePrimary, MoveSecondary)
@@ -36,6 +48,31 @@ def check_invariants(before: Ledger, decision: Decision, observed: Observed) -> 
     _check_told(decision, observed, claims)
     _check_remembered(ledger, observed, claims)
     _check_budgets(new, ledger, observed)
+    _check_roll(before, ledger)
+    for intent in new:
+        if intent.purpose.roll and isinstance(intent.action, RunCommand):
+            _check_command(intent, ledger, observed)
+
+
+def _check_roll(before: Ledger, ledger: Ledger) -> None:
+    roll, old = ledger.roll, before.roll
+    if roll is None or roll == old:
+        return
+    waited = roll.nodes if old is None or old.number != roll.number else old.nodes
+    in_line = {one.node for one in waited if one.in_line or old is None or old.over}
+    begun = [one.name for one in roll.nodes if one.phase is Phase.LEAVING and one.node in in_line]
+    away = [one.name for one in away_for(ledger)]
+    assert not (begun and len(away) > roll.terms.at_once), f"{begun} begin in a roll; away: {away}"
+
+
+def _check_command(intent: Intent, ledger: Ledger, observed: Observed) -> None:
+    node = observed.snapshot.nodes[intent.node]
+    assert not node.in_service, f"a roll's command is ordered at {node.name}, which is in service"
+    stay = ledger.roll is not None and ledger.roll.terms.keep_secondaries
+    for one in observed.snapshot.instances.values():
+        here = one.primary == node.name and (one.running or not stay)
+        here |= one.secondary == node.name and not stay
+        assert not here, f"a roll's command is ordered at {node.name}, where {one.name} is"
 
 
 def _check_return(intent: Intent, node: Node, ledger: Ledger, claims: Claims) -> None:

@@ -13,28 +13,18 @@ fewer nodes are away than asked for. Unknown alerts block it as well. For a node
 
 from collections.abc import Iterator, Mapping
 
+from nodeagent.maintd.outage.claims import away_for
 from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.maintd.rolls.hours import hours_text, is_within
 from nodeagent.model.asked import some_of
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.outage import Way
 from nodeagent.model.reason import Held, Kind, Reason, RollKind, because
 from nodeagent.model.roll import Phase, Roll, RollNode
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
 
 _TOLD = 5  # waiting nodes whose own reasons are shown
-
-
-def away_for(ledger: Ledger) -> list[RollNode]:
-    """The nodes that are away for the roll; those whose turn was taken back, until they return."""
-    if ledger.roll is None:
-        return []
-    back = {one.node for one in ledger.outages if one.back and one.back.way is Way.ROLL}
-    return [
-        one for one in ledger.roll.nodes if (one.node in back if one.in_line else one.phase.away)
-    ]
 
 
 class Obstacles:
