@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -95,7 +96,7 @@ class World:
 
 @asynccontextmanager
 async def world(*, helper: bool = True) -> AsyncIterator[World]:
-    with safe_folder() as folder:
+    with safe_folder() as folder, patch.object(standby, "_PROBE", 60.0):  # however busy we are
         made = World(folder)
         at = await asyncio.start_server(made.agents.serve, "127.0.0.1", 0)
         made.agents.port = at.sockets[0].getsockname()[1]
