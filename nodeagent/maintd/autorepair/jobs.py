@@ -147,7 +147,7 @@ def keep_off(ledger: Ledger, observed: Observed, room: Room) -> None:
     for intent in ledger.intents:
         if isinstance(intent.action, Drain | SetOffline):
             name = intent.action.node
-            room.shut_down(name, because(Kind.OUT_OF_SERVICE, name, state="being drained"))
+            room.forbid_starts(name, because(Kind.OUT_OF_SERVICE, name, state="being drained"))
 
 
 def instance_of(intent: Intent) -> str:

@@ -59,7 +59,9 @@ def repair(
             ledger = without_claim(ledger, purpose, job.action, now, job.node)
             continue
         is_rescue = observed.snapshot.nodes[job.node].offline
-        taken = room.rescue(job.node, purpose) if is_rescue else room.take(job.node, purpose)
+        taken = (
+            room.take_offline_node(job.node, purpose) if is_rescue else room.take(job.node, purpose)
+        )
         if isinstance(taken, Taken):  # else it is proposed again in the next round
             ledger = taken.promise(ledger, job.action, now)
     planned = {intent.action for intent in ledger.intents}

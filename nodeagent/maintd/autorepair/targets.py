@@ -54,7 +54,7 @@ class _Choice:
             return because(Kind.CANNOT_MIGRATE, name, why=why)
         room, target = self.room, self.instance.secondary
         barred = room.barred(self.instance) if live else frozenset[str]()
-        if barred and barred == room.ends(self.instance):
+        if barred and barred == room.possible_hosts(self.instance):
             if not fallback:
                 to = target or "any node of its group"
                 forbids = because(Kind.TAGS_FORBID, name, node=primary, to=to)

@@ -9,7 +9,7 @@ from nodeagent.maintd.autorepair.survey import in_tags as jobs_of_repairs
 from nodeagent.maintd.balancing.plan import is_wanted
 from nodeagent.maintd.balancing.plan import wants_room as wants_balance
 from nodeagent.maintd.fencing.state import why_canceled
-from nodeagent.maintd.outage.job_queue import to_recall, wants_roles
+from nodeagent.maintd.outage.job_queue import first_job_to_recover, first_role_job
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.queue.plan import wants_room as wants_queue
 from nodeagent.maintd.rolls import plan as rolls
@@ -25,11 +25,11 @@ from nodeagent.model.wish import Evacuate, StartRoll, Wish
 __all__ = [
     "OBSOLETE",
     "blocking_alerts",
+    "first_job_to_recover",
+    "first_role_job",
     "jobs_of_repairs",
     "offline_nodes",
-    "to_recall",
     "wants_others_jobs",
-    "wants_roles",
     "wants_room",
     "zones",
 ]

@@ -252,7 +252,7 @@ class Memory:
         now, trails, snapshot = self._now(), ganeti.trails, ganeti.snapshot
         gone = await self._lost(trails, snapshot, now)
         repairs = bool(policy.procedures.repair_procedures)
-        since = inquiries.to_recall(loaded, trails, snapshot)
+        since = inquiries.first_job_to_recover(loaded, trails, snapshot)
         roles = await asyncio.to_thread(self._cluster.roles, since) if since else ()
         behind = await self._unknown_job(loaded, trails, now)
         recovered = recover(

@@ -315,7 +315,7 @@ class Engine:
             observed = replace(observed, capacity=await self._inquiry.capacity(names))
             if hosts := nodes_to_ask(observed):
                 observed = replace(observed, running=await self._inquiry.running(hosts))
-        if since := inquiries.wants_roles(ledger, observed.wishes):
+        if since := inquiries.first_role_job(ledger, observed.wishes):
             observed = replace(observed, roles=await self._inquiry.roles(since))
         if polled.idle is None:
             await self._withdrawals.withdraw(ledger, observed, now)

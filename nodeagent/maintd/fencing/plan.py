@@ -106,7 +106,7 @@ class Fencer:
         self.ledger = replace(self.ledger, fencing=tuple(others))
 
     def _promise(self, node: Node, action: Action, after: str | None = None) -> str:
-        taken = self.room.seize(node.name, OfFencing(node.uuid))
+        taken = self.room.take_anyway(node.name, OfFencing(node.uuid))
         self.ledger = taken.promise(self.ledger, action, self.now, after)
         return self.ledger.intents[-1].id
 

@@ -27,13 +27,13 @@ def recalled(
     return (*kept, *(replace(outage, back=backs.get(outage.node)) for outage in found))
 
 
-def to_recall(ledger: Ledger, trails: Sequence[Trail], snapshot: Snapshot) -> str | None:
+def first_job_to_recover(ledger: Ledger, trails: Sequence[Trail], snapshot: Snapshot) -> str | None:
     """Return the first job to check for changes of nodes' roles by others; None: none is needed."""
     known = {outage.node for outage in ledger.outages if outage.incident}
     return _first(outage for outage in _by_trails(trails, snapshot) if outage.node not in known)
 
 
-def wants_roles(ledger: Ledger, wishes: Sequence[Wish]) -> str | None:
+def first_role_job(ledger: Ledger, wishes: Sequence[Wish]) -> str | None:
     """Return the first job to check for changes of nodes' roles by others; None: none is needed."""
     asked = {w.asked.incident for w in wishes if isinstance(w.asked, Cancel) and w.asked.undrain}
     wanted = asked | {i.id for i in ledger.incidents if i.missed_at}

@@ -125,8 +125,8 @@ class Emptying:
         It is closed only for a while, or in service and claimed, in doubt, or of unknown room.
         """
         room = self.room
-        if name in room.soon or not room.snapshot.nodes[name].in_service:
-            return name in room.soon
+        if name in room.briefly_closed or not room.snapshot.nodes[name].in_service:
+            return name in room.briefly_closed
         unsaid = name not in room.unfit and name not in room.capacity
         return unsaid or name in room.claims or name in room.unreachable
 
@@ -138,7 +138,7 @@ class Emptying:
         """Move to the secondary, or anywhere if the disks are shared; return why not, or None."""
         live = self._must_migrate(instance) and instance.migratable
         barred = self.room.barred(instance) if live else frozenset[str]()
-        if barred and barred == self.room.ends(instance):
+        if barred and barred == self.room.possible_hosts(instance):
             if not self.policy.fallback:
                 to = instance.secondary or "any node of its group"
                 off, node = "fallback to a failover is off", self.node.name

@@ -53,7 +53,7 @@ class Room:
     - `sends`: migration tags by node; an instance migrates only to a node with them in `receives`.
     - `busy`: the work of somebody else's jobs, by name.
     - `evacuated`: the nodes whose own incident moves their instances.
-    - `soon`: nodes closed only for a while, by a pause, a window or their own live repair.
+    - `briefly_closed`: by a pause, a window or their own live repair; they open again.
     - `budgets`: how many instances may be disrupted.
     - `departures`: the nodes that leave soon, or are away (`planning/departures`).
     - `searches`: what is left of this round's searches for places, trials included.
@@ -73,7 +73,7 @@ class Room:
     receives: Mapping[str, frozenset[str]]
     busy: Mapping[str, str]
     evacuated: set[str] = field(default_factory=set)
-    soon: frozenset[str] = frozenset()
+    briefly_closed: frozenset[str] = frozenset()
     budgets: Budgets = field(default_factory=Budgets)
     departures: Mapping[str, Departure] = field(default_factory=dict)
     searches: Iterator[int] = field(default_factory=lambda: iter(range(SEARCHES)))
@@ -113,7 +113,7 @@ class Room:
         """
         return self.shut.get(node)
 
-    def shut_down(self, node: str, why: Reason) -> None:
+    def forbid_starts(self, node: str, why: Reason) -> None:
         self.shut.setdefault(node, why)
 
     def why_claimed(self, node: str, owner: str) -> Reason | None:
@@ -131,7 +131,7 @@ class Room:
         """Check whether migration tags let an instance migrate from one node to the other."""
         return self.sends.get(source, _NOTHING) <= self.receives.get(target, _NOTHING)
 
-    def ends(self, instance: Instance) -> frozenset[str]:
+    def possible_hosts(self, instance: Instance) -> frozenset[str]:
         """The nodes where it could run instead: its secondary, or the group's others in service."""
         if instance.secondary is not None:
             return frozenset({instance.secondary})
@@ -144,7 +144,7 @@ class Room:
         """Those of its ends that it may not migrate to; none where Ganeti does not migrate it."""
         if instance.always_failover or not self.sends.get(instance.primary):
             return _NOTHING
-        ends = self.ends(instance)
+        ends = self.possible_hosts(instance)
         return frozenset(end for end in ends if not self.migrates(instance.primary, end))
 
     def copied_from(self, node: str) -> str | None:
@@ -157,14 +157,14 @@ class Room:
 
     def take(self, node: str, purpose: Purpose) -> "Taken | Reason":
         """Claim a node for a purpose, or say whose it is already."""
-        return self.why_claimed(node, purpose.owner) or self.seize(node, purpose)
+        return self.why_claimed(node, purpose.owner) or self.take_anyway(node, purpose)
 
-    def seize(self, node: str, purpose: Purpose) -> "Taken":
+    def take_anyway(self, node: str, purpose: Purpose) -> "Taken":
         """Claim a node whoever has it: it is being fenced."""
         self.claim(node, purpose.owner)
         return Taken(node, purpose)
 
-    def rescue(self, node: str, purpose: Purpose) -> "Taken":
+    def take_offline_node(self, node: str, purpose: Purpose) -> "Taken":
         """Take a node that is offline, whoever has it: its instances may start elsewhere."""
         assert self.snapshot.nodes[node].offline, node
         return Taken(node, purpose)
@@ -307,7 +307,7 @@ def open_room(
     room.departures = departures
     emptied = {i.node for i in open_ones.values() if i.diagnosis.need >= Need.EVACUATE}
     room.evacuated.update(name for name, node in snapshot.nodes.items() if node.uuid in emptied)
-    room.soon = frozenset(
+    room.briefly_closed = frozenset(
         name
         for name, node in snapshot.nodes.items()
         if name in windows

@@ -104,17 +104,17 @@ def test_which_nodes_are_closed_only_for_a_while() -> None:
     says = {one.name: one.diagnosis for one in (mending, by_hand, leaving)}
     paused, windows = dict.fromkeys(("n2", "n6"), IN_WINDOW), {"n1": IN_WINDOW}
     room = open_room(ledger(mending, by_hand, leaving), seen(world, says), paused, windows)
-    assert room.soon == {"n1", "n2", "n3"}
+    assert room.briefly_closed == {"n1", "n2", "n3"}
     assert room.evacuated == {"n5"}
     silent = open_room(ledger(mending), seen(world, {}, {"n3": SILENT}), {})
-    assert silent.soon == frozenset()
+    assert silent.briefly_closed == frozenset()
 
 
 def test_where_an_instance_could_run_instead() -> None:
     world = six(node("n2", drained=True), node("n3", group="other"))
     room = open_room(ledger(), seen(world), {})
-    assert room.ends(instance("a", "n1", "n2")) == {"n2"}
-    assert room.ends(instance("a", "n1", None)) == {"n4", "n5", "n6"}
+    assert room.possible_hosts(instance("a", "n1", "n2")) == {"n2"}
+    assert room.possible_hosts(instance("a", "n1", None)) == {"n4", "n5", "n6"}
 
 
 def test_what_leaves_a_node_is_not_copied_from_it() -> None:
