@@ -9,6 +9,7 @@ demo's user must own the scripts.
 import asyncio
 import grp
 import json
+import logging
 import os
 import pwd
 import signal
@@ -21,6 +22,7 @@ from types import FrameType
 
 import click
 
+from nodeagent import service
 from nodeagent.maintd.balancing.inputs import stock_of
 from nodeagent.maintd.balancing.search_thread import Adviser, nothing_measured
 from nodeagent.maintd.engine.conduct import Conduct
@@ -30,6 +32,7 @@ from nodeagent.maintd.engine.orders import Orders
 from nodeagent.maintd.engine.poll import poll, remember
 from nodeagent.maintd.engine.round import Engine, Round
 from nodeagent.maintd.engine.settings import HttpSettings
+from nodeagent.maintd.engine.witnesses import QuestionsOverHttp, Witnesses
 from nodeagent.maintd.http.listen import listening
 from nodeagent.maintd.http.readers import Readers
 from nodeagent.maintd.http.routes import Api
@@ -37,6 +40,7 @@ from nodeagent.maintd.owners.offers import OWNER_TAG
 from nodeagent.model.action import Action, MovePrimary, MoveSecondary, Retag, describe
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Policy
+from nodeagent.model.notice import Sink
 from nodeagent.model.queue import Operation, Procedure, Procedures, RepairStep
 from nodeagent.model.snapshot import Instance, Snapshot
 from nodeagent.model.units import Ms, Seconds
@@ -46,7 +50,9 @@ from nodeagent.protocol.node_key import TAG as KEY_TAG
 from nodeagent.store.sqlite import SqliteStore
 from simulation.cluster import SimulatedCluster
 from simulation.demo_kept import OWNER, gnt_maint, hints, secured
+from simulation.demo_machines import DemoMachines
 from simulation.demo_nodes import CLUSTER, NODES, POWER_CYCLE, POWERED, Nodes, trusted_folder
+from simulation.demo_notices import receiving
 
 PATIENCE = 120.0  # seconds for the whole demo; it takes 20, and a busy machine more
 
@@ -63,6 +69,18 @@ POLICY = Policy(
     balance_settle=Ms(500),
     procedures=Procedures((Procedure(("demo",), (_UNREACHABLE,)),)),
 )
+
+
+def for_visitors(policy: Policy, sink: Sink) -> Policy:
+    """Shorten what takes minutes in production, and let maintd fence dead nodes, and notify."""
+    return replace(
+        policy,
+        unreachable_after=Ms(20_000),
+        dead_nodes="restart",
+        revive_within=Ms(20_000),
+        notify=(sink,),
+    )
+
 
 BROKEN_BOARD = {
     "status": "evacuate",
@@ -103,6 +121,7 @@ class Demo:
                 well = await self._story(daemon.engine)
                 if keep:
                     self.summary()
+                    await self._more_to_try(daemon.engine, open_)
                     click.echo("\nIt stays up until Ctrl-C. Copy these lines to look around:\n")
                     click.echo("\n".join(self._hints))
                     await asyncio.Event().wait()
@@ -128,6 +147,22 @@ class Demo:
         if keep:
             curl = await open_.enter_async_context(secured(api, users))
             self._hints = hints(self.nodes, self._socket, page, self.cluster, curl)
+
+    async def _more_to_try(self, engine: Engine, open_: AsyncExitStack) -> None:
+        """Let machines reboot, fall silent and die, and let maintd notify the demo.
+
+        maintd's log then goes to a file: it tells much of nodes that do not answer.
+        """
+        logs = logging.FileHandler(self.nodes.folder / "maintd.log")
+        logs.setFormatter(service.OneLine("%(message)s"))
+        logging.basicConfig(level="INFO", handlers=[logs])
+        machines = DemoMachines(self.nodes, self.cluster.world, self._say)
+        running = asyncio.create_task(machines.run())
+        open_.push_async_callback(_ended, running)
+        settings = self.nodes.folder / "notify.toml"
+        sink, target = await open_.enter_async_context(receiving(self._say, settings))
+        engine.outbox.configure([target])
+        engine.policy = for_visitors(engine.policy, sink)
 
     async def _story(self, engine: Engine) -> bool:
         if not await self._until(lambda: len(self.healthy()) == len(NODES)):
@@ -213,7 +248,18 @@ class Demo:
             lambda seen, asked: stock_of(self.cluster, seen, {one.group for one in asked}),
             nothing_measured,
         )
-        engine = Engine(store, self.cluster, orders, look, POLICY, _now, conduct, adviser=adviser)
+        asking = QuestionsOverHttp.by(key, self.nodes.client_pem, self.polling, _now)
+        engine = Engine(
+            store,
+            self.cluster,
+            orders,
+            look,
+            POLICY,
+            _now,
+            conduct,
+            adviser=adviser,
+            witnesses=Witnesses(asking, _now, time.monotonic),
+        )
         return Maintd(engine, store, 0.4, _now, self._watch)
 
     def _watch(self, done: Round) -> None:
@@ -323,6 +369,11 @@ def _cluster() -> SimulatedCluster:
     )
     cluster.takes = lambda action: 0.5 if isinstance(action, MovePrimary | MoveSecondary) else 0.2
     return cluster
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
 
 
 def _now() -> Ms:

@@ -12,7 +12,7 @@ from nodeagent.maintd.balancing.inputs import take_stock
 from nodeagent.maintd.http.routes import Api
 from nodeagent.placement.cluster.textfile import write
 from nodeagent.web.tls import make_certificate, server_tls
-from simulation.demo_nodes import CLUSTER, Nodes
+from simulation.demo_nodes import ASKED, CLUSTER, REBOOT, Nodes
 
 ADMIN, OWNER = "demo", "db"  # users; the second answers for the owner of the same name
 CommandLine = Callable[[str, str], str]  # of a user and a path
@@ -47,9 +47,11 @@ def hints(nodes: Nodes, socket: str, page: str, cluster: Cluster, curl: CommandL
     """Return lines to copy, each with its effect; write the files in them."""
     saved = nodes.folder / "cluster.data"
     saved.write_text(write(take_stock(cluster).cluster))
-    for name, text in (("break", _BREAK), ("mend", _MEND)):
+    scripts = {"break": _BREAK, "mend": _MEND, **_MACHINES}
+    values = {"cluster": CLUSTER, "asked": ASKED, "master": cluster.master().partition(".")[0]}
+    for name, text in scripts.items():
         script = nodes.folder / name
-        script.write_text(text.format(folder=shlex.quote(str(nodes.folder)), cluster=CLUSTER))
+        script.write_text(text.format(folder=shlex.quote(str(nodes.folder)), **values))
         script.chmod(0o755)
     folder = shlex.quote(str(nodes.folder))
     lines = (
@@ -62,6 +64,14 @@ def hints(nodes: Nodes, socket: str, page: str, cluster: Cluster, curl: CommandL
         (f"{folder}/mend node2", "node2 reports Ok again"),
         ("gnt-maint done node2", "and is back after 1 s of proof"),
         (f"gnt-maint rolling -t {shlex.quote(str(saved))}", "which nodes can go down together"),
+        ("gnt-maint window add node6 --start +2m --for 10m", "maintd evacuates it in time"),
+        (f"gnt-maint roll start node2 node4 --run {REBOOT} --quiet-time 2s", "reboot in turn"),
+        ("gnt-maint roll status --watch", "until Ctrl-C; or look at the page"),
+        (f"{folder}/silence node5", "its agent ends; after 20 s ask gnt-maint why node5"),
+        (f"{folder}/speak node5", "and its agent starts again"),
+        (f"{folder}/power-off node3", "it dies; maintd proves it, and fences it"),
+        (f"{folder}/power-on node3", "it boots; then gnt-maint done node3"),
+        ("gnt-maint notify test", "a message to you; notify.toml there has the settings"),
         ("gnt-maint queue add unreachable demo 192.0.2.9", "a machine to power-cycle"),
         (curl(ADMIN, "/maintenance/schedule"), "Mesos' schedule"),
         (curl(OWNER, "/1/offers"), "the questions to the owner of db1 to db6"),
@@ -87,3 +97,16 @@ cd {folder}/"$1.{cluster}" || exit 64
 echo '{{"status": "Ok"}}' > hardware.new
 mv hardware.new hardware.json
 """
+_ASK = """#!/bin/sh
+# {verb} NODE: {effect}.
+[ "$1" != {{master}} ] || {{{{ echo "{{master}} is the master: maintd runs there" >&2; exit 64; }}}}
+cd {{folder}}/"$1.{{cluster}}" || exit 64
+touch ../{{asked}}/{verb}."$1.{{cluster}}"
+"""
+_EFFECTS = {
+    "silence": "end the node's agent; its noded answers",
+    "speak": "start the node's agent again",
+    "power-off": "let the machine die, so that no power control starts it",
+    "power-on": "start the machine again",
+}
+_MACHINES = {verb: _ASK.format(verb=verb, effect=effect) for verb, effect in _EFFECTS.items()}

@@ -9,16 +9,20 @@ import shlex
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from uuid import NAMESPACE_DNS, uuid5
+from uuid import NAMESPACE_DNS, uuid4, uuid5
 
 import click
 
+from nodeagent import service
 from nodeagent.agent.daemon import run_front, run_runner
 from nodeagent.agent.whitelist import Owner, judge_folder
+from nodeagent.model.evidence import Mirror
 from nodeagent.model.snapshot import Node
+from nodeagent.model.units import Ms
+from nodeagent.protocol.testimony import Words
 from nodeagent.settings import load
 
 CLUSTER = "demo.example"
@@ -55,15 +59,29 @@ pathlib.Path({folder!r}, "powered-" + entry["index"]).touch()
 print("power-cycled", entry["address"])
 """
 
+# Commands of a roll and of a fenced node's return, and the folder of requests to the demo.
+REBOOT, STALE, ASKED = "reboot-node", "stale-instances", "asked"
+MIRRORS = "mirrors.json"  # what a node's agent is told of its DRBD disks
+_BOOT = "boot_id"
+_REBOOT_NODE = """#!/bin/sh
+# Stands in for the shipped command: the demo starts this node again.
+exec touch {asked}
+"""
+_STALE_INSTANCES = """#!/bin/sh
+# Stands in for the shipped command: no instance runs on these machines at all.
+echo no old instance is in use here
+"""
+
 
 class Nodes:
     """Six nodes below a folder, each with a runner and a front of its own."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.port = _free_port()
+        self.port, self.noded = _free_port(), _free_port()
         self.key = secrets.token_hex(20) + "\n"
-        self._processes: list[multiprocessing.process.BaseProcess] = []
+        self._processes: dict[str, list[multiprocessing.process.BaseProcess]] = {}
+        (folder / ASKED).mkdir(mode=0o755)
         candidate, self.client_pem = _candidate()
         for node in NODES:
             self._lay_out(node, candidate)
@@ -92,6 +110,9 @@ class Nodes:
         folder = str(self.folder)
         _command(home / "repair" / POWERED, _IS_POWERED.format(folder=folder))
         _command(home / "repair" / POWER_CYCLE, _POWER_CYCLE.format(folder=folder))
+        asked = shlex.quote(str(self.folder / ASKED / f"reboot.{node.name}"))
+        _command(home / "repair" / REBOOT, _REBOOT_NODE.format(asked=asked))
+        _command(home / "repair" / STALE, _STALE_INSTANCES)
         mdraid = Path(__file__).parents[1] / "etc" / "node-diagnose-commands" / "mdraid"
         also = ""
         if mdraid.exists():  # a shipped command, run for real but only watched
@@ -117,7 +138,7 @@ every = "1s"
 audit = true
 [repair]
 folder = "{home}/repair"
-queue-commands = ["{POWER_CYCLE}"]
+queue-commands = ["{POWER_CYCLE}", "{REBOOT}", "{STALE}"]
 queue-checks = ["{POWERED}"]
 timeout = "20s"
 """
@@ -132,16 +153,29 @@ timeout = "20s"
         new.replace(file)
 
     def start(self) -> None:
-        """Start a runner and a front for every node, each a process of its own."""
+        """Start all machines."""
+        for node in NODES:
+            self.boot_id(node.name)
+            self.start_agent(node.name)
+
+    def boot_id(self, name: str) -> None:
+        """Give a new start of a machine its id, as Linux does."""
+        (self.folder / name / _BOOT).write_text(f"{uuid4()}\n")
+
+    def start_agent(self, name: str) -> None:
+        """Start a node's runner and front, each a process of its own."""
         context = multiprocessing.get_context("spawn")
         owner = Owner(os.getuid(), os.getgid())
-        for home in (self.folder / node.name for node in NODES):
-            read = functools.partial(load, str(home / "agent.toml"), owner=os.getuid())
-            for target, args in ((run_runner, (read, owner)), (run_front, (read,))):
-                log = str(home / f"{target.__name__}.log")
-                process = context.Process(target=_logged, args=(log, target, args))
-                process.start()
-                self._processes.append(process)
+        home = self.folder / name
+        read = functools.partial(load, str(home / "agent.toml"), owner=os.getuid())
+        for target, args in ((run_runner, (read, owner)), (run_front, (read,))):
+            process = context.Process(target=_on_its_machine, args=(home, self.noded, target, args))
+            process.start()
+            self._processes.setdefault(name, []).append(process)
+
+    def stop_agent(self, name: str) -> None:
+        """End a node's runner and front, and wait for it."""
+        _end(self._processes.pop(name, []))
 
     def all_listen(self) -> bool:
         """Tell whether every front takes connections."""
@@ -152,14 +186,19 @@ timeout = "20s"
         return True
 
     def stop(self) -> None:
-        """End the processes that `start` has started."""
-        for process in self._processes:
-            process.terminate()
-        for process in self._processes:
-            process.join(5)
-            if process.is_alive():
-                process.kill()
-                process.join()
+        """End all agents."""
+        _end([process for both in self._processes.values() for process in both])
+        self._processes.clear()
+
+
+def _end(processes: list[multiprocessing.process.BaseProcess]) -> None:
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        process.join(5)
+        if process.is_alive():
+            process.kill()
+            process.join()
 
 
 def _candidate() -> tuple[str, bytes]:
@@ -182,12 +221,31 @@ def _command(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-def _logged(log: str, target: object, args: tuple[object, ...]) -> None:
-    """Run one daemon, with its log in a file."""
+def _on_its_machine(
+    home: Path, noded: int, target: Callable[..., object], args: tuple[object, ...]
+) -> None:
+    """Run one daemon of an agent as on a machine of its own, with its log in a file.
+
+    The machine's boot id, DRBD disks and port of noded are the demo's.
+    """
+    log = str(home / f"{target.__name__}.log")
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(handle, 2)
-    assert callable(target)
+    service.BOOT = str(home / _BOOT)
+    socket.getservbyname = lambda name, *_: {"ganeti-noded": noded}[name]
+    if target is run_front:
+        from nodeagent.agent import probe
+
+        probe.read_mirrors = functools.partial(_read_mirrors, home / MIRRORS)
     target(*args)
+
+
+async def _read_mirrors(file: Path, _: Mapping[int, Ms]) -> tuple[tuple[Mirror, ...] | None, str]:
+    """Read the simulated DRBD disks, as an agent reads real ones from ganeti-mond."""
+    try:
+        return Words.from_body(json.loads(file.read_text())).mirrors, ""
+    except FileNotFoundError:
+        return None, "its disks have not been read yet"
 
 
 @contextmanager

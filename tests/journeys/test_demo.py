@@ -88,7 +88,9 @@ def test_a_story_is_told_and_whoever_looks_around_stops_it() -> None:
         agents, folder = its_own(demo, lines)
         told = hints(lines)
         as_promised("".join(said))
+        nodes_reboot_fall_silent_and_notify(told, lines)
         whoever_looks_around_has_something_to_try(told, folder)
+        assert "Traceback" not in (folder / "maintd.log").read_text()
     nothing_is_left(demo, signal.SIGINT, agents, folder)
 
 
@@ -154,7 +156,7 @@ def hints(lines: Iterator[str]) -> list[str]:
     for line in lines:
         if line.startswith("It stays up"):
             next(lines)
-            return [next(lines).partition("#")[0].strip() for _ in range(12)]
+            return [next(lines).partition("#")[0].strip() for _ in range(20)]
     raise AssertionError("there are none")
 
 
@@ -188,7 +190,8 @@ def test_the_printed_lines_work_from_any_folder(
 ) -> None:
     """The checkout and the user's home may have a blank in their paths."""
     folder, programs = tmp_path / name, tmp_path / f"{name}-bin"
-    for place in (folder / "node2.demo.example", programs):
+    homes = [folder / f"node{number}.demo.example" for number in (2, 3, 5)]
+    for place in (*homes, folder / "asked", programs):
         place.mkdir(parents=True)
     (programs / "gnt-maint").write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
     (programs / "gnt-maint").chmod(0o755)
@@ -197,9 +200,8 @@ def test_the_printed_lines_work_from_any_folder(
     lines = demo_kept.hints(
         nodes, socket, "http://page", CLUSTER, lambda user, path: f"{user}{path}"
     )
-    alias, status, _, stop, _, _, mend, done, rolling, *_ = (
-        line.partition("  # ")[0].strip() for line in lines
-    )
+    copied = [line.partition("  # ")[0].strip() for line in lines]
+    alias, status, _, stop, _, _, mend, done, rolling, *_ = copied
     hardware = folder / "node2.demo.example/hardware.json"
     in_a_shell(stop)
     assert json.loads(hardware.read_text())["status"] == "evacuate"
@@ -209,6 +211,42 @@ def test_the_printed_lines_work_from_any_folder(
     assert in_a_shell(alias, done) == f"--socket|{socket}|done|node2|"
     told = in_a_shell(alias, rolling)
     assert told == f"--socket|{socket}|rolling|-t|{folder / 'cluster.data'}|"
+    for verb in ("silence", "speak", "power-off", "power-on"):
+        (line,) = (line for line in copied if f"/{verb}" in line)
+        in_a_shell(line)
+        asked = folder / "asked" / f"{verb}.{shlex.split(line)[1]}.demo.example"
+        assert asked.exists()
+        on_the_master = subprocess.run([folder / verb, "node1"], check=False, capture_output=True)
+        assert on_the_master.returncode == 64
+        assert b"node1 is the master" in on_the_master.stderr
+
+
+def nodes_reboot_fall_silent_and_notify(told: list[str], lines: Iterator[str]) -> None:
+    """maintd's rolls and notifications work in the demo, and its machines do as they are told."""
+
+    def copy(part: str, more: str = "") -> str:
+        (line,) = (line for line in told if part in line)
+        return in_a_shell(told[0], line + more)
+
+    def happens(*texts: str) -> None:
+        """In this order, whatever else a busy machine brings."""
+        for text in texts:
+            assert any(re.search(text, line) for line in lines), text
+
+    copy(" notify test")
+    happens("notify     test: ")
+    copy("/silence ")
+    happens("node5  silence ", "node5  notify     unreachable: node5 is unreachable")
+    why = in_a_shell(told[0], "gnt-maint why node5")
+    assert "Ganeti's noded answers" in why
+    copy("/speak ")
+    happens("node5  speaks ", "node5  notify     reachable: node5 is reachable again")
+    copy(" roll start ", more=" --yes")
+    for node in ("node2", "node4"):
+        happens(f"order {node} to run reboot-node", f"{node}  reboots ", f"{node}  boots ")
+        happens(f"put {node} back in service")
+    statuses = (in_a_shell(told[0], "gnt-maint roll status") for _ in range(100))
+    assert any("2 of 2 nodes done" in status for status in statuses)
 
 
 def whoever_looks_around_has_something_to_try(told: list[str], folder: Path) -> None:
@@ -217,7 +255,7 @@ def whoever_looks_around_has_something_to_try(told: list[str], folder: Path) -> 
     def run(line: str) -> str:
         return in_a_shell(told[0], line)
 
-    status, page, stop, failover, live, mend, done, rolling, queue, admin, owner = told[1:]
+    status, page, stop, failover, live, mend, done, rolling, *_, queue, admin, owner = told[1:]
     assert "Incidents   none" in run(status)
     assert re.fullmatch(r"xdg-open http://127.0.0.1:\d+/status", page)
     for line, need in ((stop, "evacuate"), (failover, "evacuate-failover"), (live, "live-repair")):
@@ -244,6 +282,7 @@ def whoever_looks_around_has_something_to_try(told: list[str], folder: Path) -> 
     settings = tomllib.loads((folder / "node1.demo.example" / "agent.toml").read_text())
     (operation,) = POLICY.procedures.repair_procedures[0].repair_operations
     wanted = [operation.health_check_command, operation.repair_steps[0].repair_command]
+    wanted += ["reboot-node", "stale-instances"]
     listed = settings["repair"]
     assert [*listed["queue-checks"], *listed["queue-commands"]] == wanted
     assert {path.name for path in Path(settings["repair"]["folder"]).iterdir()} >= set(wanted)
