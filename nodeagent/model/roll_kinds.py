@@ -85,6 +85,9 @@ class RollKind(AnyKind):
         Of.NODE,
         "the turn of {it} waits: instance {instance} is also on a node that is away",
     )
+    ROLL_NO_ROOM = kind(
+        "roll-room", Of.NODE, "the turn of {it} waits: it cannot be emptied now: {why}"
+    )
     ROLL_START_UNKNOWN = kind(
         "roll",
         Of.NODE,

@@ -93,14 +93,14 @@ PUBLIC = """
     power-unproven powered-and-silent proves put-back-by-others queue-disabled quiet-time rebuilt
     refused return-contradicted return-failed return-waits returns-after-moves reviving roll-alerts
     roll-alerts-awaited roll-alerts-unknown roll-failed roll-hours roll-incident roll-master-last
-    roll-master-waits roll-not-listed roll-offline roll-out-of-service roll-pause-between
-    roll-paused roll-shares roll-start-unknown roll-stopped roll-zone runs-again runs-alone
-    same-machine settling silence-alone silent-order small-cluster sought-later standby stays
-    stays-tag-gone step-waits storm struck-another suspects-itself tag-awaited tagged tags-forbid
-    tags-leave taken too-late too-small try-again under-repair undiagnosed unheard unknown-changes
-    unknown-disks unknown-if-room unknown-room unknown-rooms unreachable unreadable-rule waits
-    waits-for-job waits-for-repair watched watcher-paused watcher-unknown would-fence wrong-tag
-    wrong-tags you-decide
+    roll-master-waits roll-no-room roll-not-listed roll-offline roll-out-of-service
+    roll-pause-between roll-paused roll-shares roll-start-unknown roll-stopped roll-zone runs-again
+    runs-alone same-machine settling silence-alone silent-order small-cluster sought-later standby
+    stays stays-tag-gone step-waits storm struck-another suspects-itself tag-awaited tagged
+    tags-forbid tags-leave taken too-late too-small try-again under-repair undiagnosed unheard
+    unknown-changes unknown-disks unknown-if-room unknown-room unknown-rooms unreachable
+    unreadable-rule waits waits-for-job waits-for-repair watched watcher-paused watcher-unknown
+    would-fence wrong-tag wrong-tags you-decide
 """.split()
 
 

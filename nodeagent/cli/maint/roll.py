@@ -22,6 +22,7 @@ from nodeagent.model.alerts import is_matcher
 from nodeagent.protocol.canonical import printable
 
 _PATTERN = "*?["
+_SHOWN = ("roll-stopped", "roll-paused", "roll-failed")  # the roll itself says so
 NODE = click.argument("node", callback=filled, shell_complete=complete("node"))
 
 
@@ -217,7 +218,11 @@ def status(where: Where, *, as_json: bool) -> int:
     elif found is None:
         screen().line("There was no roll yet: gnt-maint roll start begins one.")
     else:
-        show(found, screen())
+        on = screen()
+        show(found, on)
+        for held in reach.get("/1/held") if found["over-at"] is None else ():
+            if held["kind"].startswith("roll-") and held["kind"] not in _SHOWN:
+                on.line(f"Blocked: {held['reason']}")
     bad = found is not None and found["state"] in ("stopped", "paused", "canceled")
     return reach.doubtful or int(bad)
 

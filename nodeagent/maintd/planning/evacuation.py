@@ -52,6 +52,14 @@ def empty(wanted: Evacuation, room: Room, policy: Policy, under_way: int) -> Nex
     return found
 
 
+def why_not_wholly(wanted: Evacuation, room: Room, policy: Policy) -> Reason | None:
+    """Why the node cannot be emptied to its end with the room there is now; None if it can."""
+    endless = replace(policy, moves=2 * len(room.snapshot.instances) + 1)
+    begun = replace(wanted, node=replace(wanted.node, drained=True), begun=True)
+    obstacles = empty(begun, room.trial(), endless, 0).obstacles
+    return obstacles[0] if obstacles else None
+
+
 def _has_to_move(wanted: Evacuation, room: Room) -> bool:
     """Check whether an instance there neither moves nor is about to."""
     left = instances_left(wanted.node, room, secondaries=wanted.secondaries)

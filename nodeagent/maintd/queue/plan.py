@@ -12,7 +12,7 @@ from nodeagent.maintd.outage.claims import begin, release
 from nodeagent.maintd.owners.notify import due_endings, due_offers
 from nodeagent.maintd.planning import admission
 from nodeagent.maintd.planning.budgets import BUDGET_WAITS
-from nodeagent.maintd.planning.evacuation import Evacuation, empty
+from nodeagent.maintd.planning.evacuation import Evacuation, empty, why_not_wholly
 from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.maintd.planning.tag_settings import with_tags
@@ -408,7 +408,7 @@ class _Work:
         policy = replace(with_tags(self.policy, self.observed.snapshot, node), degraded=False)
         begun = before.processing and before.step_status is StepStatus.DRAINING
         wanted = Evacuation(entry.owner, node, begun)
-        obstacle = None if begun else self._obstacle(wanted, policy)
+        obstacle = None if begun else why_not_wholly(wanted, self.room, policy)
         room = self.room if obstacle is None else self.room.trial()
         evacuation = empty(wanted, room, policy, moves)
         # What waits for a budget keeps its node: it goes on once the budget has room.
@@ -426,10 +426,3 @@ class _Work:
         self.worked.ledger = begin(self.worked.ledger, node, OfEntry(entry.index, EMPTY))
         self._put(replace(entry, drained=entry.drained or drains))
         self.worked.ledger = evacuation.promise(taken, self.worked.ledger, self.now)
-
-    def _obstacle(self, wanted: Evacuation, policy: Policy) -> Reason | None:
-        """Return an obstacle to evacuating the node now; with one, nothing starts."""
-        endless = replace(policy, moves=2 * len(self.observed.snapshot.instances) + 1)
-        begun = replace(wanted, node=replace(wanted.node, drained=True), begun=True)
-        obstacles = empty(begun, self.room.trial(), endless, 0).obstacles
-        return obstacles[0] if obstacles else None

@@ -9,9 +9,10 @@ fewer nodes are away than asked for. Unknown alerts block it as well. For a node
 3. No incident is at work in its group.
 4. Its agent reports Ok, and lists the command.
 5. It shares no instance with a node that is away: those could not run anywhere (hroller's rule).
+6. The rest of its group has room for its instances.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from nodeagent.maintd.outage.claims import away_for
 from nodeagent.maintd.planning.outcomes import by_uuid
@@ -28,15 +29,24 @@ _TOLD = 5  # waiting nodes whose own reasons are shown
 
 
 class Obstacles:
-    """A look at the waiting nodes of the roll; `stopped` is why no maintenance starts there."""
+    """A look at the waiting nodes of the roll; `stopped` is why no maintenance starts there.
+
+    `why_stays` says why a node cannot be emptied to its end now.
+    """
 
     def __init__(
-        self, ledger: Ledger, observed: Observed, stopped: Mapping[str, Reason], now: Ms
+        self,
+        ledger: Ledger,
+        observed: Observed,
+        stopped: Mapping[str, Reason],
+        now: Ms,
+        why_stays: Callable[[Node], Reason | None],
     ) -> None:
         assert ledger.roll is not None
         self.held: list[Held] = []
         self._roll: Roll = ledger.roll
         self._ledger, self._observed, self._stopped, self._now = ledger, observed, stopped, now
+        self._why_stays = why_stays
         self._nodes = by_uuid(observed)
         self._away = away_for(ledger)
         groups = {node.name: node.group for node in observed.snapshot.nodes.values()}
@@ -129,6 +139,8 @@ class Obstacles:
             return because(RollKind.ROLL_NOT_LISTED, name, command=command)
         if instance := linked.get(name):
             return because(RollKind.ROLL_SHARES, name, instance=instance)
+        if why := self._why_stays(node):
+            return because(RollKind.ROLL_NO_ROOM, name, why=why)
         return None
 
     def _linked(self, names: Iterator[str] | list[str]) -> dict[str, str]:

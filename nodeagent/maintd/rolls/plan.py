@@ -13,8 +13,10 @@ from dataclasses import dataclass, field, replace
 
 from nodeagent.maintd.outage.claims import release
 from nodeagent.maintd.outage.leave import Leaving, fault, leave
+from nodeagent.maintd.planning.evacuation import Evacuation, why_not_wholly
 from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, by_uuid, is_cut_off
 from nodeagent.maintd.planning.resources import Room, Taken
+from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.rolls.obstacles import Obstacles
 from nodeagent.model.action import RunCommand
 from nodeagent.model.diagnosis import Need
@@ -249,7 +251,9 @@ class _Work:
                 self._give_back(member)
             elif member.phase is Phase.LEAVING and member.begun:
                 self._leave(member)
-        obstacles = Obstacles(self.ledger, self.observed, self.stopped, self.now)
+        obstacles = Obstacles(
+            self.ledger, self.observed, self.stopped, self.now, why_stays=self._why_stays
+        )
         begin = obstacles.begin()
         for member in self.roll.nodes:
             if member.phase is Phase.LEAVING and member.in_line and member not in begin:
@@ -258,6 +262,15 @@ class _Work:
             self._begin(member)
         self.held += obstacles.held
         self._end()
+
+    def _why_stays(self, node: Node) -> Reason | None:
+        """Say why a node cannot be emptied to its end now."""
+        if not node.in_service:
+            return None
+        secondaries = not self.roll.terms.keep_secondaries
+        wanted = Evacuation(OfRoll(node.uuid).owner, node, begun=True, secondaries=secondaries)
+        policy = with_tags(self.policy, self.observed.snapshot, node)
+        return why_not_wholly(wanted, self.room, policy)
 
     def _begin(self, member: RollNode) -> None:
         """Let a node leave, or try once more with one that could not leave yet."""

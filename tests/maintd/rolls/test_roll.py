@@ -10,6 +10,7 @@ from nodeagent.model.asked import Asked
 from nodeagent.model.ledger import Outcome
 from nodeagent.model.reason import RollKind
 from nodeagent.model.roll import Hours, Phase, Terms
+from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import (
     CancelRoll,
@@ -22,18 +23,7 @@ from nodeagent.model.wish import (
 )
 from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
-from tests.maintd.rolls.rolling import (
-    PLACES,
-    TERMS,
-    ask,
-    away,
-    go_on,
-    phases,
-    rebooted,
-    rig,
-    roll,
-    start,
-)
+from tests.maintd.rolls.rolling import TERMS, ask, away, go_on, phases, rebooted, rig, roll, start
 from tests.maintd.world import EVACUATE
 
 
@@ -62,15 +52,17 @@ def test_a_node_runs_its_command_only_once_it_is_empty() -> None:
 def test_as_many_as_asked_for_are_away_but_never_two_that_share_an_instance() -> None:
     one = rig()
     start(one, "n2", "n3", "n4", "n5", "n6", terms=replace(TERMS, at_once=2))
-    shared = {frozenset(pair) for pair in PLACES}
-    begun_with: set[frozenset[str]] = set()
+    begun: set[str] = set()
     for _ in range(150):
+        shared = {(i.primary, i.secondary) for i in one.cluster.instances.values()}
+        gone = away(one)
         one.tick(20)
-        leaving = [m.name for m in roll(one).nodes if m.phase is Phase.LEAVING]
-        begun_with |= {frozenset((a, b)) for a in leaving for b in away(one) | set(leaving)}
+        new = {m.name for m in roll(one).nodes if m.phase is Phase.LEAVING} - begun
+        begun |= new
+        pairs = {(a, b) for a in new for b in gone | new}
+        assert not shared & (pairs | {(b, a) for a, b in pairs})
         assert len(away(one)) <= 2
     assert set(phases(one).values()) == {Phase.DONE}
-    assert not begun_with & shared
 
 
 def test_the_master_is_the_last_and_waits_for_a_failover() -> None:
@@ -342,7 +334,7 @@ def test_a_node_whose_turn_waits_for_others_jobs_does_not_begin_after_a_pause(en
     while not [job for job in one.jobs() if job.startswith(MovePrimary.__name__)]:
         one.tick(100)
     start(one, "n3")
-    assert (phases(one), away(one)) == ({"n3": Phase.LEAVING}, {"n5"})
+    assert (phases(one), away(one)) == ({"n3": Phase.WAITING}, {"n5"})
     before = one.ledger.roll
     one.tick(5)
     assert one.ledger.roll == before, "a quiet round changes nothing"
@@ -426,3 +418,14 @@ def test_a_failed_node_of_a_canceled_roll_is_named_until_it_is_left_out() -> Non
         one.tick()
     assert (roll(one).over, away(one)) == (True, set())
     assert (RollKind.ROLL_FAILED, "n3") not in told(one)
+
+
+def test_a_node_whose_instances_fit_nowhere_stays_in_service_and_others_begin() -> None:
+    local = Instance("local", "n3", None, template="plain", memory=100, disk=100)
+    one = Rig(fleet(), [local, *mirrored(("n5", "n6"))], QUICK)
+    one.tick()
+    one.wish(StartRoll(TERMS, ("n3", "n5")))
+    assert (RollKind.ROLL_NO_ROOM, "n3") in kinds(one.tick().decision.held)
+    go_on(one)
+    assert phases(one) == {"n3": Phase.WAITING, "n5": Phase.DONE}
+    assert rebooted(one) == ["n5"]
