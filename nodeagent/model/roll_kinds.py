@@ -86,7 +86,7 @@ class RollKind(AnyKind):
         "the turn of {it} waits: instance {instance} is also on a node that is away",
     )
     ROLL_NO_ROOM = kind(
-        "roll-room", Of.NODE, "the turn of {it} waits: it cannot be emptied now: {why}"
+        "roll-room", Of.NODE, "the turn of {it} waits: it cannot be evacuated now: {why}"
     )
     ROLL_START_UNKNOWN = kind(
         "roll",
