@@ -107,6 +107,6 @@ _EFFECTS = {
     "silence": "end the node's agent; its noded answers",
     "speak": "start the node's agent again",
     "power-off": "let the machine die, so that no power control starts it",
-    "power-on": "start the machine again",
+    "power-on": "mend the machine, and start it as gnt-node power on does",
 }
 _MACHINES = {verb: _ASK.format(verb=verb, effect=effect) for verb, effect in _EFFECTS.items()}

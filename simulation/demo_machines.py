@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from nodeagent.model.action import PowerCommand
 from nodeagent.model.evidence import Contact
 from nodeagent.protocol.canonical import canonical
 from nodeagent.protocol.testimony import Words
@@ -57,7 +58,7 @@ class DemoMachines:
                     path.unlink()
                     verb, _, name = path.name.partition(".")
                     if name in self._addresses:
-                        self._do(verb, name)
+                        self.do(verb, name)
                 for name in self._addresses:
                     self._reboot_further(name)
                     await self._follow(name)
@@ -67,7 +68,8 @@ class DemoMachines:
             for name in self._addresses:
                 self._free_ports(name)
 
-    def _do(self, verb: str, name: str) -> None:
+    def do(self, verb: str, name: str) -> None:
+        """Change a machine as it is asked: silence, speak, power-off, power-on, reboot."""
         machines = self._world.machines
         match verb:
             case "silence":
@@ -79,7 +81,7 @@ class DemoMachines:
                 machines.switch_off(name)
             case "power-on":
                 machines.unplugged.discard(name)
-                machines.switch_on(name)
+                self._world.power(name, PowerCommand.ON)  # Ganeti knows what maintd switched off
             case "reboot":
                 self._due.setdefault(name, time.monotonic() + SHUTS_DOWN)
 

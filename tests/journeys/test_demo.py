@@ -18,10 +18,12 @@ from typing import IO, cast
 import psutil
 import pytest
 
+from nodeagent.model.action import PowerCommand, Restore, SetOffline
 from nodeagent.placement.cluster.textfile import parse
 from simulation import demo_kept
 from simulation.cluster import SimulatedCluster
 from simulation.demo import POLICY
+from simulation.demo_machines import DemoMachines
 from simulation.demo_nodes import NODES, Nodes
 from tests import needs
 
@@ -247,6 +249,22 @@ def nodes_reboot_fall_silent_and_notify(told: list[str], lines: Iterator[str]) -
         happens(f"put {node} back in service")
     statuses = (in_a_shell(told[0], "gnt-maint roll status") for _ in range(100))
     assert any("2 of 2 nodes done" in status for status in statuses)
+
+
+def test_a_machine_that_maintd_has_switched_off_can_be_put_online_after_power_on(
+    tmp_path: Path,
+) -> None:
+    """Ganeti remembers a power-off, and refuses to put such a node online."""
+    cluster = SimulatedCluster.of(lambda: 0.0, NODES, [], master=NODES[0].name)
+    world, name = cluster.world, NODES[2].name
+    machines = DemoMachines(cast(Nodes, Folder(tmp_path)), world, lambda *_: None)
+    machines.do("power-off", name)
+    assert world.power(name, PowerCommand.ON)[0], "nothing starts it"
+    assert not world.power(name, PowerCommand.OFF)[0]
+    assert not world.apply(SetOffline(name))
+    assert "turned on" in world.apply(Restore(name, drained=True))
+    machines.do("power-on", name)
+    assert not world.apply(Restore(name, drained=True))
 
 
 def whoever_looks_around_has_something_to_try(told: list[str], folder: Path) -> None:
