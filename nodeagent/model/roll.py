@@ -113,6 +113,12 @@ class RollNode:
         return self.phase is Phase.WAITING or (self.phase is Phase.LEAVING and not self.begun)
 
     @property
+    def may_be_silent(self) -> bool:
+        """Tell whether its agent may not answer: the command was ordered, and it is not late."""
+        ordered = self.phase in (Phase.RUNNING, Phase.RETURNING) and self.ran_at > 0
+        return ordered and not self.late
+
+    @property
     def late(self) -> bool:
         """Tell whether it should have returned by now."""
         return self.phase in (Phase.RUNNING, Phase.RETURNING) and self.why != ""

@@ -82,11 +82,16 @@ def expected(ledger: Ledger, snapshot: Snapshot, policy: Policy, now: Ms) -> dic
 
 
 def _silent(ledger: Ledger, snapshot: Snapshot, policy: Policy) -> Iterator[tuple[str, Ms, Ms]]:
-    """Yield each node whose agent does not answer, since when, and its `unreachable-after`."""
+    """Yield each node whose agent does not answer, since when, and its `unreachable-after`.
+
+    Of a node that reboots in its turn of a roll nothing else is expected, until it is late.
+    """
     nodes = {node.uuid: node for node in snapshot.nodes.values()} if ledger.unreachable else {}
+    rolled = ledger.roll.nodes if ledger.roll is not None else ()
+    rebooting = {member.node for member in rolled if member.may_be_silent}
     for one in ledger.unreachable:
         node = nodes.get(one.node)
-        if node is not None and not node.offline:
+        if node is not None and not node.offline and node.uuid not in rebooting:
             yield node.name, one.since, with_tags(policy, snapshot, node).unreachable_after
 
 

@@ -264,7 +264,7 @@ class _Work:
     def _told(self, why: Reason, back: Back, node: Node, policy: Policy) -> Reason:
         out = node.drained or node.offline
         patience = policy.return_after + policy.unreachable_after
-        if why.kind in _DOUBTS and self.now - back.at > patience:
+        if back.reported and why.kind in _DOUBTS and self.now - back.at > patience:
             why = because(Kind.RETURN_FAILED, node.name, why=why)
         if why.kind in _WHOLE:
             return why

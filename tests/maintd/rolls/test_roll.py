@@ -8,7 +8,7 @@ import pytest
 from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, SetOffline
 from nodeagent.model.asked import Asked
 from nodeagent.model.ledger import Outcome
-from nodeagent.model.reason import RollKind
+from nodeagent.model.reason import Kind, RollKind
 from nodeagent.model.roll import Hours, Phase, Terms
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
@@ -429,3 +429,20 @@ def test_a_node_whose_instances_fit_nowhere_stays_in_service_and_others_begin() 
     go_on(one)
     assert phases(one) == {"n3": Phase.WAITING, "n5": Phase.DONE}
     assert rebooted(one) == ["n5"]
+
+
+def test_a_node_that_reboots_for_long_is_not_told_as_unreachable_until_it_is_late() -> None:
+    one = rig()
+    one.agents.down = 600_000
+    start(one, "n3")
+    told = set()
+    while not phases(one)["n3"].over:
+        told |= {kind for kind, _ in kinds(one.tick(20).decision.held)}
+    assert phases(one)["n3"] is Phase.DONE
+    assert not told & {Kind.UNREACHABLE, Kind.AGENT_UNREACHABLE, Kind.RETURN_FAILED}
+    one.agents.hangs = {"n4"}
+    ask(one, StartRoll(TERMS, ("n4",)))
+    go_on(one)
+    assert {Kind.UNREACHABLE, Kind.AGENT_UNREACHABLE} & {
+        k for k, _ in kinds(one.tick().decision.held)
+    }
