@@ -35,7 +35,7 @@ _NAMESPACE = uuid5(NAMESPACE_URL, "nodeagent notification")
 _ENDED = {
     Occasion.CLOSED: "the incident of {node} is closed",
     Occasion.STORM_OVER: "the storm brake was reset",
-    Occasion.REACHABLE: "{node} is reachable again",
+    Occasion.REACHABLE: "{node} answers again, or is marked offline",
     Occasion.FENCING_OVER: "maintd no longer works on the dead node {node}: gnt-maint why {node}",
     Occasion.WINDOW_OVER: "the maintenance window of {machine} is over",
 }
