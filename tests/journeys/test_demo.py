@@ -242,7 +242,9 @@ def nodes_reboot_fall_silent_and_notify(told: list[str], lines: Iterator[str]) -
     why = in_a_shell(told[0], "gnt-maint why node5")
     assert "Ganeti's noded answers" in why
     copy("/speak ")
-    happens("node5  speaks ", "node5  notify     reachable: node5 is reachable again")
+    happens(
+        "node5  speaks ", "node5  notify     reachable: node5 answers again, or is marked offline"
+    )
     copy(" roll start ", more=" --yes")
     for node in ("node2", "node4"):
         happens(f"order {node} to run reboot-node", f"{node}  reboots ", f"{node}  boots ")
