@@ -1,4 +1,4 @@
-"""The windows and series as iCalendar (RFC 5545), for calendars of people. Pure.
+"""The windows, series and the roll as iCalendar (RFC 5545), for calendars of people. Pure.
 
 A series is one event with its rule, the days it skips, and the rules of its zone. An occurrence
 that is a window already replaces its day with its present state. All else is in UTC.
@@ -12,10 +12,12 @@ from icalendar import Calendar, Event, Timezone, TimezoneDaylight, TimezoneStand
 
 from nodeagent.maintd.http.calendar import Windows
 from nodeagent.maintd.http.view import View
+from nodeagent.maintd.planning.departures import returns_at
 from nodeagent.maintd.planning.names import Names
 from nodeagent.maintd.windows import recurrence
+from nodeagent.model.roll import Phase
 from nodeagent.model.series import Series, Weekly, Zone
-from nodeagent.model.units import Seconds, in_seconds
+from nodeagent.model.units import Ms, Seconds, in_seconds
 from nodeagent.model.window import NANOSECONDS, Mode, Scheduled, Window
 
 KIND = "text/calendar; charset=utf-8"
@@ -36,7 +38,8 @@ def calendar(view: View) -> bytes:
         written.add_component(_zone(observed.zones[name]))
     names = Names(observed.snapshot)
     events = [_series(one, names, observed.zones[one.rule.zone]) for one in known]
-    for event in (*events, *_windows(view, {one.name: one for one in known}, names)):
+    windows = _windows(view, {one.name: one for one in known}, names)
+    for event in (*events, *windows, *_roll(view)):
         event.add("dtstamp", _utc(in_seconds(view.at)))
         event.add("categories", "MAINTENANCE")
         written.add_component(event)
@@ -140,6 +143,26 @@ def _window(window: Window, machines: Sequence[Scheduled], nodes: dict[str, str]
         event, said, more + (", without an end" if when.duration is None else ""), "\n".join(rows)
     )
     return event
+
+
+def _roll(view: View) -> Iterator[Event]:
+    """The rolling maintenance, until the end that is expected; the last one until its end."""
+    roll = view.ledger.roll
+    if roll is None:
+        return
+    event, cluster = Event(), view.observed.snapshot.cluster
+    event.add("uid", str(uuid5(NAMESPACE_URL, f"maintd:roll:{cluster}:{roll.number}")))
+    event.add("dtstart", _utc(in_seconds(roll.at)))
+    back = returns_at(roll, view.at)
+    end = roll.over_at or max(back.values(), default=Ms(0))
+    if end > roll.at:
+        event.add("dtend", _utc(in_seconds(end)))
+    done = sum(one.phase is Phase.DONE for one in roll.nodes)
+    told = f"{roll.terms.command}, {done} of {len(roll.nodes)} nodes done"
+    event.add("summary", _text(f"Rolling maintenance: {told}"))
+    rows = [f"{one.name}: {one.phase.value}" for one in roll.nodes]
+    event.add("description", _text("\n".join(rows)))
+    yield event
 
 
 # Zones.

@@ -19,6 +19,7 @@ from nodeagent.maintd.http import ical
 from nodeagent.maintd.http.view import View
 from nodeagent.maintd.windows.recurrence import coming, days
 from nodeagent.model.ledger import Ledger
+from nodeagent.model.roll import Phase, Roll, RollNode, Terms
 from nodeagent.model.series import Member, Series, Weekly, Zone
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
@@ -285,3 +286,18 @@ def test_the_zone_that_is_written_is_the_zone(name: str) -> None:
         utc = datetime.fromtimestamp(at, UTC)
         offset = utc.astimezone(there).utcoffset()
         assert offset == timedelta(seconds=zone(name).offset(Seconds(at))), utc
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_a_roll_is_an_event_until_its_expected_end(*, over: bool) -> None:
+    hour = 3_600_000
+    done = RollNode("u1", "n1", Phase.DONE, since=NOW, left_at=Ms(NOW - hour))
+    roll = Roll(7, "ada", Ms(NOW - hour), Terms("reboot-node"), (done, RollNode("u2", "n2")))
+    if over:
+        roll = replace(roll, over_at=NOW)
+    (event,) = events(ical.calendar(view(Ledger(roll=roll))))
+    began = datetime(2026, 11, 18, 11, tzinfo=UTC)
+    assert event.decoded("dtstart") == began
+    assert event.decoded("dtend") == began + timedelta(hours=1 if over else 2)
+    assert event["summary"] == "Rolling maintenance: reboot-node, 1 of 2 nodes done"
+    assert "n2: waiting" in event["description"]

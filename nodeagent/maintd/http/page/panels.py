@@ -30,7 +30,7 @@ def windows(view: View, nodes: Iterable[NodeView]) -> Json | None:
     roles = {node.name: node.role for node in nodes}
     shown = sorted(told["windows"], key=lambda row: (not _is_urgent(row), row["start"]))
     return {
-        "weeks": weeks(told, view.at / 1000),
+        "weeks": weeks(told, roll_json(view), view.at / 1000),
         "kinds": KINDS,
         "windows": [_window(row, roles, view.at / 1000) for row in shown[:_MOST_WINDOWS]],
         "more": max(0, len(shown) - _MOST_WINDOWS),

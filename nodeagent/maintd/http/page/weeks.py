@@ -57,12 +57,16 @@ class Span:
     about: str
 
 
-def weeks(calendar: Json, at: float) -> list[list[Day]]:
+def weeks(calendar: Json, roll: Json | None, at: float) -> list[list[Day]]:
     """The weeks from Monday of the present one on; `at` is in unix seconds."""
     today = int(at // _DAY) + EPOCH
     monday = today - (today - 1) % 7
     spans = sorted(
-        (span for span in spans_of(calendar) if span.start < (monday - EPOCH + 7 * WEEKS) * _DAY),
+        (
+            span
+            for span in (*spans_of(calendar), *_turns(roll, at))
+            if span.start < (monday - EPOCH + 7 * WEEKS) * _DAY
+        ),
         key=lambda span: (span.start, span.machines),
     )
     return [
@@ -84,6 +88,15 @@ def spans_of(calendar: Json) -> Iterator[Span]:
             if not one["planned"]:
                 kind = "skipped" if one["skipped"] else "planned"
                 yield Span(one["start"], one["end"], kind, names, f", {row['name']}")
+
+
+def _turns(roll: Json | None, at: float) -> Iterator[Span]:
+    """The rolling maintenance, until the end that is expected, or now."""
+    if roll is not None:
+        kind = "late" if roll["state"] == "stopped" else "begun"
+        end = roll["over-at"] or roll["returns-at"] or at
+        names = tuple(one["name"] for one in roll["nodes"])
+        yield Span(roll["at"], end, kind, names, f", roll of {roll['command']}")
 
 
 def kind_of(row: Json) -> str:

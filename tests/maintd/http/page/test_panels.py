@@ -60,7 +60,7 @@ def shown(at: str, *rows: tuple[str, float | None]) -> list[str]:
     moment = datetime.fromisoformat(at).replace(tzinfo=UTC).timestamp()
     return [
         f"{one.iso} {entry.time} {entry.machines}"
-        for week in weeks(told, moment)
+        for week in weeks(told, None, moment)
         for one in week
         for entry in one.entries
     ]
@@ -73,7 +73,7 @@ def test_four_weeks_begin_on_monday_whatever_day_it_is() -> None:
         ("2027-01-01T12:00", "2026-12-28"),
     ):
         at = datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
-        found = weeks({"windows": [], "series": []}, at)
+        found = weeks({"windows": [], "series": []}, None, at)
         assert [len(week) for week in found] == [7] * 4
         assert found[0][0].iso == monday
         assert sum(one.is_today for week in found for one in week) == 1
@@ -105,7 +105,7 @@ def test_a_day_shows_four_and_counts_the_others() -> None:
         ],
         "series": [],
     }
-    days = [one for week in weeks(told, 1_800_000_000) for one in week if one.entries]
+    days = [one for week in weeks(told, None, 1_800_000_000) for one in week if one.entries]
     assert [(len(one.entries), one.more) for one in days] == [(4, 5)]
 
 
