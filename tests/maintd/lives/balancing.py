@@ -75,6 +75,15 @@ class Balancing(Coordinator):
                 }
         self.rounds(seconds)
 
+    @about(BALANCING)
+    @rule(rounds=st.integers(2, 8))
+    def moves_fail_for_a_while(self, rounds: int) -> None:
+        """Till somebody looks, and says so."""
+        self.failing = {MovePrimary, MoveSecondary}
+        self.some_rounds(rounds, 400.0)
+        self.failing = set()
+        self.acknowledge_balancing(10.0)
+
     @about(BESIDE)
     @rule(data=st.data(), seconds=SECONDS)
     def ask_for_moves(self, data: st.DataObject, seconds: float) -> None:

@@ -46,7 +46,7 @@ class Machines(Coordinator):
         wrong = st.dictionaries(ANY_NODE, st.sampled_from(sorted(CONTROLS)), max_size=4)
         controls = data.draw(wrong)
         swapped = data.draw(st.none() | st.sampled_from(SWAPPED))
-        self.said: set[str] = set()  # whose plug a person has pulled
+        self.said: set[str] = set()  # whose plug a person has pulled; who has the BMC of such a one
         self.never = {name for name, kind in controls.items() if kind in ("dead", "lies-off")}
         for name, kind in controls.items():
             self.rig.machines.controls[name] = CONTROLS[kind]
@@ -95,6 +95,7 @@ class Machines(Coordinator):
         if node in machines.off | machines.hung | machines.cut:
             machines.switch_off(node)
             machines.unplugged.add(node)
+            self.said |= {control.of for control in machines.controls[node]} & self.swapped
             self.some_rounds(0 if soon else 2, STEP)
             machines.switch_off(node)
             wish = self.rig.wish(PulledPlug(node))

@@ -21,7 +21,7 @@ from nodeagent.model.wish import Cancel, Evacuate, StartRoll
 from tests.maintd.autorepair.repairs import RULES
 from tests.maintd.balancing.world import ON, advised, begun, done, shift
 from tests.maintd.balancing.world import world as balanced
-from tests.maintd.decided import whole
+from tests.maintd.decided import details, whole
 from tests.maintd.planning.disrupted import WEB, kvm, lxc, most_at_once
 from tests.maintd.planning.shared import Shared, policy
 from tests.maintd.rig import Rig
@@ -127,8 +127,9 @@ def test_a_spent_budget_is_told_until_it_has_room() -> None:
     held = one.tick().decision.held
     (waits,) = (h for h in held if h.why.subject.name == "web2")
     assert (waits.why.kind, waits.node) == (Kind.CANNOT_MOVE, "n3")
-    assert "budget web allows 1 disrupted at once" in waits.reason
-    assert "gnt-maint why web1" in waits.reason
+    spent = details([waits], BudgetKind.BUDGET_SPENT)
+    assert (spent["it"], spent["budget"], spent["most"]) == ("web2", "web", 1)
+    assert spent["helps"] == "gnt-maint why web1"
     assert not list(yours(one)), "it passes by itself"
     one.until_true(lambda: is_empty(one))
     assert set(BudgetKind).isdisjoint(reasons(one))
