@@ -12,7 +12,7 @@ class Alerts:
     """The alerts that fire and match all `matchers`, by name, as all Alertmanagers tell.
 
     `unknown` says why it is not known whether another one fires; "" if it is. `awaited` tells that
-    the first answer has not come yet, or that nobody has asked.
+    no answer has come yet.
     """
 
     matchers: tuple[str, ...] = ()

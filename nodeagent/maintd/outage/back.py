@@ -71,11 +71,11 @@ def closed(ledger: Ledger, observed: Observed) -> dict[str, Reason]:
         if outage.ours and outage.back is not None and outage.back.way is Way.WINDOW
         if (node := nodes.get(outage.node)) is not None
         and node.uuid not in busy
-        and not _is_faulty(node, observed)
+        and not is_faulty(node, observed)
     }
 
 
-def _is_faulty(node: Node, observed: Observed) -> bool:
+def is_faulty(node: Node, observed: Observed) -> bool:
     """Check whether the node asks for an evacuation."""
     said = observed.diagnoses.get(node.name)
     return said is not None and said.need > Need.LIVE_REPAIR
@@ -221,7 +221,7 @@ class _Work:
         """Say what is wrong with the node; silence counts only after an incident."""
         said = self.observed.diagnoses.get(node.name)
         if back.way is Way.WINDOW:
-            faulty = _is_faulty(node, self.observed)
+            faulty = is_faulty(node, self.observed)
         elif said is None:
             return because(Kind.UNHEARD, node.name)
         else:

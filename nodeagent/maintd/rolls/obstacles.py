@@ -1,8 +1,8 @@
 """Which waiting nodes of a roll may begin now, and what the others wait for. Pure.
 
-For the whole roll: nobody has paused, stopped or canceled it, it is within its hours, the pause
-after the last return is over, nothing stops all maintenance, no alert that blocks it fires, and
-fewer nodes are away than asked for. Unknown alerts block it as well. For a node:
+No node may begin while the roll is paused, stopped or canceled, outside its hours, in the pause
+after a return, while all maintenance is stopped, while an alert that blocks the roll fires or
+alerts are unknown, or while as many nodes are away as asked for. Otherwise one may begin if:
 
 1. It is not the master: that one comes last, after a failover.
 2. It is online, in no window, not paused, and on no way back into service.

@@ -11,6 +11,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from nodeagent.maintd.outage.back import is_faulty
 from nodeagent.maintd.outage.claims import release
 from nodeagent.maintd.outage.leave import Leaving, fault, leave
 from nodeagent.maintd.planning.evacuation import Evacuation, why_not_wholly
@@ -19,7 +20,6 @@ from nodeagent.maintd.planning.resources import Room, Taken
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.rolls.obstacles import Obstacles
 from nodeagent.model.action import RunCommand
-from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy
 from nodeagent.model.outage import Proof, Way
@@ -179,13 +179,8 @@ def closed(ledger: Ledger, observed: Observed) -> dict[str, Reason]:
         if member.phase in (Phase.RUNNING, Phase.RETURNING) and not member.late
         if (node := nodes.get(member.node)) is not None
         and node.uuid not in busy
-        and not _is_faulty(node, observed)
+        and not is_faulty(node, observed)
     }
-
-
-def _is_faulty(node: Node, observed: Observed) -> bool:
-    said = observed.diagnoses.get(node.name)
-    return said is not None and said.need > Need.LIVE_REPAIR
 
 
 def wants_room(ledger: Ledger) -> bool:
