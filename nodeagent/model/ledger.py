@@ -12,7 +12,7 @@ from nodeagent.model.evidence import PowerReading
 from nodeagent.model.fencing import Cut, Deaf, Fencing, Unreachable
 from nodeagent.model.incident import Incident
 from nodeagent.model.notice import Notices
-from nodeagent.model.offer import Ending, Offer
+from nodeagent.model.offer import Milestone, Offer
 from nodeagent.model.outage import Outage
 from nodeagent.model.policy import Policy as Policy
 from nodeagent.model.purpose import Purpose, parse, reason
@@ -218,7 +218,7 @@ class Ledger:
 
     `outages` are the nodes that our own jobs took out of service, and those on their way back;
     `unreachable` those whose agent does not answer. `notices` are the notifications to deliver,
-    `endings` the ends to report to owners who were asked.
+    `milestones` what owners who were asked are to hear.
 
     `power` has nodes' newest power readings, and those that have last proved a level, `deaf` failed
     ones. `fencing` are nodes being fenced, or fenced, `cuts` the power-offs of the last hour.
@@ -252,7 +252,7 @@ class Ledger:
     resumed: tuple[Hold, ...] = ()
     outages: tuple[Outage, ...] = ()
     notices: Notices = field(default=Notices())
-    endings: tuple[Ending, ...] = ()
+    milestones: tuple[Milestone, ...] = ()
     unreachable: tuple[Unreachable, ...] = ()
     undiagnosed: tuple[Undiagnosed, ...] = ()
     power: tuple[PowerReading, ...] = ()

@@ -9,6 +9,14 @@ from nodeagent.model.window import Unavailability
 UNKNOWN = "UNKNOWN"
 
 
+class Work(Enum):
+    """The kind of maintenance for which a node is evacuated; the words are shown."""
+
+    WINDOW = "window"
+    ROLL = "roll"
+    INCIDENT = "incident"
+
+
 class Reply(Enum):
     """An owner's possible answers, in Mesos' words."""
 
@@ -32,6 +40,10 @@ class Answer:
     reason: str = ""
     eta: Ms | None = None
     earliest: Ms | None = None
+
+    def suits(self, now: Ms) -> bool:
+        """Tell whether an owner that has declined proposed a time that has come."""
+        return self.earliest is not None and self.earliest <= now
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,29 +69,30 @@ class Told:
     why: str = ""
 
 
-class End(Enum):
-    """How the question to an owner ended, or the maintenance after it."""
+class Progress(Enum):
+    """The progress of the maintenance that an owner was asked about; the words are shown."""
 
-    RESCINDED = "rescinded"
-    DOWN = "down"
-    UP = "up"
+    STARTED = "started"
+    FINISHED = "finished"
+    CANCELED = "canceled"
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """The end to report to an owner that was asked: of which node (a UUID), and when (unix ms).
+class Milestone:
+    """A progress to report to an owner that was asked: at which node (a UUID), and when (unix ms).
 
-    An ending that is `down` stays until the machine is up again, and that end is reported, too.
+    A start stays until the maintenance is over; then that is reported, too.
     """
 
     id: str
     owner: str
     node: str
-    end: End
+    progress: Progress
     instances: tuple[str, ...]
     unavailability: Unavailability
     at: Ms
     told: Told = Told()
+    work: Work = Work.WINDOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +102,7 @@ class Offer:
     `id` is the newest question's, which is `open` until its answer. `asked_at` is when it was put,
     `since` when this interval was first asked about (unix ms); `generation` counts the intervals.
     `answer` is the newest one to this interval, `instances` are those on the node now. `told` is
-    about the newest question.
+    about the newest question, `work` is what the node is evacuated for.
     """
 
     id: str
@@ -103,18 +116,15 @@ class Offer:
     open: bool = True
     answer: Answer | None = None
     told: Told = Told()
+    work: Work = Work.WINDOW
 
     @property
     def status(self) -> str:
         """Return the answer's status; UNKNOWN without an answer."""
         return self.answer.reply.value if self.answer else UNKNOWN
 
-    @property
-    def accepted(self) -> bool:
-        """Tell whether all instances that are there now may go."""
+    def accepted(self, now: Ms) -> bool:
+        """Tell whether all instances that are there now may go; the time that suits has come."""
         said = self.answer
-        return (
-            said is not None
-            and said.reply is Reply.ACCEPT
-            and set(self.instances) <= set(said.about)
-        )
+        agrees = said is not None and (said.reply is Reply.ACCEPT or said.suits(now))
+        return said is not None and agrees and set(self.instances) <= set(said.about)

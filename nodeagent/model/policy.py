@@ -45,6 +45,13 @@ class Policy:
         text="How long a repaired node must report Ok before it takes instances."
         " It counts from `gnt-maint done` and without a break; with 0s the node returns at once.",
     )
+    owners_notice: Ms = setting(
+        "ms",
+        Ms(0),
+        scope=Scope.NODE,
+        text="How long an evacuation for an incident waits for owners to accept."
+        " Need `evacuate-failover` and dead nodes never wait.",
+    )
     return_check: str = setting(
         "command",
         "",

@@ -463,8 +463,8 @@ class Kind(AnyKind):
     OWNER_WAITS = kind(
         "owner",
         Of.WINDOW,
-        "the maintenance window of {it} waits: {why}",
-        command="gnt-maint window edit {it} --policy advisory",
+        "maintenance of {it} waits: {why}",
+        command="gnt-maint offers accept --node {it}",
         private=True,
     )
     OWNER_NOT_TOLD = kind(

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from nodeagent.model.units import Ms
+from nodeagent.model.window import Consent
 
 MINUTE = Ms(60_000)
 REBOOT = "reboot-node"  # a shipped command: only the machine's new start proves that it has run
@@ -33,7 +34,9 @@ class Terms:
     command `check`, if any, and by a new start of its machine if the command `reboots` it.
     `offline`: it is marked offline while it is away. `keep_secondaries`: only what runs there
     leaves. `blocked_by` are matchers: no node begins while an alert fires that matches all of them.
-    `why` is for people.
+    `why` is for people. A node with owned instances leaves no earlier than `notice`
+    after the roll's start, unless the owners accept; `consent` is the weight of their answers until
+    the `deadline` after it (both ms).
     """
 
     command: str
@@ -48,6 +51,9 @@ class Terms:
     keep_secondaries: bool = False
     blocked_by: tuple[str, ...] = ()
     why: str = ""
+    consent: Consent = field(default=Consent())
+    notice: Ms = Ms(0)
+    deadline: Ms = Ms(0)
 
 
 class Phase(Enum):

@@ -53,7 +53,9 @@ def default(setting: Setting) -> str:
     value = getattr(POLICY, setting.name)
     match setting.how:
         case "ms" | "ms_or_no":
-            unit = next(unit for unit, ms in UNITS.items() if value % ms == 0)
+            unit = next(
+                unit for unit, ms in UNITS.items() if value % ms == 0 and (value or ms == 1000)
+            )
             return f"{value // UNITS[unit]}{unit}"
         case "flag":
             return "true" if value else "false"

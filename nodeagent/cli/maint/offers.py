@@ -70,7 +70,8 @@ def list_(where: Where, *, owner: str | None, node: str | None, as_json: bool) -
             ids[one["id"]] if one["instances"] else "-",
             one["owner"],
             one["node"],
-            when(one["unavailability"]["start"]["nanoseconds"] / 1e9),
+            one["work"],
+            when(one["expected_at"]),
             len(one["instances"]),
             answered(one),
         )
@@ -78,7 +79,7 @@ def list_(where: Where, *, owner: str | None, node: str | None, as_json: bool) -
     ]
     every = owner is None and node is None
     none = f"{'No owner' if every else 'None of these'} is asked anything."
-    screen().table(("offer", "owner", "node", "from", "instances", "answer"), rows, none)
+    screen().table(("offer", "owner", "node", "for", "from", "instances", "answer"), rows, none)
     return reach.doubtful
 
 
@@ -185,5 +186,5 @@ def _answering(reply: str, text: str) -> None:
         ask(reach, "POST", "/1/offers", body, done, as_json=as_json)
 
 
-_answering("accept", "Accept that the instances leave the node before its window starts.")
-_answering("decline", "Decline; the window's policy decides whether that counts.")
+_answering("accept", "Accept that the instances leave the node for its maintenance.")
+_answering("decline", "Decline; the policy of the window or roll decides whether that counts.")

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from nodeagent.cli.maint.console.arguments import when
+from nodeagent.cli.maint.console.arguments import owners_of, owners_options, when
 from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import Refused, Where
 from nodeagent.cli.maint.console.completion import complete
@@ -127,6 +127,13 @@ def _matchers(_: click.Context, option: click.Parameter, texts: tuple[str, ...])
     help="No node begins while an alert of Alertmanager fires: 'severity=\"critical\"'. Several:"
     " while one fires that matches all of them.",
 )
+@click.option(
+    "--notice",
+    metavar="DURATION",
+    callback=duration,
+    help="A node leaves so long after this at the earliest, unless all owners there accept.",
+)
+@owners_options("How long after this owners can hold a node.")
 @click.option("--why", metavar="TEXT", help="Tell others why.")
 @changes
 @as_json
@@ -150,6 +157,10 @@ def start(
     keep_secondaries: bool,
     offline: bool,
     blocked_by: tuple[str, ...],
+    notice: int | None,
+    policy: str | None,
+    deadline: int | None,
+    at_deadline: str | None,
     why: str | None,
     as_json: bool,
 ) -> None:
@@ -169,6 +180,8 @@ def start(
         raise click.UsageError("--zone goes with --hours")
     if offline and keep_secondaries:
         raise click.UsageError("--offline does not go with --keep-secondaries")
+    if policy is None and (deadline is not None or at_deadline is not None):
+        raise click.UsageError("--deadline and --at-deadline go with --policy")
     reach = where.reach()
     body = {
         "command": command,
@@ -187,6 +200,8 @@ def start(
         "keep-secondaries": keep_secondaries,
         "offline": offline,
         "blocked-by": list(blocked_by),
+        "notice": notice,
+        "owners": owners_of(policy, deadline, at_deadline),
         "why": why,
     }
     reach.change("POST", "/1/roll", {key: value for key, value in body.items() if value})
@@ -267,7 +282,18 @@ def _terms(found: Json) -> str:
     told += ["secondaries stay"] if found["keep-secondaries"] else []
     matchers = " and ".join(map(harmless, found["blocked-by"]))
     told += [f"blocked by alerts with {matchers}"] if matchers else []
+    if found["notice"]:
+        told.append(f"owners have time to answer until {when(found['at'] + found['notice'])}")
+    if found["owners"]["policy"] != "advisory":
+        told.append(_consent(found["owners"], found["at"]))
     return ", ".join(told)
+
+
+def _consent(owners: Json, at: float) -> str:
+    """Say how long owners can hold the roll that was asked for at a unix second."""
+    until = when(at + owners["deadline_seconds"])
+    ends = f"until {until}" if owners["at_deadline"] == "proceed" else "until they accept"
+    return f"owners: {owners['policy']} {ends}"
 
 
 def _progress(found: Json) -> str:

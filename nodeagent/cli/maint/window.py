@@ -243,11 +243,14 @@ def _starts(row: Json) -> float:
     return float(row["unavailability"]["start"]["nanoseconds"] / 1_000_000 / 1000)
 
 
+_OWNERS = owners_options("Stop waiting for owners this long before the start [0s].")
+
+
 @window.command()
 @MACHINES
 @START
 @LASTING
-@owners_options
+@_OWNERS
 @window_series.rule_options
 @_STRANGER
 @changes
@@ -347,7 +350,7 @@ def _add_series(
     shell_complete=complete("window"),
     help="Remove this machine.",
 )
-@owners_options
+@_OWNERS
 @changes
 @as_json
 def edit(

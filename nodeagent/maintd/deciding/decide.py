@@ -24,7 +24,7 @@ from nodeagent.maintd.notices.sinks import command as notice_commands
 from nodeagent.maintd.outage import back, seen
 from nodeagent.maintd.outage.invariants import check_invariants
 from nodeagent.maintd.outage.leave import evacuate_wanted, remember_wanted
-from nodeagent.maintd.owners import endings, notify, offers
+from nodeagent.maintd.owners import notify, offers
 from nodeagent.maintd.planning import departures, holds, node_keys, storm_brake
 from nodeagent.maintd.planning.intents import with_unheard
 from nodeagent.maintd.planning.resources import open_room
@@ -36,6 +36,7 @@ from nodeagent.maintd.rolls import plan as rolls
 from nodeagent.maintd.windows import occurrences, timing
 from nodeagent.maintd.windows import plan as windows_plan
 from nodeagent.model.ledger import Decision, Ledger, Policy
+from nodeagent.model.offer import Work
 from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Observed
@@ -66,9 +67,9 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     ledger = storm_brake.brake(ledger, observed, policy, now)
     doubt = doubt or other_master.doubt(ledger)  # an old master's plans wait for a person
     ledger, series_held = _with_calendar(ledger, observed, policy, now, doubt)
-    ledger = endings.note(before, ledger, now)
 
-    # 6. Room: claims of running work, why other nodes are closed, and when they leave.
+    # 6. Room: claims of running work, why other nodes are closed, whose owners wait, and
+    #    when they leave.
     stops = Stops(
         pauses={**faults(snapshot), **holds.paused(ledger, snapshot)},
         windows={**timing.closed(ledger, snapshot, now), **back.closed(ledger, observed)},
@@ -77,6 +78,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
         doubt=doubt,
     )
     leaving = departures.departures(ledger, snapshot, policy, now)
+    waiting = offers.waiting(ledger, snapshot, policy, now)
     windows = {**stops.windows, **stops.rolls}
     room = open_room(ledger, observed, stops.pauses, windows, leaving)
 
@@ -88,10 +90,11 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
 
     # 8. Messages: owners first, then others by commands. They seldom need the master's agent,
     #    which the queue needs in every round.
-    told = notify.announce(ledger, observed, policy.announcing, now)
+    told = notify.announce(ledger, observed, policy, now)
     ledger = notice_commands.order(told.ledger, observed, policy, now)
     # 9. Machines to repair: before incidents, for an entry keeps the node that it works on.
-    incidents = Planner(ledger, observed, policy, now, room, stops.closed)
+    owners = waiting[Work.INCIDENT]
+    incidents = Planner(ledger, observed, policy, now, room, stops.closed, owners)
     sick = {**observed.sick, **incidents.referred()}
     ledger, queue_held = _queue(ledger, incidents, sick, stops)
     # 10. Incidents, the oldest first.
@@ -99,7 +102,9 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     # 11. What people plan: evacuations, windows, rolling maintenance.
     ledger, wanted_held = evacuate_wanted(ledger, observed, policy, room, stops.maintenance, now)
     kept = windows_plan.maintain(ledger, observed, policy, room, stops.maintenance, now)
-    ledger, roll_held = rolls.go_on(kept.ledger, observed, policy, room, stops.maintenance, now)
+    ledger, roll_held = rolls.go_on(
+        kept.ledger, observed, policy, room, stops.maintenance, waiting[Work.ROLL], now
+    )
     # 12. The way back of nodes that nobody needs out of service any more.
     ledger, back_held = back.put_back(ledger, observed, policy, room, stops, now)
     # 13. Instances: their repair on what is left, and last the luxury of balance.
@@ -172,14 +177,14 @@ def _with_withdrawn(ledger: Ledger, observed: Observed, policy: Policy, now: Ms)
 def _with_calendar(
     ledger: Ledger, observed: Observed, policy: Policy, now: Ms, doubt: Reason | None
 ) -> tuple[Ledger, tuple[Held, ...]]:
-    """Series become windows, and owners are asked about them."""
+    """Series become windows, and owners are asked about all maintenance."""
     snapshot = observed.snapshot
     advanced = occurrences.Advanced(ledger)
     if doubt is None:
         advanced = occurrences.advance(ledger, observed, policy, now)
     ledger = windows_plan.recognise(advanced.ledger, snapshot)
     if doubt is None:
-        ledger = offers.ask(ledger, snapshot, now)
+        ledger = offers.ask(ledger, snapshot, policy, now)
     return ledger, tuple(advanced.held)
 
 

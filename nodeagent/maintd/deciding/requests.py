@@ -171,9 +171,9 @@ def _pause(here: _Here, asked: to.Pause) -> _Answer:
 def _schedule(here: _Here, asked: to.SetSchedule | to.TakeDown | to.BringUp) -> _Answer:
     # Ignore owners' answers to an older offer, a round or a request ago.
     taking = isinstance(asked, to.TakeDown)
-    before = _asking(here.ledger, here.observed, here.now) if taking else here.ledger
+    before = _asking(here.ledger, here) if taking else here.ledger
     after = schedule.grant(before, asked, here.observed, here.now)
-    return after if isinstance(after, str) else _asking(after, here.observed, here.now)
+    return after if isinstance(after, str) else _asking(after, here)
 
 
 def _series(here: _Here, asked: to.AddSeries | to.EditSeries | to.EndSeries) -> _Answer:
@@ -260,10 +260,10 @@ def _test(here: _Here, asked: to.SendTestNotice) -> _Answer:
     return replace(here.ledger, notices=notices)
 
 
-def _asking(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
+def _asking(ledger: Ledger, here: _Here) -> Ledger:
     """The ledger with the offers for the current schedule and instances."""
-    there = observed.snapshot
-    return offers.ask(plan.recognise(ledger, there), there, now)
+    there = here.observed.snapshot
+    return offers.ask(plan.recognise(ledger, there), there, here.policy, here.now)
 
 
 def _retry(ledger: Ledger, identity: str, observed: Observed) -> Ledger | str:

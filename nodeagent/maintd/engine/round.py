@@ -350,7 +350,7 @@ class Engine:
             policy = with_tags(self.policy, snapshot)
             self.departing.tell(departures(decision.ledger, snapshot, policy, now))
             if self._memory.handed_over:
-                self.webhooks.announce(decision.ledger, snapshot, now)  # from what is on disk
+                self.webhooks.announce(decision.ledger, snapshot, policy, now)  # from disk
         elif self.conduct.dry:
             self._ledger = _as_if_nothing_was_begun(seen.ledger, decision.ledger)
         else:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from nodeagent.maintd.http.status import Json, reason_json
 from nodeagent.maintd.http.view import View
 from nodeagent.maintd.owners import offer_json
+from nodeagent.maintd.owners.absences import of_window
 from nodeagent.maintd.planning.departures import returns_at
 from nodeagent.maintd.planning.evacuation_time import Leads
 from nodeagent.maintd.planning.names import Names
@@ -70,7 +71,7 @@ class _Told:
         self._outages = {outage.node: outage for outage in view.ledger.outages}
         self._nodes = {node.uuid: node for node in snapshot.nodes.values()}
         self.names, self.windows = Names(snapshot), Windows(view)
-        self._book = offer_json.Book(view.ledger, snapshot, view.at)
+        self._book = offer_json.Book(view.ledger, snapshot, view.policy, view.at)
         self._leads = Leads(snapshot, view.ledger.paces)
         self._left = Counter(
             place for i in snapshot.instances.values() for place in (i.primary, i.secondary)
@@ -117,7 +118,7 @@ class _Told:
             **offer_json.consent_json(one.consent),
             "owners": [
                 offer_json.offer_json(offer, self._book)
-                for offer in self._book.made.get((one.node, one.when), ())
+                for offer in self._book.made.get(of_window(one).key, ())
             ],
             "held": list(map(str, reasons)),
             "reasons": list(map(reason_json, reasons)),
@@ -249,6 +250,8 @@ def roll_json(view: View) -> Json | None:
         "offline": terms.offline,
         "keep-secondaries": terms.keep_secondaries,
         "blocked-by": list(terms.blocked_by),
+        "notice": terms.notice / 1000,
+        "owners": offer_json.consent_json(replace(terms.consent, before=terms.deadline)),
         "returns-at": max(back.values()) / 1000 if back else None,
         "nodes": [
             {

@@ -44,7 +44,8 @@ class Owners:
         owners = None if asker.may_read else asker.owners
         if wanted is not None:
             owners = frozenset({wanted}) if owners is None else owners & {wanted}
-        book = offer_json.Book(view.ledger, view.observed.snapshot, self._context.maintd.now())
+        snapshot, now = view.observed.snapshot, self._context.maintd.now()
+        book = offer_json.Book(view.ledger, snapshot, view.policy, now)
         found = offers.listed(view.ledger, owners)
         return Response.json([offer_json.offer_json(offer, book) for offer in found])
 

@@ -1,5 +1,7 @@
 """The rolling maintenance over HTTP: `/1/roll`, and the requests about it."""
 
+from dataclasses import replace
+
 from nodeagent.errors import MessageError
 from nodeagent.maintd.http import parse
 from nodeagent.maintd.http.calendar import roll_json
@@ -10,6 +12,7 @@ from nodeagent.model.alerts import MATCHERS, is_matcher
 from nodeagent.model.asked import Asked
 from nodeagent.model.roll import REBOOT, Hours, Terms
 from nodeagent.model.units import Ms
+from nodeagent.model.window import Consent, Weight
 from nodeagent.model.wish import CancelRoll, PauseRoll, ResumeRoll, RetryNode, SkipNode, StartRoll
 from nodeagent.protocol.canonical import printable
 from nodeagent.protocol.messages import COMMAND_NAME
@@ -53,6 +56,11 @@ def read_start(request: Request) -> Asked:
         if name and not COMMAND_NAME.fullmatch(name):
             raise MessageError(f"{key} is {printable(name)}; it must be the name of a command")
     default = Terms(command)
+    owners = said.consent("owners") or Consent()
+    notice = _ms(said.number("notice", 0, 5 * _WEEK), default.notice)
+    if owners.weight is not Weight.ADVISORY and owners.ends and owners.before <= notice:
+        why = "must be longer than the notice: until then owners can hold the roll"
+        raise MessageError(f"owners.deadline_seconds {why}")
     terms = Terms(
         command=command,
         at_once=said.number("at-once", 1, MOST) or default.at_once,
@@ -66,6 +74,9 @@ def read_start(request: Request) -> Asked:
         keep_secondaries=said.flag("keep-secondaries", default=False),
         blocked_by=_matchers(said.names("blocked-by", MATCHERS)),
         why=said.text("why") or "",
+        consent=replace(owners, before=Ms(0)),
+        notice=notice,
+        deadline=owners.before,
     )
     asked = StartRoll(
         terms,

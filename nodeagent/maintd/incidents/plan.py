@@ -58,6 +58,8 @@ def _to_be_tried_again(incident: Incident, now: Ms) -> Reason | None:
 class Planner:
     """The incidents of one round. `paused` are the nodes without new work: reasons by name.
 
+    `owners` says why owners of instances block the evacuation of a node (a UUID).
+
     Nodes in work at the start of the round stay `busy`, whatever earlier planners do.
     """
 
@@ -67,6 +69,7 @@ class Planner:
     now: Ms
     room: Room
     paused: Mapping[str, Reason]
+    owners: Mapping[str, Reason]
 
     def __post_init__(self) -> None:
         self.held: list[Held] = []
@@ -177,6 +180,7 @@ class Planner:
             or admission.may_begin_there(incident, self.observed)
             or admission.failed_before(incident, self.ledger, self.policy)
             or admission.may_begin(incident, self.ledger, self.policy, self.paused, self.now)
+            or self.owners.get(incident.node)
         )
 
     def _left_to_queue(self, incident: Incident, node: Node) -> Reason | None:

@@ -25,7 +25,7 @@ from nodeagent.model.fencing import Cut, Deaf, Fencing, Unreachable
 from nodeagent.model.incident import Incident
 from nodeagent.model.ledger import Begun, Hold, Intent, Ledger, Storm, Trail, Undiagnosed
 from nodeagent.model.notice import Condition, Mailbox, Message, Notice
-from nodeagent.model.offer import Answer, Ending, Offer, Told
+from nodeagent.model.offer import Answer, Milestone, Offer, Told
 from nodeagent.model.outage import Back, Proof, Wanted
 from nodeagent.model.queue import Attempt, Entry, Refusal
 from nodeagent.model.roll import Roll, RollNode, Terms
@@ -43,7 +43,7 @@ MOMENTS: Mapping[type, tuple[str, ...]] = {
     Condition: ("since", "gone"),
     Cut: ("at",),
     Deaf: ("after", "since"),
-    Ending: ("at",),
+    Milestone: ("at",),
     Entry: (
         "queued_at",
         "changed_at",
@@ -81,7 +81,7 @@ LENGTHS: Mapping[type, tuple[str, ...]] = {
     Consent: ("before",),
     Pace: ("ms",),
     Proof: ("quiet",),
-    Terms: ("return_within", "pause_between", "quiet"),
+    Terms: ("return_within", "pause_between", "quiet", "notice", "deadline"),
 }
 
 T = TypeVar("T")

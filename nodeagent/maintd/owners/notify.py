@@ -1,21 +1,21 @@
 """Notify owners of offers by a command of the master's own agent. Pure.
 
 Its standard input has the open offers without a notification, as many at once as it takes: the
-agent runs one command at a time, and people would rather read one mail than twenty. The ends of
-other offers follow.
+agent runs one command at a time, and people would rather read one mail than twenty. What became of
+other offers follows.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from nodeagent.maintd.owners import endings
-from nodeagent.maintd.owners.offer_json import Book, ending_json, question_json
+from nodeagent.maintd.owners import milestones
+from nodeagent.maintd.owners.offer_json import Book, milestone_json, question_json
 from nodeagent.maintd.owners.offers import listed
 from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.model.action import RunCommand
-from nodeagent.model.ledger import Intent, Ledger, Outcome
-from nodeagent.model.offer import Announcing, Ending, Offer, Told
+from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy
+from nodeagent.model.offer import Announcing, Milestone, Offer, Told
 from nodeagent.model.purpose import OfOwners
 from nodeagent.model.reason import Held, Kind, because
 from nodeagent.model.snapshot import Observed
@@ -25,7 +25,7 @@ from nodeagent.protocol.messages import MOST_STDIN
 
 TRIES = 5  # failures before maintd gives up
 BACK_OFF = 60_000  # ms, doubled each time
-T = TypeVar("T", Offer, Ending)
+T = TypeVar("T", Offer, Milestone)
 
 
 @dataclass
@@ -43,14 +43,14 @@ def is_for_owners(intent: Intent) -> bool:
 
 def rewind(ledger: Ledger, now: Ms) -> Ledger:
     """Limit waits for retries after the clock was put back."""
-    ledger = endings.rewind(ledger, now)
-    every: tuple[Offer | Ending, ...] = (*ledger.offers, *ledger.endings)
+    ledger = milestones.rewind(ledger, now)
+    every: tuple[Offer | Milestone, ...] = (*ledger.offers, *ledger.milestones)
     if all(one.told.after <= now + _wait(one.told.tries) for one in every):
         return ledger
     return replace(
         ledger,
         offers=tuple(_rewound(offer, now) for offer in ledger.offers),
-        endings=tuple(_rewound(one, now) for one in ledger.endings),
+        milestones=tuple(_rewound(one, now) for one in ledger.milestones),
     )
 
 
@@ -70,9 +70,9 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
         why = how_ended(intent, observed)
         if why is not None:
             offers = tuple(_after(o, intent, why, now) for o in ledger.offers)
-            ends = tuple(_after(one, intent, why, now) for one in ledger.endings)
+            reached = tuple(_after(one, intent, why, now) for one in ledger.milestones)
             kept = tuple(other for other in ledger.intents if other is not intent)
-            ledger = replace(ledger, offers=offers, endings=ends, intents=kept)
+            ledger = replace(ledger, offers=offers, milestones=reached, intents=kept)
     return ledger
 
 
@@ -98,23 +98,24 @@ def _after(offer: T, intent: Intent, why: str, now: Ms) -> T:
     return replace(offer, told=Told("", tries >= TRIES, tries, now + _wait(tries), why))
 
 
-def announce(ledger: Ledger, observed: Observed, by: Announcing, now: Ms) -> Announced:
+def announce(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Announced:
     """Order a notification, if one is due and the agent is free for it."""
-    done = Announced(ledger)
+    done, by = Announced(ledger), policy.announcing
     if not by.command:
         return done
     waiting = (o for o in listed(ledger) if o.open and o.instances and o.told.why)
     done.held = [_held(offer, by, observed) for offer in waiting]
-    due, ended = due_offers(ledger, by, now), due_endings(ledger, by, now)
-    if not (due or ended) or not agent_is_free(ledger, observed):
+    due, reached = due_offers(ledger, by, now), due_milestones(ledger, by, now)
+    if not (due or reached) or not agent_is_free(ledger, observed):
         return done
-    book = Book(ledger, observed.snapshot, now)
+    book = Book(ledger, observed.snapshot, policy, now)
     if due:
         told = fitting(question_json(offer, book) for offer in due)
         document: dict[str, Any] = {"offers": told}
     else:
-        told = fitting((ending_json(one, book) for one in ended), MOST_STDIN - len(',"ended":[]'))
-        document = {"offers": [], "ended": told}
+        room = MOST_STDIN - len(',"events":[]')
+        told = fitting((milestone_json(one, book) for one in reached), room)
+        document = {"offers": [], "events": told}
     master = observed.snapshot.master
     action = RunCommand(master, by.command, canonical(document), seconds=by.seconds)
     ledger = without_claim(ledger, OfOwners(), action, now)
@@ -122,7 +123,7 @@ def announce(ledger: Ledger, observed: Observed, by: Announcing, now: Ms) -> Ann
     done.ledger = replace(
         ledger,
         offers=tuple(_ordered(offer, ids, number) for offer in ledger.offers),
-        endings=tuple(_ordered(one, ids, number) for one in ledger.endings),
+        milestones=tuple(_ordered(one, ids, number) for one in ledger.milestones),
     )
     return done
 
@@ -146,9 +147,10 @@ def due_offers(ledger: Ledger, by: Announcing, now: Ms) -> list[Offer]:
     return [o for o in new if o.told.after <= now and not o.told.intent]
 
 
-def due_endings(ledger: Ledger, by: Announcing, now: Ms) -> list[Ending]:
-    """The ends to notify of now."""
-    new = [one for one in endings.told(ledger, now) if by.command and not one.told.done]
+def due_milestones(ledger: Ledger, by: Announcing, now: Ms) -> list[Milestone]:
+    """The milestones to notify of now."""
+    waiting = milestones.to_tell(ledger, now) if by.command else []
+    new = [one for one in waiting if not one.told.done]
     return [one for one in new if one.told.after <= now and not one.told.intent]
 
 

@@ -3,61 +3,71 @@
 from collections.abc import Mapping
 from typing import Any
 
-from nodeagent.maintd.owners.offers import by_window, deadline, holds
-from nodeagent.model.ledger import Ledger
-from nodeagent.model.offer import Answer, Ending, Offer
+from nodeagent.maintd.owners.absences import Absence, absences
+from nodeagent.maintd.owners.offers import by_absence, holds
+from nodeagent.maintd.planning.departures import turns
+from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.offer import Answer, Milestone, Offer, Work
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms
-from nodeagent.model.window import Consent, Scheduled, Unavailability
+from nodeagent.model.window import Consent, Unavailability
 
 
 class Book:
     """The facts to show about the offers, looked up once for all of them."""
 
-    def __init__(self, ledger: Ledger, snapshot: Snapshot, now: Ms) -> None:
+    def __init__(self, ledger: Ledger, snapshot: Snapshot, policy: Policy, now: Ms) -> None:
         self.cluster, self.now = snapshot.cluster, now
         self.nodes = {node.uuid: node.name for node in snapshot.nodes.values()}
-        self.made = by_window(ledger)
-        self._ledger = ledger
-        self._windows = {
-            offer.id: one
-            for one in reversed(ledger.scheduled)
-            for offer in self.made.get((one.node, one.when), ())
+        self.made = by_absence(ledger)
+        self.turns = {} if ledger.roll is None else turns(ledger.roll, now)
+        self._absences = {
+            offer.id: absence
+            for absence in absences(ledger, snapshot, policy)
+            for offer in self.made.get(absence.key, ())
         }
-        self._whys: dict[Scheduled, Mapping[str, str]] = {}
+        self._whys: dict[Absence, Mapping[str, str]] = {}
 
-    def window(self, offer: Offer) -> Scheduled | None:
-        """The machine in the window that an offer is about, if it is in the schedule."""
-        return self._windows.get(offer.id)
+    def absence(self, offer: Offer) -> Absence | None:
+        """The absence that an offer is about, if it is still foreseen."""
+        return self._absences.get(offer.id)
 
     def why(self, offer: Offer) -> str | None:
-        """Say why an offer blocks its machine."""
-        one = self.window(offer)
-        if one is None:
+        """Say why an offer blocks its node."""
+        absence = self.absence(offer)
+        if absence is None:
             return None
-        if one not in self._whys:
-            found = holds(one, self._ledger, self.now, self.made)
-            self._whys[one] = {held.id: why for held, why in found}
-        return self._whys[one].get(offer.id)
+        if absence not in self._whys:
+            found = holds(absence, self.made, self.now)
+            self._whys[absence] = {held.id: why for held, why in found}
+        return self._whys[absence].get(offer.id)
+
+    def expected(self, offer: Offer) -> Ms:
+        """When (unix ms) the node is expected to leave."""
+        turn = self.turns.get(offer.node) if offer.work is Work.ROLL else None
+        return offer.unavailability.start_ms if turn is None else turn.leaves
 
 
 def offer_json(offer: Offer, book: Book) -> dict[str, Any]:
     """One offer, with the newest answer; in unix seconds, but the interval as in Mesos."""
-    one, now, when = book.window(offer), book.now, offer.unavailability
-    until = deadline(one, when) if one else None
+    absence, now = book.absence(offer), book.now
+    until = absence.deadline if absence else None
     return {
         "id": offer.id,
         "owner": offer.owner,
         "node": book.nodes.get(offer.node, offer.node),
         "instances": list(offer.instances),
-        "unavailability": _interval_json(when),
+        "unavailability": _interval_json(offer.unavailability),
+        "work": offer.work.value,
+        "why": absence.why if absence else "",
+        "expected_at": book.expected(offer) / 1000,
         "asked_at": offer.asked_at / 1000,
         "open": offer.open,
         "status": offer.status,
         "age": max(0, now - (offer.answer.at if offer.answer else offer.since)) / 1000,
         "generation": offer.generation,
         "answer": _answer_json(offer.answer),
-        "policy": (one.consent if one else Consent()).weight.value,
+        "policy": (absence.consent if absence else Consent()).weight.value,
         "deadline": None if until is None else until / 1000,
         "holds": book.why(offer),
     }
@@ -66,21 +76,22 @@ def offer_json(offer: Offer, book: Book) -> dict[str, Any]:
 def question_json(offer: Offer, book: Book) -> dict[str, Any]:
     """Return the notice for an owner: always the same for the same question."""
     told = offer_json(offer, book)
-    passing = ("age", "holds", "open")
+    passing = ("age", "expected_at", "holds", "open")
     return {"cluster": book.cluster} | {k: v for k, v in told.items() if k not in passing}
 
 
-def ending_json(ending: Ending, book: Book) -> dict[str, Any]:
-    """Return the notice for an owner of how a question, or the maintenance after it, ended."""
+def milestone_json(reached: Milestone, book: Book) -> dict[str, Any]:
+    """Return the notice for an owner of what became of the maintenance that it was asked about."""
     return {
         "cluster": book.cluster,
-        "id": ending.id,
-        "event": ending.end.value,
-        "owner": ending.owner,
-        "node": book.nodes.get(ending.node, ending.node),
-        "instances": list(ending.instances),
-        "unavailability": _interval_json(ending.unavailability),
-        "at": ending.at / 1000,
+        "id": reached.id,
+        "event": reached.progress.value,
+        "owner": reached.owner,
+        "node": book.nodes.get(reached.node, reached.node),
+        "instances": list(reached.instances),
+        "unavailability": _interval_json(reached.unavailability),
+        "work": reached.work.value,
+        "at": reached.at / 1000,
     }
 
 

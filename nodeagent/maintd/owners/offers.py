@@ -1,8 +1,8 @@
-"""Make offers to owners of instances, and apply their answers to windows. Pure.
+"""Make offers to owners of instances, and apply their answers to maintenance. Pure.
 
-They are like Mesos' inverse offers: maintd asks each owner of instances on a draining machine once,
-and again after its filter, whatever it has answered. Unlike Mesos it keeps an answer until the
-machine's interval changes, and an operator can make answers count.
+They are like Mesos' inverse offers: maintd asks each owner of instances on a node that is to be
+evacuated once, and again after its filter, whatever it has answered. Unlike Mesos it keeps an
+answer until the node's interval changes, and an operator can make answers count.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,12 +10,15 @@ from dataclasses import replace
 from typing import TypeAlias
 from uuid import NAMESPACE_URL, uuid5
 
+from nodeagent.maintd.owners import milestones
+from nodeagent.maintd.owners.absences import Absence, Key, absences, key_of
 from nodeagent.maintd.planning.times import rfc3339
-from nodeagent.model.ledger import Ledger
-from nodeagent.model.offer import Answer, Offer, Reply, Told
+from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.offer import Answer, Offer, Reply, Told, Work
+from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Instance, Snapshot
 from nodeagent.model.units import Ms
-from nodeagent.model.window import Consent, Mode, Scheduled, Unavailability, Weight
+from nodeagent.model.window import Consent, Weight
 from nodeagent.model.wish import AnswerOffers
 
 OWNER_TAG = "maintd:owner:"
@@ -54,40 +57,46 @@ def holdings(snapshot: Snapshot, names: frozenset[str]) -> Mapping[str, Mapping[
 # Offers.
 
 
-def ask(ledger: Ledger, snapshot: Snapshot, now: Ms) -> Ledger:
+def ask(ledger: Ledger, snapshot: Snapshot, policy: Policy, now: Ms) -> Ledger:
     """Make the offers that are due, and rescind those that no longer apply."""
-    nodes = {node.uuid: node for node in snapshot.nodes.values()}
-    draining = [
-        (one, nodes[one.node])
-        for one in ledger.scheduled
-        if one.mode is Mode.DRAINING and one.node in nodes
-    ]
-    if not (draining or ledger.offers):
+    found = absences(ledger, snapshot, policy)
+    if not (found or ledger.offers or ledger.milestones):
         return ledger
-    there = holdings(snapshot, frozenset(node.name for _, node in draining))
-    known: dict[_Window, dict[str, Offer]] = {}
+    asking = [absence for absence in found if absence.asks]
+    nodes = {node.uuid: node.name for node in snapshot.nodes.values()}
+    there = holdings(snapshot, frozenset(nodes[absence.key.node] for absence in asking))
+    known: dict[Key, dict[str, Offer]] = {}
     generations: dict[tuple[str, str], int] = {}
     for offer in ledger.offers:
-        known.setdefault((offer.node, offer.unavailability), {})[offer.owner] = offer
+        known.setdefault(key_of(offer), {})[offer.owner] = offer
         asked = offer.node, offer.owner
         generations[asked] = max(offer.generation, generations.get(asked, 0))
     offers: list[Offer] = []
-    for one, node in draining:
-        before, here = known.get((node.uuid, one.when), {}), there[node.name]
+    for absence in asking:
+        key = absence.key
+        before, here = known.get(key, {}), there[nodes[key.node]]
         for owner in sorted({*before, *here}):
             instances = tuple(sorted(here.get(owner, ())))
             if owner in before:
                 again = _asked_again(before[owner], instances, now)
                 offers += [again] if again else []
             else:
-                asked = node.uuid, owner
+                asked = key.node, owner
                 number = generations[asked] = generations.get(asked, 0) + 1
-                new = Offer("", owner, node.uuid, instances, one.when, now, now, number)
+                new = Offer(
+                    id="",
+                    owner=owner,
+                    node=key.node,
+                    instances=instances,
+                    unavailability=key.when,
+                    asked_at=now,
+                    since=now,
+                    generation=number,
+                    work=key.work,
+                )
                 offers.append(_question(new, now))
-    return replace(ledger, offers=tuple(offers))
-
-
-_Window: TypeAlias = tuple[str, Unavailability]  # a node's UUID, and when it is away
+    after = replace(ledger, offers=tuple(offers))
+    return milestones.note(ledger, after, found, now)
 
 
 def _asked_again(old: Offer, instances: tuple[str, ...], now: Ms) -> Offer | None:
@@ -157,39 +166,32 @@ def missing(identity: str) -> str:
 # Blocking.
 
 
-def deadline(one: Scheduled, when: Unavailability) -> Ms | None:
-    """The time (unix ms) when waiting for owners ends, or by which they must accept."""
-    weighs = one.consent.weight is not Weight.ADVISORY
-    return when.start_ms - one.consent.before if weighs else None
+def holds(absence: Absence, made: "ByAbsence", now: Ms) -> Iterator[tuple[Offer, str]]:
+    """The owners that block the work for an absence, each with the reason.
 
-
-def holds(
-    one: Scheduled, ledger: Ledger, now: Ms, made: "ByWindow | None" = None
-) -> Iterator[tuple[Offer, str]]:
-    """The owners that block evacuation and shutdown for a window, each with the reason.
-
-    Pass the offers `by_window` to ask about many machines.
+    `made` are all offers, `by_absence`.
     """
-    until = deadline(one, one.when) if one.mode is Mode.DRAINING and one.node else None
-    if until is None or (until <= now and one.consent.ends):
+    if not absence.asks or not absence.key.node:
         return
-    made = by_window(ledger) if made is None else made
-    for offer in made.get((one.node, one.when), ()):
-        if offer.instances and (why := _why(offer, one.consent)):
-            yield (
-                offer,
-                f"owner {offer.owner} {why}; {_end(one.consent, until, passed=until <= now)}",
-            )
+    early, until, consent = absence.not_before, absence.deadline, absence.consent
+    weighs = until is not None and not (until <= now and consent.ends)
+    for offer in made.get(absence.key, ()) if weighs or now < early else ():
+        if not offer.instances:
+            continue
+        if until is not None and weighs and (why := _why(offer, consent, now)):
+            yield offer, f"owner {offer.owner} {why}; {_end(consent, until, passed=until <= now)}"
+        elif now < early and not offer.accepted(now):
+            yield offer, f"owner {offer.owner} has time to answer until {rfc3339(early)}"
 
 
-def _why(offer: Offer, consent: Consent) -> str:
+def _why(offer: Offer, consent: Consent, now: Ms) -> str:
     said = offer.answer
-    if said is not None and said.reply is Reply.DECLINE:
+    if said is not None and said.reply is Reply.DECLINE and not said.suits(now):
         parts = [f"declines ({said.who})", f": {said.reason}" if said.reason else ""]
         parts += [f", done by {rfc3339(said.eta)}"] if said.eta is not None else []
         parts += [f", suits from {rfc3339(said.earliest)}"] if said.earliest is not None else []
         return "".join(parts)
-    if consent.weight is not Weight.REQUIRED or offer.accepted:
+    if consent.weight is not Weight.REQUIRED or offer.accepted(now):
         return ""
     if said is None:
         return f"has not answered since {rfc3339(offer.since)}"
@@ -204,29 +206,45 @@ def _end(consent: Consent, until: Ms, *, passed: bool) -> str:
     return f"owners {what} by {rfc3339(until)}, and it waits until they do"
 
 
-def hold(one: Scheduled, ledger: Ledger, now: Ms, made: "ByWindow | None" = None) -> str:
-    """Why the owners block the evacuation of a machine; "" if they do not."""
-    return next((why for _, why in holds(one, ledger, now, made)), "")
+def hold(absence: Absence, made: "ByAbsence", now: Ms) -> str:
+    """Why an owner blocks the work for an absence; "" if none does."""
+    return next((why for _, why in holds(absence, made, now)), "")
 
 
-ByWindow: TypeAlias = Mapping[_Window, Sequence[Offer]]
+def waiting(
+    ledger: Ledger, snapshot: Snapshot, policy: Policy, now: Ms
+) -> Mapping[Work, Mapping[str, Reason]]:
+    """Why owners block work that has not begun, by its kind and the node's UUID."""
+    found: dict[Work, dict[str, Reason]] = {work: {} for work in Work}
+    made = by_absence(ledger)
+    if made:
+        names = {node.uuid: node.name for node in snapshot.nodes.values()}
+        for absence in absences(ledger, snapshot, policy):
+            if why := hold(absence, made, now):
+                name = names[absence.key.node]
+                found[absence.key.work][absence.key.node] = because(Kind.OWNER_WAITS, name, why=why)
+    return found
 
 
-def by_window(ledger: Ledger) -> ByWindow:
-    """The offers by the UUID of their node, and its window.
+ByAbsence: TypeAlias = Mapping[Key, Sequence[Offer]]
+
+
+def by_absence(ledger: Ledger) -> ByAbsence:
+    """The offers by the absence that they are about.
 
     Until owners are asked about a window that has moved, their answers to its old time count.
     """
-    found: dict[_Window, list[Offer]] = {}
-    windows = {(one.node, one.when) for one in ledger.scheduled if one.node}
+    found: dict[Key, list[Offer]] = {}
+    windows = {Key(one.node, Work.WINDOW, one.when) for one in ledger.scheduled if one.node}
     moved: dict[str, list[Offer]] = {}
     for offer in ledger.offers:
-        if (offer.node, offer.unavailability) in windows:
-            found.setdefault((offer.node, offer.unavailability), []).append(offer)
+        key = key_of(offer)
+        if key.work is not Work.WINDOW or key in windows:
+            found.setdefault(key, []).append(offer)
         else:
             moved.setdefault(offer.node, []).append(offer)
-    for window in windows if moved else ():
-        found.setdefault(window, moved.get(window[0], []))
+    for key in windows if moved else ():
+        found.setdefault(key, moved.get(key.node, []))
     return found
 
 

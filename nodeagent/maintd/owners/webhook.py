@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nodeagent.errors import NodeAgentError, Unavailable
-from nodeagent.maintd.owners import endings
-from nodeagent.maintd.owners.offer_json import Book, ending_json, question_json
+from nodeagent.maintd.owners import milestones
+from nodeagent.maintd.owners.offer_json import Book, milestone_json, question_json
 from nodeagent.maintd.owners.offers import listed
-from nodeagent.model.ledger import Ledger
+from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical
@@ -90,15 +90,18 @@ class Webhooks:
     def __bool__(self) -> bool:
         return bool(self._lines)
 
-    def announce(self, ledger: Ledger, snapshot: Snapshot, now: Ms) -> None:
-        """Send all open offers of this ledger, and the offers' recent ends."""
+    def announce(self, ledger: Ledger, snapshot: Snapshot, policy: Policy, now: Ms) -> None:
+        """Send all open offers of this ledger, and what lately became of others."""
         if not self._lines:
             return
-        book = Book(ledger, snapshot, now)
+        book = Book(ledger, snapshot, policy, now)
         open_ones = [offer for offer in listed(ledger) if offer.open and offer.instances]
         asked = [(o.id, o.owner, question_json(o, book)) for o in open_ones]
-        ended = [(o.id, o.owner, ending_json(o, book)) for o in endings.told(ledger, now)]
-        self.tell([Letter(o, who, canonical(said).encode()) for o, who, said in asked + ended])
+        reached = [
+            (one.id, one.owner, milestone_json(one, book))
+            for one in milestones.to_tell(ledger, now)
+        ]
+        self.tell([Letter(o, who, canonical(said).encode()) for o, who, said in asked + reached])
 
     def tell(self, letters: Sequence[Letter]) -> None:
         """Replace the list of open offers."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from nodeagent.maintd.notices.sinks import command as notice_commands
 from nodeagent.maintd.outage.claims import begin, release
-from nodeagent.maintd.owners.notify import due_endings, due_offers
+from nodeagent.maintd.owners.notify import due_milestones, due_offers
 from nodeagent.maintd.planning import admission
 from nodeagent.maintd.planning.budgets import BUDGET_WAITS
 from nodeagent.maintd.planning.evacuation import Evacuation, empty, why_not_wholly
@@ -146,7 +146,7 @@ class _Agent:
             if incident.node == master.uuid and not stopped.nodes.get(master.name):
                 return because(Kind.INCIDENT_FIRST, master.name, incident=incident.id)
         by = policy.announcing
-        if due_offers(ledger, by, now) or due_endings(ledger, by, now):
+        if due_offers(ledger, by, now) or due_milestones(ledger, by, now):
             return because(Kind.OWNERS_FIRST, command=by.command)
         if notice_commands.due(ledger, policy.notify, now):
             return because(Kind.NOTICES_FIRST)

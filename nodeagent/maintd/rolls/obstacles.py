@@ -9,7 +9,8 @@ alerts are unknown, or while as many nodes are away as asked for. Otherwise one 
 3. No incident is at work in its group.
 4. Its agent reports Ok, and lists the command.
 5. It shares no instance with a node that is away: those could not run anywhere (hroller's rule).
-6. The rest of its group has room for its instances.
+6. No owner of instances there blocks it.
+7. The rest of its group has room for its instances.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +32,8 @@ _TOLD = 5  # waiting nodes whose own reasons are shown
 class Obstacles:
     """A look at the waiting nodes of the roll; `stopped` is why no maintenance starts there.
 
-    `why_stays` says why a node cannot be emptied to its end now.
+    `owners` says why owners of instances on a node (a UUID) block its turn, `why_stays` why it
+    cannot be emptied to its end now.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class Obstacles:
         ledger: Ledger,
         observed: Observed,
         stopped: Mapping[str, Reason],
+        owners: Mapping[str, Reason],
         now: Ms,
         why_stays: Callable[[Node], Reason | None],
     ) -> None:
@@ -46,7 +49,7 @@ class Obstacles:
         self.held: list[Held] = []
         self._roll: Roll = ledger.roll
         self._ledger, self._observed, self._stopped, self._now = ledger, observed, stopped, now
-        self._why_stays = why_stays
+        self._owners, self._why_stays = owners, why_stays
         self._nodes = by_uuid(observed)
         self._away = away_for(ledger)
         groups = {node.name: node.group for node in observed.snapshot.nodes.values()}
@@ -139,6 +142,8 @@ class Obstacles:
             return because(RollKind.ROLL_NOT_LISTED, name, command=command)
         if instance := linked.get(name):
             return because(RollKind.ROLL_SHARES, name, instance=instance)
+        if why := self._owners.get(node.uuid):
+            return why
         if why := self._why_stays(node):
             return because(RollKind.ROLL_NO_ROOM, name, why=why)
         return None

@@ -208,15 +208,17 @@ def go_on(
     policy: Policy,
     room: Room,
     stopped: Mapping[str, Reason],
+    owners: Mapping[str, Reason],
     now: Ms,
 ) -> tuple[Ledger, list[Held]]:
     """Give each node its next step, and let further ones begin; say what the others wait for.
 
-    `stopped` is why no maintenance starts on a node, or anywhere ("").
+    `stopped` is why no maintenance starts on a node, or anywhere (""); `owners` why owners of
+    instances block a node (a UUID).
     """
     if ledger.roll is None or ledger.roll.over:
         return ledger, []
-    work = _Work(ledger, observed, policy, room, stopped, now)
+    work = _Work(ledger, observed, policy, room, stopped, owners, now)
     work.all()
     return work.ledger, work.held
 
@@ -228,6 +230,7 @@ class _Work:
     policy: Policy
     room: Room
     stopped: Mapping[str, Reason]
+    owners: Mapping[str, Reason]
     now: Ms
     held: list[Held] = field(default_factory=list)
 
@@ -247,7 +250,12 @@ class _Work:
             elif member.phase is Phase.LEAVING and member.begun:
                 self._leave(member)
         obstacles = Obstacles(
-            self.ledger, self.observed, self.stopped, self.now, why_stays=self._why_stays
+            self.ledger,
+            self.observed,
+            self.stopped,
+            self.owners,
+            self.now,
+            why_stays=self._why_stays,
         )
         begin = obstacles.begin()
         for member in self.roll.nodes:

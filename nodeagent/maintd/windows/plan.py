@@ -11,6 +11,7 @@ from functools import cached_property
 
 from nodeagent.maintd.outage.leave import Fault, Leaving, fault, leave
 from nodeagent.maintd.owners import offers
+from nodeagent.maintd.owners.absences import of_window
 from nodeagent.maintd.planning.evacuation_time import PACES, Leads, measured
 from nodeagent.maintd.planning.names import Names
 from nodeagent.maintd.planning.outcomes import BACK_OFF, by_uuid
@@ -152,7 +153,7 @@ class _Work:
     def __post_init__(self) -> None:
         self.nodes = by_uuid(self.observed)
         self.leads = Leads(self.observed.snapshot, self.done.ledger.paces)
-        self.made = offers.by_window(self.done.ledger)
+        self.made = offers.by_absence(self.done.ledger)
         self.repaired = under_repair(self.done.ledger, self.observed.snapshot)
 
     @cached_property
@@ -174,7 +175,7 @@ class _Work:
         )
 
     def _waits_for_owners(self, scheduled: Scheduled, node: Node) -> bool:
-        owners = [why for _, why in offers.holds(scheduled, self.done.ledger, self.now, self.made)]
+        owners = [why for _, why in offers.holds(of_window(scheduled), self.made, self.now)]
         for theirs in owners:
             self._hold(node.name, because(Kind.OWNER_WAITS, node.name, why=theirs))
         return bool(owners)

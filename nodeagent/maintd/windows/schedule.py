@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from nodeagent.maintd.outage.claims import release
 from nodeagent.maintd.owners import offers
+from nodeagent.maintd.owners.absences import of_window
 from nodeagent.maintd.planning.names import Identity, Names
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.maintd.windows.mesos import schedule_json
@@ -279,7 +280,7 @@ def _mode(scheduled: Scheduled, mode: Mode, now: Ms) -> Scheduled:
 
 def _down(scheduled: Scheduled, ledger: Ledger, now: Ms) -> Scheduled | str:
     """The machine as down, or the answer of an owner that blocks it by the operator's policy."""
-    if why := offers.hold(scheduled, ledger, now):
+    if why := offers.hold(of_window(scheduled), offers.by_absence(ledger), now):
         name = scheduled.machine.hostname or scheduled.machine.ip
         return (
             f"machine {scheduled.machine}: {why} (gnt-maint window edit {name} --policy advisory)"

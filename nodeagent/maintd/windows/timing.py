@@ -1,6 +1,7 @@
 """Start of the work at nodes in maintenance windows, and its delays. Pure."""
 
 from nodeagent.maintd.owners import offers
+from nodeagent.maintd.owners.absences import of_window
 from nodeagent.maintd.planning.evacuation_time import MARGIN, Leads
 from nodeagent.maintd.planning.names import known_as
 from nodeagent.model.incident import Status
@@ -52,12 +53,12 @@ def in_window(ledger: Ledger, snapshot: Snapshot, now: Ms) -> dict[str, Reason]:
     if not ledger.scheduled:
         return {}
     nodes = {node.uuid: node for node in snapshot.nodes.values()}
-    leads, made = Leads(snapshot, ledger.paces), offers.by_window(ledger)
+    leads, made = Leads(snapshot, ledger.paces), offers.by_absence(ledger)
     return {
         node.name: because(Kind.IN_WINDOW, node.name)
         for scheduled in ledger.scheduled
         if (node := nodes.get(scheduled.node)) is not None
-        and (scheduled.begun or begins(scheduled, ledger, node, leads, now, made))
+        and (scheduled.begun or begins(scheduled, node, leads, made, now))
     }
 
 
@@ -76,16 +77,9 @@ def outside(ledger: Ledger, snapshot: Snapshot, now: Ms) -> dict[str, Reason]:
     }
 
 
-def begins(
-    scheduled: Scheduled,
-    ledger: Ledger,
-    node: Node,
-    leads: Leads,
-    now: Ms,
-    made: offers.ByWindow | None = None,
-) -> bool:
+def begins(scheduled: Scheduled, node: Node, leads: Leads, made: offers.ByAbsence, now: Ms) -> bool:
     """Check whether work there has started, or must start and no owner blocks it."""
-    may = scheduled.begun or not offers.hold(scheduled, ledger, now, made)
+    may = scheduled.begun or not offers.hold(of_window(scheduled), made, now)
     return may and due(scheduled, node, leads, now)
 
 

@@ -9,7 +9,7 @@ import pytest
 from nodeagent.maintd.owners import notify, offer_json
 from nodeagent.maintd.owners.notify import fitting
 from nodeagent.model.action import RunCommand
-from nodeagent.model.ledger import Ledger, Outcome, Result
+from nodeagent.model.ledger import Ledger, Outcome, Policy, Result
 from nodeagent.model.offer import Announcing, Answer, Offer, Reply, Told
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Node, Observed, Snapshot
@@ -182,7 +182,7 @@ def test_an_owner_of_very_much_is_told_again_too() -> None:
     one = Scheduled(N3, offer.unavailability, Mode.DRAINING, Ms(0), "uuid-n3")
     world = Snapshot("c", {"n3": Node("n3", "uuid-n3", "")})
     ledger = Ledger(offers=(offer,), scheduled=(one,))
-    book = offer_json.Book(ledger, world, NOW)
+    book = offer_json.Book(ledger, world, Policy(), NOW)
     found = notify.fitting([offer_json.question_json(ledger.offers[0], book)])
     assert len(canonical({"offers": found})) <= MOST_STDIN
     assert found[0]["answer"]["reason"] == "later"
@@ -196,7 +196,7 @@ def test_an_owner_of_very_much_is_told_again_too() -> None:
 def test_who_could_not_be_told_stays_told_of() -> None:
     world = Snapshot("c", {"n3": Node("n3", "uuid-n3", "")}, master="n3")
     ledger = Ledger(offers=(asked(Told("", done=True, tries=5, why="no route")),))
-    by = Announcing("tell-owners")
+    by = Policy(announcing=Announcing("tell-owners"))
     (held,) = notify.announce(ledger, Observed(world, {}), by, NOW).held
     said = details([held], Kind.OWNER_NOT_TOLD)
     assert (said["owner"], said["why"], said["tries"]) == ("db", "no route", "5")

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from nodeagent.errors import MessageError
 from nodeagent.maintd.owners import offer_json, offers
+from nodeagent.maintd.owners.absences import of_window
 from nodeagent.maintd.windows import timing
 from nodeagent.maintd.windows.mesos import read_answer
-from nodeagent.model.ledger import Ledger
+from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.offer import Answer, Offer, Reply
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
@@ -435,11 +436,11 @@ def test_many_offers_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr("nodeagent.maintd.owners.webhook.question_json", never)
     with monkeypatch.context() as patch:
-        made = offers.by_window(ledger)
+        made = offers.by_absence(ledger)
         once = iter([made])
-        patch.setattr(offers, "by_window", lambda _: next(once))
+        patch.setattr(offers, "by_absence", lambda _: next(once))
         assert timing.closed(ledger, world, one.now()) == {}
-    book = offer_json.Book(ledger, world, one.now())
+    book = offer_json.Book(ledger, world, Policy(), one.now())
     assert offer_json.offer_json(ledger.offers[0], book)["holds"]
     one.plan("n3")  # and where there is no webhook, no letter is written
 
@@ -449,16 +450,17 @@ def test_a_veto_ends_at_its_deadline_to_the_millisecond() -> None:
     one = Asking()
     one.plan("n3", consent=consent)
     one.decline(refuse=HOUR)
-    (there,) = one.ledger.scheduled
+    (scheduled,) = one.ledger.scheduled
+    there, made = of_window(scheduled), offers.by_absence(one.ledger)
     until = Ms(one.starts // 10**6 - 300_000)
-    assert len(list(offers.holds(there, one.ledger, Ms(until - 1)))) == 1
-    assert list(offers.holds(there, one.ledger, until)) == []
+    assert len(list(offers.holds(there, made, Ms(until - 1)))) == 1
+    assert list(offers.holds(there, made, until)) == []
     ends = replace(there, consent=replace(consent, weight=Weight.REQUIRED))
-    assert len(list(offers.holds(ends, one.ledger, Ms(until - 1)))) == 2
-    assert list(offers.holds(ends, one.ledger, until)) == []
+    assert len(list(offers.holds(ends, made, Ms(until - 1)))) == 2
+    assert list(offers.holds(ends, made, until)) == []
     waits = replace(there, consent=replace(consent, weight=Weight.REQUIRED, proceeds=False))
-    assert "owners must accept" in offers.hold(waits, one.ledger, Ms(until - 1))
-    assert "owners had to accept" in offers.hold(waits, one.ledger, until)
+    assert "owners must accept" in offers.hold(waits, made, Ms(until - 1))
+    assert "owners had to accept" in offers.hold(waits, made, until)
 
 
 def test_a_clock_that_was_ahead_lengthens_no_wait_for_the_next_question() -> None:
@@ -479,8 +481,8 @@ def test_offers_are_about_nodes_alone_and_listed_by_their_start() -> None:
     starts = [offer.unavailability.start for offer in one.offers]
     assert starts == sorted(starts)
     assert {offer.owner for offer in offers.listed(one.ledger, ["web"])} == {"web"}
-    made = offers.by_window(one.ledger)
-    about = [made.get((each.node, each.when), []) for each in one.ledger.scheduled]
+    made = offers.by_absence(one.ledger)
+    about = [made.get(of_window(each).key, []) for each in one.ledger.scheduled]
     assert [[offer.owner for offer in found] for found in about] == [["db"], ["db", "web"], []]
 
 
@@ -530,7 +532,7 @@ def test_an_answer_is_lost_only_with_its_interval(acts: list[tuple[str, str]]) -
             Scheduled(Machine("n4"), that, Mode.DRAINING, Ms(0), other),
         )
         ledger = replace(ledger, scheduled=scheduled)
-        ledger = offers.ask(ledger, Snapshot("c", nodes, things), Ms(now))
+        ledger = offers.ask(ledger, Snapshot("c", nodes, things), Policy(), Ms(now))
         places = [(o.node, o.owner) for o in ledger.offers]
         assert len(places) == len(set(places))
         fresh = {o.id for o in ledger.offers if o.asked_at == now}

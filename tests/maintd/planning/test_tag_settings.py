@@ -37,6 +37,7 @@ TAGGED = {
     "settle": "30d",
     "withdraw": "1d",
     "window-ahead": "1d",
+    "owners-notice": "1h",
     "burst-within": "1d",
     "cooldown": "1d",
     "attempts-within": "2d",

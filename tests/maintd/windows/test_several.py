@@ -121,7 +121,7 @@ def test_owners_are_asked_about_each_and_an_answer_is_about_one() -> None:
     answered = {o.unavailability: o.answer is not None for o in one.offers if o.owner == "db"}
     assert answered == {near.unavailability: True, far.unavailability: False}
     one.post(far, consent=required)
-    (gone,) = {end.unavailability for end in one.ledger.endings}
+    (gone,) = {told.unavailability for told in one.ledger.milestones}
     assert gone == near.unavailability
 
 

@@ -248,8 +248,9 @@ MACHINES, PLANNED = _machines("node"), _machines("window")
 MACHINE = click.argument("name", metavar="MACHINE|SERIES", shell_complete=complete("window"))
 
 
-def owners_options(function: F) -> F:
-    for option in (
+def owners_options(deadline: str) -> Callable[[F], F]:
+    """Return the options for the weight of owners' answers; `deadline` is the help of that one."""
+    options = (
         click.option(
             "--at-deadline",
             type=click.Choice(["hold", "proceed"]),
@@ -259,16 +260,21 @@ def owners_options(function: F) -> F:
             "--deadline",
             metavar="DURATION",
             callback=duration,
-            help="Stop waiting for owners this long before the start [0s].",
+            help=deadline,
         ),
         click.option(
             "--policy",
             type=click.Choice(["advisory", "veto", "require-accept"]),
             help="How owners' answers count: advisory (default), veto, require-accept.",
         ),
-    ):
-        function = option(function)
-    return function
+    )
+
+    def add(function: F) -> F:
+        for option in options:
+            function = option(function)
+        return function
+
+    return add
 
 
 def owners_of(policy: str | None, deadline: int | None, at_deadline: str | None) -> Json:

@@ -26,6 +26,7 @@ from nodeagent.maintd.http.metrics.queue import of_queue, of_refusals, of_source
 from nodeagent.maintd.http.view import View
 from nodeagent.maintd.notices.outbox import Outbox
 from nodeagent.maintd.owners import offers
+from nodeagent.maintd.owners.absences import absences
 from nodeagent.maintd.owners.webhook import Webhooks
 from nodeagent.maintd.windows import timing
 from nodeagent.model.keeping import Kept
@@ -186,8 +187,9 @@ def _of_offers(view: View) -> Any:
         "For how long the oldest of them is unanswered.",
         max(0, view.at - oldest) / 1000,
     )
-    made = offers.by_window(ledger)
-    held = sum(any(offers.holds(one, ledger, view.at, made)) for one in ledger.scheduled)
+    made = offers.by_absence(ledger)
+    waiting = absences(ledger, view.observed.snapshot, view.policy)
+    held = len({one.key.node for one in waiting if offers.hold(one, made, view.at)})
     yield gauge(
         "gnt_maint_machines_held_by_owners",
         "Machines that are not evacuated because owners do not agree.",

@@ -1,4 +1,4 @@
-"""Owners are told the end of what they were asked: rescinded, down, up; by webhook and command."""
+"""Owners are told what became of what they were asked, by webhook and command."""
 
 import json
 from dataclasses import replace
@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from nodeagent.maintd.owners import endings
+from nodeagent.maintd.owners import milestones
 from nodeagent.maintd.owners.webhook import Webhook, Webhooks
 from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Ledger, Outcome, Result
-from nodeagent.model.offer import Announcing, End, Ending, Offer, Reply
+from nodeagent.model.offer import Announcing, Milestone, Offer, Progress, Reply
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import AnswerOffers, BringUp, SetSchedule, TakeDown
@@ -43,41 +43,41 @@ def plan(one: Rig, after: float = 86400) -> SetSchedule:
     return SetSchedule(Schedule((Window((N3,), when),)))
 
 
-def ended(one: Rig) -> list[tuple[str, str]]:
+def events(one: Rig) -> list[tuple[str, str]]:
     """What the command was told, to whom, in order."""
     orders = [i.action for _, _, i in one.agents.ran.values() if isinstance(i.action, RunCommand)]
-    told = [row for order in orders for row in json.loads(order.stdin).get("ended", [])]
+    told = [row for order in orders for row in json.loads(order.stdin).get("events", [])]
     return [(row["event"], row["owner"]) for row in told]
 
 
-def test_who_was_asked_is_told_that_it_is_over() -> None:
+def test_who_was_asked_is_told_that_it_will_not_be() -> None:
     one = rig()
     one.wish(SetSchedule(Schedule()))
     ticks(one, 6)
-    assert ended(one) == [("rescinded", "db"), ("rescinded", "web")]
+    assert events(one) == [("canceled", "db"), ("canceled", "web")]
 
 
-def test_who_was_asked_is_told_when_it_is_down_and_up() -> None:
+def test_who_was_asked_is_told_when_it_starts_and_ends() -> None:
     one = rig()
     one.wish(AnswerOffers(tuple(o.id for o in one.ledger.offers), Reply.ACCEPT, Ms(10**9)))
     one.wish(TakeDown((N3,)))
     ticks(one, 4)
-    assert ended(one) == [("down", "db"), ("down", "web")]
+    assert events(one) == [("started", "db"), ("started", "web")]
     ticks(one, 70, 60)
-    assert len(ended(one)) == 2, "and once"
+    assert len(events(one)) == 2, "and once"
     one.wish(BringUp((N3,)))
     ticks(one, 4)
-    assert ended(one)[2:] == [("up", "db"), ("up", "web")]
+    assert events(one)[2:] == [("finished", "db"), ("finished", "web")]
     ticks(one, 70, 60)
-    assert one.ledger.endings == ()
+    assert one.ledger.milestones == ()
 
 
 def test_a_window_that_moves_ends_no_question() -> None:
     one = rig()
     one.wish(plan(one, 2 * 86400))
     ticks(one, 6)
-    assert ended(one) == []
-    assert one.ledger.endings == ()
+    assert events(one) == []
+    assert one.ledger.milestones == ()
 
 
 def test_a_crash_and_a_failure_keep_nobody_from_being_told(tmp_path: Path) -> None:
@@ -88,11 +88,11 @@ def test_a_crash_and_a_failure_keep_nobody_from_being_told(tmp_path: Path) -> No
     one.crash()
     one.agents.tells = lambda _: Result(Outcome.SUCCESS, code=0)
     ticks(one, 12)
-    assert ended(one) == [("rescinded", "db"), ("rescinded", "web")] * 2, "the same, until it went"
-    assert all(row.told.done for row in one.ledger.endings)
+    assert events(one) == [("canceled", "db"), ("canceled", "web")] * 2, "the same, until it went"
+    assert all(row.told.done for row in one.ledger.milestones)
 
 
-def test_a_webhook_is_told_each_end_once() -> None:
+def test_a_webhook_is_told_each_milestone_once() -> None:
     owner = Receiver()
     with serving(owner) as port:
         one = Rig(fleet(), INSTANCES, QUICK)
@@ -104,30 +104,47 @@ def test_a_webhook_is_told_each_end_once() -> None:
         ticks(one, 3)
         one.wish(BringUp((N3,)))
         ticks(one, 3)
-    asked, down, up = (json.loads(body) for body in owner.bodies)
+    asked, started, finished = (json.loads(body) for body in owner.bodies)
     assert "event" not in asked
-    assert (down["event"], up["event"]) == ("down", "up")
-    assert (down["owner"], down["node"], down["instances"]) == ("db", "n3", ["i1"])
-    assert down["cluster"] == asked["cluster"]
-    assert down["unavailability"] == asked["unavailability"]
-    assert len({asked["id"], down["id"], up["id"]}) == 3
+    assert (started["event"], finished["event"]) == ("started", "finished")
+    assert (started["owner"], started["node"], started["instances"]) == ("db", "n3", ["i1"])
+    same = ("cluster", "unavailability", "work")
+    assert [started[key] for key in same] == [asked[key] for key in same]
+    assert len({asked["id"], started["id"], finished["id"]}) == 3
 
 
 @pytest.mark.parametrize("ahead", [0, 10**9])
-def test_an_end_is_told_for_an_hour(ahead: int) -> None:
+def test_a_milestone_is_told_for_an_hour(ahead: int) -> None:
     when = Unavailability(Nanoseconds(NOW * 10**6))
-    one = Ending("e", "db", "uuid-n3", End.RESCINDED, ("i1",), when, NOW + ahead)
-    ledger = endings.rewind(Ledger(endings=(one,)), NOW)
-    assert [found.at for found in endings.told(ledger, NOW)] == [NOW]
-    later = NOW + endings.KEEP
-    assert endings.told(ledger, later) == []
-    assert endings.note(ledger, ledger, later).endings == ()
+    one = Milestone("e", "db", "uuid-n3", Progress.CANCELED, ("i1",), when, NOW + ahead)
+    ledger = milestones.rewind(Ledger(milestones=(one,)), NOW)
+    assert [found.at for found in milestones.to_tell(ledger, NOW)] == [NOW]
+    later = NOW + milestones.KEEP
+    assert milestones.to_tell(ledger, later) == []
+    assert milestones.note(ledger, ledger, (), later).milestones == ()
 
 
-def test_an_end_is_about_what_was_agreed_upon() -> None:
+def test_a_milestone_is_about_what_was_agreed_upon() -> None:
     """By then the instances may have left."""
     when = Unavailability(Nanoseconds(NOW * 10**6))
     offer = Offer("o", "db", "uuid-n3", (), when, NOW, NOW, open=False)
     before = Ledger(offers=(offer,))
-    (found,) = endings.note(before, Ledger(), NOW).endings
-    assert (found.end, found.instances) == (End.RESCINDED, ())
+    (found,) = milestones.note(before, Ledger(), (), NOW).milestones
+    assert (found.progress, found.instances) == (Progress.CANCELED, ())
+
+
+def test_a_start_is_told_before_the_node_is_empty_and_once_for_two_windows() -> None:
+    """The second window overlaps the first; the node leaves once."""
+    one = rig()
+    start = round(one.time * 1e9)
+    first = Unavailability(Nanoseconds(start), Nanoseconds(3600 * 10**9))
+    second = Unavailability(Nanoseconds(start + 10**9), Nanoseconds(7200 * 10**9))
+    one.wish(SetSchedule(Schedule((Window((N3,), first), Window((N3,), second)))))
+    ticks(one, 12)
+    assert events(one) == [("started", "db"), ("started", "web")]
+    one.wish(SetSchedule(Schedule((Window((N3,), second),))))
+    ticks(one, 4)
+    assert len(events(one)) == 2, "the other window goes on"
+    one.wish(SetSchedule(Schedule()))
+    ticks(one, 4)
+    assert events(one)[2:] == [("finished", "db"), ("finished", "web")]

@@ -1,0 +1,93 @@
+"""Owners that were asked hear that the maintenance has started, finished, or is canceled. Pure."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+from typing import TypeAlias
+from uuid import NAMESPACE_URL, uuid5
+
+from nodeagent.maintd.owners.absences import Absence
+from nodeagent.model.ledger import Ledger
+from nodeagent.model.offer import Milestone, Offer, Progress, Work
+from nodeagent.model.units import Ms
+
+KEEP = Ms(3_600_000)  # ms for which owners are notified of a milestone
+_NAMESPACE = uuid5(NAMESPACE_URL, "nodeagent milestone")
+_Begun: TypeAlias = Collection[tuple[str, Work]]  # UUIDs of nodes, and the work that has begun
+
+
+def note(before: Ledger, after: Ledger, absences: Iterable[Absence], now: Ms) -> Ledger:
+    """Record which maintenance has begun, is over, or will not be.
+
+    `absences` are all that are foreseen or have begun, and the offers of `after` are about these.
+    """
+    begun = {(one.key.node, one.key.work) for one in absences if one.begun}
+    known = [_later(one, begun, now) for one in before.milestones]
+    found = (*known, *_started(before, after, begun, now), *_canceled(before, after, begun, now))
+    kept = tuple(one for one in found if _starts(one) or now - one.at < KEEP)
+    return after if kept == after.milestones else replace(after, milestones=kept)
+
+
+def _starts(one: Milestone) -> bool:
+    return one.progress is Progress.STARTED
+
+
+def _later(one: Milestone, begun: _Begun, now: Ms) -> Milestone:
+    if _starts(one) and (one.node, one.work) not in begun:
+        return _milestone(one, Progress.FINISHED, now)
+    return one
+
+
+def _started(before: Ledger, after: Ledger, begun: _Begun, now: Ms) -> Iterator[Milestone]:
+    known = {(one.node, one.work, one.owner) for one in before.milestones if _starts(one)}
+    for offer in (*before.offers, *after.offers):
+        key = offer.node, offer.work, offer.owner
+        if (offer.node, offer.work) in begun and key not in known:
+            known.add(key)
+            yield _milestone(offer, Progress.STARTED, now)
+
+
+def _canceled(before: Ledger, after: Ledger, begun: _Begun, now: Ms) -> Iterator[Milestone]:
+    """The offers that are gone; an owner that is asked about another time instead hears of that."""
+    was, there = set(map(_key, before.offers)), set(map(_key, after.offers))
+    moved = Counter((o.node, o.work, o.owner) for o in after.offers if _key(o) not in was)
+    for offer in before.offers:
+        if _key(offer) in there or (offer.node, offer.work) in begun:
+            continue
+        if moved[offer.node, offer.work, offer.owner]:
+            moved[offer.node, offer.work, offer.owner] -= 1
+            continue
+        yield _milestone(offer, Progress.CANCELED, now)
+
+
+def _key(offer: Offer) -> tuple[object, ...]:
+    return offer.node, offer.work, offer.owner, offer.unavailability
+
+
+def _milestone(one: Offer | Milestone, progress: Progress, now: Ms) -> Milestone:
+    about = one.instances
+    if isinstance(one, Offer) and one.answer is not None:
+        about = one.answer.about
+    return Milestone(
+        id=str(uuid5(_NAMESPACE, f"{one.id} {progress.value}")),
+        owner=one.owner,
+        node=one.node,
+        progress=progress,
+        instances=about,
+        unavailability=one.unavailability,
+        at=now,
+        work=one.work,
+    )
+
+
+def to_tell(ledger: Ledger, now: Ms) -> list[Milestone]:
+    """The milestones to notify owners of now."""
+    return [one for one in ledger.milestones if now - one.at < KEEP]
+
+
+def rewind(ledger: Ledger, now: Ms) -> Ledger:
+    """Limit the time of notifications after the clock was put back."""
+    if all(one.at <= now for one in ledger.milestones):
+        return ledger
+    earlier = tuple(replace(one, at=min(one.at, now)) for one in ledger.milestones)
+    return replace(ledger, milestones=earlier)

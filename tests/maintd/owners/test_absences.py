@@ -1,0 +1,197 @@
+"""Owners are asked about rolls and incidents as about windows, and can hold them as they may."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from nodeagent.model.action import RunCommand
+from nodeagent.model.ledger import Policy
+from nodeagent.model.offer import Announcing, Offer, Reply, Work
+from nodeagent.model.reason import Kind
+from nodeagent.model.roll import Phase
+from nodeagent.model.units import Ms, Seconds
+from nodeagent.model.window import Consent, Weight
+from nodeagent.model.wish import AnswerOffers, CancelRoll, SkipNode
+from tests.maintd.owners.owned import instance
+from tests.maintd.rig import QUICK, Rig, fleet
+from tests.maintd.rolls.rolling import TERMS, go_on, phases, roll, start
+from tests.maintd.rounds import ticks
+from tests.maintd.world import EVACUATE, FAILOVER
+
+HOUR = Ms(3_600_000)
+INSTANCES = [
+    instance("i1", "db", "n3", "n4"),
+    instance("i2", "web", "n5", "n6"),
+    instance("i3", None, "n4", "n6"),
+]
+TOLD = replace(QUICK, announcing=Announcing("tell-owners", Seconds(45)))
+VETO = Consent(Weight.VETO, proceeds=True)
+REQUIRED = Consent(Weight.REQUIRED)
+
+
+def rig(policy: Policy = TOLD) -> Rig:
+    one = Rig(fleet(), INSTANCES, policy)
+    ticks(one, 2)
+    return one
+
+
+def told(one: Rig) -> list[tuple[str, str, str]]:
+    """What the command was told, in order: the event or `asked`, the node, the owner."""
+    orders = [i.action for _, _, i in one.agents.ran.values() if isinstance(i.action, RunCommand)]
+    found = []
+    for order in orders:
+        if order.command == "tell-owners":
+            said = json.loads(order.stdin)
+            found += [("asked", row["node"], row["owner"]) for row in said["offers"]]
+            found += [(row["event"], row["node"], row["owner"]) for row in said.get("events", [])]
+    return found
+
+
+def returned(one: Rig) -> list[str]:
+    """The nodes of a roll that is over, in the order of their return."""
+    assert set(phases(one).values()) == {Phase.DONE}
+    return [member.name for member in sorted(roll(one).nodes, key=lambda one: one.since)]
+
+
+def why_held(one: Rig) -> set[tuple[str, object]]:
+    return {(held.node, held.why.kind) for held in one.tick().decision.held}
+
+
+def offer(one: Rig, owner: str, work: Work) -> Offer:
+    (found,) = (o for o in one.ledger.offers if o.owner == owner and o.work is work)
+    return found
+
+
+def answer(one: Rig, reply: Reply, found: Offer, earliest: Ms | None = None) -> None:
+    one.wish(AnswerOffers((found.id,), reply, Ms(100 * HOUR), earliest=earliest))
+    one.tick()
+
+
+# Rolls.
+
+
+def test_owners_hear_of_a_roll_when_it_is_asked_for_and_to_its_end() -> None:
+    one = rig()
+    start(one, "n3", "n5")
+    ticks(one, 2)
+    assert told(one)[:2] == [("asked", "n3", "db"), ("asked", "n5", "web")]
+    asked = one.ledger.offers
+    assert {o.unavailability.duration for o in asked} == {TERMS.return_within * 10**6}
+    go_on(one)
+    ticks(one, 4)
+    assert set(phases(one).values()) == {Phase.DONE}
+    assert told(one)[2:] == [
+        ("started", "n3", "db"),
+        ("finished", "n3", "db"),
+        ("started", "n5", "web"),
+        ("finished", "n5", "web"),
+    ]
+
+
+def test_owners_hear_that_a_node_is_left_out_or_the_roll_canceled() -> None:
+    one = rig()
+    start(one, "n3", "n5", terms=replace(TERMS, consent=REQUIRED))
+    ticks(one, 2)
+    one.wish(SkipNode("n3"))
+    ticks(one, 3)
+    one.wish(CancelRoll())
+    ticks(one, 3)
+    assert told(one)[2:] == [("canceled", "n3", "db"), ("canceled", "n5", "web")]
+    assert one.ledger.offers == ()
+
+
+def test_a_notice_gives_owners_time_unless_they_agree() -> None:
+    one = rig()
+    start(one, "n3", "n4", "n5", terms=replace(TERMS, notice=HOUR))
+    answer(one, Reply.ACCEPT, offer(one, "web", Work.ROLL))
+    go_on(one, 60)
+    waits, done = Phase.WAITING, Phase.DONE
+    assert phases(one) == {"n3": waits, "n4": waits, "n5": done}, "i1 has its mirror on n4"
+    assert ("n3", Kind.OWNER_WAITS) in why_held(one)
+    one.tick(HOUR / 1000)
+    go_on(one)
+    assert returned(one) == ["n5", "n3", "n4"]
+
+
+def test_who_declines_holds_its_node_until_the_deadline() -> None:
+    one = rig()
+    start(one, "n3", "n5", terms=replace(TERMS, notice=Ms(1), consent=VETO, deadline=HOUR))
+    answer(one, Reply.DECLINE, offer(one, "db", Work.ROLL))
+    go_on(one, 60)
+    assert phases(one) == {"n3": Phase.WAITING, "n5": Phase.DONE}
+    assert ("n3", Kind.OWNER_WAITS) in why_held(one)
+    one.tick(HOUR / 1000)
+    go_on(one)
+    assert returned(one) == ["n5", "n3"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "earliest", "begins"),
+    [
+        (Reply.ACCEPT, None, True),
+        (Reply.DECLINE, None, False),
+        (Reply.DECLINE, HOUR, False),
+        (Reply.DECLINE, Ms(0), True),  # the time that it proposes has come
+        (None, None, False),
+    ],
+)
+def test_who_must_accept_holds_its_node_until_then(
+    reply: Reply | None, earliest: Ms | None, *, begins: bool
+) -> None:
+    one = rig()
+    start(one, "n3", terms=replace(TERMS, consent=REQUIRED))
+    if reply is not None:
+        found = offer(one, "db", Work.ROLL)
+        answer(one, reply, found, None if earliest is None else Ms(one.now() + earliest))
+    ticks(one, 6)
+    assert (phases(one)["n3"] is not Phase.WAITING) == begins
+
+
+# Incidents.
+
+
+def left(one: Rig, name: str = "n3") -> bool:
+    return not one.cluster.nodes[name].in_service
+
+
+def test_an_evacuation_waits_for_owners_as_long_as_the_notice() -> None:
+    one = rig(replace(TOLD, owners_notice=HOUR))
+    one.agents.says["n3"] = EVACUATE
+    ticks(one, 8)
+    assert not left(one)
+    assert ("n3", Kind.OWNER_WAITS) in why_held(one)
+    assert told(one) == [("asked", "n3", "db")]
+    one.tick(HOUR / 1000)
+    ticks(one, 10)
+    assert left(one)
+    assert told(one)[1:3] == [("started", "n3", "db"), ("finished", "n3", "db")]
+
+
+def test_owners_who_agree_let_it_begin_and_a_failover_waits_for_nobody() -> None:
+    one = rig(replace(TOLD, owners_notice=HOUR))
+    one.agents.says |= {"n3": EVACUATE, "n5": FAILOVER}
+    ticks(one, 4)
+    assert not left(one)
+    assert left(one, "n5")
+    answer(one, Reply.ACCEPT, next(o for o in one.ledger.offers if o.owner == "db"))
+    ticks(one, 4)
+    assert left(one)
+
+
+def test_the_tag_of_a_node_gives_its_owners_time() -> None:
+    one = rig()
+    node = one.cluster.nodes["n3"]
+    one.cluster.put(replace(node, tags=node.tags | {"maintd:owners-notice:1h"}))
+    one.agents.says["n3"] = EVACUATE
+    ticks(one, 8)
+    assert not left(one)
+
+
+def test_an_incident_that_is_withdrawn_is_canceled_for_its_owners() -> None:
+    one = rig(replace(TOLD, owners_notice=HOUR))
+    one.agents.says["n3"] = EVACUATE
+    ticks(one, 4)
+    del one.agents.says["n3"]
+    ticks(one, 6)
+    assert told(one) == [("asked", "n3", "db"), ("canceled", "n3", "db")]
