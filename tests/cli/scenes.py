@@ -13,6 +13,7 @@ from nodeagent.model.notice import Sink
 from nodeagent.model.queue import RepairStep
 from nodeagent.model.reason import Reason
 from nodeagent.model.roll import REBOOT, Terms
+from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Evacuate, StartRoll
 from tests.cli.live import Live
@@ -62,6 +63,15 @@ def blocked(folder: Path) -> Live:
     live.rig.engine.firing = Firing(
         lambda: [Fires("alerts", Endpoint())], start=lambda work: work(), wait=lambda _: False
     )
+    return live
+
+
+def pinned(folder: Path) -> Live:
+    """n4 and n5 have instances on their own disks: these cannot move."""
+    live = quiet(folder)
+    for name, node in (("local1", "n4"), ("local2", "n5")):
+        live.rig.cluster.put(Instance(name, node, None, memory=100, disk=100, template="plain"))
+    live.tick()
     return live
 
 

@@ -211,6 +211,17 @@ SCRIPTS: dict[str, tuple[Scene, str]] = {
         why n5
         """,
     ),
+    "roll-pinned": (
+        scenes.pinned,
+        """
+        roll start n2 n3 n4 n5 --run reboot-node --at-once 2
+        roll start n2 n3 --run reboot-node --at-once 2 --dry-run
+        roll start n2 n6 --run reboot-node --at-once 2 --dry-run
+        roll start n4 --run reboot-node --anyway --notice 2d --policy veto --deadline 7d
+        roll start n4 --run reboot-node --policy veto
+        roll start n4 --run reboot-node --deadline 7d
+        """,
+    ),
     "roll": (
         scenes.quiet,
         """

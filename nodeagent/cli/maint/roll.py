@@ -1,24 +1,27 @@
 """gnt-maint roll: rolling maintenance, such as a reboot of all nodes one after another."""
 
+import json
 from collections import Counter
 from typing import Any
 
 import click
 
+from nodeagent.cli.maint.console import changing
 from nodeagent.cli.maint.console.arguments import owners_of, owners_options, when
 from nodeagent.cli.maint.console.changing import changes
-from nodeagent.cli.maint.console.client import Refused, Where
+from nodeagent.cli.maint.console.client import Reach, Refused, Where
 from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.looking import looks
 from nodeagent.cli.maint.console.nodes import full_name
 from nodeagent.cli.maint.console.options import as_json, cli, duration, filled
-from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
+from nodeagent.cli.maint.console.screen import Json, Screen, emit, progress, screen
 from nodeagent.cli.maint.console.text import age, counted, harmless
 from nodeagent.cli.maint.control import ask, asking
 from nodeagent.cli.maint.window_series import zone_here
 from nodeagent.errors import MessageError
 from nodeagent.maintd.rolls.hours import read_hours
 from nodeagent.model.alerts import is_matcher
+from nodeagent.model.asked import some_of
 from nodeagent.protocol.canonical import printable
 
 _PATTERN = "*?["
@@ -135,6 +138,9 @@ def _matchers(_: click.Context, option: click.Parameter, texts: tuple[str, ...])
 )
 @owners_options("How long after this owners can hold a node.")
 @click.option("--why", metavar="TEXT", help="Tell others why.")
+@click.option(
+    "--anyway", is_flag=True, help="Begin even if some of the nodes cannot be evacuated now."
+)
 @changes
 @as_json
 def start(
@@ -162,13 +168,15 @@ def start(
     deadline: int | None,
     at_deadline: str | None,
     why: str | None,
+    anyway: bool,
     as_json: bool,
 ) -> None:
     """Begin a roll over NODES: names, or patterns such as 'node1*'.
 
     They go in this order, the master last: it waits until another node is the master. At most so
     many are away at once as --at-once says, and never two that share an instance. Each agent must
-    list the command under repair.queue-commands.
+    list the command under repair.queue-commands. Nothing begins if some of the nodes cannot be
+    evacuated with the room that there is now.
 
     See gnt-maint roll status for the progress.
     """
@@ -204,13 +212,35 @@ def start(
         "owners": owners_of(policy, deadline, at_deadline),
         "why": why,
     }
-    reach.change("POST", "/1/roll", {key: value for key, value in body.items() if value})
+    body = {key: value for key, value in body.items() if value}
+    if not anyway:
+        _try(reach, body, as_json=as_json)
+    reach.change("POST", "/1/roll", body)
     found = reach.plans("/1/roll", as_json=as_json)
     if as_json:
         emit(found)
     else:
         screen().line(f"{counted(len(found['nodes']), 'node', 'nodes')} will run {command}.")
         show(found, screen())
+
+
+def _try(reach: Reach, body: Json, *, as_json: bool) -> None:
+    """Have maintd try all nodes, and refuse a roll that would wait for one of them for ever."""
+    with progress(quiet=True) as told:
+        told.tell("trying to evacuate each node")
+        found = reach.would("POST", "/1/roll?preview=yes", json.dumps(body).encode())
+    if stuck := found["stuck"]:
+        first, *others = stuck
+        more = f"; {some_of([one['node'] for one in others])} neither" if others else ""
+        why = f"{first['node']} cannot be evacuated: {first['reason']}{more}"
+        raise Refused(f"{why}: leave out what cannot, or begin with --anyway")
+    if changing.is_dry() and not as_json:
+        on, sets = screen(), found["sets"]
+        on.line(f"They can be evacuated, in {counted(len(sets), 'turn', 'turns')}:")
+        for names in sets:
+            on.line(f"  {' '.join(names)}")
+        if untried := found["untried"]:
+            on.line(f"There was no time to try {counted(len(untried), 'node', 'nodes')} more.")
 
 
 def _name(reach: Any, name: str) -> str:

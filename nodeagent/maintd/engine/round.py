@@ -372,9 +372,13 @@ class Engine:
         self, node: str, snapshot: Snapshot
     ) -> tuple[Mapping[str, Capacity], tuple[Testimony, ...], tuple[str, ...]]:
         """For a drill: free room, and the testimonies about a node. Changes nothing."""
-        names = [one.name for one in snapshot.nodes.values() if one.in_service]
         told, missing = await self._witnesses.hear(node, snapshot)
-        return await self._inquiry.capacity(names), told, missing
+        return await self.capacity(snapshot), told, missing
+
+    async def capacity(self, snapshot: Snapshot) -> Mapping[str, Capacity]:
+        """Ask Ganeti for the free room of the nodes in service."""
+        names = [one.name for one in snapshot.nodes.values() if one.in_service]
+        return await self._inquiry.capacity(names)
 
     # Observe.
 

@@ -1,25 +1,31 @@
 """The rolling maintenance over HTTP: `/1/roll`, and the requests about it."""
 
+import json
+import time
 from dataclasses import replace
 
-from nodeagent.errors import MessageError
+from nodeagent.errors import MessageError, NodeAgentError
 from nodeagent.maintd.http import parse
 from nodeagent.maintd.http.calendar import roll_json
 from nodeagent.maintd.http.context import Context
+from nodeagent.maintd.http.status import Json, reason_json
+from nodeagent.maintd.http.view import View
 from nodeagent.maintd.rolls.hours import read_hours
-from nodeagent.maintd.rolls.members import MOST
+from nodeagent.maintd.rolls.members import MOST, chosen, members
+from nodeagent.maintd.rolls.preview import preview
 from nodeagent.model.alerts import MATCHERS, is_matcher
 from nodeagent.model.asked import Asked
-from nodeagent.model.roll import REBOOT, Hours, Terms
+from nodeagent.model.roll import REBOOT, Hours, Roll, Terms
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Consent, Weight
 from nodeagent.model.wish import CancelRoll, PauseRoll, ResumeRoll, RetryNode, SkipNode, StartRoll
 from nodeagent.protocol.canonical import printable
 from nodeagent.protocol.messages import COMMAND_NAME
-from nodeagent.web.exchange import ANY_NAME, Request, Route
+from nodeagent.web.exchange import ANY_NAME, Request, Response, Route
 
 _DAY = 86_400  # seconds
 _WEEK = 7 * _DAY
+_LONGEST = 20  # seconds of trying; 40 nodes with 400 instances take one
 
 
 def routes(context: Context) -> tuple[Route, ...]:
@@ -27,13 +33,58 @@ def routes(context: Context) -> tuple[Route, ...]:
     node = ("1", "roll", "nodes", ANY_NAME)
     return (
         Route("GET", ("1", "roll"), context.telling("roll", roll_json, plans=True)),
-        Route("POST", ("1", "roll"), context.changing(read_start)),
+        Route("POST", ("1", "roll"), Starts(context).answer),
         Route("POST", ("1", "roll", "pause"), context.changing(parse.bare(PauseRoll()))),
         Route("POST", ("1", "roll", "resume"), context.changing(parse.bare(ResumeRoll()))),
         Route("POST", ("1", "roll", "cancel"), context.changing(parse.bare(CancelRoll()))),
         Route("POST", (*node, "skip"), context.changing(_skip)),
         Route("POST", (*node, "retry"), context.changing(_retry)),
     )
+
+
+class Starts:
+    """Begin a roll; a dry run can also try it, with the room that Ganeti reports now."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._start = context.changing(read_start)
+
+    async def answer(self, request: Request) -> Response:
+        """On a dry run with `preview` add the sets of nodes, and the nodes that cannot leave."""
+        answered, view = await self._start(request), self._context.view
+        if not (request.dry and request.query("preview")) or answered.status != 200 or view is None:
+            return answered
+        asked = read_start(request)
+        nodes = chosen(asked, view.observed)
+        if isinstance(nodes, str):  # since it was asked
+            return Response.error(409, nodes)
+        try:
+            capacity = await self._context.maintd.engine.capacity(view.observed.snapshot)
+        except NodeAgentError as error:
+            return Response.error(503, str(error))
+        seen = replace(view, observed=replace(view.observed, capacity=capacity))
+        roll = Roll(0, "", view.at, asked.terms, members(nodes, view.at))
+        would = json.loads(answered.body)
+        return await self._context.in_thread(
+            lambda: Response.json(would | _preview(roll, seen)), request
+        )
+
+
+def _preview(roll: Roll, view: View) -> Json:
+    ends = time.monotonic() + _LONGEST
+    found = preview(
+        roll,
+        view.ledger,
+        view.observed,
+        view.policy,
+        view.at,
+        is_late=lambda: time.monotonic() > ends,
+    )
+    return {
+        "sets": [list(names) for names in found.sets],
+        "stuck": [{"node": name, **reason_json(why)} for name, why in found.stuck],
+        "untried": list(found.untried),
+    }
 
 
 def _skip(request: Request) -> Asked:
@@ -46,7 +97,7 @@ def _retry(request: Request) -> Asked:
     return RetryNode(request.segments[3])
 
 
-def read_start(request: Request) -> Asked:
+def read_start(request: Request) -> StartRoll:
     """Read the request for a roll, or raise MessageError with the place of the fault."""
     said = parse.Body(request)
     said.need("command")

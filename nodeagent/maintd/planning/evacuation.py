@@ -1,6 +1,6 @@
 """Evacuate a node: drain it, then move its instances, all in one round. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nodeagent.maintd.planning.departures import leaves
@@ -8,6 +8,7 @@ from nodeagent.maintd.planning.evacuation_moves import Emptying, Next
 from nodeagent.maintd.planning.evacuation_targets import Targets
 from nodeagent.maintd.planning.preconditions import at_work_on
 from nodeagent.maintd.planning.resources import Room
+from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.action import Drain
 from nodeagent.model.departure import Cause
 from nodeagent.model.ledger import Policy
@@ -58,6 +59,36 @@ def why_not_wholly(wanted: Evacuation, room: Room, policy: Policy) -> Reason | N
     begun = replace(wanted, node=replace(wanted.node, drained=True), begun=True)
     obstacles = empty(begun, room.trial(), endless, 0).obstacles
     return obstacles[0] if obstacles else None
+
+
+def why_not_together(
+    evacuations: Sequence[Evacuation], room: Room, policy: Policy
+) -> Reason | None:
+    """Why these nodes cannot all be emptied, and be away, at one time; None if they can.
+
+    They have one owner.
+    """
+    names = {wanted.node.name for wanted in evacuations}
+    trial = replace(
+        room.trial(),
+        busy={},
+        unfit={
+            **room.unfit,
+            **{name: because(Kind.OUT_OF_SERVICE, name, state="drained") for name in names},
+        },
+        fit={group: [n for n in here if n not in names] for group, here in room.fit.items()},
+    )
+    for wanted in evacuations:
+        nearest, found = with_tags(policy, room.snapshot, wanted.node), Next()
+        endless = replace(nearest, moves=2 * len(room.snapshot.instances) + 1)
+        _moves(wanted, trial, endless, 0, found)
+        if found.unknown:
+            return because(Kind.UNKNOWN_IF_ROOM, wanted.node.name, why=found.unknown[0])
+        if found.obstacles:
+            return found.obstacles[0]
+        if nearest.spare and (why := _no_spare(wanted.node, room, trial)):
+            return because(Kind.NO_ROOM, wanted.node.name, why=why)
+    return None
 
 
 def _has_to_move(wanted: Evacuation, room: Room) -> bool:

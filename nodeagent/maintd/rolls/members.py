@@ -1,11 +1,13 @@
 """The nodes of a roll: asked for by name, pattern, group, tag, or by what they report. Pure."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
 from nodeagent.maintd.planning.names import no_such
+from nodeagent.model.roll import RollNode
 from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import StartRoll
 
 MOST = 1000  # nodes of one roll
@@ -28,6 +30,11 @@ def chosen(asked: StartRoll, observed: Observed) -> list[Node] | str:
     if len(nodes) > MOST:
         return f"these are {len(nodes)} nodes; a roll takes {MOST} at most"
     return sorted(nodes, key=lambda node: node.name == observed.snapshot.master)
+
+
+def members(nodes: Iterable[Node], now: Ms) -> tuple[RollNode, ...]:
+    """Return these nodes as they wait for their turns."""
+    return tuple(RollNode(node.uuid, node.name, since=now) for node in nodes)
 
 
 def _all(observed: Observed) -> list[Node]:

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from nodeagent.maintd.outage.claims import release
 from nodeagent.maintd.planning.names import no_such
-from nodeagent.maintd.rolls.members import chosen
+from nodeagent.maintd.rolls.members import chosen, members
 from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Intent, Ledger
 from nodeagent.model.outage import Proof, Way
@@ -59,8 +59,7 @@ def _start(ledger: Ledger, asked: StartRoll, who: str, observed: Observed, now: 
     if asked.terms.keep_secondaries and asked.terms.offline:
         return "a node with secondaries must not be marked offline: leave out one of the two"
     number = 1 if before is None else before.number + 1
-    members = tuple(RollNode(node.uuid, node.name, since=now) for node in nodes)
-    return replace(ledger, roll=Roll(number, who, now, asked.terms, members))
+    return replace(ledger, roll=Roll(number, who, now, asked.terms, members(nodes, now)))
 
 
 def _resume(ledger: Ledger, roll: Roll) -> Ledger | str:

@@ -208,10 +208,10 @@ class Reach:
         """Send a change; if the person wants so, first show its effect, or ask."""
         more = [*more, *author.headers(local=self._local), *(_IN_DOUBT if self._doubt else ())]
         if changing.is_dry():
-            changing.show(self._would(method, target, body, more))
+            changing.show(self.would(method, target, body, more))
         if changing.may_ask():
             try:
-                would = self._would(method, target, body, more)
+                would = self.would(method, target, body, more)
             except (Unreachable, TooOld):  # maintd keeps requests even before its first round
                 would = None
             if would is not None and not changing.confirm(would):
@@ -227,8 +227,8 @@ class Reach:
                 self._tell_doubt(error)
                 return replied
 
-    def _would(
-        self, method: str, target: str, body: bytes, more: Sequence[tuple[str, str]]
+    def would(
+        self, method: str, target: str, body: bytes, more: Sequence[tuple[str, str]] = ()
     ) -> Json:
         """Ask maintd what it would do. TooOld: it cannot say; other errors as for the change."""
         try:
