@@ -581,4 +581,4 @@ class Kind(AnyKind):
     )
 
     # Readers without all rights see this instead of a private reason.
-    NOT_SHOWN = kind("other", Of.CLUSTER, "not shown: it takes a user with the option read")
+    NOT_SHOWN = kind("other", Of.CLUSTER, "not shown: it takes a user with the role observer")

@@ -17,13 +17,15 @@ _STRANGERS, _LOOKED_AT = 16, 2048  # of so many at once, where some peers come f
 _BACKLOG = 4096
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: nothing is left to send
 _IP_FREEBIND, _IPV6_FREEBIND = 15, 78  # ip(7), linux/in6.h
+_SO_PEERGROUPS, _MOST_GROUPS = 59, 1024  # asm-generic/socket.h
 _PAUSE = 0.5  # seconds without accepting, when the system has no room
 
 Admit = Callable[[socket.socket, str], None]
 
 
 class Listener:
-    """Gives each new connection to `admit`, with its peer: a numeric address, or `uid:` and a user.
+    """Gives each new connection to `admit`, with its peer: a numeric address, or of a local process
+    `uid:USER:GROUP,…`.
 
     It runs on the running event loop until closed. Where some peers come first (`is_first`), and
     more newcomers wait at once than a server can serve, all but a few others are turned away
@@ -107,7 +109,7 @@ class Listener:
                     continue
             sock.setblocking(False)
             if sock.family == socket.AF_UNIX:
-                peer = f"uid:{_user_of(sock)}"
+                peer = _local_peer(sock)
             else:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 peer = str(address[0])
@@ -152,8 +154,14 @@ def _make_way(path: str) -> None:
         raise OSError(f"another process listens at {path} already")
 
 
-def _user_of(sock: socket.socket) -> int:
-    """Return the user who connected, as the kernel reports (SO_PEERCRED)."""
+def _local_peer(sock: socket.socket) -> str:
+    """Name the user who connected, with its groups, as the kernel reports them."""
     size = struct.calcsize("3i")
-    _, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
-    return int(uid)
+    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    _, uid, gid = struct.unpack("3i", credentials)
+    try:
+        more = sock.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, 4 * _MOST_GROUPS)
+    except OSError:  # it is in more groups: those do not count
+        more = b""
+    groups = {gid, *struct.unpack(f"{len(more) // 4}I", more)}
+    return f"uid:{uid}:{','.join(map(str, sorted(groups)))}"

@@ -13,7 +13,8 @@ from nodeagent.maintd.http.routes import Api
 from nodeagent.web.exchange import Request, Response
 from tests.maintd.rig import Rig
 
-ROOT, NOBODY, REMOTE = "uid:0", "uid:65534", "192.0.2.7"
+ROOT, NOBODY, REMOTE = "uid:0:0", "uid:65534:9999999", "192.0.2.7"
+MEMBER = "uid:65534:9999999,65534"  # of the group nogroup
 USERS = """
 # name password options
 alice {CLEARTEXT}secret write

@@ -18,6 +18,7 @@ from nodeagent.cluster.ganeti.opcodes import POWER_WITHIN
 from nodeagent.maintd.engine import settings as maintd_settings
 from nodeagent.maintd.http.users import parse_users
 from nodeagent.model.queue import Procedures
+from nodeagent.model.role import Role
 from nodeagent.power.settings import LONGEST
 from nodeagent.power.settings import load as load_power
 from nodeagent.settings import DiagnoseCommand, Settings, load, parse
@@ -189,7 +190,13 @@ def test_the_example_of_users_lets_nobody_in_and_its_lines_are_right() -> None:
     text = (TOP / "packaging/maintd.users").read_text()
     assert parse_users(text) == {}
     users = parse_users(re.sub(r"^#(?! )", "", text, flags=re.MULTILINE))
-    assert [user.name for user in users.values() if user.may_write] == ["alice", "bob"]
+    assert {user.name: user.roles for user in users.values()} == {
+        "alice": {Role.ADMIN},
+        "bob": {Role.OPERATOR, Role.PLANNER},
+        "prometheus": {Role.OBSERVER},
+        "%noc": {Role.OPERATOR, Role.PLANNER},
+        "dbuser": frozenset(),
+    }
 
 
 def events(path: Path) -> Iterator[str]:

@@ -37,8 +37,13 @@ def test_the_peer_is_the_user_who_connected(tmp_path: Path) -> None:
         await server.close()
         return answer
 
-    assert asyncio.run(run()) == f"uid:{os.getuid()} False".encode()
+    assert asyncio.run(run()) == f"uid:{os.getuid()}:{groups()} False".encode()
     assert list(tmp_path.iterdir()) == []
+
+
+def groups() -> str:
+    """The groups of this process, as the kernel tells them of one that connects."""
+    return ",".join(map(str, sorted({os.getegid(), *os.getgroups()})))
 
 
 @needs.mark("root")
@@ -61,7 +66,8 @@ def test_another_user_is_told_apart() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
-        assert asyncio.run(run(f"{folder}/sock")) == b"uid:65534 False"
+        answer = asyncio.run(run(f"{folder}/sock"))
+    assert answer == f"uid:65534:{groups()} False".encode()
 
 
 def test_what_a_dead_one_left_is_replaced_and_a_living_one_s_is_not(tmp_path: Path) -> None:

@@ -208,9 +208,9 @@ class Context:
         """Give a request to the next round, and return the round's answer."""
 
         async def answer(request: Request) -> Response:
-            who = self.access.who(request)
-            if isinstance(who, Response):
-                return who
+            asker = self.access.changer(request)
+            if isinstance(asker, Response):
+                return asker
             kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
             if request.body and kind != "application/json":
                 return Response.error(415, "the body must have the Content-Type application/json")
@@ -218,7 +218,9 @@ class Context:
                 asked = read_wish(request)
             except MessageError as error:
                 return Response.error(400, str(error))
-            return await self.put(asked, who, request)
+            if why := asker.why_not(type(asked)):
+                return Response.error(403, why)
+            return await self.put(asked, asker.title, request)
 
         return answer
 

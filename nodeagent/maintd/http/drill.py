@@ -28,7 +28,7 @@ class Drills:
         )
 
     async def _forecast(self, request: Request) -> Response:
-        who, view = self._context.access.who(request), self._context.view
+        who, view = self._context.access.admin(request), self._context.view
         if isinstance(who, Response):
             return who
         if view is None:

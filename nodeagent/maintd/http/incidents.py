@@ -56,7 +56,7 @@ class Cases:
         change = self._context.changing(asked)
 
         async def answer(request: Request) -> Response:
-            who, view = self._context.access.who(request), self._context.view
+            who, view = self._context.access.changer(request), self._context.view
             if isinstance(who, Response):
                 return who
             if view is not None and view.ledger.incident(request.segments[2]) is None:

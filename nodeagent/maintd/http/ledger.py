@@ -39,7 +39,7 @@ class Ledgers:
 
         A standby has none. In doubt it is this node's, for those who ask for that one.
         """
-        who = self._context.access.who(request)
+        who = self._context.access.admin(request)
         if isinstance(who, Response):
             return who
         maintd = self._context.maintd

@@ -1,6 +1,6 @@
 """Owners of instances over HTTP: their offers and their answers.
 
-A user with the right `write` sees all and answers for anybody; a user with the option `owner:NAME`
+An admin sees all and answers for anybody; a user with the option `owner:NAME`
 sees and answers that owner's offers. The calls have the form of Mesos' schedulers. Unlike Mesos
 maintd refuses an answer to an unknown offer, and then carries out nothing of the call.
 """
@@ -53,7 +53,7 @@ class Owners:
         asker = self._context.access.asker(request)
         if isinstance(asker, Response):
             return asker
-        if asker.may_write:
+        if asker.is_admin:
             return await self._put(request, asker)
         rations = self._context.maintd.rations
         if wait := math.ceil(rations.wait(asker.name)):
@@ -64,7 +64,7 @@ class Owners:
             why = f"an answer may have {most}: answer fewer offers in each request"
             said = Response.error(413, why)
         elif not asker.owners:
-            why = f"user {asker.name} answers for no owner, and lacks the option write"
+            why = f"{asker.why_not(AnswerOffers)}, or owner:NAME"
             said = Response.error(403, why)
         else:
             said = await self._put(request, asker)
@@ -80,7 +80,7 @@ class Owners:
             asked = read_answer(request.body)
         except MessageError as error:
             return Response.error(400, str(error))
-        if not asker.may_write:
+        if not asker.is_admin:
             asked = replace(asked, owners=tuple(sorted(asker.owners)))
             if refused := self._context.void(asked, request) or self._not_theirs(asked, asker):
                 return refused

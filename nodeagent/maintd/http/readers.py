@@ -3,7 +3,7 @@
 | reader                                            | sees                                        |
 |---------------------------------------------------|---------------------------------------------|
 | the admin socket (its mode says who may open it)  | everything                                  |
-| a user with the option `read` or `write`, by TLS  | everything                                  |
+| a user with a role, by TLS                        | everything                                  |
 | others, where `[http] read` lets them             | no owner's name or answer, no schedule,     |
 |                                                   | nothing that administrators asked for       |
 | a node of the cluster                             | `/1/status` as those others, also without   |
@@ -47,7 +47,7 @@ _ASK_THEMSELVES = frozenset(
     }
 )
 _OF_WHO_ASKED = frozenset({("1", "wishes", ANY_UUID)})
-_OWNERS = "owners' answers and the schedule are shown to users with the option read or write"
+_OWNERS = "owners' answers and the schedule are shown to users with a role"
 # Kinds of events only about owners or the schedule, and those whose text may be.
 _LEFT_OUT = frozenset(
     {"offered", "accepted", "declined", "rescinded", "occurrence-planned", "occurrence-over"}
@@ -165,9 +165,11 @@ class Reading:
 
     def _refused(self, request: Request, user: Asker | None, *, plans: bool) -> Response:
         if user is not None:
-            return Response.error(403, f"user {user.name} lacks the option read (http.users)")
+            return Response.error(
+                403, f"user {user.name} has no role; this takes observer (http.users)"
+            )
         who = "this machine and " if self._readers.read == LOCAL else ""
-        why = _OWNERS if plans else f"maintd shows itself to {who}users with the option read"
+        why = _OWNERS if plans else f"maintd shows itself to {who}users with a role"
         if not request.secure:
             how = "ask over TLS with a name and a password, or at the admin socket"
             return Response.error(403, f"{why}: {how}")

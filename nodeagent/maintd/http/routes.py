@@ -1,7 +1,7 @@
 """maintd over HTTP: the design's external reporting protocol, and administrators' requests.
 
 `readers` decides who may read. Changes require root (or maintd's own user) at the admin socket, or
-a user of the users file with the option `write`, over TLS (`access`). The next round gets a request
+a user of the users file whose role allows it, over TLS (`access`). The next round gets a request
 (`parse`); this module accepts none.
 """
 
@@ -244,7 +244,7 @@ class Api:
         return await self.context.in_thread(events, request)
 
     async def _observation(self, request: Request) -> Response:
-        who = self.context.access.who(request)
+        who = self.context.access.admin(request)
         if isinstance(who, Response):
             return who
         maintd = self.context.maintd

@@ -3,12 +3,13 @@
 That file is in RAPI's format, and failed logins are limited.
 
 Each line is `name password [options]`; the password is plain, `{CLEARTEXT}plain` or `{HA1}` and the
-MD5 of `name:Ganeti Remote API:password`. A change needs the option `write`; a user with only
-`owner:NAME` may only answer for that owner of instances.
+MD5 of `name:Ganeti Remote API:password`. The options are roles, and `owner:NAME`: its user answers
+for that owner of instances. `%group options` gives roles to a Unix group at the admin socket.
 """
 
 import base64
 import binascii
+import grp
 import hashlib
 import hmac
 import logging
@@ -16,12 +17,14 @@ import math
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
 from nodeagent.errors import NodeAgentError
 from nodeagent.faults import Faults
+from nodeagent.model.asked import Asked
+from nodeagent.model.role import Role, changes, may, roles_of, takers, words_of
 from nodeagent.secret import read_private_text
 from nodeagent.web.exchange import Request, Response
 from nodeagent.web.places import network_of
@@ -37,6 +40,7 @@ _REMEMBERED = 4096  # addresses and users
 
 
 _OWNER = "owner:"
+GROUP = "%"  # before the name of a Unix group, as in sudoers
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +51,8 @@ class User:
     options: frozenset[str] = frozenset()
 
     @property
-    def may_write(self) -> bool:
-        return "write" in self.options
-
-    @property
-    def may_read(self) -> bool:
-        """Check whether it may see what is hidden from others."""
-        return self.may_write or "read" in self.options
+    def roles(self) -> frozenset[Role]:
+        return roles_of(self.options)
 
     @property
     def owners(self) -> frozenset[str]:
@@ -103,6 +102,8 @@ def _user(line: str, faults: Faults, where: str) -> User | None:
         scheme, end, secret = secret.partition("}")
         scheme = scheme.upper() + end
     wrong = ""
+    if name.startswith(GROUP):
+        return _group(line, faults, where)
     if not rest:
         wrong = "a name and no password"
     elif scheme not in ("{CLEARTEXT}", "{HA1}"):
@@ -114,8 +115,22 @@ def _user(line: str, faults: Faults, where: str) -> User | None:
     if wrong:
         faults.add(f"{where}{wrong}")
         return None
-    options = frozenset(part.strip() for part in rest[1].split(",")) if rest[1:] else ()
-    return User(name, scheme, secret, frozenset(options))
+    return User(name, scheme, secret, _options(rest[1] if rest[1:] else ""))
+
+
+def _group(line: str, faults: Faults, where: str) -> User | None:
+    """Return the group of a line, which has no password."""
+    name, _, text = line.strip().partition(" ")
+    options = _options(text)
+    if not roles_of(options) or any(option.startswith(_OWNER) for option in options):
+        roles = ", ".join(role.value for role in Role)
+        faults.add(f"{where}a group has no password, and roles of these: {roles}")
+        return None
+    return User(name, "", "", options)
+
+
+def _options(text: str) -> frozenset[str]:
+    return frozenset(filter(None, (part.strip() for part in text.split(","))))
 
 
 class Users:
@@ -124,6 +139,7 @@ class Users:
     def __init__(self, path: str) -> None:
         self.path = path
         self._known: Mapping[str, User] = {}
+        self._groups: Mapping[int, frozenset[Role]] = {}
         self._mark: tuple[int, ...] | None = (-1,)  # differs from every file
 
     @staticmethod
@@ -135,10 +151,15 @@ class Users:
         """The user with these credentials (HTTP Basic); None if they are wrong."""
         self._refresh()
         name, password = _basic(authorization)
-        user = self._known.get(name)
+        user = None if name.startswith(GROUP) else self._known.get(name)
         # Unknown users take the same time as known ones.
         accepted = (user or _NOBODY).accepts(password)
         return user if accepted else None
+
+    def roles_of_groups(self, groups: Iterable[int]) -> frozenset[Role]:
+        """Return the roles that Unix groups have by the file."""
+        self._refresh()
+        return frozenset(role for group in groups for role in self._groups.get(group, ()))
 
     def _refresh(self) -> None:
         mark = _mark(self.path)
@@ -147,10 +168,24 @@ class Users:
         self._mark = mark
         try:
             self._known = parse_users(read_private_text(self.path, MAX_BYTES))
+            self._groups = _numbered(self._known.values())
             log.info("users-read path=%s users=%d", self.path, len(self._known))
         except NodeAgentError as error:
-            self._known = {}
+            self._known, self._groups = {}, {}
             log.warning("users-unusable path=%s why=%r", self.path, str(error))
+
+
+def _numbered(users: Iterable[User]) -> dict[int, frozenset[Role]]:
+    """The roles of groups, by their numbers on this machine."""
+    found: dict[int, frozenset[Role]] = {}
+    for user in users:
+        if user.name.startswith(GROUP):
+            name = user.name.removeprefix(GROUP)
+            try:
+                found[grp.getgrnam(name).gr_gid] = user.roles
+            except KeyError:
+                log.warning("group-unknown name=%s", name)
+    return found
 
 
 def _mark(path: str) -> tuple[int, ...] | None:
@@ -245,15 +280,34 @@ _LOGIN = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._@\\+$-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """A known user with its rights; `owners` are those it may answer for.
-
-    A user with the right to write may answer for any owner.
-    """
+    """A known user with its roles; `owners` are those it may answer for, an admin for any."""
 
     name: str
-    may_read: bool = True
-    may_write: bool = True
+    roles: frozenset[Role] = frozenset({Role.ADMIN})
     owners: frozenset[str] = frozenset()
+
+    @property
+    def is_admin(self) -> bool:
+        """Tell whether it may do everything."""
+        return Role.ADMIN in self.roles
+
+    @property
+    def may_read(self) -> bool:
+        """Tell whether it may see what is hidden from others."""
+        return bool(self.roles)
+
+    @property
+    def title(self) -> str:
+        """Return its name for the history; with its roles, unless it may do everything."""
+        plain = self.is_admin or not self.roles
+        return self.name if plain else f"{self.name} ({words_of(self.roles)})"
+
+    def why_not(self, asked: type[Asked] | None = None) -> str:
+        """Say why it may not make such a request, or without one any at all; "" if it may."""
+        if changes(self.roles) if asked is None else may(self.roles, asked):
+            return ""
+        has = f"the role {words_of(self.roles)}" if self.roles else "no role"
+        return f"user {self.name} has {has}; this takes {takers(asked)} (http.users)"
 
 
 class Access:
@@ -263,18 +317,24 @@ class Access:
         self.throttle = Throttle(clock)
         self._users = Users(users)
 
-    def who(self, request: Request) -> str | Response:
+    def admin(self, request: Request) -> Asker | Response:
+        """Return who asks, or the refusal of all but admins."""
+        asker = self.asker(request)
+        if isinstance(asker, Response) or asker.is_admin:
+            return asker
+        return Response.error(403, asker.why_not(Asked))
+
+    def changer(self, request: Request) -> Asker | Response:
+        """Return who asks, or the refusal of those who may change nothing at all."""
         asker = self.asker(request)
         if isinstance(asker, Response):
             return asker
-        return asker.name if asker.may_write else lacks_write(asker)
+        why = asker.why_not()
+        return Response.error(403, why) if why else asker
 
     def asker(self, request: Request) -> Asker | Response:
         if request.peer.startswith("uid:"):
-            uid = int(request.peer.removeprefix("uid:"))
-            if uid not in (0, os.geteuid()):
-                return Response.error(403, "only root may do this here")
-            return Asker(_person(request, "root" if uid == 0 else f"user {uid}"))
+            return self._local(request)
         if "origin" in request.headers:  # a browser adds credentials by itself: they prove nothing
             return Response.error(403, "not from a web page")
         if not request.secure:
@@ -292,7 +352,18 @@ class Access:
             log.warning("login-failed peer=%s", request.peer)
             return _unknown("the name or the password is wrong")
         self.throttle.succeeded(request.peer, name)
-        return Asker(user.name, user.may_read, user.may_write, user.owners)
+        return Asker(user.name, user.roles, user.owners)
+
+    def _local(self, request: Request) -> Asker | Response:
+        """Return who asks at the admin socket: root, we ourselves, or a member of a known group."""
+        text, _, groups = request.peer.removeprefix("uid:").partition(":")
+        uid = int(text)
+        if uid in (0, os.geteuid()):
+            return Asker(_person(request, "root" if uid == 0 else f"user {uid}"))
+        roles = self._users.roles_of_groups(map(int, filter(None, groups.split(","))))
+        if not roles:
+            return Response.error(403, "only root and groups in http.users may do this here")
+        return Asker(_person(request, f"user {uid}"), roles)
 
 
 def _person(request: Request, name: str) -> str:
@@ -307,8 +378,3 @@ def _person(request: Request, name: str) -> str:
 def _unknown(why: str) -> Response:
     said = Response.error(401, why)
     return replace(said, headers={"WWW-Authenticate": f'Basic realm="{REALM}"'})
-
-
-def lacks_write(asker: Asker) -> Response:
-    """Refuse a change by a user who may only read."""
-    return Response.error(403, f"user {asker.name} lacks the option write")

@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 
 from nodeagent.errors import MessageError
 from nodeagent.maintd.http.context import Context
-from nodeagent.maintd.http.users import lacks_write
 from nodeagent.maintd.http.view import View
 from nodeagent.maintd.windows import mesos, recurrence
 from nodeagent.maintd.windows import schedule as windows_schedule
@@ -83,16 +82,17 @@ class Maintenance:
                 asked = read(request)
             except MessageError as error:
                 return Response.error(400, str(error))
-            if self._context.view is None and not asker.may_write:
+            lacks = asker.why_not(type(asked))
+            if self._context.view is None and lacks:
                 return Response.error(503, self._context.no_round())
             if refused := self._context.void(asked, request):
                 return refused
-            if not asker.may_write:
+            if lacks:
                 # The reason may tell an owner's answer, which is for readers.
                 why = self._would_be_refused(asked) if asker.may_read else ""
-                return Response.error(400, why) if why else lacks_write(asker)
+                return Response.error(400, why) if why else Response.error(403, lacks)
             before = self._context.view
-            said = await self._context.put(asked, asker.name, request)
+            said = await self._context.put(asked, asker.title, request)
             if said.status == 409:
                 return replace(said, status=412 if self._is_stale(asked) else 400)
             if said.status != 200 or request.dry:

@@ -6,7 +6,7 @@ from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Ms
 from nodeagent.store.carried import Carried, pack
 from tests.maintd.rig import Rig, fleet
-from tests.maintd.served import NOBODY, REMOTE, ROOT
+from tests.maintd.served import MEMBER, NOBODY, REMOTE, ROOT
 
 NO_WISH = "6f3b1d5e-0002-8000-8000-00000000abcd"
 
@@ -17,6 +17,9 @@ READERS: dict[str, tuple[str, str | None]] = {
     "loopback": ("127.0.0.1", None),
     "writer": (REMOTE, "alice"),
     "reader": (REMOTE, "reader"),
+    "operator": (REMOTE, "operator"),
+    "planner": (REMOTE, "planner"),
+    "group": (MEMBER, None),  # of operators, at the admin socket
     "owner": (REMOTE, "dbuser"),
     "local owner": ("::1", "dbuser"),
     "stranger": (REMOTE, None),
@@ -27,7 +30,7 @@ NO_NAME, NO_RIGHT = (401, False), (403, False)
 
 OPEN = dict.fromkeys(READERS, LESS)
 STATUS = {
-    **dict.fromkeys(("root", "socket", "writer", "reader"), ALL),
+    **dict.fromkeys(("root", "socket", "writer", "reader", "operator", "planner", "group"), ALL),
     **dict.fromkeys(("loopback", "local owner"), LESS),
     "owner": NO_RIGHT,
     "stranger": NO_NAME,
@@ -41,7 +44,7 @@ OWN = {  # offers: each owner its own
     "local owner": ALL,
 }
 MESOS = {**OWN, "owner": LESS, "local owner": LESS}
-WRITERS = {**PLANS, "socket": NO_RIGHT, "reader": NO_RIGHT}
+WRITERS = {**PLANS, **dict.fromkeys(("socket", "reader", "operator", "planner", "group"), NO_RIGHT)}
 ASKED = {
     **dict.fromkeys(READERS, (404, False)),
     "socket": NO_RIGHT,
@@ -119,43 +122,53 @@ EXPORTED = Carried(1, "", Ms(0), Ledger(), rule_uuid=RULE)
 # Who may make a change: the status of a refusal, by reader; None: the change is considered.
 WRITES: dict[str, int | None] = {
     **dict.fromkeys(("root", "writer")),
-    **dict.fromkeys(("socket", "reader", "owner", "local owner"), 403),
+    **dict.fromkeys(
+        ("socket", "reader", "operator", "planner", "group", "owner", "local owner"), 403
+    ),
     **dict.fromkeys(("loopback", "stranger"), 401),
 }
+OPERATES: dict[str, int | None] = {**WRITES, "operator": None, "group": None}
+PLANS_WORK: dict[str, int | None] = {**WRITES, "planner": None}
+STOPS: dict[str, int | None] = {**OPERATES, "planner": None}
 ANSWERS = {**WRITES, "owner": None, "local owner": None}  # owners answer their offers
-MACHINES_FIRST = {**WRITES, "reader": 400}  # as Mesos: first what is wrong with the machines
+MACHINES_FIRST = {
+    **PLANS_WORK,
+    "reader": 400,
+    "operator": 400,
+    "group": 400,
+}  # as Mesos: first what is wrong with the machines
 
 # By method and path: who may, the statuses, and a body.
 CHANGES: dict[tuple[str, str], tuple[dict[str, int | None], States, Any]] = {
-    ("DELETE", "/1/incidents/<uuid>"): (WRITES, KEPT, None),
-    ("POST", "/1/incidents/<uuid>/retry"): (WRITES, CHANGE, None),
-    ("POST", "/1/nodes/<name>/done"): (WRITES, CHANGE, None),
-    ("POST", "/1/nodes/<name>/evacuate"): (WRITES, CHANGE, {"why": "new disks"}),
+    ("DELETE", "/1/incidents/<uuid>"): (OPERATES, KEPT, None),
+    ("POST", "/1/incidents/<uuid>/retry"): (OPERATES, CHANGE, None),
+    ("POST", "/1/nodes/<name>/done"): (OPERATES, CHANGE, None),
+    ("POST", "/1/nodes/<name>/evacuate"): (OPERATES, CHANGE, {"why": "new disks"}),
     ("POST", "/1/nodes/<name>/fenced"): (WRITES, CHANGE, {"pulled-the-plug": "yes"}),
     ("POST", "/1/nodes/<name>/drill"): (WRITES, CHANGE, {"really": "yes"}),
     ("POST", "/1/agents/<name>/trust"): (WRITES, KEPT, {"key": KEY}),
-    ("POST", "/1/pause"): (WRITES, KEPT, {"scope": "cluster"}),
-    ("POST", "/1/resume"): (WRITES, KEPT, {"scope": "cluster"}),
+    ("POST", "/1/pause"): (STOPS, KEPT, {"scope": "cluster"}),
+    ("POST", "/1/resume"): (OPERATES, KEPT, {"scope": "cluster"}),
     ("POST", "/1/storm/reset"): (WRITES, CHANGE, None),
     ("POST", "/1/ledger"): (WRITES, CHANGE, {"rule": pack(EXPORTED)}),
     ("POST", "/1/ledger/resume"): (WRITES, KEPT, None),
     ("POST", "/1/balance"): (WRITES, CHANGE, {"group": "default"}),
-    ("POST", "/1/balance/stop"): (WRITES, CHANGE, {"group": "default"}),
-    ("POST", "/1/roll"): (WRITES, CHANGE, {"command": "reboot-node", "nodes": ["n4"]}),
-    ("POST", "/1/roll/pause"): (WRITES, CHANGE, None),
-    ("POST", "/1/roll/resume"): (WRITES, CHANGE, None),
-    ("POST", "/1/roll/cancel"): (WRITES, CHANGE, None),
-    ("POST", "/1/roll/nodes/<name>/skip"): (WRITES, CHANGE, None),
-    ("POST", "/1/roll/nodes/<name>/retry"): (WRITES, CHANGE, None),
-    ("POST", "/1/series"): (WRITES, CHANGE, SERIES),
-    ("POST", "/1/series/<name>"): (WRITES, CHANGE, {"times": 5}),
-    ("DELETE", "/1/series/<name>"): (WRITES, CHANGE, None),
+    ("POST", "/1/balance/stop"): (STOPS, CHANGE, {"group": "default"}),
+    ("POST", "/1/roll"): (PLANS_WORK, CHANGE, {"command": "reboot-node", "nodes": ["n4"]}),
+    ("POST", "/1/roll/pause"): (STOPS, CHANGE, None),
+    ("POST", "/1/roll/resume"): (PLANS_WORK, CHANGE, None),
+    ("POST", "/1/roll/cancel"): (STOPS, CHANGE, None),
+    ("POST", "/1/roll/nodes/<name>/skip"): (PLANS_WORK, CHANGE, None),
+    ("POST", "/1/roll/nodes/<name>/retry"): (PLANS_WORK, CHANGE, None),
+    ("POST", "/1/series"): (PLANS_WORK, CHANGE, SERIES),
+    ("POST", "/1/series/<name>"): (PLANS_WORK, CHANGE, {"times": 5}),
+    ("DELETE", "/1/series/<name>"): (PLANS_WORK, CHANGE, None),
     ("POST", "/1/offers"): (ANSWERS, CHANGE, OFFER),
-    ("POST", "/1/queue"): (WRITES, CHANGE, ENTRY),
-    ("POST", "/1/queue/delete"): (WRITES, CHANGE, {"index": "0"}),
-    ("POST", "/1/queue/enable"): (WRITES, CHANGE, None),
-    ("POST", "/1/queue/disable"): (WRITES, CHANGE, None),
-    ("POST", "/1/queue/reset-backoff"): (WRITES, CHANGE, None),
+    ("POST", "/1/queue"): (PLANS_WORK, CHANGE, ENTRY),
+    ("POST", "/1/queue/delete"): (PLANS_WORK, CHANGE, {"index": "0"}),
+    ("POST", "/1/queue/enable"): (PLANS_WORK, CHANGE, None),
+    ("POST", "/1/queue/disable"): (PLANS_WORK, CHANGE, None),
+    ("POST", "/1/queue/reset-backoff"): (PLANS_WORK, CHANGE, None),
     ("POST", "/1/queue/sources/enable"): (WRITES, CHANGE, None),
     ("POST", "/1/queue/sources/disable"): (WRITES, CHANGE, None),
     ("POST", "/1/queue/sources/variables"): (
@@ -169,10 +182,10 @@ CHANGES: dict[tuple[str, str], tuple[dict[str, int | None], States, Any]] = {
         {"name": "maximum-repair-queue-entries", "value": "5"},
     ),
     ("POST", "/1/notify/test"): (WRITES, KEPT, {}),
-    ("POST", "/maintenance/schedule"): (WRITES, CHANGE, {}),
+    ("POST", "/maintenance/schedule"): (PLANS_WORK, CHANGE, {}),
     ("POST", "/machine/down"): (MACHINES_FIRST, CHANGE, MACHINES),
     ("POST", "/machine/up"): (MACHINES_FIRST, CHANGE, MACHINES),
-    ("POST", "/1/maintenance/schedule"): (WRITES, CHANGE, {}),
+    ("POST", "/1/maintenance/schedule"): (PLANS_WORK, CHANGE, {}),
     ("POST", "/1/machine/down"): (MACHINES_FIRST, CHANGE, MACHINES),
     ("POST", "/1/machine/up"): (MACHINES_FIRST, CHANGE, MACHINES),
 }

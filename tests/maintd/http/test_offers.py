@@ -13,6 +13,7 @@ from nodeagent.maintd.http.users import Asker
 from nodeagent.maintd.owners import offers
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.offer import Offer, Reply
+from nodeagent.model.role import Role
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Unavailability
 from nodeagent.model.wish import AnswerOffers
@@ -48,8 +49,8 @@ def put(asker: Asker) -> AnswerOffers:
 @pytest.mark.parametrize(
     ("asker", "owners"),
     [
-        (Asker("dbuser", False, False, frozenset({"db", "cache"})), ("cache", "db")),
-        (Asker("both", True, False, frozenset({"db"})), ("db",)),
+        (Asker("dbuser", frozenset(), frozenset({"db", "cache"})), ("cache", "db")),
+        (Asker("both", frozenset({Role.OBSERVER}), frozenset({"db"})), ("db",)),
         (Asker("root"), None),
     ],
 )
@@ -78,8 +79,8 @@ def test_the_round_refuses_what_is_made_to_another_and_all_that_is_beside_it() -
 @pytest.mark.parametrize(
     ("asker", "starts"),
     [
-        (Asker("dbuser", False, False, frozenset({"db"})), []),
-        (Asker("both", True, False, frozenset({"db"})), ["migrate i9 off n3 to n4"]),
+        (Asker("dbuser", frozenset(), frozenset({"db"})), []),
+        (Asker("both", frozenset({Role.OBSERVER}), frozenset({"db"})), ["migrate i9 off n3 to n4"]),
         (Asker("root"), ["migrate i9 off n3 to n4"]),
     ],
 )

@@ -249,6 +249,8 @@ def test_a_standby_tells_and_takes_no_changes(quiet: Served) -> None:
 # Who may.
 
 PAUSE = {"scope": "cluster"}
+LOCAL = "only root and groups in http.users may do this here"
+TAKES = "this takes operator or planner or admin (http.users)"
 
 
 def asked_for(served: Served) -> list[Mapping[str, Detail]]:
@@ -271,7 +273,7 @@ def test_root_and_maintd_s_own_user_need_no_password_at_the_admin_socket(
         {"who": "user 4711", "request": "resume the cluster"},
     ]
     answer = quiet.ask("POST", "/1/pause", PAUSE, peer=NOBODY)
-    assert (answer.status, error(answer)) == (403, "only root may do this here")
+    assert (answer.status, error(answer)) == (403, LOCAL)
 
 
 @pytest.mark.parametrize(
@@ -332,7 +334,7 @@ def test_over_the_network_it_takes_tls_and_a_password(quiet: Served) -> None:
         (basic("alice", "wrong"), REMOTE, True, 401, unknown),
         (basic("mallory", "secret"), REMOTE, True, 401, unknown),
         ({"authorization": "Bearer secret"}, REMOTE, True, 401, unknown),
-        (basic("eve", "plain"), REMOTE, True, 403, "user eve lacks the option write"),
+        (basic("eve", "plain"), REMOTE, True, 403, f"user eve has the role observer; {TAKES}"),
         ({**alice, "origin": "https://evil.example"}, REMOTE, True, 403, "not from a web page"),
     ):
         answer = quiet.change("POST", "/1/pause", PAUSE, peer=peer, secure=secure, headers=headers)
@@ -356,7 +358,9 @@ def test_who_fails_too_often_is_not_listened_to_for_a_while(quiet: Served) -> No
     assert error(answer) == "too many failed logins: try again in 6 s"
     assert ask("alice", "secret", "192.0.2.8").status == 200
     answer = ask("eve", "plain", REMOTE)
-    assert error(answer) == "user eve lacks the option write", "so her password was looked at"
+    assert error(answer) == f"user eve has the role observer; {TAKES}", (
+        "so her password was looked at"
+    )
     answer = quiet.ask("POST", "/1/pause", PAUSE, peer=REMOTE, secure=True)
     assert answer.status == 401, "who gives no password has not failed"
     quiet.seconds += 6

@@ -1,5 +1,6 @@
 """The users file, in RAPI's format, and who fails too often."""
 
+import grp
 import hashlib
 import os
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from nodeagent.errors import ConfigError
 from nodeagent.maintd.http import users
 from nodeagent.maintd.http.users import REALM, Throttle, Users, parse_users
+from nodeagent.model.role import Role
 from tests import needs
 from tests.maintd.served import basic
 
@@ -17,6 +19,7 @@ def ha1(name: str, password: str) -> str:
     return hashlib.md5(f"{name}:{REALM}:{password}".encode()).hexdigest()
 
 
+ROLES = "observer, operator, planner, admin"
 LINES: list[tuple[str, str, bool, bool]] = [
     ("jack secret write", "secret", True, True),
     ("jack secret", "secret", True, False),
@@ -41,7 +44,35 @@ LINES: list[tuple[str, str, bool, bool]] = [
 def test_a_line() -> None:
     for line, password, accepted, may_write in LINES:
         user = parse_users(f"# a comment\n\n{line}\n")["jack"]
-        assert (user.accepts(password), user.may_write) == (accepted, may_write), (line, password)
+        assert (user.accepts(password), Role.ADMIN in user.roles) == (accepted, may_write), (
+            line,
+            password,
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "roles"),
+    [
+        ("read", {Role.OBSERVER}),
+        ("observer,owner:db", {Role.OBSERVER}),
+        ("operator, planner", {Role.OPERATOR, Role.PLANNER}),
+        ("admin", {Role.ADMIN}),
+        ("write", {Role.ADMIN}),
+        ("Admin,owner:admin", set()),
+    ],
+)
+def test_the_roles_of_a_user(options: str, roles: set[Role]) -> None:
+    assert parse_users(f"jack secret {options}")["jack"].roles == roles
+
+
+def test_a_group_has_roles_and_no_password(file: Path) -> None:
+    file.write_text("%nogroup  operator, planner\n%no-such-group admin\njack secret write\n")
+    known = Users(str(file))
+    number = grp.getgrnam("nogroup").gr_gid
+    assert known.roles_of_groups([number, 10**6]) == {Role.OPERATOR, Role.PLANNER}
+    assert known.roles_of_groups([10**6]) == set()
+    for password in ("", "operator,", "operator, planner"):
+        assert known.check(basic("%nogroup", password)["authorization"]) is None
 
 
 def test_the_last_line_of_a_name_counts() -> None:
@@ -56,6 +87,9 @@ def test_the_last_line_of_a_name_counts() -> None:
         ("jack {HA1 write", "line 1: a password is plain, {CLEARTEXT} or {HA1}"),
         ("jack {CLEARTEXT} write", "line 1: the password is empty"),
         ("jack {ha1}", "line 1: the password is empty"),
+        ("%ops", "line 1: a group has no password, and roles of these: " + ROLES),
+        ("%ops secret operator", "line 1: a group has no password, and roles of these: " + ROLES),
+        ("%ops operator,owner:db", "line 1: a group has no password, and roles of these: " + ROLES),
         ("ja:ck secret", "line 1: no name that could be sent"),
         ("ja\x1bck secret", "line 1: no name that could be sent"),
     ],
