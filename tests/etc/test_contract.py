@@ -12,8 +12,8 @@ from .shipped import DIAGNOSE, ETC, NAME, REPAIR
 
 EXPECTED = {
     DIAGNOSE: {
-        "clock drbd edac fs-full fs-readonly ganeti-certificates ganeti-daemons kernel links lvm",
-        "mdraid nagios-example reboot-required smart ssacli storcli temperature",
+        "clock drbd edac fs-full fs-readonly ganeti-certificates ganeti-daemons ipmi kernel links",
+        "lvm mdraid nagios-example reboot-required smart ssacli storcli temperature",
     },
     REPAIR: {
         "call-operator clear-kernel-baseline power-cycle power-off reboot-node remount-rw"
