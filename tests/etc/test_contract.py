@@ -13,7 +13,7 @@ from .shipped import DIAGNOSE, ETC, NAME, REPAIR
 EXPECTED = {
     DIAGNOSE: {
         "clock drbd edac fs-full fs-readonly ganeti-certificates ganeti-daemons ipmi kernel links",
-        "lvm mdraid nagios-example reboot-required smart ssacli storcli temperature",
+        "lvm mdraid multipath nagios-example reboot-required smart ssacli storcli temperature",
     },
     REPAIR: {
         "call-operator clear-kernel-baseline power-cycle power-off reboot-node remount-rw"
