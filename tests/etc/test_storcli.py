@@ -45,7 +45,7 @@ def recorded(name: str) -> Data:
     if text.startswith("{"):
         data: Data = json.loads(text)["Controllers"][0]["Response Data"]
         return data
-    return {"Status": HEALTH} | tables(text)
+    return {"Basics": {"Controller": 0}, "Status": HEALTH} | tables(text)
 
 
 def with_status(data: Data, **status: object) -> Data:
@@ -69,10 +69,9 @@ def ask(
     """Run with a storcli that knows these controllers, and one array's own answer."""
     answers: list[Data] = []
     for number, data in enumerate(controllers):
-        done = {"Controller": number, "Status": "Success", "Description": "None"}
-        failed = data if "Description" in data else {}
-        answer: Data = {"Command Status": done | failed}
-        answers.append(answer if failed else answer | {"Response Data": data})
+        done: Data = {"Controller": number, "Status": "Success", "Description": "None"}
+        answer: Data = {"Command Status": done | data.get("said", {})}
+        answers.append(answer | ({"Response Data": data} if "Basics" in data else {}))
     lines = ['case "$1" in', "/call) cat <<'END'", json.dumps({"Controllers": answers}), "END"]
     if array is not None:
         one = {"Controllers": [{"Response Data": array}]}
@@ -219,7 +218,11 @@ def test_controllers_with_a_fault(shipped: Shipped) -> None:
 
 
 OFFLINE = with_row(M5015, "VD LIST", 0, State="OfLn")
-SDA = {"VD0 Properties": {"OS Drive Name": "/dev/sda", "Span Depth": 1}}
+SDA = {
+    "/c0/v0": [{"DG/VD": "0/0"}],
+    "Settings": {"Strip Size": "64 KB"},
+    "VD0 Properties": {"OS Drive Name": "/dev/sda", "Span Depth": 1},
+}
 # The kernel's name of an array that is offline, the world, and what is told.
 USES: dict[str, tuple[Data, Files, str]] = {
     "mounted": (
@@ -265,16 +268,19 @@ def test_an_array_of_unknown_use_evacuates_no_node(shipped: Shipped) -> None:
 
 FAILURE = {"Status": "Failure", "Description": "Controller 0 not found"}
 # storcli itself says it so of a configuration that lacks disks (Naudit/pystorcli2, test03).
-INCOMPLETE = {"Detailed Status": [{"Ctrl": 0, "ErrMsg": "Incomplete foreign configuration"}]}
+FOREIGN = {"Ctrl": 0, "Status": "Failed", "ErrMsg": "Incomplete foreign configuration"}
+INCOMPLETE = {"Status": "Failure", "Description": "None", "Detailed Status": [FOREIGN]}
 DOUBTS: dict[str, Data] = {
     "array in a state of its own": with_row(M5015, "VD LIST", 0, State="Unkn"),
     "disk in a state of its own": with_row(M5015, "PD LIST", 0, State="Conf"),
     "controller in a state of its own": with_status(M5015, Controller_Status="ERROR"),
     "arrays that are not listed": {k: v for k, v in M5015.items() if k != "VD LIST"},
     "fewer disks than it counts": M5015 | {"PD LIST": M5015["PD LIST"][1:]},
-    "no health": {"Product Name": "Intel(R) RAID Controller RS3DC080"},
-    "a failure": FAILURE,
-    "a failure with details": FAILURE | INCOMPLETE,
+    "no health": {"Basics": {"Model": "Intel(R) RAID Controller RS3DC080"}},
+    "a success without data": {},
+    "a failure": {"said": FAILURE},
+    "a failure with details": {"said": INCOMPLETE},
+    "a failure with data": M5015 | {"said": INCOMPLETE},
 }
 
 
@@ -286,6 +292,23 @@ def test_doubt_is_never_ok(shipped: Shipped) -> None:
         beside = ask(shipped.anew(), data, FAULTS["a failed controller"][0])
         assert [fault["controller"] for fault in beside.faults] == [1], name
         assert len(beside.diagnosis["details"]["not_asked"]) == 1, name
+
+
+def test_a_failure_hides_no_fault_of_its_controller(shipped: Shipped) -> None:
+    ran = ask(shipped, missing(M5015, 2) | {"said": INCOMPLETE})
+    assert [fault["fault"] for fault in ran.faults] == ["degraded"]
+    assert len(ran.diagnosis["details"]["not_asked"]) == 1
+
+
+def test_each_bit_of_a_battery(shipped: Shipped) -> None:
+    worn, busy = {7, 8, 9, 10, 14, 15}, {3, 4, 6}
+    for bit in range(18):
+        for state, well in (("Optimal", bit not in worn), ("Dgd", bit in busy)):
+            ran = ask(shipped.anew(), with_battery(state, 1 << bit))
+            assert [one["fault"] for one in ran.faults] == ([] if well else ["battery"]), (
+                bit,
+                state,
+            )
 
 
 @pytest.mark.parametrize("answer", ["", "no JSON", '{"Controllers": "none"}', "{}"])
