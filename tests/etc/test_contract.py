@@ -23,7 +23,7 @@ EXPECTED = {
 FILES = sorted(path for folder in (DIAGNOSE, REPAIR) for path in folder.iterdir())
 PYTHON = [path for path in FILES if path.read_text().startswith("#!/usr/bin/python3")]
 LONGEST = {"smart": 320}  # four kinds of disks, and the controllers that hide them
-SAME = ("asked", "carries", "kernels", "own_name", "plain")
+SAME = ("asked", "carries", "kernels", "own_name", "plain", "stands_alone")
 
 STANDARD = """
 collections.abc contextlib datetime errno glob ipaddress json os os.path pathlib re socket ssl stat

@@ -137,6 +137,10 @@ def test_controllers_with_a_fault(shipped: Shipped) -> None:
         ({"proc/swaps": f"{NO_SWAP}/dev/sda2 partition 8 0 -2\n"}, "lost"),
         ({"sys/block/dm-3/slaves/sda3": ""}, "lost"),
         ({"sys/block/md0/slaves/sda3": ""}, "lost-unused"),
+        (
+            {"sys/block/dm-3/slaves/sda3": "", "sys/block/dm-3/dm/name": "vg-a_mimage_1\n"},
+            "lost-unused",
+        ),
         ({"sys/block/dm-3/slaves/sdaa": ""}, "lost-unused"),
     ],
 )

@@ -242,6 +242,16 @@ USES: dict[str, tuple[Data, Files, str]] = {
         {"sys/block/md0/slaves/sda3": ""},
         "lost-unused",
     ),
+    "below an image of an LVM mirror, which judges itself": (
+        SDA,
+        {"sys/block/dm-3/slaves/sda3": "", "sys/block/dm-3/dm/name": "xenvg-root_rimage_0\n"},
+        "lost-unused",
+    ),
+    "below a volume of LVM": (
+        SDA,
+        {"sys/block/dm-3/slaves/sda3": "", "sys/block/dm-3/dm/name": "xenvg-root\n"},
+        "lost",
+    ),
     "another disk is used": (SDA, {"sys/block/dm-3/slaves/sdaa3": ""}, "lost-unused"),
     "unused": (SDA, {}, "lost-unused"),
     "its name is not known any more": (
