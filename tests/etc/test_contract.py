@@ -5,9 +5,11 @@ import os
 import re
 import stat
 import subprocess
+from pathlib import Path
 
 from tests import needs
 
+from .recordings import FOLDER
 from .shipped import DIAGNOSE, ETC, NAME, REPAIR
 
 EXPECTED = {
@@ -100,3 +102,11 @@ def test_what_several_commands_need_is_the_same_in_all() -> None:
                 if isinstance(node, ast.FunctionDef) and node.name in SAME:
                     bodies.setdefault(node.name, set()).add(ast.dump(node))
     assert {name: len(texts) for name, texts in bodies.items()} == dict.fromkeys(SAME, 1)
+
+
+def test_each_recording_names_its_source_and_is_judged() -> None:
+    tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    for path in FOLDER.iterdir():
+        if path.suffix != ".py" and path.is_file():
+            assert path.read_text().startswith("# Source: "), path
+            assert f'recordings.read("{path.name}")' in tests or f'recorded("{path.name}")' in tests

@@ -173,6 +173,13 @@ def test_what_is_no_answer_is_no_verdict(shipped: Shipped, text: str) -> None:
     assert ask(shipped, text).complaint.startswith("ssacli: ValueError: no list of controllers: ")
 
 
+@pytest.mark.parametrize("driver", ["hpsa", "smartpqi"])
+def test_a_controller_that_the_kernel_sees_alone_is_doubt(shipped: Shipped, driver: str) -> None:
+    files: Files = {f"sys/bus/pci/drivers/{driver}/0000:01:00.0/class": ""}
+    ran = ask(shipped, HEALTHY["no controller"], files)
+    assert ran.complaint.startswith("ssacli: ValueError: no list of controllers: ")
+
+
 def test_a_tool_that_hangs_is_no_verdict(shipped: Shipped) -> None:
     tool = shipped.tool("ssacli", "exec sleep 60")
     ran = shipped.run("ssacli", FOLDERS=(str(tool.parent),), SECONDS=0.1)

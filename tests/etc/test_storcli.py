@@ -329,6 +329,26 @@ def test_what_cannot_be_read_is_no_verdict(shipped: Shipped, answer: str) -> Non
     assert ran.complaint.startswith("storcli: ")
 
 
+def test_a_controller_that_the_kernel_sees_alone_is_doubt(shipped: Shipped) -> None:
+    nothing = recordings.read("storcli-no-controller")
+    tool = shipped.tool("storcli64", f"cat <<'END'\n{nothing}\nEND")
+    for driver in ("megaraid_sas", "mpi3mr"):
+        world = shipped.anew().tree({f"bus/pci/drivers/{driver}/0000:01:00.0/class": ""})
+        ran = shipped.run("storcli", FOLDERS=(str(tool.parent),), SYS=world)
+        assert ran.complaint.startswith(f"storcli: ValueError: {driver} has a controller")
+    world = shipped.anew().tree({"bus/pci/drivers/megaraid_sas/bind": ""})
+    assert shipped.run("storcli", FOLDERS=(str(tool.parent),), SYS=world).diagnosis == OK
+
+
+def test_a_disk_that_says_nonsense_is_read_all_the_same(shipped: Shipped) -> None:
+    data = with_row(missing(M5015, 2), "PD LIST", 0, Model="ST\x01\x7f")
+    ran = ask(shipped, data)
+    tool = shipped.root / "tools/storcli64"
+    tool.write_bytes(tool.read_bytes().replace(b"\\u0001", b"\x01").replace(b"\x7f", b"\xff"))
+    odd = shipped.run("storcli", FOLDERS=(str(tool.parent),), SYS=shipped.root / "sys")
+    assert odd.stdout == ran.stdout
+
+
 def test_a_tool_that_hangs_is_no_verdict(shipped: Shipped) -> None:
     tool = shipped.tool("storcli64", "exec sleep 60")
     ran = shipped.run("storcli", FOLDERS=(str(tool.parent),), SECONDS=0.1)
@@ -338,15 +358,14 @@ def test_a_tool_that_hangs_is_no_verdict(shipped: Shipped) -> None:
 def test_the_other_tool_is_asked_if_one_sees_no_controller(shipped: Shipped) -> None:
     nothing = recordings.read("storcli-no-controller")
     tool = shipped.tool("perccli64", f"cat <<'END'\n{nothing}\nEND")
-    assert shipped.run("storcli", FOLDERS=(str(tool.parent),)).diagnosis == OK
-    assert ask(shipped, FAULTS["a failed controller"][0]).need == "live-repair"
+    world: dict[str, object] = {"FOLDERS": (str(tool.parent),), "SYS": shipped.tree({}, "sys")}
+    assert shipped.run("storcli", **world).diagnosis == OK
     shipped.tool("storcli64", f"cat <<'END'\n{nothing}\nEND")
-    failed = {"Controller": 0, "Status": "Success", "Description": "None"}
+    done = {"Controller": 0, "Status": "Success", "Description": "None"}
     data = with_status(M5015, Controller_Status="Failed")
-    answer = {"Controllers": [{"Command Status": failed, "Response Data": data}]}
-    shipped.tool("perccli64", f"cat <<'END'\n{json.dumps(answer)}\nEND")
-    ran = shipped.run("storcli", FOLDERS=(str(tool.parent),))
-    assert [fault["fault"] for fault in ran.faults] == ["failed"]
+    answer = json.dumps({"Controllers": [{"Command Status": done, "Response Data": data}]})
+    shipped.tool("perccli64", f"cat <<'END'\n{answer}\nEND")
+    assert [fault["fault"] for fault in shipped.run("storcli", **world).faults] == ["failed"]
 
 
 def test_the_worst_controller_decides_and_an_ignored_one_does_not(shipped: Shipped) -> None:
