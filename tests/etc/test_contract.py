@@ -5,15 +5,17 @@ import os
 import re
 import stat
 import subprocess
+from pathlib import Path
 
 from tests import needs
 
+from .recordings import FOLDER
 from .shipped import DIAGNOSE, ETC, NAME, REPAIR
 
 EXPECTED = {
     DIAGNOSE: {
-        "clock drbd edac fs-full fs-readonly ganeti-certificates ganeti-daemons kernel links lvm",
-        "mdraid nagios-example reboot-required smart temperature",
+        "clock drbd edac fs-full fs-readonly ganeti-certificates ganeti-daemons ipmi kernel links",
+        "lvm mdraid multipath nagios-example reboot-required smart ssacli storcli temperature",
     },
     REPAIR: {
         "call-operator clear-kernel-baseline power-cycle power-off reboot-node remount-rw"
@@ -23,7 +25,7 @@ EXPECTED = {
 FILES = sorted(path for folder in (DIAGNOSE, REPAIR) for path in folder.iterdir())
 PYTHON = [path for path in FILES if path.read_text().startswith("#!/usr/bin/python3")]
 LONGEST = {"smart": 320}  # four kinds of disks, and the controllers that hide them
-SAME_IN_REPAIRS = ("asked", "kernels", "own_name", "plain")
+SAME = ("asked", "carries", "kernels", "own_name", "plain", "stands_alone")
 
 STANDARD = """
 collections.abc contextlib datetime errno glob ipaddress json os os.path pathlib re socket ssl stat
@@ -91,12 +93,20 @@ def test_they_find_nothing_by_name_and_nothing_in_their_surroundings() -> None:
             assert all(map(os.path.isabs, (tools,) if isinstance(tools, str) else tools)), path
 
 
-def test_what_several_repairs_need_is_the_same_in_all() -> None:
+def test_what_several_commands_need_is_the_same_in_all() -> None:
     """Each file stands alone, so a few functions are written twice: never differently."""
     bodies: dict[str, set[str]] = {}
     for path in FILES:
         if path in PYTHON:
             for node in ast.parse(path.read_text()).body:
-                if isinstance(node, ast.FunctionDef) and node.name in SAME_IN_REPAIRS:
+                if isinstance(node, ast.FunctionDef) and node.name in SAME:
                     bodies.setdefault(node.name, set()).add(ast.dump(node))
-    assert {name: len(texts) for name, texts in bodies.items()} == dict.fromkeys(SAME_IN_REPAIRS, 1)
+    assert {name: len(texts) for name, texts in bodies.items()} == dict.fromkeys(SAME, 1)
+
+
+def test_each_recording_names_its_source_and_is_judged() -> None:
+    tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    for path in FOLDER.iterdir():
+        if path.suffix != ".py" and path.is_file():
+            assert path.read_text().startswith("# Source: "), path
+            assert f'recordings.read("{path.name}")' in tests or f'recorded("{path.name}")' in tests

@@ -265,6 +265,18 @@ def stands_by(select: str, state: str = HEARS) -> Files:
 
 AGGREGATORS: dict[str, tuple[Files, str]] = {
     "both in the active one": (LACP, ""),
+    "both in the active one, and send": (
+        {**LACP, "eth1/bonding_slave/ad_actor_oper_port_state": HEARS},
+        "",
+    ),
+    "in the active one, held back by its switch": (
+        {**LACP, "eth1/bonding_slave/ad_actor_oper_port_state": "13\n"},
+        "not-aggregated",
+    ),
+    "in the active one, its state not known": (
+        {**LACP, "eth1/bonding_slave/ad_actor_oper_port_state": "N/A\n"},
+        "",
+    ),
     "one in another": (APART, "not-aggregated"),
     "and down": ({**APART, "eth1/carrier": "0\n"}, "down"),
     "and slower, which is why": ({**APART, "eth1/speed": "1000\n"}, "slow"),

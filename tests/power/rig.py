@@ -197,8 +197,10 @@ def answers(port: int, address: str = "127.0.0.1") -> bool:
     return True
 
 
-def ipmi(folder: Path, powerd: Powerd, node: str, address: str = "127.0.0.1") -> tuple[Device, int]:
-    """Start one BMC that speaks IPMI; return it and its port."""
+def ipmi(
+    folder: Path, powerd: Powerd, node: str, address: str = "127.0.0.1", sensors: str = ""
+) -> tuple[Device, int]:
+    """Start one BMC that speaks IPMI, with sensors by ipmi_sim_cmd(5); return it and its port."""
     folder.mkdir()
     (folder / "state").mkdir()
     port = free_port(socket.SOCK_DGRAM, address)
@@ -215,7 +217,8 @@ def ipmi(folder: Path, powerd: Powerd, node: str, address: str = "127.0.0.1") ->
         f'  user 2 true "{USER}" "{PASSWORD}" admin 10 none md2 md5 straight\n'
     )
     (folder / "bmc.emu").write_text(
-        "mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02\nmc_enable 0x20\n"
+        "mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02\n"
+        f"{sensors}mc_enable 0x20\n"
     )
     words = ["ipmi_sim", "-n", "-c", "lan.conf", "-f", "bmc.emu", "-s", str(folder / "state")]
     device = Device(words, folder)

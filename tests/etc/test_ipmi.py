@@ -1,0 +1,312 @@
+"""A BMC's sensors and event log, as ipmitool tells them, and as a simulated BMC does."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import needs
+from tests.power import rig
+
+from . import recordings
+from .shipped import CALL, OK, Ran, Shipped
+
+NOW = "06/20/2016 12:00:00"
+EMPTY = "echo 'SEL has no entries' >&2; exit 1"
+HP = recordings.read("ipmi-sdr-hp-dl360")
+INTEL = recordings.read("ipmi-sel-intel")
+
+
+def sensors(text: str) -> str:
+    """Lines of `sdr elist`; those of `sdr list` lack number and entity, and show bits as hex."""
+    lines = []
+    for number, line in enumerate(text.splitlines()):
+        cells = [cell.strip() for cell in line.split("|")]
+        if len(cells) == 3:
+            name, reading, level = cells
+            reading = "" if reading.startswith("0x") else reading
+            cells = [name, f"{number:02X}h", level, "7.1", reading]
+        lines.append(" | ".join(cells))
+    return "\n".join(lines)
+
+
+def here(shipped: Shipped, tool: Path, **constants: object) -> Ran:
+    root = shipped.tree({"ipmi0": "", "uptime": "86400.00 1.00\n"})
+    world = {"DEVICES": (str(root / "ipmi0"),), "UPTIME": root / "uptime"}
+    return shipped.run("ipmi", **{"TOOLS": (str(tool),)} | world | constants)
+
+
+def ask(
+    shipped: Shipped, text: str = "A | 01h | ok | 7.1 |", log: str = "", now: str = NOW, **more: Any
+) -> Ran:
+    """Run with a BMC of these sensors, this log and this time."""
+    said = f"cat <<'END'\n{log}\nEND" if log else EMPTY
+    lines = ['case "$*" in *elist*)', f"cat <<'END'\n{sensors(text)}\nEND", ";; *'sel list'*)"]
+    lines += [said, ";; *'time get'*)", f"echo '{now}'", ";; esac"]
+    return here(shipped, shipped.tool("ipmitool", "\n".join(lines)), **more)
+
+
+HEALTHY = {
+    "Dell with iDRAC 6: disabled sensors, power good": recordings.read("ipmi-sdr-dell-idrac6"),
+    "Dell, two power supplies": recordings.read("ipmi-sdr-dell-psu"),
+    "IBM System x": recordings.read("ipmi-sdr-lenovo"),
+    "Supermicro X9: an empty fan header, 0 degrees": recordings.read("ipmi-sdr-supermicro-x9"),
+    "Supermicro X11": recordings.read("ipmi-sdr-supermicro-x11"),
+    "OpenBMC: memory that a person disabled": recordings.read("ipmi-sdr-openbmc"),
+    "lines of many boards": recordings.read("ipmi-sdr-various"),
+    "HP, corrected errors of memory": "\n".join(
+        line for line in HP.splitlines() if "Failure" not in line and "Redundant:" not in line
+    ),
+    "a processor whose temperature is low": "CPU1 Temp | 01h | ok | 3.1 | Low",
+    "beyond a limit that is not critical": "VBAT | 20h | nc | 7.1 | 2.70 Volts",
+    "the same, by a newer ipmitool": "VBAT | 20h | lnc | 7.1 | 2.70 Volts",
+    "one supply by design": "PS Redundancy | 77h | ns | 7.1 | Disabled",
+    "a broken sensor of temperature": "SSB Temp | 22h | lcr | 7.1 | 0 degrees C",
+    "the same, by an older ipmitool": "SSB Temp | 22h | nr | 7.1 | -128 degrees C",
+    "a sensor without a reading": "FAN 7 | 47h | ns | 29.7 | No Reading",
+}
+
+
+def test_healthy_sensors(shipped: Shipped) -> None:
+    for name, text in HEALTHY.items():
+        assert ask(shipped.anew(), text).diagnosis == OK, name
+
+
+# Lines of sensors; and by name and number what is told.
+FAULTS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
+    "HP, one of two power supplies is unplugged": (
+        HP,
+        [
+            ("Power Supplies", "08h", "redundancy-lost"),
+            ("Power Supply 1", "06h", "failed"),
+        ],
+    ),
+    "Intel, redundancy lost": (
+        recordings.read("ipmi-sdr-redundancy-lost"),
+        [("Pwr Unit Redund", "02h", "redundancy-lost")],
+    ),
+    "Dell R320, two broken fans": (
+        recordings.read("ipmi-sdr-dell-r320"),
+        [("Fan3B", "05h", "critical"), ("Fan4B", "07h", "critical")],
+    ),
+    "no mains": (
+        "PS1 Status | C8h | ok | 10.1 | Presence detected, Power Supply AC lost",
+        [("PS1 Status", "C8h", "no-power")],
+    ),
+    "mains out of range, a word with a comma": (
+        "PS1 Status | C8h | ok | 10.1 | Presence detected, AC out-of-range, but present",
+        [("PS1 Status", "C8h", "no-power")],
+    ),
+    "a supply about to fail": (
+        "PS2 | C9h | ok | 10.2 | Presence detected, Predictive failure",
+        [("PS2", "C9h", "predicted-failure")],
+    ),
+    "two things at a time": (
+        "PS2 | C9h | ok | 10.2 | Presence detected, Failure detected, Config Error",
+        [("PS2", "C9h", "failed"), ("PS2", "C9h", "misconfigured")],
+    ),
+    "a fan that stands still, by a newer ipmitool": (
+        "FAN1 | 30h | lnr | 29.1 | 0 RPM",
+        [("FAN1", "30h", "critical")],
+    ),
+    "a voltage": ("12V | 20h | ucr | 7.1 | 13.60 Volts", [("12V", "20h", "critical")]),
+    "a voltage below zero": ("-12V | 21h | cr | 7.1 | -9.10 Volts", [("-12V", "21h", "critical")]),
+    "heat": ("CPU1 Temp | 01h | unr | 3.1 | 104 degrees C", [("CPU1 Temp", "01h", "critical")]),
+    "a fan block": (
+        "Fan Block 1 | 09h | ok | 7.1 | 0 percent, Transition to Critical from less severe",
+        [("Fan Block 1", "09h", "critical")],
+    ),
+    "a battery": ("CMOS Battery | 10h | ok | 7.1 | Failed", [("CMOS Battery", "10h", "failed")]),
+    "a drive": (
+        "Drive 3 | 63h | ok | 4.3 | Drive Present, Drive Fault",
+        [("Drive 3", "63h", "failed")],
+    ),
+}
+
+
+def test_sensors_with_a_fault(shipped: Shipped) -> None:
+    for name, (text, faults) in FAULTS.items():
+        ran = ask(shipped.anew(), text)
+        assert (ran.need, ran.diagnosis.get("command")) == ("live-repair", CALL), name
+        rows = [(row["sensor"], row["number"], row["fault"]) for row in ran.faults]
+        assert sorted(rows) == sorted(faults), name
+
+
+ECC = "Memory #0x53 | Uncorrectable ECC | Asserted"
+DIMM = "Memory #0x02 | Uncorrectable ECC (UnCorrectable ECC |  DIMMD7) | Asserted"
+UNDATED = f"   1 |  Pre-Init  |0000013879| {ECC}"
+# The log, the BMC's time, and what is told; the machine runs for a day.
+LOGS: dict[str, tuple[str, str, str]] = {
+    "Intel, never cleared": (INTEL, NOW, ""),
+    "HP, corrected errors": (recordings.read("ipmi-sel-hp-dl360"), NOW, ""),
+    "lines of many boards": (recordings.read("ipmi-sel-forms"), NOW, ""),
+    "since the start": (f"   2 | 06/20/2016 | 11:30:00 | {ECC}", NOW, "uncorrected"),
+    "with the name of a DIMM": (f"  34 | 06/20/2016 | 04:50:09 AM | {DIMM}", NOW, "uncorrected"),
+    "by a newer ipmitool": (
+        f"   7 | 11/29/26 | 11:01:53 UTC | {ECC}",
+        "11/29/26 11:02:53 UTC",
+        "uncorrected",
+    ),
+    "ahead, as in another time zone": (
+        f"  35 | 06/20/2016 | 11:30:00 PM | {ECC}",
+        NOW,
+        "uncorrected",
+    ),
+    "at the start to the second": (f"  2 | 06/19/2016 | 12:00:00 | {ECC}", NOW, "uncorrected"),
+    "just before the start": (f"  2 | 06/19/2016 | 11:59:59 | {ECC}", NOW, "uncorrected-earlier"),
+    "a week ago": (f"   2 | 06/13/2016 | 12:00:00 | {ECC}", NOW, "uncorrected-earlier"),
+    "more than a week ago": (f"   2 | 06/13/2016 | 11:59:59 | {ECC}", NOW, ""),
+    "corrected by now": (f"   2 | 06/20/2016 | 11:30:00 | {ECC[:-8]}Deasserted", NOW, ""),
+    "before the clock was set": (UNDATED, NOW, "uncorrected-undated"),
+    "the clock is not set": (UNDATED, "S+ 03:51:22", "uncorrected-undated"),
+    "of years to come": (f"   2 | 01/01/2030 | 11:30:00 | {ECC}", NOW, "uncorrected-undated"),
+    "the log is full": (
+        "   1 | 01/01/2014 | 11:30:00 | Event Logging Disabled #0x72 | Log full | Asserted",
+        NOW,
+        "log-full",
+    ),
+    "the log was full": (
+        "   1 | 01/01/2014 | 11:30:00 | Event Logging Disabled #0x72 | Log full | Asserted\n"
+        "   2 | 01/01/2015 | 11:30:00 | System Event #0x01 | Timestamp Clock Sync | Asserted",
+        NOW,
+        "",
+    ),
+    "a watchdog tells of the system and not of the machine": (
+        "   1 | 06/20/2016 | 11:30:00 | Watchdog2 #0xca | Hard reset | Asserted",
+        NOW,
+        "",
+    ),
+    "a supply was unplugged, and its sensor tells whether it still is": (
+        "   1 | 06/20/2016 | 11:30:00 | Power Supply #0x51 | Power Supply AC lost | Asserted",
+        NOW,
+        "",
+    ),
+}
+
+
+def test_the_age_of_an_event_decides(shipped: Shipped) -> None:
+    for name, (log, now, fault) in LOGS.items():
+        ran = ask(shipped.anew(), log=log, now=now)
+        assert [row["fault"] for row in ran.faults] == ([fault] if fault else []), name
+        needs_of = {"": "Ok", "uncorrected": "evacuate"}
+        assert ran.need == needs_of.get(fault, "live-repair"), name
+        assert "not_asked" not in ran.diagnosis["details"], name
+
+
+def test_the_same_error_is_told_once_and_new_ones_change_nothing(shipped: Shipped) -> None:
+    one = f"   2 | 06/20/2016 | 11:30:00 | {ECC}"
+    first = ask(shipped, log=one)
+    assert first.faults == [{"sensor": "Memory #0x53", "fault": "uncorrected"}]
+    assert ask(shipped, log=f"{one}\n   3 | 06/20/2016 | 11:40:00 | {ECC}").stdout == first.stdout
+
+
+def test_readings_that_move_stay_out(shipped: Shipped) -> None:
+    first = ask(shipped, "12V | 20h | ucr | 7.1 | 13.60 Volts")
+    assert ask(shipped, "12V | 20h | unr | 7.1 | 14.10 Volts").stdout == first.stdout
+
+
+def test_ignored_sensors_are_not_judged(shipped: Shipped) -> None:
+    text = FAULTS["Dell R320, two broken fans"][0]
+    assert ask(shipped, text, IGNORED=("Fan3B", "07h")).diagnosis == OK
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ("echo 'FAN1 | 30h | ?? | 29.1 | 0 RPM'", "sdr elist: 'FAN1"),
+        ("echo garbage", "sdr elist: 'garbage'"),
+        ("true", "sdr elist: no sensors"),
+        ("echo 'Get Device ID command failed' >&2; exit 1", "sdr elist: Get Device ID"),
+        ("exec sleep 60", "sdr elist: no answer in time"),
+    ],
+)
+def test_doubt_is_never_ok(shipped: Shipped, script: str, says: str) -> None:
+    lines = f'case "$*" in *elist*)\n{script}\n;; *)\n{EMPTY}\n;; esac'
+    tool = shipped.tool("ipmitool", lines)
+    ran = here(shipped, tool, SECONDS=0.3)
+    assert (ran.code, ran.stdout) == (1, "")
+    assert ran.complaint.startswith(f"ipmi: ValueError: {says}")
+
+
+def test_a_log_that_cannot_be_read_hides_no_sensor(shipped: Shipped) -> None:
+    line = "12V | 20h | cr | 7.1 | 9 Volts"
+    lines = f'case "$*" in *elist*) echo "{line}";; *) echo no >&2; exit 1;; esac'
+    tool = shipped.tool("ipmitool", lines)
+    ran = here(shipped, tool)
+    assert [row["fault"] for row in ran.faults] == ["critical"]
+    assert len(ran.diagnosis["details"]["not_asked"]) == 1
+    lines = lines.replace("| cr |", "| ok |")
+    assert here(shipped, shipped.tool("ipmitool", lines)).complaint.startswith("ipmi: ValueError")
+
+
+def test_no_tool_and_no_bmc(shipped: Shipped) -> None:
+    none = shipped.root / "none"
+    assert here(shipped, none).complaint == "ipmi: no ipmitool"
+    ran = here(shipped, shipped.tool("ipmitool", "exit 1"), DEVICES=(str(none),))
+    assert (ran.code, ran.complaint[:18]) == (69, "ipmi: no BMC's dev")
+
+
+def record(kind: int, number: int, sensor: int, event: int, name: str) -> str:
+    """A sensor data record (IPMI 2.0, tables 43-1 and 43-2): 1 of a reading, 2 of bits."""
+    body = [0x20, 0, number, 29 if kind == 1 else 10, 1, 0x7F, 0x68, sensor, event]
+    if kind == 1:  # hundreds of RPM, and its six limits
+        body += [0x80, 0x0A, 0x80, 0x7A, 0x38, 0x38, 0, 18, 0, 0, 100, 0, 0, 0, 0, 0]
+        body += [0, 0, 0, 0, 255, 0, 255, 254, 253, 5, 6, 7, 0, 0, 0, 0, 0]
+    else:
+        body += [0, 0, 0, 0, 0xFF, 0x7F, 0xC0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]
+    body += [0xC0 | len(name), *name.encode()]
+    return " ".join(f"{byte:#04x}" for byte in [0, 0, 0x51, kind, len(body), *body])
+
+
+BITS = "enable scanning per-state " + " ".join(["000111111111111"] * 4)
+BMC = f"""\
+sel_enable 0x20 1000 0x0a
+sensor_add 0x20 0 0x30 0x04 0x01
+sensor_set_threshold 0x20 0 0x30 settable 000110 0x00 0x00 0x00 0x05 0x10 0x00
+sensor_set_value 0x20 0 0x30 0x50 0
+sensor_set_event_support 0x20 0 0x30 {BITS}
+sensor_add 0x20 0 0x41 0x08 0x6f
+sensor_set_bit 0x20 0 0x41 0 1 0
+sensor_set_bit 0x20 0 0x41 3 1 0
+sensor_set_event_support 0x20 0 0x41 {BITS}
+main_sdr_add 0x20 {record(1, 0x30, 0x04, 0x01, "FAN1")}
+main_sdr_add 0x20 {record(2, 0x41, 0x08, 0x6F, "PS1 Status")}
+"""
+
+
+@needs.mark("ipmi_sim", "ipmitool")
+def test_a_bmc_that_speaks_ipmi(shipped: Shipped, tmp_path: Path) -> None:
+    """The real ipmitool asks a simulated BMC, whose supply has no mains."""
+    powerd = rig.Powerd(tmp_path)
+    bmc, port = rig.ipmi(tmp_path / "bmc", powerd, "node1", sensors=BMC)
+    address = ("-I", "lanplus", "-H", "127.0.0.1", "-p", str(port), "-C", "3")
+    reach = (*address, "-U", rig.USER, "-P", rig.PASSWORD)
+    tool = Path(str(needs.where("ipmitool")))
+
+    def of_bmc() -> Ran:
+        return here(shipped, tool, REACH=reach)
+
+    def tell(*words: str) -> None:
+        subprocess.run([tool, *reach, *words], check=True, capture_output=True)
+
+    supply = {"sensor": "PS1 Status", "number": "41h", "fault": "no-power"}
+    error = {"sensor": "Memory #0x53", "fault": "uncorrected"}
+    memory = ("0", "0", "2", "0", "0", "0", "0", "0x20", "0", "4", "0x0c", "0x53", "0x6f", "1")
+    try:
+        assert of_bmc().faults == [supply]
+        tell("raw", "0x0a", "0x44", *memory, "0xff", "0xff")
+        assert of_bmc().faults == [supply, error | {"fault": "uncorrected-undated"}]
+        tell("sel", "clear")
+        tell("sel", "time", "set", "now")
+        tell("raw", "0x0a", "0x44", *memory, "0xff", "0xff")
+        ran = of_bmc()
+        assert (ran.need, ran.faults) == ("evacuate", [supply, error])
+        assert of_bmc().stdout == ran.stdout
+        bmc.freeze()
+        assert here(shipped, tool, REACH=reach, SECONDS=1.0).complaint.startswith(
+            "ipmi: ValueError"
+        )
+    finally:
+        bmc.kill()
+        powerd.close()

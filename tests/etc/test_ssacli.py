@@ -1,0 +1,203 @@
+"""Arrays behind HPE's Smart Arrays, as ssacli describes them."""
+
+from typing import Any, TypeAlias
+
+import pytest
+
+from . import recordings
+from .shipped import CALL, OK, Files, Ran, Shipped
+
+Changes: TypeAlias = dict[str, str]
+ROOT = "22 1 253:0 / / rw - ext4 /dev/mapper/os-root rw\n"
+NO_SWAP = "Filename\tType\tSize\tUsed\tPriority\n"
+P408I = recordings.read("ssacli-p408i-a")
+P440AR = recordings.read("ssacli-p440ar")
+MIXED = recordings.read("ssacli-p212-p410i")
+P420I = recordings.read("ssacli-p420i")
+GEN10 = {"controller": "HPE Smart Array P408i-a SR Gen10 in Slot 0"}
+SIX = {"volume": "1", "level": "6"}
+MICRON = {"disk": "2I:1:2", "model": "ATA MTFDDAK960TCB"}
+
+
+def ask(shipped: Shipped, text: str, files: Files | None = None, **constants: object) -> Ran:
+    tool = shipped.tool("ssacli", f"cat <<'END'\n{text}\nEND\nexit 1")
+    world = {"proc/self/mountinfo": ROOT, "proc/swaps": NO_SWAP, "sys/block/sda/size": "9\n"}
+    root = shipped.tree(world | dict(files or {}))
+    constants |= {"FOLDERS": (str(tool.parent),), "SYS": root / "sys", "PROC": root / "proc"}
+    return shipped.run("ssacli", **constants)
+
+
+def within(text: str, header: str, **said: str) -> str:
+    """Change what stands below a header for the first time."""
+    before, mark, after = text.partition(header)
+    assert mark, header
+    for name, value in said.items():
+        label = {"Battery": "Battery/Capacitor Status", "Wearout": "SSD Smart Trip Wearout"}
+        label_here = f" {label.get(name, name.replace('_', ' '))}: "
+        first, colon, rest = after.partition(label_here)
+        assert colon, label_here
+        after = f"{first}{colon}{value}\n{rest.partition(chr(10))[2]}"
+    return before + mark + after
+
+
+def controller(**said: str) -> str:
+    return within(P408I, "Slot: 0", **said)
+
+
+def volume(status: str) -> str:
+    return within(P408I, "Logical Drive: 1", Status=status)
+
+
+def disk(**said: str) -> str:
+    return within(P408I, "physicaldrive 2I:1:2\n", **said)
+
+
+BOTH = within(P440AR, "Logical Drive: 1", Status="Recovering, 26% complete")
+HEALTHY = {
+    "P408i-a": P408I,
+    "P440ar, a torn line": P440AR,
+    "two controllers, an enclosure": MIXED,
+    "HBA mode": recordings.read("ssacli-p840-hba"),
+    "no controller": "\nError: No controllers detected. Possible causes:\n",
+    # glensc/nagios-plugin-check_raid's and check_cciss's words of a rebuild.
+    "an array heals": volume("Recovering, 26% complete"),
+    "a disk is filled": disk(Status="Rebuilding"),
+    "one array waits for another that heals": within(
+        BOTH, "Logical Drive: 2", Status="Ready for Rebuild"
+    ),
+    "an array grows": volume("Transforming, 12.3% complete"),
+    "an array waits to grow": volume("Queued for Expansion"),
+    "parity is made": volume("Rapid Parity Initialization In Progress"),
+    "a battery charges after a boot": controller(
+        Cache_Status="Temporarily Disabled", Battery="Recharging"
+    ),
+    "no cache is used": controller(Cache_Status="Not Configured"),
+    "a spare": disk(Drive_Type="Spare Drive"),
+    "a disk is erased": disk(Status="Erase In Progress"),
+}
+
+
+def test_healthy_controllers(shipped: Shipped) -> None:
+    for name, text in HEALTHY.items():
+        assert ask(shipped.anew(), text).diagnosis == OK, name
+
+
+FAULTS: dict[str, tuple[str, list[dict[str, Any]]]] = {
+    "P420i, a failed disk and a dead capacitor": (
+        P420I,
+        [
+            {"disk": "2I:1:6", "model": "HGST HUC101812CSS204", "fault": "failed"},
+            {"status": "Failed (Replace Batteries)", "fault": "battery"},
+        ],
+    ),
+    "a disk has failed": (
+        within(volume("Interim Recovery Mode"), "physicaldrive 2I:1:2\n", Status="Failed"),
+        [SIX | {"fault": "degraded"}, MICRON | {"fault": "failed"}],
+    ),
+    "the disk is replaced, and nothing heals": (
+        volume("Ready for Rebuild"),
+        [SIX | {"fault": "degraded"}],
+    ),
+    "a disk predicts its failure": (
+        disk(Status="Predictive Failure"),
+        [MICRON | {"fault": "predicted-failure"}],
+    ),
+    "a worn disk": (disk(Wearout="True"), [MICRON | {"fault": "worn"}]),
+    "a failed array without a name": (
+        within(volume("Failed"), "Logical Drive: 1", Disk_Name="Unknown"),
+        [SIX | {"fault": "offline"}],
+    ),
+    "a failed controller": (
+        controller(Controller_Status="Failed"),
+        [{"status": "Failed", "fault": "controller"}],
+    ),
+    "a cache that is off for ever": (
+        controller(Cache_Status="Permanently Disabled"),
+        [{"status": "Permanently Disabled", "fault": "cache"}],
+    ),
+    "no battery": (
+        controller(Battery="Not Present"),
+        [{"status": "Not Present", "fault": "battery"}],
+    ),
+}
+
+
+def test_controllers_with_a_fault(shipped: Shipped) -> None:
+    for name, (text, faults) in FAULTS.items():
+        ran = ask(shipped.anew(), text)
+        assert (ran.need, ran.diagnosis.get("command")) == ("live-repair", CALL), name
+        where = {"controller": "Smart Array P420i in Slot 0"} if text == P420I else GEN10
+        assert ran.faults == [where | fault for fault in faults], name
+
+
+@pytest.mark.parametrize(
+    ("files", "fault"),
+    [
+        ({"proc/self/mountinfo": f"{ROOT}23 22 8:1 / /srv rw - xfs /dev/sda1 rw\n"}, "lost"),
+        ({"proc/swaps": f"{NO_SWAP}/dev/sda2 partition 8 0 -2\n"}, "lost"),
+        ({"sys/block/dm-3/slaves/sda3": ""}, "lost"),
+        ({"sys/block/md0/slaves/sda3": ""}, "lost-unused"),
+        (
+            {"sys/block/dm-3/slaves/sda3": "", "sys/block/dm-3/dm/name": "vg-a_mimage_1\n"},
+            "lost-unused",
+        ),
+        ({"sys/block/dm-3/slaves/sdaa": ""}, "lost-unused"),
+    ],
+)
+def test_an_array_is_lost_if_it_is_used(shipped: Shipped, files: Files, fault: str) -> None:
+    ran = ask(shipped, volume("Failed"), files)
+    assert ran.faults == [GEN10 | SIX | {"fault": fault}]
+    assert ran.need == ("evacuate" if fault == "lost" else "live-repair")
+
+
+DOUBTS = {
+    "array in a state of its own": volume("Not Available"),
+    "disk in a state of its own": disk(Status="Unknown"),
+    "an array without a state": P408I.replace(" Status: OK\n         Unrecov", " Unrecov"),
+    "a controller without a state": P408I.replace("   Controller Status: OK\n", ""),
+}
+
+
+def test_doubt_is_never_ok(shipped: Shipped) -> None:
+    for name, text in DOUBTS.items():
+        ran = ask(shipped.anew(), text)
+        assert (ran.code, ran.stdout) == (1, ""), name
+        assert ran.complaint.startswith("ssacli: ValueError: HPE Smart Array P408i-a"), name
+        beside = ask(shipped.anew(), f"{text}\n{P420I}")
+        assert len(beside.faults) == 2, name
+        assert len(beside.diagnosis["details"]["not_asked"]) == 1, name
+
+
+@pytest.mark.parametrize("text", ["", "Error: Another instance of SSA is running! Stop it first."])
+def test_what_is_no_answer_is_no_verdict(shipped: Shipped, text: str) -> None:
+    assert ask(shipped, text).complaint.startswith("ssacli: ValueError: no list of controllers: ")
+
+
+@pytest.mark.parametrize("driver", ["hpsa", "smartpqi"])
+def test_a_controller_that_the_kernel_sees_alone_is_doubt(shipped: Shipped, driver: str) -> None:
+    files: Files = {f"sys/bus/pci/drivers/{driver}/0000:01:00.0/class": ""}
+    ran = ask(shipped, HEALTHY["no controller"], files)
+    assert ran.complaint.startswith("ssacli: ValueError: no list of controllers: ")
+
+
+def test_a_tool_that_hangs_is_no_verdict(shipped: Shipped) -> None:
+    tool = shipped.tool("ssacli", "exec sleep 60")
+    ran = shipped.run("ssacli", FOLDERS=(str(tool.parent),), SECONDS=0.1)
+    assert ran.complaint.startswith("ssacli: TimeoutExpired: ")
+
+
+def test_an_ignored_controller_is_not_judged(shipped: Shipped) -> None:
+    text = within(MIXED, "Smart Array P212", Controller_Status="Failed")
+    assert [one["fault"] for one in ask(shipped, text).faults] == ["controller"]
+    assert ask(shipped, text, IGNORED=("5",)).diagnosis == OK
+
+
+def test_numbers_that_move_stay_out(shipped: Shipped) -> None:
+    first = ask(shipped, FAULTS["a disk predicts its failure"][0])
+    text = disk(Status="Predictive Failure", **{"Current_Temperature (C)": "51"})
+    assert ask(shipped, text).stdout == first.stdout
+
+
+def test_no_tool(shipped: Shipped) -> None:
+    ran = shipped.run("ssacli", FOLDERS=(str(shipped.root),))
+    assert (ran.code, ran.complaint) == (69, "ssacli: ssacli is not installed")
