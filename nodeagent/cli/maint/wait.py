@@ -70,7 +70,7 @@ def _wait(reach: Reach, uuid: str, wanted: str, timeout: int | None) -> tuple[Js
             try:
                 incident = reach.get(f"/1/incidents/{uuid}", min(PATIENCE, left + EVERY))
                 heard = time.monotonic()
-                told.tell(_words(incident))
+                told.tell(_words(incident), _news(incident))
             except NotFound:
                 incident = {"uuid": uuid, "repair-status": "forgotten"}
             except Unreachable as error:
@@ -111,6 +111,13 @@ def _words(incident: Json) -> str:
     return f"{incident['node-name']} {status_of(incident)}: {done}{then}"
 
 
+def _news(incident: Json) -> object:
+    """Return the parts of an incident that do not count down."""
+    kinds = [reason["kind"] for reason in incident["reasons"]]
+    states = [intent["state"] for intent in incident["intents"]]
+    return incident["repair-status"], kinds, states, incident["jobs"], incident["orders"]
+
+
 def watch_node(
     reach: Reach,
     node: Json,
@@ -135,7 +142,10 @@ def watch_node(
             try:
                 node = found_node(reach, name)
                 held = [h for h in reach.get("/1/held") if h["node"] == name]
-                told.tell(next((h["reason"] for h in held), meanwhile(node)))
+                if held:
+                    told.tell(held[0]["reason"], held[0]["kind"])  # it may count down
+                else:
+                    told.tell(meanwhile(node))
                 if ends := [h["reason"] for h in held if h["kind"] in stops]:
                     raise Refused(ends[0])
                 heard = time.monotonic()

@@ -91,7 +91,9 @@ class _Wait:
                 now = time.monotonic()
                 if self.timeout is not None and now - began >= self.timeout:
                     return one, EXIT_TIMEOUT
-                told.tell(f"{self.name}: {_words(one, self.wanted)}")
+                words = _words(one, self.wanted)
+                kinds = [reason["kind"] for reason in one.get("reasons", ())]
+                told.tell(f"{self.name}: {words}", kinds or words)
                 left = EVERY if self.timeout is None else began + self.timeout - now
                 time.sleep(min(EVERY, left))
                 try:

@@ -85,7 +85,7 @@ def test_it_is_shown_how_far_it_is(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     told: list[str] = []
 
     class Told:
-        def tell(self, text: str) -> None:
+        def tell(self, text: str, news: object = None) -> None:
             told.append(text)
 
     monkeypatch.setattr(verb, "progress", lambda **_: nullcontext(Told()))

@@ -114,7 +114,7 @@ class _Spinner:
         self._status = status
         self._width = width
 
-    def tell(self, text: str) -> None:
+    def tell(self, text: str, news: object = None) -> None:
         self._status.update(Text(harmless(shown(text), self._width)))
 
 

@@ -148,20 +148,22 @@ def emit(value: Any) -> None:
 
 
 class Progress(Protocol):
-    def tell(self, text: str) -> None: ...
+    def tell(self, text: str, news: object = None) -> None:
+        """Show a text; where lines stay, only if its `news` is new (without it the text)."""
 
 
 class _Lines:
-    """Prints one line to standard error for each new text."""
+    """Prints a line to standard error for all that is new."""
 
     def __init__(self, *, quiet: bool) -> None:
-        self._last = ""
+        self._last: object = ""
         self._quiet = quiet
 
-    def tell(self, text: str) -> None:
-        if text != self._last and not self._quiet:
+    def tell(self, text: str, news: object = None) -> None:
+        news = text if news is None else news
+        if news != self._last and not self._quiet:
             click.echo(shown(text), err=True)
-        self._last = text
+        self._last = news
 
 
 @contextmanager
