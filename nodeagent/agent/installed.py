@@ -1,6 +1,6 @@
 """The commands installed on this node, for its report: digests, since when, and last runs.
 
-It looks at their files once a minute and not when asked. A file is judged and read again only when
+It looks at their files at least once a minute, and not when asked. A file is judged and read again only when
 it changed, when its verdict changed, or after ten minutes.
 """
 
@@ -23,7 +23,7 @@ from nodeagent.settings import DiagnoseCommand, Settings
 
 log = logging.getLogger(__name__)
 
-EVERY = 60.0  # seconds between two looks
+EVERY = 60.0  # seconds between two looks, at the most
 _JUDGED_FOR = 600.0  # seconds: interpreters and folders above may change meanwhile
 _MOST_BYTES = 256 * 1024  # of the file; 512 commands need half of it
 _Key: TypeAlias = tuple[str, str]  # folder's use, `diagnose` or `repair`, and the name

@@ -265,14 +265,14 @@ class Runner:
             steady.store(self._steady_file, self._steadies, self._moment)
 
     async def _look_for_ever(self) -> None:
-        """Look at the installed commands once a minute, and after a reload."""
+        """Look at the installed commands at least once a minute, and after a reload."""
         while True:
             try:
                 self._installed.look(self.settings, self.repairs.newest(), milliseconds())
             except Exception:
                 log.exception("commands-broken")
             with suppress(TimeoutError):
-                async with asyncio.timeout(EVERY):
+                async with asyncio.timeout(min(EVERY, self.settings.diagnose.every)):
                     await self._reloaded.wait()
 
     def _hear(self, name: str, text: str) -> None:
