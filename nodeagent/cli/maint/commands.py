@@ -14,6 +14,7 @@ from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
 from nodeagent.cli.maint.console.text import POLLED, age, counted, harmless
 
 _NAMED = 5  # nodes whose commands are unknown, by name
+_VARIANTS = 5  # of one command
 _DIGITS = 8  # shown of a digest; --json has all
 _STATES = {
     "runs": "runs",
@@ -108,20 +109,24 @@ def _show_group(on: Screen, group: Json, now: float, *, differing: bool) -> None
         [_row(one) for one in rows],
         same if differing else "They have no commands.",
     )
-    others = [(one, other) for one in rows for other in one["others"]]
-    if others:
+    if others := [row for one in rows for row in _others(one, known, now)]:
         on.heading("Nodes that differ")
-        on.table(
-            ("command", "difference", "nodes"),
-            [
-                (one["name"], _difference(one, other, known, now), _names(other["nodes"]))
-                for one, other in others
-            ],
-        )
+        on.table(("command", "difference", "nodes"), others)
     elif rows and not differing:
         on.line(same)
     if any(map(_is_refused, (v for one in rows for v in (one["usual"] or {}, *one["others"])))):
         on.line(_SAYS_WHY)
+
+
+def _others(one: Json, known: int, now: float) -> Iterator[tuple[str, str, str]]:
+    """Yield a row for each variant but the usual one; of many, only the largest."""
+    others = one["others"]
+    most = _VARIANTS if len(others) > _VARIANTS + 1 else len(others)
+    for other in others[:most]:
+        yield one["name"], _difference(one, other, known, now), _names(other["nodes"])
+    if left := others[most:]:
+        count = sum(len(other["nodes"]) for other in left)
+        yield one["name"], f"{len(left)} other variants: --json", _nodes(count)
 
 
 def _is_refused(variant: Json) -> bool:
@@ -212,7 +217,8 @@ def _member(name: str, one: Json, usual: Json) -> str:
         return str(_STATES.get(one["state"], one["state"]))
     if name == "digest":
         return f"digest {_short(one['digest'])}"
-    return f"{_said(name, one)} instead of {_said(name, usual)}"
+    usually = f"{usual['timeout']:g} s" if name == "timeout" else _said(name, usual)
+    return f"{_said(name, one)} instead of {usually}"
 
 
 def _since(nodes: Sequence[Json], now: float) -> str:
@@ -242,7 +248,7 @@ def _show_node(on: Screen, node: Json, now: float) -> None:
                 _age(one["at"], now),
                 "-" if one["seconds"] is None else _lasting(one["seconds"]),
                 one["verdict"] or "-",
-                "; ".join(_of_group(one)) or "-",
+                "; ".join(_of_group(one)),
             )
             for one in node["commands"]
         ],
