@@ -1,7 +1,7 @@
 """The commands installed on this node, for its report: digests, since when, and last runs.
 
-It looks at their files at least once a minute, and not when asked. A file is judged and read again only when
-it changed, when its verdict changed, or after ten minutes.
+It looks at their files at least once a minute, and not when asked. A file is judged and read again
+only when it changed, when its verdict changed, or after ten minutes.
 """
 
 import hashlib
