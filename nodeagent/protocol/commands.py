@@ -19,6 +19,10 @@ from nodeagent.protocol.messages import COMMAND_NAME
 _WORD = re.compile(r"[A-Za-z][A-Za-z-]{0,31}")
 _DIGEST, _SETTINGS = re.compile("[0-9a-f]{64}|-"), re.compile("[0-9a-f]{1,64}|-")
 _NUMBER = re.compile("[0-9]{1,15}")
+_RUN = re.compile(  # in one go: maintd reads those of all nodes at a time
+    rf"(?:-|({_NUMBER.pattern})) (?:-|({_WORD.pattern}))"
+    rf" (?:-|({_NUMBER.pattern})) (?:-|({_NUMBER.pattern}))(?: .*)?"
+)
 _NONE = "-"
 
 
@@ -98,10 +102,10 @@ def read_commands(text: str) -> tuple[Command, ...]:
 
 def read_runs(text: str, count: int) -> tuple[LastRun, ...]:
     """Read the runs of so many commands, or raise MessageError."""
-    runs = tuple(_run(*row[:4]) for row in _rows(text, 4))
-    if len(runs) != count:
-        raise MessageError(f"{len(runs)} last runs of {count} commands")
-    return runs
+    lines = text.split("\n") if text else []
+    if len(lines) != count:
+        raise MessageError(f"{len(lines)} last runs of {count} commands")
+    return tuple(map(_run, lines))
 
 
 def _rows(text: str, words: int) -> list[list[str]]:
@@ -124,11 +128,12 @@ def _command(name: str, kind: str, state: str, digest: str, timeout: str, settin
     return Command(name, kind, state, _or_empty(digest), _ms(timeout), _or_empty(settings))
 
 
-def _run(since: str, verdict: str, took: str, at: str) -> LastRun:
-    if verdict != _NONE and not _WORD.fullmatch(verdict):
-        raise MessageError("a verdict is not a word")
-    said = None if verdict == _NONE else verdict
-    return LastRun(_ms_or_none(since), said, _ms_or_none(took), _ms_or_none(at))
+def _run(line: str) -> LastRun:
+    found = _RUN.fullmatch(line)
+    if found is None:
+        raise MessageError("a last run is not of the agreed form")
+    since, verdict, took, at = found.groups()
+    return LastRun(_ms_or_none(since), verdict, _ms_or_none(took), _ms_or_none(at))
 
 
 def _or_empty(word: str) -> str:
@@ -141,5 +146,5 @@ def _ms(word: str) -> Ms:
     return Ms(int(word))
 
 
-def _ms_or_none(word: str) -> Ms | None:
-    return None if word == _NONE else _ms(word)
+def _ms_or_none(digits: str | None) -> Ms | None:
+    return None if digits is None else Ms(int(digits))

@@ -35,8 +35,7 @@ SILENT = NodeCommands(unknown="silent")
 
 def having(*commands: Command) -> NodeCommands:
     uses = {Kind.DIAGNOSE: "diagnose", Kind.AUDIT: "diagnose"}
-    rows = {(uses.get(Kind(one.kind), "repair"), one.name): (one, LastRun()) for one in commands}
-    return NodeCommands(rows)
+    return NodeCommands({(uses.get(Kind(one.kind), "repair"), one.name): one for one in commands})
 
 
 NONE, SAME, NEW = having(), having(RAID), having(OTHER)
@@ -114,7 +113,7 @@ UNKNOWN: dict[str, tuple[Look | None, str]] = {
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_why_the_commands_of_a_node_are_unknown(name: str) -> None:
     look, word = UNKNOWN[name]
-    assert (commands_of(look).unknown, commands_of(look).rows) == (word, {})
+    assert (commands_of(look).unknown, commands_of(look).commands) == (word, {})
 
 
 def test_a_node_without_commands_is_known() -> None:

@@ -1,13 +1,13 @@
 """The commands of nodes over HTTP: `/1/commands`, and `/1/nodes/NODE/commands`."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import TypeAlias
 
 from nodeagent.maintd.http.context import Context
 from nodeagent.maintd.http.fleet.compare import (
     Compared,
     NodeCommands,
-    Variant,
     commands_of,
     compare,
     differences,
@@ -42,19 +42,21 @@ def routes(context: Context) -> tuple[Route, ...]:
 
 def group_commands(view: View) -> list[Json]:
     """Every group with its commands: how many nodes run each, and which nodes differ."""
-    return [
-        {
-            "group": name,
-            "nodes": len(nodes),
-            "unknown": [
-                {"node": node, "look": one.unknown, "why": one.why or None}
-                for node, one in nodes.items()
-                if one.unknown
-            ],
-            "commands": [_compared_json(one, nodes) for one in compare(nodes)],
-        }
-        for name, nodes in sorted(_groups(view).items())
-    ]
+    return [_group_json(name, nodes) for name, nodes in sorted(_groups(view).items())]
+
+
+def _group_json(name: str, nodes: Mapping[str, NodeCommands]) -> Json:
+    runs = _runs(nodes)
+    return {
+        "group": name,
+        "nodes": len(nodes),
+        "unknown": [
+            {"node": node, "look": one.unknown, "why": one.why or None}
+            for node, one in nodes.items()
+            if one.unknown
+        ],
+        "commands": [_compared_json(one, runs) for one in compare(nodes)],
+    }
 
 
 def node_commands(view: View, name: str) -> Json | None:
@@ -75,19 +77,20 @@ def node_commands(view: View, name: str) -> Json | None:
 
 
 def _rows(name: str, nodes: Mapping[str, NodeCommands]) -> list[Json]:
+    told = nodes[name]
+    runs = dict(zip(told.commands, told.runs, strict=True))
     rows = []
     for one in compare(nodes):
-        row = nodes[name].rows.get((one.use, one.name))
-        command, run = row or (None, LastRun())
-        if command is None and (one.usual is None or one.usual.command is None):
+        key, usual = (one.use, one.name), one.usual
+        command = told.commands.get(key)
+        if command is None and (usual is None or usual.command is None):
             continue
-        usual = one.usual
         rows.append(
             {
                 "name": one.name,
                 "use": one.use,
                 **_command_json(command),
-                **_run_json(run),
+                **_run_json(runs.get(key, LastRun())),
                 "differs": None if usual is None else list(differences(command, usual.command)),
                 "usual": None if usual is None else _command_json(usual.command),
             }
@@ -110,18 +113,32 @@ def _group_name(view: View, uuid: str) -> str:
     return group.name if group is not None else uuid
 
 
-def _compared_json(one: Compared, nodes: Mapping[str, NodeCommands]) -> Json:
-    rows = {node: told.rows.get((one.use, one.name)) for node, told in nodes.items()}
-    there = {node: row for node, row in rows.items() if row is not None}
+_Runs: TypeAlias = Mapping[tuple[str, str], Mapping[str, LastRun]]  # by command, by node
+
+
+def _runs(nodes: Mapping[str, NodeCommands]) -> _Runs:
+    found: dict[tuple[str, str], dict[str, LastRun]] = {}
+    for name, one in nodes.items():
+        for key, run in zip(one.commands, one.runs, strict=True):
+            found.setdefault(key, {})[name] = run
+    return found
+
+
+def _compared_json(one: Compared, all_runs: _Runs) -> Json:
+    runs = all_runs[one.use, one.name]
+    variants = one.others if one.usual is None else (one.usual, *one.others)
     usual = one.usual.command if one.usual is not None else None
+    verdicts = Counter(run.verdict for run in runs.values() if run.verdict)
     return {
         "name": one.name,
         "use": one.use,
-        "runs-on": sum(command.state == State.RUNS for command, _ in there.values()),
-        "verdicts": dict(
-            sorted(Counter(r.verdict for _, r in there.values() if r.verdict).items())
+        "runs-on": sum(
+            len(each.nodes)
+            for each in variants
+            if each.command is not None and each.command.state == State.RUNS
         ),
-        "slowest": _slowest({node: run for node, (_, run) in there.items()}),
+        "verdicts": dict(sorted(verdicts.items())),
+        "slowest": _slowest(runs),
         "usual": None
         if one.usual is None
         else {**_command_json(usual), "nodes": len(one.usual.nodes)},
@@ -129,7 +146,9 @@ def _compared_json(one: Compared, nodes: Mapping[str, NodeCommands]) -> Json:
             {
                 **_command_json(other.command),
                 "differs": None if one.usual is None else list(differences(other.command, usual)),
-                "nodes": _runs(other, there),
+                "nodes": [
+                    {"name": node, **_run_json(runs.get(node, LastRun()))} for node in other.nodes
+                ],
             }
             for other in one.others
         ],
@@ -142,13 +161,6 @@ def _slowest(runs: Mapping[str, LastRun]) -> Json | None:
         return None
     took, node = max(timed)
     return {"node": node, "seconds": took / 1000}
-
-
-def _runs(variant: Variant, there: Mapping[str, tuple[Command, LastRun]]) -> Sequence[Json]:
-    return [
-        {"name": node, **_run_json(there[node][1] if node in there else LastRun())}
-        for node in variant.nodes
-    ]
 
 
 def _command_json(command: Command | None) -> Json:

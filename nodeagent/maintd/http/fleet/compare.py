@@ -1,6 +1,6 @@
 """The commands of all nodes, and which nodes differ from most of their group. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -15,18 +15,18 @@ _USES: Mapping[str, str] = {
     Kind.QUEUE: Kind.REPAIR,
     Kind.CHECK: Kind.REPAIR,
 }
-_read_commands = lru_cache(64)(read_commands)  # many nodes have the same text
 
 
 @dataclass(frozen=True, slots=True)
 class NodeCommands:
-    """The commands of a node with their last runs.
+    """The commands of a node, and their last runs in the same order.
 
     `unknown` is empty, or the word why they are unknown: as `how_seen` has it, `not-told` by an
     older agent or one that has just begun, or `unreadable`. `why` may say more.
     """
 
-    rows: Mapping[_Key, tuple[Command, LastRun]] = field(default_factory=dict)
+    commands: Mapping[_Key, Command] = field(default_factory=dict)
+    runs: tuple[LastRun, ...] = ()
     unknown: str = ""
     why: str = ""
 
@@ -63,11 +63,16 @@ def commands_of(look: Look | None) -> NodeCommands:
             unknown="not-told", why=f"agent {look.report.software or '?'} tells none"
         )
     try:
-        commands = _read_commands(told)
-        pairs = zip(commands, read_runs(runs, len(commands)), strict=True)
+        commands = _read(told)
+        return NodeCommands(commands, read_runs(runs, len(commands)))
     except MessageError as error:
         return NodeCommands(unknown="unreadable", why=str(error))
-    return NodeCommands({(use_of(one.kind), one.name): (one, run) for one, run in pairs})
+
+
+@lru_cache(64)
+def _read(text: str) -> Mapping[_Key, Command]:
+    """Read the text of commands, once for all nodes that have the same."""
+    return {(use_of(one.kind), one.name): one for one in read_commands(text)}
 
 
 def use_of(kind: str) -> str:
@@ -76,21 +81,35 @@ def use_of(kind: str) -> str:
 
 
 def compare(nodes: Mapping[str, NodeCommands]) -> list[Compared]:
-    """Compare the commands of a group's nodes; those of unknown commands do not count."""
-    known = {name: one for name, one in nodes.items() if not one.unknown}
-    keys = sorted({key for one in known.values() for key in one.rows})
-    return [_compared(key, known) for key in keys]
+    """Compare the commands of a group's nodes; those of unknown commands do not count.
 
-
-def _compared(key: _Key, nodes: Mapping[str, NodeCommands]) -> Compared:
-    alike: dict[Command | None, list[str]] = {}
+    Few lists are compared, not many nodes: nodes of the same text have the same object.
+    """
+    alike: dict[int, tuple[Mapping[_Key, Command], list[str]]] = {}
     for name, one in nodes.items():
-        command = one.rows[key][0] if key in one.rows else None
-        alike.setdefault(command, []).append(name)
-    variants = [Variant(command, tuple(names)) for command, names in alike.items()]
-    variants.sort(key=lambda variant: (-len(variant.nodes), variant.nodes))
+        if not one.unknown:
+            alike.setdefault(id(one.commands), (one.commands, []))[1].append(name)
+    lists = list(alike.values())
+    keys = sorted({key for commands, _ in lists for key in commands})
+    places = {name: place for place, name in enumerate(nodes)}
+    return [_compared(key, lists, places) for key in keys]
+
+
+def _compared(
+    key: _Key,
+    lists: Sequence[tuple[Mapping[_Key, Command], list[str]]],
+    places: Mapping[str, int],
+) -> Compared:
+    found: dict[Command | None, list[str]] = {}
+    for commands, names in lists:
+        found.setdefault(commands.get(key), []).extend(names)
+    variants = [
+        Variant(command, tuple(sorted(names, key=places.__getitem__)))
+        for command, names in found.items()
+    ]
+    variants.sort(key=lambda variant: (-len(variant.nodes), places[variant.nodes[0]]))
     first, *others = variants
-    if len(first.nodes) * 2 > len(nodes):
+    if len(first.nodes) * 2 > sum(len(names) for _, names in lists):
         return Compared(*key, first, tuple(others))
     return Compared(*key, None, tuple(variants))
 
