@@ -167,8 +167,12 @@ def _usual(usual: Json | None) -> str:
 
 
 def _file(variant: Json) -> str:
-    """Return the digest of its file, or why there is none."""
-    return _short(variant["digest"]) or str(_STATES.get(variant["state"], variant["state"]))
+    """Return the digest of its file, or why it does not run."""
+    return _short(variant["digest"]) if variant["state"] == "runs" else _state(variant)
+
+
+def _state(variant: Json) -> str:
+    return str(_STATES.get(variant["state"], variant["state"]))
 
 
 def _short(digest: str | None) -> str:
@@ -190,7 +194,7 @@ def _difference(one: Json, other: Json, known: int, now: float) -> str:
 
 def _telling(variants: Sequence[Json]) -> list[str]:
     """Name the members that tell these variants apart, besides their digests."""
-    there = [one for one in variants if one["digest"]]
+    there = [one for one in variants if one["state"] == "runs"]
     return [
         name for name in ("kind", "timeout", "settings") if len({one[name] for one in there}) > 1
     ]
@@ -198,7 +202,7 @@ def _telling(variants: Sequence[Json]) -> list[str]:
 
 def _whole(variant: Json, telling: Sequence[str]) -> str:
     """Describe a command that is not compared with a usual one."""
-    if not variant["digest"]:
+    if variant["state"] != "runs":
         return _file(variant)
     return ", ".join([f"digest {_file(variant)}", *(_said(name, variant) for name in telling)])
 
@@ -214,7 +218,7 @@ def _member(name: str, one: Json, usual: Json) -> str:
     if name == "extra":
         return "most nodes lack it"
     if name in ("absent", "state"):
-        return str(_STATES.get(one["state"], one["state"]))
+        return _state(one)
     if name == "digest":
         return f"digest {_short(one['digest'])}"
     usually = f"{usual['timeout']:g} s" if name == "timeout" else _said(name, usual)
@@ -268,8 +272,8 @@ def _of_group(one: Json) -> Iterator[str]:
         yield "no majority in its group"
         return
     for name in one["differs"]:
-        if name == "digest":
-            yield f"most have {_short(one['usual']['digest'])}"
+        if name in ("digest", "state"):
+            yield f"most have {_file(one['usual'])}"
         elif name == "absent":
             yield "most nodes have it"
         else:
