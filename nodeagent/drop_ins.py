@@ -17,6 +17,17 @@ LONGEST_LINE = 16384  # characters; the work of tomllib grows with a dotted key'
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """A file that is to become the drop-in `name`; without a `path` that drop-in is left out."""
+
+    name: str
+    path: str = ""
+
+    def left_out(self) -> "Candidate":
+        return Candidate(self.name)
+
+
+@dataclass(frozen=True, slots=True)
 class _Rules:
     """The owner of files and folders, the forbidden bits of a file's mode, and the mistakes."""
 
@@ -36,18 +47,34 @@ def read_all(
     *,
     private: bool = False,
     faults: Faults | None = None,
+    candidate: Candidate | None = None,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Read the settings file, then its drop-ins by name, each with its tables, or ConfigError.
 
     `owner` is the uid that, or root, must own every file and every folder above it. Nobody else may
     write there, and no link may lead there; None skips the test. A missing file sets nothing. Only
     the owner may read a `private` file. If `faults` collect, files that break these rules are read
-    all the same, for a person who checks them; an unreadable file is left out.
+    all the same, for a person who checks them; an unreadable file is left out. A `candidate` stands
+    in place of the drop-in of its name, wherever it lies and whoever owns it.
     """
     above, name = os.path.split(path)
     rules = _Rules(owner, 0o077 if private else 0o022, faults or Faults())
     yield from _read_folder(above, lambda _: [name], rules)
-    yield from _read_folder(f"{above}/{drops}".replace("//", "/"), _drop_ins, rules)
+    folder = f"{above}/{drops}".replace("//", "/")
+    if candidate is None:
+        yield from _read_folder(folder, _drop_ins, rules)
+        return
+    taken = candidate.name
+    others = _read_folder(folder, lambda at: [n for n in _drop_ins(at) if n != taken], rules)
+    found = {os.path.basename(file): (file, values) for file, values in others}
+    if candidate.path:
+        path = os.path.abspath(candidate.path)
+        lying, name = os.path.split(path)
+        unowned = _Rules(None, 0, rules.faults)
+        for one in _read_folder(lying, lambda _: [name], unowned):
+            found[taken] = one
+    for name in sorted(found):
+        yield found[name]
 
 
 def _read_folder(

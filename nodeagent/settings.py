@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from nodeagent.drop_ins import Candidate as Candidate
 from nodeagent.drop_ins import read_all
 from nodeagent.faults import Faults
 from nodeagent.model.diagnosis import Need
@@ -151,13 +152,18 @@ def read_files(
     *,
     private: bool = False,
     faults: Faults | None = None,
+    candidate: Candidate | None = None,
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Read a file and its drop-ins in the folder `drops` as one table; each key's file."""
+    """Read a file and its drop-ins in the folder `drops` as one table; each key's file.
+
+    A `candidate` stands in place of the drop-in of its name.
+    """
     faults = faults or Faults()
     merged: dict[str, Any] = {}
     places: dict[str, str] = {}
     above = os.path.abspath(path)
-    for file, values in read_all(above, owner, drops, private=private, faults=faults):
+    read = read_all(above, owner, drops, private=private, faults=faults, candidate=candidate)
+    for file, values in read:
         try:
             _overlay(merged, values, file, "", places)
         except RecursionError:

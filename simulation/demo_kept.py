@@ -71,6 +71,7 @@ def hints(nodes: Nodes, socket: str, page: str, cluster: Cluster, curl: CommandL
         (f"{folder}/speak node5", "and its agent starts again"),
         (f"{folder}/power-off node3", "it dies; maintd proves it, and fences it"),
         (f"{folder}/power-on node3", "it boots; then gnt-maint done node3"),
+        ("gnt-maint commands", "which node runs what; edit one in a node's folder diagnose"),
         ("gnt-maint notify test", "a message to you; notify.toml there has the settings"),
         ("gnt-maint queue add unreachable demo 192.0.2.9", "a machine to power-cycle"),
         (curl(ADMIN, "/maintenance/schedule"), "Mesos' schedule"),

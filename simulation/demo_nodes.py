@@ -5,7 +5,6 @@ import json
 import multiprocessing
 import os
 import secrets
-import shlex
 import shutil
 import socket
 import tempfile
@@ -18,6 +17,7 @@ import click
 
 from nodeagent import service
 from nodeagent.agent.daemon import run_front, run_runner
+from nodeagent.agent.run import ENVIRONMENT
 from nodeagent.agent.whitelist import Owner, judge_folder
 from nodeagent.model.evidence import Mirror
 from nodeagent.model.snapshot import Node
@@ -31,17 +31,18 @@ NODES = tuple(
     for n in range(1, 7)
 )
 
+# A command's HOME is its node's folder, so that all nodes have the same files.
 DISK_BAYS = """#!/bin/sh
 # Stands in for a RAID controller's tool: this node's hardware is a file.
-exec cat {hardware}
+exec cat "$HOME/hardware.json"
 """
 RESEAT_DISK = """#!/usr/bin/python3 -I
 # Takes the diagnosis on standard input, as every repair command does.
-import json, sys
+import json, os, sys
 diagnosis = json.load(sys.stdin)
 assert diagnosis["command"] == "reseat-disk"
-with open({hardware!r}, "w") as file:
-    json.dump({{"status": "Ok"}}, file)
+with open(os.environ["HOME"] + "/hardware.json", "w") as file:
+    json.dump({"status": "Ok"}, file)
 print("reseated the disk in bay", diagnosis["details"]["bay"])
 """
 
@@ -50,12 +51,13 @@ POWERED, POWER_CYCLE = "is-powered", "power-cycle"
 _IS_POWERED = """#!/usr/bin/python3 -I
 import json, pathlib, sys
 entry = json.load(sys.stdin)
-print("true" if pathlib.Path({folder!r}, "powered-" + entry["index"]).exists() else "false")
+file = pathlib.Path.home().parent / ("powered-" + entry["index"])
+print("true" if file.exists() else "false")
 """
 _POWER_CYCLE = """#!/usr/bin/python3 -I
 import json, pathlib, sys
 entry = json.load(sys.stdin)
-pathlib.Path({folder!r}, "powered-" + entry["index"]).touch()
+(pathlib.Path.home().parent / ("powered-" + entry["index"])).touch()
 print("power-cycled", entry["address"])
 """
 
@@ -63,9 +65,9 @@ print("power-cycled", entry["address"])
 REBOOT, STALE, ASKED = "reboot-node", "stale-instances", "asked"
 MIRRORS = "mirrors.json"  # what a node's agent is told of its DRBD disks
 _BOOT = "boot_id"
-_REBOOT_NODE = """#!/bin/sh
+_REBOOT_NODE = f"""#!/bin/sh
 # Stands in for the shipped command: the demo starts this node again.
-exec touch {asked}
+exec touch "$HOME/../{ASKED}/reboot.$(basename "$HOME")"
 """
 _STALE_INSTANCES = """#!/bin/sh
 # Stands in for the shipped command: no instance runs on these machines at all.
@@ -103,15 +105,12 @@ class Nodes:
             (ganeti / f"ssconf_{file}").write_text(text)
         (ganeti / "hmac.key").write_text(self.key)
         (ganeti / "hmac.key").chmod(0o400)
-        hardware = str(home / "hardware.json")
         self.set_hardware(node.name, {"status": "Ok"})
-        _command(home / "diagnose" / "disk-bays", DISK_BAYS.format(hardware=shlex.quote(hardware)))
-        _command(home / "repair" / "reseat-disk", RESEAT_DISK.format(hardware=hardware))
-        folder = str(self.folder)
-        _command(home / "repair" / POWERED, _IS_POWERED.format(folder=folder))
-        _command(home / "repair" / POWER_CYCLE, _POWER_CYCLE.format(folder=folder))
-        asked = shlex.quote(str(self.folder / ASKED / f"reboot.{node.name}"))
-        _command(home / "repair" / REBOOT, _REBOOT_NODE.format(asked=asked))
+        _command(home / "diagnose" / "disk-bays", DISK_BAYS)
+        _command(home / "repair" / "reseat-disk", RESEAT_DISK)
+        _command(home / "repair" / POWERED, _IS_POWERED)
+        _command(home / "repair" / POWER_CYCLE, _POWER_CYCLE)
+        _command(home / "repair" / REBOOT, _REBOOT_NODE)
         _command(home / "repair" / STALE, _STALE_INSTANCES)
         mdraid = Path(__file__).parents[1] / "etc" / "node-diagnose-commands" / "mdraid"
         also = ""
@@ -226,12 +225,13 @@ def _on_its_machine(
 ) -> None:
     """Run one daemon of an agent as on a machine of its own, with its log in a file.
 
-    The machine's boot id, DRBD disks and port of noded are the demo's.
+    The machine's boot id, DRBD disks, port of noded and its commands' HOME are the demo's.
     """
     log = str(home / f"{target.__name__}.log")
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(handle, 2)
     service.BOOT = str(home / _BOOT)
+    ENVIRONMENT["HOME"] = str(home)
     socket.getservbyname = lambda name, *_: {"ganeti-noded": noded}[name]
     if target is run_front:
         from nodeagent.agent import probe

@@ -56,6 +56,7 @@ EXPRESSIONS = {
     "model/tag.py": "Ganeti's tags",
     "placement/cluster/textfile.py": "htools' text file",
     "protocol/canonical.py": "JSON",
+    "protocol/commands.py": "words and digests on the wire",
     "protocol/envelope.py": "salts and digests on the wire",
     "protocol/messages.py": "names and ids on the wire",
     "power/agents.py": "fence agents' metadata",

@@ -74,10 +74,12 @@ async def run_diagnose(
     name: str,
     owner: whitelist.Owner,
     hear: Callable[[str], None] = lambda _: None,
+    took: Callable[[Ms], None] = lambda _: None,
 ) -> diagnose.Interpreted:
     """Look up, run and interpret one diagnose command.
 
-    It calls `hear` with the head of standard error, quoted, or "" if the command wrote nothing.
+    It calls `hear` with the head of standard error, quoted, or "" if the command wrote nothing, and
+    `took` with the time that the run took; neither if the command did not run.
     """
     wanted = settings.diagnose
     command = wanted.command(name)
@@ -86,8 +88,10 @@ async def run_diagnose(
         return Unusable("refused", private=found.why)
     with found:
         limits = limits_of(command.limits, f"diagnose.command.{name}")
+        began = time.monotonic()
         ran = await commands.run(found, b"", limits)
     if isinstance(ran, Finished):
+        took(Ms(round((time.monotonic() - began) * 1000)))
         text = ran.stderr.decode("utf-8", "replace").strip()
         hear(printable(text, 500) if text else "")
     reading = diagnose.Reading(command.drop, command.bucket, command.nagios, command.repair)

@@ -6,6 +6,7 @@ A failing disk may keep the node from repairing, never from reporting that.
 import logging
 import os
 import re
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -48,6 +49,9 @@ class Receipts:
     def get(self, order: str) -> Receipt | None:
         """Return the receipt of an order, or None if this node has no record of a start."""
         return self._known.get(order)
+
+    def all(self) -> Collection[Receipt]:
+        return self._known.values()
 
     @property
     def running(self) -> Receipt | None:
@@ -114,6 +118,16 @@ class Receipts:
 
     def _path(self, order: str) -> str:
         return os.path.join(self._folder, f"{order}.json")
+
+
+def newest(receipts: Iterable[Receipt]) -> list[Receipt]:
+    """Return the newest receipt of each command. Pure."""
+    latest: dict[str, Receipt] = {}
+    for receipt in receipts:
+        before = latest.get(receipt.command)
+        if before is None or receipt.started > before.started:
+            latest[receipt.command] = receipt
+    return list(latest.values())
 
 
 def sweep(folder: str) -> None:

@@ -14,7 +14,7 @@ from nodeagent.agent import orders, whitelist
 from nodeagent.agent.checks import Checks
 from nodeagent.agent.command import Commands
 from nodeagent.agent.execute import execute, limits_of, milliseconds, receipt_of
-from nodeagent.agent.receipts import Receipts
+from nodeagent.agent.receipts import Receipts, newest
 from nodeagent.agent.refusals import Refusals
 from nodeagent.agent.signer import signer
 from nodeagent.agent.ssconf import Ssconf, certificate_digest
@@ -82,6 +82,10 @@ class Repairs:
         if why := self._unread:
             raise Unavailable(f"no receipt can be read: {why}")
         return self._known(order)
+
+    def newest(self) -> list[Receipt]:
+        """Return the newest receipt of each command."""
+        return newest((*self._receipts.all(), *self.checks.receipts.all()))
 
     @property
     def _unread(self) -> str:

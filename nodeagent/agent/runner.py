@@ -23,6 +23,7 @@ from nodeagent.agent import diagnose, steady, whitelist
 from nodeagent.agent.cgroup import Cages
 from nodeagent.agent.command import Commands
 from nodeagent.agent.execute import milliseconds, run_diagnose
+from nodeagent.agent.installed import EVERY, Installed
 from nodeagent.agent.link import Frame, Handle, listen
 from nodeagent.agent.node_key import NodeKey
 from nodeagent.agent.receipts import sweep
@@ -73,6 +74,7 @@ class Runner:
         os.makedirs(settings.agent.state, mode=0o700, exist_ok=True)
         self._node_key = NodeKey(settings.agent.state)
         self.repairs: Repairs
+        self._installed = Installed(os.path.join(settings.agent.state, "commands.json"), owner)
         self._steady_file = os.path.join(settings.agent.state, "steady.json")
         self._steadies: dict[str, Steady] = {}
         self._moment = service.moment()  # by which their times are right
@@ -105,6 +107,7 @@ class Runner:
         sweep(state)
         self._moment = service.moment()
         self._steadies = steady.load(self._steady_file, self._moment)
+        self._installed.load()
         self.repairs = Repairs(
             os.path.join(state, "receipts"),
             self._ssconf,
@@ -138,6 +141,7 @@ class Runner:
         server = await listen(self.settings.agent.socket, allowed, gid, self._begin_connection)
         self._commands.warm_up()
         self._begin()
+        looking = asyncio.create_task(self._look_for_ever())
         log.info("runner-started socket=%s", self.settings.agent.socket)
         service.notify(
             "READY=1", f"STATUS={len(self.settings.diagnose.commands)} diagnose commands"
@@ -149,6 +153,7 @@ class Runner:
         await self.repairs.finish()  # meanwhile the runner still seals reports
         server.close()
         alive.cancel()
+        looking.cancel()
         for task in self._tasks.values():
             task.cancel()
         await self._repair_commands.close()
@@ -234,10 +239,14 @@ class Runner:
         """Run one diagnose command and fold its result into the confirmed state."""
         wanted = self.settings.diagnose
         command = wanted.command(name)
-        hear = partial(self._hear, name)
-        that = await run_diagnose(self._commands, self.settings, name, self._owner, hear)
+        hear, took = partial(self._hear, name), list[Ms]()
+        that = await run_diagnose(
+            self._commands, self.settings, name, self._owner, hear, took.append
+        )
         self._runs["unusable" if isinstance(that, Unusable) else "usable"] += 1
         now = self._now()
+        verdict = "unusable" if isinstance(that, Unusable) else that.need.wire
+        self._installed.ran(name, verdict, took[0] if took else None, now)
         before = self._steadies.get(name, Steady())
         after = diagnose.stabilise(
             before, that, now, confirm=wanted.confirm, confirm_worse=wanted.confirm_worse
@@ -254,6 +263,17 @@ class Runner:
             log.info("diagnose-changed command=%s %s=%s", name, word, after.current.need.wire)
         if replace(after, checked=None) != replace(before, checked=None):
             steady.store(self._steady_file, self._steadies, self._moment)
+
+    async def _look_for_ever(self) -> None:
+        """Look at the installed commands at least once a minute, and after a reload."""
+        while True:
+            try:
+                self._installed.look(self.settings, self.repairs.newest(), milliseconds())
+            except Exception:
+                log.exception("commands-broken")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(EVERY, self.settings.diagnose.every)):
+                    await self._reloaded.wait()
 
     def _hear(self, name: str, text: str) -> None:
         """Log a diagnose command's standard error when it changes; nearly all write nothing."""
@@ -300,6 +320,7 @@ class Runner:
             return {"bad": "salt is 1 to 64 of 0-9 A-Z a-z . _ : -"}
         identity = self._ssconf.identity()
         verdict = self.verdict()
+        commands, last_runs = self._installed.texts()
         self._seq += 1
         report = Report(
             cluster=identity.cluster,
@@ -320,6 +341,8 @@ class Runner:
             checks_taken=self.repairs.checks.most,
             runs=self.settings.repair.without_diagnosis,
             boot=service.this_boot(),
+            commands=commands,
+            last_runs=last_runs,
         )
         return self._sealed(Purpose.REPORT, salt, report.body())
 

@@ -22,8 +22,9 @@ from shlex import quote
 from typing import TypeAlias
 
 from nodeagent.agent.interpreter import HEAD, judge_interpreter
-from nodeagent.folder import Unfit, opened_folder
+from nodeagent.folder import Absent, Unfit, opened_folder
 from nodeagent.protocol.canonical import printable
+from nodeagent.protocol.commands import State
 from nodeagent.protocol.messages import COMMAND_NAME
 
 MAX_MODE = 0o755
@@ -74,10 +75,14 @@ class Vetted:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why a command may not run; one line, for this node's administrator only."""
+    """Why a command may not run; one line, for this node's administrator only.
+
+    `state` is all that others may know of it.
+    """
 
     name: str
     why: str
+    state: State = State.FILE
 
     def __str__(self) -> str:
         return f"{printable(self.name)}: {self.why}"
@@ -87,7 +92,11 @@ Found: TypeAlias = Vetted | Refused
 
 
 class _No(Unfit):
-    """Leave the checks with a reason."""
+    """Leave the checks of a file with a reason."""
+
+    def __init__(self, why: str, state: State = State.FILE) -> None:
+        super().__init__(why)
+        self.state = state
 
 
 def look_up(
@@ -111,8 +120,10 @@ def look_up(
             raise _No(f"is a link to {printable(target)}, which is not a command name")
         with opened_folder(where, owner.uid, _who(owner)) as parent:
             return _vet_file(parent, where, file, name, owner)
+    except _No as no:
+        return Refused(name, str(no), no.state)
     except Unfit as no:
-        return Refused(name, str(no))
+        return Refused(name, str(no), State.MISSING if isinstance(no, Absent) else State.FOLDER)
     except OSError as error:  # the node's fault: no descriptor or memory left
         return Refused(name, f"cannot be judged: {error.strerror}")
 
@@ -144,7 +155,7 @@ def _link_target(parent: int, folder: str, name: str, owner: Owner) -> str | Non
             return None
         target = os.readlink(name, dir_fd=parent)
     except OSError as error:
-        raise _No(f"{folder}/{name}: {error.strerror}") from None
+        raise _unopened(f"{folder}/{name}", error) from None
     if info.st_uid != owner.uid:
         raise _No(f"is a link owned by uid {info.st_uid}, not by {_who(owner)}")
     return os.path.normpath(os.path.join(folder, target))
@@ -180,6 +191,9 @@ def _vet_file(parent: int, folder: str, file: str, name: str, owner: Owner) -> V
     vetted = Vetted(name, path, fd if copy is None else copy, sealed=copy is not None)
     try:
         judge_interpreter(os.pread(vetted.fd, HEAD, 0), owner.uid, _who(owner))
+    except Unfit as no:
+        vetted.close()
+        raise _No(str(no), State.INTERPRETER) from None
     except BaseException:
         vetted.close()
         raise
@@ -190,7 +204,12 @@ def _open(file: str, flags: int, parent: int | None, path: str) -> int:
     try:
         return os.open(file, flags, dir_fd=parent)
     except OSError as error:
-        raise _No(f"{path}: {error.strerror}") from None
+        raise _unopened(path, error) from None
+
+
+def _unopened(path: str, error: OSError) -> _No:
+    missing = error.errno == errno.ENOENT
+    return _No(f"{path}: {error.strerror}", State.MISSING if missing else State.FILE)
 
 
 def _judge_file(info: os.stat_result, owner: Owner, path: str) -> None:

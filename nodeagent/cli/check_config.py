@@ -22,27 +22,31 @@ if TYPE_CHECKING:
 
 @click.command("check-config")
 @usage.CANDIDATE
+@usage.AS
 @click.pass_obj
-def check_config(config: str, candidate: str | None) -> None:
+def check_config(config: str, candidate: str | None, drop_in: str | None) -> None:
     """Check the settings, and print all that is wrong or `ok`.
 
     Reads all settings, this node's identity and the cluster's key. Ends with 1 if a command that
-    the files name cannot run.
+    the files name cannot run. With --candidate FILE --as 50-a.toml it does so as if FILE was
+    installed as conf.d/50-a.toml.
     """
     faults = Faults(collect=True)
     try:
-        file, owner = usage.judged_file(config, candidate)
+        judged = usage.judged(config, candidate, drop_in)
     except ConfigError as error:
         die(error)
-    values, places = read_files(file, owner, faults=faults)
+    values, places = read_files(
+        judged.file, judged.owner, faults=faults, candidate=judged.candidate
+    )
     of_files = parse(values, places, faults)
-    if candidate is not None:
+    if not judged.whole:
         usage.die_of_faults("nodeagent", faults)
         click.echo(f"{candidate}: ok; whether its commands can run shows on a node")
         return
     settings, identity, unavailable = _judge_node(of_files, faults)
     if not faults.has("agent.front"):
-        _judge_for_front(config, settings.agent.front, faults)
+        _judge_for_front(judged, settings.agent.front, faults)
     # A tag names commands for all nodes, and each node has its own set.
     own = set(of_files.diagnose.commands)
     notes, failed = _notes(settings, own, faults)
@@ -123,7 +127,7 @@ def _judge_node(
     return settings, None if unavailable else identity, unavailable
 
 
-def _judge_for_front(config: str, user: str, faults: Faults) -> None:
+def _judge_for_front(judged: usage.Judged, user: str, faults: Faults) -> None:
     """Read the files as the front will: as its own user; take what it cannot read."""
     try:
         entry = pwd.getpwnam(user)
@@ -139,7 +143,7 @@ def _judge_for_front(config: str, user: str, faults: Faults) -> None:
         return  # only root can become another user
     theirs = Faults(collect=True)
     with as_user(entry):
-        read_files(config, entry.pw_uid, faults=theirs)
+        read_files(judged.file, entry.pw_uid, faults=theirs, candidate=judged.installed)
     faults.take_new(theirs, f"the front, as user {user}, cannot start: ")
 
 
@@ -151,12 +155,30 @@ def will_not_run(settings: Settings, kind: str) -> Iterator[str]:
 def _unfit(settings: Settings, kind: str) -> Iterator[tuple[str, str]]:
     """Yield the names of these commands, each with the reason."""
     from nodeagent.agent.whitelist import Refused, look_up
+    from nodeagent.protocol.commands import State
 
     part = settings.diagnose if kind == "diagnose" else settings.repair
-    repairs = {one.repair for one in settings.diagnose.each.values() if one.repair is not None}
-    for name in settings.diagnose.commands if kind == "diagnose" else sorted(repairs):
+    for name, key in _configured(settings, kind).items():
         found = look_up(part.folder, name, link_folders=part.link_folders)
         if isinstance(found, Refused):
-            yield name, f"{kind} command {name} is configured, but will not run: {found.why}"
+            missing = found.state is State.MISSING
+            help_ = f": put it there, or remove it from {key}" if missing else ""
+            yield name, f"{kind} command {name} is configured, but will not run: {found.why}{help_}"
         else:
             found.close()
+
+
+def _configured(settings: Settings, kind: str) -> dict[str, str]:
+    """Return the names of the configured commands of that kind, each with its key."""
+    if kind == "diagnose":
+        return dict.fromkeys(settings.diagnose.commands, "diagnose.commands or its cluster tag")
+    repair = settings.repair
+    keys = {
+        one.repair: f"diagnose.command.{name}.repair"
+        for name, one in settings.diagnose.each.items()
+        if one.repair is not None
+    }
+    if repair.enabled:
+        keys |= dict.fromkeys(repair.queue_commands, "repair.queue-commands")
+        keys |= dict.fromkeys(repair.queue_checks, "repair.queue-checks")
+    return dict(sorted(keys.items()))

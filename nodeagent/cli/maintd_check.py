@@ -25,30 +25,35 @@ _CREDENTIALS = "/run/credentials/"  # systemd puts files here that root has read
 
 @click.command("check-config")
 @usage.CANDIDATE
+@usage.AS
 @click.pass_obj
-def check_config(config: str, candidate: str | None) -> None:
+def check_config(config: str, candidate: str | None, drop_in: str | None) -> None:
     """Check the settings, and print all that is wrong or `ok`.
 
     As root it also checks that the daemon's user can read the settings and the files they name, and
-    the settings of power (see nodeagent-oob check-config), which a succession needs.
+    the settings of power (see nodeagent-oob check-config), which a succession needs. With
+    --candidate FILE --as 50-a.toml it does so as if FILE was installed as maintd.conf.d/50-a.toml.
     """
     faults = Faults(collect=True)
     try:
-        file, owner = usage.judged_file(config, candidate)
+        judged = usage.judged(config, candidate, drop_in)
     except ConfigError as error:
         usage.die("maintd", error)
-    values, places = read_files(file, owner, DROP_INS, faults=faults)
+    values, places = read_files(
+        judged.file, judged.owner, DROP_INS, faults=faults, candidate=judged.candidate
+    )
     settings = parse(values, places, faults)
-    if candidate is None:
+    if judged.whole:
         _judge_tls(settings, places, faults)
-        _judge_for_daemon(config, settings, places, faults)
+        _judge_for_daemon(judged, settings, places, faults)
         _judge_power(settings, faults)
     usage.die_of_faults("maintd", faults)
-    if candidate is not None:
+    if not judged.whole:
         click.echo(f"{candidate}: ok; whether maintd can read the files it names shows on a master")
         return
-    there = "ok" if os.path.exists(config) else "ok: there is none, so the defaults hold"
-    click.echo(f"{config}: {there}")
+    missing = candidate is None and not os.path.exists(config)
+    there = "ok: there is none, so the defaults hold" if missing else "ok"
+    click.echo(f"{candidate or config}: {there}")
 
 
 def _judge_tls(settings: Settings, places: Mapping[str, str], faults: Faults) -> None:
@@ -72,7 +77,7 @@ def _judge_power(settings: Settings, faults: Faults) -> None:
 
 
 def _judge_for_daemon(
-    config: str, settings: Settings, places: Mapping[str, str], faults: Faults
+    judged: usage.Judged, settings: Settings, places: Mapping[str, str], faults: Faults
 ) -> None:
     """Read the files as the daemon will: as its own user; take what it cannot read."""
     try:
@@ -83,7 +88,7 @@ def _judge_for_daemon(
         return  # only root can become another user
     theirs = Faults(collect=True)
     with usage.as_user(entry):
-        read_files(config, entry.pw_uid, DROP_INS, faults=theirs)
+        read_files(judged.file, entry.pw_uid, DROP_INS, faults=theirs, candidate=judged.installed)
         _read_named(settings, places, theirs)
     faults.take_new(theirs, f"the daemon, as user {USER}, would say: ")
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
@@ -16,6 +16,9 @@ from nodeagent import __version__
 from nodeagent.cli import exits
 from nodeagent.errors import ConfigError, in_words
 from nodeagent.faults import Faults
+
+if TYPE_CHECKING:
+    from nodeagent.settings import Candidate
 
 
 class _Named(click.Path):
@@ -40,6 +43,12 @@ CANDIDATE = click.option(
     metavar="FILE",
     type=FILE,
     help="Check only this file and its drop-ins, on any machine, for any owner.",
+)
+AS = click.option(
+    "--as",
+    "drop_in",
+    metavar="NAME",
+    help="With --candidate: check all settings here, with it as the drop-in NAME.",
 )
 
 
@@ -153,6 +162,37 @@ def judged_file(config: str, candidate: str | None) -> tuple[str, int | None]:
     except OSError as error:
         raise ConfigError(f"{candidate}: {error.strerror}") from None
     return candidate, None
+
+
+class Judged(NamedTuple):
+    """The file of settings to judge, who must own it, and a drop-in that is not installed yet.
+
+    `whole` tells that these are the settings of this machine.
+    """
+
+    file: str
+    owner: int | None
+    candidate: "Candidate | None"
+    whole: bool
+
+    @property
+    def installed(self) -> "Candidate | None":
+        """Leave out the drop-in that the candidate would replace."""
+        return None if self.candidate is None else self.candidate.left_out()
+
+
+def judged(config: str, candidate: str | None, drop_in: str | None) -> Judged:
+    """Return what to judge; ConfigError if a candidate is missing, a usage error for its name."""
+    file, owner = judged_file(config, candidate)
+    if drop_in is None:
+        return Judged(file, owner, None, candidate is None)
+    if candidate is None:
+        raise click.UsageError("--as needs --candidate FILE")
+    if "/" in drop_in or drop_in.startswith(".") or not drop_in.endswith(".toml"):
+        raise click.UsageError(f"--as {drop_in!r} is not the name of a drop-in, such as 50-a.toml")
+    from nodeagent.settings import Candidate
+
+    return Judged(config, os.geteuid(), Candidate(drop_in, candidate), whole=True)
 
 
 def die_of_faults(name: str, faults: Faults) -> None:

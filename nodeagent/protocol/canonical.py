@@ -59,7 +59,8 @@ def read_text(text: str, *, depth: int = MAX_DEPTH) -> Any:
     except MessageError:
         value = _parse(text, _FINDING)  # a second time, for the place; the reader gives none
         raise MessageError(_fault_in(value, "$") or "not JSON") from None
-    if "\\u" in text or _SURROGATE.search(text):  # else no string can hold one
+    # Else no string can hold one.
+    if "\\u" in text or (not text.isascii() and _SURROGATE.search(text)):
         _check_strings(value, "$")
     return value
 

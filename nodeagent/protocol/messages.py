@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import sys
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -23,6 +24,7 @@ INTERRUPTED = "the agent ended while the command ran"  # the reason after a rest
 UNREAD = "its receipt cannot be read"  # the reason begins so if the node's disk fails
 MOST_CHECKS = 64  # names of checks in a report
 MOST_RUNS = 256  # names of commands that need no diagnosis, in a report
+MOST_COMMANDS = 128 * 1024  # characters of the texts of commands and of their last runs
 MOST_STDIN = 16 * 1024  # characters of an order's own stdin for the repair queue
 BUILT_IN = Diagnosis(Need.OK, None, '{"status":"Ok"}')
 
@@ -169,9 +171,10 @@ class Report:
 
     `checks` are the commands that change nothing; the node takes `checks_taken` orders of them at
     once. `runs` are all commands that it takes orders for without a diagnosis, `boot` is Linux' id
-    of its present start. Older agents omit these. `tls` is the SHA-256 of the front's certificate,
-    empty for plain HTTP. `key` is the node's own public key (hex), which signs the report; empty if
-    the agent has none.
+    of its present start. `commands` and `last_runs` are texts about all commands, as in
+    `protocol/commands`, None while unknown. Older agents omit these. `tls` is the SHA-256 of the
+    front's certificate, empty for plain HTTP. `key` is the node's own public key (hex), which signs
+    the report; empty if the agent has none.
     """
 
     cluster: str
@@ -193,6 +196,8 @@ class Report:
     key: str = ""
     runs: tuple[str, ...] = ()
     boot: str = ""
+    commands: str | None = None
+    last_runs: str | None = None
 
     def body(self) -> dict[str, Any]:
         members = {name: getattr(self, name) for name in self.__slots__}
@@ -223,7 +228,14 @@ class Report:
             key=key_of(document),
             runs=take.names("runs", MOST_RUNS),
             boot=take.text("boot", 64) if "boot" in document else "",
+            commands=_shared(take.text_or_none("commands", MOST_COMMANDS)),
+            last_runs=take.text_or_none("last_runs", MOST_COMMANDS),
         )
+
+
+def _shared(text: str | None) -> str | None:
+    """Return the one copy of a text in memory: many nodes have the same commands."""
+    return None if text is None else sys.intern(text)
 
 
 def key_of(document: dict[str, Any]) -> str:

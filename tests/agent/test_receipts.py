@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from nodeagent.agent import receipts as module
-from nodeagent.agent.receipts import Receipts, replace_file
+from nodeagent.agent.receipts import Receipts, newest, replace_file
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical
 from nodeagent.protocol.messages import INTERRUPTED, UNREAD, Progress, Receipt
@@ -18,6 +18,12 @@ from nodeagent.protocol.messages import INTERRUPTED, UNREAD, Progress, Receipt
 def receipt(progress: Progress = Progress.STARTED, started: Ms = Ms(5)) -> Receipt:
     ended = None if progress is Progress.STARTED else started + 1
     return Receipt(str(uuid4()), str(uuid4()), "fix", progress, started, ended, None, "", "für")
+
+
+def test_the_newest_receipt_of_each_command() -> None:
+    old, new = receipt(Progress.DONE), receipt(Progress.FAILED, Ms(9))
+    other = replace(receipt(Progress.DONE, Ms(7)), command="heal")
+    assert newest([old, new, other, old]) == [new, other]
 
 
 def test_what_is_kept_comes_back(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import grp
+import hashlib
 import json
 import os
 import pwd
@@ -21,6 +22,7 @@ from nodeagent.agent.link import Frame, Link
 from nodeagent.agent.runner import Runner
 from nodeagent.errors import Unavailable
 from nodeagent.protocol.canonical import read
+from nodeagent.protocol.commands import read_commands, read_runs
 from nodeagent.protocol.envelope import Purpose
 from nodeagent.protocol.messages import Progress, Receipt, Report
 from tests import needs
@@ -157,6 +159,30 @@ def test_a_refused_command_is_only_refused_and_the_log_says_why(
             "command=check why='refused: mode 0777 is more open than 0755: run chmod 755 "
             in caplog.text
         )
+
+    story(place, tell)
+
+
+def test_a_report_has_the_commands_with_their_last_runs(place: Place) -> None:
+    file = place.command("diagnose", "check", SICK)
+    place.settings(commands='"check"')
+
+    async def tell(runner: Runner, link: Link) -> None:
+        found = await until(place, link, lambda r: r.commands and r.diagnosis)
+        (check, *_) = commands = read_commands(found.commands or "")
+        assert check.digest == hashlib.sha256(file.read_bytes()).hexdigest()
+        (ran, *_) = read_runs(found.last_runs or "", len(commands))
+        assert (ran.since, ran.verdict) == (None, "live-repair")
+        assert ran.took is not None
+        assert ran.at is not None
+        assert ran.took > 0
+        assert ran.at <= found.time
+        place.command("diagnose", "check", OK)
+        runner.reload()  # else it looks again within a minute
+        after = await until(place, link, lambda r: r.commands != found.commands)
+        (ran, *_) = read_runs(after.last_runs or "", len(commands))
+        assert ran.since is not None
+        assert found.time <= ran.since <= after.time
 
     story(place, tell)
 

@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from nodeagent.maintd.engine.helper_settings import PollSettings
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical
+from nodeagent.protocol.commands import Command, Kind, LastRun, State, write_commands, write_runs
 from nodeagent.protocol.messages import Report
 from tests import needs
 from tests.bench.poller import CLUSTER, DRIPPING, HOLES, NODE_KEY, SEALING, SECRET, TARGET, address
@@ -302,6 +303,13 @@ def message(certificate: str) -> str:
         certificate,
         "bench",
         key=NODE_KEY,
+        commands=write_commands(
+            [
+                Command(f"command-{n}", Kind.DIAGNOSE, State.RUNS, f"{n:02}" * 32, Ms(30_000))
+                for n in range(12)
+            ]
+        ),
+        last_runs=write_runs([LastRun(Ms(now), "Ok", Ms(120), Ms(now))] * 12),
     )
     text = canonical({**report.body(), "purpose": "report", "salt": "@SALT@"})
     return text.replace('"seq":-1', '"seq":@SEQ@').replace('"time":-2', '"time":@TIME@')

@@ -16,6 +16,7 @@ from nodeagent.model.roll import REBOOT, Terms
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Evacuate, StartRoll
+from nodeagent.protocol.commands import Command, Kind, LastRun, State
 from tests.cli.live import Live
 from tests.maintd.owners.owned import instance
 from tests.maintd.queue.mender import Mender
@@ -80,6 +81,41 @@ class Fires(Alertmanager):
 
     def firing(self, matchers: Sequence[str], seconds: float) -> tuple[str, ...]:
         return "DiskFull", "Slow"
+
+
+def installed(folder: Path) -> Live:
+    """Commands that most nodes have; n2, n4 and n5 differ, n3 is silent, n6 has an older agent."""
+    live = quiet(folder)
+    now = live.rig.now()
+    raid, smart = (
+        Command(name, Kind.DIAGNOSE, State.RUNS, letter * 64, Ms(30_000))
+        for name, letter in (("raid", "a"), ("smart", "b"))
+    )
+    fix = Command("reseat-disk", Kind.REPAIR, State.RUNS, "c" * 64, Ms(3_600_000))
+    ok = LastRun(None, "Ok", Ms(1_240), Ms(now - 30_000))
+    clock = (replace(raid, name="clock"), ok)
+    usual = [clock, (raid, ok), (smart, replace(ok, took=Ms(40))), (fix, LastRun())]
+    live.rig.agents.says["n3"] = None
+    live.rig.agents.commands = {
+        "n1": usual,
+        "n5": usual,
+        "n2": [
+            clock,
+            (replace(raid, digest="d" * 64), replace(ok, since=Ms(now - 7_200_000))),
+            (
+                replace(smart, timeout=Ms(60_000), settings="e" * 16),
+                replace(ok, verdict="evacuate"),
+            ),
+        ],
+        "n4": [
+            *usual[:2],
+            (replace(smart, state=State.FILE, digest=""), replace(ok, verdict="unusable")),
+            (fix, LastRun(Ms(now - 300_000), "done", Ms(61_000), Ms(now - 90_000))),
+            (replace(fix, name="new"), LastRun(Ms(now - 300_000))),
+        ],
+    }
+    live.tick()
+    return live
 
 
 def policy(live: Live, **values: object) -> None:

@@ -192,6 +192,27 @@ def test_a_candidate_is_judged_whoever_owns_it(folder: Path, tmp_path: Path) -> 
     assert (done.exit_code, done.output.partition(";")[0]) == (0, f"{candidate}: ok")
 
 
+def test_a_candidate_is_judged_as_a_drop_in(folder: Path, tmp_path: Path) -> None:
+    """In place of the installed one, and by the rules for all settings here."""
+    candidate = tmp_path / "new"
+    candidate.write_text('[http]\nusers = "/none"\ntls = "/nowhere"\n')
+    candidate.chmod(0o600)
+    (folder / DROP_IN).write_text("[http]\nuser = 5\n")
+
+    def judged(name: str) -> tuple[int, str]:
+        words = ["-c", str(folder / "maintd.toml"), "check-config", "--candidate", str(candidate)]
+        done = CliRunner().invoke(cli, [*words, "--as", name])
+        return done.exit_code, done.output
+
+    assert judged("20.toml") == (
+        78,
+        f"maintd: {folder}/{DROP_IN}: http.user is not a known setting; did you mean users?\n"
+        f"maintd: {candidate}: http.tls /nowhere: No such file or directory\n",
+    )
+    candidate.write_text('[http]\nusers = "/none"\n')
+    assert judged("10.toml") == (0, f"{candidate}: ok\n")
+
+
 def test_files_that_the_settings_name_are_told_beside_their_mistakes(folder: Path) -> None:
     """All in one run: a broken drop-in, values, files that are not there, an open folder."""
     users = folder / "users"

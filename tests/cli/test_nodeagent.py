@@ -26,7 +26,10 @@ root = needs.mark("root")  # commands must belong to root
 def place() -> Iterator[Place]:
     with safe_folder() as folder:
         folder.chmod(0o755)  # as /etc is: the front's user, where there is one, reads here too
-        yield Place(folder)
+        place = Place(folder)
+        for name in ("heal", "look"):  # its settings name them
+            place.command("repair", name, OK)
+        yield place
 
 
 def run(place: Place, *arguments: str, config: str | None = None) -> forked.Done:
@@ -96,6 +99,9 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+CONFIRMED = r"\"live-repair\""  # in the diagnosis, which is a text; a last run says it at once
+
+
 class Agent:
     """`nodeagent run` as a process of its own."""
 
@@ -129,7 +135,7 @@ def test_run_report_and_stop(place: Place) -> None:
     place.command("diagnose", "check", SICK)
     agent = Agent(place)
     try:
-        agent.until_reports("live-repair")
+        agent.until_reports(CONFIRMED)
         shown = agent.report()
         assert shown.returncode == 0
         assert SICK_TEXT in shown.stdout
@@ -212,7 +218,7 @@ def test_sighup_takes_up_new_settings_and_keeps_the_old_ones_when_wrong(place: P
         place.command("diagnose", "other", SICK)
         place.settings(port=agent.port, commands='"other"')
         agent.process.send_signal(signal.SIGHUP)
-        agent.until_reports("live-repair")
+        agent.until_reports(CONFIRMED)
     finally:
         assert agent.stop() == 0
 
@@ -300,7 +306,7 @@ def test_a_runner_killed_in_mid_repair_never_runs_it_again(place: Place) -> None
             return int(answer.status)
 
     try:
-        agent.until_reports("live-repair")
+        agent.until_reports(CONFIRMED)
         assert post() == 202
         until(lambda: stdin.exists() and stdin.read_text())
         spawned = [p for p in by_name(agent.process.pid, "") if p]
@@ -309,7 +315,7 @@ def test_a_runner_killed_in_mid_repair_never_runs_it_again(place: Place) -> None
         agent.process.wait(PATIENCE)
         until(lambda: not any(map(alive, spawned)), lambda: list(map(alive, spawned)))
         agent.process = agent._start()
-        agent.until_reports("live-repair")
+        agent.until_reports(CONFIRMED)
         kept = place.folder / f"state/receipts/{order}.json"
         assert Receipt.from_body(read(kept.read_bytes())).progress is Progress.FAILED
         assert post() == 202, "the receipt, not a second run"

@@ -69,7 +69,9 @@ def check_config(shown: Shown) -> None:
     shown.diagnose("raid", OK)
     shown.diagnose("open", OK, 0o777)
     place.settings(commands='"raid", "open", "absent"', more=MAPPED)
+    (place.folder / "repair" / "heal").unlink()
     shown.run("check-config")
+    place.command("repair", "heal", OK)
     place.settings()
     shown.now("the key is too open")
     place.key_file.chmod(0o444)
@@ -95,6 +97,30 @@ def candidate(shown: Shown) -> None:
         file.chmod(0o666)
         shown.run("check-config", "--candidate", str(file))
     shown.run("check-config", "--candidate", f"{file}.absent")
+
+
+def candidate_drop_in(shown: Shown) -> None:
+    """It is judged among the settings of this node, in place of the installed file of its name."""
+    file = shown.place.folder / "new"
+    shown.diagnose("raid", OK)
+    shown.place.settings(commands='"raid"')
+    shown.drop_in("diagnose.evry = 5")
+    words = ("check-config", "--candidate", str(file), "--as")
+    file.write_text(
+        'diagnose.commands = ["raid", "smart"]\n[diagnose.command.smart]\nnagios = {}\n'
+    )
+    file.chmod(0o600)
+    shown.run(*words, "10-test.toml")
+    shown.diagnose("smart", OK)
+    file.write_text('diagnose.commands = ["raid", "smart"]\n')
+    shown.run(*words, "10-test.toml")
+    shown.now("the installed file has another name, and is wrong")
+    shown.run(*words, "05-first.toml")
+    shown.run(*words, "conf.d/a.toml")
+    shown.run("check-config", "--as", "a.toml")
+    shown.now("the installed one is mended, and comes after the candidate")
+    shown.drop_in('diagnose.commands = ["absent"]')
+    shown.run(*words, "05-first.toml")
 
 
 def commands(shown: Shown) -> None:
@@ -194,6 +220,7 @@ root = needs.mark("root")  # commands must belong to root
         pytest.param(check_config, marks=root),
         wrong_settings,
         candidate,
+        pytest.param(candidate_drop_in, marks=root),
         pytest.param(commands, marks=root),
         pytest.param(diagnose, marks=root),
         report,
@@ -205,6 +232,8 @@ def test_screens(scene: Callable[[Shown], None]) -> None:
     with safe_folder() as folder:
         folder.chmod(0o755)  # as /etc is: the front's user, where there is one, reads here too
         shown = Shown(Place(folder))
+        for name in ("heal", "look"):  # its settings name them
+            shown.place.command("repair", name, OK)
         scene(shown)
         text = shown.text.replace(str(folder), "FOLDER")
     lines = [line for line in text.splitlines() if 'user "nodeagent" does not exist' not in line]

@@ -273,6 +273,19 @@ SCRIPTS: dict[str, tuple[Scene, str]] = {
         history --incident n1
         """,
     ),
+    "commands": (
+        scenes.installed,
+        """
+        commands
+        commands --differing --group default
+        commands n2 n4
+        commands n3
+        commands --differing n1
+        commands --group none
+        commands --group default n1
+        commands n9
+        """,
+    ),
     "stopped": (scenes.stopped, "status\nheld\ncheck\nwhy n2\nresume --storm\nresume --storm"),
     "evacuated": (
         scenes.evacuated,

@@ -28,6 +28,7 @@ from nodeagent.model.ledger import Ledger
 from nodeagent.model.reason import Held, Kind, because
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import MAX_BYTES, canonical, read
+from nodeagent.protocol.commands import read_commands, read_runs, write_commands, write_runs
 from nodeagent.protocol.envelope import Key, Purpose, confd_hmac, open_outer, seal, strong_hmac
 from nodeagent.protocol.look import Expected, judge_answer, open_report
 from nodeagent.protocol.messages import Order, Receipt, Report, digest
@@ -114,6 +115,15 @@ REPORT = Report(
 DOUBTED = Report(
     "c", UUID, "n1", "epoch", 2, NOW, None, None, None, {"disk": "no"}, False, "n1", "", "1.0"
 )
+
+
+def listed(raw: bytes) -> None:
+    """The texts of commands and of their last runs, divided by a NUL."""
+    commands, _, runs = _utf8(raw).partition("\0")
+    found = read_commands(commands)
+    said = read_runs(runs, len(found))
+    assert read_commands(write_commands(found)) == found
+    assert read_runs(write_runs(said), len(found)) == said
 
 
 def interpreted(raw: bytes) -> None:
@@ -271,6 +281,12 @@ DECODERS = (
         "reason",
         reason,
         (b"settling for 12.5 s (3 moves left)", b"migrate i1 off n1 to n2"),
+        json=False,
+    ),
+    Decoder(
+        "commands",
+        listed,
+        (f"raid diagnose runs {'a' * 64} 30000 -\0- Ok 40 1".encode(),),
         json=False,
     ),
     Decoder("command", interpreted, (*seed(DIAGNOSIS), b"OK - all well | a=1;2;3\nmore\n")),

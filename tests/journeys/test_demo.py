@@ -1,5 +1,6 @@
 """`make demo` is the whole loop with another backend; it must keep its promises."""
 
+import hashlib
 import json
 import os
 import re
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,6 +91,7 @@ def test_a_story_is_told_and_whoever_looks_around_stops_it() -> None:
         agents, folder = its_own(demo, lines)
         told = hints(lines)
         as_promised("".join(said))
+        a_node_with_another_command_is_named(told, folder)
         nodes_reboot_fall_silent_and_notify(told, lines)
         whoever_looks_around_has_something_to_try(told, folder)
         assert "Traceback" not in (folder / "maintd.log").read_text()
@@ -158,7 +160,7 @@ def hints(lines: Iterator[str]) -> list[str]:
     for line in lines:
         if line.startswith("It stays up"):
             next(lines)
-            return [next(lines).partition("#")[0].strip() for _ in range(20)]
+            return [next(lines).partition("#")[0].strip() for _ in range(21)]
     raise AssertionError("there are none")
 
 
@@ -221,6 +223,26 @@ def test_the_printed_lines_work_from_any_folder(
         on_the_master = subprocess.run([folder / verb, "node1"], check=False, capture_output=True)
         assert on_the_master.returncode == 64
         assert b"node1 is the master" in on_the_master.stderr
+
+
+def a_node_with_another_command_is_named(told: list[str], folder: Path) -> None:
+    """Real agents tell their commands, and maintd compares them."""
+    (line,) = (line for line in told if line.startswith("gnt-maint commands"))
+    file = folder / "node4.demo.example" / "diagnose" / "disk-bays"
+    same = file.read_text()
+
+    def shown(wanted: Callable[[str], bool]) -> str:
+        texts = (in_a_shell(told[0], f"{line} --differing") for _ in range(100))
+        return next(text for text in texts if wanted(text))
+
+    assert "\ndisk-bays " not in shown(lambda text: "have the same" in text)
+    file.write_text(f"{same}# another\n")
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()[:8]
+    named = shown(lambda text: "node4" in text)
+    assert re.search(rf"^disk-bays +digest {digest} for \d+ s +node4.demo.example$", named, re.M)
+    assert re.search(r"^disk-bays +diagnose +6 +[0-9a-f]{8} ", named, re.M)
+    file.write_text(same)
+    shown(lambda text: "node4" not in text)
 
 
 def nodes_reboot_fall_silent_and_notify(told: list[str], lines: Iterator[str]) -> None:

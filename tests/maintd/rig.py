@@ -39,6 +39,7 @@ from nodeagent.model.snapshot import Capacity, Instance, Node, Running, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Wish
 from nodeagent.placement.cluster.cluster import Known
+from nodeagent.protocol.commands import Command, LastRun, write_commands, write_runs
 from nodeagent.protocol.look import Distrusted, Look, Seen, Silent
 from nodeagent.protocol.messages import Report, fingerprint
 from nodeagent.protocol.node_key import Pins
@@ -92,6 +93,8 @@ class Agents:
     down: int = 60_000
     hangs: set[str] = field(default_factory=set)
     stays_up: set[str] = field(default_factory=set)
+    # Their commands with the last runs; none: an old agent.
+    commands: dict[str, Sequence[tuple[Command, LastRun]]] = field(default_factory=dict)
 
     async def look(self, snapshot: Snapshot) -> Mapping[str, Look]:
         """As `poll`: nodes that are not offline."""
@@ -124,6 +127,7 @@ class Agents:
             return Silent("timed out")
         now = self.now()
         master = self.masters.get(node.name, self.master)
+        rows = self.commands.get(node.name)
         report = Report(
             snapshot.cluster,
             node.uuid,
@@ -144,6 +148,8 @@ class Agents:
             key=self.keys.get(node.name, ""),
             runs=self.runs,
             boot=f"boot {len(self._reboots(node.name))} of {node.name}",
+            commands=None if rows is None else write_commands([one for one, _ in rows]),
+            last_runs=None if rows is None else write_runs([run for _, run in rows]),
         )
         seen = Seen(report, said)
         why = pins.why_not(node.name, seen.key)

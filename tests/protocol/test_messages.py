@@ -8,7 +8,7 @@ import pytest
 from nodeagent.errors import MessageError
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical, read_text
-from nodeagent.protocol.messages import MOST_CHECKS, Report
+from nodeagent.protocol.messages import MOST_CHECKS, MOST_COMMANDS, Report
 
 REPORT = Report(
     cluster="c",
@@ -36,6 +36,15 @@ def test_a_report_says_which_commands_only_look() -> None:
     names = tuple(f"check-{number}" for number in range(MOST_CHECKS))
     report = replace(REPORT, checks=names, checks_taken=64)
     assert read(report) == Report.from_body(report.body()) == report
+
+
+def test_an_agent_that_tells_no_commands_is_believed_and_too_long_texts_are_not() -> None:
+    body = REPORT.body()
+    del body["commands"], body["last_runs"]
+    assert Report.from_body(body) == REPORT
+    for name in ("commands", "last_runs"):
+        with pytest.raises(MessageError, match=rf"report\.{name}"):
+            read(REPORT, **{name: "x" * (MOST_COMMANDS + 1)})
 
 
 def test_of_an_older_agent_nothing_is_known_to_run_beside_anything() -> None:

@@ -96,7 +96,10 @@ def lab() -> Iterator[None]:
         process = subprocess.Popen(whole, cwd=ROOT, stderr=subprocess.DEVNULL)
         try:
             deadline = time.monotonic() + 30
-            while "live-repair" not in agent("node1", "report", "node2.gnt.test", "--json").stdout:
+            while (
+                r"\"live-repair\""
+                not in agent("node1", "report", "node2.gnt.test", "--json").stdout
+            ):
                 assert time.monotonic() < deadline, agent("node1", "report", "node2.gnt.test")
                 time.sleep(0.3)
             yield

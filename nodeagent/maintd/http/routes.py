@@ -22,6 +22,7 @@ from nodeagent.maintd.http.balance import balances
 from nodeagent.maintd.http.calendar import calendar
 from nodeagent.maintd.http.context import Context, in_doubt
 from nodeagent.maintd.http.drill import Drills
+from nodeagent.maintd.http.fleet import commands
 from nodeagent.maintd.http.incidents import Cases
 from nodeagent.maintd.http.ledger import Ledgers, ledger_json
 from nodeagent.maintd.http.metrics.metrics import Metrics
@@ -122,6 +123,7 @@ class Api:
             *Owners(context).routes,
             *Queueing(context).routes,
             *roll.routes(context),
+            *commands.routes(context),
             Route("GET", ("1", "notify"), context.telling("notify", self._sinks)),
             Route("POST", ("1", "notify", "test"), context.changing(parse.texts(SendTestNotice))),
             Route("GET", ("1", "openapi.json"), self._described),

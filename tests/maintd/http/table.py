@@ -86,6 +86,8 @@ GET: dict[str, tuple[Readers, States]] = {
     "/1/nodes": (STATUS, STATE),
     "/1/names": (STATUS, STATE),
     "/1/agents": (STATUS, STATE),
+    "/1/commands": (STATUS, STATE),
+    "/1/nodes/<name>/commands": (STATUS, STATE),
     "/1/autorepair": (STATUS, STATE),
     "/1/explain/<name>": (STATUS, STATE),
     "/1/observation": (WRITERS, STATE),

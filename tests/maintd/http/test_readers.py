@@ -101,7 +101,7 @@ def names(served: Served) -> list[str]:
 
 def target(path: str, served: Served) -> str:
     uuid = NO_WISH if "wishes" in path else served.rig.incident("n3").id
-    name = "n4" if "status" in path or "drill" in path else "i1"
+    name = "i1" if "explain" in path else "n4"
     return path.replace("<uuid>", uuid).replace("<name>", name)
 
 
