@@ -6,7 +6,7 @@ from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.maintd.windows.recurrence import day_text
 from nodeagent.model.event import Event, happened
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.offer import Reply
+from nodeagent.model.offer import Reply, Work
 from nodeagent.model.outage import Back
 from nodeagent.model.queue import Entry
 from nodeagent.model.roll import Phase
@@ -93,19 +93,21 @@ def _occurrence(now: Ms, kind: str, name: str, day: int, machines: frozenset[str
 def offers(before: Ledger, after: Ledger, observed: Observed | None, now: Ms) -> Iterator[Event]:
     """Events of offers and of answers; an offer repeated unchanged is logged only once."""
     names = {} if observed is None else {u: n.name for u, n in by_uuid(observed).items()}
-    old = {(offer.node, offer.owner): offer for offer in before.offers}
-    new = {(offer.node, offer.owner) for offer in after.offers}
+    old = {(offer.node, offer.owner, offer.generation): offer for offer in before.offers}
+    asked: set[tuple[str, str, Work]] = set()  # of which anything is new
     for offer in after.offers:
-        known, node = old.get((offer.node, offer.owner)), names.get(offer.node, "")
-        if known is None or known.generation != offer.generation:
+        known = old.pop((offer.node, offer.owner, offer.generation), None)
+        node = names.get(offer.node, "")
+        if known is None:
+            asked.add((offer.node, offer.owner, offer.work))
             yield happened(now, "offered", "", node, owner=offer.owner, instances=offer.instances)
         said = offer.answer
         if said is not None and (known is None or said != known.answer):
             kind = "accepted" if said.reply is Reply.ACCEPT else "declined"
             told = {"owner": offer.owner, "who": said.who, "why": said.reason}
             yield happened(now, kind, "", node, **told)
-    for key, offer in old.items():
-        if key not in new:
+    for offer in old.values():
+        if (offer.node, offer.owner, offer.work) not in asked:
             yield happened(now, "rescinded", "", names.get(offer.node, ""), owner=offer.owner)
 
 
