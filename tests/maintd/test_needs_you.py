@@ -17,16 +17,17 @@ from nodeagent.cli.maint.console.client import Where
 from nodeagent.maintd.notices.needs_you import NeedsYou, Sort, needs_you
 from nodeagent.model.action import Drain, MovePrimary, Restore, RunCommand
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Outcome, Policy
+from nodeagent.model.ledger import Ledger, Outcome, Policy
 from nodeagent.model.notice import Sink
-from nodeagent.model.snapshot import Capacity, Instance
+from nodeagent.model.reason import FencingKind, Held, because
+from nodeagent.model.snapshot import Capacity, Instance, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import Cancel, Done, SetSchedule, TakeDown
 from tests.cli.fixtures import Run, anywhere, in_utc
 from tests.cli.live import Live
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, OK, REPAIR
+from tests.maintd.world import EVACUATE, NOW, OK, REPAIR
 
 __all__ = ["anywhere", "in_utc"]  # fixtures
 
@@ -358,3 +359,12 @@ def test_a_node_under_work_again_does_not_wait_for_its_old_incident() -> None:
     rig.tick()
     rig.tick()
     assert not [one for one in list_of(rig) if one.node == "n3"]
+
+
+def test_the_minutes_after_a_start_need_nobody() -> None:
+    soon = because(FencingKind.QUIET_TIME, left=Ms(60_000))
+    stays = because(FencingKind.MANY_SILENT, count=3, nodes=6)
+    for why, needs in ((soon, 0), (stays, 1)):
+        held = Held(because(FencingKind.FENCING_WAITS, "n3", why=why), "n3")
+        found = needs_you(Ledger(), Observed(Snapshot("c", {}), {}), [held], (), NOW)
+        assert len(list(found)) == needs

@@ -32,6 +32,7 @@ from nodeagent.model.reason import (
     Held,
     Kind,
     LedgerKind,
+    Reason,
     RollKind,
 )
 from nodeagent.model.snapshot import Observed
@@ -150,13 +151,18 @@ def needs_you(
         node = one.node if one.node in observed.snapshot.nodes else ""
         if one.why.kind in SETTINGS:
             yield NeedsYou(Sort.SETTING, node, held=one)
-        elif one.why.kind in YOURS or _lasts(one, ledger, now):
+        elif _is_yours(one.why) or _lasts(one, ledger, now):
             yield NeedsYou(Sort.REASON, node, held=one)
         elif one.why.kind in _OVERDUE and one.node in late:
             yield NeedsYou(Sort.OVERDUE, node, held=one)
     for entry in ledger.queue.entries:
         if entry.status is EntryStatus.FAILED:
             yield NeedsYou(Sort.ENTRY, entry=entry)
+
+
+def _is_yours(why: Reason) -> bool:
+    """Tell whether a reason waits for a person; the minutes after a start of maintd pass."""
+    return why.kind in YOURS and FencingKind.QUIET_TIME not in why.kinds
 
 
 def _lasts(held: Held, ledger: Ledger, now: Ms) -> bool:
