@@ -1,6 +1,6 @@
 """Disruption budgets: how many instances of one name may be disrupted at once. Pure.
 
-Tags of instances name them, `maintd:budget:NAME:N`; docs/maintaining.md explains the spelling. As
+Tags of instances name them, `maintd:budget:NAME:N`; docs/windows.md explains the spelling. As
 with Kubernetes' PodDisruptionBudget, an instance that is down already counts:
 
 1. An instance counts if it should run but does not, or is not known to run; if its node is offline
