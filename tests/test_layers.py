@@ -103,6 +103,7 @@ FLOORS: dict[str, dict[str, set[str]]] = {
         "balance": {"layout", "cluster"},
         "allocate": {"layout", "cluster"},
         "evacuate": {"layout", "cluster"},
+        "headroom": {"layout", "cluster", "allocate", "evacuate"},
     },
     "cli/maint": {
         "console": set(),
