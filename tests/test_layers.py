@@ -178,6 +178,7 @@ ACTING = {
     "maintd/notices/sinks/webhook.py",
     "maintd/queue/inventory.py",
     "maintd/balancing/search_thread.py",
+    "maintd/balancing/headroom_thread.py",
     "maintd/balancing/inputs.py",
     "maintd/autorepair/one_pass.py",
     "maintd/engine/withdrawals.py",

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -21,6 +22,7 @@ from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.options import as_json, cli, duration, filled
 from nodeagent.cli.maint.console.screen import Json, Progress, Screen, emit, progress, screen
 from nodeagent.cli.maint.console.text import counted
+from nodeagent.model.units import Ms, Seconds
 
 if TYPE_CHECKING:
     from nodeagent.model.departure import Departure
@@ -29,18 +31,6 @@ if TYPE_CHECKING:
 _TIME = 60  # s
 _MOST = 1000  # instances of a size that are counted
 _FEW = 5  # instances named
-_LIMITS = {
-    "FailMem": "memory",
-    "FailDisk": "disk",
-    "FailCPU": "CPUs",
-    "FailN1": "N+1",
-    "FailTags": "tags",
-    "FailMig": "migration",
-    "FailDiskCount": "disk count",
-    "FailSpindles": "spindles",
-    "no room": "no room",
-    "closed": "closed",
-}
 
 
 @cli.command(short_help="Show how many more instances fit, also with nodes away.")
@@ -85,7 +75,7 @@ def capacity(
     away: tuple[str, ...],
     disk_template: str | None,
     most: int,
-    seconds: int | None,
+    seconds: Seconds | None,
     static_kvm_node_memory: int,
     as_json: bool,
 ) -> None:
@@ -141,7 +131,6 @@ def _survey(
     clock: "_Clock",
 ) -> Json:
     from nodeagent.model.departure import next_absence
-    from nodeagent.model.units import Ms
     from nodeagent.placement.headroom.survey import document, survey
 
     here = [node.name for node in part.nodes if node.group == group.uuid]
@@ -216,7 +205,7 @@ def _show_group(on: Screen, group: Json) -> None:
                 disks + _amount(size["disk"]),
                 size["vcpus"],
                 _number(size["today"]),
-                _LIMITS.get(size["today"]["limit"], "-"),
+                size["today"]["limit"] or "-",
                 "-" if worst is None else _least(worst, group),
                 "-" if worst is None else _blamed(worst, size["today"]),
                 "-" if away is None else _number(away),
@@ -244,7 +233,7 @@ def _remarks(group: Json) -> Sequence[str]:
     away = next((size["away"] for size in group["sizes"] if size["away"]), None)
     if away is not None:
         nodes, coming = _listed(map(_short, away["without"])), group["next"]
-        when = f", which leave at {coming['leaves']} {coming['why']}" if coming else ", as asked"
+        when = f", which leave at {_moment(coming)} {coming['why']}" if coming else ", as asked"
         lines.append(f"{'Next' if coming else 'Away'} is without {nodes}{when}.")
     if group["tried"] < group["nodes"]:
         lines.append(
@@ -252,6 +241,11 @@ def _remarks(group: Json) -> Sequence[str]:
             " another one may be worse. --time gives more."
         )
     return lines
+
+
+def _moment(coming: Json) -> str:
+    """Return the time in UTC; the screen shows it in local time."""
+    return f"{datetime.fromtimestamp(coming['leaves'], UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _number(count: Json) -> str:

@@ -9,7 +9,6 @@ all allocations, and nobody should count on that.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from nodeagent.model.departure import Departure
@@ -22,6 +21,16 @@ from nodeagent.placement.headroom.sizes import Size, sizes, usual_template
 from nodeagent.placement.layout.layout import Layout, lay_out
 from nodeagent.placement.layout.rules import Rules
 
+_WORDS = {
+    "FailMem": "memory",
+    "FailDisk": "disk",
+    "FailCPU": "CPUs",
+    "FailN1": "N+1",
+    "FailTags": "tags",
+    "FailMig": "migration",
+    "FailDiskCount": "disk count",
+    "FailSpindles": "spindles",
+}
 MOST = 1000  # instances of a size that are counted
 NO_ROOM = "no room"  # for instances of the nodes that are away
 _CROWDED = Count(0, exact=True, limit=NO_ROOM)
@@ -215,7 +224,7 @@ def _left(found: Evacuation) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def document(found: Headroom, coming: Departure | None = None) -> dict[str, Any]:
-    """Return it as JSON; `coming` is the departure of the `chosen` nodes, if there is one."""
+    """Return it as JSON, times in unix seconds; `coming` is the departure of the `chosen` nodes."""
     worst, chosen = found.worst, found.chosen
     return {
         "group": found.group.name,
@@ -242,8 +251,7 @@ def document(found: Headroom, coming: Departure | None = None) -> dict[str, Any]
 
 
 def _departure(coming: Departure) -> dict[str, Any]:
-    at = datetime.fromtimestamp(coming.leaves // 1000, UTC)
-    return {"leaves": f"{at:%Y-%m-%dT%H:%M:%SZ}", "why": coming.cause.value}
+    return {"leaves": coming.leaves / 1000, "why": coming.cause.value}
 
 
 def _away(away: Away, place: int) -> dict[str, Any]:
@@ -256,4 +264,4 @@ def _away(away: Away, place: int) -> dict[str, Any]:
 
 
 def _count(one: Count) -> dict[str, Any]:
-    return {"fits": one.fits, "exact": one.exact, "limit": one.limit or None}
+    return {"fits": one.fits, "exact": one.exact, "limit": _WORDS.get(one.limit, one.limit) or None}

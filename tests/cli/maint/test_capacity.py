@@ -116,5 +116,5 @@ def test_the_next_nodes_to_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     done = forked.run(main, "gnt-maint", ["--socket", socket, "capacity", "--json"])
     assert done.returncode == 0, done.stderr
     (group,) = json.loads(done.stdout)["groups"]
-    assert group["next"] == {"leaves": "2096-10-02T07:06:39Z", "why": "for rolling maintenance"}
+    assert group["next"] == {"leaves": far / 1000 - 0.5, "why": "for rolling maintenance"}
     assert {tuple(size["away"]["without"]) for size in group["sizes"]} == {("n2",)}

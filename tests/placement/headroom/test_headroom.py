@@ -295,11 +295,11 @@ def test_the_document_has_stable_members() -> None:
         "disks": 1,
         "vcpus": 1,
         "spindles": 1,
-        "today": {"fits": 8, "exact": True, "limit": MEMORY},
+        "today": {"fits": 8, "exact": True, "limit": "memory"},
         "worst": {
             "fits": 4,
             "exact": True,
-            "limit": MEMORY,
+            "limit": "memory",
             "without": ["a"],
             "homeless": [],
             "stopped": [],
@@ -307,7 +307,7 @@ def test_the_document_has_stable_members() -> None:
         "away": {
             "fits": 4,
             "exact": True,
-            "limit": MEMORY,
+            "limit": "memory",
             "without": ["a"],
             "homeless": [],
             "stopped": [],
