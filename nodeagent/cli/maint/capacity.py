@@ -212,7 +212,8 @@ def _show_group(on: Screen, group: Json) -> None:
             )
         )
     columns = ("size", "memory", "disk", "cpus", "today", "limit", "worst", "without")
-    on.table((*columns, "next" if group["next"] else "away"), rows)
+    asked = group["next"] is None and any(size["away"] for size in group["sizes"])
+    on.table((*columns, "away" if asked else "next"), rows)
     for line in _remarks(group):
         on.line(line)
 
@@ -237,8 +238,8 @@ def _remarks(group: Json) -> Sequence[str]:
         lines.append(f"{'Next' if coming else 'Away'} is without {nodes}{when}.")
     if group["tried"] < group["nodes"]:
         lines.append(
-            f"Only {group['tried']} of {group['nodes']} nodes were taken away in the time:"
-            " another one may be worse. --time gives more."
+            f"The time was over after {group['tried']} of {group['nodes']} nodes: another one may"
+            " be worse. --time gives more."
         )
     return lines
 

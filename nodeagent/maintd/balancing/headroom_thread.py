@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from nodeagent.errors import NodeAgentError
 from nodeagent.maintd.balancing.ratings import Headroom, parts
@@ -15,7 +16,7 @@ from nodeagent.placement.cluster.cluster import Cluster, Group, Known
 
 log = logging.getLogger(__name__)
 
-SECONDS = 5.0  # seconds of work for one group
+SECONDS = 10.0  # seconds of work for one group
 EVERY = 900.0  # seconds for which a count is valid, unless other nodes leave next
 NODES = 1000  # of a group; larger ones would take hundreds of MB
 _TURN = 0.02  # seconds of work without a rest
@@ -26,7 +27,16 @@ _RESTS = 4.0  # so much longer it rests: of one interpreter a round keeps at lea
 class _Stock:
     group: Group
     cluster: Cluster
+    nodes: frozenset[str]
     doubts: Mapping[str, str]
+
+
+class _Counted(NamedTuple):
+    """The last count of a group, which may have failed."""
+
+    stock: _Stock
+    away: frozenset[str]
+    when: float
 
 
 class Headrooms:
@@ -43,17 +53,17 @@ class Headrooms:
     ) -> None:
         self._start, self._steady, self._rest = start, steady, rest
         self._stock: Mapping[str, _Stock] = {}
-        self._counted: dict[str, tuple[_Stock, float]] = {}
+        self._counted: dict[str, _Counted] = {}
         self._busy = False
         self.found: Mapping[str, Headroom] = {}
 
     def take(self, known: Known, groups: Collection[str]) -> None:
         """Take the newest state of these groups (by UUID), all of whose nodes answer."""
-        stock = {
-            group.uuid: _Stock(group, part, known.doubts)
-            for group, part in parts(known.cluster, groups)
-            if sum(node.group == group.uuid for node in part.nodes) <= NODES
-        }
+        stock = {}
+        for group, part in parts(known.cluster, groups):
+            nodes = frozenset(node.name for node in part.nodes if node.group == group.uuid)
+            if len(nodes) <= NODES:
+                stock[group.uuid] = _Stock(group, part, nodes, known.doubts)
         self._stock = {**self._stock, **stock}
 
     def count(
@@ -62,24 +72,15 @@ class Headrooms:
         groups: Collection[str],
         now: Ms,
     ) -> None:
-        """Count in one of these groups, if one is due and no count is running.
-
-        Only a new state is counted.
-        """
+        """Count in one of these groups, if one is due and no count is running."""
         if self._busy:
             return
         self.found = {uuid: one for uuid, one in self.found.items() if uuid in groups}
-        new = [
-            (uuid, stock)
-            for uuid, stock in self._stock.items()
-            if uuid in groups and not self._is_counted(uuid, stock)
-        ]
-        departures = leaving() if new else {}
-        for uuid, stock in sorted(new, key=lambda one: self._age(one[0])):
-            names = [node.name for node in stock.cluster.nodes if node.group == uuid]
-            coming = next_absence(departures, names, now)
+        departures = leaving() if self._stock else {}
+        for uuid, stock in sorted(self._stock.items(), key=lambda one: self._when(one[0])):
+            coming = next_absence(departures, stock.nodes, now)
             departure, away = coming or (None, frozenset[str]())
-            if not self._is_due(uuid, away):
+            if uuid not in groups or not self._is_due(uuid, stock, away):
                 continue
             self._busy = True
             try:
@@ -89,17 +90,15 @@ class Headrooms:
                 log.warning("not-counted why=%r", str(error))
             return
 
-    def _age(self, uuid: str) -> float:
-        return self._counted[uuid][1] if uuid in self._counted else 0.0
+    def _when(self, uuid: str) -> float:
+        return self._counted[uuid].when if uuid in self._counted else 0.0
 
-    def _is_counted(self, uuid: str, stock: _Stock) -> bool:
-        return uuid in self._counted and self._counted[uuid][0] is stock
-
-    def _is_due(self, uuid: str, away: frozenset[str]) -> bool:
-        """Tell whether its count is old enough, or of other nodes that leave next."""
-        known = self.found.get(uuid)
-        late = self._steady() - self._age(uuid) >= EVERY
-        return known is None or known.away != away or late
+    def _is_due(self, uuid: str, stock: _Stock, away: frozenset[str]) -> bool:
+        """Tell whether other nodes leave next, or its state is new and its count old enough."""
+        last = self._counted.get(uuid)
+        if last is None or last.away != away:
+            return True
+        return last.stock is not stock and self._steady() - last.when >= EVERY
 
     def _survey(
         self,
@@ -126,7 +125,7 @@ class Headrooms:
         except Exception:  # a bug must not end the thread unseen; this is only shown
             log.exception("not-counted")
         finally:
-            self._counted[uuid] = stock, self._steady()
+            self._counted[uuid] = _Counted(stock, away, self._steady())
             self._busy = False
 
     def _paced(self) -> Callable[[], float]:

@@ -13,7 +13,7 @@ from nodeagent.model.reason import Kind, Of, Reason, Subject
 from nodeagent.model.snapshot import Group
 from nodeagent.model.units import Ms
 
-OLDEST = Ms(7_200_000)  # ms for which a count is shown: large clusters are counted group by group
+OLDEST = Ms(21_600_000)  # ms for which a count is shown: large clusters are counted group by group
 
 
 def balances(view: View, policy: Policy) -> list[Json]:

@@ -91,10 +91,7 @@ def _redundant_part(site: Site, newcomer: Newcomer, picks: Sequence[Pick]) -> tu
     """Place as many of them, in their order, as leave the site redundant."""
 
     def placed(number: int) -> Site:
-        there = site
-        for pick in picks[:number]:
-            there = there.placed(newcomer, pick.nodes)
-        return there
+        return site.placed(newcomer, *(pick.nodes for pick in picks[:number]))
 
     low, best, high = 0, site, len(picks) + 1
     number = len(picks)

@@ -70,7 +70,6 @@ def test_other_nodes_that_leave_next_are_counted_soon() -> None:
     desk.round()
     desk.round()
     desk.leaving = {"b1": Departure(Ms(9_000_000))}
-    desk.take()
     assert [desk.round(), desk.round()] == [["b"], []]
     (size,) = desk.headrooms.found["b"].document["sizes"]
     assert size["away"]["without"] == ["b1"]

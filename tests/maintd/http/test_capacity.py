@@ -96,7 +96,10 @@ def test_who_sees_no_schedule_sees_no_departure(served: Served) -> None:
 
 def test_the_page(served: Served) -> None:
     text = page(served, "uid:0")
-    assert "alpha standard, smallest 1 GiB, 1 GiB, 1 CPU 14 N+1 7 without n3 7" in text
+    assert (
+        "alpha diskless; 0 s ago standard, smallest 1 GiB, 1 GiB, 1 CPU 14 N+1 7 without n3 7"
+        in text
+    )
     assert "alpha : next n4 leaves at " in text
 
 

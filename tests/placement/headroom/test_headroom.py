@@ -264,7 +264,7 @@ def hspace(folder: Path, of: Cluster, template: Template, spec: Spec) -> int:
 def test_beside_hspace(tmp_path: Path, template: Template) -> None:
     """The same numbers; fewer where instances without DRBD could not start again elsewhere.
 
-    hspace ignores these when it places DRBD, and the allocator does not: it would refuse.
+    hspace ignores these when it places DRBD, and the allocator does not: it would refuse (hail).
     """
     needs.require("shared/htools")
     fewer = same = 0
