@@ -29,12 +29,12 @@ class _Stock:
     cluster: Cluster
     nodes: frozenset[str]
     doubts: Mapping[str, str]
+    taken: float
 
 
 class _Counted(NamedTuple):
     """The last count of a group, which may have failed."""
 
-    stock: _Stock
     away: frozenset[str]
     when: float
 
@@ -63,7 +63,7 @@ class Headrooms:
         for group, part in parts(known.cluster, groups):
             nodes = frozenset(node.name for node in part.nodes if node.group == group.uuid)
             if len(nodes) <= NODES:
-                stock[group.uuid] = _Stock(group, part, nodes, known.doubts)
+                stock[group.uuid] = _Stock(group, part, nodes, known.doubts, self._steady())
         self._stock = {**self._stock, **stock}
 
     def count(
@@ -98,7 +98,7 @@ class Headrooms:
         last = self._counted.get(uuid)
         if last is None or last.away != away:
             return True
-        return last.stock is not stock and self._steady() - last.when >= EVERY
+        return stock.taken > last.when and self._steady() - last.when >= EVERY
 
     def _survey(
         self,
@@ -125,7 +125,7 @@ class Headrooms:
         except Exception:  # a bug must not end the thread unseen; this is only shown
             log.exception("not-counted")
         finally:
-            self._counted[uuid] = _Counted(stock, away, self._steady())
+            self._counted[uuid] = _Counted(away, self._steady())
             self._busy = False
 
     def _paced(self) -> Callable[[], float]:

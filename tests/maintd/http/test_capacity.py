@@ -116,6 +116,7 @@ def test_a_size_has_a_sample_for_each_of_its_names(served: Served) -> None:
 
 def test_instances_without_room_are_named_and_counted(served: Served) -> None:
     there = Instance("big", 7000, 1024, 1, "n3", "n4"), Instance("db", 7000, 1024, 1, "n5", "n4")
+    served.tick()
     served.rig.headrooms.take(Known(cluster(*there), {}), ["a"])
     served.tick(EVERY)
     assert metrics(served, "homeless_instances")["worst", "alpha"] == 1
