@@ -156,6 +156,14 @@ def test_the_worst_node_away() -> None:
     assert (found.chosen.nodes, found.chosen.counts[0].fits) == (("a", "b"), 0)
 
 
+def test_the_worst_is_not_always_the_first_guess() -> None:
+    """Without a least memory is left; without b or c only the disk of a."""
+    nodes = node("a", 9001, 2001), node("b", 5001, 10_001), node("c", 5001, 10_001)
+    found = surveyed(cluster(*nodes), DRBD).worst
+    assert found
+    assert (found.found[0].nodes, found.found[0].counts[0]) == (("b",), Count(2, True, DISK))
+
+
 def test_without_room_for_what_is_there_nothing_fits() -> None:
     there = Instance("web", 3000, 1000, 1, "a", "b"), Instance("big", 9000, 1000, 1, "c", "d")
     of = cluster(
