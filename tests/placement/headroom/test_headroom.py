@@ -76,6 +76,7 @@ DRBD, PLAIN, EXT, DISKLESS = Template.DRBD, Template.PLAIN, Template.EXT, Templa
         pytest.param((node("a"), node("b")), DRBD, 4, MEMORY, id="each can run all of both"),
         pytest.param((node("a", 4000), node("b", 4000)), DRBD, 3, MEMORY, id="never full"),
         pytest.param((node("a"), node("b"), node("c")), DISKLESS, 8, NOT_REDUNDANT, id="N+1"),
+        pytest.param(tuple(node(f"n{n}") for n in range(12)), EXT, 44, MEMORY, id="N+1 of many"),
         pytest.param(
             (node("a", disk=3001), node("b", disk=3001)), DRBD, 3, DISK, id="disks on both"
         ),
