@@ -50,7 +50,7 @@ def cluster(*nodes: Node, there: Sequence[Instance] = (), spec: Spec = ONE) -> C
         memory = one.free_memory - sum(i.memory for i in runs)
         disk = one.free_disk - sum(i.disk for i in holds)
         found.append(replace(one, free_memory=memory, free_disk=disk))
-    policy = Policy(spec, ((LEAST, MOST),))
+    policy = Policy(spec, ((spec, spec),))
     return Cluster((Group("g", "u", policy=policy),), tuple(found), tuple(there))
 
 
@@ -298,7 +298,7 @@ def test_the_document_has_stable_members() -> None:
     told = document(surveyed(cluster(node("a"), node("b"), node("c")), DRBD, "a"))
     assert {*told} == {"group", "uuid", "disk-template", "tried", "nodes", "next", "sizes"}
     assert told["sizes"][0] == {
-        "names": ["standard"],
+        "names": ["standard", "largest", "smallest"],
         "memory": 1000,
         "disk": 1000,
         "disks": 1,
