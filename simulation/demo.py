@@ -23,6 +23,7 @@ from types import FrameType
 import click
 
 from nodeagent import service
+from nodeagent.maintd.balancing.headroom_thread import Headrooms
 from nodeagent.maintd.balancing.inputs import stock_of
 from nodeagent.maintd.balancing.search_thread import Adviser, nothing_measured
 from nodeagent.maintd.engine.conduct import Conduct
@@ -244,9 +245,13 @@ class Demo:
         orders = Orders(key, self.nodes.client_pem, self.nodes.port, tls=True, now=_now)
         store = SqliteStore(str(self.nodes.folder / "ledger.sqlite"))
         conduct = Conduct(NODES[0].name, lambda: None)
+        headrooms = Headrooms()
         adviser = Adviser(
             lambda seen, asked: stock_of(self.cluster, seen, {one.group for one in asked}),
             nothing_measured,
+            room=self.cluster.capacity,
+            running=self.cluster.running,
+            tell=headrooms.take,
         )
         asking = QuestionsOverHttp.by(key, self.nodes.client_pem, self.polling, _now)
         engine = Engine(
@@ -258,6 +263,7 @@ class Demo:
             _now,
             conduct,
             adviser=adviser,
+            headrooms=headrooms,
             witnesses=Witnesses(asking, _now, time.monotonic),
         )
         return Maintd(engine, store, 0.4, _now, self._watch)

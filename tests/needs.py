@@ -132,6 +132,7 @@ ALL: Mapping[str, Need] = {
     "harep": _of_ganeti("harep"),
     "hbal": _of_ganeti("hbal"),
     "hroller": _of_ganeti("hroller"),
+    "hspace": _of_ganeti("hspace"),
     "confd": _of_ganeti("confd", CONFD),
     "mond": _of_ganeti("mond", MOND),
     "ganeti": Need(_has_logical_units, "Debian's ganeti: its Python code"),

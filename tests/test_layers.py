@@ -103,6 +103,7 @@ FLOORS: dict[str, dict[str, set[str]]] = {
         "balance": {"layout", "cluster"},
         "allocate": {"layout", "cluster"},
         "evacuate": {"layout", "cluster"},
+        "headroom": {"layout", "cluster", "allocate", "evacuate"},
     },
     "cli/maint": {
         "console": set(),
@@ -177,6 +178,7 @@ ACTING = {
     "maintd/notices/sinks/webhook.py",
     "maintd/queue/inventory.py",
     "maintd/balancing/search_thread.py",
+    "maintd/balancing/headroom_thread.py",
     "maintd/balancing/inputs.py",
     "maintd/autorepair/one_pass.py",
     "maintd/engine/withdrawals.py",

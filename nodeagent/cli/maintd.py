@@ -32,6 +32,7 @@ from nodeagent.cli.maintd_parts import (
 from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.cluster.ganeti.mastership import Mastership
 from nodeagent.errors import ConfigError, NodeAgentError, NotMaster, Unavailable
+from nodeagent.maintd.balancing.headroom_thread import Headrooms
 from nodeagent.maintd.balancing.inputs import stock_of
 from nodeagent.maintd.balancing.search_thread import Adviser
 from nodeagent.maintd.engine.conduct import Conduct
@@ -247,11 +248,13 @@ def assemble(
     measure = Measuring(
         poll_settings, lambda: {name: seen.report.tls for name, seen in genuine.items()}, unix_ms
     )
+    headrooms = Headrooms()
     adviser = Adviser(
         lambda s, qs: stock_of(cluster, s, {q.group for q in qs}),
         measure,
         room=cluster.capacity,
         running=cluster.running,
+        tell=headrooms.take,
     )
     inventory = Inventory(settings.sabakan, unix_ms)
     webhooks = Webhooks(settings.webhooks, unix_ms)
@@ -269,6 +272,7 @@ def assemble(
         outbox=Outbox(settings.targets, unix_ms),
         witnesses=Witnesses(questions, unix_ms, time.monotonic),
         departing=DeparturesFile.beside(settings.maintd.socket),
+        headrooms=headrooms,
     )
     cluster.check = engine.acting.check
     # Questions to Ganeti, the poll, and the submissions: a request waits at most so long.

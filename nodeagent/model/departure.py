@@ -78,6 +78,23 @@ def stay_longest(departures: Mapping[str, Departure], names: Collection[str]) ->
     return [name for name in names if known.get(name, 0) == least]
 
 
+def next_absence(
+    departures: Mapping[str, Departure], names: Collection[str], now: Ms
+) -> tuple[Departure, frozenset[str]] | None:
+    """Return the next of these nodes to leave, and all of them that are away at that moment."""
+    mine = {name: departures[name] for name in departures.keys() & set(names)}
+    coming = [one for one in mine.values() if not one.is_away(now)]
+    if not coming:
+        return None
+    first = min(coming, key=lambda one: (one.leaves, one.cause.value))
+    together = {
+        name
+        for name, one in mine.items()
+        if one.is_away(first.leaves) and _before(first.leaves, one.returns)
+    }
+    return first, frozenset(together)
+
+
 def document(departures: Mapping[str, Departure]) -> dict[str, Any]:
     """Return them as JSON: `{"departures": {NODE: {"leaves": MS, "returns": MS, "cause": …}}}`."""
     return {

@@ -252,7 +252,7 @@ def test_the_shell_completes_verbs_and_names(busy: Live, tmp_path: Path) -> None
 
     at(busy, "window", "add", "n5", "--start", "+2h", "--for", "1h")
     for words, names in {
-        "ca": ["cancel"],
+        "ca": ["cancel", "capacity"],
         "done n": ["n1", "n2", "n3", "n4", "n5", "n6"],
         "pause --group d": ["default"],
         "why i": ["i1", "i2", "i3"],
@@ -262,7 +262,7 @@ def test_the_shell_completes_verbs_and_names(busy: Live, tmp_path: Path) -> None
     }.items():
         assert offered(words) == names
     assert offered("show 01", f"{tmp_path}/none") == []
-    asked = {"COMP_WORDS": "gnt-maint ca", "COMP_CWORD": "1"}
+    asked = {"COMP_WORDS": "gnt-maint can", "COMP_CWORD": "1"}
     env = {**os.environ, "_GNT_MAINT_COMPLETE": "bash_complete", **asked}
     done = subprocess.run(COMMAND, env=env, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("plain,cancel\n", "")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from nodeagent.cluster.backend import Accepted, Answer, Cluster, NotTaken, Submission
 from nodeagent.errors import NotMaster, Unavailable
+from nodeagent.maintd.balancing.headroom_thread import Headrooms
 from nodeagent.maintd.balancing.inputs import stock_of
 from nodeagent.maintd.balancing.search_thread import Adviser, Measure, nothing_measured
 from nodeagent.maintd.engine.conduct import Conduct
@@ -312,6 +313,7 @@ class Rig:
         self.asks = InventorySettings()
         self._through = through
         self.store = SqliteStore(path)
+        self.headrooms = Headrooms(lambda work: work(), lambda: self.time, lambda _: None)
         self.engine = self._engine()
         self.wishes = 0
 
@@ -338,6 +340,7 @@ class Rig:
             Inventory(self.asks, self.now, lambda: self.time, elsewhere),
             noded=Noded(self._through(self.cluster), lambda: self.time, lambda work: work()),
             witnesses=self._asked(),
+            headrooms=self.headrooms,
         )
 
     async def look(self, snapshot: Snapshot) -> Mapping[str, Look]:

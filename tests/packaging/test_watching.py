@@ -13,6 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from nodeagent.agent.metrics import write
+from nodeagent.maintd.balancing.inputs import stock_of
 from nodeagent.maintd.queue.inventory import InventorySettings
 from nodeagent.model.fencing import Deaf, Fencing, Stage
 from nodeagent.model.incident import Status
@@ -82,6 +83,8 @@ def maintd(tmp_path_factory: pytest.TempPathFactory) -> str:
     rig.cluster.world.instances["web"] = Instance("web", "n2", "n6", memory=100, disk=100)
     served = Served(rig, tmp_path_factory.mktemp("maintd"))
     served.rig.wish(AddEntry("unreachable", "demo", "127.0.0.5"))
+    there = rig.cluster.snapshot()
+    rig.headrooms.take(stock_of(rig.cluster, there, there.groups), there.groups)
     served.tick(times=2)
     inventory = rig.engine.inventory  # it answered once, and does not any more
     inventory.heard = replace(inventory.heard, failures=1, failed=rig.now(), believed=rig.time - 60)

@@ -1,10 +1,11 @@
-"""Balance of groups, as hbal would rate it. Pure."""
+"""Balance and headroom of groups, as hbal and hspace would rate them. Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import isfinite
 from operator import itemgetter
+from typing import Any
 
 from nodeagent.model.snapshot import Capacity, Snapshot
 from nodeagent.model.units import Ms
@@ -28,6 +29,18 @@ class Rating:
     memory: int
     disk: int
     instances: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """How much more fits into a group, counted at `at` (unix ms), as `survey.document` has it.
+
+    `away` are the nodes that leave next.
+    """
+
+    at: Ms
+    document: Mapping[str, Any]
+    away: frozenset[str]
 
 
 def rated(

@@ -42,8 +42,8 @@ class Adviser:
 
     `measure` gives the loads, and by group why they are unknown. `room` is asked about groups that
     are to be rated and that no round asked about; without it they stay unrated. `running` is asked
-    about the instances of rated groups; without it nobody counts them. `start` runs work; `steady`
-    are seconds of a clock that nobody sets.
+    about the instances of rated groups; without it nobody counts them. `tell` gets the state of
+    groups that are rated. `start` runs work; `steady` are seconds of a clock that nobody sets.
     """
 
     def __init__(
@@ -54,8 +54,9 @@ class Adviser:
         steady: Callable[[], float] = time.monotonic,
         room: AskRoom | None = None,
         running: AskRunning | None = None,
+        tell: Callable[[Known, Collection[str]], None] = lambda *_: None,
     ) -> None:
-        self._room, self._running = room, running
+        self._room, self._running, self._told = room, running, tell
         self._look = look
         self._measure = measure
         self._start = start
@@ -146,14 +147,17 @@ class Adviser:
             groups = [group for group in ratable(snapshot, capacity) if group in due]
             states = self._states(snapshot, groups, answering)
             known = assess(snapshot, capacity, states or {})
-            found = rated(known, snapshot, groups, now, running=states is not None)
-            self.ratings = {**self.ratings, **found}
+            self._rated_now(known, rated(known, snapshot, groups, now, running=states is not None))
         except NodeAgentError as error:
             log.warning("not-rated why=%r", str(error))
         except Exception:  # a bug must not end the thread unseen; this is only for metrics
             log.exception("not-rated")
         finally:
             self._busy = False
+
+    def _rated_now(self, known: Known, found: Mapping[str, Rating]) -> None:
+        self.ratings = {**self.ratings, **found}
+        self._told(known, found.keys())
 
     def _states(
         self, snapshot: Snapshot, groups: Collection[str], answering: Collection[str]
@@ -208,7 +212,7 @@ class Adviser:
         known = self._look(snapshot, questions)
         asked = {question.group for question in questions}
         old = [g for g in asked if not (self._rated_lately(g, now) and self.ratings[g].instances)]
-        self.ratings = {**self.ratings, **rated(known, snapshot, old, now)}
+        self._rated_now(known, rated(known, snapshot, old, now))
         end = self._steady() + ALL
         # The question with the oldest answer comes first.
         order = sorted(questions, key=lambda q: self._answered.get(q.group, (q, 0.0))[1])

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import NotMaster, Unavailable
+from nodeagent.maintd.balancing.headroom_thread import Headrooms
 from nodeagent.maintd.balancing.ratings import Rating
 from nodeagent.maintd.balancing.search_thread import Adviser, nothing_measured, unanswered
 from nodeagent.maintd.deciding import inquiries
@@ -56,6 +57,7 @@ from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.queue.inventory import Inventory, InventorySettings
 from nodeagent.model.action import describe
 from nodeagent.model.clock import Moment
+from nodeagent.model.departure import Departure
 from nodeagent.model.event import Event
 from nodeagent.model.evidence import Evidence, Testimony
 from nodeagent.model.incident import Status
@@ -130,7 +132,8 @@ class Engine:
     `look` polls the agents; `now` is unix milliseconds, `steady` seconds of a clock that nobody
     sets. Between the rounds the `adviser` searches for moves that balancing needs, the `inventory`
     asks which machines are broken, `firing` which alerts block a roll, and the `webhooks` send
-    offers to owners. `departing` tells other programs which nodes leave soon.
+    offers to owners; the `headrooms` count how many more instances fit. `departing` tells other
+    programs which nodes leave soon.
     """
 
     def __init__(
@@ -151,6 +154,7 @@ class Engine:
         witnesses: Witnesses | None = None,
         departing: DeparturesFile | None = None,
         firing: Firing | None = None,
+        headrooms: Headrooms | None = None,
     ) -> None:
         self.policy = policy
         self.conduct = conduct
@@ -165,6 +169,7 @@ class Engine:
         self._witnesses = witnesses or Witnesses(None, now, steady)
         self.departing = departing or DeparturesFile()
         self._adviser = adviser or Adviser(unanswered, nothing_measured)
+        self.headrooms = headrooms or Headrooms()
         self._store = store
         self._cluster = cluster
         self._look = look
@@ -347,8 +352,7 @@ class Engine:
             kept = clock.renewed(polled.ledger, decision.ledger, seen.moment)
             decision = replace(decision, ledger=kept)
             decision = await self._carry_out(polled.ledger, decision, observed, now, heard)
-            policy = with_tags(self.policy, snapshot)
-            self.departing.tell(departures(decision.ledger, snapshot, policy, now))
+            self.departing.tell(self._departures(decision.ledger, snapshot, now))
             if self._memory.handed_over:
                 self.webhooks.announce(decision.ledger, snapshot, policy, now)  # from disk
         elif self.conduct.dry:
@@ -364,9 +368,15 @@ class Engine:
         self._noded.ask(snapshot, about)
         self._witnesses.watch(snapshot, about, seen.looks, polled.at)
         self._adviser.rate(snapshot, observed.capacity, observed.diagnoses, now)
+        self.headrooms.count(
+            lambda: self._departures(decision.ledger, snapshot, now), snapshot.groups, now
+        )
         self.inventory.ask(decision.ledger.queue)
         self.firing.ask(inquiries.blocking_alerts(decision.ledger))
         return Round(now, observed, decision, self.policy, seen.looks, idle, heard.events)
+
+    def _departures(self, ledger: Ledger, snapshot: Snapshot, now: Ms) -> Mapping[str, Departure]:
+        return departures(ledger, snapshot, with_tags(self.policy, snapshot), now)
 
     async def rehearse(
         self, node: str, snapshot: Snapshot

@@ -1,8 +1,9 @@
-"""The state of balancing by group, as JSON. Pure."""
+"""The state of balancing and the capacity by group, as JSON. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping
 
+from nodeagent.maintd.balancing.ratings import Headroom
 from nodeagent.maintd.http.status import Json, reason_json
 from nodeagent.maintd.http.view import View
 from nodeagent.maintd.planning.tag_settings import nearer, with_tags
@@ -10,6 +11,9 @@ from nodeagent.model.balance import Agenda, Shift, Spot
 from nodeagent.model.ledger import Policy
 from nodeagent.model.reason import Kind, Of, Reason, Subject
 from nodeagent.model.snapshot import Group
+from nodeagent.model.units import Ms
+
+OLDEST = Ms(21_600_000)  # ms for which a count is shown: large clusters are counted group by group
 
 
 def balances(view: View, policy: Policy) -> list[Json]:
@@ -72,3 +76,18 @@ def _shift(shift: Shift) -> Json:
 
 def _spot(spot: Spot) -> list[str]:
     return [spot.primary] if spot.secondary is None else [spot.primary, spot.secondary]
+
+
+def capacities(view: View, found: Mapping[str, Headroom]) -> list[Json]:
+    """How many more instances fit into the groups that were counted lately, by name.
+
+    Readers who see no schedule see nothing of the nodes that leave next.
+    """
+    lately = (one for one in found.values() if view.at - one.at < OLDEST)
+    told = ({**one.document, "at": one.at / 1000} for one in lately)
+    rows = told if view.full else map(_without_plans, told)
+    return sorted(rows, key=lambda row: str(row["group"]))
+
+
+def _without_plans(row: Json) -> Json:
+    return {**row, "next": None, "sizes": [{**size, "away": None} for size in row["sizes"]]}

@@ -18,7 +18,7 @@ from nodeagent.maintd.engine.daemon import Maintd
 from nodeagent.maintd.http import parse, roll
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.autorepair import explained, repairs
-from nodeagent.maintd.http.balance import balances
+from nodeagent.maintd.http.balance import balances, capacities
 from nodeagent.maintd.http.calendar import calendar
 from nodeagent.maintd.http.context import Context, in_doubt
 from nodeagent.maintd.http.drill import Drills
@@ -111,6 +111,7 @@ class Api:
             Route("POST", ("1", "resume"), context.changing(parse.resume)),
             Route("POST", ("1", "storm", "reset"), context.changing(parse.bare(ResetStorm()))),
             Route("GET", ("1", "balance"), context.telling("balance", self._balance, plans=True)),
+            Route("GET", ("1", "capacity"), context.telling("capacity", self._capacity)),
             Route("POST", ("1", "balance"), context.changing(parse.balance)),
             Route("POST", ("1", "balance", "stop"), context.changing(parse.texts(StopBalancing))),
             Route("GET", ("1", "windows"), context.telling("windows", calendar, plans=True)),
@@ -204,6 +205,9 @@ class Api:
     def _balance(self, view: View) -> list[show.Json]:
         return balances(view, self.context.maintd.engine.policy)
 
+    def _capacity(self, view: View) -> list[show.Json]:
+        return capacities(view, self.context.maintd.engine.headrooms.found)
+
     def _sinks(self, view: View) -> list[show.Json]:
         engine = self.context.maintd.engine
         boxes = {box.sink: box for box in view.ledger.notices.boxes}
@@ -277,8 +281,8 @@ class Api:
         page, asked = self._drawn[request.full], read_asked(request)
 
         def build(view: View) -> Response:
-            groups = self._balance(view)
-            return page.answer(view, self._round(view), groups, self._events, asked)
+            groups, room = self._balance(view), self._capacity(view)
+            return page.answer(view, self._round(view), groups, room, self._events, asked)
 
         return await self._drawing(request, f"page {asked.key}", page, build)
 

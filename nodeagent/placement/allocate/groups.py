@@ -51,29 +51,38 @@ class Site:
         used = {self.cluster.nodes[index].group for index in self.layout.members}
         return [group for group in self.cluster.groups if group.uuid in used]
 
-    def placed(self, newcomer: Newcomer, nodes: Sequence[Filled]) -> "Site":
-        """Return the site with a new instance on these nodes, which come with it."""
-        primary, *rest = (node.host for node in nodes)
-        secondary = rest[0] if rest else None
-        instance = replace(
-            newcomer.instance,
-            primary=primary.name,
-            secondary=secondary.name if secondary else None,
-        )
-        shared = len(primary.locations & secondary.locations) if secondary else 0
-        at = Place(primary.index, secondary.index if secondary else -1, shared)
-        layout = self.layout.with_changes({node.host.index: node for node in nodes}, {})
-        cluster = replace(self.cluster, instances=(*self.cluster.instances, instance))
+    def placed(self, newcomer: Newcomer, *places: Sequence[Filled]) -> "Site":
+        """Return the site with a new instance at each of these places, one after another.
+
+        The nodes of a place come with their instance.
+        """
+        changed: dict[int, Filled] = {}
+        instances, spots = [], []
+        for nodes in places:
+            changed.update((node.host.index, node) for node in nodes)
+            primary, *rest = (node.host for node in nodes)
+            secondary = rest[0] if rest else None
+            instances.append(
+                replace(
+                    newcomer.instance,
+                    primary=primary.name,
+                    secondary=secondary.name if secondary else None,
+                )
+            )
+            shared = len(primary.locations & secondary.locations) if secondary else 0
+            spots.append(Place(primary.index, secondary.index if secondary else -1, shared))
+        layout = self.layout.with_changes(changed, {})
+        demand, count = self.demand(newcomer.instance), len(places)
         return replace(
             self,
             layout=replace(
                 layout,
-                cluster=cluster,
-                demands=(*layout.demands, self.demand(instance)),
-                places=(*layout.places, at),
+                cluster=replace(self.cluster, instances=(*self.cluster.instances, *instances)),
+                demands=(*layout.demands, *[demand] * count),
+                places=(*layout.places, *spots),
             ),
-            disks=(*self.disks, newcomer.disks),
-            networks=(*self.networks, newcomer.networks),
+            disks=(*self.disks, *[newcomer.disks] * count),
+            networks=(*self.networks, *[newcomer.networks] * count),
         )
 
     def moved(self, instance: int, nodes: Mapping[int, Filled], at: Place) -> "Site":

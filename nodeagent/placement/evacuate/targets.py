@@ -46,7 +46,7 @@ class Arrivals:
 
     def __init__(self, members: Mapping[str, Sequence[int]]) -> None:
         self.members = members
-        self._of: dict[str, _Scores] = {}
+        self._of: dict[str, Scores] = {}
 
     def shuffled(self, instances: Sequence[int], seed: int) -> list[int]:
         """Return the instances in an order drawn by lot, the same for the same seed."""
@@ -104,9 +104,9 @@ class Arrivals:
         order = np.lexsort(keys)
         return [targets[n] for n in order if not (checked and refused[places[n]])]
 
-    def _scores(self, layout: Layout, group: str) -> "_Scores":
+    def _scores(self, layout: Layout, group: str) -> "Scores":
         if group not in self._of:
-            self._of[group] = _Scores([layout.nodes[n] for n in self.members[group]])
+            self._of[group] = Scores([layout.nodes[n] for n in self.members[group]])
         return self._of[group]
 
 
@@ -123,7 +123,7 @@ def _left(layout: Layout, instance: int, kind: Kind) -> Mapping[int, Filled] | N
     return None if isinstance(node, Refused) else {s: node}
 
 
-class _Scores(Columns):
+class Scores(Columns):
     """The change of the score by one more instance at each node, and the checks of arrays."""
 
     def __init__(self, nodes: Sequence[Filled]) -> None:

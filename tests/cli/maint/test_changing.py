@@ -18,6 +18,7 @@ from tests.verbs import verbs_of
 
 # These look or wait, and write nothing but a file.
 OTHERS = {
+    "capacity": "looks at Ganeti",
     "check": "a plug-in",
     "constraints": "a group",
     "queue is-enabled": "one word",

@@ -95,6 +95,7 @@ GET: dict[str, tuple[Readers, States]] = {
     "/1/notify": (STATUS, STATE),
     "/1/nodes/<name>/drill": (WRITERS, STATE),
     "/1/balance": (STATUS, CERTAIN),
+    "/1/capacity": (STATUS, STATE),
     "/1/windows": (PLANS, CERTAIN),
     "/1/roll": (STATUS, CERTAIN),
     "/1/maintenance.ics": (PLANS, CERTAIN),

@@ -13,6 +13,7 @@ VERBS: Mapping[str, Verb] = {
     "agents": _verb("agents", "List the agents with the keys they sign with."),
     "balance": _verb("balance", "Find the moves that spread a group's instances better."),
     "cancel": _verb("control", "Stop working on an incident."),
+    "capacity": _verb("capacity", "Show how many more instances fit, also with nodes away."),
     "check": _verb("check", "Check the state as a Nagios plug-in does."),
     "commands": _verb("commands", "Show which node runs which commands, and which nodes differ."),
     "constraints": _verb("constraints", "Limit automatic repairs of reported machines."),

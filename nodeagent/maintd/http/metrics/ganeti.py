@@ -1,13 +1,14 @@
 """Metrics of Ganeti itself: nodes, instances, balance and jobs."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prometheus_client.core import GaugeMetricFamily
 
 from nodeagent.maintd.balancing.ratings import Rating
 from nodeagent.maintd.http.metrics.families import NAMED, gauges
+from nodeagent.maintd.http.status import Json
 from nodeagent.maintd.http.view import View
 from nodeagent.model.snapshot import Instance, Node, Snapshot
 from nodeagent.model.units import Ms
@@ -18,7 +19,12 @@ OLDEST = 1_800_000  # ms for which a rating is shown
 _MIB = 2**20
 
 
-def of_ganeti(view: View, ratings: Mapping[str, Rating], unfinished: Mapping[str, int]) -> Any:
+def of_ganeti(
+    view: View,
+    ratings: Mapping[str, Rating],
+    unfinished: Mapping[str, int],
+    capacity: Sequence[Json],
+) -> Any:
     snapshot = view.observed.snapshot
     names = _names(snapshot)
     yield _nodes(snapshot, names)
@@ -32,6 +38,7 @@ def of_ganeti(view: View, ratings: Mapping[str, Rating], unfinished: Mapping[str
         if names.get(uuid) and view.at - rating.at < OLDEST
     }
     yield from _balance(shown)
+    yield from _capacity([row for row in capacity if names.get(row["uuid"])])
 
 
 def _names(snapshot: Snapshot) -> dict[str, str]:
@@ -129,3 +136,35 @@ def _balance(shown: Mapping[str, Rating]) -> Any:
 
 def _seconds(at: Ms) -> float:
     return at / 1000
+
+
+def _capacity(rows: Sequence[Json]) -> Any:
+    """How much more fits, as `gnt-maint capacity` shows it."""
+    fits = GaugeMetricFamily(
+        "gnt_maint_ganeti_capacity_instances",
+        "How many more instances of a size fit while any one node may fail, by nodes away.",
+        labels=["group", "size", "away"],
+    )
+    homeless = GaugeMetricFamily(
+        "gnt_maint_ganeti_capacity_homeless_instances",
+        "Instances without room elsewhere if these nodes are evacuated.",
+        labels=["group", "away"],
+    )
+    for row in rows:
+        group, kinds = row["group"], {"none": "today", "worst": "worst", "next": "away"}
+        for away, kind in kinds.items():
+            counts = [(size, size[kind]) for size in row["sizes"] if size[kind]]
+            for size, count in counts:
+                for name in size["names"]:
+                    fits.add_metric([group, name, away], count["fits"])
+            if counts and away != "none":
+                most = max(len(count["homeless"]) for _, count in counts)
+                homeless.add_metric([group, away], most)
+    yield fits
+    yield homeless
+    yield gauges(
+        "gnt_maint_ganeti_capacity_timestamp_seconds",
+        "When this was counted.",
+        "group",
+        {row["group"]: row["at"] for row in rows},
+    )

@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector as MetricsSource
 
 from nodeagent import __version__
 from nodeagent.errors import NodeAgentError
+from nodeagent.maintd.http.balance import capacities
 from nodeagent.maintd.http.context import Context
 from nodeagent.maintd.http.metrics.families import counter, counters, gauge, gauges
 from nodeagent.maintd.http.metrics.ganeti import of_ganeti
@@ -65,7 +66,8 @@ class Metrics(MetricsSource):
             yield from of_work(view)
             yield from of_nodes(view)
             engine = self._context.maintd.engine
-            yield from of_ganeti(view, engine.ratings, engine.unfinished)
+            room = capacities(view, engine.headrooms.found)
+            yield from of_ganeti(view, engine.ratings, engine.unfinished, room)
             yield from of_trouble(view)
             yield from _of_windows(view)
             yield from _of_offers(view)

@@ -107,13 +107,18 @@ class Page:
         view: View,
         overview: Json,
         groups: Sequence[Json],
+        room: Sequence[Json],
         history: History,
         asked: Asked,
     ) -> Response:
-        """The status page; `overview` describes the round, `groups` their balance."""
+        """The status page: `overview` describes the round, `groups` their balance.
+
+        `room` is how much more fits into them.
+        """
         view, history = self._shown(view, history)
         words = self._common(view, overview, asked) | _words(view, asked, history)
         words["groups"] = [] if asked.narrow else panels.balancing(groups)
+        words["capacity"] = [] if asked.narrow else panels.capacity(room)
         words["yours"] = words["lists"].count + sum(1 for _ in alarms(view))
         return self._answer(self._status.render(words))
 

@@ -1,4 +1,4 @@
-"""Panels of the status page: windows, rolling maintenance, repair queue, balancing. Pure."""
+"""Panels of the status page: windows, rolling maintenance, repair queue, groups. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +18,9 @@ _PHASES = ("waiting", "leaving", "running", "returning", "late", "failed", "skip
 _MOST_MACHINES = 12  # of one window
 _MOST_ENTRIES = 30
 _MOST_MOVES = 50
+_MOST_GROUPS = 30
+_MOST_HOMELESS = 5
+_UNITS = (("TiB", 1024 * 1024), ("GiB", 1024), ("MiB", 1))
 _TIMES = 7 * WEEKS + 2  # of a series: one a day, and a running one
 _STEPS = {"waiting": "waits", "draining": "is being evacuated", "watching": "is watched"}
 
@@ -182,3 +185,64 @@ def balancing(groups: Sequence[Json]) -> list[Json]:
     """The groups to balance, by settings or by request."""
     shown = [g for g in groups if g["on"] or g["asked"] or g["halted"] or g["under-way"]]
     return [{**g, "shown": g["moves"][:_MOST_MOVES]} for g in shown]
+
+
+def capacity(groups: Sequence[Json]) -> list[Json]:
+    """The groups with what fits, each number with its bound, and what has no room with nodes away.
+
+    `next` is whether a group's nodes leave soon.
+    """
+    return [
+        {
+            **group,
+            "rows": [_size(size, group) for size in group["sizes"]],
+            "homeless": _homeless(group),
+        }
+        for group in groups[:_MOST_GROUPS]
+    ]
+
+
+def _size(size: Json, group: Json) -> Json:
+    worst, away, disks = size["worst"], size["away"], size["disks"]
+    of = f"{disks} disks of " if disks > 1 else ""
+    cpus = "1 CPU" if size["vcpus"] == 1 else f"{size['vcpus']} CPUs"
+    fewer = worst and (worst["fits"] < size["today"]["fits"] or worst["homeless"])
+    return {
+        "name": ", ".join(size["names"]),
+        "each": f"{_amount(size['memory'])}, {of}{_amount(size['disk'])}, {cpus}",
+        "today": _fits(size["today"]),
+        "limit": size["today"]["limit"] or "",
+        "worst": _worst(worst, group) if worst else "",
+        "without": worst["without"][0] if fewer else "",
+        "away": _fits(away) if away else "",
+    }
+
+
+def _fits(count: Json) -> str:
+    return f"{'' if count['exact'] else '≥ '}{count['fits']}"
+
+
+def _worst(count: Json, group: Json) -> str:
+    """The least of the nodes that were tried; of one that was not, fewer may fit."""
+    if group["tried"] == group["nodes"]:
+        return _fits(count)
+    return f"{'≤' if count['exact'] else '≈'} {count['fits']}"
+
+
+def _homeless(group: Json) -> list[Json]:
+    """The sets of nodes whose instances find no room elsewhere."""
+    counts = [size[kind] for size in group["sizes"] for kind in ("worst", "away") if size[kind]]
+    found = {tuple(one["without"]): one["homeless"] for one in counts if one["homeless"]}
+    return [
+        {
+            "nodes": list(nodes),
+            "names": names[:_MOST_HOMELESS],
+            "more": max(0, len(names) - _MOST_HOMELESS),
+        }
+        for nodes, names in found.items()
+    ]
+
+
+def _amount(mib: int) -> str:
+    unit, size = next((one for one in _UNITS if mib >= one[1]), _UNITS[-1])
+    return f"{mib / size:.3g} {unit}"

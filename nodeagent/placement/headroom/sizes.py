@@ -1,0 +1,74 @@
+"""Sizes of new instances by a group's policy: the standard one, and each range's ends. Pure.
+
+The smallest instance of a range has its least of everything. The largest has its most memory, disk
+and virtual CPUs on as few disks as the range allows, as hspace's.
+"""
+
+from collections import Counter
+from typing import NamedTuple
+
+from nodeagent.placement.allocate.request import Newcomer
+from nodeagent.placement.cluster.cluster import Cluster, Group, Instance, Policy, Template
+
+STANDARD = "standard"
+
+
+class Size(NamedTuple):
+    """A size and its names, such as `standard` or `range 1 largest`; memory and disk are in MiB.
+
+    `disk` is of each of the `disks`. `spindles` are its own, with exclusive storage; elsewhere
+    `pressure` on disks counts, the standard one for all sizes, as for hspace.
+    """
+
+    names: tuple[str, ...]
+    memory: int
+    disk: int
+    vcpus: int
+    disks: int
+    spindles: int
+    pressure: int
+
+    @property
+    def name(self) -> str:
+        return ", ".join(self.names)
+
+    def newcomer(self, template: Template) -> Newcomer:
+        """Return an instance of this size, which has no place yet."""
+        disks = () if template is Template.DISKLESS else (self.disk,) * self.disks
+        instance = Instance(
+            name="new",
+            memory=self.memory,
+            disk=sum(disks),
+            vcpus=self.vcpus,
+            primary="",
+            template=template,
+            spindle_use=self.pressure,
+            spindles=self.spindles,
+        )
+        return Newcomer(instance, disks, (), 2 if template is Template.DRBD else 1)
+
+
+def sizes(policy: Policy) -> list[Size]:
+    """List the different sizes: the standard one, then of each range the largest and smallest."""
+    single = len(policy.ranges) == 1
+    named = [(STANDARD, policy.standard, policy.standard.disks)]
+    for number, (least, most) in enumerate(policy.ranges, 1):
+        of = "" if single else f"range {number} "
+        named += [(f"{of}largest", most, least.disks), (f"{of}smallest", least, least.disks)]
+    found: dict[tuple[int, ...], list[str]] = {}
+    for name, spec, disks in named:
+        amounts = (spec.memory, spec.disk, spec.vcpus, max(1, disks), spec.spindles)
+        found.setdefault((*amounts, policy.standard.spindles), []).append(name)
+    return [Size(tuple(names), *amounts) for amounts, names in found.items()]
+
+
+def usual_template(cluster: Cluster, group: Group) -> Template:
+    """Return the disk template that most instances of the group have and its policy allows.
+
+    Without instances it is the policy's first one, as for hspace. Where a policy allows none,
+    nothing fits, whatever it is.
+    """
+    members = {node.name for node in cluster.nodes if node.group == group.uuid}
+    allowed = group.policy.templates
+    counts = Counter(i.template for i in cluster.instances if i.primary in members)
+    return max(allowed, key=lambda one: counts[one], default=Template.DRBD)
