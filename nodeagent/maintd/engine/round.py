@@ -354,7 +354,7 @@ class Engine:
             decision = await self._carry_out(polled.ledger, decision, observed, now, heard)
             self.departing.tell(self._departures(decision.ledger, snapshot, now))
             if self._memory.handed_over:
-                self.webhooks.announce(decision.ledger, snapshot, policy, now)  # from disk
+                self.webhooks.announce(decision.ledger, snapshot, self.policy, now)
         elif self.conduct.dry:
             self._ledger = _as_if_nothing_was_begun(seen.ledger, decision.ledger)
         else:
