@@ -1,0 +1,188 @@
+"""Clusters by their names: the files, and gnt-maint --cluster."""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.shell_completion import ShellComplete
+
+from nodeagent.cli.gnt_maint import cli
+from nodeagent.cli.maint.console import clusters_file
+from tests.cli.fixtures import secret
+from tests.cli.live import Live
+from tests.cli.run import gnt_maint
+
+Write = Callable[[str], Path]
+URL = 'url = "https://127.0.0.1:1"\n'
+
+
+@pytest.fixture(autouse=True)
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of all, in place of the one below /etc; nobody has a file of his own yet."""
+    folder = tmp_path / "etc"
+    folder.mkdir()
+    monkeypatch.setattr(clusters_file, "SHARED", str(folder / "clusters.toml"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return folder / "clusters.toml"
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    file = tmp_path / "home/.config/nodeagent/clusters.toml"
+    file.parent.mkdir(parents=True)
+    return file
+
+
+def entry(name: str, url: str, ca: str = "", password_file: str = "") -> str:
+    who = f'user = "alice"\npassword-file = "{password_file}"\n' if password_file else ""
+    return f'[clusters.{name}]\nurl = "{url}"\nca = "{ca}"\n{who}'
+
+
+# The files.
+
+
+def test_a_persons_own_entry_replaces_the_shared_one_whole(shared: Path, own: Path) -> None:
+    shared.write_text(entry("a", "https://shared-a", "/a.pem") + entry("b", "https://shared-b"))
+    own.write_text('[clusters.a]\nurl = "https://own-a"\npassword-file = "pw"\nuser = "me"\n')
+    found = clusters_file.entries()
+    assert [(one.name, one.file) for one in found.values()] == [("a", str(own)), ("b", str(shared))]
+    where = found["a"].where()
+    assert (where.url, where.user, where.ca) == ("https://own-a", "me", "")
+    assert where.password_file == str(own.parent / "pw")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[clusters.a\n", "FILE: not TOML: Expected"),
+        ("[clusters.a]\nurl = 'é\n", "FILE: not TOML: "),
+        ("clusters = 1", "FILE: clusters must be a table"),
+        ("[cluster.a]\n" + URL, "FILE: cluster is not a known setting"),
+        ("[clusters]\na = 1", "FILE: clusters.a must be a table"),
+        ("[clusters.'a b']\n" + URL, "FILE: clusters.'a b': the name must have up to 64 letters"),
+        ("[clusters.a]", "FILE: clusters.a.url is missing or empty; it must be the address"),
+        ("[clusters.a]\nurl = 1", "FILE: clusters.a.url is 1; it must be the address of maintd"),
+        ("[clusters.a]\nurl = 'ftp://h'", 'FILE: clusters.a.url is "ftp://h"; it must be of the '),
+        ("[clusters.a]\npasswort-file = 'x'\n" + URL, "FILE: clusters.a.passwort-file is not a kn"),
+        ("[clusters.a]\npassword = 'x'\n" + URL, "FILE: clusters.a.password is not a known setti"),
+        ("[clusters.a]\nsocket = '/x'\n" + URL, "FILE: clusters.a.socket is not a known setting"),
+        ("[clusters.a]\nuser = 'u'\n" + URL, "FILE: clusters.a: user and password-file go "),
+        ("[clusters.a]\nuser = 'u:'\npassword-file = 'p'\n" + URL, "FILE: clusters.a: user is no"),
+        ("[clusters.a]\nuser = 'u'\npassword-file = 'p'\n" + URL, "FOLDER/p: No such file"),
+        ("[clusters.a]\nuser = 'u'\npassword-file = 'open'\n" + URL, "FOLDER/open: others may re"),
+        ("[clusters.a]\nca = 'p'\n" + URL, "FOLDER/p: no certificate can be read"),
+        (
+            "[clusters.b]\n[clusters.c]",
+            "--cluster: 'a' is not in FILE or OWN; there are b, c",
+        ),
+        ("", "--cluster: 'a' is not in FILE or OWN; they name none"),
+    ],
+)
+def test_a_fault_of_the_file_is_one_line_with_its_place(
+    shared: Path, tmp_path: Path, text: str, said: str
+) -> None:
+    shared.write_text(text)
+    open_to_all = shared.parent / "open"
+    open_to_all.write_text("x")
+    open_to_all.chmod(0o644)
+    told = gnt_maint("--cluster", "a", "held").refused(78)
+    told = told.replace(str(tmp_path / "home/.config/nodeagent/clusters.toml"), "OWN")
+    told = told.replace(str(shared), "FILE").replace(str(shared.parent), "FOLDER")
+    assert told.startswith(said)
+
+
+def test_a_wrong_entry_leaves_the_others(busy: Live, shared: Path) -> None:
+    url, ca = busy.over_tls()
+    shared.write_text(f"[clusters.wrong]\n{entry('a', url, ca)}")
+    assert gnt_maint("--cluster", "a", "incidents", "--json").json
+
+
+def test_a_file_that_others_may_write_or_own_is_refused(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would choose the host that gets the password."""
+    shared.write_text(entry("a", "https://127.0.0.1:1"))
+    shared.chmod(0o664)
+    line = ("--cluster", "a", "held")
+    assert gnt_maint(*line).refused(78).endswith(f"others may write it: chmod go-w {shared}")
+    shared.chmod(0o644)
+    assert gnt_maint(*line).code == 69
+    owner = os.stat(shared).st_uid
+    if owner == 0:
+        os.chown(shared, 4711, -1)
+        owner = 4711
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    assert gnt_maint(*line).refused(78).startswith(f"{shared}: it belongs to user {owner}")
+
+
+# --cluster.
+
+
+def test_a_name_stands_for_the_whole_address(busy: Live, shared: Path, tmp_path: Path) -> None:
+    url, ca = busy.over_tls()
+    password = secret(tmp_path)
+    shared.write_text(entry("a", url, ca, password) + entry("bare", url, ca) + entry("far", url))
+    assert gnt_maint("--cluster", "a", "cancel", "n3").code == 0
+    assert busy.rig.incident("n3").why == "canceled by alice"
+    said = gnt_maint("--cluster", "bare", "pause").refused(1)
+    assert said.endswith(f"({shared}: clusters.bare: user, password-file)")
+    said = gnt_maint("--cluster", "far", "held").refused(69)
+    assert said.endswith(f": name it, or its signer, as {shared}: clusters.far.ca")
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--url", "https://h"),
+        ("--socket", "/s"),
+        ("--user", "u"),
+        ("--password-file", "/p"),
+        ("--ca", "/c"),
+    ],
+)
+def test_a_cluster_goes_without_another_address(shared: Path, option: tuple[str, str]) -> None:
+    shared.write_text(entry("a", "https://127.0.0.1:1"))
+    said = gnt_maint("--cluster", "a", *option, "held").refused(64)
+    assert said.startswith("--cluster names the whole address: it goes without ")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "repair",
+        "explain i1 --luxi /x",
+        "what-if evacuate n1",
+        "window propose --start +1d --for 1h",
+        "balance",
+        "rolling",
+        "ledger forget",
+    ],
+)
+@pytest.mark.parametrize("option", ["--cluster", "--url"])
+def test_a_verb_about_this_machine_refuses_another(shared: Path, line: str, option: str) -> None:
+    shared.write_text(entry("a", "https://127.0.0.1:1"))
+    name = "a" if option == "--cluster" else "https://127.0.0.1:1"
+    said = gnt_maint(option, name, *line.split()).refused(64)
+    assert re.match(f"(--luxi and )?{option} (is|are) ", said)
+
+
+def test_the_ledger_of_this_machine_does_not_stand_for_anothers(shared: Path) -> None:
+    shared.write_text(entry("a", "https://127.0.0.1:1"))
+    said = gnt_maint("--cluster", "a", "ledger", "show").refused(69)
+    assert said == "maintd cannot be reached at https://127.0.0.1:1: Connection refused"
+
+
+def test_the_shell_completes_names_of_clusters_and_in_them(busy: Live, shared: Path) -> None:
+    def offered(*words: str) -> list[str]:
+        completing = ShellComplete(cli, {}, "gnt-maint", "_GNT_MAINT_COMPLETE")
+        return [item.value for item in completing.get_completions([*words[:-1]], words[-1])]
+
+    url, ca = busy.over_tls()
+    shared.write_text(entry("alpha", url, ca) + entry("beta", url, ca) + entry("again", url))
+    assert offered("--cluster", "a") == ["again", "alpha"]
+    assert offered("--cluster", "alpha", "done", "n") == [f"n{n}" for n in range(1, 7)]
+    shared.write_text("[")
+    assert offered("--cluster", "a") == []
+    assert offered("--cluster", "alpha", "done", "n") == []
