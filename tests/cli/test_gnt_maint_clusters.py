@@ -1,18 +1,27 @@
-"""Clusters by their names: the files, and gnt-maint --cluster."""
+"""Clusters by their names: the files, gnt-maint --cluster, and gnt-maint clusters."""
 
 import os
 import re
-from collections.abc import Callable
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from click.shell_completion import ShellComplete
 
 from nodeagent.cli.gnt_maint import cli
 from nodeagent.cli.maint.console import clusters_file
+from nodeagent.model.window import Schedule
+from nodeagent.model.wish import SetSchedule
+from tests.cli import scenes
 from tests.cli.fixtures import secret
 from tests.cli.live import Live
-from tests.cli.run import gnt_maint
+from tests.cli.run import Done, gnt_maint
+from tests.cli.terminal import in_a_terminal
+from tests.maintd.http.page.rigs import window
 
 Write = Callable[[str], Path]
 URL = 'url = "https://127.0.0.1:1"\n'
@@ -35,9 +44,22 @@ def own(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.fixture
+def hanging() -> Iterator[str]:
+    """The URL of a server that takes connections, and answers nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"https://127.0.0.1:{server.getsockname()[1]}"
+
+
 def entry(name: str, url: str, ca: str = "", password_file: str = "") -> str:
     who = f'user = "alice"\npassword-file = "{password_file}"\n' if password_file else ""
     return f'[clusters.{name}]\nurl = "{url}"\nca = "{ca}"\n{who}'
+
+
+def away(live: Live) -> None:
+    """A node does not answer for long."""
+    live.rig.agents.says["n6"] = None
+    live.tick(seconds=60.0, times=10)
 
 
 # The files.
@@ -186,3 +208,138 @@ def test_the_shell_completes_names_of_clusters_and_in_them(busy: Live, shared: P
     shared.write_text("[")
     assert offered("--cluster", "a") == []
     assert offered("--cluster", "alpha", "done", "n") == []
+
+
+# gnt-maint clusters.
+
+
+def test_each_cluster_has_a_line_and_a_deadline_of_its_own(
+    busy: Live, shared: Path, hanging: str, tmp_path: Path
+) -> None:
+    url, ca = busy.over_tls()
+    wrong = tmp_path / "wrong"
+    wrong.mkdir()
+    shared.write_text(
+        entry("good", url, ca)
+        + entry("hangs", hanging, ca)
+        + entry("refuses", url, ca, secret(wrong, b"mistyped\n"))
+        + entry("nobody", "https://127.0.0.1:1", ca)
+        + "[clusters.mistyped]\nulr = ''\n"
+    )
+    done = gnt_maint("clusters", "--json", "--timeout", "1s")
+    assert (done.code, done.err) == (2, "")
+    found = {one["name"]: one for one in Done(0, done.out, "").json}
+    assert [(name, one["state"], one["code"]) for name, one in found.items()] == [
+        ("good", "WARNING", 1),
+        ("hangs", "UNREACHABLE", 2),
+        ("mistyped", "UNKNOWN", 3),
+        ("nobody", "UNREACHABLE", 2),
+        ("refuses", "UNKNOWN", 3),
+    ]
+    assert len({tuple(one) for one in found.values()}) == 1, "the same members in each"
+    good = found["good"]
+    assert (good["cluster"], good["master"]) == ("cluster.example", "n1")
+    assert (good["out"], good["needs-you"]) == (["n3"], ["n1"])
+    assert (good["windows"], good["unknown"]) == (None, ["windows"]), "it needs a user with a role"
+    assert found["hangs"]["why"] == "no complete answer within 1 s"
+    assert "the name or the password is wrong" in found["refuses"]["why"]
+    assert f"{shared}: clusters.mistyped.ulr is not a known" in found["mistyped"]["why"]
+
+
+def test_a_user_with_a_role_sees_the_roll_and_the_windows(
+    shared: Path, own: Path, tmp_path: Path
+) -> None:
+    live = scenes.rolling(tmp_path)
+    try:
+        url, ca = live.over_tls()
+        schedule = Schedule(
+            (window(live.rig.time, 2, "n6"), window(live.rig.time + 86400, 2, "n2"))
+        )
+        live.rig.wish(SetSchedule(schedule, consents=(None, None)))
+        live.tick()
+        own.write_text(entry("a", url, ca, secret(tmp_path)) + entry("anybody", url, ca))
+        done = gnt_maint("clusters", "--json")
+        found = Done(0, done.out, "").json[0]
+        assert found["roll"] == {"state": "active", "done": 1, "nodes": 3}
+        assert (found["windows"], found["unknown"]) == (["n6"], [])
+        assert found["now"] - found["at"] < 60
+        code, narrow = in_a_terminal("clusters", COLUMNS="80", TERM="dumb", NO_COLOR="1")
+    finally:
+        live.close()
+    rows = [line.split() for line in narrow.splitlines() if len(line) <= 80]
+    assert ["a", *"OK n1 1 0 1/3 1 0 s".split()] in rows
+    assert ["anybody", *"OK n1 1 0 1/3 ? 0 s".split()] in rows
+    assert (code, len(rows)) == (0, len(narrow.splitlines()))
+
+
+BAD = "[clusters.bad]\n"
+
+
+@pytest.mark.parametrize(
+    ("happens", "others", "code"),
+    [
+        (lambda _: None, "", 0),
+        (away, "", 1),
+        (away, BAD, 3),
+        (lambda _: None, BAD, 3),
+        (away, BAD + entry("nobody", "https://127.0.0.1:1"), 2),
+    ],
+)
+def test_the_exit_code_is_that_of_the_worst(
+    quiet: Live, shared: Path, happens: Callable[[Live], None], others: str, code: int
+) -> None:
+    url, ca = quiet.over_tls()
+    happens(quiet)
+    shared.write_text(entry("a", url, ca) + others)
+    assert gnt_maint("clusters").code == code
+
+
+def test_all_are_asked_at_once_and_another_release_costs_only_its_line(
+    quiet: Live, shared: Path
+) -> None:
+    url, ca = quiet.over_tls()
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Other) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        other = f"http://127.0.0.1:{server.server_port}"
+        shared.write_text(entry("a", url, ca) + entry("b", other) + entry("c", other))
+        found = gnt_maint("clusters", "-o", "state,why", "--no-headers", "--separator", ": ")
+        server.shutdown()
+        thread.join(10)
+    assert found.code == 3
+    assert found.lines[0] == "OK: 6 nodes"
+    for line in found.lines[1:]:
+        assert line.startswith("UNKNOWN: a bug, or another maintd than this speaks to: ")
+
+
+class _Other(BaseHTTPRequestHandler):
+    """Answers in its own way, once two ask for the first time."""
+
+    both: ClassVar = threading.Barrier(2)
+
+    def do_GET(self) -> None:
+        if self.path == "/1/round":
+            self.both.wait(20)
+        body = b"{}"
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Write no log."""
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "code", "said"),
+    [
+        ("", "clusters", 78, "name no cluster: write [clusters.NAME] and its url"),
+        ("[", "clusters", 78, "not TOML"),
+        (BAD, "--url https://h clusters", 64, "this asks all clusters: leave out the address of"),
+        (entry("a", "https://h"), "--cluster a clusters", 64, "this asks all clusters: leave out"),
+        (BAD, "clusters --timeout soon", 64, "'soon' is not a duration"),
+    ],
+)
+def test_nothing_is_asked(shared: Path, text: str, line: str, code: int, said: str) -> None:
+    shared.write_text(text)
+    assert said in gnt_maint(*line.split()).refused(code)

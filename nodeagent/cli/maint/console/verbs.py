@@ -14,6 +14,7 @@ VERBS: Mapping[str, Verb] = {
     "balance": _verb("balance", "Find the moves that spread a group's instances better."),
     "cancel": _verb("control", "Stop working on an incident."),
     "check": _verb("check", "Check the state as a Nagios plug-in does."),
+    "clusters": _verb("clusters", "Show the state of all clusters, one line each."),
     "constraints": _verb("constraints", "Limit automatic repairs of reported machines."),
     "done": _verb("done", "Close the ended incidents of NODE: it is repaired."),
     "drill": _verb("drill", "Show what maintd would do if NODE died now."),
