@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from click.shell_completion import ShellComplete
@@ -16,6 +16,7 @@ from nodeagent.cli.gnt_maint import cli
 from nodeagent.cli.maint.console import clusters_file
 from nodeagent.model.window import Schedule
 from nodeagent.model.wish import SetSchedule
+from tests import golden
 from tests.cli import scenes
 from tests.cli.fixtures import secret
 from tests.cli.live import Live
@@ -24,6 +25,7 @@ from tests.cli.terminal import in_a_terminal
 from tests.maintd.http.page.rigs import window
 
 Write = Callable[[str], Path]
+SCREEN = Path(__file__).parent / "screens" / "clusters.txt"
 URL = 'url = "https://127.0.0.1:1"\n'
 
 
@@ -246,30 +248,27 @@ def test_each_cluster_has_a_line_and_a_deadline_of_its_own(
     assert f"{shared}: clusters.mistyped.ulr is not a known" in found["mistyped"]["why"]
 
 
-def test_a_user_with_a_role_sees_the_roll_and_the_windows(
-    shared: Path, own: Path, tmp_path: Path
-) -> None:
-    live = scenes.rolling(tmp_path)
+def test_the_screen_at_80_columns_and_the_json(busy: Live, own: Path, tmp_path: Path) -> None:
+    """A user with a role sees the windows; RENEW=1 writes the file (tests/golden.py)."""
+    folder = tmp_path / "rolling"
+    folder.mkdir()
+    live = scenes.rolling(folder)
     try:
         url, ca = live.over_tls()
-        schedule = Schedule(
-            (window(live.rig.time, 2, "n6"), window(live.rig.time + 86400, 2, "n2"))
-        )
+        now = live.rig.time
+        schedule = Schedule((window(now, 2, "n6"), window(now + 86400, 2, "n2")))
         live.rig.wish(SetSchedule(schedule, consents=(None, None)))
         live.tick()
-        own.write_text(entry("a", url, ca, secret(tmp_path)) + entry("anybody", url, ca))
-        done = gnt_maint("clusters", "--json")
-        found = Done(0, done.out, "").json[0]
-        assert found["roll"] == {"state": "active", "done": 1, "nodes": 3}
-        assert (found["windows"], found["unknown"]) == (["n6"], [])
-        assert found["now"] - found["at"] < 60
-        code, narrow = in_a_terminal("clusters", COLUMNS="80", TERM="dumb", NO_COLOR="1")
+        anybody = entry("lab", *busy.over_tls())
+        down = entry("down", "https://127.0.0.1:1")
+        own.write_text(entry("berlin", url, ca, secret(tmp_path)) + anybody + down)
+        code, screen = in_a_terminal("clusters", COLUMNS="80", TERM="dumb", NO_COLOR="1")
+        found = gnt_maint("clusters", "--json")
     finally:
         live.close()
-    rows = [line.split() for line in narrow.splitlines() if len(line) <= 80]
-    assert ["a", *"OK n1 1 0 1/3 1 0 s".split()] in rows
-    assert ["anybody", *"OK n1 1 0 1/3 ? 0 s".split()] in rows
-    assert (code, len(rows)) == (0, len(narrow.splitlines()))
+    lines = [line.rstrip() for line in screen.splitlines()]
+    assert (code, found.code, max(map(len, lines)) <= 80) == (2, 2, True)
+    golden.same(SCREEN, "\n".join([*lines, found.out]))
 
 
 BAD = "[clusters.bad]\n"
@@ -292,6 +291,29 @@ def test_the_exit_code_is_that_of_the_worst(
     happens(quiet)
     shared.write_text(entry("a", url, ca) + others)
     assert gnt_maint("clusters").code == code
+
+
+def test_a_look_up_of_a_name_that_hangs_holds_up_nobody(
+    quiet: Live, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No socket's time limit covers it."""
+    url, ca = quiet.over_tls()
+    shared.write_text(entry("a", url, ca) + entry("lost", "https://name.invalid"))
+    over, waited, look_up = threading.Event(), list[bool](), socket.getaddrinfo
+
+    def slow(host: str, *rest: Any, **more: Any) -> Any:
+        if host == "name.invalid":
+            waited.append(not over.wait(10))
+        return look_up(host, *rest, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    found = gnt_maint("clusters", "-o", "cluster,why", "--no-headers", "--timeout", "1s")
+    assert waited == [], "it ended before"
+    over.set()
+    assert (found.code, found.lines) == (
+        2,
+        ["a     6 nodes", "lost  no complete answer within 1 s"],
+    )
 
 
 def test_all_are_asked_at_once_and_another_release_costs_only_its_line(
