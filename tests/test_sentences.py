@@ -41,6 +41,7 @@ EXPRESSIONS = {
     "agent/ssconf.py": "Ganeti's certificate digests",
     "autorepair/tags.py": "harep's tags",
     "cli/maint/console/arguments.py": "what a person types",
+    "cli/maint/console/clusters_file.py": "names that a person wrote in a file",
     "cli/maint/console/options.py": "what a person types",
     "cli/maint/console/text.py": "what a person types, and RFC 3339",
     "cluster/ganeti/jobqueue.py": "Ganeti's messages",

@@ -90,20 +90,22 @@ def at_socket(path: str) -> Caller:
     return Caller(path, connect)
 
 
-def at_url(url: str, ca: str = "", user: str = "", password: str = "") -> Caller:
-    """Return a caller of `https://HOST[:PORT]`; ConfigError if the arguments do not fit.
+def at_url(
+    url: str, ca: str = "", user: str = "", password: str = "", named: str = "--url"
+) -> Caller:
+    """Return a caller of `https://HOST[:PORT]`; ConfigError, at `named`, if it does not fit.
 
     `ca` is a file with the expected certificate, or with the one that signed it. Then no name is
     compared, as Ganeti's own certificates name no host. Without it the system decides.
     """
-    match = _MAINTD.fullmatch(url)
+    match, said = _MAINTD.fullmatch(url), f"{named} is {printable(url)}"
     if match is None or int(match[3] or _PORT) > 65535:
-        raise ConfigError(f"--url is {printable(url)}; it must be of the form https://HOST:{_PORT}")
+        raise ConfigError(f"{said}; it must be of the form https://HOST:{_PORT}")
     scheme, host, port = match[1], match[2].strip("[]"), int(match[3] or _PORT)
     if scheme == "http" and user:
-        raise ConfigError(f"--url is {printable(url)}; a password is sent by https only")
+        raise ConfigError(f"{said}; a password is sent by https only")
     if scheme == "http" and ca:
-        raise ConfigError(f"--url is {printable(url)}; a certificate needs https")
+        raise ConfigError(f"{said}; a certificate needs https")
     connect = _over_network(host, port, _tls(scheme, ca, named=False))
     headers = []
     if user:

@@ -1,7 +1,8 @@
-"""Fixtures around gnt-maint for tests elsewhere, too."""
+"""Fixtures around gnt-maint for tests elsewhere, too, and a file with a password."""
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -24,3 +25,10 @@ def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def anywhere() -> Run:
     """gnt-maint, without a socket that it is to ask."""
     return gnt_maint
+
+
+def secret(folder: Path, text: bytes = b"secret\n", mode: int = 0o600) -> str:
+    file = folder / "password"
+    file.write_bytes(text)
+    file.chmod(mode)
+    return str(file)

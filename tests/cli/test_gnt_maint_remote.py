@@ -8,15 +8,9 @@ from typing import Any
 import pytest
 
 from nodeagent.web.tls import make_certificate
+from tests.cli.fixtures import secret
 from tests.cli.live import Live
 from tests.cli.run import Done, gnt_maint
-
-
-def secret(folder: Path, text: bytes = b"secret\n", mode: int = 0o600) -> str:
-    file = folder / "password"
-    file.write_bytes(text)
-    file.chmod(mode)
-    return str(file)
 
 
 @pytest.fixture

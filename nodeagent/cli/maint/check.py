@@ -1,8 +1,11 @@
 """gnt-maint check: a plug-in for Nagios and its kin."""
 
+from collections.abc import Callable
+from typing import Any
+
 import click
 
-from nodeagent.cli.maint.console.client import Reach, Unreachable, Where
+from nodeagent.cli.maint.console.client import Unreachable, Where
 from nodeagent.cli.maint.console.nodes import for_whom
 from nodeagent.cli.maint.console.options import cli
 from nodeagent.cli.maint.console.screen import Json
@@ -10,7 +13,8 @@ from nodeagent.cli.maint.console.text import age, counted, harmless
 from nodeagent.errors import ConfigError
 
 OK, WARNING, CRITICAL, UNKNOWN = range(4)
-_STATES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
+STATES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
+RESOURCES = ("round", "status", "nodes", "held", "needs-you")
 _ALARMS = ("ledger", "settings")  # kinds whose reason is told as it is
 _NAMED = 5  # nodes
 _LATE = 5  # missed rounds
@@ -28,24 +32,25 @@ def check(where: Where) -> int:
     answer of maintd; 3 UNKNOWN: it cannot be asked.
     """
     try:
-        state, told, figures = _judged(where.reach())
-    except Unreachable as error:
-        state, told, figures = CRITICAL, error.format_message(), {}
+        reach = where.reach()
+        state, told, figures = judge(lambda target: reach.get(f"/1/{target}", _ANSWER_WITHIN))
     except (click.ClickException, ConfigError) as error:
-        why = error.format_message() if isinstance(error, click.ClickException) else str(error)
-        state, told, figures = UNKNOWN, why, {}
-    line = f"MAINTD {_STATES[state]} - {harmless(told).replace('|', '/')}"
+        (state, told), figures = unasked(error), {}
+    line = f"MAINTD {STATES[state]} - {harmless(told).replace('|', '/')}"
     data = " ".join(f"{name}={value};;;0" for name, value in figures.items())
     click.echo(f"{line} | {data}" if data else line)
     return state
 
 
-def _judged(reach: Reach) -> tuple[int, str, dict[str, int]]:
-    """Return the state, its reason, and the figures."""
-    this, incidents, nodes, held, needs = (
-        reach.get(f"/1/{target}", _ANSWER_WITHIN)
-        for target in ("round", "status", "nodes", "held", "needs-you")
-    )
+def unasked(error: click.ClickException | ConfigError) -> tuple[int, str]:
+    """Return the state of a maintd that gave no answer, and its reason."""
+    why = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    return CRITICAL if isinstance(error, Unreachable) else UNKNOWN, why
+
+
+def judge(get: Callable[[str], Any]) -> tuple[int, str, dict[str, int]]:
+    """Return the state, its reason, and the figures, from resources below `/1`."""
+    this, incidents, nodes, held, needs = map(get, RESOURCES)
     by_kind: dict[str, list[Json]] = {}
     for one in needs:
         by_kind.setdefault(one["kind"], []).append(one)

@@ -39,15 +39,15 @@ def explain(where: Where, instance: str, *, luxi: str | None, as_json: bool) -> 
 
 
 def _explained(where: Where, name: str, luxi: str | None) -> Json:
-    if where.url is not None and luxi is not None:
-        raise click.UsageError("--luxi and --url are two places: name one")
+    if where.elsewhere and luxi is not None:
+        raise click.UsageError(f"--luxi and {where.elsewhere} are two places: name one")
     if luxi is not None:
         return _thought(where, name, luxi)
     try:
         reach = where.reach()
         said: Json = reach.get(instance_path(reach, name))
     except (Unreachable, NotFound) as error:
-        if where.url is not None:  # the Ganeti of this machine may be another one
+        if where.elsewhere:  # the Ganeti of this machine may be another one
             raise
         try:
             return _thought(where, name, None)  # a new instance is unknown to maintd

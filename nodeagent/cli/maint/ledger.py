@@ -85,6 +85,8 @@ def show(where: Where, *, as_json: bool) -> None:
     try:
         text = where.reach().shown_raw(_PLACE).decode()
     except (Absent, InDoubt) as error:  # it does not run, or is a standby
+        if where.elsewhere:  # the Ganeti of this machine may be another one
+            raise
         text = _of_ganeti(where, error)
     click.echo(json.dumps(json.loads(text), indent=2, ensure_ascii=False))
 
@@ -141,19 +143,21 @@ def forget(where: Where, *, as_json: bool) -> None:
 
     For when nodeagent is removed. The one on this node's disk stays.
     """
+    if there := where.elsewhere:
+        raise click.UsageError(f"{there} is another machine: run it on the master node itself")
     if _answers(where.reach()):
         raise Refused("maintd runs, and would write it again: run systemctl stop maintd first")
     cluster = _cluster(where)
     try:
-        there = cluster.ledger_rule() is not None
-        if there and not is_dry():
+        kept = cluster.ledger_rule() is not None
+        if kept and not is_dry():
             _confirm()
             cluster.remove_ledger_rule()
     except Unavailable as error:
         raise Unreachable(f"{error}: ask as root on the master") from None
     if as_json:
-        emit({"removed": there and not is_dry()})
-    elif not there:
+        emit({"removed": kept and not is_dry()})
+    elif not kept:
         screen().line("Ganeti's configuration has no ledger.")
     elif is_dry():
         screen().line("It would remove the ledger from Ganeti's configuration.")

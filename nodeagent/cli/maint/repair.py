@@ -75,8 +75,10 @@ def repair(
     instances itself. On a terminal a safe pass first shows its repairs, and asks.
     """
     dry_run = is_dry()
-    if where.url is not None:
-        raise click.UsageError("--url is another machine: a pass is made on the master node itself")
+    if there := where.elsewhere:
+        raise click.UsageError(
+            f"{there} is another machine: a pass is made on the master node itself"
+        )
     gc.disable()  # a pass makes millions of small objects, frees none, and ends
     if mode == "safe" and reason is not None:
         raise click.UsageError("--reason goes with --mode compatible: a repair's id is the reason")

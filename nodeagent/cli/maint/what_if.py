@@ -61,8 +61,8 @@ def evacuate(
     from nodeagent.placement.evacuate import evacuate as placement
     from nodeagent.placement.layout.rules import Rules
 
-    if where.url is not None:
-        raise click.UsageError("--url is another machine: ask on the master node itself")
+    if there := where.elsewhere:
+        raise click.UsageError(f"{there} is another machine: ask on the master node itself")
     if text_data is not None and luxi is not None:
         raise click.UsageError("-t and --luxi are two clusters: name one")
     stock = known(where, text_data, luxi)

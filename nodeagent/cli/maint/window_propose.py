@@ -106,8 +106,8 @@ def propose(
     Nodes that can be evacuated together share a window; the windows follow each other. --json
     prints the schedule with the new windows, ready to be posted. Changes nothing without --add.
     """
-    if where.url is not None:
-        raise click.UsageError("--url is another machine: ask on the master node itself")
+    if there := where.elsewhere:
+        raise click.UsageError(f"{there} is another machine: ask on the master node itself")
     if each == 0:
         raise click.UsageError("--for 0 leaves no time")
     asked = _Asked(

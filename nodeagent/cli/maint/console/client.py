@@ -69,7 +69,7 @@ class Noted(click.ClickException):
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """The address of maintd, from the command line."""
+    """The address of maintd, from the command line or, at `place`, from a file of clusters."""
 
     socket: str | None = None
     config: str = ""
@@ -77,6 +77,13 @@ class Where:
     user: str | None = None
     password_file: str | None = None
     ca: str | None = None
+    cluster: str | None = None
+    place: str = ""
+
+    @property
+    def elsewhere(self) -> str:
+        """The option that names the maintd of elsewhere; "" for the one of this machine."""
+        return "--cluster" if self.cluster else "--url" if self.url is not None else ""
 
     def reach(self) -> "Reach":
         """Return the way to maintd; ConfigError, or a usage error, if the options make no sense."""
@@ -88,12 +95,16 @@ class Where:
             return Reach(at_socket(self.socket or self.default_socket()), local=True)
         if self.socket is not None:
             raise click.UsageError("--socket and --url are two places: name one")
+        wrong = ConfigError if self.place else click.UsageError
         if bool(self.user) != bool(self.password_file):
-            raise click.UsageError("--user and --password-file go together")
+            both = _options(self.place, " and ", "user", "password-file")
+            raise wrong(f"{both} go together")
         if self.user and (":" in self.user or not self.user.isprintable()):
-            raise click.UsageError("--user is not a name that can be sent")
+            raise wrong(f"{_options(self.place, '', 'user')} is not a name that can be sent")
         password = _password(self.password_file) if self.password_file else ""
-        return Reach(at_url(self.url, self.ca or "", self.user or "", password), local=False)
+        named = f"{self.place}.url" if self.place else "--url"
+        caller = at_url(self.url, self.ca or "", self.user or "", password, named)
+        return Reach(caller, local=False, place=self.place)
 
     def settings(self) -> "Settings | None":
         """Return the daemon's settings, if there are any; ConfigError if they are unreadable."""
@@ -112,6 +123,13 @@ class Where:
             click.echo(told, err=True)
             return SOCKET
         return SOCKET if settings is None else settings.maintd.socket
+
+
+def _options(place: str, between: str, *names: str) -> str:
+    """Write the names of options for a complaint: as typed, or after their place in a file."""
+    if place:
+        return f"{place}: {between.join(names)}"
+    return between.join(f"--{name}" for name in names)
 
 
 def _drops(config: str) -> str:
@@ -136,11 +154,15 @@ def _password(path: str) -> str:
 
 
 class Reach:
-    """Asks maintd, and turns a failure into an error with its exit code."""
+    """Asks maintd, and turns a failure into an error with its exit code.
 
-    def __init__(self, caller: "Caller", *, local: bool) -> None:
+    `place` is where a file of clusters has its address.
+    """
+
+    def __init__(self, caller: "Caller", *, local: bool, place: str = "") -> None:
         self._caller = caller
         self._local = local
+        self._place = place
         self._doubt = ""
 
     @property
@@ -265,7 +287,8 @@ class Reach:
         if isinstance(error.__cause__, PermissionError):
             return Refused(f"{self._caller.where}: permission denied: ask as root")
         foreign = isinstance(error.__cause__, ssl.SSLCertVerificationError)
-        remedy = ": name it, or its signer, with --ca FILE" if foreign else ""
+        option = f"as {self._place}.ca" if self._place else "with --ca FILE"
+        remedy = f": name it, or its signer, {option}" if foreign else ""
         return Absent(self._absent(str(error)) + remedy)
 
     def _no(self, replied: "Answered") -> click.ClickException:
@@ -282,7 +305,8 @@ class Reach:
         if replied.status == 404:
             return NotFound(why)
         if replied.status in (401, 403) and not self._local:
-            return Refused(f"{self._caller.where}: {why} (--user, --password-file)")
+            options = _options(self._place, ", ", "user", "password-file")
+            return Refused(f"{self._caller.where}: {why} ({options})")
         if replied.status == 412:
             return Stale(why)
         if replied.status in (400, 403, 409) and said:

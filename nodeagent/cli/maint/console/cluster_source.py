@@ -71,8 +71,10 @@ OWN_MEMORY = click.option(
 
 def check(where: Where, text_data: str | None, luxi: str | None) -> None:
     """Raise a usage error unless these options name one cluster, in a file or here."""
-    if where.url is not None and text_data is None:
-        raise click.UsageError("--url is elsewhere, and the cluster that is asked is here")
+    if where.elsewhere and text_data is None:
+        raise click.UsageError(
+            f"{where.elsewhere} is elsewhere, and the cluster that is asked is here"
+        )
     if text_data is not None and luxi is not None:
         raise click.UsageError("-t and -L are two clusters: name one")
 

@@ -30,6 +30,11 @@ STYLES = {
     "job-done": "green",
     "held": "yellow",
     "storm-tripped": "bold red",
+    "OK": "green",
+    "WARNING": "yellow",
+    "CRITICAL": "bold red",
+    "UNREACHABLE": "bold red",
+    "UNKNOWN": "magenta",
 }
 _READABLE = 60  # columns for a text that is longer than that
 _INDENT = 4  # columns of indentation for a last column below the others

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
+from nodeagent.cli.maint.console import clusters_file
 from nodeagent.cli.maint.console.client import Reach, Where
 from nodeagent.cli.maint.console.text import harmless, told_name
+from nodeagent.errors import ConfigError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -19,17 +21,30 @@ def complete(*kinds: str) -> Completes:
     """Offer a shell the names of these kinds that maintd knows; none if it does not answer."""
 
     def offer(context: click.Context, _: click.Parameter, text: str) -> "list[CompletionItem]":
-        from click.shell_completion import CompletionItem
-
         try:
-            reach = Where(**context.find_root().params).reach()
+            reach = clusters_file.resolved(Where(**context.find_root().params)).reach()
             found = [one for kind in kinds for one in _NAMES[kind](_asking(reach))]
         except Exception:  # a completing shell has no place for errors
             return []
-        names = {name: about for name, about in found if name.lower().startswith(text.lower())}
-        return [CompletionItem(name, help=harmless(about)) for name, about in names.items()]
+        return _offered(found, text)
 
     return offer
+
+
+def complete_cluster(_: click.Context, __: click.Parameter, text: str) -> "list[CompletionItem]":
+    """Offer a shell the names in the files of clusters; none if one is wrong."""
+    try:
+        known = clusters_file.entries()
+    except ConfigError:
+        return []
+    return _offered([(name, entry.file) for name, entry in known.items()], text)
+
+
+def _offered(found: "_Named", text: str) -> "list[CompletionItem]":
+    from click.shell_completion import CompletionItem
+
+    names = {name: about for name, about in found if name.lower().startswith(text.lower())}
+    return [CompletionItem(name, help=harmless(about)) for name, about in names.items()]
 
 
 _Get: TypeAlias = Callable[[str], Any]

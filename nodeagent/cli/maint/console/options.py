@@ -9,7 +9,8 @@ import click
 from nodeagent import __version__
 from nodeagent.cli.maint.console import author, pager
 from nodeagent.cli.maint.console.client import NotFound, Reach, Refused, Where
-from nodeagent.cli.maint.console.completion import complete
+from nodeagent.cli.maint.console.clusters_file import resolved
+from nodeagent.cli.maint.console.completion import complete, complete_cluster
 from nodeagent.cli.maint.console.text import harmless, seconds_of
 from nodeagent.cli.maint.console.verbs import ALIASES, HINTS, RENAMED, VERBS
 from nodeagent.cli.usage import FILE, SOCKET, LazyGroup, named_file, needs_command
@@ -94,6 +95,13 @@ def filled(_: click.Context, option: click.Parameter, said: Said) -> Said:
     show_default=True,
     help="maintd's settings; maintd.conf.d/*.toml beside this file is read too.",
 )
+@click.option(
+    "--cluster",
+    metavar="NAME",
+    callback=filled,
+    shell_complete=complete_cluster,
+    help="Ask the cluster of this name in clusters.toml.",
+)
 @click.option("--url", metavar="URL", help="Ask over the network: https://HOST:1816.")
 @click.option("--user", metavar="NAME", callback=filled, help="User name, with --url.")
 @click.option("--password-file", metavar="FILE", type=FILE, help="File with the password.")
@@ -108,7 +116,7 @@ def filled(_: click.Context, option: click.Parameter, said: Said) -> Said:
 @click.pass_context
 def cli(context: click.Context, /, **options: Any) -> None:
     """Show what maintd knows, plans and blocks, and tell it what to do."""
-    context.obj = Where(**options)
+    context.obj = resolved(Where(**options))
     named_file(context, context.obj.config)
     needs_command(context)
 

@@ -15,6 +15,7 @@ VERBS: Mapping[str, Verb] = {
     "cancel": _verb("control", "Stop working on an incident."),
     "capacity": _verb("capacity", "Show how many more instances fit, also with nodes away."),
     "check": _verb("check", "Check the state as a Nagios plug-in does."),
+    "clusters": _verb("clusters", "Show the state of all clusters, one line each."),
     "commands": _verb("commands", "Show which node runs which commands, and which nodes differ."),
     "constraints": _verb("constraints", "Limit automatic repairs of reported machines."),
     "done": _verb("done", "Close the ended incidents of NODE: it is repaired."),

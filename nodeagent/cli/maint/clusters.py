@@ -1,0 +1,167 @@
+"""gnt-maint clusters: ask all clusters at once, each with its own deadline."""
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from threading import Thread
+from typing import Any
+
+import click
+
+from nodeagent.cli.maint.check import CRITICAL, OK, STATES, UNKNOWN, WARNING, judge, unasked
+from nodeagent.cli.maint.console import clusters_file
+from nodeagent.cli.maint.console.client import InDoubt, Unreachable, Where
+from nodeagent.cli.maint.console.clusters_file import Entry
+from nodeagent.cli.maint.console.looking import lists
+from nodeagent.cli.maint.console.options import as_json, cli, duration
+from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
+from nodeagent.cli.maint.console.text import age, counted, told_name
+from nodeagent.errors import ConfigError
+from nodeagent.web.deadline import Deadline
+from nodeagent.web.transaction import too_late
+
+_WORSE = (OK, WARNING, UNKNOWN, CRITICAL)  # the worst last
+_UNREACHABLE = "UNREACHABLE"  # the state of a cluster that is CRITICAL because nobody answers
+_GRACE = 0.5  # seconds for a thread to tell what it knows after its deadline
+_MEMBERS = ("cluster", "master", "at", "now", "out", "needs-you", "roll", "windows")
+_NONE: Mapping[str, Any] = {}
+_COLUMNS = ("cluster", "state", "master", "out", "needs you", "roll", "windows", "round", "why")
+
+
+@cli.command()
+@click.option(
+    "--timeout",
+    metavar="DURATION",
+    callback=duration,
+    default="10s",
+    show_default=True,
+    help="Time limit for each cluster.",
+)
+@lists
+@as_json
+def clusters(where: Where, *, timeout: int, as_json: bool) -> int:
+    """Show the state of all clusters, one line each.
+
+    Asks all that clusters.toml names, at the same time, and judges each as gnt-maint check does.
+    Exit code: that of the worst, 0 OK, 1 WARNING, 3 UNKNOWN, 2 CRITICAL or not answering.
+    """
+    if where != Where(config=where.config):
+        raise click.UsageError("this asks all clusters: leave out the address of one")
+    known = clusters_file.entries()
+    if not known:
+        there = " and ".join(clusters_file.files())
+        raise ConfigError(f"{there} name no cluster: write [clusters.NAME] and its url")
+    with progress(quiet=True) as told:
+        told.tell(f"asking {counted(len(known), 'cluster', 'clusters')}")
+        found = _ask_all(known, timeout)
+    if as_json:
+        emit(found)
+    else:
+        screen().table(_COLUMNS, [_row(one) for one in found])
+    worst: int = max((one["code"] for one in found), key=_WORSE.index)
+    return worst
+
+
+def _ask_all(known: Mapping[str, Entry], seconds: float) -> list[Json]:
+    """Return what each cluster says; of one that says nothing in time, that.
+
+    The look-up of a host's name has no deadline, so a thread may outlast this command's patience.
+    """
+    said: dict[str, Json] = {}
+    threads = [
+        Thread(target=lambda e=entry: said.update({e.name: _ask(e, seconds)}), daemon=True)
+        for entry in known.values()
+    ]
+    end = time.monotonic() + seconds + _GRACE
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+    late = CRITICAL, _UNREACHABLE, too_late(seconds)
+    return [said.get(name) or _told(name, *late) for name in known]
+
+
+def _ask(entry: Entry, seconds: float) -> Json:
+    """Ask one cluster, all in all so many seconds."""
+    deadline = Deadline(seconds)
+    said: Json = {}
+
+    def get(target: str) -> Any:
+        try:
+            said[target] = reach.get(f"/1/{target}", deadline.left())
+        except Unreachable:
+            deadline.left()  # TimeoutError: that was why
+            raise
+        return said[target]
+
+    try:
+        reach = entry.where().reach()
+        state, why, _ = judge(get)
+        return _told(entry.name, state, STATES[state], why, _facts(said) | _plans(get))
+    except TimeoutError:
+        return _told(entry.name, CRITICAL, _UNREACHABLE, too_late(seconds))
+    except (click.ClickException, ConfigError) as error:
+        state, why = unasked(error)
+        absent = isinstance(error, Unreachable) and not isinstance(error, InDoubt)
+        return _told(entry.name, state, _UNREACHABLE if absent else STATES[state], why)
+    except Exception as error:  # the other clusters' lines count
+        why = f"a bug, or another maintd than this speaks to: {type(error).__name__}: {error}"
+        return _told(entry.name, UNKNOWN, STATES[UNKNOWN], why)
+
+
+def _told(name: str, code: int, state: str, why: str, known: Mapping[str, Any] = _NONE) -> Json:
+    """Return the JSON of a cluster; null for members that are `unknown`, and for no roll."""
+    said = {"name": name, "code": code, "state": state, "why": why}
+    said |= {member: known.get(member) for member in _MEMBERS}
+    return said | {"unknown": [member for member in _MEMBERS if member not in known]}
+
+
+def _facts(said: Json) -> Json:
+    this = said["round"]
+    return {
+        "cluster": this["cluster"],
+        "master": this["master"],
+        "at": this["at"],
+        "now": this["now"],
+        "out": [node["name"] for node in said["nodes"] if node["state"] != "online"],
+        "needs-you": [one["name"] for one in said["needs-you"]],
+    }
+
+
+def _plans(get: Callable[[str], Any]) -> Json:
+    """Return the roll and the machines whose windows have begun, if maintd tells them."""
+    found: Json = {}
+    with suppress(click.ClickException, TimeoutError):
+        roll = get("roll")
+        found["roll"] = _progress(roll) if roll and not roll["over-at"] else None
+    with suppress(click.ClickException, TimeoutError):  # of windows only users with a role know
+        calendar = get("windows")
+        machines = [one for row in calendar["windows"] for one in row["machines"]]
+        begun = [one for one in machines if one["begun"] or one["started"]]
+        found["windows"] = list(dict.fromkeys(map(told_name, begun + calendar["returning"])))
+    return found
+
+
+def _progress(roll: Json) -> Json:
+    over = [one for one in roll["nodes"] if one["phase"] in ("done", "skipped")]
+    return {"state": roll["state"], "done": len(over), "nodes": len(roll["nodes"])}
+
+
+def _row(one: Json) -> tuple[object, ...]:
+    """Return a line of the table; a master's name is short there, as a terminal is narrow."""
+    roll, unknown = one["roll"], one["unknown"]
+    if "at" in unknown:
+        return (one["name"], one["state"], *["-"] * 6, one["why"])
+    state = "" if roll is None or roll["state"] == "active" else f" {roll['state']}"
+    done = f"{roll['done']}/{roll['nodes']}{state}" if roll else "-"
+    return (
+        one["name"],
+        one["state"],
+        one["master"].partition(".")[0],
+        len(one["out"]),
+        len(one["needs-you"]),
+        "?" if "roll" in unknown else done,
+        "?" if "windows" in unknown else len(one["windows"]),
+        age(one["now"] - one["at"]),
+        one["why"],
+    )
