@@ -138,6 +138,7 @@ ALL: Mapping[str, Need] = {
     "ganeti": Need(_has_logical_units, "Debian's ganeti: its Python code"),
     "debian": Need(_is_in_the_matrix, "Debian 12 or 13", by_all=False),
     # other programs
+    "ansible-playbook": _tool("ansible-playbook"),
     "chattr": _tool("chattr"),
     "chromium": Need(lambda: chromium() is not None, "chromium: sudo packaging/test-tools"),
     "curl": _tool("curl"),
