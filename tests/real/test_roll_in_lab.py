@@ -5,6 +5,7 @@ Uses the multi-node laboratory beside the checkout; skipped by name where that i
 systemd would.
 """
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -14,16 +15,22 @@ from typing import Any
 import pytest
 from click import ClickException
 
-from tests.real.lab import FIVE, NODES, STATE, create, listed, node, power
-from tests.real.maintd import Maintenance, maintained, until
+from tests.real.lab import FIVE, NODES, STATE, create, gnt, listed, node, power
+from tests.real.maintd import Maintenance, job_times, maintained, until
 from tests.real.steps import is_current
 
 SHORT = [name.partition(".")[0] for name in FIVE]
 INSTANCES = [f"inst{number}" for number in range(1, 13)]
 SETTINGS = """
 [repair]
-queue-commands = ["reboot-node"]
+queue-commands = ["reboot-node", "tell-owners"]
 """
+OWNERS = """
+[owners]
+command = "tell-owners"
+"""
+TOLD = "/var/lib/told-owners"
+TELL = f"#!/bin/sh\n(cat; echo) >> {TOLD}\nsync\n"
 REBOOT = "#!/bin/sh\n[ -e /run/stays-up ] || { sync; reboot; sleep 30; }\n"
 FAKE = "/run/ganeti/fake-hypervisor"
 
@@ -31,10 +38,13 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 
 
 def prepare(system: Maintenance, name: str) -> None:
-    """Let the node's agent take orders to reboot."""
+    """Let the node's agent take orders to reboot, and to tell owners."""
     system.shell(name, "mkdir -p /etc/nodeagent/conf.d")
     system.write(name, "/etc/nodeagent/conf.d/roll.toml", SETTINGS)
-    system.write(name, "/etc/ganeti/node-repair-commands/reboot-node", REBOOT, mode="755")
+    for command, script in (("reboot-node", REBOOT), ("tell-owners", TELL)):
+        system.write(name, f"/etc/ganeti/node-repair-commands/{command}", script, mode="755")
+    system.shell(name, "mkdir -p /etc/nodeagent/maintd.conf.d")
+    system.write(name, "/etc/nodeagent/maintd.conf.d/owners.toml", OWNERS)
 
 
 class Machines(threading.Thread):
@@ -119,6 +129,27 @@ def out() -> list[str]:
     return sorted(name.partition(".")[0] for name, role in found if role in ("O", "D"))
 
 
+def told_owners(system: Maintenance) -> list[tuple[str, str]]:
+    """The events that owners were told on any of the masters: what, and at which node."""
+    lines = [line for name in SHORT for line in system.shell(name, f"cat {TOLD} || :").splitlines()]
+    said = sorted(
+        ((row["at"], row["event"], row["node"]) for line in lines for row in events_in(line)),
+    )
+    return [(event, name.partition(".")[0]) for _, event, name in said]
+
+
+def events_in(line: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(line).get("events", []) if line else []
+    return found
+
+
+def moves_at_once() -> int:
+    """The most moves of instances that were ever under way at a time."""
+    moves = [row for row in job_times() if row[3].startswith(("INSTANCE_MIGRATE", "INSTANCE_FAIL"))]
+    assert len(moves) > 5, "each node had instances"
+    return max(sum(at <= began < ended for _, at, ended, _ in moves) for _, began, _, _ in moves)
+
+
 def fill(nodes: tuple[str, ...], count: int) -> None:
     """So many running DRBD instances, spread over the nodes."""
     many = len(nodes)
@@ -128,13 +159,19 @@ def fill(nodes: tuple[str, ...], count: int) -> None:
 
 
 def test_five_nodes_reboot_under_twelve_instances() -> None:
-    """Killed on the way, failed over on the way, and the master is the last."""
+    """Killed on the way, failed over on the way, and the master is the last.
+
+    A budget lets one of the twelve instances migrate at a time, and one has an owner.
+    """
     with rolling(FIVE) as (system, machines):
         five_nodes_reboot(system, machines)
 
 
 def five_nodes_reboot(system: Maintenance, machines: Machines) -> None:
     fill(FIVE, 12)
+    for name in INSTANCES:
+        gnt("gnt-instance", "add-tags", name, "maintd:budget:web:1:live")
+    gnt("gnt-instance", "add-tags", INSTANCES[0], "maintd:owner:db")
     before, began = boots(), time.monotonic()
     until(lambda: not machines.unheard, 60, system.tail)
     machines.longest.clear()
@@ -165,6 +202,11 @@ def five_nodes_reboot(system: Maintenance, machines: Machines) -> None:
     print(f"five nodes and twelve instances in {took / 60:.1f} minutes, by one command of a person")
     print(f"longest times without an instance, in seconds: {machines.longest}")
     assert max(machines.longest.values(), default=0) < 5, "no longer than its migration"
+    assert moves_at_once() == 1, "as the budget wants it"
+    events = told_owners(system)
+    starts, ends = ([node for what, node in events if what == it] for it in ("started", "finished"))
+    assert len(starts) >= 2, "its owner heard of the nodes of its instance and of its mirror"
+    assert sorted(starts) == sorted(ends), "and of the end"
 
 
 @pytest.mark.story
