@@ -2,7 +2,9 @@ SITE := build/site-tools
 
 .PHONY: site
 site: $(SITE)/.ready ## build the documentation as a site, in build/site
-	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs --quiet build --strict --config-file packaging/site/mkdocs.yml
+	@# Not --quiet: with it --strict sees no warning, such as that of a broken link.
+	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict --config-file packaging/site/mkdocs.yml \
+	  >$(SITE)/log 2>&1 || { cat $(SITE)/log; exit 1; }
 	@echo "open build/site/index.html"
 
 $(SITE)/.ready: packaging/site.mk $(READY)
