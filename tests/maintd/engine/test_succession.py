@@ -213,7 +213,7 @@ def test_a_new_kind_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
                 await here.look(CHECK)
 
     asyncio.run(test())
-    lines = [record.getMessage() for record in caplog.records if "succession" in record.msg]
+    lines = [one.getMessage() for one in caplog.records if one.msg.startswith("succession ")]
     assert lines == [
         "succession kind=waits why='it waits'",
         "succession kind=lately why='it waits'",
