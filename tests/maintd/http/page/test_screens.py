@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from nodeagent.maintd.http.page import page
 from nodeagent.model.action import Scope
 from nodeagent.model.roll import REBOOT, Terms
 from nodeagent.model.units import Ms, Seconds
@@ -276,3 +277,9 @@ def test_screens(name: str, tmp_path: Path) -> None:
             assert Balanced(text)
             told += [f"== {place} {sections}".rstrip(), *shown(text, sections)]
     golden.same(SCREENS / f"{name.replace(' ', '-')}.txt", "\n".join(told) + "\n")
+
+
+def test_a_line_of_a_template_is_short_enough_to_be_a_source() -> None:
+    """Lintian takes longer ones for generated, and looks for their source."""
+    for path in Path(page.__file__).with_name("templates").glob("*.html"):
+        assert max(map(len, path.read_text().splitlines())) <= 512, path.name
