@@ -52,7 +52,7 @@ def check_config(config: str, candidate: str | None, drop_in: str | None) -> Non
         click.echo(f"{candidate}: ok; whether maintd can read the files it names shows on a master")
         return
     missing = candidate is None and not os.path.exists(config)
-    there = "ok: there is none, so the defaults hold" if missing else "ok"
+    there = "ok: the file is missing, so the defaults hold" if missing else "ok"
     click.echo(f"{candidate or config}: {there}")
 
 

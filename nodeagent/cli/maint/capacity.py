@@ -1,7 +1,7 @@
 """gnt-maint capacity: how many more instances fit, today and with nodes away."""
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.options import as_json, cli, duration, filled
 from nodeagent.cli.maint.console.screen import Json, Progress, Screen, emit, progress, screen
 from nodeagent.cli.maint.console.text import counted
+from nodeagent.model.asked import some_of
 from nodeagent.model.units import Ms, Seconds
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 _TIME = 60  # s
 _MOST = 1000  # instances of a size that are counted
-_FEW = 5  # instances named
 
 
 @cli.command(short_help="Show how many more instances fit, also with nodes away.")
@@ -224,16 +224,16 @@ def _remarks(group: Json) -> Sequence[str]:
     absences = [size[kind] for size in group["sizes"] for kind in ("worst", "away") if size[kind]]
     unique = {tuple(one["without"]): one for one in absences}
     for without, one in unique.items():
-        nodes = _listed(map(_short, without))
+        nodes = some_of([_short(name) for name in without])
         if one["homeless"]:
-            there = _listed(one["homeless"])
+            there = some_of(one["homeless"])
             lines.append(f"Without {nodes} there is no room for {there}: nothing more fits.")
         if one["stopped"]:
-            there = _listed(one["stopped"])
+            there = some_of(one["stopped"])
             lines.append(f"Without {nodes} these stop, as they cannot be moved: {there}.")
     away = next((size["away"] for size in group["sizes"] if size["away"]), None)
     if away is not None:
-        nodes, coming = _listed(map(_short, away["without"])), group["next"]
+        nodes, coming = some_of([_short(name) for name in away["without"]]), group["next"]
         when = f", which leave at {_moment(coming)} {coming['why']}" if coming else ", as asked"
         lines.append(f"{'Next' if coming else 'Away'} is without {nodes}{when}.")
     if group["tried"] < group["nodes"]:
@@ -276,9 +276,3 @@ def _amount(mib: int) -> str:
 
 def _short(name: str) -> str:
     return name.partition(".")[0]
-
-
-def _listed(names: Iterable[str]) -> str:
-    found = list(names)
-    more = f" and {len(found) - _FEW} more" if len(found) > _FEW else ""
-    return ", ".join(found[:_FEW]) + more

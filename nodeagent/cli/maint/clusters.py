@@ -77,8 +77,7 @@ def _ask_all(known: Mapping[str, Entry], seconds: float) -> list[Json]:
         thread.start()
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
-    late = CRITICAL, _UNREACHABLE, too_late(seconds)
-    return [said.get(name) or _told(name, *late) for name in known]
+    return [said.get(name) or _late(name, seconds) for name in known]
 
 
 def _ask(entry: Entry, seconds: float) -> Json:
@@ -99,7 +98,7 @@ def _ask(entry: Entry, seconds: float) -> Json:
         state, why, _ = judge(get)
         return _told(entry.name, state, STATES[state], why, _facts(said) | _plans(get))
     except TimeoutError:
-        return _told(entry.name, CRITICAL, _UNREACHABLE, too_late(seconds))
+        return _late(entry.name, seconds)
     except (click.ClickException, ConfigError) as error:
         state, why = unasked(error)
         absent = isinstance(error, Unreachable) and not isinstance(error, InDoubt)
@@ -107,6 +106,10 @@ def _ask(entry: Entry, seconds: float) -> Json:
     except Exception as error:  # the other clusters' lines count
         why = f"a bug, or another maintd than this speaks to: {type(error).__name__}: {error}"
         return _told(entry.name, UNKNOWN, STATES[UNKNOWN], why)
+
+
+def _late(name: str, seconds: float) -> Json:
+    return _told(name, CRITICAL, _UNREACHABLE, too_late(seconds))
 
 
 def _told(name: str, code: int, state: str, why: str, known: Mapping[str, Any] = _NONE) -> Json:

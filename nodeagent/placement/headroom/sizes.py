@@ -55,11 +55,19 @@ def sizes(policy: Policy) -> list[Size]:
     for number, (least, most) in enumerate(policy.ranges, 1):
         of = "" if single else f"range {number} "
         named += [(f"{of}largest", most, least.disks), (f"{of}smallest", least, least.disks)]
-    found: dict[tuple[int, ...], list[str]] = {}
+    found: dict[Size, list[str]] = {}
     for name, spec, disks in named:
-        amounts = (spec.memory, spec.disk, spec.vcpus, max(1, disks), spec.spindles)
-        found.setdefault((*amounts, policy.standard.spindles), []).append(name)
-    return [Size(tuple(names), *amounts) for amounts, names in found.items()]
+        size = Size(
+            names=(),
+            memory=spec.memory,
+            disk=spec.disk,
+            vcpus=spec.vcpus,
+            disks=max(1, disks),
+            spindles=spec.spindles,
+            pressure=policy.standard.spindles,
+        )
+        found.setdefault(size, []).append(name)
+    return [size._replace(names=tuple(names)) for size, names in found.items()]
 
 
 def usual_template(cluster: Cluster, group: Group) -> Template:
