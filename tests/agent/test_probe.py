@@ -21,7 +21,7 @@ from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import MIRRORS
 from nodeagent.web.tls import make_certificate, server_tls, untrusting_tls
 from tests.agent.listening import DEVICES, HERE, Serve, listener, mond, report, talk_tls
-from tests.web.live import free_port
+from tests.ports import free_port
 
 
 def want_a_certificate(connection: socket.socket) -> None:

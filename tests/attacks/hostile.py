@@ -18,7 +18,8 @@ from nodeagent.protocol.envelope import Key, Purpose, confd_hmac, strong_hmac
 from tests.agent.place import client_pem, safe_folder
 from tests.packaging.luxid import NODE, talk
 from tests.patience import PATIENCE, until
-from tests.web.live import free_port, untrusting
+from tests.ports import free_port
+from tests.web.live import untrusting
 
 MASTER, CLUSTER = str(NODE["name"]), "cluster.example.org"
 KEY = Key(b"0123456789abcdef0123456789abcdef01234567\n")

@@ -32,8 +32,8 @@ from tests import needs
 from tests.bench.poller import CLUSTER, DRIPPING, HOLES, NODE_KEY, SEALING, SECRET, TARGET, address
 from tests.bench.serve import FLOORS, HERE, compile_c
 from tests.bench.table import row, run
+from tests.ports import free_port
 from tests.real.vcluster import HBAL
-from tests.web.live import free_port
 
 ROOT = HERE.parents[1]
 PEERS = ROOT / "build" / "peers"  # what `packaging/bench.mk` installs beside us

@@ -16,8 +16,9 @@ from typing import Any
 
 from tests import needs
 from tests.bench.table import row
+from tests.ports import free_port
 from tests.real import vcluster
-from tests.web.live import agent, free_port, resident, wait_for
+from tests.web.live import agent, resident, wait_for
 
 HERE = Path(__file__).parent
 FLOORS = needs.SHARED / "floors"

@@ -22,7 +22,8 @@ from tests.agent.place import NODE, Place, safe_folder
 from tests.cluster.ganeti.answering import Luxid, serving
 from tests.packaging import luxid
 from tests.patience import until
-from tests.web.live import Agent, free_port, wait_for
+from tests.ports import free_port
+from tests.web.live import Agent, wait_for
 
 WITHIN = 60.0
 CLUSTER_KEY = b"a key of the cluster"

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from tests import forked, needs
 from tests.agent.place import NODE, SICK_TEXT, Place, safe_folder, sealed_order
 from tests.agent.sick import FIX, OK, SICK
 from tests.patience import PATIENCE, until
+from tests.ports import free_port
 
 root = needs.mark("root")  # commands must belong to root
 
@@ -91,12 +91,6 @@ def test_diagnose_passes_standard_error_on(place: Place) -> None:
     assert (done.returncode, done.stdout) == (0, SICK_TEXT + "\n")
     lines = [f"check: line {number}" for number in range(99)]
     assert done.stderr.splitlines() == [*lines, "check: \\x1b[2J"]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 CONFIRMED = r"\"live-repair\""  # in the diagnosis, which is a text; a last run says it at once

@@ -14,10 +14,11 @@ from tests import needs
 from tests.cli.live import Live
 from tests.maintd.answering import serving
 from tests.maintd.notices.alertmanager import Manager, alertmanager
-from tests.maintd.notices.sinks import Receiver, free_port
+from tests.maintd.notices.sinks import Receiver
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.world import incident
 from tests.patience import until
+from tests.ports import free_port
 
 RULES = Path(__file__).resolve().parents[2] / "packaging/alerts/nodeagent.yml"
 DASHBOARD = RULES.parents[1] / "dashboards/nodeagent.json"

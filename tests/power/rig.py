@@ -16,6 +16,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from tests import needs
+from tests.ports import free_port
 
 TOP = Path(__file__).resolve().parents[2]
 PATH = needs.SYSTEM_PATH
@@ -175,13 +176,6 @@ class Device:
         self.process.send_signal(signal.SIGSTOP)
 
 
-def free_port(kind: int = socket.SOCK_STREAM, address: str = "127.0.0.1") -> int:
-    with socket.socket(socket.AF_INET, kind) as one:
-        one.bind((address, 0))
-        port: int = one.getsockname()[1]
-        return port
-
-
 def wait_for(test: Callable[[], bool], seconds: float = 20.0) -> None:
     deadline = time.monotonic() + seconds
     while not test():
@@ -203,7 +197,7 @@ def ipmi(
     """Start one BMC that speaks IPMI, with sensors by ipmi_sim_cmd(5); return it and its port."""
     folder.mkdir()
     (folder / "state").mkdir()
-    port = free_port(socket.SOCK_DGRAM, address)
+    port = free_port(address)
     chassis = powerd.script(folder / "chassis", _CHASSIS)
     auth = "".join(
         f"    allowed_auths_{who} none md2 md5 straight\n"
@@ -235,7 +229,7 @@ def redfish(
     """Start one BMC that speaks Redfish over TLS; return it, its port and its system's path."""
     folder.mkdir()
     (folder / "state").mkdir()
-    port, system = free_port(address=address), "00000000-0000-0000-0000-000000000002"
+    port, system = free_port(address), "00000000-0000-0000-0000-000000000002"
     words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
     words += ["-subj", "/CN=bmc.example.org", "-addext", f"subjectAltName=IP:{address}"]
     words += ["-keyout", "key.pem", "-out", "cert.pem"]
@@ -294,7 +288,7 @@ def pdu(
     """Start a stand-in of an APC PDU with these outlets; return it and its port."""
     folder.mkdir()
     (folder / "state").mkdir()
-    port = free_port(socket.SOCK_DGRAM, address)
+    port = free_port(address)
     script = powerd.script(folder / "pass", _OUTLETS, OUTLETS=outlets)
     (folder / "snmpd.conf").write_text(
         f"agentaddress udp:{address}:{port}\nrwcommunity {PASSWORD}\n"

@@ -12,8 +12,9 @@ import pytest
 from nodeagent.maintd.balancing.load import read_busy
 from nodeagent.model.units import Ms
 from tests import needs
+from tests.ports import free_port
 from tests.real.vcluster import LOAD, confd, lay_out, mond
-from tests.web.live import agent, free_port, wait_for
+from tests.web.live import agent, wait_for
 
 pytestmark = [
     pytest.mark.story,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.agent.place import Place, safe_folder
 from tests.patience import PATIENCE, until
+from tests.ports import free_port
 
 _START = """
 import functools, os, sys
@@ -120,12 +121,6 @@ def read_all(connection: socket.socket) -> bytes:
         while part := connection.recv(65536):
             parts.append(part)
     return b"".join(parts)
-
-
-def free_port(address: str = "127.0.0.1") -> int:
-    with socket.socket() as probe:
-        probe.bind((address, 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from nodeagent.web.selfsigned import make
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.world import EVACUATE, NOW, OK
 from tests.patience import until_async
-from tests.web.live import free_port
+from tests.ports import free_port
 
 KEY = Key(b"0123456789abcdef0123456789abcdef\n")
 HEAD = b"HTTP/1.1 200 OK\r\n"

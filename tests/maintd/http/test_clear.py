@@ -22,6 +22,7 @@ from tests.agent.place import safe_folder
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.served import Served, basic
 from tests.maintd.world import EVACUATE
+from tests.ports import free_port
 
 HERE, STRANGER = "10.77.0.11", "192.0.2.99"  # an address of this machine, whichever is served
 URL = "https://10.77.0.1:1816"
@@ -145,7 +146,7 @@ def test_the_master_s_address_may_come_later(tmp_path: Path) -> None:
     found = served(tmp_path)
 
     async def run() -> int:
-        http = HttpSettings(port=0)
+        http = HttpSettings(port=free_port())
         addresses = ["192.0.2.199", "127.0.0.1"]
         async with listening(found.api, str(tmp_path / "sock"), addresses, http) as port:
             return (await fetch("127.0.0.1", port, "/", seconds=60)).status

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tests import needs
-from tests.maintd.notices.sinks import free_port
 from tests.patience import until
+from tests.ports import free_port
 
 MANAGER = needs.where("prometheus-alertmanager")
 

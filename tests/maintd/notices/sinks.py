@@ -1,7 +1,6 @@
 """A coordinator that notifies: sinks, a receiver, and rounds in which a try ends at once."""
 
 import json
-import socket
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -23,11 +22,6 @@ from tests.patience import PATIENCE
 CALM = replace(
     QUICK, settle=Ms(10**12), unreachable_after=Ms(0)
 )  # nothing is done about what is detected
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 def sick(number: int = 1) -> Diagnosis:

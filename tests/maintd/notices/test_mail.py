@@ -20,9 +20,10 @@ from nodeagent.errors import Unavailable
 from nodeagent.maintd.notices.sinks import smtp
 from nodeagent.maintd.notices.sinks.smtp import Smtp
 from nodeagent.model.notice import Sink
-from tests.maintd.notices.sinks import Notifying, free_port
+from tests.maintd.notices.sinks import Notifying
 from tests.maintd.queue.certificates import certificate
 from tests.patience import dawdle
+from tests.ports import free_port
 
 SERVER = Smtp("mail", "127.0.0.1", 0, "maintd@example.org", ("ops@example.org", "boss@example.org"))
 

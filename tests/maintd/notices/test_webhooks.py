@@ -15,9 +15,10 @@ import pytest
 from nodeagent.maintd.notices.sinks.http import Endpoint
 from nodeagent.model.notice import Severity
 from tests.maintd.answering import serving, speaking
-from tests.maintd.notices.sinks import Notifying, Receiver, free_port, hook
+from tests.maintd.notices.sinks import Notifying, Receiver, hook
 from tests.maintd.rig import QUICK
 from tests.patience import until
+from tests.ports import free_port
 
 
 def test_an_incident_is_told_from_its_detection_to_its_end() -> None:

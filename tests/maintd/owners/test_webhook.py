@@ -18,10 +18,11 @@ from nodeagent.maintd.owners.webhook import Letter, Webhook, Webhooks
 from nodeagent.model.units import Ms
 from tests.maintd.answering import serving, speaking
 from tests.maintd.mesos.client import NOW_NS, window
-from tests.maintd.notices.sinks import Receiver, free_port
+from tests.maintd.notices.sinks import Receiver
 from tests.maintd.owners.owned import Owned
 from tests.maintd.world import NOW
 from tests.patience import until
+from tests.ports import free_port
 
 N3 = {"hostname": "n3"}
 
