@@ -44,6 +44,7 @@ from nodeagent.model.ledger import Policy
 from nodeagent.model.notice import Sink
 from nodeagent.model.queue import Operation, Procedure, Procedures, RepairStep
 from nodeagent.model.snapshot import Instance, Snapshot
+from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.protocol.envelope import Key
 from nodeagent.protocol.look import Look, Seen
@@ -62,6 +63,7 @@ _UNREACHABLE = Operation(
     "unreachable", (RepairStep(POWER_CYCLE, watch_seconds=Seconds(10)),), POWERED
 )
 POLICY = Policy(
+    stage=FULL,
     settle=Ms(300),
     cooldown=Ms(0),
     storm=0.5,

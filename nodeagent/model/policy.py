@@ -11,6 +11,7 @@ from nodeagent.model.notice import Sink
 from nodeagent.model.offer import Announcing
 from nodeagent.model.queue import Procedures
 from nodeagent.model.setting import setting
+from nodeagent.model.stage import FULL, OBSERVE, STAGES
 from nodeagent.model.units import Ms
 
 
@@ -23,6 +24,16 @@ class Policy:
     of their own. `storm` is a share, 0.3 for 30 %.
     """
 
+    stage: str = setting(
+        "choice",
+        OBSERVE,
+        scope=Scope.NODE,
+        words=STAGES,
+        text="How far maintd goes by itself."
+        " `observe` judges all and does nothing, `advise` asks people to do it, `drain` drains"
+        " nodes that request an evacuation, `full` does everything. It limits incidents, dead"
+        " nodes, auto-repair, balancing and reports of sources, not what people order or plan.",
+    )
     settle: Ms = setting(
         "ms", Ms(60_000), text="How long an incident stays detected before work starts."
     )
@@ -242,3 +253,13 @@ class Policy:
     constraints: Constraints = field(default=Constraints())
     announcing: Announcing = field(default=Announcing())
     notify: tuple[Sink, ...] = ()
+
+    @property
+    def acts(self) -> bool:
+        """Tell whether maintd may do everything by itself."""
+        return self.stage == FULL
+
+    @property
+    def fences(self) -> str:
+        """What `dead_nodes` comes to at this stage."""
+        return self.dead_nodes if self.acts else "observe"

@@ -13,6 +13,7 @@ from nodeagent.model.reason_kinds import Kind
 from nodeagent.model.reason_subject import AnyKind, Of
 from nodeagent.model.roll_kinds import RollKind
 from nodeagent.model.sentence import filled
+from nodeagent.model.stage_kinds import StageKind
 from nodeagent.model.succession_kinds import SuccessionKind
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Of",
     "Reason",
     "RollKind",
+    "StageKind",
     "Subject",
     "SuccessionKind",
     "because",
@@ -38,6 +40,7 @@ KINDS: tuple[AnyKind, ...] = (
     *FencingKind,
     *LedgerKind,
     *RollKind,
+    *StageKind,
     *SuccessionKind,
 )
 # Details that change while a reason lasts.

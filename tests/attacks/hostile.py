@@ -113,6 +113,7 @@ node = "{MASTER}"
 ganeti = "{ganeti}"
 luxi = "{folder}/luxi.sock"
 [policy]
+stage = "full"
 settle = "1s"
 [poll]
 port = {node.port}

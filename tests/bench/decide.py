@@ -19,6 +19,7 @@ from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.ledger import Ledger, Outcome, Policy
 from nodeagent.model.roll import REBOOT, Phase, Roll, RollNode, Terms
 from nodeagent.model.snapshot import Capacity, Instance, Node, Observed, Running, Size
+from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 from simulation.cluster import SimulatedCluster
 from tests.bench.table import row, run
@@ -41,6 +42,7 @@ def rows(*, quick: bool = False) -> list[dict[str, Any]]:
 def _deciding(nodes: int, instances: int, incidents: int) -> list[dict[str, Any]]:
     observed = _large(nodes, instances, incidents)
     policy = Policy(
+        stage=FULL,
         settle=Ms(0),
         cooldown=Ms(0),
         nodes_in_work=incidents,
@@ -65,11 +67,11 @@ def _deciding(nodes: int, instances: int, incidents: int) -> list[dict[str, Any]
     _, quiet = _timed(Ledger(), _large(nodes, instances, 0), policy)
     _, quiet_budgets = _timed(Ledger(), _with_budgets(_large(nodes, instances, 0)), policy)
     balanced, balancing = _timed(
-        Ledger(), _advised(nodes, instances), Policy(balance=True, balance_settle=Ms(0))
+        Ledger(), _advised(nodes, instances), Policy(stage=FULL, balance=True, balance_settle=Ms(0))
     )
     shifts = len(balanced.intents)
     ahead = _windows(observed)
-    _, weighing = _timed(ahead, _large(nodes, instances, 0), Policy())
+    _, weighing = _timed(ahead, _large(nodes, instances, 0), Policy(stage=FULL))
     leaving = len(ahead.scheduled)
     what = f"{nodes:,} nodes, {instances:,} instances, {incidents} incidents"
     return [
@@ -126,7 +128,7 @@ def _rolling(nodes: int, instances: int, members: int) -> list[dict[str, Any]]:
     observed = replace(observed, runs=dict.fromkeys(observed.snapshot.nodes, (REBOOT,)))
     terms = Terms(REBOOT, at_once=away, reboots=True)
     ledger = Ledger(roll=Roll(1, "root", NOW, terms, tuple(chosen)))
-    first, beginning = _timed(ledger, observed, Policy())
+    first, beginning = _timed(ledger, observed, Policy(stage=FULL))
     begun = sum(one.phase.away for one in first.roll.nodes) if first.roll is not None else 0
     what = f"{nodes:,} nodes, {instances:,} instances, a roll of {members}, {begun} begin"
     return [row(f"decide, s: {what}", beginning, 1.0, goal="<= 1 s", met=beginning <= 1)]

@@ -22,6 +22,7 @@ from nodeagent.maintd.engine.poll import poll, remember, understand
 from nodeagent.maintd.planning.node_keys import pins_of, shown
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.snapshot import Node, Observed, Snapshot
+from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 from nodeagent.protocol.envelope import Key
 from nodeagent.protocol.look import Expected, Look, Seen, Silent, judge_answer
@@ -118,7 +119,7 @@ class Poller:
         polled, cpu, judged = time.monotonic(), _used() - before, self.judged
         diagnoses, doubts = understand(looks, self.now(), self._settings.oldest)
         observed = Observed(snapshot, diagnoses, doubts, keys=shown(looks))
-        decision = decide(Ledger(), observed, Policy(), self.now())
+        decision = decide(Ledger(), observed, Policy(stage=FULL), self.now())
         decided = time.monotonic()
         kind = Counter(type(look).__name__ for look in looks.values())
         assert not decision.ledger.intents

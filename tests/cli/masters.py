@@ -101,6 +101,8 @@ port = {self.port or 1815}
 address = "127.0.0.1"
 port = 0
 plain = true
+[policy]
+stage = "full"
 """)
 
     def _begin_agent(self) -> None:

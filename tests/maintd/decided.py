@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator
 from nodeagent.model.action import Action
 from nodeagent.model.ledger import Decision, Policy
 from nodeagent.model.reason import AnyKind, Detail, Held, Reason
+from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 
-POLICY = Policy(settle=Ms(0), cooldown=Ms(0), storm=1.0)
+POLICY = Policy(stage=FULL, settle=Ms(0), cooldown=Ms(0), storm=1.0)
 
 
 def new(decision: Decision) -> list[Action]:

@@ -17,6 +17,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import reduce
 from itertools import islice
 from operator import or_
@@ -31,6 +32,7 @@ from nodeagent.maintd.engine import round as rounds
 from nodeagent.model.ledger import Decision, Ledger, Policy
 from nodeagent.model.reason import Reason
 from nodeagent.model.snapshot import Observed
+from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 from nodeagent.store.codec import decode_observation, encode_observation
 from nodeagent.store.records import document_of, value_of
@@ -86,7 +88,13 @@ def saved() -> Iterator[tuple[str, str]]:
 
 def decided_anew(observation: str) -> str:
     """The Decision on an observation now."""
-    return text_of(_decide(*decode_observation(observation)))
+    return text_of(_decide(*_given(observation)))
+
+
+def _given(observation: str) -> tuple[Ledger, Observed, Policy, Ms]:
+    """What was given to a round; the first ones are from before there were stages."""
+    ledger, observed, policy, now = decode_observation(observation)
+    return ledger, observed, replace(policy, stage=FULL), now
 
 
 def shape(decision: Decision, before: Ledger) -> str:
@@ -177,7 +185,7 @@ def _lines(observation: str, numbers: dict[Line, int]) -> int:
     def calls(frame: FrameType, *_: object) -> Callable[..., Any] | None:
         return within if "/nodeagent/maintd/" in frame.f_code.co_filename else None
 
-    given = decode_observation(observation)
+    given = _given(observation)
     sys.settrace(calls)
     try:
         _decide(*given)

@@ -37,6 +37,7 @@ from nodeagent.model.ledger import (
 )
 from nodeagent.model.roll import REBOOT
 from nodeagent.model.snapshot import Capacity, Instance, Node, Running, Snapshot
+from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Wish
 from nodeagent.placement.cluster.cluster import Known
@@ -52,6 +53,7 @@ from tests.maintd import inline
 from tests.maintd.world import NOW, OK
 
 QUICK = Policy(
+    stage=FULL,
     settle=Ms(0),
     cooldown=Ms(0),
     attempts=1000,

@@ -24,6 +24,7 @@ from nodeagent.model.ledger import Begun, Hold, Intent, Ledger, Outcome, Policy,
 from nodeagent.model.purpose import OfIncident, OfTags
 from nodeagent.model.reason import AnyKind, Kind, Of, Subject, because
 from nodeagent.model.snapshot import Capacity, Group, Observed, Snapshot
+from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Schedule
 from nodeagent.model.wish import (
@@ -57,7 +58,7 @@ from tests.maintd.world import (
     snapshot,
 )
 
-POLICY = Policy(settle=Ms(0), cooldown=Ms(0))
+POLICY = Policy(stage=FULL, settle=Ms(0), cooldown=Ms(0))
 WIDE = replace(POLICY, nodes_in_work=10, group_in_work=10, storm=1.0)
 MINUTE = 60_000
 TRIPPED = Retag(Scope.CLUSTER, "", add=("maintd:brake:tripped",))

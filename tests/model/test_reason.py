@@ -61,7 +61,7 @@ def test_every_reason_has_the_details_that_its_sentence_tells() -> None:
 def test_every_kind_is_a_reason_somewhere() -> None:
     code = "".join(path.read_text() for path in (TOP / "nodeagent").rglob("*.py"))
     assert {kind.name for kind in KINDS} <= set(
-        re.findall(r"\b(?:Budget|Fencing|Ledger|Roll|Succession)?Kind\.([A-Z_]+)\b", code)
+        re.findall(r"\b(?:Budget|Fencing|Ledger|Roll|Stage|Succession)?Kind\.([A-Z_]+)\b", code)
     )
 
 
@@ -100,7 +100,8 @@ PUBLIC = """
     tags-forbid tags-leave taken too-late too-small try-again under-repair undiagnosed unheard
     unknown-changes unknown-disks unknown-if-room unknown-room unknown-rooms unreachable
     unreadable-rule waits waits-for-job waits-for-repair watched watcher-paused watcher-unknown
-    would-fence wrong-tag wrong-tags you-decide
+    would-balance would-evacuate would-fence would-mend would-queue would-repair wrong-tag
+    wrong-tags you-decide
 """.split()
 
 

@@ -34,6 +34,7 @@ seconds = "3s"
 address = "127.0.0.1"
 plain = true
 [policy]
+stage = "full"
 settle = "0s"
 cooldown = "0s"
 attempts = 1000

@@ -262,6 +262,7 @@ address = "{self.ground.address[name]}"
 users = "{self.folder / name / "users"}"
 read = "anyone"
 [policy]
+stage = "full"
 settle = "0s"
 cooldown = "0s"
 attempts = 1000

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from nodeagent.model.ledger import Policy
+from nodeagent.model.stage import FULL
 from tests.year.dead import Outcome, year
 from tests.year.dead_faults import NODES, Fleet
 
@@ -25,10 +26,10 @@ DATA, DOCUMENT = DOCS / "dead-nodes-year.json", DOCS / "dead-nodes.md"
 BEGIN, END = "<!-- year -->\n", "<!-- end of year -->\n"
 SEED, PART = 1, 25  # clusters of one process's turn
 ROWS = {
-    "`observe`": Policy(),
-    "`fence`": Policy(dead_nodes="fence"),
-    "`restart`": Policy(dead_nodes="restart"),
-    '`restart`, `revive = "no"`': Policy(dead_nodes="restart", revive=False),
+    "`observe`": Policy(stage=FULL),
+    "`fence`": Policy(stage=FULL, dead_nodes="fence"),
+    "`restart`": Policy(stage=FULL, dead_nodes="restart"),
+    '`restart`, `revive = "no"`': Policy(stage=FULL, dead_nodes="restart", revive=False),
 }
 HEADS = {
     "down": "hours down",

@@ -7,6 +7,7 @@ from typing import Any
 from nodeagent.model.constraints import Constraints
 from nodeagent.model.ledger import Policy
 from nodeagent.model.queue import Operation, Procedure, Procedures, RepairStep
+from nodeagent.model.stage import FULL
 from nodeagent.model.units import Seconds
 from tests.year.fleet import HOUR, Cause, Fleet, draw
 from tests.year.rounds import Rounds
@@ -50,7 +51,7 @@ class Row:
     def policy(self) -> Policy:
         """As maintd would have it from its configuration."""
         procedures = Procedures((Procedure((TYPE,), OPERATIONS),), self.at_once)
-        return Policy(constraints=self.constraints, procedures=procedures)
+        return Policy(stage=FULL, constraints=self.constraints, procedures=procedures)
 
 
 def _but(**changed: Any) -> Constraints:

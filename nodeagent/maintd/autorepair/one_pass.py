@@ -34,9 +34,10 @@ from nodeagent.model.ledger import STORM_TAG, Intent, Ledger, Outcome, Policy, T
 from nodeagent.model.purpose import parse
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Instance, Observed, Snapshot
+from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 
-SAFE = replace(Policy(), autorepair="safe")
+SAFE = Policy(autorepair="safe", stage=FULL)
 _WELL = Diagnosis(Need.OK, None, "")
 _NO_NODES: Mapping[str, str] = MappingProxyType({})
 
@@ -177,7 +178,7 @@ def _planned(
         if hosts := nodes_to_ask(observed):
             observed = replace(observed, running=cluster.running(hosts))
     room = open_room(ledger, observed, stopped)
-    return repair(ledger, observed, policy, room, stopped, now, surveyed)
+    return repair(ledger, observed, policy, room, stopped, {}, now, surveyed)
 
 
 def _submit(cluster: Cluster, fresh: Sequence[Intent], before: Snapshot) -> dict[str, Answer]:

@@ -12,7 +12,7 @@ from nodeagent.maintd.planning.resources import Room, Taken
 from nodeagent.model.action import Retag
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.purpose import OfRepair, OfTags
-from nodeagent.model.reason import Held, Kind, Reason, because
+from nodeagent.model.reason import Held, Kind, Reason, StageKind, because
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 
@@ -35,11 +35,13 @@ def repair(
     policy: Policy,
     room: Room,
     stopped: Mapping[str, Reason],
+    stages: Mapping[str, str],
     now: Ms,
     surveyed: Survey | None = None,
 ) -> Repaired:
     """Plan repairs. `stopped` are nodes and instances, by name with the reason; "" is all.
 
+    `stages` has the stages below full, by node name: there repairs are only told.
     `surveyed` is the survey of this moment, if it is there already.
     """
     if policy.autorepair == "off" or ledger.repairs_after > now:
@@ -53,7 +55,13 @@ def repair(
     theirs = {name: others_job(job) for name, job in observed.busy.items()}
     stops = {**theirs, **answering, **stopped}
     plan = place(surveyed, room, stops, policy.repairs, under_way(ledger, observed))
+    only_told: list[Held] = []
     for job in plan.proposed:
+        if (stage := stages.get(job.node)) is not None:
+            details = {"repair": job.why, "stage": stage, "node": job.node}
+            why = because(StageKind.WOULD_MEND, job.instance, **details)
+            only_told.append(Held(why, job.node))
+            continue
         purpose = OfRepair(job.repair)
         if isinstance(job.action, Retag):
             ledger = without_claim(ledger, purpose, job.action, now, job.node)
@@ -79,4 +87,4 @@ def repair(
         if name in nodes
     )
     by_node = tuple(Held(why, name) for name, why in answering.items())
-    return Repaired(ledger, (*by_node, *held), surveyed, plan)
+    return Repaired(ledger, (*by_node, *held, *only_told), surveyed, plan)

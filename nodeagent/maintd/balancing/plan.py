@@ -20,7 +20,7 @@ from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import FAILED_TAGS, Incident, Status
 from nodeagent.model.ledger import Ledger, Policy, Trail
 from nodeagent.model.purpose import BALANCE, OfBalance, claimant
-from nodeagent.model.reason import Detail, Held, Kind, Reason, because
+from nodeagent.model.reason import Detail, Held, Kind, Reason, StageKind, because
 from nodeagent.model.snapshot import Group, Node, Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Balance
@@ -233,7 +233,10 @@ class _Group:
         return because(Kind.HALTED, self.group.name, why=halt.why, tag=halt.tag)
 
     def _takes_part(self, node: Node) -> bool:
-        return nearer(replace(self.policy, balance=True), node).balance
+        """Tell whether its own tags leave it in; a person's request is not limited by stages."""
+        own = nearer(replace(self.policy, balance=True), node)
+        asked = any(agenda.group == self.group.uuid for agenda in self.done.ledger.agenda)
+        return own.balance and (asked or own.acts or own.stage == self.policy.stage)
 
     def _question(self, free: frozenset[str], moved: Sequence[Trail]) -> Question:
         policy = self.policy
@@ -276,6 +279,11 @@ class _Group:
             details: dict[str, Detail] = {"moves": len(advice.shifts), "doubt": advice.doubt}
             details |= {"score": advice.score, "final": advice.final, "left": left}
             self._hold(because(Kind.NOT_LASTING, self.group.name, **details))
+            return
+        if agenda is None and not self.policy.acts:
+            told: dict[str, Detail] = {"moves": len(advice.shifts), "stage": self.policy.stage}
+            told |= {"score": advice.score, "final": advice.final}
+            self._hold(because(StageKind.WOULD_BALANCE, self.group.name, **told))
             return
         self._begin(advice.shifts, free, spare=True)
 

@@ -16,6 +16,7 @@ from nodeagent.maintd.ledger.fencing_events import fencings
 from nodeagent.maintd.planning.intents import with_job
 from nodeagent.maintd.planning.names import no_such
 from nodeagent.maintd.planning.resources import needs_memory
+from nodeagent.maintd.planning.stages import STAGE_TAG
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.action import (
     Action,
@@ -33,6 +34,7 @@ from nodeagent.model.ledger import Decision, Ledger, Outcome, Policy, Result
 from nodeagent.model.purpose import OfFencing
 from nodeagent.model.reason import FencingKind, Held, Of, Reason, because
 from nodeagent.model.snapshot import Instance, Node, Observed
+from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 
 TAG = "maintd:dead-nodes:"
@@ -116,10 +118,11 @@ def forecast(
     `observed` has the free room of the nodes in service, `every` is the ms between two rounds.
     """
     node = observed.snapshot.nodes[name]
-    mode = with_tags(policy, observed.snapshot, node).dead_nodes
+    mode = with_tags(policy, observed.snapshot, node).fences
     if mode == "observe":
-        tags = frozenset(tag for tag in node.tags if not tag.startswith(TAG))
-        observed = _with_node(observed, replace(node, tags=tags | {f"{TAG}restart"}))
+        tags = frozenset(tag for tag in node.tags if not tag.startswith((TAG, STAGE_TAG)))
+        wanted = {f"{TAG}restart", f"{STAGE_TAG}{FULL}"}
+        observed = _with_node(observed, replace(node, tags=tags | wanted))
     one = _Imagined(ledger, replace(observed, wishes=(), advice={}), policy, name, hearing, every)
     one.run(now)
     whys = [because(FencingKind.DRILL_OBSERVES, name)] if mode == "observe" else []

@@ -57,7 +57,7 @@ def instance_fates(
 ) -> Iterator[InstanceFate]:
     """Yield the fate of each running instance; before the node is offline, the planned one."""
     known = one.fates
-    if not known and (one.stage in _BEFORE or policy.dead_nodes != "restart"):
+    if not known and (one.stage in _BEFORE or policy.fences != "restart"):
         known = restarts.fates(node, observed, ledger, now)
     moving = {
         intent.action.instance: intent.action
@@ -66,7 +66,7 @@ def instance_fates(
     }
     for fate in known:
         there = observed.snapshot.instances[fate.instance] if not one.fates else None
-        if policy.dead_nodes != "restart" and there and (there.shared or there.secondary):
+        if policy.fences != "restart" and there and (there.shared or there.secondary):
             fate = replace(fate, end=End.STAYS, why=_by_hand(there, policy))
         yield _fate(fate, node, observed, moving.get(fate.instance))
 
@@ -74,7 +74,7 @@ def instance_fates(
 def _by_hand(instance: Instance, policy: Policy) -> str:
     """Say how a person starts it elsewhere: Ganeti does not check the disks of an offline node."""
     check = "" if instance.shared else f"check its disks on {instance.secondary}, then "
-    return f"dead-nodes is {policy.dead_nodes}: {check}run gnt-instance failover {instance.name}"
+    return f"dead-nodes is {policy.fences}: {check}run gnt-instance failover {instance.name}"
 
 
 def _fate(fate: Fate, node: Node, observed: Observed, move: MovePrimary | None) -> InstanceFate:

@@ -138,7 +138,7 @@ class Fencer:
             if yours or judged.life is not Life.ALIVE:
                 self._hold(node, because(kind, node.name, why=judged.reason))
             return
-        if policy.dead_nodes == "observe":
+        if policy.fences == "observe":
             self._hold(node, because(FencingKind.WOULD_FENCE, node.name, why=judged.reason))
             return
         if not node.controlled:
@@ -233,7 +233,7 @@ class Fencer:
             tags = tuple(sorted(tag for tag in node.tags if tag.startswith(FENCED_TAG)))
             self._promise(node, Retag(Scope.NODE, node.name, remove=tags))
             return None
-        if policy.dead_nodes == "observe" and not (one.who or node.offline):
+        if policy.fences == "observe" and not (one.who or node.offline):
             return because(FencingKind.FENCE_SWITCHED_OFF, node.name, stage=one.stage.value)
         if why := self._brakes().struck(one):
             return because(FencingKind.FENCING_WAITS, node.name, why=why)
@@ -288,7 +288,7 @@ class Fencer:
         judged = self._judged(node)
         if judged.life is not Life.OFF or judged.connected:
             return because(FencingKind.FENCING_WAITS, node.name, why=judged.reason)
-        revive = policy.dead_nodes == "restart" and policy.revive and not one.revived
+        revive = policy.fences == "restart" and policy.revive and not one.revived
         stage = Stage.REVIVES if revive else Stage.REMOVES
         one = replace(one, stage=stage, at=self.now, tries=0)
         self._put(one)
@@ -303,7 +303,7 @@ class Fencer:
             self._put(replace(one, stage=Stage.PROVES, at=self.now))
             return because(FencingKind.FENCING_WAITS, node.name, why=judged.reason)
         known = restarts.fates(node, self.observed, self.ledger, self.now)
-        self._put(replace(one, fates=known if policy.dead_nodes == "restart" else ()))
+        self._put(replace(one, fates=known if policy.fences == "restart" else ()))
         tag = f"{FENCED_TAG}{self.now // 1000}"
         old = tuple(sorted(t for t in node.tags if t.startswith(FENCED_TAG)))
         first = None
@@ -315,7 +315,7 @@ class Fencer:
         return None
 
     def _restart(self, one: Fencing, node: Node, policy: Policy) -> None:
-        if policy.dead_nodes != "restart":
+        if policy.fences != "restart":
             self._put(replace(one, stage=Stage.FENCED, at=self.now))
             return
         found = restarts.plan(one, node, self.observed, policy, self.room)

@@ -15,14 +15,24 @@ from nodeagent.maintd.planning.holds import held_incidents
 from nodeagent.maintd.planning.outcomes import by_uuid, worst_per_node
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.maintd.planning.tag_settings import with_tags
-from nodeagent.model.action import MovePrimary, MoveSecondary, RunCommand, describe
+from nodeagent.model.action import (
+    Action,
+    Drain,
+    MovePrimary,
+    MoveSecondary,
+    Retag,
+    RunCommand,
+    describe,
+)
+from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Event, Incident, Status
 from nodeagent.model.ledger import Begun, Intent, Ledger, Outcome, Policy, Result
 from nodeagent.model.purpose import OfEntry, OfIncident, OfNotices, OfOwners, OfWindow
 from nodeagent.model.queue import INCIDENTS
-from nodeagent.model.reason import Held, Kind, Reason, because
+from nodeagent.model.reason import Held, Kind, Reason, StageKind, because
 from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.stage import DRAIN
 from nodeagent.model.units import Ms
 
 
@@ -52,6 +62,29 @@ def _let_go(intent: Intent) -> str:
 def _to_be_tried_again(incident: Incident, now: Ms) -> Reason | None:
     left = incident.not_before - now
     return because(Kind.TRY_AGAIN, incident.name, left=left, why=incident.why) if left > 0 else None
+
+
+def _within_stage(incident: Incident, found: Next, stage: str) -> Next:
+    """Leave the steps that a stage below full allows; the others are told instead of done."""
+    steps = [step for step in found.steps if _allowed(incident, step.action, stage)]
+    if len(steps) == len(found.steps):
+        return found
+    name, said = incident.name, incident.diagnosis
+    if said.need >= Need.EVACUATE:
+        why = because(StageKind.WOULD_EVACUATE, name, stage=stage)
+    else:
+        why = because(StageKind.WOULD_REPAIR, name, stage=stage, command=said.command)
+    return replace(found, steps=steps, obstacles=[*found.obstacles, why], beyond=[])
+
+
+def _allowed(incident: Incident, action: Action, stage: str) -> bool:
+    match action:
+        case Drain():
+            return stage == DRAIN
+        case Retag(add=add):  # a started incident may end
+            return incident.status is Status.PENDING and incident.tag in add
+        case _:
+            return False
 
 
 @dataclass
@@ -190,7 +223,11 @@ class Planner:
     def _next(self, incident: Incident, under_way: int) -> Next:
         node = self.nodes[incident.node]
         policy = with_tags(self.policy, self.observed.snapshot, node)
-        return next_steps(incident, node, self.room, policy, under_way)
+        if policy.acts:
+            return next_steps(incident, node, self.room, policy, under_way)
+        # Who evacuates the node instead of maintd decides whether it goes offline.
+        found = next_steps(incident, node, self.room, replace(policy, offline=False), under_way)
+        return _within_stage(incident, found, policy.stage)
 
     def _take(self, incident: Incident, found: Next) -> None:
         for why in (*found.obstacles, *found.beyond):

@@ -34,8 +34,10 @@ from nodeagent.model.reason import (
     LedgerKind,
     Reason,
     RollKind,
+    StageKind,
 )
 from nodeagent.model.snapshot import Observed
+from nodeagent.model.stage import OBSERVE
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Scheduled
 
@@ -161,7 +163,14 @@ def needs_you(
 
 
 def _is_yours(why: Reason) -> bool:
-    """Tell whether a reason waits for a person; the minutes after a start of maintd pass."""
+    """Tell whether a reason waits for a person; the minutes after a start of maintd pass.
+
+    What maintd would do at a later stage waits for people from `advise` on; balance is worth no
+    message.
+    """
+    if isinstance(why.kind, StageKind):
+        told = why.kind is not StageKind.WOULD_BALANCE
+        return told and dict(why.details).get("stage") != OBSERVE
     return why.kind in YOURS and FencingKind.QUIET_TIME not in why.kinds
 
 

@@ -94,8 +94,11 @@ def _of_incidents(
 ) -> Iterator[Absence]:
     for incident in incidents:
         node = nodes.get(incident.node)
-        if node is not None and incident.status.active and incident.diagnosis.need >= Need.EVACUATE:
-            yield of_incident(incident, with_tags(policy, snapshot, node).owners_notice)
+        if node is None or not incident.status.active or incident.diagnosis.need < Need.EVACUATE:
+            continue
+        nearest = with_tags(policy, snapshot, node)
+        if nearest.acts or incident.status is Status.PENDING:
+            yield of_incident(incident, nearest.owners_notice)
 
 
 def of_incident(incident: Incident, notice: Ms) -> Absence:

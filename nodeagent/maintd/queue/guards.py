@@ -13,10 +13,11 @@ Each report passes these rules in their order; the first that refuses it gives t
  9. A machine in a maintenance window gets no entry, however long it is unreachable.
 10. Its state must have lasted for long enough; for longer if it may be rebooting (CKE).
 11. It must not have been repaired too often, or too recently.
-12. While no limit of entries is set, there are none.
-13. If entries and reports together are too many, no entry is made (CKE); or, if so configured, the
+12. The stage must allow maintd to act by itself.
+13. While no limit of entries is set, there are none.
+14. If entries and reports together are too many, no entry is made (CKE); or, if so configured, the
     most urgent ones are.
-14. At most so many machines of a failure domain are repaired at once.
+15. At most so many machines of a failure domain are repaired at once.
 
 Each refusal is reported with its reason, and since when. A failed domain stays failed until its
 sources report otherwise: a source that does not answer, or that maintd does not ask because
@@ -29,6 +30,7 @@ from dataclasses import dataclass, field, replace
 
 from nodeagent.errors import MessageError
 from nodeagent.maintd.planning.names import address_of
+from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.queue.state import aged, counted
 from nodeagent.maintd.windows import timing
 from nodeagent.model.action import RunCommand
@@ -36,8 +38,8 @@ from nodeagent.model.constraints import Constraints
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger, Policy
-from nodeagent.model.queue import Attempt, Entry, FailedDomain, Procedures, Queue, Refusal
-from nodeagent.model.reason import Held, Kind, Reason, because
+from nodeagent.model.queue import Attempt, Entry, FailedDomain, Queue, Refusal
+from nodeagent.model.reason import Held, Kind, Reason, StageKind, because
 from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
@@ -59,6 +61,7 @@ KINDS = (
     "waiting",  # its state has not lasted long enough
     "attempts",  # it was repaired too often
     "cool-down",  # it was repaired just now
+    "stage",  # maintd does nothing by itself there
 )
 TOLD = 20  # reasons of one kind that are shown one by one
 
@@ -83,7 +86,7 @@ def admit(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Admitt
         ledger = replace(ledger, queue=queue)
     if not (observed.sick or queue.refusals or queue.entries or queue.failed):
         return Admitted(ledger)
-    return _Round(ledger, observed, policy.procedures, limits, now).admitted()
+    return _Round(ledger, observed, policy, limits, now).admitted()
 
 
 class _Refusals:
@@ -208,12 +211,12 @@ class _Round:
         self,
         ledger: Ledger,
         observed: Observed,
-        procedures: Procedures,
+        policy: Policy,
         limits: Constraints,
         now: Ms,
     ) -> None:
-        self.ledger, self.observed = ledger, observed
-        self.procedures, self.limits, self.now = procedures, limits, now
+        self.ledger, self.observed, self.policy = ledger, observed, policy
+        self.limits, self.now = limits, now
         self.queue = ledger.queue
         self.refusals, self.domains = _Refusals(), _Domains()
         snapshot = observed.snapshot
@@ -296,7 +299,7 @@ class _Round:
         self.refusals.add("address", report.serial or report.address or "a machine", why)
         return ""
 
-    # Rules 5 to 11: one report.
+    # Rules 5 to 12: one report.
 
     def _is_refused(self, address: str, report: Sick) -> bool:
         """Check whether a report makes no entry, regardless of other reports."""
@@ -310,6 +313,7 @@ class _Round:
             or self._maintained(address, report, node)
             or self._too_new(report, node)
             or self._repaired_before(address, report)
+            or self._at_stage(address, report, node)
         )
         if refusal is None:
             return False
@@ -332,7 +336,7 @@ class _Round:
         )
 
     def _without_procedure(self, report: Sick) -> tuple[str, str] | None:
-        operation = self.procedures.look_up(report.machine_type, report.operation)
+        operation = self.policy.procedures.look_up(report.machine_type, report.operation)
         return ("procedure", operation) if isinstance(operation, str) else None
 
     def _maintained(self, address: str, report: Sick, node: Node | None) -> tuple[str, str] | None:
@@ -390,6 +394,18 @@ class _Round:
             return "cool-down", f"it is left alone for {limits.cool_down_seconds} s after a repair"
         return None
 
+    def _at_stage(self, address: str, report: Sick, node: Node | None) -> tuple[str, str] | None:
+        """Refuse to act by itself where only people do so far: the last rule, as it would act."""
+        policy = self.policy
+        if node is not None:
+            policy = with_tags(policy, self.observed.snapshot, node)
+        if policy.acts:
+            return None
+        name = node.name if node is not None else address
+        details = {"operation": report.operation, "machine": report.machine_type}
+        why = because(StageKind.WOULD_QUEUE, name, stage=policy.stage, **details)
+        return "stage", str(why)
+
     # Rule 6: failure domains.
 
     def _judge_domains(self, machines: Mapping[str, Sick]) -> None:
@@ -417,7 +433,7 @@ class _Round:
             if why:
                 yield entry.index, why
 
-    # Rules 12 to 14: all reports together.
+    # Rules 13 to 15: all reports together.
 
     def _admit(self, machines: Mapping[str, Sick]) -> None:
         new = [

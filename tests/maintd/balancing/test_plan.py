@@ -18,6 +18,7 @@ from nodeagent.model.outage import Outage
 from nodeagent.model.purpose import BALANCE, OfBalance, OfIncident, OfRepair
 from nodeagent.model.reason import AnyKind, Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Group, Node, Snapshot
+from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Mode, Scheduled
 from nodeagent.model.wish import Balance, StopBalancing, Wish
@@ -104,7 +105,7 @@ def test_what_ganeti_never_migrates_is_not_interrupted(never: dict[str, Any]) ->
 
 
 def test_nothing_is_done_unless_it_is_switched_on() -> None:
-    decision = done(seen(world(), advice=advised(OVER)), policy=Policy())
+    decision = done(seen(world(), advice=advised(OVER)), policy=Policy(stage=FULL))
     assert not begun(decision)
     assert not decision.held
     assert not decision.questions
@@ -413,7 +414,7 @@ def test_the_nearest_setting_decides() -> None:
     on = world(tags=["maintd:balance:yes", "maintd:balance-threshold:2.5"])
     for gain, moves in ((1.0, 0), (2.5, 1)):
         advice = advised(replace(OVER, gain=gain))
-        decision = Given(on, advice=advice).decision(Policy(balance_settle=Ms(0)))
+        decision = Given(on, advice=advice).decision(Policy(stage=FULL, balance_settle=Ms(0)))
         assert len(begun(decision)) == moves
 
 
@@ -546,39 +547,39 @@ def wished(*shifts: Shift, group: str = "default") -> tuple[Wish, ...]:
 
 
 def test_what_is_asked_for_is_done_though_it_is_switched_off() -> None:
-    decision = done(seen(world(), wishes=wished(OVER)), policy=Policy())
+    decision = done(seen(world(), wishes=wished(OVER)), policy=Policy(stage=FULL))
     assert not decision.refused
     assert [i.action for i in begun(decision)] == [MovePrimary("a", "n1", True, "n2", False)]
     there = world(a=("n2", "n1"))
-    after = done(seen(there), replace(decision.ledger, intents=()), Policy(), NOW + 1)
+    after = done(seen(there), replace(decision.ledger, intents=()), Policy(stage=FULL), NOW + 1)
     assert not begun(after)
     assert not after.ledger.agenda, "all of it is done"
 
 
 def test_what_was_asked_for_and_not_taken_is_tried_again() -> None:
-    first = done(seen(world(), wishes=wished(OVER)), policy=Policy())
+    first = done(seen(world(), wishes=wished(OVER)), policy=Policy(stage=FULL))
     (intent,) = begun(first)
     absent = {intent.id: "queue full"}
-    refused = done(seen(world(), absent=absent), first.ledger, Policy(), NOW + 1)
+    refused = done(seen(world(), absent=absent), first.ledger, Policy(stage=FULL), NOW + 1)
     assert why(refused).kind is Kind.NOT_TAKEN
-    again = done(seen(world()), refused.ledger, Policy(), NOW + 10**6)
+    again = done(seen(world()), refused.ledger, Policy(stage=FULL), NOW + 10**6)
     assert [i.action for i in begun(again)] == [intent.action]
 
 
 def test_what_must_wait_is_kept() -> None:
     second = shift("a", "n2:n1", "n2:n3")
-    decision = done(seen(world(), wishes=wished(OVER, second)), policy=Policy())
+    decision = done(seen(world(), wishes=wished(OVER, second)), policy=Policy(stage=FULL))
     assert len(begun(decision)) == 1
     assert decision.ledger.agenda == (Agenda("default", "ada", NOW, (OVER, second), True),)
     moved = world(a=("n2", "n1"))
-    after = done(seen(moved), replace(decision.ledger, intents=()), Policy(), NOW + 1)
+    after = done(seen(moved), replace(decision.ledger, intents=()), Policy(stage=FULL), NOW + 1)
     assert [i.action for i in begun(after)] == [MoveSecondary("a", "n1", "n3")]
     assert after.ledger.agenda == (Agenda("default", "ada", NOW, (second,), True),)
 
 
 def test_what_was_asked_for_is_given_up_where_somebody_moves_things() -> None:
     left = Ledger(agenda=(Agenda("default", "ada", NOW, (OVER,), True),))
-    decision = done(seen(world(a=("n3", "n2"))), left, Policy())
+    decision = done(seen(world(a=("n3", "n2"))), left, Policy(stage=FULL))
     assert not begun(decision)
     assert not decision.ledger.agenda
     gone = because(Kind.MOVE_WAITS, "a", move="a n1:n2 => n2:n1", why=because(Kind.NOT_THERE, "a"))
@@ -586,7 +587,7 @@ def test_what_was_asked_for_is_given_up_where_somebody_moves_things() -> None:
 
 
 def test_without_a_list_what_is_advised_is_done_at_once_until_nothing_is() -> None:
-    slow = Policy(balance_settle=Ms(10**8))
+    slow = Policy(stage=FULL, balance_settle=Ms(10**8))
     first = done(seen(world(), wishes=wished()), policy=slow)
     assert first.questions
     second = done(seen(world(), advice=advised(OVER)), first.ledger, slow)
@@ -599,10 +600,10 @@ def test_without_a_list_what_is_advised_is_done_at_once_until_nothing_is() -> No
 def test_it_can_be_stopped() -> None:
     left = Ledger(agenda=(Agenda("default", "ada", NOW, (OVER,), True),))
     wish = (Wish("w", "bob", NOW, StopBalancing("default")),)
-    decision = done(seen(world(), wishes=wish), left, Policy())
+    decision = done(seen(world(), wishes=wish), left, Policy(stage=FULL))
     assert not decision.ledger.agenda
     assert not begun(decision)
-    assert done(seen(world(), wishes=wish), policy=Policy()).refused == {
+    assert done(seen(world(), wishes=wish), policy=Policy(stage=FULL)).refused == {
         "w": "nothing was asked for in group default, or it is done"
     }
 
@@ -628,7 +629,7 @@ def test_it_can_be_stopped() -> None:
     ],
 )
 def test_what_cannot_be_asked_for(wish: tuple[Wish, ...], before: Ledger, expected: str) -> None:
-    decision = done(seen(world(), wishes=wish), before, Policy())
+    decision = done(seen(world(), wishes=wish), before, Policy(stage=FULL))
     assert expected in decision.refused["w"]
     assert decision.ledger.agenda == before.agenda
 
@@ -637,7 +638,7 @@ def test_what_was_asked_for_ends_with_a_failure() -> None:
     rest = Agenda("default", "ada", NOW, (shift("c", "n4:n5", "n5:n4"),), True)
     intent = Intent("3", OfBalance("default"), "n1", MovePrimary("a", "n1", True, "n2"), "7")
     before = Ledger(intents=(intent,), agenda=(rest,))
-    decision = done(seen(world(), results={"3": Outcome.ERROR}), before, Policy())
+    decision = done(seen(world(), results={"3": Outcome.ERROR}), before, Policy(stage=FULL))
     assert not decision.ledger.agenda
     assert decision.ledger.halts
 
@@ -647,7 +648,7 @@ def test_what_is_asked_for_there_and_back_is_done_there_and_back() -> None:
     before, moved = Ledger(agenda=(Agenda("default", "ada", NOW, (OVER, back), True),)), 0
     there = world()
     for now in range(NOW, NOW + 3):
-        decision = done(seen(there), before, Policy(), now)
+        decision = done(seen(there), before, Policy(stage=FULL), now)
         for intent in begun(decision):
             assert isinstance(intent.action, MovePrimary)
             there = world(a=(intent.action.target, intent.action.node))
@@ -661,20 +662,20 @@ def test_no_list_reaches_into_another_group() -> None:
     there = world(node("n6", group="other"), a=("n1", "n2"))
     there = replace(there, groups={**there.groups, "other": Group("other", "other")})
     wish = (Wish("w", "ada", NOW, Balance("default", (shift("a", "n1:n2", "n1:n6"),))),)
-    decision = done(seen(there, wishes=wish), policy=Policy())
+    decision = done(seen(there, wishes=wish), policy=Policy(stage=FULL))
     assert decision.refused["w"] == "move 1: n6 is not a node of group default"
 
 
 def test_what_was_asked_for_a_group_that_is_gone_is_forgotten() -> None:
     left = Ledger(agenda=(Agenda("gone", "ada", NOW), Agenda("default", "ada", NOW)))
-    decision = done(seen(world()), left, Policy())
+    decision = done(seen(world()), left, Policy(stage=FULL))
     assert [agenda.group for agenda in decision.ledger.agenda] == ["default"]
 
 
 def test_what_is_asked_for_a_group_of_one_node_says_what_is_missing() -> None:
     there = world(node("n6", group="small"))
     there = replace(there, groups={**there.groups, "small": Group("small", "small")})
-    decision = done(seen(there), Ledger(agenda=(Agenda("small", "ada", NOW),)), Policy())
+    decision = done(seen(there), Ledger(agenda=(Agenda("small", "ada", NOW),)), Policy(stage=FULL))
     assert kinds(decision.held) == [(Kind.NOT_BALANCED, "small"), (Kind.FEW_NODES, "small")]
 
 

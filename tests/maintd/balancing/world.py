@@ -9,10 +9,11 @@ from nodeagent.model.balance import Advice, Halt, Shift, Spot
 from nodeagent.model.ledger import Decision, Intent, Ledger, Policy
 from nodeagent.model.reason import Kind, Reason
 from nodeagent.model.snapshot import Group, Observed, Snapshot
+from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 from tests.maintd.world import NOW, six
 
-ON = Policy(balance=True, balance_settle=Ms(0))
+ON = Policy(stage=FULL, balance=True, balance_settle=Ms(0))
 GROUP = Group("default", "default")
 HALT = Halt("default", "7", "job 7 failed", NOW)
 LOPSIDED = """\

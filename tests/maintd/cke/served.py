@@ -29,6 +29,7 @@ HEAD = """
 [maintd]
 log = "warning"
 [policy]
+stage = "full"
 settle = "0s"
 cooldown = "0s"
 attempts = 1000

@@ -14,6 +14,7 @@ from nodeagent.model.queue import Entry, EntryStatus, FailedDomain, Queue, StepS
 from nodeagent.model.reason import AnyKind, FencingKind, Kind, Reason, because
 from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 from tests.maintd.fencing.loop import RESTART, Loop, kill
 from tests.maintd.world import NOW, seen, snapshot
@@ -22,7 +23,7 @@ NODES = [Node(f"n{i}", f"uuid-n{i}", f"10.0.0.{i}", group=f"g{i}") for i in rang
 WORLD = replace(snapshot(*NODES), master="n30")
 SINCE = Ms(NOW - 1_000_000)
 LATER = Ms(NOW - 500_000)  # when a fencing has begun
-POLICY = Policy(fence_limit=9, fence_burst=9)
+POLICY = Policy(stage=FULL, fence_limit=9, fence_burst=9)
 PAUSED = because(Kind.PAUSED, "n1")
 NOTHING: Mapping[str, Reason] = MappingProxyType({})
 

@@ -12,10 +12,11 @@ from nodeagent.model.action import PowerCommand
 from nodeagent.model.ledger import Policy
 from nodeagent.model.notice import Occasion
 from nodeagent.model.reason import FencingKind
+from nodeagent.model.stage import FULL
 from tests.maintd.fencing.loop import Loop, kill
 
 DAY = 24 * 12  # rounds of five minutes
-POLICY = Policy(dead_nodes="restart")  # all waits are the defaults
+POLICY = Policy(stage=FULL, dead_nodes="restart")  # all waits are the defaults
 
 
 @pytest.fixture

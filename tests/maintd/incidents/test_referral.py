@@ -17,6 +17,7 @@ from nodeagent.model.queue import Entry, EntryStatus, Procedures, Queue, Referra
 from nodeagent.model.reason import Detail, Kind, because
 from nodeagent.model.sick import Sick as Reported
 from nodeagent.model.snapshot import Group, Node, Snapshot
+from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.wish import AddEntry, Cancel, DeleteEntry, Pause, Resume, SetAutoRepair
 from tests.maintd.queue.mender import Mender, policy
@@ -221,7 +222,7 @@ def test_which_incidents_fit() -> None:
     for referral, fits in FITS:
         said = Diagnosis(Need.LIVE_REPAIR, "mend", '{"command":"mend","status":"live-repair"}')
         incident = Incident("i", "u3", "n3", said, Ms(0))
-        whole = Policy(procedures=Procedures(incidents=(referral,)))
+        whole = Policy(stage=FULL, procedures=Procedures(incidents=(referral,)))
         assert referral_of(incident, SEEN, whole) == (referral if fits else None), (referral, fits)
         assert referral_of(replace(incident, status=Status.PENDING), SEEN, whole) is None, (
             referral,

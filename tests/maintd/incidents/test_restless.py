@@ -6,6 +6,7 @@ from nodeagent.maintd.incidents.restless import differs
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.ledger import Policy
 from nodeagent.model.reason import Kind
+from nodeagent.model.stage import FULL
 from tests.maintd.decided import details, kinds
 from tests.maintd.rig import Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK, REPAIR, need
@@ -36,7 +37,7 @@ def test_whose_details_change_and_where(old: Diagnosis, new: Diagnosis, expected
 
 def counting(rounds: int, every: int = 3) -> tuple[Rig, list[int]]:
     """n3 asks for the same with another number every 30 s; in which rounds that is named."""
-    rig, named = Rig(fleet(), mirrored(("n3", "n4")), Policy()), []
+    rig, named = Rig(fleet(), mirrored(("n3", "n4")), Policy(stage=FULL)), []
     for count in range(rounds):
         rig.agents.says["n3"] = said(count=count // every)
         done = rig.tick()
@@ -60,7 +61,7 @@ def test_details_that_always_change_are_named_and_worked_on_after_five_times_set
 
 @pytest.mark.parametrize("between", [OK, REPAIR, None])
 def test_only_the_same_need_without_a_break_counts(between: Diagnosis | None) -> None:
-    rig = Rig(fleet(), mirrored(("n3", "n4")), Policy())
+    rig = Rig(fleet(), mirrored(("n3", "n4")), Policy(stage=FULL))
     for count in range(60):
         other = between if count % 15 == 14 else said(count=count // 3)
         rig.agents.says["n3"] = other
@@ -69,7 +70,7 @@ def test_only_the_same_need_without_a_break_counts(between: Diagnosis | None) ->
 
 
 def test_what_settles_waits_as_ever() -> None:
-    rig = Rig(fleet(), mirrored(("n3", "n4")), Policy())
+    rig = Rig(fleet(), mirrored(("n3", "n4")), Policy(stage=FULL))
     rig.agents.says["n3"] = said(count=1)
     rig.tick()
     rig.agents.says["n3"] = EVACUATE

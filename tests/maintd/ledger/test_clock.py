@@ -27,6 +27,7 @@ from nodeagent.model.outage import Back, Outage, Way
 from nodeagent.model.queue import Entry, Queue
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Instance
+from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Schedule, Window
 from nodeagent.model.wish import Done, SetSchedule
@@ -228,7 +229,7 @@ def test_a_wait_begins_again_after_a_restart_however_late_the_clock_is(after: st
 
 def _rounds(after: str, step: float, boot: str = "") -> int:
     """How many rounds of 10 s the wait lasts; before the third the clock steps."""
-    policy = Policy(return_after=Ms(200_000), cooldown=Ms(0))
+    policy = Policy(stage=FULL, return_after=Ms(200_000), cooldown=Ms(0))
     one = Rig(fleet(), mirrored(("n3", "n4")), policy)
     if after == "return":
         one.agents.says["n3"] = EVACUATE

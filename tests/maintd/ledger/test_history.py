@@ -26,6 +26,7 @@ from nodeagent.model.reason import Detail, Held, Kind, because
 from nodeagent.model.roll import Phase, Terms
 from nodeagent.model.series import Member, Series, Weekly
 from nodeagent.model.snapshot import Observed
+from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import (
@@ -643,7 +644,7 @@ def test_a_live_repair_from_beginning_to_end() -> None:
             results={intent.id: Outcome.SUCCESS for intent in given},
         )
         before, now = replace(ledger, intents=given), NOW + number * 20_000
-        decision = decide(before, observed, Policy(), now)
+        decision = decide(before, observed, Policy(stage=FULL), now)
         events += tell(before, decision.ledger, decision, last, now, observed)
         ledger, last = decision.ledger, decision
     order = RunCommand("n1", "fix-nic", "")

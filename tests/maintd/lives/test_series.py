@@ -14,6 +14,7 @@ from nodeagent.maintd.windows.occurrences import advance
 from nodeagent.maintd.windows.recurrence import is_day, start
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.snapshot import Node, Observed, Snapshot
+from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled
 from nodeagent.model.wish import AddSeries, BringUp, EditSeries, SetSchedule, TakeDown
@@ -26,7 +27,7 @@ NODES = {name: Node(name, f"uuid-{name}", f"192.0.2.{n}") for n, name in enumera
 ZONE = read_zone("Europe/Zurich", Ms(BEGIN))
 assert ZONE is not None
 SEEN = Observed(Snapshot("c", NODES), {}, zones={"Europe/Zurich": ZONE})
-POLICY = Policy()
+POLICY = Policy(stage=FULL)
 counted: Counter[str] = Counter()
 
 MACHINES = st.sets(st.sampled_from(NAMES), min_size=1).map(

@@ -22,6 +22,7 @@ from nodeagent.maintd.windows.mesos import read_answer
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.offer import Answer, Offer, Reply
 from nodeagent.model.snapshot import Snapshot
+from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import (
     Consent,
@@ -440,7 +441,7 @@ def test_many_offers_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None
         once = iter([made])
         patch.setattr(offers, "by_absence", lambda _: next(once))
         assert timing.closed(ledger, world, one.now()) == {}
-    book = offer_json.Book(ledger, world, Policy(), one.now())
+    book = offer_json.Book(ledger, world, Policy(stage=FULL), one.now())
     assert offer_json.offer_json(ledger.offers[0], book)["holds"]
     one.plan("n3")  # and where there is no webhook, no letter is written
 
@@ -532,7 +533,7 @@ def test_an_answer_is_lost_only_with_its_interval(acts: list[tuple[str, str]]) -
             Scheduled(Machine("n4"), that, Mode.DRAINING, Ms(0), other),
         )
         ledger = replace(ledger, scheduled=scheduled)
-        ledger = offers.ask(ledger, Snapshot("c", nodes, things), Policy(), Ms(now))
+        ledger = offers.ask(ledger, Snapshot("c", nodes, things), Policy(stage=FULL), Ms(now))
         places = [(o.node, o.owner) for o in ledger.offers]
         assert len(places) == len(set(places))
         fresh = {o.id for o in ledger.offers if o.asked_at == now}

@@ -13,6 +13,7 @@ from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Intent, Outcome, Policy, Storm
 from nodeagent.model.purpose import OfIncident
 from nodeagent.model.reason import Kind, because
+from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import ResetStorm, Retry, Wish
 from tests.maintd.decided import POLICY, kinds, new
@@ -30,7 +31,7 @@ from tests.maintd.world import (
     snapshot,
 )
 
-BRAKED = Policy(settle=Ms(0), cooldown=Ms(0))
+BRAKED = Policy(stage=FULL, settle=Ms(0), cooldown=Ms(0))
 MINUTE = 60_000
 CALM = Ms(NOW - 10**7)  # when somebody has reset the brake
 
@@ -140,7 +141,7 @@ def test_a_node_that_was_well_before_it_fell_silent_is_no_sick_one() -> None:
 
 def test_a_day_after_a_live_repair_the_next_sick_node_is_worked_on() -> None:
     """The default policy, six nodes, and nobody has removed the tag."""
-    rig = Rig(fleet(), mirrored(("n3", "n5")), Policy())
+    rig = Rig(fleet(), mirrored(("n3", "n5")), Policy(stage=FULL))
     rig.agents.says["n4"] = REPAIR
     rig.settle()
     assert rig.status("n4") is Status.COMPLETED

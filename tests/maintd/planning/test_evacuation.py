@@ -19,6 +19,7 @@ from nodeagent.model.ledger import Intent, Ledger, Policy
 from nodeagent.model.purpose import OfIncident
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Observed, Size, Snapshot
+from nodeagent.model.stage import FULL
 from tests.maintd.decided import POLICY, details, kinds, new
 from tests.maintd.world import EVACUATE, NOW, OK, PLENTY, incident, instance, node, seen, six
 
@@ -55,7 +56,7 @@ def free(**memory: int) -> dict[str, Capacity]:
 
 def steps(into: Room) -> dict[str, str]:
     """Where each instance is brought to, by the steps of one round."""
-    found = next_steps(AWAY, into.snapshot.nodes["n1"], into, Policy(moves=100), 0)
+    found = next_steps(AWAY, into.snapshot.nodes["n1"], into, Policy(stage=FULL, moves=100), 0)
     moves = [step.action for step in found.steps]
     return {
         move.instance: move.target
@@ -154,7 +155,7 @@ def test_no_node_is_begun_that_would_need_what_is_promised() -> None:
     noted, has = incident("n1", EVACUATE), free(n2=10_000, n3=10_000, n4=10_000)
 
     def begun(snapshot: Snapshot) -> Next:
-        return next_steps(noted, snapshot.nodes["n1"], room(snapshot, has), Policy(), 0)
+        return next_steps(noted, snapshot.nodes["n1"], room(snapshot, has), Policy(stage=FULL), 0)
 
     assert [type(step.action) for step in begun(seen).steps] == [Drain]
     found = begun(replace(seen, forthcoming={"soon": shared("soon", 6000, "n2")}))

@@ -15,6 +15,7 @@ from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Group, Instance, Observed, Size
+from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
 from tests.maintd.decided import details, kinds
@@ -22,7 +23,7 @@ from tests.maintd.world import EVACUATE, FAILOVER, NOW, OK, incident, ledger, no
 
 WEB = Instance("web", "n1", template="rbd", memory=4096, hypervisor="kvm")
 DB = Instance("db", "n1", "n2", memory=4096, disk=1000, hypervisor="kvm")
-POLICY = Policy(settle=Ms(0), spare=False)
+POLICY = Policy(stage=FULL, settle=Ms(0), spare=False)
 STRICT = replace(POLICY, fallback=False)
 FREE = Capacity(60_000, 900_000, Size(65_536, 1024, 1_000_000, 16))
 RULES = frozenset({"htools:migration:cpu"})

@@ -12,6 +12,7 @@ from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Instance, Observed
+from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import SetSchedule, TakeDown
@@ -22,7 +23,7 @@ from tests.maintd.world import EVACUATE, FAILOVER, NOW, node, seen, snapshot
 WEB = Instance("web", "n1", template="ext", memory=4096, hypervisor="kvm")
 DB = Instance("db", "n1", "n2", memory=4096, disk=1000, hypervisor="kvm")
 COPY = Instance("copy", "n3", "n1", memory=4096, disk=1000, hypervisor="kvm")
-POLICY = Policy(settle=Ms(0), spare=False)
+POLICY = Policy(stage=FULL, settle=Ms(0), spare=False)
 
 
 def world(*instances: Instance, busy: Mapping[str, str], drained: bool = True) -> Observed:

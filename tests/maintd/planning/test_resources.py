@@ -14,6 +14,7 @@ from nodeagent.model.ledger import Intent, Outcome, Policy
 from nodeagent.model.purpose import OfBalance
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Instance, Size
+from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Pause
 from tests.maintd.autorepair.repairs import SAFE, cluster, moves, out
@@ -258,7 +259,7 @@ def test_a_repaired_node_takes_part_in_balancing() -> None:
 
 
 def test_the_order_of_a_live_repair_is_not_given_twice_for_it() -> None:
-    rig = Rig(fleet(), mirrored(("n3", "n4")), Policy(settle=Ms(0), cooldown=Ms(0)))
+    rig = Rig(fleet(), mirrored(("n3", "n4")), Policy(stage=FULL, settle=Ms(0), cooldown=Ms(0)))
     rig.agents.says["n4"] = REPAIR
     rig.settle()
     rig.agents.says["n4"] = OK

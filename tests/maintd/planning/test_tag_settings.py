@@ -33,6 +33,7 @@ def test_a_tag_counts_on_a_node_or_group_or_is_told_to_be_wrong(key: str) -> Non
 
 
 TAGGED = {
+    "stage": "drain",
     "autorepair": "safe",
     "settle": "30d",
     "withdraw": "1d",

@@ -10,6 +10,7 @@ from nodeagent.model.queue import Entry, Operation, Procedure, Procedures, Queue
 from nodeagent.model.reason import Kind
 from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Node, Observed, Snapshot
+from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms, Seconds
 from tests.maintd.world import NOW, OK
 
@@ -72,7 +73,7 @@ def round_of(
     observed: Observed | None = None,
     now: int = NOW,
 ) -> Admitted:
-    policy = Policy(procedures=PROCEDURES, constraints=limits)
+    policy = Policy(stage=FULL, procedures=PROCEDURES, constraints=limits)
     before = ledger or Ledger(queue=queue(*entries))
     return admit(before, observed or world(*reports), policy, Ms(now))
 

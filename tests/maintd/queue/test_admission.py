@@ -17,11 +17,13 @@ from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Begun, Ledger, Policy
 from nodeagent.model.reason import AnyKind, Kind, because
 from nodeagent.model.snapshot import Node
+from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 from tests.maintd.world import EVACUATE, FAILOVER, NOW, OK, REPAIR, incident, need, node, seen, six
 
 MINUTE = 60_000
 POLICY = Policy(
+    stage=FULL,
     settle=Ms(MINUTE),
     cooldown=Ms(10 * MINUTE),
     attempts=2,

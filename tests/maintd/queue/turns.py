@@ -19,6 +19,7 @@ from nodeagent.model.queue import (
 )
 from nodeagent.model.reason import AnyKind
 from nodeagent.model.snapshot import Node, Observed, Snapshot
+from nodeagent.model.stage import FULL
 from nodeagent.model.units import Seconds
 from tests.maintd.decided import within
 from tests.maintd.world import NOW
@@ -95,7 +96,7 @@ def folded(
     """A round's news of the intents of one entry."""
     ledger = Ledger(queue=Queue((one,)), intents=intents)
     observed = Observed(Snapshot("c", {node.name: node for node in nodes}), {}, {}, **members)
-    return remember(ledger, observed, Policy(procedures=procedures or how()), NOW)
+    return remember(ledger, observed, Policy(stage=FULL, procedures=procedures or how()), NOW)
 
 
 def order(does: str, command: str) -> Intent:
