@@ -143,8 +143,8 @@ class FencingKind(AnyKind):
     WOULD_FENCE = kind(
         "would-fence",
         Of.NODE,
-        "maintd would power {it} off, and does not (dead-nodes is observe): {why}: {help} lets it",
-        command="gnt-node add-tags {it} maintd:dead-nodes:restart",
+        "maintd would power {it} off, and does not ({setting} is {value}): {why}: {help} lets it",
+        command="gnt-node add-tags {it} maintd:{setting}:{wanted}",
     )
     NO_POWER_CONTROL = kind(
         "no-power-control",
@@ -164,8 +164,8 @@ class FencingKind(AnyKind):
     FENCE_SWITCHED_OFF = kind(
         "fencing",
         Of.NODE,
-        "the fencing of {it} ({stage}) stopped: dead-nodes is observe now: {help} lets it go on",
-        command="gnt-node add-tags {it} maintd:dead-nodes:restart",
+        "the fencing of {it} ({stage}) stopped: {setting} is {value} now: {help} lets it go on",
+        command="gnt-node add-tags {it} maintd:{setting}:{wanted}",
     )
     POWER_UNKNOWN = kind(
         "fencing-failed",
@@ -275,8 +275,8 @@ class FencingKind(AnyKind):
     DRILL_OBSERVES = kind(
         "drill",
         Of.NODE,
-        "dead-nodes of {it} is observe, so maintd would do nothing of this: {help} lets it",
-        command="gnt-node add-tags {it} maintd:dead-nodes:restart",
+        "{setting} of {it} is {value}, so maintd would do nothing of this: {help} lets it",
+        command="gnt-node add-tags {it} maintd:{setting}:{wanted}",
     )
     DRILL_BLIND = kind(
         "drill",

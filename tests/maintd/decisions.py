@@ -88,10 +88,10 @@ def saved() -> Iterator[tuple[str, str]]:
 
 def decided_anew(observation: str) -> str:
     """The Decision on an observation now."""
-    return text_of(_decide(*_given(observation)))
+    return text_of(_decide(*given(observation)))
 
 
-def _given(observation: str) -> tuple[Ledger, Observed, Policy, Ms]:
+def given(observation: str) -> tuple[Ledger, Observed, Policy, Ms]:
     """What was given to a round; the first ones are from before there were stages."""
     ledger, observed, policy, now = decode_observation(observation)
     return ledger, observed, replace(policy, stage=FULL), now
@@ -185,10 +185,10 @@ def _lines(observation: str, numbers: dict[Line, int]) -> int:
     def calls(frame: FrameType, *_: object) -> Callable[..., Any] | None:
         return within if "/nodeagent/maintd/" in frame.f_code.co_filename else None
 
-    given = _given(observation)
+    inputs = given(observation)
     sys.settrace(calls)
     try:
-        _decide(*given)
+        _decide(*inputs)
     finally:
         sys.settrace(None)
     return sum(1 << numbers.setdefault(line, len(numbers)) for line in seen)

@@ -118,14 +118,17 @@ def forecast(
     `observed` has the free room of the nodes in service, `every` is the ms between two rounds.
     """
     node = observed.snapshot.nodes[name]
-    mode = with_tags(policy, observed.snapshot, node).fences
+    nearest = with_tags(policy, observed.snapshot, node)
+    mode = nearest.fences
     if mode == "observe":
         tags = frozenset(tag for tag in node.tags if not tag.startswith((TAG, STAGE_TAG)))
         wanted = {f"{TAG}restart", f"{STAGE_TAG}{FULL}"}
         observed = _with_node(observed, replace(node, tags=tags | wanted))
     one = _Imagined(ledger, replace(observed, wishes=(), advice={}), policy, name, hearing, every)
     one.run(now)
-    whys = [because(FencingKind.DRILL_OBSERVES, name)] if mode == "observe" else []
+    whys = []
+    if mode == "observe":
+        whys.append(because(FencingKind.DRILL_OBSERVES, name, **nearest.why_not_fenced))
     if blind := hearing.blind:
         whys.append(because(FencingKind.DRILL_BLIND, name, nodes=blind))
     whys += one.whys()

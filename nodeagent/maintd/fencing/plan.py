@@ -21,7 +21,7 @@ from nodeagent.model.action import Action, Power, PowerCommand, Retag, Scope, Se
 from nodeagent.model.fencing import FENCED_TAG, End, Fencing, Judgement, Life, Stage
 from nodeagent.model.ledger import Intent, Ledger, Policy
 from nodeagent.model.purpose import OfFencing
-from nodeagent.model.reason import FencingKind, Held, Reason, because
+from nodeagent.model.reason import Detail, FencingKind, Held, Reason, because
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
 
@@ -139,7 +139,8 @@ class Fencer:
                 self._hold(node, because(kind, node.name, why=judged.reason))
             return
         if policy.fences == "observe":
-            self._hold(node, because(FencingKind.WOULD_FENCE, node.name, why=judged.reason))
+            told: dict[str, Detail] = {"why": judged.reason, **policy.why_not_fenced}
+            self._hold(node, because(FencingKind.WOULD_FENCE, node.name, **told))
             return
         if not node.controlled:
             self._hold(node, because(FencingKind.NO_POWER_CONTROL, node.name))
@@ -152,8 +153,8 @@ class Fencer:
             return
         # One that has just been powered off and on, and is dead again, is not revived again.
         again = any(cut.node == node.uuid and not cut.missed for cut in self.ledger.cuts)
-        silent, told = self.silent[node.name], str(judged.reason)
-        one = Fencing(node.uuid, Stage.CUTS, self.now, self.now, told, revived=again, silent=silent)
+        silent, said = self.silent[node.name], str(judged.reason)
+        one = Fencing(node.uuid, Stage.CUTS, self.now, self.now, said, revived=again, silent=silent)
         others = (other for other in self.ledger.fencing if other.node != node.uuid)
         self.ledger = replace(self.ledger, fencing=(*others, one))
         self.room.claim(node.name, OfFencing(node.uuid).owner)
@@ -234,7 +235,8 @@ class Fencer:
             self._promise(node, Retag(Scope.NODE, node.name, remove=tags))
             return None
         if policy.fences == "observe" and not (one.who or node.offline):
-            return because(FencingKind.FENCE_SWITCHED_OFF, node.name, stage=one.stage.value)
+            told = {"stage": one.stage.value, **policy.why_not_fenced}
+            return because(FencingKind.FENCE_SWITCHED_OFF, node.name, **told)
         if why := self._brakes().struck(one):
             return because(FencingKind.FENCING_WAITS, node.name, why=why)
         match one.stage:

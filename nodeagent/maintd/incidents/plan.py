@@ -225,8 +225,12 @@ class Planner:
         policy = with_tags(self.policy, self.observed.snapshot, node)
         if policy.acts:
             return next_steps(incident, node, self.room, policy, under_way)
-        # Who evacuates the node instead of maintd decides whether it goes offline.
+        # A person who lets it evacuate the node decides whether that goes offline.
         found = next_steps(incident, node, self.room, replace(policy, offline=False), under_way)
+        outage = self.ledger.outage(incident.node)
+        ordered = outage is not None and outage.wanted is not None
+        if ordered and incident.diagnosis.need >= Need.EVACUATE:
+            return found
         return _within_stage(incident, found, policy.stage)
 
     def _take(self, incident: Incident, found: Next) -> None:

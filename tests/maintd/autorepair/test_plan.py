@@ -17,8 +17,9 @@ from nodeagent.model.action import Guarded, MovePrimary, Reinstall, Retag, Scope
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import STORM_TAG, Intent, Ledger, Outcome, Result
 from nodeagent.model.purpose import OfRepair
-from nodeagent.model.reason import Kind, Of, because
+from nodeagent.model.reason import Kind, Of, StageKind, because
 from nodeagent.model.snapshot import Group, Instance, Observed
+from nodeagent.model.stage import DRAIN
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Pause, ResetStorm
 from nodeagent.store.sqlite import MEMORY, SqliteStore
@@ -161,6 +162,17 @@ def test_what_is_on_a_silent_node_is_not_called_healthy() -> None:
     found = explained(view, SAFE, "i1")
     assert found is not None
     assert found["health"]["is"] == "broken", "now somebody has said that it is dead"
+
+
+def test_a_repair_is_done_at_full_only() -> None:
+    rig = cluster(*mirrored(("n2", "n3")), policy=replace(SAFE, stage=DRAIN))
+    out(rig, "n2")
+    done = [rig.tick(100) for _ in range(3)][-1]
+    assert (StageKind.WOULD_MEND, "i1") in kinds(done.decision.held)
+    assert rig.jobs() == []
+    rig.engine.policy = SAFE
+    rig.tick(100)
+    assert rig.jobs()
 
 
 @pytest.mark.parametrize("mode", ["safe", "compatible"])

@@ -160,8 +160,9 @@ def silence(loop: Loop) -> Ms:
     return next((one.since for one in loop.ledger.unreachable), loop.now)
 
 
-def test_by_default_nothing_is_done_and_said() -> None:
-    loop = Loop(replace(RESTART, dead_nodes="observe"))
+@pytest.mark.parametrize("limits", [{"dead_nodes": "observe"}, {"stage": "drain"}])
+def test_by_default_nothing_is_done_and_said(limits: dict[str, str]) -> None:
+    loop = Loop(replace(RESTART, **limits))  # type: ignore[arg-type]
     loop.learn()
     kill(loop)
     loop.steps(60)

@@ -38,6 +38,7 @@ from tests.maintd.queue.reports import (
     entry,
     kinds,
     made,
+    node,
     queue,
     rack,
     round_of,
@@ -412,6 +413,12 @@ def test_a_machine_is_repaired_so_often_and_no_more() -> None:
     assert made(round_of(moved, limits=limits, ledger=ledger)) == [], "it has its serial still"
     later = round_of(M2, limits=limits, ledger=ledger, now=NOW + 700_000)
     assert made(later) == [2]
+
+
+def test_a_report_becomes_an_entry_by_itself_at_full_only() -> None:
+    advised = replace(node(2), tags=frozenset({"maintd:stage:advise"}))
+    done = round_of(observed=world(M2, M3, nodes=(advised, node(3))))
+    assert (made(done), kinds(done)) == ([3], {"stage": 1})
 
 
 def test_a_machine_cools_down() -> None:

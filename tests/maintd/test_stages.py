@@ -1,0 +1,142 @@
+"""Stages: below `full` maintd tells what it would do, and does no more than the stage allows."""
+
+from dataclasses import replace
+
+import pytest
+
+from nodeagent.maintd.deciding.decide import decide
+from nodeagent.maintd.planning.stages import stages
+from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Restore, Retag
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Intent, Ledger, Policy
+from nodeagent.model.purpose import OfBalance, OfFencing, OfIncident, OfRepair
+from nodeagent.model.reason import StageKind
+from nodeagent.model.snapshot import Group, Observed, Snapshot
+from nodeagent.model.stage import ADVISE, DRAIN, FULL, OBSERVE, STAGES
+from nodeagent.model.units import Ms
+from nodeagent.model.wish import Balance, Done, Evacuate
+from tests.maintd.decided import kinds
+from tests.maintd.decisions import given, saved
+from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+from tests.maintd.world import EVACUATE, OK, REPAIR
+
+
+def rig(stage: str) -> Rig:
+    return Rig(fleet(), mirrored(("n3", "n4"), ("n4", "n5")), replace(QUICK, stage=stage))
+
+
+def actions(one: Rig) -> set[str]:
+    return {type(job.action).__name__ for job in one.cluster.jobs.values()}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_an_evacuation_goes_as_far_as_its_stage(stage: str) -> None:
+    one = rig(stage)
+    one.agents.says["n3"] = EVACUATE
+    done = one.settle()
+    node = one.cluster.nodes["n3"]
+    would = (StageKind.WOULD_EVACUATE, "n3") in kinds(done.decision.held)
+    assert would == (stage != FULL)
+    assert node.drained == (stage == DRAIN)
+    assert node.offline == (stage == FULL)
+    moved = one.cluster.instances["i1"].primary != "n3"
+    assert moved == (stage == FULL)
+    if stage in (OBSERVE, ADVISE):
+        assert actions(one) == set()
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_live_repair_is_done_at_full_only(stage: str) -> None:
+    one = rig(stage)
+    one.agents.says["n3"] = REPAIR
+    done = one.settle()
+    assert bool(one.agents.ran) == (stage == FULL)
+    would = (StageKind.WOULD_REPAIR, "n3") in kinds(done.decision.held)
+    assert would == (stage != FULL)
+    if stage != FULL:
+        assert actions(one) == set(), "no mark of a repair either"
+
+
+def test_what_a_person_orders_is_not_limited() -> None:
+    one = rig(OBSERVE)
+    one.wish(Evacuate("n3", "its fan is loud"))
+    one.settle()
+    node = one.cluster.nodes["n3"]
+    assert node.drained
+    assert one.cluster.instances["i1"].primary != "n3"
+
+
+def test_a_person_goes_on_where_the_stage_has_drained() -> None:
+    """Who evacuates the drained node decides whether it goes offline; then it is repaired."""
+    one = rig(DRAIN)
+    one.agents.says["n3"] = EVACUATE
+    one.settle()
+    one.wish(Evacuate("n3", "as maintd says"))
+    one.settle()
+    assert one.cluster.instances["i1"].primary != "n3"
+    assert one.status("n3") is Status.COMPLETED
+    assert not one.cluster.nodes["n3"].offline
+    one.agents.says["n3"] = OK
+    one.wish(Done("n3"))
+    one.tick()
+    one.tick(QUICK.return_after / 1000)
+    one.settle()
+    assert one.cluster.nodes["n3"].in_service
+
+
+def test_a_lower_stage_stops_what_has_begun_at_its_next_step() -> None:
+    one = rig(FULL)
+    one.agents.says["n3"] = EVACUATE
+    one.tick()
+    assert actions(one) == {"Drain"}
+    one.engine.policy = replace(QUICK, stage=ADVISE)
+    done = one.settle()
+    assert actions(one) == {"Drain"}
+    assert (StageKind.WOULD_EVACUATE, "n3") in kinds(done.decision.held)
+    one.agents.says["n3"] = OK
+    one.tick()
+    one.tick(QUICK.withdraw / 1000)
+    one.settle()
+    assert one.cluster.nodes["n3"].in_service, "its own drain is undone"
+
+
+def test_the_nearest_tag_counts() -> None:
+    nodes = {node.name: node for node in fleet()}
+    nodes["n2"] = replace(nodes["n2"], tags=frozenset({"maintd:stage:drain"}))
+    groups = {"default": Group("default", "default", frozenset({"maintd:stage:advise"}))}
+    world = Snapshot("c", nodes, groups=groups)
+    found = stages(replace(QUICK, stage=OBSERVE), world)
+    assert (found["n1"], found["n2"]) == (ADVISE, DRAIN)
+
+
+def _by_itself(intent: Intent) -> bool:
+    """Tell whether nobody ordered it; its start may end or be undone, and power come back."""
+    match intent.purpose:
+        case OfIncident() | OfRepair():
+            return not isinstance(intent.action, Retag | Restore)
+        case OfBalance():
+            return True
+        case OfFencing():
+            return isinstance(intent.action, MovePrimary | MoveSecondary)
+    return False
+
+
+@pytest.mark.parametrize("stage", [OBSERVE, ADVISE, DRAIN])
+def test_no_recorded_round_begins_anything_by_itself(stage: str) -> None:
+    """Of the rounds that were decided at full, none does more than the stage."""
+    begun = 0
+    for observation, _ in saved():
+        ledger, observed, policy, now = given(observation)
+        if ledger.agenda or any(isinstance(wish.asked, Balance) for wish in observed.wishes):
+            continue  # a person lets it balance
+        begun += len(_new(ledger, observed, policy, now))
+        allowed = Drain if stage == DRAIN else ()
+        for intent in _new(ledger, observed, replace(policy, stage=stage), now):
+            assert isinstance(intent.action, allowed), intent
+    assert begun > 50
+
+
+def _new(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> list[Intent]:
+    known = {intent.id for intent in ledger.intents}
+    intents = decide(ledger, observed, policy, now).ledger.intents
+    return [i for i in intents if i.id not in known and _by_itself(i)]
