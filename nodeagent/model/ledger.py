@@ -15,6 +15,7 @@ from nodeagent.model.notice import Notices
 from nodeagent.model.offer import Milestone, Offer
 from nodeagent.model.outage import Outage
 from nodeagent.model.policy import Policy as Policy
+from nodeagent.model.proposal import Proposal
 from nodeagent.model.purpose import Purpose, parse, reason
 from nodeagent.model.queue import Queue
 from nodeagent.model.reason import Held
@@ -223,7 +224,8 @@ class Ledger:
     `power` has nodes' newest power readings, and those that have last proved a level, `deaf` failed
     ones. `fencing` are nodes being fenced, or fenced, `cuts` the power-offs of the last hour.
     `roll` is the rolling maintenance, or the last one. `clock` is the moment by which the wall
-    clock's steps are known (`maintd/ledger/clock`).
+    clock's steps are known (`maintd/ledger/clock`). `proposals` are what maintd by itself has
+    wanted to do.
     """
 
     round: int = 0
@@ -261,6 +263,7 @@ class Ledger:
     cuts: tuple[Cut, ...] = ()
     roll: Roll | None = None
     clock: Moment | None = None
+    proposals: tuple[Proposal, ...] = ()
 
     def promise(
         self, purpose: Purpose, node: str, action: Action, now: Ms, after: str | None = None

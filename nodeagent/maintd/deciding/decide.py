@@ -18,7 +18,7 @@ from nodeagent.maintd.fencing import state as fencing_state
 from nodeagent.maintd.fencing.plan import Fencer
 from nodeagent.maintd.incidents import lifecycle, referral
 from nodeagent.maintd.incidents.plan import Planner
-from nodeagent.maintd.ledger import clock, other_master, undiagnosed, unreachable
+from nodeagent.maintd.ledger import clock, other_master, proposals, undiagnosed, unreachable
 from nodeagent.maintd.ledger.doubt import doubt as doubt_about
 from nodeagent.maintd.notices.sinks import command as notice_commands
 from nodeagent.maintd.outage import back, seen
@@ -136,6 +136,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
         *unreachable.told(ledger, observed, policy, now, judgement.judged(powered, now)),
     )
     ledger = seen.forget(_pruned(ledger, policy, now), observed)
+    ledger = proposals.remember(before, ledger, observed, held, now)
     decision = Decision(ledger, held, refused, tuple(evened.questions), sick)
     if __debug__:
         check_invariants(before, decision, observed)

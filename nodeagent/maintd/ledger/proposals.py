@@ -1,0 +1,172 @@
+"""The memory of what maintd by itself wants to do: what a stage would do is counted here. Pure.
+
+A request is one proposal from when maintd would begin, or begins, until its fault is over; the
+same again counts as another time. So a person sees at an early stage what a later one would do.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from nodeagent.maintd.planning.outcomes import by_uuid
+from nodeagent.model.diagnosis import Need
+from nodeagent.model.incident import Incident, Status
+from nodeagent.model.ledger import Ledger
+from nodeagent.model.proposal import Proposal, What
+from nodeagent.model.reason import FencingKind, Held, Kind, Reason, StageKind
+from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.units import Ms
+from nodeagent.model.wish import Cancel
+
+KEPT = Ms(90 * 86_400_000)  # how long a proposal that is over is remembered
+MOST = 200  # proposals; the oldest are forgotten first
+_CANCELED_TAG = "maintd:canceled:"
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What maintd wants to do in this round; `acts`: it begins, as its stage allows that."""
+
+    what: What
+    subject: str
+    name: str
+    incident: str = ""
+    acts: bool = False
+
+
+def remember(
+    before: Ledger, ledger: Ledger, observed: Observed, held: Iterable[Held], now: Ms
+) -> Ledger:
+    """Count what maintd wants to do in this round, and what became of what it wanted before."""
+    asked = {(one.what, one.subject): one for one in _asked(before, ledger, observed, held)}
+    if not (asked or ledger.proposals):
+        return ledger
+    put_back = {one.incident for one in held if one.why.kind is Kind.PUT_BACK_BY_OTHERS}
+    round_ = _Round(before, ledger, observed, asked, put_back, now)
+    known = {(one.what, one.subject) for one in ledger.proposals}
+    kept = [round_.gone_on(one) for one in ledger.proposals]
+    kept += [round_.new(one) for key, one in asked.items() if key not in known]
+    kept = [one for one in kept if one.open or now - one.at < KEPT]
+    if len(kept) > MOST:
+        kept = sorted(kept, key=lambda one: (one.open, one.at))[-MOST:]
+    found = tuple(kept)
+    return ledger if found == ledger.proposals else replace(ledger, proposals=found)
+
+
+def _asked(
+    before: Ledger, ledger: Ledger, observed: Observed, held: Iterable[Held]
+) -> Iterator[_Asked]:
+    nodes = observed.snapshot.nodes
+    for one in held:
+        for why in _every(one.why):
+            match why.kind:
+                case StageKind.WOULD_EVACUATE:
+                    yield _Asked(What.EVACUATE, nodes[one.node].uuid, one.node, one.incident)
+                case StageKind.WOULD_REPAIR:
+                    yield _Asked(What.REPAIR, nodes[one.node].uuid, one.node, one.incident)
+                case StageKind.WOULD_MEND:
+                    yield _Asked(What.MEND, why.subject.name, why.subject.name)
+                case StageKind.WOULD_BALANCE:
+                    yield _Asked(What.BALANCE, why.subject.name, why.subject.name)
+                case FencingKind.WOULD_FENCE if dict(why.details)["setting"] == "stage":
+                    yield _Asked(What.FENCE, nodes[one.node].uuid, one.node)
+    for refusal in ledger.queue.refusals:
+        if refusal.reason == "stage":
+            yield _Asked(What.QUEUE, "", "reported machines")
+    started = {i.id for i in before.incidents if i.status is not Status.NOTED}
+    for incident in ledger.incidents:
+        if incident.status is Status.PENDING and incident.id not in started:
+            yield _Asked(_what(incident), incident.node, incident.name, incident.id, acts=True)
+
+
+def _every(why: Reason) -> Iterator[Reason]:
+    yield why
+    for part in why.parts:
+        yield from _every(part)
+
+
+def _what(incident: Incident) -> What:
+    return What.EVACUATE if incident.diagnosis.need >= Need.EVACUATE else What.REPAIR
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """One round. `put_back` are the incidents whose node a person has put back meanwhile."""
+
+    before: Ledger
+    ledger: Ledger
+    observed: Observed
+    asked: Mapping[tuple[What, str], _Asked]
+    put_back: set[str]
+    now: Ms
+
+    def new(self, asked: _Asked) -> Proposal:
+        one = Proposal(asked.what, asked.subject, asked.name, self.now, self.now)
+        return self._meant(one, asked)
+
+    def gone_on(self, one: Proposal) -> Proposal:
+        """The proposal after this round."""
+        if one.open and one.incident:
+            one = self._followed(one)
+        asked = self.asked.get((one.what, one.subject))
+        if asked is None:
+            return self._ended(one) if one.open else one
+        if not one.open:
+            one = replace(
+                one, at=self.now, times=one.times + 1, open=True, followed=False, acted=False
+            )
+        return self._meant(one, asked)
+
+    def _meant(self, one: Proposal, asked: _Asked) -> Proposal:
+        acts = asked.acts and not (one.acted or one.followed)
+        return replace(
+            one,
+            name=asked.name,
+            incident=asked.incident,
+            done=one.done + acts,
+            acted=one.acted or acts,
+        )
+
+    def _followed(self, one: Proposal) -> Proposal:
+        """Note whether a person has taken the node out of service before maintd did."""
+        node = by_uuid(self.observed).get(one.subject)
+        outage = self.ledger.outage(one.subject)
+        wanted = outage is not None and outage.wanted is not None
+        out = node is not None and not (node.in_service or one.acted)
+        return replace(one, followed=True) if (out or wanted) and not one.followed else one
+
+    def _ended(self, one: Proposal) -> Proposal:
+        """The proposal if it is over, with what became of it; else as it is."""
+        if not one.incident:
+            return replace(one, open=False, passed=one.passed + 1)
+        incident = self.ledger.incident(one.incident)
+        if incident is None:
+            return self._closed(one)
+        match incident.status:
+            case Status.CANCELED if incident.heir:
+                return replace(one, incident=incident.heir)
+            case Status.CANCELED if self._by_person(incident):
+                return replace(one, open=False, taken_back=one.taken_back + 1)
+            case Status.CANCELED | Status.COMPLETED | Status.FAILED:
+                return self._closed(one)
+            case Status.PENDING if incident.id in self.put_back:
+                return replace(one, open=False, taken_back=one.taken_back + 1)
+        return one
+
+    @staticmethod
+    def _closed(one: Proposal) -> Proposal:
+        """The proposal whose incident is over without a person's word against it."""
+        if one.acted:
+            return replace(one, open=False)
+        if one.followed:
+            return replace(one, open=False, by_person=one.by_person + 1)
+        return replace(one, open=False, passed=one.passed + 1)
+
+    def _by_person(self, incident: Incident) -> bool:
+        """Tell whether a person has canceled it in this round; its own tag comes later."""
+        node: Node | None = self.observed.snapshot.nodes.get(incident.name)
+        if node is not None and f"{_CANCELED_TAG}{incident.id}" in node.tags:
+            return True
+        return any(
+            isinstance(wish.asked, Cancel) and wish.asked.incident == incident.id
+            for wish in self.observed.wishes
+        )
