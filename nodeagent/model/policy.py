@@ -261,12 +261,12 @@ class Policy:
 
     @property
     def fences(self) -> str:
-        """What `dead_nodes` comes to at this stage."""
+        """Return `dead_nodes` as far as the stage allows it."""
         return self.dead_nodes if self.acts else "observe"
 
     @property
     def why_not_fenced(self) -> dict[str, str]:
-        """What keeps maintd from fencing: the setting, its value, and the one that lets it."""
+        """Name the setting that keeps maintd from fencing, its value, and the one that lets it."""
         if self.dead_nodes == "observe":
             return {"setting": "dead-nodes", "value": self.dead_nodes, "wanted": "restart"}
         return {"setting": "stage", "value": self.stage, "wanted": FULL}

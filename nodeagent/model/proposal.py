@@ -1,4 +1,4 @@
-"""What maintd by itself wants to do, and what became of it. Pure."""
+"""Proposals: things that maintd by itself wants to do, and what became of them. Pure."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -7,7 +7,7 @@ from nodeagent.model.units import Ms
 
 
 class What(Enum):
-    """What maintd may do by itself."""
+    """Kinds of work that maintd may do by itself."""
 
     EVACUATE = "evacuate"
     REPAIR = "live repair"

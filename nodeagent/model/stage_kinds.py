@@ -1,4 +1,4 @@
-"""Kinds of reasons about stages: what maintd would do, and does not. Pure.
+"""Kinds of reasons about stages: what maintd would do, and why not yet. Pure.
 
 As in `reason_kinds`, docs/reasons.md lists them for people. Every reader sees them.
 """
@@ -7,13 +7,13 @@ from nodeagent.model.reason_subject import AnyKind, Of, kind
 
 
 class StageKind(AnyKind):
-    """What maintd would do at stage full, and does not at the present one."""
+    """Kinds of work that maintd would do at stage full, and of obstacles to the next stage."""
 
     WOULD_EVACUATE = kind(
         "stage",
         Of.NODE,
         "maintd would evacuate {it}, and does not at stage {stage}: {help} does it",
-        command="gnt-maint evacuate {it}",
+        command="gnt-maint evacuate {it} --why 'it requests this'",
     )
     WOULD_REPAIR = kind(
         "stage",
@@ -40,4 +40,38 @@ class StageKind(AnyKind):
         Of.NODE,
         "maintd would repair the machine, and does not at stage {stage}: {help} does it",
         command="gnt-maint queue add {operation} {machine} {it}",
+    )
+
+    # In the way of the next stage.
+    NODES_UNKNOWN = kind(
+        "stage",
+        Of.CLUSTER,
+        "maintd would not hear of faults where it cannot reach or trust the agent, as on {nodes}:"
+        " run {help}",
+        command="gnt-maint nodes",
+    )
+    NOBODY_TOLD = kind(
+        "stage",
+        Of.CLUSTER,
+        "nobody would hear what maintd asks people to do: set [[notify]] in maintd.toml, then run"
+        " {help}",
+        command="gnt-maint notify test",
+    )
+    NOTHING_ASKED = kind(
+        "stage",
+        Of.CLUSTER,
+        "no node has requested anything yet, so nothing shows what maintd would do",
+    )
+    PASSED = kind(
+        "stage",
+        Of.CLUSTER,
+        "{count} of {times} requests passed before anybody did anything: maintd may act too soon;"
+        " raise settle, or look at the diagnose commands: {help}",
+        command="gnt-maint history",
+    )
+    TAKEN_BACK = kind(
+        "stage",
+        Of.CLUSTER,
+        "people took {count} of {times} back: look why: {help}",
+        command="gnt-maint history",
     )

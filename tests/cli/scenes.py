@@ -14,6 +14,7 @@ from nodeagent.model.queue import RepairStep
 from nodeagent.model.reason import Reason
 from nodeagent.model.roll import REBOOT, Terms
 from nodeagent.model.snapshot import Instance
+from nodeagent.model.stage import OBSERVE
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Evacuate, StartRoll
 from nodeagent.protocol.commands import Command, Kind, LastRun, State
@@ -36,6 +37,16 @@ def busy(folder: Path) -> Live:
     live.rig.agents.says.update({"n3": EVACUATE, "n1": EVACUATE, "n6": None})
     live.rig.cluster.takes = lambda action: 1000.0 if isinstance(action, MovePrimary) else 1.0
     live.tick(times=3)
+    return live
+
+
+def observed(folder: Path) -> Live:
+    """maintd observes, and asks people in one place; nodes ask for help."""
+    live = quiet(folder)
+    policy(live, stage=OBSERVE)
+    live.rig.cluster.tag("n4", "maintd:stage:advise")
+    live.rig.agents.says.update({"n3": EVACUATE, "n4": EVACUATE, "n5": REPAIR, "n6": None})
+    live.tick(times=4)
     return live
 
 

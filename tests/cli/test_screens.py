@@ -286,6 +286,21 @@ SCRIPTS: dict[str, tuple[Scene, str]] = {
         commands n9
         """,
     ),
+    "observed": (
+        scenes.observed,
+        """
+        status
+        stage
+        stage -o what,where,times
+        incidents
+        why n3
+        held
+        check
+        cancel n3
+        pass 60 3
+        stage
+        """,
+    ),
     "stopped": (scenes.stopped, "status\nheld\ncheck\nwhy n2\nresume --storm\nresume --storm"),
     "evacuated": (
         scenes.evacuated,

@@ -83,25 +83,25 @@ PUBLIC = """
     moves-again mute network-in-doubt never-migrates never-settles new-mirror newer-rule no-command
     no-evidence no-failover-there no-failure-left no-free-node no-helper no-level-counts no-master
     no-memory no-move no-new-mirror no-other-mirror no-place-anew no-place-for-mirror
-    no-place-to-run no-power-control no-procedure no-room no-search noded-unknown nodes-in-work
-    none-elsewhere not-a-candidate not-again not-asked not-balanced not-checked not-dead not-enabled
-    not-fenced not-for-maintd not-in-balance not-lasting not-off not-repaired not-shown
-    not-started-anew not-taken not-there not-well not-written notices-first off-since-another
-    offline offline-answers offline-no-order older-than-power on-hold on-the-move only-failover
-    only-node only-one-says open-incident other-candidate others-job others-silent our-job
-    out-of-service outdated outdated-queue paused power-contradicted power-is-off power-unknown
-    power-unproven powered-and-silent proves put-back-by-others queue-disabled quiet-time rebuilt
-    refused return-contradicted return-failed return-waits returns-after-moves reviving roll-alerts
-    roll-alerts-awaited roll-alerts-unknown roll-failed roll-hours roll-incident roll-master-last
-    roll-master-waits roll-no-room roll-not-listed roll-offline roll-out-of-service
-    roll-pause-between roll-paused roll-shares roll-start-unknown roll-stopped roll-zone runs-again
-    runs-alone same-machine settling silence-alone silent-order small-cluster sought-later standby
-    stays stays-tag-gone step-waits storm struck-another suspects-itself tag-awaited tagged
-    tags-forbid tags-leave taken too-late too-small try-again under-repair undiagnosed unheard
-    unknown-changes unknown-disks unknown-if-room unknown-room unknown-rooms unreachable
-    unreadable-rule waits waits-for-job waits-for-repair watched watcher-paused watcher-unknown
-    would-balance would-evacuate would-fence would-mend would-queue would-repair wrong-tag
-    wrong-tags you-decide
+    no-place-to-run no-power-control no-procedure no-room no-search nobody-told noded-unknown
+    nodes-in-work nodes-unknown none-elsewhere not-a-candidate not-again not-asked not-balanced
+    not-checked not-dead not-enabled not-fenced not-for-maintd not-in-balance not-lasting not-off
+    not-repaired not-shown not-started-anew not-taken not-there not-well not-written nothing-asked
+    notices-first off-since-another offline offline-answers offline-no-order older-than-power
+    on-hold on-the-move only-failover only-node only-one-says open-incident other-candidate
+    others-job others-silent our-job out-of-service outdated outdated-queue passed paused
+    power-contradicted power-is-off power-unknown power-unproven powered-and-silent proves
+    put-back-by-others queue-disabled quiet-time rebuilt refused return-contradicted return-failed
+    return-waits returns-after-moves reviving roll-alerts roll-alerts-awaited roll-alerts-unknown
+    roll-failed roll-hours roll-incident roll-master-last roll-master-waits roll-no-room
+    roll-not-listed roll-offline roll-out-of-service roll-pause-between roll-paused roll-shares
+    roll-start-unknown roll-stopped roll-zone runs-again runs-alone same-machine settling
+    silence-alone silent-order small-cluster sought-later standby stays stays-tag-gone step-waits
+    storm struck-another suspects-itself tag-awaited tagged tags-forbid tags-leave taken taken-back
+    too-late too-small try-again under-repair undiagnosed unheard unknown-changes unknown-disks
+    unknown-if-room unknown-room unknown-rooms unreachable unreadable-rule waits waits-for-job
+    waits-for-repair watched watcher-paused watcher-unknown would-balance would-evacuate would-fence
+    would-mend would-queue would-repair wrong-tag wrong-tags you-decide
 """.split()
 
 

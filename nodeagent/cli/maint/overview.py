@@ -9,6 +9,7 @@ from nodeagent.cli.maint.console.arguments import when
 from nodeagent.cli.maint.console.nodes import for_whom
 from nodeagent.cli.maint.console.text import NODED, POLLED, age, counted, mode_of, status_of
 from nodeagent.cli.maint.fencing import fenced_nodes
+from nodeagent.model.stage import FULL
 
 Json = dict[str, Any]
 _NAMED = 5  # nodes, or instances, by name
@@ -39,6 +40,8 @@ def _now(this: Json, incidents: list[Json], nodes: list[Json]) -> list[tuple[str
     if told := this["succession"]:
         able = "ready" if told["able"] else "not possible"
         rows.append(("Succession", f"{able}: {told['reason']}; gnt-maint why cluster"))
+    if (stage := this.get("stage", FULL)) != FULL:
+        rows.append(("Stage", f"{stage}: maintd does not do everything by itself; gnt-maint stage"))
     if this["idle"] and this["idle"] != f"a standby: {who}":
         rows.append(("Idle", this["idle"]))
     rows.append(("Storm", _storm(storm, now) if storm else "none"))

@@ -22,7 +22,7 @@ from nodeagent.maintd.http.balance import balances, capacities
 from nodeagent.maintd.http.calendar import calendar
 from nodeagent.maintd.http.context import Context, in_doubt
 from nodeagent.maintd.http.drill import Drills
-from nodeagent.maintd.http.fleet import commands
+from nodeagent.maintd.http.fleet import commands, stage
 from nodeagent.maintd.http.incidents import Cases
 from nodeagent.maintd.http.ledger import Ledgers, ledger_json
 from nodeagent.maintd.http.metrics.metrics import Metrics
@@ -45,7 +45,7 @@ from nodeagent.maintd.ledger import other_master
 from nodeagent.maintd.ledger.doubt import doubt
 from nodeagent.maintd.ledger.history import tell
 from nodeagent.maintd.planning import node_keys
-from nodeagent.maintd.planning.tag_settings import described
+from nodeagent.maintd.planning.tag_settings import described, with_tags
 from nodeagent.model.action import Scope
 from nodeagent.model.event import Event
 from nodeagent.model.ganeti import doubt as doubt_about
@@ -125,6 +125,7 @@ class Api:
             *Queueing(context).routes,
             *roll.routes(context),
             *commands.routes(context),
+            *stage.routes(context),
             Route("GET", ("1", "notify"), context.telling("notify", self._sinks)),
             Route("POST", ("1", "notify", "test"), context.changing(parse.texts(SendTestNotice))),
             Route("GET", ("1", "openapi.json"), self._described),
@@ -183,6 +184,7 @@ class Api:
             "refused-settings": view.complaint or None,
             "holds": show.holds(view),
             "paused": _cluster_paused(view),
+            "stage": with_tags(maintd.engine.policy, snapshot).stage,
             "policy": dict(described(maintd.engine.policy)),
         }
 

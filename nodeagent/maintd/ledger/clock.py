@@ -27,6 +27,7 @@ from nodeagent.model.ledger import Begun, Hold, Intent, Ledger, Storm, Trail, Un
 from nodeagent.model.notice import Condition, Mailbox, Message, Notice
 from nodeagent.model.offer import Answer, Milestone, Offer, Told
 from nodeagent.model.outage import Back, Proof, Wanted
+from nodeagent.model.proposal import Proposal
 from nodeagent.model.queue import Attempt, Entry, Refusal
 from nodeagent.model.roll import Roll, RollNode, Terms
 from nodeagent.model.units import Ms
@@ -64,6 +65,7 @@ MOMENTS: Mapping[type, tuple[str, ...]] = {
     Message: ("made", "after"),
     Notice: ("at",),
     Offer: ("asked_at", "since"),
+    Proposal: ("since", "at"),
     Refusal: ("since",),
     Roll: ("at", "returned_at", "over_at"),
     RollNode: ("since", "left_at", "ran_at", "not_before"),

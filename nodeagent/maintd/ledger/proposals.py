@@ -12,6 +12,7 @@ from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.proposal import Proposal, What
+from nodeagent.model.queue import Refusal
 from nodeagent.model.reason import FencingKind, Held, Kind, Reason, StageKind
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
@@ -24,7 +25,7 @@ _CANCELED_TAG = "maintd:canceled:"
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What maintd wants to do in this round; `acts`: it begins, as its stage allows that."""
+    """One thing that maintd wants to do now; `acts`: it begins, as its stage allows that."""
 
     what: What
     subject: str
@@ -70,8 +71,9 @@ def _asked(
                 case FencingKind.WOULD_FENCE if dict(why.details)["setting"] == "stage":
                     yield _Asked(What.FENCE, nodes[one.node].uuid, one.node)
     for refusal in ledger.queue.refusals:
-        if refusal.reason == "stage":
-            yield _Asked(What.QUEUE, "", "reported machines")
+        match refusal:
+            case Refusal(reason="stage"):
+                yield _Asked(What.QUEUE, "", "reported machines")
     started = {i.id for i in before.incidents if i.status is not Status.NOTED}
     for incident in ledger.incidents:
         if incident.status is Status.PENDING and incident.id not in started:

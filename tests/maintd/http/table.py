@@ -87,6 +87,7 @@ GET: dict[str, tuple[Readers, States]] = {
     "/1/names": (STATUS, STATE),
     "/1/agents": (STATUS, STATE),
     "/1/commands": (STATUS, STATE),
+    "/1/stage": (STATUS, STATE),
     "/1/nodes/<name>/commands": (STATUS, STATE),
     "/1/autorepair": (STATUS, STATE),
     "/1/explain/<name>": (STATUS, STATE),

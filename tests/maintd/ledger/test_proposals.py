@@ -53,8 +53,7 @@ def is_canceled(rig: Rig) -> None:
 
 
 def is_canceled_by_its_tag(rig: Rig) -> None:
-    tags = frozenset({f"maintd:canceled:{rig.incident('n3').id}"})
-    rig.cluster.nodes["n3"] = replace(rig.cluster.nodes["n3"], tags=tags)
+    rig.cluster.tag("n3", f"maintd:canceled:{rig.incident('n3').id}")
     rig.settle()
 
 
@@ -64,13 +63,13 @@ def is_evacuated(rig: Rig) -> None:
 
 
 def is_drained_by_hand(rig: Rig) -> None:
-    rig.cluster.nodes["n3"] = replace(rig.cluster.nodes["n3"], drained=True)
+    rig.cluster.put(replace(rig.cluster.nodes["n3"], drained=True))
     rig.tick()
     mends_itself(rig)
 
 
 def is_put_back(rig: Rig) -> None:
-    rig.cluster.nodes["n3"] = replace(rig.cluster.nodes["n3"], drained=False)
+    rig.cluster.undrain("n3")
     rig.settle()
 
 

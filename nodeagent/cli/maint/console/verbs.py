@@ -41,6 +41,7 @@ VERBS: Mapping[str, Verb] = {
     "rolling": _verb("rolling", "Find groups of nodes that can be rebooted together."),
     "show": _verb("show", "Show one incident, and what it waits for."),
     "sources": _verb("sources", "Repair machines that an inventory (sabakan) reports broken."),
+    "stage": _verb("stage", "Show how far maintd goes by itself, and would have gone."),
     "status": _verb("show", "Show the state of the cluster on one screen."),
     "wait": _verb("wait", "Wait until an incident is completed."),
     "what-if": _verb("what_if", "Show whether and how something could be done."),
