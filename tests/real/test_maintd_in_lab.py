@@ -79,6 +79,52 @@ def test_a_broken_node_is_emptied_taken_offline_and_tagged(system: Maintenance) 
         remove(name)
 
 
+@pytest.mark.story
+def test_from_observe_to_full(system: Maintenance) -> None:
+    """One broken node; each stage does what it may, and `gnt-maint stage` has said it before.
+
+    The cluster's tag counts before the setting of the file, which is `full`.
+    """
+    create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
+    stage_by_tag("observe")
+    before = last_job()
+    system.breaks("node2", EVACUATE)
+    until(lambda: proposal(system, "node2")["open"], 60, system.tail)
+    done = proposal(system, "node2")["done"]
+    assert "gnt-maint evacuate node2" in system.ask("why", "node2").stdout
+    assert system.ask("check").returncode == 0, "nobody is asked"
+    stage_by_tag("advise", "observe")
+    until(lambda: system.ask("check").returncode == 1, 60, system.tail)
+    assert flags("node2")["drained"] == "N"
+    assert {kind for _, _, kind in job_list(before)} == {"TAGS_SET", "TAGS_DEL"}
+    stage_by_tag("drain", "advise")
+    until(lambda: flags("node2")["drained"] == "Y", 60, system.tail)
+    rests(9)
+    assert placed("inst1") == ("node2", "node3")
+    gnt("gnt-cluster", "remove-tags", "maintd:stage:drain")
+    system.until_status("node2", "completed", 180)
+    assert placed("inst1") == ("node3", "node1")
+    assert flags("node2")["offline"] == "Y"
+    now = proposal(system, "node2")
+    assert (now["open"], now["done"]) == (False, done + 1)
+    remove("inst1")
+
+
+def stage_by_tag(stage: str, before: str = "") -> None:
+    """Set the cluster's stage; with two tags of it maintd does nothing."""
+    gnt("gnt-cluster", "add-tags", f"maintd:stage:{stage}")
+    if before:
+        gnt("gnt-cluster", "remove-tags", f"maintd:stage:{before}")
+
+
+def proposal(system: Maintenance, name: str) -> dict[str, Any]:
+    """What `gnt-maint stage` says of the evacuation of this node."""
+    for one in system.get("/1/stage")["proposals"]:
+        if (one["what"], one["name"]) == ("evacuate", f"{name}.gnt.test"):
+            return dict(one)
+    return {"open": False, "done": 0}
+
+
 def test_a_node_is_pinned_to_its_key_and_another_is_trusted_by_hand(system: Maintenance) -> None:
     """Its agent is reinstalled, and somebody could as well have answered in its place."""
     name = "node2.gnt.test"

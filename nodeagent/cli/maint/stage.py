@@ -94,5 +94,5 @@ def _next(found: Json) -> Iterator[str]:
         yield f"Nothing is in the way of {wanted}."
     yield (
         f"To go on: gnt-cluster add-tags {_TAG}{wanted}; for a part, gnt-group or gnt-node"
-        " add-tags. Remove an old tag of this name first."
+        " add-tags. Then remove the old tag of this name."
     )
