@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
-from nodeagent.model.action import Action
-from nodeagent.model.ledger import Decision, Policy
+from nodeagent.model.action import Action, MovePrimary, MoveSecondary, Restore, Retag
+from nodeagent.model.ledger import Decision, Intent, Policy
+from nodeagent.model.purpose import OfBalance, OfFencing, OfIncident, OfRepair
 from nodeagent.model.reason import AnyKind, Detail, Held, Reason
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
@@ -40,3 +41,15 @@ def whole(why: Reason) -> Iterator[Reason]:
     yield why
     for part in why.parts:
         yield from whole(part)
+
+
+def by_itself(intent: Intent) -> bool:
+    """Tell whether nobody ordered it; its start may end or be undone, and power come back."""
+    match intent.purpose:
+        case OfIncident() | OfRepair():
+            return not isinstance(intent.action, Retag | Restore)
+        case OfBalance():
+            return True
+        case OfFencing():
+            return isinstance(intent.action, MovePrimary | MoveSecondary)
+    return False

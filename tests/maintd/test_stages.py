@@ -6,16 +6,15 @@ import pytest
 
 from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.planning.stages import stages
-from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Restore, Retag
+from nodeagent.model.action import Drain
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger, Policy
-from nodeagent.model.purpose import OfBalance, OfFencing, OfIncident, OfRepair
 from nodeagent.model.reason import StageKind
 from nodeagent.model.snapshot import Group, Observed, Snapshot
 from nodeagent.model.stage import ADVISE, DRAIN, FULL, OBSERVE, STAGES
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Balance, Done, Evacuate
-from tests.maintd.decided import kinds
+from tests.maintd.decided import by_itself, kinds
 from tests.maintd.decisions import given, saved
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK, REPAIR
@@ -109,20 +108,8 @@ def test_the_nearest_tag_counts() -> None:
     assert (found["n1"], found["n2"]) == (ADVISE, DRAIN)
 
 
-def _by_itself(intent: Intent) -> bool:
-    """Tell whether nobody ordered it; its start may end or be undone, and power come back."""
-    match intent.purpose:
-        case OfIncident() | OfRepair():
-            return not isinstance(intent.action, Retag | Restore)
-        case OfBalance():
-            return True
-        case OfFencing():
-            return isinstance(intent.action, MovePrimary | MoveSecondary)
-    return False
-
-
 @pytest.mark.parametrize("stage", [OBSERVE, ADVISE, DRAIN])
-def test_no_recorded_round_begins_anything_by_itself(stage: str) -> None:
+def test_no_recorded_round_begins_anythingby_itself(stage: str) -> None:
     """Of the rounds that were decided at full, none does more than the stage."""
     begun = 0
     for observation, _ in saved():
@@ -139,4 +126,4 @@ def test_no_recorded_round_begins_anything_by_itself(stage: str) -> None:
 def _new(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> list[Intent]:
     known = {intent.id for intent in ledger.intents}
     intents = decide(ledger, observed, policy, now).ledger.intents
-    return [i for i in intents if i.id not in known and _by_itself(i)]
+    return [i for i in intents if i.id not in known and by_itself(i)]

@@ -89,6 +89,8 @@ class Outages(Coordinator):
     @about(OUTAGES, ROLLS)
     @rule(name=st.sampled_from(MASTERS), times=st.integers(1, 3))
     def fail_over(self, name: str, times: int) -> None:
+        if not self.rig.cluster.nodes[name].in_service:
+            return  # Ganeti refuses: it is no master candidate
         self.rig.fail_over(name)
         counted["failovers"] += 1
         self.some_rounds(times, 10.0)
