@@ -97,14 +97,7 @@ def test_a_story_is_told_and_whoever_looks_around_stops_it() -> None:
         nodes_reboot_fall_silent_and_notify(told, lines)
         whoever_looks_around_has_something_to_try(told, folder)
         assert "Traceback" not in (folder / "maintd.log").read_text()
-    nothing_is_left(demo, signal.SIGTERM, agents, folder)
-
-
-def test_stopped_in_the_middle_it_leaves_nothing_behind() -> None:
-    with started() as demo:
-        assert demo.stdout is not None
-        agents, folder = its_own(demo, iter(demo.stdout.readline, ""))
-    assert "All as it should be" in nothing_is_left(demo, signal.SIGHUP, agents, folder)
+    nothing_is_left(demo, agents, folder)
 
 
 def test_what_ends_a_terminal_stops_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,16 +153,15 @@ def runs(process: psutil.Process) -> bool:
 
 
 def nothing_is_left(
-    demo: subprocess.Popen[str], number: signal.Signals, agents: list[psutil.Process], folder: Path
-) -> str:
-    """Stop it; all that it has said since."""
-    demo.send_signal(number)
+    demo: subprocess.Popen[str], agents: list[psutil.Process], folder: Path
+) -> None:
+    """Stop it as a terminal that is closed does."""
+    demo.send_signal(signal.SIGHUP)
     assert demo.stdout is not None
-    rest = demo.stdout.read()
+    assert "All as it should be" in demo.stdout.read()
     assert demo.wait(60) == 0
     assert not folder.exists()
     assert [one for one in psutil.wait_procs(agents, 10)[1] if runs(one)] == []
-    return rest
 
 
 def hints(lines: Iterator[str]) -> list[str]:
