@@ -10,9 +10,11 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, cast
 
@@ -23,10 +25,10 @@ from nodeagent.model.action import PowerCommand, Restore, SetOffline
 from nodeagent.placement.cluster.textfile import parse
 from simulation import demo_kept
 from simulation.cluster import SimulatedCluster
-from simulation.demo import POLICY
+from simulation.demo import POLICY, _on_signals
 from simulation.demo_machines import DemoMachines
 from simulation.demo_nodes import NODES, Nodes
-from tests import needs
+from tests import needs, patience
 
 CLUSTER = SimulatedCluster.of(lambda: 0.0, NODES, [], master=NODES[0].name)
 COMMAND = [sys.executable, "-m", "simulation.demo"]
@@ -95,15 +97,15 @@ def test_a_story_is_told_and_whoever_looks_around_stops_it() -> None:
         nodes_reboot_fall_silent_and_notify(told, lines)
         whoever_looks_around_has_something_to_try(told, folder)
         assert "Traceback" not in (folder / "maintd.log").read_text()
-    nothing_is_left(demo, signal.SIGINT, agents, folder)
+    nothing_is_left(demo, agents, folder)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_stopped_in_the_middle_it_leaves_nothing_behind(number: signal.Signals) -> None:
-    with started() as demo:
-        assert demo.stdout is not None
-        agents, folder = its_own(demo, iter(demo.stdout.readline, ""))
-    assert "All as it should be" in nothing_is_left(demo, number, agents, folder)
+def test_what_ends_a_terminal_stops_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell that begins it with `&` lets it ignore SIGINT."""
+    taken: list[signal.Signals] = []
+    monkeypatch.setattr(signal, "signal", lambda number, _: taken.append(number))
+    _on_signals(signal.default_int_handler)
+    assert taken == [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
 @contextmanager
@@ -151,16 +153,15 @@ def runs(process: psutil.Process) -> bool:
 
 
 def nothing_is_left(
-    demo: subprocess.Popen[str], number: signal.Signals, agents: list[psutil.Process], folder: Path
-) -> str:
-    """Stop it; all that it has said since."""
-    demo.send_signal(number)
+    demo: subprocess.Popen[str], agents: list[psutil.Process], folder: Path
+) -> None:
+    """Stop it as a terminal that is closed does."""
+    demo.send_signal(signal.SIGHUP)
     assert demo.stdout is not None
-    rest = demo.stdout.read()
+    assert "All as it should be" in demo.stdout.read()
     assert demo.wait(60) == 0
     assert not folder.exists()
     assert [one for one in psutil.wait_procs(agents, 10)[1] if runs(one)] == []
-    return rest
 
 
 def hints(lines: Iterator[str]) -> list[str]:
@@ -187,6 +188,25 @@ def in_a_shell(*lines: str) -> str:
     done = subprocess.run(script, capture_output=True, text=True, check=False, cwd="/")
     assert done.returncode == 0, (lines, done.stderr)
     return done.stdout
+
+
+def differs(answer: Callable[[], bytes], before: bytes) -> bool:
+    return answer() != before
+
+
+def printed_at_last(told: list[str], line: str, path: str, wanted: Callable[[str], bool]) -> str:
+    """What a line prints once it is this; it is run again when maintd's answer is another."""
+    page = told[2].removeprefix("xdg-open ").removesuffix("/status")
+
+    def answer() -> bytes:
+        with urllib.request.urlopen(page + path) as response:
+            return cast(bytes, response.read())
+
+    while True:
+        before = answer()
+        if wanted(text := in_a_shell(told[0], line)):
+            return text
+        patience.until(partial(differs, answer, before), every=0.1)
 
 
 @dataclass(frozen=True)
@@ -240,8 +260,7 @@ def a_node_with_another_command_is_named(told: list[str], folder: Path) -> None:
     same = file.read_text()
 
     def shown(wanted: Callable[[str], bool]) -> str:
-        texts = (in_a_shell(told[0], f"{line} --differing") for _ in range(100))
-        return next(text for text in texts if wanted(text))
+        return printed_at_last(told, f"{line} --differing", "/1/commands", wanted)
 
     assert "\ndisk-bays " not in shown(lambda text: "have the same" in text)
     file.write_text(f"{same}# another\n")
@@ -279,8 +298,9 @@ def nodes_reboot_fall_silent_and_notify(told: list[str], lines: Iterator[str]) -
     for node in ("node2", "node4"):
         happens(f"order {node} to run reboot-node", f"{node}  reboots ", f"{node}  boots ")
         happens(f"put {node} back in service")
-    statuses = (in_a_shell(told[0], "gnt-maint roll status") for _ in range(100))
-    assert any("2 of 2 nodes done" in status for status in statuses)
+    printed_at_last(
+        told, "gnt-maint roll status", "/1/roll", lambda text: "2 of 2 nodes done" in text
+    )
 
 
 def test_a_machine_that_maintd_has_switched_off_can_be_put_online_after_power_on(

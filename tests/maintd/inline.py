@@ -6,20 +6,21 @@ are in memory; to begin and join a thread for each costs more than the rounds.
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
-class Inline(ThreadPoolExecutor):
-    """Does at once, in the loop's own thread, what it is given."""
+class Inline(asyncio.SelectorEventLoop):
+    """Does at once, in its own thread, what it is given for another one."""
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        done: Future[Any] = Future()
+    def run_in_executor(
+        self, executor: object, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        done: asyncio.Future[T] = self.create_future()
         try:
-            done.set_result(fn(*args, **kwargs))
+            done.set_result(func(*args))
         except BaseException as error:
             done.set_exception(error)
         return done
@@ -27,9 +28,7 @@ class Inline(ThreadPoolExecutor):
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    loop.set_default_executor(Inline())
-    return loop
+    return Inline()
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,7 @@ def files(root: Path, under: str) -> set[str]:
     return {str(path.relative_to(root)) for path in found if not path.is_dir()}
 
 
+@cache
 def imported(path: Path) -> set[str]:
     """Full names of all that a module imports, wherever in it."""
     found: set[str] = set()

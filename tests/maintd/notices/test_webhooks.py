@@ -212,9 +212,9 @@ def test_many_events_in_a_minute_are_a_few_messages() -> None:
 def test_a_sink_that_is_down_for_long_keeps_a_bounded_queue() -> None:
     one = Notifying(hook(free_port(), give_up=600_000), nodes=160)
     sizes = []
-    for number in range(2, 161, 2):
-        one.break_down(f"n{number}", f"n{number - 1}")
-        one.ticks(1, 15)
+    for number in range(1, 161, 4):
+        one.break_down(*(f"n{number + n}" for n in range(4)))
+        one.ticks(1, 30)
         box = one.box()
         shown = len(box.waiting) + (len(box.message.notices) if box.message else 0)
         sizes.append(shown)

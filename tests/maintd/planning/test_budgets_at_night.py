@@ -58,12 +58,12 @@ def night(hours: int, *, tagged: bool) -> Rig:
     one.agents.says["n10"] = EVACUATE
     drained = one.cluster.nodes["n11"]
     one.cluster.put(replace(drained, drained=True, candidate=False))
-    for n in range(hours * 60):
-        if n == 60:
+    for n in range(hours * 30):
+        if n == 30:
             one.agents.says["n12"] = EVACUATE
-        if n == 120:
+        if n == 60:
             one.agents.says["n10"] = OK
-        one.tick(60)
+        one.tick(120)
     return one
 
 

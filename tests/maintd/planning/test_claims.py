@@ -5,6 +5,7 @@ order things happen in, never do two of them have jobs at one node, and every no
 found.
 """
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -377,7 +378,8 @@ def plays(*what: str) -> st.SearchStrategy[list[tuple[str, str, int]]]:
     return st.tuples(first, then, rest).map(lambda drawn: [*drawn[:2], *drawn[2]])
 
 
-slow = settings(suppress_health_check=list(HealthCheck), max_examples=20)
+PLAYS = 10 * int(os.environ.get("LIFE_TIMES", "1"))
+slow = settings(suppress_health_check=list(HealthCheck), max_examples=PLAYS)
 
 
 def play(steps: list[tuple[str, str, int]], found: Mapping[str, Standing]) -> Shared:

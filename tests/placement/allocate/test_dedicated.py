@@ -241,13 +241,13 @@ def check_best_pair(rng: random.Random) -> None:
 
 @real
 def test_answers_are_hails(tmp_path: Path) -> None:
-    agree(range(150), tmp_path)
+    agree(range(60), tmp_path)
 
 
 @real
 @pytest.mark.oracle
 def test_more_answers_are_hails(tmp_path: Path) -> None:
-    agree(range(150, 1000), tmp_path)
+    agree(range(60, 1000), tmp_path)
 
 
 def agree(seeds: range, folder: Path) -> None:

@@ -34,14 +34,14 @@ def test_shipped_requests(tmp_path: Path) -> None:
 
 @real
 def test_generated_requests(tmp_path: Path) -> None:
-    agree(range(200), tmp_path)
+    agree(range(80), tmp_path)
 
 
 @real
 @pytest.mark.oracle
 @pytest.mark.parametrize("kind", sorted(set(TYPES)))
 def test_more_generated_requests(kind: str, tmp_path: Path) -> None:
-    agree(range(200, 900), tmp_path, kind)
+    agree(range(80, 900), tmp_path, kind)
 
 
 def test_most_requests_are_compared() -> None:

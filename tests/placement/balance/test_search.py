@@ -64,17 +64,18 @@ def no_worse_than_exact(seed: int) -> None:
 
 
 def test_never_worse_than_exact() -> None:
-    for seed in range(401, 411):
+    for seed in range(401, 406):
         no_worse_than_exact(seed)
 
 
 @pytest.mark.oracle
 def test_never_worse_than_exact_on_many() -> None:
-    for seed in range(411, 600):
+    for seed in range(406, 600):
         no_worse_than_exact(seed)
 
 
 FEATURES: dict[str, dict[str, object]] = {
+    "none": {},
     "off": {"offline": 2},
     "tags": {"excl_tags": 6, "location": 3, "desired": 1},
     "migration": {"migration": 1},
@@ -86,19 +87,18 @@ FEATURES: dict[str, dict[str, object]] = {
 
 @shared
 def test_a_larger_cluster_ends_lower_with_few_more_moves() -> None:
-    ends_lower()
-    ends_lower(offline=2, migration=1, excl_tags=6, location=3)
+    ends_lower(16, 120, offline=2, migration=1, excl_tags=6, location=3)
 
 
 @shared
 @pytest.mark.oracle
 @pytest.mark.parametrize("kind", FEATURES)
 def test_larger_clusters_end_lower_with_few_more_moves(kind: str) -> None:
-    ends_lower(**FEATURES[kind])
+    ends_lower(16, 120, **FEATURES[kind])
 
 
-def ends_lower(**features: object) -> None:
-    asked = generated(16, 120, 1, **features)
+def ends_lower(nodes: int, instances: int, **features: object) -> None:
+    asked = generated(nodes, instances, 1, **features)
     layout = laid_out(asked)
     theirs = by_exact(layout, Enough())
     ours = played(asked, best(layout, Enough()))
@@ -127,14 +127,14 @@ def test_the_same_for_the_same_seed() -> None:
 @shared
 def test_data_that_costs_more_is_copied_less() -> None:
     """What a GiB costs is weighed against what is gained, whatever is given for it."""
-    asked = generated(10, 80, 1)
+    asked = generated(8, 40, 1)
     layout, before = laid_out(asked), None
-    for price in (0.0, 0.001, 0.01, 0.1, 10.0):
+    greedily = by_exact(layout, Enough())
+    for price in (0.0, 0.001, 0.1, 10.0):
         plan = played(asked, best(layout, Enough(), price=price))
         sent = sum(copied(layout.demands[s.move.instance], s.move.kind) for s in plan.steps)
         assert plan.copied == sent
         assert plan.final + price * plan.copied <= plan.initial
-        greedily = by_exact(layout, Enough())
         assert plan.final + price * sent <= greedily.final + price * greedily.copied
         assert before is None or plan.copied < before.copied
         before = plan

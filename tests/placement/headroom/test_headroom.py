@@ -227,7 +227,9 @@ def sized(of: Cluster, spec: Spec) -> Cluster:
 # Large groups, whose instances the allocator places only at the end.
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.oracle) for seed in (2, 3))]
+)
 @pytest.mark.parametrize("template", [DRBD, PLAIN, EXT])
 def test_quick_counts_beside_the_allocators_own(
     seed: int, template: Template, monkeypatch: pytest.MonkeyPatch
@@ -270,7 +272,15 @@ def hspace(folder: Path, of: Cluster, template: Template, spec: Spec) -> int:
 
 @beside("hspace")
 @pytest.mark.parametrize("template", [DRBD, PLAIN, EXT])
-def test_beside_hspace(tmp_path: Path, template: Template) -> None:
+@pytest.mark.parametrize(
+    "spec",
+    [
+        Spec(1024, 1, 2048, 1, 1, 1),
+        pytest.param(Spec(512, 1, 1024, 1, 1, 1), marks=pytest.mark.oracle),
+    ],
+    ids=lambda spec: f"{spec.memory} MiB",
+)
+def test_beside_hspace(tmp_path: Path, template: Template, spec: Spec) -> None:
     """The same numbers; fewer where instances without DRBD could not start again elsewhere.
 
     hspace ignores these when it places DRBD, and the allocator does not: it would refuse (hail).
@@ -280,17 +290,16 @@ def test_beside_hspace(tmp_path: Path, template: Template) -> None:
     more = ("partly-used", "shared-n1-restriction", "hspace-existing", "hbal-excl-tags")
     files = [*(DATA.parent / "small").glob("*.data"), *(DATA / f"{one}.data" for one in more)]
     for file in sorted(files):
-        for spec in (Spec(512, 1, 1024, 1, 1, 1), Spec(1024, 1, 2048, 1, 1, 1)):
-            of = sized(parse(file.read_text()), spec)
-            ours, theirs = today(of, template).fits, hspace(tmp_path, of, template, spec)
-            others = any(i.template is not DRBD for i in of.instances)
-            if template is DRBD and others:
-                assert ours <= theirs, (file.stem, spec)
-                fewer += ours < theirs
-            else:
-                assert ours == theirs, (file.stem, spec)
-            same += ours == theirs > 0
-    assert same > 15
+        of = sized(parse(file.read_text()), spec)
+        ours, theirs = today(of, template).fits, hspace(tmp_path, of, template, spec)
+        others = any(i.template is not DRBD for i in of.instances)
+        if template is DRBD and others:
+            assert ours <= theirs, file.stem
+            fewer += ours < theirs
+        else:
+            assert ours == theirs, file.stem
+        same += ours == theirs > 0
+    assert same > 7
     assert (fewer > 0) == (template is DRBD)
 
 
