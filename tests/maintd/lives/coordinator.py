@@ -235,6 +235,8 @@ class Coordinator(Life):
     def time_passes(self, seconds: float, rounds: int) -> None:
         self.some_rounds(rounds, seconds)
 
+    @about(INCIDENTS, REPAIRS)
+    @except_in(FENCING)
     @rule(stage=st.sampled_from(STAGES), seconds=SECONDS)
     def another_stage(self, stage: str, seconds: float) -> None:
         self._set_stage(stage)

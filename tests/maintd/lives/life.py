@@ -57,4 +57,4 @@ def hold_that_it_was(counted: Counter[str], what: Iterable[str], *, least: int =
     if "LIFE_SHOW" in os.environ:
         print("\n", dict(counted.most_common()))
     for name in what:
-        assert counted[name] >= least, counted
+        assert counted[name] >= least, (name, counted)
