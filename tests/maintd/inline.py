@@ -6,17 +6,19 @@ are in memory; to begin and join a thread for each costs more than the rounds.
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class Inline(asyncio.SelectorEventLoop):
     """Does at once, in its own thread, what it is given for another one."""
 
     def run_in_executor(
-        self, executor: object, func: Callable[..., T], *args: Any
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]
     ) -> asyncio.Future[T]:
         done: asyncio.Future[T] = self.create_future()
         try:

@@ -109,7 +109,7 @@ def test_the_nearest_tag_counts() -> None:
 
 
 @pytest.mark.parametrize("stage", [OBSERVE, ADVISE, DRAIN])
-def test_no_recorded_round_begins_anythingby_itself(stage: str) -> None:
+def test_no_recorded_round_begins_anything_by_itself(stage: str) -> None:
     """Of the rounds that were decided at full, none does more than the stage."""
     begun = 0
     for observation, _ in saved():
