@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from functools import cache
-from typing import Any, TypeVar, TypeVarTuple, Unpack
+from typing import Any, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -18,7 +18,7 @@ class Inline(asyncio.SelectorEventLoop):
     """Does at once, in its own thread, what it is given for another one."""
 
     def run_in_executor(
-        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]
+        self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
         done: asyncio.Future[T] = self.create_future()
         try:
