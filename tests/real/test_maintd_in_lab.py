@@ -79,7 +79,6 @@ def test_a_broken_node_is_emptied_taken_offline_and_tagged(system: Maintenance) 
         remove(name)
 
 
-@pytest.mark.story
 def test_from_observe_to_full(system: Maintenance) -> None:
     """One broken node; each stage does what it may, and `gnt-maint stage` has said it before.
 
