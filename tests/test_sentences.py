@@ -40,6 +40,7 @@ EXPRESSIONS = {
     "agent/receipts.py": "names of files",
     "agent/ssconf.py": "Ganeti's certificate digests",
     "autorepair/tags.py": "harep's tags",
+    "cli/maint/clusters_page.py": "a page of ours, to be replaced",
     "cli/maint/console/arguments.py": "what a person types",
     "cli/maint/console/clusters_file.py": "names that a person wrote in a file",
     "cli/maint/console/options.py": "what a person types",

@@ -98,21 +98,28 @@ def at_url(
     `ca` is a file with the expected certificate, or with the one that signed it. Then no name is
     compared, as Ganeti's own certificates name no host. Without it the system decides.
     """
-    match, said = _MAINTD.fullmatch(url), f"{named} is {printable(url)}"
-    if match is None or int(match[3] or _PORT) > 65535:
-        raise ConfigError(f"{said}; it must be of the form https://HOST:{_PORT}")
-    scheme, host, port = match[1], match[2].strip("[]"), int(match[3] or _PORT)
+    scheme, host, port = maintd_at(url, named)
+    said = f"{named} is {printable(url)}"
     if scheme == "http" and user:
         raise ConfigError(f"{said}; a password is sent by https only")
     if scheme == "http" and ca:
         raise ConfigError(f"{said}; a certificate needs https")
-    connect = _over_network(host, port, _tls(scheme, ca, named=False))
+    connect = _over_network(host.strip("[]"), port, _tls(scheme, ca, named=False))
     headers = []
     if user:
         token = base64.b64encode(f"{user}:{password}".encode()).decode()
         headers = [("Authorization", f"Basic {token}")]
-    where = f"{match[2]}:{port}"
+    where = f"{host}:{port}"
     return Caller(f"{scheme}://{where}", connect, where, headers)
+
+
+def maintd_at(url: str, named: str = "--url") -> tuple[str, str, int]:
+    """Return scheme, host and port of a maintd; ConfigError, at `named`, if it does not fit."""
+    match = _MAINTD.fullmatch(url)
+    if match is None or int(match[3] or _PORT) > 65535:
+        form = f"it must be of the form https://HOST:{_PORT}"
+        raise ConfigError(f"{named} is {printable(url)}; {form}")
+    return match[1], match[2], int(match[3] or _PORT)
 
 
 def post(

@@ -335,18 +335,19 @@ def test_all_are_asked_at_once_and_another_release_costs_only_its_line(
 
 
 class _Other(BaseHTTPRequestHandler):
-    """Answers in its own way, once two ask for the first time."""
+    """Answers in its own way, once two ask for the first time: no round, or one without texts."""
 
     both: ClassVar = threading.Barrier(2)
 
     def do_GET(self) -> None:
-        if self.path == "/1/round":
-            self.both.wait(20)
-        body = b"{}"
+        body = {"/1/round": b"{}", "/1/windows": b'{"windows":[],"returning":[]}'}
+        said = body.get(self.path, b"[]")
+        if self.path == "/1/round" and self.both.wait(20) == 0:
+            said = b'{"trouble":null,"at":1,"now":2,"every":3,"holds":[],"cluster":4,"master":5}'
         self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Length", str(len(said)))
         self.end_headers()
-        self.wfile.write(body)
+        self.wfile.write(said)
 
     def log_message(self, *_: object) -> None:
         """Write no log."""
@@ -360,6 +361,7 @@ class _Other(BaseHTTPRequestHandler):
         (BAD, "--url https://h clusters", 64, "this asks all clusters: leave out the address of"),
         (entry("a", "https://h"), "--cluster a clusters", 64, "this asks all clusters: leave out"),
         (BAD, "clusters --timeout soon", 64, "'soon' is not a duration"),
+        (BAD, "clusters --json --html x", 64, "--html writes a page, and --json prints"),
     ],
 )
 def test_nothing_is_asked(shared: Path, text: str, line: str, code: int, said: str) -> None:

@@ -16,7 +16,9 @@ from nodeagent.cli.maint.console.looking import lists
 from nodeagent.cli.maint.console.options import as_json, cli, duration
 from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
 from nodeagent.cli.maint.console.text import age, counted, told_name
+from nodeagent.cli.usage import FILE
 from nodeagent.errors import ConfigError
+from nodeagent.web.blocking import maintd_at
 from nodeagent.web.deadline import Deadline
 from nodeagent.web.transaction import too_late
 
@@ -37,14 +39,23 @@ _COLUMNS = ("cluster", "state", "master", "out", "needs you", "roll", "windows",
     show_default=True,
     help="Time limit for each cluster.",
 )
+@click.option(
+    "--html",
+    metavar="FILE",
+    type=FILE,
+    help="Write a page for a browser instead.",
+)
 @lists
 @as_json
-def clusters(where: Where, *, timeout: int, as_json: bool) -> int:
+def clusters(where: Where, *, timeout: int, html: str | None, as_json: bool) -> int:
     """Show the state of all clusters, one line each.
 
     Asks all that clusters.toml names, at the same time, and judges each as gnt-maint check does.
-    Exit code: that of the worst, 0 OK, 1 WARNING, 3 UNKNOWN, 2 CRITICAL or not answering.
+    Exit code: that of the worst, 0 OK, 1 WARNING, 3 UNKNOWN, 2 CRITICAL or not answering. With
+    --html 0, once the page is written.
     """
+    if html and as_json:
+        raise click.UsageError("--html writes a page, and --json prints: give one of them")
     if where != Where(config=where.config):
         raise click.UsageError("this asks all clusters: leave out the address of one")
     known = clusters_file.entries()
@@ -54,6 +65,13 @@ def clusters(where: Where, *, timeout: int, as_json: bool) -> int:
     with progress(quiet=True) as told:
         told.tell(f"asking {counted(len(known), 'cluster', 'clusters')}")
         found = _ask_all(known, timeout)
+    if html:
+        from nodeagent.cli.maint import clusters_page  # not for the others
+
+        found.sort(key=lambda one: -_WORSE.index(one["code"]))
+        links = {name: _page(entry) for name, entry in known.items()}
+        clusters_page.write(html, found, links, time.time())
+        return 0
     if as_json:
         emit(found)
     else:
@@ -108,6 +126,15 @@ def _ask(entry: Entry, seconds: float) -> Json:
         return _told(entry.name, UNKNOWN, STATES[UNKNOWN], why)
 
 
+def _page(entry: Entry) -> str:
+    """Return the URL of its maintd's page; "" if its entry is wrong."""
+    try:
+        scheme, host, port = maintd_at(entry.where().url or "")
+    except ConfigError:
+        return ""
+    return f"{scheme}://{host}:{port}/status"
+
+
 def _late(name: str, seconds: float) -> Json:
     return _told(name, CRITICAL, _UNREACHABLE, too_late(seconds))
 
@@ -120,15 +147,22 @@ def _told(name: str, code: int, state: str, why: str, known: Mapping[str, Any] =
 
 
 def _facts(said: Json) -> Json:
+    """Return the members of its last round; one of another kind fails here, for this cluster."""
     this = said["round"]
     return {
-        "cluster": this["cluster"],
-        "master": this["master"],
-        "at": this["at"],
-        "now": this["now"],
-        "out": [node["name"] for node in said["nodes"] if node["state"] != "online"],
-        "needs-you": [one["name"] for one in said["needs-you"]],
+        "cluster": _text(this["cluster"]),
+        "master": _text(this["master"]),
+        "at": float(this["at"]),
+        "now": float(this["now"]),
+        "out": [_text(node["name"]) for node in said["nodes"] if node["state"] != "online"],
+        "needs-you": [_text(one["name"]) for one in said["needs-you"]],
     }
+
+
+def _text(said: object) -> str:
+    if not isinstance(said, str):
+        raise TypeError(f"not a text: {said!r}")
+    return said
 
 
 def _plans(get: Callable[[str], Any]) -> Json:
@@ -147,7 +181,7 @@ def _plans(get: Callable[[str], Any]) -> Json:
 
 def _progress(roll: Json) -> Json:
     over = [one for one in roll["nodes"] if one["phase"] in ("done", "skipped")]
-    return {"state": roll["state"], "done": len(over), "nodes": len(roll["nodes"])}
+    return {"state": _text(roll["state"]), "done": len(over), "nodes": len(roll["nodes"])}
 
 
 def _row(one: Json) -> tuple[object, ...]:

@@ -22,77 +22,21 @@ from nodeagent.model.reason import FencingKind, Held, Kind, Of, Reason, because
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 from nodeagent.web.exchange import Response
+from tests.maintd.http.planned import SECRETS, ask, made, under
 from tests.maintd.http.table import CHANGES, GET, NO_WISH, PLANS, READERS, STATUS
-from tests.maintd.mesos.client import window
 from tests.maintd.owners.owned import instance
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.served import REMOTE, Served, basic
-from tests.maintd.world import EVACUATE, NOW
-
-MOST = """alice plain write
-reader plain read
-operator plain operator
-planner plain planner
-%nogroup operator
-dbuser plain owner:zebra
-none plain
-"""
-SECRETS = ("zebra", "pangolin", "gnu-annual")  # an owner, a reason, who asked for the schedule
+from tests.maintd.world import NOW
 
 TABLE = {path: row for path, (row, _) in GET.items()}
 
 
 @pytest.fixture(scope="module")
 def planned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """n3 has an incident; n4 is to be maintained, and an owner has declined with a reason."""
     served = made(tmp_path_factory.mktemp("planned"))
     yield served
     served.close()
-
-
-def made(folder: Path) -> Served:
-    served = Served(Rig(fleet(), [instance("i1", "zebra"), instance("i2", "zebra")]), folder)
-    served.users.write_text(f"{MOST}gnu-annual plain write\n")
-    served.rig.agents.says["n3"] = EVACUATE
-    served.tick()
-    soon = round((served.rig.time + 600) * 1e9)
-    row = window({"hostname": "n4"}, start=soon) | {"owners": {"policy": "require-accept"}}
-    asked = ask(served, "/1/maintenance/schedule", "gnu-annual", {"windows": [row]})
-    assert asked.status == 200, asked.body
-    served.tick(times=2)
-    (offer, *_) = json.loads(ask(served, "/1/offers", "alice").body)
-    call = {
-        "type": "DECLINE_INVERSE_OFFERS",
-        "decline_inverse_offers": {
-            "inverse_offer_ids": [{"value": offer["id"]}],
-            "reason": "pangolin",
-        },
-    }
-    assert ask(served, "/1/offers", "dbuser", call).status == 200
-    served.tick(times=2)
-    return served
-
-
-def ask(
-    served: Served, target: str, user: str | None, body: object = None, peer: str = REMOTE
-) -> Response:
-    return served.ask(
-        "GET" if body is None else "POST",
-        target,
-        body,
-        peer=peer,
-        secure=not peer.startswith("uid:"),
-        headers=basic(user, "plain") if user else {},
-        loop=body is not None,
-    )
-
-
-def under(readers: Readers, served: Served) -> Served:
-    """The same maintd, served to these readers."""
-    other = object.__new__(Served)
-    other.__dict__ |= served.__dict__
-    other.api = type(served.api)(served.maintd, str(served.users), lambda: 0.0, readers)
-    return other
 
 
 def names(served: Served) -> list[str]:

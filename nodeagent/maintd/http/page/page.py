@@ -5,16 +5,10 @@ reader's own zone and renews the page without closing what is open. All foreign 
 `text.clean` before it is escaped.
 """
 
-import base64
-import hashlib
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.page import asked as asking
@@ -22,21 +16,19 @@ from nodeagent.maintd.http.page import node_page, panels, text
 from nodeagent.maintd.http.page.asked import Asked
 from nodeagent.maintd.http.page.attention import Attention, Blocked, alarms, fold, href
 from nodeagent.maintd.http.page.cluster_map import MARKS, STATES, draw
+from nodeagent.maintd.http.page.environment import templates
 from nodeagent.maintd.http.page.incident_card import History, by_urgency, card
 from nodeagent.maintd.http.readers import discreet_events
 from nodeagent.maintd.http.status import Json
 from nodeagent.maintd.http.view import NodeState, NodeView, View, nodes
-from nodeagent.model.event_kinds import word_of
 from nodeagent.model.incident import Incident
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.outage import Way
 from nodeagent.web.exchange import Response
 
-_FOLDER = os.path.join(os.path.dirname(__file__), "templates")
 _MOST_INCIDENTS = 60
 _MOST_BLOCKED = 100
 _MOST_EVENTS = 30
-_REFRESH = 30  # seconds
 _MOST_GROUPS = 200  # to choose from
 
 
@@ -68,31 +60,12 @@ class Page:
 
     def __init__(self, *, full: bool = True) -> None:
         self._full = full
-        environment = Environment(
-            loader=FileSystemLoader(_FOLDER),
-            autoescape=True,
-            finalize=text.clean,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        hashes = {}
-        for name in ("status.css", "page.js"):
-            with open(os.path.join(_FOLDER, name)) as file:
-                inside = file.read()
-            environment.globals[name.partition(".")[2]] = Markup(inside)  # noqa: S704 our own file
-            hashes[name] = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
-        environment.globals |= {"href": href, "refresh": _REFRESH, "full": full}
-        environment.filters |= {"when": text.when, "iso": text.iso, "whole": text.whole}
-        environment.filters |= {"ago": text.ago, "event_word": word_of, "unbroken": text.unbroken}
+        environment, policy = templates()
+        environment.globals |= {"href": href, "full": full}
         self._status = environment.get_template("status.html")
         self._node = environment.get_template("node.html")
         self._headers = {
-            "Content-Security-Policy": (
-                f"default-src 'none'; script-src 'sha256-{hashes['page.js']}'; connect-src 'self';"
-                f" style-src 'sha256-{hashes['status.css']}'; img-src data:;"
-                " base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-            ),
+            "Content-Security-Policy": f"{policy}; frame-ancestors 'none'",
             "Referrer-Policy": "no-referrer",
             "Cross-Origin-Opener-Policy": "same-origin",
         }

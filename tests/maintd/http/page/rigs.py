@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -231,14 +232,14 @@ class Balanced(HTMLParser):
 
 
 @contextmanager
-def at_a_port(one: Served) -> Iterator[str]:
+def at_a_port(one: Served, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """Serve over a real socket, by a thread of its own."""
     loop, ready, ports = asyncio.new_event_loop(), threading.Event(), []
     server = one.api.server()
 
     def run() -> None:
         asyncio.set_event_loop(loop)
-        ports.append(loop.run_until_complete(server.start("127.0.0.1", 0)))
+        ports.append(loop.run_until_complete(server.start("127.0.0.1", 0, tls)))
         ready.set()
         loop.run_forever()
         loop.run_until_complete(server.close())
@@ -248,7 +249,7 @@ def at_a_port(one: Served) -> Iterator[str]:
     thread.start()
     ready.wait(10)
     try:
-        yield f"http://127.0.0.1:{ports[0]}/status"
+        yield f"http{'s' if tls else ''}://127.0.0.1:{ports[0]}/status"
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)

@@ -50,18 +50,39 @@ document.addEventListener("toggle", ({ target }) => {
   try { sessionStorage.setItem("open", JSON.stringify([...open])); } catch { /* not kept */ }
 }, true);
 
-const prepare = () => {
-  localize(document.body);
-  offerCopies();
-  reopen();
+const ago = (seconds) => {
+  for (const [unit, size] of [["d", 86400], ["h", 3600], ["min", 60]]) {
+    if (seconds >= 2 * size) return `${Math.floor(seconds / size)} ${unit}`;
+  }
+  return `${Math.max(0, Math.round(seconds))} s`;
 };
 
 let since = Date.now();
 const told = () => document.getElementById("age");
 const count = () => {
   if (!told()) return;
-  const seconds = Number(told().dataset.age) + (Date.now() - since) / 1000;
-  told().textContent = seconds < 120 ? `${Math.round(seconds)} s` : `${Math.round(seconds / 60)} min`;
+  const { age, at, lasts } = told().dataset;
+  const seconds = at ? Date.now() / 1000 - at : Number(age) + (Date.now() - since) / 1000;
+  told().textContent = ago(seconds);
+  if (Math.abs(seconds) > lasts) doubt();
+};
+
+// A page in a file may be old when it comes: then it knows nothing.
+const doubt = () => {
+  document.title = "(?) " + document.title.replace(/^\(.*?\) /, "");
+  document.querySelector(".tiles")?.remove();
+  for (const badge of document.querySelectorAll(".badge")) {
+    badge.className = "badge";
+    badge.textContent = "UNKNOWN";
+  }
+  document.getElementById("old")?.replaceWith(document.getElementById("old").content);
+};
+
+const prepare = () => {
+  count();
+  localize(document.body);
+  offerCopies();
+  reopen();
 };
 
 const key = (one) => [one.tagName, one.getAttribute("href"), one.name, one.closest("[id]")?.id].join();
@@ -74,6 +95,7 @@ const renew = async () => {
     stale.textContent = "Not updated while you type or select.";
     return;
   }
+  if (location.protocol === "file:") return location.reload();
   try {
     const answer = await fetch(location.pathname + location.search, { cache: "no-store" });
     if (!answer.ok) throw new Error(answer.status);

@@ -1,0 +1,106 @@
+"""The page of all clusters: one file that needs no server of ours, for a wall screen or a look."""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from markupsafe import Markup
+
+from nodeagent.cli.maint.console.screen import Json
+from nodeagent.maintd.http.page.environment import templates
+
+_LASTS = 300  # seconds for which the page believes what it shows
+_KINDS = {
+    "OK": ("well", ""),
+    "WARNING": ("sick", "warn"),
+    "UNKNOWN": ("doubt", "warn"),
+    "CRITICAL": ("failed", "bad"),
+    "UNREACHABLE": ("failed", "bad"),
+}  # by state: the classes of its badge and of its tile
+_KNOWN = re.compile(r'<li id="cluster-([A-Za-z0-9._-]+)" data-known="([0-9]{1,11})"')
+
+
+def write(file: str, found: Sequence[Json], links: Mapping[str, str], at: float) -> None:
+    """Replace the file by a page of these clusters, at once and as the umask has it; OSError.
+
+    The earlier page tells when the state of a cluster was last known.
+    """
+    before = ""
+    with suppress(FileNotFoundError), open(file, encoding="utf-8", errors="replace") as there:
+        before = there.read()
+    page = draw(found, links, at, last_known(before))
+    fresh = os.path.join(os.path.dirname(file), f".{os.path.basename(file)}.{os.getpid()}")
+    with suppress(FileNotFoundError):  # of a process that was killed
+        os.unlink(fresh)
+    try:
+        with open(fresh, "x", encoding="utf-8") as new:
+            new.write(page)
+        os.replace(fresh, file)
+    except OSError as error:
+        with suppress(OSError):
+            os.unlink(fresh)
+        error.filename = file
+        raise
+
+
+def last_known(page: str) -> dict[str, int]:
+    """Return when the state of each cluster was last known, in unix seconds, by such a page."""
+    return {name: int(at) for name, at in _KNOWN.findall(page)}
+
+
+def draw(
+    found: Sequence[Json], links: Mapping[str, str], at: float, known: Mapping[str, int]
+) -> str:
+    """Return the page: `found` as `gnt-maint clusters --json` has it, in the order of the page.
+
+    `links` has the pages of the clusters' own maintds by name, `at` and `known` are unix seconds.
+    """
+    environment, policy = templates()
+    rows = [_row(one, links.get(one["name"], ""), at, known) for one in found]
+    counts = Counter(one["state"] for one in found)
+    words = {
+        "policy": Markup(policy),  # noqa: S704 our own text
+        "rows": rows,
+        "tiles": [(count, state, _KINDS[state][1]) for state, count in counts.items()],
+        "first": {one["state"]: one["name"] for one in reversed(found)},
+        "wrong": len(found) - counts["OK"],
+        "at": at,
+        "lasts": _LASTS,
+    }
+    return environment.get_template("clusters.html").render(words)
+
+
+def _row(one: Json, link: str, at: float, known: Mapping[str, int]) -> Json:
+    is_known = "at" not in one["unknown"]
+    return {
+        "name": one["name"],
+        "state": one["state"],
+        "kind": _KINDS[one["state"]][0],
+        "why": one["why"],
+        "link": link,
+        "cluster": one["cluster"],
+        "master": (one["master"] or "").partition(".")[0],
+        "round": one["now"] - one["at"] if is_known else None,
+        "known": int(at) if is_known else known.get(one["name"]),
+        "facts": list(_facts(one)) if is_known else [],
+    }
+
+
+def _facts(one: Json) -> Iterator[tuple[str, str]]:
+    """Yield what else is to know, in words, and the part of the cluster's own page about it."""
+    roll, unknown = one["roll"], one["unknown"]
+    if count := len(one["needs-you"]):
+        yield f"{count} need{'s' if count == 1 else ''} you", "#needs-you"
+    if one["out"]:
+        yield f"{len(one['out'])} out of service", "#cluster"
+    if "roll" in unknown:
+        yield "roll unknown", ""
+    elif roll:
+        state = "" if roll["state"] == "active" else f", {roll['state']}"
+        yield f"{roll['done']}/{roll['nodes']} of the roll{state}", "#roll"
+    if "windows" in unknown:  # only users with a role are told
+        yield "windows unknown", ""
+    elif one["windows"]:
+        yield f"{len(one['windows'])} in windows", "#maintenance"
