@@ -7,6 +7,7 @@ others, least soon first.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from nodeagent.errors import MessageError
 from nodeagent.maintd.planning.resources import Room, needs_memory
@@ -22,21 +23,30 @@ _UNKNOWN_CPUS = 10**6  # of a node that does not report its processors: they ref
 
 
 class Targets:
-    """Targets when the node is evacuated into the room for this owner.
+    """Targets when the node is evacuated into the room for this owner, as the room is now.
 
-    `places` has the new node of each instance, by name. It lacks the instances without a place by
-    all checks of the htools.
+    They are sought once somebody asks: an instance that runs on at its secondary needs none.
     """
 
     def __init__(self, node: Node, room: Room, owner: str) -> None:
-        self.places: Mapping[str, str] = {}
-        self._departures = room.departures
+        self._evacuated, self._room, self._owner = node, room.trial(), owner
+
+    @cached_property
+    def places(self) -> Mapping[str, str]:
+        """The new node of each instance, by name.
+
+        It lacks the instances without a place by all checks of the htools.
+        """
+        node, room = self._evacuated, self._room
         free = room.fit.get(node.group, [])
         here = sum(len(there.get(node.name, ())) for there in (room.primaries, room.mirrors))
-        if here and free:
-            self._evacuate(node, room, [name for name in free if not room.why_not(name, owner)])
+        if not (here and free):
+            return {}
+        return self._sought(
+            node, room, [name for name in free if not room.why_not(name, self._owner)]
+        )
 
-    def _evacuate(self, node: Node, room: Room, free: Sequence[str]) -> None:
+    def _sought(self, node: Node, room: Room, free: Sequence[str]) -> Mapping[str, str]:
         group = _group_alone(room, node.group)
         closed = dict.fromkeys(group.nodes.keys() - {*free, node.name}, "")
         answering = group.nodes.keys() - room.unreachable.keys() - {node.name}
@@ -47,7 +57,7 @@ class Targets:
         self._one_by_one = OneByOne(found)
         self._node = {one.name: index for index, one in enumerate(nodes)}
         self._instance = {one.name: index for index, one in enumerate(instances)}
-        self.places = {
+        return {
             instances[way.instance].name: nodes[_end(way)].name
             for way in found.ways
             if way.instance not in found.left
@@ -59,7 +69,7 @@ class Targets:
         The instance `runs` there, or has its secondary there.
         """
         if instance.name not in self._instance:  # its nodes are in two groups
-            return min(stay_longest(self._departures, names))
+            return min(stay_longest(self._room.departures, names))
         targets = [self._node[name] for name in names]
         best = self._one_by_one.place(self._instance[instance.name], targets, runs=runs)
         return names[targets.index(best)]
