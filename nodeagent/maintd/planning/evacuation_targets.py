@@ -13,9 +13,13 @@ from nodeagent.errors import MessageError
 from nodeagent.maintd.planning.resources import Room, needs_memory
 from nodeagent.model.departure import ranks, stay_longest
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Size, Snapshot
+from nodeagent.placement.cluster.cluster import Instance as Placed
 from nodeagent.placement.cluster.cluster import Template
-from nodeagent.placement.cluster.from_ganeti import OWN_MEMORY, assess, policy_of
+from nodeagent.placement.cluster.from_ganeti import OWN_MEMORY, assess, instance_of, policy_of
+from nodeagent.placement.cluster.tags import rules_of
 from nodeagent.placement.evacuate.evacuate import OneByOne, Way, evacuate
+from nodeagent.placement.layout.layout import demand_of
+from nodeagent.placement.layout.node import Demand
 from nodeagent.placement.layout.rules import Rules
 
 _TEMPLATES = frozenset(map(str, Template))
@@ -50,10 +54,14 @@ class Targets:
         group = _group_alone(room, node.group)
         closed = dict.fromkeys(group.nodes.keys() - {*free, node.name}, "")
         answering = group.nodes.keys() - room.unreachable.keys() - {node.name}
-        seen = assess(group, _sized(group, room, answering), doubts=closed)
+        alone = replace(group, instances={})
+        seen = assess(alone, _sized(group, room, answering), doubts=closed)
         rules = Rules(leaving=ranks(room.departures, free))
-        found = evacuate(seen.cluster, [node.name], rules, seen.doubts)
-        nodes, instances = seen.cluster.nodes, seen.cluster.instances
+        read = _read(group, room, rules)
+        nodes, instances = seen.cluster.nodes, tuple(one for one, _ in read)
+        cluster = replace(seen.cluster, instances=instances)
+        demands = tuple(demand for _, demand in read)
+        found = evacuate(cluster, [node.name], rules, seen.doubts, demands)
         self._one_by_one = OneByOne(found)
         self._node = {one.name: index for index, one in enumerate(nodes)}
         self._instance = {one.name: index for index, one in enumerate(instances)}
@@ -101,6 +109,21 @@ def _group_alone(room: Room, uuid: str) -> Snapshot:
     policy = whole.groups[uuid].policy if uuid in whole.groups else ""
     groups = {uuid: Group(uuid, uuid, policy=_readable(policy))}
     return replace(whole, nodes=members, instances=inside, groups=groups, forthcoming={}, policy="")
+
+
+def _read(group: Snapshot, room: Room, rules: Rules) -> list[tuple[Placed, Demand]]:
+    """Read the instances; those that have not moved only once in a round."""
+    tags = rules_of(tuple(sorted(group.tags)), rules.exclusion)
+    found = []
+    for instance in group.instances.values():
+        moved = instance is not room.snapshot.instances[instance.name]
+        if moved or (known := room.demands.get(instance.name)) is None:
+            one = instance_of(instance)
+            known = one, demand_of(one, rules, tags)
+            if not moved:
+                room.demands[instance.name] = known
+        found.append(known)
+    return found
 
 
 def _as_placed(instance: Instance, room: Room) -> Instance:

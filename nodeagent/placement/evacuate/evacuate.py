@@ -131,18 +131,20 @@ def evacuate(
     names: Iterable[str],
     rules: Rules,
     doubts: Mapping[str, str] = _SURE,
+    demands: tuple[Demand, ...] | None = None,
 ) -> Evacuation:
     """Evacuate the nodes of these names. MessageError if there is no such node.
 
-    `doubts` say why nodes are offline in the cluster, if only their reports are missing.
+    `doubts` say why nodes are offline in the cluster, if only their reports are missing; `demands`
+    are the instances', if known.
     """
-    return Emptier(cluster, rules, doubts).empty(names)
+    return Emptier(cluster, rules, doubts, demands).empty(names)
 
 
 class Emptier:
     """A cluster whose nodes can be evacuated; laid out once.
 
-    Arguments as `evacuate`'s; `demands` are the instances', if known.
+    Arguments as `evacuate`'s.
     """
 
     def __init__(
