@@ -75,7 +75,7 @@ def _rows(nodes: int, fill: float) -> list[dict[str, Any]]:
     observed = Observed(snapshot, said, capacity=cluster.capacity(group.names))
     room = open_room(Ledger(), observed, {})
     victim = group.names[0]
-    Targets(snapshot.nodes[victim], room, OWNER)  # libraries are loaded
+    _ = Targets(snapshot.nodes[victim], room, OWNER).places  # libraries are loaded
     began = time.process_time()
     places = Targets(snapshot.nodes[victim], room, OWNER).places
     seconds = time.process_time() - began

@@ -168,7 +168,7 @@ def _is_missing(place: str, node: Node, room: Room) -> bool:
 
 def _moves(wanted: Evacuation, room: Room, policy: Policy, under_way: int, found: Next) -> None:
     """Move all instances of the node, as far as room and the limit of jobs allow."""
-    if not _has_to_move(wanted, room):
+    if under_way >= policy.moves or not _has_to_move(wanted, room):
         return
     node, owner = wanted.node, wanted.owner
     targets = Targets(node, room, owner)
@@ -182,12 +182,10 @@ def _moves(wanted: Evacuation, room: Room, policy: Policy, under_way: int, found
         migrate=wanted.migrate,
         secondaries=wanted.secondaries,
     )
-    here = [(i, emptying.primary) for i in _in_order(room.primaries, node, targets)]
+    here = [(i, emptying.primary) for i in _in_order(room.primaries, node, room, targets)]
     mirrors = room.mirrors if wanted.secondaries else {}
-    mirrored = [(i, emptying.mirror) for i in _in_order(mirrors, node, targets)]
+    mirrored = [(i, emptying.mirror) for i in _in_order(mirrors, node, room, targets)]
     for instance, move in (*here, *mirrored):
-        if instance.name in room.placed:
-            continue
         if under_way + len(found.steps) >= policy.moves:
             return
         if why := at_work_on(instance, room.busy):
@@ -197,12 +195,16 @@ def _moves(wanted: Evacuation, room: Room, policy: Policy, under_way: int, found
 
 
 def _in_order(
-    instances: Mapping[str, list[Instance]], node: Node, targets: Targets
+    instances: Mapping[str, list[Instance]], node: Node, room: Room, targets: Targets
 ) -> list[Instance]:
-    """By name; those that could go anywhere and found no place last: they take nobody else's."""
+    """Those that do not move yet, by name.
+
+    Those that could go anywhere and found no place are last: they take nobody else's.
+    """
 
     def order(instance: Instance) -> tuple[bool, str]:
         moves_freely = instance.shared or instance.secondary == node.name
         return moves_freely and instance.name not in targets.places, instance.name
 
-    return sorted(instances.get(node.name, ()), key=order)
+    here = (one for one in instances.get(node.name, ()) if one.name not in room.placed)
+    return sorted(here, key=order)

@@ -7,14 +7,19 @@ others, least soon first.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from nodeagent.errors import MessageError
 from nodeagent.maintd.planning.resources import Room, needs_memory
 from nodeagent.model.departure import ranks, stay_longest
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Size, Snapshot
+from nodeagent.placement.cluster.cluster import Instance as Placed
 from nodeagent.placement.cluster.cluster import Template
-from nodeagent.placement.cluster.from_ganeti import OWN_MEMORY, assess, policy_of
+from nodeagent.placement.cluster.from_ganeti import OWN_MEMORY, assess, instance_of, policy_of
+from nodeagent.placement.cluster.tags import rules_of
 from nodeagent.placement.evacuate.evacuate import OneByOne, Way, evacuate
+from nodeagent.placement.layout.layout import demand_of
+from nodeagent.placement.layout.node import Demand
 from nodeagent.placement.layout.rules import Rules
 
 _TEMPLATES = frozenset(map(str, Template))
@@ -22,32 +27,45 @@ _UNKNOWN_CPUS = 10**6  # of a node that does not report its processors: they ref
 
 
 class Targets:
-    """Targets when the node is evacuated into the room for this owner.
+    """Targets when the node is evacuated into the room for this owner, as the room is now.
 
-    `places` has the new node of each instance, by name. It lacks the instances without a place by
-    all checks of the htools.
+    They are sought once somebody asks: an instance that runs on at its secondary needs none.
     """
 
     def __init__(self, node: Node, room: Room, owner: str) -> None:
-        self.places: Mapping[str, str] = {}
-        self._departures = room.departures
+        self._evacuated, self._room, self._owner = node, room.trial(), owner
+
+    @cached_property
+    def places(self) -> Mapping[str, str]:
+        """The new node of each instance, by name.
+
+        It lacks the instances without a place by all checks of the htools.
+        """
+        node, room = self._evacuated, self._room
         free = room.fit.get(node.group, [])
         here = sum(len(there.get(node.name, ())) for there in (room.primaries, room.mirrors))
-        if here and free:
-            self._evacuate(node, room, [name for name in free if not room.why_not(name, owner)])
+        if not (here and free):
+            return {}
+        return self._sought(
+            node, room, [name for name in free if not room.why_not(name, self._owner)]
+        )
 
-    def _evacuate(self, node: Node, room: Room, free: Sequence[str]) -> None:
+    def _sought(self, node: Node, room: Room, free: Sequence[str]) -> Mapping[str, str]:
         group = _group_alone(room, node.group)
         closed = dict.fromkeys(group.nodes.keys() - {*free, node.name}, "")
         answering = group.nodes.keys() - room.unreachable.keys() - {node.name}
-        seen = assess(group, _sized(group, room, answering), doubts=closed)
+        alone = replace(group, instances={})
+        seen = assess(alone, _sized(group, room, answering), doubts=closed)
         rules = Rules(leaving=ranks(room.departures, free))
-        found = evacuate(seen.cluster, [node.name], rules, seen.doubts)
-        nodes, instances = seen.cluster.nodes, seen.cluster.instances
+        read = _read(group, room, rules)
+        nodes, instances = seen.cluster.nodes, tuple(one for one, _ in read)
+        cluster = replace(seen.cluster, instances=instances)
+        demands = tuple(demand for _, demand in read)
+        found = evacuate(cluster, [node.name], rules, seen.doubts, demands)
         self._one_by_one = OneByOne(found)
         self._node = {one.name: index for index, one in enumerate(nodes)}
         self._instance = {one.name: index for index, one in enumerate(instances)}
-        self.places = {
+        return {
             instances[way.instance].name: nodes[_end(way)].name
             for way in found.ways
             if way.instance not in found.left
@@ -59,7 +77,7 @@ class Targets:
         The instance `runs` there, or has its secondary there.
         """
         if instance.name not in self._instance:  # its nodes are in two groups
-            return min(stay_longest(self._departures, names))
+            return min(stay_longest(self._room.departures, names))
         targets = [self._node[name] for name in names]
         best = self._one_by_one.place(self._instance[instance.name], targets, runs=runs)
         return names[targets.index(best)]
@@ -91,6 +109,21 @@ def _group_alone(room: Room, uuid: str) -> Snapshot:
     policy = whole.groups[uuid].policy if uuid in whole.groups else ""
     groups = {uuid: Group(uuid, uuid, policy=_readable(policy))}
     return replace(whole, nodes=members, instances=inside, groups=groups, forthcoming={}, policy="")
+
+
+def _read(group: Snapshot, room: Room, rules: Rules) -> list[tuple[Placed, Demand]]:
+    """Read the instances; those that have not moved only once in a round."""
+    tags = rules_of(tuple(sorted(group.tags)), rules.exclusion)
+    found = []
+    for instance in group.instances.values():
+        moved = instance is not room.snapshot.instances[instance.name]
+        if moved or (known := room.demands.get(instance.name)) is None:
+            one = instance_of(instance)
+            known = one, demand_of(one, rules, tags)
+            if not moved:
+                room.demands[instance.name] = known
+        found.append(known)
+    return found
 
 
 def _as_placed(instance: Instance, room: Room) -> Instance:

@@ -20,7 +20,9 @@ from nodeagent.model.purpose import Purpose, claimant
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Instance, Observed, Snapshot
 from nodeagent.model.units import Ms
+from nodeagent.placement.cluster.cluster import Instance as Placed
 from nodeagent.placement.cluster.tags import rules_of
+from nodeagent.placement.layout.node import Demand
 
 SEARCHES = 24
 """Nodes whose instances are placed in one round: each takes some 20 ms of a large group."""
@@ -56,6 +58,7 @@ class Room:
     - `briefly_closed`: by a pause, a window or their own live repair; they open again.
     - `budgets`: how many instances may be disrupted.
     - `departures`: the nodes that leave soon, or are away (`planning/departures`).
+    - `demands`: those of instances that `placement` has read in this round, trials included.
     - `searches`: what is left of this round's searches for places, trials included.
     """
 
@@ -76,6 +79,7 @@ class Room:
     briefly_closed: frozenset[str] = frozenset()
     budgets: Budgets = field(default_factory=Budgets)
     departures: Mapping[str, Departure] = field(default_factory=dict)
+    demands: dict[str, tuple[Placed, Demand]] = field(default_factory=dict)
     searches: Iterator[int] = field(default_factory=lambda: iter(range(SEARCHES)))
 
     def may_search(self) -> bool:

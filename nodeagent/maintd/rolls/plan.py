@@ -30,6 +30,8 @@ from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical
 
+_LEAST = 2  # moves of a node at once: one runs, and one waits for its locks
+
 # Remember.
 
 
@@ -307,7 +309,7 @@ class _Work:
             obstacle=self._obstacle(member, node),
             secondaries=not terms.keep_secondaries,
         )
-        left = leave(leaving, self.ledger, self.observed, self.policy, self.room, self.now)
+        left = leave(leaving, self.ledger, self.observed, self._shared(), self.room, self.now)
         self.ledger = left.ledger
         for why in left.held:
             self._hold(member, why)
@@ -316,6 +318,16 @@ class _Work:
             self._put(member)
         if left.done and not node.in_service:
             self._order(member, node)
+
+    def _shared(self) -> Policy:
+        """Return the policy with its moves shared by the nodes that leave.
+
+        Jobs off one node wait for each other's locks, and Ganeti counts them among the twenty that
+        it runs: all of one node's would keep the others waiting, and with them a node's return.
+        """
+        leaving = sum(member.phase is Phase.LEAVING for member in self.roll.nodes)
+        moves = max(self.policy.moves // max(leaving, 1), min(self.policy.moves, _LEAST))
+        return replace(self.policy, moves=moves)
 
     def _obstacle(self, member: RollNode, node: Node) -> Reason | None:
         for incident in self.ledger.incidents:

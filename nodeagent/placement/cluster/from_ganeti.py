@@ -70,9 +70,9 @@ def assess(
         )
         for one in snapshot.nodes.values()
     ]
-    there = [_instance(one, running.get(one.name)) for one in snapshot.instances.values()]
+    there = [instance_of(one, running.get(one.name)) for one in snapshot.instances.values()]
     promised = [
-        replace(_instance(one, running.get(one.name)), forthcoming=True)
+        replace(instance_of(one, running.get(one.name)), forthcoming=True)
         for one in snapshot.forthcoming.values()
     ]
     cluster = Cluster(
@@ -163,7 +163,8 @@ def _node(
     )
 
 
-def _instance(instance: seen.Instance, now: Running | None) -> Instance:
+def instance_of(instance: seen.Instance, now: Running | None = None) -> Instance:
+    """Read one instance, and its state now if that is known; MessageError if it is unreadable."""
     template = _word(Template, instance.template, f"instance {instance.name}: disk template")
     if template is Template.DRBD and instance.secondary is None:
         template = Template.PLAIN  # on no second node; its disks stay on one node

@@ -12,6 +12,8 @@ place, and nodes have reached the ratio, nodes beyond it count as well.
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from math import inf
 from types import MappingProxyType
 
 from nodeagent.errors import MessageError
@@ -19,7 +21,7 @@ from nodeagent.placement.cluster.cluster import Cluster, Group
 from nodeagent.placement.evacuate.moves_off import Exits, Why
 from nodeagent.placement.layout.layout import Layout, Place, lay_out
 from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt
-from nodeagent.placement.layout.node import Demand
+from nodeagent.placement.layout.node import Demand, Filled
 from nodeagent.placement.layout.rules import Rules
 
 TRIES = 50  # orders of a node's instances at most
@@ -129,18 +131,20 @@ def evacuate(
     names: Iterable[str],
     rules: Rules,
     doubts: Mapping[str, str] = _SURE,
+    demands: tuple[Demand, ...] | None = None,
 ) -> Evacuation:
     """Evacuate the nodes of these names. MessageError if there is no such node.
 
-    `doubts` say why nodes are offline in the cluster, if only their reports are missing.
+    `doubts` say why nodes are offline in the cluster, if only their reports are missing; `demands`
+    are the instances', if known.
     """
-    return Emptier(cluster, rules, doubts).empty(names)
+    return Emptier(cluster, rules, doubts, demands).empty(names)
 
 
 class Emptier:
     """A cluster whose nodes can be evacuated; laid out once.
 
-    Arguments as `evacuate`'s; `demands` are the instances', if known.
+    Arguments as `evacuate`'s.
     """
 
     def __init__(
@@ -207,6 +211,13 @@ def _is_crowded(found: Evacuation) -> bool:
     )
 
 
+def _room_for_pressure(node: Filled) -> float:
+    """Return the pressure on its disks that the node's spindle ratio still allows."""
+    if node.host.crowdable or node.host.exclusive:
+        return inf
+    return max(0.0, node.host.spindle_limit - max(node.used_spindles, node.promised_spindles))
+
+
 def _crowdable(layout: Layout) -> Layout:
     """Let the spindle ratio refuse nothing."""
     nodes = tuple(node._replace(host=replace(node.host, crowdable=True)) for node in layout.nodes)
@@ -254,6 +265,8 @@ class _Emptying:
     def best(self) -> Evacuation:
         """Return the try that leaves the least; of equals the first."""
         found = self._try(self._order)
+        if len(found.left) <= self._least():
+            return found
         order, first = self._order, list[int]()
         for number in range(TRIES - 1):
             if found.left.keys() <= self._hopeless | self._never.keys():
@@ -269,6 +282,26 @@ class _Emptying:
             if len(tried.left) < len(found.left):
                 found = tried
         return found
+
+    def _least(self) -> int:
+        """Return how many stay in any order: nodes take no more within their spindle ratio."""
+        layout = self._layout
+        if layout.rules.ignore_soft or any(layout.nodes[n].host.offline for n in self._leaving):
+            return 0  # then the ratio refuses nothing
+        group = [node.group for node in layout.cluster.nodes]
+        room, uses = dict.fromkeys(group, 0.0), dict[str, list[int]]()
+        for index, node in enumerate(layout.nodes):
+            if not (index in self._leaving or node.host.offline):
+                room[group[index]] += _room_for_pressure(node)
+        for instance in self._order:
+            demand = layout.demands[instance]
+            if demand.local and not demand.forthcoming:
+                there = uses.setdefault(group[layout.places[instance].primary], [])
+                there.append(demand.spindle_use)
+        return len(self._never) + sum(
+            sum(total > room[name] for total in accumulate(sorted(wanted)))
+            for name, wanted in uses.items()
+        )
 
     def once(self, vital: Collection[int]) -> Evacuation:
         """Return one try; it ends at the first instance that stays on a vital node."""

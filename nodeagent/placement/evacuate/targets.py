@@ -97,7 +97,11 @@ class Arrivals:
             scores = columns.as_secondary(demand, changed.get(peer, layout.nodes[peer]))
             refused = columns.no_secondary(demand, peer, lenient=lenient)
         places = np.array([columns.column[target] for target in targets])
-        keys = [np.round(scores[places], _DIGITS), columns.crowded(demand)[places]]
+        crowded = columns.crowded(demand)
+        left = at.secondary if kind is Kind.REPLACE else at.primary
+        if not (lenient or demand.forthcoming or layout.nodes[left].host.offline):
+            refused |= crowded & ~columns.crowdable
+        keys = [np.round(scores[places], _DIGITS), crowded[places]]
         if leaving := layout.rules.leaving:
             names = (layout.nodes[target].host.name for target in targets)
             keys.append(np.array([leaving.get(name, 0) for name in names]))
@@ -129,6 +133,7 @@ class Scores(Columns):
     def __init__(self, nodes: Sequence[Filled]) -> None:
         super().__init__(nodes)
         hosts = [node.host for node in nodes]
+        self.crowdable = np.array([host.crowdable for host in hosts], bool)
         self._exclusive = np.array([host.exclusive for host in hosts], bool)
         spindles = [host.spindles if host.exclusive else 0 for host in hosts]
         self._spindle_part = parts_of(spindles)

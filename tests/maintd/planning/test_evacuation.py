@@ -133,6 +133,14 @@ def test_the_first_node_of_all_is_a_place_for_a_mirror() -> None:
     assert Targets(seen.nodes["n1"], into, AWAY.id).places == {"web": "n4"}
 
 
+def test_places_are_sought_in_the_room_there_was_at_first() -> None:
+    seen = world(shared("a", 1000), shared("b", 900))
+    into = room(seen, free(n2=2500, n3=100))
+    targets = Targets(seen.nodes["n1"], into, AWAY.id)
+    into.plan(MovePrimary("a", "n1", live=True, target="n2"), AWAY.id)
+    assert targets.places == {"a": "n2", "b": "n2"}
+
+
 def test_what_forthcoming_instances_were_promised_is_left_to_them() -> None:
     """Nodes report it as free; of one that exists and is down they report as much."""
     seen, has = world(shared("a", 4096)), free(n2=60_000, n3=10_000)

@@ -1,5 +1,6 @@
 """Rolling maintenance on a whole coordinator: nodes leave, run their command, and return."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -63,6 +64,21 @@ def test_as_many_as_asked_for_are_away_but_never_two_that_share_an_instance() ->
         assert not shared & (pairs | {(b, a) for a, b in pairs})
         assert len(away(one)) <= 2
     assert set(phases(one).values()) == {Phase.DONE}
+
+
+@pytest.mark.parametrize(("moves", "each"), [(20, 5), (4, 2), (1, 1)])
+def test_nodes_that_leave_together_share_the_moves(moves: int, each: int) -> None:
+    """Else the jobs of the first would fill Ganeti's queue, where they wait for each other."""
+    leaving = ("n2", "n3", "n4", "n5")
+    places = [(node, f"n{6 + n}") for n, node in enumerate(leaving) for _ in range(9)]
+    one = Rig(fleet(9), mirrored(*places), replace(QUICK, moves=moves))
+    one.cluster.takes = lambda action: 1000.0 if isinstance(action, MovePrimary) else 1.0
+    one.tick()
+    start(one, *leaving, terms=replace(TERMS, at_once=4, keep_secondaries=True))
+    for _ in range(5):
+        one.tick()
+    moving = [i.node for i in one.ledger.intents if isinstance(i.action, MovePrimary)]
+    assert Counter(moving) == dict.fromkeys(leaving, each)
 
 
 def test_the_master_is_the_last_and_waits_for_a_failover() -> None:

@@ -15,12 +15,11 @@ from nodeagent.placement.cluster.cluster import (
     Group,
     Instance,
     Node,
-    Policy,
     Status,
     Template,
 )
 from nodeagent.placement.cluster.textfile import parse, write
-from nodeagent.placement.evacuate.evacuate import Emptier, Evacuation, evacuate, failing
+from nodeagent.placement.evacuate.evacuate import Emptier, Evacuation, _Emptying, evacuate, failing
 from nodeagent.placement.evacuate.targets import Arrivals
 from nodeagent.placement.layout.layout import Layout
 from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt
@@ -175,6 +174,14 @@ def instance(name: str, where: str, memory: int = 100, **changes: Any) -> Instan
 def cluster_of(nodes: list[Node], *instances: Instance, tags: tuple[str, ...] = ()) -> Cluster:
     groups = (Group("first", "u1"), Group("second", "u2"))
     return Cluster(groups, tuple(nodes), instances, tags)
+
+
+def with_ratio(cluster: Cluster, spindle_ratio: float) -> Cluster:
+    groups = (
+        replace(group, policy=replace(group.policy, spindle_ratio=spindle_ratio))
+        for group in cluster.groups
+    )
+    return replace(cluster, groups=tuple(groups))
 
 
 def places(found: Evacuation) -> dict[str, str]:
@@ -482,10 +489,9 @@ def test_the_spindle_ratio_is_a_preference(
     spindle_ratio: float, mirrors: list[str], crowded: list[str]
 ) -> None:
     """n3 has fewer physical disks than n4."""
-    policy = replace(Policy(), spindle_ratio=spindle_ratio)
     nodes = [node("n1"), node("n2"), node("n3", spindles=1), node("n4", spindles=3)]
     known = cluster_of(nodes, *[instance(f"i{n}", "n1:n2") for n in range(5)])
-    known = replace(known, groups=tuple(replace(g, policy=policy) for g in known.groups))
+    known = with_ratio(known, spindle_ratio)
     emptier = Emptier(known, Rules())
     found = emptier.empty(["n1"])
     assert found.complete
@@ -506,7 +512,20 @@ def test_other_orders_are_tried_as_long_as_something_has_no_place() -> None:
     assert found.complete
 
 
-def test_what_no_order_helps_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("instances", "spindle_ratio", "tries"),
+    [
+        pytest.param({"large": ("n1", 900), "small": ("n1", 100)}, 32.0, 2, id="memory"),
+        pytest.param({f"i{n}": ("n1:n2", 100) for n in range(5)}, 0.5, 10, id="spindle ratio"),
+    ],
+)
+def test_what_no_order_helps_is_not_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+    instances: dict[str, tuple[str, int]],
+    spindle_ratio: float,
+    tries: int,
+) -> None:
+    """Where nodes take no more by their spindle ratio, the next try is already without it."""
     best_first, count = Arrivals.best_first, 0
 
     def counted(*args: Any) -> Iterator[tuple[Move, Moved]]:
@@ -515,7 +534,30 @@ def test_what_no_order_helps_is_not_tried_again(monkeypatch: pytest.MonkeyPatch)
         return best_first(*args)
 
     monkeypatch.setattr(Arrivals, "best_first", counted)
-    nodes = [node("n1"), node("n2", 800), node("n3", 800)]
-    known = cluster_of(nodes, instance("large", "n1", 900), instance("small", "n1", 100))
-    assert set(reasons(evacuate(known, ["n1"], Rules()))) == {"large"}
-    assert count == 2
+    nodes = [node("n1"), node("n2", 800, spindles=10), node("n3", 800)]
+    known = cluster_of(nodes, *[instance(name, *there) for name, there in instances.items()])
+    known = with_ratio(known, spindle_ratio)
+    assert set(reasons(evacuate(known, ["n1"], Rules()))) <= {"large"}
+    assert count == tries
+
+
+def test_no_order_leaves_fewer_than_the_spindle_ratio_allows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    least, best, equal = _Emptying._least, _Emptying.best, 0
+
+    def compared(self: _Emptying) -> Evacuation:
+        nonlocal equal
+        found, bound = best(self), least(self)
+        assert bound <= len(found.left)
+        equal += len(self._never) < bound == len(found.left)
+        return found
+
+    monkeypatch.setattr(_Emptying, "_least", lambda _: 0)
+    monkeypatch.setattr(_Emptying, "best", compared)
+    for features in ((), ("exclusive", "forthcoming")):
+        for seed in range(20):
+            known = parse(case(seed, *features).text)
+            for ratio in (1.0, 2.0, 6.0):
+                Emptier(with_ratio(known, ratio), Rules()).empty(leaving(known, seed))
+    assert equal
