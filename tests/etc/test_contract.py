@@ -24,7 +24,10 @@ EXPECTED = {
 }
 FILES = sorted(path for folder in (DIAGNOSE, REPAIR) for path in folder.iterdir())
 PYTHON = [path for path in FILES if path.read_text().startswith("#!/usr/bin/python3")]
-LONGEST = {"smart": 320}  # four kinds of disks, and the controllers that hide them
+LONGEST = {
+    "smart": 320,  # four kinds of disks, and the controllers that hide them
+    "links": 265,  # bonds, teams, bridges and addresses, and the neighbors behind them
+}
 SAME = ("asked", "carries", "kernels", "own_name", "plain", "stands_alone")
 
 STANDARD = """

@@ -40,7 +40,8 @@ def look(shipped: Shipped, changes: Files, **constants: object) -> Ran:
     shipped.tree({**NODE, **changes}, under="sys/class/net")
     ip = shipped.tool("ip", f"cat <<'END'\n{json.dumps(ADDRESSES)}\nEND")
     ganeti = {"SSCONF": shipped.root / "ganeti", "TOOLS": ("/nonexistent", str(ip))}
-    return shipped.run("links", SYS=shipped.root / "sys", **(ganeti | constants))
+    lldp = {"LLDPCTL": ("/nonexistent",), "STATE": shipped.root / "var/links.json"}
+    return shipped.run("links", SYS=shipped.root / "sys", **(ganeti | lldp | constants))
 
 
 DOWN: Files = {"eth0/carrier": "0\n", "eth1/carrier": "0\n", "bond0/carrier": "0\n"}
@@ -203,8 +204,9 @@ def test_an_ignored_interface(shipped: Shipped) -> None:
 def test_a_machine_without_bonds_and_bridges(shipped: Shipped) -> None:
     shipped.tree({"class/net/eth0/carrier": "0\n"}, under="sys")
     nothing = shipped.root / "nothing"
-    ran = shipped.run("links", SYS=shipped.root / "sys", SSCONF=nothing, TOOLS=("/nonexistent",))
-    assert ran.diagnosis == OK
+    world = {"SYS": shipped.root / "sys", "SSCONF": nothing, "STATE": nothing}
+    none = ("/nonexistent",)
+    assert shipped.run("links", TOOLS=none, LLDPCTL=none, **world).diagnosis == OK
 
 
 def test_without_ip_nobody_knows_who_holds_an_address(shipped: Shipped) -> None:
