@@ -89,7 +89,7 @@ class RollNode:
 
     `since` is when its phase began, `left_at` when it began to leave. `begun` tells that work there
     has begun, `drained` that it was seen out of service since. `boot` is its machine's start before
-    the command, `ran_at` when that was ordered. `tries` counts orders that asked for another try,
+    the command, `ran_at` when that was ordered. `tries` counts steps that are tried again,
     `not_before` is when to try again. `why` says why that is, or why the node failed, is late or
     was skipped.
     """

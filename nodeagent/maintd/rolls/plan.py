@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from nodeagent.maintd.outage.back import is_faulty
 from nodeagent.maintd.outage.claims import release
-from nodeagent.maintd.outage.leave import Leaving, fault, leave
+from nodeagent.maintd.outage.leave import Fault, Leaving, fault, leave
 from nodeagent.maintd.planning.evacuation import Evacuation, why_not_wholly
 from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, by_uuid, is_cut_off
 from nodeagent.maintd.planning.resources import Room, Taken
@@ -30,6 +30,7 @@ from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical
 
+_DEGRADED = Ms(2 * MINUTE)  # until the next try of a move whose secondary may be degraded
 _LEAST = 2  # moves of a node at once: one runs, and one waits for its locks
 
 # Remember.
@@ -48,8 +49,7 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
         if isinstance(intent.action, RunCommand):
             ledger = _with_answer(ledger, roll, member, intent, observed, now)
         elif (failed := fault(intent, observed)) is not None:
-            ends = replace(member, not_before=now + BACK_OFF, why=failed.why)
-            ledger = _put(ledger, member.at(Phase.FAILED, now, failed.why) if failed.ends else ends)
+            ledger = _with_fault(ledger, roll, member, failed, now)
         roll = ledger.roll or roll
     looked_at = tuple(
         member if member.phase.over else _looked_at(member, nodes.get(member.node), ledger, now)
@@ -62,6 +62,21 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
 def _put(ledger: Ledger, member: RollNode) -> Ledger:
     assert ledger.roll is not None
     return replace(ledger, roll=ledger.roll.put(member))
+
+
+def _with_fault(ledger: Ledger, roll: Roll, member: RollNode, failed: Fault, now: Ms) -> Ledger:
+    """Fold in a failed step; where secondaries stay, a failed move is tried again.
+
+    The secondaries on a node that has rebooted are degraded until Ganeti's watcher, which runs
+    every five minutes, activates them: until then nothing migrates there.
+    """
+    again = replace(member, not_before=now + BACK_OFF, why=failed.why)
+    if failed.ends and roll.terms.keep_secondaries:
+        counted = member.not_before > now
+        tries = member.tries if counted else member.tries + 1
+        again = replace(again, not_before=now + _DEGRADED, tries=tries)
+    ends = failed.ends and not (roll.terms.keep_secondaries and again.tries < TRIES)
+    return _put(ledger, member.at(Phase.FAILED, now, failed.why) if ends else again)
 
 
 def _looked_at(member: RollNode, node: Node | None, ledger: Ledger, now: Ms) -> RollNode:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from nodeagent.maintd.planning.outcomes import TRIES
 from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, SetOffline
 from nodeagent.model.asked import Asked
 from nodeagent.model.ledger import Outcome
@@ -116,6 +117,24 @@ def test_nodes_that_are_leaving_when_another_fails_go_back() -> None:
     go_on(one)
     assert phases(one) == {"n3": Phase.FAILED, "n5": Phase.WAITING}
     assert (away(one), rebooted(one)) == ({"n3"}, ["n3"])
+
+
+@pytest.mark.parametrize(
+    ("keeps", "degraded", "ends", "tried"),
+    [(True, 300, Phase.DONE, 4), (True, 10**6, Phase.FAILED, TRIES), (False, 300, Phase.FAILED, 1)],
+)
+def test_a_node_whose_secondaries_stay_waits_for_a_degraded_mirror(
+    keeps: bool, degraded: int, ends: Phase, tried: int
+) -> None:
+    """As after the reboot of the mirror's node: Ganeti's watcher activates it later."""
+    one = rig()
+    until = one.time + degraded
+    one.cluster.fails = lambda action: isinstance(action, MovePrimary) and one.time < until
+    start(one, "n3", terms=replace(TERMS, keep_secondaries=keeps))
+    go_on(one)
+    assert phases(one) == {"n3": ends}
+    jobs = [j for j in one.cluster.jobs.values() if isinstance(j.action, MovePrimary)]
+    assert len(jobs) == tried
 
 
 def test_a_node_that_comes_back_late_returns_and_the_roll_goes_on_when_told() -> None:
