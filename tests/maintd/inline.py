@@ -7,16 +7,17 @@ are in memory; to begin and join a thread for each costs more than the rounds.
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class Inline(asyncio.SelectorEventLoop):
     """Does at once, in its own thread, what it is given for another one."""
 
     def run_in_executor(
-        self, executor: object, func: Callable[..., T], *args: Any
+        self, executor: object, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
         done: asyncio.Future[T] = self.create_future()
         try:
