@@ -65,7 +65,7 @@ $(READY): pyproject.toml packaging/setup-venv
 	@touch $@
 
 nightly: export FAULTS_REACHES = 100
-nightly: export LIFE_TIMES = 15
+nightly: export LIFE_TIMES = 10
 nightly: export PYTEST_TIMEOUT = 1200
 nightly: export FUZZ_PLACES = all
 nightly:          ## every suite, uncut, with new random lives each time: hours (root)

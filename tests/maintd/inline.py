@@ -6,7 +6,6 @@ are in memory; to begin and join a thread for each costs more than the rounds.
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Executor
 from functools import cache
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -18,7 +17,7 @@ class Inline(asyncio.SelectorEventLoop):
     """Does at once, in its own thread, what it is given for another one."""
 
     def run_in_executor(
-        self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
+        self, executor: object, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
         done: asyncio.Future[T] = self.create_future()
         try:

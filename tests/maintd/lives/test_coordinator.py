@@ -27,15 +27,15 @@ LIVES = {  # how many lives are about what
     frozenset({INCIDENTS}): 10,
     frozenset({INCIDENTS, REPAIRS}): 4,
     frozenset({INCIDENTS, BALANCING}): 4,
-    frozenset({REPAIRS}): 6,
+    frozenset({REPAIRS}): 11,
     frozenset({REPAIRS, FENCING}): 3,
     frozenset({FENCING}): 10,
     frozenset({BALANCING}): 5,
     frozenset({BALANCING, BESIDE}): 5,
     frozenset({OUTAGES}): 10,
     frozenset({OUTAGES, INCIDENTS}): 6,
-    frozenset({ROLLS}): 5,
-    frozenset({ROLLS, OUTAGES}): 4,
+    frozenset({ROLLS}): 8,
+    frozenset({ROLLS, OUTAGES}): 6,
 }
 
 

@@ -378,7 +378,7 @@ def plays(*what: str) -> st.SearchStrategy[list[tuple[str, str, int]]]:
     return st.tuples(first, then, rest).map(lambda drawn: [*drawn[:2], *drawn[2]])
 
 
-PLAYS = 10 * int(os.environ.get("LIFE_TIMES", "1"))
+PLAYS = 20 * int(os.environ.get("LIFE_TIMES", "1"))
 slow = settings(suppress_health_check=list(HealthCheck), max_examples=PLAYS)
 
 

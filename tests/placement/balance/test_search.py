@@ -75,7 +75,7 @@ def test_never_worse_than_exact_on_many() -> None:
 
 
 FEATURES: dict[str, dict[str, object]] = {
-    "none": {},
+    "several": {"offline": 2, "migration": 1, "excl_tags": 6, "location": 3},
     "off": {"offline": 2},
     "tags": {"excl_tags": 6, "location": 3, "desired": 1},
     "migration": {"migration": 1},
@@ -87,18 +87,18 @@ FEATURES: dict[str, dict[str, object]] = {
 
 @shared
 def test_a_larger_cluster_ends_lower_with_few_more_moves() -> None:
-    ends_lower(16, 120, offline=2, migration=1, excl_tags=6, location=3)
+    ends_lower()
 
 
 @shared
 @pytest.mark.oracle
 @pytest.mark.parametrize("kind", FEATURES)
 def test_larger_clusters_end_lower_with_few_more_moves(kind: str) -> None:
-    ends_lower(16, 120, **FEATURES[kind])
+    ends_lower(**FEATURES[kind])
 
 
-def ends_lower(nodes: int, instances: int, **features: object) -> None:
-    asked = generated(nodes, instances, 1, **features)
+def ends_lower(**features: object) -> None:
+    asked = generated(16, 120, 1, **features)
     layout = laid_out(asked)
     theirs = by_exact(layout, Enough())
     ours = played(asked, best(layout, Enough()))
