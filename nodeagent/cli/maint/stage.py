@@ -93,6 +93,6 @@ def _next(found: Json) -> Iterator[str]:
     else:
         yield f"Nothing is in the way of {wanted}."
     yield (
-        f"To go on: gnt-cluster add-tags {_TAG}{wanted}; for a part, gnt-group or gnt-node"
-        " add-tags. Then remove the old tag of this name."
+        f"To go on: gnt-cluster add-tags {_TAG}{wanted}; for a part, gnt-group add-tags or"
+        " gnt-node add-tags. Then remove the old tag of this name."
     )
