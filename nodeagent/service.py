@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from nodeagent.model.clock import Moment
+from nodeagent.model.clock import UNKNOWN, Moment
 from nodeagent.model.units import Ms
 
 BOOT = "/proc/sys/kernel/random/boot_id"
+BOOT_VARIABLE = "NODEAGENT_BOOT_ID"  # by systemd: maintd's unit hides all of /proc but processes
 
 
 @functools.cache
@@ -22,9 +23,11 @@ def this_boot() -> str:
     """Return Linux' id of this start of the machine; without one, an id of this process."""
     with suppress(OSError), open(BOOT, encoding="ascii") as file:
         return file.read().strip()
-    from uuid import uuid4
+    from uuid import UUID, uuid4
 
-    return str(uuid4())
+    with suppress(ValueError):
+        return str(UUID(os.environ.get(BOOT_VARIABLE, "")))
+    return f"{UNKNOWN}{uuid4()}"
 
 
 def moment() -> Moment:

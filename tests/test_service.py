@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from nodeagent import service
+from nodeagent.model.clock import UNKNOWN
 
 
 @pytest.fixture
@@ -115,3 +116,18 @@ def test_the_journal_gets_priorities(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JOURNAL_STREAM", "8:1")
     record = logging.LogRecord("x", logging.ERROR, "f", 1, "oh", (), None)
     assert service.OneLine("%(message)s").format(record) == "<3>oh"
+
+
+def test_the_start_of_the_machine_is_known_below_systemd_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """maintd's unit hides /proc/sys, and names the boot id as systemd writes it."""
+    monkeypatch.setattr(service, "this_boot", service.this_boot.__wrapped__)
+    monkeypatch.setattr(service, "BOOT", str(tmp_path / "boot_id"))
+    monkeypatch.delenv(service.BOOT_VARIABLE, raising=False)
+    assert service.this_boot().startswith(UNKNOWN)
+    assert service.this_boot() != service.this_boot()
+    monkeypatch.setenv(service.BOOT_VARIABLE, "9c1c4ab2000040008000000000000001")
+    assert service.this_boot() == "9c1c4ab2-0000-4000-8000-000000000001"
+    (tmp_path / "boot_id").write_text("as the kernel writes it\n")
+    assert service.this_boot() == "as the kernel writes it"

@@ -166,3 +166,11 @@ def test_the_helper_of_a_standby_is_maintds_alone_and_nobody_enables_it() -> Non
     assert f"{options} \\\n\t\tnodeagent-succeed.socket\n" in rules
     spec = (UNITS.parent / "rpm/nodeagent.spec").read_text()
     assert not re.search(r"systemctl (preset|enable)[^\n]*nodeagent-succeed", spec)
+
+
+def test_who_cannot_read_the_boot_id_is_told_it() -> None:
+    """A daemon without it takes its own restart for the machine's, and waits end early."""
+    for path in UNITS.glob("*.service"):
+        text = path.read_text()
+        hidden = "ProcSubset=pid" in text and "maintd run" in text
+        assert hidden == ("Environment=NODEAGENT_BOOT_ID=%b" in text), path.name
