@@ -25,8 +25,8 @@ class Proposal:
     wanted it first at `since` and newest at `at` (unix ms), `times` times in all; `open`: it still
     does. `incident` is the newest one of these, if it comes from incidents.
 
-    What became of it, in so many times: `done`, as the stage allowed it; `taken_back` by a person,
-    done or not; done `by_person` instead; `passed` without anybody having done anything.
+    What became of it, in so many times: `begun`, as the stage allowed it; `taken_back` by a
+    person, begun or not; done `by_person` instead; `passed` without anybody having done anything.
     `followed`: a person has taken the node out of service meanwhile.
     """
 
@@ -38,7 +38,7 @@ class Proposal:
     times: int = 1
     open: bool = True
     incident: str = ""
-    done: int = 0
+    begun: int = 0
     taken_back: int = 0
     by_person: int = 0
     passed: int = 0

@@ -46,7 +46,7 @@ class StageKind(AnyKind):
     NODES_UNKNOWN = kind(
         "stage",
         Of.CLUSTER,
-        "maintd would not hear of faults where it cannot reach or trust the agent, as on {nodes}:"
+        "maintd would not hear of faults of {nodes}: it has no confirmed diagnosis from there now:"
         " run {help}",
         command="gnt-maint nodes",
     )

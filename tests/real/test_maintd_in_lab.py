@@ -89,7 +89,7 @@ def test_from_observe_to_full(system: Maintenance) -> None:
     before = last_job()
     system.breaks("node2", EVACUATE)
     until(lambda: proposal(system, "node2")["open"], 60, system.tail)
-    done = proposal(system, "node2")["done"]
+    started = proposal(system, "node2")["started"]
     assert "gnt-maint evacuate node2" in system.ask("why", "node2").stdout
     assert system.ask("check").returncode == 0, "nobody is asked"
     stage_by_tag("advise", "observe")
@@ -105,7 +105,7 @@ def test_from_observe_to_full(system: Maintenance) -> None:
     assert placed("inst1") == ("node3", "node1")
     assert flags("node2")["offline"] == "Y"
     now = proposal(system, "node2")
-    assert (now["open"], now["done"]) == (False, done + 1)
+    assert (now["open"], now["started"]) == (False, started + 1)
     remove("inst1")
 
 
@@ -121,7 +121,7 @@ def proposal(system: Maintenance, name: str) -> dict[str, Any]:
     for one in system.get("/1/stage")["proposals"]:
         if (one["what"], one["name"]) == ("evacuate", f"{name}.gnt.test"):
             return dict(one)
-    return {"open": False, "done": 0}
+    return {"open": False, "started": 0}
 
 
 def test_a_node_is_pinned_to_its_key_and_another_is_trusted_by_hand(system: Maintenance) -> None:

@@ -42,12 +42,26 @@ def _show(on: Screen, found: Json) -> None:
     for line in _elsewhere(found):
         on.line(line)
     since, now = found["since"], found["now"]
-    lately = f"in the last {age(now - since)}" if since else "so far"
+    lately = f"in the last {age(now - since)}" if since and now - since >= 60 else "so far"
     would = {name: _times(found["would"][name]) for name in STAGES}
     on.facts([(name, f"{_MEANS[name]}; {lately}: {would[name] or 'nothing'}") for name in STAGES])
     on.heading("What maintd wanted to do")
-    columns = ("what", "where", "newest", "times", "now", "done", "taken back", "by hand", "passed")
-    on.table(columns, [_row(one, now) for one in found["proposals"]], "Nothing so far.")
+    columns = (
+        "what",
+        "where",
+        "newest",
+        "times",
+        "now",
+        "started",
+        "taken back",
+        "by hand",
+        "passed",
+    )
+    on.table(
+        columns,
+        [_row(one, now) for one in found["proposals"]],
+        "Nothing so far. What waits for another reason: gnt-maint held.",
+    )
     for line in _next(found):
         on.line(line)
 
@@ -74,7 +88,7 @@ def _row(one: Json, now: float) -> tuple[object, ...]:
         f"{age(now - one['at'])} ago",
         one["times"],
         "yes" if one["open"] else "no",
-        one["done"],
+        one["started"],
         one["taken-back"],
         one["by-person"],
         one["passed"],

@@ -124,7 +124,7 @@ class _Round:
             one,
             name=asked.name,
             incident=asked.incident,
-            done=one.done + acts,
+            begun=one.begun + acts,
             acted=one.acted or acts,
         )
 

@@ -6,7 +6,7 @@ from nodeagent.maintd.notices.needs_you import Sort, needs_you
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.asked import some_of
 from nodeagent.model.ledger import Ledger, Policy
-from nodeagent.model.reason import Held, Reason, StageKind, because
+from nodeagent.model.reason import Held, Kind, Reason, StageKind, because
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.stage import ADVISE, FULL, STAGES
 from nodeagent.model.units import Ms
@@ -37,6 +37,8 @@ def in_the_way(
     online = sorted(name for name in unknown if not observed.snapshot.nodes[name].offline)
     if online:
         yield because(StageKind.NODES_UNKNOWN, nodes=some_of(online))
+    if ledger.storm is not None:
+        yield because(Kind.STORM, why=ledger.storm.why)
     if not policy.notify:
         yield because(StageKind.NOBODY_TOLD)
     for one in needs_you(ledger, observed, held, silent, now):

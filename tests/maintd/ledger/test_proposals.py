@@ -27,7 +27,7 @@ def only(rig: Rig) -> Proposal:
 
 
 def ends(one: Proposal) -> tuple[int, int, int, int]:
-    return one.done, one.taken_back, one.by_person, one.passed
+    return one.begun, one.taken_back, one.by_person, one.passed
 
 
 def test_a_request_counts_once_while_it_lasts() -> None:

@@ -69,7 +69,7 @@ def _proposal_json(one: Proposal) -> Json:
         "times": one.times,
         "since": one.since / 1000,
         "at": one.at / 1000,
-        "done": one.done,
+        "started": one.begun,
         "taken-back": one.taken_back,
         "by-person": one.by_person,
         "passed": one.passed,
