@@ -14,6 +14,14 @@ from nodeagent.model.sentence import filled
 from nodeagent.model.units import Ms
 from tests import golden
 
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+ABOUT_REASONS = """# Every reason
+
+This page is written from the program: each kind of reason with its label in metrics, what it is
+about, its sentence with and without the parts that may be missing, and the command that helps.
+[Reasons](reasons.md) tells what to do.
+
+"""
 HERE = Path(__file__).parent
 OF_THE_SUBJECT = {"it", "what", "help"}
 
@@ -48,8 +56,8 @@ def lines_of(kind: AnyKind) -> list[str]:
 
 
 def test_every_reason() -> None:
-    said = [line for kind in KINDS for line in lines_of(kind)]
-    golden.same(HERE / "reasons.txt", "\n".join(said) + "\n")
+    said = [f"    {line}\n" for kind in KINDS for line in lines_of(kind)]
+    golden.same(DOCS / "every-reason.md", ABOUT_REASONS + "".join(said))
 
 
 def test_every_event() -> None:

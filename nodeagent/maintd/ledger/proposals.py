@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.model.diagnosis import Need
-from nodeagent.model.incident import Incident, Status
+from nodeagent.model.incident import UNKNOWN, Incident, Status
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.proposal import Proposal, What
 from nodeagent.model.queue import Refusal
@@ -76,7 +76,8 @@ def _asked(
                 yield _Asked(What.QUEUE, "", "reported machines")
     started = {i.id for i in before.incidents if i.status is not Status.NOTED}
     for incident in ledger.incidents:
-        if incident.status is Status.PENDING and incident.id not in started:
+        rebuilt = incident.diagnosis == UNKNOWN  # it had started before the ledger was lost
+        if incident.status is Status.PENDING and not (rebuilt or incident.id in started):
             yield _Asked(_what(incident), incident.node, incident.name, incident.id, acts=True)
 
 

@@ -121,6 +121,14 @@ def test_another_need_is_another_request() -> None:
     assert found == {What.REPAIR: (False, 1), What.EVACUATE: (True, 0)}
 
 
+def test_what_is_rebuilt_without_a_ledger_is_not_started_again() -> None:
+    rig = asking(DRAIN)
+    rig.lose_ledger()
+    rig.agents.says["n3"] = None
+    rig.settle()
+    assert rig.ledger.proposals == ()
+
+
 def test_what_is_long_over_is_forgotten() -> None:
     rig = asking(OBSERVE)
     mends_itself(rig)
