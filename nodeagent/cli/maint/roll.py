@@ -83,9 +83,12 @@ def _matchers(_: click.Context, option: click.Parameter, texts: tuple[str, ...])
     "--hours",
     metavar="TEXT",
     callback=_hours,
-    help="Nodes begin only then: 'sat,sun 01:00-05:00', 'mon-fri 22:00-04:00', '01:00-05:00'.",
+    help="Nodes begin only then, and go on whenever it is then again: 'sat,sun 01:00-05:00',"
+    " 'mon-fri 22:00-04:00', '01:00-05:00'. A day is that on which the hours begin.",
 )
-@click.option("--zone", metavar="ZONE", help="Time zone of the hours: Europe/Zurich.")
+@click.option(
+    "--zone", metavar="ZONE", help="Time zone of the hours: Europe/Zurich [this machine's]."
+)
 @click.option(
     "--return-within",
     metavar="DURATION",
@@ -173,12 +176,13 @@ def start(
 ) -> None:
     """Begin a roll over NODES: names, or patterns such as 'node1*'.
 
-    They go in this order, the master last: it waits until another node is the master. At most so
-    many are away at once as --at-once says, and never two that share an instance. Each agent must
-    list the command under repair.queue-commands. Nothing begins if some of the nodes cannot be
-    evacuated with the room that there is now.
+    They go in this order, the master last: it waits until you make another node the master. At
+    most so many are away at once as --at-once says, and never two that share an instance. Each
+    agent must list the command under repair.queue-commands. Nothing begins if some of the nodes
+    cannot be evacuated with the room that there is now.
 
-    See gnt-maint roll status for the progress.
+    Stages limit no roll; maintd:pause:yes does. With --dry-run it shows the turns. See gnt-maint
+    roll status for the progress.
     """
     if not (nodes or all_nodes or groups or tags or needing):
         raise click.UsageError("name nodes, or give --all, --group, --tag or --needing")
@@ -342,7 +346,7 @@ asking(
     "pause",
     "/1/roll/pause",
     "No further node begins; those that are away return. gnt-maint roll resume goes on.",
-    "Let no further node begin.",
+    "Let no further node begin; those that are away return.",
 )
 asking(
     roll,

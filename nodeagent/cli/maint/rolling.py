@@ -63,7 +63,8 @@ def rolling(
     """Find groups of nodes that can be rebooted together.
 
     All instances of a group can be migrated off it at once; those without redundancy go where the
-    table says. Changes nothing. To schedule windows see gnt-maint window propose.
+    table says. Changes nothing. To reboot them, run gnt-maint roll; to plan windows, gnt-maint
+    window propose.
     """
     from nodeagent.placement.cluster.cluster import Group
     from nodeagent.placement.evacuate.rolling import Wanted, roll
