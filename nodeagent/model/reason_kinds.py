@@ -23,6 +23,9 @@ class Kind(AnyKind):
         "{what} has the tag {tag} and is paused until somebody removes it",
         command="{command} remove-tags{it:+ %} {tag}",
     )
+    PAUSE_ENDED = kind(
+        "paused", Of.NODE, "the pause of {what} has ended; maintd is removing its tag {tag}"
+    )
     STORM = kind(
         "storm",
         Of.CLUSTER,

@@ -89,8 +89,8 @@ PUBLIC = """
     not-repaired not-shown not-started-anew not-taken not-there not-well not-written nothing-asked
     notices-first off-since-another offline offline-answers offline-no-order older-than-power
     on-hold on-the-move only-failover only-node only-one-says open-incident other-candidate
-    others-job others-silent our-job out-of-service outdated outdated-queue passed paused
-    power-contradicted power-is-off power-unknown power-unproven powered-and-silent proves
+    others-job others-silent our-job out-of-service outdated outdated-queue passed pause-ended
+    paused power-contradicted power-is-off power-unknown power-unproven powered-and-silent proves
     put-back-by-others queue-disabled quiet-time rebuilt refused return-contradicted return-failed
     return-waits returns-after-moves reviving roll-alerts roll-alerts-awaited roll-alerts-unknown
     roll-failed roll-hours roll-incident roll-master-last roll-master-waits roll-no-room

@@ -1,5 +1,6 @@
 """Pauses and holds, and the Ganeti tags with the same meaning. Pure."""
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from nodeagent.maintd.planning.effects import tags_of
@@ -145,16 +146,17 @@ def release(ledger: Ledger, snapshot: Snapshot) -> Ledger:
 def paused(ledger: Ledger, snapshot: Snapshot) -> dict[str, Reason]:
     """Why no work may start, by node name: the nearest of node, group and cluster decides."""
     said = {(hold.scope, hold.name): _words(hold) for hold in ledger.holds if not hold.incident}
+    ended = _ended(ledger)
     whole = wholly_paused(ledger, snapshot)
     groups: dict[str, Reason | None] = {}
     for group in snapshot.groups.values():
         here = said.get((Scope.GROUP, group.name))
-        groups[group.uuid] = here or _nearest(group.tags, Scope.GROUP, group.name, whole)
+        groups[group.uuid] = here or _nearest(group.tags, Scope.GROUP, group.name, ended, whole)
     found: dict[str, Reason] = {}
     for name, node in snapshot.nodes.items():
         here = said.get((Scope.NODE, name))
         farther = groups.get(node.group, whole)
-        if why := here or _nearest(node.tags, Scope.NODE, name, farther):
+        if why := here or _nearest(node.tags, Scope.NODE, name, ended, farther):
             found[name] = why
     return found
 
@@ -164,13 +166,25 @@ def wholly_paused(ledger: Ledger, snapshot: Snapshot) -> Reason | None:
     for hold in ledger.holds:
         if hold.scope is Scope.CLUSTER and not hold.incident:
             return _words(hold)
-    return tagged(Scope.CLUSTER, "", PAUSE_TAG) if PAUSE_TAG in snapshot.tags else None
+    return _nearest(snapshot.tags, Scope.CLUSTER, "", _ended(ledger), None)
+
+
+def _ended(ledger: Ledger) -> set[tuple[Scope, str]]:
+    """The objects whose pause has ended, and whose tag is still to go."""
+    return {(hold.scope, hold.name) for hold in ledger.resumed if not hold.incident}
 
 
 def _nearest(
-    tags: frozenset[str], scope: Scope, name: str, farther: Reason | None
+    tags: frozenset[str],
+    scope: Scope,
+    name: str,
+    ended: Collection[tuple[Scope, str]],
+    farther: Reason | None,
 ) -> Reason | None:
     """Why it is paused, by its own tag or else from farther away; None if it is not."""
+    if PAUSE_TAG in tags and (scope, name) in ended:
+        of, _ = OF_SCOPE[scope]
+        return because(Kind.PAUSE_ENDED, name, of, tag=PAUSE_TAG)
     if PAUSE_TAG in tags:
         return tagged(scope, name, PAUSE_TAG)
     return None if GO_TAG in tags else farther

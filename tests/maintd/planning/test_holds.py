@@ -129,6 +129,8 @@ def test_a_pause_ends_by_itself_and_its_tag_goes(scope: Scope, name: str, crashe
     rig.time += 60
     if crashes:
         rig.crash()
+    done = rig.tick(0)
+    assert {held.why.kind for held in done.decision.held} == {Kind.PAUSE_ENDED}
     until_calm(rig)
     assert not rig.ledger.holds
     assert not rig.ledger.resumed
