@@ -58,8 +58,8 @@ def repair(
     only_told: list[Held] = []
     for job in plan.proposed:
         if (stage := stages.get(job.node)) is not None:
-            details = {"repair": job.why, "stage": stage, "node": job.node}
-            why = because(StageKind.WOULD_MEND, job.instance, **details)
+            kind = StageKind.WOULD_MEND
+            why = because(kind, job.instance, repair=job.why, stage=stage, node=job.node)
             only_told.append(Held(why, job.node))
             continue
         purpose = OfRepair(job.repair)

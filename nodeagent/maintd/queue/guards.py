@@ -402,8 +402,13 @@ class _Round:
         if policy.acts:
             return None
         name = node.name if node is not None else address
-        details = {"operation": report.operation, "machine": report.machine_type}
-        why = because(StageKind.WOULD_QUEUE, name, stage=policy.stage, **details)
+        why = because(
+            StageKind.WOULD_QUEUE,
+            name,
+            stage=policy.stage,
+            operation=report.operation,
+            machine=report.machine_type,
+        )
         return "stage", str(why)
 
     # Rule 6: failure domains.
