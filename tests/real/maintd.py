@@ -160,6 +160,14 @@ class Maintenance:
         return self.spawn(name, *self.agent_program, env=f"PYTHONPATH={ROOT}", log_name="nodeagent")
 
     def start_maintd(self, name: str = "node1", failpoint: str = "") -> None:
+        """Start it there; after a failover once Ganeti's files there name the new master.
+
+        A failover may end before they do, and maintd leaves where another node is the master;
+        `maintd-follow` starts it again then.
+        """
+        if name != self.where:
+            file = "/var/lib/ganeti/ssconf_master_node"
+            until(lambda: node(name, "cat", file).stdout.startswith(f"{name}."), 60, self.tail)
         env = f"PYTHONPATH={ROOT}" + (f" MAINTD_FAILPOINT={failpoint}" if failpoint else "")
         self.where = name
         maintd = self.program
