@@ -281,9 +281,15 @@ class _Group:
             self._hold(because(Kind.NOT_LASTING, self.group.name, **details))
             return
         if agenda is None and not self.policy.acts:
-            told: dict[str, Detail] = {"moves": len(advice.shifts), "stage": self.policy.stage}
-            told |= {"score": advice.score, "final": advice.final}
-            self._hold(because(StageKind.WOULD_BALANCE, self.group.name, **told))
+            why = because(
+                StageKind.WOULD_BALANCE,
+                self.group.name,
+                moves=len(advice.shifts),
+                stage=self.policy.stage,
+                score=advice.score,
+                final=advice.final,
+            )
+            self._hold(why)
             return
         self._begin(advice.shifts, free, spare=True)
 
