@@ -16,9 +16,9 @@ from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Decision, Intent, Ledger, Outcome, Policy, Result, Storm, Trail
 from nodeagent.model.outage import Outage
 from nodeagent.model.purpose import BALANCE, OfBalance, OfIncident, OfRepair
-from nodeagent.model.reason import AnyKind, Kind, Reason, because
+from nodeagent.model.reason import AnyKind, Kind, Reason, StageKind, because
 from nodeagent.model.snapshot import Capacity, Group, Node, Snapshot
-from nodeagent.model.stage import FULL
+from nodeagent.model.stage import ADVISE, FULL
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Mode, Scheduled
 from nodeagent.model.wish import Balance, StopBalancing, Wish
@@ -109,6 +109,15 @@ def test_nothing_is_done_unless_it_is_switched_on() -> None:
     assert not begun(decision)
     assert not decision.held
     assert not decision.questions
+
+
+def test_below_full_what_is_worth_it_is_only_told_unless_a_person_asks() -> None:
+    below = replace(ON, stage=ADVISE)
+    decision = done(seen(world(), advice=advised(OVER)), policy=below)
+    assert not begun(decision)
+    assert details(decision.held, StageKind.WOULD_BALANCE)["moves"] == 1
+    asked = Ledger(agenda=(Agenda("default", "ada", NOW),))
+    assert begun(done(seen(world(), advice=advised(OVER)), asked, below))
 
 
 def test_what_is_worth_it_is_begun_for_the_group() -> None:
