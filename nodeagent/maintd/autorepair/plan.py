@@ -14,6 +14,7 @@ from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.purpose import OfRepair, OfTags
 from nodeagent.model.reason import Held, Kind, Reason, StageKind, because
 from nodeagent.model.snapshot import Observed
+from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 
 
@@ -41,7 +42,8 @@ def repair(
 ) -> Repaired:
     """Plan repairs. `stopped` are nodes and instances, by name with the reason; "" is all.
 
-    `stages` has the stages below full, by node name: there repairs are only told.
+    `stages` has the stages of nodes, by name: below full repairs are only told. A person's pass
+    has none.
     `surveyed` is the survey of this moment, if it is there already.
     """
     if policy.autorepair == "off" or ledger.repairs_after > now:
@@ -57,7 +59,7 @@ def repair(
     plan = place(surveyed, room, stops, policy.repairs, under_way(ledger, observed))
     only_told: list[Held] = []
     for job in plan.proposed:
-        if (stage := stages.get(job.node)) is not None:
+        if (stage := stages.get(job.node, FULL)) != FULL:
             kind = StageKind.WOULD_MEND
             why = because(kind, job.instance, repair=job.why, stage=stage, node=job.node)
             only_told.append(Held(why, job.node))

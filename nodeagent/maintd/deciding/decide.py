@@ -28,7 +28,7 @@ from nodeagent.maintd.owners import notify, offers
 from nodeagent.maintd.planning import departures, holds, node_keys, storm_brake
 from nodeagent.maintd.planning.intents import with_unheard
 from nodeagent.maintd.planning.resources import open_room
-from nodeagent.maintd.planning.stages import below_full
+from nodeagent.maintd.planning.stages import stages
 from nodeagent.maintd.planning.stops import Stops
 from nodeagent.maintd.planning.tag_settings import faults, with_tags, wrong_tags
 from nodeagent.maintd.queue import entries, guards
@@ -109,8 +109,8 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     # 12. The way back of nodes that nobody needs out of service any more.
     ledger, back_held = back.put_back(ledger, observed, policy, room, stops, now)
     # 13. Instances: their repair on what is left, and last the luxury of balance.
-    limits = below_full(policy, snapshot)
-    mended = repair(ledger, observed, policy, room, stops.repairs, limits, now)
+    here = stages(policy, snapshot)
+    mended = repair(ledger, observed, policy, room, stops.repairs, here, now)
     evened = balance(mended.ledger, observed, policy, room, stops.plans, now)
     # 14. Tags: save this state in Ganeti.
     ledger = node_keys.pin(keep_tags(evened.ledger, observed, policy, now), observed, now)

@@ -74,7 +74,10 @@ def instance_fates(
 def _by_hand(instance: Instance, policy: Policy) -> str:
     """Say how a person starts it elsewhere: Ganeti does not check the disks of an offline node."""
     check = "" if instance.shared else f"check its disks on {instance.secondary}, then "
-    return f"dead-nodes is {policy.fences}: {check}run gnt-instance failover {instance.name}"
+    limit = f"dead-nodes is {policy.dead_nodes}"
+    if policy.fences != policy.dead_nodes:
+        limit = f"stage is {policy.stage}"
+    return f"{limit}: {check}run gnt-instance failover {instance.name}"
 
 
 def _fate(fate: Fate, node: Node, observed: Observed, move: MovePrimary | None) -> InstanceFate:

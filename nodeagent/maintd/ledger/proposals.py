@@ -14,13 +14,12 @@ from nodeagent.model.ledger import Ledger
 from nodeagent.model.proposal import Proposal, What
 from nodeagent.model.queue import Refusal
 from nodeagent.model.reason import FencingKind, Held, Kind, Reason, StageKind
-from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel
 
 KEPT = Ms(90 * 86_400_000)  # how long a proposal that is over is remembered
 MOST = 200  # proposals; the oldest are forgotten first
-_CANCELED_TAG = "maintd:canceled:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +165,8 @@ class _Round:
 
     def _by_person(self, incident: Incident) -> bool:
         """Tell whether a person has canceled it in this round; its own tag comes later."""
-        node: Node | None = self.observed.snapshot.nodes.get(incident.name)
-        if node is not None and f"{_CANCELED_TAG}{incident.id}" in node.tags:
+        node = self.observed.snapshot.nodes.get(incident.name)
+        if node is not None and incident.tag in node.tags:
             return True
         return any(
             isinstance(wish.asked, Cancel) and wish.asked.incident == incident.id

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from nodeagent.maintd.planning.tag_settings import nearer
 from nodeagent.model.ledger import Policy
 from nodeagent.model.snapshot import Group, Node, Snapshot
-from nodeagent.model.stage import FULL
 
 STAGE_TAG = "maintd:stage:"
 
@@ -17,11 +16,6 @@ def stages(policy: Policy, snapshot: Snapshot) -> Mapping[str, str]:
         name: _nearer(groups.get(node.group, policy), node).stage
         for name, node in snapshot.nodes.items()
     }
-
-
-def below_full(policy: Policy, snapshot: Snapshot) -> Mapping[str, str]:
-    """Return the stages of the nodes where maintd does not do everything by itself, by name."""
-    return {name: stage for name, stage in stages(policy, snapshot).items() if stage != FULL}
 
 
 def _nearer(policy: Policy, thing: Group | Node) -> Policy:

@@ -14,7 +14,7 @@ from nodeagent.model.proposal import Proposal, What
 from nodeagent.model.stage import ADVISE, DRAIN, FULL, OBSERVE
 from nodeagent.web.exchange import Route
 
-_DRAINS = (What.EVACUATE,)  # what a node is drained for
+_ASKS = (What.EVACUATE, What.REPAIR, What.MEND, What.FENCE)  # what waits for people at advise
 
 
 def routes(context: Context) -> tuple[Route, ...]:
@@ -55,8 +55,8 @@ def _would(proposals: list[Proposal]) -> Iterator[tuple[str, dict[str, int]]]:
     for one in proposals:
         times[one.what] += one.times
     yield OBSERVE, {}
-    yield ADVISE, {what.value: count for what, count in times.items()}
-    yield DRAIN, {what.value: times[what] for what in _DRAINS if times[what]}
+    yield ADVISE, {what.value: times[what] for what in _ASKS if times[what]}
+    yield DRAIN, {what.value: times[what] for what in (What.EVACUATE,) if times[what]}
     yield FULL, {what.value: count for what, count in times.items()}
 
 
