@@ -1,5 +1,7 @@
 """The rules about words can fail; `make check` asks whether they hold."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -132,3 +134,11 @@ def test_a_subject_that_says_nothing_is_refused(subject: str) -> None:
 )
 def test_a_subject_in_the_imperative_is_taken(subject: str) -> None:
     assert words.wrong_subject(subject) == ""
+
+
+def test_a_commit_with_such_a_subject_is_not_made(tmp_path: Path) -> None:
+    for subject, code in (("no area", 1), ("tests: hold it", 0)):
+        message = tmp_path / "message"
+        message.write_text(f"{subject}\n\nAnd why.\n")
+        asked = [sys.executable, "-m", "tests.words", "--subject", message]
+        assert subprocess.run(asked, cwd=words.TOP, capture_output=True).returncode == code

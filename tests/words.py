@@ -219,6 +219,9 @@ def complaints() -> list[str]:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--subject"]:  # of the commit whose message is in this file
+        subject, *_ = Path(sys.argv[2]).read_text().splitlines() or [""]
+        sys.exit(wrong_subject(subject) or None)
     found = complaints()
     print("\n".join(found) or "words: all is well")
     sys.exit(bool(found))
