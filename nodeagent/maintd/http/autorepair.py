@@ -118,7 +118,9 @@ def _if_moving(view: View, instance: Instance) -> Json:
         return told | {"next": {"is": "wait", "why": under_way(view, work[0])}}
     for one in incidents:
         if one.status in _OPEN and one.diagnosis.need >= Need.EVACUATE:
-            why = f"incident {one.id} evacuates {one.name}: {instance.name} is to move off it"
+            held = [h.reason for h in view.held if h.incident == one.id]
+            then = held[0] if held else f"{instance.name} is to move off it"
+            why = f"incident {one.id} requests {one.diagnosis.need.wire} for {one.name}: {then}"
             return told | {"next": {"is": "wait", "why": why}}
     return told
 

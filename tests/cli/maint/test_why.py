@@ -90,12 +90,16 @@ def test_of_an_instance_whose_moves_are_not_jobs_yet(busy: Live) -> None:
 def test_of_an_instance_whose_node_waits_for_its_evacuation(quiet: Live) -> None:
     at(quiet, "pause")
     quiet.rig.agents.says["n3"] = EVACUATE
-    quiet.tick()
-    uuid = quiet.rig.incident("n3").id
-    assert f"\nNext      wait: incident {uuid} evacuates n3: i1 is to move off it\n" in why(
-        quiet, "i1"
-    )
+    for stage, then in (("full", "paused by root"), ("observe", "does not at stage observe")):
+        policy(quiet, stage=stage)
+        quiet.tick()
+        uuid = quiet.rig.incident("n3").id
+        lines = why(quiet, "i1").splitlines()
+        (said,) = (line for line in lines if line.startswith("Next "))
+        assert f"Next      wait: incident {uuid} requests evacuate for n3: " in said, stage
+        assert then in said, stage
+        at(quiet, "resume")
     quiet.rig.agents.says["n3"] = REPAIR
     quiet.rig.wish(Cancel(uuid))
     quiet.tick(times=2)
-    assert " is to move off it" not in why(quiet, "i1")
+    assert f"incident {uuid}" not in why(quiet, "i1")
