@@ -4,11 +4,14 @@ python -m tests.maintd.http.page.pictures [FILE ...]
 """
 
 import base64
+import os
+import socket
 import struct
 import sys
 import tempfile
 import zlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,6 +27,7 @@ from nodeagent.model.snapshot import Capacity, Group, Instance
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Schedule
 from nodeagent.model.wish import SetSchedule, StartRoll
+from tests.cli.run import gnt_maint
 from tests.maintd.http.page.browser import Browser, browser
 from tests.maintd.http.page.rigs import at_a_port, window
 from tests.maintd.rig import QUICK, Between, Rig, fleet
@@ -150,34 +154,59 @@ SHOTS: Mapping[Callable[[], Rig], tuple[Shot, ...]] = {
 }
 
 
+CLUSTERS = Shot("page-clusters.png", "", 1200, 520)
+
+
 def main() -> None:
     """Draw all of them, or those whose files are named."""
+    named = sys.argv[1:]
     for rig, shots in SHOTS.items():
-        if wanted := [shot for shot in shots if not sys.argv[1:] or shot.file in sys.argv[1:]]:
-            _draw(rig(), wanted)
+        if wanted := [shot for shot in shots if not named or shot.file in named]:
+            with tempfile.TemporaryDirectory() as folder, browser() as tab:
+                with at_a_port(_everything(rig(), Path(folder))) as url:
+                    taken = {shot: _taken(tab, url, shot) for shot in wanted}
+                _write(tab, taken)
+    if not named or CLUSTERS.file in named:
+        _draw_clusters()
 
 
-def _draw(rig: Rig, shots: Sequence[Shot]) -> None:
-    with tempfile.TemporaryDirectory() as folder, browser() as tab:
-        one = Served(rig, Path(folder))
-        one.maintd.every = 60.0
-        everything = Readers(everything=True)
-        one.api = Api(one.maintd, str(one.users), lambda: one.seconds, everything)
-        one.tick(30)
-        tab.call("Emulation.setTimezoneOverride", timezoneId="Europe/Zurich")
-        taken: dict[Shot, str] = {}
-        with at_a_port(one) as url:
-            for shot in shots:
-                taken[shot] = _taken(tab, url, shot)
-        tab.open("about:blank")
-        for shot, png in taken.items():
-            raw = base64.b64decode(tab.run(_PIXELS % png))
-            pixels = np.frombuffer(raw, np.uint8).reshape(shot.height, shot.width, 4)
-            (DOCS / shot.file).write_bytes(small(pixels[:, :, :3]))
+def _everything(rig: Rig, folder: Path) -> Served:
+    """Serve all of it to everybody."""
+    one = Served(rig, folder)
+    one.maintd.every = 60.0
+    one.api = Api(one.maintd, str(one.users), lambda: one.seconds, Readers(everything=True))
+    one.tick(30)
+    return one
+
+
+def _draw_clusters() -> None:
+    """Three clusters on one page: at night, silent, and by day."""
+    with tempfile.TemporaryDirectory() as home, browser() as tab, ExitStack() as stack:
+        os.environ["HOME"] = home
+        silent = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        urls = {"oslo": f"http://127.0.0.1:{silent.getsockname()[1]}"}
+        for cluster, rig in (("zurich", night()), ("berlin", day())):
+            (folder := Path(home, cluster)).mkdir()
+            url = stack.enter_context(at_a_port(_everything(rig, folder)))
+            urls[cluster] = url.removesuffix("/status")
+        contexts = Path(home, ".config/nodeagent/clusters.toml")
+        contexts.parent.mkdir(parents=True)
+        contexts.write_text("".join(f'[clusters.{c}]\nurl = "{url}"\n' for c, url in urls.items()))
+        gnt_maint("clusters", "--html", f"{home}/clusters.html", "--timeout", "2s")
+        _write(tab, {CLUSTERS: _taken(tab, f"file://{home}/clusters.html", CLUSTERS)})
+
+
+def _write(tab: Browser, taken: Mapping[Shot, str]) -> None:
+    tab.open("about:blank")
+    for shot, png in taken.items():
+        raw = base64.b64decode(tab.run(_PIXELS % png))
+        pixels = np.frombuffer(raw, np.uint8).reshape(shot.height, shot.width, 4)
+        (DOCS / shot.file).write_bytes(small(pixels[:, :, :3]))
 
 
 def _taken(tab: Browser, url: str, shot: Shot) -> str:
     """The PNG, in base64."""
+    tab.call("Emulation.setTimezoneOverride", timezoneId="Europe/Zurich")
     scheme = [{"name": "prefers-color-scheme", "value": "dark" if shot.dark else "light"}]
     tab.call("Emulation.setEmulatedMedia", features=scheme)
     size = {"width": shot.width, "height": shot.height, "deviceScaleFactor": 1, "mobile": False}
