@@ -5,7 +5,6 @@ are the witness. Uses the multi-node laboratory beside the checkout; skipped by 
 absent. `make test-real` runs it.
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -17,7 +16,6 @@ from tests.real.maintd import (
     EVACUATE,
     Maintenance,
     flags,
-    is_empty,
     job_list,
     kinds,
     last_job,
@@ -27,7 +25,7 @@ from tests.real.maintd import (
     service,
     until,
 )
-from tests.real.steps import MOVES, ON, RULES, completes, dies, ended, machines, set_service, window
+from tests.real.steps import MOVES, ON, RULES, dies, ended, set_service
 
 pytestmark = [
     pytest.mark.real,
@@ -136,57 +134,6 @@ def test_a_broken_node_is_emptied_over_the_others_and_is_back_after_its_repair(
     assert Counter(moves) == emptied(broken, was)
     returns(system, broken)
     emptied(broken, was)  # who is back takes nothing by itself
-
-
-def test_the_master_fails_over_in_mid_evacuation_and_the_new_one_goes_on(
-    system: Maintenance,
-) -> None:
-    was = places()
-    broken = busiest(was)
-    new = next(name for name in ("node4", "node5") if name != broken)
-    gnt("gnt-cluster", "add-tags", "maintd:moves:1")
-    window(system, "add", "node3", "--start", "+6h", "--for", "1h")
-    until(lambda: "5 of 5" in system.ask("status").stdout, 60, system.tail)
-    system.breaks(broken, EVACUATE)
-    until(lambda: places() != was, 120, system.tail)
-    incident = system.until_status(broken, "pending")
-    moved = node(new, "gnt-cluster", "master-failover", seconds=300)
-    assert moved.returncode == 0, moved.stderr
-    try:
-        assert system.maintd is not None
-        assert system.maintd.wait(120) == 11, "the old master's maintd leaves"
-        system.start_maintd(new)
-        completes(system, broken, incident, new)
-        assert flags(broken)["offline"] == "Y"
-        emptied(broken, was)
-        planned = json.dumps(system.get("/1/windows", new))
-        assert "node3" in planned, "plans have come along"
-        returns(system, broken, new)
-    finally:
-        system.stop_maintd()
-        back = node("node1", "gnt-cluster", "master-failover", seconds=300)
-        assert back.returncode == 0, back.stderr
-        gnt("gnt-cluster", "remove-tags", "maintd:moves:1")
-        system.start_maintd()
-        system.until_it_answers()
-    window(system, "cancel", "node3")
-    until(lambda: machines(system) == {}, 60, system.tail)
-
-
-def test_a_planned_window_empties_a_node_in_time_and_gives_it_back(system: Maintenance) -> None:
-    before, was = last_job(), places()
-    away = busiest(was)
-    stood = service(away)
-    window(system, "add", away, "--start", "+1m", "--duration", "1h")
-    until(lambda: is_empty(away), 300, system.tail)
-    drained, *moves = kinds(before)
-    assert drained == "NODE_SET_PARAMS"
-    assert Counter(moves) == emptied(away, was)
-    window(system, "down", away)
-    until(lambda: flags(away)["offline"] == "Y", 60, system.tail)
-    window(system, "up", away)
-    until(lambda: service(away) == stood, 60, system.tail)
-    until(lambda: machines(system) == {}, 30, system.tail)
 
 
 def test_a_lopsided_cluster_is_balanced_until_hbal_would_gain_little(system: Maintenance) -> None:
