@@ -6,16 +6,14 @@ Uses the multi-node laboratory beside the checkout; skipped by name where that i
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from nodeagent.model.action import Power, PowerCommand
 from nodeagent.model.ledger import Outcome
-from tests.power import rig
 from tests.real.lab import NODES, listed, node
 from tests.real.maintd import flags, maintained, until
-from tests.real.powered import LEG, SECRET, Powered, powered, state
+from tests.real.powered import Powered, powered, state
 
 MASTER, SECOND, THIRD = NODES
 OFF, ON, CYCLE = PowerCommand.OFF, PowerCommand.ON, PowerCommand.CYCLE
@@ -93,58 +91,3 @@ def test_a_dead_bmc_is_a_failure_with_its_reason(cluster: Powered) -> None:
     assert status == "success", "Ganeti's own word, which does not count"
     assert (state(SECOND), cluster.powerd.acts) == ("on", [])
     assert cluster.status(THIRD) is True
-
-
-@rig.needed
-def test_redfish_switches_a_node_and_its_outlet_does_while_its_bmc_is_dead(
-    cluster: Powered, tmp_path: Path
-) -> None:
-    bmc, port, system = rig.redfish(tmp_path / "redfish", cluster.powerd, THIRD, LEG)
-    pdu, outlets = rig.pdu(tmp_path / "pdu", cluster.powerd, [THIRD], LEG)
-    authority = (tmp_path / "redfish/cert.pem").read_text()
-    cluster.system.write("node1", "/etc/nodeagent/redfish.pem", authority)
-    text = f"""
-        [device.redfish]
-        agent = "fence_redfish"
-        password-file = "{SECRET}"
-        ca-file = "/etc/nodeagent/redfish.pem"
-        [device.redfish.options]
-        ip = "{LEG}"
-        ipport = {port}
-        username = "{rig.USER}"
-        systems_uri = "{system}"
-        [device.outlet]
-        agent = "fence_apc_snmp"
-        secret-files = {{ community = "{SECRET}" }}
-        [device.outlet.options]
-        ip = "{LEG}"
-        ipport = {outlets}
-        plug = 1
-        snmp_version = "1"
-        [nodes."{THIRD}"]
-        levels = [["redfish"], ["outlet"]]
-        """
-    try:
-        cluster.system.write("node1", "/etc/nodeagent/power.toml", text, mode="600")
-        checked = cluster.oob("check", THIRD)
-        assert checked.returncode == 0, checked.stdout + checked.stderr
-        for word, what in ((OFF, "off"), (ON, "on")):
-            done = cluster.ends(Power(THIRD, word))
-            assert (done.outcome, done.code, done.said) == (Outcome.SUCCESS, 0, ""), done
-            assert (state(THIRD), cluster.powerd.acts[-1]) == (what, f"power-{what} {THIRD}")
-        assert cluster.status(THIRD, "fence_redfish") is True
-        bmc.kill()
-        for word, what in ((OFF, "off"), (ON, "on")):
-            done = cluster.ends(Power(THIRD, word))
-            assert (done.outcome, done.code, done.said) == (Outcome.SUCCESS, 0, ""), done
-            assert (state(THIRD), cluster.powerd.acts[-1]) == (what, f"power-{what} {THIRD}")
-        pdu.kill()
-        done = cluster.ends(Power(THIRD, OFF))
-        assert done.outcome is Outcome.ERROR
-        assert "level 1 (fence_redfish)" in done.why
-        assert "level 2 (fence_apc_snmp)" in done.why
-        assert (state(THIRD), cluster.powerd.acts[-1]) == ("on", f"power-on {THIRD}")
-    finally:
-        bmc.kill()
-        pdu.kill()
-        cluster.install_settings()
