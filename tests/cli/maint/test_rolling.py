@@ -12,17 +12,9 @@ from nodeagent.errors import NodeAgentError
 from nodeagent.placement.cluster.textfile import parse
 from tests.cluster.ganeti.answering import serving
 from tests.placement.cluster.told import told as as_told
-from tests.placement.evacuate.rings import RING, Group, hroller, real, shared
-from tests.placement.hbal import DATA
+from tests.placement.evacuate.rings import RING, Group, hroller, real
 from tests.placement.luxid import Luxid
 
-OPTIONS: tuple[tuple[str, ...], ...] = (
-    (),
-    ("--offline-maintenance",),
-    ("--ignore-non-redundant",),
-    ("--skip-non-redundant",),
-)
-FEW = ("hroller-full", "hroller-nonredundant", "unique-reboot-order", "hsqueeze-underutilized")
 Ours = Callable[..., tuple[int, str, str]]
 
 
@@ -54,14 +46,6 @@ def agree(ours: Ours, words: tuple[str, ...]) -> None:
         for one in json.loads(out)["groups"]
     ]
     assert found == [group for group in theirs.groups if group.nodes]
-
-
-@real
-@shared
-@pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
-def test_the_groups_of_hroller(options: tuple[str, ...], ours: Ours) -> None:
-    for name in FEW:
-        agree(ours, ("-t", str(DATA / f"{name}.data"), *options))
 
 
 @real
