@@ -15,7 +15,7 @@ from tests.real.lab import FIVE, create, gnt, power, remove
 from tests.real.maintd import Maintenance, flags, maintained, placed, until
 from tests.real.powered import never_twice, powered, runs_on, state
 
-SECOND, THIRD, FOURTH, FIFTH = FIVE[1:]
+SECOND, THIRD, FOURTH = FIVE[1:4]
 RACKS = "htools:nlocation:rack"
 
 pytestmark = [
