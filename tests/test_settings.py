@@ -164,36 +164,10 @@ def test_drop_ins_replace_in_order_and_are_named_in_complaints(folder: Path) -> 
         load(str(path), owner=os.getuid())
 
 
-def test_what_is_missing_is_said_with_the_file_that_calls_for_it(folder: Path) -> None:
-    path = write(folder / "agent.toml", "[diagnose.command.x]\nnagios = {2 = 'live-repair'}")
-    write(folder / "conf.d" / "10-a.toml", "[diagnose.command.x]\ntimeout = '5s'")
-    with pytest.raises(ConfigError, match=rf"^{path}: diagnose.command.x.repair is missing"):
-        load(str(path), owner=os.getuid())
-
-
-def test_a_file_that_is_not_utf_8_is_refused_with_its_place(folder: Path) -> None:
-    path = write(folder / "agent.toml", "")
-    path.write_bytes(b"# \xe9\n")
-    with pytest.raises(ConfigError, match=rf"^{path}: not UTF-8 at byte 2$"):
-        load(str(path), owner=os.getuid())
-
-
 def test_a_file_others_can_write_is_refused(folder: Path) -> None:
     path = write(folder / "agent.toml", "", mode=0o666)
     with pytest.raises(ConfigError, match="mode 0666"):
         load(str(path), owner=os.getuid())
-
-
-@pytest.mark.parametrize("which", [".", "conf.d"])
-def test_a_folder_others_can_write_is_refused(folder: Path, which: str) -> None:
-    path = write(folder / "agent.toml", "")
-    write(folder / "conf.d" / "10-a.toml", "")
-    open_to_all = (folder / which).resolve()
-    open_to_all.chmod(0o775)
-    with pytest.raises(ConfigError) as caught:
-        load(str(path), owner=os.getuid())
-    said = f"folder {open_to_all} can be written by others (mode 0775)"
-    assert str(caught.value) == said
 
 
 @needs.mark("root")
@@ -243,28 +217,3 @@ def test_cluster_tags_stand_above_the_files() -> None:
     assert with_tags(settings, ["nodeagent:diagnose:"]).diagnose.commands == ()
     with pytest.raises(ConfigError, match="diagnose"):
         with_tags(settings, ["nodeagent:diagnose:+"])
-
-
-@pytest.mark.parametrize(
-    ("tag", "said"),
-    [
-        ("nodeagent:folder:/tmp", "unknown setting 'folder'"),
-        ("nodeagent:timeout:1s", "unknown setting 'timeout'"),
-        ("nodeagent:confirm:zero", "confirm is 'zero'"),
-        ("nodeagent:confirm:²", "confirm is '²'"),
-        ("nodeagent:diagnose:../x", "diagnose is"),
-        ("nodeagent", ""),
-    ],
-)
-def test_a_wrong_tag_is_refused_with_its_key(tag: str, said: str) -> None:
-    if not said:
-        assert with_tags(Settings(), [tag]) == Settings()
-        return
-    with pytest.raises(ConfigError, match="tag nodeagent") as caught:
-        with_tags(Settings(), [tag])
-    assert said in str(caught.value)
-
-
-def test_two_tags_for_one_key_are_refused() -> None:
-    with pytest.raises(ConfigError, match="set by another tag too"):
-        with_tags(Settings(), ["nodeagent:confirm:2", "nodeagent:confirm:3"])

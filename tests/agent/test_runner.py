@@ -3,7 +3,6 @@
 import asyncio
 import grp
 import hashlib
-import json
 import os
 import pwd
 import socket
@@ -26,16 +25,7 @@ from nodeagent.protocol.commands import read_commands, read_runs
 from nodeagent.protocol.envelope import Purpose
 from nodeagent.protocol.messages import Progress, Receipt, Report
 from tests import needs
-from tests.agent.place import (
-    CLUSTER,
-    ME,
-    NODE,
-    SICK_TEXT,
-    Place,
-    client_pem,
-    safe_folder,
-    sealed_order,
-)
+from tests.agent.place import CLUSTER, ME, NODE, SICK_TEXT, Place, safe_folder, sealed_order
 from tests.agent.sick import FIX, OK, SICK
 from tests.patience import PATIENCE
 from tests.protocol.opened import unseal
@@ -655,30 +645,6 @@ def prepare(place: Place, code: int = 0, wait: str = "") -> Path:
     return place.folder / "stdin"
 
 
-def test_an_order_runs_once_with_the_very_diagnosis(place: Place) -> None:
-    code, progress = 75, Progress.LATER
-    stdin = prepare(place, code)
-    order = str(uuid4())
-
-    async def tell(runner: Runner, link: Link) -> None:
-        await until(place, link, lambda r: r.diagnosis)
-        raw = sealed_order(place, id=order)
-        assert "sealed" in await send(link, raw)
-        found = await receipt(place, link, order)
-        assert (found.progress, found.code, found.output) == (progress, code, "ran 0 fix\n")
-        assert "sealed" in await send(link, raw), "asked again: the receipt again"
-        assert stdin.read_text() == SICK_TEXT
-
-    async def again(runner: Runner, link: Link) -> None:
-        assert (await receipt(place, link, order)).progress is progress
-        await send(link, sealed_order(place, id=order))
-        assert (await receipt(place, link, order)).progress is progress
-        assert stdin.read_text() == SICK_TEXT, "known after a restart too"
-
-    story(place, tell)
-    story(place, again)
-
-
 def test_one_order_at_a_time(place: Place) -> None:
     stdin = prepare(place, wait="sleep 1")
 
@@ -707,28 +673,6 @@ def test_stopping_waits_for_a_running_repair(place: Place) -> None:
     assert stdin.read_text() == SICK_TEXT
     kept = Receipt.from_body(read((place.folder / f"state/receipts/{order}.json").read_bytes()))
     assert kept.progress is Progress.DONE
-
-
-def test_the_cluster_key_alone_orders_nothing(place: Place) -> None:
-    stdin = prepare(place)
-    candidate = place.master_pem
-    place.master_pem, _ = client_pem()
-
-    async def tell(runner: Runner, link: Link) -> None:
-        await until(place, link, lambda r: r.diagnosis)
-        assert await send(link, sealed_order(place)) == {"refused": True}
-        document = json.loads(sealed_order(place))
-        for member in ("certificate", "signature"):
-            unsigned = {k: v for k, v in document.items() if k != member}
-            assert await send(link, json.dumps(unsigned).encode()) == {"refused": True}
-        place.master_pem = candidate
-        borrowed = {**document, "certificate": json.loads(sealed_order(place))["certificate"]}
-        assert await send(link, json.dumps(borrowed).encode()) == {"refused": True}
-        assert not stdin.exists()
-        place.ssconf("master_candidates_certs", "")
-        assert await send(link, sealed_order(place)) == {"refused": True}, "just demoted"
-
-    story(place, tell)
 
 
 def test_an_order_that_cannot_be_carried_out_is_only_refused(place: Place) -> None:

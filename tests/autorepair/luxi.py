@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.cluster.ganeti.answering import Luxid
+from tests.cluster.ganeti.answering import Luxid, meets
+from tests.cluster.ganeti.answering import field as field_of
 
 _SPEC = {
     "memory-size": 128,
@@ -156,9 +157,9 @@ class World(Luxid):
         self.calls.append((method, args))
         match method, args:
             case "Query", [what, fields, condition]:
-                rows = [row for row in self._rows(what, fields) if _meets(row, condition)]
+                rows = [row for row in self._rows(what, fields) if meets(row, condition)]
                 data = [[[0, row[name]] for name in fields] for row in rows]
-                return {"fields": [_field(name) for name in fields], "data": data}
+                return {"fields": [field_of(name) for name in fields], "data": data}
             case "QueryClusterInfo", []:
                 master = next(iter(self.nodes))
                 return {
@@ -245,24 +246,3 @@ class World(Luxid):
         elif op["kind"] == "cluster":
             self.tags = sorted(tags)
         return ""
-
-
-def _field(name: str) -> dict[str, str]:
-    return {"name": name, "title": name, "kind": "other", "doc": name}
-
-
-def _meets(row: dict[str, Any], condition: Any) -> bool:
-    match condition:
-        case None:
-            return True
-        case ["&", *parts]:
-            return all(_meets(row, part) for part in parts)
-        case ["|", *parts]:
-            return any(_meets(row, part) for part in parts)
-        case ["=", name, value]:
-            return bool(row[name] == value)
-        case [">=", name, value]:
-            return bool(row[name] >= value)
-        case ["<", name, value]:
-            return bool(row[name] < value)
-    raise KeyError(str(condition))

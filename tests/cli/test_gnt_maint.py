@@ -33,7 +33,6 @@ from tests import needs
 from tests.agent.place import safe_folder
 from tests.cli.live import Live
 from tests.cli.run import ME, Done, at, gnt_maint
-from tests.cli.scenes import policy
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.world import EVACUATE, FAILOVER, OK, REPAIR
 from tests.verbs import verbs_of
@@ -83,16 +82,6 @@ def test_a_forgotten_incident_still_has_its_history(quiet: Live) -> None:
     assert "closed    -    it is no longer observed\n" in out
     assert at(quiet, "show", uuid, "--json").json["repair-status"] == "forgotten"
     assert "no longer observed" in at(quiet, "history", "--incident", uuid[:20]).out
-
-
-def test_the_history_can_be_narrowed(busy: Live) -> None:
-    def count(*words: str) -> int:
-        return len(at(busy, "history", "--json", *words).json)
-
-    assert count("--limit", "3") == 3
-    assert count("--since", "5s") < count("--since", "1h")
-    only = at(busy, "history", "--incident", "n1", "--json").json
-    assert {event["incident"] for event in only} == {incident(busy, "n1")}
 
 
 def test_the_history_of_a_node_and_of_its_newest_incident(quiet: Live) -> None:
@@ -190,11 +179,6 @@ def test_lists_for_scripts(busy: Live) -> None:
 # Names.
 
 
-@pytest.mark.parametrize("verb", ["show", "wait --for pending", "cancel"])
-def test_an_incident_is_meant_by_its_nodes_name(busy: Live, verb: str) -> None:
-    assert at(busy, *verb.split(), "n3", "--json").code == 0
-
-
 def test_a_beginning_must_be_of_one(busy: Live) -> None:
     one, other = sorted((incident(busy), incident(busy, "n1")))
     nodes = {i["uuid"]: i["node-name"] for i in at(busy, "incidents", "--json").json}
@@ -233,39 +217,6 @@ def test_a_node_has_its_short_name_too(tmp_path: Path) -> None:
 
 
 # What is asked for.
-
-
-def test_a_completed_incident_can_be_canceled(quiet: Live) -> None:
-    quiet.rig.agents.says["n3"] = EVACUATE
-    quiet.tick(seconds=60.0, times=20)
-    (completed,) = at(quiet, "incidents", "--json").json
-    assert completed["repair-status"] == "completed"
-    assert at(quiet, "cancel", completed["uuid"], "--json").json == {"granted": True, "why": ""}
-    (canceled,) = at(quiet, "incidents", "--all", "--json").json
-    assert (canceled["uuid"], canceled["repair-status"]) == (completed["uuid"], "canceled")
-
-
-@pytest.mark.parametrize(
-    ("place", "told", "scope"),
-    [
-        ((), "the cluster", "cluster"),
-        (("--cluster",), "the cluster", "cluster"),
-        (("--node", "n2"), "node n2", "node"),
-        (("--group", "default"), "group default", "group"),
-    ],
-)
-def test_pause_and_resume(busy: Live, place: tuple[str, ...], told: str, scope: str) -> None:
-    done = at(busy, "pause", *place, "--why", "a drill")
-    assert done.out == f"Paused: {told}. Running jobs finish; see gnt-maint held.\n"
-    (hold,) = holds(busy)
-    assert (hold["scope"], hold["why"], hold["who"]) == (scope, "a drill", ME)
-    why = at(busy, "pause", *place, "--why", "another").refused(1)
-    assert why == f"{told} is paused already by {ME} (a drill): insist with gnt-maint pause --force"
-    assert at(busy, "pause", *place, "--why", "another", "--force").code == 0
-    (hold,) = holds(busy)
-    assert hold["why"] == "another"
-    assert at(busy, "resume", *place).out == f"Resumed: {told}.\n"
-    assert holds(busy) == []
 
 
 def test_a_pause_with_an_end_ends_then(busy: Live) -> None:
@@ -545,24 +496,6 @@ def test_wait_does_not_outlive_maintd_for_ever(busy: Live, monkeypatch: pytest.M
 
 
 # Planning.
-
-
-def test_plan_is_what_the_next_round_does(quiet: Live) -> None:
-    policy(quiet, settle=60_000)
-    quiet.rig.agents.says["n3"] = EVACUATE
-    quiet.tick()
-    quiet.rig.time += 100
-    uuid = incident(quiet)[:18]
-    assert at(quiet, "plan").out == (
-        "From the state of 2026-11-18 11:06:50 +0000, 100 s ago.\n"
-        "\nmaintd would do\n"
-        "INCIDENT            NODE  ACTION\n"
-        f"{uuid}  n3    drain n3\n"
-        "\nIt would note\n"
-        "INCIDENT            NODE  WHAT     TEXT\n"
-        f"{uuid}  n3    started  evacuate\n"
-    )
-    assert quiet.rig.jobs() == []
 
 
 def test_a_saved_observation_is_decided_without_a_daemon(quiet: Live, tmp_path: Path) -> None:

@@ -90,9 +90,6 @@ def keys() -> Iterator[tuple[str, str, Any]]:
         yield "constraints", name, value
 
 
-SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
 def test_every_setting_with_its_default() -> None:
     """Said in the file, the default changes nothing."""
     page = plain("maintd.toml.5")
@@ -106,12 +103,6 @@ def test_every_setting_with_its_default() -> None:
             document = int(document)
         same = default in ("", ()) or parse({table: {key: document}}) == Settings()
         assert same, (table, key, kind, told)
-
-
-def test_the_guide_tells_every_setting_of_the_policy() -> None:
-    guide = (DOCS / "maintaining.md").read_text().partition("\n## Settings\n")[2]
-    rows = set(re.findall(r"`([a-z-]+)`", "".join(re.findall(r"^\| (`.*?) \|", guide, re.M))))
-    assert rows == {key for table, key, _ in keys() if table == "policy"}
 
 
 def test_the_guide_to_http_has_every_resource() -> None:

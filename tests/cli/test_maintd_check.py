@@ -136,54 +136,6 @@ def test_the_settings_of_power_are_read_too(folder: Path, monkeypatch: pytest.Mo
     assert "power.limit is not a known setting" in check(folder)[1]
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("backend", "rapi"),
-        ("backend", "luxi"),
-        ("rapi", "127.0.0.1:5080"),
-        ("user", "maintd"),
-        ("password", "/etc/password"),
-        ("ca", "/var/lib/ganeti/rapi.pem"),
-    ],
-)
-def test_a_file_of_a_maintd_over_rapi_is_refused_by_name(
-    folder: Path, key: str, value: str
-) -> None:
-    (folder / "maintd.conf.d/20-cluster.toml").write_text(f'[cluster]\n{key} = "{value}"\n')
-    (folder / "maintd.conf.d/20-cluster.toml").chmod(0o644)
-    status, said = check(folder)
-    assert status == 78
-    assert said == (
-        f"maintd: {folder}/maintd.conf.d/20-cluster.toml: cluster.{key} is gone:"
-        " maintd runs on Ganeti's master, and asks it by LUXI; remove this line\n"
-    )
-
-
-def test_all_mistakes_are_named_at_once(folder: Path) -> None:
-    text = """x = 1
-[maintd]
-every = "soon"
-[http]
-address = "x"
-[policy]
-setle = "5m"
-[[notify]]
-name = "a"
-kind = "webhook"
-"""
-    (folder / "maintd.toml").write_text(text)
-    code, said = check(folder)
-    assert code == 78
-    wanted = (
-        *("notify[0] needs url", "x is not a known", "maintd.every is", "http.address is"),
-        "mean settle?",
-    )
-    assert len(said.splitlines()) == len(wanted)
-    for words, line in zip(wanted, said.splitlines(), strict=True):
-        assert words in line
-
-
 def test_a_candidate_is_judged_whoever_owns_it(folder: Path, tmp_path: Path) -> None:
     candidate = tmp_path / "maintd.toml"
     candidate.write_text('[maintd]\nevery = "30s"\nkey = "/nowhere"\n')

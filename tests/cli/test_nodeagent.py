@@ -184,23 +184,6 @@ def test_report_says_what_stands_against_the_diagnosis(place: Place) -> None:
 
 
 @root
-def test_a_wrong_tag_from_far_away_stops_no_start(place: Place) -> None:
-    place.command("diagnose", "check", SICK)
-    place.ssconf("cluster_tags", "nodeagent:evry:5m\n")
-    agent = Agent(place)
-    try:
-        agent.until_reports('"diagnosis": null')
-        log = agent.log.read_text()
-        assert log.count("nodeagent:evry:5m") == 1
-        assert " error tags-ignored cluster tag nodeagent:evry:5m: unknown setting" in log
-        shown = shown_row(agent.report().stdout, "unusable")
-        assert shown.startswith("settings:")
-        assert "nodeagent:evry:5m" in shown
-    finally:
-        assert agent.stop() == 0
-
-
-@root
 def test_sighup_takes_up_new_settings_and_keeps_the_old_ones_when_wrong(place: Place) -> None:
     place.command("diagnose", "check", OK)
     agent = Agent(place)
@@ -330,26 +313,3 @@ def test_help_and_completion(place: Place) -> None:
         text=True,
     )
     assert "complete -o" in shell.stdout
-
-
-def test_check_config_names_mistakes_of_files_tags_and_the_key_at_once(place: Place) -> None:
-    drop_in(place, 'listen.port = "x"')
-    (place.folder / "conf.d/20-broken.toml").write_text("[")
-    place.ssconf("cluster_tags", "nodeagent:confirm:none\nnodeagent:folder:/tmp\n")
-    place.key_file.chmod(0o444)
-    done = run(place, "check-config")
-    assert (done.returncode, done.stderr.count("\n")) == (78, 2), "where Ganeti is may be lost"
-    (place.folder / "conf.d/20-broken.toml").write_text("")
-    (place.folder / "conf.d").chmod(0o777)
-    done = run(place, "check-config")
-    assert (done.returncode, done.stdout) == (78, "")
-    wanted = (
-        "conf.d can be written by others",
-        "listen.port is 'x'",
-        "unknown setting 'folder'",
-        "nodeagent.confirm is 'none'",
-        "is too open: chmod 640",
-    )
-    assert done.stderr.count("\n") == len(wanted), done.stderr
-    for said, line in zip(wanted, done.stderr.splitlines(), strict=True):
-        assert said in line

@@ -255,6 +255,8 @@ SCRIPTS: dict[str, tuple[Scene, str]] = {
         wait n3 --timeout 0s
         retry n3
         pause --group default --why 'switch 7'
+        pause --group default --why another
+        pause --group default --why another --force
         why default
         held
         resume --group default

@@ -20,7 +20,6 @@ from nodeagent.model.action import (
     PowerCommand,
     Reinstall,
     Retag,
-    RunCommand,
     Scope,
     SetOffline,
 )
@@ -107,31 +106,14 @@ SHARED = MovePrimary("shared", "n1", live=True, target="n4")
 @pytest.mark.parametrize(
     ("action", "why"),
     [
-        pytest.param(Drain("n9"), "not known", id="drain no such node"),
         pytest.param(SetOffline("n9"), "not known", id="no such node offline"),
-        pytest.param(Drain("m"), "master-failover", id="drain the master"),
-        pytest.param(SetOffline("m"), "master-failover", id="the master offline"),
-        pytest.param(replace(MIGRATE, instance="x"), "not known", id="no such instance"),
-        pytest.param(
-            MovePrimary("plain", "n3", live=True), "'plain' does not allow migr", id="plain"
-        ),
-        pytest.param(
-            MovePrimary("plain", "n3", live=False), "does not allow fail", id="plain failover"
-        ),
-        pytest.param(replace(MIGRATE, target="n3"), "arbitrary nodes", id="to no mirror"),
         pytest.param(replace(SHARED, target=None), "no iallocator", id="shared to nowhere"),
         pytest.param(replace(SHARED, target="n1"), "to its primary", id="shared to itself"),
         pytest.param(replace(SHARED, target="n9"), "not known", id="to no such node"),
         pytest.param(replace(STRICT, instance="off"), "use failover", id="nothing to migrate"),
         pytest.param(MoveSecondary("x", "n2", "n3"), "not known", id="mirror of nothing"),
-        pytest.param(MoveSecondary("web", "n2", "n9"), "not known", id="mirror on no node"),
-        pytest.param(MoveSecondary("web", "n2", "n1"), "already", id="mirror on the primary"),
         pytest.param(MoveSecondary("web", "n2", "n2"), "already", id="mirror where it is"),
-        pytest.param(MoveSecondary("plain", "n3", "n4"), "layout", id="no mirror"),
         pytest.param(Retag(Scope.NODE, "n9", ("t",)), "not known", id="tag no such node"),
-        pytest.param(Retag(Scope.INSTANCE, "x", ("t",)), "not known", id="tag no instance"),
-        pytest.param(Retag(Scope.GROUP, "x", ("t",)), "not known", id="tag no group"),
-        pytest.param(Retag(Scope.CLUSTER, "", (), ("t",)), "not found", id="tag has gone"),
     ],
 )
 def test_what_ganeti_refuses_fails_and_changes_nothing(
@@ -217,45 +199,6 @@ def test_what_is_moved(cluster: Cluster) -> None:
     web, shared = cluster.instances["web"], cluster.instances["shared"]
     assert (web.primary, web.secondary) == ("n2", "n5")
     assert (shared.primary, shared.secondary) == ("n4", None)
-
-
-def test_a_mirrored_instance_comes_back_without_a_target(cluster: Cluster) -> None:
-    """Ganeti's opcode names no source; the target, where it is given, is the guard."""
-    guarded = replace(MIGRATE, target="n2")
-    assert cluster.end(guarded) == ""
-    assert "arbitrary" in cluster.end(guarded)
-    assert cluster.end(MIGRATE) == ""
-    assert cluster.instances["web"].primary == "n1"
-
-
-def test_a_node_is_drained_or_offline_and_then_no_candidate(cluster: Cluster) -> None:
-    cluster.put(node("n1", candidate=True))
-    assert cluster.end(Drain("n1", promote=True)) == ""
-    now = cluster.nodes["n1"]
-    assert (now.drained, now.offline, now.candidate) == (True, False, False)
-    assert [n.name for n in cluster.nodes.values() if n.candidate] == ["n2", "m"]
-    assert cluster.end(SetOffline("n1")) == "", "with primary instances: Ganeti does not mind"
-    now = cluster.nodes["n1"]
-    assert (now.drained, now.offline) == (False, True)
-
-
-def test_tags_are_changed_as_one(cluster: Cluster) -> None:
-    def tagged() -> tuple[frozenset[str], ...]:
-        seen = cluster.snapshot()
-        objects = (seen.nodes["n1"], seen.instances["web"], seen.groups["default"])
-        return (seen.tags, *(thing.tags for thing in objects))
-
-    places = {
-        Scope.CLUSTER: "",
-        Scope.NODE: "n1",
-        Scope.INSTANCE: "web",
-        Scope.GROUP: "first",
-    }
-    for scope, name in places.items():
-        assert cluster.end(Retag(scope, name, ("a", "b"))) == ""
-        assert cluster.end(Retag(scope, name, ("c",), ("a",))) == ""
-        assert "Tag(s) 'x' not" in cluster.end(Retag(scope, name, ("d",), ("b", "x")))
-    assert tagged() == (frozenset({"b", "c"}),) * 4
 
 
 def test_a_tag_that_cannot_be_set_leaves_the_removal_done(cluster: Cluster) -> None:
@@ -350,24 +293,6 @@ def test_only_so_many_jobs_run_at_once(cluster: Cluster) -> None:
     assert [cluster.jobs[job].began for job in jobs] == [0, 0, 1, 1, 2]
 
 
-def test_a_job_waits_for_another_and_fails_with_it(cluster: Cluster) -> None:
-    first = cluster.do(Retag(Scope.NODE, "n1", ("a",)))
-    second = cluster.do(Retag(Scope.NODE, "n2", ("b",)), after=first)
-    bad = cluster.do(Retag(Scope.NODE, "n3", (), ("no",)), after=second)
-    last = cluster.do(Retag(Scope.NODE, "n4", ("c",)), after=bad)
-    assert cluster.at(1).outcome(first) is Outcome.SUCCESS
-    assert cluster.outcome(second) is Outcome.RUNNING
-    assert cluster.at(2).outcome(second) is Outcome.SUCCESS
-    assert cluster.at(10).outcome(bad) is Outcome.ERROR
-    assert "Dependency job 3 finished with status 'error'" in cluster.why(last)
-    assert not cluster.nodes["n4"].tags
-    for after, ended in ((bad, Outcome.LATER), ("77", Outcome.ERROR)):
-        late = cluster.do(Retag(Scope.CLUSTER, "", ("t",)), after=after)
-        assert cluster.outcome(late) is ended
-    fine = cluster.do(Retag(Scope.CLUSTER, "", ("u",)), after=first)
-    assert cluster.at(cluster.time + 1).outcome(fine) is Outcome.SUCCESS
-
-
 def test_jobs_fail_as_told_before_or_after_their_effect(cluster: Cluster) -> None:
     cluster.fails = lambda action: isinstance(action, Drain)
     assert cluster.end(Drain("n1"))
@@ -411,29 +336,11 @@ class TestSubmission:
         assert cluster.at(4).find(["r2"]) == {"r2": "3"}
         assert cluster.at(5).outcome("3") is Outcome.SUCCESS
 
-    def test_a_drained_queue_takes_nothing(self, cluster: Cluster) -> None:
-        cluster.queue_drained = True
-        assert cluster.submit(self.BATCH) == [NotTaken("Queue drained")] * 3
-        assert not cluster.jobs
-
     def test_one_of_a_batch_may_be_refused(self, cluster: Cluster) -> None:
         cluster.refuses = self.second
         kinds = [type(answer) for answer in cluster.submit(self.BATCH)]
         assert kinds == [Accepted, NotTaken, Accepted]
         assert cluster.find(["r1", "r2", "r3"]) == {"r1": "1", "r3": "2"}
-
-    @pytest.mark.parametrize(
-        "submission",
-        [
-            pytest.param(Submission(RunCommand("n1", "c", ""), "r"), id="an order"),
-            pytest.param(Submission(Retag(Scope.CLUSTER, ""), "r"), id="no tags at all"),
-            pytest.param(Submission(Drain("n1"), "r", after="x"), id="after no job"),
-        ],
-    )
-    def test_what_is_no_job_is_not_taken(self, cluster: Cluster, submission: Submission) -> None:
-        first, middle, last = cluster.submit([self.BATCH[0], submission, self.BATCH[1]])
-        assert (first, last) == (Accepted("1"), Accepted("2"))
-        assert isinstance(middle, NotTaken)
 
     def test_a_cluster_that_is_down_answers_nothing(self, cluster: Cluster) -> None:
         cluster.down = True
@@ -481,28 +388,6 @@ class TestOthers:
         assert cluster.outcome(job) is Outcome.RUNNING
         assert cluster.at(101).outcome(job) is Outcome.SUCCESS
         assert cluster.at(102).outcome(other) is Outcome.SUCCESS
-
-    def test_foreign_jobs_hold_locks_and_are_not_ours(self, cluster: Cluster) -> None:
-        foreign = cluster.submit_foreign(MovePrimary("web", "n1", live=True))
-        job = cluster.do(Retag(Scope.NODE, "n1", ("t",)))
-        assert cluster.at(1).outcome(foreign) is Outcome.SUCCESS
-        assert cluster.outcome(job) is Outcome.RUNNING
-        assert [trail.job for trail in cluster.trails()] == [job]
-        assert not cluster.find([""])
-
-    def test_a_job_that_waits_can_be_canceled(self, cluster: Cluster) -> None:
-        running = cluster.do(MIGRATE)
-        waiting = cluster.do(Retag(Scope.NODE, "n1", ("t",)))
-        dependent = cluster.do(Drain("n5"), after=waiting)
-        last = cluster.do(Drain("n5"), after=dependent)
-        assert not cluster.cancel(running)
-        assert cluster.cancel(last)
-        assert cluster.cancel(waiting)
-        assert cluster.why(waiting) == "canceled"
-        assert "'canceled'" in cluster.why(dependent)
-        assert not cluster.cancel(waiting)
-        assert not cluster.at(100).nodes["n1"].tags
-        assert cluster.why(last) == "canceled"
 
     def test_a_killed_job_has_no_effect(self, cluster: Cluster) -> None:
         job = cluster.do(MIGRATE)
@@ -563,28 +448,6 @@ class TestOthers:
         assert "not known" in cluster.at(2).why(job)
         cluster.put(replace(node("n5"), uuid="another"))
         assert cluster.snapshot().nodes["n5"].uuid == "another"
-
-    def test_a_node_may_get_another_name(self, cluster: Cluster) -> None:
-        cluster.rename_node("n2", "new")
-        assert "n2" not in cluster.nodes
-        assert cluster.nodes["new"].uuid == "uuid-n2"
-        assert cluster.instances["web"].secondary == "new"
-        cluster.rename_node("n1", "old")
-        assert cluster.instances["web"].primary == "old"
-        cluster.rename_node("m", "master")
-        assert cluster.master() == "master"
-
-    def test_administrators_edit(self, cluster: Cluster) -> None:
-        cluster.tag("n1", "a", "b")
-        cluster.untag("n1", "a", "gone")
-        assert cluster.snapshot().nodes["n1"].tags == {"b"}
-        for action in (Drain("n1"), SetOffline("n1")):
-            cluster.end(action)
-            cluster.undrain("n1")
-            assert cluster.snapshot().nodes["n1"].in_service
-        cluster.put(Instance("new", "n1", "n2"))
-        cluster.remove_instance("web")
-        assert {"new", "web"} & set(cluster.snapshot().instances) == {"new"}
 
 
 class TestRepairs:
@@ -705,25 +568,6 @@ class TestRepairs:
         cluster.end(SetOffline("n3"))
         assert "memory" in cluster.end(Reinstall("plain", "n3", "n4"))
         assert cluster.instances["plain"].primary == "n4"
-
-
-def test_what_others_are_at_work_on(cluster: Cluster) -> None:
-    assert cluster.busy() == {}
-    number = cluster.submit_foreign(MIGRATE)
-    cluster.do(MoveSecondary("plain", "n3", "n4"), "1")
-    assert cluster.busy() == {"web": number}
-    cluster.at(10)
-    assert cluster.busy() == {}
-
-
-def test_unfinished_jobs_by_status(cluster: Cluster) -> None:
-    none = {"canceling": 0, "queued": 0, "running": 0, "waiting": 0}
-    assert cluster.unfinished() == none
-    cluster.submit_foreign(MIGRATE)
-    cluster.submit_foreign(MIGRATE)
-    assert cluster.unfinished() == none | {"running": 1, "waiting": 1}, "both want one lock"
-    cluster.at(10)
-    assert cluster.unfinished() == none
 
 
 def test_no_candidate_goes_without_another_in_its_place(cluster: Cluster) -> None:

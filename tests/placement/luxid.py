@@ -24,9 +24,13 @@ class Luxid(answering.Luxid):
         """What luxid would answer."""
         match method, args:
             case "Query", [what, fields, condition]:
-                rows = [row for row in self._rows(what) if _meets(row, condition)]
+                rows = [
+                    row
+                    for row in self._rows(what)
+                    if answering.meets({name: cell[1] for name, cell in row.items()}, condition)
+                ]
                 data = [[row[name] for name in fields] for row in rows]
-                return {"fields": [_field(name) for name in fields], "data": data}
+                return {"fields": [answering.field(name) for name in fields], "data": data}
             case "QueryClusterInfo", []:
                 masters = [node.name for node in self.cluster.nodes if node.master]
                 return {
@@ -139,20 +143,3 @@ def _spec(spec: Spec) -> dict[str, int]:
         "nic-count": spec.nics,
         "spindle-use": spec.spindles,
     }
-
-
-def _field(name: str) -> dict[str, str]:
-    return {"name": name, "title": name, "kind": "other", "doc": name}
-
-
-def _meets(row: dict[str, tuple[int, Any]], condition: Any) -> bool:
-    match condition:
-        case None:
-            return True
-        case ["&", *parts]:
-            return all(_meets(row, part) for part in parts)
-        case ["|", *parts]:
-            return any(_meets(row, part) for part in parts)
-        case ["=", name, value]:
-            return bool(row[name][1] == value)
-    raise KeyError(str(condition))

@@ -25,9 +25,6 @@ pytestmark = [
 ]
 
 
-OS = "/usr/share/ganeti/os/noop"
-
-
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Maintenance]:
     with maintained() as system:
@@ -58,13 +55,6 @@ def service_of(name: str) -> str:
 
 def status(instance: str) -> str:
     return gnt("gnt-instance", "list", "--no-headers", "-o", "status", instance).strip()
-
-
-def opcodes(since: int) -> list[str]:
-    """What Ganeti has done since, tags apart, by its own list."""
-    done = [summary for _, status, summary in job_list(since) if status == "success"]
-    kinds = [kind.partition("(")[0] for summary in done for kind in summary.split(",")]
-    return [kind for kind in kinds if not kind.startswith("TAGS_")]
 
 
 def test_a_shared_instance_is_failed_over_from_an_offline_node(system: Maintenance) -> None:
@@ -157,95 +147,6 @@ def explained(system: Maintenance, instance: str) -> str:
     """What `gnt-maint explain` says of it."""
     done = system.ask("explain", instance)
     return done.stdout + done.stderr
-
-
-def test_a_suspended_instance_is_left_alone(system: Maintenance) -> None:
-    create("inst1", "sharedfile", "node2.gnt.test")
-    gnt("gnt-instance", "add-tags", "inst1", f"{RULES}suspend")
-    dies("node2")
-    until(lambda: "suspend" in explained(system, "inst1"), 60, lambda: explained(system, "inst1"))
-    time.sleep(5)
-    assert placed("inst1")[0] == "node2"
-    assert tags("inst1") == ["suspend"]
-    gnt("gnt-instance", "remove-tags", "inst1", f"{RULES}suspend")
-    assert ended(system, "inst1")["end"] == "success"
-
-
-def test_what_is_not_allowed_is_said_once(system: Maintenance) -> None:
-    create("inst1", "sharedfile", "node2.gnt.test")
-    gnt("gnt-instance", "add-tags", "inst1", f"{RULES}fix-storage")
-    dies("node2")
-    result = ended(system, "inst1")
-    assert (result["kind"], result["end"], result["jobs"]) == ("failover", "enoperm", "")
-    before = last_job()
-    time.sleep(8)  # harep writes it anew in each run
-    assert last_job() == before
-    assert placed("inst1")[0] == "node2"
-    gnt("gnt-instance", "add-tags", "inst1", f"{RULES}suspend")
-    gnt("gnt-instance", "remove-tags", "inst1", f"{RULES}suspend", f"{RULES}fix-storage")
-    until(lambda: placed("inst1")[0] != "node2", 120, system.tail)
-    assert ended(system, "inst1")["end"] == "success"
-
-
-def test_a_failed_installation_is_not_tried_again(system: Maintenance) -> None:
-    create("inst1", "file", "node2.gnt.test")
-    for name in ("node1", "node3"):
-        system.shell(name, f"mv {OS}/create {OS}/create.away")
-    try:
-        dies("node2")
-        result = ended(system, "inst1", 180)
-    finally:
-        for name in ("node1", "node3"):
-            system.shell(name, f"mv {OS}/create.away {OS}/create")
-    assert (result["kind"], result["end"]) == ("reinstall", "failure")
-    before = last_job()
-    time.sleep(5)
-    assert last_job() == before
-
-
-def test_a_failure_blocks_until_its_tag_is_removed(system: Maintenance) -> None:
-    create("inst1", "sharedfile", "node2.gnt.test")
-    failed = f"{RULES}result:failover:6f3b1d5e-0002-4000-8000-000000000001:1700000000:failure:1"
-    gnt("gnt-instance", "add-tags", "inst1", failed)
-    dies("node2")
-    until(lambda: "has failed" in explained(system, "inst1"), 60, system.tail)
-    time.sleep(5)
-    assert placed("inst1")[0] == "node2"
-    gnt("gnt-instance", "remove-tags", "inst1", failed)
-    assert ended(system, "inst1")["end"] == "success"
-    assert placed("inst1")[0] in ("node1", "node3")
-
-
-@pytest.mark.parametrize("failpoint", ["submitted", "promised", "remembered"])
-def test_nothing_is_done_twice_by_a_maintd_that_was_killed(
-    system: Maintenance, failpoint: str
-) -> None:
-    create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
-    system.stop_maintd()
-    system.start_maintd(failpoint=f"{failpoint}:kill")
-    before = last_job()
-    dies("node2")
-    assert system.maintd is not None
-    system.maintd.wait(60)
-    system.start_maintd()
-    assert ended(system, "inst1", 180)["end"] == "success"
-    moves = [kind for kind in opcodes(before) if kind.startswith("INSTANCE_")]
-    assert moves == ["INSTANCE_FAILOVER", "INSTANCE_REPLACE_DISKS"]
-
-
-def test_without_a_ledger_a_repair_goes_on(system: Maintenance) -> None:
-    create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
-    before = last_job()
-    dies("node2")
-    until(lambda: placed("inst1")[0] == "node3", 120, system.tail)
-    system.stop_maintd("KILL")
-    system.lose_ledger()
-    system.start_maintd()
-    result = ended(system, "inst1", 180)
-    assert result["end"] == "success"
-    assert placed("inst1") == ("node3", "node1")
-    moves = [kind for kind in opcodes(before) if kind.startswith("INSTANCE_")]
-    assert moves == ["INSTANCE_FAILOVER", "INSTANCE_REPLACE_DISKS"]
 
 
 def test_a_pass_from_cron_beside_harep(system: Maintenance) -> None:

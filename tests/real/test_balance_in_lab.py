@@ -8,22 +8,11 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from tests.real.lab import LAB, create, gnt, node, remove
-from tests.real.maintd import (
-    EVACUATE,
-    Maintenance,
-    job_list,
-    job_times,
-    last_job,
-    maintained,
-    placed,
-    rests,
-    until,
-)
+from tests.real.maintd import Maintenance, job_list, last_job, maintained, placed, rests, until
 from tests.real.steps import MOVES, ON
 
 pytestmark = [
@@ -33,17 +22,6 @@ pytestmark = [
 
 
 NAMES = ("inst1", "inst2", "inst3")
-SOCKET = "/run/maintd/admin.sock"
-ASK = f"""
-import http.client, json, socket, sys
-connection = http.client.HTTPConnection("x")
-connection.sock = socket.socket(socket.AF_UNIX)
-connection.sock.connect("{SOCKET}")
-method, target, body = sys.argv[1:]
-headers = {{"Content-Type": "application/json"}} if body else {{}}
-connection.request(method, target, body or None, headers)
-print(connection.getresponse().read().decode())
-"""
 
 
 @pytest.fixture(scope="module")
@@ -70,13 +48,6 @@ def lopsided(lab: Maintenance) -> Iterator[Maintenance]:
         remove(name)
 
 
-def ask(method: str, target: str, body: str = "") -> Any:
-    """What maintd says at its own socket."""
-    done = node("node1", sys.executable, "-c", ASK, method, target, body)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 def primaries() -> Counter[str]:
     return Counter(placed(name)[0] for name in NAMES)
 
@@ -101,19 +72,6 @@ def test_a_lopsided_group_is_balanced_and_then_left_alone(lopsided: Maintenance)
     rests(15)
 
 
-def test_it_gives_way_to_an_evacuation(lopsided: Maintenance) -> None:
-    lopsided.breaks("node3", EVACUATE)
-    incident = lopsided.until_status("node3", "pending", 60)
-    gnt("gnt-group", "add-tags", "default", *ON)
-    before = last_job()
-    incident = lopsided.until_status("node3", "completed", 240)
-    mine = {str(job) for job in incident["jobs"]}  # type: ignore[attr-defined]
-    since = [row for row in job_times() if row[0] > before]
-    emptied = max(ended for number, _, ended, _ in since if str(number) in mine)
-    early = [row for row in since if str(row[0]) not in mine and row[1] < emptied]
-    assert not any("INSTANCE" in summary for _, _, _, summary in early), (emptied, early)
-
-
 def test_a_failed_move_ends_it_until_its_tag_is_removed(lopsided: Maintenance) -> None:
     for name in NAMES:
         command = [str(LAB / "disk"), "node3", "break", name]
@@ -125,20 +83,10 @@ def test_a_failed_move_ends_it_until_its_tag_is_removed(lopsided: Maintenance) -
         return [tag for tag in tags if tag.startswith("maintd:balancefailed:")]
 
     until(lambda: bool(told()), 600, lopsided.tail)
-    (group,) = ask("GET", "/1/balance")
+    (group,) = lopsided.get("/1/balance")
     assert group["halted"]["tag"] in told()
     assert "failed" in lopsided.ask("held").stdout
     rests(15)
-
-
-def test_an_administrators_moves_are_made(lopsided: Maintenance) -> None:
-    places = placed("inst1")
-    names = [f"{place}.gnt.test" for place in places]
-    move = {"instance": "inst1", "from": names, "to": names[::-1]}
-    said = ask("POST", "/1/balance", json.dumps({"group": "default", "moves": [move]}))
-    assert said.get("granted"), said
-    until(lambda: placed("inst1") == places[::-1], 120, lopsided.tail)
-    rests(10)
 
 
 def test_what_gnt_maint_balance_finds_is_carried_out(lopsided: Maintenance) -> None:

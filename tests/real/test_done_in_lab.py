@@ -12,14 +12,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from nodeagent.maintd.engine.failpoint import NAMES
-from nodeagent.model.ledger import PAUSE_TAG
 from tests.real.lab import ROOT, create, gnt, node, remove
 from tests.real.maintd import (
-    AGENT,
     EVACUATE,
-    NEXT,
-    REPAIR,
     SETTINGS,
     Maintenance,
     agrees_with_ganetis_own_commands,
@@ -29,7 +24,6 @@ from tests.real.maintd import (
     maintained,
     out_of_service,
     placed,
-    rests,
     until,
 )
 
@@ -86,23 +80,6 @@ def test_an_evacuated_node_is_back_in_service_after_proof(system: Maintenance) -
         assert placed("inst1") == ("node3", "node2"), "it takes instances"
     finally:
         remove("inst1")
-
-
-def test_one_that_is_broken_again_meanwhile_stays_drained_until_it_is_mended(
-    system: Maintenance,
-) -> None:
-    before = evacuated(system)
-    assert system.ask("done", "node2").returncode == 0
-    until(lambda: out_of_service("node2") == "drained", 60, system.tail)
-    system.breaks("node2", EVACUATE)
-    until(lambda: "its agent reports evacuate" in system.ask("held").stdout, 30, system.tail)
-    rests(20)
-    assert out_of_service("node2") == "drained"
-    system.mended("node2")
-    until(lambda: system.needs()["node2"] == "Ok", 30, system.tail)
-    done = system.ask("done", "node2", "--wait", "--timeout", "90s")
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "node2.gnt.test is in service.")
-    assert (out_of_service("node2"), kinds(before)) == ("", BACK)
 
 
 NOTICES = "/run/notices"
@@ -199,96 +176,3 @@ def test_a_done_that_the_node_contradicts_and_a_cancel_of_a_mended_node_need_a_p
     finally:
         gnt("gnt-cluster", "remove-tags", "maintd:moves:1")
         remove("inst1")
-
-
-def test_a_live_repair_is_closed_by_a_word_and_an_unhealthy_node_is_refused(
-    system: Maintenance,
-) -> None:
-    system.breaks("node2", REPAIR)
-    system.until_status("node2", "completed")
-    refused = system.ask("done", "node2")
-    assert refused.returncode == 1
-    assert "its agent reports live-repair: repair it first, or insist" in refused.stderr
-    system.mended("node2")
-    until(lambda: system.needs()["node2"] == "Ok", 30, system.tail)
-    done = system.ask("done", "node2", "--wait")
-    assert done.returncode == 0, done.stderr
-    until(lambda: (system.incidents(), flags("node2")["tags"]) == ([], ""), 30, system.tail)
-
-
-def test_a_node_whose_agent_is_dead_is_listed(system: Maintenance) -> None:
-    node("node3", "pkill", "-TERM", "-f", "nodeagent.cli.nodeagent")
-    system.agents["node3"].wait(20)
-    try:
-
-        def listed_there() -> list[str]:
-            found = json.loads(system.ask("nodes", "--state", "unreachable", "--json").stdout)
-            return [one["name"] for one in found]
-
-        until(lambda: listed_there() == ["node3.gnt.test"], 60, system.tail)
-        held = " ".join(system.ask("held").stdout.split())
-        assert "node3.gnt.test has been unreachable since" in held
-        assert "1 unreachable" in system.ask("status").stdout
-    finally:
-        system.agents["node3"] = system.spawn("node3", "nodeagent.cli.nodeagent", "run")
-    until(lambda: listed_there() == [], 60, system.tail)
-
-
-@pytest.mark.parametrize("name", [n for n in NAMES if n not in ("ordered", "adopted")])
-def test_killed_at_every_effect(system: Maintenance, name: str) -> None:
-    evacuated(system)
-    gnt("gnt-cluster", "add-tags", PAUSE_TAG)  # it is asked for, and nothing is begun
-    until(lambda: "maintd:pause:yes" in system.ask("status").stdout, 30, system.tail)
-    assert system.ask("done", "node2").returncode == 0
-    system.stop_maintd()
-    gnt("gnt-cluster", "remove-tags", PAUSE_TAG)
-    before = last_job()
-    system.start_maintd(failpoint=f"{name}:kill:1")
-    killed = 0
-
-    def back() -> bool:
-        nonlocal killed
-        assert system.maintd is not None
-        if system.maintd.poll() is not None:
-            killed += 1
-            # Each life is longer: in step with the pauses between attempts, none would succeed.
-            system.start_maintd(failpoint=f"{name}:kill:{NEXT[name] + killed}")
-        return out_of_service("node2") == "" and flags("node2")["tags"] == ""
-
-    until(back, 400, system.tail)
-    assert kinds(before) == BACK
-    assert killed >= (1 if name == "saved" else len(BACK) - 1)
-    system.stop_maintd()
-    system.start_maintd()
-
-
-def test_killed_as_the_check_before_the_return_is_ordered(system: Maintenance) -> None:
-    """The agent has the order before maintd knows that: the next life asks it for its receipt."""
-    check = "maintd:return-check:fix"
-    system.shell("node2", "rm -f /run/fed")
-    place = "/etc/nodeagent/agent.toml"
-    system.write("node2", place, f'{AGENT}[repair]\nqueue-commands = ["fix"]\n')
-    system.restart_agent("node2")
-    evacuated(system)
-    gnt("gnt-cluster", "add-tags", check)
-    try:
-        before = last_job()
-        system.stop_maintd()
-        system.start_maintd(failpoint="ordered:kill:1")
-        system.until_it_answers()
-        assert system.ask("done", "node2").returncode == 0
-        assert system.maintd is not None
-        killed = system.maintd
-        until(lambda: killed.poll() is not None, 240, system.tail)
-        assert out_of_service("node2") == "drained"
-        system.start_maintd()
-        until(
-            lambda: (out_of_service("node2"), flags("node2")["tags"]) == ("", ""), 180, system.tail
-        )
-        assert kinds(before) == BACK
-        until(lambda: system.incidents() == [], 30, system.tail)
-        assert len(system.shell("node2", "cat /run/fed").splitlines()) == 1, "it ran once"
-    finally:
-        gnt("gnt-cluster", "remove-tags", check)
-        system.write("node2", place, AGENT)
-        system.restart_agent("node2")

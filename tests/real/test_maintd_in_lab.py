@@ -19,11 +19,10 @@ from nodeagent.maintd.engine.failpoint import NAMES
 from nodeagent.model.action import Retag, Scope
 from nodeagent.model.ledger import PAUSE_TAG, Outcome
 from nodeagent.protocol.node_key import TAG
-from tests.real.lab import LAB, create, gnt, listed, node, power, remove, socket_path
+from tests.real.lab import LAB, create, gnt, listed, node, remove, socket_path
 from tests.real.maintd import (
     AGENT_STATE,
     EVACUATE,
-    FAILOVER,
     NEXT,
     REPAIR,
     Maintenance,
@@ -160,26 +159,6 @@ def test_a_node_is_pinned_to_its_key_and_another_is_trusted_by_hand(system: Main
     assert [kind.partition("(")[0] for kind in summary.split(",")] == ["TAGS_DEL", "TAGS_SET"]
 
 
-def test_what_cannot_move_is_named_and_the_rest_moves_on(system: Maintenance) -> None:
-    create("inst4", "plain", "node2.gnt.test")
-    create("inst3", "sharedfile", "node2.gnt.test")
-    try:
-        system.breaks("node2", EVACUATE)
-
-        def told() -> bool:
-            said = system.ask("incidents", "--json").stdout
-            return "instance inst4 cannot move: its disks (plain)" in said
-
-        until(told, 60, system.tail)
-        until(lambda: placed("inst3")[0] != "node2", 60, system.tail)
-        assert (flags("node2")["drained"], flags("node2")["offline"]) == ("Y", "N")
-        remove("inst4")  # the administrator has had a look
-        system.until_status("node2", "completed")
-    finally:
-        remove("inst4")
-        remove("inst3")
-
-
 def test_a_cancel_in_mid_evacuation_is_no_licence_to_repair(system: Maintenance) -> None:
     """The node stays drained, which is told, and is in service again where somebody says so."""
     tags = ("maintd:autorepair:safe", "maintd:moves:1", "ganeti:watcher:autorepair:failover")
@@ -217,17 +196,6 @@ def test_a_cancel_in_mid_evacuation_is_no_licence_to_repair(system: Maintenance)
             remove(name)
 
 
-def test_evacuate_failover_does_not_migrate(system: Maintenance) -> None:
-    create("inst3", "sharedfile", "node2.gnt.test")
-    before = last_job()
-    system.breaks("node2", FAILOVER)
-    system.until_status("node2", "completed")
-    kinds = [summary.partition("(")[0] for _, _, summary in job_list(before)]
-    assert "INSTANCE_FAILOVER" in kinds
-    assert "INSTANCE_MIGRATE" not in kinds
-    remove("inst3")
-
-
 @pytest.mark.story
 def test_a_live_repair_is_fed_the_diagnosis_and_tagged(system: Maintenance) -> None:
     system.shell("node2", "rm -f /run/fed")
@@ -249,28 +217,6 @@ def test_a_live_repair_is_fed_the_diagnosis_and_tagged(system: Maintenance) -> N
     until(lambda: flags("node2")["tags"] == "", 120, system.tail)
 
 
-def test_after_a_live_repair_its_node_takes_in_the_next_ones_instances(system: Maintenance) -> None:
-    """Nobody has removed the repair's tag, and the brake does not count the healed node."""
-    create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
-    create("inst2", "drbd", "node2.gnt.test", "node3.gnt.test")
-    gnt("gnt-cluster", "add-tags", "maintd:storm:40")
-    try:
-        system.breaks("node3", REPAIR)
-        repaired = system.until_status("node3", "completed")
-        system.mended("node3")
-        until(lambda: system.needs()["node3"] == "Ok", 30, system.tail)
-        system.breaks("node2", EVACUATE)
-        system.until_status("node2", "completed", 180)
-    finally:
-        gnt("gnt-cluster", "remove-tags", "maintd:storm:40")
-    assert str(repaired["tag"]) in flags("node3")["tags"].split(",")
-    assert [i["repair-status"] for i in system.incidents()] == ["completed", "completed"]
-    assert (placed("inst1"), placed("inst2")) == (("node3", "node1"), ("node3", "node1"))
-    assert flags("node2")["offline"] == "Y"
-    remove("inst1")
-    remove("inst2")
-
-
 def test_a_job_that_fails_ends_it_with_a_tag_and_nothing_further(system: Maintenance) -> None:
     create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
     subprocess.run([str(LAB / "disk"), "node3", "break", "inst1"], check=True, timeout=60)
@@ -289,61 +235,6 @@ def test_a_job_that_fails_ends_it_with_a_tag_and_nothing_further(system: Mainten
     assert again["uuid"] != incident["uuid"], "removing the tag restarts the flow"
 
 
-def test_a_node_that_is_asked_in_vain_what_it_has_free_is_given_nothing(
-    system: Maintenance,
-) -> None:
-    create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
-    power("node3", "noded-off")
-    try:
-        system.breaks("node2", EVACUATE)
-
-        def told() -> bool:
-            said = system.ask("incidents", "--json").stdout
-            return "is unknown" in said or "are unknown" in said
-
-        until(told, 90, system.tail)
-        assert placed("inst1")[0] == "node2"
-    finally:
-        power("node3", "noded-on")
-    system.until_status("node2", "completed", 180)
-    remove("inst1")
-
-
-def test_a_cancel_in_mid_way(system: Maintenance) -> None:
-    create("inst3", "sharedfile", "node2.gnt.test")
-    gnt("gnt-cluster", "add-tags", "maintd:moves:1")
-    gnt(
-        "gnt-filter",
-        "add",
-        "--predicates",
-        '[["opcode", ["=", "OP_ID", "OP_INSTANCE_MIGRATE"]]]',
-        "--action",
-        "PAUSE",
-    )
-    try:
-        system.breaks("node2", EVACUATE)
-        until(
-            lambda: any(s == "queued" and "MIGRATE" in what for _, s, what in job_list()),
-            60,
-            system.tail,
-        )
-        incident = system.until_status("node2", "pending")
-        done = system.ask("cancel", str(incident["uuid"]))
-        assert done.returncode == 0, done.stderr
-        until(lambda: "maintd:canceled:" in flags("node2")["tags"], 60, system.tail)
-    finally:
-        for line in gnt("gnt-filter", "list", "--no-headers", "-o", "uuid").split():
-            gnt("gnt-filter", "delete", line)
-        gnt("gnt-cluster", "remove-tags", "maintd:moves:1")
-    time.sleep(6)
-    assert (flags("node2")["drained"], flags("node2")["offline"]) == ("Y", "N"), "nothing undone"
-    assert ours(str(incident["uuid"])) == ["Drain", "MovePrimary", "Retag"]
-    system.mended("node2")
-    until(lambda: system.incidents() == [], 30, system.tail)
-    until(lambda: "maintd:" not in flags("node2")["tags"], 30, system.tail)
-    remove("inst3")
-
-
 def test_of_a_master_candidate_another_is_promoted(system: Maintenance) -> None:
     gnt("gnt-cluster", "modify", "--candidate-pool-size=2")
     gnt("gnt-node", "modify", "--master-candidate=no", "--force", "node3")
@@ -354,51 +245,6 @@ def test_of_a_master_candidate_another_is_promoted(system: Maintenance) -> None:
         assert (flags("node2")["role"], flags("node3")["role"]) == ("O", "C")
     finally:
         gnt("gnt-cluster", "modify", "--candidate-pool-size=10")
-
-
-def test_the_master_node_is_held_with_advice(system: Maintenance) -> None:
-    system.breaks("node1", EVACUATE)
-    incident = system.until_status("node1", "noted")
-    until(
-        lambda: "master-failover" in system.ask("show", str(incident["uuid"])).stdout,
-        30,
-        system.tail,
-    )
-    assert flags("node1")["drained"] == "N"
-
-
-def test_an_escalation(system: Maintenance) -> None:
-    create("inst3", "sharedfile", "node2.gnt.test")
-    system.repairs_with("node2", "sleep 4")
-    system.breaks("node2", REPAIR)
-    system.until_status("node2", "pending")
-    system.breaks("node2", FAILOVER)
-    until(lambda: flags("node2")["offline"] == "Y", 90, system.tail)
-    last = system.until_status("node2", "completed")
-    assert last["original"] == FAILOVER
-    remove("inst3")
-
-
-def test_a_job_filter_on_the_reason_pauses_us(system: Maintenance) -> None:
-    gnt(
-        "gnt-filter",
-        "add",
-        "--predicates",
-        '[["reason", ["=", "source", "gnt:daemon:maintd"]]]',
-        "--action",
-        "PAUSE",
-    )
-    try:
-        before = last_job()
-        system.breaks("node2", EVACUATE)
-        until(lambda: bool(job_list(before)), 60, system.tail)
-        time.sleep(5)
-        assert {(status) for _, status, _ in job_list(before)} == {"queued"}
-        assert flags("node2")["drained"] == "N"
-    finally:
-        for line in gnt("gnt-filter", "list", "--no-headers", "-o", "uuid").split():
-            gnt("gnt-filter", "delete", line)
-    system.until_status("node2", "completed")
 
 
 @pytest.mark.story
@@ -471,20 +317,6 @@ def test_killed_at_every_effect(system: Maintenance, name: str) -> None:
     system.stop_maintd()
     system.start_maintd()
     remove("inst1")
-
-
-def test_killed_when_it_has_ordered_a_repair_it_is_carried_out_once(system: Maintenance) -> None:
-    system.shell("node2", "rm -f /run/fed")
-    system.stop_maintd()
-    system.breaks("node2", REPAIR)
-    system.start_maintd(failpoint="ordered:kill")
-    assert system.maintd is not None
-    system.maintd.wait(60)
-    system.start_maintd()
-    incident = system.until_status("node2", "completed")
-    fed = system.shell("node2", "cat /run/fed").splitlines()
-    assert [json.loads(line) for line in fed] == [REPAIR]
-    assert ours(str(incident["uuid"])) == ["Retag", "Retag"]
 
 
 def test_a_pause_that_is_lost_as_the_master_changes_holds(system: Maintenance) -> None:

@@ -5,30 +5,15 @@ Uses the multi-node laboratory beside the checkout; skipped by name where that i
 """
 
 import json
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from nodeagent.cluster.backend import NotTaken, Submission
-from nodeagent.cluster.ganeti.jobqueue import NO_POWER_CONTROL
-from nodeagent.model.action import MovePrimary, Power, PowerCommand, Restore, SetOffline
+from nodeagent.model.action import Power, PowerCommand
 from nodeagent.model.ledger import Outcome
-from tests.power import rig
-from tests.real.lab import NODES, create, listed, node, remove
+from tests.real.lab import NODES, listed, node
 from tests.real.maintd import flags, maintained, until
-from tests.real.powered import (
-    LEG,
-    PROGRAM,
-    SECRET,
-    Powered,
-    never_twice,
-    powered,
-    runs_on,
-    state,
-    use,
-)
+from tests.real.powered import Powered, powered, state
 
 MASTER, SECOND, THIRD = NODES
 OFF, ON, CYCLE = PowerCommand.OFF, PowerCommand.ON, PowerCommand.CYCLE
@@ -106,137 +91,3 @@ def test_a_dead_bmc_is_a_failure_with_its_reason(cluster: Powered) -> None:
     assert status == "success", "Ganeti's own word, which does not count"
     assert (state(SECOND), cluster.powerd.acts) == ("on", [])
     assert cluster.status(THIRD) is True
-
-
-@rig.needed
-def test_redfish_switches_a_node_and_its_outlet_does_while_its_bmc_is_dead(
-    cluster: Powered, tmp_path: Path
-) -> None:
-    bmc, port, system = rig.redfish(tmp_path / "redfish", cluster.powerd, THIRD, LEG)
-    pdu, outlets = rig.pdu(tmp_path / "pdu", cluster.powerd, [THIRD], LEG)
-    authority = (tmp_path / "redfish/cert.pem").read_text()
-    cluster.system.write("node1", "/etc/nodeagent/redfish.pem", authority)
-    text = f"""
-        [device.redfish]
-        agent = "fence_redfish"
-        password-file = "{SECRET}"
-        ca-file = "/etc/nodeagent/redfish.pem"
-        [device.redfish.options]
-        ip = "{LEG}"
-        ipport = {port}
-        username = "{rig.USER}"
-        systems_uri = "{system}"
-        [device.outlet]
-        agent = "fence_apc_snmp"
-        secret-files = {{ community = "{SECRET}" }}
-        [device.outlet.options]
-        ip = "{LEG}"
-        ipport = {outlets}
-        plug = 1
-        snmp_version = "1"
-        [nodes."{THIRD}"]
-        levels = [["redfish"], ["outlet"]]
-        """
-    try:
-        cluster.system.write("node1", "/etc/nodeagent/power.toml", text, mode="600")
-        checked = cluster.oob("check", THIRD)
-        assert checked.returncode == 0, checked.stdout + checked.stderr
-        for word, what in ((OFF, "off"), (ON, "on")):
-            done = cluster.ends(Power(THIRD, word))
-            assert (done.outcome, done.code, done.said) == (Outcome.SUCCESS, 0, ""), done
-            assert (state(THIRD), cluster.powerd.acts[-1]) == (what, f"power-{what} {THIRD}")
-        assert cluster.status(THIRD, "fence_redfish") is True
-        bmc.kill()
-        for word, what in ((OFF, "off"), (ON, "on")):
-            done = cluster.ends(Power(THIRD, word))
-            assert (done.outcome, done.code, done.said) == (Outcome.SUCCESS, 0, ""), done
-            assert (state(THIRD), cluster.powerd.acts[-1]) == (what, f"power-{what} {THIRD}")
-        pdu.kill()
-        done = cluster.ends(Power(THIRD, OFF))
-        assert done.outcome is Outcome.ERROR
-        assert "level 1 (fence_redfish)" in done.why
-        assert "level 2 (fence_apc_snmp)" in done.why
-        assert (state(THIRD), cluster.powerd.acts[-1]) == ("on", f"power-on {THIRD}")
-    finally:
-        bmc.kill()
-        pdu.kill()
-        cluster.install_settings()
-
-
-def test_a_bmc_that_lies_is_believed_here_but_the_disks_tell(cluster: Powered) -> None:
-    create("inst1", "drbd", SECOND, THIRD)
-    try:
-        cluster.lying.add(SECOND)
-        assert cluster.status(SECOND) is False
-        assert cluster.ends(Power(SECOND, OFF)).outcome is Outcome.SUCCESS
-        assert (state(SECOND), runs_on("inst1")) == ("on", [SECOND])
-        assert "cs:Connected ro:Secondary/Primary" in disks(THIRD)
-        cluster.lying.clear()
-        assert cluster.ends(Power(SECOND, OFF)).outcome is Outcome.SUCCESS
-        assert (state(SECOND), runs_on("inst1")) == ("off", [])
-        assert "cs:WFConnection ro:Secondary/Unknown" in disks(THIRD)
-    finally:
-        cluster.heal()
-        remove("inst1")
-
-
-def test_without_a_program_there_is_no_answer(cluster: Powered) -> None:
-    use("")
-    try:
-        for command in PowerCommand:
-            done = cluster.ends(Power(SECOND, command))
-            assert (done.outcome, done.code) == (Outcome.ERROR, NO_POWER_CONTROL), done
-            assert done.why == "no power control is configured for it"
-    finally:
-        use(PROGRAM)
-    assert (state(SECOND), cluster.powerd.acts) == ("on", [])
-
-
-def test_the_master_is_refused(cluster: Powered) -> None:
-    for command in (OFF, CYCLE):
-        done = cluster.ends(Power(MASTER, command))
-        assert done.outcome is Outcome.ERROR
-        assert "Operating on the master node" in done.why
-    assert (state(MASTER), cluster.powerd.acts) == ("on", [])
-    assert cluster.status(MASTER) is True
-
-
-@pytest.mark.parametrize("name", ["", " ", "*", f"{SECOND} {THIRD}", f"{SECOND},{THIRD}"])
-def test_never_more_than_one_node_nor_all(cluster: Powered, name: str) -> None:
-    (answer,) = cluster.cluster.submit([Submission(Power(name, OFF), "power-in-lab:one")])
-    assert answer == NotTaken(f"{name!r} is not the name of one node")
-    assert [state(one) for one in NODES] == ["on", "on", "on"]
-    assert not cluster.cluster.find(["power-in-lab:one"])
-
-
-def test_off_then_offline_then_elsewhere_and_back_with_nothing_started(cluster: Powered) -> None:
-    """The order of fencing, and what a node that comes back does by itself."""
-    create("inst1", "drbd", SECOND, THIRD)
-    name = "inst1"
-    try:
-        with never_twice(name):
-            assert runs_on(name) == [SECOND]
-            assert cluster.ends(Power(SECOND, OFF)).outcome is Outcome.SUCCESS
-            assert cluster.status(SECOND) is False
-            for action in (
-                SetOffline(SECOND, promote=True, unpowered=True),
-                MovePrimary(name, SECOND, live=False, target=THIRD, fallback=False),
-            ):
-                done = cluster.ends(action)
-                assert done.outcome is Outcome.SUCCESS, (action, done)
-            assert runs_on(name) == [THIRD]
-            done = cluster.ends(Restore(SECOND))
-            assert done.outcome is Outcome.ERROR
-            assert "needs to be turned on" in done.why
-            assert cluster.ends(Power(SECOND, ON)).outcome is Outcome.SUCCESS
-            until(lambda: node(SECOND, "true").returncode == 0, 60, lambda: "it is not back")
-            time.sleep(5)
-            assert (runs_on(name), flags(SECOND)["offline"]) == ([THIRD], "Y")
-    finally:
-        cluster.heal()
-        remove("inst1")
-
-
-def disks(name: str) -> str:
-    """The DRBD status of a node, by itself."""
-    return node(name, "cat", "/run/drbd").stdout

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from nodeagent.cli.maint.console.client import InDoubt
 from tests.real.lab import create, gnt, remove
 from tests.real.maintd import (
     Maintenance,
@@ -147,76 +146,6 @@ def test_the_first_step_heals_nothing_and_the_second_does(system: Maintenance) -
     assert json.loads(queue(system, "list", "--json")) == []
 
 
-def test_what_has_failed_goes_back_into_service(system: Maintenance) -> None:
-    create("inst3", "sharedfile", "node2.gnt.test")
-    before, was = last_job(), service("node2")
-    queue(system, "add", "--force", "hopeless", "r640", ADDRESS)
-    until(lambda: entry(system)["status"] == "failed", 120, system.tail)
-    assert "not healthy after the last step" in entry(system)["why"]
-    until(lambda: service("node2") == was, 60, system.tail)
-    rests(3)
-    assert kinds(before) == ["NODE_SET_PARAMS", "INSTANCE_MIGRATE", "NODE_SET_PARAMS"]
-    assert len(ran(system, "power-cycle")) == 1
-
-
-def test_a_drain_of_the_administrators_outlives_the_repair(system: Maintenance) -> None:
-    gnt("gnt-node", "modify", "--drained=yes", "--auto-promote", "node2")
-    before, was = last_job(), service("node2")
-    queue(system, "add", "--force", "hopeless", "r640", "node2.gnt.test")
-    until(lambda: entry(system)["status"] == "failed", 120, system.tail)
-    rests(3)
-    assert (service("node2"), kinds(before)) == (was, [])
-
-
-def test_what_cannot_be_emptied_is_put_off_untouched_and_can_be_deleted(
-    system: Maintenance,
-) -> None:
-    create("inst4", "plain", "node2.gnt.test")
-    before, was = last_job(), service("node2")
-    queue(system, "add", "--force", "hopeless", "r640", "node2.gnt.test")
-    why = "instance inst4 cannot move: its disks (plain)"
-    until(lambda: why in entry(system)["why"], 60, system.tail)
-    assert entry(system)["drain_backoff_count"] == 1
-    until(lambda: why in system.ask("held").stdout, 60, system.tail)
-    queue(system, "delete", "0")
-    assert queue(system, "wait", "--timeout", "20s") == "The repair queue is empty.\n"
-    assert (service("node2"), kinds(before)) == (was, [])
-    assert ran(system, "power-cycle") == []
-
-
-def test_killed_during_a_step_it_does_not_run_the_command_twice(system: Maintenance) -> None:
-    """And killed again when it has submitted a job, it doubles that no more."""
-    create("inst3", "sharedfile", "node2.gnt.test")
-    before, was = last_job(), service("node2")
-
-    def start(failpoint: str) -> None:
-        system.stop_maintd("KILL")
-        system.start_maintd(failpoint=failpoint)
-        system.until_it_answers()
-
-    def start_when_it_is_killed() -> None:
-        assert system.maintd is not None
-        system.maintd.wait(60)
-        system.start_maintd()
-        system.until_it_answers()
-
-    # The second order, after a check: its agent has it, and the ledger does not know that.
-    start("ordered:kill:2")
-    queue(system, "add", "--force", "unreachable", "r640", "node2.gnt.test")
-    start_when_it_is_killed()
-    until(lambda: len(ran(system, "reinstall")) == 1, 120, system.tail)
-    start("submitted:kill")
-    rests(3)
-    system.shell("node1", "touch /run/go")
-    start_when_it_is_killed()  # it has submitted the node's return
-    until(lambda: entry(system)["status"] == "succeeded", 120, system.tail)
-    until(lambda: service("node2") == was, 60, system.tail)
-    rests(2)
-    assert kinds(before) == ["NODE_SET_PARAMS", "INSTANCE_MIGRATE", "NODE_SET_PARAMS"]
-    counts = [len(ran(system, name)) for name in ("power-cycle", "reinstall", "tell-inventory")]
-    assert counts == [1, 1, 1]
-
-
 def test_a_ledger_that_is_lost_comes_back_from_ganeti(system: Maintenance) -> None:
     create("inst3", "sharedfile", "node2.gnt.test")
     before, was = last_job(), service("node2")
@@ -232,30 +161,5 @@ def test_a_ledger_that_is_lost_comes_back_from_ganeti(system: Maintenance) -> No
     rests(3)
     assert (service("node2"), kinds(before)) == (was, [])
     queue(system, "enable")
-    until(lambda: entry(system)["status"] == "succeeded", 180, system.tail)
-    until(lambda: service("node2") == was, 60, system.tail)
-
-
-def test_after_the_ledger_is_lost_nothing_is_repaired_until_somebody_has_looked(
-    system: Maintenance,
-) -> None:
-    """With the rule that keeps it, what was switched off is not known any more."""
-    create("inst3", "sharedfile", "node2.gnt.test")
-    before, was = last_job(), service("node2")
-    queue(system, "disable")
-    queue(system, "add", "--force", "unreachable", "r640", "node2.gnt.test")
-    system.stop_maintd("KILL")
-    system.shell("node1", "rm -f /run/ran-*; touch /run/go")
-    system.lose_ledger()
-    system.start_maintd()
-    system.until_it_answers()
-    assert "or the ledger was lost: the repair queue" in system.ask("held").stdout
-    queue(system, "add", "--force", "unreachable", "r640", "node2.gnt.test")
-    rests(5)
-    with pytest.raises(InDoubt, match="may be out of date"):
-        standing(system)
-    assert [ran(system, name) for name in SCRIPTS] == [[]] * len(SCRIPTS)
-    assert (service("node2"), kinds(before)) == (was, [])
-    resume(system)
     until(lambda: entry(system)["status"] == "succeeded", 180, system.tail)
     until(lambda: service("node2") == was, 60, system.tail)

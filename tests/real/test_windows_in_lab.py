@@ -5,15 +5,13 @@ Uses the multi-node laboratory beside the checkout; skipped by name where that i
 """
 
 import json
-import subprocess
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import partial
 
 import pytest
 
-from tests.real.lab import LAB, create, gnt, node, remove
+from tests.real.lab import create, gnt, remove
 from tests.real.maintd import (
     Maintenance,
     flags,
@@ -28,7 +26,7 @@ from tests.real.maintd import (
     service,
     until,
 )
-from tests.real.steps import is_current, machines, window
+from tests.real.steps import machines, window
 
 pytestmark = [
     pytest.mark.real,
@@ -172,122 +170,4 @@ def test_what_cannot_move_is_told_and_holds_it_until_it_is_canceled_or_gone(
     remove("inst4")  # the administrator has had a look
     until(lambda: flags("node2")["offline"] == "Y", 60, system.tail)
     window(system, "up", "node2")
-    until(lambda: service("node2") == was, 60, system.tail)
-
-
-def test_the_master_node_is_held_with_advice(system: Maintenance) -> None:
-    was, before = service("node1"), last_job()
-    window(system, "add", "node1", "--start", "now")
-    advice = "is the master node: run gnt-cluster master-failover"
-    until(lambda: advice in held(system, "node1"), 30, system.tail)
-    window(system, "cancel", "node1")
-    assert machines(system) == {}
-    rests(2)
-    assert (service("node1"), job_list(before)) == (was, [])
-
-
-def test_after_another_master_all_that_is_planned_goes_on(system: Maintenance) -> None:
-    """A window whose node is down, a later one, a pause with its reason: on node3, and back."""
-    was = {name: service(name) for name in ("node2", "node3")}
-    window(system, "add", "node2", "--start", "now", "--duration", "2h")
-    until(lambda: flags("node2")["drained"] == "Y", 60, system.tail)
-    window(system, "down", "node2")
-    until(lambda: flags("node2")["offline"] == "Y", 60, system.tail)
-    window(system, "add", "node1", "--start", "+20h", "--for", "1h")
-    assert system.ask("pause", "--node", "node3", "--why", "switch 7").returncode == 0
-    planned = {name: one["mode"] for name, one in machines(system).items()}
-    for old, new in (("node1", "node3"), ("node3", "node1")):
-        moved = node(new, "gnt-cluster", "master-failover", seconds=180)
-        assert moved.returncode == 0, moved.stderr
-        assert system.maintd is not None
-        assert system.maintd.wait(120) == 11, f"{old} is not the master any more"
-        system.maintd = None
-        system.start_maintd(new)
-        until(partial(is_current, system, new), 120, system.tail)
-        assert {name: one["mode"] for name, one in machines(system, new).items()} == planned
-        assert "another node has been" not in system.ask("held", master=new).stdout
-        assert "switch 7" in system.ask("why", "node3", master=new).stdout
-        assert (flags("node2")["offline"], flags("node3")["drained"]) == ("Y", "N")
-    window(system, "up", "node2")
-    until(lambda: service("node2") == was["node2"], 60, system.tail)
-    assert system.ask("resume", "--node", "node3").returncode == 0
-    until(lambda: service("node3") == was["node3"], 60, system.tail)
-
-
-def test_a_move_that_fails_stops_it_until_the_window_is_changed(system: Maintenance) -> None:
-    create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
-    subprocess.run([str(LAB / "disk"), "node3", "break", "inst1"], check=True, timeout=60)
-    window(system, "add", "node2", "--start", "now", "--duration", "1h")
-    stopped = "the maintenance window of node2.gnt.test has stopped: job "
-    until(lambda: stopped in held(system, "node2"), 120, system.tail)
-    rests(3)
-    assert (flags("node2")["drained"], flags("node2")["pinst_cnt"]) == ("Y", "1")
-    gnt("gnt-instance", "replace-disks", "-s", "inst1")
-    rests(3)
-    window(system, "edit", "node2", "--duration", "2h")
-    until(lambda: is_empty("node2"), 120, system.tail)
-    assert placed("inst1") == ("node3", "node1")
-
-
-def test_killed_at_every_turn_it_goes_on_and_doubles_no_job(system: Maintenance) -> None:
-    create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
-    before, was = last_job(), service("node2")
-
-    def dies_when_it_has_submitted(*words: str) -> None:
-        system.stop_maintd()
-        system.start_maintd(failpoint="submitted:kill")
-        if words:
-            system.until_it_answers()
-            system.ask("window", *words)  # it is killed in the round that answers
-        assert system.maintd is not None
-        system.maintd.wait(60)
-
-    dies_when_it_has_submitted("add", "node2", "--start", "now", "--duration", "1h")
-    dies_when_it_has_submitted()
-    system.start_maintd()
-    system.until_it_answers()
-    until(lambda: "INSTANCE_MIGRATE" in str(job_list(before)), 60, system.tail)
-    system.stop_maintd("KILL")
-    system.start_maintd()
-    system.until_it_answers()
-    until(lambda: is_empty("node2"), 120, system.tail)
-    moved = ["NODE_SET_PARAMS", "INSTANCE_MIGRATE", "INSTANCE_REPLACE_DISKS"]
-    assert kinds(before) == moved
-    until(lambda: machines(system)["node2"]["left"] == 0, 30, system.tail)
-    dies_when_it_has_submitted("cancel", "node2")
-    system.start_maintd()
-    system.until_it_answers()
-    until(lambda: service("node2") == was, 60, system.tail)
-    until(lambda: machines(system) == {}, 30, system.tail)
-    rests(2)
-    assert kinds(before) == [*moved, "NODE_SET_PARAMS"]
-
-
-def test_an_owner_who_declines_holds_it_with_a_reason_and_who_accepts_lets_it_go_on(
-    system: Maintenance,
-) -> None:
-    create("inst3", "sharedfile", "node2.gnt.test")
-    gnt("gnt-instance", "add-tags", "inst3", "maintd:owner:db")
-    was, before = service("node2"), last_job()
-    window(system, "add", "node2", "--start", "+5m", "--policy", "require-accept")
-    until(lambda: "owner db has not answered" in held(system, "node2"), 60, system.tail)
-    answer = ("--owner", "db", "--node", "node2")
-    declined = system.ask("offers", "decline", *answer, "--reason", "rebuilding a replica")
-    assert declined.returncode == 0, declined.stderr
-    why = "owner db declines (root): rebuilding a replica"
-    until(lambda: why in held(system, "node2"), 60, system.tail)
-    refused = system.ask("window", "down", "node2")
-    assert refused.returncode != 0
-    assert why in refused.stderr
-    system.stop_maintd("KILL")
-    system.start_maintd()
-    system.until_it_answers()
-    until(lambda: why in system.ask("held").stdout, 60, system.tail)
-    rests(2)
-    assert (service("node2"), job_list(before)) == (was, [])
-    accepted = system.ask("offers", "accept", *answer)
-    assert accepted.returncode == 0, accepted.stderr
-    until(lambda: is_empty("node2"), 120, system.tail)
-    assert kinds(before) == ["NODE_SET_PARAMS", "INSTANCE_MIGRATE"]
-    window(system, "cancel", "node2")
     until(lambda: service("node2") == was, 60, system.tail)

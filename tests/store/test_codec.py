@@ -230,16 +230,6 @@ OPTIONAL = {  # an earlier release did not have them
 }
 
 
-def test_what_was_written_before_there_was_a_repair_queue_is_read() -> None:
-    old = json.loads(SAVED)
-    del old["ledger"]["queue"], old["policy"]["procedures"], old["policy"]["constraints"]
-    del old["observed"]["results"]["5"]["code"]
-    del old["observed"]["sick"]
-    read = decode_observation(json.dumps(old))
-    ledger = replace(FULL, queue=Queue())
-    assert read == (ledger, replace(OBSERVED, sick={}), Policy(), 9)
-
-
 @given(st.sampled_from(PLACES))
 @settings(max_examples=100)
 def test_a_member_more_or_less_is_refused_with_its_place(path: tuple[str | int, ...]) -> None:

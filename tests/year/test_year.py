@@ -10,8 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from nodeagent.model.queue import EntryStatus
-from tests.year.fleet import HOUR, Cause, Fault, Fleet, Kind, Spell, Year, draw
+from tests.year.fleet import HOUR, Fleet, Kind, Spell, Year, draw
 from tests.year.rounds import Rounds
 from tests.year.rows import GUARDED, NO_LIMIT, ROWS, Row, go, outcome
 from tests.year.show import BEGIN, DOCUMENT, END, FOLDER, document, picture, table
@@ -48,13 +47,9 @@ GUARDS = {row.name: row for row in ROWS}
 DOMAINS_OFF = replace(GUARDED, maximum_repairs_per_domain=0, domain_failure_machines=0)
 
 
-def through(
-    row: Row, *spells: Spell, faults: tuple[Fault, ...] = (), lies: int = 0, silent: int = 0
-) -> Rounds:
+def through(row: Row, *spells: Spell) -> Rounds:
     """Two days in which nothing happens but this."""
-    lie = ((60, 60 + lies),) if lies else ()
-    silence = ((60, 60 + silent),) if silent else ()
-    year = Year(QUIET, 1, faults, spells, lie, silence)
+    year = Year(QUIET, 1, (), spells, (), ())
     rounds = Rounds(World(year, gullible=row.gullible), row.policy, planned=row.planned)
     rounds.run()
     return rounds
@@ -65,8 +60,8 @@ def started(*given: Spell, row: Row | None = None) -> tuple[int, int]:
     return tally.started, tally.wrong
 
 
-def cut(minutes: int, kind: Kind = Kind.SWITCH, at: int = 100) -> Spell:
-    return Spell(at, at + minutes, kind, RACK)
+def cut(minutes: int, kind: Kind = Kind.SWITCH) -> Spell:
+    return Spell(100, 100 + minutes, kind, RACK)
 
 
 @pytest.mark.parametrize("kind", [Kind.POWER, Kind.SWITCH])
@@ -86,72 +81,6 @@ def test_either_the_limit_or_the_failure_domain_alone_saves_a_rack() -> None:
     assert started(cut(4 * HOUR), row=Row("", unlimited)) == (0, 0)
     assert started(cut(4 * HOUR), row=Row("", DOMAINS_OFF)) == (0, 0)
     assert started(cut(4 * HOUR), row=Row("", both, 40))[1] > 30
-
-
-def test_what_passes_within_minutes_is_waited_out() -> None:
-    flapping = [cut(5, at=at) for at in range(100, 400, 20)]
-    reset = Spell(500, 512, Kind.BMC, (7, 90, 170))
-    reboot = Spell(600, 612, Kind.REBOOT, tuple(range(8)))
-    assert started(*flapping, reset, reboot) == (0, 0)
-    assert started(*flapping, reset, reboot, row=GUARDS["none"])[1] > 15
-
-
-def test_what_is_worked_on_in_a_window_is_repaired_only_if_nobody_tells() -> None:
-    works = Spell(100, 340, Kind.WORKS, RACK[:8])
-    assert started(works) == (0, 0)
-    count, wrong = started(works, row=GUARDS["windows that nobody tells"])
-    assert count == wrong == 8
-
-
-def test_a_repair_that_has_begun_waits_for_the_window_and_goes_on_after_it() -> None:
-    fault = Fault(60, RACK[0], Cause.CORRUPT, True, 100)
-    done = through(ROWS[0], Spell(80, 400, Kind.WORKS, RACK[:2]), faults=(fault,)).world.tally
-    (case,) = done.cases
-    assert (done.started, case.by_hand) == (1, False)
-    assert case.over is not None
-    assert 460 <= case.over < 480
-
-
-def test_a_false_alarm_comes_to_nothing_by_the_check_and_not_by_any_guard() -> None:
-    alarm = Spell(100, 160, Kind.ALARM, (3,))
-    assert started(alarm) == (0, 0)
-    assert started(alarm, row=GUARDS["none"]) == (0, 0)
-    assert started(replace(alarm, kind=Kind.DECEPTION)) == (1, 1)
-    assert started(alarm, row=GUARDS["a check that asks the source"]) == (1, 1)
-
-
-def test_a_source_that_lies_about_all_is_believed_about_none() -> None:
-    assert through(GUARDS["a check that asks the source"], lies=90).ledger.queue.next == 0
-    gullible = through(replace(GUARDS["none"], gullible=True), lies=90).world.tally
-    assert gullible.wrong == gullible.started > 20
-    assert through(GUARDS["none"], lies=90).world.tally.started == 0
-
-
-def test_a_silent_source_has_repairs_go_on_and_none_begun() -> None:
-    faults = (Fault(30, 5, Cause.HUNG, True, 100), Fault(90, 6, Cause.HUNG, True, 100))
-    first, second = through(ROWS[0], faults=faults, silent=600).world.tally.cases
-    assert first.over is not None
-    assert first.over < 90
-    assert second.over is not None
-    assert 660 < second.over < 700
-
-
-def test_what_each_step_mends_and_what_is_left_to_people() -> None:
-    faults = tuple(Fault(100, number, cause, True, 3 * HOUR) for number, cause in enumerate(Cause))
-    done = through(ROWS[0], faults=faults)
-    hung, corrupt, broken = done.world.tally.cases
-    assert [case.by_hand for case in (hung, corrupt, broken)] == [False, False, True]
-    assert hung.over is not None
-    assert corrupt.over is not None
-    assert 115 < hung.over < 140 < corrupt.over < 220
-    assert broken.over is not None
-    assert all(entry.status is not EntryStatus.QUEUED for entry in done.ledger.queue.entries)
-
-
-def test_without_cool_down_and_memory_the_same_machine_is_repaired_again_and_again() -> None:
-    faults = (Fault(100, 0, Cause.BROKEN, True, 30 * HOUR),)
-    assert through(ROWS[0], faults=faults).world.tally.started == 3
-    assert through(GUARDS["none"], faults=faults).world.tally.started > 5
 
 
 @cache

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from nodeagent.model.wish import SetSchedule
 from tests.cli import scenes
 from tests.cli.live import Live
 from tests.cli.run import at, gnt_maint
-from tests.cli.scenes import policy
 from tests.maintd.http.page.rigs import window
 from tests.maintd.world import EVACUATE, REPAIR
 
@@ -57,31 +55,11 @@ def broken(live: Live) -> None:
     live.tick(seconds=60.0, times=10)
 
 
-def stormy(live: Live) -> None:
-    policy(live, storm=0.1)
-    live.rig.agents.says |= {f"n{n}": EVACUATE for n in range(2, 6)}
-    live.tick(times=2)
-
-
 def late(live: Live) -> None:
     live.rig.cluster.takes = lambda _: 10_000.0
     live.rig.wish(SetSchedule(Schedule((window(live.rig.time, 2, "n3"),)), consents=(None,)))
     live.tick(1.0)
     live.tick(601.0 + 900.0)
-
-
-def mistyped(live: Live) -> None:
-    node = live.rig.cluster.nodes["n3"]
-    live.rig.cluster.put(replace(node, tags=node.tags | {"maintd:moves:many"}))
-    live.tick()
-
-
-def damaged(live: Live) -> None:
-    live.rig.agents.says["n3"] = EVACUATE
-    live.rig.cluster.takes = lambda _: 1000.0
-    live.tick(times=2)
-    live.rig.store._db.execute("UPDATE event SET text = '{' WHERE number = 1")
-    live.rig.store.history()
 
 
 def refused(live: Live) -> None:
@@ -92,10 +70,7 @@ def refused(live: Live) -> None:
     ("happens", "code", "says"),
     [
         (broken, 2, "failed to be repaired: n3; needs your action: n4"),
-        (stormy, 2, "storm brake tripped: "),
         (late, 1, "needs your action: n3"),
-        (mistyped, 1, "needs your action: n3"),
-        (damaged, 1, "needs your action: ledger"),
         (refused, 1, "maintd keeps its old settings: policy.moves is 'many'"),
     ],
 )

@@ -35,21 +35,6 @@ PROGRAMS = (
     "sources is-enabled",
     "sources get-variables",
 )
-# What another ledger may undo.
-CHANGES = (
-    "window cancel n4",
-    "window add n5 --start +2d --duration 1h",
-    "window down n4",
-    "window up n4",
-    "queue disable",
-    "queue add --force unreachable r640 10.9.9.9",
-    "queue delete-finished",
-    "sources disable",
-    "constraints set maximum-repair-queue-entries 5",
-    "done n4",
-    "fenced n4 --i-have-pulled-the-plug",
-    "resume --storm",
-)
 
 
 @pytest.fixture(params=[OTHER_LEDGER, WAITS])
@@ -93,16 +78,6 @@ def test_programs_are_told_nothing(live: Live) -> None:
         code, out, err = run(live, line)
         assert (code, out) == (UNAVAILABLE, ""), line
         assert "gnt-maint resume --ledger" in err, line
-
-
-def test_a_change_is_accepted_only_where_it_stays(live: Live, state: str) -> None:
-    for line in CHANGES:
-        code, _, err = run(live, line)
-        if state == OTHER_LEDGER:
-            assert code == UNAVAILABLE, (line, err)
-            assert "gnt-maint resume --ledger" in err, line
-        else:  # accepted, or refused by the round for another reason
-            assert code in (0, 1), (line, err)
 
 
 def test_check_and_status_tell_the_doubt(live: Live) -> None:

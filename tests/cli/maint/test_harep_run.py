@@ -248,25 +248,6 @@ def test_any_repair_beside_an_older_pending_one_is_fatal(other: str) -> None:
     assert (outcome.code, did(outcome), outcome.lines) == (1, [], ())
 
 
-@pytest.mark.parametrize(
-    ("where", "done"),
-    [
-        ((["failover", "fix-storage"], [], []), "enoperm"),
-        (([], ["failover"], ["suspend"]), "failover"),
-        (([], [], ["failover"]), "failover"),
-        ((["failover", f"suspend:{FUTURE}"], [], []), ""),
-        ((["failover", "suspend:tomorrow"], [], []), "failover"),
-    ],
-)
-def test_policies_are_read_as_by_harep(
-    where: tuple[list[str], list[str], list[str]], done: str
-) -> None:
-    """4.5, of an instance that needs a failover; tests/autorepair/test_policy.py has each rule."""
-    tags, group, cluster = where
-    acted = did(after(world(tags, "P", group=group, cluster=cluster)))
-    assert done in acted[0] if done else acted == []
-
-
 def test_a_mirrored_instance_without_a_mirror_ends_the_run_where_it_stands() -> None:
     it = world(["failover"], "P")
     it.instances["i2"] = luxi.Instance("n0", None, "drbd")
@@ -274,47 +255,6 @@ def test_a_mirrored_instance_without_a_mirror_ends_the_run_where_it_stands() -> 
     outcome = after(it)
     assert outcome.code == 1
     assert did(outcome) == ["failover", NEW]
-
-
-@pytest.mark.parametrize(
-    ("delay", "duration"), [(10.0, "10"), (0.5, "0.5"), (0.0, None), (-1.0, None)]
-)
-def test_a_repair_waits_for_its_tag_first(delay: float, duration: str | None) -> None:
-    """Numbers are written as harep does, for its dry run shows them."""
-    outcome = ours(Case(world(["failover"], "P"), (), Options(delay, "", dry=True)))
-    (line,) = (line for line in outcome.lines if line.startswith("jobs: "))
-    assert (f'"duration":{duration},' in line) == (duration is not None)
-    assert ("OP_TEST_DELAY" in line) == (duration is not None)
-
-
-@pytest.mark.parametrize(
-    ("kind", "health", "ops"),
-    [
-        (
-            "fix-storage",
-            "S",
-            '{"OP_ID":"OP_INSTANCE_REPLACE_DISKS","instance_name":"i1","early_release":false,'
-            '"ignore_ipolicy":false,"mode":"replace_new_secondary","disks":[],"iallocator":"hail"}',
-        ),
-        (
-            "failover",
-            "P",
-            '{"OP_ID":"OP_INSTANCE_FAILOVER","instance_name":"i1","shutdown_timeout":120,'
-            '"ignore_consistency":false,"ignore_ipolicy":false,"cleanup":false}',
-        ),
-        (
-            "reinstall",
-            "B",
-            '{"OP_ID":"OP_INSTANCE_RECREATE_DISKS","instance_name":"i1","disks":[],"nodes":[],'
-            '"iallocator":"hail"},'
-            '{"OP_ID":"OP_INSTANCE_REINSTALL","instance_name":"i1","force_variant":false}',
-        ),
-    ],
-)
-def test_a_dry_run_shows_the_jobs_as_harep_does(kind: str, health: str, ops: str) -> None:
-    outcome = ours(Case(world([kind], health), (), Options(0.0, "", dry=True)))
-    assert f"jobs: [[{ops}]]" in outcome.lines
-    assert not outcome.calls
 
 
 # The real one.

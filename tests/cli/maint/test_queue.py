@@ -36,13 +36,6 @@ def entries(live: Live) -> Any:
     return at(live, "queue", "list", "--json").json
 
 
-def test_an_empty_queue_is_an_empty_list(live: Live) -> None:
-    """CKE's list prints null."""
-    assert entries(live) == []
-    assert live.ask("GET", "/1/queue") == (200, '{"enabled": true, "entries": [], "refused": []}')
-    assert run(live, "wait", "--timeout", "1s") == "The repair queue is empty.\n"
-
-
 def test_disabled_it_waits_and_enabled_it_works(live: Live) -> None:
     run(live, "disable")
     assert run(live, "is-enabled") == "false\n"

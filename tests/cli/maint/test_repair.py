@@ -525,16 +525,6 @@ def test_explain_of_nobody_is_maintd_s_word_where_ganeti_has_none(place: Place, 
 # Compatible.
 
 
-@pytest.mark.oracle
-@needs.mark("shared/harep-oracle")
-def test_the_command_in_harep_s_place_answers_as_was_recorded(tmp_path: Path) -> None:
-    """The oracle's own driver, with our command instead of harep: a process for each answer.
-
-    test_harep_run.py holds the same answers in one process.
-    """
-    recorded_again(tmp_path, " ".join((*COMMAND, "repair --mode compatible --luxi {socket}")))
-
-
 @needs_harep
 @needs.mark("shared/harep-oracle")
 def test_the_real_harep_answers_as_was_recorded(tmp_path: Path) -> None:

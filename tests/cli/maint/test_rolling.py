@@ -1,96 +1,60 @@
 """gnt-maint rolling: hroller's groups and moves, from a file and from a cluster; and a table."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
-import click
 import pytest
 
-from nodeagent.cli import gnt_maint
-from nodeagent.errors import NodeAgentError
 from nodeagent.placement.cluster.textfile import parse
+from tests.cli.run import Done, gnt_maint
 from tests.cluster.ganeti.answering import serving
 from tests.placement.cluster.told import told as as_told
-from tests.placement.evacuate.rings import RING, Group, hroller, real, shared
-from tests.placement.hbal import DATA
+from tests.placement.evacuate.rings import RING, Group, hroller, real
 from tests.placement.luxid import Luxid
 
-OPTIONS: tuple[tuple[str, ...], ...] = (
-    (),
-    ("--offline-maintenance",),
-    ("--ignore-non-redundant",),
-    ("--skip-non-redundant",),
-)
-FEW = ("hroller-full", "hroller-nonredundant", "unique-reboot-order", "hsqueeze-underutilized")
-Ours = Callable[..., tuple[int, str, str]]
+
+def ours(*words: str) -> Done:
+    return gnt_maint("rolling", *words)
 
 
-@pytest.fixture
-def ours(capsys: pytest.CaptureFixture[str]) -> Ours:
-    """The verb, without a process of its own: how it ends, and what it prints."""
-
-    def run(*words: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        try:
-            line = ["rolling", *words]
-            code = gnt_maint.cli.main(line, "gnt-maint", standalone_mode=False)
-        except (NodeAgentError, click.ClickException) as error:
-            return 1, *capsys.readouterr()[:1], str(error)
-        out, err = capsys.readouterr()
-        return int(code or 0), out, err
-
-    return run
-
-
-def agree(ours: Ours, words: tuple[str, ...]) -> None:
+def agree(words: tuple[str, ...]) -> None:
     """The document has hroller's groups and moves, or neither has an answer."""
-    theirs, (code, out, _) = hroller(*words), ours(*words, "--json")
-    assert code == theirs.code
-    if code:
+    theirs, done = hroller(*words), ours(*words, "--json")
+    assert done.code == theirs.code
+    if done.code:
         return
     found = [
         Group(one["nodes"], [(move["instance"], move["to"]) for move in one["moves"]])
-        for one in json.loads(out)["groups"]
+        for one in json.loads(done.out)["groups"]
     ]
     assert found == [group for group in theirs.groups if group.nodes]
 
 
 @real
-@shared
-@pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
-def test_the_groups_of_hroller(options: tuple[str, ...], ours: Ours) -> None:
-    for name in FEW:
-        agree(ours, ("-t", str(DATA / f"{name}.data"), *options))
-
-
-@real
 @pytest.mark.parametrize("seed", range(6))
-def test_what_hroller_makes_of_the_same_answers(seed: int, tmp_path: Path, ours: Ours) -> None:
+def test_what_hroller_makes_of_the_same_answers(seed: int, tmp_path: Path) -> None:
     """Both ask a Ganeti through LUXI."""
     cluster = as_told(seed)
     off = [node.name for node in cluster.nodes if node.offline]
     luxid = Luxid(cluster, frozenset(off[::2]))
     with serving(luxid, str(tmp_path / "luxi")) as socket:
-        agree(ours, (f"-L{socket}", "-f"))
+        agree((f"-L{socket}", "-f"))
 
 
-def test_the_table(tmp_path: Path, ours: Ours) -> None:
+def test_the_table(tmp_path: Path) -> None:
     file = tmp_path / "ring"
     file.write_text(RING)
-    assert ours("-t", str(file)) == (
+    assert ours("-t", str(file)) == Done(
         0,
         "GROUP  NODES  MOVES\n1      c,d    k to a\n2      b,a    -\n",
         "",
     )
 
 
-def test_as_json(tmp_path: Path, ours: Ours) -> None:
+def test_as_json(tmp_path: Path) -> None:
     file = tmp_path / "ring"
     file.write_text(RING)
-    code, out, _ = ours("-t", str(file), "--json")
-    assert code == 0
-    assert json.loads(out) == {
+    assert ours("-t", str(file), "--json").json == {
         "groups": [
             {"nodes": ["c", "d"], "moves": [{"instance": "k", "to": "a"}]},
             {"nodes": ["b", "a"], "moves": []},
@@ -113,24 +77,26 @@ def test_as_json(tmp_path: Path, ours: Ours) -> None:
     ],
 )
 def test_what_cannot_be_is_told(
-    change: tuple[str, str], words: tuple[str, ...], why: str, tmp_path: Path, ours: Ours
+    change: tuple[str, str], words: tuple[str, ...], why: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "ring"
     file.write_text(RING.replace(*change) if change[0] else RING)
-    code, out, err = ours("-t", str(file), *words)
-    assert (code, out) == (1, "")
-    assert why in err
+    done = ours("-t", str(file), *words)
+    assert why in done.refused(done.code)
 
 
-def test_a_node_that_says_nothing_is_in_no_group(tmp_path: Path, ours: Ours) -> None:
+def test_a_node_that_says_nothing_is_in_no_group(tmp_path: Path) -> None:
     luxid = Luxid(parse(RING), silent=frozenset("c"))
     with serving(luxid, str(tmp_path / "luxi")) as socket:
-        code, out, err = ours(f"-L{socket}")
-    assert (code, out) == (0, "GROUP  NODES  MOVES\n1      d      k to a\n2      b,a    -\n")
-    assert err == "gnt-maint: c does not report its free resources: it is in no group\n"
+        done = ours(f"-L{socket}")
+    assert (done.code, done.out) == (
+        0,
+        "GROUP  NODES  MOVES\n1      d      k to a\n2      b,a    -\n",
+    )
+    assert done.err == "gnt-maint: c does not report its free resources: it is in no group\n"
 
 
 @pytest.mark.parametrize("option", ["-S", "-v", "-V", "--print-moves", "--no-headers"])
-def test_options_of_another_printer(option: str, ours: Ours) -> None:
+def test_options_of_another_printer(option: str) -> None:
     """hroller has them."""
-    assert "No such option" in ours(option)[2]
+    assert "No such option" in ours(option).refused(64)

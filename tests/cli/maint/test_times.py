@@ -75,22 +75,3 @@ def test_what_is_no_time_to_come_is_refused_with_those_that_are(text: str) -> No
     assert f"'{text}' is not a time: write now, +2h, 22:00, tomorrow, 'tomorrow 22:00'" in said
     assert "saturday, 'sat 22:00', 2026-11-22T22:00" in said
     assert "yesterday" not in said.partition("write")[2]
-
-
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (("window", "add"), ("tomorrow", "saturday", "'sat 22:00'")),
-        (("window", "edit"), ("tomorrow", "saturday", "'sat 22:00'")),
-        (("window", "propose"), ("tomorrow", "saturday", "'sat 22:00'")),
-        (("pause",), ("tomorrow", "saturday", "'sat 22:00'")),
-        (("offers", "accept"), ("tomorrow", "saturday")),
-        (("offers", "decline"), ("tomorrow", "saturday")),
-        (("history",), ("22:00", "yesterday", "'sat 22:00'")),
-    ],
-    ids=" ".join,
-)
-def test_help_names_the_times(words: tuple[str, ...], named: tuple[str, ...]) -> None:
-    told = " ".join(CliRunner().invoke(cli, [*words, "--help"]).output.split())
-    for form in named:
-        assert form in told

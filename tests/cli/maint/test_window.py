@@ -219,23 +219,6 @@ def to(live: Live, moment: str) -> None:
     live.tick(datetime.fromisoformat(moment).timestamp() - live.rig.time)
 
 
-def test_a_series_from_planning_to_its_end(live: Live) -> None:
-    run(live, *SUNDAYS)
-    to(live, "2026-11-20T02:00Z")
-    assert machines(live) == [["n3", "n5"]]
-    (planned,) = calendar(live)["windows"]
-    assert (planned["series"], planned["occurrence"]) == ("series/1", "2026-11-22")
-    assert "of     series/1, 2026-11-22" in run(live, "show", "n3")
-    assert "n5       2026-11-22" in run(live, "show", "series/1")
-    run(live, "cancel", "n3")
-    live.tick(60, times=2)
-    assert machines(live) == [["n5"]], "the series does not plan it again"
-    assert "series/1 goes on; next: 2026-11-29 02:00:00 +0100" in run(live, "cancel", "n5")
-    assert series(live)["skipped"] == ["2026-11-22"]
-    run(live, "cancel", "series/1")
-    assert run(live, "list") == "No maintenance is planned.\n"
-
-
 def test_both_ends_of_its_times_are_told_by_the_clocks_of_its_zone(live: Live) -> None:
     """Over a change of the clocks, and wherever one looks from."""
     words = ("--for", "2h", "--zone", "Europe/Zurich", "--from", "2027-03-28")
@@ -302,16 +285,3 @@ def test_which_of_several_windows_is_meant_is_said_by_a_time_in_it(live: Live) -
     assert [row["duration"] for row in calendar(live)["windows"]] == [3600, 7200]
     assert "n4 stays in it" in run(live, "cancel", "n3", "--at", AHEAD)
     assert machines(live) == [["n4"], ["n3"]]
-
-
-def test_a_machine_goes_down_for_its_earliest_window(live: Live) -> None:
-    run(live, "add", "n3", "--start", LATER)
-    run(live, "add", "n3", "--start", AHEAD)
-    run(live, "down", "n3")
-    modes = [
-        (row["start"], m["mode"]) for row in calendar(live)["windows"] for m in row["machines"]
-    ]
-    starts = [datetime.fromisoformat(each).timestamp() for each in (AHEAD, LATER)]
-    assert sorted(modes) == list(zip(starts, ("down", "draining"), strict=True))
-    run(live, "up", "n3")
-    assert machines(live) == [["n3"]]

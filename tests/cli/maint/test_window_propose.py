@@ -8,7 +8,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from click.testing import CliRunner
 
@@ -16,9 +15,9 @@ from nodeagent.cli import gnt_maint
 from nodeagent.cli.maint import window_propose as verb
 from nodeagent.cli.maint.console import cluster_source
 from nodeagent.cli.maint.console.client import Where
-from nodeagent.errors import NodeAgentError
 from tests.cli.live import Live
 from tests.cli.maint.here import Here
+from tests.cli.run import at
 from tests.maintd.rig import Rig, fleet, mirrored
 
 AHEAD = "2026-11-25T04:00Z"  # the rig's clock is at 2026-11-18
@@ -36,21 +35,12 @@ def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Live]:
 
 
 @pytest.fixture
-def run(live: Live, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(live: Live) -> Run:
     """A verb of `window`: how it ends, and what it prints."""
 
     def verb(*words: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        line = ["--socket", live.socket, "window", *words]
-        try:
-            code = gnt_maint.cli.main(line, "gnt-maint", standalone_mode=False)
-        except click.ClickException as error:
-            out, err = capsys.readouterr()
-            return error.exit_code, out, err + error.format_message()
-        except NodeAgentError as error:
-            out, err = capsys.readouterr()
-            return 1, out, err + str(error)
-        return int(code or 0), *capsys.readouterr()
+        done = at(live, "window", *words)
+        return done.code, done.out, done.err
 
     return verb
 
@@ -183,10 +173,10 @@ def test_what_is_left_out_goes_to_standard_error(live: Live, run: Run) -> None:
         (("-G", "attic", "--start", AHEAD, "--for", "1h"), 1, "there is no group attic"),
         (("--node-tags", "x", "--start", AHEAD, "--for", "1h"), 1, "to propose: no node is all"),
         (("--start", "2026-11-01", "--for", "1h", "--add"), 1, "is over already"),
-        (("--for", "1h"), 2, "Missing option '--start'"),
-        (("--start", AHEAD), 2, "Missing option '--duration' / '--for'"),
-        (("--start", AHEAD, "--for", "0s"), 2, "--for 0 leaves no time"),
-        (("--start", "soon", "--for", "1h"), 2, "'soon' is not a time"),
+        (("--for", "1h"), 64, "Missing option '--start'"),
+        (("--start", AHEAD), 64, "Missing option '--duration' / '--for'"),
+        (("--start", AHEAD, "--for", "0s"), 64, "--for 0 leaves no time"),
+        (("--start", "soon", "--for", "1h"), 64, "'soon' is not a time"),
     ],
 )
 def test_what_cannot_be_is_told(run: Run, words: tuple[str, ...], code: int, why: str) -> None:

@@ -5,11 +5,34 @@ import os
 import socket
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
 _END = b"\3"
+
+
+def field(name: str) -> dict[str, str]:
+    """What a query says of a field beside the rows."""
+    return {"name": name, "title": name, "kind": "other", "doc": name}
+
+
+def meets(row: Mapping[str, Any], condition: Any) -> bool:
+    """Whether a row of values meets the condition of a query."""
+    match condition:
+        case None:
+            return True
+        case ["&", *parts]:
+            return all(meets(row, part) for part in parts)
+        case ["|", *parts]:
+            return any(meets(row, part) for part in parts)
+        case ["=", name, value]:
+            return bool(row[name] == value)
+        case [">=", name, value]:
+            return bool(row[name] >= value)
+        case ["<", name, value]:
+            return bool(row[name] < value)
+    raise KeyError(str(condition))
 
 
 class Luxid(ABC):
