@@ -24,7 +24,17 @@ from nodeagent.model.units import Ms
 from nodeagent.model.wish import Pause, ResetStorm
 from nodeagent.store.sqlite import MEMORY, SqliteStore
 from simulation.cluster import Job
-from tests.maintd.autorepair.repairs import RULES, SAFE, cluster, moves, out, plain, result, tags
+from tests.maintd.autorepair.repairs import (
+    COMPATIBLE,
+    RULES,
+    SAFE,
+    cluster,
+    moves,
+    out,
+    plain,
+    result,
+    tags,
+)
 from tests.maintd.decided import details, kinds
 from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK
@@ -39,6 +49,16 @@ def test_failed_over_and_mirrored_anew_as_one_repair() -> None:
     assert one.secondary not in ("n2", "n3")
     assert result(rig) == ("failover", "success", 2)
     assert moves(rig) == ["MovePrimary", "MoveSecondary"]
+
+
+def test_by_harep_s_rules_a_failover_and_the_new_mirror_are_two_repairs() -> None:
+    rig = cluster(*mirrored(("n2", "n3")), policy=COMPATIBLE)
+    out(rig, "n2")
+    rig.settle()
+    assert moves(rig) == ["MovePrimary", "MoveSecondary"]
+    ids = {j.reason.split(":")[1] for j in rig.cluster.jobs.values() if move_of(j.action)}
+    assert len(ids) == 2
+    assert result(rig) == ("fix-storage", "success", 1), "the first one's result went with it"
 
 
 @pytest.mark.parametrize(
@@ -103,17 +123,6 @@ def test_no_more_at_once_than_is_set() -> None:
     assert (Kind.AT_ONCE, "") in kinds(done.decision.held)
     rig.settle()
     assert all(result(rig, i.name)[1] == "success" for i in instances)
-
-
-def test_a_pause_begins_nothing() -> None:
-    rig = cluster(plain("i1", "n2", "rbd"))
-    rig.wish(Pause(Scope.CLUSTER, "", why="a drill"))
-    rig.tick()
-    out(rig, "n2")
-    for _ in range(5):
-        done = rig.tick()
-    assert moves(rig) == []
-    assert (Kind.PAUSED, "") in kinds(done.decision.held)
 
 
 def test_the_storm_brake_begins_nothing_either() -> None:
@@ -375,36 +384,6 @@ def test_where_an_incident_has_failed_somebody_has_to_look_first() -> None:
     assert result(rig) == ("migrate", "success", 1)
 
 
-def test_also_where_the_node_is_offline_by_now() -> None:
-    """A failover needs nothing of the node, and yet it is not for a repair to take from there."""
-    rig = cluster(plain("i1", "n2", "rbd"))
-    rig.cluster.fails = lambda action: isinstance(action, MovePrimary)
-    rig.agents.says["n2"] = EVACUATE
-    rig.settle()
-    assert rig.status("n2") is Status.FAILED
-    before = len(rig.cluster.jobs)
-    out(rig, "n2")
-    rig.settle()
-    assert len(rig.cluster.jobs) == before
-    rig.cluster.fails = lambda _: False
-    rig.cluster.untag("n2", rig.incident("n2").tag)
-    rig.settle()
-    assert result(rig) == ("failover", "success", 1)
-
-
-def test_a_lost_job_fails_its_own_repair_alone() -> None:
-    rig = cluster(plain("i1", "n2", "rbd"), plain("i2", "n2", "rbd"))
-    rig.cluster.takes = lambda _: 1000.0
-    out(rig, "n2")
-    rig.tick(1)
-    rig.tick(1)
-    lost = next(j for j in rig.cluster.jobs.values() if move_of(j.action).instance == "i1")  # type: ignore[union-attr]
-    _vanishes(rig, lost)
-    rig.cluster.takes = lambda _: 1.0
-    rig.settle(300)
-    assert result(rig, "i2")[1] == "success"
-
-
 def _vanishes(rig: Rig, job: Job) -> None:
     """What ganeti-cleaner does to an archived one, and a lost disk to any."""
     del rig.cluster.jobs[job.number]
@@ -429,22 +408,6 @@ def test_an_installation_whose_job_has_gone_is_looked_at_by_somebody() -> None:
     rig.settle()
     assert result(rig)[:2] == ("reinstall", "failure")
     assert moves(rig) == []
-
-
-def test_expired_suspensions_are_removed_and_living_ones_heeded() -> None:
-    rig = cluster(plain("i1", "n2", "rbd"), plain("i2", "n2", "rbd"))
-    seconds = int(rig.time)
-    past, future = f"{RULES}suspend:{seconds - 5}", f"{RULES}suspend:{seconds + 600}"
-    for name, tag in (("i1", past), ("i2", future)):
-        rig.cluster.put(replace(rig.cluster.instances[name], tags=frozenset({tag})))
-    out(rig, "n2")
-    for _ in range(20):
-        rig.tick(5)
-    assert result(rig, "i1") == ("failover", "success", 1)
-    assert moves(rig, "i2") == []
-    for _ in range(150):
-        rig.tick(5)
-    assert result(rig, "i2") == ("failover", "success", 1)
 
 
 def by_hand(rig: Rig) -> None:
@@ -573,16 +536,6 @@ def test_a_repair_beside_an_evacuation_takes_no_node_of_it() -> None:
     assert rig.cluster.nodes["n2"].offline
     assert result(rig, "i9")[1] == "success"
     assert all(job.outcome is Outcome.SUCCESS for job in rig.cluster.jobs.values())
-
-
-def test_a_node_of_another_kind_is_no_place() -> None:
-    groups = [replace(node, group="other") if node.name > "n3" else node for node in fleet()]
-    rig = Rig([*groups], mirrored(("n2", "n3")), SAFE)
-    rig.cluster.world.tags = frozenset({f"{RULES}reinstall"})
-    out(rig, "n2")
-    rig.settle(200)
-    one = rig.cluster.instances["i1"]
-    assert (one.primary, one.secondary) == ("n3", "n1"), "its own group only"
 
 
 def test_a_tag_just_set_is_waited_for_as_long_as_any() -> None:
