@@ -18,7 +18,7 @@ from nodeagent.model.action import (
 )
 from nodeagent.model.asked import Asked
 from nodeagent.model.diagnosis import Diagnosis
-from nodeagent.model.incident import TRANSITIONS, UNKNOWN, Event, Incident, Status
+from nodeagent.model.incident import UNKNOWN, Incident, Status
 from nodeagent.model.keeping import Trouble, Uncertain
 from nodeagent.model.ledger import Begun, Hold, Intent, Ledger, Outcome, Policy, Result
 from nodeagent.model.purpose import OfIncident, OfTags
@@ -46,7 +46,6 @@ from tests.maintd.world import (
     FAILOVER,
     NOW,
     OK,
-    PLENTY,
     REPAIR,
     incident,
     instance,
@@ -150,16 +149,6 @@ def test_the_mirror_moves_only_after_its_instance_has() -> None:
     world = six(node("n1", drained=True), a=("n1", "n2"))
     first, second = decide(Ledger(), seen(world, {"n1": EVACUATE}), POLICY, NOW).ledger.intents
     assert (first.after, second.after) == (None, first.id)
-
-
-def test_shared_storage_goes_where_there_is_most_memory() -> None:
-    world = six(node("n1", drained=True))
-    world = replace(
-        world, instances={"a": instance("a", "n1", None, template="sharedfile", memory=100)}
-    )
-    capacity = {"n2": Capacity(500, 0), "n3": Capacity(600, 0), "n4": Capacity(50, 9999)}
-    decided = decide(Ledger(), seen(world, {"n1": EVACUATE}, capacity=capacity), POLICY, NOW)
-    assert actions(decided.ledger) == [MovePrimary("a", "n1", live=True, target="n3")]
 
 
 def test_what_does_not_run_is_failed_over() -> None:
@@ -304,56 +293,12 @@ def test_every_no_has_its_reason(
     assert not whys or whys in [within(held.why) for held in decided.held], decided.held
 
 
-def test_a_node_is_not_emptied_if_the_rest_could_not_stand_one_more_failure() -> None:
-    world = six()
-    memory = {"memory": 400}
-    world = replace(
-        world,
-        instances={
-            "a": instance("a", "n1", "n2", **memory),
-            "b": instance("b", "n3", "n2", **memory),
-        },
-    )
-    tight = {**dict.fromkeys(world.nodes, PLENTY), "n2": Capacity(700, 9999)}
-    held = decide(Ledger(), seen(world, {"n1": EVACUATE}, capacity=tight), POLICY, NOW)
-    assert actions(held.ledger) == []
-    left = because(Kind.NO_FAILURE_LEFT, "n2", free=300, wanted=400, other="n3")
-    assert [one.why for one in held.held] == [because(Kind.NO_ROOM, "n1", why=left)]
-    anyway = replace(POLICY, spare=False)
-    begun = decide(Ledger(), seen(world, {"n1": EVACUATE}, capacity=tight), anyway, NOW)
-    assert actions(begun.ledger) == [Drain("n1")]
-
-
-def test_memory_is_handed_out_once() -> None:
-    world = six(node("n1", drained=True))
-    two = {n: instance(n, "n1", "n2", memory=600) for n in "ab"}
-    tight = {**dict.fromkeys(world.nodes, PLENTY), "n2": Capacity(1000, 9999)}
-    decided = decide(
-        Ledger(),
-        seen(replace(world, instances=two), {"n1": EVACUATE}, capacity=tight),
-        POLICY,
-        NOW,
-    )
-    assert MovePrimary("a", "n1", live=True, target="n2") in actions(decided.ledger)
-    assert MovePrimary("b", "n1", live=True, target="n2") not in actions(decided.ledger)
-    small = because(Kind.MIRROR_TOO_SMALL, "n2", free=400, wanted=600)
-    assert [one.why for one in decided.held] == [because(Kind.CANNOT_MOVE, "b", why=small)]
-
-
 def test_one_node_in_work_at_a_time() -> None:
     twice = seen(six(), {"n1": EVACUATE, "n2": EVACUATE})
     decided = decide(Ledger(), twice, replace(POLICY, storm=1.0), NOW)
     assert actions(decided.ledger) == [Drain("n1")]
     (held,) = decided.held
     assert held.why == because(Kind.NODES_IN_WORK, count=1, most=1, nodes=("n1",))
-
-
-def test_one_node_of_a_group_in_work_at_a_time() -> None:
-    world = six(node("n2", group="other"), node("n3", group="other"))
-    said = seen(world, {"n2": EVACUATE, "n3": EVACUATE, "n1": EVACUATE})
-    decided = decide(Ledger(), said, replace(WIDE, group_in_work=1), NOW)
-    assert actions(decided.ledger) == [Drain("n1"), Drain("n2")]
-    assert kinds(decided.held) == [(Kind.GROUP_IN_WORK, "n3")]
 
 
 def test_what_is_stuck_does_not_keep_others_from_being_worked_on() -> None:
@@ -395,21 +340,6 @@ def test_moves_are_topped_up_as_they_end() -> None:
     observed = seen(done, {"n1": EVACUATE}, results={one.id: Outcome.SUCCESS})
     second = decide(submitted(first), observed, policy, NOW + 1).ledger
     assert [getattr(a, "instance", None) for a in actions(second)] == ["c"]
-
-
-def test_the_same_node_is_not_worked_on_for_ever() -> None:
-    begun = tuple(Begun("uuid-n1", NOW - n, f"old-{n}", REPAIR.need) for n in (1, 2, 3))
-    decided = decide(ledger(begun=begun), seen(six(), {"n1": REPAIR}), POLICY, NOW)
-    assert actions(decided.ledger) == []
-    assert kinds(decided.held)[-1] == (Kind.ATTEMPTS, "n1")
-
-
-def test_a_cooldown_does_not_delay_what_is_worse() -> None:
-    begun = (Begun("uuid-n1", NOW - 1, "old", REPAIR.need),)
-    policy = replace(POLICY, cooldown=Ms(MINUTE))
-    assert not actions(decide(ledger(begun=begun), seen(six(), {"n1": REPAIR}), policy, NOW).ledger)
-    worse = decide(ledger(begun=begun), seen(six(), {"n1": EVACUATE}), policy, NOW)
-    assert actions(worse.ledger) == [Drain("n1")]
 
 
 # Escalation, and what is not observed any more.
@@ -770,37 +700,7 @@ def test_details_that_change_make_another_incident() -> None:
     assert [i.diagnosis for i in decided.ledger.incidents] == [other]
 
 
-def test_the_table_of_transitions_has_final_states_without_exits() -> None:
-    final = {status for status in Status if not status.active}
-    assert final == {Status.CANCELED, Status.FAILED, Status.COMPLETED}
-    for status in Status:
-        for event in Event:
-            one = incident(status=status)
-            if event in TRANSITIONS[status]:
-                assert one.after(event, NOW).status is TRANSITIONS[status][event]
-            else:
-                with pytest.raises(KeyError):
-                    one.after(event, NOW)
-
-
 # Where things may be moved to, and what holds a node.
-
-
-def test_mirrors_are_spread_and_their_targets_claimed() -> None:
-    world = replace(
-        six(node("n1", drained=True)),
-        instances={n: instance(n, "n2", "n1", disk=100) for n in "abcd"},
-    )
-    first = decide(Ledger(), seen(world, {"n1": EVACUATE}), WIDE, NOW).ledger
-    targets = {a.target for a in actions(first) if isinstance(a, MoveSecondary)}
-    assert targets == {"n3", "n4", "n5", "n6"}
-    running = submitted(first)
-    busy = {i.id: Outcome.RUNNING for i in running.intents}
-    again = decide(
-        running, seen(world, {"n1": EVACUATE, "n4": EVACUATE}, results=busy), WIDE, NOW + 1
-    )
-    assert again.ledger.intents == running.intents, "a node that is receiving is not drained"
-    assert (Kind.CLAIMED, "n4") in kinds(again.held)
 
 
 def test_a_failed_repair_keeps_other_work_off_its_node() -> None:
@@ -825,26 +725,6 @@ def test_the_storm_brake_lets_what_is_begun_end_and_is_reset_by_hand() -> None:
     calm = wishing(seen(world, said), ResetStorm())
     reset = decide(decided.ledger, calm, replace(POLICY, storm=0.9), NOW + 1)
     assert reset.ledger.storm is None
-
-
-def test_a_burst_trips_the_storm_brake() -> None:
-    said = {f"n{i}": need("live-repair", command="x", details=i) for i in (1, 2)}
-    policy = replace(WIDE, burst=1)
-    decided = decide(Ledger(), seen(six(), said), policy, NOW)
-    assert actions(decided.ledger) == [TRIPPED]
-    why = details(decided.held[:1], Kind.STORM)["why"]
-    assert "2 incidents within 10 min, more than 1" in str(why)
-
-
-def test_the_storm_brake_counts_what_nobody_has_canceled() -> None:
-    done = [incident(f"n{i}", status=Status.COMPLETED) for i in (2, 3)]
-    world = six(
-        *(node(f"n{i}", offline=True, tags=frozenset({one.tag})) for i, one in enumerate(done, 2))
-    )
-    decided = decide(ledger(*done), seen(world, {"n1": EVACUATE}), POLICY, NOW)
-    assert actions(decided.ledger) == [TRIPPED]
-    why = details(decided.held[:1], Kind.STORM)["why"]
-    assert str(why).startswith("3 of 6 nodes are unhealthy, more than 30%")
 
 
 # Wishes.

@@ -9,11 +9,10 @@ import pytest
 
 from nodeagent.maintd.deciding.drill import Forecast, Hearing, forecast, refusal
 from nodeagent.maintd.http import routes
-from nodeagent.model.action import Scope
 from nodeagent.model.evidence import Contact
 from nodeagent.model.evidence import Testimony as Told
 from nodeagent.model.fencing import Stage
-from nodeagent.model.ledger import Hold, Policy
+from nodeagent.model.ledger import Policy
 from nodeagent.model.reason import Kind, because
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
@@ -133,15 +132,6 @@ def test_one_level_of_two_that_is_dead_is_found_too() -> None:
     assert kinds(found) == {"level-fails"}
 
 
-def test_no_power_control_at_all() -> None:
-    whole = ready()
-    del whole.machines.controls["n3"]
-    whole.rounds(1)
-    found = drilled(whole)
-    assert not found.fenced
-    assert kinds(found) & {"silence-alone", "no-power-control"}
-
-
 def test_witnesses_that_cannot_reach_it_now() -> None:
     whole = ready()
     blind = Told("n4", whole.now(), Contact.SILENT, Contact.SILENT, ())
@@ -157,19 +147,6 @@ def test_a_secondary_that_is_not_up_to_date_leaves_its_instance_down() -> None:
     assert (found.fenced, found.down, found.done) == (True, ("drbd",), False)
 
 
-def test_a_mirror_without_a_link_leaves_its_instance_down() -> None:
-    whole = ready()
-    whole.machines.apart.add("n4")
-    whole.rounds(3, 61)
-    found = drilled(whole)
-    assert (found.fenced, found.down, found.done) == (True, ("drbd",), False)
-    (fate,) = (one for one in found.fates if one.instance == "drbd")
-    assert "its disks on n4 have not been connected since" in fate.why
-    whole.machines.apart.discard("n4")
-    whole.rounds(1)
-    assert drilled(whole).done
-
-
 def test_too_little_room_leaves_an_instance_waiting() -> None:
     big = Instance("big", "n3", template="rbd", memory=300_000)
     whole = ready(instances=(*INSTANCES, big))
@@ -178,15 +155,6 @@ def test_too_little_room_leaves_an_instance_waiting() -> None:
     (fate,) = (one for one in found.fates if one.instance == "big")
     assert fate.state == "waiting"
     assert "memory" in fate.why
-
-
-def test_pauses_and_limits_are_those_of_the_planner() -> None:
-    whole = ready()
-    hold = Hold(Scope.NODE, "n3", "root", whole.now())
-    whole.store.save(replace(whole.ledger, holds=(hold,)))
-    whole.crash()
-    whole.rounds(20)
-    assert not drilled(whole).fenced
 
 
 def test_a_reading_that_runs_just_now_is_not_in_the_way() -> None:
@@ -208,14 +176,6 @@ def test_a_reading_from_its_last_death_is_not_in_the_way() -> None:
     assert (newest.powered, newest.alive, whole.stage("n3")) == (False, False, None)
     found = drilled(whole)
     assert found.done, found.whys
-
-
-def test_priorities_are_kept() -> None:
-    shared = next(one for one in INSTANCES if one.name == "shared")
-    first = replace(shared, tags=frozenset({"maintd:priority:1"}))
-    whole = ready(instances=(*(one for one in INSTANCES if one != shared), first))
-    texts = [step.text for step in drilled(whole).steps if step.text.startswith("fail over")]
-    assert [text.split()[2] for text in texts] == ["shared", "drbd"]
 
 
 def test_what_cannot_be_drilled() -> None:

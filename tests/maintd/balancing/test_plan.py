@@ -532,13 +532,6 @@ def test_of_jobs_that_follow_each_other_only_the_last_must_show() -> None:
     assert [t.job for t in over.ledger.shifted] == ["7", "8"]
 
 
-def test_the_tag_of_a_failure_is_set_once() -> None:
-    decision = failing()
-    assert len(decision.ledger.intents) == 1
-    again = done(seen(world()), decision.ledger, now=NOW + 100)
-    assert again.ledger.intents == decision.ledger.intents
-
-
 def test_a_job_that_was_not_taken_is_planned_anew_after_a_while() -> None:
     first = done(seen(world(), advice=advised(OVER)))
     (intent,) = begun(first)
@@ -665,14 +658,6 @@ def test_what_is_asked_for_there_and_back_is_done_there_and_back() -> None:
         before = replace(decision.ledger, intents=())
     assert moved == 2
     assert not before.agenda
-
-
-def test_no_list_reaches_into_another_group() -> None:
-    there = world(node("n6", group="other"), a=("n1", "n2"))
-    there = replace(there, groups={**there.groups, "other": Group("other", "other")})
-    wish = (Wish("w", "ada", NOW, Balance("default", (shift("a", "n1:n2", "n1:n6"),))),)
-    decision = done(seen(there, wishes=wish), policy=Policy(stage=FULL))
-    assert decision.refused["w"] == "move 1: n6 is not a node of group default"
 
 
 def test_what_was_asked_for_a_group_that_is_gone_is_forgotten() -> None:

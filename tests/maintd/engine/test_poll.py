@@ -452,10 +452,6 @@ def test_doubts(look: Look, doubt: str) -> None:
     assert doubt in doubts["n1"]
 
 
-def test_a_genuine_fresh_word_is_taken() -> None:
-    assert understand({"n1": seen(EVACUATE)}, NOW, 600_000) == ({"n1": EVACUATE}, {})
-
-
 def test_one_that_fails_does_not_hide_the_others() -> None:
     look = seen(EVACUATE, unusable={"smart": "exit code 1"}, firm=True)
     assert understand({"n1": look}, NOW, 600_000) == ({"n1": EVACUATE}, {})

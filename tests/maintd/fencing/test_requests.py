@@ -326,6 +326,3 @@ def test_it_is_refused_while_anything_of_the_offline_node_answers(loop: Loop) ->
     assert "n3 has power" in word(loop)
     loop.steps(10)
     assert not loop.failovers()
-
-
-# DRBD disks that nobody has read.

@@ -5,14 +5,12 @@ from dataclasses import replace
 import pytest
 
 from nodeagent.model.action import Drain, MovePrimary, SetOffline
-from nodeagent.model.asked import Asked
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import PAUSE_TAG
 from nodeagent.model.reason import Kind
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel, Done, Evacuate
 from tests.maintd.decided import kinds
-from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+from tests.maintd.rig import QUICK, Rig, ask, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK
 
 PLACES = (("n3", "n4"), ("n3", "n5"), ("n2", "n3"))
@@ -23,12 +21,6 @@ def rig() -> Rig:
     made = Rig(fleet(), mirrored(*PLACES), POLICY)
     made.tick()
     return made
-
-
-def ask(one: Rig, asked: Asked) -> str:
-    identity = one.wish(asked)
-    one.tick()
-    return one.store.answer(identity) or ""
 
 
 def until_calm(one: Rig, rounds: int = 60) -> None:
@@ -63,13 +55,6 @@ def test_it_is_evacuated_and_goes_back_after_proof(*, offline: bool) -> None:
     until_calm(one)
     assert one.cluster.nodes["n3"].in_service
     assert one.ledger.outages == ()
-
-
-def test_a_node_without_instances_is_drained_all_the_same() -> None:
-    one = Rig(fleet(), mirrored(("n2", "n4")), POLICY)
-    assert ask(one, Evacuate("n3", "new disks")) == ""
-    until_calm(one)
-    assert one.cluster.nodes["n3"].drained
 
 
 @pytest.mark.parametrize(
@@ -121,14 +106,6 @@ def test_who_puts_the_node_back_by_hand_is_not_overruled() -> None:
     until_calm(one)
     assert (Kind.PUT_BACK_BY_OTHERS, "n3") in kinds(one.tick().decision.held)
     assert len(actions(one, Drain)) == 1
-
-
-def test_a_paused_node_waits() -> None:
-    one = rig()
-    one.cluster.tag("n3", PAUSE_TAG)
-    ask(one, Evacuate("n3", "new disks"))
-    until_calm(one)
-    assert actions(one, Drain) == []
 
 
 def test_asked_again_it_may_go_offline_as_well() -> None:
@@ -206,11 +183,3 @@ def test_an_offline_node_with_instances_is_refused() -> None:
     one = rig()
     one.cluster.put(replace(one.cluster.nodes["n3"], offline=True))
     assert "can only be failed over" in ask(one, Evacuate("n3", "new disks"))
-
-
-def test_it_survives_a_restart() -> None:
-    one = rig()
-    ask(one, Evacuate("n3", "new disks"))
-    one.crash()
-    until_calm(one)
-    assert instances_on(one) == []

@@ -12,11 +12,9 @@ from nodeagent.maintd.http.view import View
 from nodeagent.maintd.planning.evacuation_time import Leads
 from nodeagent.maintd.windows.plan import wants_room
 from nodeagent.maintd.windows.schedule import changed
-from nodeagent.maintd.windows.timing import closed
 from nodeagent.model.action import Action, Drain, MovePrimary, Scope, SetOffline
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger, Policy
-from nodeagent.model.queue import Entry, EntryStatus, StepStatus
 from nodeagent.model.reason import AnyKind, Kind
 from nodeagent.model.snapshot import Group, Instance, Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
@@ -120,21 +118,6 @@ def test_a_window_drains_a_node_in_time_goes_down_and_comes_up_as_it_was() -> No
     assert (one.ledger.schedule, one.ledger.scheduled) == (Schedule(), ())
 
 
-def test_nothing_comes_to_a_node_while_it_is_down() -> None:
-    """Mesos kills what runs there; here it has left before, and runs on."""
-    one = rig()
-    plan(one, "n3", ahead=0)
-    down(one, "n3")
-    until(one)
-    jobs = [job.split("(")[0] for job in one.jobs()]
-    assert (jobs[0], jobs[-1], on(one, "n3")) == ("Drain", "SetOffline", [])
-    assert all(instance.running for instance in one.cluster.instances.values())
-    one.cluster.put(replace(node(one, "n6"), drained=True))
-    plan(one, "n3", "n4", ahead=0)
-    until(one)
-    assert (on(one, "n3"), on(one, "n4")) == ([], [])
-
-
 @pytest.mark.parametrize("after", range(5))
 def test_a_node_that_is_cut_off_while_it_goes_down(after: int) -> None:
     """Mesos runs a task twice, MESOS-10018. Its agent is silent from some moment on."""
@@ -174,16 +157,6 @@ def test_a_machine_that_is_gone(when: str) -> None:
     assert one.ledger.scheduled == ()
 
 
-def test_what_cannot_move_keeps_its_node_from_going_offline() -> None:
-    one = Rig(fleet(), [Instance("i1", "n3", None, template="plain", memory=1, disk=1)], QUICK)
-    plan(one, "n3", ahead=0)
-    down(one, "n3")
-    until(one)
-    assert node(one, "n3").drained
-    assert not node(one, "n3").offline
-    assert (Kind.CANNOT_MOVE, "i1") in whys(one)
-
-
 @pytest.mark.parametrize("state", ["drained", "offline"])
 def test_up_is_as_it_was_found(state: str) -> None:
     nodes = [replace(n, **{state: True}) if n.name == "n3" else n for n in fleet()]  # type: ignore[arg-type]
@@ -199,27 +172,6 @@ def test_up_is_as_it_was_found(state: str) -> None:
         state == "offline",
     )
     assert one.ledger.scheduled == ()
-
-
-def test_nothing_moves_to_down_or_up_by_itself_and_what_is_late_is_told() -> None:
-    one = rig()
-    plan(one, "n3", ahead=600, lasting=600)
-    until(one)
-    one.tick(1000)
-    assert whys(one) == [(Kind.LATE_DRAINING, "n3")]
-    assert [s.mode for s in one.ledger.scheduled] == [Mode.DRAINING]
-    down(one, "n3")
-    until(one)
-    assert (Kind.LATE_DOWN, "n3") in whys(one, 10_000)
-    assert node(one, "n3").offline
-
-
-def test_a_window_without_an_end_is_never_down_too_long() -> None:
-    one = rig()
-    plan(one, "n3", ahead=0, lasting=None)
-    down(one, "n3")
-    until(one)
-    assert whys(one, 1e6) == []
 
 
 def test_a_window_that_is_far_away_again_leaves_its_node_drained_and_nothing_doubled() -> None:
@@ -238,48 +190,6 @@ def test_two_nodes_of_a_window_do_not_take_in_each_other_s_instances() -> None:
     until(one)
     assert on(one, "n3") == []
     assert on(one, "n4") == []
-
-
-def test_one_under_repair_is_not_drained_twice() -> None:
-    one = rig()
-    one.agents.says["n3"] = EVACUATE
-    one.cluster.takes = lambda action: 300.0 if isinstance(action, MovePrimary) else 1.0
-    one.tick()
-    one.tick()
-    assert one.status("n3") is Status.PENDING
-    plan(one, "n3", ahead=0)
-    assert (Kind.WINDOW_WAITS, "n3") in whys(one)
-    until(one)
-    drains = [job for job in one.jobs() if job.startswith("Drain(node='n3'")]
-    assert len(drains) == 1
-    assert one.status("n3") is Status.COMPLETED
-    down(one, "n3")
-    up(one, "n3")
-    until(one)
-    assert node(one, "n3").offline, "so the repair has left it"
-
-
-def test_an_entry_of_the_queue_in_work_comes_first_too() -> None:
-    one = rig()
-    plan(one, "n3", ahead=0)
-    world, known = one.cluster.snapshot(), one.ledger
-    begun = Entry(0, "127.0.0.3", "t", "o", status=EntryStatus.PROCESSING)
-    entry = replace(begun, step_status=StepStatus.WATCHING)
-    for entries, shut in (((), True), ((entry,), False), ((begun,), True)):
-        with_entry = replace(known, queue=replace(known.queue, entries=entries))
-        assert ("n3" in closed(with_entry, world, one.now())) is shut
-
-
-def test_a_node_that_became_sick_is_not_put_back_into_service() -> None:
-    one = rig()
-    plan(one, "n3", ahead=0)
-    until(one)
-    one.agents.says["n3"] = EVACUATE
-    one.tick()
-    plan(one)
-    assert one.ledger.scheduled == ()
-    until(one)
-    assert not any(job.startswith("Restore") for job in one.jobs())
 
 
 def test_a_node_whose_failed_repair_is_the_past_is_put_back() -> None:
@@ -376,16 +286,6 @@ def test_the_master_node_is_held_with_what_to_do() -> None:
     one = rig()
     plan(one, "n1", ahead=0)
     assert (Kind.MASTER, "n1") in whys(one)
-
-
-def test_who_puts_a_node_back_by_hand_is_not_overruled() -> None:
-    one = rig()
-    plan(one, "n3", ahead=0)
-    until(one)
-    one.cluster.undrain("n3")
-    assert (Kind.PUT_BACK_BY_OTHERS, "n3") in whys(one)
-    until(one)
-    assert node(one, "n3").in_service
 
 
 # While it is emptied, goes down and comes up, and once between these.

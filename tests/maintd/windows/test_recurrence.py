@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from nodeagent.errors import MessageError
 from nodeagent.maintd.engine.timezones import read_zone, read_zones
 from nodeagent.maintd.windows.recurrence import (
-    EPOCH,
     LAST_DAY,
     all_days,
     coming,
@@ -323,11 +322,3 @@ def test_a_zone_is_what_its_file_says_now(tmp_path: Path) -> None:
     finally:
         zoneinfo.reset_tzpath()
     assert names == [{"CET", "CEST"}, {"JST"}]
-
-
-def test_zones_that_are_unknown_are_left_out() -> None:
-    assert list(read_zones(["UTC", "Nowhere"], Ms(0))) == ["UTC"]
-
-
-def test_the_epoch_is_a_thursday() -> None:
-    assert (EPOCH - 1) % 7 == 3

@@ -1,7 +1,6 @@
 """A node in several windows: each is a claim of its own, and the node is back after the last."""
 
 from nodeagent.maintd.windows.schedule import asked_for
-from nodeagent.model.action import MovePrimary
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.offer import Reply
 from nodeagent.model.window import Consent, Machine, Mode, Schedule, Standing, Weight, Window
@@ -74,15 +73,6 @@ def test_while_one_lasts_the_end_of_another_puts_nothing_back() -> None:
     assert state(one) is Standing.SERVING
 
 
-def test_a_failed_move_stops_only_the_windows_that_have_begun() -> None:
-    one = rig()
-    one.cluster.fails = lambda action: isinstance(action, MovePrimary)
-    assert ask(one, *windows(one, (0, HOUR), (7 * DAY, HOUR))) == ""
-    until_calm(one)
-    stopped = [bool(each.stopped) for each in one.ledger.scheduled]
-    assert stopped == [True, False]
-
-
 def test_a_moved_window_keeps_what_it_is_and_the_others_too() -> None:
     """A posted schedule names no window: one whose time is unchanged is the same."""
     one = rig()
@@ -123,18 +113,3 @@ def test_owners_are_asked_about_each_and_an_answer_is_about_one() -> None:
     one.post(far, consent=required)
     (gone,) = {told.unavailability for told in one.ledger.milestones}
     assert gone == near.unavailability
-
-
-def test_they_do_not_get_into_each_others_way_at_once() -> None:
-    """Two windows of one time and node, both due: one plan, and each step once."""
-    one = rig()
-    assert ask(one, *windows(one, (0, HOUR), (0, 2 * HOUR))) == ""
-    seen: set[str] = set()
-    for _ in range(12):
-        decision = one.tick(10).decision
-        here = [intent for intent in decision.ledger.intents if intent.node == "n3"]
-        steps = [str(intent.action) for intent in here]
-        assert len(steps) == len(set(steps))
-        seen |= set(steps)
-    assert seen
-    assert modes(one) == [(Mode.DRAINING, True)] * 2
