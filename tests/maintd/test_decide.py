@@ -151,13 +151,6 @@ def test_the_mirror_moves_only_after_its_instance_has() -> None:
     assert (first.after, second.after) == (None, first.id)
 
 
-def test_what_does_not_run_is_failed_over() -> None:
-    world = six(node("n1", drained=True))
-    world = replace(world, instances={"a": instance("a", "n1", "n2", running=False)})
-    decided = decide(Ledger(), seen(world, {"n1": EVACUATE}), POLICY, NOW)
-    assert actions(decided.ledger)[0] == MovePrimary("a", "n1", live=False, target="n2")
-
-
 @pytest.mark.parametrize("hypervisor", ["lxc", "chroot"])
 def test_what_its_hypervisor_cannot_migrate_is_failed_over_if_that_is_allowed(
     hypervisor: str,
@@ -291,14 +284,6 @@ def test_every_no_has_its_reason(
     decided = decide(Ledger(), observed, policy, NOW)
     assert set(actions(decided.ledger)) <= {TRIPPED}
     assert not whys or whys in [within(held.why) for held in decided.held], decided.held
-
-
-def test_one_node_in_work_at_a_time() -> None:
-    twice = seen(six(), {"n1": EVACUATE, "n2": EVACUATE})
-    decided = decide(Ledger(), twice, replace(POLICY, storm=1.0), NOW)
-    assert actions(decided.ledger) == [Drain("n1")]
-    (held,) = decided.held
-    assert held.why == because(Kind.NODES_IN_WORK, count=1, most=1, nodes=("n1",))
 
 
 def test_what_is_stuck_does_not_keep_others_from_being_worked_on() -> None:
@@ -904,23 +889,6 @@ def test_one_incident_can_be_held() -> None:
 
 
 # Settings in tags.
-
-
-@pytest.mark.parametrize(
-    ("cluster", "own", "wanted"),
-    [
-        ((), (), [SetOffline("n1")]),
-        (("maintd:offline:no",), (), [on_node(incident())]),
-        (("maintd:offline:no",), ("maintd:offline:yes",), [SetOffline("n1")]),
-    ],
-)
-def test_the_nearest_setting_wins(
-    cluster: tuple[str, ...], own: tuple[str, ...], wanted: list[Action]
-) -> None:
-    world = six(node("n1", drained=True, tags=frozenset(own)))
-    world = replace(world, tags=frozenset(cluster))
-    decided = decide(Ledger(), seen(world, {"n1": EVACUATE}), POLICY, NOW)
-    assert actions(decided.ledger) == wanted
 
 
 # After a loss of memory.

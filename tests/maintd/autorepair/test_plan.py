@@ -321,19 +321,6 @@ def test_a_lost_answer_is_no_second_repair(arrives: float) -> None:
     assert result(rig) == ("failover", "success", 1)
 
 
-def test_a_full_queue_is_waited_for() -> None:
-    rig = cluster(plain("i1", "n2", "rbd"))
-    rig.cluster.queue_drained = True
-    out(rig, "n2")
-    promised: set[str] = set()
-    for _ in range(30):
-        promised |= {intent.id for intent in rig.tick().decision.ledger.intents}
-    assert 2 <= len(promised) <= 6, "once a minute"
-    rig.cluster.queue_drained = False
-    rig.settle()
-    assert result(rig) == ("failover", "success", 1)
-
-
 def test_another_who_was_quicker_makes_ours_fail_without_effect() -> None:
     """harep, or a pass of our own, takes the same instance in the same moment."""
     rig = cluster(plain("i1", "n2", "rbd"))
@@ -524,18 +511,6 @@ def test_no_data_are_given_up_of_a_node_that_comes_back_while_the_job_waits(
     assert rig.cluster.world.emptied == set()
     assert rig.cluster.instances["i1"].primary == "n2"
     assert rig.cluster.instances["i1"].running is running
-
-
-def test_a_repair_beside_an_evacuation_takes_no_node_of_it() -> None:
-    """What is claimed by an incident is not brought anything, and no conflict is submitted."""
-    rig = cluster(*mirrored(("n2", "n3"), ("n4", "n5")), plain("i9", "n6", "rbd"))
-    rig.cluster.takes = lambda _: 25.0
-    rig.agents.says["n2"] = EVACUATE
-    out(rig, "n6")
-    rig.settle(200)
-    assert rig.cluster.nodes["n2"].offline
-    assert result(rig, "i9")[1] == "success"
-    assert all(job.outcome is Outcome.SUCCESS for job in rig.cluster.jobs.values())
 
 
 def test_a_tag_just_set_is_waited_for_as_long_as_any() -> None:

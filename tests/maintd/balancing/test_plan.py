@@ -476,14 +476,6 @@ def test_what_the_change_of_master_cut_off_is_no_failure_and_waits_a_while() -> 
     assert not again.ledger.halts
 
 
-def test_a_halt_is_told_while_other_moves_of_its_group_end() -> None:
-    first = done(seen(world(), advice=advised(OVER)))
-    halted = replace(first.ledger, halts=(replace(HALT, tag_seen=True),))
-    decision = done(seen(world(tags=[HALT.tag])), halted, now=NOW + 1)
-    assert begun(decision) == begun(first)
-    assert why(decision) == because(Kind.HALTED, "default", why="job 7 failed", tag=HALT.tag)
-
-
 def test_a_halt_that_only_its_tag_tells_of_is_heeded() -> None:
     decision = done(seen(world(tags=["maintd:balancefailed:9"]), advice=advised(OVER)))
     assert not begun(decision)
@@ -643,21 +635,6 @@ def test_what_was_asked_for_ends_with_a_failure() -> None:
     decision = done(seen(world(), results={"3": Outcome.ERROR}), before, Policy(stage=FULL))
     assert not decision.ledger.agenda
     assert decision.ledger.halts
-
-
-def test_what_is_asked_for_there_and_back_is_done_there_and_back() -> None:
-    back = shift("a", "n2:n1", "n1:n2")
-    before, moved = Ledger(agenda=(Agenda("default", "ada", NOW, (OVER, back), True),)), 0
-    there = world()
-    for now in range(NOW, NOW + 3):
-        decision = done(seen(there), before, Policy(stage=FULL), now)
-        for intent in begun(decision):
-            assert isinstance(intent.action, MovePrimary)
-            there = world(a=(intent.action.target, intent.action.node))
-            moved += 1
-        before = replace(decision.ledger, intents=())
-    assert moved == 2
-    assert not before.agenda
 
 
 def test_what_was_asked_for_a_group_that_is_gone_is_forgotten() -> None:

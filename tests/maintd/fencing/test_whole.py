@@ -168,18 +168,17 @@ def test_each_stage_says_what_comes_next_and_when(tmp_path: Path) -> None:
     whole.close()
 
 
-def test_a_failure_is_told_with_the_next_try(tmp_path: Path) -> None:
-    whole = Whole()
+def test_without_restart_all_stay_down_and_the_command_is_named(tmp_path: Path) -> None:
+    whole = Whole(replace(RESTART, dead_nodes="fence"))
     whole.learn()
-    whole.machines.controls["n3"] = (Control(ignores=True),)
     whole.machines.cut.add("n3")
-    for _ in range(60):
-        whole.rounds(1)
-        if any(one.tries for one in whole.ledger.fencing):
-            break
-    row, _ = fencing_of(whole, tmp_path)
-    assert (row["failure"], row["failures"]) == ("its power is still on", 1)
-    assert row["next-at"] == whole.ledger.fencing[0].not_before / 1000
+    until(whole, Stage.FENCED)
+    _, fates = fencing_of(whole, tmp_path)
+    assert fates["drbd"]["why"] == (
+        "dead-nodes is fence: check its disks on n4, then run gnt-instance failover drbd"
+    )
+    assert fates["shared"]["why"] == "dead-nodes is fence: run gnt-instance failover shared"
+    assert fates["plain"]["why"] == LOCAL
     whole.close()
 
 

@@ -102,15 +102,6 @@ def test_when_a_silent_node_will_count_as_unreachable() -> None:
     assert unreachable(silent, world, QUICK, Ms(NOW + after)) == {"n1": NOW}
 
 
-def test_an_offline_node_is_not_polled_and_not_listed() -> None:
-    rig = Rig(fleet())
-    rig.agents.says["n4"] = None
-    rig.tick()
-    rig.cluster.put(replace(rig.cluster.nodes["n4"], offline=True, candidate=False))
-    assert told(rig, 200.0) == []
-    assert rig.ledger.unreachable == ()
-
-
 def test_where_the_vote_is_undecided_they_are_listed_all_the_more() -> None:
     rig = Rig(fleet(), policy=replace(QUICK, unreachable_after=Ms(60_000)))
     rig.agents.says |= dict.fromkeys(("n4", "n5", "n6"))

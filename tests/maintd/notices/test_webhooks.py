@@ -156,21 +156,6 @@ def test_a_sink_that_lies_has_not_got_it(answer: bytes, why: str) -> None:
     assert message.tries == 1
 
 
-def test_a_message_that_its_sink_will_never_take_keeps_no_other_waiting() -> None:
-    for status in (413, 422):
-        receiver = Receiver(status)
-        with serving(receiver) as port:
-            one = Notifying(hook(port))
-            one.break_down("n2")
-            one.ticks(3)
-            assert one.box().lost == 1, status
-            one.break_down("n3")
-            one.ticks(3)
-        refused, said = receiver.said
-        assert (refused["lost"], said["lost"], said["count"]) == (0, 1, 1), status
-        assert one.box().lost == 0, status
-
-
 def test_a_sink_that_hangs_delays_neither_rounds_nor_others() -> None:
     over, receiver = threading.Event(), Receiver()
 

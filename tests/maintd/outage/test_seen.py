@@ -335,13 +335,6 @@ def test_what_another_incident_has_emptied_meanwhile_waits_for_its_repair(offlin
     assert (rig.cluster.nodes["n3"].in_service, put_back(rig)) == (False, 0)
 
 
-def test_what_needs_a_live_repair_now_is_not_put_back_yet() -> None:
-    rig = emptying()
-    rig.agents.says["n3"] = need("live-repair", command="fix", details="later")
-    later(rig, 80)
-    assert put_back(rig) == 0
-
-
 # Whatever becomes of maintd.
 
 

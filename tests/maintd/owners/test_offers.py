@@ -35,7 +35,6 @@ from nodeagent.model.window import (
 from nodeagent.model.wish import AnswerOffers, SetSchedule, TakeDown
 from tests.maintd.owners.owned import Asking, instance
 from tests.maintd.rig import Rig, fleet
-from tests.maintd.world import EVACUATE
 
 HOUR, DAY = 3600, 86400
 MINUTES = 600  # a window so far ahead is to be emptied for from now on
@@ -375,14 +374,6 @@ def test_where_accepting_is_required_an_instance_more_is_not_accepted() -> None:
     (why,) = one.holds()
     named = "more0, more1, more2 and more"
     assert why.startswith(f"owner db has accepted, but not for {named}; ")
-
-
-def test_a_window_that_is_held_does_not_keep_its_node_from_repair() -> None:
-    one = Asking()
-    one.plan("n3", ahead=0, consent=Consent(Weight.REQUIRED))
-    assert one.holds()
-    one.agents.says["n3"] = EVACUATE
-    assert one.goes_on(), "by its incident"
 
 
 def test_who_is_to_accept_is_asked_before_its_machine_goes_down_in_the_same_round() -> None:

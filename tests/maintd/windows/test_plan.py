@@ -174,16 +174,6 @@ def test_up_is_as_it_was_found(state: str) -> None:
     assert one.ledger.scheduled == ()
 
 
-def test_a_window_that_is_far_away_again_leaves_its_node_drained_and_nothing_doubled() -> None:
-    one = rig()
-    plan(one, "n3", ahead=0)
-    until(one)
-    jobs = one.jobs()
-    plan(one, "n3", ahead=100 * HOUR)
-    until(one)
-    assert one.jobs() == jobs
-
-
 def test_two_nodes_of_a_window_do_not_take_in_each_other_s_instances() -> None:
     one = rig(("n3", "n4"), ("n4", "n3"), ("n3", "n5"), ("n5", "n4"))
     plan(one, "n3", "n4", ahead=0)
@@ -280,12 +270,6 @@ def test_pauses_the_storm_brake_and_doubt_hold_a_window() -> None:
     assert one.jobs()[:1] != ["Drain"]
     for one_of in (doubted, stormy):
         assert not node(one_of, "n3").drained
-
-
-def test_the_master_node_is_held_with_what_to_do() -> None:
-    one = rig()
-    plan(one, "n1", ahead=0)
-    assert (Kind.MASTER, "n1") in whys(one)
 
 
 # While it is emptied, goes down and comes up, and once between these.
