@@ -227,16 +227,6 @@ def test_no_more_are_repaired_at_once_than_may_be_whoever_has_begun_them() -> No
     assert [move.instance for move in site.moves()[3:]] == ["i3", "i4", "i5"]
 
 
-def test_what_harep_has_begun_counts_as_well() -> None:
-    site = Site([instance(f"i{n}", "n2") for n in range(3)], most=2)
-    site.cluster.takes = lambda _: 1000.0
-    site.change("n2", offline=True)
-    job = site.cluster.submit_foreign(MovePrimary("i2", "n2", live=False, target="n4"))
-    site.tag("i2", f"pending:failover:theirs:5:{job}")
-    site.go(10)
-    assert [move.instance for move in site.moves()] == ["i0"]
-
-
 def test_a_pass_takes_no_more_than_maintd_would() -> None:
     site = Site([instance(f"i{n:02}", "n2") for n in range(12)])
     site.change("n2", offline=True)

@@ -14,14 +14,13 @@ from nodeagent.maintd.engine.round import Round
 from nodeagent.maintd.http.autorepair import explained
 from nodeagent.maintd.http.view import View
 from nodeagent.model.action import Guarded, MovePrimary, Reinstall, Retag, Scope, move_of
-from nodeagent.model.incident import Status
 from nodeagent.model.ledger import STORM_TAG, Intent, Ledger, Outcome, Result
 from nodeagent.model.purpose import OfRepair
-from nodeagent.model.reason import Kind, Of, StageKind, because
+from nodeagent.model.reason import Kind, StageKind, because
 from nodeagent.model.snapshot import Group, Instance, Observed
 from nodeagent.model.stage import DRAIN
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import Pause, ResetStorm
+from nodeagent.model.wish import ResetStorm
 from nodeagent.store.sqlite import MEMORY, SqliteStore
 from simulation.cluster import Job
 from tests.maintd.autorepair.repairs import (
@@ -37,7 +36,7 @@ from tests.maintd.autorepair.repairs import (
 )
 from tests.maintd.decided import details, kinds
 from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, OK
+from tests.maintd.world import EVACUATE
 
 
 def test_failed_over_and_mirrored_anew_as_one_repair() -> None:
@@ -104,27 +103,6 @@ def test_a_node_that_an_incident_is_about_is_left_to_it() -> None:
     assert tags(rig) == []
 
 
-def test_what_an_incident_leaves_behind_is_repaired_after_it() -> None:
-    """The mirrors on a node that was offline before are for auto-repair, or for a person."""
-    rig = cluster(*mirrored(("n3", "n2")))
-    out(rig, "n2")
-    rig.settle()
-    assert rig.cluster.instances["i1"].secondary not in ("n2", "n3")
-    assert result(rig) == ("fix-storage", "success", 1)
-
-
-def test_no_more_at_once_than_is_set() -> None:
-    instances = [plain(f"i{n}", "n2", "rbd") for n in range(1, 8)]
-    rig = cluster(*instances, policy=replace(SAFE, repairs=3))
-    rig.cluster.takes = lambda _: 15.0
-    out(rig, "n2")
-    done = rig.tick()
-    assert len([i for i in done.decision.ledger.intents if isinstance(i.action, Guarded)]) == 3
-    assert (Kind.AT_ONCE, "") in kinds(done.decision.held)
-    rig.settle()
-    assert all(result(rig, i.name)[1] == "success" for i in instances)
-
-
 def test_the_storm_brake_begins_nothing_either() -> None:
     rig = cluster(plain("i1", "n2", "rbd"))
     rig.cluster.world.tags |= {STORM_TAG}
@@ -146,31 +124,6 @@ def told(rig: Rig, done: Round) -> list[str]:
     found = explained(view, SAFE, "i1")
     assert found is not None
     return list(found["paused"])
-
-
-def test_what_is_on_a_silent_node_is_not_called_healthy() -> None:
-    rig = cluster(*mirrored(("n2", "n3"), ("n4", "n5")))
-    rig.agents.says["n2"] = None
-    done = rig.tick()
-    view = View(done.at, rig.ledger, done.observed, done.decision.held, done.looks)
-    found = explained(view, SAFE, "i1")
-    assert found is not None
-    assert found["health"] == {
-        "is": "unknown",
-        "why": "Ganeti has its nodes in service, but the agent of n2 does not answer (timed out)",
-        "steps": [],
-    }
-    assert found["next"]["is"] == "wait"
-    assert "gnt-node modify --offline=yes" in found["next"]["why"]
-    other = explained(view, SAFE, "i2")
-    assert other is not None
-    assert other["health"]["is"] == "healthy"
-    out(rig, "n2")
-    done = rig.tick()
-    view = View(done.at, rig.ledger, done.observed, done.decision.held, done.looks)
-    found = explained(view, SAFE, "i1")
-    assert found is not None
-    assert found["health"]["is"] == "broken", "now somebody has said that it is dead"
 
 
 def test_a_repair_is_done_at_full_only() -> None:
@@ -207,42 +160,6 @@ def test_a_watcher_of_which_ganeti_does_not_tell_holds_repairs() -> None:
     out(rig, "n2")
     assert kinds(rig.tick().decision.held) == [(Kind.WATCHER_UNKNOWN, "")]
     assert rig.jobs() == []
-
-
-def test_what_stops_a_repair_is_explained() -> None:
-    rig = cluster(*mirrored(("n2", "n3")))
-    assert told(rig, rig.tick()) == []
-    rig.wish(Pause(Scope.NODE, "n3", why="a drill"))
-    rig.agents.says["n2"] = EVACUATE
-    rig.cluster.takes = lambda _: 100.0
-    rig.tick()
-    identity = rig.incident("n2").id
-    by = {"what": "node", "who": "root", "why": "a drill", "place": " --node n3"}
-    assert told(rig, rig.tick()) == [
-        str(because(Kind.OPEN_INCIDENT, "n2", incident=identity)),
-        str(because(Kind.PAUSED, "n3", **by)),
-    ]
-    rig.cluster.world.tags |= {"maintd:moves:many"}
-    done = rig.tick()
-    wrong = {**details(done.decision.held, Kind.WRONG_TAG), "then": ""}
-    assert (wrong.pop("it"), wrong["tag"]) == ("", "maintd:moves:many")
-    assert told(rig, done)[0] == str(because(Kind.WRONG_TAG, "", Of.CLUSTER, **wrong))
-
-
-def test_a_job_that_a_filter_rejects_is_not_submitted_again_and_again() -> None:
-    """It never ran, so it has set no tag that would tell of it."""
-    rig = cluster(plain("i1", "n2", "rbd"))
-    rig.cluster.pauses = lambda action: isinstance(action, Guarded)
-    out(rig, "n2")
-    for _ in range(100):
-        rig.tick()
-        for job in rig.cluster.jobs.values():
-            rig.cluster.cancel(job.number)
-    assert 1 < len(moves(rig)) < 4, "after five minutes, then ten"
-    rig.cluster.pauses = lambda _: False
-    for _ in range(200):
-        rig.tick()
-    assert result(rig) == ("failover", "success", 1)
 
 
 @pytest.mark.parametrize(
@@ -337,38 +254,6 @@ def test_another_who_was_quicker_makes_ours_fail_without_effect() -> None:
     assert guarded
     assert guarded[0].outcome is Outcome.ERROR
     assert "not found" in guarded[0].result.why
-
-
-def test_a_node_that_falls_ill_while_it_is_repaired_is_left_to_its_incident() -> None:
-    """As many as may be at once were under way there all the time, and the incident waited."""
-    rig = cluster(
-        *[plain(f"i{n}", "n2", "rbd") for n in range(1, 8)], policy=replace(SAFE, repairs=2)
-    )
-    rig.cluster.takes = (
-        lambda action: 15.0 if (m := move_of(action)) and m.instance == "i1" else 25.0
-    )
-    out(rig, "n2", drained=True)
-    rig.tick()
-    rig.tick()
-    rig.agents.says["n2"] = EVACUATE
-    rig.settle(200)
-    by_repairs = [job for job in rig.cluster.jobs.values() if isinstance(job.action, Guarded)]
-    assert len(by_repairs) == 2
-    assert rig.cluster.nodes["n2"].offline
-    assert all(job.outcome is Outcome.SUCCESS for job in rig.cluster.jobs.values())
-
-
-def test_where_an_incident_has_failed_somebody_has_to_look_first() -> None:
-    rig = cluster(plain("i1", "n2", "rbd"))
-    rig.cluster.fails = lambda action: isinstance(action, MovePrimary)
-    rig.agents.says["n2"] = EVACUATE
-    rig.settle()
-    assert rig.status("n2") is Status.FAILED
-    assert tags(rig) == []
-    rig.agents.says["n2"] = OK
-    rig.cluster.untag("n2", rig.incident("n2").tag)
-    rig.settle()
-    assert result(rig) == ("migrate", "success", 1)
 
 
 def _vanishes(rig: Rig, job: Job) -> None:

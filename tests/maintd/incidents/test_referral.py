@@ -1,6 +1,5 @@
 """Incidents that are left to the repair queue: one of the two works on the node, never both."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +7,6 @@ import pytest
 
 from nodeagent.maintd.incidents.referral import give_up, referral_of, report, told
 from nodeagent.model.action import Scope
-from nodeagent.model.asked import Asked
 from nodeagent.model.constraints import Constraints
 from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.incident import UNKNOWN, Incident, Status
@@ -140,19 +138,6 @@ def test_who_cancels_an_incident_cancels_its_entry(how: str, after: int) -> None
     assert rig.node().in_service
     assert rig.status("n3") is Status.CANCELED
     assert any(job.startswith("Drain") for job in rig.jobs()) is (after == 3)
-
-
-@pytest.mark.parametrize("asked", [Cancel, lambda i: Pause(Scope.NODE, "", incident=i)])
-def test_an_entry_of_somebody_else_is_neither_canceled_nor_paused(
-    asked: Callable[[str], Asked],
-) -> None:
-    rig = Sick(heals="nothing")
-    rig.agents.says["n3"] = OK
-    rig.add(AddEntry("unreachable", "r640", "n3"))
-    rig.agents.says["n3"] = EVACUATE
-    rig.tick()
-    assert rig.ask(asked(rig.incident("n3").id)) == ""
-    rig.until(EntryStatus.FAILED)
 
 
 def entries_left(*incidents: Incident, **members: Any) -> int:

@@ -8,7 +8,7 @@ import pytest
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.round import Round
 from nodeagent.maintd.outage.waiting import left_to_do
-from nodeagent.model.action import MovePrimary, Restore, RunCommand, describe
+from nodeagent.model.action import Restore, RunCommand, describe
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import PAUSE_TAG, Outcome
@@ -98,22 +98,6 @@ def test_another_fault_there_ends_the_return_and_is_worked_on() -> None:
     assert (kinds.count("returning"), kinds.count("return-over")) == (1, 1)
 
 
-def test_what_somebody_else_had_drained_before_stays_drained() -> None:
-    nodes = [replace(n, drained=True, candidate=False) if n.name == "n3" else n for n in fleet()]
-    rig = Rig(nodes, mirrored(("n3", "n4")), FIVE)
-    rig.agents.says["n3"] = EVACUATE
-    rig.settle()
-    rig.agents.says["n3"] = OK
-    assert state(rig) == "offline"
-    done(rig)
-    later(rig, 60)
-    assert (state(rig), rig.ledger.incidents, rig.cluster.nodes["n3"].tags) == (
-        "drained",
-        (),
-        frozenset(),
-    )
-
-
 @pytest.mark.parametrize("left", ["drained", "offline"])
 def test_it_is_kept_out_where_somebody_says_so(left: str) -> None:
     rig = evacuated()
@@ -125,17 +109,6 @@ def test_it_is_kept_out_where_somebody_says_so(left: str) -> None:
     assert told == (
         f"no incident of n3 waits to be closed; n3 is {left}: gnt-node modify --{left}=no n3"
     )
-
-
-def test_to_say_it_once_more_begins_no_proof_anew() -> None:
-    rig = evacuated()
-    done(rig)
-    later(rig, 25)
-    done(rig)
-    later(rig, 12)
-    assert state(rig) == "in service"
-    kinds = [event.kind for event in rig.store.history(None, limit=1000)]
-    assert "return-over" not in kinds, "the second request only replaces the first"
 
 
 def test_force_waits_for_no_proof() -> None:
@@ -227,20 +200,6 @@ def test_where_nothing_waits_and_where_there_is_no_such_node() -> None:
 # Other ends.
 
 
-def test_a_failed_incident_is_closed_and_its_node_returns() -> None:
-    rig = Rig(fleet(), mirrored(*PLACES), FIVE)
-    rig.cluster.fails = lambda action: isinstance(action, MovePrimary)
-    rig.agents.says["n3"] = EVACUATE
-    rig.settle()
-    assert (rig.status("n3"), state(rig)) == (Status.FAILED, "drained")
-    rig.cluster.fails = lambda _: False
-    rig.agents.says["n3"] = OK
-    rig.tick()
-    assert done(rig) == ""
-    later(rig, 40)
-    assert (state(rig), rig.ledger.incidents, rig.ledger.begun) == ("in service", (), ())
-
-
 @pytest.mark.parametrize(
     ("does", "ends"),
     [
@@ -298,15 +257,6 @@ def test_a_job_that_fails_is_tried_five_times_and_then_told() -> None:
     assert (why.kind, why.help) == (Kind.RETURN_FAILED, "gnt-maint done n3")
     *_, last = (j.action for j in rig.cluster.jobs.values() if isinstance(j.action, Restore))
     assert str(dict(why.details)["why"]).startswith(f"{describe(last)}: ")
-
-
-def test_auto_repair_touches_nothing_there_meanwhile() -> None:
-    rig = evacuated(replace(FIVE, autorepair="safe", degraded=True))
-    rig.cluster.world.tags = frozenset({"ganeti:watcher:autorepair:failover"})
-    done(rig)
-    later(rig, 10)
-    assert rig.cluster.nodes["n3"].drained
-    assert not [job for job in rig.jobs() if job.startswith("Guarded")]
 
 
 # Killed anywhere.
@@ -394,26 +344,6 @@ def test_a_live_repair_is_closed_once_its_node_was_healthy_for_an_hour() -> None
     assert (rig.ledger.incidents, rig.cluster.nodes["n3"].tags) == ((), frozenset())
     kinds = [event.kind for event in rig.store.history(None, limit=1000)]
     assert "forgotten" in kinds
-
-
-@pytest.mark.parametrize("close", [None, 3_600_000])
-def test_by_no_and_for_evacuations_a_person_closes_it(close: int | None) -> None:
-    if close is None:
-        rig = repaired(None)
-        rig.agents.says["n3"] = OK
-    else:
-        rig = evacuated(replace(FIVE, close_live_repairs=Ms(close)))
-    later(rig, 20, 600.0)
-    assert rig.status("n3") is Status.COMPLETED
-
-
-def test_a_tag_says_after_how_long() -> None:
-    rig = repaired(Ms(3_600_000))
-    node = rig.cluster.nodes["n3"]
-    rig.cluster.put(replace(node, tags=node.tags | {"maintd:close-live-repairs:no"}))
-    rig.agents.says["n3"] = OK
-    later(rig, 20, 600.0)
-    assert rig.status("n3") is Status.COMPLETED
 
 
 # What is left to do.

@@ -86,18 +86,6 @@ def test_a_failed_move_stops_it_until_a_person_asks_again() -> None:
     assert instances_on(one) == []
 
 
-def test_a_refused_drain_is_tried_again() -> None:
-    one = rig()
-    one.cluster.refuses = lambda action: isinstance(action, Drain)
-    ask(one, Evacuate("n3", "new disks"))
-    one.tick()
-    assert (Kind.TRY_AGAIN, "n3") in kinds(one.tick().decision.held)
-    one.cluster.refuses = lambda _: False
-    one.tick(70)
-    until_calm(one)
-    assert instances_on(one) == []
-
-
 def test_who_puts_the_node_back_by_hand_is_not_overruled() -> None:
     one = rig()
     ask(one, Evacuate("n3", "new disks"))
@@ -145,22 +133,6 @@ def test_done_beside_an_incident_at_work_leaves_the_node_to_it() -> None:
     one.agents.says["n3"] = OK
     assert ask(one, Done("n3")) == ""
     until_calm(one)
-    assert one.cluster.nodes["n3"].in_service
-
-
-def test_an_incident_that_is_withdrawn_after_done_puts_the_node_back() -> None:
-    one = rig()
-    one.cluster.takes = lambda action: 600.0 if isinstance(action, MovePrimary) else 1.0
-    ask(one, Evacuate("n3", "new disks"))
-    one.agents.says["n3"] = EVACUATE
-    one.tick(30)
-    while one.status("n3") is not Status.PENDING:
-        one.tick(30)
-    assert ask(one, Done("n3")) == ""
-    one.agents.says["n3"] = OK
-    one.cluster.takes = lambda _: 1.0
-    for _ in range(60):
-        one.tick(30)
     assert one.cluster.nodes["n3"].in_service
 
 

@@ -1,6 +1,6 @@
 """Nodes that maintd itself has drained: nobody's leave to repair, and put back by whom."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,13 +11,12 @@ from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.round import Round
 from nodeagent.model.action import Drain, Guarded, Restore, SetOffline
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import PAUSE_TAG, RoleChange
-from nodeagent.model.reason import AnyKind, Detail, Kind, Reason, because
-from nodeagent.model.snapshot import Capacity
+from nodeagent.model.ledger import RoleChange
+from nodeagent.model.reason import AnyKind, Detail, Kind, Reason
 from nodeagent.model.wish import Cancel, Retry
 from tests.maintd.decided import details, within
 from tests.maintd.rig import ID, QUICK, Between, Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, FAILOVER, OK, need
+from tests.maintd.world import EVACUATE, OK, need
 
 RULES = "ganeti:watcher:autorepair:"
 SAFE = replace(QUICK, autorepair="safe", moves=3)
@@ -98,16 +97,6 @@ def test_after_a_cancel_nothing_more_leaves_the_node_and_a_line_says_so(mode: st
     assert repairs(rig) > 0
 
 
-def test_nor_is_one_that_was_withdrawn_and_stays() -> None:
-    rig = emptying(replace(SAFE, return_withdrawn=False))
-    rig.agents.says["n3"] = OK
-    done = later(rig, 100)
-    assert (repairs(rig), put_back(rig)) == (0, 0)
-    assert rig.ledger.incidents == ()
-    assert stays(done) == (Kind.STAYS, "gnt-maint done n3", "drained it", "")
-    assert details(whys(done), Kind.STAYS)["over"] == "is over"
-
-
 def test_what_somebody_asks_for_there_by_a_tag_waits_and_is_told() -> None:
     rig = emptying()
     cancel(rig)
@@ -178,20 +167,6 @@ def test_undrain_while_the_drain_is_under_way_undoes_it_afterwards() -> None:
     assert not cancel(rig, undrain=True)
     later(rig, 20)
     assert (rig.cluster.nodes["n3"].in_service, put_back(rig)) == (True, 1)
-
-
-def test_undrain_of_what_we_have_not_drained_changes_nothing() -> None:
-    nodes = [replace(n, drained=True, candidate=False) if n.name == "n3" else n for n in fleet()]
-    rig = Rig(nodes, mirrored(("n3", "n4")))
-    rig.cluster.takes = lambda _: 100.0
-    rig.agents.says["n3"] = EVACUATE
-    rig.tick()
-    why = cancel(rig, undrain=True)
-    assert why == (
-        "nothing was changed: maintd did not drain n3. Cancel without --undrain, then run"
-        " gnt-node modify --drained=no n3"
-    )
-    assert rig.status("n3") is Status.PENDING
 
 
 def test_where_nobody_can_tell_who_drained_it_the_command_that_helps_is_ganetis() -> None:
@@ -285,54 +260,6 @@ def test_it_is_not_put_back_while_it_cannot_be_asked_who_has_touched_it() -> Non
     Mute.mute = False
     later(rig, 5)
     assert rig.cluster.nodes["n3"].in_service
-
-
-def test_what_is_worse_takes_the_drain_over_and_puts_it_back() -> None:
-    rig = emptying()
-    rig.agents.says["n3"] = FAILOVER
-    later(rig, 2)
-    rig.agents.says["n3"] = OK
-    later(rig, 80)
-    assert (rig.cluster.nodes["n3"].in_service, put_back(rig)) == (True, 1)
-
-
-def test_what_was_superseded_by_a_passing_word_is_begun_anew() -> None:
-    class Full(Between):
-        mib = 0
-
-        def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
-            return dict.fromkeys(nodes, Capacity(Full.mib, Full.mib))
-
-    rig = Rig(fleet(), MANY, replace(SAFE, spare=False), through=Full)
-    rig.agents.says["n3"] = EVACUATE
-    later(rig, 5)
-    rig.agents.says["n3"] = FAILOVER
-    rig.tick()
-    rig.agents.says["n3"] = EVACUATE
-    later(rig, 5)
-    assert [i.status for i in rig.ledger.incidents] == [Status.CANCELED, Status.PENDING]
-    Full.mib = 10**6
-    later(rig, 150)
-    assert rig.status("n3") is Status.COMPLETED
-    assert not [i for i in rig.cluster.instances.values() if "n3" in (i.primary, i.secondary)]
-
-
-@pytest.mark.parametrize("offline", [True, False])
-def test_what_another_incident_has_emptied_meanwhile_waits_for_its_repair(offline: bool) -> None:
-    rig = emptying(replace(SAFE, offline=offline))
-    rig.agents.says["n3"] = OK
-    rig.tick()
-    rig.cluster.tag("n3", PAUSE_TAG)
-    assert whys(later(rig, 80))[0].kind is Kind.TO_BE_PUT_BACK
-    rig.agents.says["n3"] = need("evacuate", details="again")
-    later(rig, 3)
-    rig.cluster.untag("n3", PAUSE_TAG)
-    later(rig, 150)
-    assert rig.status("n3") is Status.COMPLETED
-    rig.agents.says["n3"] = OK
-    (why,) = whys(later(rig, 30))
-    assert why.kind is Kind.WAITS_FOR_REPAIR
-    assert (rig.cluster.nodes["n3"].in_service, put_back(rig)) == (False, 0)
 
 
 # Whatever becomes of maintd.
@@ -439,16 +366,3 @@ def test_killed_at_each_effect_it_is_put_back_once(
 
 class Killed(Exception):
     """As if the process had ended there."""
-
-
-def test_what_stays_out_after_its_tag_was_taken_off_is_told_with_the_command() -> None:
-    rig = Rig(fleet(), mirrored(("n3", "n4")))
-    rig.agents.says["n3"] = EVACUATE
-    rig.settle()
-    rig.cluster.untag("n3", rig.incident("n3").tag)
-    gone = because(Kind.STAYS_TAG_GONE, "n3", state="offline", left=())
-    assert whys(later(rig, 3)) == [gone]
-    assert gone.help == "gnt-maint done n3"
-    rig.agents.says["n3"] = OK
-    rig.cluster.undrain("n3")
-    assert whys(later(rig, 3)) == []

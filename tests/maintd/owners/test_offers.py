@@ -329,21 +329,6 @@ def test_a_veto_holds_until_its_deadline() -> None:
     assert one.down() == ""
 
 
-def test_silence_is_no_veto() -> None:
-    one = Asking()
-    one.plan("n3", ahead=MINUTES, consent=Consent(Weight.VETO, proceeds=True))
-    assert (one.holds(), one.goes_on()) == ([], True)
-
-
-def test_who_vetoes_may_give_way() -> None:
-    one = Asking()
-    one.plan("n3", ahead=MINUTES, consent=Consent(Weight.VETO, proceeds=True))
-    one.decline(refuse=HOUR)
-    assert one.holds()
-    one.accept(refuse=HOUR)
-    assert (one.holds(), one.goes_on()) == ([], True)
-
-
 def test_where_accepting_is_required_silence_holds_even_after_the_deadline() -> None:
     one = Asking()
     one.plan("n3", ahead=MINUTES, consent=Consent(Weight.REQUIRED, Ms(120_000)))

@@ -169,17 +169,6 @@ def test_an_incident_at_work_lets_no_other_node_begin() -> None:
     assert phases(one) == {"n3": Phase.WAITING}
 
 
-def test_a_node_that_a_person_has_out_stays_out_after_its_turn() -> None:
-    one = rig()
-    start(one, "n3")
-    for _ in range(3):
-        one.tick(5)
-    assert ask(one, Evacuate("n3", "new disks")) == ""
-    go_on(one)
-    assert rebooted(one) == ["n3"]
-    assert away(one) == {"n3"}
-
-
 def test_with_kept_secondaries_only_what_runs_there_leaves() -> None:
     one = rig()
     start(one, "n3", terms=replace(TERMS, keep_secondaries=True))
@@ -312,18 +301,6 @@ def test_the_history_tells_each_step() -> None:
         ("roll-running", "n4"),
         ("roll-stopped", ""),
     ]
-
-
-def test_instances_move_to_nodes_that_have_had_their_turn_or_have_it_last() -> None:
-    """So that they do not move again in an hour."""
-    one = rig()
-    start(one, "n2", "n3", "n4", "n5", "n6")
-    while phases(one)["n2"] is not Phase.DONE:
-        one.tick(20)
-    one.tick(20)
-    moves = [i.action for i in one.ledger.intents if isinstance(i.action, MoveSecondary)]
-    assert moves
-    assert {move.target for move in moves} <= {"n1", "n2"}
 
 
 @pytest.mark.parametrize("ends", [PauseRoll(), CancelRoll()])

@@ -6,19 +6,8 @@ from itertools import pairwise
 from nodeagent.model.window import Schedule
 from nodeagent.model.wish import SetSchedule
 from tests.maintd.rounds import ticks
-from tests.maintd.windows.weekly import (
-    AHEAD,
-    DAY,
-    HOUR,
-    SUNDAYS,
-    WEDNESDAY,
-    add,
-    at,
-    down,
-    planned,
-    rig,
-    up,
-)
+from tests.maintd.windows.rounds import down, up
+from tests.maintd.windows.weekly import AHEAD, DAY, HOUR, SUNDAYS, WEDNESDAY, add, at, planned, rig
 
 
 def test_an_occurrence_becomes_a_window_in_time_and_after_it_the_next() -> None:
