@@ -307,12 +307,6 @@ def test_a_long_job_on_one_node_never_delays_another() -> None:
     assert [getattr(a, "name", None) for a in actions(second.ledger)] == ["n2"]
 
 
-def test_a_claimed_node_gets_nothing_new() -> None:
-    first = submitted(decide(Ledger(), seen(six(), {"n1": EVACUATE}), POLICY, NOW).ledger)
-    again = decide(first, seen(six(), {"n1": EVACUATE}), POLICY, NOW + 1).ledger
-    assert again.intents == first.intents
-
-
 def test_moves_are_topped_up_as_they_end() -> None:
     world = replace(
         six(node("n1", drained=True)), instances={n: instance(n, "n2", "n1") for n in "abcde"}
@@ -525,13 +519,6 @@ def test_forgetting(status: Status, said: Diagnosis, tagged: bool, kept: bool) -
     world = six(node("n1", tags=tags))
     decided = decide(ledger(before), seen(world, {"n1": said}), POLICY, NOW)
     assert (before.id in {one.id for one in decided.ledger.incidents}) is kept
-
-
-def test_no_loop_while_the_fault_persists() -> None:
-    """The old daemon's fault 8: removing the ready tag ran the same repair again at once."""
-    before = incident(diagnosis=REPAIR, status=Status.COMPLETED, tag_seen=True)
-    decided = decide(ledger(before), seen(six(), {"n1": REPAIR}), POLICY, NOW)
-    assert actions(decided.ledger) == []
 
 
 def test_a_failed_incident_starts_again_when_its_tag_is_removed() -> None:
