@@ -313,50 +313,11 @@ def test_a_level_that_says_off_of_a_node_that_answers_is_told_at_once(loop: Loop
     assert not loop.reasons()
 
 
-def test_a_persons_word_goes_on_where_the_power_off_has_hit_another_node() -> None:
-    loop = Loop()
-    loop.machines.controls["n3"] = (Control(of="n6"),)
-    loop.learn()
-    kill(loop, how="off")
-    loop.steps(60)
-    assert "n6" in loop.machines.off
-    assert word(loop) == ""
-    loop.steps(20)
-    assert loop.stage("n3") is Stage.FENCED
-    assert loop.machines.running_on("shared") != set()
-
-
-def test_a_second_level_is_used_where_the_first_is_dead() -> None:
-    loop = Loop()
-    loop.machines.controls["n3"] = (Control(), Control("apc_snmp"))
-    loop.learn()
-    first, second = loop.machines.controls["n3"]
-    loop.machines.controls["n3"] = (replace(first, dead=True), second)
-    kill(loop)
-    loop.steps(60)
-    assert loop.stage("n3") is Stage.FENCED
-    assert not loop.machines.twice()
-
-
 def fate_of_drbd(loop: Loop) -> Fate:
     loop.steps(100)
     assert loop.stage("n3") is Stage.FENCED, loop.reasons()
     assert loop.machines.running_on("shared") != set()
     return next(f for f in loop.ledger.fencing[0].fates if f.instance == "drbd")
-
-
-def test_an_instance_whose_mirror_lost_its_link_before_the_node_died_stays_down(
-    loop: Loop,
-) -> None:
-    loop.machines.apart.add("n3")
-    loop.steps(3600 // STEP)
-    kill(loop)
-    found = fate_of_drbd(loop)
-    assert (found.end, found.synced) == (End.STAYS, False)
-    assert "its disks on n4 have not been connected since" in found.why
-    assert "run gnt-instance failover drbd" in found.why
-    assert loop.cluster.world.behind == {"drbd"}, "it would have lost an hour"
-    assert not loop.cluster.world.outdated
 
 
 def test_a_link_that_broke_while_programs_hung_is_one(loop: Loop) -> None:

@@ -6,9 +6,9 @@ import pytest
 
 from nodeagent.maintd.fencing.requests import drill, pulled
 from nodeagent.maintd.planning.names import no_such
-from nodeagent.model.action import Action, Drain, Power, PowerCommand, SetOffline
+from nodeagent.model.action import Action, Drain, Power, PowerCommand
 from nodeagent.model.evidence import Evidence
-from nodeagent.model.fencing import End, Fate, Fencing, Stage, Unreachable
+from nodeagent.model.fencing import Fate, Fencing, Stage, Unreachable
 from nodeagent.model.ledger import PAUSE_TAG, Ledger
 from nodeagent.model.purpose import OfFencing
 from nodeagent.model.snapshot import Instance, Node
@@ -218,23 +218,6 @@ def test_a_word_said_while_a_power_job_waits_is_kept(command: PowerCommand) -> N
     assert loop.stage("n3") is Stage.FENCED
     assert loop.machines.running_on("drbd") == {"n4"}
     assert not loop.machines.twice()
-
-
-def test_one_said_while_the_offline_mark_waits_keeps_the_fate_of_each_instance(loop: Loop) -> None:
-    kill(loop)
-    until(loop, SetOffline)
-    unplug(loop)
-    loop.steps(1)
-    assert not word(loop)
-    loop.cluster.pauses = lambda _: False
-    loop.steps(10)
-    assert loop.stage("n3") is Stage.FENCED
-    (one,) = loop.ledger.fencing
-    assert {fate.instance: fate.end for fate in one.fates} == {
-        "drbd": End.RESTARTED,
-        "shared": End.RESTARTED,
-        "plain": End.STAYS,
-    }
 
 
 @pytest.mark.parametrize("how", ["connects", "refused"])

@@ -7,17 +7,16 @@ from pathlib import Path
 import pytest
 
 from nodeagent.maintd.deciding import requests
-from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.ledger.history import tell
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model import event_kinds
-from nodeagent.model.action import Drain, MovePrimary, Retag, RunCommand, Scope
+from nodeagent.model.action import Drain, MovePrimary, Retag, Scope
 from nodeagent.model.asked import Asked
 from nodeagent.model.balance import Halt, Shift, Spot
 from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.event import MOST, Event, happened
 from nodeagent.model.incident import UNKNOWN, Status
-from nodeagent.model.ledger import Decision, Hold, Intent, Ledger, Outcome, Policy, Storm
+from nodeagent.model.ledger import Decision, Hold, Intent, Ledger, Outcome, Storm
 from nodeagent.model.offer import Answer, Offer, Reply
 from nodeagent.model.outage import Back, Outage, Way
 from nodeagent.model.purpose import OfIncident, OfTags
@@ -26,7 +25,6 @@ from nodeagent.model.reason import Detail, Held, Kind, because
 from nodeagent.model.roll import Phase, Terms
 from nodeagent.model.series import Member, Series, Weekly
 from nodeagent.model.snapshot import Observed
-from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import (
@@ -69,11 +67,10 @@ from nodeagent.model.wish import (
     Wish,
 )
 from tests import golden
-from tests.maintd.world import EVACUATE, FAILOVER, NOW, OK, REPAIR, incident, node, seen, six
+from tests.maintd.world import EVACUATE, FAILOVER, NOW, incident, node, seen, six
 
 ONE = incident()
 ID = ONE.id
-TAG = f"maintd:repairready:{ID}"
 DRAIN = Intent("5", OfIncident(ID), "n1", Drain("n1"), "77")
 MOVE = Intent("6", OfIncident(ID), "n1", MovePrimary("web", "n1", live=True), None, "5")
 PAUSE = Hold(Scope.NODE, "n2", "ada", NOW, "new disks")
@@ -469,46 +466,3 @@ def test_every_kind_is_in_the_table_and_is_told_somewhere() -> None:
     elsewhere |= {"roll-started", "roll-stopped", "roll-over"}
     assert found | elsewhere == set(listed) == set(event_kinds.SENTENCES)
     assert len(listed) == len(set(listed))
-
-
-def test_a_live_repair_from_beginning_to_end() -> None:
-    """Whole rounds; a job is submitted between two of them and has ended by the next."""
-    ledger, tags = EMPTY, frozenset[str]()
-    last: Decision | None = None
-    events: list[Event] = []
-    for number in range(30):
-        given = tuple(replace(intent, job=f"j{intent.id}") for intent in ledger.intents)
-        for intent in given:
-            if isinstance(intent.action, Retag):
-                tags = (tags - set(intent.action.remove)) | set(intent.action.add)
-        healed = number > 20
-        if number == 25:
-            tags = frozenset()
-        observed = seen(
-            six(node("n1", tags=tags)),
-            {"n1": OK if healed else REPAIR},
-            results={intent.id: Outcome.SUCCESS for intent in given},
-        )
-        before, now = replace(ledger, intents=given), NOW + number * 20_000
-        decision = decide(before, observed, Policy(stage=FULL), now)
-        events += tell(before, decision.ledger, decision, last, now, observed)
-        ledger, last = decision.ledger, decision
-    order = RunCommand("n1", "fix-nic", "")
-    settles = because(Kind.SETTLING, "n1", left=60_000)
-    tag = f"maintd:repairready:{incident('n1', REPAIR).id}"
-    assert [(e.kind, e.action or e.details) for e in events if not isinstance(e.action, Retag)] == [
-        ("noted", {"need": "live-repair", "said": REPAIR.text}),
-        ("held", {"why": str(settles), "kinds": ("settling",)}),
-        ("begun", {"need": "live-repair"}),
-        ("promised", order),
-        ("submitted", order),
-        ("job-done", order),
-        ("completed", {"tag": tag}),
-        ("forgotten", {"tag": tag, "well": "yes"}),
-    ]
-    for event in events:
-        if event.kind == "submitted":
-            mine = [e for e in events if e.action == event.action and e.job in ("", event.job)]
-            steps = [e.kind for e in mine]
-            assert steps == ["promised", "submitted", "job-done"]
-    assert ledger.incidents == ()
