@@ -90,59 +90,51 @@ MARKED = six(node("n1", tags=frozenset({incident(diagnosis=REPAIR).mark})))
 # What a need leads to.
 
 
-@pytest.mark.parametrize(
-    ("said", "world", "wanted"),
-    [
-        pytest.param(OK, six(), [], id="healthy: nothing"),
-        pytest.param(EVACUATE, six(), [Drain("n1")], id="evacuate: drain first"),
-        pytest.param(
-            EVACUATE,
-            six(node("n1", drained=True), a=("n1", "n2"), b=("n3", "n1"), c=("n4", "n5")),
-            [
-                MovePrimary("a", "n1", live=True, target="n2"),
-                MoveSecondary("a", "n1", "n6"),
-                MoveSecondary("b", "n1", "n2"),
-            ],
-            id="drained: all its instances at once, and what they leave behind",
-        ),
-        pytest.param(
-            FAILOVER,
-            six(node("n1", drained=True), a=("n1", "n2")),
-            [MovePrimary("a", "n1", live=False, target="n2"), MoveSecondary("a", "n1", "n3")],
-            id="evacuate-failover: without migration",
-        ),
-        pytest.param(
-            EVACUATE,
-            six(node("n1", drained=True), a=("n1", None), b=("n1", "n2")),
-            [MovePrimary("b", "n1", live=True, target="n2"), MoveSecondary("b", "n1", "n3")],
-            id="what cannot move does not hold up the rest",
-        ),
-        pytest.param(
-            EVACUATE, six(node("n1", drained=True)), [SetOffline("n1")], id="empty: offline"
-        ),
-        pytest.param(
-            REPAIR,
-            six(),
-            [tag(Scope.NODE, "n1", incident(diagnosis=REPAIR).mark)],
-            id="live-repair: first a mark, for whoever comes after us",
-        ),
-        pytest.param(
-            REPAIR,
-            MARKED,
-            [RunCommand("n1", "fix-nic", REPAIR.text)],
-            id="live-repair: the command, fed the very diagnosis",
-        ),
-        pytest.param(
-            REPAIR,
-            replace(MARKED, master="n1"),
-            [RunCommand("n1", "fix-nic", REPAIR.text)],
-            id="live-repair of the master too",
-        ),
-    ],
-)
-def test_first_steps(said: Diagnosis, world: Snapshot, wanted: list[Action]) -> None:
-    decided = decide(Ledger(), seen(world, {"n1": said}), POLICY, NOW)
-    assert actions(decided.ledger) == wanted
+FIRST_STEPS: dict[str, tuple[Diagnosis, Snapshot, list[Action]]] = {
+    "healthy: nothing": (OK, six(), []),
+    "evacuate: drain first": (EVACUATE, six(), [Drain("n1")]),
+    "drained: all its instances at once, and what they leave behind": (
+        EVACUATE,
+        six(node("n1", drained=True), a=("n1", "n2"), b=("n3", "n1"), c=("n4", "n5")),
+        [
+            MovePrimary("a", "n1", live=True, target="n2"),
+            MoveSecondary("a", "n1", "n6"),
+            MoveSecondary("b", "n1", "n2"),
+        ],
+    ),
+    "evacuate-failover: without migration": (
+        FAILOVER,
+        six(node("n1", drained=True), a=("n1", "n2")),
+        [MovePrimary("a", "n1", live=False, target="n2"), MoveSecondary("a", "n1", "n3")],
+    ),
+    "what cannot move does not hold up the rest": (
+        EVACUATE,
+        six(node("n1", drained=True), a=("n1", None), b=("n1", "n2")),
+        [MovePrimary("b", "n1", live=True, target="n2"), MoveSecondary("b", "n1", "n3")],
+    ),
+    "empty: offline": (EVACUATE, six(node("n1", drained=True)), [SetOffline("n1")]),
+    "live-repair: first a mark, for whoever comes after us": (
+        REPAIR,
+        six(),
+        [tag(Scope.NODE, "n1", incident(diagnosis=REPAIR).mark)],
+    ),
+    "live-repair: the command, fed the very diagnosis": (
+        REPAIR,
+        MARKED,
+        [RunCommand("n1", "fix-nic", REPAIR.text)],
+    ),
+    "live-repair of the master too": (
+        REPAIR,
+        replace(MARKED, master="n1"),
+        [RunCommand("n1", "fix-nic", REPAIR.text)],
+    ),
+}
+
+
+def test_first_steps() -> None:
+    for name, (said, world, wanted) in FIRST_STEPS.items():
+        decided = decide(Ledger(), seen(world, {"n1": said}), POLICY, NOW)
+        assert actions(decided.ledger) == wanted, name
 
 
 def test_the_mirror_moves_only_after_its_instance_has() -> None:
@@ -169,121 +161,97 @@ def test_what_its_hypervisor_cannot_migrate_is_failed_over_if_that_is_allowed(
     assert isinstance(actions(strict.ledger)[0], MovePrimary), "nothing is interrupted"
 
 
-@pytest.mark.parametrize(
-    ("before", "world", "wanted"),
-    [
-        pytest.param(
-            incident(status=Status.PENDING),
-            six(node("n1", offline=True)),
-            [on_node(incident())],
-            id="offline: tag",
-        ),
-        pytest.param(
-            incident(diagnosis=REPAIR, status=Status.PENDING, repaired=True),
-            six(),
-            [on_node(incident(diagnosis=REPAIR))],
-            id="repaired: tag",
-        ),
-        pytest.param(
-            incident(status=Status.FAILED),
-            six(),
-            [on_node(incident(status=Status.FAILED))],
-            id="failed: only the failure tag",
-        ),
-        pytest.param(
-            incident(status=Status.FAILED, tag_seen=True),
-            six(node("n1", tags=frozenset({incident(status=Status.FAILED).tag}))),
-            [],
-            id="failed and tagged: nothing",
-        ),
-        pytest.param(
-            incident(status=Status.CANCELED),
-            six(),
-            [on_node(incident(status=Status.CANCELED))],
-            id="canceled: told to whoever comes after us",
-        ),
-    ],
-)
-def test_later_steps(before: Incident, world: Snapshot, wanted: list[Action]) -> None:
-    decided = decide(ledger(before), seen(world, {"n1": before.diagnosis}), POLICY, NOW)
-    assert actions(decided.ledger) == wanted
+LATER_STEPS: dict[str, tuple[Incident, Snapshot, list[Action]]] = {
+    "offline: tag": (
+        incident(status=Status.PENDING),
+        six(node("n1", offline=True)),
+        [on_node(incident())],
+    ),
+    "repaired: tag": (
+        incident(diagnosis=REPAIR, status=Status.PENDING, repaired=True),
+        six(),
+        [on_node(incident(diagnosis=REPAIR))],
+    ),
+    "failed: only the failure tag": (
+        incident(status=Status.FAILED),
+        six(),
+        [on_node(incident(status=Status.FAILED))],
+    ),
+    "failed and tagged: nothing": (
+        incident(status=Status.FAILED, tag_seen=True),
+        six(node("n1", tags=frozenset({incident(status=Status.FAILED).tag}))),
+        [],
+    ),
+    "canceled: told to whoever comes after us": (
+        incident(status=Status.CANCELED),
+        six(),
+        [on_node(incident(status=Status.CANCELED))],
+    ),
+}
+
+
+def test_later_steps() -> None:
+    for name, (before, world, wanted) in LATER_STEPS.items():
+        decided = decide(ledger(before), seen(world, {"n1": before.diagnosis}), POLICY, NOW)
+        assert actions(decided.ledger) == wanted, name
 
 
 # Every no has its reason.
 
 
-@pytest.mark.parametrize(
-    ("observed", "policy", "whys"),
-    [
-        pytest.param(
-            seen(six(), {"n1": EVACUATE, "n2": EVACUATE, "n3": EVACUATE}),
-            POLICY,
-            [(Kind.STORM, "")],
-            id="storm brake",
+REFUSALS: dict[str, tuple[Observed, Policy, list[tuple[AnyKind, str]]]] = {
+    "storm brake": (
+        seen(six(), {"n1": EVACUATE, "n2": EVACUATE, "n3": EVACUATE}),
+        POLICY,
+        [(Kind.STORM, "")],
+    ),
+    "settling": (
+        seen(six(), {"n1": EVACUATE}),
+        replace(POLICY, settle=Ms(5000)),
+        [(Kind.SETTLING, "n1")],
+    ),
+    "an instance that cannot move is named": (
+        seen(six(node("n1", drained=True), a=("n1", None)), {"n1": EVACUATE}),
+        POLICY,
+        [(Kind.CANNOT_MOVE, "a"), (Kind.LOCAL_DISKS, "a")],
+    ),
+    "its target is out of service": (
+        seen(
+            six(node("n1", drained=True), node("n2", offline=True), a=("n1", "n2")),
+            {"n1": EVACUATE},
         ),
-        pytest.param(
-            seen(six(), {"n1": EVACUATE}),
-            replace(POLICY, settle=Ms(5000)),
-            [(Kind.SETTLING, "n1")],
-            id="settling",
-        ),
-        pytest.param(
-            seen(six(node("n1", drained=True), a=("n1", None)), {"n1": EVACUATE}),
-            POLICY,
-            [(Kind.CANNOT_MOVE, "a"), (Kind.LOCAL_DISKS, "a")],
-            id="an instance that cannot move is named",
-        ),
-        pytest.param(
-            seen(
-                six(node("n1", drained=True), node("n2", offline=True), a=("n1", "n2")),
-                {"n1": EVACUATE},
-            ),
-            POLICY,
-            [(Kind.CANNOT_MOVE, "a"), (Kind.MIRROR_CLOSED, "n2"), (Kind.OUT_OF_SERVICE, "n2")],
-            id="its target is out of service",
-        ),
-        pytest.param(
-            seen(replace(six(), master="n1"), {"n1": EVACUATE}),
-            POLICY,
-            [(Kind.MASTER, "n1")],
-            id="the master is never emptied",
-        ),
-        pytest.param(
-            seen(six(), doubts={"n1": "not trusted: signature"}),
-            POLICY,
-            [],
-            id="doubt opens nothing",
-        ),
-        pytest.param(
-            seen(replace(six(), tags=frozenset({"maintd:pause:yes"})), {"n1": EVACUATE}),
-            POLICY,
-            [(Kind.TAGGED, "")],
-            id="paused by a tag",
-        ),
-        pytest.param(
-            seen(six(node("n1", tags=frozenset({"maintd:settle:soon"}))), {"n1": EVACUATE}),
-            POLICY,
-            [(Kind.WRONG_TAGS, "n1"), (Kind.WRONG_TAG, "n1")],
-            id="a setting that cannot be read",
-        ),
-        pytest.param(
-            seen(
-                six(node("n1", drained=True), a=("n1", "n2")),
-                {"n1": EVACUATE},
-                capacity={},
-            ),
-            POLICY,
-            [(Kind.UNKNOWN_IF_ROOM, "n1"), (Kind.CANNOT_MOVE, "a"), (Kind.MIRROR_UNKNOWN, "n2")],
-            id="room that nobody knows of is no room",
-        ),
-    ],
-)
-def test_every_no_has_its_reason(
-    observed: Observed, policy: Policy, whys: list[tuple[AnyKind, str]]
-) -> None:
-    decided = decide(Ledger(), observed, policy, NOW)
-    assert set(actions(decided.ledger)) <= {TRIPPED}
-    assert not whys or whys in [within(held.why) for held in decided.held], decided.held
+        POLICY,
+        [(Kind.CANNOT_MOVE, "a"), (Kind.MIRROR_CLOSED, "n2"), (Kind.OUT_OF_SERVICE, "n2")],
+    ),
+    "the master is never emptied": (
+        seen(replace(six(), master="n1"), {"n1": EVACUATE}),
+        POLICY,
+        [(Kind.MASTER, "n1")],
+    ),
+    "doubt opens nothing": (seen(six(), doubts={"n1": "not trusted: signature"}), POLICY, []),
+    "paused by a tag": (
+        seen(replace(six(), tags=frozenset({"maintd:pause:yes"})), {"n1": EVACUATE}),
+        POLICY,
+        [(Kind.TAGGED, "")],
+    ),
+    "a setting that cannot be read": (
+        seen(six(node("n1", tags=frozenset({"maintd:settle:soon"}))), {"n1": EVACUATE}),
+        POLICY,
+        [(Kind.WRONG_TAGS, "n1"), (Kind.WRONG_TAG, "n1")],
+    ),
+    "room that nobody knows of is no room": (
+        seen(six(node("n1", drained=True), a=("n1", "n2")), {"n1": EVACUATE}, capacity={}),
+        POLICY,
+        [(Kind.UNKNOWN_IF_ROOM, "n1"), (Kind.CANNOT_MOVE, "a"), (Kind.MIRROR_UNKNOWN, "n2")],
+    ),
+}
+
+
+def test_every_no_has_its_reason() -> None:
+    for name, (observed, policy, whys) in REFUSALS.items():
+        decided = decide(Ledger(), observed, policy, NOW)
+        assert set(actions(decided.ledger)) <= {TRIPPED}, name
+        assert not whys or whys in [within(held.why) for held in decided.held], (name, decided.held)
 
 
 def test_what_is_stuck_does_not_keep_others_from_being_worked_on() -> None:
@@ -496,29 +464,25 @@ def test_many_wrong_tags_are_summed_up() -> None:
 # Forgetting.
 
 
-@pytest.mark.parametrize(
-    ("status", "said", "tagged", "kept"),
-    [
-        pytest.param(
-            Status.COMPLETED, OK, False, False, id="ready tag removed, no longer observed"
-        ),
-        pytest.param(
-            Status.COMPLETED, EVACUATE, False, True, id="ready tag removed, still observed"
-        ),
-        pytest.param(Status.COMPLETED, OK, True, True, id="ready tag still there"),
-        pytest.param(Status.FAILED, OK, False, False, id="failed tag removed: unconditionally"),
-        pytest.param(Status.FAILED, OK, True, True, id="failed tag still there"),
-        pytest.param(Status.CANCELED, EVACUATE, True, True, id="canceled, still observed"),
-        pytest.param(Status.CANCELED, OK, True, False, id="canceled, no longer observed"),
-        pytest.param(Status.NOTED, OK, False, False, id="noted and gone before anything was done"),
-    ],
-)
-def test_forgetting(status: Status, said: Diagnosis, tagged: bool, kept: bool) -> None:
-    before = incident(status=status, tag_seen=True)
-    tags = frozenset({before.tag}) if tagged else frozenset()
-    world = six(node("n1", tags=tags))
-    decided = decide(ledger(before), seen(world, {"n1": said}), POLICY, NOW)
-    assert (before.id in {one.id for one in decided.ledger.incidents}) is kept
+FORGETTING: dict[str, tuple[Status, Diagnosis, bool, bool]] = {
+    "ready tag removed, no longer observed": (Status.COMPLETED, OK, False, False),
+    "ready tag removed, still observed": (Status.COMPLETED, EVACUATE, False, True),
+    "ready tag still there": (Status.COMPLETED, OK, True, True),
+    "failed tag removed: unconditionally": (Status.FAILED, OK, False, False),
+    "failed tag still there": (Status.FAILED, OK, True, True),
+    "canceled, still observed": (Status.CANCELED, EVACUATE, True, True),
+    "canceled, no longer observed": (Status.CANCELED, OK, True, False),
+    "noted and gone before anything was done": (Status.NOTED, OK, False, False),
+}
+
+
+def test_forgetting() -> None:
+    for name, (status, said, tagged, kept) in FORGETTING.items():
+        before = incident(status=status, tag_seen=True)
+        tags = frozenset({before.tag}) if tagged else frozenset()
+        world = six(node("n1", tags=tags))
+        decided = decide(ledger(before), seen(world, {"n1": said}), POLICY, NOW)
+        assert (before.id in {one.id for one in decided.ledger.incidents}) is kept, name
 
 
 def test_a_failed_incident_starts_again_when_its_tag_is_removed() -> None:
