@@ -208,6 +208,21 @@ def test_nothing_is_done_about_a_node_that_is_back_when_all_is_decided(template:
 # Room.
 
 
+def test_where_there_is_no_room_a_repair_waits_for_it() -> None:
+    site = Site([instance("i", "n2", "n3"), instance("j", "n2", "n3")])
+    site.cluster.world.sizes["n3"] = Capacity(1500, 10**6)
+    site.change("n2", offline=True)
+    done = site.go(3600)
+    assert [move.instance for move in site.moves()] == ["i"]
+    small = because(Kind.TOO_SMALL, "n3", free=476, wanted=1024, what="memory")
+    assert details([held(done)["j"]], Kind.MIRROR_REFUSES) == {"it": "j", "why": small}
+    assert site.go().plan.counts == {"Pending repair": 1, "Needs repair": 1}
+    site.cluster.world.sizes["n3"] = Capacity(10**6, 10**6)
+    for _ in range(3):
+        site.go()
+    assert site.place("j")[0] == "n3"
+
+
 def test_no_more_are_repaired_at_once_than_may_be_whoever_has_begun_them() -> None:
     """A rack that is marked offline by mistake is not failed over as a whole."""
     site = Site([instance(f"i{n}", "n2") for n in range(8)], most=3)

@@ -8,6 +8,7 @@ import pytest
 
 from nodeagent.maintd.balancing import past_moves
 from nodeagent.maintd.balancing.moves import course, fault
+from nodeagent.maintd.balancing.plan import FRESH
 from nodeagent.maintd.planning.outcomes import BACK_OFF
 from nodeagent.model.action import MovePrimary, MoveSecondary, Retag, Scope, TagPlace
 from nodeagent.model.balance import Advice, Agenda, Lopsided, Shift
@@ -225,8 +226,9 @@ def test_a_round_must_be_worth_the_threshold(gain: float, expected: int) -> None
 
 
 def test_an_old_advice_is_none() -> None:
-    old = seen(world(), advice=advised(OVER, at=NOW - 900_001))
-    assert not begun(done(old))
+    for age, expected in ((FRESH - 1, 1), (FRESH, 0)):
+        old = seen(world(), advice=advised(OVER, at=NOW - age))
+        assert len(begun(done(old))) == expected
     future = seen(world(), advice=advised(OVER, at=NOW + 1))
     assert not begun(done(future)), "somebody has set the clock back"
 
@@ -279,9 +281,9 @@ def paused(name: str) -> Snapshot:
     return world(node(name, tags=frozenset({"maintd:pause:yes"})))
 
 
-def apart() -> Snapshot:
-    """n6 is in another group."""
-    there = world(node("n6", group="other"))
+def apart(*names: str) -> Snapshot:
+    """These nodes are in another group."""
+    there = world(*(node(name, group="other") for name in names), a=("n1", "n2"))
     return replace(there, groups={**there.groups, "other": Group("other", "other")})
 
 
@@ -303,7 +305,8 @@ PAUSED = replace(world(), tags=frozenset({"maintd:pause:yes"}))
 GIVES_WAY: dict[tuple[AnyKind, str] | None, dict[str, Given]] = {
     None: {
         "nothing": Given(world()),
-        "trouble of another group": Given(apart(), said=EVACUATES),
+        "trouble of another group": Given(apart("n6"), said=EVACUATES),
+        "a group of two nodes": Given(apart("n3", "n4", "n5", "n6")),
         "a failed repair elsewhere": Given(world(), UNSEEN, said=EVACUATES),
         "a failed repair elsewhere, and its tag": Given(TAGGED, ledger(FAILED)),
         "a failed repair that is acknowledged": Given(world(), ledger(FAILED), advice=TO_N6),
@@ -383,7 +386,7 @@ def test_a_wrong_tag_is_named() -> None:
         pytest.param(Given(SWITCHED_OFF), id="switched off"),
         pytest.param(Given(TAGGED, ledger(FAILED)), id="its repair has failed"),
         pytest.param(Given(world(), UNSEEN, EVACUATES), id="its repair fails just now"),
-        pytest.param(Given(apart()), id="in another group"),
+        pytest.param(Given(apart("n6")), id="in another group"),
     ],
 )
 def test_a_node_that_takes_no_part(given: Given) -> None:

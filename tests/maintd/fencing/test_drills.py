@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from nodeagent.cli.maint import drill as verb
-from nodeagent.model.action import Power, PowerCommand, SetOffline
+from nodeagent.model.action import Power, PowerCommand, Scope, SetOffline
 from nodeagent.model.event import Detail
+from nodeagent.model.ledger import Hold
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import DrillPower
@@ -73,6 +74,16 @@ def test_an_empty_node_is_powered_off_proven_and_on_again(whole: Whole) -> None:
     assert not [j for j in whole.cluster.jobs.values() if isinstance(j.action, SetOffline)]
 
 
+def test_it_waits_for_all_evidence_before_it_powers_the_node_on(whole: Whole) -> None:
+    assert ask(whole) == ""
+    while OFF not in powers(whole):
+        whole.rounds(1)
+    began = whole.time
+    while ON not in powers(whole):
+        whole.rounds(1)
+    assert whole.time - began > whole.policy.unreachable_after / 2000, "witnesses were asked first"
+
+
 def test_an_instance_that_came_meanwhile_stops_it(whole: Whole) -> None:
     whole.rounds(30, 61.0)
     while whole.ledger.intents:
@@ -86,6 +97,17 @@ def test_an_instance_that_came_meanwhile_stops_it(whole: Whole) -> None:
     found = ended(whole)
     assert found[-1][0] == "drill-failed"
     assert "n2 has 1 instances" in found[-1][1]
+    assert not powers(whole)
+
+
+def test_the_brakes_stop_it(whole: Whole) -> None:
+    hold = Hold(Scope.NODE, "n2", "root", whole.now())
+    whole.store.save(replace(whole.ledger, holds=(hold,)))
+    whole.crash()
+    whole.rounds(20)
+    assert ask(whole) == ""
+    found = ended(whole)
+    assert found[-1][0] == "drill-failed"
     assert not powers(whole)
 
 
@@ -127,6 +149,16 @@ def test_a_node_that_does_not_boot_fails_it(whole: Whole) -> None:
         "drill-failed",
         "its agent has not answered since: run gnt-node power on n2",
     )
+
+
+def test_a_control_that_dies_with_the_node_fails_it_and_power_on_is_tried(whole: Whole) -> None:
+    assert ask(whole) == ""
+    while "n2" not in whole.machines.off:
+        whole.rounds(1)
+    whole.machines.controls["n2"] = (Control(dead=True),)
+    found = ended(whole)
+    assert found[-1][0] == "drill-failed"
+    assert powers(whole)[-1] is ON
 
 
 def test_it_survives_a_crash_at_any_time() -> None:

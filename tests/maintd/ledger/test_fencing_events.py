@@ -217,5 +217,8 @@ def test_one_that_cannot_be_fenced_is_in_trouble(whole: Whole, tmp_path: Path) -
     try:
         served.maintd.latest = whole.newest
         assert samples(served)["gnt_maint_node_trouble", "fencing-blocked", "n3"] == 1
+        row = next(one for one in served.get("/1/nodes") if one["name"] == "n3")["fencing"]
+        assert (row["failure"], row["failures"]) == ("its power is still on", 1)
+        assert row["next-at"] == whole.ledger.fencing[0].not_before / 1000
     finally:
         served.close()

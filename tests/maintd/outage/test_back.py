@@ -8,7 +8,7 @@ import pytest
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.round import Round
 from nodeagent.maintd.outage.waiting import left_to_do
-from nodeagent.model.action import Restore, RunCommand, describe
+from nodeagent.model.action import MovePrimary, Restore, RunCommand, describe
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import PAUSE_TAG, Outcome
@@ -111,6 +111,17 @@ def test_it_is_kept_out_where_somebody_says_so(left: str) -> None:
     )
 
 
+def test_to_say_it_once_more_begins_no_proof_anew() -> None:
+    rig = evacuated()
+    done(rig)
+    later(rig, 25)
+    done(rig)
+    later(rig, 12)
+    assert state(rig) == "in service"
+    kinds = [event.kind for event in rig.store.history(None, limit=1000)]
+    assert "return-over" not in kinds, "the second request only replaces the first"
+
+
 def test_force_waits_for_no_proof() -> None:
     rig = evacuated()
     rig.agents.says["n3"] = None
@@ -198,6 +209,20 @@ def test_where_nothing_waits_and_where_there_is_no_such_node() -> None:
 
 
 # Other ends.
+
+
+def test_a_failed_incident_is_closed_and_its_node_returns() -> None:
+    rig = Rig(fleet(), mirrored(*PLACES), FIVE)
+    rig.cluster.fails = lambda action: isinstance(action, MovePrimary)
+    rig.agents.says["n3"] = EVACUATE
+    rig.settle()
+    assert (rig.status("n3"), state(rig)) == (Status.FAILED, "drained")
+    rig.cluster.fails = lambda _: False
+    rig.agents.says["n3"] = OK
+    rig.tick()
+    assert done(rig) == ""
+    later(rig, 40)
+    assert (state(rig), rig.ledger.incidents, rig.ledger.begun) == ("in service", (), ())
 
 
 @pytest.mark.parametrize(
@@ -351,6 +376,17 @@ def test_a_live_repair_is_closed_once_its_node_was_healthy_for_an_hour() -> None
 
 def told(rig: Rig) -> str:
     return left_to_do(rig.incident("n3"), rig.cluster.snapshot(), rig.engine.policy)
+
+
+@pytest.mark.parametrize("close", [None, 3_600_000])
+def test_by_no_and_for_evacuations_a_person_closes_it(close: int | None) -> None:
+    if close is None:
+        rig = repaired(None)
+        rig.agents.says["n3"] = OK
+    else:
+        rig = evacuated(replace(FIVE, close_live_repairs=Ms(close)))
+    later(rig, 20, 600.0)
+    assert rig.status("n3") is Status.COMPLETED
 
 
 def test_a_node_that_somebody_has_put_back() -> None:

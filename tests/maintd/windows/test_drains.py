@@ -55,3 +55,19 @@ def test_what_our_own_job_has_not_done_to_a_node_is_somebody_elses(
     assert (node(one).drained, node(one).offline) == (what is Drain, what is SetOffline)
     assert jobs(one, "Restore") == 0
     assert one.ledger.scheduled == ()
+
+
+def test_a_drain_is_ours_at_the_second_try_too() -> None:
+    one = rig()
+    one.cluster.refuses = lambda action: isinstance(action, Drain)
+    wish(one, 0, N3)
+    until_promised(one, Drain)
+    one.tick()
+    assert not one.ledger.outages[0].ours
+    one.cluster.refuses = lambda _: False
+    one.tick(70)
+    until_calm(one)
+    assert node(one).drained
+    plan(one)
+    until_calm(one)
+    assert node(one).in_service

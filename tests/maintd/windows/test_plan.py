@@ -127,6 +127,23 @@ def test_a_machine_that_is_gone(when: str) -> None:
     assert one.ledger.scheduled == ()
 
 
+@pytest.mark.parametrize("state", ["drained", "offline"])
+def test_up_is_as_it_was_found(state: str) -> None:
+    nodes = [replace(n, **{state: True}) if n.name == "n3" else n for n in fleet()]  # type: ignore[arg-type]
+    one = Rig(nodes, mirrored(("n5", "n4")), QUICK)
+    plan(one, "n3", ahead=0)
+    down(one, "n3")
+    until_calm(one)
+    assert node(one, "n3").offline
+    up(one, "n3")
+    until_calm(one)
+    assert (node(one, "n3").drained, node(one, "n3").offline) == (
+        state == "drained",
+        state == "offline",
+    )
+    assert one.ledger.scheduled == ()
+
+
 def test_two_nodes_of_a_window_do_not_take_in_each_other_s_instances() -> None:
     one = Rig(fleet(), mirrored(("n3", "n4"), ("n4", "n3"), ("n3", "n5"), ("n5", "n4")), QUICK)
     plan(one, "n3", "n4", ahead=0)

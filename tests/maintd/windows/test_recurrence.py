@@ -207,19 +207,6 @@ def test_before_its_table_a_zone_is_as_at_the_beginning() -> None:
     assert here.offset(Seconds(0)) == 2 * 3600
 
 
-@pytest.mark.parametrize("name", ZONES)
-def test_occurrences_come_one_after_another_at_the_same_time_of_the_clock(name: str) -> None:
-    here = zone(name)
-    found = rule("sun 02:30", "2026-01-04", name)
-    all_ = list(islice(coming(found, here, start(found, here, found.first) - 1), 104))
-    assert len(all_) == 104
-    assert all(before[1] < after[1] for before, after in pairwise(all_))
-    shown = [moment_text(here, at)[11:16] for _, at in all_]
-    odd = [text for text in shown if text != "02:30"]
-    assert len(odd) <= 2, "only where the clocks never show it"
-    assert set(odd) <= {"03:30", "03:00"}
-
-
 def test_what_has_begun_is_not_to_come_and_what_is_beyond_the_table_is_not_known() -> None:
     here = zone("Europe/Zurich")
     found = rule("sun 02:30", "2026-11-22", "Europe/Zurich")
