@@ -553,16 +553,6 @@ def test_what_is_asked_for_is_done_though_it_is_switched_off() -> None:
     assert not after.ledger.agenda, "all of it is done"
 
 
-def test_what_was_asked_for_and_not_taken_is_tried_again() -> None:
-    first = done(seen(world(), wishes=wished(OVER)), policy=Policy(stage=FULL))
-    (intent,) = begun(first)
-    absent = {intent.id: "queue full"}
-    refused = done(seen(world(), absent=absent), first.ledger, Policy(stage=FULL), NOW + 1)
-    assert why(refused).kind is Kind.NOT_TAKEN
-    again = done(seen(world()), refused.ledger, Policy(stage=FULL), NOW + 10**6)
-    assert [i.action for i in begun(again)] == [intent.action]
-
-
 def test_what_must_wait_is_kept() -> None:
     second = shift("a", "n2:n1", "n2:n3")
     decision = done(seen(world(), wishes=wished(OVER, second)), policy=Policy(stage=FULL))

@@ -6,7 +6,7 @@ import pytest
 
 from nodeagent.maintd.fencing.requests import drill, pulled
 from nodeagent.maintd.planning.names import no_such
-from nodeagent.model.action import Action, Drain, Power, PowerCommand
+from nodeagent.model.action import Drain, Power, PowerCommand
 from nodeagent.model.evidence import Evidence
 from nodeagent.model.fencing import Fate, Fencing, Stage, Unreachable
 from nodeagent.model.ledger import PAUSE_TAG, Ledger
@@ -48,20 +48,6 @@ def unplug(loop: Loop, node: str = "n3") -> None:
     loop.machines.switch_off(node)
     loop.machines.unplugged.add(node)
     dead_control(loop, node)
-
-
-def until(loop: Loop, kind: type[Action], command: PowerCommand | None = None) -> None:
-    """Until such a job waits in the queue."""
-
-    def fits(action: Action) -> bool:
-        return isinstance(action, kind) and command in (None, getattr(action, "command", None))
-
-    loop.cluster.pauses = fits
-    for _ in range(90):
-        loop.step()
-        if any(fits(job.action) for job in loop.cluster.jobs.values()):
-            return
-    raise AssertionError(loop.reasons())
 
 
 # What is taken, and what is refused.
@@ -194,7 +180,9 @@ def test_a_word_said_while_a_power_job_waits_is_kept(command: PowerCommand) -> N
     loop = Loop(replace(RESTART, revive=True))
     loop.learn()
     kill(loop)
-    until(loop, Power, command)
+    loop.cluster.pauses = lambda action: action == Power("n3", command)
+    while not loop.powers(command):
+        loop.step()
     unplug(loop)
     loop.steps(2)
     assert not word(loop)

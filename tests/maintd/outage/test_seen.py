@@ -16,7 +16,7 @@ from nodeagent.model.reason import AnyKind, Detail, Kind, Reason
 from nodeagent.model.wish import Cancel, Retry
 from tests.maintd.decided import details, within
 from tests.maintd.rig import ID, QUICK, Between, Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, OK, need
+from tests.maintd.world import EVACUATE, OK
 
 RULES = "ganeti:watcher:autorepair:"
 SAFE = replace(QUICK, autorepair="safe", moves=3)
@@ -110,36 +110,6 @@ def test_what_somebody_asks_for_there_by_a_tag_waits_and_is_told() -> None:
     why = details(done.decision.held, Kind.BY_RULES, name)["why"]
     assert "maintd itself drained n3 for incident" in str(why)
     assert tag in rig.cluster.instances[name].tags
-
-
-def returned() -> Rig:
-    """n3 was emptied once and is back, its tag still there; it is full and is emptied again."""
-    rig = Rig(fleet(), MANY, SAFE)
-    rig.cluster.world.tags = frozenset({RULES + "failover"})
-    rig.agents.says["n3"] = need("evacuate", details="long ago")
-    rig.settle()
-    rig.agents.says["n3"] = OK
-    rig.cluster.undrain("n3")
-    later(rig, 5)
-    for one in list(rig.cluster.instances.values()):
-        rig.cluster.put(replace(one, primary="n3", secondary="n4"))
-    rig.cluster.takes = lambda _: 15.0
-    rig.agents.says["n3"] = EVACUATE
-    while not rig.cluster.nodes["n3"].drained:
-        rig.tick()
-    later(rig, 2)
-    return rig
-
-
-def test_an_older_incident_that_nobody_acknowledged_makes_no_licence_of_a_cancel() -> None:
-    rig = returned()
-    assert not cancel(rig)
-    done = later(rig, 30)
-    assert repairs(rig) == 0
-    assert stays(done) == CANCELED
-    assert not cancel(rig, undrain=True)
-    later(rig, 10)
-    assert rig.cluster.nodes["n3"].in_service
 
 
 # Put back.
