@@ -99,6 +99,12 @@ class Agents:
     # Their commands with the last runs; none: an old agent.
     commands: dict[str, Sequence[tuple[Command, LastRun]]] = field(default_factory=dict)
 
+    @property
+    def orders(self) -> list[RunCommand]:
+        """The commands that they ran, in order."""
+        actions = (intent.action for _, _, intent in self.ran.values())
+        return [action for action in actions if isinstance(action, RunCommand)]
+
     async def look(self, snapshot: Snapshot) -> Mapping[str, Look]:
         """As `poll`: nodes that are not offline."""
         pins = pins_of(snapshot, required=self.required)
@@ -421,6 +427,13 @@ class Rig:
         """
         ours = [job.action for job in self.cluster.jobs.values() if job.ours]
         return [ID.sub("<id>", str(action)) for action in ours if action != TRACE]
+
+
+def ask(rig: Rig, asked: Asked) -> str:
+    """Make a request, and hold a round; why it is refused, or nothing."""
+    identity = rig.wish(asked)
+    rig.tick()
+    return rig.store.answer(identity) or ""
 
 
 TRACE = Retag(Scope.CLUSTER, "", add=(USED_TAG,))

@@ -280,22 +280,6 @@ def test_the_watchdog_of_the_daemon_looks_at_its_rounds(monkeypatch: pytest.Monk
     assert asked == [daemon.alive]
 
 
-def test_the_first_round_is_held_at_once() -> None:
-    rig = Rig(fleet())
-    maintd = Maintd(rig.engine, rig.store, 3600.0, rig.now)
-
-    async def first_round() -> None:
-        stop = asyncio.Event()
-        serving = asyncio.create_task(maintd.run(stop))
-        while maintd.latest is None:
-            await asyncio.sleep(0.01)
-        stop.set()
-        await serving
-
-    asyncio.run(first_round())
-    assert maintd.latest is not None
-
-
 def test_a_bug_ends_the_daemon_and_nobody_serves_what_is_old() -> None:
     rig = Rig(fleet())
     rounds: list[object] = []

@@ -22,7 +22,7 @@ from nodeagent.model.action import (
 from nodeagent.model.fencing import FENCED_TAG
 from nodeagent.model.ledger import PAUSE_TAG, STORM_TAG, Outcome, Policy, Trail
 from nodeagent.model.reason import FencingKind, Kind, Reason, because
-from nodeagent.model.snapshot import Capacity, Group, Instance, Node
+from nodeagent.model.snapshot import Capacity, Instance, Node
 from nodeagent.model.units import Ms
 from tests.cluster.by_hand import ByHand
 from tests.maintd.decided import details, within
@@ -121,42 +121,6 @@ def test_a_mirrored_instance_is_failed_over_and_mirrored_anew_in_one_repair() ->
     assert reasons == {identity}
 
 
-def test_a_drained_primary_is_left_alive() -> None:
-    site = Site([instance("i", "n2", "n3"), instance("s", "n2")])
-    site.change("n2", drained=True)
-    for _ in range(3):
-        site.go()
-    assert [move.live for move in site.moves() if isinstance(move, MovePrimary)] == [True, True]
-    assert site.place("i")[0] == "n3"
-    assert site.place("s")[0] != "n2"
-    assert all(":success:" in site.tags(name)[0] for name in ("i", "s"))
-
-
-def test_a_stopped_instance_is_failed_over_where_another_would_migrate() -> None:
-    site = Site([instance("i", "n2", running=False)], allowed="migrate")
-    site.change("n2", drained=True)
-    site.go()
-    (move,) = site.moves()
-    assert isinstance(move, MovePrimary)
-    assert not move.live
-
-
-@pytest.mark.parametrize("it", [instance("f", "n2", template="file"), instance("f", "n2", "n3")])
-def test_what_has_no_node_left_is_installed_anew_and_runs(it: Instance) -> None:
-    site = Site([it])
-    for node in ("n2", "n3"):
-        site.change(node, offline=True)
-        site.cluster.power_off(node)
-    site.go()
-    assert not site.moves(), "its tag comes first, for the next job to take off"
-    site.go()
-    site.go()
-    (move,) = site.moves()
-    assert isinstance(move, Reinstall)
-    assert site.cluster.instances["f"].running
-    assert site.tags("f")[0].split(":")[4] == "success"
-
-
 @pytest.mark.parametrize(
     "spoil",
     [
@@ -202,14 +166,6 @@ def test_a_live_repair_that_has_ended_keeps_its_mark_and_stops_nothing() -> None
     assert site.moves() != []
 
 
-def test_what_is_paused_is_no_place_either() -> None:
-    site = Site([instance("i", "n2")], count=3)
-    site.change("n2", offline=True)
-    site.cluster.tag("n1", PAUSE_TAG)
-    site.go()
-    assert site.place("i")[0] == "n3"
-
-
 def test_a_node_that_maintd_works_on_is_left_to_it() -> None:
     site = Site([instance("i", "n2"), instance("j", "n3")])
     site.change("n2", drained=True)
@@ -249,28 +205,6 @@ def test_nothing_is_done_about_a_node_that_is_back_when_all_is_decided(template:
 # What tags say.
 
 
-def test_expired_suspensions_go_from_groups_and_the_cluster_too() -> None:
-    site = Site([])
-    old = PREFIX + f"suspend:{int(START) - 1}"
-    site.cluster.put(Group("g", "g", frozenset({old, "other"})))
-    site.cluster.world.tags |= {old}
-    site.go()
-    assert site.cluster.snapshot().tags == {PREFIX + "reinstall"}
-    assert site.cluster.snapshot().groups["g"].tags == {"other"}
-    site.go()
-    assert len(site.cluster.jobs) == 2
-
-
-def test_one_instance_s_muddle_stops_no_other() -> None:
-    site = Site([instance("i", "n2", "n3"), instance("j", "n2", "n3")])
-    site.change("n2", offline=True)
-    site.tag("i", "pending:failover:a:5:7", "pending:failover:b:6:8")
-    done = site.go()
-    assert [name for name, _ in done.trouble] == ["i"]
-    assert site.place("j")[0] == "n3"
-    assert site.place("i")[0] == "n2"
-
-
 # Room.
 
 
@@ -308,29 +242,11 @@ def test_no_more_are_repaired_at_once_than_may_be_whoever_has_begun_them() -> No
     assert [move.instance for move in site.moves()[3:]] == ["i3", "i4", "i5"]
 
 
-def test_what_harep_has_begun_counts_as_well() -> None:
-    site = Site([instance(f"i{n}", "n2") for n in range(3)], most=2)
-    site.cluster.takes = lambda _: 1000.0
-    site.change("n2", offline=True)
-    job = site.cluster.submit_foreign(MovePrimary("i2", "n2", live=False, target="n4"))
-    site.tag("i2", f"pending:failover:theirs:5:{job}")
-    site.go(10)
-    assert [move.instance for move in site.moves()] == ["i0"]
-
-
 def test_a_pass_takes_no_more_than_maintd_would() -> None:
     site = Site([instance(f"i{n:02}", "n2") for n in range(12)])
     site.change("n2", offline=True)
     done = one_pass(site.cluster, lambda: Ms(int(site.time * 1000)), dry=True)
     assert len(done.repairs) == Policy().repairs == 10
-
-
-def test_nodes_that_do_not_say_what_they_have_are_no_target() -> None:
-    site = Site([instance("s", "n2")], count=3)
-    site.change("n2", offline=True)
-    for node in ("n1", "n3"):
-        site.cluster.power_off(node)
-    assert details([held(site.go())["s"]], Kind.UNKNOWN_ROOMS)["nodes"] == ("n1", "n3")
 
 
 # The unexpected.
@@ -410,22 +326,6 @@ def test_what_an_incident_of_maintd_moves_is_not_moved_again(live: bool) -> None
     site.time += 1000
     site.go()
     assert [move.instance for move in site.moves()] == ["u", "t"]
-
-
-def test_what_somebody_moves_by_hand_is_not_moved_again() -> None:
-    """He has drained the node, and migrates what is on it; a failover would interrupt it."""
-    site = Site([instance("s", "n2"), instance("t", "n2")])
-    site.change("n2", offline=True)
-    site.cluster.takes = lambda _: 1000.0
-    theirs = site.cluster.submit_foreign(MovePrimary("s", "n2", live=False, target="n3"))
-    done = site.go(1500)
-    assert [move.instance for move in site.moves()] == ["t"]
-    why = because(Kind.OTHERS_JOB, job=theirs)
-    waits = because(Kind.STEP_WAITS, "s", step="its primary node n2 is offline", why=why)
-    assert held(done) == {"s": waits}
-    site.go()
-    assert [move.instance for move in site.moves()] == ["t"]
-    assert site.place("s")[0] == "n3"
 
 
 def test_nor_what_somebody_moves_while_nodes_are_asked() -> None:

@@ -14,20 +14,29 @@ from nodeagent.maintd.engine.round import Round
 from nodeagent.maintd.http.autorepair import explained
 from nodeagent.maintd.http.view import View
 from nodeagent.model.action import Guarded, MovePrimary, Reinstall, Retag, Scope, move_of
-from nodeagent.model.incident import Status
 from nodeagent.model.ledger import STORM_TAG, Intent, Ledger, Outcome, Result
 from nodeagent.model.purpose import OfRepair
-from nodeagent.model.reason import Kind, Of, StageKind, because
+from nodeagent.model.reason import Kind, StageKind, because
 from nodeagent.model.snapshot import Group, Instance, Observed
 from nodeagent.model.stage import DRAIN
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import Pause, ResetStorm
+from nodeagent.model.wish import ResetStorm
 from nodeagent.store.sqlite import MEMORY, SqliteStore
 from simulation.cluster import Job
-from tests.maintd.autorepair.repairs import RULES, SAFE, cluster, moves, out, plain, result, tags
+from tests.maintd.autorepair.repairs import (
+    COMPATIBLE,
+    RULES,
+    SAFE,
+    cluster,
+    moves,
+    out,
+    plain,
+    result,
+    tags,
+)
 from tests.maintd.decided import details, kinds
 from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, OK
+from tests.maintd.world import EVACUATE
 
 
 def test_failed_over_and_mirrored_anew_as_one_repair() -> None:
@@ -39,6 +48,16 @@ def test_failed_over_and_mirrored_anew_as_one_repair() -> None:
     assert one.secondary not in ("n2", "n3")
     assert result(rig) == ("failover", "success", 2)
     assert moves(rig) == ["MovePrimary", "MoveSecondary"]
+
+
+def test_by_harep_s_rules_a_failover_and_the_new_mirror_are_two_repairs() -> None:
+    rig = cluster(*mirrored(("n2", "n3")), policy=COMPATIBLE)
+    out(rig, "n2")
+    rig.settle()
+    assert moves(rig) == ["MovePrimary", "MoveSecondary"]
+    ids = {j.reason.split(":")[1] for j in rig.cluster.jobs.values() if move_of(j.action)}
+    assert len(ids) == 2
+    assert result(rig) == ("fix-storage", "success", 1), "the first one's result went with it"
 
 
 @pytest.mark.parametrize(
@@ -84,38 +103,6 @@ def test_a_node_that_an_incident_is_about_is_left_to_it() -> None:
     assert tags(rig) == []
 
 
-def test_what_an_incident_leaves_behind_is_repaired_after_it() -> None:
-    """The mirrors on a node that was offline before are for auto-repair, or for a person."""
-    rig = cluster(*mirrored(("n3", "n2")))
-    out(rig, "n2")
-    rig.settle()
-    assert rig.cluster.instances["i1"].secondary not in ("n2", "n3")
-    assert result(rig) == ("fix-storage", "success", 1)
-
-
-def test_no_more_at_once_than_is_set() -> None:
-    instances = [plain(f"i{n}", "n2", "rbd") for n in range(1, 8)]
-    rig = cluster(*instances, policy=replace(SAFE, repairs=3))
-    rig.cluster.takes = lambda _: 15.0
-    out(rig, "n2")
-    done = rig.tick()
-    assert len([i for i in done.decision.ledger.intents if isinstance(i.action, Guarded)]) == 3
-    assert (Kind.AT_ONCE, "") in kinds(done.decision.held)
-    rig.settle()
-    assert all(result(rig, i.name)[1] == "success" for i in instances)
-
-
-def test_a_pause_begins_nothing() -> None:
-    rig = cluster(plain("i1", "n2", "rbd"))
-    rig.wish(Pause(Scope.CLUSTER, "", why="a drill"))
-    rig.tick()
-    out(rig, "n2")
-    for _ in range(5):
-        done = rig.tick()
-    assert moves(rig) == []
-    assert (Kind.PAUSED, "") in kinds(done.decision.held)
-
-
 def test_the_storm_brake_begins_nothing_either() -> None:
     rig = cluster(plain("i1", "n2", "rbd"))
     rig.cluster.world.tags |= {STORM_TAG}
@@ -137,31 +124,6 @@ def told(rig: Rig, done: Round) -> list[str]:
     found = explained(view, SAFE, "i1")
     assert found is not None
     return list(found["paused"])
-
-
-def test_what_is_on_a_silent_node_is_not_called_healthy() -> None:
-    rig = cluster(*mirrored(("n2", "n3"), ("n4", "n5")))
-    rig.agents.says["n2"] = None
-    done = rig.tick()
-    view = View(done.at, rig.ledger, done.observed, done.decision.held, done.looks)
-    found = explained(view, SAFE, "i1")
-    assert found is not None
-    assert found["health"] == {
-        "is": "unknown",
-        "why": "Ganeti has its nodes in service, but the agent of n2 does not answer (timed out)",
-        "steps": [],
-    }
-    assert found["next"]["is"] == "wait"
-    assert "gnt-node modify --offline=yes" in found["next"]["why"]
-    other = explained(view, SAFE, "i2")
-    assert other is not None
-    assert other["health"]["is"] == "healthy"
-    out(rig, "n2")
-    done = rig.tick()
-    view = View(done.at, rig.ledger, done.observed, done.decision.held, done.looks)
-    found = explained(view, SAFE, "i1")
-    assert found is not None
-    assert found["health"]["is"] == "broken", "now somebody has said that it is dead"
 
 
 def test_a_repair_is_done_at_full_only() -> None:
@@ -198,42 +160,6 @@ def test_a_watcher_of_which_ganeti_does_not_tell_holds_repairs() -> None:
     out(rig, "n2")
     assert kinds(rig.tick().decision.held) == [(Kind.WATCHER_UNKNOWN, "")]
     assert rig.jobs() == []
-
-
-def test_what_stops_a_repair_is_explained() -> None:
-    rig = cluster(*mirrored(("n2", "n3")))
-    assert told(rig, rig.tick()) == []
-    rig.wish(Pause(Scope.NODE, "n3", why="a drill"))
-    rig.agents.says["n2"] = EVACUATE
-    rig.cluster.takes = lambda _: 100.0
-    rig.tick()
-    identity = rig.incident("n2").id
-    by = {"what": "node", "who": "root", "why": "a drill", "place": " --node n3"}
-    assert told(rig, rig.tick()) == [
-        str(because(Kind.OPEN_INCIDENT, "n2", incident=identity)),
-        str(because(Kind.PAUSED, "n3", **by)),
-    ]
-    rig.cluster.world.tags |= {"maintd:moves:many"}
-    done = rig.tick()
-    wrong = {**details(done.decision.held, Kind.WRONG_TAG), "then": ""}
-    assert (wrong.pop("it"), wrong["tag"]) == ("", "maintd:moves:many")
-    assert told(rig, done)[0] == str(because(Kind.WRONG_TAG, "", Of.CLUSTER, **wrong))
-
-
-def test_a_job_that_a_filter_rejects_is_not_submitted_again_and_again() -> None:
-    """It never ran, so it has set no tag that would tell of it."""
-    rig = cluster(plain("i1", "n2", "rbd"))
-    rig.cluster.pauses = lambda action: isinstance(action, Guarded)
-    out(rig, "n2")
-    for _ in range(100):
-        rig.tick()
-        for job in rig.cluster.jobs.values():
-            rig.cluster.cancel(job.number)
-    assert 1 < len(moves(rig)) < 4, "after five minutes, then ten"
-    rig.cluster.pauses = lambda _: False
-    for _ in range(200):
-        rig.tick()
-    assert result(rig) == ("failover", "success", 1)
 
 
 @pytest.mark.parametrize(
@@ -312,19 +238,6 @@ def test_a_lost_answer_is_no_second_repair(arrives: float) -> None:
     assert result(rig) == ("failover", "success", 1)
 
 
-def test_a_full_queue_is_waited_for() -> None:
-    rig = cluster(plain("i1", "n2", "rbd"))
-    rig.cluster.queue_drained = True
-    out(rig, "n2")
-    promised: set[str] = set()
-    for _ in range(30):
-        promised |= {intent.id for intent in rig.tick().decision.ledger.intents}
-    assert 2 <= len(promised) <= 6, "once a minute"
-    rig.cluster.queue_drained = False
-    rig.settle()
-    assert result(rig) == ("failover", "success", 1)
-
-
 def test_another_who_was_quicker_makes_ours_fail_without_effect() -> None:
     """harep, or a pass of our own, takes the same instance in the same moment."""
     rig = cluster(plain("i1", "n2", "rbd"))
@@ -341,68 +254,6 @@ def test_another_who_was_quicker_makes_ours_fail_without_effect() -> None:
     assert guarded
     assert guarded[0].outcome is Outcome.ERROR
     assert "not found" in guarded[0].result.why
-
-
-def test_a_node_that_falls_ill_while_it_is_repaired_is_left_to_its_incident() -> None:
-    """As many as may be at once were under way there all the time, and the incident waited."""
-    rig = cluster(
-        *[plain(f"i{n}", "n2", "rbd") for n in range(1, 8)], policy=replace(SAFE, repairs=2)
-    )
-    rig.cluster.takes = (
-        lambda action: 15.0 if (m := move_of(action)) and m.instance == "i1" else 25.0
-    )
-    out(rig, "n2", drained=True)
-    rig.tick()
-    rig.tick()
-    rig.agents.says["n2"] = EVACUATE
-    rig.settle(200)
-    by_repairs = [job for job in rig.cluster.jobs.values() if isinstance(job.action, Guarded)]
-    assert len(by_repairs) == 2
-    assert rig.cluster.nodes["n2"].offline
-    assert all(job.outcome is Outcome.SUCCESS for job in rig.cluster.jobs.values())
-
-
-def test_where_an_incident_has_failed_somebody_has_to_look_first() -> None:
-    rig = cluster(plain("i1", "n2", "rbd"))
-    rig.cluster.fails = lambda action: isinstance(action, MovePrimary)
-    rig.agents.says["n2"] = EVACUATE
-    rig.settle()
-    assert rig.status("n2") is Status.FAILED
-    assert tags(rig) == []
-    rig.agents.says["n2"] = OK
-    rig.cluster.untag("n2", rig.incident("n2").tag)
-    rig.settle()
-    assert result(rig) == ("migrate", "success", 1)
-
-
-def test_also_where_the_node_is_offline_by_now() -> None:
-    """A failover needs nothing of the node, and yet it is not for a repair to take from there."""
-    rig = cluster(plain("i1", "n2", "rbd"))
-    rig.cluster.fails = lambda action: isinstance(action, MovePrimary)
-    rig.agents.says["n2"] = EVACUATE
-    rig.settle()
-    assert rig.status("n2") is Status.FAILED
-    before = len(rig.cluster.jobs)
-    out(rig, "n2")
-    rig.settle()
-    assert len(rig.cluster.jobs) == before
-    rig.cluster.fails = lambda _: False
-    rig.cluster.untag("n2", rig.incident("n2").tag)
-    rig.settle()
-    assert result(rig) == ("failover", "success", 1)
-
-
-def test_a_lost_job_fails_its_own_repair_alone() -> None:
-    rig = cluster(plain("i1", "n2", "rbd"), plain("i2", "n2", "rbd"))
-    rig.cluster.takes = lambda _: 1000.0
-    out(rig, "n2")
-    rig.tick(1)
-    rig.tick(1)
-    lost = next(j for j in rig.cluster.jobs.values() if move_of(j.action).instance == "i1")  # type: ignore[union-attr]
-    _vanishes(rig, lost)
-    rig.cluster.takes = lambda _: 1.0
-    rig.settle(300)
-    assert result(rig, "i2")[1] == "success"
 
 
 def _vanishes(rig: Rig, job: Job) -> None:
@@ -429,22 +280,6 @@ def test_an_installation_whose_job_has_gone_is_looked_at_by_somebody() -> None:
     rig.settle()
     assert result(rig)[:2] == ("reinstall", "failure")
     assert moves(rig) == []
-
-
-def test_expired_suspensions_are_removed_and_living_ones_heeded() -> None:
-    rig = cluster(plain("i1", "n2", "rbd"), plain("i2", "n2", "rbd"))
-    seconds = int(rig.time)
-    past, future = f"{RULES}suspend:{seconds - 5}", f"{RULES}suspend:{seconds + 600}"
-    for name, tag in (("i1", past), ("i2", future)):
-        rig.cluster.put(replace(rig.cluster.instances[name], tags=frozenset({tag})))
-    out(rig, "n2")
-    for _ in range(20):
-        rig.tick(5)
-    assert result(rig, "i1") == ("failover", "success", 1)
-    assert moves(rig, "i2") == []
-    for _ in range(150):
-        rig.tick(5)
-    assert result(rig, "i2") == ("failover", "success", 1)
 
 
 def by_hand(rig: Rig) -> None:
@@ -561,28 +396,6 @@ def test_no_data_are_given_up_of_a_node_that_comes_back_while_the_job_waits(
     assert rig.cluster.world.emptied == set()
     assert rig.cluster.instances["i1"].primary == "n2"
     assert rig.cluster.instances["i1"].running is running
-
-
-def test_a_repair_beside_an_evacuation_takes_no_node_of_it() -> None:
-    """What is claimed by an incident is not brought anything, and no conflict is submitted."""
-    rig = cluster(*mirrored(("n2", "n3"), ("n4", "n5")), plain("i9", "n6", "rbd"))
-    rig.cluster.takes = lambda _: 25.0
-    rig.agents.says["n2"] = EVACUATE
-    out(rig, "n6")
-    rig.settle(200)
-    assert rig.cluster.nodes["n2"].offline
-    assert result(rig, "i9")[1] == "success"
-    assert all(job.outcome is Outcome.SUCCESS for job in rig.cluster.jobs.values())
-
-
-def test_a_node_of_another_kind_is_no_place() -> None:
-    groups = [replace(node, group="other") if node.name > "n3" else node for node in fleet()]
-    rig = Rig([*groups], mirrored(("n2", "n3")), SAFE)
-    rig.cluster.world.tags = frozenset({f"{RULES}reinstall"})
-    out(rig, "n2")
-    rig.settle(200)
-    one = rig.cluster.instances["i1"]
-    assert (one.primary, one.secondary) == ("n3", "n1"), "its own group only"
 
 
 def test_a_tag_just_set_is_waited_for_as_long_as_any() -> None:

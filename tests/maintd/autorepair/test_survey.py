@@ -8,7 +8,6 @@ from nodeagent.autorepair.tags import PREFIX
 from nodeagent.model.action import Guarded
 from nodeagent.model.fencing import Stage
 from nodeagent.model.reason import FencingKind
-from simulation.machines import Control
 from tests.maintd.decided import kinds
 from tests.maintd.fencing.loop import RESTART, STEP, Loop, kill
 
@@ -38,19 +37,6 @@ def test_one_whose_mirror_missed_writes_is_left_to_a_person() -> None:
     assert loop.stage("n3") is Stage.FENCED
     assert not loop.cluster.world.outdated
     assert not repaired(loop)
-    assert waits(loop)
-
-
-def test_none_starts_before_the_power_is_confirmed() -> None:
-    loop = allowed()
-    kill(loop)
-    for _ in range(40):
-        loop.step()
-        if loop.stage("n3") is Stage.REMOVES:
-            loop.machines.controls["n3"] = (Control(dead=True),)
-    assert loop.stage("n3") is Stage.CONFIRMS
-    assert loop.cluster.nodes["n3"].offline
-    assert loop.machines.running_on("drbd") == set()
     assert waits(loop)
 
 

@@ -22,7 +22,6 @@ from nodeagent.maintd.balancing.load import (
 )
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms
-from nodeagent.placement.cluster.cluster import Load
 from tests.maintd.world import NOW, instance, node, snapshot
 
 NODES = ("n1", "n2")
@@ -237,10 +236,3 @@ def test_whatever_is_said_is_read_or_refused(body: bytes) -> None:
     for read in (read_busy, read_own, read_resident):
         with pytest.raises(MessageError):
             read(body, NOW)
-
-
-def test_loads_are_what_the_score_takes() -> None:
-    meter, now = measured(5, STEADY)
-    loads = meter.loads(NODES, world(), Ms(now))
-    assert isinstance(loads, dict)
-    assert all(isinstance(load, Load) for load in loads.values())

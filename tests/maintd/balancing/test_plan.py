@@ -8,6 +8,7 @@ import pytest
 
 from nodeagent.maintd.balancing import past_moves
 from nodeagent.maintd.balancing.moves import course, fault
+from nodeagent.maintd.balancing.plan import FRESH
 from nodeagent.maintd.planning.outcomes import BACK_OFF
 from nodeagent.model.action import MovePrimary, MoveSecondary, Retag, Scope, TagPlace
 from nodeagent.model.balance import Advice, Agenda, Lopsided, Shift
@@ -225,8 +226,9 @@ def test_a_round_must_be_worth_the_threshold(gain: float, expected: int) -> None
 
 
 def test_an_old_advice_is_none() -> None:
-    old = seen(world(), advice=advised(OVER, at=NOW - 900_001))
-    assert not begun(done(old))
+    for age, expected in ((FRESH - 1, 1), (FRESH, 0)):
+        old = seen(world(), advice=advised(OVER, at=NOW - age))
+        assert len(begun(done(old))) == expected
     future = seen(world(), advice=advised(OVER, at=NOW + 1))
     assert not begun(done(future)), "somebody has set the clock back"
 
@@ -279,9 +281,9 @@ def paused(name: str) -> Snapshot:
     return world(node(name, tags=frozenset({"maintd:pause:yes"})))
 
 
-def apart() -> Snapshot:
-    """n6 is in another group."""
-    there = world(node("n6", group="other"))
+def apart(*names: str) -> Snapshot:
+    """These nodes are in another group."""
+    there = world(*(node(name, group="other") for name in names), a=("n1", "n2"))
     return replace(there, groups={**there.groups, "other": Group("other", "other")})
 
 
@@ -303,7 +305,8 @@ PAUSED = replace(world(), tags=frozenset({"maintd:pause:yes"}))
 GIVES_WAY: dict[tuple[AnyKind, str] | None, dict[str, Given]] = {
     None: {
         "nothing": Given(world()),
-        "trouble of another group": Given(apart(), said=EVACUATES),
+        "trouble of another group": Given(apart("n6"), said=EVACUATES),
+        "a group of two nodes": Given(apart("n3", "n4", "n5", "n6")),
         "a failed repair elsewhere": Given(world(), UNSEEN, said=EVACUATES),
         "a failed repair elsewhere, and its tag": Given(TAGGED, ledger(FAILED)),
         "a failed repair that is acknowledged": Given(world(), ledger(FAILED), advice=TO_N6),
@@ -383,7 +386,7 @@ def test_a_wrong_tag_is_named() -> None:
         pytest.param(Given(SWITCHED_OFF), id="switched off"),
         pytest.param(Given(TAGGED, ledger(FAILED)), id="its repair has failed"),
         pytest.param(Given(world(), UNSEEN, EVACUATES), id="its repair fails just now"),
-        pytest.param(Given(apart()), id="in another group"),
+        pytest.param(Given(apart("n6")), id="in another group"),
     ],
 )
 def test_a_node_that_takes_no_part(given: Given) -> None:
@@ -476,14 +479,6 @@ def test_what_the_change_of_master_cut_off_is_no_failure_and_waits_a_while() -> 
     assert not again.ledger.halts
 
 
-def test_a_halt_is_told_while_other_moves_of_its_group_end() -> None:
-    first = done(seen(world(), advice=advised(OVER)))
-    halted = replace(first.ledger, halts=(replace(HALT, tag_seen=True),))
-    decision = done(seen(world(tags=[HALT.tag])), halted, now=NOW + 1)
-    assert begun(decision) == begun(first)
-    assert why(decision) == because(Kind.HALTED, "default", why="job 7 failed", tag=HALT.tag)
-
-
 def test_a_halt_that_only_its_tag_tells_of_is_heeded() -> None:
     decision = done(seen(world(tags=["maintd:balancefailed:9"]), advice=advised(OVER)))
     assert not begun(decision)
@@ -532,13 +527,6 @@ def test_of_jobs_that_follow_each_other_only_the_last_must_show() -> None:
     assert [t.job for t in over.ledger.shifted] == ["7", "8"]
 
 
-def test_the_tag_of_a_failure_is_set_once() -> None:
-    decision = failing()
-    assert len(decision.ledger.intents) == 1
-    again = done(seen(world()), decision.ledger, now=NOW + 100)
-    assert again.ledger.intents == decision.ledger.intents
-
-
 def test_a_job_that_was_not_taken_is_planned_anew_after_a_while() -> None:
     first = done(seen(world(), advice=advised(OVER)))
     (intent,) = begun(first)
@@ -563,16 +551,6 @@ def test_what_is_asked_for_is_done_though_it_is_switched_off() -> None:
     after = done(seen(there), replace(decision.ledger, intents=()), Policy(stage=FULL), NOW + 1)
     assert not begun(after)
     assert not after.ledger.agenda, "all of it is done"
-
-
-def test_what_was_asked_for_and_not_taken_is_tried_again() -> None:
-    first = done(seen(world(), wishes=wished(OVER)), policy=Policy(stage=FULL))
-    (intent,) = begun(first)
-    absent = {intent.id: "queue full"}
-    refused = done(seen(world(), absent=absent), first.ledger, Policy(stage=FULL), NOW + 1)
-    assert why(refused).kind is Kind.NOT_TAKEN
-    again = done(seen(world()), refused.ledger, Policy(stage=FULL), NOW + 10**6)
-    assert [i.action for i in begun(again)] == [intent.action]
 
 
 def test_what_must_wait_is_kept() -> None:
@@ -650,29 +628,6 @@ def test_what_was_asked_for_ends_with_a_failure() -> None:
     decision = done(seen(world(), results={"3": Outcome.ERROR}), before, Policy(stage=FULL))
     assert not decision.ledger.agenda
     assert decision.ledger.halts
-
-
-def test_what_is_asked_for_there_and_back_is_done_there_and_back() -> None:
-    back = shift("a", "n2:n1", "n1:n2")
-    before, moved = Ledger(agenda=(Agenda("default", "ada", NOW, (OVER, back), True),)), 0
-    there = world()
-    for now in range(NOW, NOW + 3):
-        decision = done(seen(there), before, Policy(stage=FULL), now)
-        for intent in begun(decision):
-            assert isinstance(intent.action, MovePrimary)
-            there = world(a=(intent.action.target, intent.action.node))
-            moved += 1
-        before = replace(decision.ledger, intents=())
-    assert moved == 2
-    assert not before.agenda
-
-
-def test_no_list_reaches_into_another_group() -> None:
-    there = world(node("n6", group="other"), a=("n1", "n2"))
-    there = replace(there, groups={**there.groups, "other": Group("other", "other")})
-    wish = (Wish("w", "ada", NOW, Balance("default", (shift("a", "n1:n2", "n1:n6"),))),)
-    decision = done(seen(there, wishes=wish), policy=Policy(stage=FULL))
-    assert decision.refused["w"] == "move 1: n6 is not a node of group default"
 
 
 def test_what_was_asked_for_a_group_that_is_gone_is_forgotten() -> None:

@@ -22,7 +22,7 @@ from nodeagent.placement.layout.rules import Rules
 from nodeagent.placement.layout.score import score
 from tests.cluster.by_hand import ByHand
 from tests.maintd.balancing.world import LOPSIDED
-from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
+from tests.maintd.rig import Between, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE
 
 HALF = Capacity(2000, 50_000, Size(4000, 0, 100_000, 8))
@@ -122,28 +122,6 @@ def test_no_round_waits_for_it() -> None:
 def _kept(cluster: ByHand, kept: list[Counting]) -> Counting:
     kept.append(Counting(cluster))
     return kept[-1]
-
-
-def test_a_rating_serves_for_a_while() -> None:
-    rig = Rig(fleet(), mirrored(("n3", "n4")))
-    rig.agents.says["n3"] = EVACUATE
-    rig.cluster.pauses = lambda _: True
-    rig.tick()
-    first = rig.now()
-    for _ in range(int(RATED / 10)):
-        (rating,) = rig.engine.ratings.values()
-        assert rating.at == first
-        rig.tick()
-    (rating,) = rig.engine.ratings.values()
-    assert rating.at == rig.now()
-
-
-def test_what_balancing_looks_at_is_rated_with_the_state_of_instances() -> None:
-    rig = Rig(fleet(), mirrored(("n3", "n4"), ("n2", "n3")), replace(QUICK, balance=True))
-    rig.tick()
-    rig.tick()
-    (rating,) = rig.engine.ratings.values()
-    assert rating.instances == {"running": 2}
 
 
 # Where no round asks, the adviser's thread does.

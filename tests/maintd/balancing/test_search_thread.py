@@ -134,15 +134,6 @@ def test_load_counts_for_those_who_asked_for_it() -> None:
     assert (len(found["g"].shifts), len(found["h"].shifts)) == (1, 0)
 
 
-def test_a_group_that_nobody_asks_about_any_more_is_forgotten() -> None:
-    desk = Desk()
-    desk.ask(ASKED)
-    other = replace(ASKED, group="h")
-    desk.known = Known(parse(LOPSIDED.replace("|g|", "|h|").replace("|g\n", "|h\n")), {})
-    desk.ask(other)
-    assert set(desk.adviser.advice()) == {"h"}
-
-
 def test_what_was_even_a_moment_ago_is_not_searched_again() -> None:
     even = replace(ASKED, share=100.0)
     desk = Desk()
@@ -167,15 +158,6 @@ def test_who_cannot_be_asked_is_told_and_asked_again() -> None:
     desk = Desk(Unavailable("luxid does not answer"))
     desk.ask(ASKED)
     assert desk.adviser.advice()["g"].why == "luxid does not answer"
-    desk.known = KNOWN
-    desk.ask(ASKED)
-    assert desk.adviser.advice()["g"].shifts
-
-
-def test_who_had_no_answer_is_asked_again_at_once() -> None:
-    desk = Desk(Known(KNOWN.cluster, {"n2": "n2 does not report its free resources"}))
-    desk.ask(ASKED)
-    assert desk.adviser.advice()["g"].why == "n2 does not report its free resources"
     desk.known = KNOWN
     desk.ask(ASKED)
     assert desk.adviser.advice()["g"].shifts

@@ -7,7 +7,7 @@ import pytest
 
 from nodeagent.cluster.backend import Answer, Submission
 from nodeagent.errors import Unavailable
-from nodeagent.model.action import MovePrimary, SetOffline
+from nodeagent.model.action import SetOffline
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger
 from nodeagent.model.reason import Kind
@@ -16,29 +16,8 @@ from nodeagent.model.wish import Balance
 from nodeagent.protocol.look import Look
 from tests.maintd.balancing.world import OVER, shift
 from tests.maintd.decided import kinds
-from tests.maintd.lives.lively import ON as LIVELY
 from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE
-
-
-def test_who_moves_an_instance_by_hand_is_not_fought() -> None:
-    """Before: our job came after theirs, failed, and ended the balancing of the group."""
-    rig = Rig(fleet(4), mirrored(("n2", "n3"), ("n2", "n3"), ("n2", "n4")), LIVELY)
-    rig.cluster.takes = lambda _: 45.0
-    for _ in range(40):
-        if rig.ledger.lopsided:
-            break
-        rig.tick()
-    advised_there = rig.round().observed.advice["default"].shifts[0].instance
-    there = rig.cluster.instances[advised_there]
-    assert there.secondary is not None
-    rig.cluster.submit_foreign(MovePrimary(there.name, there.primary, True, there.secondary))
-    for _ in range(4):
-        rig.tick()
-        assert advised_there not in str(rig.jobs()), "it is somebody else's now"
-    for _ in range(60):
-        rig.tick(30.0)
-    assert not rig.ledger.halts
 
 
 class Meddled(Between):
@@ -67,20 +46,6 @@ def test_what_has_changed_since_it_was_decided_is_not_submitted() -> None:
         rig.tick()
     assert len(rig.jobs()) == 1
     assert rig.cluster.instances["i1"].primary == "n3"
-
-
-def test_a_job_of_somebody_else_s_that_comes_before_ours_is_seen() -> None:
-    rig = Rig(fleet(4), mirrored(("n2", "n3")), QUICK)
-    rig.cluster.takes = lambda _: 45.0
-    meddled = Meddled(rig.cluster)
-    by_hand = MovePrimary("i1", "n2", True, "n3")
-    meddled.meddle = lambda: None if rig.cluster.busy() else rig.cluster.submit_foreign(by_hand)
-    rig._through = lambda _: meddled
-    rig.crash()
-    rig.tick()
-    rig.wish(Balance("default", (replace(OVER, instance="i1", at=SPOT, to=OTHER),)))
-    rig.tick()
-    assert not rig.jobs(), "it was not there when it was decided"
 
 
 class Hurried(Between):

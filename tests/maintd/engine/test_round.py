@@ -7,17 +7,15 @@ from dataclasses import replace
 import pytest
 
 from nodeagent.errors import NotMaster, Unavailable
-from nodeagent.model.action import Action, Drain, MovePrimary, MoveSecondary, RunCommand
+from nodeagent.model.action import Action, Drain, MovePrimary, RunCommand
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Outcome
-from nodeagent.model.reason import Kind, because
-from nodeagent.model.snapshot import Capacity, Snapshot
+from nodeagent.model.reason import Kind
+from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import Cancel
-from simulation.cluster import Job
-from tests.maintd.decided import details, kinds
+from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, FAILOVER, OK, REPAIR, need
+from tests.maintd.world import EVACUATE, OK, REPAIR, need
 
 
 def broken(**members: object) -> Rig:
@@ -49,51 +47,6 @@ def test_a_live_repair_runs_its_command_once_and_is_tagged() -> None:
     ]
     assert rig.status("n3") is Status.COMPLETED
     assert not rig.cluster.nodes["n3"].drained
-
-
-@pytest.mark.parametrize("kind", [Drain, MovePrimary, MoveSecondary])
-def test_a_job_that_fails_stops_its_incident_and_nothing_further(kind: type[Action]) -> None:
-    rig = broken()
-    rig.cluster.fails = lambda action: isinstance(action, kind)
-    rig.settle()
-    incident = rig.incident("n3")
-    assert incident.status is Status.FAILED
-    assert rig.cluster.nodes["n3"].tags == {f"maintd:repairfailed:{incident.id}"}
-    count = len(rig.cluster.jobs)
-    rig.settle()
-    assert len(rig.cluster.jobs) == count
-    assert not rig.cluster.nodes["n3"].offline
-
-
-def test_cancel_in_mid_way_lets_what_runs_end_and_begins_nothing_more() -> None:
-    rig = broken()
-    rig.cluster.takes = lambda _: 100.0
-    rig.tick()
-    identity = rig.incident("n3").id
-    wish = rig.wish(Cancel(identity))
-    rig.tick()
-    assert rig.store.answer(wish) == ""
-    rig.settle()
-    assert rig.cluster.nodes["n3"].drained, "what was begun is not undone"
-    assert rig.cluster.nodes["n3"].tags == {f"maintd:canceled:{identity}"}
-    assert not any(isinstance(j.action, MovePrimary) for j in rig.cluster.jobs.values())
-    rig.agents.says["n3"] = OK
-    rig.settle()
-    assert rig.ledger.incidents == ()
-    assert not rig.cluster.nodes["n3"].tags
-
-
-def test_an_escalation_in_mid_repair() -> None:
-    rig = Rig(fleet(), mirrored(("n3", "n4")))
-    rig.agents.says["n3"] = REPAIR
-    rig.agents.takes = 35_000
-    rig.tick()
-    rig.tick()
-    rig.agents.says["n3"] = FAILOVER
-    rig.settle()
-    assert rig.status("n3") is Status.COMPLETED
-    assert len(rig.agents.ran) == 1
-    assert rig.cluster.nodes["n3"].offline
 
 
 # Losses.
@@ -270,41 +223,6 @@ def moved(action: Action) -> str:
     return action.instance if isinstance(action, MovePrimary) else ""
 
 
-def test_who_is_mirrored_to_a_node_drained_by_hand_gets_another_secondary_first() -> None:
-    rig = Rig(fleet(), mirrored(("n3", "n4")), QUICK)
-    rig.cluster.put(replace(rig.cluster.nodes["n4"], drained=True))
-    rig.agents.says["n3"] = EVACUATE
-    rig.settle()
-    assert rig.status("n3") is Status.COMPLETED
-    there = rig.cluster.instances["i1"]
-    assert not {there.primary, there.secondary} & {"n3", "n4"}
-    moves = [j.action for j in rig.cluster.jobs.values() if moved(j.action) or mirrored_anew(j)]
-    assert [type(move) for move in moves] == [MoveSecondary, MovePrimary, MoveSecondary]
-    assert isinstance(moves[0], MoveSecondary)
-    assert moves[0].node == "n4"
-    assert rig.cluster.nodes["n4"].drained, "it stays as somebody has put it"
-
-
-def test_a_node_drained_by_hand_that_leaves_no_place_is_told() -> None:
-    rig = Rig(fleet(3), mirrored(("n3", "n2")), QUICK)
-    rig.cluster.put(replace(rig.cluster.nodes["n2"], drained=True))
-    rig.cluster.world.sizes["n1"] = Capacity(50, 10**6)  # no memory for it
-    rig.agents.says["n3"] = EVACUATE
-    for _ in range(6):
-        done = rig.tick()
-    drained = because(Kind.OUT_OF_SERVICE, "n2", state="drained")
-    assert [h.why.kind for h in done.decision.held] == [Kind.CANNOT_MOVE]
-    assert details(done.decision.held, Kind.NO_OTHER_MIRROR) == {
-        "it": "i1",
-        "unfit": because(Kind.MIRROR_CLOSED, "n2", why=drained),
-        "why": because(Kind.NO_MEMORY, "i1"),
-    }
-
-
-def mirrored_anew(job: Job) -> bool:
-    return isinstance(job.action, MoveSecondary)
-
-
 def test_a_master_that_never_stays_fails_the_incident_in_the_end() -> None:
     rig = broken()
     rig.cluster.takes = lambda _: 5.0
@@ -337,15 +255,6 @@ def test_a_dry_run_decides_and_does_nothing() -> None:
         assert [i.action for i in done.decision.ledger.intents] == [Drain("n3", promote=True)]
     assert not rig.cluster.jobs
     assert rig.store.load().incidents == ()
-
-
-def test_an_order_that_ends_badly_fails() -> None:
-    rig = Rig(fleet())
-    rig.agents.says["n3"] = REPAIR
-    rig.agents.ends = lambda _: Outcome.ERROR
-    rig.settle()
-    assert rig.status("n3") is Status.FAILED
-    assert len(rig.agents.ran) == 1
 
 
 @pytest.mark.parametrize("status", ["live-repair", "evacuate"])

@@ -13,10 +13,8 @@ from nodeagent.errors import MessageError, Unavailable
 from nodeagent.maintd.engine import witnesses as module
 from nodeagent.maintd.engine.noded import Noded
 from nodeagent.maintd.engine.witnesses import QuestionsOverHttp, Unable, Witnesses
-from nodeagent.maintd.fencing.judgement import TESTIMONY_LASTS, judge, with_power, witnesses_for
+from nodeagent.maintd.fencing.judgement import TESTIMONY_LASTS, with_power, witnesses_for
 from nodeagent.model.evidence import Contact, Mirror, PowerReading
-from nodeagent.model.fencing import Life
-from nodeagent.model.reason import FencingKind
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.protocol.envelope import Purpose, seal
@@ -348,15 +346,3 @@ def test_the_answer_to_another_question_is_not_genuine(live: Agent) -> None:
         asking = replace(questions(live), port=port, tls=False)
         with pytest.raises(MessageError, match="the salt is not ours"):
             asyncio.run(asking.ask(world.nodes[NODE], DEAD, world))
-
-
-def test_all_of_it_is_judged() -> None:
-    async def tell(desk: Desk) -> None:
-        desk.says = dict.fromkeys(WORLD.nodes, Words(Contact.CONNECTS, Contact.CONNECTS, ()))
-        desk.noded._said["n1"], desk.noded._asked["n1"] = False, 0.0
-        desk.watch("n1")
-        await turns(desk)
-        judged = judge(desk.evidence("n1"), WORLD, desk.now())
-        assert (judged.life, judged.reason.kind) == (Life.UNKNOWN, FencingKind.MUTE)
-
-    story(tell)

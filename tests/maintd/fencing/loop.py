@@ -19,7 +19,7 @@ from nodeagent.model.action import (
     SetOffline,
     describe,
 )
-from nodeagent.model.evidence import Contact, Evidence, Mirror, Testimony
+from nodeagent.model.evidence import Contact, Evidence, Testimony
 from nodeagent.model.fencing import Stage
 from nodeagent.model.ledger import Decision, Ledger, Outcome, Policy
 from nodeagent.model.reason import AnyKind, Detail, Reason
@@ -58,8 +58,6 @@ class Loop:
     )
     crashes: Callable[[str], bool] = lambda _: False
     broken: set[str] = field(default_factory=set)
-    noded: set[str] = field(default_factory=set)  # whose noded answers Ganeti all the same
-    deaf: set[str] = field(default_factory=set)  # witnesses that cannot read their disks
     mute: set[str] = field(default_factory=set)  # witnesses that do not answer a question
     liars: set[str] = field(default_factory=set)  # witnesses that say that every node answers
     refuses: set[str] = field(default_factory=set)  # hung ones whose daemons have stopped
@@ -71,8 +69,6 @@ class Loop:
     decision: Decision = field(default_factory=lambda: Decision(Ledger()))
     started: Ms = Ms(0)
     refused: dict[str, str] = field(default_factory=dict)
-    well: dict[str, int] = field(default_factory=dict)  # rounds in which a node answered, in a row
-    hit: list[str] = field(default_factory=list)  # nodes that answered, and were powered off
 
     def __post_init__(self) -> None:
         self.cluster = ByHand.of(lambda: self.seconds, fleet(), self.instances, master="n1")
@@ -130,15 +126,25 @@ class Loop:
     def _about(self, name: str, since: Ms, snapshot: Snapshot) -> Evidence:
         contact = self._contact(name)
         agent = Contact.UNKNOWN if snapshot.nodes[name].offline else contact
+        mirrors, world = self.mirrors, self.cluster.world
         others = [n for n in snapshot.nodes.values() if n.name != name and not n.offline]
         told = tuple(
-            Testimony(n.name, self.now, said, said, self._mirrors(n.name))
+            Testimony(n.name, self.now, said, said, mirrors.told(world, n.name, self.seconds))
             for n in others
             for said in [Contact.ANSWERS if n.name in self.liars else contact]
             if self.machines.answers(n.name) and n.name not in self.mute
         )
-        noded, last = name in self.noded, self.heard.get(name, Ms(0))
-        return Evidence(name, since, agent, "timed out", noded, self.now, told, last=last)
+        last = self.heard.get(name, Ms(0))
+        return Evidence(
+            name,
+            since,
+            agent,
+            "timed out",
+            noded=False,
+            noded_at=self.now,
+            witnesses=told,
+            last=last,
+        )
 
     def _contact(self, name: str) -> Contact:
         if name in self.machines.off | self.machines.cut:
@@ -147,18 +153,12 @@ class Loop:
             return Contact.REFUSED if name in self.refuses else Contact.CONNECTS
         return Contact.ANSWERS
 
-    def _mirrors(self, witness: str) -> tuple[Mirror, ...] | None:
-        if witness in self.deaf:
-            return None
-        return self.mirrors.told(self.cluster.world, witness, self.seconds)
-
     # Act.
 
     def step(self, seconds: float = STEP) -> Decision:
         """One round; a crash in it loses the memory of the process."""
         self.mirrors.watch(self.cluster.world, self.seconds)
         self.seconds += seconds
-        known = len(self.machines.commands)
         for name in self.broken - self.machines.off:
             self.machines.hung.add(name)
         self.mirrors.watch(self.cluster.world, self.seconds)
@@ -166,11 +166,6 @@ class Loop:
             self._round()
         except Crash:
             self.restart()
-        for name, command in self.machines.commands[known:]:
-            if command == "power-off" and self.well[name] > 1:
-                self.hit.append(name)
-        for name in self.cluster.nodes:
-            self.well[name] = self.well.get(name, 0) + 1 if self.machines.answers(name) else 0
         return self.decision
 
     def _round(self) -> None:

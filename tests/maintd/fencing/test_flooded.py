@@ -69,15 +69,6 @@ def test_a_person_is_told_who_alone_says_that_a_dead_node_lives(loop: Loop) -> N
     assert loop.ledger.fencing
 
 
-def test_a_link_of_drbd_that_was_broken_before_makes_no_difference(loop: Loop) -> None:
-    loop.machines.apart.add("n3")
-    loop.steps(30, 60)
-    kill(loop, how="mute")
-    loop.steps(DAY, 300)
-    assert not loop.powers(PowerCommand.OFF)
-    assert told(loop)
-
-
 def test_a_node_whose_disks_are_gone_as_well_is_revived_after_a_wait(loop: Loop) -> None:
     kill(loop, how="hung")
     loop.steps(POLICY.revive_within // 60_000 - 1, 60)

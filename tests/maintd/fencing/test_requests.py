@@ -6,9 +6,9 @@ import pytest
 
 from nodeagent.maintd.fencing.requests import drill, pulled
 from nodeagent.maintd.planning.names import no_such
-from nodeagent.model.action import Action, Drain, Power, PowerCommand, SetOffline
+from nodeagent.model.action import Drain, Power, PowerCommand
 from nodeagent.model.evidence import Evidence
-from nodeagent.model.fencing import End, Fate, Fencing, Stage, Unreachable
+from nodeagent.model.fencing import Fate, Fencing, Stage, Unreachable
 from nodeagent.model.ledger import PAUSE_TAG, Ledger
 from nodeagent.model.purpose import OfFencing
 from nodeagent.model.snapshot import Instance, Node
@@ -50,20 +50,6 @@ def unplug(loop: Loop, node: str = "n3") -> None:
     dead_control(loop, node)
 
 
-def until(loop: Loop, kind: type[Action], command: PowerCommand | None = None) -> None:
-    """Until such a job waits in the queue."""
-
-    def fits(action: Action) -> bool:
-        return isinstance(action, kind) and command in (None, getattr(action, "command", None))
-
-    loop.cluster.pauses = fits
-    for _ in range(90):
-        loop.step()
-        if any(fits(job.action) for job in loop.cluster.jobs.values()):
-            return
-    raise AssertionError(loop.reasons())
-
-
 # What is taken, and what is refused.
 
 
@@ -72,48 +58,37 @@ def told(ledger: Ledger | str) -> str:
     return ledger if isinstance(ledger, str) else ""
 
 
-@pytest.mark.parametrize(
-    ("given", "why"),
-    [
-        pytest.param(None, "no other node has tried to reach n1 yet", id="nobody was asked"),
-        pytest.param(evidence(), "no other node has tried to reach n1 yet", id="nobody answered"),
-        pytest.param(evidence(*SILENCE, noded=True), "n1 has power: ", id="its noded answers"),
-        pytest.param(
-            evidence(connected(), *SILENCE[1:]),
-            "n1 has power: 1 of its DRBD disks are still connected",
-            id="a disk is connected",
-        ),
-        pytest.param(
-            evidence(told_by("n2", CONNECTS)), "n1 has power: n2 reaches its kernel", id="connects"
-        ),
-        pytest.param(
-            evidence(told_by("n2", SILENT, REFUSED)), "n1 has power: n2 reaches", id="refused"
-        ),
-        pytest.param(
-            evidence(*SILENCE, agent=CONNECTS),
-            "n1 has power: maintd reaches its kernel",
-            id="maintd connects",
-        ),
-        pytest.param(
-            evidence(told_by("n2", mirrors=None, why="no mond"), *SILENCE[1:]),
-            "n2 cannot tell whether DRBD disks are still connected to n1 (no mond), so n1 may have"
-            " power: start ganeti-mond on n2, or, if that is dead as well and has no power, run"
-            " gnt-node modify --offline=yes n2; then try again",
-            id="a peer cannot read its disks",
-        ),
-        pytest.param(
-            evidence(SILENCE[0]), "n3 cannot tell whether DRBD disks", id="a peer was not heard"
-        ),
-        pytest.param(evidence(*SILENCE[:2]), "", id="its peers alone do"),
-    ],
-)
-def test_a_word_is_refused_while_anything_answers_or_a_disk_is_unread(
-    given: Evidence | None, why: str
-) -> None:
-    found = {} if given is None else {"n1": given}
-    observed = seen(WORLD, unanswered=frozenset({"n1"}), evidence=found)
-    answer = told(pulled(Ledger(), PulledPlug("n1"), "alice", observed, NOW))
-    assert answer.startswith(why) if why else answer == ""
+WORDS: dict[str, tuple[Evidence | None, str]] = {
+    "nobody was asked": (None, "no other node has tried to reach n1 yet"),
+    "nobody answered": (evidence(), "no other node has tried to reach n1 yet"),
+    "its noded answers": (evidence(*SILENCE, noded=True), "n1 has power: "),
+    "a disk is connected": (
+        evidence(connected(), *SILENCE[1:]),
+        "n1 has power: 1 of its DRBD disks are still connected",
+    ),
+    "connects": (evidence(told_by("n2", CONNECTS)), "n1 has power: n2 reaches its kernel"),
+    "refused": (evidence(told_by("n2", SILENT, REFUSED)), "n1 has power: n2 reaches"),
+    "maintd connects": (
+        evidence(*SILENCE, agent=CONNECTS),
+        "n1 has power: maintd reaches its kernel",
+    ),
+    "a peer cannot read its disks": (
+        evidence(told_by("n2", mirrors=None, why="no mond"), *SILENCE[1:]),
+        "n2 cannot tell whether DRBD disks are still connected to n1 (no mond), so n1 may have"
+        " power: start ganeti-mond on n2, or, if that is dead as well and has no power, run"
+        " gnt-node modify --offline=yes n2; then try again",
+    ),
+    "a peer was not heard": (evidence(SILENCE[0]), "n3 cannot tell whether DRBD disks"),
+    "its peers alone do": (evidence(*SILENCE[:2]), ""),
+}
+
+
+def test_a_word_is_refused_while_anything_answers_or_a_disk_is_unread() -> None:
+    for name, (given, why) in WORDS.items():
+        found = {} if given is None else {"n1": given}
+        observed = seen(WORLD, unanswered=frozenset({"n1"}), evidence=found)
+        answer = told(pulled(Ledger(), PulledPlug("n1"), "alice", observed, NOW))
+        assert answer.startswith(why) if why else answer == "", name
 
 
 @pytest.mark.parametrize(
@@ -157,27 +132,23 @@ EMPTY = node("n3", drained=True, controlled=True)
 PROMISED = Instance("soon", "n5", "n3")
 
 
-@pytest.mark.parametrize(
-    ("changed", "members", "why"),
-    [
-        pytest.param(EMPTY, {}, "", id="empty, drained and alive"),
-        pytest.param(replace(EMPTY, drained=False), {}, "n3 is in service: ", id="in service"),
-        pytest.param(replace(EMPTY, offline=True), {}, "n3 is offline: ", id="offline"),
-        pytest.param(replace(EMPTY, controlled=False), {}, "Ganeti has no power", id="no control"),
-        pytest.param(EMPTY, {"master": "n3"}, "n3 is the master node", id="master"),
-        pytest.param(
-            EMPTY, {"instances": {"a": Instance("a", "n3")}}, "n3 has 1 instances", id="primary"
-        ),
-        pytest.param(EMPTY, {"instances": {"a": PROMISED}}, "n3 has 1 instances", id="secondary"),
-        pytest.param(
-            EMPTY, {"forthcoming": {"soon": PROMISED}}, "n3 has 1 instances", id="promised"
-        ),
-    ],
-)
-def test_which_node_is_drilled(changed: Node, members: dict[str, object], why: str) -> None:
-    world = replace(six(changed), **members)  # type: ignore[arg-type]
-    answer = told(drill(Ledger(), DrillPower("n3"), "alice", seen(world), NOW))
-    assert answer.startswith(why) if why else answer == ""
+DRILLED: dict[str, tuple[Node, dict[str, object], str]] = {
+    "empty, drained and alive": (EMPTY, {}, ""),
+    "in service": (replace(EMPTY, drained=False), {}, "n3 is in service: "),
+    "offline": (replace(EMPTY, offline=True), {}, "n3 is offline: "),
+    "no control": (replace(EMPTY, controlled=False), {}, "Ganeti has no power"),
+    "master": (EMPTY, {"master": "n3"}, "n3 is the master node"),
+    "primary": (EMPTY, {"instances": {"a": Instance("a", "n3")}}, "n3 has 1 instances"),
+    "secondary": (EMPTY, {"instances": {"a": PROMISED}}, "n3 has 1 instances"),
+    "promised": (EMPTY, {"forthcoming": {"soon": PROMISED}}, "n3 has 1 instances"),
+}
+
+
+def test_which_node_is_drilled() -> None:
+    for name, (changed, members, why) in DRILLED.items():
+        world = replace(six(changed), **members)  # type: ignore[arg-type]
+        answer = told(drill(Ledger(), DrillPower("n3"), "alice", seen(world), NOW))
+        assert answer.startswith(why) if why else answer == "", name
 
 
 def test_a_node_is_drilled_once_it_answers_and_nothing_else_goes_on_there() -> None:
@@ -209,7 +180,9 @@ def test_a_word_said_while_a_power_job_waits_is_kept(command: PowerCommand) -> N
     loop = Loop(replace(RESTART, revive=True))
     loop.learn()
     kill(loop)
-    until(loop, Power, command)
+    loop.cluster.pauses = lambda action: action == Power("n3", command)
+    while not loop.powers(command):
+        loop.step()
     unplug(loop)
     loop.steps(2)
     assert not word(loop)
@@ -218,23 +191,6 @@ def test_a_word_said_while_a_power_job_waits_is_kept(command: PowerCommand) -> N
     assert loop.stage("n3") is Stage.FENCED
     assert loop.machines.running_on("drbd") == {"n4"}
     assert not loop.machines.twice()
-
-
-def test_one_said_while_the_offline_mark_waits_keeps_the_fate_of_each_instance(loop: Loop) -> None:
-    kill(loop)
-    until(loop, SetOffline)
-    unplug(loop)
-    loop.steps(1)
-    assert not word(loop)
-    loop.cluster.pauses = lambda _: False
-    loop.steps(10)
-    assert loop.stage("n3") is Stage.FENCED
-    (one,) = loop.ledger.fencing
-    assert {fate.instance: fate.end for fate in one.fates} == {
-        "drbd": End.RESTARTED,
-        "shared": End.RESTARTED,
-        "plain": End.STAYS,
-    }
 
 
 @pytest.mark.parametrize("how", ["connects", "refused"])
@@ -326,6 +282,3 @@ def test_it_is_refused_while_anything_of_the_offline_node_answers(loop: Loop) ->
     assert "n3 has power" in word(loop)
     loop.steps(10)
     assert not loop.failovers()
-
-
-# DRBD disks that nobody has read.

@@ -59,15 +59,6 @@ def test_a_node_that_answers_again_is_not_powered_off(loop: Loop) -> None:
     assert not loop.offline()
 
 
-def test_it_is_no_other_work_s_as_long_as_its_power_off_waits(loop: Loop) -> None:
-    loop.cluster.cancels = False
-    recover(loop)
-    loop.steps(5)
-    assert loop.stage("n3") is Stage.CUTS
-    assert "CANCELS_POWER_OFF" in loop.kinds()
-    assert len(loop.ledger.fencing) == 1, "it is not found again while it is known"
-
-
 @pytest.mark.parametrize("mode", ["fence", "restart"])
 @pytest.mark.parametrize("revive", [True, False])
 def test_a_node_that_recovered_and_loses_power_all_the_same_gets_it_back(
@@ -100,18 +91,6 @@ def test_one_that_dies_again_after_that_is_fenced(loop: Loop, how: str) -> None:
     assert loop.stage("n3") is Stage.FENCED
     assert loop.powers(ON) == ["n3"]
     assert not loop.machines.twice()
-
-
-def test_one_whose_power_off_was_canceled_is_revived_when_it_dies_again(loop: Loop) -> None:
-    recover(loop)
-    loop.steps(2)
-    resume(loop)
-    loop.steps(10)
-    kill(loop)
-    loop.steps(40)
-    assert (loop.powers(OFF), loop.powers(ON)) == (["n3", "n3"], ["n3"])
-    assert loop.machines.boots == {"n3": 1}
-    assert not loop.offline()
 
 
 def test_one_that_is_silent_again_before_that_is_judged_anew(loop: Loop) -> None:
@@ -165,29 +144,6 @@ def test_without_its_ledger_another_master_cancels_it(loop: Loop) -> None:
     loop.steps(20)
     assert outcomes(loop) == [Outcome.ERROR]
     assert loop.stage("n3") is None
-
-
-def test_a_node_that_only_noded_calls_alive_is_not_powered_off(loop: Loop) -> None:
-    """Its agent is still dead: anybody's answer is enough."""
-    loop.noded.add("n3")
-    loop.steps(2)
-    resume(loop)
-    loop.steps(60)
-    assert outcomes(loop) == [Outcome.ERROR]
-    assert "n3" not in loop.machines.off
-
-
-@pytest.mark.parametrize("how", ["person", "lost"])
-def test_one_that_is_offline_or_lost_meanwhile_keeps_its_claim(loop: Loop, how: str) -> None:
-    if how == "person":
-        loop.cluster.put(replace(loop.cluster.nodes["n3"], offline=True))
-    else:
-        loop.restart(lost=True)
-    loop.steps(3)
-    assert loop.stage("n3") is Stage.CUTS
-    resume(loop)
-    loop.steps(3)
-    assert loop.stage("n3") is not Stage.CUTS
 
 
 def test_an_offline_mark_that_waits_is_canceled_as_well() -> None:

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from nodeagent.maintd.http.dead_nodes import silences
-from nodeagent.model.action import MovePrimary, Power, PowerCommand, RunCommand, SetOffline
+from nodeagent.model.action import MovePrimary, Power, PowerCommand, SetOffline
 from nodeagent.model.fencing import Stage
 from nodeagent.model.ledger import Intent, Outcome
 from nodeagent.model.reason import FencingKind, Kind, because
-from nodeagent.model.snapshot import Instance, Observed
+from nodeagent.model.snapshot import Observed
 from nodeagent.model.wish import Done, PulledPlug
 from simulation.machines import Control
 from tests.cli.fixtures import Run, anywhere, in_utc
 from tests.cli.live import Live
-from tests.maintd.fencing.whole import INSTANCES, RESTART, Whole
+from tests.maintd.fencing.whole import RESTART, Whole
 from tests.maintd.http.page.node_page import page, section
 from tests.maintd.served import Served
 
@@ -94,25 +94,6 @@ def test_a_power_off_that_waits_until_its_node_answers_is_canceled(
     assert any("had recovered" in event.details["why"] for event in failed) is not cancels
 
 
-def test_a_person_goes_on_where_power_control_dies_after_the_offline_mark(
-    whole: Whole, tmp_path: Path
-) -> None:
-    """The node is offline, and its witnesses are asked all the same."""
-    whole.machines.cut.add("n3")
-    until(whole, Stage.CONFIRMS)
-    whole.machines.controls["n3"] = (Control(dead=True),)
-    whole.rounds(6)
-    assert whole.stage("n3") is Stage.CONFIRMS
-    rows = {row["source"]: row["said"] for row in told(whole, tmp_path)["evidence"]["rows"]}
-    assert rows["its noded"] == "unknown", "Ganeti asks no offline node"
-    assert "none of 1 DRBD disks connected" in rows["witness n4"]
-    whole.wish(PulledPlug("n3"), "alice")
-    until(whole, Stage.FENCED)
-    assert done(whole) == ["off", "offline", "drbd", "shared"]
-    whole.rounds(1)
-    assert told(whole, tmp_path)["evidence"] is None
-
-
 def test_while_the_vote_is_undecided_no_node_is_fenced(whole: Whole) -> None:
     """Its agents answer, so the master does not suspect itself, but half name no master."""
     whole.agents.masters = dict.fromkeys(("n4", "n5", "n6"), "")
@@ -187,31 +168,6 @@ def test_each_stage_says_what_comes_next_and_when(tmp_path: Path) -> None:
     whole.close()
 
 
-def test_of_a_fenced_node_where_each_instance_is(whole: Whole, tmp_path: Path) -> None:
-    whole.machines.cut.add("n3")
-    until(whole, Stage.FENCED)
-    row, fates = fencing_of(whole, tmp_path)
-    assert (row["stage"], row["next"], row["next-at"]) == ("fenced", None, None)
-    where = whole.cluster.instances["shared"].primary
-    assert fates["drbd"] == {"state": "restarted", "on": "n4", "why": ""}
-    assert fates["shared"] == {"state": "restarted", "on": where, "why": ""}
-    assert fates["plain"]["state"] == "stays down"
-
-
-def test_an_instance_that_finds_no_place_waits_and_says_why(tmp_path: Path) -> None:
-    big = Instance("big", "n3", template="rbd", memory=300_000)
-    whole = Whole(instances=(*INSTANCES, big))
-    whole.learn()
-    whole.machines.cut.add("n3")
-    until(whole, Stage.RESTARTS)
-    whole.rounds(5)
-    row, fates = fencing_of(whole, tmp_path)
-    assert row["next"] == "start its instances elsewhere"
-    assert fates["big"]["state"] == "waiting"
-    assert "memory" in fates["big"]["why"]
-    whole.close()
-
-
 def test_without_restart_all_stay_down_and_the_command_is_named(tmp_path: Path) -> None:
     whole = Whole(replace(RESTART, dead_nodes="fence"))
     whole.learn()
@@ -223,21 +179,6 @@ def test_without_restart_all_stay_down_and_the_command_is_named(tmp_path: Path) 
     )
     assert fates["shared"]["why"] == "dead-nodes is fence: run gnt-instance failover shared"
     assert fates["plain"]["why"] == LOCAL
-    whole.close()
-
-
-def test_a_failure_is_told_with_the_next_try(tmp_path: Path) -> None:
-    whole = Whole()
-    whole.learn()
-    whole.machines.controls["n3"] = (Control(ignores=True),)
-    whole.machines.cut.add("n3")
-    for _ in range(60):
-        whole.rounds(1)
-        if any(one.tries for one in whole.ledger.fencing):
-            break
-    row, _ = fencing_of(whole, tmp_path)
-    assert (row["failure"], row["failures"]) == ("its power is still on", 1)
-    assert row["next-at"] == whole.ledger.fencing[0].not_before / 1000
     whole.close()
 
 
@@ -325,11 +266,6 @@ def back(whole: Whole, *, readd: bool) -> None:
     whole.rounds(5)
 
 
-def orders(whole: Whole) -> list[RunCommand]:
-    found = [intent.action for _, _, intent in whole.agents.ran.values()]
-    return [action for action in found if isinstance(action, RunCommand)]
-
-
 def kinds(whole: Whole) -> set[str]:
     assert whole.newest
     return {one.why.kind.word for one in whole.newest.decision.held if one.node == "n3"}
@@ -345,12 +281,12 @@ def test_the_check_runs_while_the_node_is_offline(whole: Whole) -> None:
 
     whole.agents.ends = ends
     back(whole, readd=False)
-    assert (kinds(whole), orders(whole)) == ({"fenced"}, [])
+    assert (kinds(whole), whole.agents.orders) == ({"fenced"}, [])
     whole.wish(Done("n3", force=True))
     whole.rounds(1)
     assert not kinds(whole)
     whole.rounds(20)
-    (order,) = orders(whole)
+    (order,) = whole.agents.orders
     assert (order.command, seen) == ("stale-instances", [True])
     said = json.loads(order.stdin)
     assert (said["instances"], said["secondaries"]) == (["plain"], ["drbd"])
@@ -366,7 +302,7 @@ def test_a_node_that_fails_the_check_stays_offline(whole: Whole, keep: str) -> N
     back(whole, readd=False)
     whole.wish(Done("n3", force=True, keep=keep))
     whole.rounds(60)
-    assert {order.command for order in orders(whole)} == {"stale-instances"}
+    assert {order.command for order in whole.agents.orders} == {"stale-instances"}
     assert whole.cluster.nodes["n3"].offline
     assert kinds(whole) >= {"return-failed"}
 
@@ -381,13 +317,13 @@ def test_readd_does_not_skip_the_check(whole: Whole, lost: bool, kept: bool) -> 
         whole.rounds(3)
     assert (whole.stage("n3"), kinds(whole)) == (Stage.FENCED, {"fenced-online"})
     assert any(tag.startswith("maintd:fenced:") for tag in whole.cluster.nodes["n3"].tags)
-    assert not orders(whole)
+    assert not whole.agents.orders
     wish = whole.wish(Done("n3", keep="drained" if kept else ""))
     whole.rounds(1)
     assert whole.newest
     assert wish not in whole.newest.decision.refused
     whole.rounds(10)
-    assert [order.command for order in orders(whole)] == ["stale-instances"]
+    assert [order.command for order in whole.agents.orders] == ["stale-instances"]
     assert whole.cluster.nodes["n3"].tags == frozenset()
     assert not whole.ledger.fencing
 

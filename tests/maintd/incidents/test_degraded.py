@@ -9,12 +9,9 @@ from nodeagent.model.action import MovePrimary, MoveSecondary, Scope, SetOffline
 from nodeagent.model.incident import Status
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Capacity
-from nodeagent.model.units import Nanoseconds
-from nodeagent.model.window import Machine, Schedule, Unavailability, Window
-from nodeagent.model.wish import BringUp, Pause, Resume, SetSchedule, TakeDown
-from tests.maintd.decided import kinds
+from nodeagent.model.wish import Pause
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, OK, REPAIR
+from tests.maintd.world import EVACUATE, OK
 
 TWO = mirrored(("n1", "n2"), ("n2", "n1"), ("n2", "n1"))
 
@@ -106,51 +103,12 @@ def test_degraded_does_not_wait_for_a_third_node_that_somebody_drained() -> None
     assert len(ends(rig)) == 3
 
 
-def test_degraded_waits_for_a_third_node_that_is_just_being_repaired() -> None:
-    rig = third()
-    rig.agents.says["n5"], rig.agents.takes = REPAIR, 60_000
-    for _ in range(6):
-        rig.tick()
-    assert not rig.cluster.nodes["n2"].offline
-    rig.agents.says["n5"] = OK
-    assert ends(rig) == []
-
-
 def test_degraded_waits_for_a_third_node_that_is_only_in_doubt() -> None:
     rig = third()
     rig.agents.says["n5"] = None
     rig.settle()
     assert rig.status("n2") is Status.PENDING
     rig.agents.says["n5"] = OK
-    assert ends(rig) == []
-
-
-def test_degraded_waits_for_a_third_node_that_is_paused() -> None:
-    rig = third()
-    rig.wish(Pause(Scope.NODE, "n5", why="a drill"))
-    done = rig.settle()
-    assert rig.status("n2") is Status.PENDING
-    assert (Kind.ON_HOLD, "n5") in kinds(h for h in done.decision.held if h.node == "n2")
-    rig.wish(Resume(Scope.NODE, "n5"))
-    assert ends(rig) == []
-
-
-def test_degraded_waits_for_a_third_node_until_its_window_is_over() -> None:
-    rig = third(tag="")
-    rig.agents.says["n2"] = OK
-    machine = Machine("n5")
-    start, hour = Nanoseconds(round((rig.time + 60) * 1e9)), Nanoseconds(round(3600e9))
-    rig.wish(SetSchedule(Schedule((Window((machine,), Unavailability(start, hour)),))))
-    rig.settle()
-    rig.wish(TakeDown((machine,)))
-    rig.settle()
-    assert rig.cluster.nodes["n5"].offline
-    rig.cluster.tag("n2", "maintd:degraded:yes")
-    rig.agents.says["n2"] = EVACUATE
-    rig.settle()
-    assert rig.status("n2") is Status.PENDING
-    assert not any(i.primary == "n2" for i in rig.cluster.instances.values())
-    rig.wish(BringUp((machine,)))
     assert ends(rig) == []
 
 

@@ -1,7 +1,5 @@
 """What is done for an incident on a node that others have taken or emptied."""
 
-from dataclasses import replace
-
 import pytest
 
 from nodeagent.maintd.deciding.decide import decide
@@ -13,14 +11,6 @@ from nodeagent.model.snapshot import Instance
 from tests.maintd.decided import POLICY, kinds, new
 from tests.maintd.rig import Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, FAILOVER, NOW, REPAIR, incident, ledger, node, seen, six
-
-
-def test_what_an_administrator_drained_and_put_back_is_not_drained_by_us() -> None:
-    world = six(node("n1", drained=True), a=("n1", "n2"))
-    first = decide(Ledger(), seen(world, {"n1": EVACUATE}), POLICY, NOW).ledger
-    back = decide(replace(first, intents=()), seen(six(), {"n1": EVACUATE}), POLICY, NOW + 1)
-    assert new(back) == []
-    assert kinds(back.held)[0] == (Kind.PUT_BACK_BY_OTHERS, "n1")
 
 
 @pytest.mark.parametrize("diagnosis", [REPAIR, EVACUATE], ids=["live-repair", "evacuate"])

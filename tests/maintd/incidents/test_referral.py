@@ -1,6 +1,5 @@
 """Incidents that are left to the repair queue: one of the two works on the node, never both."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +7,6 @@ import pytest
 
 from nodeagent.maintd.incidents.referral import give_up, referral_of, report, told
 from nodeagent.model.action import Scope
-from nodeagent.model.asked import Asked
 from nodeagent.model.constraints import Constraints
 from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.incident import UNKNOWN, Incident, Status
@@ -19,7 +17,7 @@ from nodeagent.model.sick import Sick as Reported
 from nodeagent.model.snapshot import Group, Node, Snapshot
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms, Seconds
-from nodeagent.model.wish import AddEntry, Cancel, DeleteEntry, Pause, Resume, SetAutoRepair
+from nodeagent.model.wish import AddEntry, Cancel, Pause, Resume, SetAutoRepair
 from tests.maintd.queue.mender import Mender, policy
 from tests.maintd.world import EVACUATE, OK
 
@@ -81,17 +79,6 @@ def test_an_incident_becomes_an_entry_and_is_not_worked_on_itself() -> None:
     assert len(drains) == 1
 
 
-def test_an_entry_that_has_failed_holds_it_until_somebody_deletes_that() -> None:
-    rig = Sick(heals="nothing")
-    rig.until(EntryStatus.FAILED)
-    assert rig.left_to_queue()[2] == "entry 0 has failed: delete it for another"
-    rig.ticks(20)
-    assert (rig.status("n3"), rig.ledger.queue.next) == (Status.NOTED, 1)
-    assert rig.ask(DeleteEntry(0)) == ""
-    rig.ticks(5)
-    assert (rig.entry.index, rig.entry.status.finished) == (1, False)
-
-
 def test_with_automatic_repair_disabled_neither_is_done() -> None:
     """Else to switch off would be to begin an evacuation."""
     rig = Sick()
@@ -100,26 +87,6 @@ def test_with_automatic_repair_disabled_neither_is_done() -> None:
     assert rig.ledger.queue.entries == ()
     assert rig.status("n3") is Status.NOTED
     assert rig.left_to_queue() == ("unreachable", "r640", "automatic repair is disabled")
-
-
-def test_without_room_for_it_neither_is_done() -> None:
-    rig = Sick(replace(referring(), constraints=Constraints()))
-    rig.ticks(10)
-    assert rig.ledger.queue.entries == ()
-    assert rig.status("n3") is Status.NOTED
-    assert rig.left_to_queue() == ("unreachable", "r640", "there is no entry yet")
-    assert "maximum-repair-queue-entries is 0" in str(rig.details(Kind.REFUSED)["why"])
-
-
-def test_what_was_begun_before_it_was_referred_goes_on_itself() -> None:
-    rig = Sick(replace(referring(), procedures=replace(referring().procedures, incidents=())))
-    rig.ticks(3)
-    assert rig.status("n3") is Status.PENDING
-    rig.policy = referring()
-    rig.crash()
-    rig.ticks(30)
-    assert rig.ledger.queue.entries == ()
-    assert rig.status("n3") is Status.COMPLETED
 
 
 def test_an_entry_of_somebody_else_is_the_one_for_it() -> None:
@@ -171,19 +138,6 @@ def test_who_cancels_an_incident_cancels_its_entry(how: str, after: int) -> None
     assert rig.node().in_service
     assert rig.status("n3") is Status.CANCELED
     assert any(job.startswith("Drain") for job in rig.jobs()) is (after == 3)
-
-
-@pytest.mark.parametrize("asked", [Cancel, lambda i: Pause(Scope.NODE, "", incident=i)])
-def test_an_entry_of_somebody_else_is_neither_canceled_nor_paused(
-    asked: Callable[[str], Asked],
-) -> None:
-    rig = Sick(heals="nothing")
-    rig.agents.says["n3"] = OK
-    rig.add(AddEntry("unreachable", "r640", "n3"))
-    rig.agents.says["n3"] = EVACUATE
-    rig.tick()
-    assert rig.ask(asked(rig.incident("n3").id)) == ""
-    rig.until(EntryStatus.FAILED)
 
 
 def entries_left(*incidents: Incident, **members: Any) -> int:

@@ -5,7 +5,6 @@ from dataclasses import replace
 from nodeagent.model.incident import Status
 from nodeagent.model.reason import Kind, because
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import Cancel
 from tests.maintd.autorepair.repairs import SAFE, cluster, out
 from tests.maintd.rig import Rig, fleet, mirrored
 from tests.maintd.world import OK, need
@@ -29,16 +28,6 @@ def test_a_live_repair_without_a_command_is_an_incident_that_waits_for_a_person(
     rig.agents.says["n4"] = OK
     rig.settle()
     assert rig.ledger.incidents == ()
-
-
-def test_it_can_be_canceled() -> None:
-    rig = Rig(fleet())
-    rig.agents.says["n4"] = BY_HAND
-    rig.tick()
-    rig.wish(Cancel(rig.incident("n4").id))
-    done = rig.settle()
-    assert rig.status("n4") is Status.CANCELED
-    assert done.decision.held == ()
 
 
 def test_it_takes_no_arrivals_and_stops_nothing_else() -> None:

@@ -2,6 +2,7 @@
 
 import ast
 from dataclasses import is_dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -18,7 +19,7 @@ from nodeagent.maintd.ledger.clock import (
     renewed,
     rewind,
 )
-from nodeagent.model.action import Drain, Scope
+from nodeagent.model.action import Scope
 from nodeagent.model.clock import STEP, Moment
 from nodeagent.model.evidence import PowerReading
 from nodeagent.model.incident import Incident, Status
@@ -29,12 +30,10 @@ from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
-from nodeagent.model.window import Schedule, Window
-from nodeagent.model.wish import Done, SetSchedule
+from nodeagent.model.wish import Done
 from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.rounds import broken, ticks
-from tests.maintd.windows.rounds import DAY, N3, node, rig, until_calm, when
 from tests.maintd.world import EVACUATE, NOW, OK
 
 
@@ -63,23 +62,6 @@ def test_a_clock_put_forward_for_a_round_gives_up_nothing() -> None:
     rig.agents.says["n3"] = OK
     ticks(rig, 2, QUICK.withdraw / 1000)
     assert rig.status("n3") is Status.CANCELED
-
-
-def test_a_clock_that_was_ahead_makes_no_wait_longer() -> None:
-    one = rig()
-    one.cluster.fails = lambda action: isinstance(action, Drain)
-    one.wish(SetSchedule(Schedule((Window((N3,), when(one, 0, 90 * DAY)),))))
-    one.skew = 30 * DAY
-    for _ in range(4):
-        one.tick()
-    assert one.ledger.scheduled[0].not_before > one.now()
-    one.skew = 0
-    one.cluster.fails = lambda _: False
-    one.tick()
-    assert one.ledger.scheduled[0].since <= one.now()
-    one.tick(70)
-    until_calm(one)
-    assert node(one).drained
 
 
 def test_a_clock_that_was_ahead_makes_no_pause_longer() -> None:
@@ -219,7 +201,7 @@ def test_each_time_in_a_ledger_is_a_moment_a_date_or_a_length() -> None:
 # The same through whole rounds.
 
 
-@pytest.mark.parametrize("step", [140.0, -140.0, 86_400.0, -86_400.0])
+@pytest.mark.parametrize("step", [140.0, -86_400.0])
 @pytest.mark.parametrize("after", ["settle", "return", "unreachable"])
 def test_a_wait_lasts_as_long_whatever_the_clock_does(after: str, step: float) -> None:
     assert _rounds(after, step) == _rounds(after, 0.0)
@@ -232,6 +214,7 @@ def test_a_wait_begins_again_after_a_restart_however_late_the_clock_is(after: st
     assert steadily <= _rounds(after, 86_400.0, boot="next") <= steadily + 1
 
 
+@cache
 def _rounds(after: str, step: float, boot: str = "") -> int:
     """How many rounds of 10 s the wait lasts; before the third the clock steps."""
     policy = Policy(stage=FULL, return_after=Ms(200_000), cooldown=Ms(0))

@@ -7,17 +7,16 @@ from pathlib import Path
 import pytest
 
 from nodeagent.maintd.deciding import requests
-from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.ledger.history import tell
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model import event_kinds
-from nodeagent.model.action import Drain, MovePrimary, Retag, RunCommand, Scope
+from nodeagent.model.action import Drain, MovePrimary, Retag, Scope
 from nodeagent.model.asked import Asked
 from nodeagent.model.balance import Halt, Shift, Spot
 from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.event import MOST, Event, happened
 from nodeagent.model.incident import UNKNOWN, Status
-from nodeagent.model.ledger import Decision, Hold, Intent, Ledger, Outcome, Policy, Storm
+from nodeagent.model.ledger import Decision, Hold, Intent, Ledger, Outcome, Storm
 from nodeagent.model.offer import Answer, Offer, Reply
 from nodeagent.model.outage import Back, Outage, Way
 from nodeagent.model.purpose import OfIncident, OfTags
@@ -26,7 +25,6 @@ from nodeagent.model.reason import Detail, Held, Kind, because
 from nodeagent.model.roll import Phase, Terms
 from nodeagent.model.series import Member, Series, Weekly
 from nodeagent.model.snapshot import Observed
-from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import (
@@ -69,11 +67,10 @@ from nodeagent.model.wish import (
     Wish,
 )
 from tests import golden
-from tests.maintd.world import EVACUATE, FAILOVER, NOW, OK, REPAIR, incident, node, seen, six
+from tests.maintd.world import EVACUATE, FAILOVER, NOW, incident, node, seen, six
 
 ONE = incident()
 ID = ONE.id
-TAG = f"maintd:repairready:{ID}"
 DRAIN = Intent("5", OfIncident(ID), "n1", Drain("n1"), "77")
 MOVE = Intent("6", OfIncident(ID), "n1", MovePrimary("web", "n1", live=True), None, "5")
 PAUSE = Hold(Scope.NODE, "n2", "ada", NOW, "new disks")
@@ -86,6 +83,9 @@ REFUSED = replace(
     OFFER, open=False, answer=Answer(Reply.DECLINE, "ada", NOW, ("i1",), NOW, "no replica")
 )
 EMPTY = Ledger()
+PAUSED = Ledger(holds=(PAUSE,))
+RETURNING = Ledger(outages=(Outage("uuid-n1", back=Back(Way.DONE, NOW, "ada")),))
+SEEN = seen(six())
 
 
 def one(
@@ -102,6 +102,7 @@ def told(before: Ledger, after: Ledger, observed: Observed | None = None) -> lis
     return list(tell(before, after, Decision(after), None, NOW, observed))
 
 
+SUBMITTED = working(DRAIN, jobs=("77",))
 RULE = Weekly((6,), 120, "UTC", Seconds(7200), 739942)
 
 
@@ -110,167 +111,68 @@ def weekly(*members: Member) -> Ledger:
 
 
 PLACED = (Member(Machine("n1"), 739942, placed=True), Member(Machine("n2"), 739942, placed=True))
-TABLE: list[tuple[str, Ledger, Ledger, Observed | None]] = [
-    ("nothing", one(), one(), seen(six())),
-    (
-        "a node is said to be repaired",
-        EMPTY,
-        Ledger(outages=(Outage("uuid-n1", back=Back(Way.DONE, NOW, "ada")),)),
-        seen(six()),
-    ),
-    (
-        "it is back",
-        Ledger(outages=(Outage("uuid-n1", back=Back(Way.DONE, NOW, "ada")),)),
-        EMPTY,
-        seen(six()),
-    ),
-    (
-        "somebody has taken it offline meanwhile",
-        Ledger(outages=(Outage("uuid-n1", back=Back(Way.DONE, NOW, "ada")),)),
+TABLE: dict[str, tuple[Ledger, Ledger, Observed | None]] = {
+    "nothing": (one(), one(), SEEN),
+    "a node is said to be repaired": (EMPTY, RETURNING, SEEN),
+    "it is back": (RETURNING, EMPTY, SEEN),
+    "somebody has taken it offline meanwhile": (
+        RETURNING,
         EMPTY,
         seen(six(node("n1", offline=True))),
     ),
-    (
-        "an owner is asked",
-        EMPTY,
-        Ledger(offers=(OFFER,)),
-        seen(six()),
-    ),
-    (
-        "an owner is asked about another interval",
+    "an owner is asked": (EMPTY, Ledger(offers=(OFFER,)), SEEN),
+    "an owner is asked about another interval": (
         Ledger(offers=(REFUSED,)),
         Ledger(offers=(replace(OFFER, generation=2),)),
-        seen(six()),
+        SEEN,
     ),
-    (
-        "an owner is asked again",
+    "an owner is asked again": (
         Ledger(offers=(REFUSED,)),
         Ledger(offers=(replace(REFUSED, id="b", open=True),)),
-        seen(six()),
+        SEEN,
     ),
-    (
-        "an owner accepts",
-        Ledger(offers=(OFFER,)),
-        Ledger(offers=(AGREED,)),
-        seen(six()),
-    ),
-    (
-        "an owner declines",
-        Ledger(offers=(AGREED,)),
-        Ledger(offers=(REFUSED,)),
-        seen(six()),
-    ),
-    (
-        "an owner need not answer any more",
-        Ledger(offers=(OFFER,)),
-        EMPTY,
-        seen(six()),
-    ),
-    (
-        "noted",
-        EMPTY,
-        one(),
-        None,
-    ),
-    (
-        "rebuilt",
-        EMPTY,
-        one(Status.PENDING, diagnosis=UNKNOWN),
-        None,
-    ),
-    (
-        "known again",
+    "an owner accepts": (Ledger(offers=(OFFER,)), Ledger(offers=(AGREED,)), SEEN),
+    "an owner declines": (Ledger(offers=(AGREED,)), Ledger(offers=(REFUSED,)), SEEN),
+    "an owner need not answer any more": (Ledger(offers=(OFFER,)), EMPTY, SEEN),
+    "noted": (EMPTY, one(), None),
+    "rebuilt": (EMPTY, one(Status.PENDING, diagnosis=UNKNOWN), None),
+    "known again": (
         Ledger(incidents=(replace(ONE, diagnosis=UNKNOWN, status=Status.PENDING),)),
         one(Status.PENDING),
         None,
     ),
-    (
-        "begun, and its first action promised",
-        one(),
-        working(replace(DRAIN, job=None)),
-        None,
-    ),
-    (
-        "submitted",
-        working(DRAIN),
-        working(DRAIN, jobs=("77",)),
-        None,
-    ),
-    ("submitted, told once", working(DRAIN, jobs=("77",)), working(DRAIN, jobs=("77",)), None),
-    (
-        "submitted and done within one round, the next one promised",
+    "begun, and its first action promised": (one(), working(replace(DRAIN, job=None)), None),
+    "submitted": (working(DRAIN), SUBMITTED, None),
+    "submitted, told once": (SUBMITTED, SUBMITTED, None),
+    "submitted and done within one round, the next one promised": (
         working(DRAIN),
         working(replace(MOVE, after=None), jobs=("77",)),
         seen(six(), results={"5": Outcome.SUCCESS}),
     ),
-    (
-        "failed, and what was to follow is dropped",
+    "failed, and what was to follow is dropped": (
         working(DRAIN, MOVE, jobs=("77",)),
         one(Status.FAILED, why="job 77 (drain n1) failed: told so", jobs=("77",)),
         seen(six(), results={"5": Outcome.ERROR}),
     ),
-    (
-        "later",
-        working(DRAIN, jobs=("77",)),
-        working(jobs=("77",)),
-        seen(six(), results={"5": Outcome.LATER}),
-    ),
-    (
-        "lost",
-        working(DRAIN, jobs=("77",)),
-        working(jobs=("77",)),
-        seen(six(), results={"5": Outcome.LOST}),
-    ),
-    (
-        "never submitted",
+    "later": (SUBMITTED, working(jobs=("77",)), seen(six(), results={"5": Outcome.LATER})),
+    "lost": (SUBMITTED, working(jobs=("77",)), seen(six(), results={"5": Outcome.LOST})),
+    "never submitted": (
         working(replace(DRAIN, job=None)),
         working(),
         seen(six(), absent={"5": "the queue is drained"}),
     ),
-    (
-        "nobody can say how it ended",
-        working(DRAIN, jobs=("77",)),
-        working(jobs=("77",)),
-        None,
-    ),
-    (
-        "a group's balancing ends with a failed job",
-        EMPTY,
-        Ledger(halts=(HALT,)),
-        None,
-    ),
-    (
-        "and goes on",
-        Ledger(halts=(HALT,)),
-        EMPTY,
-        None,
-    ),
-    (
-        "an entry whose node cannot be emptied",
+    "nobody can say how it ended": (SUBMITTED, working(jobs=("77",)), None),
+    "a group's balancing ends with a failed job": (EMPTY, Ledger(halts=(HALT,)), None),
+    "and goes on": (Ledger(halts=(HALT,)), EMPTY, None),
+    "an entry whose node cannot be emptied": (
         Ledger(queue=Queue((BROKEN,))),
         Ledger(queue=Queue((replace(BROKEN, backoffs=1),))),
         None,
     ),
-    (
-        "an entry is forgotten",
-        Ledger(queue=Queue((BROKEN,))),
-        EMPTY,
-        None,
-    ),
-    (
-        "completed",
-        working(),
-        one(Status.COMPLETED),
-        None,
-    ),
-    (
-        "canceled",
-        one(),
-        one(Status.CANCELED, why="canceled by ada"),
-        None,
-    ),
-    (
-        "superseded",
+    "an entry is forgotten": (Ledger(queue=Queue((BROKEN,))), EMPTY, None),
+    "completed": (working(), one(Status.COMPLETED), None),
+    "canceled": (one(), one(Status.CANCELED, why="canceled by ada"), None),
+    "superseded": (
         working(),
         Ledger(
             incidents=(
@@ -280,68 +182,29 @@ TABLE: list[tuple[str, Ledger, Ledger, Observed | None]] = [
         ),
         None,
     ),
-    (
-        "it went away",
-        one(),
-        EMPTY,
-        seen(six()),
-    ),
-    (
-        "acknowledged",
-        one(Status.COMPLETED),
-        EMPTY,
-        seen(six()),
-    ),
-    (
-        "a failure is acknowledged, and the fault noted anew",
+    "it went away": (one(), EMPTY, SEEN),
+    "acknowledged": (one(Status.COMPLETED), EMPTY, SEEN),
+    "a failure is acknowledged, and the fault noted anew": (
         one(Status.FAILED),
         Ledger(incidents=(replace(ONE, id="anew"),)),
         seen(six(), {"n1": EVACUATE}),
     ),
-    (
-        "a cancel is taken back",
-        one(Status.CANCELED),
-        EMPTY,
-        seen(six(), {"n1": EVACUATE}),
-    ),
-    (
-        "a cancel is over",
-        one(Status.CANCELED),
-        EMPTY,
-        seen(six()),
-    ),
-    (
-        "the node is gone",
-        working(DRAIN, jobs=("77",)),
-        EMPTY,
-        seen(replace(six(), nodes={})),
-    ),
-    (
-        "paused",
-        EMPTY,
-        Ledger(holds=(PAUSE, Hold(Scope.GROUP, "east", "bob", NOW))),
-        None,
-    ),
-    (
-        "a pause replaces another one",
-        Ledger(holds=(PAUSE,)),
+    "a cancel is taken back": (one(Status.CANCELED), EMPTY, seen(six(), {"n1": EVACUATE})),
+    "a cancel is over": (one(Status.CANCELED), EMPTY, SEEN),
+    "the node is gone": (SUBMITTED, EMPTY, seen(replace(six(), nodes={}))),
+    "paused": (EMPTY, Ledger(holds=(PAUSE, Hold(Scope.GROUP, "east", "bob", NOW))), None),
+    "a pause replaces another one": (
+        PAUSED,
         Ledger(holds=(replace(PAUSE, who="bob", since=Ms(PAUSE.since + 1), why="", until=NOW),)),
         None,
     ),
-    (
-        "the clock is put back",
-        Ledger(holds=(PAUSE,)),
+    "the clock is put back": (
+        PAUSED,
         Ledger(holds=(replace(PAUSE, since=Ms(PAUSE.since - 1)),)),
         None,
     ),
-    (
-        "its tag is seen",
-        Ledger(holds=(PAUSE,)),
-        Ledger(holds=(replace(PAUSE, tag_seen=True),)),
-        None,
-    ),
-    (
-        "resumed",
+    "its tag is seen": (PAUSED, Ledger(holds=(replace(PAUSE, tag_seen=True),)), None),
+    "resumed": (
         Ledger(
             holds=(
                 Hold(Scope.CLUSTER, "", "ada", Ms(1)),
@@ -351,71 +214,51 @@ TABLE: list[tuple[str, Ledger, Ledger, Observed | None]] = [
         EMPTY,
         None,
     ),
-    (
-        "a pause's tag is set",
+    "a pause's tag is set": (
         Ledger(intents=(Intent("8", OfTags(), "n2", Retag(Scope.NODE, "n2", ("t",)), "9"),)),
         EMPTY,
         seen(six(), results={"8": Outcome.SUCCESS}),
     ),
-    (
-        "a time of a series has become a window",
+    "a time of a series has become a window": (
         weekly(Member(Machine("n1")), Member(Machine("n2"))),
         weekly(*PLACED),
         None,
     ),
-    (
-        "one machine of a series is up",
+    "one machine of a series is up": (
         weekly(*PLACED),
         weekly(replace(PLACED[0], placed=False), PLACED[1]),
         None,
     ),
-    (
-        "a series is ended",
-        weekly(*PLACED),
-        EMPTY,
-        None,
-    ),
-    (
-        "storm",
-        EMPTY,
-        Ledger(storm=Storm(NOW, "3 of 6 nodes are unhealthy")),
-        None,
-    ),
-    (
-        "storm over",
+    "a series is ended": (weekly(*PLACED), EMPTY, None),
+    "storm": (EMPTY, Ledger(storm=Storm(NOW, "3 of 6 nodes are unhealthy")), None),
+    "storm over": (
         Ledger(storm=Storm(Ms(1), "3 of 6 nodes are unhealthy")),
         Ledger(calm=NOW),
         None,
     ),
-]
-TABLE.extend(
-    (
-        f"an entry of the repair queue is {status.value}",
+}
+TABLE |= {
+    f"an entry of the repair queue is {status.value}": (
         EMPTY if status is EntryStatus.QUEUED else Ledger(queue=Queue((BROKEN,))),
         Ledger(queue=Queue((replace(BROKEN, status=status),))),
         None,
     )
     for status in EntryStatus
-)
-
-
-def members(event: Event) -> str:
-    """All that an event is, and its sentence."""
-    about = {"incident": event.incident, "node": event.node, "job": event.job}
-    known = {name: value for name, value in about.items() if value} | dict(event.details)
-    if event.action is not None:
-        known["action"] = str(event.action)
-    return "".join(f"    {name}: {value}\n" for name, value in known.items())
+}
 
 
 def test_what_is_told() -> None:
-    """The events of each row, as values and in words; a row tells nothing or all of these."""
+    """The events of each row, one a line, as values; their sentences are in tests/model."""
     shown = ""
-    for name, before, after, observed in TABLE:
+    for name, (before, after, observed) in TABLE.items():
         shown += f"{name}\n"
         for event in told(before, after, observed):
             assert (event.at, event.text) == (NOW, "")
-            shown += f"  {event.kind}: {event}\n{members(event)}"
+            about = {"incident": event.incident, "node": event.node, "job": event.job}
+            known = {key: value for key, value in about.items() if value} | dict(event.details)
+            if event.action is not None:
+                known["action"] = str(event.action)
+            shown += f"  {event.kind}: {known}\n"
     golden.same(Path(__file__).with_name("history.txt"), shown)
 
 
@@ -610,7 +453,7 @@ def test_a_book_is_cut() -> None:
 
 def test_every_kind_is_in_the_table_and_is_told_somewhere() -> None:
     listed = re.findall(r"^\| `([a-z-]+)`", event_kinds.__doc__ or "", re.MULTILINE)
-    rows = [told(before, after, observed) for _, before, after, observed in TABLE]
+    rows = [told(*row) for row in TABLE.values()]
     found = {event.kind for events in rows for event in events}
     elsewhere = {"wish-granted", "wish-refused", "answers-refused", "held"}
     elsewhere |= {"agent-silent", "agent-distrusted", "agent-back"}
@@ -623,46 +466,3 @@ def test_every_kind_is_in_the_table_and_is_told_somewhere() -> None:
     elsewhere |= {"roll-started", "roll-stopped", "roll-over"}
     assert found | elsewhere == set(listed) == set(event_kinds.SENTENCES)
     assert len(listed) == len(set(listed))
-
-
-def test_a_live_repair_from_beginning_to_end() -> None:
-    """Whole rounds; a job is submitted between two of them and has ended by the next."""
-    ledger, tags = EMPTY, frozenset[str]()
-    last: Decision | None = None
-    events: list[Event] = []
-    for number in range(30):
-        given = tuple(replace(intent, job=f"j{intent.id}") for intent in ledger.intents)
-        for intent in given:
-            if isinstance(intent.action, Retag):
-                tags = (tags - set(intent.action.remove)) | set(intent.action.add)
-        healed = number > 20
-        if number == 25:
-            tags = frozenset()
-        observed = seen(
-            six(node("n1", tags=tags)),
-            {"n1": OK if healed else REPAIR},
-            results={intent.id: Outcome.SUCCESS for intent in given},
-        )
-        before, now = replace(ledger, intents=given), NOW + number * 20_000
-        decision = decide(before, observed, Policy(stage=FULL), now)
-        events += tell(before, decision.ledger, decision, last, now, observed)
-        ledger, last = decision.ledger, decision
-    order = RunCommand("n1", "fix-nic", "")
-    settles = because(Kind.SETTLING, "n1", left=60_000)
-    tag = f"maintd:repairready:{incident('n1', REPAIR).id}"
-    assert [(e.kind, e.action or e.details) for e in events if not isinstance(e.action, Retag)] == [
-        ("noted", {"need": "live-repair", "said": REPAIR.text}),
-        ("held", {"why": str(settles), "kinds": ("settling",)}),
-        ("begun", {"need": "live-repair"}),
-        ("promised", order),
-        ("submitted", order),
-        ("job-done", order),
-        ("completed", {"tag": tag}),
-        ("forgotten", {"tag": tag, "well": "yes"}),
-    ]
-    for event in events:
-        if event.kind == "submitted":
-            mine = [e for e in events if e.action == event.action and e.job in ("", event.job)]
-            steps = [e.kind for e in mine]
-            assert steps == ["promised", "submitted", "job-done"]
-    assert ledger.incidents == ()

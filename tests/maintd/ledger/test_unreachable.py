@@ -1,7 +1,6 @@
 """Nodes whose agent does not answer are listed: since when, by what evidence, and what helps."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -101,43 +100,6 @@ def test_when_a_silent_node_will_count_as_unreachable() -> None:
     assert expected(silent, world, QUICK, Ms(NOW + after)) == {}
     assert unreachable(silent, world, QUICK, Ms(NOW + after - 1)) == {}
     assert unreachable(silent, world, QUICK, Ms(NOW + after)) == {"n1": NOW}
-
-
-def test_an_offline_node_is_not_polled_and_not_listed() -> None:
-    rig = Rig(fleet())
-    rig.agents.says["n4"] = None
-    rig.tick()
-    rig.cluster.put(replace(rig.cluster.nodes["n4"], offline=True, candidate=False))
-    assert told(rig, 200.0) == []
-    assert rig.ledger.unreachable == ()
-
-
-def test_the_moment_survives_a_restart(tmp_path: Path) -> None:
-    rig = Rig(fleet(), path=str(tmp_path / "ledger.sqlite"))
-    rig.agents.says["n4"] = None
-    rig.tick()
-    rig.tick(100)
-    rig.crash()
-    assert told(rig, 80.0)
-
-
-def test_a_clock_that_was_put_back_makes_the_wait_no_longer() -> None:
-    rig = Rig(fleet())
-    rig.agents.says["n4"] = None
-    rig.tick()
-    rig.skew = -86_400.0
-    rig.tick()
-    assert told(rig, 180.0)
-
-
-@pytest.mark.parametrize(("tag", "listed"), [("10m", False), ("1m", True)])
-def test_a_tag_says_for_how_long(tag: str, listed: bool) -> None:
-    rig = Rig(fleet())
-    node = rig.cluster.nodes["n4"]
-    rig.cluster.put(replace(node, tags=frozenset({f"maintd:unreachable-after:{tag}"})))
-    rig.agents.says["n4"] = None
-    rig.tick()
-    assert bool(told(rig, 60.0)) == listed
 
 
 def test_where_the_vote_is_undecided_they_are_listed_all_the_more() -> None:

@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Outcome, Result
 from nodeagent.model.notice import Sink
 from nodeagent.model.units import Ms, Seconds
@@ -17,16 +16,11 @@ from tests.maintd.rounds import ticks
 SINK = Sink("ticket", "command", command="open-ticket", seconds=Seconds(45))
 
 
-def orders(one: Notifying) -> list[RunCommand]:
-    found = [intent.action for _, _, intent in one.rig.agents.ran.values()]
-    return [action for action in found if isinstance(action, RunCommand)]
-
-
 def test_the_message_is_on_its_standard_input_once() -> None:
     one = Notifying((SINK, None))
     one.break_down("n2", "n3")
     one.ticks(6)
-    (order,) = orders(one)
+    (order,) = one.rig.agents.orders
     assert (order.node, order.command, order.seconds) == ("n1", "open-ticket", 45)
     said = json.loads(order.stdin)
     assert [event["node"] for event in said["events"]] == ["n2", "n3"]
@@ -46,7 +40,7 @@ def test_what_fails_is_tried_again_across_a_crash(tmp_path: Path) -> None:
     one.restart()
     one.rig.agents.tells = lambda _: Result(Outcome.SUCCESS, code=0)
     one.ticks(6)
-    first, second = orders(one)
+    first, second = one.rig.agents.orders
     assert first.stdin == second.stdin
     assert one.box("ticket").message is None
 
@@ -61,7 +55,7 @@ def test_an_order_that_is_forgotten_is_given_again() -> None:
     one.restart()
     one.rig.agents.takes = 1000
     one.ticks(6)
-    assert len(orders(one)) == 2
+    assert len(one.rig.agents.orders) == 2
     assert one.box("ticket").message is None
 
 
@@ -71,8 +65,8 @@ def test_two_sinks_take_turns_and_a_test_reaches_both() -> None:
     one.ticks(1)
     one.rig.wish(SendTestNotice())
     one.ticks(8)
-    assert [order.command for order in orders(one)] == ["open-ticket", "send-mail"]
-    told = [json.loads(order.stdin)["events"][0]["text"] for order in orders(one)]
+    assert [order.command for order in one.rig.agents.orders] == ["open-ticket", "send-mail"]
+    told = [json.loads(order.stdin)["events"][0]["text"] for order in one.rig.agents.orders]
     assert told == ["root asked for this test of ticket", "root asked for this test of mail"]
 
 
@@ -85,7 +79,7 @@ def test_an_order_brings_no_more_than_an_agent_takes() -> None:
         text = said.text.replace('"disk":', f'"disk":"{"x" * 400}","n":')
         one.rig.agents.says[f"n{number}"] = replace(said, text=text)
     one.ticks(4)
-    (order,) = orders(one)
+    (order,) = one.rig.agents.orders
     said_json = json.loads(order.stdin)
     assert len(order.stdin.encode()) <= MOST_STDIN
     assert said_json["count"] == 79
@@ -104,8 +98,7 @@ def test_a_notification_goes_out_beside_checks_without_end() -> None:
         one.tick()
     one.agents.says["n5"] = sick()
     ticks(one, 12)
-    ran = [intent.action for _, _, intent in one.agents.ran.values()]
-    commands = [action.command for action in ran if isinstance(action, RunCommand)]
+    commands = [order.command for order in one.agents.orders]
     assert commands.count("open-ticket") == 1
     assert one.ledger.notices.boxes[0].message is None
     assert one.agents.refused == 0

@@ -17,9 +17,8 @@ from nodeagent.model.offer import Answer, Offer, Reply
 from nodeagent.model.queue import Entry, EntryStatus
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
-from nodeagent.model.wish import AnswerOffers, BringUp, ResetStorm, SetSchedule, TakeDown
+from nodeagent.model.wish import BringUp, ResetStorm, SetSchedule, TakeDown
 from tests.maintd.notices.sinks import CALM, Notifying
-from tests.maintd.owners.owned import instance
 from tests.maintd.rig import QUICK
 from tests.maintd.world import NOW, OK, REPAIR, incident, need, seen, six
 
@@ -69,17 +68,6 @@ def test_a_window_is_told_when_it_starts_when_it_is_late_and_when_it_is_over() -
     one.rig.wish(BringUp((N3,)))
     assert one.after(60) == ["window-over"]
     assert one.after(60) == []
-
-
-def test_an_owner_that_declines_is_told_of_once() -> None:
-    one = Told()
-    one.rig.cluster.put(instance("i1", "db"))
-    one.plan(86400, 3600)
-    one.after(10)
-    (offer,) = one.rig.ledger.offers
-    one.rig.wish(AnswerOffers((offer.id,), Reply.DECLINE, Ms(5000), reason="busy"), "eve")
-    assert one.after(10) == ["owner-declined"]
-    assert one.after(10, 10, 60) == [], "it is asked again, and that is no news"
 
 
 def test_the_storm_is_told_and_its_end() -> None:

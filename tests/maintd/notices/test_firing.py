@@ -133,16 +133,6 @@ def test_an_old_answer_is_doubted() -> None:
         assert one.firing.told(CRITICAL) == unknown("the newest answer is 121 s old")
 
 
-def test_an_answer_is_as_old_as_its_question() -> None:
-    def say(*_: Any) -> tuple[int, bytes]:
-        one.seconds += OLDEST + 1
-        return 200, body()
-
-    with serving(say) as port:
-        one = Desk(port)
-        assert one.answer().unknown == "the newest answer is 121 s old"
-
-
 def test_an_answer_to_other_matchers_counts_for_nothing() -> None:
     with serving(lambda *_: (200, body())) as port:
         one = Desk(port)

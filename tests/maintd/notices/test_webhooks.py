@@ -156,21 +156,6 @@ def test_a_sink_that_lies_has_not_got_it(answer: bytes, why: str) -> None:
     assert message.tries == 1
 
 
-def test_a_message_that_its_sink_will_never_take_keeps_no_other_waiting() -> None:
-    for status in (413, 422):
-        receiver = Receiver(status)
-        with serving(receiver) as port:
-            one = Notifying(hook(port))
-            one.break_down("n2")
-            one.ticks(3)
-            assert one.box().lost == 1, status
-            one.break_down("n3")
-            one.ticks(3)
-        refused, said = receiver.said
-        assert (refused["lost"], said["lost"], said["count"]) == (0, 1, 1), status
-        assert one.box().lost == 0, status
-
-
 def test_a_sink_that_hangs_delays_neither_rounds_nor_others() -> None:
     over, receiver = threading.Event(), Receiver()
 
@@ -187,26 +172,6 @@ def test_a_sink_that_hangs_delays_neither_rounds_nor_others() -> None:
         until(lambda: receiver.bodies)
         assert len(receiver.bodies) == 1
         over.set()
-
-
-def test_many_events_in_a_minute_are_a_few_messages() -> None:
-    receiver = Receiver()
-    with serving(receiver) as port:
-        one = Notifying(hook(port), nodes=161)
-        one.ticks(1)
-        for start in range(2, 162, 40):  # four rounds within a minute
-            one.break_down(*(f"n{n}" for n in range(start, start + 40)))
-            one.ticks(1, 12)
-        one.ticks(3)
-    assert len(receiver.bodies) == 2
-    assert sum(message["count"] for message in receiver.said) == 160
-    for message in receiver.said:
-        assert len(message["events"]) <= 50
-        assert message["count"] == len(message["events"]) + message["more"]
-        assert message["counts"] == {"detected": message["count"]}
-    last = receiver.said[-1]
-    assert f"and {last['more']} more events" in last["text"]
-    assert max(map(len, receiver.bodies)) < 64 * 1024
 
 
 def test_a_sink_that_is_down_for_long_keeps_a_bounded_queue() -> None:

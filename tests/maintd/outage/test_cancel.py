@@ -94,17 +94,6 @@ def test_an_ended_incident_is_ignored_once_somebody_cancels_it(
 
 
 @pytest.mark.parametrize("status", [Status.COMPLETED, Status.FAILED])
-def test_a_restart_does_not_undo_a_cancel_whose_tag_could_not_be_set(status: Status) -> None:
-    rig = ended(status)
-    rig.cluster.fails = lambda action: isinstance(action, Retag)
-    rig.wish(Cancel(rig.incident("n3").id))
-    ticks(rig, 3)
-    rig.crash()
-    rig.tick()
-    assert rig.status("n3") is Status.CANCELED
-
-
-@pytest.mark.parametrize("status", [Status.COMPLETED, Status.FAILED])
 def test_the_tag_of_the_end_goes_though_the_fault_is_gone_already(status: Status) -> None:
     rig = ended(status)
     rig.agents.says["n3"] = OK
@@ -112,15 +101,6 @@ def test_the_tag_of_the_end_goes_though_the_fault_is_gone_already(status: Status
     ticks(rig, 5)
     assert not rig.ledger.incidents
     assert not rig.cluster.nodes["n3"].tags
-
-
-def test_both_tags_mean_canceled_where_the_ledger_is_lost_between_them() -> None:
-    rig = ended(Status.FAILED)
-    incident = rig.incident("n3")
-    rig.cluster.tag("n3", f"maintd:canceled:{incident.id}")
-    rig.lose_ledger()
-    rig.tick()
-    assert rig.status("n3") is Status.CANCELED
 
 
 def test_a_node_on_its_way_back_is_not_said_to_be_drained_by_others() -> None:

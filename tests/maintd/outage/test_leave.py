@@ -5,14 +5,12 @@ from dataclasses import replace
 import pytest
 
 from nodeagent.model.action import Drain, MovePrimary, SetOffline
-from nodeagent.model.asked import Asked
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import PAUSE_TAG
 from nodeagent.model.reason import Kind
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel, Done, Evacuate
 from tests.maintd.decided import kinds
-from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+from tests.maintd.rig import QUICK, Rig, ask, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK
 
 PLACES = (("n3", "n4"), ("n3", "n5"), ("n2", "n3"))
@@ -23,12 +21,6 @@ def rig() -> Rig:
     made = Rig(fleet(), mirrored(*PLACES), POLICY)
     made.tick()
     return made
-
-
-def ask(one: Rig, asked: Asked) -> str:
-    identity = one.wish(asked)
-    one.tick()
-    return one.store.answer(identity) or ""
 
 
 def until_calm(one: Rig, rounds: int = 60) -> None:
@@ -65,13 +57,6 @@ def test_it_is_evacuated_and_goes_back_after_proof(*, offline: bool) -> None:
     assert one.ledger.outages == ()
 
 
-def test_a_node_without_instances_is_drained_all_the_same() -> None:
-    one = Rig(fleet(), mirrored(("n2", "n4")), POLICY)
-    assert ask(one, Evacuate("n3", "new disks")) == ""
-    until_calm(one)
-    assert one.cluster.nodes["n3"].drained
-
-
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
@@ -101,18 +86,6 @@ def test_a_failed_move_stops_it_until_a_person_asks_again() -> None:
     assert instances_on(one) == []
 
 
-def test_a_refused_drain_is_tried_again() -> None:
-    one = rig()
-    one.cluster.refuses = lambda action: isinstance(action, Drain)
-    ask(one, Evacuate("n3", "new disks"))
-    one.tick()
-    assert (Kind.TRY_AGAIN, "n3") in kinds(one.tick().decision.held)
-    one.cluster.refuses = lambda _: False
-    one.tick(70)
-    until_calm(one)
-    assert instances_on(one) == []
-
-
 def test_who_puts_the_node_back_by_hand_is_not_overruled() -> None:
     one = rig()
     ask(one, Evacuate("n3", "new disks"))
@@ -121,14 +94,6 @@ def test_who_puts_the_node_back_by_hand_is_not_overruled() -> None:
     until_calm(one)
     assert (Kind.PUT_BACK_BY_OTHERS, "n3") in kinds(one.tick().decision.held)
     assert len(actions(one, Drain)) == 1
-
-
-def test_a_paused_node_waits() -> None:
-    one = rig()
-    one.cluster.tag("n3", PAUSE_TAG)
-    ask(one, Evacuate("n3", "new disks"))
-    until_calm(one)
-    assert actions(one, Drain) == []
 
 
 def test_asked_again_it_may_go_offline_as_well() -> None:
@@ -171,22 +136,6 @@ def test_done_beside_an_incident_at_work_leaves_the_node_to_it() -> None:
     assert one.cluster.nodes["n3"].in_service
 
 
-def test_an_incident_that_is_withdrawn_after_done_puts_the_node_back() -> None:
-    one = rig()
-    one.cluster.takes = lambda action: 600.0 if isinstance(action, MovePrimary) else 1.0
-    ask(one, Evacuate("n3", "new disks"))
-    one.agents.says["n3"] = EVACUATE
-    one.tick(30)
-    while one.status("n3") is not Status.PENDING:
-        one.tick(30)
-    assert ask(one, Done("n3")) == ""
-    one.agents.says["n3"] = OK
-    one.cluster.takes = lambda _: 1.0
-    for _ in range(60):
-        one.tick(30)
-    assert one.cluster.nodes["n3"].in_service
-
-
 def test_a_request_outlives_what_somebody_else_does_to_the_node() -> None:
     """An incident there is canceled with its drain, but others have drained the node since."""
     one = rig()
@@ -206,11 +155,3 @@ def test_an_offline_node_with_instances_is_refused() -> None:
     one = rig()
     one.cluster.put(replace(one.cluster.nodes["n3"], offline=True))
     assert "can only be failed over" in ask(one, Evacuate("n3", "new disks"))
-
-
-def test_it_survives_a_restart() -> None:
-    one = rig()
-    ask(one, Evacuate("n3", "new disks"))
-    one.crash()
-    until_calm(one)
-    assert instances_on(one) == []

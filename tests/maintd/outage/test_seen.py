@@ -1,6 +1,6 @@
 """Nodes that maintd itself has drained: nobody's leave to repair, and put back by whom."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,16 +9,14 @@ import pytest
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.round import Round
-from nodeagent.model.action import Drain, Guarded, Restore, SetOffline, describe
+from nodeagent.model.action import Drain, Guarded, Restore, SetOffline
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import PAUSE_TAG, RoleChange
-from nodeagent.model.reason import AnyKind, Detail, Kind, Reason, because
-from nodeagent.model.snapshot import Capacity
-from nodeagent.model.units import Ms
+from nodeagent.model.ledger import RoleChange
+from nodeagent.model.reason import AnyKind, Detail, Kind, Reason
 from nodeagent.model.wish import Cancel, Retry
 from tests.maintd.decided import details, within
 from tests.maintd.rig import ID, QUICK, Between, Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, FAILOVER, OK, need
+from tests.maintd.world import EVACUATE, OK
 
 RULES = "ganeti:watcher:autorepair:"
 SAFE = replace(QUICK, autorepair="safe", moves=3)
@@ -99,16 +97,6 @@ def test_after_a_cancel_nothing_more_leaves_the_node_and_a_line_says_so(mode: st
     assert repairs(rig) > 0
 
 
-def test_nor_is_one_that_was_withdrawn_and_stays() -> None:
-    rig = emptying(replace(SAFE, return_withdrawn=False))
-    rig.agents.says["n3"] = OK
-    done = later(rig, 100)
-    assert (repairs(rig), put_back(rig)) == (0, 0)
-    assert rig.ledger.incidents == ()
-    assert stays(done) == (Kind.STAYS, "gnt-maint done n3", "drained it", "")
-    assert details(whys(done), Kind.STAYS)["over"] == "is over"
-
-
 def test_what_somebody_asks_for_there_by_a_tag_waits_and_is_told() -> None:
     rig = emptying()
     cancel(rig)
@@ -122,43 +110,6 @@ def test_what_somebody_asks_for_there_by_a_tag_waits_and_is_told() -> None:
     why = details(done.decision.held, Kind.BY_RULES, name)["why"]
     assert "maintd itself drained n3 for incident" in str(why)
     assert tag in rig.cluster.instances[name].tags
-
-
-def returned() -> Rig:
-    """n3 was emptied once and is back, its tag still there; it is full and is emptied again."""
-    rig = Rig(fleet(), MANY, SAFE)
-    rig.cluster.world.tags = frozenset({RULES + "failover"})
-    rig.agents.says["n3"] = need("evacuate", details="long ago")
-    rig.settle()
-    rig.agents.says["n3"] = OK
-    rig.cluster.undrain("n3")
-    later(rig, 5)
-    for one in list(rig.cluster.instances.values()):
-        rig.cluster.put(replace(one, primary="n3", secondary="n4"))
-    rig.cluster.takes = lambda _: 15.0
-    rig.agents.says["n3"] = EVACUATE
-    while not rig.cluster.nodes["n3"].drained:
-        rig.tick()
-    later(rig, 2)
-    return rig
-
-
-def test_an_older_incident_that_nobody_acknowledged_makes_no_licence_of_a_cancel() -> None:
-    rig = returned()
-    assert not cancel(rig)
-    done = later(rig, 30)
-    assert repairs(rig) == 0
-    assert stays(done) == CANCELED
-    assert not cancel(rig, undrain=True)
-    later(rig, 10)
-    assert rig.cluster.nodes["n3"].in_service
-
-
-def test_nor_does_it_keep_a_node_out_whose_incident_was_withdrawn() -> None:
-    rig = returned()
-    rig.agents.says["n3"] = OK
-    later(rig, 100)
-    assert (rig.cluster.nodes["n3"].in_service, put_back(rig), repairs(rig)) == (True, 1, 0)
 
 
 # Put back.
@@ -186,36 +137,6 @@ def test_undrain_while_the_drain_is_under_way_undoes_it_afterwards() -> None:
     assert not cancel(rig, undrain=True)
     later(rig, 20)
     assert (rig.cluster.nodes["n3"].in_service, put_back(rig)) == (True, 1)
-
-
-def test_undrain_of_what_we_have_not_drained_changes_nothing() -> None:
-    nodes = [replace(n, drained=True, candidate=False) if n.name == "n3" else n for n in fleet()]
-    rig = Rig(nodes, mirrored(("n3", "n4")))
-    rig.cluster.takes = lambda _: 100.0
-    rig.agents.says["n3"] = EVACUATE
-    rig.tick()
-    why = cancel(rig, undrain=True)
-    assert why == (
-        "nothing was changed: maintd did not drain n3. Cancel without --undrain, then run"
-        " gnt-node modify --drained=no n3"
-    )
-    assert rig.status("n3") is Status.PENDING
-
-
-def test_what_cannot_be_put_back_is_tried_again_and_then_told() -> None:
-    rig = emptying()
-    rig.cluster.fails = lambda action: isinstance(action, Restore) and "no luck"
-    assert not cancel(rig, undrain=True)
-    done = later(rig, 80)
-    assert (put_back(rig), rig.cluster.nodes["n3"].drained) == (5, True)
-    kind, help, _, why = stays(done)
-    assert (kind, help) == CANCELED[:2]
-    (restore, *_) = [j.action for j in rig.cluster.jobs.values() if isinstance(j.action, Restore)]
-    assert str(why).endswith(f"({describe(restore)}) failed: no luck")
-    rig.cluster.fails = lambda _: False
-    assert not cancel(rig, undrain=True)
-    later(rig, 10)
-    assert rig.cluster.nodes["n3"].in_service
 
 
 def test_where_nobody_can_tell_who_drained_it_the_command_that_helps_is_ganetis() -> None:
@@ -253,16 +174,6 @@ def test_withdrawn_it_is_put_back() -> None:
     later(rig, 80)
     assert (rig.cluster.nodes["n3"].in_service, put_back(rig), repairs(rig)) == (True, 1, 0)
     assert (rig.ledger.incidents, rig.ledger.outages, rig.ledger.intents) == ((), (), ())
-
-
-@pytest.mark.parametrize("tag", ["maintd:return-withdrawn:no", "maintd:return-withdrawn:yes"])
-def test_whether_it_is_put_back_is_said_by_a_tag(tag: str) -> None:
-    returns = tag.endswith("yes")
-    rig = emptying(replace(SAFE, return_withdrawn=not returns))
-    rig.cluster.tag("n3", tag)
-    rig.agents.says["n3"] = OK
-    later(rig, 80)
-    assert rig.cluster.nodes["n3"].in_service == returns
 
 
 @pytest.mark.parametrize(
@@ -319,91 +230,6 @@ def test_it_is_not_put_back_while_it_cannot_be_asked_who_has_touched_it() -> Non
     Mute.mute = False
     later(rig, 5)
     assert rig.cluster.nodes["n3"].in_service
-
-
-def test_a_pause_holds_it_back() -> None:
-    rig = emptying()
-    rig.agents.says["n3"] = OK
-    rig.tick()
-    rig.cluster.tag("n3", PAUSE_TAG)
-    done = later(rig, 80)
-    assert rig.cluster.nodes["n3"].drained
-    why = whys(done)[0]
-    assert within(why) == [(Kind.TO_BE_PUT_BACK, "n3"), (Kind.TAGGED, "n3")]
-    assert dict(why.details)["back"] == "its incident was withdrawn"
-    rig.cluster.untag("n3", PAUSE_TAG)
-    later(rig, 5)
-    assert rig.cluster.nodes["n3"].in_service
-
-
-def test_what_is_worse_takes_the_drain_over_and_puts_it_back() -> None:
-    rig = emptying()
-    rig.agents.says["n3"] = FAILOVER
-    later(rig, 2)
-    rig.agents.says["n3"] = OK
-    later(rig, 80)
-    assert (rig.cluster.nodes["n3"].in_service, put_back(rig)) == (True, 1)
-
-
-def test_what_is_milder_takes_the_drain_over_as_well() -> None:
-    rig = Rig(fleet(), MANY, SAFE)
-    rig.agents.says["n3"] = FAILOVER
-    while not rig.cluster.nodes["n3"].drained:
-        rig.tick()
-    rig.cluster.takes = lambda _: 300.0
-    rig.agents.says["n3"] = EVACUATE
-    later(rig, 110)
-    assert (rig.status("n3"), rig.incident("n3").diagnosis) == (Status.PENDING, EVACUATE)
-    rig.cluster.takes = lambda _: 15.0
-    rig.agents.says["n3"] = OK
-    later(rig, 200)
-    assert (rig.cluster.nodes["n3"].in_service, put_back(rig)) == (True, 1)
-
-
-def test_what_was_superseded_by_a_passing_word_is_begun_anew() -> None:
-    class Full(Between):
-        mib = 0
-
-        def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
-            return dict.fromkeys(nodes, Capacity(Full.mib, Full.mib))
-
-    rig = Rig(fleet(), MANY, replace(SAFE, spare=False), through=Full)
-    rig.agents.says["n3"] = EVACUATE
-    later(rig, 5)
-    rig.agents.says["n3"] = FAILOVER
-    rig.tick()
-    rig.agents.says["n3"] = EVACUATE
-    later(rig, 5)
-    assert [i.status for i in rig.ledger.incidents] == [Status.CANCELED, Status.PENDING]
-    Full.mib = 10**6
-    later(rig, 150)
-    assert rig.status("n3") is Status.COMPLETED
-    assert not [i for i in rig.cluster.instances.values() if "n3" in (i.primary, i.secondary)]
-
-
-@pytest.mark.parametrize("offline", [True, False])
-def test_what_another_incident_has_emptied_meanwhile_waits_for_its_repair(offline: bool) -> None:
-    rig = emptying(replace(SAFE, offline=offline))
-    rig.agents.says["n3"] = OK
-    rig.tick()
-    rig.cluster.tag("n3", PAUSE_TAG)
-    assert whys(later(rig, 80))[0].kind is Kind.TO_BE_PUT_BACK
-    rig.agents.says["n3"] = need("evacuate", details="again")
-    later(rig, 3)
-    rig.cluster.untag("n3", PAUSE_TAG)
-    later(rig, 150)
-    assert rig.status("n3") is Status.COMPLETED
-    rig.agents.says["n3"] = OK
-    (why,) = whys(later(rig, 30))
-    assert why.kind is Kind.WAITS_FOR_REPAIR
-    assert (rig.cluster.nodes["n3"].in_service, put_back(rig)) == (False, 0)
-
-
-def test_what_needs_a_live_repair_now_is_not_put_back_yet() -> None:
-    rig = emptying()
-    rig.agents.says["n3"] = need("live-repair", command="fix", details="later")
-    later(rig, 80)
-    assert put_back(rig) == 0
 
 
 # Whatever becomes of maintd.
@@ -470,15 +296,6 @@ def test_a_ledger_lost_while_it_is_put_back_takes_up_nothing(tmp_path: Path) -> 
     assert (rig.cluster.nodes["n3"].in_service, put_back(rig)) == (True, 1)
 
 
-def test_a_ledger_from_before_learns_who_drained_it(tmp_path: Path) -> None:
-    rig = emptying(path=str(tmp_path / "ledger"))
-    rig.store.save(replace(rig.ledger, outages=()))
-    rig.crash()
-    cancel(rig)
-    later(rig, 20)
-    assert (repairs(rig), rig.cluster.nodes["n3"].drained) == (0, True)
-
-
 EFFECTS = ("decided", "saved", "promised", "submitted", "remembered")
 
 
@@ -519,33 +336,3 @@ def test_killed_at_each_effect_it_is_put_back_once(
 
 class Killed(Exception):
     """As if the process had ended there."""
-
-
-def test_what_is_offline_and_waits_is_told_with_the_commands() -> None:
-    rig = Rig(fleet(), [])
-    rig.agents.says["n3"] = EVACUATE
-    rig.cluster.pauses = lambda action: isinstance(action, Drain)
-    rig.policy = replace(QUICK, settle=Ms(10**6))
-    rig.crash()
-    rig.tick()
-    rig.cluster.put(replace(rig.cluster.nodes["n3"], offline=True, candidate=False))
-    assert whys(rig.tick()) == [because(Kind.OFFLINE, "n3", incident=rig.incident("n3").id)]
-    rig = emptying(QUICK, rounds=0)
-    rig.cluster.put(replace(rig.cluster.nodes["n3"], drained=False, offline=True))
-    rig.cluster.world.machines.copies.clear()  # its instances were shut down there by hand
-    told = whys(later(rig, 3))
-    assert told
-    assert all((Kind.ONLY_FAILOVER, "n3") in within(why) for why in told)
-
-
-def test_what_stays_out_after_its_tag_was_taken_off_is_told_with_the_command() -> None:
-    rig = Rig(fleet(), mirrored(("n3", "n4")))
-    rig.agents.says["n3"] = EVACUATE
-    rig.settle()
-    rig.cluster.untag("n3", rig.incident("n3").tag)
-    gone = because(Kind.STAYS_TAG_GONE, "n3", state="offline", left=())
-    assert whys(later(rig, 3)) == [gone]
-    assert gone.help == "gnt-maint done n3"
-    rig.agents.says["n3"] = OK
-    rig.cluster.undrain("n3")
-    assert whys(later(rig, 3)) == []

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Policy
 from nodeagent.model.offer import Announcing, Offer, Reply, Work
 from nodeagent.model.reason import Kind
@@ -38,9 +37,8 @@ def rig(policy: Policy = TOLD) -> Rig:
 
 def told(one: Rig) -> list[tuple[str, str, str]]:
     """What the command was told, in order: the event or `asked`, the node, the owner."""
-    orders = [i.action for _, _, i in one.agents.ran.values() if isinstance(i.action, RunCommand)]
     found = []
-    for order in orders:
+    for order in one.agents.orders:
         if order.command == "tell-owners":
             said = json.loads(order.stdin)
             found += [("asked", row["node"], row["owner"]) for row in said["offers"]]
@@ -177,15 +175,6 @@ def test_owners_who_agree_let_it_begin_and_a_failover_waits_for_nobody() -> None
     answer(one, Reply.ACCEPT, next(o for o in one.ledger.offers if o.owner == "db"))
     ticks(one, 4)
     assert left(one)
-
-
-def test_the_tag_of_a_node_gives_its_owners_time() -> None:
-    one = rig()
-    node = one.cluster.nodes["n3"]
-    one.cluster.put(replace(node, tags=node.tags | {"maintd:owners-notice:1h"}))
-    one.agents.says["n3"] = EVACUATE
-    ticks(one, 8)
-    assert not left(one)
 
 
 def test_an_incident_that_is_withdrawn_is_canceled_for_its_owners() -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from nodeagent.maintd.owners import milestones
 from nodeagent.maintd.owners.webhook import Webhook, Webhooks
-from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Ledger, Outcome, Result
 from nodeagent.model.offer import Announcing, Milestone, Offer, Progress, Reply
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
@@ -45,8 +44,7 @@ def plan(one: Rig, after: float = 86400) -> SetSchedule:
 
 def events(one: Rig) -> list[tuple[str, str]]:
     """What the command was told, to whom, in order."""
-    orders = [i.action for _, _, i in one.agents.ran.values() if isinstance(i.action, RunCommand)]
-    told = [row for order in orders for row in json.loads(order.stdin).get("events", [])]
+    told = [row for order in one.agents.orders for row in json.loads(order.stdin).get("events", [])]
     return [(row["event"], row["owner"]) for row in told]
 
 

@@ -15,12 +15,11 @@ from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
-from nodeagent.model.wish import AnswerOffers, SetQueue, SetSchedule
+from nodeagent.model.wish import AnswerOffers, SetSchedule
 from nodeagent.protocol.canonical import canonical
 from nodeagent.protocol.messages import MOST_STDIN
 from tests.maintd.decided import details
 from tests.maintd.owners.owned import instance
-from tests.maintd.queue.mender import ADD, WATCHES, Mender, policy
 from tests.maintd.rig import QUICK, Rig, fleet
 from tests.maintd.rounds import ticks
 from tests.maintd.windows.rounds import N3
@@ -36,11 +35,6 @@ def rig() -> Rig:
     return one
 
 
-def orders(one: Rig) -> list[RunCommand]:
-    found = [intent.action for _, _, intent in one.agents.ran.values()]
-    return [action for action in found if isinstance(action, RunCommand)]
-
-
 def owners(order: RunCommand) -> list[str]:
     return [offer["owner"] for offer in json.loads(order.stdin)["offers"]]
 
@@ -52,7 +46,7 @@ def told(ledger: Ledger) -> list[bool]:
 def test_all_open_offers_are_on_its_standard_input_once() -> None:
     one = rig()
     ticks(one, 6)
-    (order,) = orders(one)
+    (order,) = one.agents.orders
     assert (order.node, order.command, order.seconds) == ("n1", "tell-owners", 45)
     assert owners(order) == ["db", "web"]
     (first, _) = json.loads(order.stdin)["offers"]
@@ -94,28 +88,21 @@ def test_who_is_asked_again_is_told_again() -> None:
     (db, _) = one.ledger.offers
     one.wish(AnswerOffers((db.id,), Reply.ACCEPT, Ms(0)))
     ticks(one, 4)
-    assert [owners(order) for order in orders(one)] == [["db", "web"], ["db"]]
-
-
-def test_without_a_command_nobody_is_told() -> None:
-    one = rig()
-    one.engine.policy = QUICK
-    ticks(one, 4)
-    assert orders(one) == []
+    assert [owners(order) for order in one.agents.orders] == [["db", "web"], ["db"]]
 
 
 def test_what_fails_is_tried_again_a_few_times_and_says_why() -> None:
     one = rig()
     one.agents.tells = lambda _: Result(Outcome.ERROR, "exit code 1: no route", code=1)
     ticks(one, 4)
-    assert len(orders(one)) == 1
+    assert len(one.agents.orders) == 1
     held = [details([h], Kind.OWNER_NOT_TOLD) for h in one.tick().decision.held]
     assert [(said["owner"], said["tries"]) for said in held] == [("db", ""), ("web", "")]
     assert {(said["command"], said["why"]) for said in held} == {
         ("tell-owners", "exit code 1: no route")
     }
     ticks(one, 400)
-    assert len(orders(one)) == 5
+    assert len(one.agents.orders) == 5
     assert told(one.ledger) == [True, True], "given up"
 
 
@@ -124,41 +111,13 @@ def test_it_waits_for_an_agent_in_doubt_and_survives_a_crash() -> None:
     one.agents.says["n1"] = None
     one.tick()
     one.tick()
-    assert orders(one) == []
+    assert one.agents.orders == []
     del one.agents.says["n1"]
     one.tick()
     one.crash()
     ticks(one, 4)
-    assert len(orders(one)) == 1
+    assert len(one.agents.orders) == 1
     assert told(one.ledger) == [True, True]
-
-
-def test_an_order_that_its_agent_refuses_is_tried_again() -> None:
-    one = rig()
-    one.agents.refuses = lambda _: True
-    ticks(one, 3)
-    held = one.tick().decision.held
-    assert any("refused" in details([h], Kind.OWNER_NOT_TOLD).values() for h in held)
-    one.agents.refuses = lambda _: False
-    ticks(one, 10)
-    assert told(one.ledger) == [True, True]
-
-
-def test_owners_are_told_beside_checks_without_end() -> None:
-    """The command runs alone: no check is begun while it waits for those that run."""
-    both = replace(TELLS, procedures=policy(WATCHES).procedures)
-    one = Mender(both, instances=[instance("i1", "db")])
-    one.agents.checks = one.agents.lists = ("check",)
-    one.agents.takes = 25_000
-    one.ask(SetQueue(enabled=False))
-    for number in range(100, 106):  # so that in every round some of them run
-        one.wish(replace(ADD, address=f"192.0.2.{number}", serial=f"S{number}"))
-        one.tick()
-    when = Unavailability(Nanoseconds(round((one.time + 86400) * 1e9)))
-    one.ask(SetSchedule(Schedule((Window((Machine("n3"),), when),))))
-    ticks(one, 12)
-    assert told(one.ledger) == [True]
-    assert one.agents.refused == 0
 
 
 def asked(told: Told = Told(), **more: Any) -> Offer:

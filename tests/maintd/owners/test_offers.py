@@ -15,12 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeagent.errors import MessageError
-from nodeagent.maintd.owners import offer_json, offers
+from nodeagent.maintd.owners import offers
 from nodeagent.maintd.owners.absences import of_window
-from nodeagent.maintd.windows import timing
 from nodeagent.maintd.windows.mesos import read_answer
 from nodeagent.model.ledger import Ledger, Policy
-from nodeagent.model.offer import Answer, Offer, Reply
+from nodeagent.model.offer import Answer, Reply
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms, Nanoseconds
@@ -36,8 +35,6 @@ from nodeagent.model.window import (
 from nodeagent.model.wish import AnswerOffers, SetSchedule, TakeDown
 from tests.maintd.owners.owned import Asking, instance
 from tests.maintd.rig import Rig, fleet
-from tests.maintd.rounds import ticks
-from tests.maintd.world import EVACUATE
 
 HOUR, DAY = 3600, 86400
 MINUTES = 600  # a window so far ahead is to be emptied for from now on
@@ -82,17 +79,6 @@ def test_inverse_offers_filters() -> None:
     assert one.open("db") == [("db", "n3")]
     one.tick(100)
     assert one.open("db") == [("db", "n3"), ("db", "n6")]
-
-
-def test_pre_v1_scheduler_support() -> None:
-    """Who knows nothing of inverse offers is in nobody's way."""
-    one = Asking()
-    one.plan("n3", ahead=0)
-    ticks(one, 20, 60)
-    assert one.node().drained
-    assert not any("n3" in (i.primary, i.secondary) for i in one.cluster.instances.values())
-    assert one.offers == [], "there is nothing to ask for any more"
-    assert one.down() == ""
 
 
 def test_accept_invalid_inverse_offer() -> None:
@@ -343,21 +329,6 @@ def test_a_veto_holds_until_its_deadline() -> None:
     assert one.down() == ""
 
 
-def test_silence_is_no_veto() -> None:
-    one = Asking()
-    one.plan("n3", ahead=MINUTES, consent=Consent(Weight.VETO, proceeds=True))
-    assert (one.holds(), one.goes_on()) == ([], True)
-
-
-def test_who_vetoes_may_give_way() -> None:
-    one = Asking()
-    one.plan("n3", ahead=MINUTES, consent=Consent(Weight.VETO, proceeds=True))
-    one.decline(refuse=HOUR)
-    assert one.holds()
-    one.accept(refuse=HOUR)
-    assert (one.holds(), one.goes_on()) == ([], True)
-
-
 def test_where_accepting_is_required_silence_holds_even_after_the_deadline() -> None:
     one = Asking()
     one.plan("n3", ahead=MINUTES, consent=Consent(Weight.REQUIRED, Ms(120_000)))
@@ -390,14 +361,6 @@ def test_where_accepting_is_required_an_instance_more_is_not_accepted() -> None:
     assert why.startswith(f"owner db has accepted, but not for {named}; ")
 
 
-def test_a_window_that_is_held_does_not_keep_its_node_from_repair() -> None:
-    one = Asking()
-    one.plan("n3", ahead=0, consent=Consent(Weight.REQUIRED))
-    assert one.holds()
-    one.agents.says["n3"] = EVACUATE
-    assert one.goes_on(), "by its incident"
-
-
 def test_who_is_to_accept_is_asked_before_its_machine_goes_down_in_the_same_round() -> None:
     one = Asking()
     consent = (Consent(Weight.REQUIRED),)
@@ -425,25 +388,6 @@ def test_what_has_come_since_the_owner_accepted_is_not_taken_down() -> None:
     one.accept(refuse=HOUR)
     one.place("i9", "n3", "n4", owner="db")
     assert "but not for i9" in one.down()
-
-
-def test_many_offers_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = Asking()
-    one.plan("n3", consent=Consent(Weight.REQUIRED))
-    ledger, world = one.ledger, one.cluster.snapshot()
-
-    def never(*_: object) -> list[Offer]:
-        raise AssertionError("all of them for each machine")
-
-    monkeypatch.setattr("nodeagent.maintd.owners.webhook.question_json", never)
-    with monkeypatch.context() as patch:
-        made = offers.by_absence(ledger)
-        once = iter([made])
-        patch.setattr(offers, "by_absence", lambda _: next(once))
-        assert timing.closed(ledger, world, one.now()) == {}
-    book = offer_json.Book(ledger, world, Policy(stage=FULL), one.now())
-    assert offer_json.offer_json(ledger.offers[0], book)["holds"]
-    one.plan("n3")  # and where there is no webhook, no letter is written
 
 
 def test_a_veto_ends_at_its_deadline_to_the_millisecond() -> None:

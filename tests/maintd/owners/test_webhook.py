@@ -115,23 +115,6 @@ def test_who_hangs_keeps_nobody_else_waiting() -> None:
         over.set()
 
 
-def test_it_is_given_up_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    owner, clock = Receiver(), iter(range(10**9))  # 100 seconds pass whenever somebody looks
-    monkeypatch.setattr(webhook, "MOST", 50.0)
-    owner.answers = [500] * 100
-    with serving(owner) as port:
-        hooks = Webhooks(
-            [Webhook("*", f"http://127.0.0.1:{port}/")], now, lambda: next(clock) * 100.0
-        )
-        hooks.tell([ONE])
-        until(lambda: hooks.waiting == 0)
-        tries = len(owner.bodies)
-        assert 5 < tries < 30
-        hooks.tell([ONE])
-        assert not hooks._lines[0]._busy
-        assert (len(owner.bodies), hooks.counts["given-up"]) == (tries, 1)
-
-
 def test_a_bug_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
     owner = Receiver()
 
@@ -186,18 +169,6 @@ def test_an_owner_is_told_and_answers(tmp_path: Path) -> None:
         master.tick()  # as after a restart
         owner.until(3)
         assert owner.bodies[2] == owner.bodies[1], "told again, to the byte"
-    master.close()
-
-
-def test_a_round_waits_for_no_owner(tmp_path: Path) -> None:
-    master, over = Owned(tmp_path), threading.Event()
-    with speaking(hanging_until(over)) as port:
-        master.rig.engine.webhooks = one(f"http://127.0.0.1:{port}/", seconds=3600.0)
-        assert master.schedule(window(N3, start=NOW_NS + 86400 * 10**9)) == 200
-        master.tick(times=3)
-        assert master.rig.engine.webhooks.waiting == 2
-        master.rig.engine.webhooks.tell([])
-        over.set()
     master.close()
 
 

@@ -1,11 +1,9 @@
 """A whole coordinator with a roll: its beginning, its rounds, and what has become of the nodes."""
 
-from nodeagent.model.action import RunCommand
-from nodeagent.model.asked import Asked
 from nodeagent.model.roll import REBOOT, Phase, Roll, Terms
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import StartRoll
-from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+from tests.maintd.rig import QUICK, Rig, ask, fleet, mirrored
 
 PLACES = (("n3", "n4"), ("n4", "n5"), ("n5", "n6"), ("n2", "n3"))
 TERMS = Terms(REBOOT, reboots=True, quiet=Ms(30_000))
@@ -15,12 +13,6 @@ def rig() -> Rig:
     made = Rig(fleet(), mirrored(*PLACES), QUICK)
     made.tick()
     return made
-
-
-def ask(one: Rig, asked: Asked) -> str:
-    identity = one.wish(asked)
-    one.tick()
-    return one.store.answer(identity) or ""
 
 
 def start(one: Rig, *nodes: str, terms: Terms = TERMS) -> None:
@@ -54,5 +46,4 @@ def go_on(one: Rig, rounds: int = 200, seconds: float = 20) -> int:
 
 
 def rebooted(one: Rig) -> list[str]:
-    ran = (intent.action for _, _, intent in one.agents.ran.values())
-    return [action.node for action in ran if isinstance(action, RunCommand)]
+    return [order.node for order in one.agents.orders]

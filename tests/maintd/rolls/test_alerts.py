@@ -20,14 +20,14 @@ from nodeagent.model.notice import Sink
 from nodeagent.model.reason import RollKind
 from nodeagent.model.roll import REBOOT, Phase, Terms
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import CancelRoll, ResumeRoll, SkipNode, StartRoll
+from nodeagent.model.wish import ResumeRoll, SkipNode, StartRoll
 from tests import needs
 from tests.maintd.answering import serving
 from tests.maintd.decided import kinds
 from tests.maintd.notices.alertmanager import Manager, alertmanager
 from tests.maintd.notices.sinks import Receiver
-from tests.maintd.rig import QUICK, Rig, elsewhere, fleet, mirrored
-from tests.maintd.rolls.rolling import ask, away, go_on, phases, rebooted, roll, start
+from tests.maintd.rig import QUICK, Rig, ask, elsewhere, fleet, mirrored
+from tests.maintd.rolls.rolling import away, go_on, phases, rebooted, roll, start
 from tests.patience import until
 
 CRITICAL = 'severity="critical"'
@@ -125,18 +125,6 @@ def test_after_a_restart_it_waits_for_a_new_answer() -> None:
         one.crash()
         done = one.tick(31).decision
         assert (RollKind.ROLL_ALERTS_AWAITED, "") in kinds(done.held)
-        assert not away(one)
-
-
-def test_an_answer_from_before_a_long_silence_of_rounds_does_not_count() -> None:
-    with rig(Server()) as one:
-        start(one, "n3", terms=TERMS)
-        assert [kind for kind, _ in reasons(one)] == []
-        ask(one, CancelRoll())
-        go_on(one)
-        start(one, "n5", terms=TERMS)
-        done = one.tick(121).decision
-        assert (RollKind.ROLL_ALERTS_UNKNOWN, "") in kinds(done.held)
         assert not away(one)
 
 

@@ -24,8 +24,8 @@ from nodeagent.model.wish import (
     StartRoll,
 )
 from tests.maintd.decided import kinds
-from tests.maintd.rig import QUICK, Rig, fleet, mirrored
-from tests.maintd.rolls.rolling import TERMS, ask, away, go_on, phases, rebooted, rig, roll, start
+from tests.maintd.rig import QUICK, Rig, ask, fleet, mirrored
+from tests.maintd.rolls.rolling import TERMS, away, go_on, phases, rebooted, rig, roll, start
 from tests.maintd.world import EVACUATE
 
 
@@ -40,31 +40,6 @@ def test_all_nodes_reboot_one_by_one_in_their_order_and_all_return() -> None:
     assert rebooted(one) == ["n3", "n2", "n6"]
     assert set(phases(one).values()) == {Phase.DONE}
     assert (away(one), one.ledger.outages, one.ledger.intents) == (set(), (), ())
-
-
-def test_a_node_runs_its_command_only_once_it_is_empty() -> None:
-    one = rig()
-    start(one, "n4")
-    while not rebooted(one):
-        one.tick(5)
-    assert not any("n4" in (i.primary, i.secondary) for i in one.cluster.instances.values())
-    assert one.cluster.nodes["n4"].drained
-
-
-def test_as_many_as_asked_for_are_away_but_never_two_that_share_an_instance() -> None:
-    one = rig()
-    start(one, "n2", "n3", "n4", "n5", "n6", terms=replace(TERMS, at_once=2))
-    begun: set[str] = set()
-    for _ in range(150):
-        shared = {(i.primary, i.secondary) for i in one.cluster.instances.values()}
-        gone = away(one)
-        one.tick(20)
-        new = {m.name for m in roll(one).nodes if m.phase is Phase.LEAVING} - begun
-        begun |= new
-        pairs = {(a, b) for a in new for b in gone | new}
-        assert not shared & (pairs | {(b, a) for a, b in pairs})
-        assert len(away(one)) <= 2
-    assert set(phases(one).values()) == {Phase.DONE}
 
 
 @pytest.mark.parametrize(("moves", "each"), [(20, 5), (4, 2), (1, 1)])
@@ -192,26 +167,6 @@ def test_an_incident_at_work_lets_no_other_node_begin() -> None:
     start(one, "n3")
     assert any(kind is RollKind.ROLL_INCIDENT for kind, _ in told(one))
     assert phases(one) == {"n3": Phase.WAITING}
-
-
-def test_a_node_that_a_person_has_out_stays_out_after_its_turn() -> None:
-    one = rig()
-    start(one, "n3")
-    for _ in range(3):
-        one.tick(5)
-    assert ask(one, Evacuate("n3", "new disks")) == ""
-    go_on(one)
-    assert rebooted(one) == ["n3"]
-    assert away(one) == {"n3"}
-
-
-def test_a_node_that_was_drained_before_is_drained_after() -> None:
-    one = rig()
-    one.cluster.put(replace(one.cluster.nodes["n3"], drained=True))
-    start(one, "n3")
-    go_on(one)
-    assert (rebooted(one), phases(one)) == (["n3"], {"n3": Phase.DONE})
-    assert one.cluster.nodes["n3"].drained
 
 
 def test_with_kept_secondaries_only_what_runs_there_leaves() -> None:
@@ -348,18 +303,6 @@ def test_the_history_tells_each_step() -> None:
     ]
 
 
-def test_instances_move_to_nodes_that_have_had_their_turn_or_have_it_last() -> None:
-    """So that they do not move again in an hour."""
-    one = rig()
-    start(one, "n2", "n3", "n4", "n5", "n6")
-    while phases(one)["n2"] is not Phase.DONE:
-        one.tick(20)
-    one.tick(20)
-    moves = [i.action for i in one.ledger.intents if isinstance(i.action, MoveSecondary)]
-    assert moves
-    assert {move.target for move in moves} <= {"n1", "n2"}
-
-
 @pytest.mark.parametrize("ends", [PauseRoll(), CancelRoll()])
 def test_a_node_whose_turn_waits_for_others_jobs_does_not_begin_after_a_pause(ends: Asked) -> None:
     one = Rig(fleet(), mirrored(("n5", "n3")), QUICK)
@@ -384,26 +327,6 @@ def test_a_node_whose_turn_waits_for_others_jobs_does_not_begin_after_a_pause(en
         assert phases(one) == {"n3": Phase.DONE}
 
 
-def test_a_node_whose_turn_was_taken_back_counts_as_away_until_it_is_back() -> None:
-    one = Rig(fleet(8), mirrored(("n3", "n4"), ("n5", "n6")), QUICK)
-    one.tick()
-    one.agents.ends = lambda intent: Outcome.ERROR if intent.node == "n3" else Outcome.SUCCESS
-    one.cluster.takes = lambda action: (
-        1000.0 if isinstance(action, MovePrimary) and action.node == "n5" else 1.0
-    )
-    start(one, "n3", "n5", "n7", terms=replace(TERMS, at_once=2))
-    while not roll(one).stopped:
-        one.tick(20)
-    one.tick(20)
-    assert (phases(one)["n5"], away(one)) == (Phase.WAITING, {"n3", "n5"})
-    one.agents.ends = lambda _: Outcome.SUCCESS
-    assert ask(one, RetryNode("n3")) == ""
-    assert (RollKind.ROLL_OUT_OF_SERVICE, "n5") in told(one)
-    assert away(one) == {"n3", "n5"}
-    assert go_on(one) <= 2
-    assert set(phases(one).values()) == {Phase.DONE}
-
-
 @pytest.mark.parametrize("check", ["", "upgrade-packages"])
 def test_a_node_that_is_left_out_while_it_returns_owes_no_more_than_ok(check: str) -> None:
     """Its machine has not started anew, or its check fails, and will never do otherwise."""
@@ -418,25 +341,6 @@ def test_a_node_that_is_left_out_while_it_returns_owes_no_more_than_ok(check: st
     go_on(one)
     assert phases(one) == {"n3": Phase.SKIPPED, "n6": Phase.DONE}
     assert (away(one), one.ledger.outages) == (set(), ())
-
-
-@pytest.mark.parametrize(
-    ("asked", "fails"), [(CancelRoll(), False), (SkipNode("n3"), False), (SkipNode("n3"), True)]
-)
-def test_a_node_marked_offline_returns_though_its_turn_is_over(asked: Asked, fails: bool) -> None:
-    one = rig()
-    one.agents.ends = lambda _: Outcome.ERROR
-    start(one, "n3", "n6", terms=replace(TERMS, offline=True))
-    while not [job for job in one.jobs() if job.startswith(SetOffline.__name__)]:
-        one.tick(5)
-    while fails and not roll(one).stopped:
-        one.tick(5)
-    assert ask(one, asked) == ""
-    one.agents.ends = lambda _: Outcome.SUCCESS
-    for _ in range(60):
-        one.tick(20)
-    assert phases(one)["n3"] is Phase.SKIPPED
-    assert "n3" not in away(one)
 
 
 def test_a_failed_node_of_a_canceled_roll_is_named_until_it_is_left_out() -> None:

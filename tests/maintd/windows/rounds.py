@@ -10,8 +10,8 @@ from nodeagent.model.series import Member, Series, Weekly
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.units import Nanoseconds, Seconds
 from nodeagent.model.window import Consent, Machine, Schedule, Unavailability, Window
-from nodeagent.model.wish import SetSchedule
-from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+from nodeagent.model.wish import BringUp, SetSchedule, TakeDown
+from tests.maintd.rig import QUICK, Rig, ask, fleet, mirrored
 from tests.maintd.world import NOW
 
 HOUR, DAY = 3600, 86_400
@@ -38,11 +38,23 @@ def plan(one: Rig, ahead: float = 0, *machines: Machine) -> None:
     one.tick()
 
 
+def down(one: Rig, *names: str) -> None:
+    assert ask(one, TakeDown(tuple(map(Machine, names)))) == ""
+
+
+def up(one: Rig, *names: str) -> None:
+    assert ask(one, BringUp(tuple(map(Machine, names)))) == ""
+
+
 def until_calm(one: Rig, seconds: float = 60.0) -> None:
+    """Hold rounds until nothing is under way any more."""
     calm = 0
-    while calm < 3:
+    for _ in range(200):
         one.tick(seconds)
         calm = 0 if one.ledger.intents else calm + 1
+        if calm == 3:
+            return
+    raise AssertionError(one.ledger.intents)
 
 
 def node(one: Rig, name: str = "n3") -> Node:

@@ -4,29 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.model.action import Action, Drain, MovePrimary, Restore, SetOffline
+from nodeagent.model.action import Action, Drain, Restore, SetOffline
 from nodeagent.model.window import Mode, Schedule
 from nodeagent.model.wish import BringUp, SetSchedule, TakeDown
 from tests.maintd.rig import Rig
-from tests.maintd.rounds import ticks
 from tests.maintd.windows.rounds import N3, node, plan, rig, until_calm, wish
 
 
 def jobs(one: Rig, kind: str) -> int:
     return sum(job.startswith(kind) for job in one.jobs())
-
-
-def test_a_move_that_fails_after_the_cancel_does_not_keep_the_node_drained() -> None:
-    one = rig()
-    one.cluster.takes = lambda action: 300 if isinstance(action, MovePrimary) else 1
-    one.cluster.fails = lambda action: isinstance(action, MovePrimary)
-    plan(one, 0, N3)
-    ticks(one, 3)
-    assert jobs(one, "MovePrimary") == 1
-    plan(one)
-    until_calm(one)
-    assert node(one).in_service
-    assert one.ledger.scheduled == ()
 
 
 def test_who_is_planned_anew_while_being_put_back_is_drained_again() -> None:
@@ -44,24 +30,6 @@ def test_who_is_planned_anew_while_being_put_back_is_drained_again() -> None:
     plan(one)
     until_calm(one)
     assert node(one).in_service
-
-
-@pytest.mark.parametrize("was_down", [False, True])
-def test_what_was_never_down_and_is_offline_somebody_else_has_taken_there(was_down: bool) -> None:
-    one = rig()
-    plan(one, 0, N3)
-    if was_down:
-        one.wish(TakeDown((N3,)))
-    until_calm(one)
-    if was_down:
-        one.wish(BringUp((N3,)))
-    else:
-        one.cluster.put(replace(node(one), offline=True, drained=False))
-        wish(one)
-    until_calm(one)
-    assert node(one).offline is not was_down
-    assert jobs(one, "Restore") == was_down
-    assert one.ledger.scheduled == ()
 
 
 def until_promised(one: Rig, kind: type[Action]) -> None:
@@ -103,17 +71,3 @@ def test_a_drain_is_ours_at_the_second_try_too() -> None:
     plan(one)
     until_calm(one)
     assert node(one).in_service
-
-
-def test_who_is_taken_offline_by_hand_while_it_is_emptied_stays_so() -> None:
-    one = rig()
-    one.cluster.takes = lambda action: 300 if isinstance(action, MovePrimary) else 1
-    wish(one, 0, N3)
-    one.wish(TakeDown((N3,)))
-    until_promised(one, MovePrimary)
-    one.cluster.put(replace(node(one), drained=False, offline=True))
-    until_calm(one)
-    one.wish(BringUp((N3,)))
-    until_calm(one)
-    assert node(one).offline
-    assert jobs(one, "Restore") == jobs(one, "SetOffline") == 0

@@ -1,29 +1,13 @@
 """Weekly series over whole rounds: their occurrences become windows, one after another."""
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import pairwise
 
-from nodeagent.maintd.ledger.history import tell
-from nodeagent.model.event import Detail
-from nodeagent.model.ledger import Ledger
 from nodeagent.model.window import Schedule
 from nodeagent.model.wish import SetSchedule
-from nodeagent.store.codec import decode, encode
 from tests.maintd.rounds import ticks
-from tests.maintd.windows.weekly import (
-    AHEAD,
-    DAY,
-    HOUR,
-    SUNDAYS,
-    WEDNESDAY,
-    add,
-    at,
-    down,
-    planned,
-    rig,
-    up,
-)
+from tests.maintd.windows.rounds import down, up
+from tests.maintd.windows.weekly import AHEAD, DAY, HOUR, SUNDAYS, WEDNESDAY, add, at, planned, rig
 
 
 def test_an_occurrence_becomes_a_window_in_time_and_after_it_the_next() -> None:
@@ -65,35 +49,6 @@ def test_between_two_nights_the_node_is_back_in_service() -> None:
         ticks(one, 10, 60)
         assert one.cluster.nodes["n3"].in_service
         assert planned(one) == [(["n3"], next_one)]
-
-
-def test_a_restart_forgets_nothing_and_plans_nothing_twice() -> None:
-    one = rig()
-    add(one, "n3", every=2, times=9)
-    at(one, SUNDAYS[0] - DAY)
-    before = one.ledger
-    assert decode(Ledger, encode(before)) == before
-    one.crash()
-    one.tick()
-    assert one.ledger.series == before.series
-    assert planned(one) == [(["n3"], SUNDAYS[0])]
-
-
-def test_what_becomes_of_occurrences_is_history() -> None:
-    one = rig()
-    add(one, "n3", "n6")
-
-    def told() -> list[tuple[str, Mapping[str, Detail]]]:
-        before = one.ledger
-        done = one.tick(1).decision
-        events = tell(before, done.ledger, done, None, one.now())
-        return [(e.kind, e.details) for e in events if e.kind.startswith("occurrence")]
-
-    one.time = SUNDAYS[0] - AHEAD
-    both = {"series": "series/1", "day": "2026-11-22", "machines": ("n3", "n6")}
-    assert told() == [("occurrence-planned", both)]
-    one.wish(SetSchedule(Schedule()))
-    assert told() == [("occurrence-over", both)]
 
 
 def test_what_a_clock_that_was_ahead_has_dealt_with_is_yet_to_come() -> None:

@@ -1,6 +1,5 @@
 """Nodes in maintenance windows, whole rounds over a simulated cluster."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from time import process_time
 
@@ -12,11 +11,8 @@ from nodeagent.maintd.http.view import View
 from nodeagent.maintd.planning.evacuation_time import Leads
 from nodeagent.maintd.windows.plan import wants_room
 from nodeagent.maintd.windows.schedule import changed
-from nodeagent.maintd.windows.timing import closed
 from nodeagent.model.action import Action, Drain, MovePrimary, Scope, SetOffline
-from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Ledger, Policy
-from nodeagent.model.queue import Entry, EntryStatus, StepStatus
+from nodeagent.model.ledger import Ledger
 from nodeagent.model.reason import AnyKind, Kind
 from nodeagent.model.snapshot import Group, Instance, Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
@@ -33,13 +29,10 @@ from nodeagent.model.wish import BringUp, Pause, SetSchedule, TakeDown
 from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.rounds import ticks
-from tests.maintd.world import EVACUATE, NOW, OK, REPAIR
+from tests.maintd.windows.rounds import down, node, rig, until_calm, up
+from tests.maintd.world import NOW, OK, REPAIR
 
 HOUR = 3600.0
-
-
-def rig(*places: tuple[str, str], nodes: list[Node] | None = None, policy: Policy = QUICK) -> Rig:
-    return Rig(nodes or fleet(), mirrored(*places or (("n3", "n4"), ("n5", "n3"))), policy)
 
 
 def plan(one: Rig, *names: str, ahead: float = 2 * HOUR, lasting: float | None = HOUR) -> None:
@@ -53,20 +46,6 @@ def plan(one: Rig, *names: str, ahead: float = 2 * HOUR, lasting: float | None =
     one.tick()
 
 
-def down(one: Rig, *names: str) -> None:
-    one.wish(TakeDown(tuple(map(Machine, names))))
-    one.tick()
-
-
-def up(one: Rig, *names: str) -> None:
-    one.wish(BringUp(tuple(map(Machine, names))))
-    one.tick()
-
-
-def node(one: Rig, name: str) -> Node:
-    return one.cluster.nodes[name]
-
-
 def whys(one: Rig, seconds: float = 10.0) -> list[tuple[AnyKind, str]]:
     return kinds(one.tick(seconds).decision.held)
 
@@ -75,26 +54,15 @@ def on(one: Rig, name: str) -> list[str]:
     return [i.name for i in one.cluster.instances.values() if name in (i.primary, i.secondary)]
 
 
-def until(one: Rig, rounds: Iterable[int] = range(60), seconds: float = 60.0) -> None:
-    """Hold rounds until nothing is under way any more."""
-    calm = 0
-    for _ in rounds:
-        one.tick(seconds)
-        calm = 0 if one.ledger.intents else calm + 1
-        if calm > 2:
-            return
-    raise AssertionError(one.ledger.intents)
-
-
 def test_a_window_that_has_ended_is_not_begun_any_more() -> None:
     one = rig()
     plan(one, "n3")
     one.time += 31 * 24 * HOUR  # somebody else's maintd was the master's
-    until(one)
+    until_calm(one)
     assert one.jobs() == []
     assert (Kind.LATE_DRAINING, "n3") in whys(one)
     down(one, "n3")
-    until(one)
+    until_calm(one)
     assert node(one, "n3").offline, "but if somebody says so"
 
 
@@ -102,37 +70,22 @@ def test_a_window_drains_a_node_in_time_goes_down_and_comes_up_as_it_was() -> No
     one = rig()
     plan(one, "n3")
     start = one.time + 2 * HOUR
-    until(one, range(10))
+    until_calm(one)
     assert one.jobs() == [], "nobody wants it empty two hours before"
     while not node(one, "n3").drained:
         one.tick(60)
     assert 600 < start - one.time < 1800
-    until(one)
+    until_calm(one)
     assert on(one, "n3") == []
     assert one.time < start
     assert not node(one, "n3").offline, "that is for an operator to say"
     down(one, "n3")
-    until(one)
+    until_calm(one)
     assert node(one, "n3").offline
     up(one, "n3")
-    until(one)
+    until_calm(one)
     assert node(one, "n3").in_service
     assert (one.ledger.schedule, one.ledger.scheduled) == (Schedule(), ())
-
-
-def test_nothing_comes_to_a_node_while_it_is_down() -> None:
-    """Mesos kills what runs there; here it has left before, and runs on."""
-    one = rig()
-    plan(one, "n3", ahead=0)
-    down(one, "n3")
-    until(one)
-    jobs = [job.split("(")[0] for job in one.jobs()]
-    assert (jobs[0], jobs[-1], on(one, "n3")) == ("Drain", "SetOffline", [])
-    assert all(instance.running for instance in one.cluster.instances.values())
-    one.cluster.put(replace(node(one, "n6"), drained=True))
-    plan(one, "n3", "n4", ahead=0)
-    until(one)
-    assert (on(one, "n3"), on(one, "n4")) == ([], [])
 
 
 @pytest.mark.parametrize("after", range(5))
@@ -147,7 +100,7 @@ def test_a_node_that_is_cut_off_while_it_goes_down(after: int) -> None:
     ticks(one, 6, 60)
     assert len(set(one.jobs())) == len(one.jobs()), "nothing is begun twice"
     del one.agents.says["n3"]
-    until(one)
+    until_calm(one)
     assert node(one, "n3").offline
     assert len(set(one.jobs())) == len(one.jobs())
     assert on(one, "n3") == []
@@ -161,11 +114,11 @@ def test_a_machine_that_is_gone(when: str) -> None:
     if when != "draining":
         down(one, "n3")
     if when == "down":
-        until(one)
+        until_calm(one)
     for name in on(one, "n3"):
         one.cluster.remove_instance(name)
     one.cluster.remove_node("n3")
-    until(one)
+    until_calm(one)
     mode = Mode.DRAINING if when == "draining" else Mode.DOWN
     assert [each.mode for each in one.ledger.scheduled] == [mode]
     if when != "draining":
@@ -174,26 +127,16 @@ def test_a_machine_that_is_gone(when: str) -> None:
     assert one.ledger.scheduled == ()
 
 
-def test_what_cannot_move_keeps_its_node_from_going_offline() -> None:
-    one = Rig(fleet(), [Instance("i1", "n3", None, template="plain", memory=1, disk=1)], QUICK)
-    plan(one, "n3", ahead=0)
-    down(one, "n3")
-    until(one)
-    assert node(one, "n3").drained
-    assert not node(one, "n3").offline
-    assert (Kind.CANNOT_MOVE, "i1") in whys(one)
-
-
 @pytest.mark.parametrize("state", ["drained", "offline"])
 def test_up_is_as_it_was_found(state: str) -> None:
     nodes = [replace(n, **{state: True}) if n.name == "n3" else n for n in fleet()]  # type: ignore[arg-type]
-    one = rig(("n5", "n4"), nodes=nodes)
+    one = Rig(nodes, mirrored(("n5", "n4")), QUICK)
     plan(one, "n3", ahead=0)
     down(one, "n3")
-    until(one)
+    until_calm(one)
     assert node(one, "n3").offline
     up(one, "n3")
-    until(one)
+    until_calm(one)
     assert (node(one, "n3").drained, node(one, "n3").offline) == (
         state == "drained",
         state == "offline",
@@ -201,102 +144,12 @@ def test_up_is_as_it_was_found(state: str) -> None:
     assert one.ledger.scheduled == ()
 
 
-def test_nothing_moves_to_down_or_up_by_itself_and_what_is_late_is_told() -> None:
-    one = rig()
-    plan(one, "n3", ahead=600, lasting=600)
-    until(one)
-    one.tick(1000)
-    assert whys(one) == [(Kind.LATE_DRAINING, "n3")]
-    assert [s.mode for s in one.ledger.scheduled] == [Mode.DRAINING]
-    down(one, "n3")
-    until(one)
-    assert (Kind.LATE_DOWN, "n3") in whys(one, 10_000)
-    assert node(one, "n3").offline
-
-
-def test_a_window_without_an_end_is_never_down_too_long() -> None:
-    one = rig()
-    plan(one, "n3", ahead=0, lasting=None)
-    down(one, "n3")
-    until(one)
-    assert whys(one, 1e6) == []
-
-
-def test_a_window_that_is_far_away_again_leaves_its_node_drained_and_nothing_doubled() -> None:
-    one = rig()
-    plan(one, "n3", ahead=0)
-    until(one)
-    jobs = one.jobs()
-    plan(one, "n3", ahead=100 * HOUR)
-    until(one)
-    assert one.jobs() == jobs
-
-
 def test_two_nodes_of_a_window_do_not_take_in_each_other_s_instances() -> None:
-    one = rig(("n3", "n4"), ("n4", "n3"), ("n3", "n5"), ("n5", "n4"))
+    one = Rig(fleet(), mirrored(("n3", "n4"), ("n4", "n3"), ("n3", "n5"), ("n5", "n4")), QUICK)
     plan(one, "n3", "n4", ahead=0)
-    until(one)
+    until_calm(one)
     assert on(one, "n3") == []
     assert on(one, "n4") == []
-
-
-def test_one_under_repair_is_not_drained_twice() -> None:
-    one = rig()
-    one.agents.says["n3"] = EVACUATE
-    one.cluster.takes = lambda action: 300.0 if isinstance(action, MovePrimary) else 1.0
-    one.tick()
-    one.tick()
-    assert one.status("n3") is Status.PENDING
-    plan(one, "n3", ahead=0)
-    assert (Kind.WINDOW_WAITS, "n3") in whys(one)
-    until(one)
-    drains = [job for job in one.jobs() if job.startswith("Drain(node='n3'")]
-    assert len(drains) == 1
-    assert one.status("n3") is Status.COMPLETED
-    down(one, "n3")
-    up(one, "n3")
-    until(one)
-    assert node(one, "n3").offline, "so the repair has left it"
-
-
-def test_an_entry_of_the_queue_in_work_comes_first_too() -> None:
-    one = rig()
-    plan(one, "n3", ahead=0)
-    world, known = one.cluster.snapshot(), one.ledger
-    begun = Entry(0, "127.0.0.3", "t", "o", status=EntryStatus.PROCESSING)
-    entry = replace(begun, step_status=StepStatus.WATCHING)
-    for entries, shut in (((), True), ((entry,), False), ((begun,), True)):
-        with_entry = replace(known, queue=replace(known.queue, entries=entries))
-        assert ("n3" in closed(with_entry, world, one.now())) is shut
-
-
-def test_a_node_that_became_sick_is_not_put_back_into_service() -> None:
-    one = rig()
-    plan(one, "n3", ahead=0)
-    until(one)
-    one.agents.says["n3"] = EVACUATE
-    one.tick()
-    plan(one)
-    assert one.ledger.scheduled == ()
-    until(one)
-    assert not any(job.startswith("Restore") for job in one.jobs())
-
-
-def test_a_node_whose_failed_repair_is_the_past_is_put_back() -> None:
-    """It says Ok, and only the tag is left: before, its capacity was lost without a word."""
-    one = rig()
-    one.cluster.fails = lambda action: isinstance(action, Drain)
-    one.agents.says["n3"] = EVACUATE
-    until(one)
-    assert one.status("n3") is Status.FAILED
-    one.cluster.fails = lambda _: False
-    one.agents.says["n3"] = OK
-    plan(one, "n3", ahead=0)
-    until(one)
-    assert node(one, "n3").drained
-    plan(one)
-    until(one)
-    assert node(one, "n3").in_service
 
 
 def test_a_failed_move_stops_the_window_until_it_is_changed() -> None:
@@ -311,7 +164,7 @@ def test_a_failed_move_stops_the_window_until_it_is_changed() -> None:
     assert "disk broken" in str(dict(stopped.details)["why"])
     one.cluster.fails = lambda _: ""
     plan(one, "n3", ahead=60)
-    until(one)
+    until_calm(one)
     assert on(one, "n3") == []
 
 
@@ -335,7 +188,7 @@ def test_what_the_change_of_master_cut_off_stops_no_window(
         assert not any(kind is Kind.WINDOW_STOPPED for kind, _ in whys(one))
     assert (on(one, "n3"), node(one, "n3").offline) == ([], True)
     up(one, "n3")
-    until(one)
+    until_calm(one)
     assert node(one, "n3").in_service, "it was maintd that had drained it, and taken it offline"
 
 
@@ -343,13 +196,13 @@ def test_who_is_up_before_it_answers_is_tried_again() -> None:
     one = rig()
     plan(one, "n3", ahead=0)
     down(one, "n3")
-    until(one)
+    until_calm(one)
     one.cluster.power_off("n3")
     up(one, "n3")
     one.tick(60)
     assert (Kind.TRY_AGAIN, "n3") in whys(one)
     one.cluster.power_on("n3")
-    until(one)
+    until_calm(one)
     assert node(one, "n3").in_service
 
 
@@ -372,29 +225,13 @@ def test_pauses_the_storm_brake_and_doubt_hold_a_window() -> None:
         assert not node(one_of, "n3").drained
 
 
-def test_the_master_node_is_held_with_what_to_do() -> None:
-    one = rig()
-    plan(one, "n1", ahead=0)
-    assert (Kind.MASTER, "n1") in whys(one)
-
-
-def test_who_puts_a_node_back_by_hand_is_not_overruled() -> None:
-    one = rig()
-    plan(one, "n3", ahead=0)
-    until(one)
-    one.cluster.undrain("n3")
-    assert (Kind.PUT_BACK_BY_OTHERS, "n3") in whys(one)
-    until(one)
-    assert node(one, "n3").in_service
-
-
 # While it is emptied, goes down and comes up, and once between these.
 BUSY = *range(1, 14), *range(30, 36), 42, *range(50, 54)
 
 
 @pytest.mark.parametrize("first", range(4))
 def test_whenever_maintd_is_killed_nothing_is_done_twice(first: int) -> None:
-    one = rig(("n3", "n4"), ("n5", "n3"), ("n3", "n6"))
+    one = Rig(fleet(), mirrored(("n3", "n4"), ("n5", "n3"), ("n3", "n6")), QUICK)
     plan(one, "n3", ahead=0)
     for turn in range(80):
         if turn in BUSY[first::4]:
@@ -429,10 +266,10 @@ def test_how_early_a_node_is_begun_with() -> None:
 
 
 def test_past_moves_are_measured() -> None:
-    one = rig(("n3", "n4"), ("n3", "n5"))
+    one = Rig(fleet(), mirrored(("n3", "n4"), ("n3", "n5")), QUICK)
     one.cluster.takes = lambda action: 100.0
     plan(one, "n3", ahead=0)
-    until(one, seconds=10)
+    until_calm(one, seconds=10)
     disks = [pace for pace in one.ledger.paces if pace.disk]
     assert len(disks) == 2
     assert all(pace.mib == 100 and pace.ms > 10_000 for pace in disks)
@@ -445,7 +282,7 @@ def test_a_machine_that_is_no_node_yet_is_known_when_it_comes() -> None:
     assert one.jobs() == []
     new = Node("n7", "00000007-0000-4000-8000-000000000000", "127.0.0.7")
     one.cluster.put(new)
-    until(one)
+    until_calm(one)
     assert node(one, "n7").offline
 
 

@@ -375,26 +375,6 @@ def test_windows_so_close_that_all_their_nodes_would_be_emptied_at_once(tmp_path
     assert planned(ring(6), tmp_path, gap=HOUR).late == ()
 
 
-def test_it_tells_how_far_it_is(tmp_path: Path) -> None:
-    alone = Instance("alone", 100, 100, 1, "n3", None, Template.PLAIN)
-    cluster = ring(6)
-    snapshot, known = seen(Luxid(replace(cluster, instances=(*cluster.instances, alone))), tmp_path)
-    told: list[tuple[int, int]] = []
-    wanted = Wanted(
-        tuple(one.name for one in cluster.nodes), Nanoseconds(START), Nanoseconds(HOUR), most=1
-    )
-    found = propose(
-        wanted, known, snapshot, Ledger(), NOW, lambda done, of: told.append((done, of))
-    )
-    assert list(found.left_out) == ["n3"]
-    assert told == [(done, 6) for done in range(6)]
-
-
-def test_none_is_asked_for(tmp_path: Path) -> None:
-    found = planned(ring(3), tmp_path, nodes=(), start=0)
-    assert (found.windows, found.remarks) == ((), ())
-
-
 @pytest.mark.parametrize("limit", range(1, 14))
 def test_the_most_that_fit(limit: int) -> None:
     for least in range(limit + 1):

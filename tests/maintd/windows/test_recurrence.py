@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from nodeagent.errors import MessageError
 from nodeagent.maintd.engine.timezones import read_zone, read_zones
 from nodeagent.maintd.windows.recurrence import (
-    EPOCH,
     LAST_DAY,
     all_days,
     coming,
@@ -208,19 +207,6 @@ def test_before_its_table_a_zone_is_as_at_the_beginning() -> None:
     assert here.offset(Seconds(0)) == 2 * 3600
 
 
-@pytest.mark.parametrize("name", ZONES)
-def test_occurrences_come_one_after_another_at_the_same_time_of_the_clock(name: str) -> None:
-    here = zone(name)
-    found = rule("sun 02:30", "2026-01-04", name)
-    all_ = list(islice(coming(found, here, start(found, here, found.first) - 1), 104))
-    assert len(all_) == 104
-    assert all(before[1] < after[1] for before, after in pairwise(all_))
-    shown = [moment_text(here, at)[11:16] for _, at in all_]
-    odd = [text for text in shown if text != "02:30"]
-    assert len(odd) <= 2, "only where the clocks never show it"
-    assert set(odd) <= {"03:30", "03:00"}
-
-
 def test_what_has_begun_is_not_to_come_and_what_is_beyond_the_table_is_not_known() -> None:
     here = zone("Europe/Zurich")
     found = rule("sun 02:30", "2026-11-22", "Europe/Zurich")
@@ -323,11 +309,3 @@ def test_a_zone_is_what_its_file_says_now(tmp_path: Path) -> None:
     finally:
         zoneinfo.reset_tzpath()
     assert names == [{"CET", "CEST"}, {"JST"}]
-
-
-def test_zones_that_are_unknown_are_left_out() -> None:
-    assert list(read_zones(["UTC", "Nowhere"], Ms(0))) == ["UTC"]
-
-
-def test_the_epoch_is_a_thursday() -> None:
-    assert (EPOCH - 1) % 7 == 3

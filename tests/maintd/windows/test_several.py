@@ -1,13 +1,12 @@
 """A node in several windows: each is a claim of its own, and the node is back after the last."""
 
 from nodeagent.maintd.windows.schedule import asked_for
-from nodeagent.model.action import MovePrimary
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.offer import Reply
 from nodeagent.model.window import Consent, Machine, Mode, Schedule, Standing, Weight, Window
 from nodeagent.model.wish import BringUp, SetSchedule, TakeDown
 from tests.maintd.owners.owned import Asking
-from tests.maintd.rig import Rig
+from tests.maintd.rig import Rig, ask
 from tests.maintd.windows.rounds import DAY, HOUR, N3, node, rig, until_calm, when
 
 
@@ -16,14 +15,8 @@ def windows(one: Rig, *spans: tuple[float, float], machine: Machine = N3) -> tup
     return tuple(Window((machine,), when(one, *span)) for span in spans)
 
 
-def ask(one: Rig, *planned: Window) -> str:
-    wish = one.wish(SetSchedule(Schedule(planned)))
-    return one.tick().decision.refused.get(wish, "")
-
-
-def tell(one: Rig, asked: TakeDown | BringUp) -> str:
-    wish = one.wish(asked)
-    return one.tick().decision.refused.get(wish, "")
+def post(one: Rig, *planned: Window) -> str:
+    return ask(one, SetSchedule(Schedule(planned)))
 
 
 def modes(one: Rig) -> list[tuple[Mode, bool]]:
@@ -38,14 +31,14 @@ def state(one: Rig) -> Standing:
 
 def test_each_is_worked_on_in_its_time() -> None:
     one = rig()
-    assert ask(one, *windows(one, (HOUR, HOUR), (7 * DAY, HOUR))) == ""
+    assert post(one, *windows(one, (HOUR, HOUR), (7 * DAY, HOUR))) == ""
     one.time += HOUR
     until_calm(one)
     assert modes(one) == [(Mode.DRAINING, True), (Mode.DRAINING, False)]
-    assert tell(one, TakeDown((N3,))) == ""
+    assert ask(one, TakeDown((N3,))) == ""
     until_calm(one)
     assert state(one) is Standing.OFFLINE
-    assert tell(one, BringUp((N3,))) == ""
+    assert ask(one, BringUp((N3,))) == ""
     until_calm(one)
     assert modes(one) == [(Mode.DRAINING, False)], "the other is as it was"
     assert state(one) is Standing.SERVING
@@ -58,43 +51,34 @@ def test_each_is_worked_on_in_its_time() -> None:
 def test_while_one_lasts_the_end_of_another_puts_nothing_back() -> None:
     one = rig()
     planned = windows(one, (0, HOUR), (60, DAY))
-    assert ask(one, *planned) == ""
+    assert post(one, *planned) == ""
     until_calm(one)
     assert modes(one) == [(Mode.DRAINING, True), (Mode.DRAINING, True)]
-    assert tell(one, TakeDown((N3,))) == ""
+    assert ask(one, TakeDown((N3,))) == ""
     until_calm(one)
-    assert tell(one, TakeDown((N3,))) == "machine n3 is down, and must be draining for that"
-    assert tell(one, BringUp((N3,))) == ""
+    assert ask(one, TakeDown((N3,))) == "machine n3 is down, and must be draining for that"
+    assert ask(one, BringUp((N3,))) == ""
     until_calm(one)
     assert state(one) is Standing.OFFLINE
     assert modes(one) == [(Mode.DRAINING, True)]
     assert one.ledger.schedule.windows == planned[1:]
-    assert ask(one) == ""
+    assert post(one) == ""
     until_calm(one)
     assert state(one) is Standing.SERVING
-
-
-def test_a_failed_move_stops_only_the_windows_that_have_begun() -> None:
-    one = rig()
-    one.cluster.fails = lambda action: isinstance(action, MovePrimary)
-    assert ask(one, *windows(one, (0, HOUR), (7 * DAY, HOUR))) == ""
-    until_calm(one)
-    stopped = [bool(each.stopped) for each in one.ledger.scheduled]
-    assert stopped == [True, False]
 
 
 def test_a_moved_window_keeps_what_it_is_and_the_others_too() -> None:
     """A posted schedule names no window: one whose time is unchanged is the same."""
     one = rig()
     near, far = windows(one, (0, HOUR), (7 * DAY, HOUR))
-    assert ask(one, near, far) == ""
+    assert post(one, near, far) == ""
     until_calm(one)
-    assert tell(one, TakeDown((N3,))) == ""
+    assert ask(one, TakeDown((N3,))) == ""
     (longer,) = windows(one, (0, 2 * HOUR))
-    assert ask(one, far, longer) == ""
+    assert post(one, far, longer) == ""
     times = {each.when: each.mode for each in one.ledger.scheduled}
     assert times == {far.unavailability: Mode.DRAINING, longer.unavailability: Mode.DOWN}
-    assert ask(one, far) == "machine n3 is down, and must be in the schedule until it is up"
+    assert post(one, far) == "machine n3 is down, and must be in the schedule until it is up"
 
 
 def test_changes_of_one_of_them_are_described() -> None:
@@ -123,18 +107,3 @@ def test_owners_are_asked_about_each_and_an_answer_is_about_one() -> None:
     one.post(far, consent=required)
     (gone,) = {told.unavailability for told in one.ledger.milestones}
     assert gone == near.unavailability
-
-
-def test_they_do_not_get_into_each_others_way_at_once() -> None:
-    """Two windows of one time and node, both due: one plan, and each step once."""
-    one = rig()
-    assert ask(one, *windows(one, (0, HOUR), (0, 2 * HOUR))) == ""
-    seen: set[str] = set()
-    for _ in range(12):
-        decision = one.tick(10).decision
-        here = [intent for intent in decision.ledger.intents if intent.node == "n3"]
-        steps = [str(intent.action) for intent in here]
-        assert len(steps) == len(set(steps))
-        seen |= set(steps)
-    assert seen
-    assert modes(one) == [(Mode.DRAINING, True)] * 2

@@ -1,5 +1,7 @@
 """When a window begins, and when what it does is overdue."""
 
+from dataclasses import replace
+
 import pytest
 
 from nodeagent.maintd.planning.evacuation_time import Leads
@@ -53,6 +55,9 @@ def test_a_window_is_late_after_its_start_and_a_margin_for_its_evacuation(
     interval = Unavailability(Nanoseconds(NOW * 10**6), Nanoseconds(3600 * 10**9))
     there = Scheduled(N3, interval, mode, Ms(NOW + planned * 1000), "uuid-n3")
     assert overdue(there, Ms(NOW + now * 1000)) == late * 1000
+    if mode is Mode.DOWN:
+        endless = replace(there, when=replace(interval, duration=None))
+        assert overdue(endless, Ms(NOW + now * 1000)) == 0
 
 
 def test_another_interval_lets_go_of_a_lost_job() -> None:

@@ -8,8 +8,8 @@ from nodeagent.maintd.engine.round import Round
 from nodeagent.model.snapshot import Instance, Node
 from nodeagent.model.units import Seconds
 from nodeagent.model.window import Machine
-from nodeagent.model.wish import AddSeries, BringUp, TakeDown
-from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+from nodeagent.model.wish import AddSeries
+from tests.maintd.rig import QUICK, Rig, ask, fleet, mirrored
 
 HOUR, DAY = 3600, 86_400
 WEDNESDAY = datetime(2026, 11, 18, 12, tzinfo=UTC).timestamp()
@@ -26,12 +26,7 @@ def rig(nodes: list[Node] | None = None, instances: list[Instance] | None = None
 def add(one: Rig, *names: str, **more: Any) -> str:
     """Every Sunday at 02:00, for two hours."""
     asked = AddSeries(tuple(map(Machine, names)), (6,), 120, "Europe/Zurich", Seconds(2 * HOUR))
-    return refused(one, replace(asked, **more))
-
-
-def refused(one: Rig, asked: Any) -> str:
-    wish = one.wish(asked)
-    return one.tick(1).decision.refused.get(wish, "")
+    return ask(one, replace(asked, **more))
 
 
 def at(one: Rig, moment: float) -> Round:
@@ -51,11 +46,3 @@ def planned(one: Rig) -> list[tuple[list[str], float]]:
 
 def day(text: str) -> int:
     return date.fromisoformat(text).toordinal()
-
-
-def down(one: Rig, *names: str) -> None:
-    assert not refused(one, TakeDown(tuple(map(Machine, names))))
-
-
-def up(one: Rig, *names: str) -> None:
-    assert not refused(one, BringUp(tuple(map(Machine, names))))
