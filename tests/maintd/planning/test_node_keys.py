@@ -18,7 +18,7 @@ from nodeagent.protocol.look import Distrusted, Seen
 from nodeagent.protocol.messages import fingerprint
 from nodeagent.protocol.node_key import TAG, pinned
 from tests.maintd.rig import Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, NOW, OK, REPAIR, node, seen, six
+from tests.maintd.world import EVACUATE, NOW, node, seen, six
 
 FIRST, SECOND = "ab" * 32, "cd" * 32  # public keys
 
@@ -150,32 +150,6 @@ def test_every_node_is_pinned_to_the_key_that_it_shows_first() -> None:
     jobs = len(rig.cluster.jobs)
     rounds(rig)
     assert len(rig.cluster.jobs) == jobs
-    assert set(states(rig).values()) == {"pinned"}
-
-
-def test_a_pin_is_promised_on_disk_and_found_again_after_a_crash() -> None:
-    rig = keyed(1)
-    done = rig.tick()
-    (intent,) = done.decision.ledger.intents
-    assert intent.action == Retag(Scope.NODE, "n1", (f"{TAG}{fingerprint(own('n1'))}",))
-    assert intent.reason.startswith("maintd:")
-    rig.crash()
-    rounds(rig)
-    assert len(rig.cluster.jobs) == 1
-
-
-def test_agents_gain_keys_one_by_one() -> None:
-    """A cluster that is upgraded node by node: the old agents are believed meanwhile."""
-    rig = keyed()
-    later, rig.agents.keys = rig.agents.keys, {}
-    rounds(rig, 3)
-    assert set(states(rig).values()) == {"none"}
-    assert not rig.cluster.jobs
-    for name, key in later.items():
-        rig.agents.keys[name] = key
-        rig.agents.says["n2"] = REPAIR if name == "n4" else OK
-        rounds(rig, 6)
-        assert pins(rig, name) == (fingerprint(key),)
     assert set(states(rig).values()) == {"pinned"}
 
 
