@@ -17,9 +17,6 @@ from nodeagent.model.constraints import Constraints
 from nodeagent.model.ledger import Intent, Outcome, Policy, Result
 from nodeagent.model.queue import Entry, EntryStatus, Operation, Procedure, Procedures, RepairStep
 from nodeagent.model.units import Seconds
-from tests.agent.place import safe_folder
-from tests.cli.live import Live
-from tests.cli.maint.samples import ask
 from tests.maintd.queue.sabakan_server import Machine, Sabakan, serving
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import OK
@@ -96,55 +93,3 @@ def test_what_is_unreachable_is_repaired_once_however_often_maintd_dies(
     assert (said["machine_type"], said["operation"]) == ("r640", "unreachable")
     names = [i.action.command for _, _, i in rig.agents.ran.values()]  # type: ignore[union-attr]
     assert (names.count("power-cycle"), names.count("tell")) == (1, 1)
-
-
-def test_the_entry_is_seen_over_http_from_beginning_to_end(
-    sabakan: Sabakan, tmp_path: Path
-) -> None:
-    repaired, rig = tmp_path / "repaired", Rig(fleet(), mirrored(("n3", "n4")))
-    equip(rig, sabakan.url, repaired)
-    rig.agents.says["n3"] = None
-    seen: list[str] = []
-    with safe_folder() as folder:
-        live = Live(rig, folder)
-        for _ in range(40):
-            live.tick(30)
-            rig.agents.says["n3"] = OK if repaired.exists() else None
-            _, text = ask(live, "GET", "/1/queue")
-            for entry in json.loads(text)["entries"]:
-                if entry["status"] not in seen:
-                    seen.append(entry["status"])
-        _, text = ask(live, "GET", "/1/queue/sources")
-        live.close()
-    assert seen == ["queued", "processing", "succeeded"]
-    (source,) = json.loads(text)["sources"]
-    assert (source["believed"], source["machines"]) == (True, [])
-
-
-def test_a_machine_that_is_no_node_is_not_repaired_in_its_window(tmp_path: Path) -> None:
-    rig = Rig(fleet(3))
-    with serving(Machine("S9", ["10.9.9.3"], "UNREACHABLE")) as sabakan, safe_folder() as folder:
-        equip(rig, sabakan.url, tmp_path / "repaired")
-        live = Live(rig, folder)
-
-        def ask_for(path: str, body: object) -> None:
-            assert ask(live, "POST", path, body) == (200, "")
-
-        def queue() -> tuple[list[str], list[str]]:
-            said = json.loads(ask(live, "GET", "/1/queue")[1])
-            refused = [row["reason"] for row in said["refused"]]
-            return [entry["address"] for entry in said["entries"]], refused
-
-        machine = {"ip": "10.9.9.3"}
-        start = {"start": {"nanoseconds": rig.now() * 10**6}}
-        window = {"machine_ids": [machine], "unavailability": start}
-        ask_for("/maintenance/schedule", {"windows": [window]})
-        ask_for("/machine/down", [machine])
-        live.tick(30, times=6)
-        assert queue() == ([], ["window"])
-        ask_for("/machine/up", [machine])
-        live.tick(30)
-        assert queue() == (["10.9.9.3"], [])
-        live.tick(30, times=6)
-        live.close()
-    assert (tmp_path / "repaired").exists(), "as soon as it is over"
