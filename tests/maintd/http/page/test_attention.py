@@ -3,7 +3,6 @@
 import gzip
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -22,7 +21,7 @@ from nodeagent.model.window import Schedule
 from nodeagent.model.wish import SetSchedule
 from nodeagent.web.exchange import Request
 from tests import needs
-from tests.maintd.http.page.browser import Browser, browser
+from tests.maintd.http.page.browser import Browser
 from tests.maintd.http.page.rigs import (
     Balanced,
     at_a_port,
@@ -222,13 +221,6 @@ def test_ten_thousand_nodes_are_a_small_page(tmp_path: Path) -> None:
 
 
 # In a browser.
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Browser]:
-    with browser() as running:
-        running.call("Emulation.setTimezoneOverride", timezoneId="Europe/Zurich")
-        yield running
 
 
 @needs.mark("chromium")
