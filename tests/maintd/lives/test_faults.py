@@ -19,8 +19,10 @@ import pytest
 from click.testing import CliRunner
 
 from nodeagent.cli.maintd import cli
+from nodeagent.cli.maintd_parts import reload_settings
 from nodeagent.errors import ConfigError, Unavailable
-from nodeagent.maintd.engine.settings import parse
+from nodeagent.maintd.engine.daemon import Maintd
+from nodeagent.maintd.engine.settings import Settings, parse
 from nodeagent.model.action import MovePrimary, MoveSecondary
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
@@ -32,6 +34,7 @@ from nodeagent.protocol.look import Distrusted, Expected, Look, Seen, judge_answ
 from nodeagent.protocol.messages import Report
 from nodeagent.store.sqlite import SqliteStore
 from tests import counted
+from tests.agent.place import safe_folder
 from tests.maintd.decided import kinds
 from tests.maintd.driver import Lasting, one_life
 from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
@@ -188,6 +191,23 @@ def test_F17_sigterm_ends_it_cleanly(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
     assert SqliteStore(str(tmp_path / "ledger.sqlite")).load().incidents
+
+
+def test_F17_sighup_with_bad_settings_keeps_the_old_ones(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rig = broken()
+    maintd = Maintd(rig.engine, rig.store, 5.0, rig.now)
+    with safe_folder() as folder:
+        config = folder / "maintd.toml"
+        config.write_text("[policy]\nmoves = 'many'\n")
+        reload_settings(maintd, str(config), Settings())
+        assert rig.engine.policy == QUICK
+        assert maintd.every == 5.0
+        assert "policy.moves is 'many'" in caplog.text
+        config.write_text("[policy]\nmoves = 7\n[maintd]\nevery = '9s'\n")
+        reload_settings(maintd, str(config), Settings())
+    assert (rig.engine.policy.moves, maintd.every) == (7, 9.0)
 
 
 def test_F17_a_frozen_process_feeds_no_watchdog(tmp_path: Path) -> None:

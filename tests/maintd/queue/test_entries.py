@@ -26,7 +26,8 @@ from nodeagent.model.queue import (
 from nodeagent.model.reason import AnyKind, Kind
 from nodeagent.model.snapshot import Instance, Snapshot
 from nodeagent.model.units import Ms, Seconds
-from nodeagent.model.wish import AddEntry, DeleteEntry, Pause, SetQueue
+from nodeagent.model.wish import AddEntry, DeleteEntry, Pause, ResetBackOff, SetQueue
+from tests.maintd.http.routes import DOCUMENT
 from tests.maintd.queue.mender import ADD, BROKEN, Mender, policy
 from tests.maintd.rig import QUICK, Between, fleet, mirrored
 from tests.maintd.rounds import ticks
@@ -135,6 +136,23 @@ def test_what_cannot_leave_puts_the_entry_off(hinder: Callable[[Mender], object]
     assert not rig.node().drained
 
 
+def test_what_cannot_be_emptied_backs_off_and_stays_in_service() -> None:
+    """CKE's workload with a budget of zero; `reset-backoff` has it tried again."""
+    rig = Mender(policy(RepairStep("try-1", need_drain=True)))
+    stays = Instance("stays", "n3", template="plain")
+    rig.cluster.world.put(stays)
+    rig.add()
+    ticks(rig, 6)
+    assert (rig.entry.status, rig.entry.step_status) == (EntryStatus.PROCESSING, StepStatus.WAITING)
+    assert (rig.entry.backoffs, rig.entry.backoff_until > rig.now()) == (1, True)
+    assert (Kind.BACKS_OFF, "") in rig.whys()
+    assert rig.jobs() == []
+    rig.cluster.world.drop("stays")
+    assert rig.ask(ResetBackOff()) == ""
+    assert (rig.entry.backoffs, rig.entry.backoff_until) == (0, 0)
+    rig.until(EntryStatus.SUCCEEDED)
+
+
 REFUSED: list[tuple[AddEntry, str]] = [
     (
         replace(ADD, machine_type="t9"),
@@ -206,6 +224,43 @@ def test_what_is_paused_is_left_alone_though_it_is_no_node(
     assert rig.commands() == []
 
 
+def test_while_a_command_runs_only_other_commands_of_that_agent_wait() -> None:
+    """An incident is worked off; another entry waits, and its health is not even asked for."""
+    rig = Mender(policy())
+    rig.add()
+    rig.until_true(lambda: rig.at(StepStatus.WATCHING))
+    rig.agents.takes = 10**8
+    rig.agents.says["n6"] = EVACUATE
+    rig.add(replace(ADD, address="n5", serial=""))
+    whys = rig.whys(6)
+    assert rig.status("n6") is Status.COMPLETED
+    assert [one.status for one in rig.entries] == [EntryStatus.PROCESSING, EntryStatus.QUEUED]
+    assert {(Kind.ENTRY_WAITS, "1"), (Kind.AGENT_RUNS, "n1")} <= set(whys)
+    ran = [order.purpose.entry for _, _, order in rig.agents.ran.values()]
+    assert "queue:1:check" not in ran
+
+
+def test_a_candidate_is_not_begun_while_another_reboots() -> None:
+    """Its own live repair is under way."""
+    rig = Mender(policy())
+    rig.agents.takes = 10**8
+    rig.agents.says["n2"] = REPAIR
+    ticks(rig, 4)
+    rig.add()
+    assert (Kind.OTHER_CANDIDATE, "n2") in rig.whys(6)
+    assert (rig.entry.status, rig.commands()) == (EntryStatus.QUEUED, ["fix-nic"])
+
+
+def test_one_silent_candidate_of_three_is_repaired_and_with_two_nothing_is_done() -> None:
+    rig = Mender(policy(), instances=[], nodes=fleet(3))
+    rig.add()
+    rig.agents.says |= {"n3": None, "n2": None}
+    assert "the vote is undecided: 1 of 3 nodes say that n1" in str(ticks(rig, 6).idle)
+    assert (rig.entry.status, rig.commands()) == (EntryStatus.QUEUED, [])
+    del rig.agents.says["n2"]
+    rig.until(EntryStatus.SUCCEEDED)
+
+
 def test_nothing_is_ordered_of_a_master_whose_agent_is_in_doubt() -> None:
     rig = Mender(policy())
     rig.add()
@@ -230,6 +285,8 @@ def test_times_are_written_as_rfc_3339() -> None:
 
 
 def test_an_entry_is_told_in_ckes_words() -> None:
+    """And each member is described."""
+    schema = DOCUMENT["components"]["schemas"]["QueueEntry"]
     entry = Entry(4, "10.0.0.9", "r640", "unreachable", changed_at=Ms(951_782_400_000))
     assert entry_json(entry, snapshot()) == {
         "index": "4",
@@ -247,9 +304,15 @@ def test_an_entry_is_told_in_ckes_words() -> None:
         "drain_backoff_expire": "0001-01-01T00:00:00Z",
         "why": "",
     }
+    told = set(entry_json(entry, snapshot()))
+    assert told == set(schema["properties"]) == set(schema["required"])
     unknown = replace(entry, unanswered="exit code 75")
     assert entry_json(unknown, snapshot())["why"] == "its health is unknown: exit code 75"
     assert entry_json(replace(unknown, why="failed"), snapshot())["why"] == "failed"
+
+
+def test_an_entry_that_is_not_there_cannot_be_deleted() -> None:
+    assert Mender(policy()).ask(DeleteEntry(0)) == "there is no queue entry 0"
 
 
 def test_the_finished_entries_are_deleted_or_all_others() -> None:
