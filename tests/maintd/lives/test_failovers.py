@@ -16,7 +16,6 @@ from nodeagent.maintd.notices import needs_you
 from nodeagent.model.action import Drain, Scope
 from nodeagent.model.incident import Status
 from nodeagent.model.keeping import Trouble
-from nodeagent.model.ledger import PAUSE_TAG
 from nodeagent.model.offer import Reply
 from nodeagent.model.queue import EntryStatus
 from nodeagent.model.reason import Kind, LedgerKind
@@ -436,18 +435,6 @@ def test_an_import_keeps_what_has_happened_to_nodes_since(rig: Masters) -> None:
     assert rig.ledger.schedule == exported.schedule != before.schedule
     assert [one.id for one in rig.ledger.incidents] == [one.id for one in before.incidents]
     assert [one.node for one in rig.ledger.outages] == [one.node for one in before.outages]
-
-
-def test_an_import_waits_for_a_job_that_may_have_been_taken(rig: Masters) -> None:
-    exported = rig.ledger
-    rig.cluster.loses_answer = lambda action: isinstance(action, Drain)
-    rig.cluster.arrives = lambda _: 4.0
-    rig.agents.says["n3"] = EVACUATE
-    rig.until_true(lambda: any(isinstance(i.action, Drain) for i in rig.ledger.intents))
-    rig.cluster.world.tags = frozenset({PAUSE_TAG})
-    asked = rig.wish(ImportLedger(exported))
-    rig.tick(1)
-    assert "wait for" in (rig.store.answer(asked) or "")
 
 
 # The rule beside a running maintd.

@@ -14,7 +14,7 @@ from nodeagent.model.purpose import OfIncident
 from nodeagent.model.reason import Kind, because
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import ResetStorm, Retry, Wish
+from nodeagent.model.wish import Retry, Wish
 from tests.maintd.decided import POLICY, kinds, new
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import (
@@ -135,39 +135,6 @@ def test_a_node_that_was_well_before_it_fell_silent_is_no_sick_one() -> None:
         first = decide(ledger(*before), seen(six(*nodes), {"n2": said, "n3": said}), BRAKED, NOW)
         late = seen(six(*nodes), {"n1": EVACUATE}, silent)
         assert (decide(first.ledger, late, BRAKED, NOW + 1).ledger.storm is not None) is trips
-
-
-def test_the_brake_stays_until_somebody_resets_it_though_all_are_well_again() -> None:
-    rig = Rig(fleet(), [], replace(QUICK, storm=0.3))
-    rig.agents.says |= dict.fromkeys(("n3", "n4", "n5"), REPAIR)
-    rig.tick()
-    rig.agents.says = {}
-    rig.tick()
-    assert rig.ledger.storm is not None
-    rig.wish(ResetStorm())
-    rig.tick()
-    assert rig.ledger.storm is None
-
-
-def test_a_node_that_was_mended_by_hand_is_evacuated_for_its_next_fault() -> None:
-    """Its failed repair's tag is still there; a fault at once after the failure waits for it."""
-    rig = Rig(fleet(), mirrored(("n3", "n4")), replace(QUICK, withdraw=Ms(600_000)))
-    rig.cluster.fails = lambda action: False
-    rig.agents.refuses = lambda _: True
-    rig.agents.says["n3"] = REPAIR
-    rig.settle()
-    assert rig.status("n3") is Status.FAILED
-    rig.agents.says["n3"] = EVACUATE
-    for _ in range(100):
-        done = rig.tick()
-    assert rig.status("n3") is Status.NOTED
-    assert (Kind.FAILED_BEFORE, "n3") in kinds(done.decision.held)
-    rig.agents.says["n3"] = OK
-    for _ in range(100):
-        rig.tick()
-    rig.agents.says["n3"] = EVACUATE
-    rig.settle()
-    assert rig.status("n3") is Status.COMPLETED
 
 
 # Which nodes are in work.

@@ -198,18 +198,6 @@ def test_what_waits_for_one_that_is_down_needs_you(
     one.until_true(lambda: is_empty(one))
 
 
-def test_a_budget_of_nothing_needs_you_at_once_and_its_tag_s_end_ends_that() -> None:
-    one = site(*pair("0"))
-    by_incident(one)
-    one.until_true(lambda: one.node("n3").drained)
-    told = list(yours(one))
-    assert len(told) == 2
-    assert "gnt-instance remove-tags web1 maintd:budget:web:0" in told[0]
-    for name in ("web1", "web2"):
-        one.cluster.put(replace(one.cluster.instances[name], tags=frozenset()))
-    one.until_true(lambda: is_empty(one))
-
-
 def test_evacuate_failover_does_not_wait_and_says_so() -> None:
     one = site(*pair("1", kvm))
     one.agents.says["n3"] = FAILOVER

@@ -117,6 +117,16 @@ def backing_off() -> Mender:
     return rig
 
 
+def waiting_for_a_retry() -> Mender:
+    """A rig whose entry has drained its node, and whose command has failed and may run again."""
+    step = replace(DRAINS, command_retries=3, command_interval=Seconds(600))
+    rig = Mender(policy(step), heals="nothing")
+    rig.fates["try-1"] = [BROKEN] * 9
+    rig.add()
+    rig.until_true(lambda: rig.at(StepStatus.WAITING) and rig.entry.attempt == 1)
+    return rig
+
+
 def test_backing_off_it_keeps_no_incident_from_its_node() -> None:
     rig = backing_off()
     rig.agents.says["n3"] = REPAIR
@@ -133,11 +143,7 @@ def test_backing_off_it_keeps_no_window_from_its_node() -> None:
 
 
 def test_tried_again_only_if_nobody_else_has_begun() -> None:
-    step = replace(DRAINS, command_retries=3, command_interval=Seconds(600))
-    rig = Mender(policy(step), heals="nothing")
-    rig.fates["try-1"] = [BROKEN] * 9
-    rig.add()
-    rig.until_true(lambda: rig.at(StepStatus.WAITING) and rig.entry.attempt == 1)
+    rig = waiting_for_a_retry()
     assert rig.node().drained
     rig.plan("n3")
     rig.until_true(lambda: rig.found() is Standing.SERVING)
@@ -149,11 +155,7 @@ def test_tried_again_only_if_nobody_else_has_begun() -> None:
 
 
 def test_what_an_entry_has_drained_stays_with_the_incident_that_empties_it() -> None:
-    step = replace(DRAINS, command_retries=3, command_interval=Seconds(600))
-    rig = Mender(policy(step), heals="nothing")
-    rig.fates["try-1"] = [BROKEN] * 9
-    rig.add()
-    rig.until_true(lambda: rig.at(StepStatus.WAITING) and rig.entry.attempt == 1)
+    rig = waiting_for_a_retry()
     rig.agents.says["n3"] = EVACUATE
     rig.until_true(lambda: rig.status("n3") is Status.COMPLETED)
     rig.ask(DeleteEntry(0))
@@ -163,11 +165,7 @@ def test_what_an_entry_has_drained_stays_with_the_incident_that_empties_it() -> 
 
 
 def test_what_an_entry_has_drained_goes_back_when_the_live_repair_there_is_over() -> None:
-    step = replace(DRAINS, command_retries=3, command_interval=Seconds(600))
-    rig = Mender(policy(step), heals="nothing")
-    rig.fates["try-1"] = [BROKEN] * 9
-    rig.add()
-    rig.until_true(lambda: rig.at(StepStatus.WAITING) and rig.entry.attempt == 1)
+    rig = waiting_for_a_retry()
     rig.agents.says["n3"] = REPAIR
     rig.until_true(lambda: rig.status("n3") is Status.PENDING)
     rig.ask(DeleteEntry(0))
