@@ -70,6 +70,19 @@ def test_anything_else_is_corrupt(text: str, why: str) -> None:
     assert not isinstance(caught.value, TooNew)
 
 
+def test_numbers_that_cannot_be_are_corrupt() -> None:
+    changes: tuple[dict[str, Any], ...] = (
+        {"number": 2**63 - 1},
+        {"number": -5},
+        {"at": Ms(10**18)},
+        {"at": Ms(-1)},
+        {"events": (happened(Ms(2**70), "wish-refused"),)},
+    )
+    for change in changes:
+        with pytest.raises(Corrupt):
+            unpack(pack(replace(WHOLE, **change)))
+
+
 def test_a_small_text_that_unpacks_to_much_costs_no_more_than_the_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -26,24 +27,22 @@ CALL = {
 HEADERS = {"content-type": "application/json"}
 
 
-def put(asker: Asker) -> AnswerOffers:
-    """The request that an answer becomes for the round."""
-    asked = list[AnswerOffers]()
+Put = Callable[..., Awaitable[Response]]
 
-    async def take(what: AnswerOffers, *_: object) -> Response:
-        asked.append(what)
-        return Response.json({})
 
-    access = SimpleNamespace(asker=lambda _: asker)
+def answered(asker: Asker, put: Put, rations: Rations, *, dry: bool = False) -> Response:
+    """The answer to the call of somebody; `put` passes a request on to the round."""
     made = Offer("of-web", "db", "u", ("i",), Unavailability(Nanoseconds(0)), Ms(1), Ms(1))
-    view = SimpleNamespace(ledger=Ledger(offers=(made,)))
-    maintd = SimpleNamespace(rations=Rations(lambda: 0.0))
-    api = SimpleNamespace(access=access, view=view, put=take, maintd=maintd, void=lambda *_: None)
+    api = SimpleNamespace(
+        access=SimpleNamespace(asker=lambda _: asker),
+        view=SimpleNamespace(ledger=Ledger(offers=(made,))),
+        put=put,
+        maintd=SimpleNamespace(rations=rations),
+        void=lambda *_: None,
+    )
     (_, post) = Owners(cast(Any, api)).routes
-    request = Request("POST", "/1/offers", HEADERS, json.dumps(CALL).encode())
-    asyncio.run(cast(Any, post.handler)(request))
-    (found,) = asked
-    return found
+    request = Request("POST", "/1/offers", HEADERS, json.dumps(CALL).encode(), dry=dry)
+    return asyncio.run(cast(Any, post.handler)(request))  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +56,14 @@ def put(asker: Asker) -> AnswerOffers:
 def test_the_round_is_told_for_whom_he_may_answer(
     asker: Asker, owners: tuple[str, ...] | None
 ) -> None:
-    assert put(asker).owners == owners
+    asked = list[AnswerOffers]()
+
+    async def take(what: AnswerOffers, *_: object) -> Response:
+        asked.append(what)
+        return Response.json({})
+
+    answered(asker, take, Rations(lambda: 0.0))
+    assert [one.owners for one in asked] == [owners]
 
 
 def test_the_round_refuses_what_is_made_to_another_and_all_that_is_beside_it() -> None:
@@ -93,21 +99,10 @@ def test_a_dry_run_tells_an_owner_nothing_of_others_and_counts_no_refusal(
             return Response.error(409, "no")
         return Response.json({"granted": True, "starts": ["migrate i9 off n3 to n4"]})
 
-    made = Offer("of-web", "db", "u", ("i",), Unavailability(Nanoseconds(0)), Ms(1), Ms(1))
     refused = list[object]()
     rations = Rations(lambda: 0.0)
     rations.refused = lambda *what: refused.append(what)  # type: ignore[method-assign]
-    maintd = SimpleNamespace(rations=rations)
-    api = SimpleNamespace(
-        void=lambda *_: None,
-        access=SimpleNamespace(asker=lambda _: asker),
-        view=SimpleNamespace(ledger=Ledger(offers=(made,))),
-        put=would,
-        maintd=maintd,
-    )
-    (_, post) = Owners(cast(Any, api)).routes
-    request = Request("POST", "/1/offers", HEADERS, json.dumps(CALL).encode(), dry=True)
-    said = asyncio.run(cast(Any, post.handler)(request))
+    said = answered(asker, would, rations, dry=True)
     assert said.status == status
     if status == 200:
         assert json.loads(said.body)["starts"] == starts

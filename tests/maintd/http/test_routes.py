@@ -117,17 +117,6 @@ def test_the_observation_is_all_that_a_round_was_decided_from(busy: Served) -> N
     assert observed.snapshot == busy.maintd.latest.observed.snapshot  # type: ignore[union-attr]
 
 
-def test_before_the_first_round_nothing_is_told_as_if_it_were_known(quiet: Served) -> None:
-    quiet.maintd.trouble = (0, "the cluster does not answer")
-    for target in ("/1/status", "/1/jobs", "/1/nodes", "/1/plan", f"/1/incidents/{NOT_THERE}"):
-        answer = quiet.ask("GET", target)
-        assert answer.status == 503
-        assert error(answer) == "no round has been held yet: the cluster does not answer"
-    assert quiet.ask("GET", "/readyz").status == 503
-    assert quiet.ask("GET", "/healthz").status == 200
-    assert quiet.ask("GET", "/metrics").status == 200
-
-
 def test_ready_is_that_a_round_was_held_lately(quiet: Served) -> None:
     quiet.tick()
     assert quiet.ask("GET", "/readyz").status == 200

@@ -20,8 +20,7 @@ from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Mode, Schedule, Unavailability, Window
 from nodeagent.model.wish import BringUp, Pause, SetQueue, TrustLedger
 from nodeagent.store.sqlite import MEMORY, SqliteStore
-from tests.maintd.planning.shared import HOUR, TWO, WATCHES, Shared, policy
-from tests.maintd.queue.mender import ADD
+from tests.maintd.queue.mender import ADD, HOUR, TWO, WATCHES, Mender, policy
 from tests.maintd.rig import QUICK, TRACE
 from tests.maintd.windows.weekly import AHEAD, SUNDAYS, add, at
 from tests.maintd.windows.weekly import rig as weekly
@@ -36,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def come_back(rig: Shared, folder: Path) -> None:
+def come_back(rig: Mender, folder: Path) -> None:
     """Be the master again after another was, with no rule that tells of its ledger."""
     rig.cluster.remove_ledger_rule()
     mark_away(str(folder))
@@ -44,14 +43,14 @@ def come_back(rig: Shared, folder: Path) -> None:
     again(rig, folder)
 
 
-def another(rig: Shared, folder: Path) -> None:
+def another(rig: Mender, folder: Path) -> None:
     """Let a node be the master that never was, with no rule that tells of a ledger."""
     rig.cluster.remove_ledger_rule()
     rig.store = SqliteStore(MEMORY)
     again(rig, folder)
 
 
-def again(rig: Shared, folder: Path) -> None:
+def again(rig: Mender, folder: Path) -> None:
     rig.crash()
     rig.engine.conduct = replace(
         rig.engine.conduct,
@@ -61,7 +60,7 @@ def again(rig: Shared, folder: Path) -> None:
 
 
 def test_a_window_waits_until_somebody_has_looked(folder: Path) -> None:
-    rig = Shared(policy(WATCHES))
+    rig = Mender(policy(WATCHES))
     rig.plan("n3", ahead=2 * HOUR)
     come_back(rig, folder)
     rig.time += 2 * HOUR - 60
@@ -76,7 +75,7 @@ def test_a_window_waits_until_somebody_has_looked(folder: Path) -> None:
 
 def test_what_nobody_had_answered_before_is_to_be_said_again(folder: Path) -> None:
     """It was noted when no round could be held, and is over or done elsewhere by now."""
-    rig = Shared(policy(WATCHES))
+    rig = Mender(policy(WATCHES))
     rig.plan("n3", ahead=2 * HOUR)
     before = [rig.wish(TrustLedger()), rig.wish(ADD), rig.wish(Pause(Scope.CLUSTER, ""))]
     rig.time += 60
@@ -95,7 +94,7 @@ def test_what_nobody_had_answered_before_is_to_be_said_again(folder: Path) -> No
 
 
 def test_what_was_said_before_jobs_of_another_is_to_be_said_again(folder: Path) -> None:
-    rig = Shared(QUICK)
+    rig = Mender(QUICK)
     rig.tick()
     old = rig.ledger
     before = rig.wish(Pause(Scope.CLUSTER, ""))
@@ -116,7 +115,7 @@ def test_what_was_said_before_jobs_of_another_is_to_be_said_again(folder: Path) 
 
 def test_one_that_was_down_is_not_taken_down_again(folder: Path) -> None:
     """Elsewhere somebody has put it back since: here nobody has said so."""
-    rig = Shared(policy(WATCHES))
+    rig = Mender(policy(WATCHES))
     rig.plan("n3")
     rig.down()
     rig.until_true(lambda: rig.node().offline)
@@ -134,7 +133,7 @@ def test_one_that_was_down_is_not_taken_down_again(folder: Path) -> None:
 
 
 def test_an_entry_goes_no_step_further_and_keeps_its_node(folder: Path) -> None:
-    rig = Shared(policy(WATCHES, TWO), heals="nothing")
+    rig = Mender(policy(WATCHES, TWO), heals="nothing")
     rig.add()
     rig.until_true(lambda: rig.at(StepStatus.WATCHING) and rig.resting)
     come_back(rig, folder)
@@ -168,7 +167,7 @@ def test_weekly_windows_are_not_planned_and_no_owner_is_asked(folder: Path) -> N
 
 
 def test_incidents_and_what_runs_go_on(folder: Path) -> None:
-    rig = Shared(policy(WATCHES))
+    rig = Mender(policy(WATCHES))
     rig.plan("n3")
     come_back(rig, folder)
     rig.agents.says["n5"] = EVACUATE
@@ -176,7 +175,7 @@ def test_incidents_and_what_runs_go_on(folder: Path) -> None:
 
 
 def test_a_list_of_moves_waits(folder: Path) -> None:
-    rig = Shared(policy(WATCHES))
+    rig = Mender(policy(WATCHES))
     rig.tick()
     snapshot = rig.cluster.snapshot()
     one = next(iter(snapshot.instances.values()))
@@ -196,7 +195,7 @@ def test_a_list_of_moves_waits(folder: Path) -> None:
 
 
 def test_without_plans_nothing_waits(folder: Path) -> None:
-    rig = Shared(QUICK)
+    rig = Mender(QUICK)
     rig.agents.says["n5"] = EVACUATE
     rig.tick()
     come_back(rig, folder)
@@ -207,7 +206,7 @@ def test_without_plans_nothing_waits(folder: Path) -> None:
 
 def test_what_was_switched_off_stays_off_on_a_new_master(folder: Path) -> None:
     """Its own ledger has the switches as they are at the very first; nothing is begun by them."""
-    rig = Shared(policy(WATCHES))
+    rig = Mender(policy(WATCHES))
     assert rig.ask(SetQueue(enabled=False)) == ""
     rig.time += 30 * 86_400  # no job is remembered any more
     another(rig, folder)
@@ -223,7 +222,7 @@ def test_what_was_switched_off_stays_off_on_a_new_master(folder: Path) -> None:
 
 
 def test_a_new_ledger_is_doubted_once(folder: Path) -> None:
-    rig = Shared(policy(WATCHES))
+    rig = Mender(policy(WATCHES))
     assert rig.ask(SetQueue(enabled=False)) == ""
     rig.time += 30 * 86_400
     another(rig, folder)
@@ -238,7 +237,7 @@ def test_a_new_ledger_is_doubted_once(folder: Path) -> None:
 @pytest.mark.parametrize("repairs", [False, True])
 def test_jobs_of_another_tell_of_its_queue_as_well(folder: Path, repairs: bool) -> None:
     """As far as there is a queue: else nothing would be begun that nobody has planned."""
-    rig = Shared(policy(WATCHES) if repairs else QUICK)
+    rig = Mender(policy(WATCHES) if repairs else QUICK)
     rig.agents.says["n5"] = EVACUATE
     rig.until_true(lambda: rig.status("n5") is Status.COMPLETED)
     assert USED_TAG not in rig.cluster.world.tags, "what nobody has used leaves no trace"
@@ -248,7 +247,7 @@ def test_jobs_of_another_tell_of_its_queue_as_well(folder: Path, repairs: bool) 
 
 
 def test_a_queue_goes_on_though_its_trace_cannot_be_left(folder: Path) -> None:
-    rig = Shared(policy(WATCHES))
+    rig = Mender(policy(WATCHES))
     tried: list[Action] = []
 
     def refuses(action: Action) -> bool:
@@ -267,7 +266,7 @@ def test_a_queue_goes_on_though_its_trace_cannot_be_left(folder: Path) -> None:
 
 
 def test_the_first_master_of_all_repairs_at_once(folder: Path) -> None:
-    rig = Shared(policy(WATCHES))
+    rig = Mender(policy(WATCHES))
     again(rig, folder)
     rig.add()
     rig.until_true(lambda: rig.commands() != [])
@@ -276,7 +275,7 @@ def test_the_first_master_of_all_repairs_at_once(folder: Path) -> None:
 
 def test_jobs_that_are_newer_than_the_ledger_tell_it_too(folder: Path) -> None:
     """As after a node that had died while it was the master, or with a ledger from a backup."""
-    rig = Shared(policy(WATCHES))
+    rig = Mender(policy(WATCHES))
     rig.plan("n3", ahead=2 * HOUR)
     old = rig.ledger
     rig.agents.says["n5"] = EVACUATE
@@ -292,7 +291,7 @@ def test_jobs_that_are_newer_than_the_ledger_tell_it_too(folder: Path) -> None:
 
 
 def test_the_mark_is_taken_off_when_the_ledger_has_it(folder: Path) -> None:
-    rig = Shared(policy(WATCHES))
+    rig = Mender(policy(WATCHES))
     rig.plan("n3", ahead=2 * HOUR)
     rig.cluster.remove_ledger_rule()
     mark_away(str(folder))
@@ -313,7 +312,7 @@ def test_the_mark_is_taken_off_when_the_ledger_has_it(folder: Path) -> None:
 
 
 def test_a_dry_run_leaves_the_mark(folder: Path) -> None:
-    rig = Shared(policy(WATCHES))
+    rig = Mender(policy(WATCHES))
     rig.plan("n3", ahead=2 * HOUR)
     come_back(rig, folder)
     rig.engine.conduct = replace(rig.engine.conduct, dry=True)

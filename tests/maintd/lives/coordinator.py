@@ -64,10 +64,10 @@ from nodeagent.placement.cluster.cluster import Load
 from tests.cluster.by_hand import ByHand
 from tests.maintd.decided import by_itself
 from tests.maintd.lives.life import Life
-from tests.maintd.lives.masters import procedures
 from tests.maintd.lives.promises import Promises
 from tests.maintd.lives.site import Site
 from tests.maintd.lives.watched import BUDGET, COOLDOWN, Watched
+from tests.maintd.queue import mender
 from tests.maintd.rig import QUICK, mirrored
 from tests.maintd.world import EVACUATE, FAILOVER, OK, REPAIR, need
 
@@ -196,7 +196,7 @@ class Coordinator(Life):
             revive, burst = data.draw(st.booleans()), data.draw(st.integers(1, 3))
             policy = replace(policy, dead_nodes="restart", revive=revive, fence_burst=burst)
         if OUTAGES in self.subjects:
-            policy = replace(policy, procedures=procedures(*STEPS))
+            policy = replace(policy, procedures=mender.policy(*STEPS).procedures)
         return policy
 
     def _instances(self, data: st.DataObject) -> Iterable[Instance]:

@@ -11,7 +11,7 @@ from nodeagent.model.purpose import OfFencing, purpose_of
 from nodeagent.model.wish import PulledPlug
 from simulation.machines import Control
 from tests.maintd.lives.coordinator import ANY_NODE, FENCING, STEP, Coordinator, about, counted
-from tests.maintd.lives.masters import HOUR
+from tests.maintd.queue.mender import HOUR
 
 CONTROLS = {
     "good": (Control(),),

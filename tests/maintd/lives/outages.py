@@ -36,8 +36,7 @@ from tests.maintd.lives.coordinator import (
     about,
     counted,
 )
-from tests.maintd.lives.masters import HOUR
-from tests.maintd.queue.mender import BROKEN
+from tests.maintd.queue.mender import BROKEN, HOUR
 from tests.maintd.world import EVACUATE, OK, REPAIR
 
 MASTERS = ("n1", "n5", "n6")
@@ -70,7 +69,7 @@ class Outages(Coordinator):
         if data.draw(st.booleans()):
             self.plan("n3", 0)
         else:
-            self.rig.fates = (BROKEN,)
+            self.rig.fates = {"try-1": [BROKEN]}
         self.some_rounds(data.draw(st.integers(0, 12)), 30.0)
 
     @about(OUTAGES)
@@ -173,7 +172,7 @@ class Outages(Coordinator):
     @rule(healed=st.booleans(), fails=st.booleans())
     def heal(self, healed: bool, fails: bool) -> None:
         self.rig.healed = healed
-        self.rig.fates = (BROKEN,) if fails else ()
+        self.rig.fates = {"try-1": [BROKEN]} if fails else {}
 
     @about(OUTAGES)
     @rule(node=OUT, ahead=st.sampled_from([0, 0, 7200]), rounds=st.integers(0, 6))

@@ -29,6 +29,7 @@ class Site(Masters, Whole):
     """
 
     fences = False
+    ask = Whole.ask  # type: ignore[assignment]  # what witnesses are asked; people ask by `wish`
 
     def __init__(self, policy: Policy, instances: Iterable[Instance]) -> None:
         self.fences = policy.dead_nodes != "observe"

@@ -30,22 +30,3 @@ def test_who_works_the_most_has_a_node_for_himself(load: bool) -> None:
         assert [n for n in primaries if primaries[n] == primaries["i1"]] == ["i1"]
     else:
         assert not moved
-
-
-def test_doubt_about_the_load_is_told() -> None:
-    rig = Rig(fleet(3), mirrored(("n2", "n3")), replace(ON, balance_load=True))
-    rig.measure = lambda _, __: ({}, {"default": "the load of n2 is unknown: silent"})
-    rig.crash()
-    rig.tick(30.0)
-    rig.tick(30.0)
-    advice = rig.round().observed.advice["default"]
-    assert advice.doubt == "the load of n2 is unknown: silent"
-
-
-def test_a_dry_run_shows_what_would_be_moved_and_moves_nothing() -> None:
-    rig = Rig(fleet(4), mirrored(("n2", "n3"), ("n2", "n3"), ("n2", "n3")), ON)
-    rig.engine.conduct = replace(rig.engine.conduct, dry=True)
-    for _ in range(10):
-        done = rig.tick(10.0)
-    assert [intent for intent in done.decision.ledger.intents if intent.purpose.group]
-    assert not rig.cluster.jobs

@@ -89,7 +89,7 @@ class Story(Masters):
     def is_unreachable(self) -> None:
         self.tick()  # whoever has just woken knows by then what there is
         if not self.ledger.queue.entries:
-            self.request(AddEntry("unreachable", "r640", "127.0.0.6", "S6"))
+            self.ask(AddEntry("unreachable", "r640", "127.0.0.6", "S6"))
         self.until_true(lambda: self.commands() == ["fix-nic", "try-1"])
         self.until_true(lambda: self.status("n5") is Status.COMPLETED)
         self.agents.says["n5"] = OK

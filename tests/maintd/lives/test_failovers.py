@@ -14,10 +14,8 @@ from nodeagent.maintd.ledger import other_master
 from nodeagent.maintd.ledger.doubt import UNSURE
 from nodeagent.maintd.notices import needs_you
 from nodeagent.model.action import Drain, Scope
-from nodeagent.model.event import Event
 from nodeagent.model.incident import Status
 from nodeagent.model.keeping import Trouble
-from nodeagent.model.ledger import PAUSE_TAG
 from nodeagent.model.offer import Reply
 from nodeagent.model.queue import EntryStatus
 from nodeagent.model.reason import Kind, LedgerKind
@@ -34,10 +32,10 @@ from nodeagent.model.wish import (
     TrustLedger,
 )
 from nodeagent.store.carried import FORM, pack, unpack
-from nodeagent.store.sqlite import MEMORY, SqliteStore
 from simulation.cluster import Job
 from tests.maintd import inline
-from tests.maintd.lives.masters import HOUR, B, M, Masters
+from tests.maintd.lives.masters import B, M, Masters
+from tests.maintd.queue.mender import HOUR
 from tests.maintd.world import EVACUATE, REPAIR
 
 
@@ -45,7 +43,7 @@ from tests.maintd.world import EVACUATE, REPAIR
 def rig() -> Masters:
     one = Masters()
     one.tick()
-    assert one.request(Pause(Scope.NODE, "n2", why="the first use")) == ""
+    assert one.ask(Pause(Scope.NODE, "n2", why="the first use")) == ""
     assert one.is_kept()
     return one
 
@@ -58,10 +56,10 @@ def test_01_after_a_failover_all_is_as_before(rig: Masters) -> None:
     rig.cluster.put(replace(owned, primary="n5", tags=frozenset({"maintd:owner:db"})))
     rig.plan("n5", ahead=24 * HOUR)
     (offer,) = (one for one in rig.ledger.offers if one.instances)
-    assert rig.request(AnswerOffers((offer.id,), Reply.DECLINE, Ms(0), reason="a release")) == ""
+    assert rig.ask(AnswerOffers((offer.id,), Reply.DECLINE, Ms(0), reason="a release")) == ""
     weekly = AddSeries((Machine("n6"),), (6,), 120, "Europe/Zurich", Seconds(2 * HOUR))
-    assert rig.request(weekly) == ""
-    assert rig.request(Pause(Scope.NODE, "n6", why="new disks")) == ""
+    assert rig.ask(weekly) == ""
+    assert rig.ask(Pause(Scope.NODE, "n6", why="new disks")) == ""
     rig.add()
     rig.until_true(lambda: rig.commands() == ["try-1"])
     before = rig.ledger
@@ -116,7 +114,7 @@ def test_02_a_job_is_found_by_its_reason_and_not_given_twice(rig: Masters) -> No
 
 def test_03_a_request_is_acknowledged_once_ganeti_has_it(rig: Masters) -> None:
     rig.cluster.keeps = lambda _: "the configuration cannot be written"
-    assert rig.request(SetQueue(enabled=False)) == ""
+    assert rig.ask(SetQueue(enabled=False)) == ""
     only_here = rig.engine.memory.only_here()
     assert only_here.startswith("kept on this node only, and a new master would not know it")
     assert "the configuration cannot be written" in only_here
@@ -155,7 +153,7 @@ def test_07_an_old_master_that_finds_anothers_save_ends(rig: Masters) -> None:
     old = rig.engine
     rig.fail_over(B)
     rig.tick()
-    assert rig.request(SetQueue(enabled=False)) == ""
+    assert rig.ask(SetQueue(enabled=False)) == ""
     newest = rig.rule
     rig.wakes_up(M)
     with pytest.raises(NotMaster, match="another maintd has written"):
@@ -174,7 +172,7 @@ def test_07_however_many_saves_the_old_one_has_only_on_its_disk(rig: Masters) ->
     assert rig.store.number > unpack(rig.rule).number + 10
     rig.fail_over(B)
     rig.tick()
-    assert rig.request(SetQueue(enabled=False)) == ""
+    assert rig.ask(SetQueue(enabled=False)) == ""
     newest = rig.rule
     rig.wakes_up(M)
     with pytest.raises(NotMaster, match="another maintd has written"):
@@ -213,44 +211,6 @@ def test_07_a_machine_that_slept_after_its_save_writes_nothing(rig: Masters) -> 
     assert "confirmed as the master" in rig.engine.memory.kept.why
 
 
-def test_07_a_newer_nodeagent_ends_an_older_one(rig: Masters) -> None:
-    newer = f"{FORM + 1}:newer"
-    rig.cluster.world.ledger_rule = newer
-    with pytest.raises(NotMaster, match="a newer one"):
-        rig.tick()
-    assert rig.rule == newer
-
-
-def test_09_a_restored_disk_does_not_go_on_with_yesterdays_ledger(rig: Masters) -> None:
-    rig.plan("n5", ahead=24 * HOUR)
-    yesterday = SqliteStore(MEMORY)
-    rig.store._db.backup(yesterday._db)
-    rig.plan()
-    assert rig.request(SetQueue(enabled=False)) == ""
-    newest = rig.store.number
-    rig.disks[M] = yesterday
-    rig.wake(M)
-    rig.tick()
-    assert not rig.ledger.queue.enabled
-    assert not rig.ledger.schedule.windows
-    assert rig.store.number > newest
-    assert rig.told("ledger-taken")
-    assert not rig.told("requests-dropped")
-
-
-def test_11_a_cluster_restored_as_a_whole_is_consistent(rig: Masters) -> None:
-    rig.plan("n5", ahead=24 * HOUR)
-    was, rule = rig.cluster.snapshot(), rig.rule
-    disk = SqliteStore(MEMORY)
-    rig.store._db.backup(disk._db)
-    rig.plan()
-    rig.disks[M] = disk
-    rig.fail_over(M, was, rule)
-    rig.tick()
-    assert rig.ledger.schedule.windows
-    assert not rig.ledger.away
-
-
 @pytest.mark.parametrize("with_rule", [True, False])
 def test_11_a_ledger_that_is_newer_than_a_restored_ganeti_waits(
     rig: Masters, with_rule: bool
@@ -271,7 +231,7 @@ def test_11_a_ledger_that_is_newer_than_a_restored_ganeti_waits(
     assert Kind.OUTDATED in rig.kinds()
     (told,) = rig.told("job-unknown")
     assert told.job in jobs
-    assert rig.request(TrustLedger()) == ""
+    assert rig.ask(TrustLedger()) == ""
     rig.tick()
     assert not rig.ledger.away
     assert rig.ledger.schedule.windows
@@ -282,7 +242,7 @@ def test_13_requests_that_never_left_are_said_to_be_not_in_force(rig: Masters) -
     wish = rig.wish(SetQueue(enabled=False))
     rig.tick()
     assert rig.store.answer(wish) == ""
-    assert rig.request(Pause(Scope.NODE, "n6", why="never left")) == ""
+    assert rig.ask(Pause(Scope.NODE, "n6", why="never left")) == ""
     rig.cluster.keeps = lambda _: ""
     rig.fail_over(B)
     rig.tick()
@@ -297,21 +257,10 @@ def test_13_requests_that_never_left_are_said_to_be_not_in_force(rig: Masters) -
     assert rig.store.answer(wish) is None, "nobody is told that it was accepted"
 
 
-def test_14_a_kill_before_the_hand_over_loses_nothing_on_the_same_node(rig: Masters) -> None:
-    rig.cluster.keeps = lambda _: "no"
-    assert rig.request(SetQueue(enabled=False)) == ""
-    rig.cluster.keeps = lambda _: ""
-    rig.wake(M)
-    rig.tick()
-    assert not rig.ledger.queue.enabled
-    assert not rig.told("ledger-taken")
-    assert rig.is_kept()
-
-
 def test_14_a_write_whose_answer_is_lost_is_found_and_not_repeated(rig: Masters) -> None:
     written: list[str] = []
     rig.cluster.loses_rule = lambda text: not written.append(text)  # type: ignore[func-returns-value]
-    assert rig.request(SetQueue(enabled=False)) == ""
+    assert rig.ask(SetQueue(enabled=False)) == ""
     assert rig.engine.memory.only_here()
     rig.cluster.loses_rule = lambda _: False
     before = len(written)
@@ -322,7 +271,7 @@ def test_14_a_write_whose_answer_is_lost_is_found_and_not_repeated(rig: Masters)
 
 
 def test_14_a_start_that_changes_nothing_writes_no_rule(rig: Masters) -> None:
-    assert rig.request(SetQueue(enabled=False)) == ""
+    assert rig.ask(SetQueue(enabled=False)) == ""
     rig.tick()
     before, written = rig.rule, list[str]()
     rig.cluster.keeps = lambda text: written.append(text) or ""  # type: ignore[func-returns-value]
@@ -331,7 +280,7 @@ def test_14_a_start_that_changes_nothing_writes_no_rule(rig: Masters) -> None:
         rig.tick()
     assert not written
     assert rig.rule == before
-    assert rig.request(SetQueue(enabled=True)) == ""
+    assert rig.ask(SetQueue(enabled=True)) == ""
     assert written
 
 
@@ -343,7 +292,7 @@ def test_15_what_a_newer_nodeagent_wrote_is_waited_for(rig: Masters) -> None:
     rig.tick()
     assert rig.doubtful is Trouble.NEWER
     (held,) = rig.tick().decision.held
-    assert (held.why.kind, held.reason) == (LedgerKind.NEWER_RULE, rig.request(TrustLedger()))
+    assert (held.why.kind, held.reason) == (LedgerKind.NEWER_RULE, rig.ask(TrustLedger()))
     assert not rig.ledger.schedule.windows
     assert rig.rule == newer, "it is left as it is"
 
@@ -399,7 +348,7 @@ def test_14_what_was_accepted_after_a_take_over_outlives_a_restart(rig: Masters)
     rig.cluster.keeps = lambda _: "no"
     rig.fail_over(B)
     rig.tick()
-    assert rig.request(SetQueue(enabled=False)) == ""
+    assert rig.ask(SetQueue(enabled=False)) == ""
     for _ in range(2):
         rig.wake(B)
         rig.tick()
@@ -412,28 +361,12 @@ def test_14_what_was_accepted_after_a_take_over_outlives_a_restart(rig: Masters)
     assert rig.is_kept()
 
 
-def test_14_a_persons_decision_outlives_a_restart(rig: Masters) -> None:
-    rig.fail_over(B)
-    rig.tick()
-    rig.cluster.world.ledger_rule = "rubbish"
-    rig.fail_over(M)
-    rig.tick()
-    assert rig.request(TrustLedger()) == ""
-    rig.cluster.keeps = lambda _: "no"
-    rig.tick()
-    assert rig.request(SetQueue(enabled=False)) == ""
-    rig.wake(M)
-    rig.tick()
-    assert rig.doubtful is None
-    assert not rig.ledger.queue.enabled
-
-
 def test_a_write_whose_answer_was_lost_is_never_taken_for_the_one_before(rig: Masters) -> None:
-    assert rig.request(SetQueue(enabled=False)) == ""
+    assert rig.ask(SetQueue(enabled=False)) == ""
     rig.cluster.loses_rule = lambda _: True
-    assert rig.request(SetQueue(enabled=True)) == ""
+    assert rig.ask(SetQueue(enabled=True)) == ""
     rig.cluster.loses_rule = lambda _: False
-    assert rig.request(SetQueue(enabled=False)) == ""
+    assert rig.ask(SetQueue(enabled=False)) == ""
     assert rig.engine.memory.only_here() == ""
     assert not rig.carried.queue.enabled
     assert not rig.told("rule-changed")
@@ -441,7 +374,7 @@ def test_a_write_whose_answer_was_lost_is_never_taken_for_the_one_before(rig: Ma
 
 def test_where_ganeti_takes_no_rule_nobody_is_said_to_have_changed_it(rig: Masters) -> None:
     rig.cluster.keeps = lambda _: "no"
-    assert rig.request(SetQueue(enabled=False)) == ""
+    assert rig.ask(SetQueue(enabled=False)) == ""
     for _ in range(10):
         rig.tick(10)
     assert not rig.told("rule-changed")
@@ -466,7 +399,7 @@ def test_a_pause_that_was_taken_in_doubt_stays_when_the_doubt_ends(rig: Masters)
     rig.cluster.world.ledger_rule = f"{FORM + 1}:newer"
     rig.fail_over(M)
     rig.tick()
-    assert rig.request(Pause(Scope.CLUSTER, "", "upgrade", until=Ms(rig.now() + 86_400_000))) == ""
+    assert rig.ask(Pause(Scope.CLUSTER, "", "upgrade", until=Ms(rig.now() + 86_400_000))) == ""
     rig.cluster.world.ledger_rule = good
     rig.wake(M)
     rig.agents.says["n3"] = EVACUATE
@@ -474,24 +407,6 @@ def test_a_pause_that_was_taken_in_doubt_stays_when_the_doubt_ends(rig: Masters)
         rig.tick(20)
     assert ("", "upgrade") in {(hold.name, hold.why) for hold in rig.ledger.holds}
     assert not [job for job in rig.cluster.jobs.values() if isinstance(job.action, Drain)]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"number": 2**63 - 1},
-        {"number": -5},
-        {"at": Ms(10**18)},
-        {"at": Ms(-1)},
-        {"events": (Event(Ms(2**70), "wish-refused"),)},
-    ],
-    ids=str,
-)
-def test_a_rule_with_impossible_numbers_is_unreadable(rig: Masters, change: dict[str, Any]) -> None:
-    rig.cluster.world.ledger_rule = pack(replace(unpack(rig.rule), **change))
-    rig.fail_over(B)
-    rig.tick()
-    assert rig.doubtful is Trouble.UNREADABLE
 
 
 def test_a_ledger_with_impossible_moments_ends_no_round(rig: Masters) -> None:
@@ -512,26 +427,14 @@ def test_an_import_keeps_what_has_happened_to_nodes_since(rig: Masters) -> None:
     rig.agents.says["n3"] = EVACUATE
     rig.until_true(lambda: rig.status("n3") is Status.COMPLETED)
     rig.plan()
-    assert rig.request(Pause(Scope.CLUSTER, "", why="import")) == ""
+    assert rig.ask(Pause(Scope.CLUSTER, "", why="import")) == ""
     rig.until_true(lambda: not rig.ledger.intents)
     before = rig.ledger
     assert before.outages
-    assert rig.request(ImportLedger(exported)) == ""
+    assert rig.ask(ImportLedger(exported)) == ""
     assert rig.ledger.schedule == exported.schedule != before.schedule
     assert [one.id for one in rig.ledger.incidents] == [one.id for one in before.incidents]
     assert [one.node for one in rig.ledger.outages] == [one.node for one in before.outages]
-
-
-def test_an_import_waits_for_a_job_that_may_have_been_taken(rig: Masters) -> None:
-    exported = rig.ledger
-    rig.cluster.loses_answer = lambda action: isinstance(action, Drain)
-    rig.cluster.arrives = lambda _: 4.0
-    rig.agents.says["n3"] = EVACUATE
-    rig.until_true(lambda: any(isinstance(i.action, Drain) for i in rig.ledger.intents))
-    rig.cluster.world.tags = frozenset({PAUSE_TAG})
-    asked = rig.wish(ImportLedger(exported))
-    rig.tick(1)
-    assert "wait for" in (rig.store.answer(asked) or "")
 
 
 # The rule beside a running maintd.
@@ -569,7 +472,7 @@ def test_each_act_travels_once_however_often_maintd_tries_to_begin(rig: Masters)
     for _ in range(4):
         rig.tick_quietly()
     rig.cluster.down = False
-    assert rig.request(Pause(Scope.NODE, "n6", why="new disks")) == ""
+    assert rig.ask(Pause(Scope.NODE, "n6", why="new disks")) == ""
     events = [(event.at, str(event)) for event in unpack(rig.rule).events]
     assert len(events) == len(set(events)) == 2
 
@@ -596,13 +499,13 @@ def test_an_incident_that_waits_for_a_person_costs_a_write_in_five_minutes(rig: 
         rig.tick(60)
         assert rig.engine.memory.handed_over
     assert 10 <= len(written) <= 12
-    assert rig.request(SetQueue(enabled=False)) == ""
+    assert rig.ask(SetQueue(enabled=False)) == ""
     assert not unpack(written[-1]).ledger.queue.enabled, "what is asked for does not wait"
 
 
 def test_while_the_queue_is_drained_a_request_is_kept_all_the_same(rig: Masters) -> None:
     rig.cluster.queue_drained = True
-    assert rig.request(SetQueue(enabled=False)) == ""
+    assert rig.ask(SetQueue(enabled=False)) == ""
     assert rig.engine.memory.only_here() == ""
     rig.fail_over(B)
     rig.tick()
@@ -626,9 +529,9 @@ def test_an_unreadable_rule_waits_for_a_person_and_incidents_go_on(rig: Masters)
     for _ in range(5):
         rig.tick()
     assert rig.cluster.nodes["n5"].in_service, "the window has not begun"
-    assert rig.request(SetQueue(enabled=False)).startswith("the ledger in Ganeti's configuration")
+    assert rig.ask(SetQueue(enabled=False)).startswith("the ledger in Ganeti's configuration")
     assert rig.engine.memory.only_here() == UNSURE
-    assert rig.request(TrustLedger()) == ""
+    assert rig.ask(TrustLedger()) == ""
     rig.tick()
     assert rig.doubtful is None
     assert rig.is_kept()
@@ -644,7 +547,7 @@ def test_a_persons_decision_holds_on_a_node_that_was_not_the_master_meanwhile(
     rig.wake(M)
     rig.engine.conduct = replace(rig.engine.conduct, away=lambda: 5)
     rig.tick()
-    assert rig.request(TrustLedger()) == ""
+    assert rig.ask(TrustLedger()) == ""
     rig.tick()
     assert rig.doubtful is None
     assert not rig.ledger.away, "nobody is asked twice"
@@ -658,7 +561,7 @@ def test_orders_wait_while_the_rule_cannot_be_read(rig: Masters) -> None:
         rig.tick(60)
     assert rig.status("n5") is Status.PENDING
     assert not rig.agents.ran
-    assert rig.request(TrustLedger()) == ""
+    assert rig.ask(TrustLedger()) == ""
     rig.until_true(lambda: bool(rig.agents.ran))
 
 

@@ -8,7 +8,6 @@ import re
 import signal
 import socket
 import sys
-import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -30,7 +29,6 @@ from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Outcome
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Capacity
-from nodeagent.model.units import Ms
 from nodeagent.protocol.envelope import Key, Purpose, seal
 from nodeagent.protocol.look import Distrusted, Expected, Look, Seen, judge_answer
 from nodeagent.protocol.messages import Report
@@ -42,7 +40,6 @@ from tests.maintd.driver import Lasting, one_life
 from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, NOW, OK, REPAIR, need
 from tests.patience import PATIENCE, dawdle
-from tests.web.live import agent, wait_for
 
 FORK = multiprocessing.get_context("fork")
 # F1: killed anywhere; the places are in `test_deaths`.
@@ -115,26 +112,6 @@ def test_F06_an_older_ledger_restored_does_nothing_twice(
         assert bare(rig) == bare(undone), f"{back} rounds back after {at}"
         assert len(rig.agents.ran) == (said == REPAIR)
         assert rig.status("n3") is Status.COMPLETED
-
-
-# F7: clocks.
-
-
-def test_F07_where_only_our_clock_is_wrong_everybody_is_in_doubt() -> None:
-    rig = broken()
-    rig.oldest = 600_000
-    rig.agents.now = lambda: Ms(round(rig.time * 1000))
-    rig.crash()
-    rig.tick()
-    rig.skew = 3600.0
-    count = len(rig.cluster.jobs)
-    for _ in range(10):
-        done = rig.tick()
-    assert len(rig.cluster.jobs) == count
-    assert kinds(done.decision.held)[0] == (Kind.DOUBT, "n3")
-    rig.skew = 0.0
-    rig.settle()
-    assert bare(rig) == quiet()
 
 
 # F9: what nodes say.
@@ -284,22 +261,6 @@ def test_F18_a_round_over_ten_times_the_nodes_is_ten_times_the_work() -> None:
     assert work(1000) < 11 * work(100)
 
 
-@pytest.mark.measures
-def test_F18_memory_stays_flat_with_all_that_in_work() -> None:
-    rig = crowd(sick=60, silent=15, count=300)
-    for _ in range(20):
-        rig.tick()
-    gc.collect()
-    tracemalloc.start()
-    before = tracemalloc.get_traced_memory()[0]
-    for _ in range(20):
-        rig.tick()
-    gc.collect()
-    grown = tracemalloc.get_traced_memory()[0] - before
-    tracemalloc.stop()
-    assert grown < 3_000_000, grown
-
-
 def test_F19_many_rounds_leave_no_descriptor_thread_or_byte(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
     rig = Rig(fleet(3), path=str(path))
@@ -335,27 +296,6 @@ def test_F20_voting_is_left_out_only_by_two_words() -> None:
 
 
 # Faults of the old daemon, whose numbers count its list.
-
-
-def test_fault_02_asking_an_agent_runs_nothing() -> None:
-    script = """#!/bin/sh
-echo run >>{log}
-echo '{{"status": "Ok"}}'
-"""
-    with agent(commands='"slow"', more="confirm = 1") as running:
-        log = running.place.folder / "runs"
-        running.place.command("diagnose", "slow", script.format(log=log))
-        wait_for(log.exists, running)
-        config = Path(running.place.config)
-        config.write_text(config.read_text().replace('every = "1s"', 'every = "1h"'))
-        running.stop("runner")
-        log.unlink()
-        running.start("runner")
-        wait_for(lambda: log.exists() and running.get("/readyz").status == 200, running)
-        for _ in range(100):
-            assert running.get("/1/report/node/diagnose?salt=a").status == 200
-            assert running.get("/1/report/all").status in (200, 404)
-        assert log.read_text().count("run") == 1, "the agent's own clock has run it once"
 
 
 @pytest.mark.parametrize("address", ["*", "localhost", ""])

@@ -1,150 +1,36 @@
-"""From what sabakan says to a machine that is repaired: real HTTP, maintd begun anew in between.
+"""From what sabakan says to a machine that is repaired: real HTTP, maintd begun anew in between."""
 
-As in CKE's own end-to-end tests a repair is to touch a file, and the machine is healthy if it is
-there.
-"""
-
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
-
-import pytest
+from collections.abc import Mapping
+from dataclasses import replace
 
 from nodeagent.maintd.queue.inventory import InventorySettings
-from nodeagent.model.action import RunCommand
 from nodeagent.model.constraints import Constraints
-from nodeagent.model.ledger import Intent, Outcome, Policy, Result
-from nodeagent.model.queue import Entry, EntryStatus, Operation, Procedure, Procedures, RepairStep
+from nodeagent.model.queue import EntryStatus, RepairStep
 from nodeagent.model.units import Seconds
-from tests.agent.place import safe_folder
-from tests.cli.live import Live
-from tests.cli.maint.samples import ask
-from tests.maintd.queue.sabakan_server import Machine, Sabakan, serving
-from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+from tests.maintd.answering import serving
+from tests.maintd.queue.mender import Mender, policy
+from tests.maintd.queue.sabakan_answers import answer, machine
 from tests.maintd.world import OK
 
-STEPS = (RepairStep("power-cycle", need_drain=True, watch_seconds=Seconds(60)),)
-OPERATION = Operation("unreachable", STEPS, "is-healthy", success_command="tell")
-POLICY = replace(
-    QUICK,
-    procedures=Procedures((Procedure(("r640",), (OPERATION,)),)),
-    constraints=Constraints(
-        maximum_repair_queue_entries=5, wait_seconds_to_repair_rebooting=Seconds(300)
-    ),
-)
+STEP = RepairStep("try-1", need_drain=True, watch_seconds=Seconds(60))
+LIMITS = Constraints(maximum_repair_queue_entries=5, wait_seconds_to_repair_rebooting=Seconds(300))
+BROKEN = machine(spec_serial="S3", spec_ipv4=["127.0.0.3"], status_duration=3600.0)
 
 
-@dataclass
-class Mortal(Machine):
-    """A machine that cannot be reached until somebody has repaired it."""
+def test_what_is_unreachable_is_repaired_once_however_often_maintd_dies() -> None:
+    rig = Mender(replace(policy(STEP, success="tell"), constraints=LIMITS))
 
-    place: Path = Path("/nowhere")
+    def say(_: Mapping[str, str], __: bytes) -> tuple[int, bytes]:
+        return 200, answer() if rig.healed else answer(BROKEN)
 
-    def __getattribute__(self, name: str) -> object:
-        if name == "state":
-            return "HEALTHY" if self.place.exists() else "UNREACHABLE"
-        return super().__getattribute__(name)
-
-
-@pytest.fixture
-def sabakan(tmp_path: Path) -> Iterator[Sabakan]:
-    n3 = Mortal("S3", ["127.0.0.3"], place=tmp_path / "repaired")
-    with serving(n3, Machine("S4", ["127.0.0.4"]), Machine("S9", ["10.9.9.9"])) as found:
-        yield found
-
-
-def equip(rig: Rig, url: str, repaired: Path, policy: Policy = POLICY) -> None:
-    """Have a coordinator ask sabakan, and its master's agent repair by touching the file."""
-
-    def tell(intent: Intent) -> Result:
-        assert isinstance(intent.action, RunCommand)
-        if intent.action.command == "power-cycle":
-            with repaired.open("a") as file:
-                file.write(intent.action.stdin + "\n")
-        said = "true" if repaired.exists() else "false"
-        return Result(Outcome.SUCCESS, "exit code 0", 0, said)
-
-    rig.policy, rig.asks, rig.agents.tells = policy, InventorySettings(url, seconds=60.0), tell
-    rig.crash()
-
-
-def tick(rig: Rig, repaired: Path, seconds: float = 30.0) -> None:
-    rig.agents.says["n3"] = OK if repaired.exists() else None
-    rig.tick(seconds)
-
-
-def the_entry(rig: Rig) -> Entry:
-    (entry,) = rig.ledger.queue.entries
-    assert rig.ledger.queue.next == 1, "there was no other"
-    return entry
-
-
-def test_what_is_unreachable_is_repaired_once_however_often_maintd_dies(
-    sabakan: Sabakan, tmp_path: Path
-) -> None:
-    repaired, rig = tmp_path / "repaired", Rig(fleet(), mirrored(("n3", "n4")))
-    equip(rig, sabakan.url, repaired)
-    for _ in range(60):
-        tick(rig, repaired)
-        rig.tick_quietly(60)  # whoever is new has heard nothing yet
+    with serving(say) as port:
+        rig.asks = InventorySettings(f"http://127.0.0.1:{port}/graphql", seconds=60.0)
         rig.crash()
-    assert the_entry(rig).status is EntryStatus.SUCCEEDED
-    (order,) = repaired.read_text().splitlines()
-    said = json.loads(order)
-    assert (said["address"], said["nodename"], said["serial"]) == ("127.0.0.3", "n3", "S3")
-    assert (said["machine_type"], said["operation"]) == ("r640", "unreachable")
-    names = [i.action.command for _, _, i in rig.agents.ran.values()]  # type: ignore[union-attr]
-    assert (names.count("power-cycle"), names.count("tell")) == (1, 1)
-
-
-def test_the_entry_is_seen_over_http_from_beginning_to_end(
-    sabakan: Sabakan, tmp_path: Path
-) -> None:
-    repaired, rig = tmp_path / "repaired", Rig(fleet(), mirrored(("n3", "n4")))
-    equip(rig, sabakan.url, repaired)
-    rig.agents.says["n3"] = None
-    seen: list[str] = []
-    with safe_folder() as folder:
-        live = Live(rig, folder)
-        for _ in range(40):
-            live.tick(30)
-            rig.agents.says["n3"] = OK if repaired.exists() else None
-            _, text = ask(live, "GET", "/1/queue")
-            for entry in json.loads(text)["entries"]:
-                if entry["status"] not in seen:
-                    seen.append(entry["status"])
-        _, text = ask(live, "GET", "/1/queue/sources")
-        live.close()
-    assert seen == ["queued", "processing", "succeeded"]
-    (source,) = json.loads(text)["sources"]
-    assert (source["believed"], source["machines"]) == (True, [])
-
-
-def test_a_machine_that_is_no_node_is_not_repaired_in_its_window(tmp_path: Path) -> None:
-    rig = Rig(fleet(3))
-    with serving(Machine("S9", ["10.9.9.3"], "UNREACHABLE")) as sabakan, safe_folder() as folder:
-        equip(rig, sabakan.url, tmp_path / "repaired")
-        live = Live(rig, folder)
-
-        def ask_for(path: str, body: object) -> None:
-            assert ask(live, "POST", path, body) == (200, "")
-
-        def queue() -> tuple[list[str], list[str]]:
-            said = json.loads(ask(live, "GET", "/1/queue")[1])
-            refused = [row["reason"] for row in said["refused"]]
-            return [entry["address"] for entry in said["entries"]], refused
-
-        machine = {"ip": "10.9.9.3"}
-        start = {"start": {"nanoseconds": rig.now() * 10**6}}
-        window = {"machine_ids": [machine], "unavailability": start}
-        ask_for("/maintenance/schedule", {"windows": [window]})
-        ask_for("/machine/down", [machine])
-        live.tick(30, times=6)
-        assert queue() == ([], ["window"])
-        ask_for("/machine/up", [machine])
-        live.tick(30)
-        assert queue() == (["10.9.9.3"], [])
-        live.tick(30, times=6)
-        live.close()
-    assert (tmp_path / "repaired").exists(), "as soon as it is over"
+        for _ in range(60):
+            rig.agents.says["n3"] = OK if rig.healed else None
+            rig.tick(30)
+            rig.tick_quietly(60)  # whoever is new has heard nothing yet
+            rig.crash()
+    assert (rig.entry.status, rig.entry.serial) == (EntryStatus.SUCCEEDED, "S3")
+    assert rig.ledger.queue.next == 1, "there was no other entry"
+    assert rig.commands() == ["try-1", "tell"]

@@ -24,18 +24,16 @@ M3: dict[str, str] = {"hostname": "Machine3", "ip": "0.0.0.3"}
 
 
 class Master:
-    """One maintd that serves over TLS; opened again in the same folder it remembers."""
+    """One maintd that serves over TLS."""
 
     def __init__(
         self,
         folder: Path,
         nodes: list[Node] | None = None,
         instances: list[Instance] | None = None,
-        time: float | None = None,
     ) -> None:
         self.folder = folder
         self.rig = Rig(nodes or fleet(), instances, path=str(folder / "state"))
-        self.rig.time = time or self.rig.time
         self.live = Live(self.rig, folder)
         users = folder / "users"
         users.write_text(USERS + "mole dark\n")
@@ -121,11 +119,6 @@ class Master:
         told = self.get("/maintenance/status")
         draining = [row["id"] for row in told.get("draining_machines", [])]
         return draining, told.get("down_machines", [])
-
-    def reopened(self) -> "Master":
-        """The next one, after this one is gone."""
-        self.close()
-        return Master(self.folder, list(self.rig.cluster.nodes.values()), time=self.rig.time)
 
     def close(self) -> None:
         self.live.close()

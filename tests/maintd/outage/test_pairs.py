@@ -11,7 +11,7 @@ from nodeagent.model.queue import StepStatus
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.window import Standing
 from nodeagent.model.wish import Cancel, DeleteEntry, Done, Evacuate
-from tests.maintd.planning.shared import DRAINS, Shared, policy
+from tests.maintd.queue.mender import DRAINS, Mender, policy
 from tests.maintd.world import EVACUATE, OK
 
 
@@ -19,17 +19,17 @@ from tests.maintd.world import EVACUATE, OK
 class Claim:
     """A claim on n3: how it begins, whether it stands, and how it ends."""
 
-    begins: Callable[[Shared], None]
-    stands: Callable[[Shared], bool]
-    ends: Callable[[Shared], None]
+    begins: Callable[[Mender], None]
+    stands: Callable[[Mender], bool]
+    ends: Callable[[Mender], None]
 
 
-def _breaks(rig: Shared) -> None:
+def _breaks(rig: Mender) -> None:
     rig.agents.says["n3"] = EVACUATE
     rig.until_true(lambda: bool(rig.ledger.incidents))
 
 
-def _is_mended(rig: Shared) -> None:
+def _is_mended(rig: Mender) -> None:
     """A fault that nobody has begun to work on goes by itself."""
     if rig.status("n3") is Status.NOTED:
         rig.agents.says["n3"] = OK
@@ -43,16 +43,16 @@ def _is_mended(rig: Shared) -> None:
         assert rig.ask(Done("n3")) == ""
 
 
-def _is_deleted(rig: Shared) -> None:
+def _is_deleted(rig: Mender) -> None:
     assert rig.ask(DeleteEntry(rig.entry.index)) == ""
     rig.until_true(lambda: not rig.entries)
 
 
-def _is_wanted(rig: Shared) -> None:
+def _is_wanted(rig: Mender) -> None:
     assert rig.ask(Evacuate("n3", "new disks")) == ""
 
 
-def _is_done(rig: Shared) -> None:
+def _is_done(rig: Mender) -> None:
     rig.agents.says["n3"] = OK
     assert rig.ask(Done("n3")) == ""
 
@@ -88,7 +88,7 @@ def test_it_is_back_when_the_last_one_ends(
     first: str, second: str, ends_first: int, found: Standing
 ) -> None:
     lasts = replace(DRAINS, watch_seconds=Seconds(86_400))
-    rig = Shared(replace(policy(lasts), return_after=Ms(60_000)), heals="nothing")
+    rig = Mender(replace(policy(lasts), return_after=Ms(60_000)), heals="nothing")
     rig.cluster.put(replace(rig.cluster.nodes["n3"], drained=found is Standing.DRAINED))
     rig.tick()
     CLAIMS[first].begins(rig)

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from nodeagent.maintd.deciding.decide import decide
-from nodeagent.maintd.planning.admission import failed_before
 from nodeagent.maintd.planning.storm_brake import brake
 from nodeagent.model.action import Drain, MovePrimary, Retag, RunCommand, describe
 from nodeagent.model.diagnosis import Diagnosis
@@ -15,7 +14,7 @@ from nodeagent.model.purpose import OfIncident
 from nodeagent.model.reason import Kind, because
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import ResetStorm, Retry, Wish
+from nodeagent.model.wish import Retry, Wish
 from tests.maintd.decided import POLICY, kinds, new
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import (
@@ -32,7 +31,6 @@ from tests.maintd.world import (
 )
 
 BRAKED = Policy(stage=FULL, settle=Ms(0), cooldown=Ms(0))
-MINUTE = 60_000
 CALM = Ms(NOW - 10**7)  # when somebody has reset the brake
 
 
@@ -137,74 +135,6 @@ def test_a_node_that_was_well_before_it_fell_silent_is_no_sick_one() -> None:
         first = decide(ledger(*before), seen(six(*nodes), {"n2": said, "n3": said}), BRAKED, NOW)
         late = seen(six(*nodes), {"n1": EVACUATE}, silent)
         assert (decide(first.ledger, late, BRAKED, NOW + 1).ledger.storm is not None) is trips
-
-
-def test_a_day_after_a_live_repair_the_next_sick_node_is_worked_on() -> None:
-    """The default policy, six nodes, and nobody has removed the tag."""
-    rig = Rig(fleet(), mirrored(("n3", "n5")), Policy(stage=FULL))
-    rig.agents.says["n4"] = REPAIR
-    rig.settle()
-    assert rig.status("n4") is Status.COMPLETED
-    rig.agents.says["n4"] = OK
-    for _ in range(3):
-        rig.tick(28_800)
-    rig.agents.says["n3"] = EVACUATE
-    rig.settle()
-    assert rig.ledger.storm is None
-    assert rig.status("n3") is Status.COMPLETED
-
-
-def test_the_brake_stays_until_somebody_resets_it_though_all_are_well_again() -> None:
-    rig = Rig(fleet(), [], replace(QUICK, storm=0.3))
-    rig.agents.says |= dict.fromkeys(("n3", "n4", "n5"), REPAIR)
-    rig.tick()
-    rig.agents.says = {}
-    rig.tick()
-    assert rig.ledger.storm is not None
-    rig.wish(ResetStorm())
-    rig.tick()
-    assert rig.ledger.storm is None
-
-
-# What has failed before.
-
-
-def failed(well_for: int) -> Incident:
-    since = NOW - well_for if well_for else 0
-    return incident("n1", REPAIR, Status.FAILED, tag_seen=True, missed_at=since)
-
-
-@pytest.mark.parametrize(
-    ("minutes", "holds"), [(0, True), (9, True), (10, False)], ids=["never", "too short", "healed"]
-)
-def test_a_failure_whose_node_was_well_for_a_while_holds_up_nothing(
-    minutes: int, holds: bool
-) -> None:
-    one = failed(minutes * MINUTE)
-    found = failed_before(incident("n1", EVACUATE), ledger(one), BRAKED)
-    assert (found is not None) is holds
-    assert not found or found == because(Kind.FAILED_BEFORE, "n1")
-
-
-def test_a_node_that_was_mended_by_hand_is_evacuated_for_its_next_fault() -> None:
-    """Its failed repair's tag is still there; a fault at once after the failure waits for it."""
-    rig = Rig(fleet(), mirrored(("n3", "n4")), replace(QUICK, withdraw=Ms(600_000)))
-    rig.cluster.fails = lambda action: False
-    rig.agents.refuses = lambda _: True
-    rig.agents.says["n3"] = REPAIR
-    rig.settle()
-    assert rig.status("n3") is Status.FAILED
-    rig.agents.says["n3"] = EVACUATE
-    for _ in range(100):
-        done = rig.tick()
-    assert rig.status("n3") is Status.NOTED
-    assert (Kind.FAILED_BEFORE, "n3") in kinds(done.decision.held)
-    rig.agents.says["n3"] = OK
-    for _ in range(100):
-        rig.tick()
-    rig.agents.says["n3"] = EVACUATE
-    rig.settle()
-    assert rig.status("n3") is Status.COMPLETED
 
 
 # Which nodes are in work.

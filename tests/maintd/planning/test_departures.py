@@ -4,28 +4,23 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from nodeagent.maintd.deciding.decide import decide
-from nodeagent.maintd.outage.leave import Leaving, leave
 from nodeagent.maintd.planning.departures import departures, leaves
-from nodeagent.maintd.planning.resources import Room, open_room
 from nodeagent.model.action import Drain, MovePrimary, MoveSecondary
 from nodeagent.model.departure import Cause, Departure, joined, ranks, stay_longest
 from nodeagent.model.fencing import Fencing, Stage
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.outage import Outage, Wanted
-from nodeagent.model.purpose import OfPerson
 from nodeagent.model.queue import Entry, EntryStatus, Queue, StepStatus
 from nodeagent.model.reason import Kind, Reason, because
-from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Observed, Size, Snapshot
+from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Size, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Mode, Scheduled
 from tests.maintd.decided import POLICY, details, kinds, new
 from tests.maintd.leaving import DAY, HOUR, ahead, in_windows, window
-from tests.maintd.world import EVACUATE, NOW, OK, REPAIR, incident, node, seen, six
+from tests.maintd.world import EVACUATE, NOW, REPAIR, incident, node, seen, six
 
 
 def wanted(name: str) -> Outage:
@@ -280,56 +275,3 @@ def test_a_node_that_asks_to_be_evacuated_does_not_wait_for_windows() -> None:
     before = replace(in_windows(window("n3", DAY, DAY + HOUR)), incidents=(incident("n1"),))
     observed = seen(there, {"n1": EVACUATE}, capacity=roomy())
     assert new(decide(before, observed, POLICY, NOW)) == [Drain("n1")]
-
-
-# Whatever there is.
-
-NAMES = [f"n{number}" for number in range(1, 7)]
-
-
-@st.composite
-def leaving_rooms(draw: st.DrawFn) -> Room:
-    """Instances on shared storage, and secondaries that reserve no memory, on n1."""
-    instances = [
-        shared(f"i{number}", draw(st.integers(1, 3000)))
-        if draw(st.booleans())
-        else replace(
-            drbd(f"i{number}", draw(st.sampled_from(NAMES[1:])), "n1", 0),
-            disk=draw(st.integers(1, 3000)),
-        )
-        for number in range(draw(st.integers(1, 8)))
-    ]
-    nodes = {name: node(name) for name in NAMES} | {"n1": node("n1", drained=True)}
-    groups = {"default": Group("default", "default")}
-    snapshot = Snapshot("c", nodes, {one.name: one for one in instances}, groups, "n6")
-    size = st.integers(1, 6000)
-    capacity = {name: Capacity(draw(size), draw(size), SIZE) for name in NAMES}
-    hours = st.integers(1, 3)
-    leaving = {
-        name: Departure(ahead(draw(hours) * HOUR), draw(st.sampled_from((None, ahead(DAY)))))
-        for name in draw(st.sets(st.sampled_from(NAMES[1:])))
-    }
-    said = dict.fromkeys(NAMES, OK) | {"n1": EVACUATE}
-    observed = Observed(snapshot, said, capacity=capacity)
-    return open_room(Ledger(), observed, {}, departures=leaving)
-
-
-@given(leaving_rooms())
-@settings(max_examples=200)
-def test_nothing_goes_to_an_earlier_leaving_node_while_a_later_one_has_room(room: Room) -> None:
-    there = room.snapshot.nodes["n1"]
-    leaving = Leaving(there, OfPerson(there.uuid), False, True, True, None)
-    observed = Observed(room.snapshot, {}, capacity=room.capacity)
-    policy = Policy(moves=100)
-    left = leave(leaving, Ledger(), observed, policy, room, NOW)
-    order = ranks(room.departures, NAMES)
-    for intent in left.ledger.intents:
-        action = intent.action
-        assert isinstance(action, MovePrimary | MoveSecondary)
-        instance, target = room.snapshot.instances[action.instance], str(action.target)
-        for other in NAMES[1:]:
-            if other == instance.primary or order.get(other, 0) >= order.get(target, 0):
-                continue
-            has = room.capacity[other]  # after all moves of this round
-            full = has.memory <= instance.memory if instance.shared else has.disk <= instance.disk
-            assert full, f"{instance.name} goes to {target}, though {other} stays longer"

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.incidents.steps import next_steps
@@ -189,74 +187,6 @@ def test_a_policy_that_is_none_and_a_group_that_is_none() -> None:
     for some in (replace(seen, groups=bad), replace(seen, groups={})):
         assert Targets(some.nodes["n1"], room(some, free(n2=1000)), AWAY.id).places == {"a": "n2"}
         assert steps(room(some, free(n2=1000))) == {"a": "n2"}
-
-
-NAMES = [f"n{n}" for n in range(1, 8)]
-
-
-@st.composite
-def rooms(draw: st.DrawFn) -> Room:
-    """Anything may be claimed, sick, silent, elsewhere or on its way."""
-    nodes = {
-        name: node(
-            name,
-            group=draw(st.sampled_from(("default", "default", "other"))),
-            drained=draw(st.integers(0, 5)) == 0,
-            offline=draw(st.integers(0, 5)) == 0,
-        )
-        for name in NAMES
-    }
-    nodes["n1"] = node("n1", drained=True)
-    instances = {}
-    for number in range(draw(st.integers(1, 8))):
-        primary, secondary = draw(st.permutations(NAMES))[:2]
-        template = draw(st.sampled_from(("drbd", "drbd", "ext", "plain", "diskless")))
-        mib = draw(st.integers(0, 4000))
-        instances[f"i{number}"] = Instance(
-            f"i{number}", primary, secondary if template == "drbd" else None, template, mib, 1000
-        )
-    groups = {name: Group(name, name) for name in ("default", "other")}
-    seen = Snapshot("c", nodes, instances, groups, "n7")
-    capacity = {
-        name: replace(FREE, memory=draw(st.integers(0, 6000)))
-        for name in NAMES
-        if draw(st.integers(0, 5))
-    }
-    found = room(seen, capacity, {n: EVACUATE for n in NAMES if draw(st.integers(0, 5)) == 0})
-    for name in draw(st.sets(st.sampled_from(NAMES[1:]), max_size=2)):
-        found.claim(name, "another")
-    for one in draw(st.sets(st.sampled_from(sorted(instances)), max_size=2)):
-        places = draw(st.permutations(NAMES))[:2]
-        mirrored = instances[one].secondary is not None
-        found.placed[one] = (places[0], places[1] if mirrored else None)
-    return found
-
-
-@given(rooms())
-@settings(max_examples=150)
-def test_whatever_is_going_on_only_free_nodes_with_room_are_places(into: Room) -> None:
-    before = into.trial()
-    found = Targets(into.snapshot.nodes["n1"], into, AWAY.id).places
-    assert (into.claims, into.capacity, into.placed) == (
-        before.claims,
-        before.capacity,
-        before.placed,
-    )
-    taken = dict.fromkeys(NAMES, 0)
-    for name, place in found.items():
-        one = into.snapshot.instances[name]
-        assert place in into.fit[into.snapshot.nodes["n1"].group], "no free node of its group"
-        assert into.why_not(place, AWAY.id) is None
-        primary, secondary = into.placed.get(name, (one.primary, one.secondary))
-        assert "n1" in (primary, secondary)
-        assert place not in (primary, secondary)
-        if one.shared:
-            taken[place] += one.memory
-        elif primary == "n1":
-            assert secondary is not None
-            taken[secondary] += one.memory
-    for place, memory in taken.items():
-        assert not memory or memory < into.capacity[place].memory
 
 
 @pytest.mark.parametrize(

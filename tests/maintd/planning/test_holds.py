@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.maintd.ledger.other_master import has_plans
-from nodeagent.maintd.planning.holds import expire
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.action import Retag, Scope
 from nodeagent.model.incident import Status
@@ -87,25 +85,6 @@ def test_a_hold_by_hand_on_what_was_only_noted_is_inherited_too() -> None:
     assert "add=('maintd:hold" in swaps[0], "one job: at no time is it without a hold"
 
 
-def lose_jobs(rig: Rig) -> None:
-    """The queue is lost, with all that was in it and how it would have ended."""
-    for kept in (rig.cluster.jobs, rig.cluster._active, rig.cluster._reasons):
-        kept.clear()
-
-
-def test_a_pause_whose_job_is_lost_is_told_again() -> None:
-    rig = Rig(fleet())
-    rig.cluster.takes = lambda _: 1000.0
-    rig.wish(Pause(Scope.CLUSTER, ""))
-    rig.tick()
-    lose_jobs(rig)
-    rig.cluster.takes = lambda _: 1.0
-    done = ticks(rig, 5)
-    assert "maintd:pause:yes" in rig.cluster.world.tags
-    assert not rig.ledger.intents
-    assert not done.decision.held
-
-
 def in_an_hour(rig: Rig) -> Ms:
     return Ms(rig.now() + 3_600_000)
 
@@ -151,18 +130,6 @@ def test_the_tag_of_a_pause_that_has_ended_is_taken_off_until_it_is_gone() -> No
     until_calm(rig, 600)
     assert rig.cluster.world.tags == set()
     assert rig.ledger.resumed == ()
-
-
-def test_a_pause_of_an_incident_ends_by_itself() -> None:
-    rig = broken()
-    rig.wish(Pause(Scope.NODE, "", "", rig.incident("n3").id, until=in_an_hour(rig)))
-    ticks(rig, 5)
-    assert holds(rig)
-    assert not moved(rig)
-    rig.time += 3600
-    rig.settle()
-    assert not holds(rig)
-    assert rig.status("n3") is Status.COMPLETED
 
 
 def test_a_pause_that_is_resumed_in_time_is_not_ended_again() -> None:
@@ -223,27 +190,3 @@ def test_a_pause_taken_back_while_its_tag_is_being_set_leaves_none(pauses_again:
     until_calm(one)
     assert (one.cluster.snapshot().tags == {"maintd:pause:yes"}) is pauses_again
     assert one.ledger.resumed == ()
-
-
-def test_a_pause_is_asked_for_again_in_the_round_of_its_end() -> None:
-    """Its tag is still to go; nobody has set it by hand."""
-    rig = Rig(fleet())
-    rig.wish(Pause(Scope.CLUSTER, "", until=in_an_hour(rig)))
-    ticks(rig, 3)
-    rig.time += 3600
-    rig.wish(Pause(Scope.CLUSTER, "", "longer", until=in_an_hour(rig)))
-    assert not rig.tick(0).decision.refused
-    ticks(rig, 5)
-    assert [hold.why for hold in rig.ledger.holds] == ["longer"]
-    assert rig.cluster.world.tags == {"maintd:pause:yes"}
-
-
-def test_no_pause_ends_while_another_master_may_have_paused_anew() -> None:
-    rig = Rig(fleet())
-    rig.wish(Pause(Scope.CLUSTER, "", until=in_an_hour(rig)))
-    ticks(rig, 3)
-    assert has_plans(rig.ledger)
-    late = Ms(rig.now() + 7_200_000)
-    assert not expire(rig.ledger, late).holds
-    away = replace(rig.ledger, away=Ms(1))
-    assert expire(away, late) is away

@@ -14,11 +14,11 @@ from nodeagent.model.purpose import OfTags
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import TrustKey
-from nodeagent.protocol.look import Distrusted, Seen
-from nodeagent.protocol.messages import fingerprint
+from nodeagent.protocol.look import Distrusted, Look, Seen, Silent
+from nodeagent.protocol.messages import Report, fingerprint
 from nodeagent.protocol.node_key import TAG, pinned
 from tests.maintd.rig import Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, NOW, OK, REPAIR, node, seen, six
+from tests.maintd.world import EVACUATE, NOW, OK, node, seen, six
 
 FIRST, SECOND = "ab" * 32, "cd" * 32  # public keys
 
@@ -138,6 +138,29 @@ def test_a_trusted_key_takes_the_place_of_all_others(
     assert new(Ledger(), found) == ([change] if add or remove else [])
 
 
+REPORT = Report("c", "uuid-n1", "n1", "e", 1, NOW, OK.text, NOW, NOW, {}, True, "n1", "", "")
+SHOWN = Seen(replace(REPORT, key=FIRST), OK)
+STATES: list[tuple[Look | None, tuple[str, ...], str]] = [
+    (None, (), "unknown"),
+    (Silent("timed out"), (FIRST,), "unknown"),
+    (Seen(REPORT, OK), (), "none"),  # an old agent
+    (SHOWN, (), "first-seen"),
+    (SHOWN, (SECOND,), "first-seen"),  # as between a poll and a tag that was set meanwhile
+    (SHOWN, (FIRST,), "pinned"),
+    (Distrusted("forged", fingerprint(FIRST)), (), "mismatch"),
+    (Distrusted("forged"), (FIRST,), "mismatch"),
+    (Distrusted("forged"), (), "unknown"),
+]
+
+
+def test_the_state_of_a_nodes_key() -> None:
+    for look, pins, state in STATES:
+        world = six(node("n1", tags=frozenset(map(tag, pins))))
+        looks = {} if look is None else {"n1": look}
+        told = {one["name"]: one["state"] for one in agents(world, looks)}
+        assert told["n1"] == state, (look, pins)
+
+
 # At first sight.
 
 
@@ -150,32 +173,6 @@ def test_every_node_is_pinned_to_the_key_that_it_shows_first() -> None:
     jobs = len(rig.cluster.jobs)
     rounds(rig)
     assert len(rig.cluster.jobs) == jobs
-    assert set(states(rig).values()) == {"pinned"}
-
-
-def test_a_pin_is_promised_on_disk_and_found_again_after_a_crash() -> None:
-    rig = keyed(1)
-    done = rig.tick()
-    (intent,) = done.decision.ledger.intents
-    assert intent.action == Retag(Scope.NODE, "n1", (f"{TAG}{fingerprint(own('n1'))}",))
-    assert intent.reason.startswith("maintd:")
-    rig.crash()
-    rounds(rig)
-    assert len(rig.cluster.jobs) == 1
-
-
-def test_agents_gain_keys_one_by_one() -> None:
-    """A cluster that is upgraded node by node: the old agents are believed meanwhile."""
-    rig = keyed()
-    later, rig.agents.keys = rig.agents.keys, {}
-    rounds(rig, 3)
-    assert set(states(rig).values()) == {"none"}
-    assert not rig.cluster.jobs
-    for name, key in later.items():
-        rig.agents.keys[name] = key
-        rig.agents.says["n2"] = REPAIR if name == "n4" else OK
-        rounds(rig, 6)
-        assert pins(rig, name) == (fingerprint(key),)
     assert set(states(rig).values()) == {"pinned"}
 
 
@@ -305,16 +302,3 @@ def test_a_pin_that_is_lost_as_the_master_changes_is_set_again() -> None:
     assert pins(rig, "n3") == ()
     rounds(rig)
     assert pins(rig, "n3") == (fingerprint(own("n3")),)
-
-
-def test_a_key_seen_beside_another_pin_is_not_called_pinned() -> None:
-    """As between a poll and the tag that a person set meanwhile."""
-    rig = keyed(1)
-    rounds(rig)
-    done = rig.tick()
-    (before,) = pins(rig, "n1")
-    node = done.observed.snapshot.nodes["n1"]
-    other = replace(node, tags=frozenset({f"{TAG}{fingerprint(own('n1', life=2))}"}))
-    snapshot = replace(done.observed.snapshot, nodes={"n1": other})
-    (shown,) = agents(snapshot, done.looks)
-    assert (shown["state"], shown["key"]) == ("first-seen", before)

@@ -1,6 +1,6 @@
 """A node is emptied beside somebody else who moves its instances: nothing is moved twice."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import pytest
@@ -8,7 +8,6 @@ import pytest
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.deciding.decide import decide
 from nodeagent.model.action import Move, MovePrimary, MoveSecondary, move_of
-from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Instance, Observed
@@ -17,7 +16,7 @@ from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import SetSchedule, TakeDown
 from tests.maintd.decided import details
-from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
+from tests.maintd.rig import Between, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, FAILOVER, NOW, node, seen, snapshot
 
 WEB = Instance("web", "n1", template="ext", memory=4096, hypervisor="kvm")
@@ -76,23 +75,17 @@ def test_what_he_moves_counts_for_whether_there_is_room() -> None:
 
 @dataclass
 class Beside(Between):
-    """`meddle` happens when a decision is being made, `ask` when others' jobs are asked for."""
+    """`ask` happens when others' jobs are asked for."""
 
-    meddle: Callable[[], object] = lambda: None
     ask: Callable[[], object] = lambda: None
-
-    def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
-        free = super().capacity(nodes)
-        self.meddle()
-        return free
 
     def busy(self) -> Mapping[str, str]:
         self.ask()
         return super().busy()
 
 
-def rig(policy: Policy = QUICK) -> tuple[Rig, Beside]:
-    one = Rig(fleet(), mirrored(("n3", "n4"), ("n5", "n3")), policy)
+def rig() -> tuple[Rig, Beside]:
+    one = Rig(fleet(), mirrored(("n3", "n4"), ("n5", "n3")))
     beside = Beside(one.cluster)
     one._through = lambda _: beside
     one.crash()
@@ -132,32 +125,6 @@ def test_his_job_is_waited_for_and_what_it_leaves_is_done(wants: Callable[[Rig],
         MoveSecondary("i1", "n3", one.cluster.instances["i1"].secondary or "")
     ]
     assert one.cluster.nodes["n3"].offline
-
-
-@pytest.mark.parametrize("wants", [sick, window])
-@pytest.mark.parametrize("done", [False, True], ids=["at work", "has moved it"])
-def test_nothing_is_moved_that_he_moves_after_the_decision(
-    wants: Callable[[Rig], None], done: bool
-) -> None:
-    one, beside = rig()
-
-    def meddle() -> None:
-        if one.cluster.nodes["n3"].drained and not any(
-            not job.ours for job in one.cluster.jobs.values()
-        ):
-            one.cluster.submit_foreign(MovePrimary("i1", "n3", False, "n4"))
-            one.time += 2.0 if done else 0.0
-
-    beside.meddle = meddle
-    wants(one)
-    for _ in range(3):
-        one.tick()
-    assert {move.instance for move in moves(one)} == {"i2"}
-    for _ in range(40):
-        one.tick()
-    assert MovePrimary not in {type(move) for move in moves(one) if move.instance == "i1"}
-    assert one.cluster.nodes["n3"].offline
-    assert all(incident.status is not Status.FAILED for incident in one.ledger.incidents)
 
 
 def test_his_jobs_are_asked_for_only_where_a_node_is_to_be_emptied() -> None:

@@ -7,19 +7,18 @@ from typing import Any
 import pytest
 
 from nodeagent.maintd.planning.resources import open_room
-from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Reinstall, RunCommand, Scope
+from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Reinstall, Scope
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import UNKNOWN, Status
-from nodeagent.model.ledger import Intent, Outcome, Policy
+from nodeagent.model.ledger import Intent
 from nodeagent.model.purpose import OfBalance
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Instance, Size
-from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Pause
 from tests.maintd.autorepair.repairs import SAFE, cluster, moves, out
 from tests.maintd.decided import details
-from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+from tests.maintd.rig import mirrored
 from tests.maintd.world import (
     EVACUATE,
     FAILOVER,
@@ -154,23 +153,6 @@ def test_what_is_planned_and_promised_takes_room() -> None:
 # Whole lives.
 
 
-@pytest.mark.parametrize("end", [Outcome.SUCCESS, Outcome.ERROR], ids=["completed", "failed"])
-def test_a_live_repair_of_yesterday_is_in_nobodys_way(end: Outcome) -> None:
-    """Its tag is still there, and its node says Ok: the next node is evacuated to there."""
-    rig = Rig(fleet(), mirrored(("n3", "n4")))
-    rig.agents.ends = lambda _: end
-    rig.agents.says["n4"] = REPAIR
-    rig.settle()
-    assert rig.status("n4") is (Status.COMPLETED if end is Outcome.SUCCESS else Status.FAILED)
-    rig.agents.says["n4"] = OK
-    rig.time += 86_400
-    rig.agents.says["n3"] = EVACUATE
-    rig.settle()
-    assert rig.status("n3") is Status.COMPLETED
-    assert rig.cluster.instances["i1"].primary == "n4"
-    assert rig.incident("n4").tag in rig.cluster.nodes["n4"].tags, "nobody has acknowledged it"
-
-
 @pytest.mark.parametrize("trouble", ["live-repair", "evacuate", "paused"])
 def test_what_is_lost_without_it_runs_on_its_secondary_whatever_is_wrong_there(
     trouble: str,
@@ -216,21 +198,6 @@ def test_what_ran_on_a_node_that_is_offline_by_now_is_left_to_auto_repair() -> N
     assert "n3" not in {one.primary for one in rig.cluster.instances.values()}
 
 
-def test_a_failed_repair_of_a_node_that_says_ok_keeps_auto_repair_off_nothing() -> None:
-    """Its other node is drained by hand; before, the tag alone held the new mirror for ever."""
-    rig = cluster(*mirrored(("n4", "n3")))
-    rig.agents.ends = lambda _: Outcome.ERROR
-    rig.agents.says["n4"] = REPAIR
-    rig.settle()
-    assert rig.status("n4") is Status.FAILED
-    out(rig, "n3", drained=True)
-    rig.settle()
-    assert moves(rig) == [], "while it lasts somebody has to look first"
-    rig.agents.says["n4"] = OK
-    rig.settle()
-    assert moves(rig) == ["MoveSecondary"]
-
-
 def test_what_an_incident_that_failed_has_drained_is_not_for_auto_repair() -> None:
     rig = cluster(*mirrored(("n3", "n4"), ("n3", "n5")))
     rig.cluster.fails = lambda action: isinstance(action, MovePrimary)
@@ -242,28 +209,3 @@ def test_what_an_incident_that_failed_has_drained_is_not_for_auto_repair() -> No
     before = len(rig.cluster.jobs)
     rig.settle()
     assert len(rig.cluster.jobs) == before
-
-
-def test_a_repaired_node_takes_part_in_balancing() -> None:
-    """Twelve instances on one of two nodes; the other was repaired, and its tag is still there."""
-    policy = replace(QUICK, balance=True, balance_settle=Ms(0), spare=False)
-    rig = Rig(fleet(3), mirrored(*[("n2", "n3")] * 12), policy)
-    rig.agents.says["n3"] = REPAIR
-    rig.settle()
-    rig.agents.says["n3"] = OK
-    for _ in range(60):
-        rig.tick(20)
-    on = [one.primary for one in rig.cluster.instances.values()]
-    assert on.count("n3") >= 3, on
-    assert rig.status("n3") is Status.COMPLETED
-
-
-def test_the_order_of_a_live_repair_is_not_given_twice_for_it() -> None:
-    rig = Rig(fleet(), mirrored(("n3", "n4")), Policy(stage=FULL, settle=Ms(0), cooldown=Ms(0)))
-    rig.agents.says["n4"] = REPAIR
-    rig.settle()
-    rig.agents.says["n4"] = OK
-    rig.agents.says["n3"] = EVACUATE
-    rig.settle()
-    orders = [i for _, _, i in rig.agents.ran.values() if isinstance(i.action, RunCommand)]
-    assert len(orders) == 1

@@ -1,16 +1,27 @@
 """A coordinator whose agents run the repair queue's commands, and repair machines by them."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from nodeagent.model.action import RunCommand
 from nodeagent.model.asked import Asked
+from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Outcome, Policy, Result
-from nodeagent.model.queue import Entry, EntryStatus, Operation, Procedure, Procedures, RepairStep
+from nodeagent.model.queue import (
+    Entry,
+    EntryStatus,
+    Operation,
+    Procedure,
+    Procedures,
+    RepairStep,
+    StepStatus,
+)
 from nodeagent.model.reason import AnyKind, Detail, Reason
 from nodeagent.model.snapshot import Instance, Node
-from nodeagent.model.units import Seconds
-from nodeagent.model.wish import AddEntry
+from nodeagent.model.units import Nanoseconds, Seconds
+from nodeagent.model.window import Machine, Schedule, Standing, Unavailability, Window
+from nodeagent.model.wish import AddEntry, BringUp, SetSchedule, TakeDown
 from tests.maintd.decided import details, kinds, whole
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 
@@ -18,7 +29,10 @@ PLACES = (("n3", "n4"), ("n3", "n5"), ("n2", "n3"))
 NO = Result(Outcome.SUCCESS, code=0, said="false")
 YES = Result(Outcome.SUCCESS, code=0, said="true")
 BROKEN = Result(Outcome.ERROR, "exit code 1", 1)
+HOUR = 3600
 WATCHES = RepairStep("try-1", watch_seconds=Seconds(300))
+TWO = RepairStep("try-2", watch_seconds=Seconds(300))
+DRAINS = RepairStep("try-1", need_drain=True, watch_seconds=Seconds(300))
 ADD = AddEntry("unreachable", "r640", "127.0.0.3", "S3")
 
 
@@ -65,9 +79,36 @@ class Mender(Rig):
     def add(self, asked: AddEntry = ADD) -> None:
         assert self.ask(asked) == ""
 
+    def plan(self, *names: str, ahead: float = 0) -> None:
+        """Have a window of these nodes, and no other."""
+        start = Nanoseconds(round((self.time + ahead) * 1e9))
+        when = Unavailability(start, Nanoseconds(HOUR * 10**9))
+        window = Window(tuple(map(Machine, names)), when)
+        self.ask(SetSchedule(Schedule((window,) if names else ())))
+
+    def down(self, name: str = "n3") -> None:
+        self.ask(TakeDown((Machine(name),)))
+
+    def up(self, name: str = "n3") -> None:
+        self.ask(BringUp((Machine(name),)))
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        return self.ledger.queue.entries
+
     @property
     def entry(self) -> Entry:
-        return self.ledger.queue.entries[-1]
+        return self.entries[-1]
+
+    def at(self, step: StepStatus) -> bool:
+        return bool(self.entries) and self.entry.processing and self.entry.step_status is step
+
+    def until_true(self, so: Callable[[], bool], rounds: int = 80) -> None:
+        for _ in range(rounds):
+            if so():
+                return
+            self.tick(30)
+        raise AssertionError((self.entries, self.ledger.scheduled, self.ledger.incidents))
 
     def until(self, status: EntryStatus, rounds: int = 60) -> Entry:
         """Hold rounds until the entry has come so far and nothing is under way for it."""
@@ -95,5 +136,30 @@ class Mender(Rig):
         """What the last of these rounds holds, by kind and subject."""
         return [kinds(self.tick().decision.held) for _ in range(rounds)][-1]
 
+    @property
+    def resting(self) -> bool:
+        """Whether nothing goes on, but that somebody's health is asked for."""
+        return all(intent.purpose.entry.endswith(":check") for intent in self.ledger.intents)
+
+    def status(self, node: str) -> Status:
+        """Of the newest incident there; none is noted at least."""
+        there = [i for i in self.ledger.incidents if i.name == node]
+        return there[-1].status if there else Status.NOTED
+
     def node(self, name: str = "n3") -> Node:
         return self.cluster.snapshot().nodes[name]
+
+    def in_service(self, name: str = "n3") -> bool:
+        return self.node(name).in_service
+
+    def drains(self, name: str = "n3") -> int:
+        return sum(job.startswith(f"Drain(node='{name}'") for job in self.jobs())
+
+    def restores(self, name: str = "n3") -> int:
+        return sum(job.startswith(f"Restore(node='{name}'") for job in self.jobs())
+
+    def found(self) -> Standing | None:
+        """How the node of the first window was found, once work there has begun for it."""
+        one = self.ledger.scheduled[0]
+        outage = self.ledger.outage(one.node)
+        return outage.found if one.begun and outage is not None else None

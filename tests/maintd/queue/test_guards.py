@@ -1,10 +1,7 @@
 """CKE's cases for automatic repair (repairer_test.go), and what its guards lack."""
 
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from types import FrameType
-from typing import Any
 
 import pytest
 
@@ -23,6 +20,7 @@ from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
 from nodeagent.section import Section
+from tests import counted
 from tests.maintd.queue.reports import (
     ALL,
     CKE,
@@ -465,24 +463,10 @@ def work(machines: int) -> int:
         for n in range(machines)
     ]
     past = tuple(Attempt(n, one.address, one.serial, NOW - n * S) for n, one in enumerate(reports))
-    limits = Constraints(
-        10, wait_seconds_to_repair=Seconds(machines * S // 2), cool_down_seconds=Seconds(10**6)
-    )
+    waits = Seconds(machines * S // 2)
+    limits = Constraints(10, wait_seconds_to_repair=waits, cool_down_seconds=Seconds(10**6))
     ledger, observed = Ledger(queue=Queue(attempts=past)), world(*reports)
-    done = 0
-
-    def count(frame: FrameType, _what: str, _of: object) -> Any:
-        nonlocal done
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        done += 1
-        return count
-
-    sys.settrace(count)
-    try:
-        round_of(limits=limits, ledger=ledger, observed=observed)
-    finally:
-        sys.settrace(None)
-    return done
+    return counted.lines(lambda: round_of(limits=limits, ledger=ledger, observed=observed))
 
 
 def test_twice_as_many_reports_are_twice_the_work() -> None:

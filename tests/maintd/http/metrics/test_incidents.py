@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from nodeagent.errors import Unavailable
 from nodeagent.maintd.deciding.requests import ROWS
 from nodeagent.maintd.http.metrics.incidents import of_open_incidents
 from nodeagent.maintd.http.view import View
@@ -15,8 +16,9 @@ from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger, Outcome
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import Cancel, Done, ResetStorm
+from nodeagent.model.wish import Cancel, Done, ResetStorm, Wish
 from tests.maintd.http.metrics.samples import samples
+from tests.maintd.queue.mender import ADD, Mender, policy
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.served import Served
 from tests.maintd.world import EVACUATE, NOW, OK, REPAIR, incident, need, seen, six
@@ -155,6 +157,27 @@ def test_requests_by_verb_and_result(served: Served) -> None:
         ("refused", "done"): 1,
         ("refused", "reset-storm"): 1,
     }
+
+
+def test_metrics_of_the_queue_stay_while_the_store_fails(tmp_path: Path) -> None:
+    rig = Mender(policy())
+    served = Served(rig, tmp_path)
+    rig.wish(ADD)
+    served.tick()
+
+    def of_the_queue() -> dict[tuple[str, ...], float]:
+        return {key: value for key, value in samples(served).items() if "repair_queue" in key[0]}
+
+    def fails() -> tuple[Wish, ...]:
+        raise Unavailable("the disk is full")
+
+    before = of_the_queue()
+    assert len(before) > 5
+    rig.store.wishes = fails  # type: ignore[method-assign]
+    with pytest.raises(Unavailable):
+        served.tick()
+    assert of_the_queue() == before
+    served.close()
 
 
 def test_after_a_restart_counters_begin_at_0_and_what_ended_before_is_not_counted_again(

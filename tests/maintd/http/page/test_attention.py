@@ -3,7 +3,6 @@
 import gzip
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -18,11 +17,9 @@ from nodeagent.maintd.http.status import event_json
 from nodeagent.model.action import MovePrimary
 from nodeagent.model.event import happened
 from nodeagent.model.units import Ms
-from nodeagent.model.window import Schedule
-from nodeagent.model.wish import SetSchedule
 from nodeagent.web.exchange import Request
 from tests import needs
-from tests.maintd.http.page.browser import Browser, browser
+from tests.maintd.http.page.browser import Browser
 from tests.maintd.http.page.rigs import (
     Balanced,
     at_a_port,
@@ -36,7 +33,6 @@ from tests.maintd.http.page.rigs import (
     queued,
     served,
     storm,
-    window,
 )
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.served import Served
@@ -46,23 +42,6 @@ CSS = Path(attention.__file__).parent / "templates" / "status.css"
 
 
 # What needs a person, and what is not healthy.
-
-
-@pytest.mark.parametrize(("seconds", "late"), [(60, False), (1470, False), (1510, True)])
-def test_a_window_is_overdue_a_quarter_of_an_hour_after_its_margin(
-    tmp_path: Path, seconds: float, late: bool
-) -> None:
-    rig = healthy()
-    rig.cluster.takes = lambda action: 10_000.0
-    rig.wish(SetSchedule(Schedule((window(rig.time, 2, "n3"),)), consents=(None,)), "root")
-    with served(rig, tmp_path) as one:
-        one.tick(1)
-        one.tick(seconds)
-        text = page(one)
-    needs_you = text.partition("<h2>Needs you")[2].partition("</section>")[0]
-    assert ('<li id="node-n3"' in needs_you) is late
-    assert ('<span class="badge late">overdue</span>' in text) is late
-    assert ('<span class="dim">overdue</span>' in text) is late
 
 
 @pytest.mark.parametrize("rig", [storm, large, emptying, ended])
@@ -222,13 +201,6 @@ def test_ten_thousand_nodes_are_a_small_page(tmp_path: Path) -> None:
 
 
 # In a browser.
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Browser]:
-    with browser() as running:
-        running.call("Emulation.setTimezoneOverride", timezoneId="Europe/Zurich")
-        yield running
 
 
 @needs.mark("chromium")

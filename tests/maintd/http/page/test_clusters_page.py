@@ -16,7 +16,7 @@ from nodeagent.cli.maint import clusters_page
 from nodeagent.cli.maint.console import clusters_file
 from tests import needs
 from tests.cli.run import gnt_maint
-from tests.maintd.http.page.browser import Browser, browser
+from tests.maintd.http.page.browser import Browser
 from tests.maintd.http.page.rigs import at_a_port, ended, fits, healthy
 from tests.maintd.served import Served
 
@@ -74,12 +74,6 @@ def web(folder: Path) -> Iterator[str]:
 class _Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         """Write no log."""
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Browser]:
-    with browser() as running:
-        yield running
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -17,7 +16,7 @@ from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Status
 from nodeagent.model.snapshot import Node
 from tests import needs
-from tests.maintd.http.page.browser import Browser, browser
+from tests.maintd.http.page.browser import Browser
 from tests.maintd.http.page.rigs import (
     HOSTILE,
     SCRIPT,
@@ -28,7 +27,10 @@ from tests.maintd.http.page.rigs import (
     healthy,
     hostile,
     large,
+    lopsided,
     page,
+    planned,
+    queued,
     served,
     storm,
 )
@@ -174,14 +176,8 @@ def test_the_policy_allows_our_style_our_script_and_nothing_else(
 # In a browser.
 
 
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Browser]:
-    with browser() as running:
-        yield running
-
-
 @needs.mark("chromium")
-@pytest.mark.parametrize("rig", [healthy, emptying, storm, large])
+@pytest.mark.parametrize("rig", [healthy, emptying, storm, large, planned, queued, lopsided])
 def test_screenshots(tab: Browser, tmp_path: Path, rig: "type[Rig]") -> None:
     one = Served(rig(), tmp_path)  # type: ignore[call-arg]
     one.tick(times=4)
@@ -192,11 +188,13 @@ def test_screenshots(tab: Browser, tmp_path: Path, rig: "type[Rig]") -> None:
         assert tab.run("getComputedStyle(document.body).margin") == "0px", "the style is let in"
         faces = tab.run("document.querySelectorAll('g.node rect.face').length")
         assert faces == len(one.rig.cluster.nodes)
+        tall = "[...document.querySelectorAll('.entry, .badge')].filter(e => e.offsetHeight > 40)"
         drawn = {}
         for width, dark in product((1400, 400), (False, True)):
             path = tmp_path / f"{width}-{'dark' if dark else 'light'}.png"
             tab.picture(str(path), width, dark=dark)
             fits(tab)
+            assert tab.run(f"{tall}.length") == 0, "an entry is one line"
             drawn[path] = path.read_bytes()
         assert len(set(drawn.values())) == len(drawn), "each width and scheme has its own picture"
     assert tab.said == []

@@ -1,44 +1,14 @@
 """What the status page says of maintenance, the repair queue and balancing; and how it looks."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from nodeagent.maintd.http.page.weeks import stages, weeks
 from nodeagent.model.window import Schedule
 from nodeagent.model.wish import SetSchedule
-from tests import needs
-from tests.maintd.http.page.browser import Browser, browser
-from tests.maintd.http.page.rigs import (
-    DAY,
-    HOUR,
-    SCRIPT,
-    Balanced,
-    at_a_port,
-    fits,
-    lopsided,
-    page,
-    planned,
-    queued,
-    served,
-    window,
-)
-from tests.maintd.rig import Rig
-from tests.maintd.served import Served
+from tests.maintd.http.page.rigs import DAY, HOUR, SCRIPT, Balanced, page, planned, served, window
 from tests.maintd.windows.weekly import WEDNESDAY
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Browser]:
-    with browser() as running:
-        yield running
-
-
-# What it shows.
-
 
 # The weeks.
 
@@ -136,25 +106,6 @@ def test_how_far_a_machine_has_come() -> None:
         there = {"begun": False, "left": 2, "mode": "draining", "held": []} | one
         found = " ".join(f"{s.name}:{s.state}" for s in stages(there, state, begun=begun))
         assert found.startswith(told), (one, state)
-
-
-# In a browser.
-
-
-@needs.mark("chromium")
-@pytest.mark.parametrize("rig", [planned, queued, lopsided])
-def test_panels_in_a_browser(tab: Browser, tmp_path: Path, rig: "type[Rig]") -> None:
-    one = Served(rig(), tmp_path)  # type: ignore[call-arg]
-    one.tick(times=3)
-    tab.said.clear()
-    with at_a_port(one) as url:
-        tab.open(url)
-        for name, width, dark in (("light", 1200, False), ("dark", 1200, True), ("phone", 400, 0)):
-            tab.picture(str(tmp_path / f"{name}.png"), width, dark=bool(dark))
-            fits(tab)
-        low = "[...document.querySelectorAll('.entry, .badge')].filter(e => e.offsetHeight > 40)"
-        assert tab.run(f"{low}.length") == 0, "an entry is one line"
-    assert tab.said == []
 
 
 def test_hostile_names_change_nothing(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from nodeagent.maintd.http.readers import Readers
 from nodeagent.web.tls import make_certificate, server_tls
 from tests import needs
-from tests.maintd.http.page.browser import browser
+from tests.maintd.http.page.browser import Browser
 from tests.maintd.http.page.rigs import at_a_port
 from tests.maintd.http.planned import made, under
 
@@ -32,11 +32,12 @@ _CONTROLS = """[...document.querySelectorAll("form, button")].map(
         (NOBODY, "local", "the public part"),
     ],
 )
-def test_the_page_for_a_role(role: str, read: str, sees: str, tmp_path: Path) -> None:
+def test_the_page_for_a_role(tab: Browser, role: str, read: str, sees: str, tmp_path: Path) -> None:
+    """Each server has a port of its own, so the browser knows no password from before."""
     one = made(tmp_path)
     one.users.write_text(USERS)
     one = under(Readers(read), one)
-    with browser() as tab, at_a_port(one, server_tls(make_certificate())) as url:
+    with at_a_port(one, server_tls(make_certificate())) as url:
         tab.call("Security.enable")
         tab.call("Security.setIgnoreCertificateErrors", ignore=True)
         if role:

@@ -1,6 +1,6 @@
-"""Automatic repair from end to end: a real GraphQL server reports, and gnt-maint tells of it.
+"""Automatic repair from end to end: an inventory reports, and gnt-maint tells of it.
 
-The limit is 3; n2 to n5 are silent. The rules are rows of `queue/test_guards.py`.
+The limit is 3; n2 to n5 are silent. The rules are rows of `test_guards.py`.
 """
 
 import json
@@ -14,24 +14,25 @@ from nodeagent.model.constraints import Constraints
 from tests.agent.place import safe_folder
 from tests.cli.live import Live
 from tests.cli.maint.samples import ask, samples
+from tests.maintd.answering import serving
 from tests.maintd.queue.mender import Mender, policy
-from tests.maintd.queue.sabakan_server import Machine, serving
+from tests.maintd.queue.sabakan_answers import Json, answer, machine
 from tests.maintd.rig import fleet
 
 SILENT = ("n2", "n3", "n4", "n5")
-REPORTED = (
-    Machine("S1", ["127.0.0.2"], "UNREACHABLE", 3000),
-    Machine("S2", ["127.0.0.3"], "UNREACHABLE", 3000),
-    Machine("S3", ["127.0.0.4"], "UNREACHABLE", 3000),
-)
+REPORTED = [
+    machine(spec_serial=f"S{n}", spec_ipv4=[f"127.0.0.{n + 1}"], status_duration=3000.0)
+    for n in (1, 2, 3)
+]
 
 
 def test_more_than_the_limit_is_nothing_and_told() -> None:
     """The queue is disabled: what is in it stays as it came, which disables no source."""
     limits = Constraints(maximum_repair_queue_entries=3)
-    with serving() as sabakan, safe_folder() as folder:
+    reports: list[Json] = []
+    with serving(lambda _, __: (200, answer(*reports))) as port, safe_folder() as folder:
         rig = Mender(replace(policy(), constraints=limits), instances=[], nodes=fleet(12))
-        rig.asks = InventorySettings(sabakan.url, every=5)
+        rig.asks = InventorySettings(f"http://127.0.0.1:{port}/graphql", every=5)
         rig.agents.says |= dict.fromkeys(SILENT)
         rig.crash()
         live = Live(rig, folder)
@@ -39,7 +40,7 @@ def test_more_than_the_limit_is_nothing_and_told() -> None:
             run(live, "queue", "disable")
             for address in ("127.0.0.3", "127.0.0.5"):
                 run(live, "queue", "add", "unreachable", "r640", address)
-            sabakan.put(*REPORTED)
+            reports += REPORTED
             live.tick(times=3)
             assert reported(live) == []
             why = "Not repaired, 2 machines (limit): 2 entries and 2 reports"
