@@ -115,7 +115,8 @@ VERBS = ("nodeagent", "check_config", "commands", "diagnose", "report", "termina
 COMMAND_LINES = {
     **{f"cli/{verb}.py": NODE | {"cli"} for verb in VERBS},
     "cli/maintd.py": MASTER | {"cli"},
-    "cli/iallocator.py": {"errors", "model", "placement"},
+    "cli/iallocator.py": {"errors", "model", "placement", "cli"},
+    "cli/departures.py": {"errors", "model", "placement"},
     "cli/maintd_check.py": MASTER | {"cli", "power"},
     "cli/oob.py": {"errors", "faults", "power", "cli"},
     "cli/gnt_maint.py": MASTER | {"cli"},
