@@ -15,7 +15,7 @@ def die(error: Exception) -> NoReturn:
 
 def read(config: str) -> Settings:
     """Read settings as the runner does at a start, tags above them; say if these are ignored."""
-    from nodeagent.agent.daemon import settings_to_start_with
+    from nodeagent.agent.ssconf import settings_to_start_with
 
     settings = settings_to_start_with(config)
     if settings.tags_ignored:
