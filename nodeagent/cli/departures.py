@@ -3,12 +3,11 @@
 import json
 import os
 import stat
-import time
 from collections.abc import Mapping
 
+from nodeagent.clocks import unix_ms
 from nodeagent.errors import MessageError
 from nodeagent.model.departure import Departure
-from nodeagent.model.units import Ms
 from nodeagent.placement.cluster.leaving import MOST, read_leaving
 
 
@@ -32,4 +31,4 @@ def leaving_in(path: str) -> Mapping[str, Departure]:
         found = json.loads(contents)
     except (ValueError, RecursionError) as error:
         raise MessageError("is not JSON") from error
-    return read_leaving(found, Ms(time.time_ns() // 10**6))
+    return read_leaving(found, unix_ms())

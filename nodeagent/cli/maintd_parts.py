@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from ipaddress import ip_address
@@ -12,6 +11,7 @@ from typing import TypeVar
 import click
 
 from nodeagent import service
+from nodeagent.clocks import unix_ms
 from nodeagent.cluster.ganeti.mastership import Mastership
 from nodeagent.cluster.ganeti.ssconf import Ssconf
 from nodeagent.errors import ConfigError, NodeAgentError, Unavailable, in_words
@@ -22,7 +22,6 @@ from nodeagent.maintd.engine.settings import MASTER, Settings, load, needing_res
 from nodeagent.maintd.http.listen import listening
 from nodeagent.maintd.http.readers import Readers
 from nodeagent.maintd.http.routes import Api
-from nodeagent.model.units import Ms
 from nodeagent.protocol.envelope import Key
 from nodeagent.secret import read_private
 
@@ -155,8 +154,3 @@ def _read(path: str) -> bytes:
             return file.read(1024 * 1024)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
-
-
-def unix_ms() -> Ms:
-    """Return the time of day."""
-    return Ms(time.time_ns() // 1_000_000)
