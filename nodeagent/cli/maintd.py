@@ -29,7 +29,6 @@ from nodeagent.cli.maintd_parts import (
 )
 from nodeagent.clocks import unix_ms
 from nodeagent.cluster.ganeti.backend import GanetiCluster
-from nodeagent.cluster.ganeti.mastership import Mastership
 from nodeagent.errors import ConfigError, NodeAgentError, NotMaster, Unavailable, in_words
 from nodeagent.maintd.balancing.headroom_thread import Headrooms
 from nodeagent.maintd.balancing.inputs import stock_of
@@ -278,8 +277,9 @@ def assemble(
 def _cluster(settings: Settings, *, dry: bool) -> tuple[GanetiCluster, Conduct]:
     where, believed = settings.cluster, settings.poll.total + _BELIEVED
     luxi = GanetiCluster(where.luxi, grace=where.grace or 300.0)
-    mastership = Mastership(luxi.master, name=where.node, folder=where.ganeti)
-    conduct = Conduct(mastership.own_name(), mastership.check, settings.maintd.vote)
+    files = ssconf(settings)
+    check = partial(files.check_master, luxi.master)
+    conduct = Conduct(files.own_name(), check, settings.maintd.vote)
     return luxi, replace(conduct, oldest=settings.poll.oldest, dry=dry, believed=believed)
 
 

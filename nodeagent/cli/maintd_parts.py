@@ -12,7 +12,6 @@ import click
 
 from nodeagent import service
 from nodeagent.clocks import unix_ms
-from nodeagent.cluster.ganeti.mastership import Mastership
 from nodeagent.cluster.ganeti.ssconf import Ssconf
 from nodeagent.errors import ConfigError, NodeAgentError, Unavailable, in_words
 from nodeagent.maintd.engine.daemon import Maintd
@@ -32,14 +31,12 @@ _LOOPBACK = "127.0.0.1"
 
 def ask_files(settings: Settings) -> None:
     """Raise NotMaster if Ganeti's files name another master."""
-    where = settings.cluster
-    files = Mastership(lambda: files.own_name(), name=where.node, folder=where.ganeti)
-    files.check()
+    ssconf(settings).check_master()
 
 
-def ssconf(settings: Settings, certificate: bytes = b"") -> Ssconf:
+def ssconf(settings: Settings) -> Ssconf:
     """Return Ganeti's files on this node."""
-    return Ssconf(settings.cluster.node, settings.cluster.ganeti, certificate)
+    return Ssconf(settings.cluster.node, settings.cluster.ganeti)
 
 
 def not_here(settings: Settings) -> None:
