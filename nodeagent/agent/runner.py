@@ -26,12 +26,12 @@ from nodeagent.agent.execute import run_diagnose
 from nodeagent.agent.installed import EVERY, Installed
 from nodeagent.agent.link import Frame, Handle, listen
 from nodeagent.agent.node_key import NodeKey
-from nodeagent.agent.receipts import sweep
 from nodeagent.agent.repairs import Repairs
 from nodeagent.agent.ssconf import Ssconf
 from nodeagent.agent.witness import Witness
 from nodeagent.clocks import unix_ms
 from nodeagent.errors import NodeAgentError, Unavailable
+from nodeagent.folder import sweep
 from nodeagent.model.clock import STEP, step
 from nodeagent.model.diagnosis import Steady, Unusable, Verdict
 from nodeagent.model.units import Ms

@@ -317,8 +317,8 @@ class SqliteStore:
             raise Fenced(f"{self._path} was deleted or replaced while maintd ran")
 
     @contextmanager
-    def _transaction(self, how: str = "IMMEDIATE") -> Iterator[None]:
-        self._db.execute(f"BEGIN {how}")
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
             self._db.execute("COMMIT")
