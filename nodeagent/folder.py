@@ -7,6 +7,7 @@ judged by its descriptor.
 import errno
 import fcntl
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -14,6 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from nodeagent.protocol.canonical import printable
 
 _MOST_LINKS = 40  # as in the kernel
+_HALF = re.compile(r"\.new-[0-9a-f]{16}")
 _FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -184,14 +186,32 @@ def write_own(folder: str, name: str, content: bytes) -> None:
     """Replace our file in our folder, which is made if it is missing; raise Unfit or OSError."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
     with opened_folder(folder, os.geteuid(), "root") as place:
-        replace_in(place, name, content)
+        _replace(place, name, content)
 
 
-def replace_in(place: int, name: str, content: bytes) -> None:
-    """Replace a file (0600) of an opened folder: all of it is on the disk, also its name."""
-    fresh = f".{name}.{os.getpid()}"
-    with suppress(FileNotFoundError):
-        os.unlink(fresh, dir_fd=place)
+def replace_file(path: str, content: bytes) -> None:
+    """Replace a file (0600): readers see the old or the new one, also after a power cut.
+
+    `sweep` removes what a killed writer leaves.
+    """
+    folder, name = os.path.split(path)
+    place = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _replace(place, name, content)
+    finally:
+        os.close(place)
+
+
+def sweep(folder: str) -> None:
+    """Remove a killed writer's leftovers, if possible. No other process may be writing there."""
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            if _HALF.fullmatch(name):
+                os.unlink(os.path.join(folder, name))
+
+
+def _replace(place: int, name: str, content: bytes) -> None:
+    fresh = f".new-{os.urandom(8).hex()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
         with open(os.open(fresh, flags, 0o600, dir_fd=place), "wb") as file:
@@ -199,7 +219,7 @@ def replace_in(place: int, name: str, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(fresh, name, src_dir_fd=place, dst_dir_fd=place)
-    except OSError:
+    except BaseException:
         with suppress(OSError):
             os.unlink(fresh, dir_fd=place)
         raise

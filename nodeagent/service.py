@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from nodeagent.clocks import steady_ms, unix_ms
 from nodeagent.model.clock import UNKNOWN, Moment
-from nodeagent.model.units import Ms
 
 BOOT = "/proc/sys/kernel/random/boot_id"
 BOOT_VARIABLE = "NODEAGENT_BOOT_ID"  # by systemd: maintd's unit hides all of /proc but processes
@@ -32,8 +32,7 @@ def this_boot() -> str:
 
 def moment() -> Moment:
     """Read the wall clock, and the one that nobody sets."""
-    steady = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
-    return Moment(Ms(time.time_ns() // 1_000_000), Ms(steady), this_boot(), "")
+    return Moment(unix_ms(), steady_ms(), this_boot(), "")
 
 
 def notify(*lines: str) -> None:

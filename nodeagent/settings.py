@@ -134,15 +134,15 @@ class Settings:
     tags_ignored: str = ""
 
 
-def load(path: str, *, owner: int | None = 0, tags: Iterable[str] = ()) -> Settings:
-    """Read a file, the drop-ins beside it, and the cluster's tags; or raise ConfigError.
+def load(path: str, *, owner: int | None = 0) -> Settings:
+    """Read a file and the drop-ins beside it, or raise ConfigError.
 
     `owner` is the uid that, or root, must own every file and every folder above it. Nobody else may
     write there, and no link may lead there; None skips the test. An absent file means the defaults;
     an unreadable one is a fault.
     """
     values, places = read_files(path, owner)
-    return with_tags(parse(values, places), tags)
+    return parse(values, places)
 
 
 def read_files(

@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "nodeagent"
 LOW = {"errors", "model", "protocol"}
-NODE = LOW | {"web", "faults", "settings", "folder", "service", "agent"}
+NODE = LOW | {"web", "faults", "settings", "folder", "service", "clocks", "agent"}
 MASTER = LOW | {
     "web",
     "secret",
@@ -24,6 +24,7 @@ MASTER = LOW | {
     "section",
     "settings",
     "service",
+    "clocks",
     "store",
     "cluster",
     "placement",
@@ -33,6 +34,7 @@ MASTER = LOW | {
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "model": {"errors"},
+    "clocks": {"model"},
     "protocol": LOW,
     "faults": {"errors"},
     "section": {"faults", "model"},
@@ -40,12 +42,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "secret": {"errors"},
     "drop_ins": {"errors", "faults", "folder"},
     "settings": {"faults", "model", "section", "drop_ins"},
-    "service": {"errors", "model"},
+    "service": {"clocks", "errors", "model"},
     "web": LOW,
     "placement": {"errors", "model"},
     "autorepair": {"errors", "model"},
     "cluster": LOW | {"web"},
-    "store": LOW,
+    "store": LOW | {"clocks"},
     "agent": NODE,
     "power": {"errors", "faults", "model", "section", "folder", "settings", "secret"},
     "maintd": MASTER,
@@ -115,7 +117,8 @@ VERBS = ("nodeagent", "check_config", "commands", "diagnose", "report", "termina
 COMMAND_LINES = {
     **{f"cli/{verb}.py": NODE | {"cli"} for verb in VERBS},
     "cli/maintd.py": MASTER | {"cli"},
-    "cli/iallocator.py": {"errors", "model", "placement"},
+    "cli/iallocator.py": {"errors", "model", "placement", "cli"},
+    "cli/departures.py": {"clocks", "errors", "model", "placement"},
     "cli/maintd_check.py": MASTER | {"cli", "power"},
     "cli/oob.py": {"errors", "faults", "power", "cli"},
     "cli/gnt_maint.py": MASTER | {"cli"},

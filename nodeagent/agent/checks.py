@@ -12,8 +12,9 @@ from functools import partial
 
 from nodeagent.agent import orders, whitelist
 from nodeagent.agent.command import Commands
-from nodeagent.agent.execute import execute, limits_of, milliseconds, receipt_of
+from nodeagent.agent.execute import execute, limits_of, receipt_of
 from nodeagent.agent.receipts import Receipts
+from nodeagent.clocks import unix_ms
 from nodeagent.protocol.messages import Order, Progress, Receipt
 from nodeagent.settings import RepairSettings
 
@@ -101,7 +102,7 @@ class Checks:
 
     async def _turn(self, order: Order) -> str:
         """Wait for a place, and take it; or return why the check does not start."""
-        left = min(order.expires - milliseconds(), orders.MAX_LIFE) / 1000
+        left = min(order.expires - unix_ms(), orders.MAX_LIFE) / 1000
         try:
             async with asyncio.timeout(max(0.0, left)), self._changed:
                 await self._changed.wait_for(lambda: self._stopping or self._free())
@@ -133,4 +134,4 @@ class Checks:
 def _later(receipt: Receipt, why: str) -> Receipt:
     """Return the final receipt of a check that did not start."""
     log.warning("check-not-started id=%s why=%r", receipt.order, why)
-    return replace(receipt, progress=Progress.LATER, ended=milliseconds(), why=why[:1000])
+    return replace(receipt, progress=Progress.LATER, ended=unix_ms(), why=why[:1000])

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodeagent import service
@@ -27,30 +26,12 @@ EXIT_CONFIG = 78  # EX_CONFIG of sysexits
 Load = Callable[[], Settings]
 
 
-def read_settings(path: str) -> Settings:
-    """Read the runner's settings: files of root or the caller, then the cluster's tags."""
-    from nodeagent.agent.ssconf import Ssconf
-
-    settings = load(path, owner=os.geteuid())
-    return load(path, owner=os.geteuid(), tags=Ssconf(settings.agent).tags())
-
-
-def settings_to_start_with(path: str) -> Settings:
-    """Read the settings as `read_settings` does; but a wrong tag stops no start.
-
-    Anybody far away can set a tag. Then all tags are left out, and `tags_ignored` says why.
-    """
-    try:
-        return read_settings(path)
-    except NodeAgentError as error:
-        settings = load(path, owner=os.geteuid())  # a wrong file still stops us here
-        return replace(settings, tags_ignored=str(error))
-
-
 def main(half: str, path: str) -> int:
     """Be one half until SIGTERM; return the exit code. A fault is one line."""
     try:
         if half == "runner":
+            from nodeagent.agent.ssconf import read_settings, settings_to_start_with
+
             start = functools.partial(settings_to_start_with, path)
             return run_runner(start, reload=functools.partial(read_settings, path))
         return run_front(functools.partial(load, path, owner=os.geteuid()))

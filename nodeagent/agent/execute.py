@@ -8,6 +8,7 @@ from dataclasses import replace
 from nodeagent.agent import diagnose, whitelist
 from nodeagent.agent.command import Commands
 from nodeagent.agent.run import Finished, Limits, Ran
+from nodeagent.clocks import unix_ms
 from nodeagent.model.diagnosis import Unusable
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.protocol.canonical import printable
@@ -26,7 +27,7 @@ def receipt_of(order: Order) -> Receipt:
         incident=order.incident,
         command=order.command,
         progress=Progress.STARTED,
-        started=milliseconds(),
+        started=unix_ms(),
         ended=None,
         code=None,
         why="",
@@ -57,7 +58,7 @@ async def execute(
     ended = replace(
         receipt,
         progress=Progress.from_exit(code) if code is not None else Progress.FAILED,
-        ended=milliseconds(),
+        ended=unix_ms(),
         code=code,
         why=(ran.fault or "")[:1000],
         output=output.replace("\0", "\N{REPLACEMENT CHARACTER}")[:OUTPUT_KEPT],
@@ -103,7 +104,3 @@ def limits_of(given: RunLimits, table: str, seconds: Seconds = Seconds(0)) -> Li
     timeout = min(given.timeout, seconds or given.timeout)
     table = table if timeout == given.timeout else ""  # else the order has set it
     return Limits(timeout, given.output, given.memory, given.processes, table=table)
-
-
-def milliseconds() -> Ms:
-    return Ms(time.time_ns() // 1_000_000)

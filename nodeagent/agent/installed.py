@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from nodeagent.agent import whitelist
-from nodeagent.agent.receipts import replace_file
 from nodeagent.errors import MessageError
+from nodeagent.folder import replace_file
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical, read
 from nodeagent.protocol.commands import Command, Kind, LastRun, State, write_commands, write_runs

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from nodeagent.agent import ed25519
-from nodeagent.agent.receipts import replace_file
 from nodeagent.errors import ConfigError, NodeAgentError, Unavailable
+from nodeagent.folder import replace_file
 from nodeagent.protocol.envelope import Key, Purpose, seal
 from nodeagent.protocol.messages import fingerprint
 

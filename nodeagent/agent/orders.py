@@ -90,12 +90,8 @@ def judge(
     """
     if signer not in candidates:
         return Refused(f"signed by {signer}, which is not the certificate of a master candidate")
-    if order.cluster != view.cluster:
-        return Refused(f"meant for cluster {order.cluster!r}, this is {view.cluster!r}")
-    if order.name != view.name:
-        return Refused(f"meant for node {order.name!r}, this is {view.name!r}")
-    if view.uuid and order.node != view.uuid:
-        return Refused(f"meant for the node with UUID {order.node}, ours is {view.uuid}")
+    if why := not_meant_for(order, view.cluster, view.name, view.uuid):
+        return Refused(why)
     if receipt is not None:
         return Known(receipt)
     if why := stale(order, view.now):
@@ -124,6 +120,17 @@ def judge(
     if view.diagnosis.command != order.command:
         return Refused(f"the diagnosis asks for {view.diagnosis.command}, not {order.command}")
     return Run(order)
+
+
+def not_meant_for(order: Order | Question, cluster: str, name: str, uuid: str) -> str | None:
+    """Say whom else an order or another request is for, or return None: it is for this node."""
+    if order.cluster != cluster:
+        return f"meant for cluster {order.cluster!r}, this is {cluster!r}"
+    if order.name != name:
+        return f"meant for node {order.name!r}, this is {name!r}"
+    if uuid and order.node != uuid:
+        return f"meant for the node with UUID {order.node}, ours is {uuid}"
+    return None
 
 
 def stale(order: Order | Question, now: Ms) -> str | None:

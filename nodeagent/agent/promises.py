@@ -8,8 +8,8 @@ import json
 import os
 from collections.abc import Callable
 
-from nodeagent.agent.receipts import replace_file
 from nodeagent.errors import in_words
+from nodeagent.folder import replace_file
 from nodeagent.model.units import Ms
 
 FILE = "promise.json"

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from nodeagent.errors import MessageError, in_words
+from nodeagent.folder import replace_file, sweep
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical, read
 from nodeagent.protocol.messages import IDENTITY, INTERRUPTED, UNREAD, Progress, Receipt
@@ -18,7 +19,6 @@ from nodeagent.protocol.messages import IDENTITY, INTERRUPTED, UNREAD, Progress,
 log = logging.getLogger(__name__)
 
 KEEP = 10_000
-_HALF = re.compile(r"\.new-[0-9a-f]{16}")
 _FILE = re.compile(rf"({IDENTITY.pattern})\.json")
 
 
@@ -128,39 +128,3 @@ def newest(receipts: Iterable[Receipt]) -> list[Receipt]:
         if before is None or receipt.started > before.started:
             latest[receipt.command] = receipt
     return list(latest.values())
-
-
-def sweep(folder: str) -> None:
-    """Remove a killed writer's leftovers, if possible. No other process may be writing there."""
-    with suppress(OSError):
-        for name in os.listdir(folder):
-            if _HALF.fullmatch(name):
-                os.unlink(os.path.join(folder, name))
-
-
-def replace_file(path: str, content: bytes, mode: int = 0o600) -> None:
-    """Replace a file: readers see the old or the new one, also after a power cut."""
-    folder = os.path.dirname(path)
-    name = os.path.join(folder, f".new-{os.urandom(8).hex()}")
-    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as temporary:
-            os.fchmod(handle, mode)
-            temporary.write(content)
-            temporary.flush()
-            os.fsync(handle)
-        os.replace(name, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(name)
-        raise
-    sync_folder(folder)
-
-
-def sync_folder(folder: str) -> None:
-    """Put the names of a folder's files on the disk."""
-    above = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(above)
-    finally:
-        os.close(above)

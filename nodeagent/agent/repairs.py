@@ -6,18 +6,18 @@ A repair runs alone. Checks run beside each other: see `checks`.
 import asyncio
 import logging
 import os
-import time
 from collections.abc import Callable
 
 from nodeagent import service
 from nodeagent.agent import orders, whitelist
 from nodeagent.agent.checks import Checks
 from nodeagent.agent.command import Commands
-from nodeagent.agent.execute import execute, limits_of, milliseconds, receipt_of
+from nodeagent.agent.execute import execute, limits_of, receipt_of
 from nodeagent.agent.receipts import Receipts, newest
 from nodeagent.agent.refusals import Refusals
 from nodeagent.agent.signer import signer
 from nodeagent.agent.ssconf import Ssconf, certificate_digest
+from nodeagent.clocks import steady_ms, unix_ms
 from nodeagent.errors import MessageError, Unavailable
 from nodeagent.model.diagnosis import Verdict
 from nodeagent.model.units import Ms, Seconds
@@ -29,11 +29,6 @@ log = logging.getLogger(__name__)
 
 _ASK_EVERY = 20.0  # seconds, while systemd waits for a repair
 _MORE_TIME = "EXTEND_TIMEOUT_USEC=60000000"  # a minute from then on
-
-
-def _steady() -> Ms:
-    """Read a clock that also counts while the node sleeps."""
-    return Ms(time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000)
 
 
 class Repairs:
@@ -52,8 +47,8 @@ class Repairs:
         verdict: Callable[[], Verdict],
         owner: whitelist.Owner,
         looking: Commands,
-        now: Callable[[], Ms] = milliseconds,
-        steady: Callable[[], Ms] = _steady,
+        now: Callable[[], Ms] = unix_ms,
+        steady: Callable[[], Ms] = steady_ms,
     ) -> None:
         self.refusals = Refusals()
         self._now = now
@@ -74,7 +69,7 @@ class Repairs:
     def close_interrupted(self) -> None:
         """Fail the orders that a restart has interrupted."""
         for receipts in (self._receipts, self.checks.receipts):
-            for receipt in receipts.close_interrupted(milliseconds()):
+            for receipt in receipts.close_interrupted(unix_ms()):
                 log.error("order-interrupted id=%s command=%s", receipt.order, receipt.command)
 
     def receipt(self, order: str) -> Receipt | None:

@@ -22,15 +22,16 @@ from nodeagent import __version__, service
 from nodeagent.agent import diagnose, steady, whitelist
 from nodeagent.agent.cgroup import Cages
 from nodeagent.agent.command import Commands
-from nodeagent.agent.execute import milliseconds, run_diagnose
+from nodeagent.agent.execute import run_diagnose
 from nodeagent.agent.installed import EVERY, Installed
 from nodeagent.agent.link import Frame, Handle, listen
 from nodeagent.agent.node_key import NodeKey
-from nodeagent.agent.receipts import sweep
 from nodeagent.agent.repairs import Repairs
 from nodeagent.agent.ssconf import Ssconf
 from nodeagent.agent.witness import Witness
+from nodeagent.clocks import unix_ms
 from nodeagent.errors import NodeAgentError, Unavailable
+from nodeagent.folder import sweep
 from nodeagent.model.clock import STEP, step
 from nodeagent.model.diagnosis import Steady, Unusable, Verdict
 from nodeagent.model.units import Ms
@@ -268,7 +269,7 @@ class Runner:
         """Look at the installed commands at least once a minute, and after a reload."""
         while True:
             try:
-                self._installed.look(self.settings, self.repairs.newest(), milliseconds())
+                self._installed.look(self.settings, self.repairs.newest(), unix_ms())
             except Exception:
                 log.exception("commands-broken")
             with suppress(TimeoutError):
@@ -328,7 +329,7 @@ class Runner:
             name=identity.name,
             epoch=self._epoch,
             seq=self._seq,
-            time=milliseconds(),
+            time=unix_ms(),
             diagnosis=verdict.diagnosis.text if verdict.diagnosis else None,
             checked=verdict.checked,
             changed=verdict.changed,

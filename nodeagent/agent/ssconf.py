@@ -9,12 +9,12 @@ import os
 import re
 import socket
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from nodeagent.errors import ConfigError, Unavailable
+from nodeagent.errors import ConfigError, NodeAgentError, Unavailable
 from nodeagent.model.node_name import own_names
 from nodeagent.protocol.envelope import Key
-from nodeagent.settings import AgentSettings
+from nodeagent.settings import AgentSettings, Settings, load, with_tags
 
 _DIGEST = re.compile(r"[0-9A-F]{2}(:[0-9A-F]{2}){19}")
 
@@ -155,3 +155,21 @@ def certificate_digest(pem: str) -> str:
     der = ssl.PEM_cert_to_DER_cert(pem[start:end])
     digest = hashlib.sha1(der, usedforsecurity=False).hexdigest().upper()
     return ":".join(digest[i : i + 2] for i in range(0, len(digest), 2))
+
+
+def read_settings(path: str) -> Settings:
+    """Read the runner's settings: files of root or the caller, then the cluster's tags."""
+    settings = load(path, owner=os.geteuid())
+    return with_tags(settings, Ssconf(settings.agent).tags())
+
+
+def settings_to_start_with(path: str) -> Settings:
+    """Read the settings as `read_settings` does; but a wrong tag stops no start.
+
+    Anybody far away can set a tag. Then all tags are left out, and `tags_ignored` says why.
+    """
+    settings = load(path, owner=os.geteuid())
+    try:
+        return with_tags(settings, Ssconf(settings.agent).tags())
+    except NodeAgentError as error:
+        return replace(settings, tags_ignored=str(error))

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from nodeagent.agent.receipts import replace_file
 from nodeagent.errors import MessageError
+from nodeagent.folder import replace_file
 from nodeagent.model.clock import Moment, step
 from nodeagent.model.diagnosis import Steady
 from nodeagent.model.units import Ms

@@ -5,18 +5,20 @@ question, gets the addresses and a ticket, tries the addresses, and brings back 
 ticket. The addresses are those of one node in Ganeti's own files here: no agent is a scanner.
 """
 
+import asyncio
 import logging
 import secrets
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from nodeagent.agent.asked import Desk, Known, Taken, steady
-from nodeagent.agent.execute import milliseconds
+from nodeagent.agent import orders
 from nodeagent.agent.link import Frame
 from nodeagent.agent.promises import Promises
 from nodeagent.agent.refusals import Refusals
-from nodeagent.agent.ssconf import Ssconf
+from nodeagent.agent.signer import signer
+from nodeagent.agent.ssconf import Ssconf, certificate_digest
+from nodeagent.clocks import steady_ms, unix_ms
 from nodeagent.errors import MessageError
 from nodeagent.model.evidence import Contact
 from nodeagent.model.units import Ms
@@ -32,15 +34,8 @@ A_MINUTE = 30  # questions that are taken in a minute
 TICKET_LASTS = 20_000  # ms; the front needs at most 18 s
 _MAX_WORDS = 2 * 1024 * 1024
 _NODED = 1811
-
-
-def why_no_target(question: Question, known: Known, addresses: Mapping[str, str]) -> str | None:
-    """Say why this node is no witness of the target, or return None. Pure."""
-    if question.target == known.identity.name:
-        return "a node cannot be a witness of itself"
-    if question.target not in addresses:
-        return f"{question.target!r} is not a node of this cluster"
-    return None
+_MINUTE = 60_000
+_REMEMBERED = 600_000  # ms: longer than a question is fresh by any clock of the cluster
 
 
 class Witness:
@@ -51,31 +46,67 @@ class Witness:
         ssconf: Ssconf,
         seal: Callable[[Purpose, str, dict[str, Any]], Frame],
         settings: Settings,
-        now: Callable[[], Ms] = milliseconds,
-        steady: Callable[[], Ms] = steady,
+        now: Callable[[], Ms] = unix_ms,
+        steady: Callable[[], Ms] = steady_ms,
     ) -> None:
         self.refusals = Refusals("witness-refused why=%r")
         self._ssconf = ssconf
         self._seal = seal
         self._agent_port = settings.listen.port
+        self._now = now
         self._steady = steady
-        self._taken = Taken(A_MINUTE, steady)
+        self._began = steady()
         self._promises = Promises(settings.agent.state, now)
+        self._taken: dict[str, Ms] = {}  # by the question's id, when
         self._tickets: dict[str, tuple[Ms, Question, str]] = {}  # with the signer's digest
-        self._desk = Desk(
-            ssconf,
-            self._taken,
-            now,
-            self.refusals,
-            opened=open_question,
-            why_not=lambda question, _, known: why_no_target(question, known, ssconf.addresses()),
-            busy=self._busy,
-        )
+        self._judging = asyncio.Lock()
 
     async def ask(self, asked: Frame, _: object) -> Frame:
         """Take a sealed question: `addresses` to try and a `ticket`, or `refused`, or `busy`."""
-        async with self._desk.vetted(asked.get("question")) as found:
-            return found if isinstance(found, dict) else self._take(*found)
+        raw = asked.get("question")
+        try:
+            encoded = raw.encode() if isinstance(raw, str) else b""
+            question, proof = open_question(self._ssconf.key(), encoded)
+        except (MessageError, UnicodeEncodeError) as error:
+            return self._refused(str(error), sealed=False)
+        try:
+            claimed = certificate_digest(proof.certificate)
+        except ValueError as error:
+            return self._refused(f"not a certificate: {error}", sealed=True)
+        async with self._judging:
+            why = self._why_not(question, claimed)
+            if why is None and (busy := self._busy(question)):
+                return {"busy": busy}
+            if why is None:
+                try:  # the claim is right: prove it, which takes a process
+                    why = self._why_not(question, await signer(proof))
+                except MessageError as error:
+                    why = str(error)
+            return self._take(question, claimed) if why is None else self._refused(why, sealed=True)
+
+    def _refused(self, why: str, *, sealed: bool) -> Frame:
+        self.refusals.tell(why, sealed=sealed)
+        return {"refused": True}
+
+    def _why_not(self, question: Question, who: str) -> str | None:
+        """Say why this node does not answer a question that `who` has signed, or return None."""
+        me, now = self._ssconf.identity(), self._now()
+        began = now - (self._steady() - self._began) - 1  # by the clock of `now`
+        if who not in self._ssconf.candidates():
+            return f"signed by {who}, which is not the certificate of a master candidate"
+        if why := orders.not_meant_for(question, me.cluster, me.name, me.uuid):
+            return why
+        if why := orders.stale(question, now):
+            return why
+        if question.issued < began:
+            return f"it was issued {began - question.issued} ms before this runner began"
+        if question.target == me.name:
+            return "a node cannot be a witness of itself"
+        if question.target not in self._ssconf.addresses():
+            return f"{question.target!r} is not a node of this cluster"
+        horizon = self._steady() - _REMEMBERED
+        self._taken = {one: at for one, at in self._taken.items() if at >= horizon}
+        return f"{question.id} was asked before" if question.id in self._taken else None
 
     async def testify(self, asked: Frame, _: object) -> Frame:
         """Seal the front's words about the question of this ticket."""
@@ -116,10 +147,15 @@ class Witness:
         self._forget()
         if any(one.target == question.target for _, one, _ in self._tickets.values()):
             return f"{question.target} is being tried already"
-        return self._taken.busy("questions")
+        horizon = self._steady() - _MINUTE
+        lately = sum(at > horizon for at in self._taken.values())
+        if lately >= A_MINUTE:
+            return f"{lately} questions within a minute; at most {A_MINUTE}"
+        return ""
 
     def _take(self, question: Question, who: str) -> Frame:
-        ticket, at = secrets.token_hex(16), self._taken.take(question.id)
+        ticket, at = secrets.token_hex(16), self._steady()
+        self._taken[question.id] = at
         self._tickets[ticket] = at, question, who
         return {
             "ticket": ticket,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from nodeagent.cli import exits, usage
-from nodeagent.cli.terminal import die
 from nodeagent.cli.usage import as_user
 from nodeagent.errors import ConfigError, NodeAgentError
 from nodeagent.faults import Faults
@@ -32,10 +31,7 @@ def check_config(config: str, candidate: str | None, drop_in: str | None) -> Non
     installed as conf.d/50-a.toml.
     """
     faults = Faults(collect=True)
-    try:
-        judged = usage.judged(config, candidate, drop_in)
-    except ConfigError as error:
-        die(error)
+    judged = usage.judged(config, candidate, drop_in)
     values, places = read_files(
         judged.file, judged.owner, faults=faults, candidate=judged.candidate
     )

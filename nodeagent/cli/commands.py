@@ -9,8 +9,7 @@ import click
 
 from nodeagent.cli import exits
 from nodeagent.cli.check_config import unmapped, will_not_run
-from nodeagent.cli.terminal import die, read, table
-from nodeagent.errors import NodeAgentError
+from nodeagent.cli.terminal import read, table
 from nodeagent.settings import DiagnoseSettings, RepairSettings, Settings
 
 FOLDER_REFUSED = "folder refused"
@@ -25,10 +24,7 @@ def commands(config: str, *, as_json: bool) -> None:
     Names states of Nagios plug-ins that give no verdict, too. Exit code 1 if a file is refused, or
     a configured command is missing.
     """
-    try:
-        settings = read(config)
-    except NodeAgentError as error:
-        die(error)
+    settings = read(config)
     rows: list[dict[str, Any]] = []
     for kind, part in (("diagnose", settings.diagnose), ("repair", settings.repair)):
         rows += _rows(kind, part, settings)

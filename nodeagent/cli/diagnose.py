@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from nodeagent.cli import exits
-from nodeagent.cli.terminal import die, read, shown
-from nodeagent.errors import NodeAgentError
+from nodeagent.cli.terminal import read, shown
+from nodeagent.clocks import unix_ms
 from nodeagent.model.units import Ms
 from nodeagent.settings import Settings
 
@@ -31,18 +31,14 @@ def diagnose(config: str, names: tuple[str, ...], *, as_json: bool) -> None:
     diagnosis, and the repair commands they name can run; else 1.
     """
     from nodeagent.agent.diagnose import merge
-    from nodeagent.agent.execute import milliseconds
     from nodeagent.model.diagnosis import Diagnosis, Unusable
 
-    try:
-        settings = read(config)
-        wanted = tuple(dict.fromkeys(names or settings.diagnose.commands))
-        said = asyncio.run(_run(settings, wanted))
-    except NodeAgentError as error:
-        die(error)
+    settings = read(config)
+    wanted = tuple(dict.fromkeys(names or settings.diagnose.commands))
+    said = asyncio.run(_run(settings, wanted))
     audited = [name for name in wanted if settings.diagnose.command(name).audit]
     order = [name for name in wanted if name not in audited]
-    now = milliseconds()
+    now = unix_ms()
     verdict = merge({name: _steady(one, now) for name, one in said.items()}, order, now)
     # Named commands that are all audited give no diagnosis; the configured ones give Ok. While the
     # tags are ignored, the configured ones are unknown.

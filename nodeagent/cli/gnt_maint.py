@@ -14,10 +14,11 @@ import click
 from nodeagent.cli import exits
 from nodeagent.cli.maint.console.options import cli
 from nodeagent.cli.maint.console.text import shown
-from nodeagent.cli.usage import bear_closed_output, wrong
+from nodeagent.cli.usage import bear_closed_output, lost, wrong
 from nodeagent.errors import ConfigError, NodeAgentError, Unavailable
 
 __all__ = ["cli", "main"]
+_NAME = "gnt-maint"
 
 
 def main() -> NoReturn:
@@ -29,16 +30,16 @@ def main() -> NoReturn:
     try:
         sys.stdout.flush()
     except (OSError, ValueError) as error:
-        code = _lost(error)
+        code = lost(_NAME, error)
     sys.exit(code)
 
 
 def _run() -> int:
     try:
-        code = cli.main(prog_name="gnt-maint", standalone_mode=False)
+        code = cli.main(prog_name=_NAME, standalone_mode=False)
         return code if isinstance(code, int) else 0
     except click.UsageError as error:
-        return _told(wrong(error, "gnt-maint"), exits.USAGE)
+        return _told(wrong(error, _NAME), exits.USAGE)
     except click.ClickException as error:
         return _told(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
@@ -50,7 +51,7 @@ def _run() -> int:
     except NodeAgentError as error:
         return _told(error, exits.FAULT)
     except OSError as error:
-        return _lost(error)
+        return lost(_NAME, error)
     except Exception as error:
         if os.environ.get("GNT_MAINT_DEBUG"):
             raise
@@ -60,18 +61,8 @@ def _run() -> int:
 
 def _told(why: object, code: int) -> int:
     with suppress(OSError):
-        click.echo(f"gnt-maint: {shown(why)}", err=True)
+        click.echo(f"{_NAME}: {shown(why)}", err=True)
     return code
-
-
-def _lost(error: OSError | ValueError) -> int:
-    """Handle output that cannot be written: `head` has seen enough, or the disk is full."""
-    with suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for Python's own flush at the end
-    if isinstance(error, BrokenPipeError):
-        return exits.FAULT
-    place = getattr(error, "filename", None) or "standard output"
-    return _told(f"{place}: {getattr(error, 'strerror', None) or error}", exits.FAULT)
 
 
 if __name__ == "__main__":

@@ -4,22 +4,18 @@ Ganeti starts it for each question, so it loads only modules that an answer need
 """
 
 import json
-import os
-import stat
 import sys
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from nodeagent import __version__
+from nodeagent.cli.departures import leaving_in
 from nodeagent.errors import ConfigError, MessageError, NodeAgentError, in_words
 from nodeagent.model.departure import FILE, Departure
-from nodeagent.model.units import Ms
 from nodeagent.placement.allocate.candidates import Terms
 from nodeagent.placement.allocate.iallocator import answer
 from nodeagent.placement.allocate.request import read_request
-from nodeagent.placement.cluster.leaving import MOST, read_leaving
 
 EXIT_FAULT = 1
 USAGE = """\
@@ -166,29 +162,6 @@ def _leaving(order: Order) -> Mapping[str, Departure]:
     except (NodeAgentError, OSError) as error:
         print(f"nodeagent-iallocator: {order.departures}: {in_words(error)}", file=sys.stderr)
         return {}
-
-
-def leaving_in(path: str) -> Mapping[str, Departure]:
-    """Read the nodes that leave soon; none without the file. MessageError: it is wrong.
-
-    Root reads what maintd, a common user, has written: a regular file of a limited size.
-    """
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    try:
-        descriptor = os.open(path, flags)
-    except FileNotFoundError:
-        return {}  # maintd does not run here
-    with open(descriptor, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-            raise MessageError("is not a regular file")
-        contents = stream.read(MOST + 1)
-    if len(contents) > MOST:
-        raise MessageError(f"has more than {MOST} bytes")
-    try:
-        found = json.loads(contents)
-    except (ValueError, RecursionError) as error:
-        raise MessageError("is not JSON") from error
-    return read_leaving(found, Ms(time.time_ns() // 10**6))
 
 
 def _contents(file: str) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import NoReturn
 
 import click
 
@@ -27,11 +26,10 @@ from nodeagent.cli.maintd_parts import (
     sender,
     served,
     ssconf,
-    unix_ms,
 )
+from nodeagent.clocks import unix_ms
 from nodeagent.cluster.ganeti.backend import GanetiCluster
-from nodeagent.cluster.ganeti.mastership import Mastership
-from nodeagent.errors import ConfigError, NodeAgentError, NotMaster, Unavailable
+from nodeagent.errors import ConfigError, NodeAgentError, NotMaster, Unavailable, in_words
 from nodeagent.maintd.balancing.headroom_thread import Headrooms
 from nodeagent.maintd.balancing.inputs import stock_of
 from nodeagent.maintd.balancing.search_thread import Adviser
@@ -58,10 +56,6 @@ log = logging.getLogger(__name__)
 _BELIEVED = 60.0  # seconds from the end of the slowest poll in which its vote is believed
 
 
-def _die(error: Exception) -> NoReturn:
-    usage.die("maintd", error)
-
-
 cli = usage.head(
     "maintd",
     "Maintenance daemon: drain, evacuate and repair nodes that report faults.",
@@ -83,12 +77,12 @@ def check_master(config: str) -> None:
     try:
         settings = load(config, owner=os.geteuid())
         ask_files(settings)
-    except NotMaster as error:
+    except NotMaster:
         if _may_stand_by(settings):
             return
         not_here(settings)
         # Not 11: the unit counts that as success, which to systemd means that the condition holds.
-        _die(error)
+        raise
     except NodeAgentError as error:  # `run` ends with it, if it matters
         click.echo(f"maintd: {error}", err=True)
 
@@ -126,8 +120,8 @@ def run(config: str, *, dry_run: bool, no_voting: bool, yes_do_it: bool, port: i
         service.notify("READY=1", "STATUS=not the master")
         click.echo(f"maintd: not master, exiting: {error}", err=True)
         sys.exit(exits.NOT_MASTER)
-    except (NodeAgentError, OSError) as error:
-        _die(error)
+    except OSError as error:
+        raise Unavailable(in_words(error)) from None
 
 
 async def serve(settings: Settings, config: str, *, dry: bool, voting: bool = True) -> None:
@@ -283,8 +277,9 @@ def assemble(
 def _cluster(settings: Settings, *, dry: bool) -> tuple[GanetiCluster, Conduct]:
     where, believed = settings.cluster, settings.poll.total + _BELIEVED
     luxi = GanetiCluster(where.luxi, grace=where.grace or 300.0)
-    mastership = Mastership(luxi.master, name=where.node, folder=where.ganeti)
-    conduct = Conduct(mastership.own_name(), mastership.check, settings.maintd.vote)
+    files = ssconf(settings)
+    check = partial(files.check_master, luxi.master)
+    conduct = Conduct(files.own_name(), check, settings.maintd.vote)
     return luxi, replace(conduct, oldest=settings.poll.oldest, dry=dry, believed=believed)
 
 

@@ -35,10 +35,7 @@ def check_config(config: str, candidate: str | None, drop_in: str | None) -> Non
     --candidate FILE --as 50-a.toml it does so as if FILE was installed as maintd.conf.d/50-a.toml.
     """
     faults = Faults(collect=True)
-    try:
-        judged = usage.judged(config, candidate, drop_in)
-    except ConfigError as error:
-        usage.die("maintd", error)
+    judged = usage.judged(config, candidate, drop_in)
     values, places = read_files(
         judged.file, judged.owner, DROP_INS, faults=faults, candidate=judged.candidate
     )

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from ipaddress import ip_address
@@ -12,7 +11,7 @@ from typing import TypeVar
 import click
 
 from nodeagent import service
-from nodeagent.cluster.ganeti.mastership import Mastership
+from nodeagent.clocks import unix_ms
 from nodeagent.cluster.ganeti.ssconf import Ssconf
 from nodeagent.errors import ConfigError, NodeAgentError, Unavailable, in_words
 from nodeagent.maintd.engine.daemon import Maintd
@@ -22,7 +21,6 @@ from nodeagent.maintd.engine.settings import MASTER, Settings, load, needing_res
 from nodeagent.maintd.http.listen import listening
 from nodeagent.maintd.http.readers import Readers
 from nodeagent.maintd.http.routes import Api
-from nodeagent.model.units import Ms
 from nodeagent.protocol.envelope import Key
 from nodeagent.secret import read_private
 
@@ -33,14 +31,12 @@ _LOOPBACK = "127.0.0.1"
 
 def ask_files(settings: Settings) -> None:
     """Raise NotMaster if Ganeti's files name another master."""
-    where = settings.cluster
-    files = Mastership(lambda: files.own_name(), name=where.node, folder=where.ganeti)
-    files.check()
+    ssconf(settings).check_master()
 
 
-def ssconf(settings: Settings, certificate: bytes = b"") -> Ssconf:
+def ssconf(settings: Settings) -> Ssconf:
     """Return Ganeti's files on this node."""
-    return Ssconf(settings.cluster.node, settings.cluster.ganeti, certificate)
+    return Ssconf(settings.cluster.node, settings.cluster.ganeti)
 
 
 def not_here(settings: Settings) -> None:
@@ -155,8 +151,3 @@ def _read(path: str) -> bytes:
             return file.read(1024 * 1024)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
-
-
-def unix_ms() -> Ms:
-    """Return the time of day."""
-    return Ms(time.time_ns() // 1_000_000)

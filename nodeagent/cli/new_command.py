@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from nodeagent.cli.terminal import die
-from nodeagent.errors import NodeAgentError, Unavailable
+from nodeagent.errors import Unavailable
 from nodeagent.protocol.messages import COMMAND_NAME
 from nodeagent.settings import DEFAULT_FILE, DiagnoseSettings
 
@@ -111,10 +110,7 @@ def new_command(name: str, plugin: tuple[str, ...], kind: str, folder: str) -> N
         raise click.UsageError(f"{plugin[0]} is not a program that can be run")
     text, test = (_NAGIOS, _NAGIOS_TEST) if plugin else (_SCRIPT, _SCRIPT_TEST)
     files = {Path(folder, name): text, Path(folder, f"{name}-test"): test}
-    try:
-        _write({path: _filled(text, name, plugin) for path, text in files.items()})
-    except NodeAgentError as error:
-        die(error)
+    _write({path: _filled(text, name, plugin) for path, text in files.items()})
     settings = _SETTINGS.format(name=name) if plugin else ""
     path, beside = (shlex.quote(str(path)) for path in files)
     click.echo(

@@ -7,7 +7,6 @@ import click
 
 from nodeagent.cli import usage
 from nodeagent.cli.usage import Verb, head
-from nodeagent.errors import NodeAgentError
 from nodeagent.settings import DEFAULT_FILE, load
 
 VERBS = {
@@ -40,10 +39,7 @@ def run(config: str) -> None:
     """Run front and runner together in the foreground."""
     from nodeagent.agent.daemon import run_both
 
-    try:
-        load(config, owner=os.geteuid())
-    except NodeAgentError as error:
-        usage.die("nodeagent", error)
+    load(config, owner=os.geteuid())
     sys.exit(run_both(config))
 
 

@@ -21,7 +21,7 @@ import click
 
 from nodeagent.cli import exits, usage
 from nodeagent.cli.terminal import table
-from nodeagent.errors import NodeAgentError, Unavailable, plain
+from nodeagent.errors import Unavailable, plain
 from nodeagent.faults import Faults
 from nodeagent.power import alive, settings
 from nodeagent.power.agents import Agents
@@ -286,8 +286,6 @@ def main(places: Places | None = None) -> NoReturn:
         signal.signal(number, _stopped)
     try:
         usage.run(cli, NAME, places)
-    except NodeAgentError as error:
-        usage.die(NAME, error)
     finally:
         end_all()
 

@@ -12,9 +12,8 @@ from typing import Any
 import click
 
 from nodeagent.cli import exits
-from nodeagent.cli.terminal import die, read, shown
-from nodeagent.errors import NodeAgentError
-from nodeagent.model.units import Ms
+from nodeagent.cli.terminal import read, shown
+from nodeagent.clocks import unix_ms
 from nodeagent.protocol.canonical import printable
 
 MAX_TIMEOUT = 3600
@@ -60,15 +59,12 @@ def report(
 
     if not 0 < timeout <= MAX_TIMEOUT:  # it also refuses NaN
         raise click.BadParameter(f"at most {MAX_TIMEOUT}, above 0", param_hint="'--timeout'")
-    try:
-        settings = read(config)
-        ssconf = Ssconf(settings.agent)
-        name, address = _whom(host, node, ssconf.addresses())
-        tls = settings.listen.tls and not plain
-        port = port or settings.listen.port
-        look = asyncio.run(_look(ssconf, name, address, port, tls=tls, seconds=timeout))
-    except NodeAgentError as error:
-        die(error)
+    settings = read(config)
+    ssconf = Ssconf(settings.agent)
+    name, address = _whom(host, node, ssconf.addresses())
+    tls = settings.listen.tls and not plain
+    port = port or settings.listen.port
+    look = asyncio.run(_look(ssconf, name, address, port, tls=tls, seconds=timeout))
     match look:
         case Silent(why):
             there = "on that node run systemctl status nodeagent-front nodeagent-runner"
@@ -130,8 +126,7 @@ async def _look(
         return Silent(str(error))
     cluster = ssconf.identity().cluster
     expected = Expected(cluster, name, "", salt, answer.certificate)
-    now = Ms(time.time_ns() // 1_000_000)
-    return judge_answer(answer.status, answer.body, ssconf.key(), expected, now)
+    return judge_answer(answer.status, answer.body, ssconf.key(), expected, unix_ms())
 
 
 def _show(body: dict[str, Any]) -> None:

@@ -316,10 +316,7 @@ def _save(folder: str, memory: Memory) -> None:
 
 def main(places: Places | None = None) -> NoReturn:
     """Run the command."""
-    try:
-        usage.run(cli, NAME, places)
-    except NodeAgentError as error:
-        usage.die(NAME, error)
+    usage.run(cli, NAME, places)
 
 
 if __name__ == "__main__":

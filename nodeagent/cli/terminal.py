@@ -1,21 +1,17 @@
-"""Parts that the verbs of `nodeagent` share: exit codes, reading the settings, writing lines."""
+"""Text for terminals and pipes: aligned columns, harmless foreign text, the settings of a node."""
 
-from typing import Any, NoReturn
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from nodeagent.cli import usage
-from nodeagent.settings import Settings
+if TYPE_CHECKING:
+    from nodeagent.settings import Settings
 
 
-def die(error: Exception) -> NoReturn:
-    """Say why in one line, and end."""
-    usage.die("nodeagent", error)
-
-
-def read(config: str) -> Settings:
+def read(config: str) -> "Settings":
     """Read settings as the runner does at a start, tags above them; say if these are ignored."""
-    from nodeagent.agent.daemon import settings_to_start_with
+    from nodeagent.agent.ssconf import settings_to_start_with
 
     settings = settings_to_start_with(config)
     if settings.tags_ignored:
@@ -23,14 +19,21 @@ def read(config: str) -> Settings:
     return settings
 
 
-def table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
-    """Print rows as aligned columns; show foreign control characters, do not obey them."""
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield a line for each row, its cells padded to the widths of their columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(padded).rstrip()
+
+
+def table(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> None:
+    """Print these columns of rows below their names; foreign text is shown, not obeyed."""
     cells = [[shown(str(row[column])) for column in columns] for row in rows]
-    widths = [max([len(c), *(len(row[i]) for row in cells)]) for i, c in enumerate(columns)]
-    for row in [[c.upper() for c in columns], *cells]:
-        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        click.echo(line.rstrip())
+    for line in aligned([[column.upper() for column in columns], *cells]):
+        click.echo(line)
 
 
 def shown(text: str) -> str:
+    """Return foreign text with its control characters shown."""
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)

@@ -1,11 +1,10 @@
 """Parts that our commands share: their options, and one line and an exit code for each fault."""
 
-import errno
 import os
 import pwd
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -14,7 +13,7 @@ import click
 
 from nodeagent import __version__
 from nodeagent.cli import exits
-from nodeagent.errors import ConfigError, in_words
+from nodeagent.errors import ConfigError, NodeAgentError, in_words
 from nodeagent.faults import Faults
 
 if TYPE_CHECKING:
@@ -90,6 +89,18 @@ class LazyGroup(click.Group):
             formatter.write_dl(sorted(lines.items()))
 
 
+class Command(LazyGroup):
+    """A command of ours: a failure of any of its verbs is one line, and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the verb."""
+        try:
+            return super().invoke(ctx)
+        except NodeAgentError as error:
+            click.echo(f"{self.name}: {in_words(error)}", err=True)
+            sys.exit(exits.CONFIG if isinstance(error, ConfigError) else exits.FAULT)
+
+
 def named_file(context: click.Context, config: str) -> str:
     """Return the settings' file; ConfigError if a name was given and the file is missing."""
     chosen = context.get_parameter_source("config") is not click.core.ParameterSource.DEFAULT
@@ -119,7 +130,7 @@ def head(
 
     @click.group(
         name,
-        cls=LazyGroup,
+        cls=Command,
         verbs=verbs,
         help=purpose,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -138,19 +149,10 @@ def head(
     )
     @click.pass_context
     def cli(context: click.Context, config: str) -> None:
-        try:
-            context.obj = object_of(context, config)
-        except ConfigError as error:
-            die(name, error)
+        context.obj = object_of(context, config)
         needs_command(context)
 
     return cli
-
-
-def die(name: str, error: Exception) -> NoReturn:
-    """Say why in one line of the command `name`, and end."""
-    click.echo(f"{name}: {in_words(error)}", err=True)
-    sys.exit(exits.CONFIG if isinstance(error, ConfigError) else exits.FAULT)
 
 
 def judged_file(config: str, candidate: str | None) -> tuple[str, int | None]:
@@ -241,15 +243,21 @@ def run(cli: click.Group, name: str, obj: object = None) -> NoReturn:
         sys.exit(exits.USAGE)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(exits.INTERRUPTED)
-    except BrokenPipeError:  # the reader has seen enough
-        sys.exit(exits.FAULT)
     except OSError as error:
-        if error.errno != errno.ENOSPC or error.filename is not None:
-            raise
-        click.echo(f"{name}: standard output: {error.strerror}", err=True)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for Python's own flush at the end
-        sys.exit(exits.FAULT)
+        sys.exit(lost(name, error))
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def lost(name: str, error: OSError | ValueError) -> int:
+    """Tell of a failed file; or of failed output: `head` has seen enough, or the disk is full."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for Python's own flush at the end
+    if not isinstance(error, BrokenPipeError):
+        place = getattr(error, "filename", None) or "standard output"
+        told = f"{name}: {place}: {getattr(error, 'strerror', None) or error}"
+        with suppress(OSError):
+            click.echo(told, err=True)
+    return exits.FAULT
 
 
 def wrong(error: click.UsageError, name: str) -> str:

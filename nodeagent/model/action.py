@@ -14,16 +14,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
+from nodeagent.model.tag import Scope as Scope
 from nodeagent.model.units import Ms, Seconds
-
-
-class Scope(Enum):
-    """The objects that can carry a tag or a hold; the words are Ganeti's."""
-
-    CLUSTER = "cluster"
-    GROUP = "nodegroup"
-    NODE = "node"
-    INSTANCE = "instance"
 
 
 @dataclass(frozen=True, slots=True)

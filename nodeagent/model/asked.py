@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nodeagent.model.action import Scope
+from nodeagent.model.tag import Scope
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from typing import Any
 
 from nodeagent.model.units import Ms
 
-FILE = "/run/maintd/departures.json"  # tells other programs on the master of them (ADR 33)
+_NAME = "departures.json"
+FILE = f"/run/maintd/{_NAME}"  # tells other programs on the master of them (ADR 33)
 
 
 class Cause(Enum):
@@ -103,3 +104,9 @@ def document(departures: Mapping[str, Departure]) -> dict[str, Any]:
             for name, one in sorted(departures.items())
         }
     }
+
+
+def file_beside(socket: str) -> str:
+    """Return the path of the file that tells of them, in the folder of maintd's admin socket."""
+    folder, slash, _ = socket.rpartition("/")
+    return f"{folder}{slash}{_NAME}"

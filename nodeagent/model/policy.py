@@ -5,13 +5,13 @@ Its table in maintd.toml, its tags, docs/maintaining.md and the manual page foll
 
 from dataclasses import dataclass, field
 
-from nodeagent.model.action import Scope
 from nodeagent.model.constraints import Constraints
 from nodeagent.model.notice import Sink
 from nodeagent.model.offer import Announcing
 from nodeagent.model.queue import Procedures
 from nodeagent.model.setting import setting
 from nodeagent.model.stage import FULL, OBSERVE, STAGES
+from nodeagent.model.tag import Scope
 from nodeagent.model.units import Ms
 
 

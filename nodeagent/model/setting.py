@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field, fields
 from typing import Any, NamedTuple
 
-from nodeagent.model.action import Scope
+from nodeagent.model.tag import Scope
 
 
 class Setting(NamedTuple):

@@ -1,10 +1,20 @@
-"""Ganeti's rules for tags. Pure."""
+"""Ganeti's rules for tags: which objects have them, and their characters. Pure."""
 
 import re
 from collections.abc import Iterable
+from enum import Enum
 
 LENGTH = 128
 _TAG = re.compile(rf"[A-Za-z0-9_.+*/:@-]{{1,{LENGTH}}}")
+
+
+class Scope(Enum):
+    """The objects that can carry a tag or a hold; the words are Ganeti's."""
+
+    CLUSTER = "cluster"
+    GROUP = "nodegroup"
+    NODE = "node"
+    INSTANCE = "instance"
 
 
 def fault(tags: Iterable[str]) -> str:

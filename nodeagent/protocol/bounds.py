@@ -20,7 +20,6 @@ POLICY = 64 * 1024  # characters of an instance policy; Ganeti's default has 500
 POWER = 8000  # characters of a power control's answer; one with four levels has some 600
 INSTANCES = 10_000  # instances whose load one node may report
 MIRRORS = 4096  # DRBD disks of one node
-CANDIDATES = 1000  # master candidates; a cluster has some ten
 OFFERS = 1000  # offers that one call may answer
 MACHINES = 50_000  # machines that an inventory may report broken at once
 

@@ -5,7 +5,7 @@ import logging
 import os
 from collections.abc import Mapping
 
-from nodeagent.model.departure import FILE, Departure, document
+from nodeagent.model.departure import Departure, document, file_beside
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ class DeparturesFile:
     @classmethod
     def beside(cls, socket: str) -> "DeparturesFile":
         """Return the file in the folder of the admin socket."""
-        return cls(beside(socket))
+        return cls(file_beside(socket))
 
     def tell(self, departures: Mapping[str, Departure]) -> None:
         contents = json.dumps(document(departures), separators=(",", ":")) + "\n"
@@ -41,8 +41,3 @@ class DeparturesFile:
             self._failed, self._written = True, None
             return
         self._failed, self._written = False, contents
-
-
-def beside(socket: str) -> str:
-    """Return the path of the file in the folder of the admin socket."""
-    return os.path.join(os.path.dirname(socket), os.path.basename(FILE))

@@ -3,10 +3,10 @@
 import logging
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
+from nodeagent.clocks import unix_ms
 from nodeagent.errors import Corrupt, MessageError, NodeAgentError, Unavailable
 from nodeagent.model.event import Event
 from nodeagent.model.ledger import Ledger
@@ -25,10 +25,6 @@ KEEP_ANSWERS = 86_400_000  # ms
 _REMOVE = "sqlite3 %s 'DELETE FROM event WHERE number IN (%s)'"
 _SHOWN = 100  # damaged events
 _BIGGEST = 2**63 - 1
-
-
-def _clock() -> Ms:
-    return Ms(time.time_ns() // 1_000_000)
 
 
 class SqliteStore:
@@ -58,7 +54,7 @@ class SqliteStore:
         path: str,
         keep: int = KEEP_EVENTS,
         patience: float = 1.0,
-        now: Callable[[], Ms] = _clock,
+        now: Callable[[], Ms] = unix_ms,
         audit: int = KEEP_AUDIT,
         *,
         reading: bool = False,
@@ -321,8 +317,8 @@ class SqliteStore:
             raise Fenced(f"{self._path} was deleted or replaced while maintd ran")
 
     @contextmanager
-    def _transaction(self, how: str = "IMMEDIATE") -> Iterator[None]:
-        self._db.execute(f"BEGIN {how}")
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
             self._db.execute("COMMIT")

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from nodeagent.agent.asked import steady
 from nodeagent.agent.link import Frame
 from nodeagent.agent.node_key import NodeKey
 from nodeagent.agent.ssconf import certificate_digest
 from nodeagent.agent.whitelist import Owner, judge_folder
+from nodeagent.clocks import steady_ms
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import read
 from nodeagent.protocol.envelope import Key, Purpose, open_outer
@@ -65,7 +65,7 @@ class Clock:
         self.passed = 0
 
     def __call__(self) -> Ms:
-        return Ms(steady() + self.passed)
+        return Ms(steady_ms() + self.passed)
 
 
 class Place:

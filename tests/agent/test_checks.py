@@ -282,7 +282,7 @@ def nearly_expired(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """
     issued = time.time_ns() // 1_000_000
     expires = issued + 60_000
-    monkeypatch.setattr(module, "milliseconds", lambda: expires - 100)
+    monkeypatch.setattr(module, "unix_ms", lambda: expires - 100)
     return {"issued": issued, "expires": expires}
 
 

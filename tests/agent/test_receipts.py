@@ -9,7 +9,8 @@ from uuid import uuid4
 import pytest
 
 from nodeagent.agent import receipts as module
-from nodeagent.agent.receipts import Receipts, newest, replace_file
+from nodeagent.agent.receipts import Receipts, newest
+from nodeagent.folder import replace_file
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical
 from nodeagent.protocol.messages import INTERRUPTED, UNREAD, Progress, Receipt

@@ -16,9 +16,9 @@ from uuid import uuid4
 
 import pytest
 
-from nodeagent.agent.daemon import read_settings, settings_to_start_with
 from nodeagent.agent.link import Frame, Link
 from nodeagent.agent.runner import Runner
+from nodeagent.agent.ssconf import read_settings, settings_to_start_with
 from nodeagent.errors import Unavailable
 from nodeagent.protocol.canonical import read
 from nodeagent.protocol.commands import read_commands, read_runs

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from nodeagent.agent import asked as module
+from nodeagent.agent import witness as module
 from nodeagent.agent.link import Frame
 from nodeagent.agent.ssconf import Ssconf
 from nodeagent.agent.witness import A_MINUTE, Witness

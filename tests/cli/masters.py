@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nodeagent.cluster.ganeti.ssconf import _digest
+from nodeagent.agent.ssconf import certificate_digest
 from nodeagent.web.tls import make_certificate
 from tests.agent.place import NODE, Place, safe_folder
 from tests.cluster.ganeti.answering import Luxid, serving
@@ -142,7 +142,8 @@ stage = "full"
             "node_primary_ips": [f"{name} {address(name)}" for name in names],
             "master_candidates": names,
             "master_candidates_certs": [
-                f"{uuid(one.name)}={_digest(one.certificate)}" for one in masters
+                f"{uuid(one.name)}={certificate_digest(one.certificate.decode())}"
+                for one in masters
             ],
         }
         for name, lines in told.items():

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from nodeagent import __version__
 from nodeagent.cli.gnt_maint import cli
 from nodeagent.cli.maint import overview, wait
-from nodeagent.cli.maint.console import author
+from nodeagent.cli.maint.console import author, waiting
 from nodeagent.cli.maint.console.client import Reach, Unreachable
 from nodeagent.cli.maint.console.text import age, harmless, seconds_of, short, shown
 from nodeagent.maintd.engine.daemon import Waiting
@@ -484,7 +484,7 @@ def test_wait_outlives_a_restart_of_maintd(busy: Live, monkeypatch: pytest.Monke
 
 
 def test_wait_does_not_outlive_maintd_for_ever(busy: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wait, "PATIENCE", 0.3)
+    monkeypatch.setattr(waiting, "PATIENCE", 0.3)
 
     def sleep(_: float) -> None:
         Path(busy.socket).unlink(missing_ok=True)
@@ -493,6 +493,13 @@ def test_wait_does_not_outlive_maintd_for_ever(busy: Live, monkeypatch: pytest.M
     monkeypatch.setattr(time, "sleep", sleep)
     done = at(busy, "wait", incident(busy))
     assert (done.code, done.out) == (69, "")
+
+
+def test_a_roll_is_asked_for_with_all_that_was_said(quiet: Live) -> None:
+    """What is false or 0 is said as well: it differs from the default."""
+    words = ("n3", "--run", "reboot-node", "--no-reboot", "--quiet-time", "0s", "--anyway")
+    told = at(quiet, "roll", "start", *words, "--json").json
+    assert (told["command"], told["reboots"], told["quiet"]) == ("reboot-node", False, 0)
 
 
 # Planning.

@@ -13,7 +13,8 @@ from click.testing import CliRunner
 from nodeagent.cli import maintd as command
 from nodeagent.cli.maintd import _lock, _stay_alone
 from nodeagent.cli.maintd_ledger import open_sqlite
-from nodeagent.cli.maintd_parts import cluster_key, own_certificate, unix_ms
+from nodeagent.cli.maintd_parts import cluster_key, own_certificate
+from nodeagent.clocks import unix_ms
 from nodeagent.errors import ConfigError, Corrupt, NotMaster, Unavailable
 from nodeagent.maintd.engine.memory import away_since
 from nodeagent.maintd.engine.settings import Settings, parse

@@ -12,7 +12,9 @@ import pytest
 
 from nodeagent.cluster.backend import Accepted, Cluster, Submission
 from nodeagent.cluster.ganeti.backend import GanetiCluster
-from nodeagent.cluster.ganeti.mastership import Mastership
+from nodeagent.cluster.ganeti.luxi import Luxi
+from nodeagent.cluster.ganeti.ssconf import Ssconf
+from nodeagent.errors import NotMaster
 from nodeagent.maintd.balancing.inputs import take_stock
 from nodeagent.model.action import Action, Drain, Retag, Scope, SetOffline
 from nodeagent.model.ledger import Outcome, Result
@@ -178,9 +180,10 @@ def test_a_job_that_cannot_be_read_makes_the_answer_incomplete(lab_luxi: GanetiC
 def test_the_master_knows_that_it_is_and_the_others_that_they_are_not(
     lab_luxi: GanetiCluster,
 ) -> None:
-    def there(number: int) -> Mastership:
+    def check(number: int) -> None:
         folder = str(STATE / f"nodes/node{number}/lib")
-        return Mastership(lab_luxi.master, name=NODES[number - 1], folder=folder)
+        Ssconf(NODES[number - 1], folder).check_master(lab_luxi.master)
 
-    assert there(1).why_not() is None
-    assert there(2).why_not() == (f"this is {TWO}, and Ganeti's files on it name {ONE} the master")
+    check(1)
+    with pytest.raises(NotMaster, match=f"this is {TWO}, and the master is {ONE}"):
+        check(2)

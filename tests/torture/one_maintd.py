@@ -13,7 +13,7 @@ from functools import partial
 
 from nodeagent import service
 from nodeagent.cli import maintd as production
-from nodeagent.cluster.ganeti.mastership import Mastership
+from nodeagent.cluster.ganeti.ssconf import Ssconf
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.conduct import Conduct
 from nodeagent.maintd.engine.settings import Settings
@@ -41,8 +41,9 @@ def set_clock(path: str) -> None:
 def connect(remote: Remote, settings: Settings, *, dry: bool) -> tuple[Remote, Conduct]:
     """As `_cluster` of production."""
     where, vote, oldest = settings.cluster, settings.maintd.vote, settings.poll.oldest
-    mastership = Mastership(remote.master, name=where.node, folder=where.ganeti)
-    conduct = Conduct(mastership.own_name(), mastership.check, vote, oldest, dry, believed=BELIEVED)
+    files = Ssconf(where.node, where.ganeti)
+    check = partial(files.check_master, remote.master)
+    conduct = Conduct(files.own_name(), check, vote, oldest, dry, believed=BELIEVED)
     return remote, conduct
 
 

@@ -16,6 +16,7 @@ from nodeagent.cli.maint.console.files import save
 from nodeagent.cli.maint.console.options import cli
 from nodeagent.cli.maint.console.screen import Json, Progress, emit, progress
 from nodeagent.cli.maint.console.text import harmless
+from nodeagent.model.asked import some_of
 from nodeagent.model.units import Seconds
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 _TIME = 60  # seconds
 _HURRIED = 0.45  # part of the time after which the search takes shortcuts
-_FEW = 5  # names shown
 
 
 @cli.command(short_help="Find the moves that spread a group's instances better.")
@@ -129,8 +129,7 @@ def _name_unmoved(known: "Known", layout: "Layout") -> None:
     told = here - known.untouchable
     stay = [f"{name} ({why})" for name, why in known.unmoved.items() if name in told]
     if stay:
-        more = f" and {len(stay) - _FEW} more" if len(stay) > _FEW else ""
-        _warn(f"moving these would fail, so they stay: {', '.join(stay[:_FEW])}{more}")
+        _warn(f"moving these would fail, so they stay: {some_of(stay)}")
 
 
 def _exact(asked: Options, layout: "Layout") -> tuple["Plan", bool]:

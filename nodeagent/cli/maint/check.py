@@ -11,12 +11,12 @@ from nodeagent.cli.maint.console.options import cli
 from nodeagent.cli.maint.console.screen import Json
 from nodeagent.cli.maint.console.text import age, counted, harmless
 from nodeagent.errors import ConfigError
+from nodeagent.model.asked import some_of
 
 OK, WARNING, CRITICAL, UNKNOWN = range(4)
 STATES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 RESOURCES = ("round", "status", "nodes", "held", "needs-you")
 _ALARMS = ("ledger", "settings")  # kinds whose reason is told as it is
-_NAMED = 5  # nodes
 _LATE = 5  # missed rounds
 _ANSWER_WITHIN = 8.0  # seconds; Nagios itself waits for 10, or 60
 
@@ -99,7 +99,4 @@ def _no_rounds(this: Json) -> str:
 
 def _of(what: str, names: list[str]) -> str:
     """Write `node3 needs your action`, or several with their number."""
-    if not names:
-        return ""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{what}: {', '.join(names[:_NAMED])}{more}"
+    return f"{what}: {some_of(names)}" if names else ""

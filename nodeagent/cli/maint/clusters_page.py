@@ -4,13 +4,14 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 
 from markupsafe import Markup
 
+from nodeagent.cli.maint.console.files import read, save
 from nodeagent.cli.maint.console.screen import Json
 from nodeagent.maintd.http.page.environment import templates
 
+_MOST = 64 * 1024 * 1024  # bytes of an earlier page
 _LASTS = 300  # seconds for which the page believes what it shows
 _KINDS = {
     "OK": ("well", ""),
@@ -23,26 +24,12 @@ _KNOWN = re.compile(r'<li id="cluster-([A-Za-z0-9._-]+)" data-known="([0-9]{1,11
 
 
 def write(file: str, found: Sequence[Json], links: Mapping[str, str], at: float) -> None:
-    """Replace the file by a page of these clusters, at once and as the umask has it; OSError.
+    """Replace the file by a page of these clusters, at once and as the umask has it; Refused.
 
     The earlier page tells when the state of a cluster was last known.
     """
-    before = ""
-    with suppress(FileNotFoundError), open(file, encoding="utf-8", errors="replace") as there:
-        before = there.read()
-    page = draw(found, links, at, last_known(before))
-    fresh = os.path.join(os.path.dirname(file), f".{os.path.basename(file)}.{os.getpid()}")
-    with suppress(FileNotFoundError):  # of a process that was killed
-        os.unlink(fresh)
-    try:
-        with open(fresh, "x", encoding="utf-8") as new:
-            new.write(page)
-        os.replace(fresh, file)
-    except OSError as error:
-        with suppress(OSError):
-            os.unlink(fresh)
-        error.filename = file
-        raise
+    before = read(file, _MOST).decode(errors="replace") if os.path.exists(file) else ""
+    save(file, draw(found, links, at, last_known(before)).encode())
 
 
 def last_known(page: str) -> dict[str, int]:

@@ -1,19 +1,18 @@
 """gnt-maint drill: what would happen if a node died now; and its power off and on for real."""
 
-import time
 from collections.abc import Iterator
 
 import click
 
 from nodeagent.cli.maint.console.arguments import when
 from nodeagent.cli.maint.console.changing import changes
-from nodeagent.cli.maint.console.client import Reach, Unreachable, Where
+from nodeagent.cli.maint.console.client import Reach, Where
 from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.nodes import full_name
 from nodeagent.cli.maint.console.options import as_json, cli, filled
 from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
+from nodeagent.cli.maint.console.waiting import looks_at
 from nodeagent.cli.maint.fencing import fate_row
-from nodeagent.cli.maint.wait import EVERY, PATIENCE
 from nodeagent.model.event_kinds import word_of
 
 _ENDS = ("drill-passed", "drill-failed")
@@ -77,18 +76,13 @@ def _really(reach: Reach, name: str, *, as_json: bool) -> int:
 
 
 def _followed(reach: Reach, name: str, began: float) -> Iterator[Json]:
-    """Yield each step until the drill is over; an unreachable maintd is waited for."""
-    known, heard, over = list[Json](), time.monotonic(), 0
-    while over < 2:  # maintd saves the last step with the end
-        try:
-            nodes = reach.get("/1/nodes")
-            events = reach.get(f"/1/history?since={began:.3f}&limit=1000")
-            heard = time.monotonic()
-        except Unreachable:
-            if time.monotonic() - heard > PATIENCE:
-                raise
-            time.sleep(EVERY)
-            continue
+    """Yield each step until the drill is over."""
+
+    def look(_: float) -> tuple[list[Json], list[Json]]:
+        return reach.get("/1/nodes"), reach.get(f"/1/history?since={began:.3f}&limit=1000")
+
+    known, over = list[Json](), 0
+    for nodes, events in looks_at(look):
         mine = [e for e in events if e["node"] == name and e["kind"] in _STEPS]
         starts = [place for place, e in enumerate(mine) if e["kind"] == "drill-started"]
         for event in mine[starts[-1] :] if starts else ():  # not those of an earlier drill
@@ -99,7 +93,8 @@ def _followed(reach: Reach, name: str, began: float) -> Iterator[Json]:
                     return
         running = any(one["name"] == name and one.get("fencing") for one in nodes)
         over = 0 if running else over + 1
-        time.sleep(EVERY)
+        if over == 2:  # maintd saves the last step with the end
+            return
 
 
 def _tell(on: Screen, found: Json) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nodeagent.cli.maint.console.arguments import luxi_path, luxi_socket, unix_ms, when
+from nodeagent.cli.maint.console.arguments import luxi_path, luxi_socket, when
 from nodeagent.cli.maint.console.client import NotFound, Unreachable, Where
 from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.looking import looks
@@ -14,6 +14,7 @@ from nodeagent.cli.maint.console.nodes import instance_path
 from nodeagent.cli.maint.console.options import as_json, cli, filled
 from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
 from nodeagent.cli.maint.console.text import status_of
+from nodeagent.clocks import unix_ms
 from nodeagent.errors import Unavailable
 
 if TYPE_CHECKING:

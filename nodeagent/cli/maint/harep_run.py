@@ -19,7 +19,7 @@ from nodeagent.autorepair.rules import HAREP_ITSELF
 from nodeagent.autorepair.state import NEEDS, PENDING, WELL, Clear, Pending, State, Unclear, word_of
 from nodeagent.autorepair.steps import Judge, Mark, Step, close
 from nodeagent.autorepair.tags import Ending, Record, RepairType, compose, read
-from nodeagent.cli.maint.console.arguments import unix_ms
+from nodeagent.clocks import unix_ms
 from nodeagent.cluster.ganeti import decode
 from nodeagent.cluster.ganeti.decode import Row
 from nodeagent.cluster.ganeti.luxi import Luxi, Refusal

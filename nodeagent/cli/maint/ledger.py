@@ -195,7 +195,7 @@ def _cluster(where: Where) -> "GanetiCluster":
 def _of_ganeti(where: Where, absent: Absent | InDoubt) -> str:
     """Return the ledger in this node's copy of Ganeti's configuration, as JSON."""
     from nodeagent.cluster.ganeti import configuration
-    from nodeagent.cluster.ganeti.mastership import FOLDER
+    from nodeagent.cluster.ganeti.ssconf import FOLDER
     from nodeagent.store.carried import document, unpack
 
     settings = where.settings()

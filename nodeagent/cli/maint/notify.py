@@ -11,9 +11,9 @@ from nodeagent.cli.maint.console.looking import lists
 from nodeagent.cli.maint.console.options import JSON, Verbs, as_json, cli
 from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
 from nodeagent.cli.maint.console.text import age
+from nodeagent.cli.maint.console.waiting import looks_at
 
 _PLACE = "/1/notify"
-_EACH = 1.0  # seconds between two polls
 
 
 @cli.group("notify", cls=Verbs, invoke_without_command=True)
@@ -54,12 +54,12 @@ def test(where: Where, name: str, *, timeout: int, as_json: bool) -> None:
 
 def _ended(reach: Reach, name: str, asked: float, timeout: int) -> list[Json]:
     """Return the sinks once each has delivered or failed, or the time is over."""
-    end = time.monotonic() + timeout
-    while True:
-        found = [one for one in reach.get(_PLACE) if name in ("", one["name"])]
-        if all(_arrived(one, asked) or one["why"] for one in found) or time.monotonic() >= end:
-            return found
-        time.sleep(_EACH)
+    found: list[Json] = []
+    for sinks in looks_at(lambda seconds: reach.get(_PLACE, seconds), timeout):
+        found = [one for one in sinks if name in ("", one["name"])]
+        if all(_arrived(one, asked) or one["why"] for one in found):
+            break
+    return found
 
 
 def _arrived(one: Json, asked: float) -> bool:

@@ -9,6 +9,7 @@ from nodeagent.cli.maint.console.arguments import when
 from nodeagent.cli.maint.console.nodes import for_whom
 from nodeagent.cli.maint.console.text import NODED, POLLED, age, counted, mode_of, status_of
 from nodeagent.cli.maint.fencing import fenced_nodes
+from nodeagent.model.asked import some_of
 from nodeagent.model.stage import FULL
 
 Json = dict[str, Any]
@@ -110,9 +111,8 @@ def _state(node: Json) -> str:
 
 def _repaired(found: Json) -> Iterator[tuple[str, object]]:
     if busy := [one for one in found["repairs"] if one["job"] is not None]:
-        named = [f"{one['instance']} (job {one['job']})" for one in busy[:_NAMED]]
-        more = f" and {len(busy) - _NAMED} more" if len(busy) > _NAMED else ""
-        yield "Auto-repair", f"running: {', '.join(named)}{more}"
+        named = [f"{one['instance']} (job {one['job']})" for one in busy]
+        yield "Auto-repair", f"running: {some_of(named)}"
 
 
 def _planned(calendar: Json) -> Iterator[tuple[str, object]]:

@@ -1,7 +1,5 @@
 """gnt-maint queue: the repair queue, by CKE's verbs."""
 
-import time
-
 import click
 
 from nodeagent.cli.maint.console.changing import changes
@@ -12,11 +10,11 @@ from nodeagent.cli.maint.console.nodes import node_of
 from nodeagent.cli.maint.console.options import as_json, cli, duration
 from nodeagent.cli.maint.console.screen import emit, progress, screen
 from nodeagent.cli.maint.console.text import counted
+from nodeagent.cli.maint.console.waiting import looks_at
 from nodeagent.cli.maint.control import ask, asking
 
 EXIT_TIMEOUT = 4
 _EMPTY = "The repair queue is empty."
-_EVERY = 1.0
 
 
 @cli.group("queue")
@@ -192,13 +190,12 @@ def is_enabled(where: Where, *, as_json: bool) -> None:
 def wait(where: Where, timeout: int, timeout_seconds: int | None, *, as_json: bool) -> int:
     """Wait until the queue is empty; finished entries count until they are deleted."""
     timeout = timeout if timeout_seconds is None else timeout_seconds
-    reach, until = where.reach(), time.monotonic() + timeout
+    reach, left = where.reach(), 0
     with progress() as told:
-        while left := len(reach.get("/1/queue")["entries"]):
-            told.tell(counted(left, "entry", "entries"))
-            if time.monotonic() >= until:
+        for found in looks_at(lambda seconds: reach.get("/1/queue", seconds), timeout, told.tell):
+            if not (left := len(found["entries"])):
                 break
-            time.sleep(min(_EVERY, max(0.0, until - time.monotonic())))
+            told.tell(counted(left, "entry", "entries"))
     if as_json:
         emit({"entries": left})
     elif left:

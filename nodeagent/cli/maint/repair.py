@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import click
 
 from nodeagent.cli import exits
-from nodeagent.cli.maint.console.arguments import luxi_path, luxi_socket, unix_ms
+from nodeagent.cli.maint.console.arguments import luxi_path, luxi_socket
 from nodeagent.cli.maint.console.changing import changes, is_dry, may_ask
 from nodeagent.cli.maint.console.client import Absent, Refused, Unreachable, Where
 from nodeagent.cli.maint.console.options import as_json, cli
 from nodeagent.cli.maint.console.screen import Json, emit
 from nodeagent.cli.maint.console.text import harmless
+from nodeagent.clocks import unix_ms
 from nodeagent.errors import NodeAgentError, Unavailable
 from nodeagent.folder import locked_folder
 

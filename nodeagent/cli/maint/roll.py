@@ -148,31 +148,18 @@ def _matchers(_: click.Context, option: click.Parameter, texts: tuple[str, ...])
 @as_json
 def start(
     where: Where,
+    /,
     nodes: tuple[str, ...],
     *,
     all_nodes: bool,
-    groups: tuple[str, ...],
-    tags: tuple[str, ...],
-    needing: str | None,
-    command: str,
-    at_once: int | None,
     hours: str | None,
     zone: str | None,
-    return_within: int | None,
-    pause_between: int | None,
-    quiet: int | None,
-    check: str | None,
-    reboots: bool | None,
-    keep_secondaries: bool,
-    offline: bool,
-    blocked_by: tuple[str, ...],
-    notice: int | None,
     policy: str | None,
     deadline: int | None,
     at_deadline: str | None,
-    why: str | None,
     anyway: bool,
     as_json: bool,
+    **terms: Any,
 ) -> None:
     """Begin a roll over NODES: names, or patterns such as 'node1*'.
 
@@ -184,39 +171,25 @@ def start(
     Stages limit no roll; maintd:pause:yes does. With --dry-run it shows the turns. See gnt-maint
     roll status for the progress.
     """
-    if not (nodes or all_nodes or groups or tags or needing):
+    others = terms["groups"] or terms["tags"]
+    if not (nodes or all_nodes or others or terms["needing"]):
         raise click.UsageError("name nodes, or give --all, --group, --tag or --needing")
-    if all_nodes and (nodes or groups or tags):
+    if all_nodes and (nodes or others):
         raise click.UsageError("--all goes without other nodes")
     if zone is not None and hours is None:
         raise click.UsageError("--zone goes with --hours")
-    if offline and keep_secondaries:
+    if terms["offline"] and terms["keep_secondaries"]:
         raise click.UsageError("--offline does not go with --keep-secondaries")
     if policy is None and (deadline is not None or at_deadline is not None):
         raise click.UsageError("--deadline and --at-deadline go with --policy")
     reach = where.reach()
-    body = {
-        "command": command,
+    said = {name.replace("_", "-"): value for name, value in terms.items()} | {
         "nodes": ["*"] if all_nodes else [_name(reach, name) for name in nodes],
-        "groups": list(groups),
-        "tags": list(tags),
-        "needing": needing,
-        "at-once": at_once,
         "hours": hours,
         "zone": None if hours is None else zone or zone_here(),
-        "return-within": return_within,
-        "pause-between": pause_between,
-        "quiet": quiet,
-        "check": check,
-        "reboots": reboots,
-        "keep-secondaries": keep_secondaries,
-        "offline": offline,
-        "blocked-by": list(blocked_by),
-        "notice": notice,
         "owners": owners_of(policy, deadline, at_deadline),
-        "why": why,
     }
-    body = {key: value for key, value in body.items() if value}
+    body = {key: value for key, value in said.items() if value not in (None, "", (), [], {})}
     if not anyway:
         _try(reach, body, as_json=as_json)
     reach.change("POST", "/1/roll", body)
@@ -224,7 +197,9 @@ def start(
     if as_json:
         emit(found)
     else:
-        screen().line(f"{counted(len(found['nodes']), 'node', 'nodes')} will run {command}.")
+        screen().line(
+            f"{counted(len(found['nodes']), 'node', 'nodes')} will run {body['command']}."
+        )
         show(found, screen())
 
 

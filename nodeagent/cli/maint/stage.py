@@ -7,9 +7,9 @@ from nodeagent.cli.maint.console.looking import lists
 from nodeagent.cli.maint.console.options import as_json, cli
 from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
 from nodeagent.cli.maint.console.text import age, counted
+from nodeagent.model.asked import some_of
 from nodeagent.model.stage import STAGES
 
-_NAMED = 5  # nodes by name
 _TAG = "maintd:stage:"
 _MEANS = {
     "observe": "judges all, does nothing",
@@ -73,8 +73,7 @@ def _elsewhere(found: Json) -> Iterator[str]:
         by_stage.setdefault(one["stage"], []).append(one["node"])
     for name in STAGES:
         if nodes := by_stage.get(name):
-            more = f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else ""
-            yield f"At {name}: {', '.join(nodes[:_NAMED])}{more}."
+            yield f"At {name}: {some_of(nodes)}."
 
 
 def _times(would: Mapping[str, int]) -> str:

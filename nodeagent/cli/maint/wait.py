@@ -1,15 +1,15 @@
 """gnt-maint wait: wait until an incident reaches a status, or another end."""
 
-import time
 from collections.abc import Callable, Collection
 
 import click
 
-from nodeagent.cli.maint.console.client import NotFound, Reach, Refused, Unreachable, Where
+from nodeagent.cli.maint.console.client import NotFound, Reach, Refused, Where
 from nodeagent.cli.maint.console.nodes import found_node
 from nodeagent.cli.maint.console.options import UUID, as_json, cli, duration, find
 from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
 from nodeagent.cli.maint.console.text import age, status_of
+from nodeagent.cli.maint.console.waiting import looks_at
 
 EXIT_OTHERWISE = 1
 EXIT_FAILED = 2
@@ -17,8 +17,6 @@ EXIT_CANCELED = 3
 EXIT_TIMEOUT = 4
 EXIT_FORGOTTEN = 5
 _ENDS = {"failed": EXIT_FAILED, "canceled": EXIT_CANCELED, "forgotten": EXIT_FORGOTTEN}
-EVERY = 1.0
-PATIENCE = 120.0  # seconds without maintd; it may be restarting
 
 
 @cli.command()
@@ -53,30 +51,30 @@ def wait(where: Where, uuid: str, timeout: int | None, wanted: str, *, as_json: 
 
 
 def _wait(reach: Reach, uuid: str, wanted: str, timeout: int | None) -> tuple[Json, int]:
-    began = heard = time.monotonic()
-    incident = reach.get(f"/1/incidents/{uuid}")
+    def look(seconds: float) -> Json:
+        try:
+            found: Json = reach.get(f"/1/incidents/{uuid}", seconds)
+        except NotFound:
+            if not incident:  # it never was there
+                raise
+            return {"uuid": uuid, "repair-status": "forgotten"}
+        return found
+
+    incident: Json = {}
     with progress() as told:
-        while True:
+
+        def unheard(why: str) -> None:
+            told.tell(f"{uuid[:18]} {why}")
+
+        for incident in looks_at(look, timeout, unheard):
             if wanted != "forgotten" and incident.get("superseded-by"):
                 uuid = incident["superseded-by"]  # it goes on under another name
             code = _code(incident["repair-status"], wanted)
             if code is not None:
                 return incident, code
-            now = time.monotonic()
-            if timeout is not None and now - began >= timeout:
-                return incident, EXIT_TIMEOUT
-            left = PATIENCE if timeout is None else began + timeout - now
-            time.sleep(min(EVERY, left))
-            try:
-                incident = reach.get(f"/1/incidents/{uuid}", min(PATIENCE, left + EVERY))
-                heard = time.monotonic()
+            if timeout != 0:  # else its end says the same
                 told.tell(_words(incident), _news(incident))
-            except NotFound:
-                incident = {"uuid": uuid, "repair-status": "forgotten"}
-            except Unreachable as error:
-                if time.monotonic() - heard > PATIENCE:
-                    raise
-                told.tell(f"{uuid[:18]} {error.format_message()}")
+    return incident, EXIT_TIMEOUT
 
 
 def _code(status: str, wanted: str) -> int | None:
@@ -130,27 +128,23 @@ def watch_node(
     """Watch a node until something is over there; return it, and whether it was in time.
 
     `meanwhile` is told where nothing blocks it; `stops` are the kinds of reasons that waiting does
-    not end, and that are refusals. maintd may be restarting.
+    not end, and that are refusals.
     """
-    began = heard = time.monotonic()
     name = node["name"]
+
+    def look(_: float) -> tuple[Json, list[Json]]:
+        return found_node(reach, name), [h for h in reach.get("/1/held") if h["node"] == name]
+
+    if is_over(node):
+        return node, True
     with progress() as told:
-        while not is_over(node):
-            if timeout is not None and time.monotonic() - began >= timeout:
-                return node, False
-            time.sleep(EVERY)
-            try:
-                node = found_node(reach, name)
-                held = [h for h in reach.get("/1/held") if h["node"] == name]
-                if held:
-                    told.tell(held[0]["reason"], held[0]["kind"])  # it may count down
-                else:
-                    told.tell(meanwhile(node))
-                if ends := [h["reason"] for h in held if h["kind"] in stops]:
-                    raise Refused(ends[0])
-                heard = time.monotonic()
-            except Unreachable as error:
-                if time.monotonic() - heard > PATIENCE:
-                    raise
-                told.tell(f"{name}: {error.format_message()}")
-    return node, True
+        for node, held in looks_at(look, timeout, lambda why: told.tell(f"{name}: {why}")):
+            if held:
+                told.tell(held[0]["reason"], held[0]["kind"])  # it may count down
+            else:
+                told.tell(meanwhile(node))
+            if ends := [h["reason"] for h in held if h["kind"] in stops]:
+                raise Refused(ends[0])
+            if is_over(node):
+                return node, True
+    return node, False

@@ -1,17 +1,17 @@
 """gnt-maint window wait: wait until the maintenance of a machine reaches a mode."""
 
-import time
 from dataclasses import dataclass
 
 import click
 
 from nodeagent.cli.maint.console.arguments import AT, MACHINE, machine_of, most_urgent, window_of
-from nodeagent.cli.maint.console.client import NotFound, Reach, Unreachable, Where
+from nodeagent.cli.maint.console.client import NotFound, Reach, Where
 from nodeagent.cli.maint.console.nodes import only_nodes
 from nodeagent.cli.maint.console.options import as_json, duration
 from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
 from nodeagent.cli.maint.console.text import counted, told_name
-from nodeagent.cli.maint.wait import EVERY, EXIT_CANCELED, EXIT_TIMEOUT, PATIENCE
+from nodeagent.cli.maint.console.waiting import looks_at
+from nodeagent.cli.maint.wait import EXIT_CANCELED, EXIT_TIMEOUT
 from nodeagent.model.units import Nanoseconds
 
 _DONE = {
@@ -76,32 +76,21 @@ class _Wait:
 
     def until_reached(self, at: Nanoseconds | None) -> tuple[Json, int]:
         """Return the machine as it is at the end, and the exit code."""
-        began = heard = time.monotonic()
         one = self._first(at)
         if one["mode"] is None:
             if self.wanted != "up":
                 raise NotFound(f"{self.name} is in no window: see gnt-maint window list")
             only_nodes(self.reach, [self.name])
         with progress() as told:
-            while True:
+            for one in looks_at(self._look, self.timeout):
                 if _reached(one, self.wanted):
                     return one, 0
                 if one["mode"] is None and self.wanted != "up":
                     return one, EXIT_CANCELED
-                now = time.monotonic()
-                if self.timeout is not None and now - began >= self.timeout:
-                    return one, EXIT_TIMEOUT
                 words = _words(one, self.wanted)
                 kinds = [reason["kind"] for reason in one.get("reasons", ())]
                 told.tell(f"{self.name}: {words}", kinds or words)
-                left = EVERY if self.timeout is None else began + self.timeout - now
-                time.sleep(min(EVERY, left))
-                try:
-                    one = self._look(self.reach.get("/1/windows"))
-                    heard = time.monotonic()
-                except Unreachable:
-                    if time.monotonic() - heard > PATIENCE:
-                        raise
+        return one, EXIT_TIMEOUT
 
     def _first(self, at: Nanoseconds | None) -> Json:
         calendar = self.reach.get("/1/windows")
@@ -114,11 +103,14 @@ class _Wait:
         except NotFound:
             if at is not None:
                 raise
-            return self._look(calendar)
+            return self._found(calendar)
         self.start = row["start"]
         return one
 
-    def _look(self, calendar: Json) -> Json:
+    def _look(self, seconds: float) -> Json:
+        return self._found(self.reach.get("/1/windows", seconds))
+
+    def _found(self, calendar: Json) -> Json:
         """Return the machine in its window; in none it is of mode None, "up" while it returns."""
         rows = [row for row in calendar["windows"] if row["start"] == self.start]
         for windows in (rows, [{"machines": calendar["returning"]}]):

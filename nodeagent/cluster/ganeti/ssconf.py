@@ -1,80 +1,89 @@
-"""The cluster as Ganeti's own files on a node that is not the master tell it.
+"""The cluster as Ganeti's own files on this node tell it, and whether this node is its master.
 
-They name the nodes, their addresses and the master candidates. They lack the nodes' UUIDs, except
-our own, so a node stands under its name instead; instances, tags and groups are left out.
+They name the nodes, their addresses and the master candidates. They lack the nodes' UUIDs, so a
+node stands under its name instead; instances, tags and groups are left out. A master that is cut
+off from the others still believes it is: another module counts their votes.
 """
 
-import hashlib
-import ssl
+import os
+import socket
+from collections.abc import Callable
 
-from nodeagent.cluster.ganeti.mastership import FOLDER, Mastership
-from nodeagent.errors import Unavailable
+from nodeagent.errors import ConfigError, NotMaster, Unavailable
+from nodeagent.model.node_name import own_names
 from nodeagent.model.snapshot import Node, Snapshot
+
+FOLDER = "/var/lib/ganeti"
 
 
 class Ssconf:
     """Reads the files of one folder, anew for each question; Unavailable if one is missing.
 
-    `name` is our own node's, as in `Mastership`, and `certificate` our client.pem.
+    `name` is our own node's in Ganeti; if empty, the host's name gives it, without DNS.
     """
 
-    def __init__(self, name: str = "", folder: str = FOLDER, certificate: bytes = b"") -> None:
-        self._files = Mastership(lambda: "", name=name, folder=folder)
-        self._certificate = certificate
+    def __init__(self, name: str = "", folder: str = FOLDER) -> None:
+        self._name = name
+        self._folder = folder
 
     def own_name(self) -> str:
-        return self._files.own_name()
+        """Return Ganeti's name for this node; ConfigError if it is unknown."""
+        if self._name:
+            return self._name
+        host = os.environ.get("GANETI_HOSTNAME") or socket.gethostname()
+        same = own_names(host, self._lines("node_list"))
+        if len(same) != 1:
+            raise ConfigError(
+                f"host {host!r} is {'more than one' if same else 'none'} of the cluster's nodes;"
+                " set the name that Ganeti has for it"
+            )
+        return same[0]
 
     def master(self) -> str:
         """Return the name of the master; empty if the file names nobody."""
-        return (self._files.lines("master_node") or [""])[0]
+        return self._first("master_node")
 
     def is_master(self) -> bool:
         """Tell whether this node is the master."""
         return self.master() == self.own_name()
 
+    def check_master(self, cluster_says: Callable[[], str] | None = None) -> None:
+        """Raise NotMaster if this is not the master, Unavailable if that is unknown.
+
+        Where the files call it the master, `cluster_says` asks Ganeti's daemon, too.
+        """
+        own, told = self.own_name(), self.master() or "nobody"
+        if told == own and cluster_says is not None:
+            told = cluster_says()
+        if told != own:
+            raise NotMaster(f"this is {own}, and the master is {told}")
+
     def is_candidate(self) -> bool:
         """Tell whether this node is a master candidate."""
-        return self.own_name() in self._files.lines("master_candidates")
+        return self.own_name() in self._lines("master_candidates")
 
     def snapshot(self) -> Snapshot:
         """Return the nodes; see above for what is missing."""
-        own, offline = self.own_name(), set(self._files.lines("offline_nodes"))
-        candidates = set(self._files.lines("master_candidates"))
+        offline = set(self._lines("offline_nodes"))
+        candidates = set(self._lines("master_candidates"))
         nodes: dict[str, Node] = {}
-        for line in self._files.lines("node_primary_ips"):
+        for line in self._lines("node_primary_ips"):
             name, _, address = line.partition(" ")
-            uuid = (self._own_uuid() if name == own else "") or name
             nodes[name] = Node(
-                name, uuid, address, offline=name in offline, candidate=name in candidates
+                name, name, address, offline=name in offline, candidate=name in candidates
             )
-        cluster = (self._files.lines("cluster_name") or [""])[0]
-        return Snapshot(cluster, nodes, master=self.master())
+        return Snapshot(self._first("cluster_name"), nodes, master=self.master())
 
-    def me(self) -> Node:
-        """Return our own node with its UUID; Unavailable if this is no master candidate."""
-        found = self.snapshot().nodes.get(self.own_name())
-        if found is None or found.uuid == found.name:
-            raise Unavailable("Ganeti's files do not name this node's certificate")
-        return found
+    def _first(self, name: str) -> str:
+        return (self._lines(name) or [""])[0]
 
-    def _own_uuid(self) -> str:
-        """Return the UUID beside the digest of our certificate; only a candidate has one."""
-        own = _digest(self._certificate)
-        for line in self._files.lines("master_candidates_certs"):
-            uuid, _, digest = line.partition("=")
-            if own and digest == own:
-                return uuid
-        return ""
-
-
-def _digest(pem: bytes) -> str:
-    """Name a certificate as Ganeti does; empty if it is not a certificate."""
-    begin, end = b"-----BEGIN CERTIFICATE-----", b"-----END CERTIFICATE-----"
-    body = pem.partition(begin)[2].partition(end)[0]
-    try:
-        der = ssl.PEM_cert_to_DER_cert((begin + body + end).decode("ascii"))
-    except ValueError:
-        return ""
-    digest = hashlib.sha1(der, usedforsecurity=False).hexdigest().upper()
-    return ":".join(digest[at : at + 2] for at in range(0, len(digest), 2))
+    def _lines(self, name: str) -> list[str]:
+        """Return the lines of `ssconf_NAME`, or raise Unavailable."""
+        path = f"{self._folder}/ssconf_{name}"
+        try:
+            with open(path, encoding="utf-8") as file:
+                return [line for line in file.read().splitlines() if line]
+        except OSError as error:
+            raise Unavailable(f"{path}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise Unavailable(f"{path}: not UTF-8") from None

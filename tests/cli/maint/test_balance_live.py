@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from nodeagent.cli import gnt_maint
 from nodeagent.cli.maint.balancing import handover, options
-from nodeagent.cli.maint.console import cluster_source
+from nodeagent.cli.maint.console import cluster_source, waiting
 from nodeagent.cli.maint.console.client import Reach, Where
 from nodeagent.model.snapshot import Instance, Running, Snapshot
 from nodeagent.placement.cluster.textfile import parse
@@ -76,7 +76,7 @@ def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Live]:
     places = (("n1", "n2"), ("n1", "n2"), ("n2", "n1"), ("n1", "n2"), ("n2", "n1"), ("n1", "n3"))
     rig = Rig(fleet(), mirrored(*places))
     monkeypatch.setattr(cluster_source, "ganeti", lambda path: Here(rig.cluster))
-    monkeypatch.setattr(handover, "EVERY", 0.02)
+    monkeypatch.setattr(waiting, "EVERY", 0.02)
     live = Live(rig, tmp_path)
     ended = threading.Event()
 

@@ -4,18 +4,16 @@ maintd makes them in their order. Moves without a common node run together. main
 urgent work, and ends at the first failure.
 """
 
-import time
 from collections.abc import Callable
 
-from nodeagent.cli.maint.console.client import Reach, Refused, Unreachable
+from nodeagent.cli.maint.console.client import Reach, Refused
 from nodeagent.cli.maint.console.screen import Json, Progress
+from nodeagent.cli.maint.console.waiting import looks_at
 from nodeagent.maintd.http.parse import MOST_MOVES
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.placement.balance.search import Plan
 from nodeagent.placement.layout.layout import Layout, Place
 
-EVERY = 1.0  # seconds between two polls
-_PATIENCE = 120.0  # seconds without maintd; it may be restarting
 _FEW = 5  # names shown
 
 
@@ -72,17 +70,7 @@ def _spot(layout: Layout, place: Place) -> list[str]:
 
 
 def _follow(reach: Reach, group: str, count: int, on: Progress) -> None:
-    heard = time.monotonic()
-    while True:
-        try:
-            groups = reach.get("/1/balance")
-            heard = time.monotonic()
-        except Unreachable as error:
-            if time.monotonic() - heard > _PATIENCE:
-                raise
-            on.tell(error.format_message())
-            time.sleep(EVERY)
-            continue
+    for groups in looks_at(lambda seconds: reach.get("/1/balance", seconds), tell=on.tell):
         found = next((one for one in groups if one["group"] == group), None)
         if found is None:
             raise Refused(f"group {group} is gone")
@@ -96,7 +84,6 @@ def _follow(reach: Reach, group: str, count: int, on: Progress) -> None:
         left = len(asked["left"] or ()) if asked else 0
         waits = "" if under_way else _waits(reach, found["held"])
         on.tell(f"{count - left} of {count} moves started, {under_way} jobs running{waits}")
-        time.sleep(EVERY)
 
 
 def _waits(reach: Reach, held: list[str]) -> str:

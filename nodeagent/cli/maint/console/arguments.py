@@ -14,7 +14,7 @@ from nodeagent.cli.maint.console.options import duration
 from nodeagent.cli.maint.console.text import harmless, seconds_of, told_name
 from nodeagent.cli.usage import SOCKET
 from nodeagent.model.address import is_address, one_form
-from nodeagent.model.units import Ms, Nanoseconds
+from nodeagent.model.units import Nanoseconds
 
 F = TypeVar("F", bound=Callable[..., Any])
 Json = dict[str, Any]
@@ -307,7 +307,3 @@ def luxi_path(where: Where, given: str | None) -> str:
         return given
     settings = where.settings()
     return SOCKET if settings is None else settings.cluster.luxi
-
-
-def unix_ms() -> Ms:
-    return Ms(time.time_ns() // 1_000_000)

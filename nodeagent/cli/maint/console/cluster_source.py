@@ -105,12 +105,12 @@ def leaving(
 
     A wrong file is named on standard error.
     """
-    from nodeagent.cli.iallocator import leaving_in
-    from nodeagent.store.departures_file import beside
-
     if text_data is not None or luxi:
         return {}
-    path = beside(where.socket or where.default_socket())
+    from nodeagent.cli.departures import leaving_in
+    from nodeagent.model.departure import file_beside
+
+    path = file_beside(where.socket or where.default_socket())
     try:
         return leaving_in(path)
     except (NodeAgentError, OSError) as error:

@@ -40,6 +40,8 @@ def _is_special(path: str) -> bool:
 def _replace(path: str, raw: bytes, mode: int) -> None:
     path = os.path.realpath(path)
     fresh = f"{path}.{os.getpid()}"
+    with suppress(FileNotFoundError):  # of a process that was killed
+        os.unlink(fresh)
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(handle, "wb") as file:

@@ -19,11 +19,6 @@ def node_of(nodes: Sequence[Json], name: str) -> Json | None:
     return whole[0] if whole else None
 
 
-def _names(node: Json) -> tuple[str, str, str]:
-    name = node["name"]
-    return name, name.partition(".")[0], node["address"]
-
-
 def full_name(reach: Reach, name: str) -> str:
     """Ganeti's name of a node; what is short for none is for the round to refuse."""
     try:

@@ -15,6 +15,7 @@ import click
 
 from nodeagent.cli.maint.console import pager
 from nodeagent.cli.maint.console.text import Rows, harmless, shown
+from nodeagent.cli.terminal import aligned
 
 Json: TypeAlias = dict[str, Any]
 
@@ -54,10 +55,8 @@ class PlainScreen:
             self.line(none)
             return
         cells = [[shown(cell) for cell in row] for row in rows]
-        widths = [max([len(c), *(len(row[i]) for row in cells)]) for i, c in enumerate(columns)]
-        for row in [[c.upper() for c in columns], *cells]:
-            padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-            click.echo("  ".join(padded).rstrip())
+        for line in aligned([[column.upper() for column in columns], *cells]):
+            click.echo(line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +92,9 @@ class ListScreen:
         cells = [[shown(row[place]) for place in places] for row in rows]
         if self.headers:
             cells = [[known[place].upper() for place in places], *cells]
-        widths = [max((len(row[i]) for row in cells), default=0) for i in range(len(places))]
-        for row in cells:
-            if self.separator is None:
-                padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-                click.echo("  ".join(padded).rstrip())
-            else:
-                click.echo(self.separator.join(row))
+        between = self.separator
+        for line in aligned(cells) if between is None else map(between.join, cells):
+            click.echo(line)
 
 
 _LISTING = f"{__name__}.listing"
