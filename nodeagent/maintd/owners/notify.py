@@ -41,25 +41,6 @@ def is_for_owners(intent: Intent) -> bool:
     return isinstance(intent.purpose, OfOwners)
 
 
-def rewind(ledger: Ledger, now: Ms) -> Ledger:
-    """Limit waits for retries after the clock was put back."""
-    ledger = milestones.rewind(ledger, now)
-    every: tuple[Offer | Milestone, ...] = (*ledger.offers, *ledger.milestones)
-    if all(one.told.after <= now + _wait(one.told.tries) for one in every):
-        return ledger
-    return replace(
-        ledger,
-        offers=tuple(_rewound(offer, now) for offer in ledger.offers),
-        milestones=tuple(_rewound(one, now) for one in ledger.milestones),
-    )
-
-
-def _rewound(offer: T, now: Ms) -> T:
-    told = offer.told
-    after = min(told.after, now + _wait(told.tries))
-    return replace(offer, told=replace(told, after=after))
-
-
 def _wait(tries: int) -> int:
     return BACK_OFF << max(0, tries - 1)
 

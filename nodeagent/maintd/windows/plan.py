@@ -66,22 +66,6 @@ def _failed(scheduled: Scheduled, failed: Fault, now: Ms) -> Scheduled:
     return replace(scheduled, not_before=now + BACK_OFF, why=failed.why)
 
 
-def rewind(ledger: Ledger, now: Ms) -> Ledger:
-    """Limit waits for retries to the usual back-off after the clock was put back."""
-    latest = now + BACK_OFF
-    if all(
-        scheduled.not_before <= latest and scheduled.since <= now for scheduled in ledger.scheduled
-    ):
-        return ledger
-    changed = tuple(
-        replace(
-            scheduled, since=min(scheduled.since, now), not_before=min(scheduled.not_before, latest)
-        )
-        for scheduled in ledger.scheduled
-    )
-    return replace(ledger, scheduled=changed)
-
-
 def recognise(ledger: Ledger, snapshot: Snapshot) -> Ledger:
     """Record which nodes the machines are, and whether they were out of service."""
     if not ledger.scheduled:

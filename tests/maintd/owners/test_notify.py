@@ -4,8 +4,6 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from nodeagent.maintd.owners import notify, offer_json
 from nodeagent.maintd.owners.notify import fitting
 from nodeagent.model.action import RunCommand
@@ -164,15 +162,6 @@ def test_owners_are_told_beside_checks_without_end() -> None:
 def asked(told: Told = Told(), **more: Any) -> Offer:
     about = Unavailability(Nanoseconds(NOW * 10**6))
     return replace(Offer("o", "db", "uuid-n3", ("i1",), about, NOW, NOW, told=told), **more)
-
-
-@pytest.mark.parametrize(("tries", "most"), [(1, 60_000), (2, 120_000), (4, 480_000)])
-def test_a_clock_that_was_ahead_keeps_no_owner_from_being_told(tries: int, most: int) -> None:
-    late = asked(Told("", tries=tries, after=NOW + 10**10, why="no route"))
-    (after,) = notify.rewind(Ledger(offers=(late,)), NOW).offers
-    assert after.told == replace(late.told, after=NOW + most)
-    right = Ledger(offers=(after,))
-    assert notify.rewind(right, NOW) is right
 
 
 def test_an_owner_of_very_much_is_told_again_too() -> None:
