@@ -94,7 +94,7 @@ def test_who_refuses_is_tried_until_somebody_listens() -> None:
     assert hooks.waiting == 1
     hooks.tell([])
     assert hooks.waiting == 0
-    until(lambda: not hooks._lines[0]._busy)  # of what is not open nobody is told
+    until(lambda: not hooks._lines[0]._beside.busy)  # of what is not open nobody is told
 
 
 def test_who_hangs_keeps_nobody_else_waiting() -> None:
@@ -128,7 +128,7 @@ def test_it_is_given_up_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
         tries = len(owner.bodies)
         assert 5 < tries < 30
         hooks.tell([ONE])
-        assert not hooks._lines[0]._busy
+        assert not hooks._lines[0]._beside.busy
         assert (len(owner.bodies), hooks.counts["given-up"]) == (tries, 1)
 
 
@@ -143,7 +143,7 @@ def test_a_bug_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as broken:
             broken.setattr(webhook, "post", bug)
             hooks.tell([ONE])
-            until(lambda: not hooks._lines[0]._busy)
+            until(lambda: not hooks._lines[0]._beside.busy)
         hooks.tell([ONE])
         owner.until(1)
 
