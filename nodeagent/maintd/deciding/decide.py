@@ -89,8 +89,8 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
 
     # 7. Messages: owners first, then others by commands. They seldom need the master's agent,
     #    which the queue needs in every round.
-    told = notify.announce(ledger, observed, policy, now)
-    ledger = notice_commands.order(told.ledger, observed, policy, now)
+    ledger, owners_held = notify.announce(ledger, observed, policy, now)
+    ledger = notice_commands.order(ledger, observed, policy, now)
     # 8. Machines to repair: before incidents, for an entry keeps the node that it works on.
     owners = waiting[Work.INCIDENT]
     incidents = Planner(ledger, observed, policy, now, room, stops.closed, owners)
@@ -100,9 +100,11 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     ledger = incidents.plan(ledger)
     # 10. What people plan: evacuations, windows, rolling maintenance.
     ledger, wanted_held = evacuate_wanted(ledger, observed, policy, room, stops.maintenance, now)
-    kept = windows_plan.maintain(ledger, observed, policy, room, stops.maintenance, now)
+    ledger, windows_held = windows_plan.maintain(
+        ledger, observed, policy, room, stops.maintenance, now
+    )
     ledger, roll_held = rolls.go_on(
-        kept.ledger, observed, policy, room, stops.maintenance, waiting[Work.ROLL], now
+        ledger, observed, policy, room, stops.maintenance, waiting[Work.ROLL], now
     )
     # 11. The way back of nodes that nobody needs out of service any more.
     ledger, back_held = back.put_back(ledger, observed, policy, room, stops, now)
@@ -120,11 +122,11 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
         *room.budgets.held(snapshot),
         *series_held,
         *fencer.held,
-        *told.held,
+        *owners_held,
         *queue_held,
         *incidents.held,
         *wanted_held,
-        *kept.held,
+        *windows_held,
         *roll_held,
         *back_held,
         *mended.held,
@@ -171,16 +173,14 @@ def _with_withdrawn(ledger: Ledger, observed: Observed, policy: Policy, now: Ms)
 
 def _with_calendar(
     ledger: Ledger, observed: Observed, policy: Policy, now: Ms, doubt: Reason | None
-) -> tuple[Ledger, tuple[Held, ...]]:
+) -> tuple[Ledger, list[Held]]:
     """Series become windows, and owners are asked about all maintenance."""
     snapshot = observed.snapshot
-    advanced = occurrences.Advanced(ledger)
-    if doubt is None:
-        advanced = occurrences.advance(ledger, observed, policy, now)
-    ledger = windows_plan.recognise(advanced.ledger, snapshot)
-    if doubt is None:
-        ledger = offers.ask(ledger, snapshot, policy, now)
-    return ledger, tuple(advanced.held)
+    if doubt is not None:
+        return windows_plan.recognise(ledger, snapshot), []
+    ledger, held = occurrences.advance(ledger, observed, policy, now)
+    ledger = windows_plan.recognise(ledger, snapshot)
+    return offers.ask(ledger, snapshot, policy, now), held
 
 
 def _queue(
@@ -202,7 +202,7 @@ def _queue(
         queue_plan.keep_off(admitted.ledger, observed, room, incidents.busy)
         return admitted.ledger, tuple(admitted.held)
     outside = holds.wholly_paused(admitted.ledger, observed.snapshot)
-    done = queue_plan.work_off(
+    ledger, held = queue_plan.work_off(
         admitted.ledger,
         observed,
         policy,
@@ -212,7 +212,7 @@ def _queue(
         admitted.shut,
         now,
     )
-    return done.ledger, (*admitted.held, *done.held)
+    return ledger, (*admitted.held, *held)
 
 
 def _pruned(ledger: Ledger, policy: Policy, now: Ms) -> Ledger:

@@ -66,7 +66,7 @@ class Weeks:
 
     def round(self) -> None:
         before = self._members()
-        self.ledger = advance(self.ledger, SEEN, POLICY, Ms(self.now)).ledger
+        self.ledger, _ = advance(self.ledger, SEEN, POLICY, Ms(self.now))
         for (name, machine), member in self._members().items():
             was = before[name, machine]
             if member.placed and not (was.placed and was.day == member.day):

@@ -186,8 +186,8 @@ def test_who_could_not_be_told_stays_told_of() -> None:
     world = Snapshot("c", {"n3": Node("n3", "uuid-n3", "")}, master="n3")
     ledger = Ledger(offers=(asked(Told("", done=True, tries=5, why="no route")),))
     by = Policy(announcing=Announcing("tell-owners"))
-    (held,) = notify.announce(ledger, Observed(world, {}), by, NOW).held
+    _, (held,) = notify.announce(ledger, Observed(world, {}), by, NOW)
     said = details([held], Kind.OWNER_NOT_TOLD)
     assert (said["owner"], said["why"], said["tries"]) == ("db", "no route", "5")
     over = replace(ledger, offers=(replace(ledger.offers[0], open=False),))
-    assert notify.announce(over, Observed(world, {}), by, NOW).held == []
+    assert notify.announce(over, Observed(world, {}), by, NOW) == (over, [])
