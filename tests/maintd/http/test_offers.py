@@ -37,8 +37,13 @@ def put(asker: Asker) -> AnswerOffers:
     access = SimpleNamespace(asker=lambda _: asker)
     made = Offer("of-web", "db", "u", ("i",), Unavailability(Nanoseconds(0)), Ms(1), Ms(1))
     view = SimpleNamespace(ledger=Ledger(offers=(made,)))
-    maintd = SimpleNamespace(rations=Rations(lambda: 0.0))
-    api = SimpleNamespace(access=access, view=view, put=take, maintd=maintd, void=lambda *_: None)
+    api = SimpleNamespace(
+        access=access,
+        seen=lambda: view,
+        put=take,
+        maintd=SimpleNamespace(rations=Rations(lambda: 0.0)),
+        refuse_void=lambda *_: None,
+    )
     (_, post) = Owners(cast(Any, api)).routes
     request = Request("POST", "/1/offers", HEADERS, json.dumps(CALL).encode())
     asyncio.run(cast(Any, post.handler)(request))
@@ -99,9 +104,9 @@ def test_a_dry_run_tells_an_owner_nothing_of_others_and_counts_no_refusal(
     rations.refused = lambda *what: refused.append(what)  # type: ignore[method-assign]
     maintd = SimpleNamespace(rations=rations)
     api = SimpleNamespace(
-        void=lambda *_: None,
+        refuse_void=lambda *_: None,
         access=SimpleNamespace(asker=lambda _: asker),
-        view=SimpleNamespace(ledger=Ledger(offers=(made,))),
+        seen=lambda: SimpleNamespace(ledger=Ledger(offers=(made,))),
         put=would,
         maintd=maintd,
     )
