@@ -248,3 +248,19 @@ def test_the_hour_of_a_webhook_begins_with_the_first_try(monkeypatch: pytest.Mon
     clock[0] += webhook.GIVE_UP
     line._send(line._due["a"])
     assert (hooks.waiting, hooks.counts["given-up"]) == (0, 1)
+
+
+def test_a_webhook_for_which_no_thread_begins_is_tried_in_the_next_round() -> None:
+    work, full = list[Any](), [True]
+
+    def start(one: Any) -> None:
+        if full:
+            raise RuntimeError("can't start new thread")
+        work.append(one)
+
+    hooks = Webhooks([Webhook("*", "http://127.0.0.1:1/")], lambda: NOW, lambda: 0.0, start)
+    hooks.tell([Letter("a", "db", b"{}")])
+    assert (work, hooks.waiting) == ([], 1)
+    full.clear()
+    hooks.tell([Letter("a", "db", b"{}")])
+    assert len(work) == 1
