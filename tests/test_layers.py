@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent / "nodeagent"
 LOW = {"errors", "model", "protocol"}
 NODE = LOW | {"web", "faults", "settings", "folder", "service", "clocks", "agent"}
 MASTER = LOW | {
+    "beside",
     "web",
     "secret",
     "faults",
@@ -33,6 +34,7 @@ MASTER = LOW | {
 }
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "beside": set(),
     "model": {"errors"},
     "clocks": {"model"},
     "protocol": LOW,
@@ -72,18 +74,18 @@ PURE_ROOMS = PLANNERS | {"planning", "ledger", "deciding"}
 ROOMS: dict[str, set[str]] = {
     "planning": {"nodeagent.placement", "nodeagent.autorepair", "nodeagent.section"},
     "outage": {"planning"},
-    "owners": {"planning", "nodeagent.web", "nodeagent.secret"},
+    "owners": {"planning", "nodeagent.beside", "nodeagent.web", "nodeagent.secret"},
     "notices": {
         *("planning", "owners", "windows"),
-        *("nodeagent.section", "nodeagent.web", "nodeagent.secret"),
+        *("nodeagent.beside", "nodeagent.section", "nodeagent.web", "nodeagent.secret"),
     },
     "incidents": {"planning", "outage"},
-    "balancing": {"planning", "nodeagent.placement", "nodeagent.cluster"},
+    "balancing": {"planning", "nodeagent.beside", "nodeagent.placement", "nodeagent.cluster"},
     "autorepair": {"planning", "outage", "nodeagent.autorepair", "nodeagent.cluster"},
     "windows": {"planning", "outage", "owners", "nodeagent.placement"},
     "queue": {
         *("planning", "outage", "windows", "owners", "notices"),
-        *("nodeagent.section", "nodeagent.web", "nodeagent.secret"),
+        *("nodeagent.beside", "nodeagent.section", "nodeagent.web", "nodeagent.secret"),
     },
     "rolls": {"planning", "outage"},
     "fencing": {"planning", "outage", "nodeagent.placement"},
@@ -92,6 +94,7 @@ ROOMS: dict[str, set[str]] = {
     "deciding": PLANNERS - {"succession"} | {"planning", "ledger"},
     "engine": PURE_ROOMS - {"incidents", "succession", "rolls", "windows", "autorepair", "outage"}
     | {"nodeagent.cluster", "nodeagent.store", "nodeagent.web", "nodeagent.placement"}
+    | {"nodeagent.beside"}
     | {"nodeagent.service", "nodeagent.faults", "nodeagent.section", "nodeagent.settings"},
     "http": PURE_ROOMS - {"incidents", "succession"}
     | {"engine", "nodeagent.web", "nodeagent.store", "nodeagent.autorepair"}

@@ -254,12 +254,6 @@ class Procedures:
     most_back_off_seconds: Seconds = Seconds(3_600)
     incidents: tuple[Referral, ...] = ()
 
-    @property
-    def longest_interval(self) -> int:
-        """Return the longest wait of any step before its command is tried again, in seconds."""
-        operations = (o for one in self.repair_procedures for o in one.repair_operations)
-        return max((s.command_interval for o in operations for s in o.repair_steps), default=0)
-
     def look_up(self, machine_type: str, operation: str) -> Operation | str:
         """Return the operation of the procedure for this type, or its obstacle."""
         for procedure in self.repair_procedures:

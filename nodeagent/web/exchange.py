@@ -128,7 +128,7 @@ class Route:
     handler: Handler
     open_ended: bool = False
     slash: bool = False
-    before: Callable[[Request], Response | None] = lambda _: None
+    before: Callable[[Request], None] = lambda _: None
 
     def meets(self, segments: tuple[str, ...]) -> bool:
         if self.slash and segments[-1:] == ("",):
@@ -152,8 +152,8 @@ def route(table: tuple[Route, ...], request: Request, not_found: Response = NOT_
         if row.method == request.method and row.meets(segments):
             return row.handler(request)
     if there := [row for row in table if row.meets(segments)]:
-        if refused := next(filter(None, (row.before(request) for row in there)), None):
-            return refused
+        for row in there:
+            row.before(request)
         allowed = ", ".join(sorted({row.method for row in there}))
         response = Response.error(405, "method not allowed")
         return Response(405, response.body, headers={"Allow": allowed})

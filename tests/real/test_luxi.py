@@ -12,7 +12,6 @@ import pytest
 
 from nodeagent.cluster.backend import Accepted, Cluster, Submission
 from nodeagent.cluster.ganeti.backend import GanetiCluster
-from nodeagent.cluster.ganeti.luxi import Luxi
 from nodeagent.cluster.ganeti.ssconf import Ssconf
 from nodeagent.errors import NotMaster
 from nodeagent.maintd.balancing.inputs import take_stock

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
+from nodeagent.beside import Beside, Start
 from nodeagent.errors import NodeAgentError
 from nodeagent.maintd.balancing.ratings import Headroom, parts
-from nodeagent.maintd.balancing.search_thread import in_thread
 from nodeagent.model.departure import Departure, next_absence
 from nodeagent.model.units import Ms
 from nodeagent.placement.cluster.cluster import Cluster, Group, Known
@@ -47,14 +47,14 @@ class Headrooms:
 
     def __init__(
         self,
-        start: Callable[[Callable[[], None]], None] = in_thread,
+        start: Start | None = None,
         steady: Callable[[], float] = time.monotonic,
         rest: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._start, self._steady, self._rest = start, steady, rest
+        self._beside = Beside("headroom", start)
+        self._steady, self._rest = steady, rest
         self._stock: Mapping[str, _Stock] = {}
         self._counted: dict[str, _Counted] = {}
-        self._busy = False
         self.found: Mapping[str, Headroom] = {}
 
     def take(self, known: Known, groups: Collection[str]) -> None:
@@ -73,7 +73,7 @@ class Headrooms:
         now: Ms,
     ) -> None:
         """Count in one of these groups, if one is due and no count is running."""
-        if self._busy:
+        if self._beside.busy:
             return
         self.found = {uuid: one for uuid, one in self.found.items() if uuid in groups}
         departures = leaving() if self._stock else {}
@@ -82,12 +82,8 @@ class Headrooms:
             departure, away = coming or (None, frozenset[str]())
             if uuid not in groups or not self._is_due(uuid, stock, away):
                 continue
-            self._busy = True
-            try:
-                self._start(partial(self._survey, uuid, stock, departure, away, now))
-            except RuntimeError as error:
-                self._busy = False
-                log.warning("not-counted why=%r", str(error))
+            if why := self._beside.begin(partial(self._survey, uuid, stock, departure, away, now)):
+                log.warning("not-counted why=%r", why)
             return
 
     def _when(self, uuid: str) -> float:
@@ -126,7 +122,6 @@ class Headrooms:
             log.exception("not-counted")
         finally:
             self._counted[uuid] = _Counted(away, self._steady())
-            self._busy = False
 
     def _paced(self) -> Callable[[], float]:
         """Return the used part of the time; whoever asks rests meanwhile."""

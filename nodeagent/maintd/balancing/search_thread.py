@@ -1,11 +1,11 @@
 """Search thread: finds better balances beside the rounds; no round waits for it."""
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
+from nodeagent.beside import Beside, Start
 from nodeagent.errors import NodeAgentError, Unavailable
 from nodeagent.maintd.balancing.ratings import Rating, ratable, rated
 from nodeagent.model.balance import Advice, Question
@@ -33,10 +33,6 @@ AskRoom: TypeAlias = Callable[[Collection[str]], Mapping[str, Capacity]]
 AskRunning: TypeAlias = Callable[[Collection[str]], Mapping[str, Running]]
 
 
-def in_thread(work: Callable[[], None]) -> None:
-    threading.Thread(target=work, name="adviser", daemon=True).start()
-
-
 class Adviser:
     """Answer the newest questions, one search at a time.
 
@@ -50,7 +46,7 @@ class Adviser:
         self,
         look: Look,
         measure: Measure,
-        start: Callable[[Callable[[], None]], None] = in_thread,
+        start: Start | None = None,
         steady: Callable[[], float] = time.monotonic,
         room: AskRoom | None = None,
         running: AskRunning | None = None,
@@ -59,11 +55,10 @@ class Adviser:
         self._room, self._running, self._told = room, running, tell
         self._look = look
         self._measure = measure
-        self._start = start
         self._steady = steady
         self._advice: dict[str, Advice] = {}
         self._answered: dict[str, tuple[Question, float]] = {}
-        self._busy = False
+        self._beside = Beside("adviser", start)
         self._began = 0.0
         self._rated: float | None = None
         self.ratings: Mapping[str, Rating] = {}
@@ -74,7 +69,7 @@ class Adviser:
     def ask(self, questions: Sequence[Question], snapshot: Snapshot, now: Ms) -> None:
         """Search for these in the cluster of `now`, unless a search is running."""
         asked = {question.group for question in questions}
-        if self._busy:
+        if self._beside.busy:
             late = self._steady() - self._began
             if late > _LATE:
                 self._refuse(questions, now, f"the search has not ended for {late / 60:.0f} min")
@@ -92,13 +87,8 @@ class Adviser:
 
     def _begin(self, work: Callable[[], None]) -> str:
         """Start work beside the rounds; return why no thread is available, or ""."""
-        self._busy, self._began = True, self._steady()
-        try:
-            self._start(work)
-        except RuntimeError as error:
-            self._busy = False
-            return str(error)
-        return ""
+        self._began = self._steady()
+        return self._beside.begin(work)
 
     def rate(
         self,
@@ -113,7 +103,7 @@ class Adviser:
         for theirs: a dead one would delay the thread.
         """
         waits = self._rated is not None and self._steady() - self._rated < RATED
-        if self._busy or waits:
+        if self._beside.busy or waits:
             return
         due = [group for group in snapshot.groups if not self._rated_lately(group, now)]
         groups = [group for group in ratable(snapshot, capacity) if group in due]
@@ -152,8 +142,6 @@ class Adviser:
             log.warning("not-rated why=%r", str(error))
         except Exception:  # a bug must not end the thread unseen; this is only for metrics
             log.exception("not-rated")
-        finally:
-            self._busy = False
 
     def _rated_now(self, known: Known, found: Mapping[str, Rating]) -> None:
         self.ratings = {**self.ratings, **found}
@@ -201,8 +189,6 @@ class Adviser:
             log.exception("not-advised")
             why = f"the search has failed: {type(bug).__name__}; the journal has it"
             self._refuse(questions, now, why)
-        finally:
-            self._busy = False
 
     def _search(self, questions: Sequence[Question], snapshot: Snapshot, now: Ms) -> None:
         from nodeagent.maintd.balancing.search import advise  # imports NumPy, which only this needs

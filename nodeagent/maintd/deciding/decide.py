@@ -1,6 +1,6 @@
 """One round of deciding: the table of contents of the coordinator. Pure.
 
-Fourteen steps, each in its place for a reason. The first five change the memory; from the sixth on
+Thirteen steps, each in its place for a reason. The first four change the memory; from the fifth on
 each planner takes nodes and memory from the one Room and hands on the rest. `stops` says why no
 work starts: each planner gets those of its kind.
 """
@@ -18,7 +18,7 @@ from nodeagent.maintd.fencing import state as fencing_state
 from nodeagent.maintd.fencing.plan import Fencer
 from nodeagent.maintd.incidents import lifecycle, referral
 from nodeagent.maintd.incidents.plan import Planner
-from nodeagent.maintd.ledger import clock, other_master, proposals, undiagnosed, unreachable
+from nodeagent.maintd.ledger import other_master, proposals, undiagnosed, unreachable
 from nodeagent.maintd.ledger.doubt import doubt as doubt_about
 from nodeagent.maintd.notices.sinks import command as notice_commands
 from nodeagent.maintd.outage import back, seen
@@ -49,27 +49,25 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     observed = with_unheard(ledger, observed)
     before, snapshot = ledger, observed.snapshot
 
-    # 1. The clock: if it was set back, all remembered moments go back with it.
-    ledger = _clock_set_back(ledger, now)
-    # 2. Results: every room folds in the results of its own jobs and orders, before anybody
+    # 1. Results: every room folds in the results of its own jobs and orders, before anybody
     #    counts running work.
     ledger = _with_results(ledger, observed, policy, now)
-    # 3. Diagnoses: incidents are closed, opened and withdrawn. Tags of Ganeti's count from here on.
+    # 2. Diagnoses: incidents are closed, opened and withdrawn. Tags of Ganeti's count from here on.
     policy, ledger = with_tags(policy, snapshot), _with_closed_and_new(ledger, observed, now)
     ledger = _with_withdrawn(ledger, observed, policy, now)
-    # 4. People: pauses that have ended, then requests, before anything new is planned. Without
+    # 3. People: pauses that have ended, then requests, before anything new is planned. Without
     #    certainty about the ledger no pause ends by itself.
     doubt = doubt_about(observed.uncertain)
     ledger = holds.release(ledger, snapshot)
     ledger = holds.expire(ledger, now) if doubt is None else ledger
     ledger = past_moves.acknowledge(ledger, snapshot, now)
     ledger, refused = grant(ledger, observed, now, policy)
-    # 5. The storm brake, which a request may just have reset; then the calendar.
+    # 4. The storm brake, which a request may just have reset; then the calendar.
     ledger = storm_brake.brake(ledger, observed, policy, now)
     doubt = doubt or other_master.doubt(ledger)  # an old master's plans wait for a person
     ledger, series_held = _with_calendar(ledger, observed, policy, now, doubt)
 
-    # 6. Room: claims of running work, why other nodes are closed, whose owners wait, and
+    # 5. Room: claims of running work, why other nodes are closed, whose owners wait, and
     #    when they leave.
     stops = Stops(
         pauses={**faults(snapshot), **holds.paused(ledger, snapshot)},
@@ -83,36 +81,38 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     windows = {**stops.windows, **stops.rolls}
     room = open_room(ledger, observed, stops.pauses, windows, leaving)
 
-    # 7. Dead nodes: their instances are nobody else's until a person has put the node back.
+    # 6. Dead nodes: their instances are nobody else's until a person has put the node back.
     silent = unreachable.unreachable(ledger, snapshot, policy, now)
     powered = readings.with_power(ledger, observed)
     fencer = Fencer(ledger, powered, policy, room, stops.plans, silent, now)
     ledger = fencer.plan()
 
-    # 8. Messages: owners first, then others by commands. They seldom need the master's agent,
+    # 7. Messages: owners first, then others by commands. They seldom need the master's agent,
     #    which the queue needs in every round.
-    told = notify.announce(ledger, observed, policy, now)
-    ledger = notice_commands.order(told.ledger, observed, policy, now)
-    # 9. Machines to repair: before incidents, for an entry keeps the node that it works on.
+    ledger, owners_held = notify.announce(ledger, observed, policy, now)
+    ledger = notice_commands.order(ledger, observed, policy, now)
+    # 8. Machines to repair: before incidents, for an entry keeps the node that it works on.
     owners = waiting[Work.INCIDENT]
     incidents = Planner(ledger, observed, policy, now, room, stops.closed, owners)
     sick = {**observed.sick, **incidents.referred()}
     ledger, queue_held = _queue(ledger, incidents, sick, stops)
-    # 10. Incidents, the oldest first.
+    # 9. Incidents, the oldest first.
     ledger = incidents.plan(ledger)
-    # 11. What people plan: evacuations, windows, rolling maintenance.
+    # 10. What people plan: evacuations, windows, rolling maintenance.
     ledger, wanted_held = evacuate_wanted(ledger, observed, policy, room, stops.maintenance, now)
-    kept = windows_plan.maintain(ledger, observed, policy, room, stops.maintenance, now)
-    ledger, roll_held = rolls.go_on(
-        kept.ledger, observed, policy, room, stops.maintenance, waiting[Work.ROLL], now
+    ledger, windows_held = windows_plan.maintain(
+        ledger, observed, policy, room, stops.maintenance, now
     )
-    # 12. The way back of nodes that nobody needs out of service any more.
+    ledger, roll_held = rolls.go_on(
+        ledger, observed, policy, room, stops.maintenance, waiting[Work.ROLL], now
+    )
+    # 11. The way back of nodes that nobody needs out of service any more.
     ledger, back_held = back.put_back(ledger, observed, policy, room, stops, now)
-    # 13. Instances: their repair on what is left, and last the luxury of balance.
+    # 12. Instances: their repair on what is left, and last the luxury of balance.
     here = stages(policy, snapshot)
     mended = repair(ledger, observed, policy, room, stops.repairs, here, now)
     evened = balance(mended.ledger, observed, policy, room, stops.plans, now)
-    # 14. Tags: save this state in Ganeti.
+    # 13. Tags: save this state in Ganeti.
     ledger = node_keys.pin(keep_tags(evened.ledger, observed, policy, now), observed, now)
     ledger = past_moves.keep_tags(ledger, snapshot, now)
 
@@ -122,11 +122,11 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
         *room.budgets.held(snapshot),
         *series_held,
         *fencer.held,
-        *told.held,
+        *owners_held,
         *queue_held,
         *incidents.held,
         *wanted_held,
-        *kept.held,
+        *windows_held,
         *roll_held,
         *back_held,
         *mended.held,
@@ -141,12 +141,6 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     if __debug__:
         check_invariants(before, decision, observed)
     return decision
-
-
-def _clock_set_back(ledger: Ledger, now: Ms) -> Ledger:
-    ledger = windows_plan.rewind(clock.rewind(ledger, now), now)
-    ledger = rolls.rewind(ledger, now)
-    return notify.rewind(offers.rewind(ledger, now), now)
 
 
 def _with_results(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
@@ -179,16 +173,14 @@ def _with_withdrawn(ledger: Ledger, observed: Observed, policy: Policy, now: Ms)
 
 def _with_calendar(
     ledger: Ledger, observed: Observed, policy: Policy, now: Ms, doubt: Reason | None
-) -> tuple[Ledger, tuple[Held, ...]]:
+) -> tuple[Ledger, list[Held]]:
     """Series become windows, and owners are asked about all maintenance."""
     snapshot = observed.snapshot
-    advanced = occurrences.Advanced(ledger)
-    if doubt is None:
-        advanced = occurrences.advance(ledger, observed, policy, now)
-    ledger = windows_plan.recognise(advanced.ledger, snapshot)
-    if doubt is None:
-        ledger = offers.ask(ledger, snapshot, policy, now)
-    return ledger, tuple(advanced.held)
+    if doubt is not None:
+        return windows_plan.recognise(ledger, snapshot), []
+    ledger, held = occurrences.advance(ledger, observed, policy, now)
+    ledger = windows_plan.recognise(ledger, snapshot)
+    return offers.ask(ledger, snapshot, policy, now), held
 
 
 def _queue(
@@ -210,7 +202,7 @@ def _queue(
         queue_plan.keep_off(admitted.ledger, observed, room, incidents.busy)
         return admitted.ledger, tuple(admitted.held)
     outside = holds.wholly_paused(admitted.ledger, observed.snapshot)
-    done = queue_plan.work_off(
+    ledger, held = queue_plan.work_off(
         admitted.ledger,
         observed,
         policy,
@@ -220,7 +212,7 @@ def _queue(
         admitted.shut,
         now,
     )
-    return done.ledger, (*admitted.held, *done.held)
+    return ledger, (*admitted.held, *held)
 
 
 def _pruned(ledger: Ledger, policy: Policy, now: Ms) -> Ledger:

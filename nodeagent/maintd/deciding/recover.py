@@ -83,6 +83,7 @@ def recover(
     are the jobs that changed nodes' roles, since the first of ours that did. `others` is the newest
     number of another master's jobs, by default of all.
     """
+    trails = [_so_far(trail, now) for trail in trails]
     incidents = {incident.id: incident for incident in ledger.incidents}
     nodes = {node.name: node for node in snapshot.nodes.values()}
     newest_of = newest_of_each(trails)
@@ -138,6 +139,11 @@ def recover(
     return replace(recovered, holds=lost_tags.holds(recovered, gone, now)) if gone else recovered
 
 
+def _so_far(trail: Trail, now: Ms) -> Trail:
+    """The trail without times in the future: another master's clock was ahead of ours."""
+    return replace(trail, at=min(trail.at, now), ended=min(trail.ended, now))
+
+
 def _cuts(ledger: Ledger, trails: Sequence[Trail], now: Ms) -> tuple[Cut, ...]:
     """The power-offs of the last hour, also those that another master ordered."""
     cuts = {cut.node: cut.at for cut in ledger.cuts}
@@ -146,7 +152,7 @@ def _cuts(ledger: Ledger, trails: Sequence[Trail], now: Ms) -> tuple[Cut, ...]:
         if not isinstance(purpose, OfFencing) or not isinstance(action, Power):
             continue
         if action.command is PowerCommand.OFF and now - trail.at < BURST:
-            cuts[purpose.fenced] = max(cuts.get(purpose.fenced, Ms(0)), min(trail.at, now))
+            cuts[purpose.fenced] = max(cuts.get(purpose.fenced, Ms(0)), trail.at)
     return tuple(Cut(node, at) for node, at in cuts.items())
 
 
@@ -305,7 +311,7 @@ def _rebuilt(identity: str, node: Node, status: Status, now: Ms) -> Incident:
         node.uuid,
         node.name,
         UNKNOWN,
-        noted_when(identity),
+        min(noted_when(identity), now),
         status=status,
         seen_at=now,
         changed_at=now,

@@ -4,10 +4,10 @@ A dead node may delay the answer by many seconds, so a thread waits for it, not 
 """
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 
+from nodeagent.beside import Beside, Start
 from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import NodeAgentError
 from nodeagent.model.snapshot import Snapshot
@@ -15,10 +15,6 @@ from nodeagent.model.snapshot import Snapshot
 log = logging.getLogger(__name__)
 AGAIN = 300.0  # seconds between questions to a node: as often as Ganeti's watcher asks it
 AT_ONCE = 15  # nodes of one question: luxid waits for their answers at the same time
-
-
-def in_thread(work: Callable[[], None]) -> None:
-    threading.Thread(target=work, name="noded", daemon=True).start()
 
 
 class Noded:
@@ -31,14 +27,13 @@ class Noded:
         self,
         cluster: Cluster,
         steady: Callable[[], float] = time.monotonic,
-        start: Callable[[Callable[[], None]], None] = in_thread,
+        start: Start | None = None,
     ) -> None:
         self._cluster = cluster
         self._steady = steady
-        self._start = start
         self._asked: dict[str, float] = {}
         self._said: dict[str, bool] = {}
-        self._busy = False
+        self._beside = Beside("noded", start)
 
     def said(self) -> Mapping[str, bool]:
         return dict(self._said)
@@ -52,7 +47,7 @@ class Noded:
 
         Ganeti never asks an offline node, so its silence would be nobody's answer.
         """
-        if self._busy:
+        if self._beside.busy:
             return
         now, nodes = self._steady(), snapshot.nodes
         asked = [n for n in names if nodes[n].vm_capable and not nodes[n].offline]
@@ -67,12 +62,8 @@ class Noded:
             return
         chosen = due[:AT_ONCE]
         self._asked |= dict.fromkeys(chosen, now)
-        self._busy = True
-        try:
-            self._start(lambda: self._ask(chosen, witness))
-        except RuntimeError as error:  # no thread is available
-            self._busy = False
-            log.warning("noded-unknown why=%r", str(error))
+        if why := self._beside.begin(lambda: self._ask(chosen, witness)):
+            log.warning("noded-unknown why=%r", why)
 
     def _ask(self, chosen: Collection[str], witness: str) -> None:
         """Ask noded for live data: if any node gives them, the nodes without do not answer.
@@ -89,4 +80,3 @@ class Noded:
             log.exception("noded-unknown")
         finally:
             self._said = {n: yes for n, yes in self._said.items() if n not in chosen} | said
-            self._busy = False

@@ -51,11 +51,7 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
             first = deaf[node.uuid].since if node.uuid in deaf else now
             deaf[node.uuid] = replace(said, since=first)
     power = [one for one in power if one.node in nodes and _lasts(one, power, now)]
-    kept = tuple(
-        replace(one, after=min(one.after, Ms(now + DAILY)), since=min(one.since, now))
-        for one in deaf.values()
-        if one.node in nodes
-    )
+    kept = tuple(one for one in deaf.values() if one.node in nodes)
     if (tuple(power), kept) == (ledger.power, ledger.deaf):
         return ledger
     return replace(ledger, power=tuple(power), deaf=kept)

@@ -31,7 +31,7 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     is still fenced.
     """
     before, ledger = ledger, readings.remember(ledger, observed, now)
-    cuts = tuple(replace(one, at=min(one.at, now)) for one in ledger.cuts if now - one.at < BURST)
+    cuts = tuple(one for one in ledger.cuts if now - one.at < BURST)
     if not ledger.fencing:
         return ledger if cuts == ledger.cuts else replace(ledger, cuts=cuts)
     nodes, kept = by_uuid(observed), list[Fencing]()
@@ -39,7 +39,6 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
         node = nodes.get(one.node)
         if node is None:
             continue
-        one = _not_in_the_future(one, now)
         mine = [i for i in before.intents if i.purpose == OfFencing(one.node)]
         for intent in mine:
             one = _after(one, intent, node, before, observed, now)
@@ -76,17 +75,6 @@ def _lives(node: Node, observed: Observed, now: Ms) -> bool:
     evidence = observed.evidence.get(node.name)
     judged = evidence and judge(evidence, observed.snapshot, now).life
     return node.name in observed.diagnoses or judged is Life.ALIVE
-
-
-def _not_in_the_future(one: Fencing, now: Ms) -> Fencing:
-    return replace(
-        one,
-        since=min(one.since, now),
-        at=min(one.at, now),
-        off=min(one.off, now),
-        silent=min(one.silent, now),
-        not_before=min(one.not_before, Ms(now + MOST)),
-    )
 
 
 def _online_again(one: Fencing, node: Node, observed: Observed, now: Ms) -> Fencing:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from nodeagent.errors import Corrupt, MessageError, NodeAgentError, Unavailable
 from nodeagent.maintd.deciding import inquiries
@@ -15,7 +15,7 @@ from nodeagent.maintd.engine.timezones import read_zones
 from nodeagent.maintd.http import parse
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.readers import discreet
-from nodeagent.maintd.http.users import Access
+from nodeagent.maintd.http.users import Access, Refused
 from nodeagent.maintd.http.view import View, shown
 from nodeagent.maintd.ledger import other_master
 from nodeagent.maintd.ledger.doubt import doubt
@@ -31,6 +31,7 @@ _DRY = "dry-run"  # the id of a request that is not saved
 _NO_CAPACITY = (
     "maintd asks the nodes for their free resources once it has this request: it may start more"
 )
+T = TypeVar("T")
 _FRESH = 1.0  # seconds for which all readers share an answer
 _Kept: TypeAlias = tuple[float, asyncio.Future[Response]]  # until when, and the answer
 _NO_ROUND = "no round has been held yet"
@@ -47,6 +48,23 @@ def _knows(request: Request) -> bool:
 def in_doubt(why: Reason) -> Response:
     """Say that the ledger, and so what is planned, is unknown: 503, and never an empty 200."""
     return Response.json({"error": str(why), "doubt": show.reason_json(why)}, 503)
+
+
+def read_json(request: Request, read_it: Callable[[Request], T]) -> T:
+    """Read a request whose body is JSON; refuse it if that is wrong."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if request.body and kind != "application/json":
+        why = "the body must have the Content-Type application/json"
+        raise Refused(Response.error(415, why))
+    return read_right(request, read_it)
+
+
+def read_right(request: Request, read_it: Callable[[Request], T]) -> T:
+    """Read a request; refuse it if it is wrong."""
+    try:
+        return read_it(request)
+    except MessageError as error:
+        raise Refused(Response.error(400, str(error))) from None
 
 
 class Context:
@@ -107,13 +125,19 @@ class Context:
         why = doubt(self.maintd.engine.memory.uncertain)
         return why or (None if ledger is None else other_master.doubt(ledger))
 
-    def unknown(self, request: Request) -> Response | None:
-        """Refuse to tell what is planned while the ledger is in doubt; None if it is not.
+    def seen(self) -> View:
+        """Return the state to show; refuse the request before the first round."""
+        if (view := self.view) is None:
+            raise Refused(Response.error(503, self.no_round()))
+        return view
+
+    def refuse_in_doubt(self, request: Request) -> None:
+        """Refuse to tell what is planned while the ledger is in doubt.
 
         A client that asks for this node's own ledger gets it: see the header `IN_DOUBT`.
         """
-        why = self.doubt()
-        return None if why is None or _knows(request) else in_doubt(why)
+        if (why := self.doubt()) is not None and not _knows(request):
+            raise Refused(in_doubt(why))
 
     async def status(self, request: Request) -> Response:
         """Tell the incidents, which tags keep too; a header tells the doubt about an empty list."""
@@ -124,15 +148,14 @@ class Context:
         text = printable(str(why), _LONGEST)[1:-1]
         return replace(answer, headers={**answer.headers, "Nodeagent-Doubt": text})
 
-    def void(self, asked: Asked, request: Request) -> Response | None:
-        """Refuse a change of a ledger that is in doubt; None if it will be in force."""
+    def refuse_void(self, asked: Asked, request: Request) -> None:
+        """Refuse a change of a ledger that is in doubt, unless it will be in force."""
         if why := would_be_void(asked, self.maintd.engine.memory.uncertain):
-            return in_doubt(why)
+            raise Refused(in_doubt(why))
         ledger = self.maintd.engine.ledger
         outdated = None if ledger is None else other_master.doubt(ledger)
-        if outdated is None or outlives(asked) or _knows(request):
-            return None
-        return in_doubt(outdated)
+        if outdated is not None and not (outlives(asked) or _knows(request)):
+            raise Refused(in_doubt(outdated))
 
     def telling(
         self, name: str, words: Callable[[View], Any], *, plans: bool = False
@@ -143,8 +166,8 @@ class Context:
         """
 
         def answer(request: Request) -> Answer:
-            if plans and (refused := self.unknown(request)):
-                return refused
+            if plans:
+                self.refuse_in_doubt(request)
             return self.share(name, lambda view: Response.json(words(view)), request)
 
         return answer
@@ -156,9 +179,7 @@ class Context:
 
         All readers who accept compression share one compressed copy.
         """
-        view = self.view
-        if view is None:
-            return Response.error(503, self.no_round())
+        view = self.seen()
         name = name if request.full else f"{name}, discreet"
         work = lambda: build(view if request.full else discreet(view))  # noqa: E731
         kept = self._kept(name, self._clock() + _FRESH, work, request)
@@ -209,15 +230,7 @@ class Context:
 
         async def answer(request: Request) -> Response:
             asker = self.access.changer(request)
-            if isinstance(asker, Response):
-                return asker
-            kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-            if request.body and kind != "application/json":
-                return Response.error(415, "the body must have the Content-Type application/json")
-            try:
-                asked = read_wish(request)
-            except MessageError as error:
-                return Response.error(400, str(error))
+            asked = read_json(request, read_wish)
             if why := asker.why_not(type(asked)):
                 return Response.error(403, why)
             return await self.put(asked, asker.title, request)
@@ -229,8 +242,7 @@ class Context:
 
         On a dry run return what a round now would do with it.
         """
-        if refused_now := self.void(asked, request):
-            return refused_now
+        self.refuse_void(asked, request)
         if request.dry:
             known = replace(request, full=True)  # it need not wait behind a crowd of readers
             return await self.in_thread(lambda: self._would(asked, who), known)
@@ -241,8 +253,8 @@ class Context:
             return Response.json({"error": str(error), "wish": wish}, 503)
         self._shared.clear()
         if refused:
-            void = self.void(asked, request)  # since it was asked
-            return void or Response.error(409, refused)
+            self.refuse_void(asked, request)  # since it was asked
+            return Response.error(409, refused)
         return await self.granted()
 
     async def granted(self) -> Response:
@@ -251,9 +263,7 @@ class Context:
         return Response.json({"granted": True, "why": "", **({"kept": kept} if kept else {})})
 
     def _would(self, asked: Asked, who: str) -> Response:
-        view, now, policy = self.view, self.maintd.now(), self.maintd.engine.policy
-        if view is None:
-            return Response.error(503, self.no_round())
+        view, now, policy = self.seen(), self.maintd.now(), self.maintd.engine.policy
         wish = Wish(_DRY, who, now, asked)
         zones = read_zones(inquiries.zones(view.ledger, (wish,)), now)
         without, decided = (

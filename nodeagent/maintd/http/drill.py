@@ -28,11 +28,8 @@ class Drills:
         )
 
     async def _forecast(self, request: Request) -> Response:
-        who, view = self._context.access.admin(request), self._context.view
-        if isinstance(who, Response):
-            return who
-        if view is None:
-            return Response.error(503, self._context.no_round())
+        self._context.access.admin(request)
+        view = self._context.seen()
         name, maintd = request.segments[2], self._context.maintd
         if why := refusal(view.observed, name):
             return Response.error(409 if name in view.observed.snapshot.nodes else 404, why)

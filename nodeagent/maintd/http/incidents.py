@@ -37,9 +37,7 @@ class Cases:
         )
 
     async def _incident(self, request: Request) -> Response:
-        view, identity = self._context.view, request.segments[2]
-        if view is None:
-            return Response.error(503, self._context.no_round())
+        view, identity = self._context.seen(), request.segments[2]
         incident = view.ledger.incident(identity)
         if incident is None:
             return self._unknown(identity)
@@ -56,9 +54,8 @@ class Cases:
         change = self._context.changing(asked)
 
         async def answer(request: Request) -> Response:
-            who, view = self._context.access.changer(request), self._context.view
-            if isinstance(who, Response):
-                return who
+            self._context.access.changer(request)
+            view = self._context.view
             if view is not None and view.ledger.incident(request.segments[2]) is None:
                 return self._unknown(request.segments[2])
             return await change(request)

@@ -39,12 +39,9 @@ class Ledgers:
 
         A standby has none. In doubt it is this node's, for those who ask for that one.
         """
-        who = self._context.access.admin(request)
-        if isinstance(who, Response):
-            return who
+        self._context.access.admin(request)
         maintd = self._context.maintd
-        if (refused := self._context.unknown(request)) is not None:
-            return refused
+        self._context.refuse_in_doubt(request)
         if maintd.standby and (why := self._context.doubt()) is not None:
             return in_doubt(why)
 

@@ -9,10 +9,9 @@ import json
 import math
 from dataclasses import replace
 
-from nodeagent.errors import MessageError
 from nodeagent.maintd.engine.limits import MOST_BYTES
-from nodeagent.maintd.http.context import Context
-from nodeagent.maintd.http.users import Asker
+from nodeagent.maintd.http.context import Context, read_json
+from nodeagent.maintd.http.users import Asker, Refused
 from nodeagent.maintd.owners import offer_json, offers
 from nodeagent.maintd.windows.mesos import read_answer
 from nodeagent.model.wish import AnswerOffers
@@ -28,19 +27,15 @@ class Owners:
         self.routes = (Route("GET", _OFFERS, self._list), Route("POST", _OFFERS, self._answer))
 
     def _list(self, request: Request) -> Response:
-        asker, view = self._context.access.asker(request), self._context.view
-        if isinstance(asker, Response):
-            return asker
+        asker = self._context.access.asker(request)
         names, wanted = request.query_names(), request.query("owner")
         if unknown := [name for name in names if name != "owner"]:
             why = f"unknown parameter {printable(unknown[0])}; there may be: owner"
             return Response.error(400, why)
         if names and wanted is None:
             return Response.error(400, "parameter owner is given more than once")
-        if view is None:
-            return Response.error(503, self._context.no_round())
-        if refused := self._context.unknown(request):
-            return refused
+        view = self._context.seen()
+        self._context.refuse_in_doubt(request)
         owners = None if asker.may_read else asker.owners
         if wanted is not None:
             owners = frozenset({wanted}) if owners is None else owners & {wanted}
@@ -51,8 +46,6 @@ class Owners:
 
     async def _answer(self, request: Request) -> Response:
         asker = self._context.access.asker(request)
-        if isinstance(asker, Response):
-            return asker
         if asker.is_admin:
             return await self._put(request, asker)
         rations = self._context.maintd.rations
@@ -67,39 +60,34 @@ class Owners:
             why = f"{asker.why_not(AnswerOffers)}, or owner:NAME"
             said = Response.error(403, why)
         else:
-            said = await self._put(request, asker)
+            try:
+                said = await self._put(request, asker)
+            except Refused as refused:
+                said = refused.answer
         if 400 <= said.status < 500 and not request.dry:
             rations.refused(asker.name, json.loads(said.body)["error"])
         return said
 
     async def _put(self, request: Request, asker: Asker) -> Response:
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if request.body and kind != "application/json":
-            return Response.error(415, "the body must have the Content-Type application/json")
-        try:
-            asked = read_answer(request.body)
-        except MessageError as error:
-            return Response.error(400, str(error))
+        asked = read_json(request, lambda request: read_answer(request.body))
         if not asker.is_admin:
             asked = replace(asked, owners=tuple(sorted(asker.owners)))
-            if refused := self._context.void(asked, request) or self._not_theirs(asked, asker):
-                return refused
+            self._context.refuse_void(asked, request)
+            self._refuse_others(asked, asker)
         said = await self._context.put(asked, asker.name, request)
         if request.dry and said.status == 200 and not asker.may_read:  # others' instances
             return Response.json({**json.loads(said.body), "starts": []})
         return said
 
-    def _not_theirs(self, asked: AnswerOffers, asker: Asker) -> Response | None:
+    def _refuse_others(self, asked: AnswerOffers, asker: Asker) -> None:
         """Refuse unknown offers and other owners' ones; store nothing, and start no round."""
-        view = self._context.view
-        if view is None:
-            return Response.error(503, self._context.no_round())
-        made = {offer.id: offer.owner for offer in view.ledger.offers if offer.instances}
+        offered = self._context.seen().ledger.offers
+        made = {offer.id: offer.owner for offer in offered if offer.instances}
         for identity in asked.ids:
             owner = made.get(identity)
             if owner is None:
-                return Response.error(409, offers.missing(identity))
+                raise Refused(Response.error(409, offers.missing(identity)))
             if owner not in asker.owners:
                 why = f"for whom user {asker.name} does not answer"
-                return Response.error(403, f"offer {identity} is made to owner {owner}, {why}")
-        return None
+                why = f"offer {identity} is made to owner {owner}, {why}"
+                raise Refused(Response.error(403, why))

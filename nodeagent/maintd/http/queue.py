@@ -45,11 +45,8 @@ class Queueing:
 
     def _variables(self, request: Request) -> Response:
         """The variables as they were given, to the byte."""
-        view = self._context.view
-        if view is None:
-            return Response.error(503, self._context.no_round())
-        if refused := self._context.unknown(request):
-            return refused
+        view = self._context.seen()
+        self._context.refuse_in_doubt(request)
         if text := view.ledger.queue.variables:
             return Response(200, text.encode())
         return Response.error(404, f"none are set; the default is used: {DEFAULT}")

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
 from nodeagent.maintd.engine.settings import ANYONE, LOCAL, USERS
-from nodeagent.maintd.http.users import Access, Asker
+from nodeagent.maintd.http.users import Access, Asker, Refused
 from nodeagent.maintd.http.view import View
 from nodeagent.maintd.queue.guards import WINDOW
 from nodeagent.model.event import Event
@@ -130,14 +130,12 @@ class Reading:
 
         def answer(request: Request) -> Answer:
             if row.segments in _OF_WHO_ASKED:
-                asker = self._access.asker(request)
-                return asker if isinstance(asker, Response) else row.handler(request)
+                self._access.asker(request)
+                return row.handler(request)
             stranger = not self._signs_in(request)
             if stranger and row.segments == _DESIGN and self._sees_status(request):
                 return row.handler(replace(request, full=self._readers.everything))
             full = self._full(request, plans=row.segments in _PLANS)
-            if isinstance(full, Response):
-                return full
             return row.handler(replace(request, full=full))
 
         return replace(row, handler=answer)
@@ -147,23 +145,18 @@ class Reading:
         known = request.peer.startswith("uid:") or "authorization" in request.headers
         return known or SIGN_IN in request.query_names()
 
-    def _full(self, request: Request, *, plans: bool) -> bool | Response:
-        """Return whether this request is shown everything, or the refusal."""
+    def _full(self, request: Request, *, plans: bool) -> bool:
+        """Return whether this request is shown everything; refuse who may not read."""
         if request.peer.startswith("uid:"):
             return True
-        user: Asker | None = None
-        if self._signs_in(request):
-            said = self._access.asker(request)
-            if isinstance(said, Response):
-                return said
-            if said.may_read:
-                return True
-            user = said
+        user = self._access.asker(request) if self._signs_in(request) else None
+        if user is not None and user.may_read:
+            return True
         if self._readers.may_look(request.peer) and (self._readers.everything or not plans):
             return self._readers.everything
-        return self._refused(request, user, plans=plans)
+        raise Refused(self._refusal(request, user, plans=plans))
 
-    def _refused(self, request: Request, user: Asker | None, *, plans: bool) -> Response:
+    def _refusal(self, request: Request, user: Asker | None, *, plans: bool) -> Response:
         if user is not None:
             return Response.error(
                 403, f"user {user.name} has no role; this takes observer (http.users)"
@@ -173,13 +166,14 @@ class Reading:
         if not request.secure:
             how = "ask over TLS with a name and a password, or at the admin socket"
             return Response.error(403, f"{why}: {how}")
-        said = self._access.asker(request)
-        assert isinstance(said, Response)  # there are no credentials
-        return said if said.status != 401 else replace(said, body=_no(why).body)
-
-
-def _no(why: str) -> Response:
-    return Response.error(401, f"{why}: a name and a password are needed")
+        try:
+            self._access.asker(request)
+        except Refused as refused:
+            if refused.answer.status != 401:
+                raise
+            needed = Response.error(401, f"{why}: a name and a password are needed")
+            return replace(refused.answer, body=needed.body)
+        raise AssertionError("there are no credentials")
 
 
 # Hide parts, by kind and never by text: in doubt a text is hidden.

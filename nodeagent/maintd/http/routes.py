@@ -8,11 +8,11 @@ a user of the users file whose role allows it, over TLS (`access`). The next rou
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from nodeagent import __version__
-from nodeagent.errors import MessageError, Unavailable
+from nodeagent.errors import Unavailable
 from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.engine.daemon import Maintd
 from nodeagent.maintd.http import parse, roll
@@ -20,7 +20,7 @@ from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.autorepair import explained, repairs
 from nodeagent.maintd.http.balance import balances, capacities
 from nodeagent.maintd.http.calendar import calendar
-from nodeagent.maintd.http.context import Context, in_doubt
+from nodeagent.maintd.http.context import Context, in_doubt, read_right
 from nodeagent.maintd.http.drill import Drills
 from nodeagent.maintd.http.fleet import commands, stage
 from nodeagent.maintd.http.incidents import Cases
@@ -39,6 +39,7 @@ from nodeagent.maintd.http.readers import (
     discreet_events,
     discreet_held,
 )
+from nodeagent.maintd.http.users import Refused
 from nodeagent.maintd.http.view import View
 from nodeagent.maintd.http.windows import Maintenance
 from nodeagent.maintd.ledger import other_master
@@ -149,7 +150,11 @@ class Api:
         if request.method != "GET" and request.target.startswith(f"{_DRY_RUN}/"):
             target = request.target.removeprefix(_DRY_RUN)
             request = replace(request, target=target, dry=True)
-        return route(self.table, request, _NOT_FOUND)
+        try:
+            answer = route(self.table, request, _NOT_FOUND)
+        except Refused as refused:
+            return refused.answer
+        return answer if isinstance(answer, Response) else _unless_refused(answer)
 
     def server(self) -> Server:
         server = Server(self.handle, LIMITS)
@@ -225,23 +230,17 @@ class Api:
 
             return Response(200, ical.calendar(view), ical.KIND)
 
-        if refused := self.context.unknown(request):
-            return refused
+        self.context.refuse_in_doubt(request)
         return await self.context.share("ics", build, request)
 
     async def _explain(self, request: Request) -> Response:
-        view, name = self.context.view, request.segments[2]
-        if view is None:
-            return Response.error(503, self.context.no_round())
+        view, name = self.context.seen(), request.segments[2]
         view = view if request.full else discreet(view)
         told = explained(view, self.context.maintd.engine.policy, name)
         return Response.json(told) if told else Response.error(404, f"there is no instance {name}")
 
     async def _history(self, request: Request) -> Response:
-        try:
-            incident, since, limit = parse.which_events(request)
-        except MessageError as error:
-            return Response.error(400, str(error))
+        incident, since, limit = read_right(request, parse.which_events)
 
         def events() -> Response:
             kept = self.context.maintd.memory.history(incident, since, limit)
@@ -252,9 +251,7 @@ class Api:
         return await self.context.in_thread(events, request)
 
     async def _observation(self, request: Request) -> Response:
-        who = self.context.access.admin(request)
-        if isinstance(who, Response):
-            return who
+        self.context.access.admin(request)
         maintd = self.context.maintd
 
         def encode(view: View) -> Response:
@@ -321,6 +318,13 @@ class Api:
         return "something is wrong with the ledger: see gnt-maint held" if troubled else None
 
     # Change.
+
+
+async def _unless_refused(answer: Awaitable[Response]) -> Response:
+    try:
+        return await answer
+    except Refused as refused:
+        return refused.answer
 
 
 def _trouble(trouble: tuple[int, str] | None) -> show.Json | None:

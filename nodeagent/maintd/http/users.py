@@ -275,6 +275,14 @@ class _Tries:
         return min(self._most, left + (self._clock() - at) * self._back)
 
 
+class Refused(Exception):
+    """The request gets this answer, whatever else was to be done for it."""
+
+    def __init__(self, answer: Response) -> None:
+        super().__init__(answer.status)
+        self.answer = answer
+
+
 _LOGIN = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._@\\+$-]{0,63}")
 
 
@@ -317,44 +325,44 @@ class Access:
         self.throttle = Throttle(clock)
         self._users = Users(users)
 
-    def admin(self, request: Request) -> Asker | Response:
-        """Return who asks, or the refusal of all but admins."""
+    def admin(self, request: Request) -> Asker:
+        """Return who asks; refuse all but admins."""
         asker = self.asker(request)
-        if isinstance(asker, Response) or asker.is_admin:
-            return asker
-        return Response.error(403, asker.why_not(Asked))
+        if not asker.is_admin:
+            raise Refused(Response.error(403, asker.why_not(Asked)))
+        return asker
 
-    def changer(self, request: Request) -> Asker | Response:
-        """Return who asks, or the refusal of those who may change nothing at all."""
+    def changer(self, request: Request) -> Asker:
+        """Return who asks; refuse those who may change nothing at all."""
         asker = self.asker(request)
-        if isinstance(asker, Response):
-            return asker
-        why = asker.why_not()
-        return Response.error(403, why) if why else asker
+        if why := asker.why_not():
+            raise Refused(Response.error(403, why))
+        return asker
 
-    def asker(self, request: Request) -> Asker | Response:
+    def asker(self, request: Request) -> Asker:
+        """Return who asks; refuse those who are unknown."""
         if request.peer.startswith("uid:"):
             return self._local(request)
         if "origin" in request.headers:  # a browser adds credentials by itself: they prove nothing
-            return Response.error(403, "not from a web page")
+            raise Refused(Response.error(403, "not from a web page"))
         if not request.secure:
-            return Response.error(403, "only over TLS, or at the admin socket")
+            raise Refused(Response.error(403, "only over TLS, or at the admin socket"))
         given = request.headers.get("authorization")
         if given is None:
-            return _unknown("a name and a password are needed")
+            raise Refused(_unknown("a name and a password are needed"))
         name = self._users.name(given)
         if wait := math.ceil(self.throttle.wait(request.peer, name)):
             said = Response.error(429, f"too many failed logins: try again in {wait} s")
-            return replace(said, headers={"Retry-After": str(wait)})
+            raise Refused(replace(said, headers={"Retry-After": str(wait)}))
         user = self._users.check(given)
         if user is None:
             self.throttle.failed(request.peer, name)
             log.warning("login-failed peer=%s", request.peer)
-            return _unknown("the name or the password is wrong")
+            raise Refused(_unknown("the name or the password is wrong"))
         self.throttle.succeeded(request.peer, name)
         return Asker(user.name, user.roles, user.owners)
 
-    def _local(self, request: Request) -> Asker | Response:
+    def _local(self, request: Request) -> Asker:
         """Return who asks at the admin socket: root, we ourselves, or a member of a known group."""
         text, _, groups = request.peer.removeprefix("uid:").partition(":")
         uid = int(text)
@@ -362,7 +370,8 @@ class Access:
             return Asker(_person(request, "root" if uid == 0 else f"user {uid}"))
         roles = self._users.roles_of_groups(map(int, filter(None, groups.split(","))))
         if not roles:
-            return Response.error(403, "only root and groups in http.users may do this here")
+            why = "only root and groups in http.users may do this here"
+            raise Refused(Response.error(403, why))
         return Asker(_person(request, f"user {uid}"), roles)
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from nodeagent.errors import MessageError
-from nodeagent.maintd.http.context import Context
+from nodeagent.maintd.http.context import Context, read_right
 from nodeagent.maintd.http.view import View
 from nodeagent.maintd.windows import mesos, recurrence
 from nodeagent.maintd.windows import schedule as windows_schedule
@@ -40,14 +40,13 @@ class Maintenance:
             ("POST", ("machine", "up"), self._change(_bring_up)),
         ]
         self.routes = tuple(
-            Route(method, (*before, *path), handler, before=self._unknown)
+            Route(method, (*before, *path), handler, before=self._known)
             for method, path, handler in rows
             for before in ((), ("1",))
         )
 
-    def _unknown(self, request: Request) -> Response | None:
-        asker = self._context.access.asker(request)
-        return asker if isinstance(asker, Response) else None
+    def _known(self, request: Request) -> None:
+        self._context.access.asker(request)
 
     def _schedule(self, request: Request) -> Response:
         return self._tell(request, lambda view: mesos.schedule_json(view.ledger.schedule), Schedule)
@@ -61,13 +60,8 @@ class Maintenance:
     def _tell(
         self, request: Request, words: "Callable[[View], Any]", tagged: type[Schedule] | None
     ) -> Response:
-        asker, view = self._context.access.asker(request), self._context.view
-        if isinstance(asker, Response):
-            return asker
-        if view is None:
-            return Response.error(503, self._context.no_round())
-        if refused := self._context.unknown(request):
-            return refused
+        asker, view = self._context.access.asker(request), self._context.seen()
+        self._context.refuse_in_doubt(request)
         if not asker.may_read:
             return Response.json({})
         answer = Response.json(words(view))
@@ -76,17 +70,11 @@ class Maintenance:
     def _change(self, read: Callable[[Request], _Asked]) -> Callable[[Request], Answer]:
         async def answer(request: Request) -> Response:
             asker = self._context.access.asker(request)
-            if isinstance(asker, Response):
-                return asker
-            try:
-                asked = read(request)
-            except MessageError as error:
-                return Response.error(400, str(error))
+            asked = read_right(request, read)
             lacks = asker.why_not(type(asked))
-            if self._context.view is None and lacks:
-                return Response.error(503, self._context.no_round())
-            if refused := self._context.void(asked, request):
-                return refused
+            if lacks:
+                self._context.seen()
+            self._context.refuse_void(asked, request)
             if lacks:
                 # The reason may tell an owner's answer, which is for readers.
                 why = self._would_be_refused(asked) if asker.may_read else ""
@@ -108,8 +96,7 @@ class Maintenance:
 
     def _would_be_refused(self, asked: _Asked) -> str:
         """Check only the first machine: Mesos checks them in turn, the user's right each time."""
-        view = self._context.view
-        assert view is not None
+        view = self._context.seen()
         if not isinstance(asked, SetSchedule):
             if why := windows_schedule.wrong_machines(asked.machines):
                 return why

@@ -8,7 +8,8 @@ when the wall clock steps, all these moments step with it, and no wait ends earl
    Any difference is a step, and all `MOMENTS` move by it.
 3. After a restart of the machine only its time since the start has certainly passed, on another
    machine none. The rest counts as a step: a wait may become longer, never shorter. `EVIDENCE` is
-   left as it is then: it may become too old, never fresh again.
+   left as it is then, and dropped if it is from the future: it may become too old, never fresh
+   again.
 4. `DATES` are what people typed. They follow the wall clock.
 5. `LENGTHS` are no moments.
 """
@@ -17,7 +18,6 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import TypeVar, cast
 
-from nodeagent.maintd.planning.outcomes import BACK_OFF, TAGS_BACK_OFF
 from nodeagent.model.balance import Agenda, Halt, Lopsided
 from nodeagent.model.clock import STEP, Moment, passed, step
 from nodeagent.model.evidence import PowerReading
@@ -93,16 +93,16 @@ def in_step(ledger: Ledger, moment: Moment) -> Ledger:
     """Return the ledger with its moments as the wall clock of this moment has them."""
     before = ledger.clock
     if before is None:
-        return replace(ledger, clock=moment)
+        return replace(_stepped(ledger, Ms(0), moment.wall), clock=moment)
     by = step(before, moment)
     if before.boot != moment.boot:
         if moment.wall >= before.wall:
             # It ran for no longer than the wall clock says: a maintd before 1.0.0 could not read
             # the boot id below systemd, and took each start of its own for one of the machine.
             by = max(by, Ms(0))
-        return replace(_stepped(ledger, by, {}), clock=moment)
+        return replace(_stepped(ledger, by, moment.wall), clock=moment)
     if abs(by) >= STEP:
-        return replace(_stepped(ledger, by, EVIDENCE), clock=moment)
+        return replace(_stepped(ledger, by), clock=moment)
     if passed(before, moment) < RENEWED:
         return ledger
     return replace(ledger, clock=_later(before, moment))
@@ -122,67 +122,32 @@ def _later(before: Moment, moment: Moment) -> Moment:
     return replace(moment, wall=Ms(before.wall + passed(before, moment)))
 
 
-def _stepped(value: T, by: Ms, evidence: Mapping[type, tuple[str, ...]]) -> T:
-    """Move every moment in a record, and in the records in it, by so many ms."""
+def _stepped(value: T, by: Ms, unknown_at: Ms | None = None) -> T:
+    """Move every moment in a record, and in the records in it, by so many ms.
+
+    Evidence moves with a known step only. After one that is unknown, at `unknown_at` (unix ms), it
+    stays as it was, and none is left that is from the future.
+    """
     if isinstance(value, tuple):
-        return cast(T, tuple(_stepped(item, by, evidence) for item in value))
+        return cast(T, tuple(_stepped(item, by, unknown_at) for item in value))
     if not is_dataclass(value) or isinstance(value, type):
         return value
     changed: dict[str, object] = {}
-    moments = (*MOMENTS.get(type(value), ()), *evidence.get(type(value), ()))
+    moments, evidence = MOMENTS.get(type(value), ()), EVIDENCE.get(type(value), ())
     for field in fields(value):
         if not field.init:
             continue
         old = getattr(value, field.name)
-        moves = field.name in moments and old
-        new: object = max(1, old + by) if moves else _stepped(old, by, evidence)
+        new: object
+        if not old or field.name not in (*moments, *evidence):
+            new = _stepped(old, by, unknown_at)
+        elif unknown_at is None or field.name in moments:
+            new = max(1, old + by)
+        else:
+            new = old if old <= unknown_at else 0
         if new != old:
             changed[field.name] = new
     return cast(T, replace(value, **changed)) if changed else value
-
-
-def rewind(ledger: Ledger, now: Ms) -> Ledger:
-    """Move remembered times out of the future after the clock was put back: no wait gets longer."""
-    incidents = tuple(
-        replace(
-            i,
-            noted_at=min(i.noted_at, now),
-            seen_at=min(i.seen_at, now),
-            missed_at=min(i.missed_at, now),
-            changed_at=min(i.changed_at, now),
-            not_before=min(i.not_before, now + BACK_OFF),
-        )
-        for i in ledger.incidents
-    )
-    holds = tuple(
-        replace(h, since=now, until=h.until and min(h.until, now + (h.until - h.since)))
-        if h.since > now
-        else h
-        for h in ledger.holds
-    )
-    begun = tuple(replace(b, at=min(b.at, now)) for b in ledger.begun)
-    intents = tuple(
-        replace(i, promised=min(i.promised, now), ended=min(i.ended, now)) for i in ledger.intents
-    )
-    return replace(
-        ledger,
-        incidents=incidents,
-        holds=holds,
-        begun=begun,
-        intents=intents,
-        calm=min(ledger.calm, now),
-        tags_after=min(ledger.tags_after, now + TAGS_BACK_OFF),
-        repairs_after=min(ledger.repairs_after, now + BACK_OFF),
-        ran=tuple(replace(r, at=min(r.at, now), ended=min(r.ended, now)) for r in ledger.ran),
-        shifted=tuple(
-            replace(s, at=min(s.at, now), ended=min(s.ended, now)) for s in ledger.shifted
-        ),
-        lopsided=tuple(
-            replace(one, since=min(one.since, now), seen=min(one.seen, now))
-            for one in ledger.lopsided
-        ),
-        balance_after=min(ledger.balance_after, now + BACK_OFF),
-    )
 
 
 def timeless(ledger: Ledger) -> Ledger:

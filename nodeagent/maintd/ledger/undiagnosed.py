@@ -18,7 +18,7 @@ TOLD = 20  # nodes that are shown one by one
 
 def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Record since which poll each node has had no diagnosis without a break."""
-    known = {one.node: replace(one, since=min(one.since, now)) for one in ledger.undiagnosed}
+    known = {one.node: one for one in ledger.undiagnosed}
     nodes = observed.snapshot.nodes
     names = sorted((observed.doubts.keys() & nodes.keys()) - observed.unanswered)
     found = tuple(

@@ -24,10 +24,7 @@ _GAP = Ms(300_000)  # after an answer: what a node did in a longer one, nobody k
 
 def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Record since which poll each node has been unreachable without a break, and when it lived."""
-    known = {
-        one.node: replace(one, since=min(one.since, now), lived=min(one.lived, now))
-        for one in ledger.unreachable
-    }
+    known = {one.node: one for one in ledger.unreachable}
     nodes, found = observed.snapshot.nodes, list[Unreachable]()
     for name in sorted(observed.unanswered & nodes.keys()):
         one = known.get(nodes[name].uuid) or Unreachable(nodes[name].uuid, now)

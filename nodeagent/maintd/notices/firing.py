@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from nodeagent.beside import Beside, Start
 from nodeagent.errors import NodeAgentError
 from nodeagent.maintd.notices.delivery import Target
 from nodeagent.maintd.notices.sinks.alertmanager import Alertmanager
@@ -31,10 +32,6 @@ class _Heard:
     at: float
 
 
-def in_thread(work: Callable[[], None]) -> None:
-    threading.Thread(target=work, name="alerts", daemon=True).start()
-
-
 class Firing:
     """Ask one question at a time; `steady` is seconds of a clock that nobody sets.
 
@@ -46,17 +43,16 @@ class Firing:
         self,
         targets: Callable[[], Iterable[Target]],
         steady: Callable[[], float] = time.monotonic,
-        start: Callable[[Callable[[], None]], None] = in_thread,
+        start: Start | None = None,
         wait: Callable[[float], bool] | None = None,
     ) -> None:
         self._targets = targets
         self._steady = steady
-        self._start = start
         self._changed = threading.Event()
         self._wait = wait or self._until_changed
         self._lock = threading.Lock()
         self._wanted: tuple[str, ...] = ()
-        self._busy = False
+        self._beside = Beside("alerts", start)
         self._asked = -EVERY  # when the newest question was asked
         self._heard: _Heard | None = None
 
@@ -79,17 +75,11 @@ class Firing:
             if not matchers:
                 self._heard = None
             due = self._steady() - self._asked >= EVERY
-            if not matchers or self._busy or not due:
+            if not matchers or self._beside.busy or not due:
                 return
-            self._busy = True
-        try:
-            self._start(self._keep_asking)
-        except RuntimeError as error:  # too many threads; the round goes on
-            self._busy = False
-            self._take(
-                Alerts(matchers, awaited=False, unknown=f"they are not asked: {error}"),
-                self._steady(),
-            )
+        if why := self._beside.begin(self._keep_asking):
+            unknown = Alerts(matchers, awaited=False, unknown=f"they are not asked: {why}")
+            self._take(unknown, self._steady())
 
     def _keep_asking(self) -> None:
         while True:
@@ -97,13 +87,10 @@ class Firing:
                 self._changed.clear()
                 matchers, at = self._wanted, self._steady()
                 if not matchers:
-                    self._busy = False
                     return
                 self._asked = at
             self._take(self._answer(matchers), at)
             if not self._wait(EVERY):
-                with self._lock:
-                    self._busy = False
                 return
 
     def _until_changed(self, seconds: float) -> bool:

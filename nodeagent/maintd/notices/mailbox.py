@@ -50,7 +50,7 @@ def gather(before: Notices, sinks: Sequence[Sink], present: Iterable[Notice], no
     boxes = {box.sink: box for box in before.boxes}
     after = []
     for sink in sinks:
-        box = _rewound(boxes.get(sink.name, Mailbox(sink.name)), now)
+        box = boxes.get(sink.name, Mailbox(sink.name))
         news = ended if sink.repeats else begun + _endings(ended, now)
         new = [notice for notice in news if sink.takes(notice.occasion)]
         firing = sink.repeats and any(sink.takes(condition.occasion) for condition in kept)
@@ -68,7 +68,7 @@ def _compared(
         if old.key in present:
             kept[old.key] = replace(old, gone=Ms(0)) if old.gone else old
         elif old.occasion in _PASSING and now - (old.gone or now) < QUIET:
-            kept[old.key] = replace(old, gone=min(old.gone or now, now))
+            kept[old.key] = replace(old, gone=old.gone or now)
         else:
             ended.append(Notice(old.occasion, old.subject, old.node, old.since, "", over=True))
     begun = [notice for key, notice in present.items() if key not in kept][: MOST - len(kept)]
@@ -141,11 +141,3 @@ def due(box: Mailbox, now: Ms) -> Message | None:
     if message is None or message.after > now or message.intent:
         return None
     return message
-
-
-def _rewound(box: Mailbox, now: Ms) -> Mailbox:
-    """Limit the waits after the clock was put back."""
-    message = box.message
-    if message is not None and message.after > now + LONGEST_ASKED:
-        box = replace(box, message=replace(message, made=min(message.made, now), after=now))
-    return replace(box, made=now) if box.made > now else box

@@ -8,10 +8,11 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
+from nodeagent.beside import Beside, Start
 from nodeagent.errors import NodeAgentError
 from nodeagent.maintd.notices.delivery import Delivery, Letter, Retry, Sent, Target
-from nodeagent.maintd.owners.webhook import in_thread
 from nodeagent.model.units import Ms
 
 log = logging.getLogger(__name__)
@@ -21,7 +22,7 @@ log = logging.getLogger(__name__)
 class _Sender:
     """The newest try of a sink, and the results of its tries."""
 
-    busy: bool = False
+    beside: Beside
     sent: Sent | None = None
     why: str = ""
     counts: dict[str, int] = field(default_factory=lambda: {"delivered": 0, "failed": 0})
@@ -34,7 +35,7 @@ class Outbox:
         self,
         targets: Sequence[Target],
         now: Callable[[], Ms],
-        start: Callable[[Callable[[], None]], None] = in_thread,
+        start: Start | None = None,
     ) -> None:
         self.targets = {target.name: target for target in targets}
         self._now = now
@@ -62,13 +63,13 @@ class Outbox:
         for name, letter in letters.items():
             target = self.targets.get(name)
             with self._lock:
-                sender = self._senders.setdefault(name, _Sender())
+                sender = self._senders.setdefault(name, _Sender(Beside("webhook", self._start)))
                 ended = sender.sent
                 over = ended is not None and (ended.message, ended.tries) == _try_of(letter)
-                if target is None or sender.busy or over:
-                    continue
-                sender.busy = True
-            self._start(lambda target=target, letter=letter: self._try(target, letter))  # type: ignore[misc]
+            if target is None or sender.beside.busy or over:
+                continue
+            if why := sender.beside.begin(partial(self._try, target, letter)):
+                log.warning("notification-not-sent sink=%s why=%r", name, why)
 
     def _try(self, target: Target, letter: Letter) -> None:
         result: Delivery
@@ -83,7 +84,6 @@ class Outbox:
         why = sent.why
         with self._lock:
             sender = self._senders[target.name]
-            sender.busy = False
             sender.sent = sent
             sender.counts["failed" if why else "delivered"] += 1
             again, sender.why = why == sender.why, why

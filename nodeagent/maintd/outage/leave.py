@@ -162,12 +162,11 @@ def remember_wanted(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
 def _remembered(wanted: Wanted, node: Node | None, failed: Fault | None, now: Ms) -> Wanted:
     if node is not None and wanted.begun and (node.drained or node.offline):
         wanted = replace(wanted, drained=True)
-    latest = replace(wanted, not_before=min(wanted.not_before, now + BACK_OFF))
     if failed is None:
-        return latest
+        return wanted
     if failed.ends:
-        return replace(latest, stopped=failed.why)
-    return replace(latest, not_before=now + BACK_OFF, failure=failed.why)
+        return replace(wanted, stopped=failed.why)
+    return replace(wanted, not_before=now + BACK_OFF, failure=failed.why)
 
 
 def evacuate_wanted(

@@ -167,9 +167,8 @@ def _looked_at(outage: Outage, node: Node, ledger: Ledger, observed: Observed, n
     looked_at = replace(
         back,
         online=back.online or not node.offline,
-        well=min(back.well or now, now) if healthy else Ms(0),
+        well=back.well or now if healthy else Ms(0),
         checked=back.checked and healthy,
-        not_before=min(back.not_before, now + BACK_OFF),
     )
     return replace(outage, back=looked_at)
 

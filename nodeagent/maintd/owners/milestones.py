@@ -83,11 +83,3 @@ def _milestone(one: Offer | Milestone, progress: Progress, now: Ms) -> Milestone
 def to_tell(ledger: Ledger, now: Ms) -> list[Milestone]:
     """The milestones to notify owners of now."""
     return [one for one in ledger.milestones if now - one.at < KEEP]
-
-
-def rewind(ledger: Ledger, now: Ms) -> Ledger:
-    """Limit the time of notifications after the clock was put back."""
-    if all(one.at <= now for one in ledger.milestones):
-        return ledger
-    earlier = tuple(replace(one, at=min(one.at, now)) for one in ledger.milestones)
-    return replace(ledger, milestones=earlier)

@@ -6,7 +6,7 @@ other offers follows.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from nodeagent.maintd.owners import milestones
@@ -28,36 +28,9 @@ BACK_OFF = 60_000  # ms, doubled each time
 T = TypeVar("T", Offer, Milestone)
 
 
-@dataclass
-class Announced:
-    """The result of notifying owners."""
-
-    ledger: Ledger
-    held: list[Held] = field(default_factory=list)
-
-
 def is_for_owners(intent: Intent) -> bool:
     """Check whether an intent notifies owners."""
     return isinstance(intent.purpose, OfOwners)
-
-
-def rewind(ledger: Ledger, now: Ms) -> Ledger:
-    """Limit waits for retries after the clock was put back."""
-    ledger = milestones.rewind(ledger, now)
-    every: tuple[Offer | Milestone, ...] = (*ledger.offers, *ledger.milestones)
-    if all(one.told.after <= now + _wait(one.told.tries) for one in every):
-        return ledger
-    return replace(
-        ledger,
-        offers=tuple(_rewound(offer, now) for offer in ledger.offers),
-        milestones=tuple(_rewound(one, now) for one in ledger.milestones),
-    )
-
-
-def _rewound(offer: T, now: Ms) -> T:
-    told = offer.told
-    after = min(told.after, now + _wait(told.tries))
-    return replace(offer, told=replace(told, after=after))
 
 
 def _wait(tries: int) -> int:
@@ -98,16 +71,18 @@ def _after(offer: T, intent: Intent, why: str, now: Ms) -> T:
     return replace(offer, told=Told("", tries >= TRIES, tries, now + _wait(tries), why))
 
 
-def announce(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Announced:
-    """Order a notification, if one is due and the agent is free for it."""
-    done, by = Announced(ledger), policy.announcing
+def announce(
+    ledger: Ledger, observed: Observed, policy: Policy, now: Ms
+) -> tuple[Ledger, list[Held]]:
+    """Order a notification, if one is due and the agent is free for it; tell the failures."""
+    by = policy.announcing
     if not by.command:
-        return done
+        return ledger, []
     waiting = (o for o in listed(ledger) if o.open and o.instances and o.told.why)
-    done.held = [_held(offer, by, observed) for offer in waiting]
+    held = [_held(offer, by, observed) for offer in waiting]
     due, reached = due_offers(ledger, by, now), due_milestones(ledger, by, now)
     if not (due or reached) or not agent_is_free(ledger, observed):
-        return done
+        return ledger, held
     book = Book(ledger, observed.snapshot, policy, now)
     if due:
         told = fitting(question_json(offer, book) for offer in due)
@@ -120,12 +95,12 @@ def announce(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ann
     action = RunCommand(master, by.command, canonical(document), seconds=by.seconds)
     ledger = without_claim(ledger, OfOwners(), action, now)
     number, ids = ledger.intents[-1].id, {one["id"] for one in told}
-    done.ledger = replace(
+    ledger = replace(
         ledger,
         offers=tuple(_ordered(offer, ids, number) for offer in ledger.offers),
         milestones=tuple(_ordered(one, ids, number) for one in ledger.milestones),
     )
-    return done
+    return ledger, held
 
 
 def _ordered(one: T, ids: set[str], number: str) -> T:

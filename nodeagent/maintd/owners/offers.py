@@ -117,21 +117,6 @@ def _question(offer: Offer, now: Ms) -> Offer:
     return replace(offer, id=str(uuid5(_NAMESPACE, what)), asked_at=now, open=True, told=Told())
 
 
-def rewind(ledger: Ledger, now: Ms) -> Ledger:
-    """Shorten the waits for repeated offers after the clock was put back."""
-    if all(o.asked_at <= now and (not o.answer or o.answer.at <= now) for o in ledger.offers):
-        return ledger
-    return replace(ledger, offers=tuple(_rewound(offer, now) for offer in ledger.offers))
-
-
-def _rewound(offer: Offer, now: Ms) -> Offer:
-    said = offer.answer
-    if said is not None and said.at > now:
-        said = replace(said, at=now, until=now + said.until - said.at)
-    asked, since = min(offer.asked_at, now), min(offer.since, now)
-    return replace(offer, asked_at=asked, since=since, answer=said)
-
-
 # Answers.
 
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from nodeagent.beside import Beside, Start
 from nodeagent.errors import NodeAgentError, Unavailable
 from nodeagent.maintd.owners import milestones
 from nodeagent.maintd.owners.offer_json import Book, milestone_json, question_json
@@ -68,10 +69,6 @@ class _Due:
     tries: int = 0
 
 
-def in_thread(work: Callable[[], None]) -> None:
-    threading.Thread(target=work, name="webhook", daemon=True).start()
-
-
 class Webhooks:
     """Send each open offer once.
 
@@ -83,7 +80,7 @@ class Webhooks:
         hooks: Sequence[Webhook],
         now: Callable[[], Ms],
         steady: Callable[[], float] = time.monotonic,
-        start: Callable[[Callable[[], None]], None] = in_thread,
+        start: Start | None = None,
     ) -> None:
         self._lines = [_Line(hook, now, steady, start) for hook in hooks]
 
@@ -137,17 +134,16 @@ class _Line:
         hook: Webhook,
         now: Callable[[], Ms],
         steady: Callable[[], float],
-        start: Callable[[Callable[[], None]], None],
+        start: Start | None,
     ) -> None:
         self.hook = hook
         self.counts = {"told": 0, "failed": 0, "given-up": 0}
         self._now = now
         self._steady = steady
-        self._start = start
         self._due: dict[str, _Due] = {}
         self._over: set[str] = set()
         self._changed = threading.Condition()
-        self._busy = False
+        self._beside = Beside("webhook", start)
         self._why = ""
 
     @property
@@ -163,10 +159,8 @@ class _Line:
                 if letter.offer not in self._due and letter.offer not in self._over:
                     self._due[letter.offer] = _Due(letter, at)
             self._changed.notify()
-            begin = bool(self._due) and not self._busy
-            self._busy = self._busy or begin
-        if begin:
-            self._start(self._work)
+        if self._due and not self._beside.busy and (why := self._beside.begin(self._work)):
+            log.warning("offers-not-told at=%s why=%r", self.hook.place, why)
 
     def _work(self) -> None:
         """Send what is due, until there is nothing left."""
@@ -175,8 +169,6 @@ class _Line:
                 self._send(due)
         except Exception:  # a bug must not end the thread unseen; the next round tries again
             log.exception("webhook-broken at=%s", self.hook.place)
-            with self._changed:
-                self._busy = False
 
     def _next(self) -> _Due | None:
         """Wait for the next letter that is due; None after the last one."""
@@ -184,7 +176,6 @@ class _Line:
             while True:
                 first = min(self._due.values(), key=lambda due: due.at, default=None)
                 if first is None:
-                    self._busy = False
                     return None
                 left = first.at - self._steady()
                 if left <= 0:

@@ -9,7 +9,7 @@ from nodeagent.maintd.planning.names import address_of, node_at
 from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, first_ended, how_ended, is_cut_off
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.maintd.queue.sabakan import variables
-from nodeagent.maintd.queue.state import back_off, finished, rewind
+from nodeagent.maintd.queue.state import back_off, finished
 from nodeagent.model.action import Drain, Restore, RunCommand
 from nodeagent.model.constraints import wrong
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy, Result
@@ -116,7 +116,7 @@ def set_variables(ledger: Ledger, text: str) -> Ledger | str:
 
 def remember(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
     """Fold results into their entries. maintd never repeats a command blindly."""
-    queue, kept = rewind(ledger.queue, policy.procedures, now), list[Intent]()
+    queue, kept = ledger.queue, list[Intent]()
     void: set[str] = set()
     for intent in ledger.intents:
         if not isinstance(intent.purpose, OfEntry):

@@ -1,12 +1,12 @@
 """Inventory thread: asks sabakan beside the rounds; no round waits for it."""
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from nodeagent.beside import Beside, Start
 from nodeagent.errors import MessageError, NodeAgentError
 from nodeagent.maintd.queue.sabakan import MOST_BYTES, SABAKAN, machines, question
 from nodeagent.model.queue import Queue
@@ -62,10 +62,6 @@ class Heard:
     ahead: int = 0
 
 
-def in_thread(work: Callable[[], None]) -> None:
-    threading.Thread(target=work, name="inventory", daemon=True).start()
-
-
 class Inventory:
     """Ask one question at a time; `now` is unix ms, `steady` seconds, `start` runs work."""
 
@@ -74,13 +70,12 @@ class Inventory:
         settings: InventorySettings,
         now: Callable[[], Ms],
         steady: Callable[[], float] = time.monotonic,
-        start: Callable[[Callable[[], None]], None] = in_thread,
+        start: Start | None = None,
     ) -> None:
         self.settings = settings
         self._now = now
         self._steady = steady
-        self._start = start
-        self._busy = False
+        self._beside = Beside("inventory", start)
         self._began: tuple[str, float] | None = None
         self.heard = Heard()
 
@@ -114,18 +109,15 @@ class Inventory:
 
     def ask(self, queue: Queue) -> None:
         """Ask, if a query is due and automatic repair is on, at the end of a round."""
-        if not (self.on and queue.auto_repair) or self._busy:
+        if not (self.on and queue.auto_repair) or self._beside.busy:
             return
         variables, now = queue.variables, self._steady()
         before, when = self._began or (None, 0.0)
         if before == variables and now - when < _SLACK * self.settings.every:
             return
-        self._busy, self._began = True, (variables, now)
-        try:
-            self._start(lambda: self._hear(variables))
-        except RuntimeError as error:  # too many threads; the round goes on
-            self._busy = False
-            self._take(variables, f"it is not asked: {error}")
+        self._began = variables, now
+        if why := self._beside.begin(lambda: self._hear(variables)):
+            self._take(variables, f"it is not asked: {why}")
 
     def _hear(self, variables: str) -> None:
         try:
@@ -136,8 +128,6 @@ class Inventory:
             log.exception("inventory-not-asked")
             why = f"asking it has failed: {type(bug).__name__}; the journal has it"
             self._take(variables, why)
-        finally:
-            self._busy = False
 
     def _take(self, variables: str, sick: Sicks) -> None:
         before, at = self.heard, self._steady()

@@ -59,14 +59,6 @@ class Stopped:
     incidents: Mapping[str, Reason] = field(default_factory=dict)
 
 
-@dataclass
-class Worked:
-    """A round's result for the queue."""
-
-    ledger: Ledger
-    held: list[Held] = field(default_factory=list)
-
-
 def work_off(
     ledger: Ledger,
     observed: Observed,
@@ -76,18 +68,19 @@ def work_off(
     busy: set[str],
     shut: Mapping[int, Reason],
     now: Ms,
-) -> Worked:
-    """Give each entry its next step.
+) -> tuple[Ledger, list[Held]]:
+    """Give each entry its next step, and tell what is blocked.
 
     `busy` are the UUIDs of the nodes in work; those of entries are added. `shut` gives, by index,
     the reason why an entry's next step does not start.
     """
-    worked = Worked(ledger)
-    if ledger.queue.entries:
-        agent = _Agent(ledger, observed, policy, stopped, now)
-        places = _Places(ledger, observed, policy, room, stopped, busy, shut)
-        _Work(worked, observed, policy, room, busy, agent, places, now).all()
-    return worked
+    if not ledger.queue.entries:
+        return ledger, []
+    agent = _Agent(ledger, observed, policy, stopped, now)
+    places = _Places(ledger, observed, policy, room, stopped, busy, shut)
+    work = _Work(ledger, observed, policy, room, busy, agent, places, now)
+    work.all()
+    return work.ledger, work.held
 
 
 def keep_off(ledger: Ledger, observed: Observed, room: Room, busy: set[str]) -> None:
@@ -285,7 +278,7 @@ class _Places:
 class _Work:
     """Carries out the turns of the entries."""
 
-    worked: Worked
+    ledger: Ledger
     observed: Observed
     policy: Policy
     room: Room
@@ -293,10 +286,10 @@ class _Work:
     agent: _Agent
     places: _Places
     now: Ms
+    held: list[Held] = field(default_factory=list)
 
     def all(self) -> None:
-        ledger = self.worked.ledger
-        known = [entry for entry in ledger.queue.entries if not entry.at_rest]
+        known = [entry for entry in self.ledger.queue.entries if not entry.at_rest]
         entries = tuple(map(self.places.as_it_is, known))
         for before, entry in zip(known, entries, strict=True):
             if entry is not before:
@@ -308,7 +301,7 @@ class _Work:
         for entry in at_work:
             if entry.index in nodes and not machines[entry.index].taken:
                 self.room.claim(nodes[entry.index].name, entry.owner)
-        queue = replace(self.worked.ledger.queue, entries=entries)
+        queue = replace(self.ledger.queue, entries=entries)
         turns = take_turns(queue, machines, self.policy.procedures, self.now)
         for entry, why in turns.held:
             self._hold(entry, why)
@@ -319,11 +312,10 @@ class _Work:
     def _hold(self, entry: Entry, why: Reason) -> None:
         node, index = self.places.node(entry), str(entry.index)
         waits = because(Kind.ENTRY_WAITS, index, address=entry.address, why=why)
-        self.worked.held.append(Held(waits, node.name if node else ""))
+        self.held.append(Held(waits, node.name if node else ""))
 
     def _put(self, entry: Entry) -> None:
-        ledger = self.worked.ledger
-        self.worked.ledger = replace(ledger, queue=ledger.queue.put(entry))
+        self.ledger = replace(self.ledger, queue=self.ledger.queue.put(entry))
 
     def _take(self, turn: Turn) -> None:
         entry = turn.entry
@@ -340,8 +332,8 @@ class _Work:
             case Do.RELEASE:
                 self._release(entry)
             case Do.DEQUEUE:
-                ledger = self.worked.ledger
-                self.worked.ledger = replace(ledger, queue=ledger.queue.drop(entry.index))
+                queue = self.ledger.queue.drop(entry.index)
+                self.ledger = replace(self.ledger, queue=queue)
             case Do.BACK_OFF | Do.FINISH | Do.WAIT:
                 self._put(entry)
 
@@ -372,14 +364,14 @@ class _Work:
         order = RunCommand(self.agent.master, command, stdin, seconds=seconds)
         purpose = OfEntry(entry.index, does)
         if node is None or does == CHECK:
-            self.worked.ledger = without_claim(self.worked.ledger, purpose, order, self.now)
+            self.ledger = without_claim(self.ledger, purpose, order, self.now)
         else:
             taken = self.room.take(node.name, purpose)
             if isinstance(taken, Reason):
                 self._hold(entry, taken)
                 return
             self.busy.add(node.uuid)
-            self.worked.ledger = taken.promise(self.worked.ledger, order, self.now)
+            self.ledger = taken.promise(self.ledger, order, self.now)
         if does != CHECK:
             self._put(entry)
         self.agent.begin(command, beside=beside)
@@ -388,7 +380,7 @@ class _Work:
         """Give back the node that was drained for the entry."""
         self._put(entry)
         if (node := self.places.node(entry)) is not None:
-            self.worked.ledger = release(self.worked.ledger, node.uuid, Way.ENTRY, self.now)
+            self.ledger = release(self.ledger, node.uuid, Way.ENTRY, self.now)
 
     def _drain(self, entry: Entry) -> None:
         """Evacuate its node as an incident would; back off at once if that is impossible now."""
@@ -402,7 +394,7 @@ class _Work:
         moves = sum(isinstance(i.action, MovePrimary | MoveSecondary) for i in intents)
         if moves < sum(purpose(intent) == EMPTY for intent in intents):
             return  # nothing runs beside it
-        before = self.worked.ledger.queue.entry(entry.index)
+        before = self.ledger.queue.entry(entry.index)
         assert before is not None
         # A step may do anything to the disks: no step runs while secondaries are on the node.
         policy = replace(with_tags(self.policy, self.observed.snapshot, node), degraded=False)
@@ -423,6 +415,6 @@ class _Work:
         for why in evacuation.obstacles:
             self._hold(entry, why)
         drains = any(isinstance(step.action, Drain) for step in evacuation.steps)
-        self.worked.ledger = begin(self.worked.ledger, node, OfEntry(entry.index, EMPTY))
+        self.ledger = begin(self.ledger, node, OfEntry(entry.index, EMPTY))
         self._put(replace(entry, drained=entry.drained or drains))
-        self.worked.ledger = evacuation.promise(taken, self.worked.ledger, self.now)
+        self.ledger = evacuation.promise(taken, self.ledger, self.now)

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from nodeagent.maintd.planning.outcomes import BACK_OFF
 from nodeagent.model.constraints import Constraints
 from nodeagent.model.queue import Attempt, Entry, EntryStatus, Procedures, Queue, StepStatus
 from nodeagent.model.units import Ms, Seconds, in_ms
@@ -32,41 +31,6 @@ def back_off(entry: Entry, procedures: Procedures, now: Ms, why: str) -> Entry:
 
 def finished(entry: Entry, status: EntryStatus, now: Ms, why: str) -> Entry:
     return replace(entry, status=status, changed_at=now, ending=False, why=why)
-
-
-def rewind(queue: Queue, procedures: Procedures, now: Ms) -> Queue:
-    """Move remembered times out of the future after the clock was put back: no wait gets longer.
-
-    A health check from the future no longer counts: maintd repeats it.
-    """
-    most = now + procedures.most_back_off_seconds * 1000
-    again = now + max(procedures.longest_interval * 1000, BACK_OFF)
-
-    def at_most(entry: Entry) -> Entry:
-        made = entry.queued_at, entry.begun_at, entry.changed_at
-        past = *made, entry.checked_at, entry.asked_at, entry.unanswered_since
-        waits = entry.not_before <= again and entry.backoff_until <= most
-        if max(past) <= now and waits:
-            return entry
-        return replace(
-            entry,
-            queued_at=min(entry.queued_at, now),
-            begun_at=min(entry.begun_at, now),
-            changed_at=min(entry.changed_at, now),
-            checked_at=entry.checked_at if entry.checked_at <= now else Ms(0),
-            asked_at=min(entry.asked_at, now),
-            unanswered_since=min(entry.unanswered_since, now),
-            backoff_until=min(entry.backoff_until, most),
-            not_before=min(entry.not_before, again),
-        )
-
-    rewound = replace(
-        queue,
-        entries=tuple(map(at_most, queue.entries)),
-        attempts=tuple(a if a.at <= now else replace(a, at=now) for a in queue.attempts),
-        refusals=tuple(replace(one, since=min(one.since, now)) for one in queue.refusals),
-    )
-    return queue if rewound == queue else rewound
 
 
 def waiting(entry: Entry, step: int, since: Ms) -> Entry:

@@ -155,31 +155,6 @@ def _with_late(ledger: Ledger, now: Ms) -> Ledger:
     return ledger if roll == ledger.roll else replace(ledger, roll=roll)
 
 
-def rewind(ledger: Ledger, now: Ms) -> Ledger:
-    """Limit all moments to the present after the clock was put back."""
-    roll = ledger.roll
-    if roll is None:
-        return ledger
-    nodes = tuple(
-        replace(
-            one,
-            since=min(one.since, now),
-            left_at=min(one.left_at, now),
-            ran_at=min(one.ran_at, now),
-            not_before=min(one.not_before, now + BACK_OFF),
-        )
-        for one in roll.nodes
-    )
-    earlier = replace(
-        roll,
-        at=min(roll.at, now),
-        nodes=nodes,
-        returned_at=min(roll.returned_at, now),
-        over_at=min(roll.over_at, now),
-    )
-    return ledger if earlier == roll else replace(ledger, roll=earlier)
-
-
 def closed(ledger: Ledger, observed: Observed) -> dict[str, Reason]:
     """Why no other work starts on nodes whose command runs, or that return, by name.
 

@@ -7,7 +7,7 @@ occurrence that has started already, and shows an obstacle to an occurrence unti
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from nodeagent.maintd.planning.evacuation_time import Leads
@@ -25,22 +25,16 @@ from nodeagent.model.wish import SetSchedule
 _TOLD = 366  # days for which calendars show occurrences that did not take place
 
 
-@dataclass
-class Advanced:
-    """The ledger with the near occurrences in its schedule, and the blocked ones."""
-
-    ledger: Ledger
-    held: list[Held] = field(default_factory=list)
-
-
-def advance(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Advanced:
-    """Remove occurrences that are over, and schedule those that are near."""
+def advance(
+    ledger: Ledger, observed: Observed, policy: Policy, now: Ms
+) -> tuple[Ledger, list[Held]]:
+    """Remove occurrences that are over, and schedule those that are near; tell the blocked ones."""
     if not ledger.series:
-        return Advanced(ledger)
+        return ledger, []
     ledger = _ended(_let_go(ledger, observed, now), observed, now)
     work = _Plan(ledger, observed, policy, now)
     work.all()
-    return Advanced(work.ledger, work.held)
+    return work.ledger, work.held
 
 
 # Ended occurrences.

@@ -25,15 +25,6 @@ from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Mode, Scheduled
 
-
-@dataclass
-class Maintained:
-    """A round's result for windows: the ledger, and what is blocked."""
-
-    ledger: Ledger
-    held: list[Held] = field(default_factory=list)
-
-
 # Remember.
 
 
@@ -64,22 +55,6 @@ def _failed(scheduled: Scheduled, failed: Fault, now: Ms) -> Scheduled:
     if failed.ends:
         return replace(scheduled, stopped=failed.why)
     return replace(scheduled, not_before=now + BACK_OFF, why=failed.why)
-
-
-def rewind(ledger: Ledger, now: Ms) -> Ledger:
-    """Limit waits for retries to the usual back-off after the clock was put back."""
-    latest = now + BACK_OFF
-    if all(
-        scheduled.not_before <= latest and scheduled.since <= now for scheduled in ledger.scheduled
-    ):
-        return ledger
-    changed = tuple(
-        replace(
-            scheduled, since=min(scheduled.since, now), not_before=min(scheduled.not_before, latest)
-        )
-        for scheduled in ledger.scheduled
-    )
-    return replace(ledger, scheduled=changed)
 
 
 def recognise(ledger: Ledger, snapshot: Snapshot) -> Ledger:
@@ -122,14 +97,14 @@ def maintain(
     room: Room,
     stopped: Mapping[str, Reason],
     now: Ms,
-) -> Maintained:
-    """Take the next steps at every node.
+) -> tuple[Ledger, list[Held]]:
+    """Take the next steps at every node, and tell what is blocked.
 
     `stopped` is why no work starts on a node, or anywhere ("").
     """
     if not ledger.scheduled:
-        return Maintained(ledger)
-    work = _Work(Maintained(ledger), observed, policy, room, stopped, now)
+        return ledger, []
+    work = _Work(ledger, observed, policy, room, stopped, now)
     due_by_node: dict[str, list[Scheduled]] = {}
     for scheduled in sorted(
         ledger.scheduled, key=lambda scheduled: (scheduled.when.start, scheduled.machine.key)
@@ -138,23 +113,24 @@ def maintain(
             due_by_node.setdefault(scheduled.node, []).append(scheduled)
     for windows in due_by_node.values():
         work.go_on(windows)
-    return work.done
+    return work.ledger, work.held
 
 
 @dataclass
 class _Work:
-    done: Maintained
+    ledger: Ledger
     observed: Observed
     policy: Policy
     room: Room
     stopped: Mapping[str, Reason]
     now: Ms
+    held: list[Held] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.nodes = by_uuid(self.observed)
-        self.leads = Leads(self.observed.snapshot, self.done.ledger.paces)
-        self.made = offers.by_absence(self.done.ledger)
-        self.repaired = under_repair(self.done.ledger, self.observed.snapshot)
+        self.leads = Leads(self.observed.snapshot, self.ledger.paces)
+        self.made = offers.by_absence(self.ledger)
+        self.repaired = under_repair(self.ledger, self.observed.snapshot)
 
     @cached_property
     def names(self) -> Names:
@@ -191,11 +167,11 @@ class _Work:
         self._hold(name, because(kind, name, at=at))
 
     def _hold(self, name: str, why: Reason) -> None:
-        self.done.held.append(Held(why, name))
+        self.held.append(Held(why, name))
 
     def go_on(self, windows: list[Scheduled]) -> None:
         """Take the next steps at a node for those of its windows that are due: for all as one."""
-        node, ledger = self.nodes[windows[0].node], self.done.ledger
+        node = self.nodes[windows[0].node]
         leaving = Leaving(
             node,
             OfWindow(node.uuid),
@@ -204,17 +180,17 @@ class _Work:
             drained=any(scheduled.drained for scheduled in windows),
             obstacle=self._obstacle(windows, node),
         )
-        left = leave(leaving, ledger, self.observed, self.policy, self.room, self.now)
+        left = leave(leaving, self.ledger, self.observed, self.policy, self.room, self.now)
         for why in left.held:
             self._hold(node.name, why)
-        self.done.ledger = left.ledger
+        self.ledger = left.ledger
         if left.begun:
             begun = {scheduled.key for scheduled in windows}
             changed = tuple(
                 replace(scheduled, begun=True) if scheduled.key in begun else scheduled
                 for scheduled in left.ledger.scheduled
             )
-            self.done.ledger = replace(left.ledger, scheduled=changed)
+            self.ledger = replace(left.ledger, scheduled=changed)
 
     def _obstacle(self, windows: list[Scheduled], node: Node) -> Reason | None:
         name = node.name

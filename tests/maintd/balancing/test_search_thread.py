@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from nodeagent.errors import Unavailable
-from nodeagent.maintd.balancing.search_thread import Adviser, in_thread, nothing_measured
+from nodeagent.maintd.balancing.search_thread import Adviser, nothing_measured
 from nodeagent.model.balance import Advice, Question
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms
@@ -193,7 +193,7 @@ def test_in_a_thread() -> None:
         go.wait(10)
         return KNOWN
 
-    adviser = Adviser(look, nothing_measured, in_thread)
+    adviser = Adviser(look, nothing_measured)
     adviser.ask([ASKED], SEEN, Ms(1))
     assert begun.wait(10)
     assert adviser.advice() == {}, "nobody waits for it"

@@ -35,10 +35,10 @@ def answered(asker: Asker, put: Put, rations: Rations, *, dry: bool = False) -> 
     made = Offer("of-web", "db", "u", ("i",), Unavailability(Nanoseconds(0)), Ms(1), Ms(1))
     api = SimpleNamespace(
         access=SimpleNamespace(asker=lambda _: asker),
-        view=SimpleNamespace(ledger=Ledger(offers=(made,))),
+        seen=lambda: SimpleNamespace(ledger=Ledger(offers=(made,))),
         put=put,
         maintd=SimpleNamespace(rations=rations),
-        void=lambda *_: None,
+        refuse_void=lambda *_: None,
     )
     (_, post) = Owners(cast(Any, api)).routes
     request = Request("POST", "/1/offers", HEADERS, json.dumps(CALL).encode(), dry=dry)

@@ -9,7 +9,7 @@ import pytest
 from nodeagent.maintd.notices import mailbox
 from nodeagent.maintd.notices.conditions import conditions
 from nodeagent.maintd.notices.delivery import Delivered, Refused, Retry, Sent
-from nodeagent.maintd.notices.mailbox import LONGEST_ASKED, QUIET
+from nodeagent.maintd.notices.mailbox import QUIET
 from nodeagent.model.incident import UNKNOWN, Incident, Status
 from nodeagent.model.ledger import Decision, Ledger, Policy
 from nodeagent.model.notice import Mailbox, Message, Notice, Notices, Occasion, Sink
@@ -212,16 +212,6 @@ def test_a_reason_that_flickers_is_no_news() -> None:
     gone = mailbox.gather(again, [SINK], [], Ms(NOW + QUIET + 1))
     assert there(mailbox.gather(gone, [SINK], [], Ms(NOW + 2 * QUIET))) == 1
     assert there(mailbox.gather(gone, [SINK], [], Ms(NOW + 2 * QUIET + 1))) == 0
-
-
-def test_a_clock_that_was_ahead_keeps_no_message_waiting() -> None:
-    late = Message("m", Ms(NOW + 10**10), (told(),), {"needs-you": 1}, 0, 3, Ms(NOW + 10**10))
-    box = mailbox.gather(ops(late, made=Ms(NOW + 10**10)), [SINK], [], Ms(NOW)).boxes[0]
-    assert box.message is not None
-    assert (box.made, box.message.made, box.message.after) == (NOW, NOW, NOW)
-    asked = Message("m", Ms(NOW), (), {}, 0, 3, Ms(NOW + LONGEST_ASKED))
-    kept = mailbox.gather(ops(asked, made=Ms(NOW)), [SINK], [], Ms(NOW)).boxes[0].message
-    assert kept == asked
 
 
 def test_a_sink_that_is_removed_is_forgotten_and_without_any_nothing_is_kept() -> None:

@@ -9,6 +9,7 @@ import threading
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -172,6 +173,22 @@ def test_a_sink_that_hangs_delays_neither_rounds_nor_others() -> None:
         until(lambda: receiver.bodies)
         assert len(receiver.bodies) == 1
         over.set()
+
+
+def test_a_sink_for_which_no_thread_begins_is_tried_in_the_next_round() -> None:
+    receiver, tries = Receiver(), list[Any]()
+
+    def start(work: Any) -> None:
+        tries.append(work)
+        if len(tries) == 1:
+            raise RuntimeError("can't start new thread")
+        work()
+
+    with serving(receiver) as port:
+        one = Notifying(hook(port), start=start)
+        one.break_down("n2")
+        one.ticks(3)
+    assert (len(receiver.bodies), len(tries)) == (1, 2)
 
 
 def test_a_sink_that_is_down_for_long_keeps_a_bounded_queue() -> None:

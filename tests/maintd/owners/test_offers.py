@@ -408,18 +408,6 @@ def test_a_veto_ends_at_its_deadline_to_the_millisecond() -> None:
     assert "owners had to accept" in offers.hold(waits, made, until)
 
 
-def test_a_clock_that_was_ahead_lengthens_no_wait_for_the_next_question() -> None:
-    one = Asking()
-    one.plan("n3")
-    one.decline(refuse=HOUR)
-    assert offers.rewind(one.ledger, one.now()) is one.ledger
-    before = Ms(one.now() - DAY * 1000)
-    db, web = sorted(offers.rewind(one.ledger, before).offers, key=lambda offer: offer.owner)
-    assert db.answer is not None
-    assert (db.answer.at, db.answer.until) == (before, before + HOUR * 1000)
-    assert (web.asked_at, web.since, web.answer) == (before, before, None)
-
-
 def test_offers_are_about_nodes_alone_and_listed_by_their_start() -> None:
     one = Asking()
     one.post(one.window("n4", ahead=2 * DAY), one.window("n3", "no-node"))

@@ -94,7 +94,7 @@ def test_who_refuses_is_tried_until_somebody_listens() -> None:
     assert hooks.waiting == 1
     hooks.tell([])
     assert hooks.waiting == 0
-    until(lambda: not hooks._lines[0]._busy)  # of what is not open nobody is told
+    until(lambda: not hooks._lines[0]._beside.busy)  # of what is not open nobody is told
 
 
 def test_who_hangs_keeps_nobody_else_waiting() -> None:
@@ -126,7 +126,7 @@ def test_a_bug_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as broken:
             broken.setattr(webhook, "post", bug)
             hooks.tell([ONE])
-            until(lambda: not hooks._lines[0]._busy)
+            until(lambda: not hooks._lines[0]._beside.busy)
         hooks.tell([ONE])
         owner.until(1)
 
@@ -219,3 +219,19 @@ def test_the_hour_of_a_webhook_begins_with_the_first_try(monkeypatch: pytest.Mon
     clock[0] += webhook.GIVE_UP
     line._send(line._due["a"])
     assert (hooks.waiting, hooks.counts["given-up"]) == (0, 1)
+
+
+def test_a_webhook_for_which_no_thread_begins_is_tried_in_the_next_round() -> None:
+    work, full = list[Any](), [True]
+
+    def start(one: Any) -> None:
+        if full:
+            raise RuntimeError("can't start new thread")
+        work.append(one)
+
+    hooks = Webhooks([Webhook("*", "http://127.0.0.1:1/")], lambda: NOW, lambda: 0.0, start)
+    hooks.tell([Letter("a", "db", b"{}")])
+    assert (work, hooks.waiting) == ([], 1)
+    full.clear()
+    hooks.tell([Letter("a", "db", b"{}")])
+    assert len(work) == 1

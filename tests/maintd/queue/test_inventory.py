@@ -12,7 +12,7 @@ import pytest
 from nodeagent.cli.maintd import assemble
 from nodeagent.errors import ConfigError, Unavailable
 from nodeagent.maintd.engine.settings import parse
-from nodeagent.maintd.queue.inventory import Inventory, InventorySettings, ask, in_thread
+from nodeagent.maintd.queue.inventory import Inventory, InventorySettings, ask
 from nodeagent.maintd.queue.sabakan import MOST_BYTES
 from nodeagent.model.queue import Queue
 from nodeagent.web.blocking import post
@@ -187,7 +187,7 @@ def test_a_round_does_not_wait_for_it() -> None:
 
     with speaking(hang) as port:
         url = f"http://127.0.0.1:{port}/graphql"
-        inventory = Inventory(InventorySettings(url, seconds=3600.0), lambda: NOW, start=in_thread)
+        inventory = Inventory(InventorySettings(url, seconds=3600.0), lambda: NOW)
         for _ in range(100):
             inventory.ask(Queue())
             assert inventory.sick(Queue()) == {"sabakan": "it has not answered yet"}

@@ -1,14 +1,13 @@
-"""Entries of the repair queue by index, status and age, and clocks that were put back."""
+"""Entries of the repair queue by index, status and age."""
 
 from dataclasses import replace
 
 import pytest
 
-from nodeagent.maintd.queue.state import counts, matrix, rewind
+from nodeagent.maintd.queue.state import counts, matrix
 from nodeagent.model.queue import EntryStatus, Queue, RepairStep
 from nodeagent.model.units import Seconds
-from tests.maintd.queue.turns import DAY, PROCESSING, WAITING, begun, did, entry, how, turns
-from tests.maintd.world import NOW
+from tests.maintd.queue.turns import PROCESSING, entry
 
 HOURLY = RepairStep("try-1", command_interval=Seconds(3600))
 
@@ -48,28 +47,3 @@ def test_the_matrix_has_the_nodes_and_foreign_machines() -> None:
         ("1.1.1.1", "queued"),
         ("10.10.10.10", "failed"),
     ]
-
-
-def test_a_clock_put_back_lengthens_no_wait() -> None:
-    ahead = begun(backoff_until=NOW + 10**10, checked_at=NOW + 10**10, not_before=NOW + 10**10)
-    (one,) = rewind(Queue((ahead,)), how(), NOW).entries
-    assert (one.backoff_until, one.checked_at) == (NOW + 3_600_000, 0)
-
-
-def test_a_clock_put_back_lengthens_no_wait_for_a_retry() -> None:
-    late = NOW + DAY
-    ahead = begun(not_before=late, asked_at=late, unanswered_since=late)
-    (one,) = rewind(Queue((ahead,)), how(HOURLY), NOW).entries
-    assert one.not_before == NOW + 3_600_000
-    assert (one.asked_at, one.unanswered_since) == (NOW, NOW)
-    (one,) = rewind(Queue((ahead,)), how(), NOW).entries
-    assert one.not_before == NOW + 60_000
-    (one,) = rewind(Queue((entry(unanswered_since=NOW + 1),)), how(), NOW).entries
-    assert one.unanswered_since == NOW
-
-
-def test_a_check_from_before_the_clock_was_put_back_is_none_from_after() -> None:
-    """It was made before the last command, and only both are in the future."""
-    one = begun(at=WAITING, ago=-DAY, checked_at=NOW + DAY - 1, asked_at=NOW + DAY - 1)
-    queue = rewind(Queue((one,)), how(), NOW)
-    assert did(turns(*queue.entries)) == []

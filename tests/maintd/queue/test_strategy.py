@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from nodeagent.maintd.queue.state import rewind
 from nodeagent.maintd.queue.strategy import Do, Machine, take_turns
 from nodeagent.model.queue import Entry, EntryStatus, Procedures, Queue
 from nodeagent.model.reason import AnyKind, Kind, because
@@ -436,7 +435,7 @@ def calls(entries: Iterable[Entry], also: int) -> int:
     sys.setprofile(count)
     try:
         for _ in range(also):
-            queue = rewind(queue, how(), NOW).put(first).put(last)
+            queue = queue.put(first).put(last)
             take_turns(queue, {}, how(), NOW)
     finally:
         sys.setprofile(None)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from time import process_time
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -11,7 +11,7 @@ from nodeagent.maintd.engine.timezones import read_zone
 from nodeagent.maintd.windows import occurrences, recurrence, schedule, series
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.outage import Back, Outage, Way
-from nodeagent.model.reason import Kind, because
+from nodeagent.model.reason import Held, Kind, because
 from nodeagent.model.series import Member, Series, Weekly
 from nodeagent.model.snapshot import Instance, Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
@@ -64,8 +64,13 @@ def edited(before: Ledger, **more: Any) -> Ledger:
     return after
 
 
-def advanced(before: Ledger, now: int = NOW) -> occurrences.Advanced:
-    return occurrences.advance(before, SEEN, Policy(window_ahead=Ms(DAY)), Ms(now))
+class Advanced(NamedTuple):
+    ledger: Ledger
+    held: list[Held]
+
+
+def advanced(before: Ledger, now: int = NOW) -> Advanced:
+    return Advanced(*occurrences.advance(before, SEEN, Policy(window_ahead=Ms(DAY)), Ms(now)))
 
 
 def down(before: Ledger, *machines: Machine) -> Ledger:
@@ -105,7 +110,7 @@ def test_whoever_joins_later_does_so_at_the_time_of_the_rule() -> None:
 def test_an_occurrence_that_was_given_no_end_goes_on() -> None:
     endless = Window((N3,), Unavailability(Nanoseconds(BEGINS * 10**6)))
     before = ledger((of(Member(N3, SUNDAY, placed=True)),), endless)
-    assert advanced(before, BEGINS + 5 * HOUR) == occurrences.Advanced(before)
+    assert advanced(before, BEGINS + 5 * HOUR) == (before, [])
 
 
 def test_a_machine_of_two_series_is_in_an_occurrence_of_each() -> None:
@@ -127,7 +132,7 @@ def test_of_two_series_of_one_time_the_later_waits_alone() -> None:
 def test_while_a_window_is_open_nothing_is_told_of_the_next() -> None:
     nightly = replace(RULE, weekdays=tuple(range(7)))
     before = ledger((of(Member(N3, SUNDAY, placed=True), rule=nightly),), window(BEGINS, N3))
-    assert advanced(before, BEGINS + HOUR) == occurrences.Advanced(before)
+    assert advanced(before, BEGINS + HOUR) == (before, [])
 
 
 def test_whom_one_was_spared_keeps_no_other_from_it() -> None:
@@ -321,8 +326,8 @@ def test_a_large_node_is_planned_earlier_than_others_which_join_its_window() -> 
     seen = replace(SEEN, snapshot=replace(SEEN.snapshot, instances={"huge": large}))
     policy = Policy(window_ahead=Ms(DAY))
     before = ledger((of(Member(N3), Member(Machine("192.0.2.9"))),))
-    done = occurrences.advance(before, seen, policy, Ms(BEGINS - 3 * DAY))
-    assert done.ledger.schedule.windows == (window(BEGINS, N3),)
+    done, _ = occurrences.advance(before, seen, policy, Ms(BEGINS - 3 * DAY))
+    assert done.schedule.windows == (window(BEGINS, N3),)
 
 
 @pytest.mark.parametrize(("now", "there"), [(-1, True), (0, False)])
@@ -362,9 +367,9 @@ def test_who_joins_is_in_the_window_of_those_that_are_placed_and_of_no_others() 
 def test_what_is_unknown_here_is_told_and_the_others_go_on() -> None:
     left = replace(SEEN, snapshot=replace(SEEN.snapshot, nodes={"n3": NODES["n3"]}))
     before = ledger((of(Member(N3), Member(N6)),))
-    done = occurrences.advance(before, left, Policy(window_ahead=Ms(DAY)), Ms(NOW))
-    assert kinds(done.held) == [WAITS, (Kind.NO_SUCH_NODE, "n6")]
-    assert done.ledger.schedule.windows == (window(BEGINS, N3),)
+    done, held = occurrences.advance(before, left, Policy(window_ahead=Ms(DAY)), Ms(NOW))
+    assert kinds(held) == [WAITS, (Kind.NO_SUCH_NODE, "n6")]
+    assert done.schedule.windows == (window(BEGINS, N3),)
     mars = ledger((of(Member(N3), rule=replace(RULE, zone="Mars/Olympus")),))
     whys = kinds(advanced(mars).held)
     assert whys == [(Kind.SERIES_WAITS, "series/1"), (Kind.NO_TIME_ZONE, "series/1")]
@@ -476,9 +481,9 @@ def test_series_of_all_machines_are_planned_in_a_moment() -> None:
     nodes = {name: Node(name, f"uuid-{name}", f"at-{name}") for name in names}
     observed = replace(SEEN, snapshot=Snapshot("c", nodes))
     began = process_time()
-    done = occurrences.advance(
+    done, _ = occurrences.advance(
         Ledger(series=many), observed, Policy(window_ahead=Ms(8 * DAY)), Ms(NOW)
     )
     took = process_time() - began
-    assert [len(window.machines) for window in done.ledger.schedule.windows] == [1000] * 3
+    assert [len(window.machines) for window in done.schedule.windows] == [1000] * 3
     assert took < 1.0
