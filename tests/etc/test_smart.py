@@ -258,7 +258,7 @@ def test_the_device_statistics_of_a_sata_ssd(
         pytest.param(2, {}, "exit status 2", id="cannot be opened"),
         pytest.param(1, {}, "exit status 1", id="unknown bridge"),
         pytest.param(0, {}, "exit status 0", id="health not told"),
-        pytest.param(2, "not JSON", "Expecting value", id="no JSON"),
+        pytest.param(2, "not JSON", "answers 'not JSON', exit 2", id="no JSON"),
         pytest.param(0, '["hostile"]', "list indices", id="another shape"),
         pytest.param(
             8, NVME | {"nvme_smart_health_information_log": {}}, "critical_warning", id="hollow"
