@@ -263,6 +263,18 @@ def test_the_device_statistics_of_a_sata_ssd(
         pytest.param(
             8, NVME | {"nvme_smart_health_information_log": {}}, "critical_warning", id="hollow"
         ),
+        pytest.param(
+            8,
+            NVME | log(critical_warning=255, available_spare=255, percentage_used=255),
+            "its health log cannot be true: a spare of 255 %",
+            id="all ones",
+        ),
+        pytest.param(
+            0,
+            NVME | log(available_spare=64, available_spare_threshold=255, percentage_used=255),
+            "cannot be true",
+            id="a threshold of ones",
+        ),
     ],
 )
 def test_a_disk_that_cannot_be_asked_is_not_ok(
