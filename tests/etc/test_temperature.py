@@ -32,6 +32,9 @@ SENSORS: dict[str, tuple[Files, str]] = {  # the level
     "at max": ({"temp1_input": "80000\n"}, "hot"),
     "just below crit": ({"temp1_input": "99999\n"}, "hot"),
     "at crit": (HOT, "critical"),
+    "at crit, and the processor's alarm": ({**HOT, "temp1_crit_alarm": "1\n"}, "critical"),
+    "slowed down, without its alarm": ({**HOT, "temp1_crit_alarm": "0\n"}, "at-its-limit"),
+    "cool again, and the alarm stays": ({"temp1_crit_alarm": "1\n"}, ""),
     "below zero": ({"temp1_input": "-5000\n"}, ""),
     "no limits": ({"temp1_max": None, "temp1_crit": None}, ""),
     "limits of zero": ({"temp1_max": "0\n", "temp1_crit": "0\n"}, ""),
@@ -60,7 +63,8 @@ SENSORS: dict[str, tuple[Files, str]] = {  # the level
 def test_one_sensor(shipped: Shipped) -> None:
     for name, (changes, level) in SENSORS.items():
         ran = look(shipped.anew(), changes)
-        assert ran.need == ("evacuate" if level == "critical" else "Ok"), name
+        needs = {"critical": "evacuate", "at-its-limit": "live-repair"}
+        assert ran.need == needs.get(level, "Ok"), name
         assert ran.faults == ([SENSOR | {"level": level}] if level else []), name
 
 
