@@ -25,8 +25,9 @@ EXPECTED = {
 FILES = sorted(path for folder in (DIAGNOSE, REPAIR) for path in folder.iterdir())
 PYTHON = [path for path in FILES if path.read_text().startswith("#!/usr/bin/python3")]
 LONGEST = {
-    "smart": 320,  # four kinds of disks, and the controllers that hide them
-    "links": 265,  # bonds, teams, bridges and addresses, and the neighbors behind them
+    "smart": 335,  # four kinds of disks, and the controllers that hide them
+    "links": 300,  # bonds, teams, bridges, switches and addresses, and the neighbors behind them
+    "storcli": 220,  # arrays, disks, batteries, and who uses a lost array
 }
 SAME = ("asked", "carries", "kernels", "own_name", "plain", "stands_alone")
 

@@ -44,6 +44,22 @@ def look(shipped: Shipped, changes: Files, **constants: object) -> Ran:
     return shipped.run("links", SYS=shipped.root / "sys", **(ganeti | lldp | constants))
 
 
+def unused_bond(name: str) -> Files:
+    """The bond that the kernel's module makes: down, so that its carrier cannot be read."""
+    slaves = {f"{name}/bonding/slaves": "\n", f"{name}/bonding/mode": "balance-rr 0\n"}
+    return slaves | {f"{name}/bonding/ad_partner_mac": "\n"}
+
+
+def switched(**ports: str) -> Files:
+    """Ports of this machine in Open vSwitch, with their carriers."""
+    files: dict[str, str | None] = {}
+    for port, carrier in ports.items():
+        files |= {f"{port}/{name}": text for name, text in PORT.items()}
+        files |= {f"{port}/carrier": f"{carrier}\n", f"{port}/upper_ovs-system": ""}
+    return files
+
+
+GUEST = {"tap1/upper_ovs-system": "", "tap1/carrier": "1\n"}
 DOWN: Files = {"eth0/carrier": "0\n", "eth1/carrier": "0\n", "bond0/carrier": "0\n"}
 EMPTY: Files = {"bond0/bonding/slaves": "\n", "bond0/carrier": "0\n"}
 BACKUP: Files = {"bond0/bonding/mode": "active-backup 1\n"}
@@ -53,6 +69,9 @@ ROWS: dict[str, dict[str, tuple[Files, list[str]]]] = {
     "Ok": {
         "all up; a tap and an unused port do not count": ({}, []),
         "a speed nobody knows": ({"eth0/speed": "-1\n"}, []),
+        "a speed nobody knows, of an older kernel": ({"eth0/speed": "4294967295\n"}, []),
+        "the bond that the kernel's module makes": (unused_bond("bond1"), []),
+        "ports of Open vSwitch": ({**switched(eth5="1", eth6="1"), **GUEST}, []),
         "a slower backup": (
             {**BACKUP, "eth0/speed": "1000\n", "bond0/bonding/ad_partner_mac": "\n"},
             [],
@@ -69,6 +88,10 @@ ROWS: dict[str, dict[str, tuple[Files, list[str]]]] = {
         "the switch does not speak LACP": (
             {"bond0/bonding/ad_partner_mac": "00:00:00:00:00:00\n"},
             ["bond0 no-lacp-partner"],
+        ),
+        "ports of Open vSwitch that nothing uses": (
+            switched(eth8="0", eth9="0"),
+            ["eth8 cut-unused", "eth9 cut-unused"],
         ),
         "a bond without slaves that nothing uses": (EMPTY, ["bond0 cut-unused"]),
         "a bridge without address and running instance": (
@@ -98,6 +121,14 @@ ROWS: dict[str, dict[str, tuple[Files, list[str]]]] = {
         ),
     },
     "evacuate": {
+        "a bond that lost its slaves and is down": (
+            {**unused_bond("bond1"), **INSTANCE, "bond1/upper_br0": "", "br0/brif/bond1": ""},
+            ["bond1 cut"],
+        ),
+        "all ports of Open vSwitch below an instance": (
+            {**switched(eth8="0", eth9="0"), **GUEST},
+            ["eth8 cut", "eth9 cut"],
+        ),
         "the whole bond": (
             {**DOWN, **INSTANCE, "bond0/upper_br0": "", "br0/brif/bond0": ""},
             BOTH_CUT,
@@ -195,6 +226,26 @@ def test_an_address_of_this_node_on_no_interface(
 def test_who_may_be_another_node_has_lost_nothing(shipped: Shipped, node: str) -> None:
     shipped.tree({"ssconf_node_primary_ips": PRIMARY}, under="ganeti")
     assert look(shipped, UP, NODE=node).diagnosis == OK
+
+
+def test_one_port_of_open_vswitch_may_be_of_a_bond(shipped: Shipped) -> None:
+    ran = look(shipped, {**switched(eth5="1", eth6="0"), **GUEST})
+    assert (ran.need, ran.diagnosis["command"]) == ("live-repair", CALL)
+    assert ran.faults == [{"interface": "eth6", "switch": "ovs-system", "fault": "down"}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "fault"),
+    [({"info_kind": "openvswitch"}, "cut"), ({"info_kind": "dummy"}, "cut-unused")],
+)
+def test_an_address_on_a_bridge_of_open_vswitch_is_use(
+    shipped: Shipped, kind: dict[str, str], fault: str
+) -> None:
+    shipped.tree({"ssconf_node_primary_ips": "n1 192.0.2.6\n"}, under="ganeti")
+    bridge = {"ifname": "br9", "linkinfo": kind, "addr_info": [{"local": "192.0.2.9"}, {}]}
+    ip = shipped.tool("other-ip", f"echo '{json.dumps([*ADDRESSES, bridge])}'")
+    ran = look(shipped, switched(eth5="0"), TOOLS=(str(ip),))
+    assert ran.faults == [{"interface": "eth5", "fault": fault}]
 
 
 def test_an_ignored_interface(shipped: Shipped) -> None:
@@ -343,7 +394,7 @@ TEAMS: dict[str, tuple[Files, str, list[str]]] = {
         "live-repair",
         ["eth5 down", "eth6 down", "team0 cut-unused"],
     ),
-    "ports of Open vSwitch": (team("ovs-system", eth5="1", eth6="0"), "Ok", []),
+    "ports of Open vSwitch are no team": (team("ovs-system", eth5="1", eth6="1"), "Ok", []),
 }
 
 

@@ -29,8 +29,11 @@ FIVE = {
 SIX = {f"dev-sd{letter}1/slot": f"{slot}\n" for slot, letter in enumerate("abcdef")}
 SIX |= {f"dev-sd{letter}1/state": "in_sync\n" for letter in "abcdef"}
 SIX |= {"level": "raid6\n", "raid_disks": "6\n", "degraded": "2\n", "sync_action": "recover\n"}
+WAITS = {f"dev-sd{letter}1/state": "spare\n" for letter in "ef"}
+WAITS |= {f"dev-sd{letter}1/slot": "none\n" for letter in "ef"}
 STRIPE = {"level": "raid0\n", "degraded": None, "sync_action": None}
-CONTAINER = {"level": "\n", "array_state": "inactive\n", "raid_disks": "0\n"}
+CONTAINER = {"level": "\n", "array_state": "inactive\n", "raid_disks": "\n"}
+NO_MEMBERS = {f"dev-sd{letter}1/{name}": None for letter in "ab" for name in ("state", "slot")}
 JOURNAL = {
     "consistency_policy": "journal\n",
     "dev-sdj1/state": "in_sync,journal\n",
@@ -71,10 +74,22 @@ HEALTHY: dict[str, Files] = {
     "IMSM": {**CONTAINER, "metadata_version": "external:imsm\n"},
     "DDF": {**CONTAINER, "metadata_version": "external:ddf\n"},
     "container by its name": {**CONTAINER, "level": "container\n"},
-    "inactive and made of no disks": CONTAINER,
-    "free": {"array_state": "clear\n", "level": "\n", "raid_disks": "0\n"},
+    "inactive and made of no disks": {**CONTAINER, "raid_disks": "0\n"},
+    "inactive and without members": {**CONTAINER, **NO_MEMBERS},
+    "free": {"array_state": "clear\n", "level": "\n", "raid_disks": "\n"},
+    "free, of a kernel that writes a zero": {"array_state": "clear\n", "raid_disks": "0\n"},
     "reshaping": {"raid_disks": "3 (2)\n", "sync_action": "reshape\n"},
     "two holes, both heal": {**SIX, "dev-sde1/state": "spare\n", "dev-sdf1/state": "spare\n"},
+    "two holes, and their spares wait for the end of a reshape": {
+        **SIX,
+        **WAITS,
+        "sync_action": "reshape\n",
+    },
+    "one hole heals, and a spare waits for the other": {
+        **SIX,
+        **WAITS,
+        "dev-sde1/slot": "4\n",
+    },
     "with a journal": JOURNAL,
     "read-only by a person": {"array_state": "readonly\n"},
     "a disk is write-mostly": {"dev-sda1/state": "in_sync,write_mostly\n"},
@@ -126,6 +141,24 @@ DEGRADED: dict[str, Fault] = {
     "a broken stripe that nothing uses": ({**BROKEN, **UNUSED}, "lost-unused", [], []),
     "nor its partition": ({**BROKEN, **PARTITIONED}, "lost-unused", [], []),
     "not started": ({"array_state": "inactive\n"}, "not-started", [], []),
+    "assembled of one disk, and never started: the kernel knows no number of disks": (
+        {"array_state": "inactive\n", "level": "\n", "raid_disks": "\n"},
+        "not-started",
+        [],
+        [],
+    ),
+    "two holes, and one spare waits for the end of a reshape": (
+        {**SIX, **WAITS, "dev-sde1/state": "faulty\n", "sync_action": "reshape\n"},
+        "degraded",
+        ["sde1"],
+        [4, 5],
+    ),
+    "two holes, and spares that nothing takes": (
+        {**SIX, **WAITS, "sync_action": "idle\n"},
+        "degraded",
+        [],
+        [4, 5],
+    ),
     "two holes, one heals": (
         {**SIX, "dev-sde1/state": "spare\n", "dev-sdf1/slot": "none\n"},
         "degraded",

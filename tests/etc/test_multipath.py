@@ -85,6 +85,12 @@ FAULTS: dict[str, tuple[list[Map], str, str, list[tuple[str, list[str], str]]]] 
         "live-repair",
         [("mpathg", ["sde"], "degraded")],
     ),
+    "the kernel does not know a path that the checker found faulty": (
+        having(dm_st="undef", chk_st="faulty"),
+        "3",
+        "live-repair",
+        [("mpathg", ["sde"], "degraded")],
+    ),
     "a path that is back, and has to prove itself": (
         having(dm_st="failed", chk_st="delayed"),
         "3",

@@ -42,6 +42,29 @@ def test_a_reboot_is_needed(shipped: Shipped, files: dict[str, str], because: li
     assert asked(shipped, files) == {"needed": bool(because), "because": because}
 
 
+@pytest.mark.parametrize(
+    ("running", "other", "needed"),
+    [
+        ("6.1.0-38-amd64", "6.12.43+deb13-amd64", True),  # a new release of Debian
+        ("6.12.43+deb13-amd64", "6.12.48+deb13-amd64", True),
+        ("6.12.48+deb13-amd64", "6.12.43+deb13-amd64", False),
+        ("6.12.43+deb13-amd64", "6.12.48+deb13-cloud-amd64", False),
+        ("6.5.0-0.deb12.1-amd64", "6.5.0-0.deb12.4-amd64", True),  # backports
+        ("6.1.0-38-amd64", "6.10.11+bpo-amd64", True),
+        ("6.1.0-38-amd64", "6.1.0-39-rt-amd64", False),
+        ("6.8.0-31-generic", "6.8.0-40-generic", True),
+        ("6.8.0-31-generic", "6.8.0-40-lowlatency", False),
+        ("6.8.4-2-pve", "6.8.12-1-pve", True),
+        ("5.14.0-362.8.1.el9_3.x86_64", "5.14.0-427.13.1.el9_4.x86_64", True),
+        ("5.14.0-362.8.1.el9_3.x86_64", "5.14.0-427.13.1.el9_4.x86_64+rt", False),
+        ("6.5.6-300.fc39.x86_64", "6.8.5-301.fc40.x86_64", True),
+    ],
+)
+def test_kernels_of_one_sort(shipped: Shipped, running: str, other: str, needed: bool) -> None:
+    said = asked(shipped, {"release": running, f"boot/vmlinuz-{other}": ""})
+    assert said["needed"] == needed
+
+
 def test_a_kernel_that_was_replaced_since_it_started(shipped: Shipped) -> None:
     root = shipped.tree({IMAGE: ""})
     os.utime(root / IMAGE, (2_000_000_000, 2_000_000_000))

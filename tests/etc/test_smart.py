@@ -258,10 +258,22 @@ def test_the_device_statistics_of_a_sata_ssd(
         pytest.param(2, {}, "exit status 2", id="cannot be opened"),
         pytest.param(1, {}, "exit status 1", id="unknown bridge"),
         pytest.param(0, {}, "exit status 0", id="health not told"),
-        pytest.param(2, "not JSON", "Expecting value", id="no JSON"),
+        pytest.param(2, "not JSON", "answers 'not JSON', exit 2", id="no JSON"),
         pytest.param(0, '["hostile"]', "list indices", id="another shape"),
         pytest.param(
             8, NVME | {"nvme_smart_health_information_log": {}}, "critical_warning", id="hollow"
+        ),
+        pytest.param(
+            8,
+            NVME | log(critical_warning=255, available_spare=255, percentage_used=255),
+            "its health log cannot be true: a spare of 255 %",
+            id="all ones",
+        ),
+        pytest.param(
+            0,
+            NVME | log(available_spare=64, available_spare_threshold=255, percentage_used=255),
+            "cannot be true",
+            id="a threshold of ones",
         ),
     ],
 )
@@ -587,23 +599,70 @@ def test_two_disks_that_claim_one_serial_number_stay_two(shipped: Shipped) -> No
     assert told(controllers(shipped, LISTED, {LISTED[0]: BAD, LISTED[1]: BAD})) == LISTED
 
 
+USB = "-> ../../../devices/pci0000:00/0000:00:14.0/usb2/2-1/2-1:1.0/host9/target9:0:0/9:0:0:0"
+HOT_SWAP = "-> ../../../devices/pci0000:00/0000:00:17.0/ata3/host2/target2:0:0/2:0:0:0"
+
+
+def beside(shipped: Shipped, kind: str, answer: dict[str, Any] | str, place: str = "") -> Ran:
+    """A healthy disk, and /dev/sdb of this kind with this answer, at this place in sysfs."""
+    if place:
+        shipped.tree({"sys/class/block/sdb": place})
+        at = place.removeprefix("-> ../../../")
+        shipped.tree({f"sys/{at}/removable": "1\n" if place == HOT_SWAP else "0\n"})
+    status = answer.get("smartctl", {}).get("exit_status", 8) if isinstance(answer, dict) else 2
+    ask(shipped, ("/dev/sda", "scsi", 0, SATA), ("/dev/sdb", kind, status, answer))
+    tool = str(shipped.root / "tools/smartctl")
+    return shipped.run("smart", TOOLS=(tool,), SYS=shipped.root / "sys")
+
+
+NO_HEALTH = "/dev/sdb: behind USB or removable, and without SMART"
+NO_DISK = say("Read Device Identity failed: scsi error unsupported field in scsi command")
+
+
 @pytest.mark.parametrize(
-    ("answer", "removable"),
+    ("kind", "answer", "place"),
     [
-        pytest.param(say("Unknown USB bridge [0x0781:0x5567 (0x100)]", 1), "0", id="USB bridge"),
-        pytest.param(say("No medium found"), "1", id="a BMC's empty drive"),
+        pytest.param(
+            "scsi", say("Unknown USB bridge [0x0781:0x5567 (0x100)]", 1), "", id="unknown bridge"
+        ),
+        pytest.param("sat", NO_DISK, USB, id="a bridge that smartctl knows, without a disk"),
+        pytest.param("sntjmicron", NO_DISK, USB, id="a bridge of NVMe with a SATA disk"),
     ],
 )
 def test_a_stick_without_health_keeps_no_node_in_doubt(
-    shipped: Shipped, answer: dict[str, Any], removable: str
+    shipped: Shipped, kind: str, answer: dict[str, Any], place: str
 ) -> None:
-    shipped.tree({"sys/class/block/sdb/removable": f"{removable}\n"})
-    ask(shipped, ("/dev/sda", "scsi", 0, SATA), ("/dev/sdb", "scsi", 2, answer))
-    tool = str(shipped.root / "tools/smartctl")
-    ran = shipped.run("smart", TOOLS=(tool,), SYS=shipped.root / "sys")
-    why = "/dev/sdb: behind USB or removable, and without SMART"
-    details = {"faults": [], "not_asked": [why]}
-    assert ran.diagnosis == {"status": "Ok", "details": details}
+    details = {"faults": [], "not_asked": [NO_HEALTH]}
+    assert beside(shipped, kind, answer, place).diagnosis == {"status": "Ok", "details": details}
+
+
+def test_an_empty_drive_of_a_bmc_keeps_no_node_in_doubt(shipped: Shipped) -> None:
+    shipped.tree({"sys/class/block/sdb/removable": "1\n"})
+    ran = beside(shipped, "scsi", say("No medium found"))
+    assert ran.diagnosis["details"] == {"faults": [], "not_asked": [NO_HEALTH]}
+
+
+def test_a_usb_disk_whose_answer_is_none_keeps_no_node_in_doubt(shipped: Shipped) -> None:
+    ran = beside(shipped, "sat", "not JSON", USB)
+    assert ran.need == "Ok"
+    (not_asked,) = ran.diagnosis["details"]["not_asked"]
+    assert not_asked.startswith("/dev/sdb: ")
+
+
+def test_a_failing_usb_disk_moves_no_instance(shipped: Shipped) -> None:
+    ran = beside(shipped, "sat", SATA | FAILED | {"serial_number": "Z2"}, USB)
+    assert (ran.need, ran.diagnosis["command"]) == ("live-repair", CALL)
+    assert [fault["device"] for fault in ran.faults] == ["/dev/sdb"]
+
+
+def test_a_disk_in_a_hot_swap_bay_is_no_stick(shipped: Shipped) -> None:
+    assert "/dev/sdb: no answer: " in beside(shipped, "scsi", NO_DISK, HOT_SWAP).complaint
+
+
+def test_a_virtual_nvme_disk_keeps_no_node_in_doubt(shipped: Shipped) -> None:
+    ran = beside(shipped, "nvme", say("", 4, model_name="VMware Virtual NVMe Disk"))
+    assert (ran.need, ran.faults) == ("Ok", [])
+    assert ran.diagnosis["details"]["not_asked"] == [NOT_SEEN.format("/dev/sdb")]
 
 
 def test_a_scan_that_fails_lists_no_disks(shipped: Shipped) -> None:

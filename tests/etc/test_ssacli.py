@@ -65,6 +65,9 @@ HEALTHY = {
     "one array waits for another that heals": within(
         BOTH, "Logical Drive: 2", Status="Ready for Rebuild"
     ),
+    "an array says so, too": within(
+        volume("Recovering, 26% complete"), "Array: A", Status="Failed Physical Drive"
+    ),
     "an array grows": volume("Transforming, 12.3% complete"),
     "an array waits to grow": volume("Queued for Expansion"),
     "parity is made": volume("Rapid Parity Initialization In Progress"),
@@ -93,6 +96,14 @@ FAULTS: dict[str, tuple[str, list[dict[str, Any]]]] = {
     "a disk has failed": (
         within(volume("Interim Recovery Mode"), "physicaldrive 2I:1:2\n", Status="Failed"),
         [SIX | {"fault": "degraded"}, MICRON | {"fault": "failed"}],
+    ),
+    "an array misses a disk that is not listed": (
+        within(P408I, "Array: A", Status="Failed Physical Drive"),
+        [{"array": "A", "status": "Failed Physical Drive", "fault": "array"}],
+    ),
+    "its disk is listed": (
+        within(disk(Status="Failed"), "Array: A", Status="Failed Physical Drive"),
+        [MICRON | {"fault": "failed"}],
     ),
     "the disk is replaced, and nothing heals": (
         volume("Ready for Rebuild"),

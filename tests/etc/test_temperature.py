@@ -32,6 +32,9 @@ SENSORS: dict[str, tuple[Files, str]] = {  # the level
     "at max": ({"temp1_input": "80000\n"}, "hot"),
     "just below crit": ({"temp1_input": "99999\n"}, "hot"),
     "at crit": (HOT, "critical"),
+    "at crit, and the processor's alarm": ({**HOT, "temp1_crit_alarm": "1\n"}, "critical"),
+    "slowed down, without its alarm": ({**HOT, "temp1_crit_alarm": "0\n"}, "at-its-limit"),
+    "cool again, and the alarm stays": ({"temp1_crit_alarm": "1\n"}, ""),
     "below zero": ({"temp1_input": "-5000\n"}, ""),
     "no limits": ({"temp1_max": None, "temp1_crit": None}, ""),
     "limits of zero": ({"temp1_max": "0\n", "temp1_crit": "0\n"}, ""),
@@ -60,7 +63,8 @@ SENSORS: dict[str, tuple[Files, str]] = {  # the level
 def test_one_sensor(shipped: Shipped) -> None:
     for name, (changes, level) in SENSORS.items():
         ran = look(shipped.anew(), changes)
-        assert ran.need == ("evacuate" if level == "critical" else "Ok"), name
+        needs = {"critical": "evacuate", "at-its-limit": "live-repair"}
+        assert ran.need == needs.get(level, "Ok"), name
         assert ran.faults == ([SENSOR | {"level": level}] if level else []), name
 
 
@@ -99,12 +103,13 @@ def test_a_sensor_asleep_has_no_reading(shipped: Shipped, monkeypatch: pytest.Mo
         assert look(shipped, {}).faults == []
 
 
-OWN = "coretemp k8temp k10temp zenpower acpitz cpu_thermal pch_lewisburg nct6793 it8728".split()
+OWN = "coretemp k8temp k10temp zenpower acpitz cpu_thermal pch_lewisburg".split()
+BOARDS = "nct6798 it8728 w83627ehf f71882fg asusec".split()
 PARTS = "nvme drivetemp mlx5 sfp_1 amdgpu nouveau ixgbe bnxt_en jc42 tps53679 coretempx".split()
 
 
 def test_a_hot_part_switches_no_machine_off(shipped: Shipped) -> None:
-    for chip in (*OWN, *PARTS):
+    for chip in (*OWN, *BOARDS, *PARTS):
         row = shipped.anew()
         ran = look(row, {"name": f"{chip}\n", **HOT})
         needs = ("evacuate", None) if chip in OWN else ("live-repair", CALL)
@@ -127,6 +132,13 @@ def test_a_name_that_cannot_be_read_silences_no_fault(
     ran = look(shipped, {**changes, "temp1_input": "100000\n"})
     assert ran.need == ("evacuate" if chip else "live-repair")
     assert ran.faults == [SENSOR | {"chip": chip, "sensor": sensor, "level": "critical"}]
+
+
+def test_an_ignored_sensor(shipped: Shipped) -> None:
+    floating = {"name": "nct6798\n", "temp1_label": "AUXTIN1\n", "temp1_input": "108000\n"}
+    assert look(shipped, floating).need == "live-repair"
+    world = {"SYS": shipped.root / "sys", "IGNORED": ("nct6798 AUXTIN1",)}
+    assert shipped.run("temperature", **world).faults == []
 
 
 def test_a_dead_sensor_of_a_card_keeps_no_machine_in_doubt(shipped: Shipped) -> None:

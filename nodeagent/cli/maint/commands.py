@@ -1,7 +1,6 @@
 """gnt-maint commands: which node runs which commands, and which nodes differ from their group."""
 
 from collections.abc import Iterator, Sequence
-from urllib.parse import quote
 
 import click
 
@@ -76,8 +75,7 @@ def commands(
 
 
 def _of_node(reach: Reach, name: str) -> Json:
-    path = quote(full_name(reach, name), safe="", errors="replace")
-    told: Json = reach.get(f"/1/nodes/{path}/commands")
+    told: Json = reach.get(f"/1/nodes/{full_name(reach, name)}/commands")
     return told
 
 

@@ -43,6 +43,8 @@ _MAY_BE_ON = {
     Scope.NODE: {Scope.NODE},
 }
 """By the object of a tag, the scopes of settings that it may have."""
+# Words of people's tags that are no settings: one misspelt would otherwise stop nothing.
+_WORDS = {"pause": ("yes", "no"), "stopped": ("yes",)}
 _FLAGS = {"yes": True, "no": False}
 _PREFIX = "maintd:"
 TOLD = 20  # wrong tags shown one by one
@@ -137,7 +139,7 @@ def wrong_tags(snapshot: Snapshot) -> tuple[Held, ...]:
 
 def _told(tags: frozenset[str], scope: Scope, name: str, then: str = "") -> tuple[Reason, ...]:
     """The fault of each wrong tag of one object, and the command that removes the tag."""
-    ours = sorted(tag for tag in tags if tag.startswith(_PREFIX))
+    ours = sorted(tag for tag in tags if tag.lower().startswith(_PREFIX))
     of, command = OF_SCOPE[scope]
     return tuple(
         because(Kind.WRONG_TAG, name, of, fault=why, command=command, tag=tag, then=then)
@@ -148,7 +150,11 @@ def _told(tags: frozenset[str], scope: Scope, name: str, then: str = "") -> tupl
 
 def _fault(tag: str, tags: list[str], scope: Scope) -> str:
     """The fault of a tag by itself, or together with the others of its object."""
-    key, _, _ = tag.removeprefix(_PREFIX).partition(":")
+    if not tag.startswith(_PREFIX):
+        return f"it must begin with {_PREFIX}, in small letters"
+    key, _, text = tag.removeprefix(_PREFIX).partition(":")
+    if text not in _WORDS.get(key, (text,)):
+        return f"{key} is {text!r}; it must be {' or '.join(_WORDS[key])}"
     twins = [t for t in tags if t < tag and t.startswith(f"{_PREFIX}{key}:")]
     try:
         _over(Policy(), frozenset({tag, *twins}), scope)

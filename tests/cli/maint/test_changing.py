@@ -51,6 +51,61 @@ def test_every_verb_looks_or_changes() -> None:
         assert looks + bool(changes) + (name in OTHERS) == 1, name
 
 
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ("done",),
+        ("evacuate", "--why", "x"),
+        ("fenced", "--i-have-pulled-the-plug"),
+        ("drill",),
+        ("drill", "--really"),
+        ("commands",),
+        ("agents", "trust"),
+        ("roll", "retry"),
+        ("history", "--node"),
+        ("pause", "--node"),
+    ],
+    ids=" ".join,
+)
+def test_a_name_that_no_node_can_have_is_refused_in_one_line(
+    live: Live, verb: tuple[str, ...]
+) -> None:
+    for name in (
+        "n\xf6de",
+        "a b",
+        "a\x1bb",
+        "a\nb",
+        "n1/evacuate?",
+        "n1#",
+        "%6e1",
+        "..",
+        "x" * 999,
+    ):
+        refusal = at(live, *verb, name).refused(1)
+        assert refusal.startswith("there is no node "), name
+        assert refusal.isprintable(), name
+    assert not live.rig.ledger.holds
+    assert not live.rig.ledger.outages
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("pause", "--why", "f\udcfcr Tests"),
+        ("evacuate", "n2", "--why", "f\udcfcr Tests"),
+        ("notify", "test", "f\udcfcr"),
+        ("constraints", "set", "f\udcfcr", "5"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_words_of_another_encoding_are_refused_in_one_line(
+    live: Live, words: tuple[str, ...]
+) -> None:
+    refusal = at(live, *words).refused(64)
+    assert refusal.startswith("the command line is not UTF-8: ")
+    assert not live.rig.ledger.holds
+
+
 def test_a_verb_that_cannot_be_a_dry_run_changes_nothing(live: Live) -> None:
     """So every verb that changes something has both options, or fails in its own tests."""
     with click.Context(click.Command("reads")), pytest.raises(KeyError):

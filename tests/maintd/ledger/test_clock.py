@@ -63,16 +63,6 @@ def test_a_clock_put_forward_for_a_round_gives_up_nothing() -> None:
     assert rig.status("n3") is Status.CANCELED
 
 
-def test_a_clock_that_was_ahead_makes_no_pause_longer() -> None:
-    ahead, hour = Ms(NOW + 4 * 365 * 86_400_000), 3_600_000
-    timed = Hold(Scope.CLUSTER, "", "a", ahead, until=ahead + 2 * hour)
-    endless = Hold(Scope.NODE, "n3", "a", ahead)
-    ended = rewind(Ledger(holds=(timed, endless)), NOW).holds
-    assert [(hold.since, hold.until) for hold in ended] == [(NOW, NOW + 2 * hour), (NOW, 0)]
-    past = Ledger(holds=(replace(timed, since=Ms(NOW - hour), until=Ms(NOW + hour)),))
-    assert rewind(past, NOW).holds == past.holds
-
-
 # A clock that steps: one row each.
 
 AT = Moment(NOW, Ms(5_000_000), "boot", "n1")

@@ -32,6 +32,30 @@ def test_a_tag_counts_on_a_node_or_group_or_is_told_to_be_wrong(key: str) -> Non
     assert not faults(Snapshot("c", {"n1": node}, tags=tagged))
 
 
+@pytest.mark.parametrize(
+    ("tag", "fault"),
+    [
+        ("maintd:pause:yes", ""),
+        ("maintd:pause:no", ""),
+        ("maintd:pause", "pause is ''; it must be yes or no"),
+        ("maintd:pause:true", "pause is 'true'; it must be yes or no"),
+        ("maintd:pause:Yes", "pause is 'Yes'; it must be yes or no"),
+        ("maintd:pause:2h", "pause is '2h'; it must be yes or no"),
+        ("Maintd:pause:yes", "it must begin with maintd:, in small letters"),
+        ("MAINTD:settle:1h", "it must begin with maintd:, in small letters"),
+        ("maintd:stopped:yes", ""),
+        ("maintd:stopped:1", "stopped is '1'; it must be yes"),
+        ("maintd", ""),  # of somebody else
+        ("maintdx:pause:yes", ""),
+    ],
+)
+def test_a_misspelt_pause_stops_new_work_too(tag: str, fault: str) -> None:
+    node = Node("n1", "u", "127.0.0.1", tags=frozenset({tag}))
+    told = faults(Snapshot("c", {"n1": node})).get("n1")
+    said = {} if told is None else details([told], Kind.WRONG_TAG)
+    assert (said.get("fault", ""), said.get("tag", tag)) == (fault, tag)
+
+
 TAGGED = {
     "stage": "drain",
     "autorepair": "safe",

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import click
 
+from nodeagent.cli.maint.console.text import harmless
+
 _MOST = 2000  # characters of a header
 _COMMAND = f"{__name__}.command"
 _NOBODY = 2**32 - 1  # the kernel's value for a process without a login
@@ -18,14 +20,21 @@ def typed(context: click.Context, words: Sequence[str]) -> None:
 
 
 def headers(*, local: bool) -> list[tuple[str, str]]:
-    """Return the headers of a change; over the network the HTTP user names the person."""
+    """Return the headers of a change; over the network the HTTP user names the person.
+
+    UsageError: the command line has bytes of another encoding, as a Latin-1 terminal sends them.
+    """
     from urllib.parse import quote
 
     context = click.get_current_context(silent=True)
     command = context.meta.get(_COMMAND, "") if context else ""
+    try:
+        command.encode()
+    except UnicodeEncodeError:
+        raise click.UsageError(f"the command line is not UTF-8: {harmless(command, 200)}") from None
     found = [("Nodeagent-Command", quote(command, safe=" /=:,+'")[:_MOST])] if command else []
     if local and (login := login_name()):
-        found.append(("Nodeagent-Login", quote(login)))
+        found.append(("Nodeagent-Login", quote(login, errors="replace")))
     return found
 
 

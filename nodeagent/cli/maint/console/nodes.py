@@ -1,5 +1,6 @@
 """Nodes and instances by people's names for them: full, short, or an address."""
 
+import re
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
@@ -7,6 +8,9 @@ from nodeagent.cli.maint.console.client import Reach, Refused, Unreachable
 from nodeagent.cli.maint.console.screen import Json
 from nodeagent.cli.maint.console.text import harmless
 from nodeagent.model.address import one_form
+
+# Of names and addresses, which can stand in a path as they are.
+_NODE = re.compile(r"[A-Za-z0-9:][A-Za-z0-9._:-]{0,254}")
 
 
 def node_of(nodes: Sequence[Json], name: str) -> Json | None:
@@ -20,7 +24,12 @@ def node_of(nodes: Sequence[Json], name: str) -> Json | None:
 
 
 def full_name(reach: Reach, name: str) -> str:
-    """Ganeti's name of a node; what is short for none is for the round to refuse."""
+    """Ganeti's name of a node; what is short for none is for the round to refuse.
+
+    Refused: what no node can be called.
+    """
+    if not _NODE.fullmatch(name):
+        raise Refused(f"there is no node {harmless(name, 80)}: see gnt-maint nodes")
     try:
         found = node_of(reach.get("/1/nodes"), name)
     except Unreachable:  # maintd keeps requests even before its first round
