@@ -140,5 +140,5 @@ def test_a_commit_with_such_a_subject_is_not_made(tmp_path: Path) -> None:
     for subject, code in (("no area", 1), ("tests: hold it", 0)):
         message = tmp_path / "message"
         message.write_text(f"{subject}\n\nAnd why.\n")
-        asked = [sys.executable, "-m", "tests.words", "--subject", message]
+        asked = [sys.executable, "-m", "tests.words", "--subject", str(message)]
         assert subprocess.run(asked, cwd=words.TOP, capture_output=True).returncode == code

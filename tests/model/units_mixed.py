@@ -3,7 +3,7 @@
 mypy is strict: a line whose mark is not needed is a fault, too. So each marked one must be wrong.
 """
 
-from nodeagent.maintd.windows.plan import rewind
+from nodeagent.maintd.planning.holds import expire
 from nodeagent.maintd.windows.recurrence import coming
 from nodeagent.model.action import RunCommand
 from nodeagent.model.constraints import Constraints
@@ -14,10 +14,10 @@ from nodeagent.model.window import Unavailability
 
 
 def wrong(now: Ms, seconds: Seconds, limits: Constraints, rule: Weekly, zone: Zone) -> None:
-    rewind(Ledger(), seconds)  # type: ignore[arg-type]
-    rewind(Ledger(), 7)  # type: ignore[arg-type]
-    rewind(Ledger(), now + seconds)  # type: ignore[arg-type]
-    rewind(Ledger(), now - limits.cool_down_seconds)  # type: ignore[arg-type]
+    expire(Ledger(), seconds)  # type: ignore[arg-type]
+    expire(Ledger(), 7)  # type: ignore[arg-type]
+    expire(Ledger(), now + seconds)  # type: ignore[arg-type]
+    expire(Ledger(), now - limits.cool_down_seconds)  # type: ignore[arg-type]
     in_ms(now)  # type: ignore[arg-type]
     coming(rule, zone, now)  # type: ignore[arg-type]
     Unavailability(now)  # type: ignore[arg-type]
@@ -25,7 +25,7 @@ def wrong(now: Ms, seconds: Seconds, limits: Constraints, rule: Weekly, zone: Zo
 
 
 def right(now: Ms, seconds: Seconds, limits: Constraints, rule: Weekly, zone: Zone) -> None:
-    rewind(Ledger(), now + 5)
-    rewind(Ledger(), now - in_ms(seconds) + now)
+    expire(Ledger(), now + 5)
+    expire(Ledger(), now - in_ms(seconds) + now)
     coming(rule, zone, in_seconds(now) + limits.cool_down_seconds)
     Unavailability(in_ns(seconds), in_ns(seconds) + in_ns(seconds))
