@@ -21,14 +21,15 @@ from nodeagent.placement.layout.score import score
 
 def main() -> None:
     """Print the score before and each move: its instance, what is done, the score after it."""
-    file, way, seconds = sys.argv[1:]
+    file, way, seconds, *moves_at_most = sys.argv[1:]
+    enough = Enough(moves=int(moves_at_most[0]) if moves_at_most else None)
     cluster = parse(Path(file).read_text())
     layout = lay_out(cluster, group_of(cluster), Rules())
     if way == "exact":
-        steps = list(exact(layout, Enough()))
+        steps = list(exact(layout, enough))
     else:
         limit = float(seconds)
-        steps = list(best(layout, Enough(), spent=lambda: time.process_time() / limit).steps)
+        steps = list(best(layout, enough, spent=lambda: time.process_time() / limit).steps)
     moves = []
     for step in steps:
         target = layout.nodes[step.move.target].host.name if step.move.target >= 0 else ""

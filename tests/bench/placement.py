@@ -45,6 +45,11 @@ class Ran:
         """The score in the end."""
         return float(self.moves[-1][2]) if self.moves else self.initial
 
+    @property
+    def scores(self) -> list[float]:
+        """After so many moves."""
+        return [self.initial, *(float(move[2]) for move in self.moves)]
+
 
 def cluster(folder: Path, nodes: int, instances: int, seed: int = 1) -> Path:
     """A generated one: three classes of nodes, five kinds of disks, unevenly filled."""
@@ -54,9 +59,9 @@ def cluster(folder: Path, nodes: int, instances: int, seed: int = 1) -> Path:
     return file
 
 
-def ours(file: Path, way: str, seconds: float = 0.0) -> Ran:
-    """`exact` or `best`; the referee has nothing to say."""
-    asked = [str(BALANCER), str(file), way, str(seconds)]
+def ours(file: Path, way: str, seconds: float = 0.0, most: int | None = None) -> Ran:
+    """`exact` or `best`, with so many moves at most; the referee has nothing to say."""
+    asked = [str(BALANCER), str(file), way, str(seconds), *([] if most is None else [str(most)])]
     out, spent, memory = _run([sys.executable, "-I", *asked])
     told = json.loads(out)
     moves = [(name, action, shown(score)) for name, action, score in told["moves"]]
