@@ -138,13 +138,6 @@ def test_what_an_idle_round_saw_is_noted_and_no_more(quiet: Served) -> None:
     assert quiet.get("/1/round")["idle"].startswith("the vote is undecided")
 
 
-def test_many_who_ask_at_once_are_told_from_one_working_out(busy: Served) -> None:
-    assert busy.ask("GET", "/1/status").body is busy.ask("GET", "/1/status").body
-    busy.seconds += 1.1
-    again = busy.ask("GET", "/1/status")
-    assert again.body == busy.ask("GET", "/1/status").body
-
-
 # What is asked for.
 
 
@@ -373,17 +366,6 @@ def test_no_failed_login_locks_the_admin_socket(quiet: Served) -> None:
 GZIP = {"accept-encoding": "gzip"}
 
 
-@pytest.mark.parametrize("target", ["/1/nodes", "/status", "/1/history?limit=1000"])
-def test_pages_and_json_are_compressed_for_clients_that_ask(busy: Served, target: str) -> None:
-    busy.tick(times=60)
-    plain = busy.ask("GET", target, peer=NOBODY)
-    small = busy.ask("GET", target, peer=NOBODY, headers=GZIP)
-    assert "Content-Encoding" not in plain.headers
-    assert (small.headers["Content-Encoding"], small.kind) == ("gzip", plain.kind)
-    assert gzip.decompress(small.body) == plain.body
-    assert len(small.body) < len(plain.body)
-
-
 def test_an_answer_is_compressed_once_for_all_who_ask(
     busy: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -397,8 +379,9 @@ def test_an_answer_is_compressed_once_for_all_who_ask(
 
     monkeypatch.setattr("nodeagent.maintd.http.context.compressed", counted)
     busy.tick()
-    bodies = {id(busy.ask("GET", "/status", peer=ROOT, headers=GZIP).body) for _ in range(20)}
-    assert (len(bodies), len(done)) == (1, 1), "and all of them share it"
+    bodies = [busy.ask("GET", "/status", peer=ROOT, headers=GZIP).body for _ in range(20)]
+    assert (len(set(map(id, bodies))), len(done)) == (1, 1), "and all of them share it"
+    assert gzip.decompress(bodies[0]) == busy.ask("GET", "/status", peer=ROOT).body
     assert threads.pop().startswith("api"), "never on the event loop"
     busy.tick()
     busy.ask("GET", "/status", peer=ROOT, headers=GZIP)
@@ -439,15 +422,6 @@ def test_moves_that_are_asked_for_become_jobs(quiet: Served) -> None:
         409,
         "move 1: i1 n3:n4 => n4:n3: it is on n4:n3",
     )
-
-
-def test_balancing_can_be_stopped(quiet: Served) -> None:
-    quiet.tick()
-    assert quiet.change("POST", "/1/balance", {"group": "default"}).status == 200
-    assert quiet.get("/1/balance")[0]["asked"]["who"] == "root"
-    assert quiet.change("POST", "/1/balance/stop", {"group": "default"}).status == 200
-    assert quiet.get("/1/balance")[0]["asked"] is None
-    assert quiet.change("POST", "/1/balance/stop", {"group": "default"}).status == 409
 
 
 # A ledger in trouble.

@@ -175,7 +175,8 @@ def test_a_migration_leaves_its_budget_to_others_unless_tagged_so() -> None:
 
 def test_a_migration_counts_for_those_of_the_next_wave_where_tagged() -> None:
     a, b, c = web("a", f"{WEB}1:live"), web("b", f"{WEB}1:live"), web("c", "other")
-    budgets = Budgets.of(observed(a, b, c))
+    d = web("d", "maintd:budget:db:1:live")
+    budgets = Budgets.of(observed(a, b, c, d))
     assert set(budgets.stay()) == set()
     budgets.plan(migration("a"), a, INCIDENT)
     assert set(budgets.stay()) == {"a", "b"}

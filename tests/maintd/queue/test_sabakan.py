@@ -113,6 +113,7 @@ def test_no_machine_is_an_answer_too() -> None:
     assert sick(answer(errors=[])) == sick(answer(errors=None)) == ()
 
 
+NO_MACHINES: tuple[object, ...] = (None, 3, "S1", [], {})
 NO_ANSWERS: list[tuple[int, bytes, str]] = [
     (422, b'{"errors":[{"message":"Unknown field"}],"data":null}', 'HTTP status 422: "Unknow'),
     (415, b"", "it answers with HTTP status 415, and gave no reason"),
@@ -141,6 +142,9 @@ NO_ANSWERS: list[tuple[int, bytes, str]] = [
     (200, answer(errors="oops"), 'it reports errors: "oops"'),
     (200, answer(errors=[{"message": 3}]), 'it reports errors: [{"message": 3}]'),
     (200, answer(errors=[{"message": "x" * 999}]), "it reports errors: "),
+    # Also beside data.
+    (200, answer(machine(), errors=[{"message": "some"}]), 'it reports errors: "some"'),
+    *((200, answer(odd), "machine 1 of its answer: status.state is null") for odd in NO_MACHINES),
 ]
 
 
@@ -149,11 +153,6 @@ def test_what_is_no_answer() -> None:
         told = fault(body, status)
         assert why in told, (status, body)
         assert len(told) < 400, (status, body)
-
-
-def test_errors_count_though_there_is_data() -> None:
-    told = fault(answer(machine(), errors=[{"message": "some of it failed"}]))
-    assert told == 'it reports errors: "some of it failed"'
 
 
 ODD_FIELDS: list[tuple[Json, str]] = [
@@ -189,14 +188,6 @@ def test_of_a_field_that_is_odd_the_whole_answer_is_doubted() -> None:
         assert told.startswith("machine 2 of its answer: "), (members, why)
         assert why in told, (members, why)
         assert len(told) < 500, (members, why)
-
-
-NO_MACHINES: list[object] = [None, 3, "S1", [], {}]
-
-
-def test_what_is_no_machine() -> None:
-    for odd in NO_MACHINES:
-        assert "machine 1 of its answer: status.state is null" in fault(answer(odd)), odd
 
 
 def test_a_machine_without_an_address_or_bmc_is_told_and_the_others_count() -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from nodeagent.maintd.http.page import attention
 from nodeagent.maintd.http.page.asked import STATES, Asked, read
-from nodeagent.maintd.http.page.cluster_map import MOST
 from nodeagent.maintd.http.page.cluster_map import STATES as HEALTH
 from nodeagent.maintd.http.status import event_json
 from nodeagent.model.action import MovePrimary
@@ -23,7 +22,6 @@ from tests.maintd.http.page.browser import Browser
 from tests.maintd.http.page.rigs import (
     Balanced,
     at_a_port,
-    emptying,
     ended,
     fits,
     healthy,
@@ -42,16 +40,6 @@ CSS = Path(attention.__file__).parent / "templates" / "status.css"
 
 
 # What needs a person, and what is not healthy.
-
-
-@pytest.mark.parametrize("rig", [storm, large, emptying, ended])
-def test_no_sentence_is_shown_over_and_over(tmp_path: Path, rig: "type[Rig]") -> None:
-    with served(rig(), tmp_path) as one:  # type: ignore[call-arg]
-        one.tick(times=4)
-        text = page(one)
-        held = [h["reason"] for h in one.get("/1/held")]
-    shown = unescape(re.sub("<details.*?</details>", "", text.partition("</style>")[2], flags=re.S))
-    assert not {reason: n for reason in held if (n := shown.count(reason)) > 4}
 
 
 def test_events_of_one_moment_with_the_same_words_are_one() -> None:
@@ -328,10 +316,3 @@ def test_the_lists_by_keyboard_and_on_a_phone(tab: Browser, tmp_path: Path) -> N
         tab.open(f"{url}/n5")
         tab.picture(str(tmp_path / "node.png"), 400)
         fits(tab)
-
-
-def test_of_more_nodes_than_are_drawn_a_healthy_group_is_told_in_a_line(tmp_path: Path) -> None:
-    with served(Rig(fleet(MOST + 1)), tmp_path) as one:
-        one.tick()
-        for query in ("", "?state=all", "?node=n1"):
-            assert one.ask("GET", f"/status{query}").status == 200, query

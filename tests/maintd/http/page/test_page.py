@@ -15,9 +15,12 @@ from nodeagent.maintd.http.view import NodeState, NodeView, nodes
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Status
 from nodeagent.model.snapshot import Node
+from nodeagent.model.window import Schedule
+from nodeagent.model.wish import SetSchedule
 from tests import needs
 from tests.maintd.http.page.browser import Browser
 from tests.maintd.http.page.rigs import (
+    DAY,
     HOSTILE,
     SCRIPT,
     Balanced,
@@ -33,9 +36,11 @@ from tests.maintd.http.page.rigs import (
     queued,
     served,
     storm,
+    window,
 )
 from tests.maintd.rig import QUICK, Rig, fleet
 from tests.maintd.served import Served
+from tests.maintd.windows.weekly import WEDNESDAY
 from tests.maintd.world import EVACUATE, incident, need
 
 # The picture.
@@ -151,6 +156,18 @@ def test_hostile_text_makes_no_element_and_no_attribute(tmp_path: Path) -> None:
     )
     assert "A" * 9001 not in text
     assert len(text) < 1_000_000
+
+
+def test_hostile_names_of_machines_change_nothing(tmp_path: Path) -> None:
+    with served(planned(), tmp_path) as one:
+        one.tick()
+        usual = Balanced(page(one))
+        rows = (window(WEDNESDAY + DAY, 1, SCRIPT, '"><img src=x onerror=alert(1)>'),)
+        one.rig.wish(SetSchedule(Schedule((*one.rig.ledger.schedule.windows, *rows))))
+        one.tick()
+        found = Balanced(page(one))
+    assert found.tags <= usual.tags | {"circle"}, "that is the arrows'"
+    assert found.attributes <= usual.attributes | {"cx", "cy", "r", "d", "marker-end"}
 
 
 @pytest.mark.parametrize("target", ["/status", "/status/n3"])
