@@ -40,7 +40,7 @@ class _Rules:
         return "root" if self.owner == 0 else f"root or uid {self.owner}"
 
 
-def read_all(
+def read_files(
     path: str,
     owner: int | None,
     drops: str = "conf.d",
@@ -48,8 +48,8 @@ def read_all(
     private: bool = False,
     faults: Faults | None = None,
     candidate: Candidate | None = None,
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Read the settings file, then its drop-ins by name, each with its tables, or ConfigError.
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Read a settings file, then its drop-ins by name, as one table; and each key's file.
 
     `owner` is the uid that, or root, must own every file and every folder above it. Nobody else may
     write there, and no link may lead there; None skips the test. A missing file sets nothing. Only
@@ -57,24 +57,39 @@ def read_all(
     all the same, for a person who checks them; an unreadable file is left out. A `candidate` stands
     in place of the drop-in of its name, wherever it lies and whoever owns it.
     """
-    above, name = os.path.split(path)
-    rules = _Rules(owner, 0o077 if private else 0o022, faults or Faults())
-    yield from _read_folder(above, lambda _: [name], rules)
-    folder = f"{above}/{drops}".replace("//", "/")
-    if candidate is None:
-        yield from _read_folder(folder, _drop_ins, rules)
-        return
-    taken = candidate.name
-    others = _read_folder(folder, lambda at: [n for n in _drop_ins(at) if n != taken], rules)
+    faults = faults or Faults()
+    rules = _Rules(owner, 0o077 if private else 0o022, faults)
+    above, name = os.path.split(os.path.abspath(path))
+    first = list(_read_folder(above, lambda _: [name], rules))
+    folder = os.path.join(above, drops)
+    taken = candidate.name if candidate else ""
+    others = _read_folder(folder, lambda at: [one for one in _drop_ins(at) if one != taken], rules)
     found = {os.path.basename(file): (file, values) for file, values in others}
-    if candidate.path:
-        path = os.path.abspath(candidate.path)
-        lying, name = os.path.split(path)
-        unowned = _Rules(None, 0, rules.faults)
-        for one in _read_folder(lying, lambda _: [name], unowned):
+    if candidate and candidate.path:
+        lying, its = os.path.split(os.path.abspath(candidate.path))
+        for one in _read_folder(lying, lambda _: [its], _Rules(None, 0, faults)):
             found[taken] = one
-    for name in sorted(found):
-        yield found[name]
+    merged: dict[str, Any] = {}
+    places: dict[str, str] = {}
+    for file, values in [*first, *(found[name] for name in sorted(found))]:
+        try:
+            _overlay(merged, values, file, "", places)
+        except RecursionError:
+            faults.incomplete = True
+            faults.add(f"{file}: nested too deeply", file)
+    return merged, places
+
+
+def _overlay(
+    under: dict[str, Any], over: dict[str, Any], file: str, prefix: str, places: dict[str, str]
+) -> None:
+    for key, value in over.items():
+        full = f"{prefix}.{key}".lstrip(".")
+        places[full] = file
+        if isinstance(value, dict) and isinstance(under.get(key, {}), dict):
+            _overlay(under.setdefault(key, {}), value, file, full, places)
+        else:
+            under[key] = value
 
 
 def _read_folder(

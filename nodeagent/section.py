@@ -12,6 +12,10 @@ from nodeagent.model.units import Ms, Seconds
 T = TypeVar("T")
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+LEVELS: Mapping[str, Any] = {  # of a log
+    "pattern": "debug|info|warning|error",
+    "wanted": "debug, info, warning or error",
+}
 _DURATION = re.compile(r"(\d{1,6})(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE = re.compile(r"(\d{1,6})(KiB|MiB|GiB)")

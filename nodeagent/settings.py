@@ -6,26 +6,20 @@ that may be set for a whole cluster. Anybody with write access to the remote API
 path, address or limit is among them.
 """
 
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nodeagent.drop_ins import Candidate as Candidate
-from nodeagent.drop_ins import read_all
+from nodeagent.drop_ins import read_files
 from nodeagent.faults import Faults
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.setting import setting
-from nodeagent.section import NAME, Section
+from nodeagent.section import LEVELS, NAME, Section
 
 DEFAULT_FILE = "/etc/nodeagent/agent.toml"
 _UUID = "|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _MOST_CHECKS, _MOST_RUNS = 64, 192  # together as many names as a report has room for
-LEVELS: Mapping[str, Any] = {
-    "pattern": "debug|info|warning|error",
-    "wanted": "debug, info, warning or error",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,33 +139,6 @@ def load(path: str, *, owner: int | None = 0) -> Settings:
     return parse(values, places)
 
 
-def read_files(
-    path: str,
-    owner: int | None,
-    drops: str = "conf.d",
-    *,
-    private: bool = False,
-    faults: Faults | None = None,
-    candidate: Candidate | None = None,
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """Read a file and its drop-ins in the folder `drops` as one table; each key's file.
-
-    A `candidate` stands in place of the drop-in of its name.
-    """
-    faults = faults or Faults()
-    merged: dict[str, Any] = {}
-    places: dict[str, str] = {}
-    above = os.path.abspath(path)
-    read = read_all(above, owner, drops, private=private, faults=faults, candidate=candidate)
-    for file, values in read:
-        try:
-            _overlay(merged, values, file, "", places)
-        except RecursionError:
-            faults.incomplete = True
-            faults.add(f"{file}: nested too deeply", file)
-    return merged, places
-
-
 def parse(
     values: dict[str, Any],
     places: Mapping[str, str] | None = None,
@@ -265,15 +232,3 @@ def _command(section: Section, limits: RunLimits) -> DiagnoseCommand:
     )
     section.done()
     return command
-
-
-def _overlay(
-    under: dict[str, Any], over: dict[str, Any], file: str, prefix: str, places: dict[str, str]
-) -> None:
-    for key, value in over.items():
-        full = f"{prefix}.{key}".lstrip(".")
-        places[full] = file
-        if isinstance(value, dict) and isinstance(under.get(key, {}), dict):
-            _overlay(under.setdefault(key, {}), value, file, full, places)
-        else:
-            under[key] = value

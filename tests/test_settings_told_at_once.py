@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 import pytest
 
 from nodeagent import settings as agent
+from nodeagent.drop_ins import read_files
 from nodeagent.errors import ConfigError
 from nodeagent.faults import Faults
 from nodeagent.maintd.engine import settings as maintd
 from nodeagent.power import settings as power
-from nodeagent.settings import read_files
 from tests import golden
 from tests.agent.place import safe_folder
 

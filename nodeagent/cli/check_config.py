@@ -10,10 +10,11 @@ import click
 
 from nodeagent.cli import exits, usage
 from nodeagent.cli.usage import as_user
+from nodeagent.drop_ins import read_files
 from nodeagent.errors import ConfigError, NodeAgentError
 from nodeagent.faults import Faults
 from nodeagent.protocol.canonical import printable
-from nodeagent.settings import Settings, parse, read_files, with_tags
+from nodeagent.settings import Settings, parse, with_tags
 
 if TYPE_CHECKING:
     from nodeagent.agent.ssconf import Identity

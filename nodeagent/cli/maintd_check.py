@@ -8,6 +8,7 @@ from functools import partial
 import click
 
 from nodeagent.cli import usage
+from nodeagent.drop_ins import read_files
 from nodeagent.errors import ConfigError, NodeAgentError
 from nodeagent.faults import Faults
 from nodeagent.maintd.engine.helper_settings import DROP_INS
@@ -17,7 +18,6 @@ from nodeagent.maintd.http.users import parse_users
 from nodeagent.power import settings as power
 from nodeagent.secret import read_private, read_private_text, read_token
 from nodeagent.section import place_of
-from nodeagent.settings import read_files
 
 USER = "maintd"  # the unit's
 _CREDENTIALS = "/run/credentials/"  # systemd puts files here that root has read for the unit

@@ -17,7 +17,7 @@ from nodeagent.errors import ConfigError, NodeAgentError, in_words
 from nodeagent.faults import Faults
 
 if TYPE_CHECKING:
-    from nodeagent.settings import Candidate
+    from nodeagent.drop_ins import Candidate
 
 
 class _Named(click.Path):
@@ -192,7 +192,7 @@ def judged(config: str, candidate: str | None, drop_in: str | None) -> Judged:
         raise click.UsageError("--as needs --candidate FILE")
     if "/" in drop_in or drop_in.startswith(".") or not drop_in.endswith(".toml"):
         raise click.UsageError(f"--as {drop_in!r} is not the name of a drop-in, such as 50-a.toml")
-    from nodeagent.settings import Candidate
+    from nodeagent.drop_ins import Candidate
 
     return Judged(config, os.geteuid(), Candidate(drop_in, candidate), whole=True)
 

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nodeagent.model.tag import Scope
-
 
 @dataclass(frozen=True)
 class Asked:
@@ -38,11 +36,3 @@ def some_of(several: Sequence[object]) -> str:
     """Name the first five, and count the others."""
     more = f" and {len(several) - 5} more" if len(several) > 5 else ""
     return f"{', '.join(map(str, several[:5]))}{more}"
-
-
-def place_words(scope: Scope, name: str, incident: str) -> str:
-    """Return a pause's place in people's words."""
-    if incident:
-        return f"incident {incident}"
-    word = scope.value.replace("nodegroup", "group")
-    return f"{word} {name}" if name else f"the {word}"

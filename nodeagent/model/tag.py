@@ -28,3 +28,11 @@ def fault(tags: Iterable[str]) -> str:
         return ""
     why = f"is longer than {LENGTH} characters" if len(wrong) > LENGTH else "is not one of Ganeti's"
     return f"the tag {wrong[:LENGTH]!a} {why}"
+
+
+def place_words(scope: Scope, name: str, incident: str) -> str:
+    """Return a pause's place in people's words."""
+    if incident:
+        return f"incident {incident}"
+    word = scope.value.replace("nodegroup", "group")
+    return f"{word} {name}" if name else f"the {word}"

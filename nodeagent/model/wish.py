@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from nodeagent.model.action import Scope
-from nodeagent.model.asked import Asked, place_words, some_of
+from nodeagent.model.asked import Asked, some_of
 from nodeagent.model.balance import Shift
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.offer import Reply
 from nodeagent.model.roll import Terms
+from nodeagent.model.tag import place_words
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.window import Consent, Machine, Schedule
 

@@ -14,11 +14,11 @@ from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Any
 
+from nodeagent.drop_ins import read_files
 from nodeagent.errors import ConfigError
 from nodeagent.faults import Faults
 from nodeagent.model.setting import setting
 from nodeagent.section import NAME, Section
-from nodeagent.settings import read_files
 
 DEFAULT_FILE = "/etc/nodeagent/power.toml"
 LONGEST = 50.0  # seconds of a call: Ganeti ends the program after 60 s

@@ -122,9 +122,9 @@ def maintd_at(url: str, named: str = "--url") -> tuple[str, str, int]:
     return match[1], match[2], int(match[3] or _PORT)
 
 
-def post(
+def request(
     url: str,
-    body: bytes,
+    body: bytes = b"",
     *,
     seconds: float,
     ca: str = "",
@@ -132,36 +132,11 @@ def post(
     most: int = MAX_BODY,
     steady: Callable[[], float] = time.monotonic,
 ) -> Answered:
-    """Send it, or raise Unavailable; each address of its name gets a share of the time.
+    """Post the body, or get what is there if it is empty; or raise Unavailable.
 
-    `ca` is a file with the certificates to trust instead of the system's; `steady` is seconds of a
-    clock that nobody sets.
+    Each address of its name gets a share of the time. `ca` is a file with the certificates to trust
+    instead of the system's; `steady` is seconds of a clock that nobody sets.
     """
-    return _request("POST", url, body, seconds, ca, headers, most, steady)
-
-
-def get(
-    url: str,
-    *,
-    seconds: float,
-    ca: str = "",
-    headers: Sequence[tuple[str, str]] = (),
-    most: int = MAX_BODY,
-) -> Answered:
-    """Return what is there, or raise Unavailable; its arguments are those of `post`."""
-    return _request("GET", url, b"", seconds, ca, headers, most, time.monotonic)
-
-
-def _request(
-    method: str,
-    url: str,
-    body: bytes,
-    seconds: float,
-    ca: str,
-    headers: Sequence[tuple[str, str]],
-    most: int,
-    steady: Callable[[], float],
-) -> Answered:
     match = re.fullmatch(URL, url)
     assert match is not None
     scheme, host, named_port, target = match.groups()
@@ -174,9 +149,8 @@ def _request(
         if share <= 0:
             break
         connect = _over_network(address, port, tls, name)
-        transaction = Transaction(
-            method, target, host=f"{host}:{port}", headers=headers, body=body, most=most
-        )
+        method, where = "POST" if body else "GET", f"{host}:{port}"
+        transaction = Transaction(method, target, where, headers, body, most)
         try:
             return ask(connect, transaction, share)
         except Unavailable as error:

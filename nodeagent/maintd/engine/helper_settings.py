@@ -5,9 +5,9 @@ It checks no other section: a fault there must not stop it, and it loads no pars
 
 from dataclasses import dataclass
 
+from nodeagent.drop_ins import read_files
 from nodeagent.model.setting import setting
 from nodeagent.section import Section
-from nodeagent.settings import read_files
 
 DEFAULT_FILE = "/etc/nodeagent/maintd.toml"
 DROP_INS = "maintd.conf.d"

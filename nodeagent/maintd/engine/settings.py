@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from ipaddress import ip_address
 from typing import Any
 
+from nodeagent.drop_ins import read_files
 from nodeagent.faults import Faults
 from nodeagent.maintd.engine.helper_settings import (
     DROP_INS,
@@ -27,8 +28,7 @@ from nodeagent.model.ledger import Policy
 from nodeagent.model.offer import Announcing
 from nodeagent.model.setting import setting
 from nodeagent.model.units import Ms, Seconds
-from nodeagent.section import NAME, Section, each_once
-from nodeagent.settings import LEVELS, read_files
+from nodeagent.section import LEVELS, NAME, Section, each_once
 from nodeagent.web.blocking import URL, wrong_port
 
 LOCAL, ANYONE, USERS = "local", "anyone", "users"  # who reads without credentials

@@ -6,10 +6,11 @@ from dataclasses import replace
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.maintd.windows.schedule import asked_for
 from nodeagent.model.action import Scope
-from nodeagent.model.asked import Asked, place_words
+from nodeagent.model.asked import Asked
 from nodeagent.model.event import Event, happened
 from nodeagent.model.ledger import Decision, Hold, Ledger
 from nodeagent.model.snapshot import Observed
+from nodeagent.model.tag import place_words
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import AnswerOffers, SetSchedule, Wish
 

@@ -24,7 +24,7 @@ from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical
 from nodeagent.secret import read_token
-from nodeagent.web.blocking import post
+from nodeagent.web.blocking import request
 
 log = logging.getLogger(__name__)
 
@@ -217,7 +217,7 @@ class _Line:
     def _post(self, body: bytes) -> None:
         hook = self.hook
         headers = signed(hook.secret, body, self._now())
-        answer = post(
+        answer = request(
             hook.url, body, seconds=hook.seconds, ca=hook.ca, headers=headers, most=_ANSWER
         )
         if not 200 <= answer.status < 300:

@@ -8,11 +8,11 @@ from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.maintd.planning.names import no_such
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.action import Retag, Scope
-from nodeagent.model.asked import place_words
 from nodeagent.model.ledger import HOLD_TAG, PAUSE_TAG, Hold, Intent, Ledger
 from nodeagent.model.purpose import OfTags
 from nodeagent.model.reason import Kind, Of, Reason, because
 from nodeagent.model.snapshot import Observed, Snapshot
+from nodeagent.model.tag import place_words
 from nodeagent.model.units import Ms
 
 GO_TAG = "maintd:pause:no"

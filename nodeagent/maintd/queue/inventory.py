@@ -14,7 +14,7 @@ from nodeagent.model.setting import setting
 from nodeagent.model.sick import Sick
 from nodeagent.model.units import Ms
 from nodeagent.secret import read_token
-from nodeagent.web.blocking import URL, post
+from nodeagent.web.blocking import URL, request
 from nodeagent.web.transaction import Answered
 
 log = logging.getLogger(__name__)
@@ -162,7 +162,7 @@ def ask(settings: InventorySettings, body: bytes) -> Answered:
     """Send a query, or raise Unavailable."""
     token = read_token(settings.token) if settings.token else ""
     headers = (("Authorization", f"Bearer {token}"),) if token else ()
-    return post(
+    return request(
         settings.url,
         body,
         seconds=settings.seconds,

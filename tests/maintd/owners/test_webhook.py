@@ -124,7 +124,7 @@ def test_a_bug_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(owner) as port:
         hooks = one(f"http://127.0.0.1:{port}/")
         with monkeypatch.context() as broken:
-            broken.setattr(webhook, "post", bug)
+            broken.setattr(webhook, "request", bug)
             hooks.tell([ONE])
             until(lambda: not hooks._lines[0]._beside.busy)
         hooks.tell([ONE])

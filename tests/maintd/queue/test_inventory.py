@@ -15,7 +15,7 @@ from nodeagent.maintd.engine.settings import parse
 from nodeagent.maintd.queue.inventory import Inventory, InventorySettings, ask
 from nodeagent.maintd.queue.sabakan import MOST_BYTES
 from nodeagent.model.queue import Queue
-from nodeagent.web.blocking import post
+from nodeagent.web.blocking import request
 from nodeagent.web.transaction import Answered
 from tests.maintd.answering import serving, speaking
 from tests.maintd.queue.certificates import certificate
@@ -263,7 +263,7 @@ def test_the_time_is_shared_by_the_addresses(
 
     monkeypatch.setattr("nodeagent.web.blocking.ask", hang)
     with pytest.raises(Unavailable):
-        post("http://x/x", b"{}", seconds=3.0, steady=lambda: clock[0])
+        request("http://x/x", b"{}", seconds=3.0, steady=lambda: clock[0])
     assert shares == [1.0, 1.2, 1.3], "what the first leaves is the others'"
 
 

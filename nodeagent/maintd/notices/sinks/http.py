@@ -8,7 +8,7 @@ from nodeagent.maintd.notices.delivery import Delivered, Delivery, Refused, Retr
 from nodeagent.model.units import Ms
 from nodeagent.secret import read_token
 from nodeagent.section import Section
-from nodeagent.web.blocking import URL, get, is_url, post, wrong_port
+from nodeagent.web.blocking import URL, is_url, request, wrong_port
 from nodeagent.web.transaction import Answered
 
 _ANSWER = 64 * 1024  # bytes read of an answer
@@ -36,7 +36,7 @@ class Endpoint:
 
     def post(self, text: str, headers: Sequence[tuple[str, str]], path: str = "") -> Delivery:
         """Send JSON to the URL, or to a `path` below it; or raise Unavailable."""
-        answer = post(
+        answer = request(
             self._address(path),
             text.encode(),
             seconds=self.seconds,
@@ -55,7 +55,7 @@ class Endpoint:
 
     def get(self, path: str, seconds: float, most: int) -> Answered:
         """Return what is at a `path` below the URL, of `most` bytes; or raise Unavailable."""
-        return get(
+        return request(
             self._address(path),
             seconds=min(seconds, self.seconds),
             ca=self.ca,
