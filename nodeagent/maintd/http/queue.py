@@ -11,6 +11,7 @@ from nodeagent.maintd.http.view import View
 from nodeagent.maintd.queue.entries import entry_json
 from nodeagent.maintd.queue.inventory import Inventory
 from nodeagent.maintd.queue.sabakan import DEFAULT, SABAKAN
+from nodeagent.model.queue import Queue
 from nodeagent.model.sick import Sick
 from nodeagent.model.wish import AddEntry, ResetBackOff, SetAutoRepair, SetQueue
 from nodeagent.web.exchange import Request, Response, Route
@@ -61,7 +62,13 @@ class Queueing:
 def _queue(view: View) -> Json:
     queue, snapshot = view.ledger.queue, view.observed.snapshot
     entries = [entry_json(entry, snapshot) for entry in queue.entries]
-    refused = [
+    refused = refusals_json(queue)
+    return {"enabled": queue.enabled, "entries": entries, "refused": refused}
+
+
+def refusals_json(queue: Queue) -> list[Json]:
+    """Why reported machines are not repaired."""
+    return [
         {
             "reason": one.reason,
             "machines": one.machines,
@@ -70,7 +77,6 @@ def _queue(view: View) -> Json:
         }
         for one in queue.refusals
     ]
-    return {"enabled": queue.enabled, "entries": entries, "refused": refused}
 
 
 def _reported(view: View, inventory: Inventory) -> Json:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nodeagent.maintd.http.calendar import calendar, roll_json
 from nodeagent.maintd.http.page.weeks import KINDS, WEEKS, kind_of, machine_name, stages, weeks
+from nodeagent.maintd.http.queue import refusals_json
 from nodeagent.maintd.http.status import Json
 from nodeagent.maintd.http.view import NodeView, View
 from nodeagent.maintd.notices.needs_you import LATE
@@ -155,10 +156,7 @@ def queue(view: View) -> Json | None:
         "auto_repair": found.auto_repair,
         "entries": [_entry(entry, view) for entry in entries[:_MOST_ENTRIES]],
         "more": max(0, len(entries) - _MOST_ENTRIES),
-        "refused": [
-            {"why": one.why, "since": one.since / 1000, "machines": one.machines}
-            for one in found.refusals
-        ],
+        "refused": refusals_json(found),
     }
 
 
