@@ -8,10 +8,9 @@ from nodeagent.maintd.http import parse
 from nodeagent.maintd.http.context import Context
 from nodeagent.maintd.http.status import Json
 from nodeagent.maintd.http.view import View
-from nodeagent.maintd.queue.entries import entry_json
+from nodeagent.maintd.queue.entries import entry_json, refusals_json
 from nodeagent.maintd.queue.inventory import Inventory
 from nodeagent.maintd.queue.sabakan import DEFAULT, SABAKAN
-from nodeagent.model.queue import Queue
 from nodeagent.model.sick import Sick
 from nodeagent.model.wish import AddEntry, ResetBackOff, SetAutoRepair, SetQueue
 from nodeagent.web.exchange import Request, Response, Route
@@ -64,19 +63,6 @@ def _queue(view: View) -> Json:
     entries = [entry_json(entry, snapshot) for entry in queue.entries]
     refused = refusals_json(queue)
     return {"enabled": queue.enabled, "entries": entries, "refused": refused}
-
-
-def refusals_json(queue: Queue) -> list[Json]:
-    """Why reported machines are not repaired."""
-    return [
-        {
-            "reason": one.reason,
-            "machines": one.machines,
-            "since": one.since / 1000,
-            "why": one.why,
-        }
-        for one in queue.refusals
-    ]
 
 
 def _reported(view: View, inventory: Inventory) -> Json:

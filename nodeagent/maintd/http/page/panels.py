@@ -5,11 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nodeagent.maintd.http.calendar import calendar, roll_json
 from nodeagent.maintd.http.page.weeks import KINDS, WEEKS, kind_of, machine_name, stages, weeks
-from nodeagent.maintd.http.queue import refusals_json
 from nodeagent.maintd.http.status import Json
 from nodeagent.maintd.http.view import NodeView, View
 from nodeagent.maintd.notices.needs_you import LATE
-from nodeagent.maintd.queue.entries import entry_json
+from nodeagent.maintd.queue.entries import entry_json, refusals_json
 from nodeagent.model.queue import Entry
 from nodeagent.model.reason import Of, Subject
 
