@@ -3,6 +3,7 @@
 A reason may have others among its details. Its kind has the sentence and the command that helps.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, Union
 
@@ -18,6 +19,7 @@ from nodeagent.model.succession_kinds import SuccessionKind
 
 __all__ = [
     "KINDS",
+    "MOST_TOLD",
     "AnyKind",
     "BudgetKind",
     "Detail",
@@ -32,6 +34,7 @@ __all__ = [
     "Subject",
     "SuccessionKind",
     "because",
+    "first_of",
 ]
 
 KINDS: tuple[AnyKind, ...] = (
@@ -147,6 +150,16 @@ class Held:
 def because(kind: AnyKind, name: str = "", of: Of | None = None, /, **details: Detail) -> Reason:
     """Build a reason about the subject of this name, by default of the kind's usual sort."""
     return Reason(kind, Subject(of or kind.of, name), tuple(details.items()))
+
+
+MOST_TOLD = 20  # of one kind that are told one by one
+
+
+def first_of(held: Sequence[Held], more: AnyKind) -> tuple[Held, ...]:
+    """The first ones, and how many `more` there are."""
+    if len(held) <= MOST_TOLD:
+        return tuple(held)
+    return (*held[:MOST_TOLD], Held(because(more, count=len(held) - MOST_TOLD)))
 
 
 def _public(value: Detail) -> Any:

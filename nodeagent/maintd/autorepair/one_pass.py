@@ -15,7 +15,7 @@ from nodeagent.maintd.autorepair.plan import Repaired, repair
 from nodeagent.maintd.autorepair.survey import Plan, Proposed, in_tags, survey
 from nodeagent.maintd.planning.budgets import nodes_to_ask
 from nodeagent.maintd.planning.holds import paused, tagged
-from nodeagent.maintd.planning.preconditions import is_as_it_was, others_job, why_busy
+from nodeagent.maintd.planning.preconditions import at_work_on, is_as_it_was, others_job
 from nodeagent.maintd.planning.resources import open_room
 from nodeagent.model.action import (
     Drain,
@@ -199,7 +199,7 @@ def _why_not(move: Move | None, before: Snapshot, now: Snapshot, busy: Mapping[s
         return ""
     if not is_as_it_was(move, before, now):
         return "the instance or a node of it has changed meanwhile"
-    return str(why_busy(move, now, busy) or "")
+    return str(at_work_on(now.instances[move.instance], busy) or "")
 
 
 def why_held(cluster: Cluster, seen: Seen, name: str, mode: str, now: Ms) -> list[Reason]:

@@ -32,7 +32,7 @@ from nodeagent.model.evidence import Contact, Evidence, Mirror, PowerReading, Te
 from nodeagent.model.fencing import Deaf, Fencing, Stage
 from nodeagent.model.ledger import Decision, Ledger, Outcome, Policy, Result
 from nodeagent.model.purpose import OfFencing
-from nodeagent.model.reason import FencingKind, Held, Of, Reason, because
+from nodeagent.model.reason import FencingKind, Held, Reason, because
 from nodeagent.model.snapshot import Instance, Node, Observed
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
@@ -337,15 +337,8 @@ class _Imagined:
         if (one := self.fencing) is None:
             return
         policy = with_tags(self.policy, self.observed.snapshot, self.node)
-        waits = {
-            held.why.subject.name: held.reason
-            for held in self.decision.held
-            if held.why.subject.of is Of.INSTANCE
-        }
-        seen = self._observed()
-        for fate in instance_fates(one, self.node, seen, policy, self.ledger, self.at):
-            why = fate.why or (waits.get(fate.instance, "") if fate.state == "waiting" else "")
-            yield replace(fate, why=why)
+        held, seen = self.decision.held, self._observed()
+        yield from instance_fates(one, self.node, seen, policy, self.ledger, held, self.at)
 
     def should_run(self, fate: InstanceFate) -> bool:
         """Tell whether an instance that stays down has disks elsewhere."""

@@ -37,13 +37,13 @@ class PollSettings:
     without a key of its own is not trusted.
     """
 
-    port: int = 1817
-    seconds: float = 5.0
-    tls: bool = True
+    port: int = setting("count", 1817, least=1, most=65535)
+    seconds: float = setting("duration", 5.0, least=0.1, most=60)
+    tls: bool = setting("flag", default=True)
     oldest: int = 600_000
-    total: float = 30.0
-    load: str = "agent"
-    require_node_keys: bool = False
+    total: float = setting("duration", 30.0, least=1, most=600)
+    load: str = setting("text", "agent", pattern="agent|mond", wanted="agent or mond")
+    require_node_keys: bool = setting("flag", default=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +82,5 @@ def load_for_helper(path: str, *, owner: int | None = 0) -> HelperSettings:
 
 
 def poll_settings(section: Section) -> PollSettings:
-    default = PollSettings()
-    return PollSettings(
-        port=section.count("port", default.port, 1, 65535),
-        seconds=section.duration("seconds", default.seconds, 0.1, 60),
-        tls=section.flag("tls", default=default.tls),
-        total=section.duration("total", default.total, 1, 600),
-        oldest=round(section.duration("oldest", default.oldest / 1000, 1, 86400) * 1000),
-        load=section.text("load", default.load, "agent|mond", "agent or mond"),
-        require_node_keys=section.flag("require-node-keys", default=default.require_node_keys),
-    )
+    oldest = section.duration("oldest", PollSettings().oldest / 1000, 1, 86400)
+    return section.read(PollSettings, oldest=round(oldest * 1000))

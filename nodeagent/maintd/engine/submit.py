@@ -10,8 +10,8 @@ from nodeagent.cluster.backend import Accepted, Cluster, NotTaken, Submission
 from nodeagent.errors import NotMaster, Unavailable
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.orders import ASKING, AT_ONCE, AT_ONCE_THERE, Ordering
-from nodeagent.maintd.planning import preconditions
 from nodeagent.maintd.planning.intents import is_order, with_job
+from nodeagent.maintd.planning.preconditions import at_work_on, is_as_it_was
 from nodeagent.model.action import Drain, Move, RunCommand, SetOffline, move_of
 from nodeagent.model.ledger import Intent, Ledger
 from nodeagent.model.snapshot import Instance, Node, Snapshot
@@ -198,7 +198,7 @@ def _moved(intent: Intent) -> Move | None:
 
 def _is_as_it_was(intent: Intent, before: Snapshot, now: Snapshot) -> bool:
     if (move := _moved(intent)) is not None:
-        return preconditions.is_as_it_was(move, before, now)
+        return is_as_it_was(move, before, now)
     assert isinstance(intent.action, Drain | SetOffline)
     if not intent.action.promote:
         node = now.nodes.get(intent.node)
@@ -209,7 +209,7 @@ def _is_as_it_was(intent: Intent, before: Snapshot, now: Snapshot) -> bool:
 
 def _why_busy(intent: Intent, snapshot: Snapshot, busy: Mapping[str, str]) -> str:
     move = _moved(intent)
-    return str((move and preconditions.why_busy(move, snapshot, busy)) or "")
+    return str((move and at_work_on(snapshot.instances[move.instance], busy)) or "")
 
 
 def _as_it_is(name: str, snapshot: Snapshot) -> tuple[Node | None, set[Instance]]:

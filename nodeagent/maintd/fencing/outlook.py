@@ -1,6 +1,6 @@
 """The next step of a fencing, when it comes, and what becomes of each instance. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from nodeagent.maintd.fencing import restarts
@@ -8,6 +8,7 @@ from nodeagent.model.action import MovePrimary
 from nodeagent.model.fencing import End, Fate, Fencing, Stage
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.purpose import OfFencing
+from nodeagent.model.reason import Held, Of
 from nodeagent.model.snapshot import Instance, Node, Observed
 from nodeagent.model.units import Ms
 
@@ -53,9 +54,19 @@ def _waits_until(one: Fencing, policy: Policy) -> Ms:
 
 
 def instance_fates(
-    one: Fencing, node: Node, observed: Observed, policy: Policy, ledger: Ledger, now: Ms
+    one: Fencing,
+    node: Node,
+    observed: Observed,
+    policy: Policy,
+    ledger: Ledger,
+    held: Iterable[Held],
+    now: Ms,
 ) -> Iterator[InstanceFate]:
-    """Yield the fate of each running instance; before the node is offline, the planned one."""
+    """Yield the fate of each running instance; before the node is offline, the planned one.
+
+    `held` tells what the waiting ones wait for.
+    """
+    waits = {h.why.subject.name: h.reason for h in held if h.why.subject.of is Of.INSTANCE}
     known = one.fates
     if not known and (one.stage in _BEFORE or policy.fences != "restart"):
         known = restarts.fates(node, observed, ledger, now)
@@ -68,7 +79,8 @@ def instance_fates(
         there = observed.snapshot.instances[fate.instance] if not one.fates else None
         if policy.fences != "restart" and there and (there.shared or there.secondary):
             fate = replace(fate, end=End.STAYS, why=_by_hand(there, policy))
-        yield _fate(fate, node, observed, moving.get(fate.instance))
+        move, why = moving.get(fate.instance), waits.get(fate.instance, "")
+        yield _fate(fate, node, observed, move, why)
 
 
 def _by_hand(instance: Instance, policy: Policy) -> str:
@@ -80,7 +92,9 @@ def _by_hand(instance: Instance, policy: Policy) -> str:
     return f"{limit}: {check}run gnt-instance failover {instance.name}"
 
 
-def _fate(fate: Fate, node: Node, observed: Observed, move: MovePrimary | None) -> InstanceFate:
+def _fate(
+    fate: Fate, node: Node, observed: Observed, move: MovePrimary | None, waits_for: str
+) -> InstanceFate:
     there = observed.snapshot.instances.get(fate.instance)
     on = there.primary if there is not None and there.primary != node.name else ""
     match fate.end:
@@ -90,4 +104,4 @@ def _fate(fate: Fate, node: Node, observed: Observed, move: MovePrimary | None) 
             return InstanceFate(fate.instance, "stays down", "", fate.why)
         case End.OPEN if move is not None:
             return InstanceFate(fate.instance, "restarting", move.target or "")
-    return InstanceFate(fate.instance, "waiting")
+    return InstanceFate(fate.instance, "waiting", why=waits_for)

@@ -4,7 +4,7 @@ No row of evidence names an instance: every reader of the status sees them.
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from nodeagent.maintd.fencing.judgement import NODED_LASTS, POWER_LASTS, TESTIMONY_LASTS, judged
 from nodeagent.maintd.fencing.outlook import InstanceFate, instance_fates, upcoming
@@ -15,7 +15,7 @@ from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.evidence import Contact, Evidence, PowerReading, Testimony
 from nodeagent.model.fencing import Fencing, Judgement
 from nodeagent.model.ledger import Ledger, Policy
-from nodeagent.model.reason import Held, Of
+from nodeagent.model.reason import Held
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
 
@@ -94,9 +94,8 @@ def silences(
     powered = with_power(ledger, observed)  # as `decide` judges
     evidence = evidence_views(powered, now)
     nodes = by_uuid(observed) if ledger.fencing else {}
-    waits = {one.why.subject.name: one.reason for one in held if one.why.subject.of is Of.INSTANCE}
     fenced = {
-        node.name: _fencing(fencing, node, powered, policy, ledger, waits, now, full=full)
+        node.name: _fencing(fencing, node, powered, policy, ledger, held, now, full=full)
         for fencing in ledger.fencing
         if (node := nodes.get(fencing.node)) is not None
     }
@@ -118,27 +117,22 @@ def _fencing(
     observed: Observed,
     policy: Policy,
     ledger: Ledger,
-    waits: dict[str, str],
+    held: Collection[Held],
     now: Ms,
     *,
     full: bool,
 ) -> FencingView:
     policy = with_tags(policy, observed.snapshot, node)
     step, at = upcoming(fencing, policy, now)
-    fates = instance_fates(fencing, node, observed, policy, ledger, now)
+    fates = instance_fates(fencing, node, observed, policy, ledger, held, now)
     return FencingView(
         fencing,
         why=fencing.why if full else fencing.public_why,
         who=fencing.who if full else "",
         next=step,
         next_at=at,
-        instances=tuple(_waiting(fate, waits) for fate in fates),
+        instances=tuple(fates),
     )
-
-
-def _waiting(fate: InstanceFate, waits: dict[str, str]) -> InstanceFate:
-    waits_for = waits.get(fate.instance, "") if fate.state == "waiting" else ""
-    return replace(fate, why=fate.why or waits_for)
 
 
 # Evidence.

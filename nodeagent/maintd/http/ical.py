@@ -5,7 +5,7 @@ that is a window already replaces its day with its present state. All else is in
 """
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from uuid import NAMESPACE_URL, uuid5
 
 from icalendar import Calendar, Event, Timezone, TimezoneDaylight, TimezoneStandard
@@ -14,6 +14,7 @@ from nodeagent.maintd.http.calendar import Windows
 from nodeagent.maintd.http.view import View
 from nodeagent.maintd.planning.departures import returns_at
 from nodeagent.maintd.planning.names import Names
+from nodeagent.maintd.planning.times import moment
 from nodeagent.maintd.windows import recurrence
 from nodeagent.model.roll import Phase
 from nodeagent.model.series import Series, Weekly, Zone
@@ -40,7 +41,7 @@ def calendar(view: View) -> bytes:
     events = [_series(one, names, observed.zones[one.rule.zone]) for one in known]
     windows = _windows(view, {one.name: one for one in known}, names)
     for event in (*events, *windows, *_roll(view)):
-        event.add("dtstamp", _utc(in_seconds(view.at)))
+        event.add("dtstamp", moment(in_seconds(view.at)))
         event.add("categories", "MAINTENANCE")
         written.add_component(event)
     text: bytes = written.to_ical()
@@ -50,10 +51,6 @@ def calendar(view: View) -> bytes:
 def _text(value: str) -> str:
     """A text without unprintable characters."""
     return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in value)
-
-
-def _utc(seconds: Seconds) -> datetime:
-    return datetime.fromtimestamp(0, UTC) + timedelta(seconds=seconds)
 
 
 def _add_local(event: Event, name: str, rule: Weekly, day: int) -> None:
@@ -81,7 +78,7 @@ def _series(one: Series, names: Names, zone: Zone) -> Event:
     parts["byday"] = [_DAYS[day] for day in rule.weekdays]
     if (last := recurrence.last_day(rule)) < recurrence.LAST_DAY:
         # Whatever becomes of the zone until then, it is after the last day's and before the next.
-        parts["until"] = _utc(Seconds(recurrence.start(rule, zone, last) + _HALF_A_DAY))
+        parts["until"] = moment(Seconds(recurrence.start(rule, zone, last) + _HALF_A_DAY))
     event.add("rrule", parts)
     for day in rule.skipped:
         _add_local(event, "exdate", rule, day)
@@ -129,12 +126,12 @@ def _uid(window: Window) -> str:
 def _window(window: Window, machines: Sequence[Scheduled], nodes: dict[str, str]) -> Event:
     when, event = window.unavailability, Event()
     start = when.start // (NANOSECONDS * 1000)
-    event.add("dtstart", _utc(Seconds(start)))
+    event.add("dtstart", moment(Seconds(start)))
     if when.duration is not None:
         end = (when.start + when.duration) // (NANOSECONDS * 1000)
         # An event without an end ends at its start; an end at the start is invalid.
         if end > start:
-            event.add("dtend", _utc(Seconds(end)))
+            event.add("dtend", moment(Seconds(end)))
     said = [nodes.get(one.node, str(one.machine)) for one in machines]
     down = sum(one.mode is Mode.DOWN for one in machines)
     more = f" ({down} of {len(said)} down)" if down else ""
@@ -152,11 +149,11 @@ def _roll(view: View) -> Iterator[Event]:
         return
     event, cluster = Event(), view.observed.snapshot.cluster
     event.add("uid", str(uuid5(NAMESPACE_URL, f"maintd:roll:{cluster}:{roll.number}")))
-    event.add("dtstart", _utc(in_seconds(roll.at)))
+    event.add("dtstart", moment(in_seconds(roll.at)))
     back = returns_at(roll, view.at)
     end = roll.over_at or max(back.values(), default=Ms(0))
     if end > roll.at:
-        event.add("dtend", _utc(in_seconds(end)))
+        event.add("dtend", moment(in_seconds(end)))
     done = sum(one.phase is Phase.DONE for one in roll.nodes)
     told = f"{roll.terms.command}, {done} of {len(roll.nodes)} nodes done"
     event.add("summary", _text(f"Rolling maintenance: {told}"))
@@ -177,7 +174,7 @@ def _zone(zone: Zone) -> Timezone:
         # The first one holds for all the years before, too.
         local = Seconds(0) if change is zone.changes[0] else change.at + before
         observance = TimezoneDaylight() if change.summer else TimezoneStandard()
-        observance.add("dtstart", _utc(local).replace(tzinfo=None))
+        observance.add("dtstart", moment(local).replace(tzinfo=None))
         observance.add("tzoffsetfrom", timedelta(seconds=before))
         observance.add("tzoffsetto", timedelta(seconds=change.offset))
         observance.add("tzname", _text(change.name))

@@ -7,12 +7,11 @@ from dataclasses import replace
 from nodeagent.errors import Corrupt, MessageError
 from nodeagent.maintd.http import parse
 from nodeagent.maintd.http.context import Context, in_doubt
-from nodeagent.maintd.http.status import Json
+from nodeagent.maintd.http.status import Json, seconds
 from nodeagent.maintd.http.view import View
 from nodeagent.model.asked import Asked
 from nodeagent.model.keeping import Kept
 from nodeagent.model.snapshot import Snapshot
-from nodeagent.model.units import Ms
 from nodeagent.model.wish import ImportLedger, TrustLedger
 from nodeagent.store.carried import EVENTS, Carried, document, unpack
 from nodeagent.store.sqlite import SqliteStore
@@ -91,12 +90,8 @@ def ledger_json(kept: Kept, store: SqliteStore, snapshot: Snapshot) -> Json:
             "number": kept.number or None,
             "bytes": kept.size,
             "writer": names.get(kept.writer, kept.writer) or None,
-            "at": _seconds(kept.at),
+            "at": seconds(kept.at),
         },
-        "behind-since": _seconds(kept.behind),
+        "behind-since": seconds(kept.behind),
         "why": kept.why or None,
     }
-
-
-def _seconds(at: Ms) -> float | None:
-    return at / 1000 if at else None

@@ -8,7 +8,7 @@ from nodeagent.maintd.http import parse
 from nodeagent.maintd.http.context import Context
 from nodeagent.maintd.http.status import Json
 from nodeagent.maintd.http.view import View
-from nodeagent.maintd.queue.entries import entry_json
+from nodeagent.maintd.queue.entries import entry_json, refusals_json
 from nodeagent.maintd.queue.inventory import Inventory
 from nodeagent.maintd.queue.sabakan import DEFAULT, SABAKAN
 from nodeagent.model.sick import Sick
@@ -61,15 +61,7 @@ class Queueing:
 def _queue(view: View) -> Json:
     queue, snapshot = view.ledger.queue, view.observed.snapshot
     entries = [entry_json(entry, snapshot) for entry in queue.entries]
-    refused = [
-        {
-            "reason": one.reason,
-            "machines": one.machines,
-            "since": one.since / 1000,
-            "why": one.why,
-        }
-        for one in queue.refusals
-    ]
+    refused = refusals_json(queue)
     return {"enabled": queue.enabled, "entries": entries, "refused": refused}
 
 

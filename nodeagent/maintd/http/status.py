@@ -253,8 +253,8 @@ def node_json(view: NodeView) -> Json:
         "returning": _return_json(view.returning) if view.returning is not None else None,
         "wanted": _wanted_json(view.wanted) if view.wanted is not None else None,
         "out-for": list(view.out_for),
-        "unreachable": _seconds(silence.unreachable),
-        "unreachable-at": _seconds(silence.expected),
+        "unreachable": seconds(silence.unreachable),
+        "unreachable-at": seconds(silence.expected),
         "noded": silence.noded,
         "evidence": evidence_json(silence.evidence) if silence.evidence is not None else None,
         "fencing": fencing_json(silence.fencing) if silence.fencing is not None else None,
@@ -321,7 +321,7 @@ def fencing_json(view: FencingView) -> Json:
         "failures": fencing.tries,
         "failure": fencing.said or None,
         "next": view.next or None,
-        "next-at": _seconds(view.next_at),
+        "next-at": seconds(view.next_at),
         "instances": [fate_json(fate) for fate in view.instances],
     }
 
@@ -336,7 +336,7 @@ def fate_json(fate: InstanceFate) -> Json:
     }
 
 
-def _seconds(at: Ms | None) -> float | None:
+def seconds(at: Ms | None) -> float | None:
     """Unix seconds; None for a moment that is unknown or 0."""
     return at / 1000 if at else None
 

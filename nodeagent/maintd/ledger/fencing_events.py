@@ -80,12 +80,12 @@ def is_braked(held: Held) -> bool:
 
 def braked(decision: Decision, last: Decision | None, now: Ms) -> Iterator[Event]:
     """Dead nodes that a brake keeps from being fenced, once for each such time."""
-    told = _braked(last.held) if last else set()
+    told = braked_nodes(last.held) if last else set()
     for held in decision.held:
         if is_braked(held) and held.node not in told:
             told.add(held.node)
             yield happened(now, BRAKED, "", held.node, why=held.reason)
 
 
-def _braked(held: Collection[Held]) -> set[str]:
+def braked_nodes(held: Collection[Held]) -> set[str]:
     return {one.node for one in held if is_braked(one)}

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from nodeagent.maintd.ledger.fencing_events import BRAKED, fencings, is_braked
+from nodeagent.maintd.ledger.fencing_events import BRAKED, braked_nodes, fencings
 from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.model.asked import Asked
 from nodeagent.model.diagnosis import Need
@@ -75,7 +75,7 @@ class Tally:
         for event in fencings(before, decision.ledger, observed, now):
             if event.kind in FENCING:
                 self.fencing[event.kind] += 1
-        braked = {held.node for held in decision.held if is_braked(held)}
+        braked = braked_nodes(decision.held)
         self.fencing[BRAKED] += len(braked - self._braked)
         self._braked = braked
 

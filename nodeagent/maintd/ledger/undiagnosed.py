@@ -8,12 +8,11 @@ from dataclasses import replace
 
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.ledger import Ledger, Undiagnosed
-from nodeagent.model.reason import Held, Kind, because
+from nodeagent.model.reason import Held, Kind, because, first_of
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 
 AFTER = Ms(900_000)  # a command has failed for long enough to be broken
-TOLD = 20  # nodes that are shown one by one
 
 
 def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
@@ -39,6 +38,4 @@ def told(ledger: Ledger, observed: Observed, now: Ms) -> tuple[Held, ...]:
         if doubt and now - one.since >= AFTER:
             why = because(Kind.UNDIAGNOSED, name, since=rfc3339(one.since), doubt=doubt)
             found.append(Held(why, name))
-    if len(found) > TOLD:
-        found[TOLD:] = [Held(because(Kind.MORE_UNDIAGNOSED, count=len(found) - TOLD))]
-    return tuple(found)
+    return first_of(found, Kind.MORE_UNDIAGNOSED)

@@ -12,13 +12,12 @@ from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.evidence import SIGNS, Evidence
 from nodeagent.model.fencing import Judgement, Stage, Unreachable
 from nodeagent.model.ledger import Ledger, Policy
-from nodeagent.model.reason import Detail, Held, Kind, Reason, because
+from nodeagent.model.reason import Detail, Held, Kind, Reason, because, first_of
 from nodeagent.model.snapshot import Observed, Snapshot
 from nodeagent.model.units import Ms
 
 NO_JUDGEMENTS: Mapping[str, Judgement] = {}
 _WATCHED = 0.5  # share of `unreachable-after` after which evidence about a node is gathered
-TOLD = 20  # unreachable nodes that are shown one by one
 _GAP = Ms(300_000)  # after an answer: what a node did in a longer one, nobody knows
 
 
@@ -124,9 +123,7 @@ def told(
         for name, since in there.items()
         if (doubt := observed.doubts.get(name)) and observed.snapshot.nodes[name].uuid not in fenced
     ]
-    if len(found) > TOLD:
-        found[TOLD:] = [Held(because(Kind.MORE_UNREACHABLE, count=len(found) - TOLD))]
-    return tuple(found)
+    return first_of(found, Kind.MORE_UNREACHABLE)
 
 
 def _why(name: str, since: Ms, doubt: str, observed: Observed, judged: Judgement | None) -> Reason:

@@ -33,10 +33,6 @@ def is_for_owners(intent: Intent) -> bool:
     return isinstance(intent.purpose, OfOwners)
 
 
-def _wait(tries: int) -> int:
-    return BACK_OFF << max(0, tries - 1)
-
-
 def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Record which owners were notified, and why others were not."""
     for intent in filter(is_for_owners, ledger.intents):
@@ -68,7 +64,9 @@ def _after(offer: T, intent: Intent, why: str, now: Ms) -> T:
     if not why:
         return replace(offer, told=Told(done=True))
     tries = told.tries + 1
-    return replace(offer, told=Told("", tries >= TRIES, tries, now + _wait(tries), why))
+    return replace(
+        offer, told=Told("", tries >= TRIES, tries, now + (BACK_OFF << (tries - 1)), why)
+    )
 
 
 def announce(

@@ -17,7 +17,7 @@ with Kubernetes' PodDisruptionBudget, an instance that is down already counts:
 `evacuate-failover` does not wait either: who plans it says so.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import lru_cache
@@ -26,7 +26,17 @@ from typing import TypeAlias
 
 from nodeagent.model.action import Move, MovePrimary, Reinstall
 from nodeagent.model.purpose import claimant
-from nodeagent.model.reason import AnyKind, BudgetKind, Detail, Held, Kind, Of, Reason, because
+from nodeagent.model.reason import (
+    AnyKind,
+    BudgetKind,
+    Detail,
+    Held,
+    Kind,
+    Of,
+    Reason,
+    because,
+    first_of,
+)
 from nodeagent.model.snapshot import Instance, Observed, Snapshot
 
 BUDGET_TAG = "maintd:budget:"
@@ -35,7 +45,6 @@ BUDGET_LASTS: frozenset[AnyKind] = frozenset(
 )
 """Waits for a budget that do not end by themselves."""
 BUDGET_WAITS = BUDGET_LASTS | {BudgetKind.BUDGET_SPENT}
-TOLD = 20  # wrong tags shown one by one
 _NAMED = 3  # instances in one reason
 _DIGITS = 5
 _PERCENT, _LIVE = "percent", "live"
@@ -270,8 +279,8 @@ class Budgets:
 
     def held(self, snapshot: Snapshot) -> Iterator[Held]:
         """Tell the wrong tags, tags that differ, and the exceeded budgets."""
-        yield from _first(self._wrong(snapshot))
-        yield from _first(self._differing(snapshot))
+        yield from first_of(list(self._wrong(snapshot)), BudgetKind.MORE_BUDGET_TAGS)
+        yield from first_of(list(self._differing(snapshot)), BudgetKind.MORE_BUDGET_TAGS)
         for name, counted in self.counted.items():
             if len(counted) > self.budgets[name].most:
                 first = next(iter(counted.values()))
@@ -371,11 +380,3 @@ def _state(instance: Instance, observed: Observed) -> Counted | None:
 
 def _node(snapshot: Snapshot, instance: str) -> str:
     return snapshot.instances[instance].primary
-
-
-def _first(told: Iterable[Held]) -> Iterator[Held]:
-    """Yield the first ones, and how many more there are."""
-    all_told = iter(told)
-    yield from islice(all_told, TOLD)
-    if more := sum(1 for _ in all_told):
-        yield Held(because(BudgetKind.MORE_BUDGET_TAGS, count=more))

@@ -24,11 +24,6 @@ def is_as_it_was(move: Move, before: Snapshot, now: Snapshot) -> bool:
     return all(_rules(one) == _rules(other) for one, other in farther)
 
 
-def why_busy(move: Move, snapshot: Snapshot, busy: Mapping[str, str]) -> Reason | None:
-    """Say which other job works on the instance or evacuates a node of it; else None."""
-    return at_work_on(snapshot.instances[move.instance], busy)
-
-
 def at_work_on(instance: Instance, busy: Mapping[str, str]) -> Reason | None:
     """Say which other job works on the instance or evacuates a node of it; else None."""
     places = (instance.name, instance.primary, instance.secondary or "")

@@ -12,7 +12,7 @@ from nodeagent.maintd.planning.holds import OF_SCOPE
 from nodeagent.model.action import Scope
 from nodeagent.model.ledger import Policy
 from nodeagent.model.purpose import is_number
-from nodeagent.model.reason import Held, Kind, Reason, because
+from nodeagent.model.reason import Held, Kind, Reason, because, first_of
 from nodeagent.model.setting import settings_of
 from nodeagent.model.snapshot import Group, Node, Snapshot
 from nodeagent.section import Section
@@ -47,7 +47,6 @@ _MAY_BE_ON = {
 _WORDS = {"pause": ("yes", "no"), "stopped": ("yes",)}
 _FLAGS = {"yes": True, "no": False}
 _PREFIX = "maintd:"
-TOLD = 20  # wrong tags shown one by one
 
 
 def policy_of(section: Section, default: Policy) -> Policy:
@@ -132,9 +131,7 @@ def wrong_tags(snapshot: Snapshot) -> tuple[Held, ...]:
         found += [Held(why) for why in _told(group.tags, Scope.GROUP, group.name, then)]
     for name, node in snapshot.nodes.items():
         found += [Held(why, name) for why in _told(node.tags, Scope.NODE, name, then)]
-    if len(found) > TOLD:
-        found[TOLD:] = [Held(because(Kind.MORE_WRONG_TAGS, count=len(found) - TOLD))]
-    return tuple(found)
+    return first_of(found, Kind.MORE_WRONG_TAGS)
 
 
 def _told(tags: frozenset[str], scope: Scope, name: str, then: str = "") -> tuple[Reason, ...]:

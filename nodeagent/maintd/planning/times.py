@@ -1,6 +1,6 @@
-"""Moments as text for programs, and the names of weekdays. Pure."""
+"""Moments, their text for programs, and the names of weekdays. Pure."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from nodeagent.model.units import Ms
 
@@ -15,6 +15,14 @@ def rfc3339(ms: Ms) -> str:
         return "0001-01-01T00:00:00Z"
     ms = max(Ms(0), min(ms, _LATEST))  # a damaged ledger may have any
     return f"{datetime.fromtimestamp(ms // 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def moment(seconds: float) -> datetime:
+    """A unix time in UTC; a later one than there can be is the last."""
+    try:
+        return datetime.fromtimestamp(0, UTC) + timedelta(seconds=seconds)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC)
 
 
 def weekday_of(name: str) -> int | None:

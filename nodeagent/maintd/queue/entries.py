@@ -14,7 +14,7 @@ from nodeagent.model.action import Drain, Restore, RunCommand
 from nodeagent.model.constraints import wrong
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy, Result
 from nodeagent.model.purpose import OfEntry
-from nodeagent.model.queue import Entry, EntryStatus, Operation, Procedures, StepStatus
+from nodeagent.model.queue import Entry, EntryStatus, Operation, Procedures, Queue, StepStatus
 from nodeagent.model.snapshot import Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import AddEntry
@@ -45,6 +45,14 @@ def entry_json(entry: Entry, snapshot: Snapshot) -> dict[str, Any]:
 
 def _unknown(entry: Entry) -> str:
     return f"its health is unknown: {entry.unanswered}" if entry.unanswered else ""
+
+
+def refusals_json(queue: Queue) -> list[dict[str, Any]]:
+    """Why reported machines get no entry."""
+    return [
+        {"reason": one.reason, "machines": one.machines, "since": one.since / 1000, "why": one.why}
+        for one in queue.refusals
+    ]
 
 
 # Requests.

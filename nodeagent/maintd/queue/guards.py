@@ -39,7 +39,7 @@ from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.queue import Attempt, Entry, FailedDomain, Queue, Refusal
-from nodeagent.model.reason import Held, Kind, Reason, StageKind, because
+from nodeagent.model.reason import MOST_TOLD, Held, Kind, Reason, StageKind, because
 from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
@@ -63,7 +63,6 @@ KINDS = (
     "cool-down",  # it was repaired just now
     "stage",  # maintd does nothing by itself there
 )
-TOLD = 20  # reasons of one kind that are shown one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,7 @@ class _Refusals:
             by_why.setdefault(row[2], []).append(row)
         shown = 0
         for number, (why, same) in enumerate(by_why.items()):
-            if number == TOLD:  # a broken inventory does not fill the history
+            if number == MOST_TOLD:  # a broken inventory does not fill the history
                 yield Held(because(Kind.MORE_REFUSED, count=len(rows) - shown, why=kind))
                 return
             shown += len(same)

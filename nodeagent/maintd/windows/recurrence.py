@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import date, timedelta, timezone
 
 from nodeagent.errors import MessageError
-from nodeagent.maintd.planning.times import WEEKDAYS, weekday_of
+from nodeagent.maintd.planning.times import WEEKDAYS, moment, weekday_of
 from nodeagent.model.series import Weekly, Zone
 from nodeagent.model.units import Seconds
 from nodeagent.protocol.canonical import printable
@@ -119,4 +119,4 @@ def today(zone: Zone, now: Seconds) -> int:
 def moment_text(zone: Zone, at: Seconds) -> str:
     """A moment as clocks there show it, with its offset: 2026-11-22T02:00:00+01:00."""
     there = timezone(timedelta(seconds=zone.offset(at)))
-    return (datetime.fromtimestamp(0, UTC) + timedelta(seconds=at)).astimezone(there).isoformat()
+    return moment(at).astimezone(there).isoformat()

@@ -3,10 +3,10 @@
 import pytest
 
 from nodeagent.maintd.deciding.decide import decide
-from nodeagent.maintd.ledger.undiagnosed import AFTER, TOLD, remember, told
+from nodeagent.maintd.ledger.undiagnosed import AFTER, remember, told
 from nodeagent.maintd.notices.needs_you import needs_you
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.reason import Kind
+from nodeagent.model.reason import MOST_TOLD, Kind
 from nodeagent.model.units import Ms
 from tests.maintd.decided import POLICY, details, kinds
 from tests.maintd.world import NOW, node, seen, six, snapshot
@@ -57,8 +57,8 @@ def test_who_is_unreachable_or_offline_is_not_counted(observed: object) -> None:
 
 
 def test_of_many_the_first_are_named_and_the_others_counted() -> None:
-    nodes = [node(f"n{number}") for number in range(TOLD + 5)]
+    nodes = [node(f"n{number}") for number in range(MOST_TOLD + 5)]
     observed = seen(snapshot(*nodes), doubts={one.name: "broken" for one in nodes})
     held = told(remember(Ledger(), observed, NOW), observed, Ms(NOW + AFTER))
-    assert len(held) == TOLD + 1
+    assert len(held) == MOST_TOLD + 1
     assert details(held, Kind.MORE_UNDIAGNOSED)["count"] == 5

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.maintd.ledger.unreachable import TOLD, expected, remember, unreachable
+from nodeagent.maintd.ledger.unreachable import expected, remember, unreachable
 from nodeagent.model.evidence import Contact, Evidence, Mirror
 from nodeagent.model.evidence import Testimony as Told
 from nodeagent.model.fencing import Unreachable
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.reason import FencingKind, Held, Kind, because
+from nodeagent.model.reason import MOST_TOLD, FencingKind, Held, Kind, because
 from nodeagent.model.units import Ms
 from tests.maintd.decided import details, kinds
 from tests.maintd.rig import QUICK, Rig, fleet
@@ -116,7 +116,7 @@ def test_of_many_each_beyond_twenty_is_counted() -> None:
     rig.agents.says |= dict.fromkeys(f"n{i}" for i in range(35, 60))
     rig.tick()
     found = told(rig, 200.0)
-    assert len(found) == TOLD + 1
+    assert len(found) == MOST_TOLD + 1
     assert found[-1].why == because(Kind.MORE_UNREACHABLE, count=5)
     assert found[-1].why.help == "gnt-maint nodes --state unreachable"
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from nodeagent.maintd.planning.budgets import TOLD, Budgets, Cost, Limit, cost, nodes_to_ask, read
+from nodeagent.maintd.planning.budgets import Budgets, Cost, Limit, cost, nodes_to_ask, read
 from nodeagent.model.action import Move, MovePrimary, MoveSecondary, Reinstall
-from nodeagent.model.reason import AnyKind, BudgetKind, Kind, Reason
+from nodeagent.model.reason import MOST_TOLD, AnyKind, BudgetKind, Kind, Reason
 from nodeagent.model.snapshot import Instance, Observed, Running
 from nodeagent.placement.cluster.cluster import Status
 from tests.maintd.world import instance, node, seen, six
@@ -299,9 +299,9 @@ def test_wrong_tags_are_told_with_the_command() -> None:
 
 
 def test_the_first_wrong_tags_are_told_and_how_many_more() -> None:
-    found = observed(*(web(f"i{n}", WEB) for n in range(TOLD + 7)))
+    found = observed(*(web(f"i{n}", WEB) for n in range(MOST_TOLD + 7)))
     held = list(Budgets.of(found).held(found.snapshot))
-    assert [one.why.kind for one in held[:-1]] == [Kind.WRONG_TAG] * TOLD
+    assert [one.why.kind for one in held[:-1]] == [Kind.WRONG_TAG] * MOST_TOLD
     assert held[-1].why.kind is BudgetKind.MORE_BUDGET_TAGS
     assert dict(held[-1].why.details)["count"] == 7
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from nodeagent.errors import ConfigError
-from nodeagent.maintd.queue.guards import TOLD, Admitted
+from nodeagent.maintd.queue.guards import Admitted
 from nodeagent.maintd.queue.settings import constraints_of
 from nodeagent.model.action import RunCommand
 from nodeagent.model.constraints import Constraints, wrong
@@ -14,7 +14,7 @@ from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger
 from nodeagent.model.purpose import OfIncident
 from nodeagent.model.queue import Attempt, Entry, EntryStatus, Queue, StepStatus
-from nodeagent.model.reason import Kind, because
+from nodeagent.model.reason import MOST_TOLD, Kind, because
 from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Nanoseconds, Seconds
@@ -517,5 +517,5 @@ def test_an_inventory_gone_mad_does_not_fill_the_history() -> None:
     odd = [replace(M2, address=f"odd-{n}") for n in range(1000)]
     done = round_of(*odd, M3)
     assert (made(done), kinds(done)) == ([3], {"address": 1000})
-    assert len(done.held) == TOLD + 1
-    assert done.held[-1].why == because(Kind.MORE_REFUSED, count=1000 - TOLD, why="address")
+    assert len(done.held) == MOST_TOLD + 1
+    assert done.held[-1].why == because(Kind.MORE_REFUSED, count=1000 - MOST_TOLD, why="address")

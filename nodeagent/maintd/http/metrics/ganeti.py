@@ -11,7 +11,6 @@ from nodeagent.maintd.http.metrics.families import NAMED, gauges
 from nodeagent.maintd.http.status import Json
 from nodeagent.maintd.http.view import View
 from nodeagent.model.snapshot import Instance, Node, Snapshot
-from nodeagent.model.units import Ms
 
 ROLES = ("master", "candidate", "regular", "drained", "offline")
 STATES = ("up", "down", "offline", "forthcoming")
@@ -130,12 +129,8 @@ def _balance(shown: Mapping[str, Rating]) -> Any:
         "gnt_maint_ganeti_looked_timestamp_seconds",
         "When the nodes of the group said what they have.",
         "group",
-        {name: _seconds(one.at) for name, one in shown.items()},
+        {name: one.at / 1000 for name, one in shown.items()},
     )
-
-
-def _seconds(at: Ms) -> float:
-    return at / 1000
 
 
 def _capacity(rows: Sequence[Json]) -> Any:

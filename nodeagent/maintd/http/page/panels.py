@@ -8,7 +8,7 @@ from nodeagent.maintd.http.page.weeks import KINDS, WEEKS, kind_of, machine_name
 from nodeagent.maintd.http.status import Json
 from nodeagent.maintd.http.view import NodeView, View
 from nodeagent.maintd.notices.needs_you import LATE
-from nodeagent.maintd.queue.entries import entry_json
+from nodeagent.maintd.queue.entries import entry_json, refusals_json
 from nodeagent.model.queue import Entry
 from nodeagent.model.reason import Of, Subject
 
@@ -155,10 +155,7 @@ def queue(view: View) -> Json | None:
         "auto_repair": found.auto_repair,
         "entries": [_entry(entry, view) for entry in entries[:_MOST_ENTRIES]],
         "more": max(0, len(entries) - _MOST_ENTRIES),
-        "refused": [
-            {"why": one.why, "since": one.since / 1000, "machines": one.machines}
-            for one in found.refusals
-        ],
+        "refused": refusals_json(found),
     }
 
 

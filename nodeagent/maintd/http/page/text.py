@@ -4,9 +4,10 @@ It removes control characters and changes of the writing direction, and cuts lon
 """
 
 import re
-from datetime import UTC, datetime, timedelta
 
 from markupsafe import Markup, escape
+
+from nodeagent.maintd.planning.times import moment
 
 MOST = 300  # characters of any one text
 _WHOLE = Markup('<span class="whole">{}</span>')
@@ -50,19 +51,12 @@ def _spelled(stack: re.Match[str]) -> str:
 
 def when(seconds: float) -> str:
     """A moment in UTC; the page's script shows it in the reader's own time."""
-    return f"{_moment(seconds):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{moment(int(seconds)):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def iso(seconds: float) -> str:
     """A moment for programs."""
-    return f"{_moment(seconds):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _moment(seconds: float) -> datetime:
-    try:
-        return datetime.fromtimestamp(0, UTC) + timedelta(seconds=int(seconds))
-    except OverflowError:
-        return datetime.max.replace(tzinfo=UTC)
+    return f"{moment(int(seconds)):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def ago(seconds: float) -> str:

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from typing import Any
 
+from nodeagent.maintd.planning.times import moment
 from nodeagent.maintd.windows.recurrence import EPOCH
 
 Json = dict[str, Any]
@@ -165,16 +166,12 @@ def _time(span: Span, begin: float) -> str:
     return f"from {_clock(span.start)}" if goes_on else _clock(span.start)
 
 
-def _moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(0, UTC) + timedelta(seconds=seconds)
-
-
 def _clock(seconds: float) -> str:
-    return _moment(seconds).strftime("%H:%M")
+    return moment(seconds).strftime("%H:%M")
 
 
 def _stamp(seconds: float) -> str:
-    return _moment(seconds).replace(microsecond=0, tzinfo=None).isoformat(" ", "minutes")
+    return moment(seconds).replace(microsecond=0, tzinfo=None).isoformat(" ", "minutes")
 
 
 # Windows below the weeks.
