@@ -196,10 +196,10 @@ class Control:
             acted = self._switch(level, state, by)
         else:
             self._sleep(by)
-        said = self._read_twice([level], state, by)[level]
-        if said.state == state:
+        answer = self._read_twice([level], state, by)[level]
+        if answer.state == state:
             return ""
-        return "; ".join(filter(None, (acted, said.why or f"it still says {said.state}")))
+        return "; ".join(filter(None, (acted, answer.why or f"it still says {answer.state}")))
 
     def _against(self, level: Level, first: Mapping[Level, Answer], end: float) -> str:
         """Say which other level contradicts a proof of off, or nothing."""

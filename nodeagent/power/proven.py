@@ -33,7 +33,7 @@ class Proven:
         Those that say OFF belong to another machine, and have to say ON again.
         """
         known = self._read(node)
-        kept = {one.fingerprint: known.get(one.fingerprint) for one in levels}
+        kept = {level.fingerprint: known.get(level.fingerprint) for level in levels}
         kept |= dict.fromkeys((one.fingerprint for one in off), None)
         kept |= {one.fingerprint: time.time() for one in on}
         text = json.dumps({mark: at for mark, at in kept.items() if at is not None})

@@ -28,7 +28,7 @@ class Words:
         return {
             "noded": self.noded.value,
             "agent": self.agent.value,
-            "mirrors": None if self.mirrors is None else [_row(one) for one in self.mirrors],
+            "mirrors": None if self.mirrors is None else [_row(mirror) for mirror in self.mirrors],
             "why": self.why,
         }
 
@@ -50,8 +50,8 @@ class Words:
         return Testimony(witness, at, self.noded, self.agent, self.mirrors, self.why)
 
 
-def _row(one: Mirror) -> list[str | int | None]:
-    return [one.instance, one.connection, one.disk, one.ago]
+def _row(mirror: Mirror) -> list[str | int | None]:
+    return [mirror.instance, mirror.connection, mirror.disk, mirror.ago]
 
 
 def _contact(document: dict[str, Any], name: str) -> Contact:

@@ -76,6 +76,6 @@ def unpack(text: str) -> Carried:
         raise Corrupt(f"it is not as it was written: {error}") from None
     if not 0 < carried.number < 2**53:
         raise Corrupt(f"its number is {carried.number}")
-    if not all(0 <= at <= _LATEST for at in (carried.at, *(one.at for one in carried.events))):
+    if not all(0 <= at <= _LATEST for at in (carried.at, *(event.at for event in carried.events))):
         raise Corrupt("it has a moment that no clock shows")
     return carried

@@ -251,7 +251,7 @@ def _read_kind(hint: Any) -> Callable[[Any, Any], Any]:
 
 
 def _without(hint: Any, member: Any) -> Any:
-    return Union[tuple(one for one in get_args(hint) if one is not member)]  # noqa: UP007
+    return Union[tuple(kind for kind in get_args(hint) if kind is not member)]  # noqa: UP007
 
 
 def _write_unless(member: Any) -> Callable[[Any], Callable[[Any], Any]]:

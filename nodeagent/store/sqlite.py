@@ -230,13 +230,13 @@ class SqliteStore:
             self._unreadable = str(error)
             return []
         self._unreadable = ""
-        found = []
+        events = []
         for number, raw in reversed(rows):
             try:
-                found.append(decode(Event, raw.decode()))
+                events.append(decode(Event, raw.decode()))
             except (NodeAgentError, UnicodeDecodeError, AttributeError):
                 self._damaged.add(number)
-        return found
+        return events
 
     def audits(self, limit: int) -> list[Event]:
         """Return the newest events of administrators' acts, the newest last."""
@@ -244,11 +244,11 @@ class SqliteStore:
             rows = self._db.execute(
                 "SELECT text FROM event WHERE audit = 1 ORDER BY number DESC LIMIT ?", (limit,)
             ).fetchall()
-        found = []
+        events = []
         for (text,) in reversed(rows):
             with suppress(Corrupt):
-                found.append(decode(Event, text))
-        return found
+                events.append(decode(Event, text))
+        return events
 
     def troubles(self) -> tuple[str, ...]:
         """Return the file's present and recent faults; with the command that helps."""

@@ -265,14 +265,14 @@ def snapshot(
     if max(len(cluster), len(master)) > NAME:
         raise MessageError(f"cluster field name or master has more than {NAME} characters")
     hypervisor = rest.get("default_hypervisor")
-    there, promised = [row for row in instances if not forthcoming(row)], []
-    if len(there) < len(instances):
+    rows, promised = [row for row in instances if not forthcoming(row)], []
+    if len(rows) < len(instances):
         # Instances without a place yet do not matter.
         promised = [row for row in instances if forthcoming(row) and row.any("pnode")]
     seen = Snapshot(
         cluster=cluster,
         nodes={item.name: item for item in map(node, nodes)},
-        instances={item.name: item for item in map(instance, there)},
+        instances={item.name: item for item in map(instance, rows)},
         groups={item.uuid: item for item in map(group, groups)},
         master=master,
         tags=frozenset(tags),
@@ -301,9 +301,9 @@ def misfit(seen: Snapshot) -> str:
         for place in (item.primary, item.secondary):
             if place is not None and place not in seen.nodes:
                 return f"instance {item.name} is on node {place}, which is not among the nodes"
-    for there in seen.nodes.values():
-        if there.group not in seen.groups:
-            return f"node {there.name} is in group {there.group}, which is not among the groups"
+    for node in seen.nodes.values():
+        if node.group not in seen.groups:
+            return f"node {node.name} is in group {node.group}, which is not among the groups"
     if seen.master not in seen.nodes:
         return f"the master {seen.master!r} is not among the nodes"
     return ""

@@ -151,7 +151,7 @@ def _first_fault(statuses: object, said: object) -> object:
 
 def _never_began(stamps: object) -> bool:
     """Tell whether Ganeti has executed none of the opcodes: it stamps each at its start."""
-    return isinstance(stamps, list) and bool(stamps) and all(one is None for one in stamps)
+    return isinstance(stamps, list) and bool(stamps) and all(stamp is None for stamp in stamps)
 
 
 # lvcreate says this. If a node was offline while its instance left, the old volumes stay, and

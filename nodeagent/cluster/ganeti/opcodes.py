@@ -238,7 +238,7 @@ def action(ops: Any) -> Action | None:
         case [{"OP_ID": "OP_NODE_SET_PARAMS", "node_name": str(node)} as op]:
             return _setting(node, op)
         case [{"OP_ID": "OP_OOB_COMMAND", "node_names": [str(node)], "command": str(command)}]:
-            known = {one.value: one for one in PowerCommand}
+            known = {power_command.value: power_command for power_command in PowerCommand}
             return Power(node, known[command]) if command in known else None
         case [{"OP_ID": "OP_INSTANCE_MIGRATE" | "OP_INSTANCE_FAILOVER"} as op]:
             return _moving(op)

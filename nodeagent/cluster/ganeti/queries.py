@@ -139,7 +139,9 @@ class Queries(ABC):
     def roles(self, since: str) -> Sequence[RoleChange]:
         """Return role changes of nodes by jobs from this one on."""
         with _sense():
-            return [one for row in self._jobs(int(since)) for one in jobqueue.roles(row)]
+            return [
+                role_change for row in self._jobs(int(since)) for role_change in jobqueue.roles(row)
+            ]
 
     def _jobs(self, first: int = 0) -> Iterator[Row]:
         """Yield every job from `first` on, archived or not, in order of submission.

@@ -44,13 +44,13 @@ def dedicated_in_group(
         return why
 
     def search(nodes: Sequence[Filled]) -> Selection:
-        allowed, found = _allowed(site, nodes, newcomer)
+        allowed, selection = _allowed(site, nodes, newcomer)
         judge = Judge(site.demand(newcomer.instance), group.policy, force=terms.ignore_soft)
         if newcomer.nodes == 1:
-            found.add(choose_one(allowed, judge))
+            selection.add(choose_one(allowed, judge))
         else:
-            found.add(choose_pair(allowed, nodes, judge))
-        return found
+            selection.add(choose_pair(allowed, nodes, judge))
+        return selection
 
     return _least_soon(site, nodes, search)
 
@@ -62,11 +62,13 @@ def scored_in_group(site: Site, group: Group, newcomer: Newcomer, terms: Terms) 
         return why
 
     def search(nodes: Sequence[Filled]) -> Selection:
-        allowed, found = _allowed(site, nodes, newcomer)
+        allowed, selection = _allowed(site, nodes, newcomer)
         if allowed:
             choice = ScoredPlaces(site, newcomer, terms)
-            found.add(choice.one(allowed) if newcomer.nodes == 1 else choice.pair(allowed, nodes))
-        return found
+            selection.add(
+                choice.one(allowed) if newcomer.nodes == 1 else choice.pair(allowed, nodes)
+            )
+        return selection
 
     return _least_soon(site, nodes, search)
 
@@ -84,19 +86,19 @@ def _least_soon(
     def within(limit: int) -> Selection:
         return search([node for node in nodes if ranks[node.host.index] <= limit])
 
-    found = within(limits[0])
-    if found.best is not None or len(limits) == 1:
-        return found
-    found = within(limits[-1])
+    selection = within(limits[0])
+    if selection.best is not None or len(limits) == 1:
+        return selection
+    selection = within(limits[-1])
     low, high = 0, len(limits) - 1
-    while found.best is not None and high - low > 1:
+    while selection.best is not None and high - low > 1:
         middle = (low + high) // 2
         fewer = within(limits[middle])
         if fewer.best is None:
             low = middle
         else:
-            found, high = fewer, middle
-    return found
+            selection, high = fewer, middle
+    return selection
 
 
 def in_group(
@@ -174,9 +176,9 @@ def second_node(site: Site, instance: int, terms: Terms, *, hail: bool) -> Selec
     newcomer = Newcomer(mirrored, site.disks[instance], (), 2)
     policy, exclusive = site.policy(at.primary), here.host.exclusive
     if why := violation(mirrored, newcomer.disks, policy, exclusive=exclusive):
-        found = Selection()
-        found.refuse(why, len(others))
-        return found
+        selection = Selection()
+        selection.refuse(why, len(others))
+        return selection
 
     def search(nodes: Sequence[Filled]) -> Selection:
         return ScoredPlaces(without, newcomer, terms, resident=True).pair([here], nodes)
@@ -209,7 +211,7 @@ def _allowed(
     site: Site, nodes: Sequence[Filled], newcomer: Newcomer
 ) -> tuple[list[Filled], Selection]:
     """Return the nodes whose policy allows it as primary instance, and the others' reasons."""
-    found = Selection()
+    selection = Selection()
     allowed = []
     for node in nodes:
         index, exclusive = node.host.index, node.host.exclusive
@@ -217,5 +219,5 @@ def _allowed(
         if why is None:
             allowed.append(node)
         else:
-            found.refuse(why, 1 if newcomer.nodes == 1 else len(nodes) - 1)
-    return allowed, found
+            selection.refuse(why, 1 if newcomer.nodes == 1 else len(nodes) - 1)
+    return allowed, selection

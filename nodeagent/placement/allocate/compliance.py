@@ -12,9 +12,9 @@ def violation(
 ) -> str | None:
     """Say why it does not comply, by the first range's reason, or None. `disks` are sizes."""
     why: str | None = None
-    for least, most in reversed(policy.ranges):
+    for least, spec in reversed(policy.ranges):
         why = _beyond(instance, disks, least, -1, exclusive=exclusive) or _beyond(
-            instance, disks, most, +1, exclusive=exclusive
+            instance, disks, spec, +1, exclusive=exclusive
         )
         if why is None:
             break

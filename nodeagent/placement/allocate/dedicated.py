@@ -156,21 +156,21 @@ class Judge:
 
 
 def choose_one(nodes: Sequence[Filled], judge: Judge) -> Selection:
-    found = Selection()
+    selection = Selection()
     best: tuple[Loss, Filled] | None = None
     for node in nodes:
         loss = judge.primary(node)
         if isinstance(loss, Refused):
-            found.refuse(loss)
+            selection.refuse(loss)
             continue
-        found.successes += 1
+        selection.successes += 1
         if best is None or not best[0] < loss:
             best = loss, node
     if best is not None:
         after = judge.put(best[1])
         assert not isinstance(after, Refused)
-        found.prefer(Pick((after,), best[0]))
-    return found
+        selection.prefer(Pick((after,), best[0]))
+    return selection
 
 
 def choose_pair(primaries: Sequence[Filled], nodes: Sequence[Filled], judge: Judge) -> Selection:
@@ -197,13 +197,13 @@ class _Pairs:
                 self.acquainted[primary].append(place)
 
     def choose(self, primaries: Sequence[Filled]) -> Selection:
-        found = Selection()
+        selection = Selection()
         outcomes = Counter(map(_outcome, self.secondaries))
         best: tuple[Loss, int, int] | None = None
         for node in primaries:
             place, loss = self.places[node.host.index], self.judge.primary(node)
             if isinstance(loss, Refused):
-                found.refuse(loss, len(self.nodes) - 1)
+                selection.refuse(loss, len(self.nodes) - 1)
                 continue
             known = {
                 other: self.judge.secondary(self.nodes[other], node.host.index)
@@ -211,10 +211,10 @@ class _Pairs:
                 if other != place
             }
             # All of them, without itself, and with its own metric for those in `known`.
-            found.failures.update(outcomes)
+            selection.failures.update(outcomes)
             for other in (place, *known):
-                found.failures[_outcome(self.secondaries[other])] -= 1
-            found.failures.update(map(_outcome, known.values()))
+                selection.failures[_outcome(self.secondaries[other])] -= 1
+            selection.failures.update(map(_outcome, known.values()))
             partner = self._partner(place, known)
             if partner is None:
                 continue
@@ -223,10 +223,10 @@ class _Pairs:
             whole = tuple(one + two for one, two in pairs), loss[1] + left
             if best is None or not best[0] < whole:
                 best = whole, place, other
-        found.successes = found.failures.pop("", 0)
+        selection.successes = selection.failures.pop("", 0)
         if best is not None:
-            found.prefer(Pick(self._filled(*best[1:]), best[0]))
-        return found
+            selection.prefer(Pick(self._filled(*best[1:]), best[0]))
+        return selection
 
     def _partner(self, place: int, known: dict[int, Loss | Refused]) -> tuple[Loss, int] | None:
         """Return the best secondary node of a primary one; of equals the last."""

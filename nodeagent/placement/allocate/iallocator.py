@@ -199,7 +199,9 @@ def _best_order(site: Site, request: Request, terms: Terms, search: Search) -> l
 
 def _cost(done: Sequence[_Placed], search: Search) -> tuple[int, list[int]]:
     """Count the instances without a place, and the later placements that the others prevent."""
-    metrics = [one.settled.selection.best.metric for one in done if one.settled.selection.best]
+    metrics = [
+        placed.settled.selection.best.metric for placed in done if placed.settled.selection.best
+    ]
     lost: list[int] = []
     if search is dedicated_in_group and len(metrics) > 0:
         vectors = [metric[0] for metric in metrics if isinstance(metric, tuple)]
@@ -261,21 +263,21 @@ def _relocate(site: Site, request: Request, *, hail: bool) -> tuple[str, Any]:
             f"{'secondary' if mirrored else 'primary'} ({site.layout.nodes[old].host.name} "
             f"versus {', '.join(request.away) or 'none'})"
         )
-    found = leave_nodes(site, [index], leaving, hail=hail)
-    if found.failed:
-        raise _NoPlace(found.failed[0][1])
-    return "success", [site.layout.nodes[found.moved[0][2][-1]].host.name]
+    relocation = leave_nodes(site, [index], leaving, hail=hail)
+    if relocation.failed:
+        raise _NoPlace(relocation.failed[0][1])
+    return "success", [site.layout.nodes[relocation.moved[0][2][-1]].host.name]
 
 
-def _relocated(found: Relocation) -> tuple[str, Any]:
-    instances, nodes = found.site.cluster.instances, found.site.layout.nodes
+def _relocated(relocation: Relocation) -> tuple[str, Any]:
+    instances, nodes = relocation.site.cluster.instances, relocation.site.layout.nodes
     moved = [
         [instances[index].name, group.name, [nodes[n].host.name for n in at]]
-        for index, group, at in found.moved
+        for index, group, at in relocation.moved
     ]
-    failed = [[instances[index].name, why] for index, why in found.failed]
+    failed = [[instances[index].name, why] for index, why in relocation.failed]
     info = f"{len(failed)} instances failed to move and {len(moved)} were moved successfully"
-    return info, [moved, failed, found.jobs]
+    return info, [moved, failed, relocation.jobs]
 
 
 def _indices(site: Site, names: Sequence[str]) -> list[int]:

@@ -94,7 +94,9 @@ class Redundancy:
             failovers = _failovers(residents)
         if not self._fail_over(index, failovers, nodes):
             return False
-        others = [one for one in residents if one.instance.template is not Template.DRBD]
+        others = [
+            resident for resident in residents if resident.instance.template is not Template.DRBD
+        ]
         if not others:
             return True
         free = {
@@ -151,7 +153,7 @@ class Redundancy:
         shared = any(one.instance.template in _MOVING for one in others)
         reached = [t for t in free if not shared or migrates(here, nodes[t].host)]
         memory = [one.demand.used for one in others]
-        disk = [one.demand.disk for one in others if one.demand.local]
+        disk = [resident.demand.disk for resident in others if resident.demand.local]
         if not reached or max(free.values()) - max(memory) <= 0:
             return None
         closed = sum(
@@ -189,7 +191,9 @@ class Redundancy:
                     return False
                 layout = layout.with_changes(best[1].nodes, {number: best[1].place})
         stuck = [one for one in residents if one.instance.template not in {Template.DRBD, *_MOVING}]
-        return self._made_anew(sorted(stuck, key=lambda one: -one.instance.memory), targets, layout)
+        return self._made_anew(
+            sorted(stuck, key=lambda resident: -resident.instance.memory), targets, layout
+        )
 
     def _alone(self, residents: Sequence[_Resident], nodes: Sequence[Filled]) -> Layout:
         """Return the layout with these instances only, without the soft checks."""
@@ -199,24 +203,24 @@ class Redundancy:
             nodes=tuple(nodes),
             rules=replace(layout.rules, ignore_soft=True),
             cluster=replace(layout.cluster, instances=tuple(one.instance for one in residents)),
-            demands=tuple(one.demand for one in residents),
+            demands=tuple(resident.demand for resident in residents),
             places=tuple(one.place for one in residents),
         )
 
     def _made_anew(
         self, stuck: Sequence[_Resident], targets: Sequence[int], layout: Layout
     ) -> bool:
-        for one in stuck:
+        for resident in stuck:
             metrics = Metrics([layout.nodes[member] for member in self.site.layout.members])
             best: tuple[float, Filled] | None = None
             for target in targets:
                 node = layout.nodes[target]
                 exclusive = node.host.exclusive
                 if violation(
-                    one.instance, one.disks, self.site.policy(target), exclusive=exclusive
+                    resident.instance, resident.disks, self.site.policy(target), exclusive=exclusive
                 ):
                     continue
-                after = add_primary(node, one.demand, force=True)
+                after = add_primary(node, resident.demand, force=True)
                 if not isinstance(after, Refused):
                     score = metrics.score({target: after})
                     if best is None or not best[0] < score:
@@ -228,14 +232,14 @@ class Redundancy:
 
 
 def _failovers(residents: Sequence[_Resident]) -> _Failovers:
-    found = _Failovers({}, set())
-    for one in residents:
-        if one.instance.template is Template.DRBD:
-            secondary = one.place.secondary
-            found.used[secondary] = found.used.get(secondary, 0) + one.demand.used
-            if one.demand.spindles is None:
-                found.unknown.add(secondary)
-    return found
+    failovers = _Failovers({}, set())
+    for resident in residents:
+        if resident.instance.template is Template.DRBD:
+            secondary = resident.place.secondary
+            failovers.used[secondary] = failovers.used.get(secondary, 0) + resident.demand.used
+            if resident.demand.spindles is None:
+                failovers.unknown.add(secondary)
+    return failovers
 
 
 def _share(room: float, whole: int) -> float:

@@ -50,7 +50,7 @@ def leave_nodes(
 
     `hail` lets one fail over to a drained node, which Ganeti refuses.
     """
-    found = Relocation(site)
+    relocation = Relocation(site)
     away = {node.host.index for node in site.layout.nodes if node.host.offline}
     for instance in instances:
         away.update(_left(site, instance, leaving))
@@ -58,8 +58,10 @@ def leave_nodes(
         at = site.layout.places[instance]
         group = _group_at(site, at.primary)
         targets = _members(site, group, away | {at.primary})
-        found.take(instance, _leave(found.site, instance, group, targets, leaving, hail=hail))
-    return found
+        relocation.take(
+            instance, _leave(relocation.site, instance, group, targets, leaving, hail=hail)
+        )
+    return relocation
 
 
 def change_group(
@@ -69,7 +71,7 @@ def change_group(
 
     `hail` as for `leave_nodes`.
     """
-    found = Relocation(site)
+    relocation = Relocation(site)
     old = {_group_at(site, site.layout.places[instance].primary).uuid for instance in instances}
     chosen = [
         group
@@ -78,8 +80,10 @@ def change_group(
     ]
     away = {node.host.index for node in site.layout.nodes if node.host.offline}
     for instance in instances:
-        found.take(instance, _to_group(found.site, instance, chosen, away, terms, hail=hail))
-    return found
+        relocation.take(
+            instance, _to_group(relocation.site, instance, chosen, away, terms, hail=hail)
+        )
+    return relocation
 
 
 def opcodes(site: Site, move: Move) -> Job:

@@ -87,7 +87,9 @@ def read_request(found: object, own_memory: int = 4096, instead: Cluster | None 
     kind = asked.word("type", Type)
     if instead is not None:
         # The text format only has the total disk of an instance.
-        disks: tuple[tuple[int, ...], ...] = tuple((one.disk,) for one in instead.instances)
+        disks: tuple[tuple[int, ...], ...] = tuple(
+            (instance.disk,) for instance in instead.instances
+        )
         nowhere: tuple[tuple[str, ...], ...] = ((),) * len(instead.instances)
         return Request(kind, instead, disks, nowhere, **_asked(kind, asked, instead))
     hypervisors = whole.texts("enabled_hypervisors")
@@ -104,7 +106,7 @@ def read_request(found: object, own_memory: int = 4096, instead: Cluster | None 
         whole.texts("cluster_tags"),
     )
     disks = tuple(one.disks for one in known)
-    networks = tuple(one.networks for one in known)
+    networks = tuple(newcomer.networks for newcomer in known)
     return Request(kind, cluster, disks, networks, **_asked(kind, asked, cluster))
 
 
@@ -227,10 +229,10 @@ def _placed(name: str, of: Object, nodes: frozenset[str]) -> Newcomer:
         if place not in nodes:
             of.wrong("nodes", f"there is no node {place}")
     secondary = at[1] if len(at) > 1 else None
-    found = _instance(name, of, at[0], secondary, len(at))
-    if found.instance.template is Template.DRBD and secondary in (None, at[0]):
+    newcomer = _instance(name, of, at[0], secondary, len(at))
+    if newcomer.instance.template is Template.DRBD and secondary in (None, at[0]):
         of.wrong("nodes", "drbd needs two")
-    return found
+    return newcomer
 
 
 def _instance(name: str, of: Object, primary: str, secondary: str | None, nodes: int) -> Newcomer:

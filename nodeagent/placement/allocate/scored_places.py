@@ -31,21 +31,21 @@ class ScoredPlaces:
         self.redundancy = Redundancy(site) if terms.capacity else None
 
     def one(self, nodes: Sequence[Filled]) -> Selection:
-        found = Selection()
+        selection = Selection()
         offers: list[_Offer] = []
         for place, node in enumerate(nodes):
             after = add_primary(node, self.demand, force=self.terms.ignore_soft)
             if isinstance(after, Refused):
-                found.refuse(after)
+                selection.refuse(after)
             else:
                 score = self.metrics.score({node.host.index: after})
                 offers.append((score, -place, (after,)))
-        self._take(offers, found)
-        return found
+        self._take(offers, selection)
+        return selection
 
     def pair(self, primaries: Sequence[Filled], nodes: Sequence[Filled]) -> Selection:
         """Find the best of these primary nodes, and the best secondary one of all."""
-        found = Selection()
+        selection = Selection()
         # A node's state as a secondary mostly does not depend on the primary.
         strangers = [add_secondary(node, self.demand, _NOBODY) for node in nodes]
         changes = [
@@ -54,8 +54,8 @@ class ScoredPlaces:
         ]
         base = self.metrics.statistics()
         for node in primaries:
-            found.add(self._with_primary(node, nodes, strangers, changes, base))
-        return found
+            selection.add(self._with_primary(node, nodes, strangers, changes, base))
+        return selection
 
     def _with_primary(
         self,
@@ -65,11 +65,11 @@ class ScoredPlaces:
         changes: Sequence[Sequence[Change]],
         base: Statistics,
     ) -> Selection:
-        found = Selection()
+        selection = Selection()
         after = add_primary(node, self.demand, force=self.terms.ignore_soft)
         if isinstance(after, Refused):
-            found.refuse(after, sum(other is not node for other in nodes))
-            return found
+            selection.refuse(after, sum(other is not node for other in nodes))
+            return selection
         index = node.host.index
         clashing = None
         if self.metrics.placing and self.demand.exclusion:
@@ -86,7 +86,7 @@ class ScoredPlaces:
                 if not isinstance(mirror, Refused):
                     change = self.metrics.changes(other, mirror)
             if isinstance(mirror, Refused):
-                found.refuse(mirror)
+                selection.refuse(mirror)
                 continue
             if _NOBODY in mirror.reserved_for:
                 reserved_for = {**other.reserved_for, index: mirror.reserved_for[_NOBODY]}
@@ -98,18 +98,18 @@ class ScoredPlaces:
                 sharing[shared] = apart, base.updated(self.metrics.changes(node, apart), clashing)
             primary, before = sharing[shared]
             offers.append((before.score(change), -place, (primary, mirror)))
-        self._take(offers, found)
-        return found
+        self._take(offers, selection)
+        return selection
 
-    def _take(self, offers: list[_Offer], found: Selection) -> None:
+    def _take(self, offers: list[_Offer], selection: Selection) -> None:
         """Take the best redundant place; better ones count as failures."""
         offers.sort(key=lambda offer: offer[:2])
         for rejected, (score, _, nodes) in enumerate(offers):
             if self.redundancy is None or self._holds(nodes):
-                found.successes += len(offers) - rejected
-                found.prefer(Pick(nodes, score))
+                selection.successes += len(offers) - rejected
+                selection.prefer(Pick(nodes, score))
                 return
-            found.refuse(NOT_REDUNDANT)
+            selection.refuse(NOT_REDUNDANT)
 
     def _holds(self, nodes: tuple[Filled, ...]) -> bool:
         assert self.redundancy is not None

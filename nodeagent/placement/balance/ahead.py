@@ -119,11 +119,11 @@ def _continued(chain: Chain, price: float) -> list[_Next]:
     entries, targets = _moves(outcomes)
     changes = outcomes.change_of_any(entries, targets)
     order = np.argsort(changes, kind="stable")[:WIDTH]
-    found = []
+    longer = []
     for place in order[np.isfinite(changes[order])]:
         move = outcomes.move(int(entries[place]), int(targets[place]))
-        found.append(_Next(chain, move, grid, chain.cost + float(changes[place])))
-    return found
+        longer.append(_Next(chain, move, grid, chain.cost + float(changes[place])))
+    return longer
 
 
 def _moves(outcomes: Outcomes) -> tuple[Ints, Ints]:

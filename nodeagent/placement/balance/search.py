@@ -206,10 +206,10 @@ class _Search:
         board = Board(self.layout)
         # Some may have to step aside. And if data has its price, unmoved instances stay.
         allowance = len(plan.steps) if self.price else most - most // _ASIDE
-        found = exchange(
+        exchanged = exchange(
             plan.end(), self.layout.places, allowance, self.random, self._before(_POLISHED)
         )
-        goal = {index: found.layout.places[index] for index in self.layout.movable}
+        goal = {index: exchanged.layout.places[index] for index in self.layout.movable}
         steps = list(arrange(board, goal, self._before(_LATE)))
         # If not all could go there, there is something left to gain.
         steps += descend(board, (0.0,), self.worse, None, self._before(_LATE))

@@ -150,8 +150,8 @@ class Exchanges:
             nodes[p] = remove_primary(node(p), demand, shared)
             nodes[s] = remove_secondary(node(s), demand, p)
         places = {}
-        for (index, was), (_, there) in zip(pair, reversed(pair), strict=True):
-            p, s = (there.primary, was.secondary) if primary else (was.primary, there.secondary)
+        for (index, was), (_, place) in zip(pair, reversed(pair), strict=True):
+            p, s = (place.primary, was.secondary) if primary else (was.primary, place.secondary)
             demand = layout.demands[index]
             shared = len(node(p).host.locations & node(s).host.locations)
             runs = add_primary(node(p), demand, shared)

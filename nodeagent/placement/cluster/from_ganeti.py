@@ -58,27 +58,28 @@ def assess(
 
     found = {**doubts, **_silent(snapshot, capacity)}
     groups = [
-        _group(one, policy(one.policy, f"group {one.name}")) for one in snapshot.groups.values()
+        _group(group, policy(group.policy, f"group {group.name}"))
+        for group in snapshot.groups.values()
     ]
     nodes = [
         _node(
-            one,
-            capacity.get(one.name),
+            node,
+            capacity.get(node.name),
             static,
-            master=one.name == snapshot.master,
-            doubted=one.name in found,
+            master=node.name == snapshot.master,
+            doubted=node.name in found,
         )
-        for one in snapshot.nodes.values()
+        for node in snapshot.nodes.values()
     ]
-    there = [instance_of(one, running.get(one.name)) for one in snapshot.instances.values()]
+    instances = [instance_of(one, running.get(one.name)) for one in snapshot.instances.values()]
     promised = [
-        replace(instance_of(one, running.get(one.name)), forthcoming=True)
-        for one in snapshot.forthcoming.values()
+        replace(instance_of(instance, running.get(instance.name)), forthcoming=True)
+        for instance in snapshot.forthcoming.values()
     ]
     cluster = Cluster(
         tuple(groups),
         tuple(nodes),
-        (*there, *promised),
+        (*instances, *promised),
         tuple(sorted(snapshot.tags)),
         policy(snapshot.policy, "the cluster"),
     )

@@ -15,7 +15,11 @@ def read_leaving(found: object, now: Ms) -> dict[str, Departure]:
     """Read the nodes that are not back by now, or raise MessageError."""
     departures = Object(found, "").objects("departures")
     read = ((name, _departure(of)) for name, of in departures)
-    return {name: one for name, one in read if one.returns is None or one.returns > now}
+    return {
+        name: departure
+        for name, departure in read
+        if departure.returns is None or departure.returns > now
+    }
 
 
 def _departure(of: Object) -> Departure:

@@ -48,22 +48,24 @@ def most(limit: int, fits: Callable[[int], bool]) -> int:
     return good
 
 
-def left_behind(found: Evacuation, names: Iterable[str]) -> list[int]:
+def left_behind(evacuation: Evacuation, names: Iterable[str]) -> list[int]:
     wanted = set(names)
-    inside = {n for n, node in enumerate(found.before.cluster.nodes) if node.name in wanted}
-    return [one for one in found.left if inside.intersection(found.before.places[one][:2])]
+    inside = {n for n, node in enumerate(evacuation.before.cluster.nodes) if node.name in wanted}
+    return [
+        one for one in evacuation.left if inside.intersection(evacuation.before.places[one][:2])
+    ]
 
 
-def obstacle(found: Evacuation, name: str) -> str:
-    left = left_behind(found, [name])
-    one = found.before.cluster.instances[left[0]].name
+def obstacle(evacuation: Evacuation, name: str) -> str:
+    left = left_behind(evacuation, [name])
+    one = evacuation.before.cluster.instances[left[0]].name
     more = f" (and {len(left) - 1} more)" if len(left) > 1 else ""
-    return f"cannot be evacuated: instance {one} stays{more}: {found.left[left[0]]}"
+    return f"cannot be evacuated: instance {one} stays{more}: {evacuation.left[left[0]]}"
 
 
-def afterwards(cluster: Cluster, found: Evacuation) -> Cluster:
+def afterwards(cluster: Cluster, evacuation: Evacuation) -> Cluster:
     """Return the cluster once these nodes are back, and nothing else has moved."""
-    after = found.after
+    after = evacuation.after
     names = [node.name for node in cluster.nodes]
     nodes = [
         replace(
@@ -75,21 +77,21 @@ def afterwards(cluster: Cluster, found: Evacuation) -> Cluster:
         for node, new in zip(cluster.nodes, after.nodes, strict=True)
     ]
     instances = list(cluster.instances)
-    for way in found.ways:
+    for way in evacuation.ways:
         at = after.places[way.instance]
         mirror = None if at.secondary == -1 else names[at.secondary]
-        there = replace(instances[way.instance], primary=names[at.primary], secondary=mirror)
-        instances[way.instance] = there
+        instance = replace(instances[way.instance], primary=names[at.primary], secondary=mirror)
+        instances[way.instance] = instance
     return replace(cluster, nodes=tuple(nodes), instances=tuple(instances))
 
 
 def immovable(cluster: Cluster) -> frozenset[str]:
     """Return the instances whose disks are on one node only."""
     local = (LOCAL | {Template.FILE}) - {Template.DRBD}
-    return frozenset(one.name for one in cluster.instances if one.template in local)
+    return frozenset(instance.name for instance in cluster.instances if instance.template in local)
 
 
 def without(cluster: Cluster, names: Collection[str]) -> Cluster:
     """Return the cluster with these instances' demands at zero; the space they take stays taken."""
-    gone = tuple(one for one in cluster.instances if one.name not in names)
+    gone = tuple(instance for instance in cluster.instances if instance.name not in names)
     return replace(cluster, instances=gone)

@@ -98,10 +98,10 @@ class OneByOne:
     whose other node is drained: these are spread evenly.
     """
 
-    def __init__(self, found: Evacuation) -> None:
-        rules = replace(found.after.rules, ignore_soft=True)
-        self._layout = replace(found.after, rules=rules)
-        self._leaving, self._exits = found.leaving, found.exits
+    def __init__(self, evacuation: Evacuation) -> None:
+        rules = replace(evacuation.after.rules, ignore_soft=True)
+        self._layout = replace(evacuation.after, rules=rules)
+        self._leaving, self._exits = evacuation.leaving, evacuation.exits
         self._uncounted = Counter[int]()
 
     def place(self, instance: int, targets: Sequence[int], *, runs: bool) -> int:
@@ -122,8 +122,8 @@ class OneByOne:
         return target
 
 
-def _stays(found: Evacuation, index: int) -> bool:
-    return index not in found.leaving and not found.before.nodes[index].host.offline
+def _stays(evacuation: Evacuation, index: int) -> bool:
+    return index not in evacuation.leaving and not evacuation.before.nodes[index].host.offline
 
 
 def evacuate(
@@ -170,11 +170,11 @@ class Emptier:
         """Evacuate these nodes by the try that leaves the least. MessageError as `evacuate`."""
         leaving = self._indices(names)
         layout = _online(self._layout, leaving)
-        found = self._emptying(layout, leaving).best()
-        if found.complete or not _is_crowded(found):
-            return found
+        evacuation = self._emptying(layout, leaving).best()
+        if evacuation.complete or not _is_crowded(evacuation):
+            return evacuation
         crowded = self._emptying(_crowdable(layout), leaving).best()
-        return crowded if len(crowded.left) < len(found.left) else found
+        return crowded if len(crowded.left) < len(evacuation.left) else evacuation
 
     def fits(self, names: Collection[str], beside: Collection[str] = ()) -> Evacuation | None:
         """Evacuate these nodes and others beside them, in one try; None if these keep any.
@@ -183,10 +183,10 @@ class Emptier:
         """
         leaving, vital = self._indices([*names, *beside]), self._indices(names)
         layout = _online(self._layout, leaving)
-        found = self._emptying(layout, leaving).once(vital)
-        if _concerned(found, vital) and _is_crowded(found):
-            found = self._emptying(_crowdable(layout), leaving).once(vital)
-        return None if _concerned(found, vital) else found
+        evacuation = self._emptying(layout, leaving).once(vital)
+        if _concerned(evacuation, vital) and _is_crowded(evacuation):
+            evacuation = self._emptying(_crowdable(layout), leaving).once(vital)
+        return None if _concerned(evacuation, vital) else evacuation
 
     def _indices(self, names: Iterable[str]) -> frozenset[int]:
         names = list(names)
@@ -199,11 +199,15 @@ class Emptier:
         return _Emptying(layout, leaving, Exits(layout, leaving, self._gone, self._doubts))
 
 
-def _is_crowded(found: Evacuation) -> bool:
+def _is_crowded(evacuation: Evacuation) -> bool:
     """Tell whether a node that stays could not take another instance by its spindle ratio."""
-    here = (i for i, at in enumerate(found.before.places) if found.leaving.intersection(at[:2]))
-    pressure = max((found.before.demands[i].spindle_use for i in here), default=0)
-    nodes = (found.after.nodes[index] for index in found.staying())
+    here = (
+        i
+        for i, at in enumerate(evacuation.before.places)
+        if evacuation.leaving.intersection(at[:2])
+    )
+    pressure = max((evacuation.before.demands[i].spindle_use for i in here), default=0)
+    nodes = (evacuation.after.nodes[index] for index in evacuation.staying())
     return any(
         max(node.used_spindles, node.promised_spindles) + pressure > node.host.spindle_limit
         for node in nodes
@@ -224,9 +228,9 @@ def _crowdable(layout: Layout) -> Layout:
     return replace(layout, nodes=nodes)
 
 
-def _concerned(found: Evacuation, nodes: Collection[int]) -> bool:
+def _concerned(evacuation: Evacuation, nodes: Collection[int]) -> bool:
     """Tell whether an instance stays on one of these nodes."""
-    return any(_concerns(found.before.places[instance], nodes) for instance in found.left)
+    return any(_concerns(evacuation.before.places[instance], nodes) for instance in evacuation.left)
 
 
 def _concerns(at: Place, nodes: Collection[int]) -> bool:
@@ -264,12 +268,12 @@ class _Emptying:
 
     def best(self) -> Evacuation:
         """Return the try that leaves the least; of equals the first."""
-        found = self._try(self._order)
-        if len(found.left) <= self._least():
-            return found
+        evacuation = self._try(self._order)
+        if len(evacuation.left) <= self._least():
+            return evacuation
         order, first = self._order, list[int]()
         for number in range(TRIES - 1):
-            if found.left.keys() <= self._hopeless | self._never.keys():
+            if evacuation.left.keys() <= self._hopeless | self._never.keys():
                 break  # no order makes room for these
             failed = [i for i in order if i in self._failed]
             if failed == first[: len(failed)]:
@@ -277,11 +281,11 @@ class _Emptying:
             else:
                 first = [*failed, *(i for i in first if i not in failed)]
             tried = self._try(
-                [*first, *(i for i in order if i not in first)], fewer_than=len(found.left)
+                [*first, *(i for i in order if i not in first)], fewer_than=len(evacuation.left)
             )
-            if len(tried.left) < len(found.left):
-                found = tried
-        return found
+            if len(tried.left) < len(evacuation.left):
+                evacuation = tried
+        return evacuation
 
     def _least(self) -> int:
         """Return how many stay in any order: nodes take no more within their spindle ratio."""

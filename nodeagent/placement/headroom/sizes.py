@@ -79,4 +79,4 @@ def usual_template(cluster: Cluster, group: Group) -> Template:
     members = {node.name for node in cluster.nodes if node.group == group.uuid}
     allowed = group.policy.templates
     counts = Counter(i.template for i in cluster.instances if i.primary in members)
-    return max(allowed, key=lambda one: counts[one], default=Template.DRBD)
+    return max(allowed, key=lambda template: counts[template], default=Template.DRBD)

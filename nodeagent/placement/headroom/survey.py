@@ -95,12 +95,12 @@ def survey(
     kind = template or usual_template(cluster, group)
     surveyor = _Surveyor(cluster, group, kind, spent, doubts)
     today = tuple(surveyor.count(surveyor.layout, size, most) for size in surveyor.sizes)
-    found = Headroom(group, kind, surveyor.sizes, today)
+    headroom = Headroom(group, kind, surveyor.sizes, today)
     members = surveyor.online()
     mine = [name for name in members if name in away]
     if mine:
-        found = replace(found, chosen=surveyor.without(mine, today))
-    return replace(found, worst=surveyor.worst(members, today)) if members else found
+        headroom = replace(headroom, chosen=surveyor.without(mine, today))
+    return replace(headroom, worst=surveyor.worst(members, today)) if members else headroom
 
 
 def site_of(layout: Layout, group: Group, leaving: Collection[int] = ()) -> Site:
@@ -113,7 +113,7 @@ def site_of(layout: Layout, group: Group, leaving: Collection[int] = ()) -> Site
         for index, node in enumerate(layout.cluster.nodes)
     )
     cluster = replace(layout.cluster, nodes=nodes)
-    disks = tuple((one.disk,) for one in cluster.instances)
+    disks = tuple((instance.disk,) for instance in cluster.instances)
     policies = {one.uuid: one.policy for one in cluster.groups}
     tags = rules_of(cluster.tags)
     site = Site(replace(layout, cluster=cluster), disks, ((),) * len(disks), tags, policies)
@@ -151,13 +151,13 @@ class _Surveyor:
 
     def without(self, names: Sequence[str], most: Sequence[Count]) -> Away:
         """Count with these nodes away, up to so many of each size."""
-        found = self._emptier.empty(names)
-        homeless, stopped = _left(found)
+        evacuation = self._emptier.empty(names)
+        homeless, stopped = _left(evacuation)
         if homeless:
             counts = (_CROWDED,) * len(self.sizes)
         else:
             counts = tuple(
-                _at_most(limit, self.count(found.after, size, limit.fits, found.leaving))
+                _at_most(limit, self.count(evacuation.after, size, limit.fits, evacuation.leaving))
                 for size, limit in zip(self.sizes, most, strict=True)
             )
         return Away(tuple(names), counts, homeless, stopped)
@@ -173,16 +173,16 @@ class _Surveyor:
         for name in names:
             if self._spent() >= half:
                 break
-            found = self._emptier.empty([name])
-            homeless, stopped = _left(found)
+            evacuation = self._emptier.empty([name])
+            homeless, stopped = _left(evacuation)
             if homeless:
                 return self._nowhere(name, len(names), homeless, stopped)
-            guesses.append((self._guess(found.after, found.leaving), name))
+            guesses.append((self._guess(evacuation.after, evacuation.leaving), name))
         least = list(today)
         worst: list[Away | None] = [None] * len(today)
         tried = 0
         for _, name in sorted(guesses):
-            if tried and not any(one.fits for one in least):
+            if tried and not any(count.fits for count in least):
                 tried = len(names)
                 break
             away = self.without([name], least)
@@ -211,26 +211,26 @@ class _Surveyor:
         )
 
 
-def _at_most(limit: Count, found: Count) -> Count:
+def _at_most(limit: Count, count: Count) -> Count:
     """Return the count, or `limit` if it has come so far: it was not counted any further."""
-    return limit if found.fits >= limit.fits else found
+    return limit if count.fits >= limit.fits else count
 
 
-def _left(found: Evacuation) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _left(evacuation: Evacuation) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Name the instances without room elsewhere, and those that cannot move at all."""
-    instances = found.before.cluster.instances
-    stopped = {one for one in found.left if found.exits.unmovable(one)}
-    homeless = sorted(instances[one].name for one in found.left if one not in stopped)
+    instances = evacuation.before.cluster.instances
+    stopped = {one for one in evacuation.left if evacuation.exits.unmovable(one)}
+    homeless = sorted(instances[one].name for one in evacuation.left if one not in stopped)
     return tuple(homeless), tuple(sorted(instances[one].name for one in stopped))
 
 
-def document(found: Headroom, coming: Departure | None = None) -> dict[str, Any]:
+def document(headroom: Headroom, coming: Departure | None = None) -> dict[str, Any]:
     """Return it as JSON, times in unix seconds; `coming` is the departure of the `chosen` nodes."""
-    worst, chosen = found.worst, found.chosen
+    worst, chosen = headroom.worst, headroom.chosen
     return {
-        "group": found.group.name,
-        "uuid": found.group.uuid,
-        "disk-template": str(found.template),
+        "group": headroom.group.name,
+        "uuid": headroom.group.uuid,
+        "disk-template": str(headroom.template),
         "tried": worst.tried if worst else 0,
         "nodes": worst.nodes if worst else 0,
         "next": _departure(coming) if chosen and coming else None,
@@ -242,11 +242,11 @@ def document(found: Headroom, coming: Departure | None = None) -> dict[str, Any]
                 "disks": size.disks,
                 "vcpus": size.vcpus,
                 "spindles": size.spindles,
-                "today": _count(found.today[place]),
+                "today": _count(headroom.today[place]),
                 "worst": _away(worst.found[place], place) if worst and worst.found else None,
                 "away": _away(chosen, place) if chosen else None,
             }
-            for place, size in enumerate(found.sizes)
+            for place, size in enumerate(headroom.sizes)
         ],
     }
 
@@ -264,5 +264,9 @@ def _away(away: Away, place: int) -> dict[str, Any]:
     }
 
 
-def _count(one: Count) -> dict[str, Any]:
-    return {"fits": one.fits, "exact": one.exact, "limit": _WORDS.get(one.limit, one.limit) or None}
+def _count(count: Count) -> dict[str, Any]:
+    return {
+        "fits": count.fits,
+        "exact": count.exact,
+        "limit": _WORDS.get(count.limit, count.limit) or None,
+    }

@@ -326,12 +326,12 @@ def _fit_key(demand: Demand) -> tuple[Any, ...]:
 def _distinct(keys: Sequence[Any], things: Sequence[Demand]) -> tuple[Ints, list[Demand]]:
     """Return each thing's index among the different ones, and these."""
     places: dict[Any, int] = {}
-    found: list[Demand] = []
+    demands: list[Demand] = []
     for key, thing in zip(keys, things, strict=True):
         if key not in places:
-            places[key] = len(found)
-            found.append(thing)
-    return np.array([places[key] for key in keys], np.intp), found
+            places[key] = len(demands)
+            demands.append(thing)
+    return np.array([places[key] for key in keys], np.intp), demands
 
 
 def _floats(values: Iterable[float]) -> Floats:

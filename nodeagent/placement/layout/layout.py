@@ -87,10 +87,12 @@ def group_of(cluster: Cluster, wanted: str | None = None) -> Group:
                 return group
         raise MessageError(f"there is no group {wanted}; there are {_listed(cluster.groups)}")
     used = {node.group for node in cluster.nodes}
-    found = [group for group in cluster.groups if group.uuid in used]
-    if len(found) != 1:
-        raise MessageError(f"name one group of {_listed(found)}" if found else "there are no nodes")
-    return found[0]
+    groups = [group for group in cluster.groups if group.uuid in used]
+    if len(groups) != 1:
+        raise MessageError(
+            f"name one group of {_listed(groups)}" if groups else "there are no nodes"
+        )
+    return groups[0]
 
 
 def lay_out(
@@ -163,11 +165,11 @@ def _hosts(
     for instance in cluster.instances:
         if instance.takes_memory:
             used[at[instance.primary]] += instance.memory
-    found = []
+    hosts = []
     for index, node in enumerate(cluster.nodes):
         policy = policies[node.group]
         recorded = int(node.memory) - node.own_memory - used[index]
-        found.append(
+        hosts.append(
             Host(
                 index=index,
                 name=node.name,
@@ -189,7 +191,7 @@ def _hosts(
                 receives=tags.receives(node.tags),
             )
         )
-    return tuple(found)
+    return tuple(hosts)
 
 
 class _Sums:
