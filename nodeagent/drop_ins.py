@@ -63,7 +63,9 @@ def read_files(
     first = list(_read_folder(above, lambda _: [name], rules))
     folder = os.path.join(above, drops)
     taken = candidate.name if candidate else ""
-    others = _read_folder(folder, lambda at: [one for one in _drop_ins(at) if one != taken], rules)
+    others = _read_folder(
+        folder, lambda at: [drop_in for drop_in in _drop_ins(at) if drop_in != taken], rules
+    )
     found = {os.path.basename(file): (file, values) for file, values in others}
     if candidate and candidate.path:
         lying, its = os.path.split(os.path.abspath(candidate.path))

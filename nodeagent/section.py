@@ -59,10 +59,10 @@ class Section:
 
         Keys missing in the table come from `default`, if there is one; the others are `given`.
         """
-        for one in settings_of(kind):
-            usual = one.default if default is None else getattr(default, one.name)
-            read = getattr(self, one.how)
-            given[one.name] = read(one.key, default=usual, **one.limits)
+        for setting in settings_of(kind):
+            usual = setting.default if default is None else getattr(default, setting.name)
+            read = getattr(self, setting.how)
+            given[setting.name] = read(setting.key, default=usual, **setting.limits)
         return kind(**given)
 
     def complain(self, said: str, *keys: str) -> None:

@@ -196,7 +196,7 @@ def merge(steadies: Mapping[str, Steady], order: Sequence[str], now: Ms) -> Verd
 def _merged(worst: Need, speaking: Sequence[tuple[str, Steady, Diagnosis]]) -> Diagnosis:
     document: dict[str, Any] = {
         "status": worst.wire,
-        "details": {name: read_text(said.text) for name, _, said in speaking},
+        "details": {name: read_text(diagnosis.text) for name, _, diagnosis in speaking},
     }
     if worst is Need.LIVE_REPAIR:
         named = (s.command for _, _, s in speaking if s.need is worst and s.command)

@@ -156,9 +156,9 @@ def _wanted(settings: Settings) -> dict[_Key, Command]:
     diagnose, repair = settings.diagnose, settings.repair
     rows: dict[_Key, Command] = {}
     for name in diagnose.commands:
-        one = diagnose.command(name)
-        kind = Kind.AUDIT if one.audit else Kind.DIAGNOSE
-        rows["diagnose", name] = _row(name, kind, one.limits.timeout, _settings_of(one))
+        command = diagnose.command(name)
+        kind = Kind.AUDIT if command.audit else Kind.DIAGNOSE
+        rows["diagnose", name] = _row(name, kind, command.limits.timeout, _settings_of(command))
     configured = {one.repair for one in diagnose.each.values() if one.repair is not None}
     there = filter(COMMAND_NAME.fullmatch, whitelist.list_names(repair.folder))
     for name in sorted({*there, *configured, *repair.queue_commands, *repair.queue_checks}):

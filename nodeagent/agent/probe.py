@@ -84,8 +84,8 @@ async def try_port(address: str, port: int, tls: ssl.SSLContext | None) -> Conta
 
 async def _best(addresses: Collection[str], port: int, tls: ssl.SSLContext | None) -> Contact:
     """The liveliest contact over all addresses."""
-    found = await asyncio.gather(*(try_port(address, port, tls) for address in addresses))
-    return next((one for one in _RANK if one in found), Contact.UNKNOWN)
+    contacts = await asyncio.gather(*(try_port(address, port, tls) for address in addresses))
+    return next((contact for contact in _RANK if contact in contacts), Contact.UNKNOWN)
 
 
 def _hello(address: str, tls: ssl.SSLContext | None) -> bytes:

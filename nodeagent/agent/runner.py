@@ -391,7 +391,7 @@ class Runner:
             "firm": verdict.firm,
             "unusable": sorted(verdict.unusable),
             "runs": dict(self._runs),
-            "refused": sum(one.refusals.count for one in judges),
+            "refused": sum(judge.refusals.count for judge in judges),
             "stuck": sum(commands.stuck for commands in ran),
             "busy": sorted({name for commands in ran for name in commands.busy}),
         }

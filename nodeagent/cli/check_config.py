@@ -171,9 +171,9 @@ def _configured(settings: Settings, kind: str) -> dict[str, str]:
         return dict.fromkeys(settings.diagnose.commands, "diagnose.commands or its cluster tag")
     repair = settings.repair
     keys = {
-        one.repair: f"diagnose.command.{name}.repair"
-        for name, one in settings.diagnose.each.items()
-        if one.repair is not None
+        command.repair: f"diagnose.command.{name}.repair"
+        for name, command in settings.diagnose.each.items()
+        if command.repair is not None
     }
     if repair.enabled:
         keys |= dict.fromkeys(repair.queue_commands, "repair.queue-commands")

@@ -198,19 +198,19 @@ def check(places: Places, nodes: Sequence[str], *, as_json: bool) -> None:
     lives = partial(alive.lives, _addresses(controls.nodes), places.noded or alive.noded_port())
     control = partial(controls.control, read=read, known=known, clashes=clashes, lives=lives)
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        found = list(threads.map(lambda node: control(node).check(), names))
+        statuses = list(threads.map(lambda node: control(node).check(), names))
     if as_json:
-        told = [_json(node, status) for node, status in zip(names, found, strict=True)]
+        told = [_json(node, status) for node, status in zip(names, statuses, strict=True)]
         click.echo(json.dumps({"nodes": told}))
     else:
-        rows = [row for pair in zip(names, found, strict=True) for row in _rows(*pair)]
+        rows = [row for pair in zip(names, statuses, strict=True) for row in _rows(*pair)]
         table(rows, ("node", "level", "agents", "said", "counts", "last on", "why"))
-        for node, status in zip(names, found, strict=True):
+        for node, status in zip(names, statuses, strict=True):
             if status.powered is None:
                 _tell(node, status.lines[-1:])
-    for node, status in zip(names, found, strict=True):
+    for node, status in zip(names, statuses, strict=True):
         _tell(node, filter(None, [status.unrecorded]))
-    good = all(s.rows and all(x.counts and x.answer.state == ON for x in s.rows) for s in found)
+    good = all(s.rows and all(x.counts and x.answer.state == ON for x in s.rows) for s in statuses)
     sys.exit(0 if good else exits.FAULT)
 
 

@@ -51,7 +51,9 @@ def _before(leaves: Ms, returns: Ms | None) -> bool:
 
 def joined(departures: Collection[Departure]) -> Departure:
     """Return the first of a node's absences, with those that overlap it."""
-    first, *others = sorted(departures, key=lambda one: (one.leaves, one.cause.value))
+    first, *others = sorted(
+        departures, key=lambda departure: (departure.leaves, departure.cause.value)
+    )
     for other in others:
         if first.overlaps(other):
             first = replace(first, returns=_later(first.returns, other.returns))
@@ -84,7 +86,7 @@ def next_absence(
 ) -> tuple[Departure, frozenset[str]] | None:
     """Return the next of these nodes to leave, and all of them that are away at that moment."""
     mine = {name: departures[name] for name in departures.keys() & set(names)}
-    coming = [one for one in mine.values() if not one.is_away(now)]
+    coming = [departure for departure in mine.values() if not departure.is_away(now)]
     if not coming:
         return None
     first = min(coming, key=lambda one: (one.leaves, one.cause.value))
@@ -100,8 +102,12 @@ def document(departures: Mapping[str, Departure]) -> dict[str, Any]:
     """Return them as JSON: `{"departures": {NODE: {"leaves": MS, "returns": MS, "cause": …}}}`."""
     return {
         "departures": {
-            name: {"leaves": one.leaves, "returns": one.returns, "cause": one.cause.value}
-            for name, one in sorted(departures.items())
+            name: {
+                "leaves": departure.leaves,
+                "returns": departure.returns,
+                "cause": departure.cause.value,
+            }
+            for name, departure in sorted(departures.items())
         }
     }
 

@@ -29,7 +29,7 @@ def _said(details: Any, deep: int) -> str:
     if isinstance(details, Mapping):
         return ", ".join(_pair(str(key), value, deep) for key, value in details.items())
     if isinstance(details, Sequence) and not isinstance(details, str):
-        return ", ".join(_said(one, deep - 1) for one in details)
+        return ", ".join(_said(detail, deep - 1) for detail in details)
     return details if isinstance(details, str) else json.dumps(details)
 
 

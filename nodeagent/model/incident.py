@@ -111,8 +111,12 @@ class Incident:
     @property
     def by_hand(self) -> bool:
         """Tell whether a person repairs its node, which runs on: maintd starts nothing for it."""
-        told = self.diagnosis
-        return self.status is Status.NOTED and told.need is Need.LIVE_REPAIR and not told.command
+        diagnosis = self.diagnosis
+        return (
+            self.status is Status.NOTED
+            and diagnosis.need is Need.LIVE_REPAIR
+            and not diagnosis.command
+        )
 
     @property
     def mark(self) -> str:

@@ -125,6 +125,6 @@ class Offer:
 
     def accepted(self, now: Ms) -> bool:
         """Tell whether all instances that are there now may go; the time that suits has come."""
-        said = self.answer
-        agrees = said is not None and (said.reply is Reply.ACCEPT or said.suits(now))
-        return said is not None and agrees and set(self.instances) <= set(said.about)
+        answer = self.answer
+        agrees = answer is not None and (answer.reply is Reply.ACCEPT or answer.suits(now))
+        return answer is not None and agrees and set(self.instances) <= set(answer.about)

@@ -258,11 +258,11 @@ class Procedures:
         """Return the operation of the procedure for this type, or its obstacle."""
         for procedure in self.repair_procedures:
             if machine_type in procedure.machine_types:
-                found = (o for o in procedure.repair_operations if o.operation == operation)
+                operations = (o for o in procedure.repair_operations if o.operation == operation)
                 missing = (
                     f"no operation {operation!r} is configured for machines of {machine_type!r}"
                 )
-                return next(found, None) or missing
+                return next(operations, None) or missing
         return f"no repair procedure is configured for machines of {machine_type!r}"
 
     def refusal(self, machine_type: str, operation: str) -> str:
@@ -271,7 +271,7 @@ class Procedures:
         if isinstance(found, Operation):
             return ""
         procedures = self.repair_procedures
-        theirs = [one for one in procedures if machine_type in one.machine_types]
+        theirs = [procedure for procedure in procedures if machine_type in procedure.machine_types]
         there = [o.operation for one in theirs for o in one.repair_operations]
         there = there or [name for one in procedures for name in one.machine_types]
         return f"{found}; there may be: {', '.join(there)}" if there else found

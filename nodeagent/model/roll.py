@@ -162,9 +162,11 @@ class Roll:
 
     def member(self, node: str) -> RollNode | None:
         """Return a node of it, by its UUID."""
-        return next((one for one in self.nodes if one.node == node), None)
+        return next((roll_node for roll_node in self.nodes if roll_node.node == node), None)
 
     def put(self, node: RollNode) -> "Roll":
         """Return the roll with this node in place of the same one."""
-        nodes = tuple(node if one.node == node.node else one for one in self.nodes)
+        nodes = tuple(
+            node if roll_node.node == node.node else roll_node for roll_node in self.nodes
+        )
         return replace(self, nodes=nodes)

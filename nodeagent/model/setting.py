@@ -40,8 +40,8 @@ def setting(
 
 def settings_of(kind: Any) -> Iterator[Setting]:
     """Yield the settings among a dataclass' fields, as they are declared."""
-    for one in fields(kind):
-        if "how" in one.metadata:
-            told = dict(one.metadata)
-            told["key"] = told["key"] or one.name.replace("_", "-")
-            yield Setting(name=one.name, default=one.default, **told)
+    for declared in fields(kind):
+        if "how" in declared.metadata:
+            details = dict(declared.metadata)
+            details["key"] = details["key"] or declared.name.replace("_", "-")
+            yield Setting(name=declared.name, default=declared.default, **details)

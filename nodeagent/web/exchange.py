@@ -151,10 +151,10 @@ def route(table: tuple[Route, ...], request: Request, not_found: Response = NOT_
     for row in table:
         if row.method == request.method and row.meets(segments):
             return row.handler(request)
-    if there := [row for row in table if row.meets(segments)]:
-        for row in there:
+    if routes := [row for row in table if row.meets(segments)]:
+        for row in routes:
             row.before(request)
-        allowed = ", ".join(sorted({row.method for row in there}))
+        allowed = ", ".join(sorted({row.method for row in routes}))
         response = Response.error(405, "method not allowed")
         return Response(405, response.body, headers={"Allow": allowed})
     return not_found

@@ -135,7 +135,7 @@ def _survey(
 
     here = [node.name for node in part.nodes if node.group == group.uuid]
     coming = next_absence(soon, here, Ms(int(time.time() * 1000)))
-    found = survey(
+    headroom = survey(
         part,
         group,
         template=template,
@@ -144,7 +144,7 @@ def _survey(
         spent=clock.spent,
         doubts=stock.doubts,
     )
-    return document(found, coming[0] if coming else None)
+    return document(headroom, coming[0] if coming else None)
 
 
 class _Clock:
@@ -222,7 +222,7 @@ def _remarks(group: Json) -> Sequence[str]:
     """Say what the table has no room for."""
     lines = []
     absences = [size[kind] for size in group["sizes"] for kind in ("worst", "away") if size[kind]]
-    unique = {tuple(one["without"]): one for one in absences}
+    unique = {tuple(absence["without"]): absence for absence in absences}
     for without, one in unique.items():
         nodes = some_of([_short(name) for name in without])
         if one["homeless"]:

@@ -52,8 +52,8 @@ def judge(get: Callable[[str], Any]) -> tuple[int, str, dict[str, int]]:
     """Return the state, its reason, and the figures, from resources below `/1`."""
     this, incidents, nodes, held, needs = map(get, RESOURCES)
     by_kind: dict[str, list[Json]] = {}
-    for one in needs:
-        by_kind.setdefault(one["kind"], []).append(one)
+    for need in needs:
+        by_kind.setdefault(need["kind"], []).append(need)
     names = {kind: [one["name"] for one in them] for kind, them in by_kind.items()}
     failed, away = names.get("failed", []), [n["name"] for n in nodes if n["unreachable"]]
     sick = [n for n in nodes if n["unhealthy"]]

@@ -173,14 +173,14 @@ def _plans(get: Callable[[str], Any]) -> Json:
         found["roll"] = _progress(roll) if roll and not roll["over-at"] else None
     with suppress(click.ClickException, TimeoutError):  # of windows only users with a role know
         calendar = get("windows")
-        machines = [one for row in calendar["windows"] for one in row["machines"]]
+        machines = [machine for row in calendar["windows"] for machine in row["machines"]]
         begun = [one for one in machines if one["begun"] or one["started"]]
         found["windows"] = list(dict.fromkeys(map(told_name, begun + calendar["returning"])))
     return found
 
 
 def _progress(roll: Json) -> Json:
-    over = [one for one in roll["nodes"] if one["phase"] in ("done", "skipped")]
+    over = [node for node in roll["nodes"] if node["phase"] in ("done", "skipped")]
     return {"state": _text(roll["state"]), "done": len(over), "nodes": len(roll["nodes"])}
 
 

@@ -192,7 +192,7 @@ def _difference(one: Json, other: Json, known: int, now: float) -> str:
 
 def _telling(variants: Sequence[Json]) -> list[str]:
     """Name the members that tell these variants apart, besides their digests."""
-    there = [one for one in variants if one["state"] == "runs"]
+    there = [variant for variant in variants if variant["state"] == "runs"]
     return [
         name for name in ("kind", "timeout", "settings") if len({one[name] for one in there}) > 1
     ]
@@ -225,12 +225,12 @@ def _member(name: str, one: Json, usual: Json) -> str:
 
 def _since(nodes: Sequence[Json], now: float) -> str:
     """Tell since when they have their digest, if that is known of them."""
-    known = [one["since"] for one in nodes if one["since"] is not None]
+    known = [node["since"] for node in nodes if node["since"] is not None]
     return f" for {age(now - max(known))}" if known else ""
 
 
 def _names(nodes: Sequence[Json]) -> str:
-    return ", ".join(one["name"] for one in nodes)
+    return ", ".join(node["name"] for node in nodes)
 
 
 def _show_node(on: Screen, node: Json, now: float) -> None:
@@ -243,16 +243,16 @@ def _show_node(on: Screen, node: Json, now: float) -> None:
         ("command", "kind", "digest", "since", "last run", "took", "verdict", "difference"),
         [
             (
-                one["name"],
-                one["kind"] or one["use"],
-                _file(one),
-                _age(one["since"], now),
-                _age(one["at"], now),
-                "-" if one["seconds"] is None else _lasting(one["seconds"]),
-                one["verdict"] or "-",
-                "; ".join(_of_group(one)),
+                command["name"],
+                command["kind"] or command["use"],
+                _file(command),
+                _age(command["since"], now),
+                _age(command["at"], now),
+                "-" if command["seconds"] is None else _lasting(command["seconds"]),
+                command["verdict"] or "-",
+                "; ".join(_of_group(command)),
             )
-            for one in node["commands"]
+            for command in node["commands"]
         ],
         "It has no commands.",
     )

@@ -91,7 +91,7 @@ def _followed(reach: Reach, name: str, began: float) -> Iterator[Json]:
                 yield event
                 if event["kind"] in _ENDS:
                     return
-        running = any(one["name"] == name and one.get("fencing") for one in nodes)
+        running = any(node["name"] == name and node.get("fencing") for node in nodes)
         over = 0 if running else over + 1
         if over == 2:  # maintd saves the last step with the end
             return
@@ -103,18 +103,20 @@ def _tell(on: Screen, found: Json) -> None:
     on.table(("after", "what happens"), steps)
     if found["instances"]:
         on.heading("Its instances")
-        on.table(("instance", "state", "why"), [fate_row(one) for one in found["instances"]])
+        on.table(
+            ("instance", "state", "why"), [fate_row(instance) for instance in found["instances"]]
+        )
     if found["witnesses"] or found["missing"]:
         on.heading("Witnesses")
-        rows = [_witness(one) for one in found["witnesses"]]
+        rows = [_witness(witnesse) for witnesse in found["witnesses"]]
         rows += [(name, "does not answer", "") for name in found["missing"]]
         on.table(("node", "says now", "its drbd disks"), rows)
     if found["reasons"] or found["down"]:
         on.heading("In the way")
-        for one in found["reasons"]:
-            on.line(f"- {one['reason']}")
-            if one["help"] and one["help"] not in one["reason"]:
-                on.line(f"    {one['help']}")
+        for reason in found["reasons"]:
+            on.line(f"- {reason['reason']}")
+            if reason["help"] and reason["help"] not in reason["reason"]:
+                on.line(f"    {reason['help']}")
         if found["down"]:
             on.line(f"- These instances would stay down: {', '.join(found['down'])}")
     if found["done"]:

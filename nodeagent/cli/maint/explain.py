@@ -74,16 +74,16 @@ def _thought(where: Where, name: str, luxi: str | None) -> Json:
     with closing(GanetiCluster(luxi_path(where, luxi))) as cluster:
         seen = observe(cluster, unix_ms)
         snapshot = seen.observed.snapshot
-        found = snapshot.instances.get(name)
-        if found is None:
+        instance = snapshot.instances.get(name)
+        if instance is None:
             raise NotFound(f"there is no instance {name}")
         mode = with_tags(_policy(where), snapshot).autorepair
         rules = rules_of(mode)
         held = why_held(cluster, seen, name, rules.mode, unix_ms())
     jobs = jobs_of(known(seen.ledger, seen.observed)).get(name, ())
     results = results_of(seen.observed)
-    told = explained(found, snapshot, jobs, results, unix_ms(), rules)
-    stops = why_stopped(seen, found)
+    told = explained(instance, snapshot, jobs, results, unix_ms(), rules)
+    stops = why_stopped(seen, instance)
     return {
         **told,
         "mode": mode,
@@ -115,7 +115,7 @@ def tell(on: Screen, found: Json) -> None:
         *(("  puts on", tag) for tag in then.get("add", ())),
         *(("  takes off", tag) for tag in then.get("remove", ())),
     ]
-    rows += [("Budget", _budget(one)) for one in found.get("budgets", ())]
+    rows += [("Budget", _budget(budget)) for budget in found.get("budgets", ())]
     rows += [("Paused", why) for why in found.get("paused", ())]
     rows += [("Held", why) for why in found.get("held", ())]
     rows += [("Unreadable", f"{one['tag']}: {one['why']}") for one in found["unreadable"]]

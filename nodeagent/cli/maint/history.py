@@ -116,7 +116,7 @@ def _nodes(reach: Reach, node: str | None, group: str | None) -> set[str] | None
 
 
 def _of(events: list[Json], names: set[str] | None) -> list[Json]:
-    return [one for one in events if names is None or one["node"] in names]
+    return [event for event in events if names is None or event["node"] in names]
 
 
 def _follow(

@@ -56,7 +56,7 @@ def _ended(reach: Reach, name: str, asked: float, timeout: int) -> list[Json]:
     """Return the sinks once each has delivered or failed, or the time is over."""
     found: list[Json] = []
     for sinks in looks_at(lambda seconds: reach.get(_PLACE, seconds), timeout):
-        found = [one for one in sinks if name in ("", one["name"])]
+        found = [sink for sink in sinks if name in ("", sink["name"])]
         if all(_arrived(one, asked) or one["why"] for one in found):
             break
     return found

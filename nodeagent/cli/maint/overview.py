@@ -62,7 +62,7 @@ def _now(this: Json, incidents: list[Json], nodes: list[Json]) -> list[tuple[str
     ]
     rows += _out_of_service(nodes)
     rows += fenced_nodes(nodes)
-    each = _counted(Counter(status_of(one) for one in incidents))
+    each = _counted(Counter(status_of(incident) for incident in incidents))
     rows.append(("Incidents", f"{len(incidents)}: {each}" if incidents else "none"))
     return rows
 
@@ -110,7 +110,7 @@ def _state(node: Json) -> str:
 
 
 def _repaired(found: Json) -> Iterator[tuple[str, object]]:
-    if busy := [one for one in found["repairs"] if one["job"] is not None]:
+    if busy := [repair for repair in found["repairs"] if repair["job"] is not None]:
         named = [f"{one['instance']} (job {one['job']})" for one in busy]
         yield "Auto-repair", f"running: {some_of(named)}"
 
@@ -129,7 +129,7 @@ def _planned(calendar: Json) -> Iterator[tuple[str, object]]:
 def _queued(queue: Json) -> Iterator[tuple[str, object]]:
     """Yield the repair queue's state, or why it is empty, if there is anything to say."""
     refused = sum(one["machines"] for one in queue["refused"])
-    told = [_counted(Counter(one["status"] for one in queue["entries"]))]
+    told = [_counted(Counter(entry["status"] for entry in queue["entries"]))]
     told += [f"{refused} reported and refused"] if refused else []
     told += [] if queue["enabled"] else ["disabled"]
     if said := "; ".join(filter(None, told)):
@@ -141,7 +141,7 @@ def _rolled(roll: Json | None) -> Iterator[tuple[str, object]]:
     if roll is None or roll["over-at"]:
         return
     done = sum(one["phase"] in ("done", "skipped") for one in roll["nodes"])
-    away = [f"{one['name']} ({one['phase']})" for one in roll["nodes"] if _is_away(one)]
+    away = [f"{node['name']} ({node['phase']})" for node in roll["nodes"] if _is_away(node)]
     told = f"{roll['command']}, {roll['state']}: {done} of {len(roll['nodes'])} nodes"
     names = f"; {', '.join(away[:_NAMED])}" if away else ""
     yield "Roll", f"{told}{names}; gnt-maint roll status"

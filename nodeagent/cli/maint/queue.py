@@ -37,15 +37,15 @@ def list_entries(where: Where, *, as_json: bool) -> int:
         return 0
     rows = [
         (
-            one["index"],
-            one["nodename"] or one["address"],
-            one["machine_type"],
-            one["operation"],
-            one["status"] + (", deleted" if one["deleted"] else ""),
-            f"{one['step'] + 1} {one['step_status']}",
-            one["why"] or "-",
+            entry["index"],
+            entry["nodename"] or entry["address"],
+            entry["machine_type"],
+            entry["operation"],
+            entry["status"] + (", deleted" if entry["deleted"] else ""),
+            f"{entry['step'] + 1} {entry['step_status']}",
+            entry["why"] or "-",
         )
-        for one in found["entries"]
+        for entry in found["entries"]
     ]
     on = screen()
     on.table(("index", "machine", "type", "operation", "status", "step", "why"), rows, _EMPTY)
@@ -154,7 +154,7 @@ def _delete_all(where: Where, which: str, none: str, *, as_json: bool) -> None:
     """Delete entries and print their indices, one a line."""
     reach = where.reach()
     plans = reach.plans("/1/queue", as_json=as_json)
-    before = [one for one in plans["entries"] if not one["deleted"]]
+    before = [entry for entry in plans["entries"] if not entry["deleted"]]
     said = reach.change("POST", "/1/queue/delete", {"which": which})
     plans = reach.plans("/1/queue", as_json=as_json)
     left = {one["index"] for one in plans["entries"] if not one["deleted"]}

@@ -270,13 +270,13 @@ def show(found: Json, on: Screen) -> None:
         on.line(f"It is paused{by}: gnt-maint roll resume goes on.")
     rows = [
         (
-            one["name"],
-            one["phase"] + (", late" if one["late"] else ""),
-            when(one["since"]) if one["phase"] != "waiting" else "-",
-            when(one["returns-at"]) if one["returns-at"] else "-",
-            one["why"] or "-",
+            node["name"],
+            node["phase"] + (", late" if node["late"] else ""),
+            when(node["since"]) if node["phase"] != "waiting" else "-",
+            when(node["returns-at"]) if node["returns-at"] else "-",
+            node["why"] or "-",
         )
-        for one in found["nodes"]
+        for node in found["nodes"]
     ]
     on.table(("node", "state", "since", "back-at", "remark"), rows)
     on.line(_progress(found))
@@ -307,7 +307,7 @@ def _consent(owners: Json, at: float) -> str:
 
 def _progress(found: Json) -> str:
     """Say how many nodes are done, and when the last one will be."""
-    count = Counter(one["phase"] for one in found["nodes"])
+    count = Counter(node["phase"] for node in found["nodes"])
     done = f"{count['done']} of {counted(len(found['nodes']), 'node', 'nodes')} done"
     skipped = f", {count['skipped']} skipped" if count["skipped"] else ""
     if found["over-at"]:

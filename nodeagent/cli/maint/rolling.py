@@ -98,11 +98,11 @@ def _one_master(cluster: "Cluster", *, force: bool) -> None:
         click.echo(f"gnt-maint: {why}", err=True)
 
 
-def _told(stock: "Known", found: "Rolling") -> Json:
+def _told(stock: "Known", rolling: "Rolling") -> Json:
     cluster = stock.cluster
     return {
-        "groups": [_batch(cluster, batch) for batch in found.batches if batch.nodes],
-        "ways": {name: len(classes) for name, classes in found.coloured.items()},
+        "groups": [_batch(cluster, batch) for batch in rolling.batches if batch.nodes],
+        "ways": {name: len(classes) for name, classes in rolling.coloured.items()},
         "doubts": dict(stock.doubts),
     }
 

@@ -48,7 +48,7 @@ def status(where: Where, *, as_json: bool) -> None:
         on.heading("Running")
         _incident_table(on, running, now, names)
     needs = said["needs-you"]
-    below = {step["text"] for one in needs for step in one["next"]}
+    below = {step["text"] for need in needs for step in need["next"]}
     if blocked := [h for h in held if h["reason"] not in below]:
         on.heading("Blocked")
         held_table(on, blocked, names)

@@ -86,13 +86,13 @@ def _show(on: Screen, source: Json) -> None:
     if machines:
         rows = [
             (
-                one["address"] or "-",
-                one["serial"] or "-",
-                one["machine_type"] or "-",
-                one["operation"],
-                one["domain"] or "-",
-                one["why"] or "-",
+                machine["address"] or "-",
+                machine["serial"] or "-",
+                machine["machine_type"] or "-",
+                machine["operation"],
+                machine["domain"] or "-",
+                machine["why"] or "-",
             )
-            for one in machines
+            for machine in machines
         ]
         on.table(("address", "serial", "type", "operation", "domain", "why"), rows)

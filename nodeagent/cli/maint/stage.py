@@ -59,7 +59,7 @@ def _show(on: Screen, found: Json) -> None:
     )
     on.table(
         columns,
-        [_row(one, now) for one in found["proposals"]],
+        [_row(proposal, now) for proposal in found["proposals"]],
         "Nothing so far. What waits for another reason: gnt-maint held.",
     )
     for line in _next(found):
@@ -102,7 +102,7 @@ def _next(found: Json) -> Iterator[str]:
     obstacles = found["in-the-way"]
     if obstacles:
         yield f"In the way of {wanted}:"
-        yield from (f"- {one['reason']}" for one in obstacles)
+        yield from (f"- {obstacle['reason']}" for obstacle in obstacles)
     else:
         yield f"Nothing is in the way of {wanted}."
     yield (

@@ -42,8 +42,8 @@ def _of_node(about: Json, this: Json) -> Iterator[Step]:
     if running.intersection(waits):  # they are listed above
         yield "maintd goes on once the running jobs have ended", ""
     yield from ((text, "") for text in waits if text not in running)
-    for one in about["windows"]:
-        yield from _of_window({"window": one}, this)
+    for window in about["windows"]:
+        yield from _of_window({"window": window}, this)
     if (turn := about["turn"]) is not None:
         yield from _of_turn(turn, told)
 
@@ -65,9 +65,9 @@ def _of_turn(turn: Json, told: set[str]) -> Iterator[Step]:
 
 def _of_instance(about: Json, this: Json) -> Iterator[Step]:
     """Yield what its nodes' windows do with it; the rest is the judgement of auto-repair."""
-    for one in about["windows"]:
-        if one["mode"] == "draining" and not one["begun"] and one["begins"] is not None:
-            yield f"the evacuation of {one['node']} starts {_at(one['begins'], this)}", ""
+    for window in about["windows"]:
+        if window["mode"] == "draining" and not window["begun"] and window["begins"] is not None:
+            yield f"the evacuation of {window['node']} starts {_at(window['begins'], this)}", ""
 
 
 def _of_group(about: Json, this: Json) -> Iterator[Step]:

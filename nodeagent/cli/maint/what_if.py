@@ -71,35 +71,35 @@ def evacuate(
     names = [name for name in node_names if name in chosen]
     soon = leaving(where, text_data, luxi)
     rules = Rules(ignore_soft=ignore_soft, leaving=ranks(soon, node_names))
-    found = placement.evacuate(stock.cluster, names, rules, stock.doubts)
-    targets = {node_names[at] for way in found.ways for at in set(way.after[:2]) - {-1}}
-    told = {**_told(found, names, stock), "leave-soon": list(words(sorted(targets), soon))}
+    evacuation = placement.evacuate(stock.cluster, names, rules, stock.doubts)
+    targets = {node_names[at] for way in evacuation.ways for at in set(way.after[:2]) - {-1}}
+    told = {**_told(evacuation, names, stock), "leave-soon": list(words(sorted(targets), soon))}
     if as_json:
         emit(told)
     else:
         _show(told)
-    return 0 if found.complete else EXIT_NO_ROOM
+    return 0 if evacuation.complete else EXIT_NO_ROOM
 
 
-def _told(found: "Evacuation", names: Sequence[str], stock: "Known") -> Json:
+def _told(evacuation: "Evacuation", names: Sequence[str], stock: "Known") -> Json:
     from nodeagent.placement.evacuate.evacuate import failing
 
-    staying, instances = found.staying(), found.before.cluster.instances
-    nodes = [one.host.name for one in found.before.nodes]
-    before, after = failing(found.before, staying), failing(found.after, staying)
-    room = [found.after.nodes[index] for index in staying]
+    staying, instances = evacuation.staying(), evacuation.before.cluster.instances
+    nodes = [filled.host.name for filled in evacuation.before.nodes]
+    before, after = failing(evacuation.before, staying), failing(evacuation.after, staying)
+    room = [evacuation.after.nodes[index] for index in staying]
     left = [
         {
             "instance": instances[one].name,
-            "nodes": [nodes[at] for at in found.after.places[one][:2] if at >= 0],
+            "nodes": [nodes[at] for at in evacuation.after.places[one][:2] if at >= 0],
             "why": why,
         }
-        for one, why in found.left.items()
+        for one, why in evacuation.left.items()
     ]
     return {
         "nodes": list(names),
-        "fits": found.complete,
-        "moves": [_way(found, way) for way in found.ways],
+        "fits": evacuation.complete,
+        "moves": [_way(evacuation, way) for way in evacuation.ways],
         "left": sorted(left, key=lambda one: str(one["instance"])),
         "room": [
             {
@@ -114,22 +114,22 @@ def _told(found: "Evacuation", names: Sequence[str], stock: "Known") -> Json:
         ],
         "crowded": [
             {
-                "node": found.after.nodes[index].host.name,
-                "spindles": found.after.nodes[index].used_spindles,
-                "limit": found.after.nodes[index].host.spindle_limit,
+                "node": evacuation.after.nodes[index].host.name,
+                "spindles": evacuation.after.nodes[index].used_spindles,
+                "limit": evacuation.after.nodes[index].host.spindle_limit,
             }
-            for index in found.crowded()
+            for index in evacuation.crowded()
         ],
         "doubts": [{"node": name, "why": why} for name, why in sorted(stock.doubts.items())],
     }
 
 
-def _way(found: "Evacuation", way: "Way") -> Json:
+def _way(evacuation: "Evacuation", way: "Way") -> Json:
     from nodeagent.placement.layout.moves import commands
 
-    layout = found.before
+    layout = evacuation.before
     steps = [step for move in way.moves for step in commands(layout, move)]
-    nodes = [one.host.name for one in layout.nodes]
+    nodes = [filled.host.name for filled in layout.nodes]
     return {
         "instance": layout.cluster.instances[way.instance].name,
         "from": [nodes[at] for at in way.before[:2] if at >= 0],
@@ -147,8 +147,13 @@ def _show(told: Json) -> None:
     if moves:
         on.heading("It would move")
         rows = [
-            (one["instance"], ":".join(one["from"]), ":".join(one["to"]), actions(one["commands"]))
-            for one in moves
+            (
+                move["instance"],
+                ":".join(move["from"]),
+                ":".join(move["to"]),
+                actions(move["commands"]),
+            )
+            for move in moves
         ]
         on.table(("instance", "from", "to", "how"), rows)
     if left:

@@ -187,7 +187,7 @@ def _turn(said: Mapping[str, Any], name: str) -> Json | None:
     waiting = [] if roll is None else [m["name"] for m in roll["nodes"] if m["phase"] == "waiting"]
     if name not in waiting:
         return None
-    masters = {one["name"] for one in said["nodes"] if one["master"]}
+    masters = {node["name"] for node in said["nodes"] if node["master"]}
     waiting.sort(key=lambda one: one in masters)
     before = waiting[: waiting.index(name)]
     holds = [held for held in said["held"] if _holds_roll(held)]
@@ -258,7 +258,9 @@ def _tell_node(on: Screen, about: Json, now: float) -> None:
     on.facts(rows)
     if fencing and fencing["instances"]:
         on.heading("Its instances")
-        on.table(["Instance", "State", "Why"], [fate_row(one) for one in fencing["instances"]])
+        on.table(
+            ["Instance", "State", "Why"], [fate_row(instance) for instance in fencing["instances"]]
+        )
     if evidence:
         on.heading("Evidence")
         on.table(["Source", "Says", "Age", "Proves"], [_evidence(r, now) for r in evidence["rows"]])

@@ -75,9 +75,9 @@ def list_(where: Where, *, as_json: bool) -> int:
         return 0
     on = screen()
     rows = [
-        (*_span(row), told_name(one), mode_of(one), one["left"], _remark(one))
+        (*_span(row), told_name(machine), mode_of(machine), machine["left"], _remark(machine))
         for row in told["windows"]
-        for one in row["machines"]
+        for machine in row["machines"]
     ]
     rows += [
         ("", "", told_name(one), mode_of(one), one["left"], _remark(one))
@@ -212,7 +212,7 @@ def _told(
 
 def _idle(before: Json, after: Json) -> Iterator[str]:
     """Yield new machines that maintd does nothing for: perhaps a typing error."""
-    known = [as_scheduled(one) for row in before["windows"] for one in row["machines"]]
+    known = [as_scheduled(machine) for row in before["windows"] for machine in row["machines"]]
     for one in (one for row in after["windows"] for one in row["machines"]):
         if as_scheduled(one) in known:
             continue

@@ -133,14 +133,14 @@ def propose(
         if start + asked.each <= now * 1_000_000:
             raise Refused(f"a window that ends at {when((start / SECOND) + each)} is over already")
         with progress(quiet=True) as on:
-            found = _proposed(asked, known, snapshot, ledger, now, on)
-        if found.late and not late:
-            raise Refused(_too_late(found.late))
-        schedule, version = _merged(ledger, found)
-        if found != shown:
-            _tell(found, as_json=as_json)
-            shown = found
-        if not (add and found.windows):
+            proposal = _proposed(asked, known, snapshot, ledger, now, on)
+        if proposal.late and not late:
+            raise Refused(_too_late(proposal.late))
+        schedule, version = _merged(ledger, proposal)
+        if proposal != shown:
+            _tell(proposal, as_json=as_json)
+            shown = proposal
+        if not (add and proposal.windows):
             break
         try:
             reach.put("/maintenance/schedule", schedule, version)
@@ -148,7 +148,7 @@ def propose(
         except Stale:
             if turn == _TRIES:
                 raise
-    if not found.windows:
+    if not proposal.windows:
         raise Refused("there is no window to propose")
     if as_json:
         emit(reach.get("/1/windows") if add else schedule)
@@ -217,40 +217,42 @@ def _proposed(
     return propose(wanted, known, snapshot, ledger, now, tell)
 
 
-def _merged(ledger: "Ledger", found: "Proposal") -> tuple[Json, str]:
+def _merged(ledger: "Ledger", proposal: "Proposal") -> tuple[Json, str]:
     """Return the schedule with the new windows, and the version it is based on."""
     from nodeagent.maintd.windows.mesos import schedule_json
     from nodeagent.maintd.windows.schedule import version
     from nodeagent.model.window import Schedule
 
-    both = Schedule((*ledger.schedule.windows, *found.windows))
+    both = Schedule((*ledger.schedule.windows, *proposal.windows))
     return schedule_json(both), version(ledger.schedule)
 
 
-def _tell(found: "Proposal", *, as_json: bool) -> None:
+def _tell(proposal: "Proposal", *, as_json: bool) -> None:
     """Show a proposal; with --json only the remarks, as its windows are in the schedule."""
     if as_json:
-        left_out = (f"{name} {why}" for name, why in found.left_out.items())
-        for remark in (*found.late, *found.remarks, *left_out):
+        left_out = (f"{name} {why}" for name, why in proposal.left_out.items())
+        for remark in (*proposal.late, *proposal.remarks, *left_out):
             click.echo(f"gnt-maint: {harmless(remark)}", err=True)
         return
     on = screen()
-    if found.windows:
-        on.table(("from", "until", "nodes"), [_row(found, n) for n in range(len(found.windows))])
-    if found.left_out:
+    if proposal.windows:
+        on.table(
+            ("from", "until", "nodes"), [_row(proposal, n) for n in range(len(proposal.windows))]
+        )
+    if proposal.left_out:
         on.heading("In none of them")
-        on.table(("node", "why"), list(found.left_out.items()))
-    if found.late or found.remarks:
+        on.table(("node", "why"), list(proposal.left_out.items()))
+    if proposal.late or proposal.remarks:
         on.line("")
-        for remark in (*found.late, *found.remarks):
+        for remark in (*proposal.late, *proposal.remarks):
             on.line(f"{remark}.")
-    if found.windows:
+    if proposal.windows:
         on.line("")
 
 
-def _row(found: "Proposal", number: int) -> Sequence[str]:
-    one = found.windows[number]
-    span = one.unavailability
+def _row(proposal: "Proposal", number: int) -> Sequence[str]:
+    window = proposal.windows[number]
+    span = window.unavailability
     end = span.start + (span.duration or 0)
-    names = ", ".join(machine.hostname for machine in one.machines)
+    names = ", ".join(machine.hostname for machine in window.machines)
     return when(span.start / SECOND), when(end / SECOND), names

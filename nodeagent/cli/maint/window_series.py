@@ -142,7 +142,7 @@ def twins(after: Json, name: str) -> Iterator[str]:
     new = find(after, name)
     for old in after["series"]:
         theirs = [told_name(one) for one in old["machines"]]
-        both = [told for one in new["machines"] if (told := told_name(one)) in theirs]
+        both = [told for machine in new["machines"] if (told := told_name(machine)) in theirs]
         if old is not new and both and _times(old) & _times(new):
             why = f"{old['name']} has {', '.join(both)} at the same times"
             yield f"{why}: one of them is enough (gnt-maint window cancel {name})."
@@ -153,7 +153,11 @@ def _times(row: Json) -> set[tuple[int, int]]:
 
 
 def _planned(row: Json) -> set[tuple[str, str]]:
-    return {(told_name(one), one["planned"]) for one in row["machines"] if one["planned"]}
+    return {
+        (told_name(machine), machine["planned"])
+        for machine in row["machines"]
+        if machine["planned"]
+    }
 
 
 def _next(row: Json) -> str:
@@ -172,7 +176,7 @@ def listed(row: Json) -> tuple[object, ...]:
         row["zone"],
         age(row["duration"]),
         local(coming) if coming else "",
-        ", ".join(told_name(one) for one in row["machines"]),
+        ", ".join(told_name(machine) for machine in row["machines"]),
         _remark(row),
     )
 
@@ -180,7 +184,7 @@ def listed(row: Json) -> tuple[object, ...]:
 def _remark(row: Json) -> str:
     if row["trouble"]:
         return str(row["trouble"])
-    late = [one["late"] for one in row["machines"] if one["late"]]
+    late = [machine["late"] for machine in row["machines"] if machine["late"]]
     waits = [one for one in late if not one["missed"]]
     if waits:
         return f"{waits[0]['day']} waits: {waits[0]['why']}"
@@ -207,7 +211,10 @@ def show(on: Screen, row: Json) -> None:
     on.heading("Machines")
     on.table(
         ("machine", "planned", "remark"),
-        [(told_name(one), one["planned"] or "", _late(one["late"])) for one in row["machines"]],
+        [
+            (told_name(machine), machine["planned"] or "", _late(machine["late"]))
+            for machine in row["machines"]
+        ],
     )
 
 

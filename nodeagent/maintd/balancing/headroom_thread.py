@@ -75,7 +75,7 @@ class Headrooms:
         """Count in one of these groups, if one is due and no count is running."""
         if self._beside.busy:
             return
-        self.found = {uuid: one for uuid, one in self.found.items() if uuid in groups}
+        self.found = {uuid: headroom for uuid, headroom in self.found.items() if uuid in groups}
         departures = leaving() if self._stock else {}
         for uuid, stock in sorted(self._stock.items(), key=lambda one: self._when(one[0])):
             coming = next_absence(departures, stock.nodes, now)
@@ -107,14 +107,14 @@ class Headrooms:
         from nodeagent.placement.headroom.survey import document, survey  # imports NumPy
 
         try:
-            found = survey(
+            headroom = survey(
                 stock.cluster,
                 stock.group,
                 away=away,
                 spent=self._paced(),
                 doubts=stock.doubts,
             )
-            told = document(found, departure)
+            told = document(headroom, departure)
             self.found = {**self.found, uuid: Headroom(now, told, away)}
         except NodeAgentError as error:
             log.warning("not-counted group=%s why=%r", stock.group.name, str(error))

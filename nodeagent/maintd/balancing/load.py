@@ -82,7 +82,7 @@ class Meter:
         return replace(
             self,
             cpu={name: one for name, one in cpu.items() if name in there},
-            resident={name: one for name, one in resident.items() if name in there},
+            resident={name: smooth for name, smooth in resident.items() if name in there},
             since={name: at for name, at in since.items() if name in nodes},
             last={name: at for name, at in last.items() if name in nodes},
             why={name: what for name, what in why.items() if name in nodes},

@@ -295,7 +295,7 @@ class _Group:
 
     def _by_list(self, agenda: Agenda, free: frozenset[str]) -> None:
         """Start the listed moves in order; give up those left if one is impossible."""
-        left: list[Shift] = []
+        shifts: list[Shift] = []
         places: dict[str, Spot] = {}
         for shift in agenda.shifts:
             instance = self.seen.observed.snapshot.instances.get(shift.instance)
@@ -310,13 +310,13 @@ class _Group:
                 self._give_up(agenda, because(Kind.MOVE_WAITS, name, move=move, why=not_there))
                 return
             places[shift.instance] = shift.to
-            left.append(shift)
-        if not left:
+            shifts.append(shift)
+        if not shifts:
             self._finish(agenda)
             return
-        if len(left) < len(agenda.shifts):
-            self._replace(agenda, replace(agenda, shifts=tuple(left)))
-        self._begin(left, free, spare=False)
+        if len(shifts) < len(agenda.shifts):
+            self._replace(agenda, replace(agenda, shifts=tuple(shifts)))
+        self._begin(shifts, free, spare=False)
 
     def _begin(self, shifts: Sequence[Shift], free: frozenset[str], *, spare: bool) -> None:
         """Start those that share no node with an earlier one, done or not.

@@ -212,8 +212,8 @@ class Adviser:
             def spent(since: float = began) -> float:
                 return (self._steady() - since) / SECONDS
 
-            found = advise(question, known, now, used, doubt, spent)
-            self._advice[question.group] = found
+            advice = advise(question, known, now, used, doubt, spent)
+            self._advice[question.group] = advice
             self._answered[question.group] = question, self._steady()
 
 

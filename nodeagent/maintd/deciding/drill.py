@@ -57,7 +57,9 @@ class Hearing:
     def blind(self) -> tuple[str, ...]:
         """The witnesses that cannot reach the node, although it runs."""
         return tuple(
-            one.witness for one in self.testimonies if Contact.ANSWERS not in (one.noded, one.agent)
+            testimony.witness
+            for testimony in self.testimonies
+            if Contact.ANSWERS not in (testimony.noded, testimony.agent)
         )
 
 
@@ -124,17 +126,19 @@ def forecast(
         tags = frozenset(tag for tag in node.tags if not tag.startswith((TAG, STAGE_TAG)))
         wanted = {f"{TAG}restart", f"{STAGE_TAG}{FULL}"}
         observed = _with_node(observed, replace(node, tags=tags | wanted))
-    one = _Imagined(ledger, replace(observed, wishes=(), advice={}), policy, name, hearing, every)
-    one.run(now)
+    imagined = _Imagined(
+        ledger, replace(observed, wishes=(), advice={}), policy, name, hearing, every
+    )
+    imagined.run(now)
     whys = []
     if mode == "observe":
         whys.append(because(FencingKind.DRILL_OBSERVES, name, **nearest.why_not_fenced))
     if blind := hearing.blind:
         whys.append(because(FencingKind.DRILL_BLIND, name, nodes=blind))
-    whys += one.whys()
-    fates = tuple(one.fates())
-    down = tuple(fate.instance for fate in fates if mode != "fence" and one.should_run(fate))
-    return Forecast(mode, tuple(one.steps), fates, down, tuple(whys), one.node.offline)
+    whys += imagined.whys()
+    fates = tuple(imagined.fates())
+    down = tuple(fate.instance for fate in fates if mode != "fence" and imagined.should_run(fate))
+    return Forecast(mode, tuple(imagined.steps), fates, down, tuple(whys), imagined.node.offline)
 
 
 def _with_node(observed: Observed, node: Node) -> Observed:
@@ -193,11 +197,11 @@ class _Imagined:
 
     def _next(self, policy: Policy) -> Ms:
         """The next round, or the moment that it waits for."""
-        one, soon = self.fencing, Ms(self.at + self.every)
-        if one is None:
+        fencing, soon = self.fencing, Ms(self.at + self.every)
+        if fencing is None:
             return soon
-        revived = one.at + policy.revive_within if one.stage is Stage.WAITS else 0
-        return Ms(max(soon, one.not_before, revived))
+        revived = fencing.at + policy.revive_within if fencing.stage is Stage.WAITS else 0
+        return Ms(max(soon, fencing.not_before, revived))
 
     def _round(self) -> bool:
         """Decide once and imagine the effects; tell whether anything but a reading was planned."""
@@ -226,7 +230,9 @@ class _Imagined:
     def _observed(self) -> Observed:
         """The observation in which the node answers neither maintd nor its witnesses."""
         seen, name = self.observed, self.name
-        diagnoses = {other: said for other, said in seen.diagnoses.items() if other != name}
+        diagnoses = {
+            other: diagnosis for other, diagnosis in seen.diagnoses.items() if other != name
+        }
         seen = replace(seen, diagnoses=diagnoses, results={**seen.results, **self.results})
         if self.node.offline:
             return seen  # it is not asked any more
@@ -239,15 +245,15 @@ class _Imagined:
         )
 
     def _evidence(self) -> Evidence:
-        told = tuple(
+        testimonies = tuple(
             replace(
-                one,
+                testimony,
                 at=self.at,
                 noded=Contact.SILENT,
                 agent=Contact.SILENT,
-                mirrors=one.mirrors and tuple(map(self._lost, one.mirrors)),
+                mirrors=testimony.mirrors and tuple(map(self._lost, testimony.mirrors)),
             )
-            for one in self.hearing.testimonies
+            for testimony in self.hearing.testimonies
         )
         return Evidence(
             node=self.name,
@@ -256,7 +262,7 @@ class _Imagined:
             doubt="it does not answer",
             noded=False,
             noded_at=self.at,
-            witnesses=told,
+            witnesses=testimonies,
             asked=self.hearing.missing,
         )
 
@@ -291,23 +297,25 @@ class _Imagined:
         word = "off" if self.off else "on"
         rows = [
             {
-                "level": one.level,
-                "agents": list(one.agents),
-                "fingerprint": one.fingerprint,
-                "said": word if one.said == "on" else one.said,
-                "counts": one.counts,
-                "why": one.why,
+                "level": level.level,
+                "agents": list(level.agents),
+                "fingerprint": level.fingerprint,
+                "said": word if level.said == "on" else level.said,
+                "counts": level.counts,
+                "why": level.why,
             }
-            for one in last.levels
+            for level in last.levels
         ]
         said = {"powered": not self.off, "level": last.level, "levels": rows}
         return Result(Outcome.SUCCESS, code=0, said=json.dumps(said))
 
     def _last_reading(self) -> PowerReading | Deaf | None:
         """The newest reading while it was alive; one from its last death says nothing about now."""
-        mine = [one for one in self.ledger.power if one.node == self.node.uuid]
+        mine = [reading for reading in self.ledger.power if reading.node == self.node.uuid]
         last = next((one for one in reversed(mine) if one.alive), None)
-        deaf = next((one for one in self.ledger.deaf if one.node == self.node.uuid), None)
+        deaf = next(
+            (deaf_node for deaf_node in self.ledger.deaf if deaf_node.node == self.node.uuid), None
+        )
         return deaf if deaf is not None and (last is None or deaf.since >= last.at) else last
 
     def _move(self, instance: Instance, target: str) -> None:
@@ -334,18 +342,18 @@ class _Imagined:
 
     def fates(self) -> Iterator[InstanceFate]:
         """The fate of each instance at the end."""
-        if (one := self.fencing) is None:
+        if (fencing := self.fencing) is None:
             return
         policy = with_tags(self.policy, self.observed.snapshot, self.node)
         held, seen = self.decision.held, self._observed()
-        yield from instance_fates(one, self.node, seen, policy, self.ledger, held, self.at)
+        yield from instance_fates(fencing, self.node, seen, policy, self.ledger, held, self.at)
 
     def should_run(self, fate: InstanceFate) -> bool:
         """Tell whether an instance that stays down has disks elsewhere."""
-        there = self.observed.snapshot.instances.get(fate.instance)
-        elsewhere = there is not None and (there.shared or there.secondary is not None)
+        instance = self.observed.snapshot.instances.get(fate.instance)
+        elsewhere = instance is not None and (instance.shared or instance.secondary is not None)
         return elsewhere and fate.state != "restarted"
 
 
-def _stage(one: Fencing | None) -> Stage | None:
-    return None if one is None else one.stage
+def _stage(fencing: Fencing | None) -> Stage | None:
+    return None if fencing is None else fencing.stage

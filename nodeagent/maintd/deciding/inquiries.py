@@ -46,7 +46,7 @@ def wants_others_jobs(
     return (
         with_tags(policy, snapshot).autorepair != "off"
         or is_wanted(ledger, snapshot, policy)
-        or any(not one.stage.over for one in ledger.fencing)
+        or any(not fencing.stage.over for fencing in ledger.fencing)
         or _evacuates(ledger, Observed(snapshot, diagnoses), policy, now)
     )
 
@@ -55,7 +55,7 @@ def wants_room(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> b
     """Check whether this round's decision depends on free room."""
     return (
         _evacuates(ledger, observed, policy, now)
-        or any(not one.stage.over for one in ledger.fencing)
+        or any(not fencing.stage.over for fencing in ledger.fencing)
         or wants_repairs(ledger, observed, policy, now)
         or wants_balance(ledger, observed, policy)
     )

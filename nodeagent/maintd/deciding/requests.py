@@ -134,7 +134,7 @@ def _import_ledger(here: _Here, asked: to.ImportLedger) -> _Answer:
     if "" not in {name for scope, name in _paused(here) if scope is Scope.CLUSTER}:
         return "the cluster is not paused: run gnt-maint pause first"
     if ours.intents:
-        jobs = some_of([one.job or str(one.action) for one in ours.intents])
+        jobs = some_of([intent.job or str(intent.action) for intent in ours.intents])
         return f"jobs of maintd run, which another ledger would not know: wait for {jobs}"
     theirs = asked.ledger
     return replace(
@@ -262,8 +262,8 @@ def _test(here: _Here, asked: to.SendTestNotice) -> _Answer:
 
 def _asking(ledger: Ledger, here: _Here) -> Ledger:
     """The ledger with the offers for the current schedule and instances."""
-    there = here.observed.snapshot
-    return offers.ask(plan.recognise(ledger, there), there, here.policy, here.now)
+    snapshot = here.observed.snapshot
+    return offers.ask(plan.recognise(ledger, snapshot), snapshot, here.policy, here.now)
 
 
 def _retry(ledger: Ledger, identity: str, observed: Observed) -> Ledger | str:

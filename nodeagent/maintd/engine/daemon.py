@@ -176,7 +176,7 @@ class Maintd:
             if self._chatter.take(event.node):
                 log.warning("%s node=%s why=%r", event.kind, event.node or "-", str(event))
         now = self._steady()
-        self._told = {one: at for one, at in self._told.items() if now - at < _TOLD_AGAIN}
+        self._told = {held: at for held, at in self._told.items() if now - at < _TOLD_AGAIN}
         for one in done.decision.held:
             if one not in self._told and self._chatter.take(one.node):
                 of = f"node={one.node or '-'} incident={one.incident or '-'}"

@@ -83,8 +83,8 @@ class Inquiry:
         snapshot = node_keys.as_planned(await asyncio.to_thread(self._cluster.snapshot), ledger)
         unsure: set[str] = set()
         asked = [(intent, self._orders.job(intent)) for intent in orders]
-        told = await self._ask(asked, snapshot)
-        for (intent, job), receipt in zip(asked, told, strict=True):
+        results = await self._ask(asked, snapshot)
+        for (intent, job), receipt in zip(asked, results, strict=True):
             if receipt is None:
                 unsure.add(intent.id)
             elif receipt.outcome is not Outcome.LOST:
@@ -131,8 +131,8 @@ class Inquiry:
 
     async def roles(self, since: str) -> tuple[RoleChange, ...] | None:
         """The jobs that change nodes' roles from this one on; None if unknown."""
-        found = await _told("roles", lambda: self._cluster.roles(since))
-        return None if found is None else tuple(found)
+        role_changes = await _told("roles", lambda: self._cluster.roles(since))
+        return None if role_changes is None else tuple(role_changes)
 
     async def busy(self) -> Mapping[str, str]:
         """Others' jobs that move instances; empty if unknown: a move asks once more."""
@@ -174,14 +174,14 @@ class Inquiry:
         if node is None:
             return Result(Outcome.LOST)
         try:
-            told = await self._orders.outcome(job, node)
+            result = await self._orders.outcome(job, node)
         except Unavailable as error:
             if job not in self._untold:  # log only the first; the node is in doubt meanwhile
                 log.warning("receipt-unknown order=%s why=%r", job, str(error))
             self._untold.add(job)
             return None
         self._untold.discard(job)
-        return told
+        return result
 
 
 async def _told(what: str, ask: Callable[[], T]) -> T | None:

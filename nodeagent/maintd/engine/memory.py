@@ -268,12 +268,12 @@ class Memory:
         )
         late_before = max(said, other_master.seen(loaded, marked, self._others or 0))
         late = [wish for wish in self._store.wishes() if wish.at <= late_before]
-        told = refuse(late, other_master.SAY_AGAIN, now)
+        events = refuse(late, other_master.SAY_AGAIN, now)
         if behind and recovered.away and not loaded.away:
-            told = (*told, happened(now, "job-unknown", job=behind))
+            events = (*events, happened(now, "job-unknown", job=behind))
         if recovered != loaded:
             log.info("recovered incidents=%d", len(recovered.incidents))
-        return _Mended(recovered, told, {wish.id: other_master.SAY_AGAIN for wish in late})
+        return _Mended(recovered, events, {wish.id: other_master.SAY_AGAIN for wish in late})
 
     async def _unknown_job(self, ledger: Ledger, trails: Sequence[Trail], now: Ms) -> str:
         """Return the ledger's newest job if Ganeti does not know it, else ""."""

@@ -239,18 +239,20 @@ class Engine:
         self._remember(ledger)
         results = self._withdrawals.explained(await self._inquiry.results(ledger))
         _unless(stop)
-        there = node_keys.as_planned(await asyncio.to_thread(self._cluster.snapshot), ledger)
-        ledger = await self._inquiry.adopt_orders(ledger, there, self._now())
+        snapshot = node_keys.as_planned(await asyncio.to_thread(self._cluster.snapshot), ledger)
+        ledger = await self._inquiry.adopt_orders(ledger, snapshot, self._now())
         self._remember(ledger)
-        results |= await self._inquiry.receipts(ledger, there)
-        repairs = with_tags(self.policy, there).autorepair != "off"
-        jobs = await self._inquiry.of(map(str, inquiries.jobs_of_repairs(there))) if repairs else {}
+        results |= await self._inquiry.receipts(ledger, snapshot)
+        repairs = with_tags(self.policy, snapshot).autorepair != "off"
+        jobs = (
+            await self._inquiry.of(map(str, inquiries.jobs_of_repairs(snapshot))) if repairs else {}
+        )
         watcher_paused = await self._inquiry.watcher_paused() if repairs else Ms(0)
         await self._inquiry.count_jobs()
         _unless(stop)
         at, asked = self._now(), self.acting.now()
-        doubtful = inquiries.offline_nodes(ledger, there, repairs=repairs)
-        looks = await self._look(as_online(there, doubtful))
+        doubtful = inquiries.offline_nodes(ledger, snapshot, repairs=repairs)
+        looks = await self._look(as_online(snapshot, doubtful))
         looks, answering = apart(looks, doubtful)
         self._started = min(self._started or self._now(), self._now())
         _unless(stop)
@@ -260,11 +262,11 @@ class Engine:
             results=results,
             jobs=jobs,
             watcher_paused=watcher_paused,
-            snapshot=there,
+            snapshot=snapshot,
             looks=looks,
             answering=answering,
             at=at,
-            idle=self._idle(looks, there, asked),
+            idle=self._idle(looks, snapshot, asked),
         )
 
     async def _observe(self, polled: _Polled, stop: Callable[[], bool]) -> _Seen:
@@ -382,12 +384,12 @@ class Engine:
         self, node: str, snapshot: Snapshot
     ) -> tuple[Mapping[str, Capacity], tuple[Testimony, ...], tuple[str, ...]]:
         """For a drill: free room, and the testimonies about a node. Changes nothing."""
-        told, missing = await self._witnesses.hear(node, snapshot)
-        return await self.capacity(snapshot), told, missing
+        testimonies, missing = await self._witnesses.hear(node, snapshot)
+        return await self.capacity(snapshot), testimonies, missing
 
     async def capacity(self, snapshot: Snapshot) -> Mapping[str, Capacity]:
         """Ask Ganeti for the free room of the nodes in service."""
-        names = [one.name for one in snapshot.nodes.values() if one.in_service]
+        names = [node.name for node in snapshot.nodes.values() if node.in_service]
         return await self._inquiry.capacity(names)
 
     # Observe.

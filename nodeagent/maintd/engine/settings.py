@@ -106,7 +106,11 @@ def needing_restart(began: Settings, fresh: Settings) -> list[str]:
     found = []
     for table in ("maintd", "cluster", "succession", "poll", "http", "sabakan"):
         old, new = getattr(began, table), getattr(fresh, table)
-        keys = [one.name for one in fields(old) if getattr(old, one.name) != getattr(new, one.name)]
+        keys = [
+            field.name
+            for field in fields(old)
+            if getattr(old, field.name) != getattr(new, field.name)
+        ]
         found += [f"{table}.{key}" for key in keys if f"{table}.{key}" not in AT_SIGHUP]
     found = [name.replace("_", "-") for name in found]  # as it is written in the file
     return found + ["owners.webhooks"] * (began.webhooks != fresh.webhooks)

@@ -49,15 +49,15 @@ def _scanned(name: str, info: ZoneInfo, begin: int, end: int) -> Zone:
 
 
 def _at(info: ZoneInfo, at: Seconds) -> Change:
-    there = datetime.fromtimestamp(at, info)
-    offset, saving = there.utcoffset(), there.dst()
+    moment = datetime.fromtimestamp(at, info)
+    offset, saving = moment.utcoffset(), moment.dst()
     assert offset is not None
     summer = saving is not None and saving.total_seconds() > 0
-    return Change(at, round(offset.total_seconds()), there.tzname() or "", summer)
+    return Change(at, round(offset.total_seconds()), moment.tzname() or "", summer)
 
 
-def _same(one: Change, other: Change) -> bool:
-    return replace(one, at=other.at) == other
+def _same(change: Change, other: Change) -> bool:
+    return replace(change, at=other.at) == other
 
 
 def _first_like(info: ZoneInfo, after: Change, begin: Seconds) -> Change:

@@ -137,8 +137,8 @@ class Witnesses:
         chosen = witnesses_for(snapshot.nodes[name], snapshot, self._able)
         asking = (self._ask(about, snapshot.nodes[one], name, snapshot) for one in chosen)
         await asyncio.gather(*asking)
-        told = tuple(about.heard[witness] for witness in sorted(about.heard))
-        return told, tuple(sorted(about.missing))
+        testimonies = tuple(about.heard[witness] for witness in sorted(about.heard))
+        return testimonies, tuple(sorted(about.missing))
 
     async def _run(self) -> None:
         """Ask about the watched nodes until there are none."""
@@ -167,7 +167,9 @@ class Witnesses:
         about = self._about.setdefault(name, _Answers(self._steady()))
         about.asked_at = self._steady()
         horizon = self._now() - TESTIMONY_LASTS
-        about.heard = {w: one for w, one in about.heard.items() if one.at >= horizon}
+        about.heard = {
+            w: testimony for w, testimony in about.heard.items() if testimony.at >= horizon
+        }
         unable = {w for w, at in self._old.items() if self._steady() - at < _FORGET_OLD}
         able = self._able - unable
         chosen = witnesses_for(snapshot.nodes[name], snapshot, able, about.missing)

@@ -35,25 +35,25 @@ class Brakes:
         """Why this node is not fenced now; None if it may be."""
         return self._not_this(node) or self._event(node) or self._limit(node)
 
-    def struck(self, one: Fencing) -> Reason | None:
+    def struck(self, fencing: Fencing) -> Reason | None:
         """Why a power-off may have hit another node: that fell silent with it.
 
         A level of another machine that runs says ON as well.
         """
-        if not (hit := self._hit(one)):
+        if not (hit := self._hit(fencing)):
             return None
         nodes = self.observed.snapshot.nodes.values()
-        name = next((node.name for node in nodes if node.uuid == one.node), one.node)
+        name = next((node.name for node in nodes if node.uuid == fencing.node), fencing.node)
         return because(FencingKind.STRUCK_ANOTHER, name, nodes=hit)
 
-    def _hit(self, one: Fencing) -> tuple[str, ...]:
+    def _hit(self, fencing: Fencing) -> tuple[str, ...]:
         """The nodes that fell silent with a power-off, while that is being proven."""
-        if one.stage not in (Stage.PROVES, Stage.REMOVES) or one.word or one.answered:
+        if fencing.stage not in (Stage.PROVES, Stage.REMOVES) or fencing.word or fencing.answered:
             return ()
         silent = {
             other.node
             for other in self.ledger.unreachable
-            if other.node != one.node and abs(other.since - one.off) <= STRIKES
+            if other.node != fencing.node and abs(other.since - fencing.off) <= STRIKES
         }
         nodes = self.observed.snapshot.nodes.values()
         return tuple(sorted(n.name for n in nodes if n.uuid in silent and not n.offline))
@@ -69,9 +69,9 @@ class Brakes:
         for entry in self.ledger.queue.entries:
             if entry.at_work and entry.address == node.address:
                 return because(Kind.UNDER_REPAIR, node.name, repair=f"queue entry {entry.index}")
-        for one in self.ledger.fencing:
-            if node.name in self._hit(one):
-                return self.struck(one)
+        for fencing in self.ledger.fencing:
+            if node.name in self._hit(fencing):
+                return self.struck(fencing)
         left = self.observed.started + QUIET - self.now
         if left > 0:
             return because(FencingKind.QUIET_TIME, left=left)
@@ -87,8 +87,8 @@ class Brakes:
             if uuid != node.uuid and abs(at - since) <= TOGETHER
         ]
         racks = domains.reported(self.ledger, self.observed)
-        if one := domains.failed(node, racks, self.ledger):
-            rack, count = one.domain, one.machines
+        if failed_domain := domains.failed(node, racks, self.ledger):
+            rack, count = failed_domain.domain, failed_domain.machines
             return because(FencingKind.DOMAIN_BROKEN, node.name, domain=rack, machines=count)
         mine = racks.get(node.address, frozenset())
         near = [
@@ -99,7 +99,7 @@ class Brakes:
         ]
         if near:
             return because(FencingKind.DOMAIN_SILENT, node.name, nodes=tuple(sorted(near)))
-        fenced = {one.node for one in self.ledger.fencing if one.off}
+        fenced = {fencing.node for fencing in self.ledger.fencing if fencing.off}
         left = {uuid: at for uuid, at in silent.items() if uuid not in fenced}
         many = left.keys() | {node.uuid} | {one.uuid for one in others}
         total = sum(not one.offline or one.uuid in many for one in nodes.values())
@@ -118,11 +118,13 @@ class Brakes:
             for one in self.ledger.unreachable
             if one.node in nodes and not nodes[one.node].offline
         }
-        drilled = {one.node for one in self.ledger.fencing if one.drill}
+        drilled = {fencing.node for fencing in self.ledger.fencing if fencing.drill}
         return {uuid: since for uuid, since in found.items() if uuid in nodes.keys() - drilled}
 
     def _limit(self, node: Node) -> Reason | None:
-        there = {one.node for one in self.ledger.fencing if not one.stage.over} - {node.uuid}
+        there = {fencing.node for fencing in self.ledger.fencing if not fencing.stage.over} - {
+            node.uuid
+        }
         if len(there) >= self.policy.fence_limit:
             known = {one.uuid: one.name for one in self.observed.snapshot.nodes.values()}
             names = tuple(sorted(known.get(uuid, uuid) for uuid in there))

@@ -27,4 +27,7 @@ def failed(
 ) -> FailedDomain | None:
     """Return a domain of the node in which so many machines are broken that none is repaired."""
     mine = domains.get(node.address, frozenset())
-    return next((one for one in ledger.queue.failed if one.domain in mine), None)
+    return next(
+        (failed_domain for failed_domain in ledger.queue.failed if failed_domain.domain in mine),
+        None,
+    )

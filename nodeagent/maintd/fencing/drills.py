@@ -16,8 +16,8 @@ def why_not(node: Node, observed: Observed) -> str:
         return f"{name} is offline: maintd drills only nodes that run"
     if not node.drained:
         return f"{name} is in service: run gnt-node modify --drained=yes {name}, and empty it first"
-    there = (*snapshot.instances.values(), *snapshot.forthcoming.values())
-    left = sum(name in (one.primary, one.secondary) for one in there)
+    instances = (*snapshot.instances.values(), *snapshot.forthcoming.values())
+    left = sum(name in (instance.primary, instance.secondary) for instance in instances)
     if left:
         return (
             f"{name} has {left} instances, also as secondary: move them first; see gnt-maint"
@@ -33,9 +33,9 @@ def why_not(node: Node, observed: Observed) -> str:
     return ""
 
 
-def stopped(one: Fencing, why: str, now: Ms) -> Fencing:
+def stopped(fencing: Fencing, why: str, now: Ms) -> Fencing:
     """The drill that failed, and why."""
-    return replace(one, stage=Stage.STOPPED, at=now, said=why)
+    return replace(fencing, stage=Stage.STOPPED, at=now, said=why)
 
 
 def answers(node: Node) -> str:

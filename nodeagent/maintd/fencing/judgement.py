@@ -49,16 +49,18 @@ def judge(evidence: Evidence, snapshot: Snapshot, now: Ms) -> Judgement:
     if node is None:
         return _unknown(because(Kind.NO_SUCH_NODE, evidence.node, Of.NODE))
     recent = _recent(evidence, snapshot, now)
-    found = _judge(evidence, node, recent, snapshot, now)
-    if found.life not in (Life.ALIVE, Life.UNKNOWN) or _answers_us(evidence, now):
-        return found
+    judgement = _judge(evidence, node, recent, snapshot, now)
+    if judgement.life not in (Life.ALIVE, Life.UNKNOWN) or _answers_us(evidence, now):
+        return judgement
     signs = [one for one in recent if SIGNS & {one.noded, one.agent}]
-    silent = [one for one in recent if {one.noded, one.agent} == {Contact.SILENT}]
+    silent = [
+        testimony for testimony in recent if {testimony.noded, testimony.agent} == {Contact.SILENT}
+    ]
     if len(signs) != 1 or len(silent) < LEAST or evidence.agent in SIGNS:
-        return found
+        return judgement
     who, count = signs[0].witness, len(silent)
-    why = because(FencingKind.ONLY_ONE_SAYS, node.name, who=who, count=count, why=found.reason)
-    return replace(found, reason=why)
+    why = because(FencingKind.ONLY_ONE_SAYS, node.name, who=who, count=count, why=judgement.reason)
+    return replace(judgement, reason=why)
 
 
 def _judge(
@@ -66,7 +68,11 @@ def _judge(
 ) -> Judgement:
     if who := _answer(evidence, recent, now):
         return Judgement(Life.ALIVE, because(FencingKind.LIVES, node.name, who=who))
-    heard = [one for one in recent if Contact.UNKNOWN not in (one.noded, one.agent)]
+    heard = [
+        testimony
+        for testimony in recent
+        if Contact.UNKNOWN not in (testimony.noded, testimony.agent)
+    ]
     disks = _disks(node, recent, snapshot)
     if why := _too_few(node, heard, snapshot):
         return _unknown(why, disks)
@@ -84,7 +90,7 @@ def judged(observed: Observed, now: Ms) -> dict[str, Judgement]:
     found = observed.evidence.items()
     if found and (why := suspects_itself(observed)) is not None:
         return {name: _unknown(why) for name, _ in found}
-    return {name: judge(one, observed.snapshot, now) for name, one in found}
+    return {name: judge(evidence, observed.snapshot, now) for name, evidence in found}
 
 
 def with_power(observed: Observed, readings: Mapping[str, PowerReading]) -> Observed:
@@ -107,7 +113,11 @@ def unread_disks(evidence: Evidence, snapshot: Snapshot, now: Ms) -> tuple[tuple
 
 def unheard(evidence: Evidence, snapshot: Snapshot, now: Ms) -> bool:
     """Check whether other nodes have tried lately, and none has met even a living kernel."""
-    tried = [c for one in _recent(evidence, snapshot, now) for c in (one.noded, one.agent)]
+    tried = [
+        c
+        for testimony in _recent(evidence, snapshot, now)
+        for c in (testimony.noded, testimony.agent)
+    ]
     return bool(tried) and not SIGNS & {evidence.agent, *tried}
 
 
@@ -145,15 +155,17 @@ def shared_disks(node: str, witness: str, snapshot: Snapshot) -> frozenset[str]:
     """The instances with a DRBD disk on both nodes."""
     pair = {node, witness}
     found = snapshot.instances.values()
-    return frozenset(one.name for one in found if {one.primary, one.secondary} == pair)
+    return frozenset(
+        instance.name for instance in found if {instance.primary, instance.secondary} == pair
+    )
 
 
 def peers(node: str, snapshot: Snapshot) -> frozenset[str]:
     """The nodes in service or drained that share DRBD disks with the node."""
     found = set[str]()
-    for one in snapshot.instances.values():
-        if one.secondary is not None and node in (one.primary, one.secondary):
-            found |= {one.primary, one.secondary}
+    for instance in snapshot.instances.values():
+        if instance.secondary is not None and node in (instance.primary, instance.secondary):
+            found |= {instance.primary, instance.secondary}
     return frozenset(found - {node} - {n.name for n in snapshot.nodes.values() if n.offline})
 
 
@@ -206,11 +218,11 @@ class _Sign:
 def _recent(evidence: Evidence, snapshot: Snapshot, now: Ms) -> list[Testimony]:
     """The newest testimony of each witness that may be one, if it is not too old."""
     newest: dict[str, Testimony] = {}
-    for one in sorted(evidence.witnesses, key=lambda one: (one.at, one.witness)):
-        node = snapshot.nodes.get(one.witness)
+    for testimony in sorted(evidence.witnesses, key=lambda one: (one.at, one.witness)):
+        node = snapshot.nodes.get(testimony.witness)
         fits = node is not None and not node.offline and node.name != evidence.node
-        if fits and 0 <= now - one.at <= TESTIMONY_LASTS:
-            newest[one.witness] = one
+        if fits and 0 <= now - testimony.at <= TESTIMONY_LASTS:
+            newest[testimony.witness] = testimony
     return [newest[name] for name in sorted(newest)]
 
 
@@ -227,10 +239,10 @@ def _answer(evidence: Evidence, recent: Collection[Testimony], now: Ms) -> str:
     """Say who got an answer from the node; empty if nobody did."""
     if us := _answers_us(evidence, now):
         return us
-    for one in recent:
-        if Contact.ANSWERS in (one.noded, one.agent):
-            program = "noded" if one.noded is Contact.ANSWERS else "agent"
-            return f"its {program} answers {one.witness}"
+    for testimony in recent:
+        if Contact.ANSWERS in (testimony.noded, testimony.agent):
+            program = "noded" if testimony.noded is Contact.ANSWERS else "agent"
+            return f"its {program} answers {testimony.witness}"
     return ""
 
 
@@ -243,7 +255,7 @@ def _too_few(node: Node, heard: Collection[Testimony], snapshot: Snapshot) -> Re
     if len(heard) < least:
         return because(FencingKind.FEW_WITNESSES, node.name, count=len(heard), least=least)
     elsewhere = {other.name for other in others if apart(node, other, snapshot)}
-    if elsewhere and not any(one.witness in elsewhere for one in heard):
+    if elsewhere and not any(testimony.witness in elsewhere for testimony in heard):
         return because(FencingKind.NONE_ELSEWHERE, node.name)
     return None
 
@@ -254,20 +266,20 @@ def _disks(node: Node, recent: Collection[Testimony], snapshot: Snapshot) -> _Di
     unread: dict[str, str] = {}
     complete: Ms | None = None
     for peer in sorted(peers(node.name, snapshot)):
-        one = said.get(peer)
-        if one is None or one.mirrors is None:
-            unread[peer] = "" if one is None else one.why
+        testimony = said.get(peer)
+        if testimony is None or testimony.mirrors is None:
+            unread[peer] = "" if testimony is None else testimony.why
             continue
         shared = shared_disks(node.name, peer, snapshot)
-        if why := _missing(shared, one.mirrors, snapshot):
+        if why := _missing(shared, testimony.mirrors, snapshot):
             unread[peer] = why
-        for mirror in one.mirrors:
+        for mirror in testimony.mirrors:
             if not mirror.connected:
                 if mirror.instance in shared and mirror.ago is not None:
-                    complete = max(complete or Ms(0), Ms(one.at - mirror.ago))
+                    complete = max(complete or Ms(0), Ms(testimony.at - mirror.ago))
                 continue
             if mirror.instance in shared:
-                connected[mirror.instance] = peer, one.at
+                connected[mirror.instance] = peer, testimony.at
             elif mirror.instance not in snapshot.instances:
                 unread[peer] = "a connected disk there belongs to no known instance"
     why = next(filter(None, unread.values()), "")
@@ -292,7 +304,7 @@ def _missing(shared: Collection[str], mirrors: Collection[Mirror], snapshot: Sna
     listed = Counter(mirror.instance for mirror in mirrors)
     used = [snapshot.instances[name] for name in shared if snapshot.instances[name].running]
     wanted = sum(max(1, one.disks) for one in used)
-    absent = sum(max(0, max(1, one.disks) - listed[one.name]) for one in used)
+    absent = sum(max(0, max(1, instance.disks) - listed[instance.name]) for instance in used)
     return f"{absent} of {wanted} disks are not listed there" if absent else ""
 
 
@@ -301,10 +313,12 @@ def _signs(
 ) -> Iterator[_Sign]:
     if evidence.agent in _KERNEL:
         yield _Sign(now, evidence.agent, f"maintd: the agent's port {evidence.agent.value}")
-    for one in heard:
-        for contact, program in ((one.noded, "noded"), (one.agent, "agent")):
+    for testimony in heard:
+        for contact, program in ((testimony.noded, "noded"), (testimony.agent, "agent")):
             if contact in _KERNEL:
-                yield _Sign(one.at, contact, f"{one.witness}: {program}'s port {contact.value}")
+                yield _Sign(
+                    testimony.at, contact, f"{testimony.witness}: {program}'s port {contact.value}"
+                )
     for instance in disks.names:
         witness, at = disks.connected[instance]
         yield _Sign(at, None, f"{witness}: a DRBD disk is connected")
@@ -334,12 +348,12 @@ def _judge_off(
 ) -> Judgement:
     """Judge a node whose power control says off; a living kernel overrides it."""
     name, level = node.name, power.level
-    for one in signs:
-        if one.at > power.at + SETTLES:
-            why = because(FencingKind.POWER_CONTRADICTED, name, level=level, who=one.who)
+    for sign in signs:
+        if sign.at > power.at + SETTLES:
+            why = because(FencingKind.POWER_CONTRADICTED, name, level=level, who=sign.who)
             return _unknown(why, disks)
-    for one in signs:
-        return _unknown(because(FencingKind.OLDER_THAN_POWER, name, who=one.who), disks)
+    for sign in signs:
+        return _unknown(because(FencingKind.OLDER_THAN_POWER, name, who=sign.who), disks)
     if disks.unread:
         why = because(FencingKind.DISKS_UNREAD, name, nodes=disks.unread, why=disks.why)
         return _unknown(why, disks)
@@ -357,10 +371,10 @@ def _judge_on(
 ) -> Judgement:
     """Judge a node whose power is on, or unknown."""
     name, count, connected = node.name, len(heard), len(disks.names)
-    for one in signs:
-        if one.contact is Contact.REFUSED:
-            return _unknown(because(FencingKind.DAEMONS_STOPPED, name, who=one.who), disks)
-    some = sum(Contact.CONNECTS in (one.noded, one.agent) for one in heard)
+    for sign in signs:
+        if sign.contact is Contact.REFUSED:
+            return _unknown(because(FencingKind.DAEMONS_STOPPED, name, who=sign.who), disks)
+    some = sum(Contact.CONNECTS in (testimony.noded, testimony.agent) for testimony in heard)
     if some == count:
         if _parted(disks, evidence):
             return Judgement(Life.HUNG, because(FencingKind.HANGS, name, count=count))

@@ -36,25 +36,25 @@ class InstanceFate:
     why: str = ""
 
 
-def upcoming(one: Fencing, policy: Policy, now: Ms) -> tuple[str, Ms]:
+def upcoming(fencing: Fencing, policy: Policy, now: Ms) -> tuple[str, Ms]:
     """Return the next step in words, and when it comes (unix ms; 0: in the next round)."""
-    if one.drill and one.stage is Stage.WAITS:
-        return "give the drill up, unless its agent answers before", _waits_until(one, policy)
-    if one.answered and one.stage is Stage.CUTS:
+    if fencing.drill and fencing.stage is Stage.WAITS:
+        return "give the drill up, unless its agent answers before", _waits_until(fencing, policy)
+    if fencing.answered and fencing.stage is Stage.CUTS:
         return "cancel its power-off, which waits although the node answers again", Ms(0)
-    if one.not_before > now:
-        return _NEXT[one.stage], one.not_before
-    if one.stage is Stage.WAITS:
-        return _NEXT[one.stage], _waits_until(one, policy)
-    return _NEXT[one.stage], Ms(0)
+    if fencing.not_before > now:
+        return _NEXT[fencing.stage], fencing.not_before
+    if fencing.stage is Stage.WAITS:
+        return _NEXT[fencing.stage], _waits_until(fencing, policy)
+    return _NEXT[fencing.stage], Ms(0)
 
 
-def _waits_until(one: Fencing, policy: Policy) -> Ms:
-    return Ms(one.at + policy.revive_within)
+def _waits_until(fencing: Fencing, policy: Policy) -> Ms:
+    return Ms(fencing.at + policy.revive_within)
 
 
 def instance_fates(
-    one: Fencing,
+    fencing: Fencing,
     node: Node,
     observed: Observed,
     policy: Policy,
@@ -67,18 +67,18 @@ def instance_fates(
     `held` tells what the waiting ones wait for.
     """
     waits = {h.why.subject.name: h.reason for h in held if h.why.subject.of is Of.INSTANCE}
-    known = one.fates
-    if not known and (one.stage in _BEFORE or policy.fences != "restart"):
+    known = fencing.fates
+    if not known and (fencing.stage in _BEFORE or policy.fences != "restart"):
         known = restarts.fates(node, observed, ledger, now)
     moving = {
         intent.action.instance: intent.action
         for intent in ledger.intents
-        if intent.purpose == OfFencing(one.node) and isinstance(intent.action, MovePrimary)
+        if intent.purpose == OfFencing(fencing.node) and isinstance(intent.action, MovePrimary)
     }
     for fate in known:
-        there = observed.snapshot.instances[fate.instance] if not one.fates else None
-        if policy.fences != "restart" and there and (there.shared or there.secondary):
-            fate = replace(fate, end=End.STAYS, why=_by_hand(there, policy))
+        instance = observed.snapshot.instances[fate.instance] if not fencing.fates else None
+        if policy.fences != "restart" and instance and (instance.shared or instance.secondary):
+            fate = replace(fate, end=End.STAYS, why=_by_hand(instance, policy))
         move, why = moving.get(fate.instance), waits.get(fate.instance, "")
         yield _fate(fate, node, observed, move, why)
 
@@ -95,8 +95,8 @@ def _by_hand(instance: Instance, policy: Policy) -> str:
 def _fate(
     fate: Fate, node: Node, observed: Observed, move: MovePrimary | None, waits_for: str
 ) -> InstanceFate:
-    there = observed.snapshot.instances.get(fate.instance)
-    on = there.primary if there is not None and there.primary != node.name else ""
+    instance = observed.snapshot.instances.get(fate.instance)
+    on = instance.primary if instance is not None and instance.primary != node.name else ""
     match fate.end:
         case End.RESTARTED:
             return InstanceFate(fate.instance, "restarted", on)

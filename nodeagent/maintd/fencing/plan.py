@@ -50,8 +50,8 @@ class Fencer:
         nodes = by_uuid(self.observed)
         self._find_again(nodes)
         self._claim(nodes)
-        for one in self.ledger.fencing:
-            self._go_on(one, nodes[one.node])
+        for fencing in self.ledger.fencing:
+            self._go_on(fencing, nodes[fencing.node])
         # A fenced node that is online again, and silent again, may be fenced anew.
         there = {
             one.node
@@ -73,7 +73,7 @@ class Fencer:
 
         A ledger may be lost.
         """
-        known = {one.node for one in self.ledger.fencing}
+        known = {fencing.node for fencing in self.ledger.fencing}
         for intent in self.ledger.intents:
             match intent:
                 case Intent(_, OfFencing(uuid), action=Power(_, PowerCommand.OFF)) if (
@@ -94,15 +94,15 @@ class Fencer:
 
     def _claim(self, nodes: Mapping[str, Node]) -> None:
         returning = self.ledger.returning()
-        for one in self.ledger.fencing:
-            if not (one.stage.over and one.node in returning):
-                self.room.claim(nodes[one.node].name, OfFencing(one.node).owner)
+        for fencing in self.ledger.fencing:
+            if not (fencing.stage.over and fencing.node in returning):
+                self.room.claim(nodes[fencing.node].name, OfFencing(fencing.node).owner)
 
     def _at_work(self, uuid: str) -> bool:
         return any(intent.purpose == OfFencing(uuid) for intent in self.ledger.intents)
 
-    def _put(self, one: Fencing) -> None:
-        others = (one if other.node == one.node else other for other in self.ledger.fencing)
+    def _put(self, fencing: Fencing) -> None:
+        others = (fencing if other.node == fencing.node else other for other in self.ledger.fencing)
         self.ledger = replace(self.ledger, fencing=tuple(others))
 
     def _promise(self, node: Node, action: Action, after: str | None = None) -> str:
@@ -154,11 +154,13 @@ class Fencer:
         # One that has just been powered off and on, and is dead again, is not revived again.
         again = any(cut.node == node.uuid and not cut.missed for cut in self.ledger.cuts)
         silent, said = self.silent[node.name], str(judged.reason)
-        one = Fencing(node.uuid, Stage.CUTS, self.now, self.now, said, revived=again, silent=silent)
+        fencing = Fencing(
+            node.uuid, Stage.CUTS, self.now, self.now, said, revived=again, silent=silent
+        )
         others = (other for other in self.ledger.fencing if other.node != node.uuid)
-        self.ledger = replace(self.ledger, fencing=(*others, one))
+        self.ledger = replace(self.ledger, fencing=(*others, fencing))
         self.room.claim(node.name, OfFencing(node.uuid).owner)
-        self._go_on(one, node)
+        self._go_on(fencing, node)
 
     def _may_boot(self, node: Node, judged: Judgement, policy: Policy) -> Reason | None:
         """Wait for a machine that may be booting, or answer again by itself.
@@ -181,12 +183,14 @@ class Fencer:
         return judge(evidence, self.observed.snapshot, self.now)
 
     def _unheard(self, node: Node) -> bool:
-        found = self.observed.evidence.get(node.name)
-        return found is not None and unheard(found, self.observed.snapshot, self.now)
+        evidence = self.observed.evidence.get(node.name)
+        return evidence is not None and unheard(evidence, self.observed.snapshot, self.now)
 
     def _may_read(self, node: Node, within: Ms = FRESH, since: Ms = Ms(0)) -> bool:
         """Tell whether the newest reading is old or from before `since`, and may be repeated."""
-        deaf = next((one for one in self.ledger.deaf if one.node == node.uuid), None)
+        deaf = next(
+            (deaf_node for deaf_node in self.ledger.deaf if deaf_node.node == node.uuid), None
+        )
         if deaf is not None and deaf.after > self.now:
             return False
         power = readings.newest(self.ledger.power).get(node.uuid)
@@ -194,7 +198,9 @@ class Fencer:
 
     def _gone(self) -> Mapping[str, Ms]:
         """Since when nodes have been silent, or fenced, by name."""
-        names = {one.uuid: one.name for one in self.observed.snapshot.nodes.values() if one.offline}
+        names = {
+            node.uuid: node.name for node in self.observed.snapshot.nodes.values() if node.offline
+        }
         fenced = {names[f.node]: f.at for f in self.ledger.fencing if f.node in names}
         return {**fenced, **self.silent}
 
@@ -206,65 +212,65 @@ class Fencer:
 
     # Continue.
 
-    def _go_on(self, one: Fencing, node: Node) -> None:
+    def _go_on(self, fencing: Fencing, node: Node) -> None:
         if self._at_work(node.uuid):
-            if one.answered and one.stage is Stage.CUTS:
+            if fencing.answered and fencing.stage is Stage.CUTS:
                 self._hold(node, because(FencingKind.CANCELS_POWER_OFF, node.name))
             return
-        why = self._step(one, node)
+        why = self._step(fencing, node)
         if why is not None:
             self._hold(node, why)
 
-    def _step(self, one: Fencing, node: Node) -> Reason | None:
+    def _step(self, fencing: Fencing, node: Node) -> Reason | None:
         """Plan its next step, or return why it waits."""
         policy = with_tags(self.policy, self.observed.snapshot, node)
-        if one.drill:
-            return self._drill(one, node, policy)
-        if one.stage is Stage.FENCED and one.node in self.ledger.returning():
+        if fencing.drill:
+            return self._drill(fencing, node, policy)
+        if fencing.stage is Stage.FENCED and fencing.node in self.ledger.returning():
             return None
-        if not node.offline and one.stage in (Stage.CONFIRMS, Stage.RESTARTS, Stage.FENCED):
+        if not node.offline and fencing.stage in (Stage.CONFIRMS, Stage.RESTARTS, Stage.FENCED):
             return because(FencingKind.FENCED_ONLINE, node.name)
-        if one.stage is Stage.FENCED:
-            left = sum(fate.why != "" for fate in one.fates)
+        if fencing.stage is Stage.FENCED:
+            left = sum(fate.why != "" for fate in fencing.fates)
             return because(FencingKind.FENCED, node.name, left=left or None)
-        if (left := one.not_before - self.now) > 0:
-            told = {"stage": one.stage.value, "left": left, "why": one.said}
+        if (left := fencing.not_before - self.now) > 0:
+            told = {"stage": fencing.stage.value, "left": left, "why": fencing.said}
             return because(FencingKind.FENCE_TRIES_AGAIN, node.name, **told)
-        if untags(one, node, self.observed):
+        if untags(fencing, node, self.observed):
             tags = tuple(sorted(tag for tag in node.tags if tag.startswith(FENCED_TAG)))
             self._promise(node, Retag(Scope.NODE, node.name, remove=tags))
             return None
-        if policy.fences == "observe" and not (one.who or node.offline):
-            told = {"stage": one.stage.value, **policy.why_not_fenced}
+        if policy.fences == "observe" and not (fencing.who or node.offline):
+            told = {"stage": fencing.stage.value, **policy.why_not_fenced}
             return because(FencingKind.FENCE_SWITCHED_OFF, node.name, **told)
-        if why := self._brakes().struck(one):
+        if why := self._brakes().struck(fencing):
             return because(FencingKind.FENCING_WAITS, node.name, why=why)
-        match one.stage:
+        match fencing.stage:
             case Stage.PROVES:
-                return self._prove(one, node, policy)
+                return self._prove(fencing, node, policy)
             case Stage.WAITS:
-                if self.now - one.at < policy.revive_within:
-                    left = one.at + policy.revive_within - self.now
+                if self.now - fencing.at < policy.revive_within:
+                    left = fencing.at + policy.revive_within - self.now
                     return because(FencingKind.REVIVING, node.name, left=left)
-                self._put(replace(one, stage=Stage.CUTS, at=self.now, tries=0))
+                self._put(replace(fencing, stage=Stage.CUTS, at=self.now, tries=0))
                 return None
             case Stage.CONFIRMS:
                 self._read(node)
                 return None
         if why := self.stopped.get("") or self.stopped.get(node.name):
             return because(FencingKind.FENCING_WAITS, node.name, why=why)
-        match one.stage:
+        match fencing.stage:
             case Stage.CUTS:
-                return self._cut(one, node)
+                return self._cut(fencing, node)
             case Stage.REVIVES:
                 self._promise(node, Power(node.name, PowerCommand.ON))
             case Stage.REMOVES:
-                return self._remove(one, node, policy)
+                return self._remove(fencing, node, policy)
             case Stage.RESTARTS:
-                self._restart(one, node, policy)
+                self._restart(fencing, node, policy)
         return None
 
-    def _cut(self, one: Fencing, node: Node) -> Reason | None:
+    def _cut(self, fencing: Fencing, node: Node) -> Reason | None:
         if self._may_read(node, since=max(self._others_gone(node).values(), default=Ms(0))):
             self._read(node)
             return None
@@ -273,83 +279,87 @@ class Fencer:
         if why := why or self._no_level(node):
             return because(FencingKind.FENCING_WAITS, node.name, why=why)
         self.ledger = with_cut(self.ledger, node.uuid, self.now)
-        self._put(replace(one, off=self.now, answered=False))
+        self._put(replace(fencing, off=self.now, answered=False))
         self._promise(node, Power(node.name, PowerCommand.OFF))
         return None
 
-    def _prove(self, one: Fencing, node: Node, policy: Policy) -> Reason | None:
+    def _prove(self, fencing: Fencing, node: Node, policy: Policy) -> Reason | None:
         """Go on only if a reading after the power-off says off, and no evidence contradicts it."""
         power = readings.newest(self.ledger.power).get(node.uuid)
-        fresh = power is not None and power.at >= one.off and self.now - power.at < FRESH
+        fresh = power is not None and power.at >= fencing.off and self.now - power.at < FRESH
         if not fresh or power is None or power.powered is not False:
             self._read(node)
             return None
-        if one.answered:  # it had recovered
-            self._put(one := replace(one, stage=Stage.REVIVES, at=self.now, tries=0))
-            return self._step(one, node)
+        if fencing.answered:  # it had recovered
+            self._put(fencing := replace(fencing, stage=Stage.REVIVES, at=self.now, tries=0))
+            return self._step(fencing, node)
         judged = self._judged(node)
         if judged.life is not Life.OFF or judged.connected:
             return because(FencingKind.FENCING_WAITS, node.name, why=judged.reason)
-        revive = policy.fences == "restart" and policy.revive and not one.revived
+        revive = policy.fences == "restart" and policy.revive and not fencing.revived
         stage = Stage.REVIVES if revive else Stage.REMOVES
-        one = replace(one, stage=stage, at=self.now, tries=0)
-        self._put(one)
-        return self._step(one, node)
+        fencing = replace(fencing, stage=stage, at=self.now, tries=0)
+        self._put(fencing)
+        return self._step(fencing, node)
 
-    def _remove(self, one: Fencing, node: Node, policy: Policy) -> Reason | None:
+    def _remove(self, fencing: Fencing, node: Node, policy: Policy) -> Reason | None:
         """Tag the node, then mark it offline; remember what its instances' disks were before."""
         judged = self._judged(node)
-        if judged.life is Life.ALIVE or judged.connected or (one.word and not self._unheard(node)):
+        if (
+            judged.life is Life.ALIVE
+            or judged.connected
+            or (fencing.word and not self._unheard(node))
+        ):
             return because(FencingKind.FENCING_WAITS, node.name, why=judged.reason)
-        if not one.who and judged.life is not Life.OFF:
-            self._put(replace(one, stage=Stage.PROVES, at=self.now))
+        if not fencing.who and judged.life is not Life.OFF:
+            self._put(replace(fencing, stage=Stage.PROVES, at=self.now))
             return because(FencingKind.FENCING_WAITS, node.name, why=judged.reason)
         known = restarts.fates(node, self.observed, self.ledger, self.now)
-        self._put(replace(one, fates=known if policy.fences == "restart" else ()))
+        self._put(replace(fencing, fates=known if policy.fences == "restart" else ()))
         tag = f"{FENCED_TAG}{self.now // 1000}"
         old = tuple(sorted(t for t in node.tags if t.startswith(FENCED_TAG)))
         first = None
         if not old:
             first = self._promise(node, Retag(Scope.NODE, node.name, (tag,)))
         self.ledger = begin(self.ledger, node, OfFencing(node.uuid))
-        offline = SetOffline(node.name, node.candidate, unpowered=not one.who)
+        offline = SetOffline(node.name, node.candidate, unpowered=not fencing.who)
         self._promise(node, offline, first)
         return None
 
-    def _restart(self, one: Fencing, node: Node, policy: Policy) -> None:
+    def _restart(self, fencing: Fencing, node: Node, policy: Policy) -> None:
         if policy.fences != "restart":
-            self._put(replace(one, stage=Stage.FENCED, at=self.now))
+            self._put(replace(fencing, stage=Stage.FENCED, at=self.now))
             return
-        found = restarts.plan(one, node, self.observed, policy, self.room)
-        one = found.fencing
+        found = restarts.plan(fencing, node, self.observed, policy, self.room)
+        fencing = found.fencing
         for action in found.actions:
             self._promise(node, action)
         self.held += found.held
         if not (found.actions or found.held):
-            one = replace(one, stage=Stage.FENCED, at=self.now)
-        self._put(one)
+            fencing = replace(fencing, stage=Stage.FENCED, at=self.now)
+        self._put(fencing)
 
     # A drill.
 
-    def _drill(self, one: Fencing, node: Node, policy: Policy) -> Reason | None:
+    def _drill(self, fencing: Fencing, node: Node, policy: Policy) -> Reason | None:
         """Power an empty node off and on, with the guards and the proof of a dead one."""
-        match one.stage:
-            case Stage.CUTS if one.tries:  # it is on after its power-off
-                self._put(replace(one, stage=Stage.REVIVES, at=self.now))
+        match fencing.stage:
+            case Stage.CUTS if fencing.tries:  # it is on after its power-off
+                self._put(replace(fencing, stage=Stage.REVIVES, at=self.now))
             case Stage.CUTS:
-                return self._start_drill(one, node)
+                return self._start_drill(fencing, node)
             case Stage.PROVES:
-                return self._prove_drill(one, node, policy)
+                return self._prove_drill(fencing, node, policy)
             case Stage.REVIVES:
                 self._promise(node, Power(node.name, PowerCommand.ON))
-            case Stage.WAITS if (left := one.at + policy.revive_within - self.now) > 0:
+            case Stage.WAITS if (left := fencing.at + policy.revive_within - self.now) > 0:
                 return because(FencingKind.REVIVING, node.name, left=left)
             case Stage.WAITS:
                 why = f"its agent has not answered since: run gnt-node power on {node.name}"
-                self._put(drills.stopped(one, why, self.now))
+                self._put(drills.stopped(fencing, why, self.now))
         return None
 
-    def _start_drill(self, one: Fencing, node: Node) -> Reason | None:
+    def _start_drill(self, fencing: Fencing, node: Node) -> Reason | None:
         if self._may_read(node):
             self._read(node)
             return None
@@ -357,24 +367,24 @@ class Fencer:
         if not why and (held := self._brakes().why_not(node) or self._no_level(node)):
             why = str(held)
         if why:
-            self._put(drills.stopped(one, why, self.now))
+            self._put(drills.stopped(fencing, why, self.now))
             return None
         self.ledger = with_cut(self.ledger, node.uuid, self.now)
-        self._put(replace(one, off=self.now))
+        self._put(replace(fencing, off=self.now))
         self._promise(node, Power(node.name, PowerCommand.OFF))
         return None
 
-    def _prove_drill(self, one: Fencing, node: Node, policy: Policy) -> Reason | None:
+    def _prove_drill(self, fencing: Fencing, node: Node, policy: Policy) -> Reason | None:
         """Go on once all evidence says off; in any case power it on before long."""
         judged, power = self._judged(node), readings.newest(self.ledger.power).get(node.uuid)
-        read = power is not None and power.at >= one.off and power.powered is False
+        read = power is not None and power.at >= fencing.off and power.powered is False
         answers, proven = node.name in self.observed.diagnoses, judged.life is Life.OFF
-        if (read and (answers or proven)) or self.now - one.off >= policy.revive_within:
-            said = "" if read and proven else one.said or str(judged.reason)
+        if (read and (answers or proven)) or self.now - fencing.off >= policy.revive_within:
+            said = "" if read and proven else fencing.said or str(judged.reason)
             said = drills.answers(node) if answers else said
-            one = replace(one, stage=Stage.REVIVES, at=self.now, said=said)
-            self._put(one)
-            return self._drill(one, node, policy)
+            fencing = replace(fencing, stage=Stage.REVIVES, at=self.now, said=said)
+            self._put(fencing)
+            return self._drill(fencing, node, policy)
         if self._may_read(node) or not read:
             self._read(node)
         return because(FencingKind.FENCING_WAITS, node.name, why=judged.reason)
@@ -390,11 +400,11 @@ class Fencer:
         if not nodes or any(map(readings.is_reading, self.ledger.intents)):
             return
         newest = readings.newest(self.ledger.power)
-        last = max((one.at for one in newest.values()), default=Ms(0))
+        last = max((reading.at for reading in newest.values()), default=Ms(0))
         if self.now - last < min(readings.DAILY // len(nodes), 60_000) and newest:
             return
         # By the last try: controls that fail, which are tried often, must not starve the others.
-        tried = {one.node: one.after for one in self.ledger.deaf}
+        tried = {deaf_node.node: deaf_node.after for deaf_node in self.ledger.deaf}
         gone = max(self._gone().values(), default=Ms(0))
         due = [
             (max(tried.get(n.uuid, 0), newest[n.uuid].at if n.uuid in newest else 0), n.name, n)

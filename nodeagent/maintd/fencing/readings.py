@@ -50,8 +50,8 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
             said = found if isinstance(found, Deaf) else Deaf(node.uuid, Ms(now + AGAIN), found.why)
             first = deaf[node.uuid].since if node.uuid in deaf else now
             deaf[node.uuid] = replace(said, since=first)
-    power = [one for one in power if one.node in nodes and _lasts(one, power, now)]
-    kept = tuple(one for one in deaf.values() if one.node in nodes)
+    power = [reading for reading in power if reading.node in nodes and _lasts(reading, power, now)]
+    kept = tuple(deaf_node for deaf_node in deaf.values() if deaf_node.node in nodes)
     if (tuple(power), kept) == (ledger.power, ledger.deaf):
         return ledger
     return replace(ledger, power=tuple(power), deaf=kept)
@@ -130,8 +130,8 @@ def counted(reading: PowerReading, before: Sequence[PowerReading], now: Ms) -> P
         replace(x, counts=x.counts and _is_proven(x, reading, before, now)) for x in reading.levels
     )
     reading = replace(reading, levels=levels)
-    said = next((x for x in levels if x.level == reading.level), None)
-    if reading.powered is None or (said is not None and said.counts):
+    level = next((x for x in levels if x.level == reading.level), None)
+    if reading.powered is None or (level is not None and level.counts):
         return reading
     why = (
         f"level {reading.level} says {'on' if reading.powered else 'off'}, and does not count: with"
@@ -161,30 +161,32 @@ def _with(power: Sequence[PowerReading], new: PowerReading) -> list[PowerReading
     """The readings with a newer one, without what it makes useless or wrong."""
     proves, wrong = _levels(new, "on"), _levels(new, "off")
     kept = list[PowerReading]()
-    for one in power:
-        if one.node == new.node:
-            one = replace(one, levels=tuple(x for x in one.levels if _identity(x) not in wrong))
-        if one.node != new.node or _levels(one, "on") - proves:
-            kept.append(one)
+    for reading in power:
+        if reading.node == new.node:
+            reading = replace(
+                reading, levels=tuple(x for x in reading.levels if _identity(x) not in wrong)
+            )
+        if reading.node != new.node or _levels(reading, "on") - proves:
+            kept.append(reading)
     return [*kept, new]
 
 
-def _levels(one: PowerReading, said: str) -> set[tuple[int, tuple[str, ...], str]]:
+def _levels(reading: PowerReading, said: str) -> set[tuple[int, tuple[str, ...], str]]:
     """The levels of which this reading tells something: none unless the node was alive."""
-    return {_identity(x) for x in one.levels if x.said == said} if one.alive else set()
+    return {_identity(x) for x in reading.levels if x.said == said} if reading.alive else set()
 
 
 def _identity(level: Level) -> tuple[int, tuple[str, ...], str]:
     return level.level, level.agents, level.fingerprint
 
 
-def _lasts(one: PowerReading, power: Sequence[PowerReading], now: Ms) -> bool:
-    return now - one.at <= PROVEN_WITHIN or one is newest(power).get(one.node)
+def _lasts(reading: PowerReading, power: Sequence[PowerReading], now: Ms) -> bool:
+    return now - reading.at <= PROVEN_WITHIN or reading is newest(power).get(reading.node)
 
 
 def newest(power: Sequence[PowerReading]) -> Mapping[str, PowerReading]:
     """The newest reading of each node, by UUID."""
-    return {one.node: one for one in power}  # in the order of their ends
+    return {reading.node: reading for reading in power}  # in the order of their ends
 
 
 def why_unproven(node: Node, ledger: Ledger, gone: Mapping[str, Ms]) -> Reason | None:
@@ -194,7 +196,7 @@ def why_unproven(node: Node, ledger: Ledger, gone: Mapping[str, Ms]) -> Reason |
     `gone` has the other nodes that are silent or fenced, by name, and since when.
     """
     power = newest(ledger.power).get(node.uuid)
-    deaf = next((one for one in ledger.deaf if one.node == node.uuid), None)
+    deaf = next((deaf_node for deaf_node in ledger.deaf if deaf_node.node == node.uuid), None)
     if power is None or (deaf is not None and deaf.since >= power.at):
         return because(FencingKind.POWER_UNKNOWN, node.name, why=deaf.why if deaf else "")
     counting = [x for x in power.levels if x.counts and x.said in ("on", "off")]
@@ -216,21 +218,21 @@ def faults(ledger: Ledger, observed: Observed) -> Iterator[Held]:
         if not node.controlled or name not in observed.diagnoses:
             continue
         power = readings.get(node.uuid)
-        if (one := deaf.get(node.uuid)) is not None:
-            yield Held(because(FencingKind.CONTROL_FAILS, name, why=one.why), name)
+        if (deaf_node := deaf.get(node.uuid)) is not None:
+            yield Held(because(FencingKind.CONTROL_FAILS, name, why=deaf_node.why), name)
         elif power is not None and power.alive:
             bad = next((x for x in power.levels if x.said != "on" or not x.counts), None)
             if bad is not None:
                 level, said, why = bad.level, bad.said, bad.why
-                told = because(FencingKind.LEVEL_FAILS, name, level=level, said=said, why=why)
-                yield Held(told, name)
+                reason = because(FencingKind.LEVEL_FAILS, name, level=level, said=said, why=why)
+                yield Held(reason, name)
 
 
 def with_power(ledger: Ledger, observed: Observed) -> Observed:
     """The observation in which the evidence about nodes has their power."""
     if not observed.evidence:
         return observed
-    said, deaf = newest(ledger.power), {one.node: one for one in ledger.deaf}
+    said, deaf = newest(ledger.power), {deaf_node.node: deaf_node for deaf_node in ledger.deaf}
     found = {}
     for name, evidence in observed.evidence.items():
         node = observed.snapshot.nodes.get(name)

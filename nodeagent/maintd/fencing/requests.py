@@ -28,7 +28,7 @@ def pulled(
     name = node.name
     if name == observed.snapshot.master:
         return f"{name} is the master node, which runs this: it has power"
-    known = next((one for one in ledger.fencing if one.node == node.uuid), None)
+    known = next((fencing for fencing in ledger.fencing if fencing.node == node.uuid), None)
     confirms = known is not None and known.stage is Stage.CONFIRMS
     if node.offline and not confirms:
         return f"{name} is offline already: run gnt-node failover {name} for its instances"
@@ -45,9 +45,10 @@ def pulled(
             f"{name} has power: {len(judged.connected)} of its DRBD disks are still connected:"
             f" see gnt-maint why {name}"
         )
-    for one in evidence.witnesses:
-        if one.noded in _LIVES or one.agent in _LIVES:
-            return f"{name} has power: {one.witness} reaches its kernel: see gnt-maint why {name}"
+    for testimony in evidence.witnesses:
+        if testimony.noded in _LIVES or testimony.agent in _LIVES:
+            who = testimony.witness
+            return f"{name} has power: {who} reaches its kernel: see gnt-maint why {name}"
     if evidence.agent in _LIVES:
         return f"{name} has power: maintd reaches its kernel: see gnt-maint why {name}"
     if not evidence.witnesses:
@@ -80,7 +81,7 @@ def drill(ledger: Ledger, asked: DrillPower, who: str, observed: Observed, now: 
     node = observed.snapshot.nodes.get(asked.node)
     if node is None:
         return no_such("node", asked.node)
-    if any(one.node == node.uuid for one in ledger.fencing):
+    if any(fencing.node == node.uuid for fencing in ledger.fencing):
         return f"maintd works on the power of {node.name} already: see gnt-maint why {node.name}"
     if why := drills.why_not(node, observed):
         return why

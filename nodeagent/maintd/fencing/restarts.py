@@ -45,7 +45,7 @@ def fates(node: Node, observed: Observed, ledger: Ledger, now: Ms) -> tuple[Fate
     here.sort(key=lambda i: (priority(i), i.name))
     silence = next((one for one in ledger.unreachable if one.node == node.uuid), None)
     silence = silence or Unreachable(node.uuid, now)
-    return tuple(_fate(one, node, observed, silence, now) for one in here)
+    return tuple(_fate(instance, node, observed, silence, now) for instance in here)
 
 
 def priority(instance: Instance) -> int:
@@ -79,9 +79,11 @@ def _told(
 ) -> tuple[Testimony, tuple[Mirror, ...]] | None:
     """The newest testimony of its secondary, with the disks of the instance there."""
     evidence = observed.evidence.get(node.name)
-    for one in evidence.witnesses if evidence is not None else ():
-        if one.witness == instance.secondary and 0 <= now - one.at <= TESTIMONY_LASTS:
-            return one, tuple(m for m in one.mirrors or () if m.instance == instance.name)
+    for testimony in evidence.witnesses if evidence is not None else ():
+        if testimony.witness == instance.secondary and 0 <= now - testimony.at <= TESTIMONY_LASTS:
+            return testimony, tuple(
+                m for m in testimony.mirrors or () if m.instance == instance.name
+            )
     return None
 
 
@@ -115,30 +117,30 @@ def _doubt(
     return f"{lost}, but {node.name} lived until {rfc3339(lived)}, so what it wrote may be missing"
 
 
-def plan(one: Fencing, node: Node, observed: Observed, policy: Policy, room: Room) -> Found:
+def plan(fencing: Fencing, node: Node, observed: Observed, policy: Policy, room: Room) -> Found:
     """Fail over as many instances as room and the limit of jobs allow."""
-    found, now_known = Found(one), list[Fate]()
-    for fate in one.fates:
+    found, now_known = Found(fencing), list[Fate]()
+    for fate in fencing.fates:
         instance = observed.snapshot.instances.get(fate.instance)
         if fate.end is End.OPEN and (instance is None or instance.primary != node.name):
             fate = replace(fate, end=End.RESTARTED)
         now_known.append(fate)
         if fate.end is not End.OPEN or instance is None or len(found.actions) >= policy.moves:
             continue
-        target = _target(instance, fate, one, policy, room)
+        target = _target(instance, fate, fencing, policy, room)
         if isinstance(target, Reason):
             why = because(Kind.CANNOT_MOVE, instance.name, why=target)
             found.held.append(Held(why, node.name))
             continue
         move = MovePrimary(instance.name, node.name, live=False, target=target)
-        room.plan(move, OfFencing(one.node).owner)
+        room.plan(move, OfFencing(fencing.node).owner)
         found.actions.append(move)
-    found.fencing = replace(one, fates=tuple(now_known))
+    found.fencing = replace(fencing, fates=tuple(now_known))
     return found
 
 
 def _target(
-    instance: Instance, fate: Fate, one: Fencing, policy: Policy, room: Room
+    instance: Instance, fate: Fate, fencing: Fencing, policy: Policy, room: Room
 ) -> str | Reason:
     """The node where it starts, or why it cannot start now."""
     if instance.name in room.placed:
@@ -153,12 +155,12 @@ def _target(
     names = _by_room(room.fit.get(group, ()), room)
     whys = list[Reason]()
     for name in names:
-        why = room.why_not(name, OfFencing(one.node).owner)
+        why = room.why_not(name, OfFencing(fencing.node).owner)
         why = why or _fits(instance, name, room)
         if why is None and policy.spare:
             trial = room.trial()
             trial.plan(
-                MovePrimary(instance.name, instance.primary, live=False, target=name), one.node
+                MovePrimary(instance.name, instance.primary, live=False, target=name), fencing.node
             )
             why = trial.overbooked(name)
         if why is None:

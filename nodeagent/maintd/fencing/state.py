@@ -31,23 +31,23 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     is still fenced.
     """
     before, ledger = ledger, readings.remember(ledger, observed, now)
-    cuts = tuple(one for one in ledger.cuts if now - one.at < BURST)
+    cuts = tuple(cut for cut in ledger.cuts if now - cut.at < BURST)
     if not ledger.fencing:
         return ledger if cuts == ledger.cuts else replace(ledger, cuts=cuts)
     nodes, kept = by_uuid(observed), list[Fencing]()
-    for one in ledger.fencing:
-        node = nodes.get(one.node)
+    for fencing in ledger.fencing:
+        node = nodes.get(fencing.node)
         if node is None:
             continue
-        mine = [i for i in before.intents if i.purpose == OfFencing(one.node)]
+        mine = [i for i in before.intents if i.purpose == OfFencing(fencing.node)]
         for intent in mine:
-            one = _after(one, intent, node, before, observed, now)
-        one = _online_again(one, node, observed, now)
-        one = _powered_on(one, node, observed, now)
-        if not _is_over(one, node, observed, mine, now):
-            kept.append(one)
-        elif one.answered and one.stage in (Stage.CUTS, Stage.PROVES, Stage.STOPPED):
-            cuts = tuple(replace(c, missed=True) if c.node == one.node else c for c in cuts)
+            fencing = _after(fencing, intent, node, before, observed, now)
+        fencing = _online_again(fencing, node, observed, now)
+        fencing = _powered_on(fencing, node, observed, now)
+        if not _is_over(fencing, node, observed, mine, now):
+            kept.append(fencing)
+        elif fencing.answered and fencing.stage in (Stage.CUTS, Stage.PROVES, Stage.STOPPED):
+            cuts = tuple(replace(c, missed=True) if c.node == fencing.node else c for c in cuts)
     return replace(ledger, fencing=tuple(kept), cuts=cuts)
 
 
@@ -56,7 +56,7 @@ def why_canceled(intent: Intent, ledger: Ledger, observed: Observed, now: Ms) ->
     purpose, nodes = intent.purpose, observed.snapshot.nodes
     if not isinstance(purpose, OfFencing) or not (_cuts(intent) or _removes(intent)):
         return ""
-    if any(one.drill and one.node == purpose.fenced for one in ledger.fencing):
+    if any(fencing.drill and fencing.node == purpose.fenced for fencing in ledger.fencing):
         return ""  # its node is healthy
     lives = intent.node in nodes and _lives(nodes[intent.node], observed, now)
     return f"{intent.node} answers again" if lives else ""
@@ -77,54 +77,54 @@ def _lives(node: Node, observed: Observed, now: Ms) -> bool:
     return node.name in observed.diagnoses or judged is Life.ALIVE
 
 
-def _online_again(one: Fencing, node: Node, observed: Observed, now: Ms) -> Fencing:
+def _online_again(fencing: Fencing, node: Node, observed: Observed, now: Ms) -> Fencing:
     """The fencing of a node that somebody has put online: nothing more is restarted elsewhere."""
-    if node.offline or one.stage not in (Stage.CONFIRMS, Stage.RESTARTS, Stage.FENCED):
-        return one
-    if one.stage is not Stage.FENCED and node.name in observed.diagnoses:
-        one = _to(one, Stage.FENCED, now)
-    return replace(one, off=Ms(0))  # if it falls silent, that is not by us
+    if node.offline or fencing.stage not in (Stage.CONFIRMS, Stage.RESTARTS, Stage.FENCED):
+        return fencing
+    if fencing.stage is not Stage.FENCED and node.name in observed.diagnoses:
+        fencing = _to(fencing, Stage.FENCED, now)
+    return replace(fencing, off=Ms(0))  # if it falls silent, that is not by us
 
 
-def _powered_on(one: Fencing, node: Node, observed: Observed, now: Ms) -> Fencing:
+def _powered_on(fencing: Fencing, node: Node, observed: Observed, now: Ms) -> Fencing:
     """The fencing of a node that somebody has powered on before its power was read once more.
 
     It is judged in each round, not after a wait: nothing may start elsewhere while it answers, so
     it needs `done`, which checks it and puts it online.
     """
-    if one.stage is not Stage.CONFIRMS or not node.offline or not _lives(node, observed, now):
-        return one
+    if fencing.stage is not Stage.CONFIRMS or not node.offline or not _lives(node, observed, now):
+        return fencing
     why = "its node was powered on before it was started elsewhere"
     fates = tuple(
         replace(fate, end=End.STAYS, why=why) if fate.end is End.OPEN else fate
-        for fate in one.fates
+        for fate in fencing.fates
     )
-    one = replace(one, fates=fates, tries=0, not_before=Ms(0), said="")
-    return _to(one, Stage.FENCED, now)
+    fencing = replace(fencing, fates=fates, tries=0, not_before=Ms(0), said="")
+    return _to(fencing, Stage.FENCED, now)
 
 
-def _is_over(one: Fencing, node: Node, observed: Observed, mine: list[Intent], now: Ms) -> bool:
-    if one.stage is Stage.STOPPED:
+def _is_over(fencing: Fencing, node: Node, observed: Observed, mine: list[Intent], now: Ms) -> bool:
+    if fencing.stage is Stage.STOPPED:
         return True
-    if one.drill:
-        answers = node.name in observed.diagnoses and one.stage in (Stage.REVIVES, Stage.WAITS)
+    if fencing.drill:
+        answers = node.name in observed.diagnoses and fencing.stage in (Stage.REVIVES, Stage.WAITS)
         return answers or node.offline
-    if one.stage in (Stage.CONFIRMS, Stage.RESTARTS, Stage.FENCED):
+    if fencing.stage in (Stage.CONFIRMS, Stage.RESTARTS, Stage.FENCED):
         return not node.offline and tagged(node) is None
     if any(map(_removes, mine)):
         return False  # it may be offline already
     if any(_cuts(i) and _end(i, observed, now) is None for i in mine):
         return False  # it may lose its power yet
-    if untags(one, node, observed):
+    if untags(fencing, node, observed):
         return False
     return node.offline or node.name in observed.diagnoses
 
 
-def untags(one: Fencing, node: Node, observed: Observed) -> bool:
+def untags(fencing: Fencing, node: Node, observed: Observed) -> bool:
     """Tell whether its node lives, was tagged by this fencing, and was never offline by it."""
     at = tagged(node)
     alive = node.name in observed.diagnoses and not node.offline
-    return one.stage is Stage.REMOVES and alive and at is not None and at > one.since - 1000
+    return fencing.stage is Stage.REMOVES and alive and at is not None and at > fencing.since - 1000
 
 
 def _end(intent: Intent, observed: Observed, now: Ms) -> Result | None:
@@ -137,38 +137,40 @@ def _end(intent: Intent, observed: Observed, now: Ms) -> Result | None:
 
 
 def _after(
-    one: Fencing, intent: Intent, node: Node, ledger: Ledger, observed: Observed, now: Ms
+    fencing: Fencing, intent: Intent, node: Node, ledger: Ledger, observed: Observed, now: Ms
 ) -> Fencing:
     if readings.is_reading(intent):
         said = readings.outcome(intent, observed, ledger.power, node, now)
-        return one if said is None else _after_reading(one, said, now)
-    if _cuts(intent) and not one.drill:
-        one = replace(one, answered=one.answered or _answered(intent, node, ledger, observed, now))
+        return fencing if said is None else _after_reading(fencing, said, now)
+    if _cuts(intent) and not fencing.drill:
+        fencing = replace(
+            fencing, answered=fencing.answered or _answered(intent, node, ledger, observed, now)
+        )
     if (end := _end(intent, observed, now)) is None:
-        return one
+        return fencing
     match intent.action:
         case Power(_, PowerCommand.OFF) if intent.id in observed.absent:
-            return failed(one, end.why, now)
-        case Power(_, PowerCommand.OFF | PowerCommand.ON) if one.word:
-            return one  # a person has said meanwhile that it has no power
+            return failed(fencing, end.why, now)
+        case Power(_, PowerCommand.OFF | PowerCommand.ON) if fencing.word:
+            return fencing  # a person has said meanwhile that it has no power
         case Power(_, PowerCommand.OFF):
-            return _to(replace(one, off=now, said=end.why), Stage.PROVES, now)
+            return _to(replace(fencing, off=now, said=end.why), Stage.PROVES, now)
         case Power(_, PowerCommand.ON):
-            before = one.said if one.drill else ""  # a drill keeps its first failure
-            return _to(replace(one, revived=True, said=end.why or before), Stage.WAITS, now)
+            before = fencing.said if fencing.drill else ""  # a drill keeps its first failure
+            return _to(replace(fencing, revived=True, said=end.why or before), Stage.WAITS, now)
         case SetOffline() if end.outcome is Outcome.SUCCESS:
-            return _to(one, Stage.RESTARTS if one.who else Stage.CONFIRMS, now)
+            return _to(fencing, Stage.RESTARTS if fencing.who else Stage.CONFIRMS, now)
         case SetOffline():
-            return failed(one, end.why or "its job is lost", now)
+            return failed(fencing, end.why or "its job is lost", now)
         case Retag() if end.outcome is not Outcome.SUCCESS:
-            return failed(one, end.why or "its job is lost", now)
+            return failed(fencing, end.why or "its job is lost", now)
         case MovePrimary(name):
             fates = tuple(
                 _fate(fate, intent.action, end, observed) if fate.instance == name else fate
-                for fate in one.fates
+                for fate in fencing.fates
             )
-            return replace(one, fates=fates)
-    return one
+            return replace(fencing, fates=fates)
+    return fencing
 
 
 def _answered(intent: Intent, node: Node, ledger: Ledger, observed: Observed, now: Ms) -> bool:
@@ -178,22 +180,22 @@ def _answered(intent: Intent, node: Node, ledger: Ledger, observed: Observed, no
     return again or _lives(node, observed, now)
 
 
-def _after_reading(one: Fencing, said: PowerReading | Deaf, now: Ms) -> Fencing:
-    if one.stage not in (Stage.PROVES, Stage.CONFIRMS):
-        return one
+def _after_reading(fencing: Fencing, said: PowerReading | Deaf, now: Ms) -> Fencing:
+    if fencing.stage not in (Stage.PROVES, Stage.CONFIRMS):
+        return fencing
     if isinstance(said, Deaf) or said.powered is None:
-        return failed(one, said.why, now)
-    if said.powered and one.answered and one.stage is Stage.PROVES:
-        return _to(one, Stage.STOPPED, now)  # its power-off has not come: judge it anew
-    if said.powered and one.stage is Stage.CONFIRMS:
+        return failed(fencing, said.why, now)
+    if said.powered and fencing.answered and fencing.stage is Stage.PROVES:
+        return _to(fencing, Stage.STOPPED, now)  # its power-off has not come: judge it anew
+    if said.powered and fencing.stage is Stage.CONFIRMS:
         # It was off: somebody has powered it on. So it boots, and is asked again soon.
-        return failed(replace(one, tries=0), "its power is on again", now)
+        return failed(replace(fencing, tries=0), "its power is on again", now)
     if said.powered:
-        return _to(failed(one, "its power is still on", now), Stage.CUTS, now)
-    if said.at < max(one.off, one.at if one.stage is Stage.CONFIRMS else one.off):
-        return one  # it was read before
-    one = replace(one, tries=0, not_before=Ms(0), said="")
-    return _to(one, Stage.RESTARTS, now) if one.stage is Stage.CONFIRMS else one
+        return _to(failed(fencing, "its power is still on", now), Stage.CUTS, now)
+    if said.at < max(fencing.off, fencing.at if fencing.stage is Stage.CONFIRMS else fencing.off):
+        return fencing  # it was read before
+    fencing = replace(fencing, tries=0, not_before=Ms(0), said="")
+    return _to(fencing, Stage.RESTARTS, now) if fencing.stage is Stage.CONFIRMS else fencing
 
 
 def _fate(fate: Fate, move: MovePrimary, end: Result, observed: Observed) -> Fate:
@@ -206,10 +208,10 @@ def _fate(fate: Fate, move: MovePrimary, end: Result, observed: Observed) -> Fat
     return replace(fate, end=End.STAYS, why=end.why or "its job is lost")
 
 
-def failed(one: Fencing, why: str, now: Ms) -> Fencing:
+def failed(fencing: Fencing, why: str, now: Ms) -> Fencing:
     """The fencing after a step that failed: each failure makes the next wait longer."""
-    wait = min(MOST, BACK_OFF << min(one.tries, 10))
-    return replace(one, tries=one.tries + 1, not_before=Ms(now + wait), said=why)
+    wait = min(MOST, BACK_OFF << min(fencing.tries, 10))
+    return replace(fencing, tries=fencing.tries + 1, not_before=Ms(now + wait), said=why)
 
 
 def tagged(node: Node) -> Ms | None:
@@ -221,11 +223,11 @@ def tagged(node: Node) -> Ms | None:
     return None
 
 
-def _to(one: Fencing, stage: Stage, now: Ms) -> Fencing:
-    return replace(one, stage=stage, at=now)
+def _to(fencing: Fencing, stage: Stage, now: Ms) -> Fencing:
+    return replace(fencing, stage=stage, at=now)
 
 
 def with_cut(ledger: Ledger, node: str, now: Ms) -> Ledger:
     """The ledger that counts one more power-off."""
-    others = tuple(one for one in ledger.cuts if one.node != node)
+    others = tuple(cut for cut in ledger.cuts if cut.node != node)
     return replace(ledger, cuts=(*others, Cut(node, now)))

@@ -84,23 +84,23 @@ def _budgets(view: View, instance: Instance) -> list[Json]:
     """The disruption budgets of an instance, and what counts against them now."""
     if not budget_tags(instance.tags):
         return []
-    found, instances = Budgets.of(view.observed), view.observed.snapshot.instances
+    budgets, instances = Budgets.of(view.observed), view.observed.snapshot.instances
     for intent in view.ledger.intents:
         move = move_of(intent.action)
         if move is not None and move.instance in instances:
-            found.plan(move, instances[move.instance], intent.owner)
+            budgets.plan(move, instances[move.instance], intent.owner)
     return [
         {
             "name": name,
-            "tag": found.budgets[name].tag,
-            "most": found.budgets[name].most,
-            "migrations": found.budgets[name].live,
+            "tag": budgets.budgets[name].tag,
+            "most": budgets.budgets[name].most,
+            "migrations": budgets.budgets[name].live,
             "disrupted": [
                 {"instance": other, "why": why.why}
-                for other, why in sorted(found.counted.get(name, {}).items())
+                for other, why in sorted(budgets.counted.get(name, {}).items())
             ],
         }
-        for name in found.names[instance.name]
+        for name in budgets.names[instance.name]
     ]
 
 
@@ -112,7 +112,7 @@ def _if_moving(view: View, instance: Instance) -> Json:
     work = [intent for intent in view.ledger.intents if _about(intent) == instance.name]
     told: Json = {
         "work": [intent_json(view, intent) for intent in work],
-        "incidents": [incident_json(view, one) for one in incidents],
+        "incidents": [incident_json(view, incident) for incident in incidents],
     }
     if work:
         return told | {"next": {"is": "wait", "why": under_way(view, work[0])}}

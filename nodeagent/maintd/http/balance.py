@@ -41,7 +41,9 @@ def _balance(
 ) -> Json:
     ledger, advice = view.ledger, view.observed.advice.get(group.uuid)
     halt = next((h for h in ledger.halts if h.group == group.uuid), None)
-    since = next((one.since for one in ledger.lopsided if one.group == group.uuid), None)
+    since = next(
+        (lopsided.since for lopsided in ledger.lopsided if lopsided.group == group.uuid), None
+    )
     agenda = next((a for a in ledger.agenda if a.group == group.uuid), None)
     held = reasons.get(Subject(Of.GROUP, group.name), [])
     given_up = (str(part) for part in held if part.kind is Kind.LIST_GIVEN_UP)
@@ -84,7 +86,7 @@ def capacities(view: View, found: Mapping[str, Headroom]) -> list[Json]:
     Readers who see no schedule see nothing of the nodes that leave next.
     """
     lately = (one for one in found.values() if view.at - one.at < OLDEST)
-    told = ({**one.document, "at": one.at / 1000} for one in lately)
+    told = ({**headroom.document, "at": headroom.at / 1000} for headroom in lately)
     rows = told if view.full else map(_without_plans, told)
     return sorted(rows, key=lambda row: str(row["group"]))
 

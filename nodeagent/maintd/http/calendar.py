@@ -45,7 +45,7 @@ def calendar(view: View, times: int = COMING) -> Json:
         "schedule": mesos.schedule_json(ledger.schedule),
         "windows": sorted(rows, key=lambda row: row["start"]),
         "returning": told.returning(),
-        "series": [_series(view, one, told.names, times) for one in ledger.series],
+        "series": [_series(view, series, told.names, times) for series in ledger.series],
     }
 
 
@@ -58,7 +58,7 @@ def _window(told: "_Told", window: Window) -> Json:
         "duration": None if when.duration is None else when.duration / NANOSECONDS / 1000,
         "series": series,
         "occurrence": recurrence.day_text(day) if series else None,
-        "machines": [told.machine(one) for one in machines],
+        "machines": [told.machine(scheduled) for scheduled in machines],
     }
 
 
@@ -90,35 +90,37 @@ class _Told:
             if (node := self._nodes.get(outage.node)) is not None
         ]
 
-    def machine(self, one: Scheduled) -> Json:
-        view, node = self._view, self._nodes.get(one.node)
-        when = one.when
-        names = dict.fromkeys((node.name, str(one.machine)) if node else (str(one.machine),))
+    def machine(self, scheduled: Scheduled) -> Json:
+        view, node = self._view, self._nodes.get(scheduled.node)
+        when = scheduled.when
+        names = dict.fromkeys(
+            (node.name, str(scheduled.machine)) if node else (str(scheduled.machine),)
+        )
         reasons = [why for name in names for why in self._held.get(name, ())]
-        outage = self._outages.get(one.node)
+        outage = self._outages.get(scheduled.node)
         state, before = None, None
         if node is not None:
             state = Standing.of(drained=node.drained, offline=node.offline).value
-        if node is not None and one.mode is Mode.DRAINING:
+        if node is not None and scheduled.mode is Mode.DRAINING:
             before = (when.start_ms - self._leads.of(node)) / 1000
         return {
-            "hostname": one.machine.hostname,
-            "ip": one.machine.ip,
+            "hostname": scheduled.machine.hostname,
+            "ip": scheduled.machine.ip,
             "node": node.name if node else None,
             "state": state,
-            "mode": one.mode.value,
-            "since": one.since / 1000,
+            "mode": scheduled.mode.value,
+            "since": scheduled.since / 1000,
             "begins": before,
-            "begun": one.begun,
-            "found": outage.found.value if one.begun and outage is not None else None,
+            "begun": scheduled.begun,
+            "found": outage.found.value if scheduled.begun and outage is not None else None,
             "left": self._left[node.name] if node else 0,
             "started": when.start_ms <= view.at,
             "over": when.end_ms is not None and when.end_ms <= view.at,
-            "overdue": timing.overdue(one, view.at) / 1000,
-            **offer_json.consent_json(one.consent),
+            "overdue": timing.overdue(scheduled, view.at) / 1000,
+            **offer_json.consent_json(scheduled.consent),
             "owners": [
                 offer_json.offer_json(offer, self._book)
-                for offer in self._book.made.get(of_window(one).key, ())
+                for offer in self._book.made.get(of_window(scheduled).key, ())
             ],
             "held": list(map(str, reasons)),
             "reasons": list(map(reason_json, reasons)),
@@ -136,11 +138,11 @@ class Windows:
 
     def __init__(self, view: View) -> None:
         self._names = Names(view.observed.snapshot)
-        self._scheduled = {one.key: one for one in view.ledger.scheduled}
+        self._scheduled = {scheduled.key: scheduled for scheduled in view.ledger.scheduled}
         self._placed = {
-            (one.number, self._names.identity(member.machine)): (one.name, member.day)
-            for one in view.ledger.series
-            for member in one.members
+            (series.number, self._names.identity(member.machine)): (series.name, member.day)
+            for series in view.ledger.series
+            for member in series.members
             if member.placed
         }
 
@@ -151,8 +153,8 @@ class Windows:
     def occurrence(self, window: Window) -> tuple[str, int] | None:
         """Return the series and the day that a window belongs to, if any."""
         found = (
-            self._placed.get((one.series, self._names.identity(one.machine)))
-            for one in self.machines(window)
+            self._placed.get((scheduled.series, self._names.identity(scheduled.machine)))
+            for scheduled in self.machines(window)
         )
         return next(filter(None, found), None)
 
@@ -160,15 +162,15 @@ class Windows:
 # Weekly series.
 
 
-def _series(view: View, one: Series, names: Names, times: int = COMING) -> Json:
+def _series(view: View, series: Series, names: Names, times: int = COMING) -> Json:
     """A series, some of its next occurrences, and the states of its machines."""
-    rule, zone = one.rule, view.observed.zones.get(one.rule.zone)
+    rule, zone = series.rule, view.observed.zones.get(series.rule.zone)
     now = in_seconds(view.at)
     return {
-        "name": one.name,
-        "number": one.number,
-        "uid": one.uid,
-        "who": one.who,
+        "name": series.name,
+        "number": series.number,
+        "uid": series.uid,
+        "who": series.who,
         "weekly": recurrence.weekly_text(rule),
         "zone": rule.zone,
         "duration": rule.seconds,
@@ -176,28 +178,28 @@ def _series(view: View, one: Series, names: Names, times: int = COMING) -> Json:
         "from": recurrence.day_text(rule.first),
         "until": recurrence.day_text(rule.until) if rule.until else None,
         "times": rule.times or None,
-        "owners": offer_json.consent_json(one.consent),
+        "owners": offer_json.consent_json(series.consent),
         "skipped": [recurrence.day_text(day) for day in rule.skipped],
-        "machines": [_member(member, one, zone, names, now) for member in one.members],
-        "next": [] if zone is None else _coming(one, zone, now, times),
+        "machines": [_member(member, series, zone, names, now) for member in series.members],
+        "next": [] if zone is None else _coming(series, zone, now, times),
         "trouble": None if zone else f"time zone {rule.zone} is unknown here",
     }
 
 
-def _coming(one: Series, zone: Zone, now: Seconds, times: int) -> list[Json]:
+def _coming(series: Series, zone: Zone, now: Seconds, times: int) -> list[Json]:
     """Running and future occurrences, including skipped ones."""
     rows: list[Json] = []
-    whole = replace(one.rule, skipped=())
-    for day, at in recurrence.coming(whole, zone, now - one.rule.seconds):
+    whole = replace(series.rule, skipped=())
+    for day, at in recurrence.coming(whole, zone, now - series.rule.seconds):
         rows.append(
             {
                 "day": recurrence.day_text(day),
                 "start": at,
-                "end": at + one.rule.seconds,
+                "end": at + series.rule.seconds,
                 "local": recurrence.moment_text(zone, at),
-                "local_end": recurrence.moment_text(zone, at + one.rule.seconds),
-                "skipped": day in one.rule.skipped,
-                "planned": any(m.placed and m.day == day for m in one.members),
+                "local_end": recurrence.moment_text(zone, at + series.rule.seconds),
+                "skipped": day in series.rule.skipped,
+                "planned": any(m.placed and m.day == day for m in series.members),
             }
         )
         if len(rows) == times:
@@ -205,11 +207,11 @@ def _coming(one: Series, zone: Zone, now: Seconds, times: int) -> list[Json]:
     return rows
 
 
-def _member(member: Member, one: Series, zone: Zone | None, names: Names, now: Seconds) -> Json:
+def _member(member: Member, series: Series, zone: Zone | None, names: Names, now: Seconds) -> Json:
     node = names.node(member.machine)
     late = None
     if member.late:
-        missed = zone is not None and recurrence.start(one.rule, zone, member.late) <= now
+        missed = zone is not None and recurrence.start(series.rule, zone, member.late) <= now
         late = {"day": recurrence.day_text(member.late), "why": member.why, "missed": missed}
     return {
         "hostname": member.machine.hostname,
@@ -255,14 +257,14 @@ def roll_json(view: View) -> Json | None:
         "returns-at": max(back.values()) / 1000 if back else None,
         "nodes": [
             {
-                "name": one.name,
-                "phase": one.phase.value,
-                "since": one.since / 1000,
-                "late": one.late,
-                "why": one.why or None,
-                "returns-at": back[one.node] / 1000 if one.node in back else None,
+                "name": roll_node.name,
+                "phase": roll_node.phase.value,
+                "since": roll_node.since / 1000,
+                "late": roll_node.late,
+                "why": roll_node.why or None,
+                "returns-at": back[roll_node.node] / 1000 if roll_node.node in back else None,
             }
-            for one in roll.nodes
+            for roll_node in roll.nodes
         ],
     }
 

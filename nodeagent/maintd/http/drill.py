@@ -35,11 +35,11 @@ class Drills:
             return Response.error(409 if name in view.observed.snapshot.nodes else 404, why)
         snapshot = view.observed.snapshot
         try:
-            capacity, told, missing = await maintd.engine.rehearse(name, snapshot)
+            capacity, testimonies, missing = await maintd.engine.rehearse(name, snapshot)
         except NodeAgentError as error:
             return Response.error(503, str(error))
         seen = replace(view, observed=replace(view.observed, capacity=capacity))
-        heard = Hearing(told, missing)
+        heard = Hearing(testimonies, missing)
         return await self._context.in_thread(lambda: self._told(seen, name, heard), request)
 
     def _told(self, view: View, name: str, heard: Hearing) -> Response:
@@ -56,32 +56,34 @@ class Drills:
         return Response.json(_json(found, heard, name, view.observed.snapshot))
 
 
-def _json(found: Forecast, heard: Hearing, name: str, snapshot: Snapshot) -> Json:
-    node, began = snapshot.nodes[name], found.steps[0].at
+def _json(forecast: Forecast, heard: Hearing, name: str, snapshot: Snapshot) -> Json:
+    node, began = snapshot.nodes[name], forecast.steps[0].at
     return {
         "node": name,
-        "dead-nodes": found.mode,
-        "done": found.done,
-        "fenced": found.fenced,
+        "dead-nodes": forecast.mode,
+        "done": forecast.done,
+        "fenced": forecast.fenced,
         "steps": [
             {"at": step.at / 1000, "after": (step.at - began) / 1000, "text": step.text}
-            for step in found.steps
+            for step in forecast.steps
         ],
-        "instances": [fate_json(one) for one in found.fates],
-        "down": list(found.down),
+        "instances": [fate_json(instance_fate) for instance_fate in forecast.fates],
+        "down": list(forecast.down),
         "reasons": [
             {"kind": why.kind.word, "reason": str(why), "help": why.help or None}
-            for why in found.whys
+            for why in forecast.whys
         ],
-        "witnesses": [_witness(one, node, heard, snapshot) for one in heard.testimonies],
+        "witnesses": [
+            _witness(testimony, node, heard, snapshot) for testimony in heard.testimonies
+        ],
         "missing": list(heard.missing),
     }
 
 
-def _witness(one: Testimony, node: Node, heard: Hearing, snapshot: Snapshot) -> Json:
+def _witness(testimony: Testimony, node: Node, heard: Hearing, snapshot: Snapshot) -> Json:
     return {
-        "node": one.witness,
-        "elsewhere": apart(node, snapshot.nodes[one.witness], snapshot),
-        "reaches": one.witness not in heard.blind,
-        "disks": one.why or ("read" if one.mirrors is not None else "not read"),
+        "node": testimony.witness,
+        "elsewhere": apart(node, snapshot.nodes[testimony.witness], snapshot),
+        "reaches": testimony.witness not in heard.blind,
+        "disks": testimony.why or ("read" if testimony.mirrors is not None else "not read"),
     }

@@ -38,7 +38,7 @@ def calendar(view: View) -> bytes:
     for name in sorted({one.rule.zone for one in known}):
         written.add_component(_zone(observed.zones[name]))
     names = Names(observed.snapshot)
-    events = [_series(one, names, observed.zones[one.rule.zone]) for one in known]
+    events = [_series(series, names, observed.zones[series.rule.zone]) for series in known]
     windows = _windows(view, {one.name: one for one in known}, names)
     for event in (*events, *windows, *_roll(view)):
         event.add("dtstamp", moment(in_seconds(view.at)))
@@ -69,9 +69,9 @@ def _tell(event: Event, machines: Sequence[str], more: str, about: str) -> None:
 # Events.
 
 
-def _series(one: Series, names: Names, zone: Zone) -> Event:
-    rule, event = one.rule, Event()
-    event.add("uid", one.uid)
+def _series(series: Series, names: Names, zone: Zone) -> Event:
+    rule, event = series.rule, Event()
+    event.add("uid", series.uid)
     _add_local(event, "dtstart", rule, rule.first)
     event.add("duration", timedelta(seconds=rule.seconds))
     parts = {"freq": "weekly", "interval": rule.every, "wkst": "MO"}
@@ -82,13 +82,13 @@ def _series(one: Series, names: Names, zone: Zone) -> Event:
     event.add("rrule", parts)
     for day in rule.skipped:
         _add_local(event, "exdate", rule, day)
-    nodes = (names.node(member.machine) for member in one.members)
+    nodes = (names.node(member.machine) for member in series.members)
     said = [
         member.machine if node is None or isinstance(node, str) else node.name
-        for member, node in zip(one.members, nodes, strict=True)
+        for member, node in zip(series.members, nodes, strict=True)
     ]
     machines = [str(machine) for machine in said]
-    about = f"{one.name}: {recurrence.weekly_text(rule)} ({rule.zone})"
+    about = f"{series.name}: {recurrence.weekly_text(rule)} ({rule.zone})"
     _tell(event, machines, "", about + "\n" + ", ".join(machines))
     return event
 
@@ -135,7 +135,9 @@ def _window(window: Window, machines: Sequence[Scheduled], nodes: dict[str, str]
     said = [nodes.get(one.node, str(one.machine)) for one in machines]
     down = sum(one.mode is Mode.DOWN for one in machines)
     more = f" ({down} of {len(said)} down)" if down else ""
-    rows = [f"{name}: {one.mode.value}" for name, one in zip(said, machines, strict=True)]
+    rows = [
+        f"{name}: {scheduled.mode.value}" for name, scheduled in zip(said, machines, strict=True)
+    ]
     _tell(
         event, said, more + (", without an end" if when.duration is None else ""), "\n".join(rows)
     )
@@ -154,7 +156,7 @@ def _roll(view: View) -> Iterator[Event]:
     end = roll.over_at or max(back.values(), default=Ms(0))
     if end > roll.at:
         event.add("dtend", moment(in_seconds(end)))
-    done = sum(one.phase is Phase.DONE for one in roll.nodes)
+    done = sum(roll_node.phase is Phase.DONE for roll_node in roll.nodes)
     told = f"{roll.terms.command}, {done} of {len(roll.nodes)} nodes done"
     event.add("summary", _text(f"Rolling maintenance: {told}"))
     rows = [f"{one.name}: {one.phase.value}" for one in roll.nodes]

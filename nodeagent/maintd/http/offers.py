@@ -51,22 +51,22 @@ class Owners:
         rations = self._context.maintd.rations
         if wait := math.ceil(rations.wait(asker.name)):
             why = f"user {asker.name} has sent too many answers: try again in {wait} s"
-            said = replace(Response.error(429, why), headers={"Retry-After": str(wait)})
+            response = replace(Response.error(429, why), headers={"Retry-After": str(wait)})
         elif len(request.body) > MOST_BYTES:
             most = f"{MOST_BYTES // 1024} KiB"
             why = f"an answer may have {most}: answer fewer offers in each request"
-            said = Response.error(413, why)
+            response = Response.error(413, why)
         elif not asker.owners:
             why = f"{asker.why_not(AnswerOffers)}, or owner:NAME"
-            said = Response.error(403, why)
+            response = Response.error(403, why)
         else:
             try:
-                said = await self._put(request, asker)
+                response = await self._put(request, asker)
             except Refused as refused:
-                said = refused.answer
-        if 400 <= said.status < 500 and not request.dry:
-            rations.refused(asker.name, json.loads(said.body)["error"])
-        return said
+                response = refused.answer
+        if 400 <= response.status < 500 and not request.dry:
+            rations.refused(asker.name, json.loads(response.body)["error"])
+        return response
 
     async def _put(self, request: Request, asker: Asker) -> Response:
         asked = read_json(request, lambda request: read_answer(request.body))
@@ -74,10 +74,10 @@ class Owners:
             asked = replace(asked, owners=tuple(sorted(asker.owners)))
             self._context.refuse_void(asked, request)
             self._refuse_others(asked, asker)
-        said = await self._context.put(asked, asker.name, request)
-        if request.dry and said.status == 200 and not asker.may_read:  # others' instances
-            return Response.json({**json.loads(said.body), "starts": []})
-        return said
+        response = await self._context.put(asked, asker.name, request)
+        if request.dry and response.status == 200 and not asker.may_read:  # others' instances
+            return Response.json({**json.loads(response.body), "starts": []})
+        return response
 
     def _refuse_others(self, asked: AnswerOffers, asker: Asker) -> None:
         """Refuse unknown offers and other owners' ones; store nothing, and start no round."""

@@ -311,47 +311,47 @@ def _name(number: int, text: str) -> str:
 
 def add_series(request: Request) -> Asked:
     """Read a new series, or raise MessageError with the place of the fault."""
-    said = Body(request)
-    said.need("machines", "weekly", "zone", "duration")
-    weekdays, minute = read_weekly(said.text("weekly") or "")
+    body = Body(request)
+    body.need("machines", "weekly", "zone", "duration")
+    weekdays, minute = read_weekly(body.text("weekly") or "")
     asked = AddSeries(
-        machines=said.machines("machines"),
+        machines=body.machines("machines"),
         weekdays=weekdays,
         minute=minute,
-        zone=said.text("zone") or "",
-        seconds=Seconds(said.number("duration", 1, _LONGEST_WINDOW) or 0),
-        every=said.number("every", 1, _MOST_WEEKS) or 1,
-        begins=said.day("from") or 0,
-        until=said.day("until") or 0,
-        times=said.number("times", 1, MOST_TIMES) or 0,
-        consent=said.consent("owners") or Consent(),
+        zone=body.text("zone") or "",
+        seconds=Seconds(body.number("duration", 1, _LONGEST_WINDOW) or 0),
+        every=body.number("every", 1, _MOST_WEEKS) or 1,
+        begins=body.day("from") or 0,
+        until=body.day("until") or 0,
+        times=body.number("times", 1, MOST_TIMES) or 0,
+        consent=body.consent("owners") or Consent(),
     )
-    said.done()
+    body.done()
     return asked
 
 
 def edit_series(request: Request) -> Asked:
     """Read the changes, or raise MessageError; `never` instead of a day or number means no end."""
-    said = Body(request)
-    text = said.text("weekly")
+    body = Body(request)
+    text = body.text("weekly")
     weekdays, minute = ((), None) if text is None else read_weekly(text)
     asked = EditSeries(
         number=_number(request),
-        add=said.machines("add"),
-        remove=said.machines("remove"),
+        add=body.machines("add"),
+        remove=body.machines("remove"),
         weekdays=weekdays,
         minute=minute,
-        zone=said.text("zone") or "",
-        seconds=Seconds(said.number("duration", 1, _LONGEST_WINDOW) or 0),
-        every=said.number("every", 1, _MOST_WEEKS) or 0,
-        begins=said.day("from") or 0,
-        until=said.unless_never("until", said.day),
-        times=said.unless_never("times", lambda key: said.number(key, 1, MOST_TIMES)),
-        skip=said.days("skip"),
-        keep=said.days("keep"),
-        consent=said.consent("owners"),
+        zone=body.text("zone") or "",
+        seconds=Seconds(body.number("duration", 1, _LONGEST_WINDOW) or 0),
+        every=body.number("every", 1, _MOST_WEEKS) or 0,
+        begins=body.day("from") or 0,
+        until=body.unless_never("until", body.day),
+        times=body.unless_never("times", lambda key: body.number(key, 1, MOST_TIMES)),
+        skip=body.days("skip"),
+        keep=body.days("keep"),
+        consent=body.consent("owners"),
     )
-    said.done()
+    body.done()
     if asked == EditSeries(asked.number):
         raise MessageError("the body says nothing that is to be changed")
     return asked

@@ -184,9 +184,10 @@ def discreet(view: View) -> View:
     ledger, queue = view.ledger, view.ledger.queue
     entries = tuple(replace(entry, why=_why_of(entry)) for entry in queue.entries)
     refusals = tuple(
-        replace(one, why=NOT_SHOWN) if one.reason == WINDOW else one for one in queue.refusals
+        replace(refusal, why=NOT_SHOWN) if refusal.reason == WINDOW else refusal
+        for refusal in queue.refusals
     )
-    holds = tuple(replace(one, who="", why=NOT_SHOWN) for one in ledger.holds)
+    holds = tuple(replace(hold, who="", why=NOT_SHOWN) for hold in ledger.holds)
     queue = replace(queue, entries=entries, refusals=refusals)
     ledger = replace(ledger, queue=queue, holds=holds)
     held = discreet_held(view.held)

@@ -99,44 +99,44 @@ def _retry(request: Request) -> Asked:
 
 def read_start(request: Request) -> StartRoll:
     """Read the request for a roll, or raise MessageError with the place of the fault."""
-    said = parse.Body(request)
-    said.need("command")
-    command = said.text("command") or ""
-    check = said.text("check") or ""
+    body = parse.Body(request)
+    body.need("command")
+    command = body.text("command") or ""
+    check = body.text("check") or ""
     for key, name in (("command", command), ("check", check)):
         if name and not COMMAND_NAME.fullmatch(name):
             raise MessageError(f"{key} is {printable(name)}; it must be the name of a command")
     default = Terms(command)
-    owners = said.consent("owners") or Consent()
-    notice = _ms(said.number("notice", 0, 5 * _WEEK), default.notice)
+    owners = body.consent("owners") or Consent()
+    notice = _ms(body.number("notice", 0, 5 * _WEEK), default.notice)
     if owners.weight is not Weight.ADVISORY and owners.ends and owners.before <= notice:
         why = "must be longer than the notice: until then owners can hold the roll"
         raise MessageError(f"owners.deadline_seconds {why}")
     terms = Terms(
         command=command,
-        at_once=said.number("at-once", 1, MOST) or default.at_once,
-        hours=_hours(said.text("hours"), said.text("zone")),
-        return_within=_ms(said.number("return-within", 60, _DAY), default.return_within),
-        pause_between=_ms(said.number("pause-between", 0, _WEEK), default.pause_between),
-        quiet=_ms(said.number("quiet", 0, _DAY), default.quiet),
+        at_once=body.number("at-once", 1, MOST) or default.at_once,
+        hours=_hours(body.text("hours"), body.text("zone")),
+        return_within=_ms(body.number("return-within", 60, _DAY), default.return_within),
+        pause_between=_ms(body.number("pause-between", 0, _WEEK), default.pause_between),
+        quiet=_ms(body.number("quiet", 0, _DAY), default.quiet),
         check=check,
-        reboots=said.flag("reboots", default=command == REBOOT),
-        offline=said.flag("offline", default=False),
-        keep_secondaries=said.flag("keep-secondaries", default=False),
-        blocked_by=_matchers(said.names("blocked-by", MATCHERS)),
-        why=said.text("why") or "",
+        reboots=body.flag("reboots", default=command == REBOOT),
+        offline=body.flag("offline", default=False),
+        keep_secondaries=body.flag("keep-secondaries", default=False),
+        blocked_by=_matchers(body.names("blocked-by", MATCHERS)),
+        why=body.text("why") or "",
         consent=replace(owners, before=Ms(0)),
         notice=notice,
         deadline=owners.before,
     )
     asked = StartRoll(
         terms,
-        nodes=tuple(said.names("nodes", MOST)),
-        groups=tuple(said.names("groups", MOST)),
-        tags=tuple(said.names("tags", MOST)),
-        needing=said.text("needing") or "",
+        nodes=tuple(body.names("nodes", MOST)),
+        groups=tuple(body.names("groups", MOST)),
+        tags=tuple(body.names("tags", MOST)),
+        needing=body.text("needing") or "",
     )
-    said.done()
+    body.done()
     return asked
 
 

@@ -272,9 +272,9 @@ class Api:
                 return Response.error(404, f"wish {wish} waits for a round, or does not exist")
             return Response.json({"granted": said == "", "why": said})
 
-        found = await self.context.in_thread(answer, request)
-        is_granted = found.status == 200 and json.loads(found.body)["granted"]
-        return await self.context.granted() if is_granted else found
+        response = await self.context.in_thread(answer, request)
+        is_granted = response.status == 200 and json.loads(response.body)["granted"]
+        return await self.context.granted() if is_granted else response
 
     async def _page(self, request: Request) -> Response:
         page, asked = self._drawn[request.full], read_asked(request)

@@ -352,8 +352,8 @@ class Access:
             raise Refused(_unknown("a name and a password are needed"))
         name = self._users.name(given)
         if wait := math.ceil(self.throttle.wait(request.peer, name)):
-            said = Response.error(429, f"too many failed logins: try again in {wait} s")
-            raise Refused(replace(said, headers={"Retry-After": str(wait)}))
+            response = Response.error(429, f"too many failed logins: try again in {wait} s")
+            raise Refused(replace(response, headers={"Retry-After": str(wait)}))
         user = self._users.check(given)
         if user is None:
             self.throttle.failed(request.peer, name)
@@ -385,5 +385,5 @@ def _person(request: Request, name: str) -> str:
 
 
 def _unknown(why: str) -> Response:
-    said = Response.error(401, why)
-    return replace(said, headers={"WWW-Authenticate": f'Basic realm="{REALM}"'})
+    response = Response.error(401, why)
+    return replace(response, headers={"WWW-Authenticate": f'Basic realm="{REALM}"'})

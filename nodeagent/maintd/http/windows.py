@@ -80,16 +80,16 @@ class Maintenance:
                 why = self._would_be_refused(asked) if asker.may_read else ""
                 return Response.error(400, why) if why else Response.error(403, lacks)
             before = self._context.view
-            said = await self._context.put(asked, asker.title, request)
-            if said.status == 409:
-                return replace(said, status=412 if self._is_stale(asked) else 400)
-            if said.status != 200 or request.dry:
-                return said
+            response = await self._context.put(asked, asker.title, request)
+            if response.status == 409:
+                return replace(response, status=412 if self._is_stale(asked) else 400)
+            if response.status != 200 or request.dry:
+                return response
             view = self._context.view
             headers = {} if view is None else _etag(view.ledger.schedule)
             if view is not None and before is not None:
                 headers |= _still_planned(before, view)
-            kept = json.loads(said.body).get("kept", "")  # Mesos' own answer is empty
+            kept = json.loads(response.body).get("kept", "")  # Mesos' own answer is empty
             return replace(Response.text(kept), headers=headers)
 
         return answer
@@ -119,13 +119,13 @@ def _still_planned(before: "View", view: "View") -> dict[str, str]:
     told: list[str] = []
     now = in_seconds(view.at)
     for old in before.ledger.series:
-        one = next((new for new in view.ledger.series if new.uid == old.uid), None)
-        if one is None or not _left(old, one):
+        series = next((new for new in view.ledger.series if new.uid == old.uid), None)
+        if series is None or not _left(old, series):
             continue
-        zone = view.observed.zones.get(one.rule.zone)
-        coming = next(recurrence.coming(one.rule, zone, now), None) if zone else None
+        zone = view.observed.zones.get(series.rule.zone)
+        coming = next(recurrence.coming(series.rule, zone, now), None) if zone else None
         then = f", next on {recurrence.day_text(coming[0])}" if coming else ""
-        told.append(f"{one.name} goes on{then}")
+        told.append(f"{series.name} goes on{then}")
     return {"Maintenance-Series": "; ".join(told)} if told else {}
 
 

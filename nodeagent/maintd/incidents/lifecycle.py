@@ -170,9 +170,9 @@ def forget(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
         node = nodes.get(incident.node)
         if node is None:
             continue
-        said = observed.diagnoses.get(node.name)
-        incident = _looked_at(incident, node, said, now)
-        gone = said is not None and said != incident.diagnosis
+        diagnosis = observed.diagnoses.get(node.name)
+        incident = _looked_at(incident, node, diagnosis, now)
+        gone = diagnosis is not None and diagnosis != incident.diagnosis
         acknowledged = _acknowledged(incident, node, now)
         match incident.status:
             case Status.FAILED if acknowledged:
@@ -204,11 +204,11 @@ def _is_left_alone(incident: Incident, ledger: Ledger) -> bool:
     return incident.heir != "" and ledger.incident(incident.heir) is None
 
 
-def _looked_at(incident: Incident, node: Node, said: Diagnosis | None, now: Ms) -> Incident:
+def _looked_at(incident: Incident, node: Node, diagnosis: Diagnosis | None, now: Ms) -> Incident:
     rebuilt = incident.diagnosis == UNKNOWN
-    if rebuilt and said is not None and is_same(incident.id, incident.node, said):
-        incident = replace(incident, diagnosis=said)
-    observed = said is None or said == incident.diagnosis
+    if rebuilt and diagnosis is not None and is_same(incident.id, incident.node, diagnosis):
+        incident = replace(incident, diagnosis=diagnosis)
+    observed = diagnosis is None or diagnosis == incident.diagnosis
     canceled = incident.status is Status.CANCELED
     if not canceled and f"maintd:canceled:{incident.id}" in node.tags:
         incident = incident.after(Event.CANCELED, now, "canceled by its tag")
@@ -290,16 +290,20 @@ def withdraw(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Led
     incidents = {incident.id: incident for incident in ledger.incidents}
     heirs = {(i.node, i.diagnosis): i for i in ledger.incidents if i.status.active}
     for incident in ledger.incidents:
-        said = observed.diagnoses.get(incident.name)
+        diagnosis = observed.diagnoses.get(incident.name)
         if incident.status in (Status.COMPLETED, Status.FAILED):
-            since = well_since(incident, said, policy, now)
+            since = well_since(incident, diagnosis, policy, now)
             incidents[incident.id] = replace(incident, missed_at=Ms(since))
-        if incident.status is not Status.PENDING or said is None or said == incident.diagnosis:
+        if (
+            incident.status is not Status.PENDING
+            or diagnosis is None
+            or diagnosis == incident.diagnosis
+        ):
             continue
         if incident.repaired or incident.id in working:
             continue
-        heir = heirs.get((incident.node, said))
-        if heir is not None and said.need >= _need_of(incident):
+        heir = heirs.get((incident.node, diagnosis))
+        if heir is not None and diagnosis.need >= _need_of(incident):
             superseded = incident.after(Event.CANCELED, now, f"{SUPERSEDED}{heir.id}")
             incidents[incident.id] = replace(superseded, heir=heir.id)
             incidents[heir.id] = _inherits(incidents[heir.id], incident, now)
@@ -309,7 +313,7 @@ def withdraw(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Led
             # A maintd without the ledger would resume an incident that left jobs behind: tag it.
             told = replace(canceled, seen_at=now) if incident.jobs else canceled
             incidents[incident.id] = told
-            if heir is not None and incident.drained and said.need >= Need.EVACUATE:
+            if heir is not None and incident.drained and diagnosis.need >= Need.EVACUATE:
                 # Milder, but the same evacuation: a person who put the node back did so for both.
                 incidents[heir.id] = replace(incidents[heir.id], drained=True)
     ledger = replace(ledger, incidents=tuple(incidents.values()))

@@ -69,11 +69,11 @@ def _within_stage(incident: Incident, found: Next, stage: str) -> Next:
     steps = [step for step in found.steps if _allowed(incident, step.action, stage)]
     if len(steps) == len(found.steps):
         return found
-    name, said = incident.name, incident.diagnosis
-    if said.need >= Need.EVACUATE:
+    name, diagnosis = incident.name, incident.diagnosis
+    if diagnosis.need >= Need.EVACUATE:
         why = because(StageKind.WOULD_EVACUATE, name, stage=stage)
     else:
-        why = because(StageKind.WOULD_REPAIR, name, stage=stage, command=said.command)
+        why = because(StageKind.WOULD_REPAIR, name, stage=stage, command=diagnosis.command)
     return replace(found, steps=steps, obstacles=[*found.obstacles, why], beyond=[])
 
 

@@ -68,8 +68,8 @@ def close_healed(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) ->
             continue
         live = incident.diagnosis.need is Need.LIVE_REPAIR or incident.mark in node.tags
         after = with_tags(policy, observed.snapshot, node).close_live_repairs
-        said = observed.diagnoses.get(node.name)
-        well = said is not None and said.need is Need.OK and incident.missed_at
+        diagnosis = observed.diagnoses.get(node.name)
+        well = diagnosis is not None and diagnosis.need is Need.OK and incident.missed_at
         if not (live and well) or after is None or now - incident.missed_at < after:
             continue
         if incident.tag in node.tags and not busy & {node.name, node.uuid}:
@@ -98,8 +98,8 @@ def untag_forgotten(ledger: Ledger, observed: Observed, under_way: set[str], now
             kind, _, identity = tag.rpartition(":")
             if kind not in told or identity in told[kind] or tag in under_way:
                 continue
-            said = observed.diagnoses.get(node.name)
-            well = said is not None and said.need is Need.OK
+            diagnosis = observed.diagnoses.get(node.name)
+            well = diagnosis is not None and diagnosis.need is Need.OK
             if kind != "maintd:hold" or well:
                 action = Retag(Scope.NODE, node.name, remove=(tag,))
                 ledger = without_claim(ledger, OfTags(), action, now, node.name)

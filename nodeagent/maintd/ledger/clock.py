@@ -155,7 +155,7 @@ def timeless(ledger: Ledger) -> Ledger:
     return replace(
         ledger,
         clock=None,
-        incidents=tuple(replace(one, seen_at=Ms(0)) for one in ledger.incidents),
+        incidents=tuple(replace(incident, seen_at=Ms(0)) for incident in ledger.incidents),
         unreachable=tuple(replace(one, lived=Ms(0)) for one in ledger.unreachable),
         undiagnosed=(),
     )

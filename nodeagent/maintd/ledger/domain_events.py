@@ -78,10 +78,10 @@ def series(before: Ledger, after: Ledger, now: Ms) -> Iterator[Event]:
 
 def _placed(ledger: Ledger) -> dict[tuple[str, int], frozenset[str]]:
     found: dict[tuple[str, int], frozenset[str]] = {}
-    for one in ledger.series:
-        for member in one.members:
+    for series in ledger.series:
+        for member in series.members:
             if member.placed:
-                key = one.name, member.day
+                key = series.name, member.day
                 found[key] = found.get(key, frozenset()) | {str(member.machine)}
     return found
 
@@ -101,10 +101,10 @@ def offers(before: Ledger, after: Ledger, observed: Observed | None, now: Ms) ->
         if known is None:
             asked.add((offer.node, offer.owner, offer.work))
             yield happened(now, "offered", "", node, owner=offer.owner, instances=offer.instances)
-        said = offer.answer
-        if said is not None and (known is None or said != known.answer):
-            kind = "accepted" if said.reply is Reply.ACCEPT else "declined"
-            told = {"owner": offer.owner, "who": said.who, "why": said.reason}
+        answer = offer.answer
+        if answer is not None and (known is None or answer != known.answer):
+            kind = "accepted" if answer.reply is Reply.ACCEPT else "declined"
+            told = {"owner": offer.owner, "who": answer.who, "why": answer.reason}
             yield happened(now, kind, "", node, **told)
     for offer in old.values():
         if (offer.node, offer.owner, offer.work) not in asked:

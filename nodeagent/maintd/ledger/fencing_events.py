@@ -21,7 +21,7 @@ def fencings(before: Ledger, after: Ledger, observed: Observed | None, now: Ms) 
         return
     nodes = by_uuid(observed)
     old = {one.node: one for one in before.fencing}
-    new = {one.node: one for one in after.fencing}
+    new = {fencing.node: fencing for fencing in after.fencing}
     for uuid, one in new.items():
         if node := nodes.get(uuid):
             yield from _went_on(old.get(uuid), one, node.name, now)
@@ -30,43 +30,43 @@ def fencings(before: Ledger, after: Ledger, observed: Observed | None, now: Ms) 
             yield _ended(one, node, observed, now)
 
 
-def _went_on(old: Fencing | None, one: Fencing, node: str, now: Ms) -> Iterator[Event]:
-    if old is None and one.drill:
+def _went_on(old: Fencing | None, fencing: Fencing, node: str, now: Ms) -> Iterator[Event]:
+    if old is None and fencing.drill:
         yield happened(now, "drill-started", "", node)
     elif old is None:
-        yield happened(now, "suspected-dead", "", node, why=one.public_why)
-    if one.tries > (old.tries if old else 0) and (old is None or old.said != one.said):
-        yield happened(now, "fencing-failed", "", node, stage=one.stage.value, why=one.said)
+        yield happened(now, "suspected-dead", "", node, why=fencing.public_why)
+    if fencing.tries > (old.tries if old else 0) and (old is None or old.said != fencing.said):
+        yield happened(now, "fencing-failed", "", node, stage=fencing.stage.value, why=fencing.said)
     was = old.stage if old else Stage.CUTS
-    if one.answered and one.stage is Stage.REVIVES and was is not Stage.REVIVES:
+    if fencing.answered and fencing.stage is Stage.REVIVES and was is not Stage.REVIVES:
         why = "it had recovered, and its power-off came late: maintd powers it on again"
-        yield happened(now, "fencing-failed", "", node, stage=one.stage.value, why=why)
-    if one.stage in _PROVEN and was not in _PROVEN:
-        how = {"person": "yes"} if one.who else {"proven": "yes"}
+        yield happened(now, "fencing-failed", "", node, stage=fencing.stage.value, why=why)
+    if fencing.stage in _PROVEN and was not in _PROVEN:
+        how = {"person": "yes"} if fencing.who else {"proven": "yes"}
         yield happened(now, "fenced", "", node, **how)
     done = _of(old, End.RESTARTED)
-    if fresh := tuple(name for name in _of(one, End.RESTARTED) if name not in done):
+    if fresh := tuple(name for name in _of(fencing, End.RESTARTED) if name not in done):
         yield happened(now, "instances-restarted", "", node, instances=fresh)
-    left = _of(one, End.STAYS)
-    if left and one.stage is Stage.FENCED and was is not Stage.FENCED:
+    left = _of(fencing, End.STAYS)
+    if left and fencing.stage is Stage.FENCED and was is not Stage.FENCED:
         yield happened(now, "instances-down", "", node, instances=left)
 
 
-def _of(one: Fencing | None, end: End) -> tuple[str, ...]:
-    return tuple(fate.instance for fate in one.fates if fate.end is end) if one else ()
+def _of(fencing: Fencing | None, end: End) -> tuple[str, ...]:
+    return tuple(fate.instance for fate in fencing.fates if fate.end is end) if fencing else ()
 
 
-def _ended(one: Fencing, node: Node, observed: Observed, now: Ms) -> Event:
-    powered = one.stage in (Stage.REVIVES, Stage.WAITS) and node.name in observed.diagnoses
-    if one.drill and powered and not one.said:
+def _ended(fencing: Fencing, node: Node, observed: Observed, now: Ms) -> Event:
+    powered = fencing.stage in (Stage.REVIVES, Stage.WAITS) and node.name in observed.diagnoses
+    if fencing.drill and powered and not fencing.said:
         return happened(now, "drill-passed", "", node.name)
-    if one.drill:
-        why = one.said or f"{node.name} was marked offline meanwhile"
+    if fencing.drill:
+        why = fencing.said or f"{node.name} was marked offline meanwhile"
         return happened(now, "drill-failed", "", node.name, why=why)
     if powered:
         return happened(now, "revived", "", node.name)
     state = "offline" if node.offline else "drained" if node.drained else "in service"
-    answers = "" if one.stage in _OFFLINE or node.offline else "yes"
+    answers = "" if fencing.stage in _OFFLINE or node.offline else "yes"
     return happened(now, "came-back", "", node.name, answers=answers, state=state)
 
 

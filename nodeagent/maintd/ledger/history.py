@@ -98,18 +98,18 @@ def _forgotten(
     for incident in before.incidents:
         if incident.id not in kept:
             there = nodes is None or incident.node in nodes
-            said = None if observed is None else observed.diagnoses.get(incident.name)
-            why = _why_forgotten(incident, said) if there else {"left": incident.node}
+            diagnosis = None if observed is None else observed.diagnoses.get(incident.name)
+            why = _why_forgotten(incident, diagnosis) if there else {"left": incident.node}
             yield happened(now, "forgotten", incident.id, incident.name, **why)
 
 
-def _why_forgotten(incident: Incident, said: Diagnosis | None) -> dict[str, str]:
+def _why_forgotten(incident: Incident, diagnosis: Diagnosis | None) -> dict[str, str]:
     match incident.status:
         case Status.FAILED:
             return {"tag": incident.tag}
         case Status.COMPLETED:
             return {"tag": incident.tag, "well": "yes"}
-        case Status.CANCELED if said == incident.diagnosis:
+        case Status.CANCELED if diagnosis == incident.diagnosis:
             return {"tag": incident.tag}
         case _:
             return {"unseen": "yes"}
@@ -124,8 +124,8 @@ def _incidents(before: Ledger, after: Ledger, now: Ms) -> Iterator[Event]:
             yield happened(now, "recovered", *about, status=incident.status.value)
             continue
         if old is None or (old.diagnosis == UNKNOWN and not rebuilt):
-            kind, told = "known-again" if old else "noted", incident.diagnosis
-            yield happened(now, kind, *about, need=told.need.wire, said=told.text)
+            kind, diagnosis = "known-again" if old else "noted", incident.diagnosis
+            yield happened(now, kind, *about, need=diagnosis.need.wire, said=diagnosis.text)
         if incident.status is not (old.status if old else Status.NOTED):
             kind, details = _became(incident)
             yield happened(now, kind, *about, **details)

@@ -57,7 +57,9 @@ def since(
 def newest_job(ledger: Ledger, now: Ms) -> str:
     """The newest job of Ganeti that the ledger knows; "" if Ganeti need not remember it."""
     jobs = [(i.promised, i.job) for i in ledger.intents if i.job]
-    jobs += [(one.changed_at, one.jobs[-1]) for one in ledger.incidents if one.jobs]
+    jobs += [
+        (incident.changed_at, incident.jobs[-1]) for incident in ledger.incidents if incident.jobs
+    ]
     of_ganeti = ((at, int(job)) for at, job in jobs if job.isdecimal())
     at, job = max(of_ganeti, default=(Ms(0), 0))
     return str(job) if job and now - at < _REMEMBERS else ""

@@ -42,14 +42,14 @@ def remember(
         return ledger
     put_back = {one.incident for one in held if one.why.kind is Kind.PUT_BACK_BY_OTHERS}
     round_ = _Round(before, ledger, observed, asked, put_back, now)
-    known = {(one.what, one.subject) for one in ledger.proposals}
+    known = {(proposal.what, proposal.subject) for proposal in ledger.proposals}
     kept = [round_.gone_on(one) for one in ledger.proposals]
     kept += [round_.new(one) for key, one in asked.items() if key not in known]
     kept = [one for one in kept if one.open or now - one.at < KEPT]
     if len(kept) > MOST:
         kept = sorted(kept, key=lambda one: (one.open, one.at))[-MOST:]
-    found = tuple(kept)
-    return ledger if found == ledger.proposals else replace(ledger, proposals=found)
+    proposals = tuple(kept)
+    return ledger if proposals == ledger.proposals else replace(ledger, proposals=proposals)
 
 
 def _asked(
@@ -102,66 +102,75 @@ class _Round:
     now: Ms
 
     def new(self, asked: _Asked) -> Proposal:
-        one = Proposal(asked.what, asked.subject, asked.name, self.now, self.now)
-        return self._meant(one, asked)
+        proposal = Proposal(asked.what, asked.subject, asked.name, self.now, self.now)
+        return self._meant(proposal, asked)
 
-    def gone_on(self, one: Proposal) -> Proposal:
+    def gone_on(self, proposal: Proposal) -> Proposal:
         """The proposal after this round."""
-        if one.open and one.incident:
-            one = self._followed(one)
-        asked = self.asked.get((one.what, one.subject))
+        if proposal.open and proposal.incident:
+            proposal = self._followed(proposal)
+        asked = self.asked.get((proposal.what, proposal.subject))
         if asked is None:
-            return self._ended(one) if one.open else one
-        if not one.open:
-            one = replace(
-                one, at=self.now, times=one.times + 1, open=True, followed=False, acted=False
+            return self._ended(proposal) if proposal.open else proposal
+        if not proposal.open:
+            proposal = replace(
+                proposal,
+                at=self.now,
+                times=proposal.times + 1,
+                open=True,
+                followed=False,
+                acted=False,
             )
-        return self._meant(one, asked)
+        return self._meant(proposal, asked)
 
-    def _meant(self, one: Proposal, asked: _Asked) -> Proposal:
-        acts = asked.acts and not (one.acted or one.followed)
+    def _meant(self, proposal: Proposal, asked: _Asked) -> Proposal:
+        acts = asked.acts and not (proposal.acted or proposal.followed)
         return replace(
-            one,
+            proposal,
             name=asked.name,
             incident=asked.incident,
-            begun=one.begun + acts,
-            acted=one.acted or acts,
+            begun=proposal.begun + acts,
+            acted=proposal.acted or acts,
         )
 
-    def _followed(self, one: Proposal) -> Proposal:
+    def _followed(self, proposal: Proposal) -> Proposal:
         """Note whether a person has taken the node out of service before maintd did."""
-        node = by_uuid(self.observed).get(one.subject)
-        outage = self.ledger.outage(one.subject)
+        node = by_uuid(self.observed).get(proposal.subject)
+        outage = self.ledger.outage(proposal.subject)
         wanted = outage is not None and outage.wanted is not None
-        out = node is not None and not (node.in_service or one.acted)
-        return replace(one, followed=True) if (out or wanted) and not one.followed else one
+        out = node is not None and not (node.in_service or proposal.acted)
+        return (
+            replace(proposal, followed=True)
+            if (out or wanted) and not proposal.followed
+            else proposal
+        )
 
-    def _ended(self, one: Proposal) -> Proposal:
+    def _ended(self, proposal: Proposal) -> Proposal:
         """The proposal if it is over, with what became of it; else as it is."""
-        if not one.incident:
-            return replace(one, open=False, passed=one.passed + 1)
-        incident = self.ledger.incident(one.incident)
+        if not proposal.incident:
+            return replace(proposal, open=False, passed=proposal.passed + 1)
+        incident = self.ledger.incident(proposal.incident)
         if incident is None:
-            return self._closed(one)
+            return self._closed(proposal)
         match incident.status:
             case Status.CANCELED if incident.heir:
-                return replace(one, incident=incident.heir)
+                return replace(proposal, incident=incident.heir)
             case Status.CANCELED if self._by_person(incident):
-                return replace(one, open=False, taken_back=one.taken_back + 1)
+                return replace(proposal, open=False, taken_back=proposal.taken_back + 1)
             case Status.CANCELED | Status.COMPLETED | Status.FAILED:
-                return self._closed(one)
+                return self._closed(proposal)
             case Status.PENDING if incident.id in self.put_back:
-                return replace(one, open=False, taken_back=one.taken_back + 1)
-        return one
+                return replace(proposal, open=False, taken_back=proposal.taken_back + 1)
+        return proposal
 
     @staticmethod
-    def _closed(one: Proposal) -> Proposal:
+    def _closed(proposal: Proposal) -> Proposal:
         """The proposal whose incident is over without a person's word against it."""
-        if one.acted:
-            return replace(one, open=False)
-        if one.followed:
-            return replace(one, open=False, by_person=one.by_person + 1)
-        return replace(one, open=False, passed=one.passed + 1)
+        if proposal.acted:
+            return replace(proposal, open=False)
+        if proposal.followed:
+            return replace(proposal, open=False, by_person=proposal.by_person + 1)
+        return replace(proposal, open=False, passed=proposal.passed + 1)
 
     def _by_person(self, incident: Incident) -> bool:
         """Tell whether a person has canceled it in this round; its own tag comes later."""

@@ -17,25 +17,27 @@ AFTER = Ms(900_000)  # a command has failed for long enough to be broken
 
 def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Record since which poll each node has had no diagnosis without a break."""
-    known = {one.node: one for one in ledger.undiagnosed}
+    known = {undiagnosed.node: undiagnosed for undiagnosed in ledger.undiagnosed}
     nodes = observed.snapshot.nodes
     names = sorted((observed.doubts.keys() & nodes.keys()) - observed.unanswered)
-    found = tuple(
+    undiagnoseds = tuple(
         known.get(nodes[name].uuid) or Undiagnosed(nodes[name].uuid, now)
         for name in names
         if not nodes[name].offline
     )
-    return ledger if found == ledger.undiagnosed else replace(ledger, undiagnosed=found)
+    return (
+        ledger if undiagnoseds == ledger.undiagnosed else replace(ledger, undiagnosed=undiagnoseds)
+    )
 
 
 def told(ledger: Ledger, observed: Observed, now: Ms) -> tuple[Held, ...]:
     """Each node that has had no diagnosis for a quarter of an hour, and why."""
     names = {node.uuid: node.name for node in observed.snapshot.nodes.values()}
-    found = []
-    for one in ledger.undiagnosed:
-        name = names.get(one.node, "")
+    held = []
+    for undiagnosed in ledger.undiagnosed:
+        name = names.get(undiagnosed.node, "")
         doubt = observed.doubts.get(name, "")
-        if doubt and now - one.since >= AFTER:
-            why = because(Kind.UNDIAGNOSED, name, since=rfc3339(one.since), doubt=doubt)
-            found.append(Held(why, name))
-    return first_of(found, Kind.MORE_UNDIAGNOSED)
+        if doubt and now - undiagnosed.since >= AFTER:
+            why = because(Kind.UNDIAGNOSED, name, since=rfc3339(undiagnosed.since), doubt=doubt)
+            held.append(Held(why, name))
+    return first_of(held, Kind.MORE_UNDIAGNOSED)

@@ -41,11 +41,15 @@ def _lived(one: Unreachable, evidence: Evidence, snapshot: Snapshot, now: Ms) ->
     signs = [one.lived or (evidence.last if polled else one.since)]
     if evidence.noded:
         signs.append(evidence.noded_at)
-    for told in evidence.witnesses:
-        mirrors = [m for m in told.mirrors or () if _is_on(evidence.node, m.instance, snapshot)]
-        if {told.noded, told.agent} & SIGNS or any(mirror.connected for mirror in mirrors):
-            signs.append(told.at)
-        signs += [Ms(told.at - mirror.ago) for mirror in mirrors if mirror.ago is not None]
+    for testimony in evidence.witnesses:
+        mirrors = [
+            m for m in testimony.mirrors or () if _is_on(evidence.node, m.instance, snapshot)
+        ]
+        if {testimony.noded, testimony.agent} & SIGNS or any(
+            mirror.connected for mirror in mirrors
+        ):
+            signs.append(testimony.at)
+        signs += [Ms(testimony.at - mirror.ago) for mirror in mirrors if mirror.ago is not None]
     return min(max(signs), now)
 
 
@@ -98,9 +102,9 @@ def watched(ledger: Ledger, snapshot: Snapshot, policy: Policy, now: Ms) -> dict
     """
     names = {node.uuid: node.name for node in snapshot.nodes.values() if node.offline}
     fenced = {
-        names[one.node]: one.since
-        for one in ledger.fencing
-        if one.stage is Stage.CONFIRMS and one.node in names
+        names[fencing.node]: fencing.since
+        for fencing in ledger.fencing
+        if fencing.stage is Stage.CONFIRMS and fencing.node in names
     }
     return unreachable(ledger, snapshot, policy, now, _WATCHED) | fenced
 
@@ -117,13 +121,13 @@ def told(
     A node that is being fenced is left out: the commands for it would interfere.
     """
     there = unreachable(ledger, observed.snapshot, policy, now)
-    fenced = {one.node for one in ledger.fencing if not one.stage.over}
-    found = [
+    fenced = {fencing.node for fencing in ledger.fencing if not fencing.stage.over}
+    held = [
         Held(_why(name, since, doubt, observed, judged.get(name)), name)
         for name, since in there.items()
         if (doubt := observed.doubts.get(name)) and observed.snapshot.nodes[name].uuid not in fenced
     ]
-    return first_of(found, Kind.MORE_UNREACHABLE)
+    return first_of(held, Kind.MORE_UNREACHABLE)
 
 
 def _why(name: str, since: Ms, doubt: str, observed: Observed, judged: Judgement | None) -> Reason:

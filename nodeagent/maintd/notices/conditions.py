@@ -37,8 +37,8 @@ def conditions(
             yield Notice(occasion, incident.id, incident.name, now, _cut(text))
     if ledger.storm is not None:
         yield Notice(Occasion.STORM, "storm", "", now, _cut(f"storm brake: {ledger.storm.why}"))
-    for one in needs_you(ledger, observed, decision.held, silent, now):
-        yield from _of_a_person(one, ledger, observed, now)
+    for need in needs_you(ledger, observed, decision.held, silent, now):
+        yield from _of_a_person(need, ledger, observed, now)
     yield from _fencings(ledger, observed, now)
     yield from _windows(ledger, observed, now)
     yield from _owners(ledger, observed, now)
@@ -47,32 +47,32 @@ def conditions(
         yield Notice(Occasion.SETTINGS_WRONG, "maintd.toml", "", now, text)
 
 
-def _of_a_person(one: NeedsYou, ledger: Ledger, observed: Observed, now: Ms) -> Iterator[Notice]:
+def _of_a_person(need: NeedsYou, ledger: Ledger, observed: Observed, now: Ms) -> Iterator[Notice]:
     """The notice of one thing that waits; incidents and windows have notices of their own."""
-    if one.sort is Sort.UNREACHABLE:
-        why = observed.doubts.get(one.node, "its agent does not answer")
-        text = f"{one.node} is unreachable: {why}; run gnt-maint nodes --state unreachable"
-        yield Notice(Occasion.UNREACHABLE, one.node, one.node, now, _cut(text))
-    elif one.sort is Sort.ENTRY and (entry := one.entry) is not None:
+    if need.sort is Sort.UNREACHABLE:
+        why = observed.doubts.get(need.node, "its agent does not answer")
+        text = f"{need.node} is unreachable: {why}; run gnt-maint nodes --state unreachable"
+        yield Notice(Occasion.UNREACHABLE, need.node, need.node, now, _cut(text))
+    elif need.sort is Sort.ENTRY and (entry := need.entry) is not None:
         text = f"queue entry {entry.index}: {entry.address} was not repaired: {entry.why}"
         yield Notice(Occasion.QUEUE_FAILED, f"{entry.index}", "", now, _cut(text))
-    elif one.sort in (Sort.REASON, Sort.SETTING) and one.held is not None:
-        incident = ledger.incident(one.held.incident)
-        yield _of_reason(one.held, fault_text(incident.diagnosis.text) if incident else "", now)
+    elif need.sort in (Sort.REASON, Sort.SETTING) and need.held is not None:
+        incident = ledger.incident(need.held.incident)
+        yield _of_reason(need.held, fault_text(incident.diagnosis.text) if incident else "", now)
 
 
 def _of_incident(incident: Incident) -> Iterator[tuple[Occasion, str]]:
-    name, said = incident.name, incident.diagnosis
-    fault = fault_text(said.text)
+    name, diagnosis = incident.name, incident.diagnosis
+    fault = fault_text(diagnosis.text)
     because = f" (because: {fault})" if fault else ""
-    if said == UNKNOWN:
+    if diagnosis == UNKNOWN:
         yield Occasion.DETECTED, f"{name} has an incident that was rebuilt from Ganeti"
     else:
-        yield Occasion.DETECTED, f"{name} requests {said.need.wire}: {said.text}"
+        yield Occasion.DETECTED, f"{name} requests {diagnosis.need.wire}: {diagnosis.text}"
     match incident.status:
         case Status.PENDING:
-            yield Occasion.STARTED, f"maintd works on {name} ({said.need.wire})"
-        case Status.COMPLETED if said.need is Need.LIVE_REPAIR:
+            yield Occasion.STARTED, f"maintd works on {name} ({diagnosis.need.wire})"
+        case Status.COMPLETED if diagnosis.need is Need.LIVE_REPAIR:
             yield Occasion.COMPLETED, f"the live repair of {name} succeeded"
         case Status.COMPLETED:
             yield Occasion.COMPLETED, f"{name} is evacuated and needs your repair{because}"
@@ -83,9 +83,9 @@ def _of_incident(incident: Incident) -> Iterator[tuple[Occasion, str]]:
 def _fencings(ledger: Ledger, observed: Observed, now: Ms) -> Iterator[Notice]:
     """Dead nodes on which maintd works; once one is fenced, it needs you."""
     nodes = by_uuid(observed) if ledger.fencing else {}
-    for one in ledger.fencing:
-        if not (one.stage.over or one.drill) and (node := nodes.get(one.node)):
-            text = f"maintd fences {node.name}: {one.why}; see gnt-maint why {node.name}"
+    for fencing in ledger.fencing:
+        if not (fencing.stage.over or fencing.drill) and (node := nodes.get(fencing.node)):
+            text = f"maintd fences {node.name}: {fencing.why}; see gnt-maint why {node.name}"
             yield Notice(Occasion.FENCING, node.name, node.name, now, _cut(text))
 
 
@@ -94,24 +94,24 @@ def _windows(ledger: Ledger, observed: Observed, now: Ms) -> Iterator[Notice]:
         {uuid: node.name for uuid, node in by_uuid(observed).items()} if ledger.scheduled else {}
     )
     late = overdue_machines(ledger, now)
-    for one in ledger.scheduled:
-        when = one.when
-        machine, node = str(one.machine), names.get(one.node, "")
+    for scheduled in ledger.scheduled:
+        when = scheduled.when
+        machine, node = str(scheduled.machine), names.get(scheduled.node, "")
         subject = f"{machine} {when.start}"
         ends = "" if when.end_ms is None else f" and ends at {rfc3339(when.end_ms)}"
-        if one.mode is Mode.DOWN or when.start_ms <= now:
+        if scheduled.mode is Mode.DOWN or when.start_ms <= now:
             text = f"the maintenance window of {machine} has started{ends}"
             yield Notice(Occasion.WINDOW_STARTED, subject, node, now, _cut(text))
-        if one in late:
-            state = "not down yet" if one.mode is Mode.DRAINING else "still down"
+        if scheduled in late:
+            state = "not down yet" if scheduled.mode is Mode.DRAINING else "still down"
             text = f"the maintenance window of {machine} is overdue: it is {state}"
             yield Notice(Occasion.WINDOW_OVERDUE, subject, node, now, _cut(text))
 
 
 def _owners(ledger: Ledger, observed: Observed, now: Ms) -> Iterator[Notice]:
-    said = [o for o in ledger.offers if o.answer and o.answer.reply is Reply.DECLINE]
-    names = {uuid: node.name for uuid, node in by_uuid(observed).items()} if said else {}
-    for offer in said:
+    offers = [o for o in ledger.offers if o.answer and o.answer.reply is Reply.DECLINE]
+    names = {uuid: node.name for uuid, node in by_uuid(observed).items()} if offers else {}
+    for offer in offers:
         if offer.instances and offer.answer is not None:
             node = names.get(offer.node, "")
             why = f": {offer.answer.reason}" if offer.answer.reason else ""

@@ -99,7 +99,7 @@ class Firing:
 
     def _answer(self, matchers: tuple[str, ...]) -> Alerts:
         """Ask each of them."""
-        managers = [one for one in self._targets() if isinstance(one, Alertmanager)]
+        managers = [target for target in self._targets() if isinstance(target, Alertmanager)]
         firing, unknown = set[str](), "" if managers else _NONE
         for manager in managers:
             try:

@@ -148,7 +148,10 @@ def needs_you(
             yield NeedsYou(sort, names[incident.node], incident=incident)
     for node in silent:
         yield NeedsYou(Sort.UNREACHABLE, node)
-    late = {names.get(one.node) or str(one.machine) for one in overdue_machines(ledger, now)}
+    late = {
+        names.get(scheduled.node) or str(scheduled.machine)
+        for scheduled in overdue_machines(ledger, now)
+    }
     for one in held:
         node = one.node if one.node in observed.snapshot.nodes else ""
         if one.why.kind in SETTINGS:
@@ -199,4 +202,4 @@ def _is_stuck(ledger: Ledger, incident: str, now: Ms) -> bool:
 
 def overdue_machines(ledger: Ledger, now: Ms) -> list[Scheduled]:
     """The machines whose window has been overdue for so long that a person is needed."""
-    return [one for one in ledger.scheduled if overdue(one, now) >= LATE]
+    return [scheduled for scheduled in ledger.scheduled if overdue(scheduled, now) >= LATE]

@@ -41,17 +41,17 @@ def in_the_way(
         yield because(Kind.STORM, why=ledger.storm.why)
     if not policy.notify:
         yield because(StageKind.NOBODY_TOLD)
-    for one in needs_you(ledger, observed, held, silent, now):
-        if one.held is None or isinstance(one.held.why.kind, StageKind):
+    for need in needs_you(ledger, observed, held, silent, now):
+        if need.held is None or isinstance(need.held.why.kind, StageKind):
             continue
-        if one.sort is Sort.SETTING or (wanted == FULL and one.held.incident):
-            yield one.held.why
+        if need.sort is Sort.SETTING or (wanted == FULL and need.held.incident):
+            yield need.held.why
     if wanted != ADVISE:
         yield from _told_by_proposals(ledger)
 
 
 def _told_by_proposals(ledger: Ledger) -> Iterator[Reason]:
-    times = sum(one.times for one in ledger.proposals)
+    times = sum(proposal.times for proposal in ledger.proposals)
     if not times:
         yield because(StageKind.NOTHING_ASKED)
     if passed := sum(one.passed for one in ledger.proposals):

@@ -51,12 +51,16 @@ class Outbox:
     def results(self) -> Mapping[str, Sent]:
         """The result of each sink's newest try."""
         with self._lock:
-            return {name: one.sent for name, one in self._senders.items() if one.sent is not None}
+            return {
+                name: sender.sent
+                for name, sender in self._senders.items()
+                if sender.sent is not None
+            }
 
     @property
     def counts(self) -> dict[str, dict[str, int]]:
         with self._lock:
-            return {name: dict(one.counts) for name, one in self._senders.items()}
+            return {name: dict(sender.counts) for name, sender in self._senders.items()}
 
     def tell(self, letters: Mapping[str, Letter]) -> None:
         """Try each of these once, unless its sink is busy, or this same try has just ended."""

@@ -58,19 +58,19 @@ def values(message: Message, sink: Sink, cluster: str) -> dict[str, Any]:
         "summary": ", ".join(f"{count} {word}" for word, count in message.counts.items()),
         "more": message.total - len(message.notices),
         "lost": message.lost,
-        "events": [_event(one) for one in message.notices],
+        "events": [_event(notice) for notice in message.notices],
     }
 
 
-def _event(one: Notice) -> dict[str, Any]:
+def _event(notice: Notice) -> dict[str, Any]:
     return {
-        "event": one.occasion.value,
-        "severity": one.occasion.severity.value,
-        "at": one.at / 1000,
-        "time": rfc3339(one.at),
-        "node": one.node,
-        "incident": one.subject if one.occasion in OF_INCIDENT else "",
-        "text": one.text,
+        "event": notice.occasion.value,
+        "severity": notice.occasion.severity.value,
+        "at": notice.at / 1000,
+        "time": rfc3339(notice.at),
+        "node": notice.node,
+        "incident": notice.subject if notice.occasion in OF_INCIDENT else "",
+        "text": notice.text,
     }
 
 

@@ -77,8 +77,8 @@ def closed(ledger: Ledger, observed: Observed) -> dict[str, Reason]:
 
 def is_faulty(node: Node, observed: Observed) -> bool:
     """Check whether the node asks for an evacuation."""
-    said = observed.diagnoses.get(node.name)
-    return said is not None and said.need > Need.LIVE_REPAIR
+    diagnosis = observed.diagnoses.get(node.name)
+    return diagnosis is not None and diagnosis.need > Need.LIVE_REPAIR
 
 
 @dataclass
@@ -108,7 +108,9 @@ class _Work:
 
         What a person reports repaired waits for neither its ended incidents nor its fencing.
         """
-        if any(one.node == node.uuid and one.begun for one in self.ledger.scheduled):
+        if any(
+            scheduled.node == node.uuid and scheduled.begun for scheduled in self.ledger.scheduled
+        ):
             return because(Kind.IN_WINDOW, node.name)
         if back.way is not Way.WINDOW and (why := self.stops.windows.get(node.name)):
             return why
@@ -219,13 +221,13 @@ class _Work:
 
     def _why_unhealthy(self, back: Back, node: Node) -> Reason | None:
         """Say what is wrong with the node; silence counts only after an incident."""
-        said = self.observed.diagnoses.get(node.name)
+        diagnosis = self.observed.diagnoses.get(node.name)
         if back.way is Way.WINDOW:
             faulty = is_faulty(node, self.observed)
-        elif said is None:
+        elif diagnosis is None:
             return because(Kind.UNHEARD, node.name)
         else:
-            faulty = said.need is not Need.OK
+            faulty = diagnosis.need is not Need.OK
         return because(Kind.NOT_WELL, node.name) if faulty else None
 
     # A node that owes its proof: a person reports it repaired, or its turn in a roll is over.
@@ -253,13 +255,13 @@ class _Work:
             assert not isinstance(step, Reason)
             self.ledger = taken.promise(self.ledger, step, self.now)
         else:
-            told = self._told(taken, back, node, policy)
-            self._hold(node, told, ended[-1].id if ended else "")
+            reason = self._told(taken, back, node, policy)
+            self._hold(node, reason, ended[-1].id if ended else "")
 
     def _ended(self, node: Node) -> list[Incident]:
         """The incidents of the node that its return closes."""
-        there = (i for i in self.ledger.incidents if i.node == node.uuid)
-        return [incident for incident in there if not incident.status.active]
+        incidents = (i for i in self.ledger.incidents if i.node == node.uuid)
+        return [incident for incident in incidents if not incident.status.active]
 
     def _told(self, why: Reason, back: Back, node: Node, policy: Policy) -> Reason:
         out = node.drained or node.offline
@@ -316,16 +318,18 @@ class _Work:
             return None
         if doubtful := self.observed.doubts.get(node.name):
             return because(Kind.IN_DOUBT, node.name, doubt=doubtful)
-        said = self.observed.diagnoses.get(node.name)
-        if said is None:
+        diagnosis = self.observed.diagnoses.get(node.name)
+        if diagnosis is None:
             return because(Kind.UNHEARD, node.name)
         proof = back.proof or Proof(policy.return_after, policy.return_check)
         if proof.boot and self.observed.boots.get(node.name, proof.boot) == proof.boot:
             return because(RollKind.NOT_STARTED_ANEW, node.name)
-        if said.need is not Need.OK:
+        if diagnosis.need is not Need.OK:
             if not back.reported:
                 return because(Kind.NOT_WELL, node.name)
-            return because(Kind.RETURN_CONTRADICTED, node.name, need=said.need.wire, who=back.who)
+            return because(
+                Kind.RETURN_CONTRADICTED, node.name, need=diagnosis.need.wire, who=back.who
+            )
         if (left := (back.well or self.now) + proof.quiet - self.now) > 0:
             return because(Kind.PROVES, node.name, left=left)
         if proof.check and not back.checked:

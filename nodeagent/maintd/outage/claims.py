@@ -34,35 +34,35 @@ class Claims:
         self._incidents: dict[str, list[Incident]] = {}
         for incident in ledger.incidents:
             self._incidents.setdefault(incident.node, []).append(incident)
-        self._windows = {one.node for one in ledger.scheduled if one.begun}
+        self._windows = {scheduled.node for scheduled in ledger.scheduled if scheduled.begun}
         self._entries: dict[str, list[Purpose]] = {}
         for entry in ledger.queue.entries:
             if entry.drained or entry.at_work:
                 claim = OfEntry(entry.index, "")
                 self._entries.setdefault(entry.address, []).append(claim)
         rolled = ledger.roll.nodes if ledger.roll is not None else ()
-        self._rolled = {one.node for one in rolled if one.claims}
-        self._fenced = {one.node for one in ledger.fencing if not one.drill}
+        self._rolled = {roll_node.node for roll_node in rolled if roll_node.claims}
+        self._fenced = {fencing.node for fencing in ledger.fencing if not fencing.drill}
         self._working = {intent.node for intent in ledger.intents}
 
     def of(self, node: Node) -> list[Purpose]:
         """Return who wants this node out of service."""
-        found: list[Purpose] = []
+        purposes: list[Purpose] = []
         outage = self._outages.get(node.uuid)
         here = self._incidents.get(node.uuid, ())
         incident = next((i for i in here if _keeps_out(i, outage)), None)
         if incident is not None:
-            found.append(OfIncident(incident.id))
+            purposes.append(OfIncident(incident.id))
         if node.uuid in self._windows:
-            found.append(OfWindow(node.uuid))
-        found += self._entries.get(node.address, ())
+            purposes.append(OfWindow(node.uuid))
+        purposes += self._entries.get(node.address, ())
         if outage is not None and outage.wanted is not None:
-            found.append(OfPerson(node.uuid))
+            purposes.append(OfPerson(node.uuid))
         if node.uuid in self._rolled:
-            found.append(OfRoll(node.uuid))
+            purposes.append(OfRoll(node.uuid))
         if node.uuid in self._fenced:
-            found.append(OfFencing(node.uuid))
-        return found
+            purposes.append(OfFencing(node.uuid))
+        return purposes
 
     def are_over(self, outage: Outage, node: Node) -> bool:
         """Check whether nobody needs a node out of service any more that we took out of it."""
@@ -87,9 +87,11 @@ def away_for(ledger: Ledger) -> list[RollNode]:
     """The nodes that are away for the roll; those whose turn was taken back, until they return."""
     if ledger.roll is None:
         return []
-    back = {one.node for one in ledger.outages if one.back and one.back.way is Way.ROLL}
+    back = {outage.node for outage in ledger.outages if outage.back and outage.back.way is Way.ROLL}
     return [
-        one for one in ledger.roll.nodes if (one.node in back if one.in_line else one.phase.away)
+        roll_node
+        for roll_node in ledger.roll.nodes
+        if (roll_node.node in back if roll_node.in_line else roll_node.phase.away)
     ]
 
 
@@ -104,10 +106,10 @@ def begin(ledger: Ledger, node: Node, claim: Purpose) -> Ledger:
         lasts = outage.back is not None or Claims(ledger).of(node)
         if lasts or isinstance(claim, OfIncident):
             return ledger
-    found = Standing.of(drained=node.drained, offline=node.offline)
+    standing = Standing.of(drained=node.drained, offline=node.offline)
     outage = outage or Outage(node.uuid)
     candidate = node.candidate and isinstance(claim, OfRoll)  # a short absence costs no role
-    return ledger.with_outage(replace(outage, found=found, candidate=candidate))
+    return ledger.with_outage(replace(outage, found=standing, candidate=candidate))
 
 
 def release(ledger: Ledger, uuid: str, way: Way, now: Ms, proof: Proof | None = None) -> Ledger:

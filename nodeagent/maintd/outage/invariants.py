@@ -59,7 +59,9 @@ def _check_roll(before: Ledger, ledger: Ledger) -> None:
     if roll is None or roll == old:
         return
     waited = roll.nodes if old is None or old.number != roll.number else old.nodes
-    in_line = {one.node for one in waited if one.in_line or old is None or old.over}
+    in_line = {
+        roll_node.node for roll_node in waited if roll_node.in_line or old is None or old.over
+    }
     begun = [one.name for one in roll.nodes if one.phase is Phase.LEAVING and one.node in in_line]
     away = [one.name for one in away_for(ledger)]
     assert not (begun and len(away) > roll.terms.at_once), f"{begun} begin in a roll; away: {away}"
@@ -69,10 +71,10 @@ def _check_command(intent: Intent, ledger: Ledger, observed: Observed) -> None:
     node = observed.snapshot.nodes[intent.node]
     assert not node.in_service, f"a roll's command is ordered at {node.name}, which is in service"
     stay = ledger.roll is not None and ledger.roll.terms.keep_secondaries
-    for one in observed.snapshot.instances.values():
-        here = one.primary == node.name and (one.running or not stay)
-        here |= one.secondary == node.name and not stay
-        assert not here, f"a roll's command is ordered at {node.name}, where {one.name} is"
+    for instance in observed.snapshot.instances.values():
+        here = instance.primary == node.name and (instance.running or not stay)
+        here |= instance.secondary == node.name and not stay
+        assert not here, f"a roll's command is ordered at {node.name}, where {instance.name} is"
 
 
 def _check_return(intent: Intent, node: Node, ledger: Ledger, claims: Claims) -> None:

@@ -16,15 +16,15 @@ def recalled(
 ) -> tuple[Outage, ...]:
     """Return the ledger's outages, and those that the jobs' reason trails prove."""
     known = {outage.node for outage in ledger.outages if outage.incident}
-    found = [
+    outages = [
         outage
         for outage in _by_trails(trails, snapshot)
         if outage.node not in known and not doubt(outage, snapshot, roles)
     ]
-    new = {outage.node for outage in found}
+    new = {outage.node for outage in outages}
     backs = {outage.node: outage.back for outage in ledger.outages}
     kept = (outage for outage in ledger.outages if outage.node not in new)
-    return (*kept, *(replace(outage, back=backs.get(outage.node)) for outage in found))
+    return (*kept, *(replace(outage, back=backs.get(outage.node)) for outage in outages))
 
 
 def first_job_to_recover(ledger: Ledger, trails: Sequence[Trail], snapshot: Snapshot) -> str | None:
@@ -74,8 +74,8 @@ def _by_trails(trails: Sequence[Trail], snapshot: Snapshot) -> list[Outage]:
     return [outage for name, outage in found.items() if is_as_left(snapshot.nodes[name], outage)]
 
 
-def _first(found: Iterable[Outage]) -> str | None:
-    jobs = [outage.drained_by for outage in found if outage.drained_by.isdecimal()]
+def _first(outages: Iterable[Outage]) -> str | None:
+    jobs = [outage.drained_by for outage in outages if outage.drained_by.isdecimal()]
     return min(jobs, key=int, default=None)
 
 

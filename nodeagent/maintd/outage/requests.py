@@ -27,8 +27,8 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
     node = observed.snapshot.nodes.get(asked.node)
     if node is None:
         return no_such("node", asked.node)
-    there = [incident for incident in ledger.incidents if incident.node == node.uuid]
-    active = [i for i in there if i.status.active and not i.by_hand]
+    incidents = [incident for incident in ledger.incidents if incident.node == node.uuid]
+    active = [i for i in incidents if i.status.active and not i.by_hand]
     outage = ledger.outage(node.uuid) or Outage(node.uuid)
     keeper = incident_that_keeps_out(ledger, node.uuid, outage)
     if outage.wanted is not None and keeper is not None and keeper.status.active:
@@ -47,7 +47,7 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
         return f"maintd is still fencing {node.name}: see gnt-maint why {node.name}"
     fenced = fencing is not None or (before is not None and before.fenced)
     wanted = outage.wanted is not None
-    waits = fenced or wanted or any(_waits(i, node) for i in there) or (outage.ours and out)
+    waits = fenced or wanted or any(_waits(i, node) for i in incidents) or (outage.ours and out)
     if not waits:
         stays = f"{state_of(node)}: {by_hand(node)}" if out else "in service"
         return f"no incident of {node.name} waits to be closed; {node.name} is {stays}"
@@ -121,10 +121,10 @@ def _waits(incident: Incident, node: Node) -> bool:
 
 def _unhealthy(node: Node, observed: Observed) -> str:
     """Say why its agent does not report Ok; empty if it does."""
-    said = observed.diagnoses.get(node.name)
-    if said is None:
+    diagnosis = observed.diagnoses.get(node.name)
+    if diagnosis is None:
         return f"its agent is in doubt ({observed.doubts.get(node.name, 'not asked')})"
-    return "" if said.need is Need.OK else f"its agent reports {said.need.wire}"
+    return "" if diagnosis.need is Need.OK else f"its agent reports {diagnosis.need.wire}"
 
 
 def cancel(ledger: Ledger, asked: Cancel, who: str, observed: Observed, now: Ms) -> Ledger | str:

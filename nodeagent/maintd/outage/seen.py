@@ -129,8 +129,8 @@ def _failed(outage: Outage, intent: Intent, why: str, node: Node | None, now: Ms
         if outage.drained_by or outage.offline_by or node is None:
             return outage
         # If it is out of service by now, somebody else did it.
-        found = Standing.of(drained=node.drained, offline=node.offline)
-        return replace(outage.disowned, found=found)
+        standing = Standing.of(drained=node.drained, offline=node.offline)
+        return replace(outage.disowned, found=standing)
     back = outage.back
     if back is None:
         return outage
@@ -162,8 +162,8 @@ def _looked_at(outage: Outage, node: Node, ledger: Ledger, observed: Observed, n
     again = any(i.node == node.uuid and i.status is Status.PENDING for i in ledger.incidents)
     if (again and back.reported) or (back.online and node.offline):
         return replace(outage, back=None)
-    said = observed.diagnoses.get(node.name)
-    healthy = said is not None and said.need is Need.OK
+    diagnosis = observed.diagnoses.get(node.name)
+    healthy = diagnosis is not None and diagnosis.need is Need.OK
     looked_at = replace(
         back,
         online=back.online or not node.offline,
@@ -206,7 +206,7 @@ def _passed(
         return replace(outage, incident=heir.id, back=kept, why="", ended=False)
     if outage.incident not in ended or (back is not None and not back.unless_touched):
         return outage
-    said = observed.diagnoses.get(node.name)
-    healthy = said is not None and said.need is Need.OK
+    diagnosis = observed.diagnoses.get(node.name)
+    healthy = diagnosis is not None and diagnosis.need is Need.OK
     returns = with_tags(policy, observed.snapshot, node).return_withdrawn
     return replace(outage, back=Back(Way.WITHDRAWN, now)) if healthy and returns else outage

@@ -13,7 +13,7 @@ from nodeagent.model.snapshot import Node, Snapshot
 
 def waiting(ledger: Ledger, snapshot: Snapshot) -> list[Held]:
     """The evacuated nodes that wait for a person, with the instances left there."""
-    found: list[Held] = []
+    held: list[Held] = []
     nodes = {node.uuid: node for node in snapshot.nodes.values()} if ledger.incidents else {}
     ours = {outage.node: outage for outage in ledger.outages if outage.ours}
     returning = ledger.returning()
@@ -31,12 +31,12 @@ def waiting(ledger: Ledger, snapshot: Snapshot) -> list[Held]:
         runs = tuple(sorted(i.name for i in snapshot.instances.values() if i.primary == node.name))
         if runs and kind is Kind.WAITS_FOR_REPAIR:
             why = because(Kind.RUNS_AGAIN, node.name, state=state_of(node), runs=runs)
-            found.append(Held(why, node.name, incident.id))
+            held.append(Held(why, node.name, incident.id))
             continue
         left = sorted(i.name for i in snapshot.instances.values() if i.secondary == node.name)
         state, about = state_of(node), (node.name, incident.id)
-        found.append(Held(because(kind, node.name, state=state, left=tuple(left)), *about))
-    return found
+        held.append(Held(because(kind, node.name, state=state, left=tuple(left)), *about))
+    return held
 
 
 def left_to_do(incident: Incident, snapshot: Snapshot, policy: Policy) -> str:

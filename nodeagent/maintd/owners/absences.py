@@ -48,10 +48,14 @@ class Absence:
 def absences(ledger: Ledger, snapshot: Snapshot, policy: Policy) -> list[Absence]:
     """All absences of nodes that are foreseen, or have begun."""
     nodes = {node.uuid: node for node in snapshot.nodes.values()}
-    found = [of_window(one) for one in ledger.scheduled if one.node in nodes]
+    found = [of_window(scheduled) for scheduled in ledger.scheduled if scheduled.node in nodes]
     roll = ledger.roll
     if roll is not None and not roll.over:
-        rolled = (one for one in roll.nodes if one.node in nodes and not one.phase.over)
+        rolled = (
+            roll_node
+            for roll_node in roll.nodes
+            if roll_node.node in nodes and not roll_node.phase.over
+        )
         found += [of_roll(roll, one) for one in rolled]
     return [*found, *_of_incidents(ledger.incidents, nodes, snapshot, policy)]
 

@@ -21,25 +21,35 @@ def note(before: Ledger, after: Ledger, absences: Iterable[Absence], now: Ms) ->
 
     `absences` are all that are foreseen or have begun, and the offers of `after` are about these.
     """
-    begun = {(one.key.node, one.key.work) for one in absences if one.begun}
+    begun = {(absence.key.node, absence.key.work) for absence in absences if absence.begun}
     known = [_later(one, begun, now) for one in before.milestones]
-    found = (*known, *_started(before, after, begun, now), *_canceled(before, after, begun, now))
-    kept = tuple(one for one in found if _starts(one) or now - one.at < KEEP)
+    milestones = (
+        *known,
+        *_started(before, after, begun, now),
+        *_canceled(before, after, begun, now),
+    )
+    kept = tuple(
+        milestone for milestone in milestones if _starts(milestone) or now - milestone.at < KEEP
+    )
     return after if kept == after.milestones else replace(after, milestones=kept)
 
 
-def _starts(one: Milestone) -> bool:
-    return one.progress is Progress.STARTED
+def _starts(milestone: Milestone) -> bool:
+    return milestone.progress is Progress.STARTED
 
 
-def _later(one: Milestone, begun: _Begun, now: Ms) -> Milestone:
-    if _starts(one) and (one.node, one.work) not in begun:
-        return _milestone(one, Progress.FINISHED, now)
-    return one
+def _later(milestone: Milestone, begun: _Begun, now: Ms) -> Milestone:
+    if _starts(milestone) and (milestone.node, milestone.work) not in begun:
+        return _milestone(milestone, Progress.FINISHED, now)
+    return milestone
 
 
 def _started(before: Ledger, after: Ledger, begun: _Begun, now: Ms) -> Iterator[Milestone]:
-    known = {(one.node, one.work, one.owner) for one in before.milestones if _starts(one)}
+    known = {
+        (milestone.node, milestone.work, milestone.owner)
+        for milestone in before.milestones
+        if _starts(milestone)
+    }
     for offer in (*before.offers, *after.offers):
         key = offer.node, offer.work, offer.owner
         if (offer.node, offer.work) in begun and key not in known:
@@ -82,4 +92,4 @@ def _milestone(one: Offer | Milestone, progress: Progress, now: Ms) -> Milestone
 
 def to_tell(ledger: Ledger, now: Ms) -> list[Milestone]:
     """The milestones to notify owners of now."""
-    return [one for one in ledger.milestones if now - one.at < KEEP]
+    return [milestone for milestone in ledger.milestones if now - milestone.at < KEEP]

@@ -39,7 +39,7 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
         why = how_ended(intent, observed)
         if why is not None:
             offers = tuple(_after(o, intent, why, now) for o in ledger.offers)
-            reached = tuple(_after(one, intent, why, now) for one in ledger.milestones)
+            reached = tuple(_after(milestone, intent, why, now) for milestone in ledger.milestones)
             kept = tuple(other for other in ledger.intents if other is not intent)
             ledger = replace(ledger, offers=offers, milestones=reached, intents=kept)
     return ledger
@@ -96,13 +96,17 @@ def announce(
     ledger = replace(
         ledger,
         offers=tuple(_ordered(offer, ids, number) for offer in ledger.offers),
-        milestones=tuple(_ordered(one, ids, number) for one in ledger.milestones),
+        milestones=tuple(_ordered(milestone, ids, number) for milestone in ledger.milestones),
     )
     return ledger, held
 
 
-def _ordered(one: T, ids: set[str], number: str) -> T:
-    return replace(one, told=replace(one.told, intent=number)) if one.id in ids else one
+def _ordered(milestone: T, ids: set[str], number: str) -> T:
+    return (
+        replace(milestone, told=replace(milestone.told, intent=number))
+        if milestone.id in ids
+        else milestone
+    )
 
 
 def agent_is_free(ledger: Ledger, observed: Observed) -> bool:
@@ -124,7 +128,9 @@ def due_milestones(ledger: Ledger, by: Announcing, now: Ms) -> list[Milestone]:
     """The milestones to notify of now."""
     waiting = milestones.to_tell(ledger, now) if by.command else []
     new = [one for one in waiting if not one.told.done]
-    return [one for one in new if one.told.after <= now and not one.told.intent]
+    return [
+        milestone for milestone in new if milestone.told.after <= now and not milestone.told.intent
+    ]
 
 
 def fitting(questions: Iterable[dict[str, Any]], most: int = MOST_STDIN) -> list[dict[str, Any]]:

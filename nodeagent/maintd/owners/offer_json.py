@@ -100,17 +100,17 @@ def _interval_json(when: Unavailability) -> dict[str, Any]:
     return {"start": {"nanoseconds": when.start}, **duration}
 
 
-def _answer_json(said: Answer | None) -> dict[str, Any] | None:
-    if said is None:
+def _answer_json(answer: Answer | None) -> dict[str, Any] | None:
+    if answer is None:
         return None
     return {
-        "who": said.who,
-        "at": said.at / 1000,
-        "again": said.until / 1000,
-        "about": list(said.about),
-        "reason": said.reason,
-        "eta": None if said.eta is None else said.eta / 1000,
-        "earliest": None if said.earliest is None else said.earliest / 1000,
+        "who": answer.who,
+        "at": answer.at / 1000,
+        "again": answer.until / 1000,
+        "about": list(answer.about),
+        "reason": answer.reason,
+        "eta": None if answer.eta is None else answer.eta / 1000,
+        "earliest": None if answer.earliest is None else answer.earliest / 1000,
     }
 
 

@@ -102,11 +102,13 @@ def ask(ledger: Ledger, snapshot: Snapshot, policy: Policy, now: Ms) -> Ledger:
 def _asked_again(old: Offer, instances: tuple[str, ...], now: Ms) -> Offer | None:
     if not instances:  # nothing left to ask; keep the answer
         return replace(old, instances=(), open=False) if old.answer else None
-    said = old.answer
-    asked_about = old.instances if old.open or said is None else said.about
+    answer = old.answer
+    asked_about = old.instances if old.open or answer is None else answer.about
     more = not set(instances) <= set(asked_about)
-    other = said is not None and said.reply is Reply.DECLINE and set(instances) != set(asked_about)
-    over = said is not None and not old.open and said.at < now and said.until <= now
+    other = (
+        answer is not None and answer.reply is Reply.DECLINE and set(instances) != set(asked_about)
+    )
+    over = answer is not None and not old.open and answer.at < now and answer.until <= now
     old = replace(old, instances=instances)
     return _question(old, now) if more or over or (other and not old.open) else old
 
@@ -170,17 +172,17 @@ def holds(absence: Absence, made: "ByAbsence", now: Ms) -> Iterator[tuple[Offer,
 
 
 def _why(offer: Offer, consent: Consent, now: Ms) -> str:
-    said = offer.answer
-    if said is not None and said.reply is Reply.DECLINE and not said.suits(now):
-        parts = [f"declines ({said.who})", f": {said.reason}" if said.reason else ""]
-        parts += [f", done by {rfc3339(said.eta)}"] if said.eta is not None else []
-        parts += [f", suits from {rfc3339(said.earliest)}"] if said.earliest is not None else []
+    answer = offer.answer
+    if answer is not None and answer.reply is Reply.DECLINE and not answer.suits(now):
+        parts = [f"declines ({answer.who})", f": {answer.reason}" if answer.reason else ""]
+        parts += [f", done by {rfc3339(answer.eta)}"] if answer.eta is not None else []
+        parts += [f", suits from {rfc3339(answer.earliest)}"] if answer.earliest is not None else []
         return "".join(parts)
     if consent.weight is not Weight.REQUIRED or offer.accepted(now):
         return ""
-    if said is None:
+    if answer is None:
         return f"has not answered since {rfc3339(offer.since)}"
-    new = sorted(set(offer.instances) - set(said.about))
+    new = sorted(set(offer.instances) - set(answer.about))
     return f"has accepted, but not for {', '.join(new[:3])}{' and more' if new[3:] else ''}"
 
 
@@ -220,7 +222,11 @@ def by_absence(ledger: Ledger) -> ByAbsence:
     Until owners are asked about a window that has moved, their answers to its old time count.
     """
     found: dict[Key, list[Offer]] = {}
-    windows = {Key(one.node, Work.WINDOW, one.when) for one in ledger.scheduled if one.node}
+    windows = {
+        Key(scheduled.node, Work.WINDOW, scheduled.when)
+        for scheduled in ledger.scheduled
+        if scheduled.node
+    }
     moved: dict[str, list[Offer]] = {}
     for offer in ledger.offers:
         key = key_of(offer)
@@ -239,5 +245,5 @@ def by_absence(ledger: Ledger) -> ByAbsence:
 def listed(ledger: Ledger, owners: Iterable[str] | None = None) -> list[Offer]:
     """All offers, or those of these owners: by start, then by node."""
     wanted = None if owners is None else frozenset(owners)
-    found = (o for o in ledger.offers if wanted is None or o.owner in wanted)
-    return sorted(found, key=lambda o: (o.unavailability.start, o.node, o.owner))
+    offers = (o for o in ledger.offers if wanted is None or o.owner in wanted)
+    return sorted(offers, key=lambda o: (o.unavailability.start, o.node, o.owner))

@@ -95,8 +95,8 @@ class Webhooks:
         open_ones = [offer for offer in listed(ledger) if offer.open and offer.instances]
         asked = [(o.id, o.owner, question_json(o, book)) for o in open_ones]
         reached = [
-            (one.id, one.owner, milestone_json(one, book))
-            for one in milestones.to_tell(ledger, now)
+            (milestone.id, milestone.owner, milestone_json(milestone, book))
+            for milestone in milestones.to_tell(ledger, now)
         ]
         self.tell([Letter(o, who, canonical(said).encode()) for o, who, said in asked + reached])
 
@@ -108,9 +108,9 @@ class Webhooks:
             others = owner == ANY
             line.tell(
                 [
-                    one
-                    for one in letters
-                    if one.owner == owner or (others and one.owner not in known)
+                    letter
+                    for letter in letters
+                    if letter.owner == owner or (others and letter.owner not in known)
                 ]
             )
 

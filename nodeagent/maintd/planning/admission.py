@@ -22,20 +22,20 @@ def keeps(incident: Incident, node: Node, observed: Observed) -> bool:
         return not (node.offline or incident.by_hand)
     if incident.status is not Status.FAILED:
         return False
-    said = observed.diagnoses.get(node.name)
-    return said is None or said.need is not Need.OK or (incident.drained and node.drained)
+    diagnosis = observed.diagnoses.get(node.name)
+    return diagnosis is None or diagnosis.need is not Need.OK or (incident.drained and node.drained)
 
 
-def well_since(incident: Incident, said: Diagnosis | None, policy: Policy, now: Ms) -> int:
+def well_since(incident: Incident, diagnosis: Diagnosis | None, policy: Policy, now: Ms) -> int:
     """Since when the node of an ended incident has reported Ok; 0 if it does not.
 
     After some time it is healed: another fault is not this one.
     """
-    if said is None:
+    if diagnosis is None:
         return incident.missed_at
-    if said.need is Need.OK:
+    if diagnosis.need is Need.OK:
         return incident.missed_at or now
-    healed = said != incident.diagnosis and now - incident.missed_at >= policy.withdraw
+    healed = diagnosis != incident.diagnosis and now - incident.missed_at >= policy.withdraw
     return incident.missed_at if healed else 0
 
 
@@ -56,9 +56,9 @@ def may_go_on(incident: Incident, observed: Observed, holds: Mapping[str, Reason
         return why
     if doubt := observed.doubts.get(incident.name):
         return because(Kind.DOUBT, incident.name, doubt=doubt)
-    said = observed.diagnoses.get(incident.name)
-    if said is not None and said != incident.diagnosis and not incident.repaired:
-        return because(Kind.CHANGED, incident.name, need=said.need.wire)
+    diagnosis = observed.diagnoses.get(incident.name)
+    if diagnosis is not None and diagnosis != incident.diagnosis and not incident.repaired:
+        return because(Kind.CHANGED, incident.name, need=diagnosis.need.wire)
     return None
 
 

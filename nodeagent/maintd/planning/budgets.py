@@ -200,29 +200,29 @@ class Budgets:
     @classmethod
     def of(cls, observed: Observed) -> "Budgets":
         """Read all tags, and the state of the instances that have them, in one pass."""
-        found, limits, members = cls(), dict[str, _Tagged](), dict[str, int]()
+        budgets, limits, members = cls(), dict[str, _Tagged](), dict[str, int]()
         for instance in observed.snapshot.instances.values():
             if not (instance.tags and (own := budget_tags(instance.tags))):
                 continue
-            found.names[instance.name] = own.names
+            budgets.names[instance.name] = own.names
             for tag, limit in own.readable:
                 limits.setdefault(limit.name, {}).setdefault(tag, (limit, instance.name))
             if own.unreadable:
-                found.unreadable[instance.name] = own.unreadable
+                budgets.unreadable[instance.name] = own.unreadable
             if not instance.running:
                 continue
             for name in own.names:
                 members[name] = members.get(name, 0) + 1
             if (state := _state(instance, observed)) is not None:
-                found.state[instance.name] = state
-                found._count(instance.name, state)
-        found.budgets = {
+                budgets.state[instance.name] = state
+                budgets._count(instance.name, state)
+        budgets.budgets = {
             name: _strictest(name, tagged, members.get(name, 0)) for name, tagged in limits.items()
         }
-        for unsure in found.unreadable:
-            found.names[unsure] = tuple(name for name in found.names[unsure] if name in limits)
-        found.counted = {name: own for name, own in found.counted.items() if name in limits}
-        return found
+        for unsure in budgets.unreadable:
+            budgets.names[unsure] = tuple(name for name in budgets.names[unsure] if name in limits)
+        budgets.counted = {name: own for name, own in budgets.counted.items() if name in limits}
+        return budgets
 
     def plan(self, move: Move, instance: Instance, owner: str) -> None:
         """Count a planned or running job of ours, whoever wants it."""
@@ -365,14 +365,14 @@ def _state(instance: Instance, observed: Observed) -> Counted | None:
     if there in observed.unanswered and not observed.noded.get(there):
         return Counted(f"its node {there} does not answer", f"gnt-maint why {there}")
     if observed.running is not None:
-        found = observed.running.get(name)
-        if found is None:
+        running = observed.running.get(name)
+        if running is None:
             return Counted("its state is unknown", f"gnt-instance info {name}")
-        if found.status in _DOWN:
-            status, start = found.status, f"gnt-instance startup {name}"
+        if running.status in _DOWN:
+            status, start = running.status, f"gnt-instance startup {name}"
             return Counted(f"it is down, {status}", start, free=True)
-        if found.status != _RUNNING:
-            return Counted(f"its state is {found.status}", f"gnt-instance info {name}")
+        if running.status != _RUNNING:
+            return Counted(f"its state is {running.status}", f"gnt-instance info {name}")
     if (job := observed.busy.get(name)) is not None:
         return Counted(f"job {job} is at work on it", f"gnt-job info {job}", lasts=False)
     return None

@@ -123,7 +123,7 @@ def turns(roll: Roll, now: Ms) -> Mapping[str, Turn]:
     took = [one.since - one.left_at for one in roll.nodes if one.phase is Phase.DONE]
     each = sum(took) // len(took) if took else roll.terms.return_within
     found = dict[str, Turn]()
-    away = [one for one in roll.nodes if one.phase.away]
+    away = [roll_node for roll_node in roll.nodes if roll_node.phase.away]
     for one in away:
         found[one.node] = Turn(one.left_at, Ms(max(now, one.left_at + each)))
     free = [now] * (roll.terms.at_once - len(away))
@@ -143,7 +143,7 @@ def returns_at(roll: Roll, now: Ms) -> Mapping[str, Ms]:
     """
     if roll.stopped or roll.paused or roll.canceled:
         return {}
-    if not any(one.phase is Phase.DONE for one in roll.nodes):
+    if not any(roll_node.phase is Phase.DONE for roll_node in roll.nodes):
         return {}
     return {node: turn.returns for node, turn in turns(roll, now).items()}
 
@@ -162,7 +162,11 @@ def told(
     ledger: Ledger, snapshot: Snapshot, leaving: Mapping[str, Departure], now: Ms
 ) -> tuple[Held, ...]:
     """Each instance on its way to a node that leaves soon: it will move again."""
-    ahead = {name: leaves(name, one) for name, one in leaving.items() if not one.is_away(now)}
+    ahead = {
+        name: leaves(name, departure)
+        for name, departure in leaving.items()
+        if not departure.is_away(now)
+    }
     if not ahead:
         return ()
     return tuple(

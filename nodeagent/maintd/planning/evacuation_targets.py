@@ -58,17 +58,17 @@ class Targets:
         seen = assess(alone, _sized(group, room, answering), doubts=closed)
         rules = Rules(leaving=ranks(room.departures, free))
         read = _read(group, room, rules)
-        nodes, instances = seen.cluster.nodes, tuple(one for one, _ in read)
+        nodes, instances = seen.cluster.nodes, tuple(instance for instance, _ in read)
         cluster = replace(seen.cluster, instances=instances)
         demands = tuple(demand for _, demand in read)
-        found = evacuate(cluster, [node.name], rules, seen.doubts, demands)
-        self._one_by_one = OneByOne(found)
+        evacuation = evacuate(cluster, [node.name], rules, seen.doubts, demands)
+        self._one_by_one = OneByOne(evacuation)
         self._node = {one.name: index for index, one in enumerate(nodes)}
         self._instance = {one.name: index for index, one in enumerate(instances)}
         return {
             instances[way.instance].name: nodes[_end(way)].name
-            for way in found.ways
-            if way.instance not in found.left
+            for way in evacuation.ways
+            if way.instance not in evacuation.left
         }
 
     def best(self, instance: Instance, names: Sequence[str], *, runs: bool) -> str:

@@ -45,12 +45,12 @@ class Leads:
     def __init__(self, snapshot: Snapshot, paces: Sequence[Pace]) -> None:
         self._takes: dict[str, float] = {}
         disk, memory = _speed(paces, disk=True), _speed(paces, disk=False)
-        for one in snapshot.instances.values():
-            mirror = _EACH + one.disk / disk if one.secondary is not None else 0.0
-            runs = _EACH + (one.memory / memory if one.running else 0)
-            self._add(one.primary, runs + mirror)
-            if one.secondary is not None:
-                self._add(one.secondary, mirror)
+        for instance in snapshot.instances.values():
+            mirror = _EACH + instance.disk / disk if instance.secondary is not None else 0.0
+            runs = _EACH + (instance.memory / memory if instance.running else 0)
+            self._add(instance.primary, runs + mirror)
+            if instance.secondary is not None:
+                self._add(instance.secondary, mirror)
 
     def _add(self, node: str, ms: float) -> None:
         self._takes[node] = self._takes.get(node, 0.0) + ms

@@ -92,8 +92,8 @@ def expire(ledger: Ledger, now: Ms) -> Ledger:
     over = tuple(hold for hold in ledger.holds if hold.until and hold.until <= now)
     if not over:
         return ledger
-    left = tuple(hold for hold in ledger.holds if hold not in over)
-    return replace(ledger, holds=left, resumed=(*ledger.resumed, *over))
+    holds = tuple(hold for hold in ledger.holds if hold not in over)
+    return replace(ledger, holds=holds, resumed=(*ledger.resumed, *over))
 
 
 def _going(ledger: Ledger, hold: Hold) -> bool:
@@ -103,8 +103,8 @@ def _going(ledger: Ledger, hold: Hold) -> bool:
     return any((at.scope, at.name) == place and hold.tag in at.remove for at in takers)
 
 
-def _same(one: Hold, other: Hold) -> bool:
-    return (one.scope, one.name, one.incident) == (other.scope, other.name, other.incident)
+def _same(hold: Hold, other: Hold) -> bool:
+    return (hold.scope, hold.name, hold.incident) == (other.scope, other.name, other.incident)
 
 
 def untag_resumed(ledger: Ledger, snapshot: Snapshot, now: Ms) -> Ledger:

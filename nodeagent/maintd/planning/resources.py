@@ -206,12 +206,12 @@ class Room:
 
     def with_moved(self, instance: Instance, to: Spot) -> "Room":
         """A copy in which an instance has moved already, and its old room is free."""
-        there, needs = self.trial(), needs_memory(instance)
-        there.placed[instance.name] = (to.primary, to.secondary)
+        room, needs = self.trial(), needs_memory(instance)
+        room.placed[instance.name] = (to.primary, to.secondary)
         if to.primary != instance.primary:
-            there._take(instance.primary, -needs, 0)
-            there._take(to.primary, needs, 0)
-        return there
+            room._take(instance.primary, -needs, 0)
+            room._take(to.primary, needs, 0)
+        return room
 
     def keep(self, promised: Instance) -> None:
         """Reserve the room of a forthcoming instance, which nodes report as free."""
@@ -291,22 +291,22 @@ def open_room(
     unfit: dict[str, Reason] = {}
     shut: dict[str, Reason] = {}
     for name, node in snapshot.nodes.items():
-        said = observed.diagnoses.get(name)
+        diagnosis = observed.diagnoses.get(name)
         if node.offline or node.drained or not node.vm_capable:
             state = "offline" if node.offline else "drained" if node.drained else "not vm-capable"
             unfit[name] = shut[name] = because(Kind.OUT_OF_SERVICE, name, state=state)
-        elif said is None:
+        elif diagnosis is None:
             doubt = observed.doubts.get(name, "not asked")
             unfit[name] = shut[name] = because(Kind.IN_DOUBT, name, doubt=doubt)
         elif node.uuid in open_ones:
             incident = open_ones[node.uuid].id
             unfit[name] = because(Kind.OPEN_INCIDENT, name, incident=incident)
-        elif said.need is not Need.OK:  # its incident has ended, and its fault has not
-            unfit[name] = because(Kind.ASKS, name, need=said.need.wire)
+        elif diagnosis.need is not Need.OK:  # its incident has ended, and its fault has not
+            unfit[name] = because(Kind.ASKS, name, need=diagnosis.need.wire)
         elif name in paused:
             unfit[name] = because(Kind.ON_HOLD, name, why=paused[name])
-        if said is not None and said.need is Need.EVACUATE_FAILOVER:
-            shut.setdefault(name, because(Kind.ASKS, name, need=said.need.wire))
+        if diagnosis is not None and diagnosis.need is Need.EVACUATE_FAILOVER:
+            shut.setdefault(name, because(Kind.ASKS, name, need=diagnosis.need.wire))
     room = _room(observed, unfit, shut)
     room.departures = departures
     emptied = {i.node for i in open_ones.values() if i.diagnosis.need >= Need.EVACUATE}
@@ -327,8 +327,8 @@ def _is_mending(observed: Observed, name: str, open_ones: Mapping[str, Incident]
     incident = open_ones.get(observed.snapshot.nodes[name].uuid)
     if incident is None or incident.by_hand:
         return False
-    said = observed.diagnoses.get(name)
-    return said is not None and said.need <= Need.LIVE_REPAIR
+    diagnosis = observed.diagnoses.get(name)
+    return diagnosis is not None and diagnosis.need <= Need.LIVE_REPAIR
 
 
 def _room(observed: Observed, unfit: Mapping[str, Reason], shut: dict[str, Reason]) -> Room:

@@ -39,10 +39,12 @@ def brake(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger
 
 def _lasts(incident: Incident, observed: Observed) -> bool:
     """Check whether a node still requests an incident's action, by its last trusted answer."""
-    said = observed.diagnoses.get(incident.name)
-    if said is None:
+    diagnosis = observed.diagnoses.get(incident.name)
+    if diagnosis is None:
         return not incident.missed_at
-    return said.need is not Need.OK and (incident.status.active or said == incident.diagnosis)
+    return diagnosis.need is not Need.OK and (
+        incident.status.active or diagnosis == incident.diagnosis
+    )
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -126,12 +126,12 @@ def faults(snapshot: Snapshot) -> Mapping[str, Reason]:
 def wrong_tags(snapshot: Snapshot) -> tuple[Held, ...]:
     """Each tag that stops new work, even if there is no work, and how to remove it."""
     then = "until then no new work starts"
-    found = [Held(why) for why in _told(snapshot.tags, Scope.CLUSTER, "", then)]
+    held = [Held(why) for why in _told(snapshot.tags, Scope.CLUSTER, "", then)]
     for group in snapshot.groups.values():
-        found += [Held(why) for why in _told(group.tags, Scope.GROUP, group.name, then)]
+        held += [Held(why) for why in _told(group.tags, Scope.GROUP, group.name, then)]
     for name, node in snapshot.nodes.items():
-        found += [Held(why, name) for why in _told(node.tags, Scope.NODE, name, then)]
-    return first_of(found, Kind.MORE_WRONG_TAGS)
+        held += [Held(why, name) for why in _told(node.tags, Scope.NODE, name, then)]
+    return first_of(held, Kind.MORE_WRONG_TAGS)
 
 
 def _told(tags: frozenset[str], scope: Scope, name: str, then: str = "") -> tuple[Reason, ...]:

@@ -50,8 +50,13 @@ def _unknown(entry: Entry) -> str:
 def refusals_json(queue: Queue) -> list[dict[str, Any]]:
     """Why reported machines get no entry."""
     return [
-        {"reason": one.reason, "machines": one.machines, "since": one.since / 1000, "why": one.why}
-        for one in queue.refusals
+        {
+            "reason": refusal.reason,
+            "machines": refusal.machines,
+            "since": refusal.since / 1000,
+            "why": refusal.why,
+        }
+        for refusal in queue.refusals
     ]
 
 

@@ -30,7 +30,11 @@ def procedures_of(section: Section) -> Procedures:
         ),
         incidents=tuple(map(_referral, incidents)),
     )
-    each_once(procedures, "machine_types", [one.machine_types for one in read.repair_procedures])
+    each_once(
+        procedures,
+        "machine_types",
+        [procedure.machine_types for procedure in read.repair_procedures],
+    )
     if section.is_right("repair_procedures") and all(one.sound for one in procedures):
         _judge_referrals(incidents, read)
     judged = section.is_right("back_off_seconds", "most_back_off_seconds")
@@ -91,7 +95,9 @@ def _procedure(section: Section) -> Procedure:
     section.require(
         {"machine_types": read.machine_types, "repair_operations": read.repair_operations}
     )
-    each_once(operations, "operation", [[one.operation] for one in read.repair_operations])
+    each_once(
+        operations, "operation", [[operation.operation] for operation in read.repair_operations]
+    )
     section.done()
     return read
 

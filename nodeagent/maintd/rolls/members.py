@@ -70,8 +70,8 @@ def _grouped(asked: StartRoll, observed: Observed) -> Iterator[Node | str]:
 
 def _needs(command: str, node: Node, observed: Observed) -> bool:
     """Check whether a diagnose command of the node says `"needed": true` in its details."""
-    said = observed.diagnoses.get(node.name)
-    details = None if said is None else json.loads(said.text).get("details")
+    diagnosis = observed.diagnoses.get(node.name)
+    details = None if diagnosis is None else json.loads(diagnosis.text).get("details")
     if not isinstance(details, dict):
         return False
     own = details.get(command)  # several commands stand there by name

@@ -61,7 +61,7 @@ class Obstacles:
 
     def begin(self) -> list[RollNode]:
         """Return the nodes that begin now, and note in `held` what the next ones wait for."""
-        waiting = [one for one in self._roll.nodes if one.in_line]
+        waiting = [roll_node for roll_node in self._roll.nodes if roll_node.in_line]
         if self._roll.canceled:
             bad = [one for one in self._roll.nodes if one.phase is Phase.FAILED or one.late]
             self.held += [
@@ -135,8 +135,8 @@ class Obstacles:
             return because(RollKind.ROLL_INCIDENT, name, incident=incident)
         if doubt := self._observed.doubts.get(name):
             return because(Kind.DOUBT, name, doubt=doubt)
-        said = self._observed.diagnoses.get(name)
-        if said is None or said.need is not Need.OK:
+        diagnosis = self._observed.diagnoses.get(name)
+        if diagnosis is None or diagnosis.need is not Need.OK:
             return because(Kind.NOT_WELL, name)
         if command not in self._observed.runs.get(name, ()):
             return because(RollKind.ROLL_NOT_LISTED, name, command=command)

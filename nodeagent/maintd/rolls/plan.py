@@ -136,7 +136,7 @@ def _returning(ledger: Ledger, roll: Roll, member: RollNode, now: Ms) -> Ledger:
 def _with_return(ledger: Ledger) -> Ledger:
     """Record when the last node has returned."""
     assert ledger.roll is not None
-    done = (one.since for one in ledger.roll.nodes if one.phase is Phase.DONE)
+    done = (roll_node.since for roll_node in ledger.roll.nodes if roll_node.phase is Phase.DONE)
     return replace(ledger, roll=replace(ledger.roll, returned_at=max(done, default=Ms(0))))
 
 
@@ -149,7 +149,14 @@ def _with_late(ledger: Ledger, now: Ms) -> Ledger:
         runs = member.phase in (Phase.RUNNING, Phase.RETURNING) and member.ran_at
         if runs and not member.why and now - member.ran_at > patience:
             roll = roll.put(replace(member, why=f"not back after {patience // MINUTE} minutes"))
-    failed = next((one for one in roll.nodes if one.phase is Phase.FAILED or one.late), None)
+    failed = next(
+        (
+            roll_node
+            for roll_node in roll.nodes
+            if roll_node.phase is Phase.FAILED or roll_node.late
+        ),
+        None,
+    )
     if failed is not None and not roll.stopped:
         roll = replace(roll, stopped=f"{failed.name}: {failed.why}")
     return ledger if roll == ledger.roll else replace(ledger, roll=roll)
@@ -185,7 +192,11 @@ def to_ask(ledger: Ledger, snapshot: Snapshot) -> frozenset[str]:
 
     They return even if their turn was taken back, and after the roll is over.
     """
-    back = (one for one in ledger.outages if one.back is not None and one.back.way is Way.ROLL)
+    back = (
+        outage
+        for outage in ledger.outages
+        if outage.back is not None and outage.back.way is Way.ROLL
+    )
     returning = {one.node for one in back}
     nodes = snapshot.nodes.values()
     return frozenset(node.name for node in nodes if node.offline and node.uuid in returning)

@@ -36,7 +36,9 @@ def grant(ledger: Ledger, asked: Request, who: str, observed: Observed, now: Ms)
         case SkipNode(node):
             return _at(ledger, roll, node, observed, lambda one: _skip(ledger, roll, one, who, now))
         case RetryNode(node):
-            return _at(ledger, roll, node, observed, lambda one: _retry(ledger, roll, one, now))
+            return _at(
+                ledger, roll, node, observed, lambda roll_node: _retry(ledger, roll, roll_node, now)
+            )
 
 
 def _start(ledger: Ledger, asked: StartRoll, who: str, observed: Observed, now: Ms) -> Ledger | str:
@@ -67,7 +69,7 @@ def _resume(ledger: Ledger, roll: Roll) -> Ledger | str:
         return f"{roll.canceled} has canceled it: its nodes return"
     if not (roll.paused or roll.stopped):
         return "the roll is neither paused nor stopped"
-    failed = next((one for one in roll.nodes if one.phase is Phase.FAILED), None)
+    failed = next((roll_node for roll_node in roll.nodes if roll_node.phase is Phase.FAILED), None)
     if failed is not None:
         name = failed.name
         return f"{name} has failed: first run gnt-maint roll retry {name}, or skip {name}"
@@ -105,7 +107,7 @@ def _skip(ledger: Ledger, roll: Roll, member: RollNode, who: str, now: Ms) -> Le
     if not member.claims:
         return after
     # Nobody waits for its order any more, and it is never given again.
-    intents = tuple(one for one in after.intents if not _is_order(one, member))
+    intents = tuple(intent for intent in after.intents if not _is_order(intent, member))
     return release(replace(after, intents=intents), member.node, Way.ROLL, now, Proof())
 
 

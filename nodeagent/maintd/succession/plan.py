@@ -218,7 +218,13 @@ def agreeing(known: Known) -> tuple[str, ...]:
     """The nodes that find that the master does not answer."""
     found = known.heard.testimonies if known.heard is not None else {}
     doubt = {Contact.ANSWERS, Contact.UNKNOWN}
-    return tuple(sorted(name for name, one in found.items() if not doubt & {one.noded, one.agent}))
+    return tuple(
+        sorted(
+            name
+            for name, testimony in found.items()
+            if not doubt & {testimony.noded, testimony.agent}
+        )
+    )
 
 
 def judged(known: Known) -> Judgement:
@@ -258,11 +264,11 @@ def _not_silent(known: Known, heard: Heard, judgement: Judgement) -> Reason | No
 def _braked(known: Known, heard: Heard) -> Reason | None:
     """Why this may be another event than the death of one node."""
     snapshot, name = known.snapshot, known.snapshot.master
-    there = [one for one in snapshot.nodes.values() if not one.offline and one.name != name]
-    silent = [one for one in there if one.name not in heard.testimonies]
+    nodes = [one for one in snapshot.nodes.values() if not one.offline and one.name != name]
+    silent = [one for one in nodes if one.name not in heard.testimonies]
     near = any(not apart(known.master, one, snapshot) for one in silent)
-    if near or (silent and 10 * (len(silent) + 1) > len(there) + 1):
-        names = tuple(sorted(one.name for one in silent))
+    if near or (silent and 10 * (len(silent) + 1) > len(nodes) + 1):
+        names = tuple(sorted(node.name for node in silent))
         return because(SuccessionKind.OTHERS_SILENT, name, nodes=names)
     return None
 

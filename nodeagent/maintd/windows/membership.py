@@ -20,11 +20,11 @@ class Planned:
         self.names = Names(snapshot)
         self._occurrences: dict[tuple[int, Identity], Scheduled] = {}
         self.times: dict[Identity, set[Unavailability]] = {}
-        for one in ledger.scheduled:
-            identity = self.names.identity(one.machine)
-            self.times.setdefault(identity, set()).add(one.when)
-            if one.series:
-                self._occurrences[one.series, identity] = one
+        for scheduled in ledger.scheduled:
+            identity = self.names.identity(scheduled.machine)
+            self.times.setdefault(identity, set()).add(scheduled.when)
+            if scheduled.series:
+                self._occurrences[scheduled.series, identity] = scheduled
 
     def is_returning(self, machine: Machine) -> bool:
         """Tell whether the machine is a node on its way back into service."""
@@ -46,8 +46,8 @@ def without(
     ledger: Ledger, occurrences: Collection[Scheduled], observed: Observed, now: Ms
 ) -> Ledger | str:
     """The ledger with a schedule without these windows; machines that are down stay in it."""
-    out = [one for one in occurrences if one.mode is Mode.DRAINING]
+    out = [scheduled for scheduled in occurrences if scheduled.mode is Mode.DRAINING]
     if not out:
         return ledger
-    left = windows_schedule.without(ledger, out).schedule
-    return windows_schedule.grant(ledger, SetSchedule(left), observed, now)
+    schedule = windows_schedule.without(ledger, out).schedule
+    return windows_schedule.grant(ledger, SetSchedule(schedule), observed, now)

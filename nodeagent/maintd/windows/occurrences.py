@@ -43,14 +43,16 @@ def advance(
 def _let_go(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Remove machines that never went down from the schedule, once their window has ended."""
     planned = Planned(ledger, observed.snapshot)
-    placed = (planned.occurrence(one, m) for one in ledger.series for m in one.members)
-    over = [one for one in placed if one is not None and _has_ended(one, now)]
+    placed = (planned.occurrence(series, m) for series in ledger.series for m in series.members)
+    over = [
+        scheduled for scheduled in placed if scheduled is not None and _has_ended(scheduled, now)
+    ]
     after = without(ledger, over, observed, now)
     return ledger if isinstance(after, str) else after
 
 
-def _has_ended(one: Scheduled, now: Ms) -> bool:
-    end = one.when.end_ms
+def _has_ended(scheduled: Scheduled, now: Ms) -> bool:
+    end = scheduled.when.end_ms
     return end is not None and end <= now
 
 
@@ -167,8 +169,8 @@ class _Plan:
         A machine that is returning comes first: planned again, it would stay drained in between.
         """
         if member.placed:
-            one = self.planned.occurrence(series, member)
-            return one is not None and _has_ended(one, self.now)
+            scheduled = self.planned.occurrence(series, member)
+            return scheduled is not None and _has_ended(scheduled, self.now)
         return not self.planned.is_returning(member.machine)
 
     def _ahead(self, member: Member) -> int:
@@ -232,9 +234,9 @@ class _Plan:
         windows = enumerate(self.ledger.schedule.windows)
         places = {(m.key, w.unavailability): place for place, w in windows for m in w.machines}
         placed = (
-            (series.number, member.day, one)
+            (series.number, member.day, scheduled)
             for series in self.ledger.series
             for member in series.members
-            if (one := self.planned.occurrence(series, member)) is not None
+            if (scheduled := self.planned.occurrence(series, member)) is not None
         )
         return {(number, day, one.when): places[one.key] for number, day, one in placed}

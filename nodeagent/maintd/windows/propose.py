@@ -120,10 +120,10 @@ def _unfit(
 def _windows(ledger: Ledger, snapshot: Snapshot) -> dict[str, str]:
     nodes = {node.uuid: node.name for node in snapshot.nodes.values()}
     found = {}
-    for one in ledger.scheduled:
-        node = node_of(one.machine, snapshot)
-        name = nodes.get(one.node) or (node.name if node else "")
-        match one.mode:
+    for scheduled in ledger.scheduled:
+        node = node_of(scheduled.machine, snapshot)
+        name = nodes.get(scheduled.node) or (node.name if node else "")
+        match scheduled.mode:
             case Mode.DOWN:
                 found[name] = "is down for its maintenance window"
             case Mode.DRAINING:
@@ -152,12 +152,12 @@ def _busy(
     """The nodes that other windows may have at that time, from their evacuation on (unix ms)."""
     found: set[str] = set()
     called, leads = Names(snapshot), Leads(snapshot, ledger.paces)
-    for one in ledger.scheduled:
-        node, when = called.only(one.machine), one.when
+    for scheduled in ledger.scheduled:
+        node, when = called.only(scheduled.machine), scheduled.when
         if node is None or node.name in names:
             continue
         starts = when.start_ms - leads.of(node)
-        over = one.mode is Mode.DRAINING and when.end_ms is not None and when.end_ms <= begins
+        over = scheduled.mode is Mode.DRAINING and when.end_ms is not None and when.end_ms <= begins
         if not over and starts < until:
             found.add(node.name)
     return frozenset(found)
@@ -166,10 +166,10 @@ def _busy(
 def _staying(cluster: Cluster, names: Collection[str], planned: "_Planned") -> list[str]:
     inside = {machine.hostname for window in planned.windows for machine in window.machines}
     return [
-        f"instance {one.name} stays on {one.primary}, and keeps it from going down until somebody"
-        " has moved or removed it"
-        for one in cluster.instances
-        if one.name in names and one.primary in inside
+        f"instance {instance.name} stays on {instance.primary}, and keeps it from going down"
+        " until somebody has moved or removed it"
+        for instance in cluster.instances
+        if instance.name in names and instance.primary in inside
     ]
 
 
@@ -213,29 +213,29 @@ class _Planned:
             while rest:
                 planned = sum(len(window.machines) for window in self.windows)
                 tell(planned + len(self.stuck), len(names))
-                count, found = self._most(emptier, rest)
+                count, evacuation = self._most(emptier, rest)
                 if not count and emptier is not today:
-                    count, found = self._most(today, rest)
+                    count, evacuation = self._most(today, rest)
                     if count:
                         cluster, snapshot = self.known.cluster, self.snapshot
                         self.balanced.add(len(self.windows))
                 if not count:
                     name = rest.pop(0)
-                    self.stuck[name] = obstacle(found, name)
+                    self.stuck[name] = obstacle(evacuation, name)
                     continue
-                self._add(rest[:count], snapshot, found)
-                cluster = afterwards(cluster, found)
-                emptier, snapshot = emptier.moved(cluster), _moved(snapshot, found)
+                self._add(rest[:count], snapshot, evacuation)
+                cluster = afterwards(cluster, evacuation)
+                emptier, snapshot = emptier.moved(cluster), _moved(snapshot, evacuation)
                 rest = rest[count:]
 
-    def _add(self, names: Sequence[str], snapshot: Snapshot, found: Evacuation) -> None:
+    def _add(self, names: Sequence[str], snapshot: Snapshot, evacuation: Evacuation) -> None:
         start, lead = self.wanted.start, _lead(names, snapshot, self.ledger)
         if self.windows:
             gap = lead * NANOSECONDS if self.wanted.gap is None else self.wanted.gap
             start = self.windows[-1].unavailability.start + self.wanted.each + gap
         machines = tuple(Machine(name) for name in names)
         self.windows.append(Window(machines, Unavailability(start, self.wanted.each)))
-        self.evacuations.append(found)
+        self.evacuations.append(evacuation)
         self.leads.append(lead)
 
     def _most(self, emptier: Emptier, names: Sequence[str]) -> tuple[int, Evacuation]:
@@ -247,10 +247,10 @@ class _Planned:
         def fits(count: int) -> bool:
             if count == 1:
                 return not left_behind(first, names[:1])
-            found = emptier.fits(names[:count], self.busy.difference(names[:count]))
-            if found is not None:
-                tried[count] = found
-            return found is not None
+            evacuation = emptier.fits(names[:count], self.busy.difference(names[:count]))
+            if evacuation is not None:
+                tried[count] = evacuation
+            return evacuation is not None
 
         good = most(limit, fits)
         return good, tried[good or 1]
@@ -264,7 +264,7 @@ class _Planned:
                 left = Ms(self.wanted.gap // NANOSECONDS)
                 why = "are between it and the one before"
             if left < lead:
-                names = ", ".join(one.hostname for one in window.machines)
+                names = ", ".join(machine.hostname for machine in window.machines)
                 minutes = -(-lead // 60_000)
                 found.append(
                     f"{names} cannot be evacuated in time: that takes {minutes} min, and"
@@ -283,7 +283,9 @@ class _Planned:
         if self.busy:
             names = ", ".join(sorted(self.busy))
             found.append(f"in maintenance windows of their own meanwhile: {names}")
-        if any(one.hostname == self.snapshot.master for w in self.windows for one in w.machines):
+        if any(
+            machine.hostname == self.snapshot.master for w in self.windows for machine in w.machines
+        ):
             found.append(
                 f"{self.snapshot.master} is the master node, and comes last: run gnt-cluster"
                 " master-failover on another master candidate before"
@@ -298,13 +300,13 @@ def _lead(names: Iterable[str], snapshot: Snapshot, ledger: Ledger) -> int:
     return -(-longest // _GRAIN) * _GRAIN
 
 
-def _moved(snapshot: Snapshot, found: Evacuation) -> Snapshot:
+def _moved(snapshot: Snapshot, evacuation: Evacuation) -> Snapshot:
     instances: dict[str, Instance] = dict(snapshot.instances)
-    nodes = [node.name for node in found.before.cluster.nodes]
-    for way in found.ways:
-        name, at = found.before.cluster.instances[way.instance].name, way.after
+    nodes = [node.name for node in evacuation.before.cluster.nodes]
+    for way in evacuation.ways:
+        name, at = evacuation.before.cluster.instances[way.instance].name, way.after
         if name in instances:
             mirror = None if at.secondary == -1 else nodes[at.secondary]
-            there = replace(instances[name], primary=nodes[at.primary], secondary=mirror)
-            instances[name] = there
+            instance = replace(instances[name], primary=nodes[at.primary], secondary=mirror)
+            instances[name] = instance
     return replace(snapshot, instances=instances)

@@ -355,7 +355,7 @@ def _let_go(before: Ledger, after: Ledger, observed: Observed) -> Ledger:
     """Give up on lost jobs of nodes whose windows, or modes in them, a request changes."""
     old, new = _by_node(before), _by_node(after)
     touched = {node for node, windows in old.items() if windows != new.get(node)}
-    lost = {name for name, said in observed.results.items() if said.outcome is Outcome.LOST}
+    lost = {name for name, result in observed.results.items() if result.outcome is Outcome.LOST}
     kept = tuple(i for i in after.intents if not (i.id in lost and i.purpose.window in touched))
     return replace(after, intents=kept)
 

@@ -24,7 +24,7 @@ _APART = 7200  # seconds from its end to the next: the clocks may change in betw
 def zones_of(ledger: Ledger, wishes: Iterable[Wish]) -> set[str]:
     asked = (wish.asked for wish in wishes)
     wanted = {one.zone for one in asked if isinstance(one, AddSeries | EditSeries) and one.zone}
-    return wanted | {one.rule.zone for one in ledger.series}
+    return wanted | {series.rule.zone for series in ledger.series}
 
 
 def grant(
@@ -37,7 +37,7 @@ def grant(
     """The ledger after the request, or why it is refused; `who`: the request's id and author."""
     if isinstance(asked, AddSeries):
         return _add(ledger, asked, who, observed, now)
-    old = next((one for one in ledger.series if one.number == asked.number), None)
+    old = next((series for series in ledger.series if series.number == asked.number), None)
     if old is None:
         return f"there is no series/{asked.number}"
     if isinstance(asked, EndSeries):
@@ -61,8 +61,8 @@ def _add(
     assert not isinstance(begun, str)
     number = ledger.last_series + 1
     members = tuple(Member(machine) for machine in asked.machines)
-    one = Series(number, who[0], who[1], begun, members, asked.consent)
-    return replace(ledger, series=(*ledger.series, one), last_series=number)
+    series = Series(number, who[0], who[1], begun, members, asked.consent)
+    return replace(ledger, series=(*ledger.series, series), last_series=number)
 
 
 def _begin(rule: Weekly, begins: int, zone: Zone | None, now: Ms) -> Weekly | str:
@@ -193,8 +193,8 @@ def _other_members(old: Series, asked: EditSeries, snapshot: Snapshot) -> tuple[
     return members
 
 
-def _is_idle(one: Scheduled | None) -> bool:
-    return one is not None and one.mode is Mode.DRAINING and not one.begun
+def _is_idle(scheduled: Scheduled | None) -> bool:
+    return scheduled is not None and scheduled.mode is Mode.DRAINING and not scheduled.begun
 
 
 def _anew(member: Member, rule: Weekly) -> Member:
@@ -215,5 +215,7 @@ def _withdraw(
 ) -> Ledger | str:
     """Remove the occurrences of these; machines that are down stay in the schedule until up."""
     planned = Planned(ledger, observed.snapshot)
-    found = (planned.occurrence(series, member) for member in members)
-    return without(ledger, [one for one in found if one is not None], observed, now)
+    scheduleds = (planned.occurrence(series, member) for member in members)
+    return without(
+        ledger, [scheduled for scheduled in scheduleds if scheduled is not None], observed, now
+    )

@@ -92,14 +92,14 @@ def _waits(reach: Reach, held: list[str]) -> str:
     return f", {why}" if why else ""
 
 
-def _check(plan: Plan, after: Layout, there: Snapshot) -> None:
+def _check(plan: Plan, after: Layout, snapshot: Snapshot) -> None:
     """Check that all are at their targets: somebody may have ended it, or moved them on."""
     moved = sorted({step.move.instance for step in plan.steps})
     instances = plan.layout.cluster.instances
     elsewhere = [
         instances[index].name
         for index in moved
-        if _nodes(there, instances[index].name) != _spot(after, after.places[index])
+        if _nodes(snapshot, instances[index].name) != _spot(after, after.places[index])
     ]
     if elsewhere:
         few = ", ".join(elsewhere[:_FEW]) + (" and others" if len(elsewhere) > _FEW else "")
@@ -107,8 +107,10 @@ def _check(plan: Plan, after: Layout, there: Snapshot) -> None:
         raise Refused(f"{count} are not where they were to be: {few}")
 
 
-def _nodes(there: Snapshot, name: str) -> list[str | None]:
-    found = there.instances.get(name)
-    if found is None:
+def _nodes(snapshot: Snapshot, name: str) -> list[str | None]:
+    instance = snapshot.instances.get(name)
+    if instance is None:
         return []
-    return [found.primary] if found.secondary is None else [found.primary, found.secondary]
+    return (
+        [instance.primary] if instance.secondary is None else [instance.primary, instance.secondary]
+    )

@@ -213,6 +213,6 @@ class Options:
 
 def options(function: F) -> F:
     """Add the options of all fields."""
-    for one in reversed(fields(Options)):
-        function = one.metadata["option"](one.name)(function)
+    for option in reversed(fields(Options)):
+        function = option.metadata["option"](option.name)(function)
     return function

@@ -65,8 +65,8 @@ def _found(
     if text == "now":
         return round(datetime.now(UTC).timestamp() * SECOND)
     try:
-        found = by_clock(text) or datetime.fromisoformat(text)
-        why, seconds = _no_moment(found), round(found.timestamp())
+        moment = by_clock(text) or datetime.fromisoformat(text)
+        why, seconds = _no_moment(moment), round(moment.timestamp())
     except (ValueError, OverflowError):  # not a date, or in a year that no clock shows
         return None
     if why:
@@ -123,14 +123,14 @@ def _today(match: re.Match[str], now: datetime) -> datetime:
     return now.replace(hour=hour, minute=minute, second=0, microsecond=0)
 
 
-def _no_moment(found: datetime) -> str:
+def _no_moment(moment: datetime) -> str:
     """Say why a local time without a zone is ambiguous or skipped: clocks change twice a year."""
-    if found.tzinfo is not None:
+    if moment.tzinfo is not None:
         return ""
-    first, second = (found.replace(fold=fold).timestamp() for fold in (0, 1))
+    first, second = (moment.replace(fold=fold).timestamp() for fold in (0, 1))
     if first == second:
         return ""
-    there = datetime.fromtimestamp(first, UTC).astimezone().replace(tzinfo=None) == found
+    there = datetime.fromtimestamp(first, UTC).astimezone().replace(tzinfo=None) == moment
     why = "the clock shows it twice" if there else "the clock never shows it"
     return f"{why}: add the zone, as in +01:00"
 
@@ -184,7 +184,7 @@ def _windows_of(calendar: Json, name: str) -> list[tuple[Json, Json]]:
     """Return the windows of one machine, with the machine in each, by their start."""
     if not name:  # an empty variable of a script names nobody
         raise click.UsageError("the name of a machine is empty")
-    rows = [(row, one) for row in calendar["windows"] for one in row["machines"]]
+    rows = [(row, machine) for row in calendar["windows"] for machine in row["machines"]]
     found = [(row, one) for row, one in rows if one_form(name.lower()) in (*_hosts(one), one["ip"])]
     if not found:
         short = name.lower()

@@ -68,13 +68,13 @@ def _incidents(get: _Get) -> _Named:
 def _windows(get: _Get) -> _Named:
     told = get("/1/windows")
     for row in told["windows"]:
-        yield from ((told_name(one), "window") for one in row["machines"])
+        yield from ((told_name(machine), "window") for machine in row["machines"])
     yield from ((row["name"], str(row["weekly"])) for row in told["series"])
 
 
 def _entries(get: _Get) -> _Named:
-    for one in get("/1/queue")["entries"]:
-        yield one["index"], f"{one['nodename'] or one['address']} {one['status']}"
+    for entry in get("/1/queue")["entries"]:
+        yield entry["index"], f"{entry['nodename'] or entry['address']} {entry['status']}"
 
 
 def _offers(get: _Get) -> _Named:

@@ -51,11 +51,11 @@ def _group_json(name: str, nodes: Mapping[str, NodeCommands]) -> Json:
         "group": name,
         "nodes": len(nodes),
         "unknown": [
-            {"node": node, "look": one.unknown, "why": one.why or None}
-            for node, one in nodes.items()
-            if one.unknown
+            {"node": node, "look": commands.unknown, "why": commands.why or None}
+            for node, commands in nodes.items()
+            if commands.unknown
         ],
-        "commands": [_compared_json(one, runs) for one in compare(nodes)],
+        "commands": [_compared_json(row, runs) for row in compare(nodes)],
     }
 
 
@@ -66,29 +66,29 @@ def node_commands(view: View, name: str) -> Json | None:
         return None
     group = _group_name(view, node.group)
     nodes = _groups(view, node.group)[group]
-    told = nodes[name]
+    commands = nodes[name]
     return {
         "node": name,
         "group": group,
-        "unknown": told.unknown or None,
-        "why": told.why or None,
-        "commands": [] if told.unknown else _rows(name, nodes),
+        "unknown": commands.unknown or None,
+        "why": commands.why or None,
+        "commands": [] if commands.unknown else _rows(name, nodes),
     }
 
 
 def _rows(name: str, nodes: Mapping[str, NodeCommands]) -> list[Json]:
-    told = nodes[name]
-    runs = dict(zip(told.commands, told.runs, strict=True))
+    commands = nodes[name]
+    runs = dict(zip(commands.commands, commands.runs, strict=True))
     rows = []
-    for one in compare(nodes):
-        key, usual = (one.use, one.name), one.usual
-        command = told.commands.get(key)
+    for row in compare(nodes):
+        key, usual = (row.use, row.name), row.usual
+        command = commands.commands.get(key)
         if command is None and (usual is None or usual.command is None):
             continue
         rows.append(
             {
-                "name": one.name,
-                "use": one.use,
+                "name": row.name,
+                "use": row.use,
                 **_command_json(command),
                 **_run_json(runs.get(key, LastRun())),
                 "differs": None if usual is None else list(differences(command, usual.command)),
@@ -118,20 +118,20 @@ _Runs: TypeAlias = Mapping[tuple[str, str], Mapping[str, LastRun]]  # by command
 
 def _runs(nodes: Mapping[str, NodeCommands]) -> _Runs:
     found: dict[tuple[str, str], dict[str, LastRun]] = {}
-    for name, one in nodes.items():
-        for key, run in zip(one.commands, one.runs, strict=True):
+    for name, commands in nodes.items():
+        for key, run in zip(commands.commands, commands.runs, strict=True):
             found.setdefault(key, {})[name] = run
     return found
 
 
-def _compared_json(one: Compared, all_runs: _Runs) -> Json:
-    runs = all_runs[one.use, one.name]
-    variants = one.others if one.usual is None else (one.usual, *one.others)
-    usual = one.usual.command if one.usual is not None else None
+def _compared_json(row: Compared, all_runs: _Runs) -> Json:
+    runs = all_runs[row.use, row.name]
+    variants = row.others if row.usual is None else (row.usual, *row.others)
+    usual = row.usual.command if row.usual is not None else None
     verdicts = Counter(run.verdict for run in runs.values() if run.verdict)
     return {
-        "name": one.name,
-        "use": one.use,
+        "name": row.name,
+        "use": row.use,
         "runs-on": sum(
             len(each.nodes)
             for each in variants
@@ -140,17 +140,17 @@ def _compared_json(one: Compared, all_runs: _Runs) -> Json:
         "verdicts": dict(sorted(verdicts.items())),
         "slowest": _slowest(runs),
         "usual": None
-        if one.usual is None
-        else {**_command_json(usual), "nodes": len(one.usual.nodes)},
+        if row.usual is None
+        else {**_command_json(usual), "nodes": len(row.usual.nodes)},
         "others": [
             {
                 **_command_json(other.command),
-                "differs": None if one.usual is None else list(differences(other.command, usual)),
+                "differs": None if row.usual is None else list(differences(other.command, usual)),
                 "nodes": [
                     {"name": node, **_run_json(runs.get(node, LastRun()))} for node in other.nodes
                 ],
             }
-            for other in one.others
+            for other in row.others
         ],
     }
 

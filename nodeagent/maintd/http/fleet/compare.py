@@ -72,7 +72,7 @@ def commands_of(look: Look | None) -> NodeCommands:
 @lru_cache(64)
 def _read(text: str) -> Mapping[_Key, Command]:
     """Read the text of commands, once for all nodes that have the same."""
-    return {(use_of(one.kind), one.name): one for one in read_commands(text)}
+    return {(use_of(command.kind), command.name): command for command in read_commands(text)}
 
 
 def use_of(kind: str) -> str:

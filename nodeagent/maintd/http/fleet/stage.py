@@ -25,7 +25,9 @@ def routes(context: Context) -> tuple[Route, ...]:
 def stage_json(view: View) -> Json:
     """The stage of the cluster and of its nodes, what each stage would have done, what is next."""
     policy, snapshot = with_tags(view.policy, view.observed.snapshot), view.observed.snapshot
-    proposals = sorted(view.ledger.proposals, key=lambda one: (not one.open, -one.at))
+    proposals = sorted(
+        view.ledger.proposals, key=lambda proposal: (not proposal.open, -proposal.at)
+    )
     silent = unreachable(view.ledger, snapshot, view.policy, view.at)
     here = stages(policy, snapshot)
     return {
@@ -52,25 +54,25 @@ def stage_json(view: View) -> Json:
 def _would(proposals: list[Proposal]) -> Iterator[tuple[str, dict[str, int]]]:
     """Yield for each stage what it would have done, and how often."""
     times = Counter[What]()
-    for one in proposals:
-        times[one.what] += one.times
+    for proposal in proposals:
+        times[proposal.what] += proposal.times
     yield OBSERVE, {}
     yield ADVISE, {what.value: times[what] for what in _ASKS if times[what]}
     yield DRAIN, {what.value: times[what] for what in (What.EVACUATE,) if times[what]}
     yield FULL, {what.value: count for what, count in times.items()}
 
 
-def _proposal_json(one: Proposal) -> Json:
+def _proposal_json(proposal: Proposal) -> Json:
     return {
-        "what": one.what.value,
-        "name": one.name,
-        "incident": one.incident or None,
-        "open": one.open,
-        "times": one.times,
-        "since": one.since / 1000,
-        "at": one.at / 1000,
-        "started": one.begun,
-        "taken-back": one.taken_back,
-        "by-person": one.by_person,
-        "passed": one.passed,
+        "what": proposal.what.value,
+        "name": proposal.name,
+        "incident": proposal.incident or None,
+        "open": proposal.open,
+        "times": proposal.times,
+        "since": proposal.since / 1000,
+        "at": proposal.at / 1000,
+        "started": proposal.begun,
+        "taken-back": proposal.taken_back,
+        "by-person": proposal.by_person,
+        "passed": proposal.passed,
     }

@@ -48,7 +48,7 @@ def _names(snapshot: Snapshot) -> dict[str, str]:
 
 def _nodes(snapshot: Snapshot, names: Mapping[str, str]) -> GaugeMetricFamily:
     nodes = snapshot.nodes.values()
-    found = Counter((names.get(one.group, ""), _role(one, snapshot)) for one in nodes)
+    found = Counter((names.get(node.group, ""), _role(node, snapshot)) for node in nodes)
     family = GaugeMetricFamily(
         "gnt_maint_ganeti_nodes", "Ganeti's nodes, by group and role.", labels=["group", "role"]
     )
@@ -102,7 +102,7 @@ def _balance(shown: Mapping[str, Rating]) -> Any:
         "gnt_maint_ganeti_n1_failures",
         "Nodes that could not run the instances of another one, should it fail.",
         "group",
-        {name: one.failing for name, one in shown.items()},
+        {name: rating.failing for name, rating in shown.items()},
     )
     yield gauges(
         "gnt_maint_ganeti_memory_free_bytes",

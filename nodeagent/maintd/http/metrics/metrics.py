@@ -191,7 +191,7 @@ def _of_offers(view: View) -> Any:
     )
     made = offers.by_absence(ledger)
     waiting = absences(ledger, view.observed.snapshot, view.policy)
-    held = len({one.key.node for one in waiting if offers.hold(one, made, view.at)})
+    held = len({absence.key.node for absence in waiting if offers.hold(absence, made, view.at)})
     yield gauge(
         "gnt_maint_machines_held_by_owners",
         "Machines that are not evacuated because owners do not agree.",

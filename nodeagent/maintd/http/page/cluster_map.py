@@ -277,28 +277,28 @@ def _arcs(moves: Mapping[Move, list[str]], spots: Mapping[str, Spot]) -> Iterabl
     known = [move for move in sorted(moves) if move[0] in spots and move[1] in spots]
     edges: dict[tuple[str, bool], list[tuple[bool, float, Move, str]]] = {}
     for move in known:
-        one, other = spots[move[0]], spots[move[1]]
-        above, below = _sides(one, other, move[2])
+        spot, other = spots[move[0]], spots[move[1]]
+        above, below = _sides(spot, other, move[2])
         # In one row the shorter of two arrows lies within the longer one, so that none cross.
-        nested = -1 if one.y == other.y else 1
-        edges.setdefault((one.name, above), []).append(
-            (other.x > one.x, nested * other.x, move, "from")
+        nested = -1 if spot.y == other.y else 1
+        edges.setdefault((spot.name, above), []).append(
+            (other.x > spot.x, nested * other.x, move, "from")
         )
         edges.setdefault((other.name, below), []).append(
-            (one.x > other.x, nested * one.x, move, "to")
+            (spot.x > other.x, nested * spot.x, move, "to")
         )
     place: dict[tuple[Move, str], float] = {}
     for (name, _), ends in edges.items():
         for n, (*_, move, end) in enumerate(sorted(ends), 1):
             place[move, end] = spots[name].x + shape.width * n / (len(ends) + 1)
     for move in known:
-        one, other = spots[move[0]], spots[move[1]]
-        leaves_above, comes_above = _sides(one, other, move[2])
+        spot, other = spots[move[0]], spots[move[1]]
+        leaves_above, comes_above = _sides(spot, other, move[2])
         ax, bx = place[move, "from"], place[move, "to"]
-        ay = one.y - 2 if leaves_above else one.y + shape.height + 2
+        ay = spot.y - 2 if leaves_above else spot.y + shape.height + 2
         by = other.y - 4 if comes_above else other.y + shape.height + 4
         far = abs(bx - ax) / WIDTH
-        bow = shape.bow * (0.35 + far) if one.y == other.y else max(22, abs(by - ay) / 2)
+        bow = shape.bow * (0.35 + far) if spot.y == other.y else max(22, abs(by - ay) / 2)
         acy = ay - bow if leaves_above else ay + bow
         bcy = by - bow if comes_above else by + bow
         path = f"M{ax:.1f} {ay:.1f}C{ax:.1f} {acy:.1f} {bx:.1f} {bcy:.1f} {bx:.1f} {by:.1f}"
@@ -312,12 +312,12 @@ def _at(t: float, a: float, b: float, c: float, d: float) -> float:
     return u * u * u * a + 3 * u * u * t * b + 3 * u * t * t * c + t * t * t * d
 
 
-def _sides(one: Spot, other: Spot, kind: str) -> tuple[bool, bool]:
+def _sides(spot: Spot, other: Spot, kind: str) -> tuple[bool, bool]:
     """Return whether an arrow starts at an upper edge, and whether it ends at one."""
-    if one.y == other.y:
+    if spot.y == other.y:
         above = kind == "move"
         return above, above
-    return one.y > other.y, one.y < other.y
+    return spot.y > other.y, spot.y < other.y
 
 
 def _told_move(move: Move, instances: list[str]) -> str:
@@ -332,15 +332,15 @@ def _bows(
 ) -> Iterable[Arrow]:
     """Arrows between squares, which have no text to cover."""
     for move, instances in sorted(moves.items()):
-        one, other = spots.get(move[0]), spots.get(move[1])
-        if one is None or other is None:
+        spot, other = spots.get(move[0]), spots.get(move[1])
+        if spot is None or other is None:
             continue
         side = 1 if move[2] == "move" else -1
-        yield Arrow(_bow(one, other, shape, side), move[2], "", 0, 0, _told_move(move, instances))
+        yield Arrow(_bow(spot, other, shape, side), move[2], "", 0, 0, _told_move(move, instances))
 
 
-def _bow(one: Spot, other: Spot, shape: Shape, side: int) -> str:
-    ax, ay = one.x + shape.width / 2, one.y + shape.height / 2
+def _bow(spot: Spot, other: Spot, shape: Shape, side: int) -> str:
+    ax, ay = spot.x + shape.width / 2, spot.y + shape.height / 2
     bx, by = other.x + shape.width / 2, other.y + shape.height / 2
     dx, dy = bx - ax, by - ay
     distance = hypot(dx, dy) or 1.0

@@ -127,23 +127,23 @@ def _instances(view: View, name: str) -> Iterator[Json]:
         if (action := move_of(intent.action)) is not None:
             moving.setdefault(action.instance, []).append(describe(intent.action))
     snapshot = view.observed.snapshot
-    for one in sorted(snapshot.instances.values(), key=lambda i: (i.primary != name, i.name)):
-        if name in (one.primary, one.secondary):
-            primary = one.primary == name
+    for instance in sorted(snapshot.instances.values(), key=lambda i: (i.primary != name, i.name)):
+        if name in (instance.primary, instance.secondary):
+            primary = instance.primary == name
             yield {
-                "name": one.name,
+                "name": instance.name,
                 "role": "primary" if primary else "secondary",
-                "other": (one.secondary or "") if primary else one.primary,
-                "memory": one.memory,
-                "disk": one.disk,
-                "moving": ", then ".join(moving.get(one.name, ())),
+                "other": (instance.secondary or "") if primary else instance.primary,
+                "memory": instance.memory,
+                "disk": instance.disk,
+                "moving": ", then ".join(moving.get(instance.name, ())),
             }
 
 
 def _events(name: str, incidents: Iterable[str], history: History) -> list[Json]:
     """The newest events of a node, and all events of its open incidents."""
     found: dict[tuple[int, str, str, str], Event] = {}
-    lists = [history(one, _MOST_EVENTS) for one in incidents]
+    lists = [history(incident, _MOST_EVENTS) for incident in incidents]
     lists.append([e for e in history(None, _LOOKED_THROUGH) if e.node == name])
     for events in lists:
         found |= {(event.at, event.kind, event.job, str(event)): event for event in events}

@@ -35,7 +35,7 @@ _MOST_GROUPS = 200  # to choose from
 def _hushed(view: View) -> View:
     """Return the view without owners and windows, and without nodes that only a window has out."""
     bare = Ledger()
-    windows = {one.node for one in view.ledger.scheduled}
+    windows = {scheduled.node for scheduled in view.ledger.scheduled}
     outages = tuple(
         outage
         for outage in view.ledger.outages
@@ -136,8 +136,14 @@ def _words(view: View, asked: Asked, history: History) -> dict[str, Any]:
     by_uuid = {node.node.uuid: node.node for node in every}
     left = {node.name: node.primaries + node.secondaries for node in every}
     told = [
-        card(blocked.about(one.id), one, by_uuid.get(one.node), left.get(one.name, 0), history)
-        for one in incidents[:_MOST_INCIDENTS]
+        card(
+            blocked.about(incident.id),
+            incident,
+            by_uuid.get(incident.node),
+            left.get(incident.name, 0),
+            history,
+        )
+        for incident in incidents[:_MOST_INCIDENTS]
     ]
     for one in told:
         one["waits"] = attention.waits(one["waits"])
@@ -194,7 +200,7 @@ def _tiles(view: View, nodes: Sequence[NodeView], maintenance: Json | None) -> I
             yield str(maintenance["late"]), "overdue", "bad", "#maintenance"
     if (roll := view.ledger.roll) is not None and not roll.over:
         kind = "bad" if roll.stopped else "warn" if roll.paused else ""
-        done = sum(one.phase.over for one in roll.nodes)
+        done = sum(roll_node.phase.over for roll_node in roll.nodes)
         yield f"{done}/{len(roll.nodes)}", "of the roll", kind, "#roll"
     if entries := [e for e in view.ledger.queue.entries if not e.status.finished]:
         kind = "" if view.ledger.queue.enabled else "warn"

@@ -40,7 +40,9 @@ def windows(view: View, nodes: Iterable[NodeView]) -> Json | None:
         "returning": [_machine(one, roles, begun=True) for one in told["returning"]],
         "series": [_series(row) for row in told["series"]],
         "machines": sum(len(row["machines"]) for row in told["windows"]),
-        "late": sum(bool(one["overdue"]) for row in told["windows"] for one in row["machines"]),
+        "late": sum(
+            bool(machine["overdue"]) for row in told["windows"] for machine in row["machines"]
+        ),
     }
 
 
@@ -64,13 +66,16 @@ def windows_of(view: View, node: NodeView) -> list[Json]:
     roles = {node.name: node.role}
     found = []
     for window in _calendar(view)["windows"]:
-        if mine := [one for one in window["machines"] if one["node"] == node.name]:
+        if mine := [machine for machine in window["machines"] if machine["node"] == node.name]:
             found.append(_window({**window, "machines": mine}, roles, view.at / 1000))
     return found
 
 
 def _is_urgent(row: Json) -> bool:
-    return any(one["overdue"] or one["begun"] or one["mode"] == "down" for one in row["machines"])
+    return any(
+        machine["overdue"] or machine["begun"] or machine["mode"] == "down"
+        for machine in row["machines"]
+    )
 
 
 def _window(row: Json, roles: Mapping[str, str], at: float) -> Json:
@@ -81,7 +86,7 @@ def _window(row: Json, roles: Mapping[str, str], at: float) -> Json:
         **row,
         "kind": kind,
         "word": KINDS[kind],
-        "names": [machine_name(one) for one in row["machines"]][:_MOST_MACHINES],
+        "names": [machine_name(machine) for machine in row["machines"]][:_MOST_MACHINES],
         "end": None if row["duration"] is None else row["start"] + row["duration"],
         "machines": [_machine(one, roles, begun=begun) for one in machines[:_MOST_MACHINES]],
         "more": max(0, len(machines) - _MOST_MACHINES),
@@ -111,7 +116,9 @@ def _owner(offer: Json) -> Json:
 
 def _series(row: Json) -> Json:
     coming = next((one for one in row["next"] if not one["skipped"]), None)
-    late = [(machine_name(one), one["late"]) for one in row["machines"] if one["late"]]
+    late = [
+        (machine_name(machine), machine["late"]) for machine in row["machines"] if machine["late"]
+    ]
     return {
         **row,
         "names": [machine_name(one) for one in row["machines"]][:_MOST_MACHINES],
@@ -126,7 +133,7 @@ def roll(view: View) -> Json | None:
     if told is None or (told["over-at"] and view.at / 1000 - told["over-at"] > _SHOWN):
         return None
     nodes = told["nodes"]
-    coming = next((one for one in nodes if one["phase"] == "waiting"), None)
+    coming = next((node for node in nodes if node["phase"] == "waiting"), None)
     counts = Counter("late" if one["late"] else one["phase"] for one in nodes)
     return {
         **told,
@@ -229,7 +236,7 @@ def _worst(count: Json, group: Json) -> str:
 def _homeless(group: Json) -> list[Json]:
     """The sets of nodes whose instances find no room elsewhere."""
     counts = [size[kind] for size in group["sizes"] for kind in ("worst", "away") if size[kind]]
-    found = {tuple(one["without"]): one["homeless"] for one in counts if one["homeless"]}
+    found = {tuple(count["without"]): count["homeless"] for count in counts if count["homeless"]}
     return [
         {
             "nodes": list(nodes),

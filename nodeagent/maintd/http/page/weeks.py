@@ -80,7 +80,7 @@ def spans_of(calendar: Json) -> Iterator[Span]:
     """The windows, and occurrences of series that are not windows yet."""
     for row in calendar["windows"]:
         end = None if row["duration"] is None else row["start"] + row["duration"]
-        names = tuple(machine_name(one) for one in row["machines"])
+        names = tuple(machine_name(machine) for machine in row["machines"])
         about = f", {row['series']}" if row["series"] else ""
         yield Span(row["start"], end, kind_of(row), names, about)
     for row in calendar["series"]:
@@ -96,7 +96,7 @@ def _turns(roll: Json | None, at: float) -> Iterator[Span]:
     if roll is not None:
         kind = "late" if roll["state"] == "stopped" else "begun"
         end = roll["over-at"] or roll["returns-at"] or at
-        names = tuple(one["name"] for one in roll["nodes"])
+        names = tuple(node["name"] for node in roll["nodes"])
         yield Span(roll["at"], end, kind, names, f", roll of {roll['command']}")
 
 
@@ -107,7 +107,7 @@ def kind_of(row: Json) -> str:
         return "late"
     if any(one["mode"] == "down" for one in machines):
         return "down"
-    return "begun" if any(one["begun"] for one in machines) else "window"
+    return "begun" if any(machine["begun"] for machine in machines) else "window"
 
 
 def machine_name(one: Json) -> str:

@@ -64,7 +64,7 @@ class Alertmanager:
 
         Silenced and inhibited alerts do not count. Unavailable: it does not tell.
         """
-        asked = [*_ACTIVE, *(("filter", one) for one in matchers)]
+        asked = [*_ACTIVE, *(("filter", matcher) for matcher in matchers)]
         answer = self.endpoint.get(f"/api/v2/alerts?{urlencode(asked)}", seconds, _MOST_BYTES)
         if answer.status != 200:
             said = f": {printable(_fault(answer.body))}" if answer.body else ""
