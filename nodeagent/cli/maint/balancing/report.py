@@ -151,17 +151,17 @@ def _moves(plan: Plan) -> Iterator[Json]:
 
 def _job_sets(steps: Sequence[Step]) -> list[list[Step]]:
     """Group the steps into sets without a common node; each starts as early as it can."""
-    further: list[list[Step]] = []
+    jobs: list[list[Step]] = []
     touched: set[int] = set()
     for step in reversed(steps):
         nodes = {*step.before[:2], *step.after[:2]} - {-1}
-        if further and not nodes & touched:
-            further[-1].append(step)
+        if jobs and not nodes & touched:
+            jobs[-1].append(step)
             touched |= nodes
         else:
-            further.append([step])
+            jobs.append([step])
             touched = nodes
-    return [jobs[::-1] for jobs in reversed(further)]
+    return [job[::-1] for job in reversed(jobs)]
 
 
 def _quoted(command: str) -> str:
