@@ -29,20 +29,20 @@ def agents(context: click.Context, *, as_json: bool) -> None:
     if context.invoked_subcommand is not None:
         return
     where: Where = context.obj
-    found = where.reach().get("/1/agents")
+    answer = where.reach().get("/1/agents")
     if as_json:
-        emit(found)
+        emit(answer)
         return
     rows = [
         (
-            one["name"],
-            _STATES.get(one["state"], one["state"]),
-            _short(one["key"]),
-            ", ".join(map(_short, one["pinned"])) or "-",
-            one["software"] or "-",
-            one["why"] or "",
+            agent["name"],
+            _STATES.get(agent["state"], agent["state"]),
+            _short(agent["key"]),
+            ", ".join(map(_short, agent["pinned"])) or "-",
+            agent["software"] or "-",
+            agent["why"] or "",
         )
-        for one in found
+        for agent in answer
     ]
     screen().table(("node", "state", "key", "pinned", "version", "remark"), rows)
 
@@ -63,12 +63,12 @@ def trust(where: Where, node: str, *, as_json: bool) -> None:
     """
     reach = where.reach()
     node = full_name(reach, node)
-    found: list[Json] = [one for one in reach.get("/1/agents") if one["name"] == node]
-    if not found:
+    matching: list[Json] = [agent for agent in reach.get("/1/agents") if agent["name"] == node]
+    if not matching:
         raise Refused(f"{node} is not a node of this cluster: see gnt-maint agents")
-    key, pinned = found[0]["key"], found[0]["pinned"]
+    key, pinned = matching[0]["key"], matching[0]["pinned"]
     if not key:
-        why = found[0]["why"] or "its agent has no key: upgrade nodeagent there"
+        why = matching[0]["why"] or "its agent has no key: upgrade nodeagent there"
         raise Refused(f"{node} shows no key that could be trusted: {why}")
     if not as_json:
         on = screen()

@@ -45,10 +45,10 @@ def balance(where: Where, /, **given: Any) -> None:
     elif asked.exec:
         _carry_out(asked, where)
     else:
-        told = _document(asked, _find(asked, where))
-        _tell(asked, told)
+        document = _document(asked, _find(asked, where))
+        _tell(asked, document)
         if asked.as_json:
-            emit(told)
+            emit(document)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,20 +78,20 @@ def _carry_out(asked: Options, where: Where) -> None:
 
     reach = where.reach()
     ready(reach, lambda: asked.here(where))
-    found = _find(asked, where)
-    plan, told = found.plan, _document(asked, found)
-    _tell(asked, told)
+    outcome = _find(asked, where)
+    plan, document = outcome.plan, _document(asked, outcome)
+    _tell(asked, document)
     if plan.steps:
         hand_over(reach, plan)
         try:
             with progress() as on:
-                follow(reach, plan, found.after, lambda: asked.here(where), on)
+                follow(reach, plan, outcome.after, lambda: asked.here(where), on)
         except KeyboardInterrupt:
             group = plan.layout.group.name
             _warn(f"maintd goes on, until gnt-maint balance --stop -G {group}")
             raise
     if asked.as_json:
-        emit({**told, "done": True})
+        emit({**document, "done": True})
     elif plan.steps:
         click.echo(f"Done: {len(plan.steps)} moves")
 
@@ -126,8 +126,8 @@ def _without_leaving(layout: "Layout", departures: "Mapping[str, Departure]") ->
 def _name_unmoved(known: "Known", layout: "Layout") -> None:
     """Name the group's instances that stay because moving them would fail."""
     here = {layout.cluster.instances[index].name for index in layout.residents}
-    told = here - known.untouchable
-    stay = [f"{name} ({why})" for name, why in known.unmoved.items() if name in told]
+    candidates = here - known.untouchable
+    stay = [f"{name} ({why})" for name, why in known.unmoved.items() if name in candidates]
     if stay:
         _warn(f"moving these would fail, so they stay: {some_of(stay)}")
 
@@ -163,33 +163,33 @@ def _best(asked: Options, layout: "Layout") -> tuple["Plan", bool]:
         return plan, clock.spent() >= _HURRIED
 
 
-def _document(asked: Options, found: _Found) -> Json:
+def _document(asked: Options, outcome: _Found) -> Json:
     from nodeagent.cli.maint.balancing.report import document
     from nodeagent.placement.balance.greedy import well_balanced
 
     search = {
         "search": asked.search,
-        "seconds": round(found.seconds, 3),
-        "hurried": found.hurried,
-        "well-balanced": well_balanced(found.plan.layout, asked.enough()),
-        "doubts": dict(found.known.doubts),
+        "seconds": round(outcome.seconds, 3),
+        "hurried": outcome.hurried,
+        "well-balanced": well_balanced(outcome.plan.layout, asked.enough()),
+        "doubts": dict(outcome.known.doubts),
         "done": False,
     }
-    return document(found.plan, found.after, search)
+    return document(outcome.plan, outcome.after, search)
 
 
-def _tell(asked: Options, told: Json) -> None:
+def _tell(asked: Options, document: Json) -> None:
     """Write the script's file; print the table or the script, unless JSON follows."""
     from nodeagent.cli.maint.balancing.report import script, show
 
     if asked.script_file is not None:
-        save(asked.script_file, script(told).encode(), 0o777)
+        save(asked.script_file, script(document).encode(), 0o777)
     if asked.as_json:
         return
     if asked.prints_script:
-        click.echo(script(told), nl=False)
+        click.echo(script(document), nl=False)
         return
-    show(told)
+    show(document)
     if asked.script_file is not None:
         click.echo(harmless(f"The commands are in {asked.script_file}."))
 

@@ -96,28 +96,28 @@ def capacity(
     soon = {} if away else leaving(where, text_data, luxi)
     used = {node.group for node in cluster.nodes}
     groups = (
-        {one.uuid for one in cluster.groups} & used
+        {cluster_group.uuid for cluster_group in cluster.groups} & used
         if group is None
         else {group_of(cluster, group).uuid}
     )
     end = _TIME if seconds is None else seconds
-    found = []
+    surveys = []
     with progress(quiet=True) as on:
         clock = _Clock(on, end)
         pairs = list(parts(cluster, groups))
-        for number, (one, part) in enumerate(pairs):
-            clock.share(one.name, len(pairs) - number)
-            counts = _survey(part, one, stock, template, chosen, soon, most, clock)
-            found.append(counts)
-    told = {
-        "groups": found,
+        for number, (cluster_group, part) in enumerate(pairs):
+            clock.share(cluster_group.name, len(pairs) - number)
+            counts = _survey(part, cluster_group, stock, template, chosen, soon, most, clock)
+            surveys.append(counts)
+    document = {
+        "groups": surveys,
         "most": most,
         "doubts": [{"node": name, "why": why} for name, why in sorted(stock.doubts.items())],
     }
     if as_json:
-        emit(told)
+        emit(document)
     else:
-        _show(told)
+        _show(document)
 
 
 def _survey(
@@ -127,7 +127,7 @@ def _survey(
     template: "Template | None",
     chosen: Collection[str],
     soon: "Mapping[str, Departure]",
-    most: int,
+    limit: int,
     clock: "_Clock",
 ) -> Json:
     from nodeagent.model.departure import next_absence
@@ -140,7 +140,7 @@ def _survey(
         group,
         template=template,
         away=chosen or (coming[1] if coming else ()),
-        most=most,
+        most=limit,
         spent=clock.spent,
         doubts=stock.doubts,
     )
@@ -173,20 +173,22 @@ def _template(name: str) -> "Template":
     return Template(name)
 
 
-def _show(told: Json) -> None:
+def _show(document: Json) -> None:
     on = screen()
-    for doubt in told["doubts"]:
+    for doubt in document["doubts"]:
         on.line(f"In doubt, and no target: {doubt['why']}.")
-    for group in told["groups"]:
+    for group in document["groups"]:
         _show_group(on, group)
     if any(
-        _is_capped(size["today"], told["most"]) for one in told["groups"] for size in one["sizes"]
+        _is_capped(size["today"], document["most"])
+        for group in document["groups"]
+        for size in group["sizes"]
     ):
-        on.line(f"Counted no further than {told['most']} of a size; --most counts further.")
+        on.line(f"Counted no further than {document['most']} of a size; --most counts further.")
 
 
-def _is_capped(count: Json, most: int) -> bool:
-    return bool(count["fits"] >= most and not count["exact"])
+def _is_capped(count: Json, limit: int) -> bool:
+    return bool(count["fits"] >= limit and not count["exact"])
 
 
 def _show_group(on: Screen, group: Json) -> None:
@@ -223,14 +225,14 @@ def _remarks(group: Json) -> Sequence[str]:
     lines = []
     absences = [size[kind] for size in group["sizes"] for kind in ("worst", "away") if size[kind]]
     unique = {tuple(absence["without"]): absence for absence in absences}
-    for without, one in unique.items():
+    for without, absence in unique.items():
         nodes = some_of([_short(name) for name in without])
-        if one["homeless"]:
-            there = some_of(one["homeless"])
-            lines.append(f"Without {nodes} there is no room for {there}: nothing more fits.")
-        if one["stopped"]:
-            there = some_of(one["stopped"])
-            lines.append(f"Without {nodes} these stop, as they cannot be moved: {there}.")
+        if absence["homeless"]:
+            instances = some_of(absence["homeless"])
+            lines.append(f"Without {nodes} there is no room for {instances}: nothing more fits.")
+        if absence["stopped"]:
+            instances = some_of(absence["stopped"])
+            lines.append(f"Without {nodes} these stop, as they cannot be moved: {instances}.")
     away = next((size["away"] for size in group["sizes"] if size["away"]), None)
     if away is not None:
         nodes, coming = some_of([_short(name) for name in away["without"]]), group["next"]

@@ -33,10 +33,10 @@ def check(where: Where) -> int:
     """
     try:
         reach = where.reach()
-        state, told, figures = judge(lambda target: reach.get(f"/1/{target}", _ANSWER_WITHIN))
+        state, reason, figures = judge(lambda target: reach.get(f"/1/{target}", _ANSWER_WITHIN))
     except (click.ClickException, ConfigError) as error:
-        (state, told), figures = unasked(error), {}
-    line = f"MAINTD {STATES[state]} - {harmless(told).replace('|', '/')}"
+        (state, reason), figures = unasked(error), {}
+    line = f"MAINTD {STATES[state]} - {harmless(reason).replace('|', '/')}"
     data = " ".join(f"{name}={value};;;0" for name, value in figures.items())
     click.echo(f"{line} | {data}" if data else line)
     return state
@@ -54,19 +54,19 @@ def judge(get: Callable[[str], Any]) -> tuple[int, str, dict[str, int]]:
     by_kind: dict[str, list[Json]] = {}
     for need in needs:
         by_kind.setdefault(need["kind"], []).append(need)
-    names = {kind: [one["name"] for one in them] for kind, them in by_kind.items()}
+    names = {kind: [need["name"] for need in them] for kind, them in by_kind.items()}
     failed, away = names.get("failed", []), [n["name"] for n in nodes if n["unreachable"]]
     sick = [n for n in nodes if n["unhealthy"]]
-    found = [
+    findings = [
         (CRITICAL, _no_rounds(this)),
-        *((CRITICAL, f"storm brake tripped: {one['why']}") for one in by_kind.get("storm", ())),
+        *((CRITICAL, f"storm brake tripped: {need['why']}") for need in by_kind.get("storm", ())),
         (CRITICAL, _of("failed to be repaired", failed)),
         (WARNING, _of("needs your action", names.get("needs-you", []))),
         (WARNING, _of("unreachable", away)),
-        *((WARNING, one["why"]) for kind in _ALARMS for one in by_kind.get(kind, ())),
+        *((WARNING, need["why"]) for kind in _ALARMS for need in by_kind.get(kind, ())),
         (WARNING, "paused" if any(h["scope"] == "cluster" for h in this["holds"]) else ""),
     ]
-    whys = [(state, why) for state, why in found if why]
+    whys = [(state, why) for state, why in findings if why]
     well = counted(len(nodes), "node", "nodes")
     if sick:
         well += f", {len(sick)} unhealthy"

@@ -60,23 +60,23 @@ def clusters(where: Where, *, timeout: int, html: str | None, as_json: bool) -> 
         raise click.UsageError("this asks all clusters: leave out the address of one")
     known = clusters_file.entries()
     if not known:
-        there = " and ".join(clusters_file.files())
-        raise ConfigError(f"{there} name no cluster: write [clusters.NAME] and its url")
-    with progress(quiet=True) as told:
-        told.tell(f"asking {counted(len(known), 'cluster', 'clusters')}")
-        found = _ask_all(known, timeout)
+        files = " and ".join(clusters_file.files())
+        raise ConfigError(f"{files} name no cluster: write [clusters.NAME] and its url")
+    with progress(quiet=True) as on:
+        on.tell(f"asking {counted(len(known), 'cluster', 'clusters')}")
+        answers = _ask_all(known, timeout)
     if html:
         from nodeagent.cli.maint import clusters_page  # not for the others
 
-        found.sort(key=lambda one: -_WORSE.index(one["code"]))
+        answers.sort(key=lambda cluster: -_WORSE.index(cluster["code"]))
         links = {name: _page(entry) for name, entry in known.items()}
-        clusters_page.write(html, found, links, time.time())
+        clusters_page.write(html, answers, links, time.time())
         return 0
     if as_json:
-        emit(found)
+        emit(answers)
     else:
-        screen().table(_COLUMNS, [_row(one) for one in found])
-    worst: int = max((one["code"] for one in found), key=_WORSE.index)
+        screen().table(_COLUMNS, [_row(cluster) for cluster in answers])
+    worst: int = max((cluster["code"] for cluster in answers), key=_WORSE.index)
     return worst
 
 
@@ -85,9 +85,9 @@ def _ask_all(known: Mapping[str, Entry], seconds: float) -> list[Json]:
 
     The look-up of a host's name has no deadline, so a thread may outlast this command's patience.
     """
-    said: dict[str, Json] = {}
+    answers: dict[str, Json] = {}
     threads = [
-        Thread(target=lambda e=entry: said.update({e.name: _ask(e, seconds)}), daemon=True)
+        Thread(target=lambda e=entry: answers.update({e.name: _ask(e, seconds)}), daemon=True)
         for entry in known.values()
     ]
     end = time.monotonic() + seconds + _GRACE
@@ -95,26 +95,26 @@ def _ask_all(known: Mapping[str, Entry], seconds: float) -> list[Json]:
         thread.start()
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
-    return [said.get(name) or _late(name, seconds) for name in known]
+    return [answers.get(name) or _late(name, seconds) for name in known]
 
 
 def _ask(entry: Entry, seconds: float) -> Json:
     """Ask one cluster, all in all so many seconds."""
     deadline = Deadline(seconds)
-    said: Json = {}
+    answers: Json = {}
 
     def get(target: str) -> Any:
         try:
-            said[target] = reach.get(f"/1/{target}", deadline.left())
+            answers[target] = reach.get(f"/1/{target}", deadline.left())
         except Unreachable:
             deadline.left()  # TimeoutError: that was why
             raise
-        return said[target]
+        return answers[target]
 
     try:
         reach = entry.where().reach()
         state, why, _ = judge(get)
-        return _told(entry.name, state, STATES[state], why, _facts(said) | _plans(get))
+        return _told(entry.name, state, STATES[state], why, _facts(answers) | _plans(get))
     except TimeoutError:
         return _late(entry.name, seconds)
     except (click.ClickException, ConfigError) as error:
@@ -141,42 +141,42 @@ def _late(name: str, seconds: float) -> Json:
 
 def _told(name: str, code: int, state: str, why: str, known: Mapping[str, Any] = _NONE) -> Json:
     """Return the JSON of a cluster; null for members that are `unknown`, and for no roll."""
-    said = {"name": name, "code": code, "state": state, "why": why}
-    said |= {member: known.get(member) for member in _MEMBERS}
-    return said | {"unknown": [member for member in _MEMBERS if member not in known]}
+    cluster = {"name": name, "code": code, "state": state, "why": why}
+    cluster |= {member: known.get(member) for member in _MEMBERS}
+    return cluster | {"unknown": [member for member in _MEMBERS if member not in known]}
 
 
-def _facts(said: Json) -> Json:
+def _facts(answers: Json) -> Json:
     """Return the members of its last round; one of another kind fails here, for this cluster."""
-    this = said["round"]
+    this = answers["round"]
     return {
         "cluster": _text(this["cluster"]),
         "master": _text(this["master"]),
         "at": float(this["at"]),
         "now": float(this["now"]),
-        "out": [_text(node["name"]) for node in said["nodes"] if node["state"] != "online"],
-        "needs-you": [_text(one["name"]) for one in said["needs-you"]],
+        "out": [_text(node["name"]) for node in answers["nodes"] if node["state"] != "online"],
+        "needs-you": [_text(need["name"]) for need in answers["needs-you"]],
     }
 
 
-def _text(said: object) -> str:
-    if not isinstance(said, str):
-        raise TypeError(f"not a text: {said!r}")
-    return said
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"not a text: {value!r}")
+    return value
 
 
 def _plans(get: Callable[[str], Any]) -> Json:
     """Return the roll and the machines whose windows have begun, if maintd tells them."""
-    found: Json = {}
+    plans: Json = {}
     with suppress(click.ClickException, TimeoutError):
         roll = get("roll")
-        found["roll"] = _progress(roll) if roll and not roll["over-at"] else None
+        plans["roll"] = _progress(roll) if roll and not roll["over-at"] else None
     with suppress(click.ClickException, TimeoutError):  # of windows only users with a role know
         calendar = get("windows")
         machines = [machine for row in calendar["windows"] for machine in row["machines"]]
-        begun = [one for one in machines if one["begun"] or one["started"]]
-        found["windows"] = list(dict.fromkeys(map(told_name, begun + calendar["returning"])))
-    return found
+        begun = [machine for machine in machines if machine["begun"] or machine["started"]]
+        plans["windows"] = list(dict.fromkeys(map(told_name, begun + calendar["returning"])))
+    return plans
 
 
 def _progress(roll: Json) -> Json:
@@ -184,21 +184,21 @@ def _progress(roll: Json) -> Json:
     return {"state": _text(roll["state"]), "done": len(over), "nodes": len(roll["nodes"])}
 
 
-def _row(one: Json) -> tuple[object, ...]:
+def _row(cluster: Json) -> tuple[object, ...]:
     """Return a line of the table; a master's name is short there, as a terminal is narrow."""
-    roll, unknown = one["roll"], one["unknown"]
+    roll, unknown = cluster["roll"], cluster["unknown"]
     if "at" in unknown:
-        return (one["name"], one["state"], *["-"] * 6, one["why"])
+        return (cluster["name"], cluster["state"], *["-"] * 6, cluster["why"])
     state = "" if roll is None or roll["state"] == "active" else f" {roll['state']}"
     done = f"{roll['done']}/{roll['nodes']}{state}" if roll else "-"
     return (
-        one["name"],
-        one["state"],
-        one["master"].partition(".")[0],
-        len(one["out"]),
-        len(one["needs-you"]),
+        cluster["name"],
+        cluster["state"],
+        cluster["master"].partition(".")[0],
+        len(cluster["out"]),
+        len(cluster["needs-you"]),
         "?" if "roll" in unknown else done,
-        "?" if "windows" in unknown else len(one["windows"]),
-        age(one["now"] - one["at"]),
-        one["why"],
+        "?" if "windows" in unknown else len(cluster["windows"]),
+        age(cluster["now"] - cluster["at"]),
+        cluster["why"],
     )

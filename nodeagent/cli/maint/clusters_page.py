@@ -23,13 +23,13 @@ _KINDS = {
 _KNOWN = re.compile(r'<li id="cluster-([A-Za-z0-9._-]+)" data-known="([0-9]{1,11})"')
 
 
-def write(file: str, found: Sequence[Json], links: Mapping[str, str], at: float) -> None:
+def write(file: str, clusters: Sequence[Json], links: Mapping[str, str], at: float) -> None:
     """Replace the file by a page of these clusters, at once and as the umask has it; Refused.
 
     The earlier page tells when the state of a cluster was last known.
     """
     before = read(file, _MOST).decode(errors="replace") if os.path.exists(file) else ""
-    save(file, draw(found, links, at, last_known(before)).encode())
+    save(file, draw(clusters, links, at, last_known(before)).encode())
 
 
 def last_known(page: str) -> dict[str, int]:
@@ -38,50 +38,50 @@ def last_known(page: str) -> dict[str, int]:
 
 
 def draw(
-    found: Sequence[Json], links: Mapping[str, str], at: float, known: Mapping[str, int]
+    clusters: Sequence[Json], links: Mapping[str, str], at: float, known: Mapping[str, int]
 ) -> str:
-    """Return the page: `found` as `gnt-maint clusters --json` has it, in the order of the page.
+    """Return the page: `clusters` as `gnt-maint clusters --json` has it, in the order of the page.
 
     `links` has the pages of the clusters' own maintds by name, `at` and `known` are unix seconds.
     """
     environment, policy = templates()
-    rows = [_row(one, links.get(one["name"], ""), at, known) for one in found]
-    counts = Counter(one["state"] for one in found)
+    rows = [_row(cluster, links.get(cluster["name"], ""), at, known) for cluster in clusters]
+    counts = Counter(cluster["state"] for cluster in clusters)
     words = {
         "policy": Markup(policy),  # noqa: S704 our own text
         "rows": rows,
         "tiles": [(count, state, _KINDS[state][1]) for state, count in counts.items()],
-        "first": {one["state"]: one["name"] for one in reversed(found)},
-        "wrong": len(found) - counts["OK"],
+        "first": {cluster["state"]: cluster["name"] for cluster in reversed(clusters)},
+        "wrong": len(clusters) - counts["OK"],
         "at": at,
         "lasts": _LASTS,
     }
     return environment.get_template("clusters.html").render(words)
 
 
-def _row(one: Json, link: str, at: float, known: Mapping[str, int]) -> Json:
-    is_known = "at" not in one["unknown"]
+def _row(cluster: Json, link: str, at: float, known: Mapping[str, int]) -> Json:
+    is_known = "at" not in cluster["unknown"]
     return {
-        "name": one["name"],
-        "state": one["state"],
-        "kind": _KINDS[one["state"]][0],
-        "why": one["why"],
+        "name": cluster["name"],
+        "state": cluster["state"],
+        "kind": _KINDS[cluster["state"]][0],
+        "why": cluster["why"],
         "link": link,
-        "cluster": one["cluster"],
-        "master": (one["master"] or "").partition(".")[0],
-        "round": one["now"] - one["at"] if is_known else None,
-        "known": int(at) if is_known else known.get(one["name"]),
-        "facts": list(_facts(one)) if is_known else [],
+        "cluster": cluster["cluster"],
+        "master": (cluster["master"] or "").partition(".")[0],
+        "round": cluster["now"] - cluster["at"] if is_known else None,
+        "known": int(at) if is_known else known.get(cluster["name"]),
+        "facts": list(_facts(cluster)) if is_known else [],
     }
 
 
-def _facts(one: Json) -> Iterator[tuple[str, str]]:
+def _facts(cluster: Json) -> Iterator[tuple[str, str]]:
     """Yield what else is to know, in words, and the part of the cluster's own page about it."""
-    roll, unknown = one["roll"], one["unknown"]
-    if count := len(one["needs-you"]):
+    roll, unknown = cluster["roll"], cluster["unknown"]
+    if count := len(cluster["needs-you"]):
         yield f"{count} need{'s' if count == 1 else ''} you", "#needs-you"
-    if one["out"]:
-        yield f"{len(one['out'])} out of service", "#cluster"
+    if cluster["out"]:
+        yield f"{len(cluster['out'])} out of service", "#cluster"
     if "roll" in unknown:
         yield "roll unknown", ""
     elif roll:
@@ -89,5 +89,5 @@ def _facts(one: Json) -> Iterator[tuple[str, str]]:
         yield f"{roll['done']}/{roll['nodes']} of the roll{state}", "#roll"
     if "windows" in unknown:  # only users with a role are told
         yield "windows unknown", ""
-    elif one["windows"]:
-        yield f"{len(one['windows'])} in windows", "#maintenance"
+    elif cluster["windows"]:
+        yield f"{len(cluster['windows'])} in windows", "#maintenance"

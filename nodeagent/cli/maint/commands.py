@@ -56,37 +56,39 @@ def commands(
     if nodes:
         if group is not None:
             raise click.UsageError("name nodes, or a group with --group")
-        found = [_of_node(reach, name) for name in nodes]
+        documents = [_of_node(reach, name) for name in nodes]
         if differing:
-            found = [_only_differing(one) for one in found]
+            documents = [_only_differing(document) for document in documents]
     else:
-        found = _of_groups(reach.get("/1/commands"), group)
+        documents = _of_groups(reach.get("/1/commands"), group)
         if differing:
-            found = [{**g, "commands": [c for c in g["commands"] if c["others"]]} for g in found]
+            documents = [
+                {**g, "commands": [c for c in g["commands"] if c["others"]]} for g in documents
+            ]
     if as_json:
-        emit(found)
+        emit(documents)
         return
     on, now = screen(), reach.get("/1/round")["now"]
-    for one in found:
+    for document in documents:
         if nodes:
-            _show_node(on, one, now)
+            _show_node(on, document, now)
         else:
-            _show_group(on, one, now, differing=differing)
+            _show_group(on, document, now, differing=differing)
 
 
 def _of_node(reach: Reach, name: str) -> Json:
-    told: Json = reach.get(f"/1/nodes/{full_name(reach, name)}/commands")
-    return told
+    node_commands: Json = reach.get(f"/1/nodes/{full_name(reach, name)}/commands")
+    return node_commands
 
 
 def _only_differing(node: Json) -> Json:
     return {**node, "commands": [c for c in node["commands"] if c["differs"] != []]}
 
 
-def _of_groups(found: list[Json], only: str | None) -> list[Json]:
+def _of_groups(groups: list[Json], only: str | None) -> list[Json]:
     if only is None:
-        return found
-    chosen = [one for one in found if one["group"] == only]
+        return groups
+    chosen = [group for group in groups if group["group"] == only]
     if not chosen:
         raise Refused(f"{harmless(only, 80)} is not a group with nodes: see gnt-maint groups")
     return chosen
@@ -104,27 +106,32 @@ def _show_group(on: Screen, group: Json, now: float, *, differing: bool) -> None
     same = "All these nodes have the same commands."
     on.table(
         ("command", "kind", "runs on", "digest", "slowest", "last verdicts"),
-        [_row(one) for one in rows],
+        [_row(command) for command in rows],
         same if differing else "They have no commands.",
     )
-    if others := [row for one in rows for row in _others(one, known, now)]:
+    if others := [row for command in rows for row in _others(command, known, now)]:
         on.heading("Nodes that differ")
         on.table(("command", "difference", "nodes"), others)
     elif rows and not differing:
         on.line(same)
-    if any(map(_is_refused, (v for one in rows for v in (one["usual"] or {}, *one["others"])))):
+    if any(
+        map(
+            _is_refused,
+            (v for command in rows for v in (command["usual"] or {}, *command["others"])),
+        )
+    ):
         on.line(_SAYS_WHY)
 
 
-def _others(one: Json, known: int, now: float) -> Iterator[tuple[str, str, str]]:
+def _others(command: Json, known: int, now: float) -> Iterator[tuple[str, str, str]]:
     """Yield a row for each variant but the usual one; of many, only the largest."""
-    others = one["others"]
-    most = _VARIANTS if len(others) > _VARIANTS + 1 else len(others)
-    for other in others[:most]:
-        yield one["name"], _difference(one, other, known, now), _names(other["nodes"])
-    if left := others[most:]:
-        count = sum(len(other["nodes"]) for other in left)
-        yield one["name"], f"{len(left)} other variants: --json", _nodes(count)
+    others = command["others"]
+    limit = _VARIANTS if len(others) > _VARIANTS + 1 else len(others)
+    for other in others[:limit]:
+        yield command["name"], _difference(command, other, known, now), _names(other["nodes"])
+    if remaining := others[limit:]:
+        count = sum(len(other["nodes"]) for other in remaining)
+        yield command["name"], f"{len(remaining)} other variants: --json", _nodes(count)
 
 
 def _is_refused(variant: Json) -> bool:
@@ -136,25 +143,25 @@ def _nodes(count: int) -> str:
 
 
 def _unknown(nodes: Sequence[Json]) -> str:
-    named = [f"{one['node']} ({_why_unknown(one)})" for one in nodes[:_NAMED]]
+    named = [f"{node['node']} ({_why_unknown(node)})" for node in nodes[:_NAMED]]
     more = f" and {len(nodes) - _NAMED} more: --json" if len(nodes) > _NAMED else ""
     return f"{', '.join(named)}{more}"
 
 
-def _why_unknown(one: Json) -> str:
-    return str(POLLED.get(one["look"]) or one["why"] or one["look"])
+def _why_unknown(node: Json) -> str:
+    return str(POLLED.get(node["look"]) or node["why"] or node["look"])
 
 
-def _row(one: Json) -> tuple[object, ...]:
-    kinds = [variant["kind"] for variant in (one["usual"], *one["others"]) if variant]
-    slowest = one["slowest"]
+def _row(command: Json) -> tuple[object, ...]:
+    kinds = [variant["kind"] for variant in (command["usual"], *command["others"]) if variant]
+    slowest = command["slowest"]
     return (
-        one["name"],
+        command["name"],
         next(filter(None, kinds), "-"),
-        one["runs-on"],
-        _usual(one["usual"]),
+        command["runs-on"],
+        _usual(command["usual"]),
         _lasting(slowest["seconds"]) if slowest else "-",
-        ", ".join(f"{count} {word}" for word, count in one["verdicts"].items()) or "-",
+        ", ".join(f"{count} {word}" for word, count in command["verdicts"].items()) or "-",
     )
 
 
@@ -181,20 +188,22 @@ def _lasting(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds < 10 else age(seconds)
 
 
-def _difference(one: Json, other: Json, known: int, now: float) -> str:
-    usual = one["usual"]
+def _difference(command: Json, other: Json, known: int, now: float) -> str:
+    usual = command["usual"]
     if usual is None:
-        count, telling = len(other["nodes"]), _telling(one["others"])
+        count, telling = len(other["nodes"]), _telling(command["others"])
         return f"{count} of {known}: {_whole(other, telling)}"
-    said = "; ".join(_member(name, other, usual) for name in other["differs"])
-    return said + (_since(other["nodes"], now) if "digest" in other["differs"] else "")
+    differences = "; ".join(_member(name, other, usual) for name in other["differs"])
+    return differences + (_since(other["nodes"], now) if "digest" in other["differs"] else "")
 
 
 def _telling(variants: Sequence[Json]) -> list[str]:
     """Name the members that tell these variants apart, besides their digests."""
-    there = [variant for variant in variants if variant["state"] == "runs"]
+    running = [variant for variant in variants if variant["state"] == "runs"]
     return [
-        name for name in ("kind", "timeout", "settings") if len({one[name] for one in there}) > 1
+        name
+        for name in ("kind", "timeout", "settings")
+        if len({variant[name] for variant in running}) > 1
     ]
 
 
@@ -205,22 +214,22 @@ def _whole(variant: Json, telling: Sequence[str]) -> str:
     return ", ".join([f"digest {_file(variant)}", *(_said(name, variant) for name in telling)])
 
 
-def _said(name: str, one: Json) -> str:
+def _said(name: str, variant: Json) -> str:
     if name == "settings":
-        return f"settings {_short(one['settings'])}" if one["settings"] else "no settings"
-    return f"timeout {one['timeout']:g} s" if name == "timeout" else str(one["kind"])
+        return f"settings {_short(variant['settings'])}" if variant["settings"] else "no settings"
+    return f"timeout {variant['timeout']:g} s" if name == "timeout" else str(variant["kind"])
 
 
-def _member(name: str, one: Json, usual: Json) -> str:
+def _member(name: str, variant: Json, usual: Json) -> str:
     """Describe one member that differs from the usual one."""
     if name == "extra":
         return "most nodes lack it"
     if name in ("absent", "state"):
-        return _state(one)
+        return _state(variant)
     if name == "digest":
-        return f"digest {_short(one['digest'])}"
+        return f"digest {_short(variant['digest'])}"
     usually = f"{usual['timeout']:g} s" if name == "timeout" else _said(name, usual)
-    return f"{_said(name, one)} instead of {usually}"
+    return f"{_said(name, variant)} instead of {usually}"
 
 
 def _since(nodes: Sequence[Json], now: float) -> str:
@@ -264,15 +273,15 @@ def _age(at: float | None, now: float) -> str:
     return "-" if at is None else age(now - at)
 
 
-def _of_group(one: Json) -> Iterator[str]:
+def _of_group(command: Json) -> Iterator[str]:
     """Yield the differences of a node's command from most nodes of its group."""
-    if one["differs"] is None:
+    if command["differs"] is None:
         yield "no majority in its group"
         return
-    for name in one["differs"]:
+    for name in command["differs"]:
         if name in ("digest", "state"):
-            yield f"most have {_file(one['usual'])}"
+            yield f"most have {_file(command['usual'])}"
         elif name == "absent":
             yield "most nodes have it"
         else:
-            yield _member(name, one, one["usual"])
+            yield _member(name, command, command["usual"])

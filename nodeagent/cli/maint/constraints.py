@@ -22,14 +22,14 @@ def constraints() -> None:
 def show(where: Where, *, as_json: bool) -> int:
     """Show all limits: those set here, else those of the settings."""
     reach = where.reach()
-    found = reach.plans("/1/constraints", as_json=as_json)
+    answer = reach.plans("/1/constraints", as_json=as_json)
     if as_json:
-        emit(found["constraints"])
+        emit(answer["constraints"])
         return 0
-    by_hand = set(found["set"])
+    by_hand = set(answer["set"])
     rows = [
         (name, str(value), "set" if name in by_hand else "-")
-        for name, value in found["constraints"].items()
+        for name, value in answer["constraints"].items()
     ]
     screen().table(("constraint", "value", "by hand"), rows)
     return reach.doubtful

@@ -20,9 +20,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def ask(reach: Reach, method: str, target: str, body: Body, done: str, *, as_json: bool) -> None:
     """Send a request to maintd; once a round has accepted it say so, or print the JSON."""
-    said = reach.change(method, target, body)
+    answer = reach.change(method, target, body)
     if as_json:
-        emit(said)
+        emit(answer)
     else:
         screen().line(done)
 
@@ -75,13 +75,13 @@ def _tell_where_its_node_stays(reach: Reach, uuid: str) -> None:
     """Say that the node stays out of service, and how to put it back; a failure is ignored."""
     try:
         name = reach.get(f"/1/incidents/{uuid}")["node-name"]
-        node = next(one for one in reach.get("/1/nodes") if one["name"] == name)
-        held = [one for one in reach.get("/1/held") if one["node"] == name]
+        node = next(node for node in reach.get("/1/nodes") if node["name"] == name)
+        held = [reason for reason in reach.get("/1/held") if reason["node"] == name]
     except (Unreachable, NotFound, StopIteration):
         return
     if node["state"] == "online":
         return
-    stays = [remedied(one) for one in held if one["kind"] == "stays"]
+    stays = [remedied(reason) for reason in held if reason["kind"] == "stays"]
     screen().line(stays[0] if stays else f"{name} stays {node['state']}: gnt-maint why {name}")
 
 

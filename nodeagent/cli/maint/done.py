@@ -56,15 +56,15 @@ def done(
     if keep_drained or keep_offline:
         body["keep"] = "drained" if keep_drained else "offline"
     reach.change("POST", f"/1/nodes/{node}/done", body)
-    found, code = found_node(reach, node), 0
+    node_state, code = found_node(reach, node), 0
     if not as_json:
-        screen().line(_words(found, force=force))
+        screen().line(_words(node_state, force=force))
     if waits:
-        found, code = _wait(reach, found, timeout)
+        node_state, code = _wait(reach, node_state, timeout)
         if not as_json:
-            screen().line(_end(found, code, timeout or 0))
+            screen().line(_end(node_state, code, timeout or 0))
     if as_json:
-        emit(found)
+        emit(node_state)
     return code
 
 
@@ -96,8 +96,8 @@ def _wait(reach: Reach, node: Json, timeout: int | None) -> tuple[Json, int]:
         reach,
         node,
         timeout,
-        is_over=lambda one: one["returning"] is None,
-        meanwhile=lambda one: f"{one['name']} is {one['state']}",
+        is_over=lambda watched: watched["returning"] is None,
+        meanwhile=lambda watched: f"{watched['name']} is {watched['state']}",
         stops=_STOPS,
     )
     if not in_time:

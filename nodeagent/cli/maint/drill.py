@@ -46,14 +46,14 @@ def drill(where: Where, node: str, *, really: bool, as_json: bool) -> int:
     reach = where.reach()
     if really:
         return _really(reach, full_name(reach, node), as_json=as_json)
-    found = reach.get(f"/1/nodes/{full_name(reach, node)}/drill", _SECONDS)
+    forecast = reach.get(f"/1/nodes/{full_name(reach, node)}/drill", _SECONDS)
     if as_json:
-        emit(found)
+        emit(forecast)
     else:
-        _tell(screen(), found)
-    if found["done"]:
+        _tell(screen(), forecast)
+    if forecast["done"]:
         return 0
-    click.echo(f"gnt-maint: not all would go as it should if {found['node']} died", err=True)
+    click.echo(f"gnt-maint: not all would go as it should if {forecast['node']} died", err=True)
     return 1
 
 
@@ -97,29 +97,29 @@ def _followed(reach: Reach, name: str, began: float) -> Iterator[Json]:
             return
 
 
-def _tell(on: Screen, found: Json) -> None:
-    on.heading(f"If {found['node']} died now (dead-nodes is {found['dead-nodes']})")
-    steps = [(_after(step["after"]), step["text"]) for step in found["steps"]]
+def _tell(on: Screen, forecast: Json) -> None:
+    on.heading(f"If {forecast['node']} died now (dead-nodes is {forecast['dead-nodes']})")
+    steps = [(_after(step["after"]), step["text"]) for step in forecast["steps"]]
     on.table(("after", "what happens"), steps)
-    if found["instances"]:
+    if forecast["instances"]:
         on.heading("Its instances")
         on.table(
-            ("instance", "state", "why"), [fate_row(instance) for instance in found["instances"]]
+            ("instance", "state", "why"), [fate_row(instance) for instance in forecast["instances"]]
         )
-    if found["witnesses"] or found["missing"]:
+    if forecast["witnesses"] or forecast["missing"]:
         on.heading("Witnesses")
-        rows = [_witness(witnesse) for witnesse in found["witnesses"]]
-        rows += [(name, "does not answer", "") for name in found["missing"]]
+        rows = [_witness(witness) for witness in forecast["witnesses"]]
+        rows += [(name, "does not answer", "") for name in forecast["missing"]]
         on.table(("node", "says now", "its drbd disks"), rows)
-    if found["reasons"] or found["down"]:
+    if forecast["reasons"] or forecast["down"]:
         on.heading("In the way")
-        for reason in found["reasons"]:
+        for reason in forecast["reasons"]:
             on.line(f"- {reason['reason']}")
             if reason["help"] and reason["help"] not in reason["reason"]:
                 on.line(f"    {reason['help']}")
-        if found["down"]:
-            on.line(f"- These instances would stay down: {', '.join(found['down'])}")
-    if found["done"]:
+        if forecast["down"]:
+            on.line(f"- These instances would stay down: {', '.join(forecast['down'])}")
+    if forecast["done"]:
         on.line("")
         on.line("All would go as it should.")
 
@@ -129,7 +129,7 @@ def _after(seconds: float) -> str:
     return f"+{minutes}:{rest:02}"
 
 
-def _witness(one: Json) -> tuple[str, str, str]:
-    reaches = "reaches it" if one["reaches"] else "cannot reach it"
-    elsewhere = ", in another failure domain" if one["elsewhere"] else ""
-    return one["node"], f"{reaches}{elsewhere}", one["disks"]
+def _witness(witness: Json) -> tuple[str, str, str]:
+    reaches = "reaches it" if witness["reaches"] else "cannot reach it"
+    elsewhere = ", in another failure domain" if witness["elsewhere"] else ""
+    return witness["node"], f"{reaches}{elsewhere}", witness["disks"]

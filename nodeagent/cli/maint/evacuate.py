@@ -46,17 +46,17 @@ def evacuate(
     node = full_name(reach, node)
     body = {"why": why, "offline": "yes"} if offline else {"why": why}
     reach.change("POST", f"/1/nodes/{node}/evacuate", body)
-    found, code = found_node(reach, node), 0
+    node_state, code = found_node(reach, node), 0
     if not as_json:
         then = ", then marks it offline" if offline else ""
         screen().line(f"maintd drains and evacuates {node}{then}.")
         screen().line(f"Once it may return, run gnt-maint done {node}.")
     if waits:
-        found, code = _wait(reach, found, timeout)
+        node_state, code = _wait(reach, node_state, timeout)
         if not as_json:
-            screen().line(_end(found, code, timeout or 0))
+            screen().line(_end(node_state, code, timeout or 0))
     if as_json:
-        emit(found)
+        emit(node_state)
     return code
 
 
@@ -72,9 +72,10 @@ def _wait(reach: Reach, node: Json, timeout: int | None) -> tuple[Json, int]:
         reach,
         node,
         timeout,
-        is_over=lambda one: _is_there(one) or one["wanted"] is None,
-        meanwhile=lambda one: (
-            f"{one['name']}: {one['instances']} primary, {one['mirrors']} secondary instances left"
+        is_over=lambda watched: _is_there(watched) or watched["wanted"] is None,
+        meanwhile=lambda watched: (
+            f"{watched['name']}: {watched['instances']} primary,"
+            f" {watched['mirrors']} secondary instances left"
         ),
         stops=_STOPS,
     )

@@ -32,11 +32,11 @@ def explain(where: Where, instance: str, *, luxi: str | None, as_json: bool) -> 
     Shows what it may do, what it would do next, and why not. Asks maintd, or Ganeti where no
     maintd runs; with --luxi always Ganeti.
     """
-    found = _explained(where, instance, luxi)
+    answer = _explained(where, instance, luxi)
     if as_json:
-        emit(found)
+        emit(answer)
     else:
-        tell(screen(), found)
+        tell(screen(), answer)
 
 
 def _explained(where: Where, name: str, luxi: str | None) -> Json:
@@ -46,7 +46,7 @@ def _explained(where: Where, name: str, luxi: str | None) -> Json:
         return _thought(where, name, luxi)
     try:
         reach = where.reach()
-        said: Json = reach.get(instance_path(reach, name))
+        explanation: Json = reach.get(instance_path(reach, name))
     except (Unreachable, NotFound) as error:
         if where.elsewhere:  # the Ganeti of this machine may be another one
             raise
@@ -57,7 +57,7 @@ def _explained(where: Where, name: str, luxi: str | None) -> Json:
                 raise NotFound(f"there is no instance {name}") from None
             raise Unreachable(f"{error}; and {other}") from None
     else:
-        return said
+        return explanation
 
 
 def _thought(where: Where, name: str, luxi: str | None) -> Json:
@@ -82,10 +82,10 @@ def _thought(where: Where, name: str, luxi: str | None) -> Json:
         held = why_held(cluster, seen, name, rules.mode, unix_ms())
     jobs = jobs_of(known(seen.ledger, seen.observed)).get(name, ())
     results = results_of(seen.observed)
-    told = explained(instance, snapshot, jobs, results, unix_ms(), rules)
+    explanation = explained(instance, snapshot, jobs, results, unix_ms(), rules)
     stops = why_stopped(seen, instance)
     return {
-        **told,
+        **explanation,
         "mode": mode,
         "paused": list(map(str, stops)),
         "held": list(map(str, held)),
@@ -100,12 +100,15 @@ def _policy(where: Where) -> "Policy":
     return Policy() if settings is None else settings.policy
 
 
-def tell(on: Screen, found: Json) -> None:
+def tell(on: Screen, answer: Json) -> None:
     """Show the answer of `/1/explain` about an instance."""
-    policy, health, state, then = (found[key] for key in ("policy", "health", "state", "next"))
+    policy, health, state, then = (answer[key] for key in ("policy", "health", "state", "next"))
     rows: list[tuple[str, object]] = [
-        ("Instance", f"{found['instance']} ({found['template']}) on {', '.join(found['nodes'])}"),
-        ("Mode", f"{found['mode']}: {_MODE[found['mode']]}"),
+        (
+            "Instance",
+            f"{answer['instance']} ({answer['template']}) on {', '.join(answer['nodes'])}",
+        ),
+        ("Mode", f"{answer['mode']}: {_MODE[answer['mode']]}"),
         ("Policy", policy["words"]),
         ("Health", _steps(health)),
         ("State", _state(state)),
@@ -115,34 +118,40 @@ def tell(on: Screen, found: Json) -> None:
         *(("  puts on", tag) for tag in then.get("add", ())),
         *(("  takes off", tag) for tag in then.get("remove", ())),
     ]
-    rows += [("Budget", _budget(budget)) for budget in found.get("budgets", ())]
-    rows += [("Paused", why) for why in found.get("paused", ())]
-    rows += [("Held", why) for why in found.get("held", ())]
-    rows += [("Unreadable", f"{one['tag']}: {one['why']}") for one in found["unreadable"]]
-    rows += _work(found)
+    rows += [("Budget", _budget(budget)) for budget in answer.get("budgets", ())]
+    rows += [("Paused", why) for why in answer.get("paused", ())]
+    rows += [("Held", why) for why in answer.get("held", ())]
+    rows += [
+        ("Unreadable", f"{unreadable['tag']}: {unreadable['why']}")
+        for unreadable in answer["unreadable"]
+    ]
+    rows += _work(answer)
     on.facts(rows)
-    if found["jobs"]:
+    if answer["jobs"]:
         on.heading("Jobs")
         columns = ("job", "repair", "how", "what")
-        on.table(columns, [(j["job"], j["repair"], _how(j), j["what"]) for j in found["jobs"]])
+        on.table(columns, [(j["job"], j["repair"], _how(j), j["what"]) for j in answer["jobs"]])
 
 
 def _budget(budget: Json) -> str:
-    names = [f"{one['instance']} ({one['why']})" for one in budget["disrupted"]]
+    names = [f"{disrupted['instance']} ({disrupted['why']})" for disrupted in budget["disrupted"]]
     counts = ", migrations too" if budget["migrations"] else ""
     now = "; ".join(names[:_NAMED]) or "none"
     more = f"; and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{budget['name']}: at most {budget['most']} disrupted at once{counts}; now {now}{more}"
 
 
-def _work(found: Json) -> Iterator[tuple[str, object]]:
+def _work(answer: Json) -> Iterator[tuple[str, object]]:
     """Yield the incidents of its nodes, and maintd's jobs with it, if maintd was asked."""
-    for one in found.get("incidents", ()):
-        need = one["need"] or "unknown"
-        yield "Incident", f"{one['uuid']}: {one['node-name']} requests {need}, {status_of(one)}"
-    for one in found.get("work", ()):
-        job = "" if one["job"] is None else f"job {one['job']}: "
-        yield "Planned" if one["state"] == "promised" else "Running", f"{job}{one['action']}"
+    for incident in answer.get("incidents", ()):
+        need = incident["need"] or "unknown"
+        yield (
+            "Incident",
+            f"{incident['uuid']}: {incident['node-name']} requests {need}, {status_of(incident)}",
+        )
+    for intent in answer.get("work", ()):
+        job = "" if intent["job"] is None else f"job {intent['job']}: "
+        yield "Planned" if intent["state"] == "promised" else "Running", f"{job}{intent['action']}"
 
 
 _NAMED = 3  # instances of a budget

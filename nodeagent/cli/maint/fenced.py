@@ -35,9 +35,9 @@ def fenced(where: Where, node: str, *, pulled: bool, as_json: bool) -> int:
         raise click.UsageError("cut the power of the node first")
     reach = where.reach()
     name = full_name(reach, node)
-    said = reach.change("POST", f"/1/nodes/{name}/fenced", {"pulled-the-plug": "yes"})
+    answer = reach.change("POST", f"/1/nodes/{name}/fenced", {"pulled-the-plug": "yes"})
     if as_json:
-        emit(said)
+        emit(answer)
     else:
         screen().line(f"maintd takes {name} as fenced: see gnt-maint why {name}.")
     return 0

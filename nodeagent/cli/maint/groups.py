@@ -15,41 +15,41 @@ from nodeagent.cli.maint.console.text import age
 def groups(where: Where, *, as_json: bool) -> int:
     """List the groups: balancing, and what blocks it."""
     reach = where.reach()
-    found = reach.plans("/1/balance", as_json=as_json)
+    answer = reach.plans("/1/balance", as_json=as_json)
     if as_json:
-        emit(found)
+        emit(answer)
         return 0
     now = reach.get("/1/round")["now"]
     rows = [
         (
-            one["group"],
-            "on" if one["on"] else "off",
-            _scores(one),
-            len(one["moves"]),
-            one["under-way"],
-            "; ".join(_why(one, now)) or "-",
+            group["group"],
+            "on" if group["on"] else "off",
+            _scores(group),
+            len(group["moves"]),
+            group["under-way"],
+            "; ".join(_why(group, now)) or "-",
         )
-        for one in found
+        for group in answer
     ]
     screen().table(("group", "balancing", "score", "moves", "jobs", "what"), rows)
     return reach.doubtful
 
 
-def _scores(one: Json) -> str:
-    if one["score"] is None:
+def _scores(group: Json) -> str:
+    if group["score"] is None:
         return "-"
-    told = f"{one['score']:.4f}"
-    return f"{told} -> {one['final']:.4f}" if one["moves"] else told
+    score = f"{group['score']:.4f}"
+    return f"{score} -> {group['final']:.4f}" if group["moves"] else score
 
 
-def _why(one: Json, now: float) -> Iterator[str]:
+def _why(group: Json, now: float) -> Iterator[str]:
     """Yield the reasons, the most urgent first."""
-    if halted := one["halted"]:
+    if halted := group["halted"]:
         yield f"{halted['why']}: remove the tag {halted['tag']}"
-    if asked := one["asked"]:
-        left = "as is advised" if asked["left"] is None else f"{len(asked['left'])} moves left"
-        yield f"asked for by {asked['who']} {age(now - asked['at'])} ago, {left}"
-    if not one["halted"]:
-        yield from one["held"]
-    if one["doubt"]:
-        yield str(one["doubt"])
+    if asked := group["asked"]:
+        moves = "as is advised" if asked["left"] is None else f"{len(asked['left'])} moves left"
+        yield f"asked for by {asked['who']} {age(now - asked['at'])} ago, {moves}"
+    if not group["halted"]:
+        yield from group["held"]
+    if group["doubt"]:
+        yield str(group["doubt"])

@@ -92,11 +92,11 @@ def history(
         asked["since"] = max(0, round(reach.get("/1/round")["now"] - seconds)) if ago else seconds
     if follow:
         _follow(reach, asked, names, as_json=as_json)
-    found = _of(reach.get(f"/1/history?{urlencode(asked)}"), names)[-limit:]
+    events = _of(reach.get(f"/1/history?{urlencode(asked)}"), names)[-limit:]
     if as_json:
-        emit(found)
-    elif found:
-        event_table(screen(), found)
+        emit(events)
+    elif events:
+        event_table(screen(), events)
     else:
         screen().line("No events.")
 
@@ -109,7 +109,7 @@ def _nodes(reach: Reach, node: str | None, group: str | None) -> set[str] | None
         return {full_name(reach, node)}
     if group is None:
         return None
-    names = {one["name"] for one in reach.get("/1/nodes") if one["group"] == group}
+    names = {member["name"] for member in reach.get("/1/nodes") if member["group"] == group}
     if not names:
         raise NotFound(f"there is no group {group} with nodes: see gnt-maint groups")
     return names
@@ -122,16 +122,16 @@ def _of(events: list[Json], names: set[str] | None) -> list[Json]:
 def _follow(
     reach: Reach, asked: dict[str, object], names: set[str] | None, *, as_json: bool
 ) -> NoReturn:
-    told: list[Json] = []  # of the newest moment: others of it may still come
+    shown: list[Json] = []  # of the newest moment: others of it may still come
 
     if isinstance(screen(), ListScreen):
         raise click.UsageError("--follow prints lines: leave out the options of lists")
 
     def more() -> None:
-        nonlocal told
-        found = reach.get(f"/1/history?{urlencode(asked)}")
-        for event in found:
-            if event in told or not _of([event], names):
+        nonlocal shown
+        events = reach.get(f"/1/history?{urlencode(asked)}")
+        for event in events:
+            if event in shown or not _of([event], names):
                 continue
             if as_json:
                 click.echo(json.dumps(event))
@@ -139,9 +139,9 @@ def _follow(
                 about = f"{event['node']} " if event["node"] else ""
                 word = word_of(event["kind"])
                 screen().line(f"{when(event['at'])}  {word:<16}  {about}{event['text']}")
-        if found:
-            at = found[-1]["at"]
-            told = [event for event in found if event["at"] == at]
+        if events:
+            at = events[-1]["at"]
+            shown = [event for event in events if event["at"] == at]
             asked.update(since=f"{at:.6f}", limit=1000)
 
     again_and_again(more)

@@ -37,12 +37,12 @@ def ledger(context: click.Context, *, as_json: bool) -> None:
     if context.invoked_subcommand is not None:
         return
     where: Where = context.obj
-    told = where.reach().get("/1/round")
-    kept, now = told["ledger"], told["now"]
+    answer = where.reach().get("/1/round")
+    kept, now = answer["ledger"], answer["now"]
     if as_json:
         emit(kept)
-    elif told["standby"]:
-        who = f"{told['standby']}, and tells it; gnt-maint ledger show tells what is here"
+    elif answer["standby"]:
+        who = f"{answer['standby']}, and tells it; gnt-maint ledger show tells what is here"
         screen().facts([("Standby", who)])
     else:
         screen().facts(list(_facts(kept, now)))
@@ -51,12 +51,12 @@ def ledger(context: click.Context, *, as_json: bool) -> None:
 def _facts(kept: Json, now: float) -> list[tuple[str, object]]:
     rule = kept["rule"]
     if rule["number"]:
-        there = f"save {rule['number']} of {rule['writer']}, {age(max(0, now - rule['at']))} ago"
-        there += f", {rule['bytes'] / 1024:.1f} KiB"
+        saved = f"save {rule['number']} of {rule['writer']}, {age(max(0, now - rule['at']))} ago"
+        saved += f", {rule['bytes'] / 1024:.1f} KiB"
     else:
-        there = "none that can be read" if rule["bytes"] else "none yet"
+        saved = "none that can be read" if rule["bytes"] else "none yet"
     rows: list[tuple[str, object]] = [
-        ("Ganeti", there),
+        ("Ganeti", saved),
         ("Rule", f"gnt-filter info {kept['uuid']}" if kept["uuid"] else "unknown"),
         (
             "Here",
@@ -143,8 +143,8 @@ def forget(where: Where, *, as_json: bool) -> None:
 
     For when nodeagent is removed. The one on this node's disk stays.
     """
-    if there := where.elsewhere:
-        raise click.UsageError(f"{there} is another machine: run it on the master node itself")
+    if elsewhere := where.elsewhere:
+        raise click.UsageError(f"{elsewhere} is another machine: run it on the master node itself")
     if _answers(where.reach()):
         raise Refused("maintd runs, and would write it again: run systemctl stop maintd first")
     cluster = _cluster(where)
@@ -204,8 +204,8 @@ def _of_ganeti(where: Where, absent: Absent | InDoubt) -> str:
         text = configuration.ledger_rule(path)
         if text is None:
             raise Refused(f"{absent.format_message()}; and {path} has no ledger")
-        found = document(unpack(text))
+        ledger_json = document(unpack(text))
     except (Corrupt, Unavailable) as error:
         raise Unreachable(f"{absent.format_message()}; and {path}: {error}") from None
     click.echo(f"gnt-maint: maintd has none to show: this is from {path}", err=True)
-    return found
+    return ledger_json

@@ -44,41 +44,41 @@ def test(where: Where, name: str, *, timeout: int, as_json: bool) -> None:
     reach = where.reach()
     asked = reach.get("/1/round")["now"]
     reach.change("POST", f"{_PLACE}/test", {"name": name})
-    with progress(quiet=as_json) as told:
-        told.tell("waiting for delivery")
-        found = _ended(reach, name, asked, timeout)
-    _show(found, as_json=as_json)
-    if bad := [one["name"] for one in found if not _arrived(one, asked)]:
+    with progress(quiet=as_json) as on:
+        on.tell("waiting for delivery")
+        sinks = _ended(reach, name, asked, timeout)
+    _show(sinks, as_json=as_json)
+    if bad := [sink["name"] for sink in sinks if not _arrived(sink, asked)]:
         raise Refused(f"not delivered: {', '.join(bad)}")
 
 
 def _ended(reach: Reach, name: str, asked: float, timeout: int) -> list[Json]:
     """Return the sinks once each has delivered or failed, or the time is over."""
-    found: list[Json] = []
+    tested: list[Json] = []
     for sinks in looks_at(lambda seconds: reach.get(_PLACE, seconds), timeout):
-        found = [sink for sink in sinks if name in ("", sink["name"])]
-        if all(_arrived(one, asked) or one["why"] for one in found):
+        tested = [sink for sink in sinks if name in ("", sink["name"])]
+        if all(_arrived(sink, asked) or sink["why"] for sink in tested):
             break
-    return found
+    return tested
 
 
-def _arrived(one: Json, asked: float) -> bool:
-    return not one["why"] and (one["delivered"] or 0) >= asked
+def _arrived(sink: Json, asked: float) -> bool:
+    return not sink["why"] and (sink["delivered"] or 0) >= asked
 
 
-def _show(found: list[Json], *, as_json: bool) -> None:
+def _show(sinks: list[Json], *, as_json: bool) -> None:
     if as_json:
-        emit(found)
+        emit(sinks)
         return
     rows = [
         (
-            one["name"],
-            one["kind"],
-            str(one["waiting"]),
-            age(max(0.0, time.time() - one["delivered"])) if one["delivered"] else "-",
-            f"failed {one['tries']} times: {one['why']}" if one["why"] else "ok",
+            sink["name"],
+            sink["kind"],
+            str(sink["waiting"]),
+            age(max(0.0, time.time() - sink["delivered"])) if sink["delivered"] else "-",
+            f"failed {sink['tries']} times: {sink['why']}" if sink["why"] else "ok",
         )
-        for one in found
+        for sink in sinks
     ]
     none = "There are no sinks: [[notify]] in maintd.toml names them."
     screen().table(("sink", "kind", "waiting", "delivered", "state"), rows, none)

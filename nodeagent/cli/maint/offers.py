@@ -29,15 +29,15 @@ def offers() -> None:
 
 def _moment(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
     try:
-        found = moment(context, option, text)
+        at = moment(context, option, text)
     except (ValueError, OverflowError):  # a year that no clock shows
-        found = 0
-    if found is None:
+        at = 0
+    if at is None:
         return None
-    if not 0 < found < _LAST * SECOND:
+    if not 0 < at < _LAST * SECOND:
         why = f"{harmless(text, 40)!r} is not a time between 1970 and 2242"
         raise click.BadParameter(why, context, option)
-    return found / SECOND
+    return at / SECOND
 
 
 @offers.command("list")
@@ -60,22 +60,22 @@ def _moment(context: click.Context, option: click.Parameter, text: str | None) -
 def list_(where: Where, *, owner: str | None, node: str | None, as_json: bool) -> int:
     """List the offers and the owners' answers."""
     reach = where.reach()
-    found = _found(reach, owner, node, as_json=as_json)
+    matching = _found(reach, owner, node, as_json=as_json)
     if as_json:
-        emit(found)
+        emit(matching)
         return 0
-    ids = short(one["id"] for one in found)
+    ids = short(offer["id"] for offer in matching)
     rows = [
         (
-            ids[one["id"]] if one["instances"] else "-",
-            one["owner"],
-            one["node"],
-            one["work"],
-            when(one["expected_at"]),
-            len(one["instances"]),
-            answered(one),
+            ids[offer["id"]] if offer["instances"] else "-",
+            offer["owner"],
+            offer["node"],
+            offer["work"],
+            when(offer["expected_at"]),
+            len(offer["instances"]),
+            answered(offer),
         )
-        for one in found
+        for offer in matching
     ]
     every = owner is None and node is None
     none = f"{'No owner' if every else 'None of these'} is asked anything."
@@ -83,24 +83,28 @@ def list_(where: Where, *, owner: str | None, node: str | None, as_json: bool) -
     return reach.doubtful
 
 
-def answered(one: Json) -> str:
-    said = one["answer"]
-    if said is None:
-        return f"none for {age(one['age'])}"
-    parts = [said["reason"]]
-    parts += [f"done by {when(said['eta'])}"] if said["eta"] is not None else []
-    parts += [f"suits from {when(said['earliest'])}"] if said["earliest"] is not None else []
-    word = {"ACCEPT": "accepted", "DECLINE": "declined"}.get(one["status"], one["status"])
-    told = ", ".join(part for part in parts if part)
-    return f"{word} {age(one['age'])} ago" + (f": {told}" if told else "")
+def answered(offer: Json) -> str:
+    answer = offer["answer"]
+    if answer is None:
+        return f"none for {age(offer['age'])}"
+    parts = [answer["reason"]]
+    parts += [f"done by {when(answer['eta'])}"] if answer["eta"] is not None else []
+    parts += [f"suits from {when(answer['earliest'])}"] if answer["earliest"] is not None else []
+    word = {"ACCEPT": "accepted", "DECLINE": "declined"}.get(offer["status"], offer["status"])
+    details = ", ".join(part for part in parts if part)
+    return f"{word} {age(offer['age'])} ago" + (f": {details}" if details else "")
 
 
 def _found(
     reach: Reach, owner: str | None, node: str | None, *, as_json: bool = False
 ) -> list[Json]:
-    found: list[Json] = reach.plans("/1/offers", as_json=as_json)
+    all_offers: list[Json] = reach.plans("/1/offers", as_json=as_json)
     node = node and full_name(reach, node)
-    return [one for one in found if owner in (None, one["owner"]) and node in (None, one["node"])]
+    return [
+        offer
+        for offer in all_offers
+        if owner in (None, offer["owner"]) and node in (None, offer["node"])
+    ]
 
 
 def _ids(reach: Reach, names: Sequence[str], owner: str | None, node: str | None) -> list[str]:
@@ -110,21 +114,21 @@ def _ids(reach: Reach, names: Sequence[str], owner: str | None, node: str | None
         raise click.UsageError("the name of an offer, an owner or a node is empty")
     if not (names or owner or node):
         raise click.UsageError("missing offers: name them, or --owner and --node")
-    there = [one for one in _found(reach, owner, node) if one["instances"]]
+    matching = [offer for offer in _found(reach, owner, node) if offer["instances"]]
     if not names:
-        if not there:
+        if not matching:
             raise NotFound("there is no such offer")
-        return [one["id"] for one in there]
-    return [_one(name.lower(), [one["id"] for one in there]) for name in names]
+        return [offer["id"] for offer in matching]
+    return [_one(name.lower(), [offer["id"] for offer in matching]) for name in names]
 
 
 def _one(prefix: str, ids: Sequence[str]) -> str:
-    found = [one for one in ids if one.startswith(prefix)]
-    if len(found) > 1:
-        raise Refused(f"{harmless(prefix, 40)} is the beginning of {len(found)} offers")
-    if not found:
+    matching = [offer_id for offer_id in ids if offer_id.startswith(prefix)]
+    if len(matching) > 1:
+        raise Refused(f"{harmless(prefix, 40)} is the beginning of {len(matching)} offers")
+    if not matching:
         raise NotFound(f"there is no offer {harmless(prefix, 40)}")
-    return found[0]
+    return matching[0]
 
 
 def _answering(reply: str, text: str) -> None:
@@ -170,16 +174,16 @@ def _answering(reply: str, text: str) -> None:
         node: str | None,
         again: int,
         as_json: bool,
-        **said: Any,
+        **details: Any,
     ) -> None:
         reach = where.reach()
         ids = _ids(reach, names, owner, node)
         body = {
             "type": f"{reply.upper()}_INVERSE_OFFERS",
             f"{reply}_inverse_offers": {
-                "inverse_offer_ids": [{"value": one} for one in ids],
+                "inverse_offer_ids": [{"value": offer_id} for offer_id in ids],
                 "filters": {"refuse_seconds": again},
-                **{key: value for key, value in said.items() if value is not None},
+                **{key: value for key, value in details.items() if value is not None},
             },
         }
         done = f"{'Accepted' if reply == 'accept' else 'Declined'}: {len(ids)} of the offers."

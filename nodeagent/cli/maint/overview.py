@@ -16,14 +16,14 @@ Json = dict[str, Any]
 _NAMED = 5  # nodes, or instances, by name
 
 
-def overview(said: Json) -> list[tuple[str, object]]:
+def overview(state: Json) -> list[tuple[str, object]]:
     """Return name and text of each line, from maintd's state: round, incidents, nodes and plans."""
     return [
-        *_now(said["round"], said["incidents"], said["nodes"]),
-        *_repaired(said["autorepair"]),
-        *_planned(said["windows"]),
-        *_queued(said["queue"]),
-        *_rolled(said["roll"]),
+        *_now(state["round"], state["incidents"], state["nodes"]),
+        *_repaired(state["autorepair"]),
+        *_planned(state["windows"]),
+        *_queued(state["queue"]),
+        *_rolled(state["roll"]),
     ]
 
 
@@ -38,9 +38,9 @@ def _now(this: Json, incidents: list[Json], nodes: list[Json]) -> list[tuple[str
         rows.append(("Trouble", f"no round for {since}: {trouble['why']}"))
     if who := this["standby"]:
         rows.append(("Standby", f"{who}; this one takes over after a master failover"))
-    if told := this["succession"]:
-        able = "ready" if told["able"] else "not possible"
-        rows.append(("Succession", f"{able}: {told['reason']}; gnt-maint why cluster"))
+    if succession := this["succession"]:
+        able = "ready" if succession["able"] else "not possible"
+        rows.append(("Succession", f"{able}: {succession['reason']}; gnt-maint why cluster"))
     if (stage := this.get("stage", FULL)) != FULL:
         rows.append(("Stage", f"{stage}: maintd does not do everything by itself; gnt-maint stage"))
     if this["idle"] and this["idle"] != f"a standby: {who}":
@@ -109,9 +109,9 @@ def _state(node: Json) -> str:
     return "unreachable" if node.get("unreachable") else str(node["state"])
 
 
-def _repaired(found: Json) -> Iterator[tuple[str, object]]:
-    if busy := [repair for repair in found["repairs"] if repair["job"] is not None]:
-        named = [f"{one['instance']} (job {one['job']})" for one in busy]
+def _repaired(autorepair: Json) -> Iterator[tuple[str, object]]:
+    if busy := [repair for repair in autorepair["repairs"] if repair["job"] is not None]:
+        named = [f"{repair['instance']} (job {repair['job']})" for repair in busy]
         yield "Auto-repair", f"running: {some_of(named)}"
 
 
@@ -119,32 +119,32 @@ def _planned(calendar: Json) -> Iterator[tuple[str, object]]:
     machines = [m for row in calendar["windows"] for m in row["machines"]] + calendar["returning"]
     if machines:
         late = sum(bool(m["overdue"]) for m in machines)
-        told = f"{counted(len(machines), 'machine', 'machines')}: "
-        told += _counted(Counter(map(mode_of, machines)))
-        yield "Windows", f"{told}; {late} overdue" if late else told
+        text = f"{counted(len(machines), 'machine', 'machines')}: "
+        text += _counted(Counter(map(mode_of, machines)))
+        yield "Windows", f"{text}; {late} overdue" if late else text
     if calendar["series"]:
         yield "Every week", f"{len(calendar['series'])} series; gnt-maint window list"
 
 
 def _queued(queue: Json) -> Iterator[tuple[str, object]]:
     """Yield the repair queue's state, or why it is empty, if there is anything to say."""
-    refused = sum(one["machines"] for one in queue["refused"])
-    told = [_counted(Counter(entry["status"] for entry in queue["entries"]))]
-    told += [f"{refused} reported and refused"] if refused else []
-    told += [] if queue["enabled"] else ["disabled"]
-    if said := "; ".join(filter(None, told)):
-        yield "Queue", f"{said}; gnt-maint queue list"
+    refused = sum(refusal["machines"] for refusal in queue["refused"])
+    parts = [_counted(Counter(entry["status"] for entry in queue["entries"]))]
+    parts += [f"{refused} reported and refused"] if refused else []
+    parts += [] if queue["enabled"] else ["disabled"]
+    if text := "; ".join(filter(None, parts)):
+        yield "Queue", f"{text}; gnt-maint queue list"
 
 
 def _rolled(roll: Json | None) -> Iterator[tuple[str, object]]:
     """Yield the progress of the rolling maintenance while it is not over."""
     if roll is None or roll["over-at"]:
         return
-    done = sum(one["phase"] in ("done", "skipped") for one in roll["nodes"])
+    done = sum(node["phase"] in ("done", "skipped") for node in roll["nodes"])
     away = [f"{node['name']} ({node['phase']})" for node in roll["nodes"] if _is_away(node)]
-    told = f"{roll['command']}, {roll['state']}: {done} of {len(roll['nodes'])} nodes"
+    text = f"{roll['command']}, {roll['state']}: {done} of {len(roll['nodes'])} nodes"
     names = f"; {', '.join(away[:_NAMED])}" if away else ""
-    yield "Roll", f"{told}{names}; gnt-maint roll status"
+    yield "Roll", f"{text}{names}; gnt-maint roll status"
 
 
 def _is_away(node: Json) -> bool:
@@ -158,14 +158,14 @@ def _storm(storm: Json, now: float) -> str:
 def pause_told(hold: Json, now: float) -> str:
     """A pause: its scope, since when, by whom, until when, and why."""
     what = hold["incident"] or hold["name"]
-    told = f"{hold['scope']}{f' {what}' if what else ''}"
+    text = f"{hold['scope']}{f' {what}' if what else ''}"
     if hold["since"]:
-        told += f", started {age(now - hold['since'])} ago"
+        text += f", started {age(now - hold['since'])} ago"
     if hold["who"]:
-        told += f" by {hold['who']}"
+        text += f" by {hold['who']}"
     if hold.get("until"):
-        told += f", until {when(hold['until'])}"
-    return f"{told}: {hold['why']}" if hold["why"] else told
+        text += f", until {when(hold['until'])}"
+    return f"{text}: {hold['why']}" if hold["why"] else text
 
 
 def _counted(counter: Counter[str]) -> str:

@@ -42,21 +42,21 @@ def plan(where: Where, source: str | None, save: str | None, *, as_json: bool) -
     if save == "-" and as_json:
         raise click.UsageError("--save - and --json both print: name a file")
     if source is not None:
-        found = decided(files.read(source, _MOST), source)
+        decision = decided(files.read(source, _MOST), source)
     elif save is not None:
         raw = where.reach().get_raw("/1/observation")
-        found = decided(raw, "maintd's observation")
+        decision = decided(raw, "maintd's observation")
         if save == "-":
             click.echo(raw, nl=False)
             return
         files.save(save, raw, 0o600)  # it has the nodes' reports
         click.echo(f"gnt-maint: saved in {harmless(save)}", err=True)
     else:
-        found = where.reach().get("/1/plan")
+        decision = where.reach().get("/1/plan")
     if as_json:
-        emit(found)
+        emit(decision)
     else:
-        _show(found, saved=source)
+        _show(decision, saved=source)
 
 
 def decided(raw: bytes, name: str) -> Json:
@@ -85,8 +85,8 @@ def decided(raw: bytes, name: str) -> Json:
         raise Refused(f"{name}: {why}") from None
 
 
-def _show(found: Json, *, saved: str | None) -> None:
-    on, this, then = screen(), found["round"], found["next"]
+def _show(decision: Json, *, saved: str | None) -> None:
+    on, this, then = screen(), decision["round"], decision["next"]
     names = short(
         row["incident"]
         for row in (*then["intents"], *then["held"], *then["events"], *this["promised"])

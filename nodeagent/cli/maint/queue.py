@@ -31,9 +31,9 @@ def list_entries(where: Where, *, as_json: bool) -> int:
     The JSON is the list of entries, as ckecli prints it.
     """
     reach = where.reach()
-    found = reach.plans("/1/queue", as_json=as_json)
+    answer = reach.plans("/1/queue", as_json=as_json)
     if as_json:
-        emit(found["entries"])
+        emit(answer["entries"])
         return 0
     rows = [
         (
@@ -45,15 +45,15 @@ def list_entries(where: Where, *, as_json: bool) -> int:
             f"{entry['step'] + 1} {entry['step_status']}",
             entry["why"] or "-",
         )
-        for entry in found["entries"]
+        for entry in answer["entries"]
     ]
     on = screen()
     on.table(("index", "machine", "type", "operation", "status", "step", "why"), rows, _EMPTY)
-    if not found["enabled"]:
+    if not answer["enabled"]:
         on.line("The repair queue is disabled.")
-    for one in found["refused"]:
-        machines = counted(one["machines"], "machine", "machines")
-        on.line(f"Not repaired, {machines} ({one['reason']}): {one['why']}")
+    for refusal in answer["refused"]:
+        machines = counted(refusal["machines"], "machine", "machines")
+        on.line(f"Not repaired, {machines} ({refusal['reason']}): {refusal['why']}")
     return reach.doubtful
 
 
@@ -122,14 +122,14 @@ def _index_of(reach: Reach, machine: str) -> str:
         return machine
     node = node_of(reach.get("/1/nodes"), machine)
     address = node["address"] if node else machine
-    there = [e for e in entries if not e["deleted"]]
-    found = [e["index"] for e in there if e["address"] == address]
-    if not found:
+    present = [e for e in entries if not e["deleted"]]
+    indices = [e["index"] for e in present if e["address"] == address]
+    if not indices:
         of = "" if machine.isdecimal() else "of "
         raise NotFound(f"there is no queue entry {of}{machine}: see gnt-maint queue list")
-    if len(found) > 1:
-        raise Refused(f"{machine} has the entries {', '.join(found)}: name one")
-    return str(found[0])
+    if len(indices) > 1:
+        raise Refused(f"{machine} has the entries {', '.join(indices)}: name one")
+    return str(indices[0])
 
 
 @queue.command("delete-finished")
@@ -155,12 +155,12 @@ def _delete_all(where: Where, which: str, none: str, *, as_json: bool) -> None:
     reach = where.reach()
     plans = reach.plans("/1/queue", as_json=as_json)
     before = [entry for entry in plans["entries"] if not entry["deleted"]]
-    said = reach.change("POST", "/1/queue/delete", {"which": which})
+    answer = reach.change("POST", "/1/queue/delete", {"which": which})
     plans = reach.plans("/1/queue", as_json=as_json)
-    left = {one["index"] for one in plans["entries"] if not one["deleted"]}
-    deleted = [one["index"] for one in before if one["index"] not in left]
+    remaining = {entry["index"] for entry in plans["entries"] if not entry["deleted"]}
+    deleted = [entry["index"] for entry in before if entry["index"] not in remaining]
     if as_json:
-        emit(said | {"deleted": deleted})
+        emit(answer | {"deleted": deleted})
         return
     for index in deleted:
         screen().line(index)
@@ -190,17 +190,17 @@ def is_enabled(where: Where, *, as_json: bool) -> None:
 def wait(where: Where, timeout: int, timeout_seconds: int | None, *, as_json: bool) -> int:
     """Wait until the queue is empty; finished entries count until they are deleted."""
     timeout = timeout if timeout_seconds is None else timeout_seconds
-    reach, left = where.reach(), 0
-    with progress() as told:
-        for found in looks_at(lambda seconds: reach.get("/1/queue", seconds), timeout, told.tell):
-            if not (left := len(found["entries"])):
+    reach, remaining = where.reach(), 0
+    with progress() as on:
+        for answer in looks_at(lambda seconds: reach.get("/1/queue", seconds), timeout, on.tell):
+            if not (remaining := len(answer["entries"])):
                 break
-            told.tell(counted(left, "entry", "entries"))
+            on.tell(counted(remaining, "entry", "entries"))
     if as_json:
-        emit({"entries": left})
-    elif left:
-        are = "is" if left == 1 else "are"
-        screen().line(f"{counted(left, 'entry', 'entries')} {are} left after {timeout} s.")
+        emit({"entries": remaining})
+    elif remaining:
+        are = "is" if remaining == 1 else "are"
+        screen().line(f"{counted(remaining, 'entry', 'entries')} {are} left after {timeout} s.")
     else:
         screen().line(_EMPTY)
-    return EXIT_TIMEOUT if left else 0
+    return EXIT_TIMEOUT if remaining else 0

@@ -76,9 +76,9 @@ def repair(
     instances itself. On a terminal a safe pass first shows its repairs, and asks.
     """
     dry_run = is_dry()
-    if there := where.elsewhere:
+    if elsewhere := where.elsewhere:
         raise click.UsageError(
-            f"{there} is another machine: a pass is made on the master node itself"
+            f"{elsewhere} is another machine: a pass is made on the master node itself"
         )
     gc.disable()  # a pass makes millions of small objects, frees none, and ends
     if mode == "safe" and reason is not None:
@@ -166,33 +166,33 @@ def summary(counts: Mapping[str, int]) -> list[str]:
 
 
 def _pass(
-    path: str, taken: dict[str, str], ours: dict[str, str], most: int | None, *, dry: bool
+    path: str, taken: dict[str, str], ours: dict[str, str], limit: int | None, *, dry: bool
 ) -> "Pass":
     from nodeagent.cluster.ganeti.backend import GanetiCluster
     from nodeagent.maintd.autorepair.one_pass import SAFE, one_pass
 
     with closing(GanetiCluster(path)) as cluster:
         return one_pass(
-            cluster, unix_ms, dry=dry, taken=taken, ours=ours, most=most or SAFE.repairs
+            cluster, unix_ms, dry=dry, taken=taken, ours=ours, most=limit or SAFE.repairs
         )
 
 
 def _agreed(would: "Pass") -> bool:
     """Show a pass and ask whether to make it, if it changes something."""
-    told = _told(would, dry=True)
-    if not (told["jobs"] or told["withdrawn"] or told["expired"]):
+    document = _told(would, dry=True)
+    if not (document["jobs"] or document["withdrawn"] or document["expired"]):
         return True
-    _show(told)
+    _show(document)
     return click.confirm("Go on?")
 
 
 def _safe(done: "Pass", *, dry: bool, as_json: bool) -> int:
-    told = _told(done, dry=dry)
+    document = _told(done, dry=dry)
     if as_json:
-        emit(told)
+        emit(document)
     else:
-        _show(told)
-    refused = any(job["refused"] for job in (*told["jobs"], *told["expired"]))
+        _show(document)
+    refused = any(job["refused"] for job in (*document["jobs"], *document["expired"]))
     return exits.FAULT if refused or done.trouble else 0
 
 
@@ -233,19 +233,19 @@ def _told(done: "Pass", *, dry: bool) -> Json:
     }
 
 
-def _show(told: Json) -> None:
-    for job in told["jobs"]:
+def _show(document: Json) -> None:
+    for job in document["jobs"]:
         what = "Executing repair" if job["repairs"] else "Changing tags"
         click.echo(harmless(f"{what} on {job['instance']}: {job['why']}"))
         click.echo(harmless(f">>> {job['action']}{_answered(job)}"))
-    for job in told["withdrawn"]:
+    for job in document["withdrawn"]:
         late = ", but it runs already" if job["canceled"] is False else ""
         click.echo(harmless(f"Canceling job {job['job']}: {job['why']}{late}"))
-    for job in told["expired"]:
+    for job in document["expired"]:
         click.echo(harmless(f"Removing an expired suspension: {job['action']}{_answered(job)}"))
-    for held in told["held"]:
+    for held in document["held"]:
         click.echo(harmless(f"Not repairing {held['instance']}: {held['why']}"))
-    for line in summary(told["counts"]):
+    for line in summary(document["counts"]):
         click.echo(line)
 
 
@@ -262,8 +262,8 @@ def _left_by_maintd(where: Where, *, dry: bool) -> tuple[dict[str, str], dict[st
     except Refused as error:
         if not dry:
             raise
-        told = f"gnt-maint: without --dry-run it is refused: {error.format_message()}"
-        click.echo(told, err=True)
+        warning = f"gnt-maint: without --dry-run it is refused: {error.format_message()}"
+        click.echo(warning, err=True)
         return {}, {}
 
 

@@ -183,42 +183,42 @@ def start(
     if policy is None and (deadline is not None or at_deadline is not None):
         raise click.UsageError("--deadline and --at-deadline go with --policy")
     reach = where.reach()
-    said = {name.replace("_", "-"): value for name, value in terms.items()} | {
+    request = {name.replace("_", "-"): value for name, value in terms.items()} | {
         "nodes": ["*"] if all_nodes else [_name(reach, name) for name in nodes],
         "hours": hours,
         "zone": None if hours is None else zone or zone_here(),
         "owners": owners_of(policy, deadline, at_deadline),
     }
-    body = {key: value for key, value in said.items() if value not in (None, "", (), [], {})}
+    body = {key: value for key, value in request.items() if value not in (None, "", (), [], {})}
     if not anyway:
         _try(reach, body, as_json=as_json)
     reach.change("POST", "/1/roll", body)
-    found = reach.plans("/1/roll", as_json=as_json)
+    this_roll = reach.plans("/1/roll", as_json=as_json)
     if as_json:
-        emit(found)
+        emit(this_roll)
     else:
         screen().line(
-            f"{counted(len(found['nodes']), 'node', 'nodes')} will run {body['command']}."
+            f"{counted(len(this_roll['nodes']), 'node', 'nodes')} will run {body['command']}."
         )
-        show(found, screen())
+        show(this_roll, screen())
 
 
 def _try(reach: Reach, body: Json, *, as_json: bool) -> None:
     """Have maintd try all nodes, and refuse a roll that would wait for one of them for ever."""
-    with progress(quiet=True) as told:
-        told.tell("trying to evacuate each node")
-        found = reach.would("POST", "/1/roll?preview=yes", json.dumps(body).encode())
-    if stuck := found["stuck"]:
+    with progress(quiet=True) as display:
+        display.tell("trying to evacuate each node")
+        preview = reach.would("POST", "/1/roll?preview=yes", json.dumps(body).encode())
+    if stuck := preview["stuck"]:
         first, *others = stuck
-        more = f"; {some_of([one['node'] for one in others])} neither" if others else ""
+        more = f"; {some_of([node['node'] for node in others])} neither" if others else ""
         why = f"{first['node']} cannot be evacuated: {first['reason']}{more}"
         raise Refused(f"{why}: leave out what cannot, or begin with --anyway")
     if changing.is_dry() and not as_json:
-        on, sets = screen(), found["sets"]
+        on, sets = screen(), preview["sets"]
         on.line(f"They can be evacuated, in {counted(len(sets), 'turn', 'turns')}:")
         for names in sets:
             on.line(f"  {' '.join(names)}")
-        if untried := found["untried"]:
+        if untried := preview["untried"]:
             on.line(f"There was no time to try {counted(len(untried), 'node', 'nodes')} more.")
 
 
@@ -236,37 +236,37 @@ def status(where: Where, *, as_json: bool) -> int:
     was canceled.
     """
     reach = where.reach()
-    found = reach.plans("/1/roll", as_json=as_json)
+    this_roll = reach.plans("/1/roll", as_json=as_json)
     if as_json:
-        emit(found)
-    elif found is None:
+        emit(this_roll)
+    elif this_roll is None:
         screen().line("There was no roll yet: gnt-maint roll start begins one.")
     else:
         on = screen()
-        show(found, on)
-        for held in reach.get("/1/held") if found["over-at"] is None else ():
+        show(this_roll, on)
+        for held in reach.get("/1/held") if this_roll["over-at"] is None else ():
             if held["kind"].startswith("roll-") and held["kind"] not in _SHOWN:
                 on.line(f"Blocked: {held['reason']}")
-    bad = found is not None and found["state"] in ("stopped", "paused", "canceled")
+    bad = this_roll is not None and this_roll["state"] in ("stopped", "paused", "canceled")
     return reach.doubtful or int(bad)
 
 
-def show(found: Json, on: Screen) -> None:
+def show(this_roll: Json, on: Screen) -> None:
     """Show a roll and its nodes."""
-    who = f" by {found['who']}" if found["who"] else ""
-    why = f" ({found['why']})" if found["why"] else ""
+    who = f" by {this_roll['who']}" if this_roll["who"] else ""
+    why = f" ({this_roll['why']})" if this_roll["why"] else ""
     on.facts(
         [
-            ("roll", f"{found['number']}: {found['command']}, {found['state']}"),
-            ("asked for", f"{when(found['at'])}{who}{why}"),
-            ("at once", _terms(found)),
+            ("roll", f"{this_roll['number']}: {this_roll['command']}, {this_roll['state']}"),
+            ("asked for", f"{when(this_roll['at'])}{who}{why}"),
+            ("at once", _terms(this_roll)),
         ]
     )
-    if found["stopped"] and found["state"] == "stopped":
-        on.line(f"It has stopped: {found['stopped']}.")
+    if this_roll["stopped"] and this_roll["state"] == "stopped":
+        on.line(f"It has stopped: {this_roll['stopped']}.")
         on.line("Mend that, or gnt-maint roll retry NODE or skip NODE; then gnt-maint roll resume.")
-    if found["state"] == "paused":
-        by = f" by {found['paused-by']}" if found["paused-by"] else ""
+    if this_roll["state"] == "paused":
+        by = f" by {this_roll['paused-by']}" if this_roll["paused-by"] else ""
         on.line(f"It is paused{by}: gnt-maint roll resume goes on.")
     rows = [
         (
@@ -276,26 +276,28 @@ def show(found: Json, on: Screen) -> None:
             when(node["returns-at"]) if node["returns-at"] else "-",
             node["why"] or "-",
         )
-        for node in found["nodes"]
+        for node in this_roll["nodes"]
     ]
     on.table(("node", "state", "since", "back-at", "remark"), rows)
-    on.line(_progress(found))
+    on.line(_progress(this_roll))
 
 
-def _terms(found: Json) -> str:
-    told = [f"{counted(found['at-once'], 'node', 'nodes')}"]
-    told += [f"begins {found['hours']} {found['zone']}"] if found["hours"] else []
-    told += [f"back within {age(found['return-within'])}"]
-    told += [f"{age(found['pause-between'])} between"] if found["pause-between"] else []
-    told += ["marked offline"] if found["offline"] else []
-    told += ["secondaries stay"] if found["keep-secondaries"] else []
-    matchers = " and ".join(map(harmless, found["blocked-by"]))
-    told += [f"blocked by alerts with {matchers}"] if matchers else []
-    if found["notice"]:
-        told.append(f"owners have time to answer until {when(found['at'] + found['notice'])}")
-    if found["owners"]["policy"] != "advisory":
-        told.append(_consent(found["owners"], found["at"]))
-    return ", ".join(told)
+def _terms(this_roll: Json) -> str:
+    terms = [f"{counted(this_roll['at-once'], 'node', 'nodes')}"]
+    terms += [f"begins {this_roll['hours']} {this_roll['zone']}"] if this_roll["hours"] else []
+    terms += [f"back within {age(this_roll['return-within'])}"]
+    terms += [f"{age(this_roll['pause-between'])} between"] if this_roll["pause-between"] else []
+    terms += ["marked offline"] if this_roll["offline"] else []
+    terms += ["secondaries stay"] if this_roll["keep-secondaries"] else []
+    matchers = " and ".join(map(harmless, this_roll["blocked-by"]))
+    terms += [f"blocked by alerts with {matchers}"] if matchers else []
+    if this_roll["notice"]:
+        terms.append(
+            f"owners have time to answer until {when(this_roll['at'] + this_roll['notice'])}"
+        )
+    if this_roll["owners"]["policy"] != "advisory":
+        terms.append(_consent(this_roll["owners"], this_roll["at"]))
+    return ", ".join(terms)
 
 
 def _consent(owners: Json, at: float) -> str:
@@ -305,14 +307,16 @@ def _consent(owners: Json, at: float) -> str:
     return f"owners: {owners['policy']} {ends}"
 
 
-def _progress(found: Json) -> str:
+def _progress(this_roll: Json) -> str:
     """Say how many nodes are done, and when the last one will be."""
-    count = Counter(node["phase"] for node in found["nodes"])
-    done = f"{count['done']} of {counted(len(found['nodes']), 'node', 'nodes')} done"
+    count = Counter(node["phase"] for node in this_roll["nodes"])
+    done = f"{count['done']} of {counted(len(this_roll['nodes']), 'node', 'nodes')} done"
     skipped = f", {count['skipped']} skipped" if count["skipped"] else ""
-    if found["over-at"]:
-        return f"{done}{skipped}, at {when(found['over-at'])}."
-    back = f"; all may be back at {when(found['returns-at'])}" if found["returns-at"] else ""
+    if this_roll["over-at"]:
+        return f"{done}{skipped}, at {when(this_roll['over-at'])}."
+    back = (
+        f"; all may be back at {when(this_roll['returns-at'])}" if this_roll["returns-at"] else ""
+    )
     return f"{done}{skipped}{back}."
 
 
@@ -360,7 +364,7 @@ def retry(where: Where, node: str, *, as_json: bool) -> None:
 def _about_node(where: Where, node: str, verb: str, done: str, *, as_json: bool) -> None:
     reach = where.reach()
     name = full_name(reach, node)
-    found = reach.get("/1/roll")
-    if found is not None and all(one["name"] != name for one in found["nodes"]):
+    this_roll = reach.get("/1/roll")
+    if this_roll is not None and all(member["name"] != name for member in this_roll["nodes"]):
         raise Refused(f"{name} is not in the roll: see gnt-maint roll status")
     ask(reach, "POST", f"/1/roll/nodes/{name}/{verb}", None, f"{name} {done}.", as_json=as_json)

@@ -80,11 +80,11 @@ def rolling(
     for why in stock.doubts.values():
         click.echo(harmless(f"gnt-maint: {why}: it is in no group"), err=True)
     wanted = Wanted(group, frozenset(node_tags) or None, shut_down, skip, ignore)
-    told = _told(stock, roll(layout, wanted))
+    document = _told(stock, roll(layout, wanted))
     if as_json:
-        emit(told)
+        emit(document)
     else:
-        _show(told)
+        _show(document)
 
 
 def _one_master(cluster: "Cluster", *, force: bool) -> None:
@@ -117,13 +117,13 @@ def _batch(cluster: "Cluster", batch: "Batch") -> Json:
     }
 
 
-def _show(told: Json) -> None:
+def _show(document: Json) -> None:
     rows = [
         (
             number,
             ",".join(group["nodes"]),
             ", ".join(f"{move['instance']} to {move['to']}" for move in group["moves"]) or "-",
         )
-        for number, group in enumerate(told["groups"], 1)
+        for number, group in enumerate(document["groups"], 1)
     ]
     screen().table(("group", "nodes", "moves"), rows)

@@ -31,23 +31,23 @@ def status(where: Where, *, as_json: bool) -> None:
     targets = {"round": "round", "incidents": "status", "held": "held", "nodes": "nodes"}
     targets |= {"autorepair": "autorepair"}
     targets |= {"needs-you": "needs-you"}
-    said = {name: reach.get(f"/1/{target}") for name, target in targets.items()}
+    answers = {name: reach.get(f"/1/{target}") for name, target in targets.items()}
     for name in ("windows", "queue", "roll"):
         try:
-            said[name] = reach.plans(f"/1/{name}", as_json=as_json)
+            answers[name] = reach.plans(f"/1/{name}", as_json=as_json)
         except InDoubt:  # round.outdated has the reason
-            said[name] = None
+            answers[name] = None
     if as_json:
-        emit(said)
+        emit(answers)
         return
-    incidents, held, now = said["incidents"], said["held"], said["round"]["now"]
+    incidents, held, now = answers["incidents"], answers["held"], answers["round"]["now"]
     on = screen()
     names = short(i["uuid"] for i in incidents)
-    on.facts(overview(said))
+    on.facts(overview(answers))
     if running := [i for i in incidents if i["repair-status"] == "pending"]:
         on.heading("Running")
         _incident_table(on, running, now, names)
-    needs = said["needs-you"]
+    needs = answers["needs-you"]
     below = {step["text"] for need in needs for step in need["next"]}
     if blocked := [h for h in held if h["reason"] not in below]:
         on.heading("Blocked")
@@ -55,21 +55,21 @@ def status(where: Where, *, as_json: bool) -> None:
     if needs:
         on.heading("Needs your action")
         rows = [
-            (one["name"], one["state"], _since(one, now), one["why"] or "-", _next(one))
-            for one in needs
+            (need["name"], need["state"], _since(need, now), need["why"] or "-", _next(need))
+            for need in needs
         ]
         on.table(("what", "state", "since", "why", "next"), rows)
 
 
-def _since(one: Json, now: float) -> str:
-    return "-" if one["since"] is None else age(now - one["since"])
+def _since(need: Json, now: float) -> str:
+    return "-" if need["since"] is None else age(now - need["since"])
 
 
-def _next(one: Json) -> str:
+def _next(need: Json) -> str:
     """The first step that helps, with its command."""
-    steps = one["next"]
+    steps = need["next"]
     if not steps:
-        return f"gnt-maint why {one['name']}"
+        return f"gnt-maint why {need['name']}"
     text, command = str(steps[0]["text"]), steps[0]["command"]
     return text if not command or command in text else f"{text}; run {command}"
 
@@ -84,22 +84,22 @@ def incidents(where: Where, *, everything: bool, as_json: bool) -> None:
     --json always lists all of them.
     """
     reach = where.reach()
-    found = reach.get("/1/status")
+    all_incidents = reach.get("/1/status")
     if as_json:
-        emit(found)
+        emit(all_incidents)
         return
-    shown = [i for i in found if everything or i["repair-status"] != "canceled"]
+    shown = [i for i in all_incidents if everything or i["repair-status"] != "canceled"]
     on = screen()
     now = reach.get("/1/round")["now"]
-    names = short(i["uuid"] for i in found)
-    none = "There are no open incidents." if found else "There are no incidents."
+    names = short(i["uuid"] for i in all_incidents)
+    none = "There are no open incidents." if all_incidents else "There are no incidents."
     _incident_table(on, shown, now, names, none)
-    if hidden := len(found) - len(shown):
+    if hidden := len(all_incidents) - len(shown):
         on.line(f"{hidden} canceled not shown: --all")
 
 
 def _incident_table(
-    on: Screen, found: Sequence[Json], now: float, names: Mapping[str, str], none: str = ""
+    on: Screen, shown: Sequence[Json], now: float, names: Mapping[str, str], none: str = ""
 ) -> None:
     on.table(
         ("incident", "node", "requests", "status", "since", "because", "waits for"),
@@ -113,7 +113,7 @@ def _incident_table(
                 i["because"] or "-",
                 _first(i["waits"]),
             )
-            for i in found
+            for i in shown
         ],
         none,
     )
@@ -160,9 +160,9 @@ def show(where: Where, uuid: str, *, as_json: bool) -> None:
 
 
 def _show(on: Screen, incident: Json, now: float) -> None:
-    told = status_of(incident)
+    status_text = status_of(incident)
     if incident["why"]:
-        told += f": {incident['why']}"
+        status_text += f": {incident['why']}"
     jobs = ", ".join(str(job) for job in incident["jobs"])
     rows = [
         ("Incident", incident["uuid"]),
@@ -171,7 +171,7 @@ def _show(on: Screen, incident: Json, now: float) -> None:
         *([("Because", incident["because"])] if incident.get("because") else []),
         ("Diagnosis", _original(incident["original"])),
         ("Detected", f"{when(incident['noted'])}, {age(now - incident['noted'])} ago"),
-        ("Status", told),
+        ("Status", status_text),
         ("Since", f"{when(incident['changed'])}, {age(now - incident['changed'])}"),
         ("Tag", incident["tag"]),
         ("Jobs", jobs or "none"),
@@ -211,9 +211,9 @@ def _after(intent: Json, intents: Sequence[Json]) -> str:
 def held(where: Where, *, as_json: bool) -> None:
     """List blocked work, with reasons and remedies."""
     reach = where.reach()
-    found = reach.get("/1/held")
+    blocked = reach.get("/1/held")
     if as_json:
-        emit(found)
+        emit(blocked)
         return
     if doubt := ganeti_doubt(reach.get("/1/round")):
         screen().facts(doubt)
@@ -222,15 +222,15 @@ def held(where: Where, *, as_json: bool) -> None:
         {**h, "reason": f"{remedied(h)} (because: {fault})", "help": None}
         if (fault := because.get(h["incident"]))
         else h
-        for h in found
+        for h in blocked
     ]
-    held_table(screen(), rows, short(h["incident"] for h in found if h["incident"]))
+    held_table(screen(), rows, short(h["incident"] for h in blocked if h["incident"]))
 
 
-def held_table(on: Screen, found: Sequence[Json], names: Mapping[str, str]) -> None:
+def held_table(on: Screen, blocked: Sequence[Json], names: Mapping[str, str]) -> None:
     rows = [
         (names.get(h["incident"], h["incident"] or "-"), h["node"] or "-", h["kind"], remedied(h))
-        for h in found
+        for h in blocked
     ]
     on.table(("incident", "node", "kind", "reason"), rows, "Nothing is blocked.")
 
@@ -248,11 +248,11 @@ def nodes(where: Where, state: str | None, *, as_json: bool) -> None:
 
     A node is unreachable once its agent has not answered for a while (unreachable-after).
     """
-    found = [n for n in where.reach().get("/1/nodes") if state in (None, n["state"], _reached(n))]
+    listed = [n for n in where.reach().get("/1/nodes") if state in (None, n["state"], _reached(n))]
     if as_json:
-        emit(found)
+        emit(listed)
         return
-    names = short(n["incident"] for n in found if n["incident"])
+    names = short(n["incident"] for n in listed if n["incident"])
     columns = (
         "node",
         "group",
@@ -278,7 +278,7 @@ def nodes(where: Where, state: str | None, *, as_json: bool) -> None:
             status_of(n) if n["repair-status"] else "-",
             _remark(n),
         )
-        for n in found
+        for n in listed
     ]
     screen().table(columns, rows)
 
@@ -294,7 +294,7 @@ def _out_for(node: Json) -> str:
 
 
 def _remark(node: Json) -> str:
-    told = [
+    remarks = [
         "master" if node["master"] else "",
         f"paused: {node['paused']}" if node["paused"] else "",
         _out_for(node),
@@ -304,4 +304,4 @@ def _remark(node: Json) -> str:
         node["look-why"] or node["doubt"] or "",
         NODED.get(node.get("noded"), ""),
     ]
-    return "; ".join(filter(None, told))
+    return "; ".join(filter(None, remarks))

@@ -61,17 +61,17 @@ def get_variables(where: Where, *, as_json: bool) -> None:
 def show(where: Where, *, as_json: bool) -> int:
     """Show each source, its reports and their age."""
     reach = where.reach()
-    found = reach.plans(_PLACE, as_json=as_json)
+    answer = reach.plans(_PLACE, as_json=as_json)
     if as_json:
-        emit(found)
+        emit(answer)
         return 0
     on = screen()
-    on.line(f"Automatic repair is {'enabled' if found['enabled'] else 'disabled'}.")
-    if not found["sources"]:
+    on.line(f"Automatic repair is {'enabled' if answer['enabled'] else 'disabled'}.")
+    if not answer["sources"]:
         on.line(
             "No source is configured: [sabakan] and [[queue.incidents]] in maintd.toml name them."
         )
-    for source in found["sources"]:
+    for source in answer["sources"]:
         _show(on, source)
     return reach.doubtful
 

@@ -29,21 +29,21 @@ def stage(where: Where, *, as_json: bool) -> int:
     maintd:stage:STAGE counts, else the setting. People's own orders are never limited.
     """
     reach = where.reach()
-    found = reach.get("/1/stage")
+    answer = reach.get("/1/stage")
     if as_json:
-        emit(found)
+        emit(answer)
         return 0
-    _show(screen(), found)
+    _show(screen(), answer)
     return reach.doubtful
 
 
-def _show(on: Screen, found: Json) -> None:
-    on.heading(f"Stage: {found['stage']}")
-    for line in _elsewhere(found):
+def _show(on: Screen, answer: Json) -> None:
+    on.heading(f"Stage: {answer['stage']}")
+    for line in _elsewhere(answer):
         on.line(line)
-    since, now = found["since"], found["now"]
+    since, now = answer["since"], answer["now"]
     lately = f"in the last {age(now - since)}" if since and now - since >= 60 else "so far"
-    would = {name: _times(found["would"][name]) for name in STAGES}
+    would = {name: _times(answer["would"][name]) for name in STAGES}
     on.facts([(name, f"{_MEANS[name]}; {lately}: {would[name] or 'nothing'}") for name in STAGES])
     on.heading("What maintd wanted to do")
     columns = (
@@ -59,18 +59,18 @@ def _show(on: Screen, found: Json) -> None:
     )
     on.table(
         columns,
-        [_row(proposal, now) for proposal in found["proposals"]],
+        [_row(proposal, now) for proposal in answer["proposals"]],
         "Nothing so far. What waits for another reason: gnt-maint held.",
     )
-    for line in _next(found):
+    for line in _next(answer):
         on.line(line)
 
 
-def _elsewhere(found: Json) -> Iterator[str]:
+def _elsewhere(answer: Json) -> Iterator[str]:
     """Name the nodes that are at another stage than the cluster."""
     by_stage: dict[str, list[str]] = {}
-    for one in found["otherwise"]:
-        by_stage.setdefault(one["stage"], []).append(one["node"])
+    for node in answer["otherwise"]:
+        by_stage.setdefault(node["stage"], []).append(node["node"])
     for name in STAGES:
         if nodes := by_stage.get(name):
             yield f"At {name}: {some_of(nodes)}."
@@ -80,26 +80,26 @@ def _times(would: Mapping[str, int]) -> str:
     return ", ".join(f"{what} {counted(count, 'time', 'times')}" for what, count in would.items())
 
 
-def _row(one: Json, now: float) -> tuple[object, ...]:
+def _row(proposal: Json, now: float) -> tuple[object, ...]:
     return (
-        one["what"],
-        one["name"],
-        f"{age(now - one['at'])} ago",
-        one["times"],
-        "yes" if one["open"] else "no",
-        one["started"],
-        one["taken-back"],
-        one["by-person"],
-        one["passed"],
+        proposal["what"],
+        proposal["name"],
+        f"{age(now - proposal['at'])} ago",
+        proposal["times"],
+        "yes" if proposal["open"] else "no",
+        proposal["started"],
+        proposal["taken-back"],
+        proposal["by-person"],
+        proposal["passed"],
     )
 
 
-def _next(found: Json) -> Iterator[str]:
+def _next(answer: Json) -> Iterator[str]:
     """Say what is in the way of the next stage, and how to set it."""
-    wanted = found["next"]
+    wanted = answer["next"]
     if wanted is None:
         return
-    obstacles = found["in-the-way"]
+    obstacles = answer["in-the-way"]
     if obstacles:
         yield f"In the way of {wanted}:"
         yield from (f"- {obstacle['reason']}" for obstacle in obstacles)

@@ -36,19 +36,19 @@ def _of_node(about: Json, this: Json) -> Iterator[Step]:
     if at := node["unreachable-at"]:
         then = f"{name} counts as unreachable at {when(at)} unless it answers before"
         yield f"maintd asks its agent in each round; {then}", f"nodeagent report {name}"
-    told = {held["reason"] for held in about["held"]}
+    reasons = {held["reason"] for held in about["held"]}
     running = {f"job {c['job']} ({c['action']}) to end" for c in node["claims"]}
-    waits = [text for i in about["incidents"] for text in i["waits"] if text not in told]
+    waits = [text for i in about["incidents"] for text in i["waits"] if text not in reasons]
     if running.intersection(waits):  # they are listed above
         yield "maintd goes on once the running jobs have ended", ""
     yield from ((text, "") for text in waits if text not in running)
     for window in about["windows"]:
         yield from _of_window({"window": window}, this)
     if (turn := about["turn"]) is not None:
-        yield from _of_turn(turn, told)
+        yield from _of_turn(turn, reasons)
 
 
-def _of_turn(turn: Json, told: set[str]) -> Iterator[Step]:
+def _of_turn(turn: Json, reasons: set[str]) -> Iterator[Step]:
     """Yield when a node that waits in a roll has its turn, and what holds the roll."""
     place = f"it is the next of the roll to run {turn['command']}"
     if turn["before"]:
@@ -57,7 +57,7 @@ def _of_turn(turn: Json, told: set[str]) -> Iterator[Step]:
     back = f"; it may be back at {when(turn['returns-at'])}" if turn["returns-at"] else ""
     yield f"{place}{back}", ""
     for held in turn["holds"]:
-        if held["reason"] not in told:
+        if held["reason"] not in reasons:
             yield held["reason"], held["help"]
     if not turn["holds"] and len(turn["away"]) >= turn["at-once"]:
         yield f"the roll waits until one of these is back: {some_of(turn['away'])}", ""
@@ -100,20 +100,20 @@ def _of_entry(entry: Json, held: list[Json], *, enabled: bool) -> Iterator[Step]
 
 
 def _of_window(about: Json, this: Json) -> Iterator[Step]:
-    one = about["window"]
-    name = told_name(one)
-    if one["overdue"] and one["held"]:
+    window = about["window"]
+    name = told_name(window)
+    if window["overdue"] and window["held"]:
         return  # the reasons have the command
-    if one["mode"] == "up":
+    if window["mode"] == "up":
         yield f"maintd puts {name} back as it was before the window", ""
-    elif one["mode"] == "down":
+    elif window["mode"] == "down":
         yield "once your work there is done, end the window", f"gnt-maint window up {name}"
-    elif one["node"] is None:
-        yield f"from {when(one['start'])} on, take it down", f"gnt-maint window down {name}"
-    elif not one["begun"]:
-        yield f"the evacuation of {name} starts {_at(one['begins'], this)}", ""
-    elif one["left"]:
-        yield f"maintd evacuates {name}: {one['left']} instances are left", ""
+    elif window["node"] is None:
+        yield f"from {when(window['start'])} on, take it down", f"gnt-maint window down {name}"
+    elif not window["begun"]:
+        yield f"the evacuation of {name} starts {_at(window['begins'], this)}", ""
+    elif window["left"]:
+        yield f"maintd evacuates {name}: {window['left']} instances are left", ""
     else:
         yield f"{name} is empty: take it down", f"gnt-maint window down {name}"
 

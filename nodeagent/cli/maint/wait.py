@@ -53,18 +53,18 @@ def wait(where: Where, uuid: str, timeout: int | None, wanted: str, *, as_json: 
 def _wait(reach: Reach, uuid: str, wanted: str, timeout: int | None) -> tuple[Json, int]:
     def look(seconds: float) -> Json:
         try:
-            found: Json = reach.get(f"/1/incidents/{uuid}", seconds)
+            answer: Json = reach.get(f"/1/incidents/{uuid}", seconds)
         except NotFound:
             if not incident:  # it never was there
                 raise
             return {"uuid": uuid, "repair-status": "forgotten"}
-        return found
+        return answer
 
     incident: Json = {}
-    with progress() as told:
+    with progress() as on:
 
         def unheard(why: str) -> None:
-            told.tell(f"{uuid[:18]} {why}")
+            on.tell(f"{uuid[:18]} {why}")
 
         for incident in looks_at(look, timeout, unheard):
             if wanted != "forgotten" and incident.get("superseded-by"):
@@ -73,7 +73,7 @@ def _wait(reach: Reach, uuid: str, wanted: str, timeout: int | None) -> tuple[Js
             if code is not None:
                 return incident, code
             if timeout != 0:  # else its end says the same
-                told.tell(_words(incident), _news(incident))
+                on.tell(_words(incident), _news(incident))
     return incident, EXIT_TIMEOUT
 
 
@@ -91,12 +91,12 @@ def _end(incident: Json, code: int, wanted: str, timeout: int) -> str:
         return (
             f"not {status_of({'repair-status': wanted})} within {age(timeout)}: {_words(incident)}"
         )
-    told = status_of(incident)
+    text = status_of(incident)
     if incident.get("why"):
-        told += f": {incident['why']}"
+        text += f": {incident['why']}"
     if incident["repair-status"] == "completed" and incident["waits"]:
-        told += f"; {incident['waits'][-1]}"
-    return told
+        text += f"; {incident['waits'][-1]}"
+    return text
 
 
 def _words(incident: Json) -> str:
@@ -137,12 +137,12 @@ def watch_node(
 
     if is_over(node):
         return node, True
-    with progress() as told:
-        for node, held in looks_at(look, timeout, lambda why: told.tell(f"{name}: {why}")):
+    with progress() as on:
+        for node, held in looks_at(look, timeout, lambda why: on.tell(f"{name}: {why}")):
             if held:
-                told.tell(held[0]["reason"], held[0]["kind"])  # it may count down
+                on.tell(held[0]["reason"], held[0]["kind"])  # it may count down
             else:
-                told.tell(meanwhile(node))
+                on.tell(meanwhile(node))
             if ends := [h["reason"] for h in held if h["kind"] in stops]:
                 raise Refused(ends[0])
             if is_over(node):

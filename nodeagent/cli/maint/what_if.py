@@ -61,8 +61,8 @@ def evacuate(
     from nodeagent.placement.evacuate import evacuate as placement
     from nodeagent.placement.layout.rules import Rules
 
-    if there := where.elsewhere:
-        raise click.UsageError(f"{there} is another machine: ask on the master node itself")
+    if elsewhere := where.elsewhere:
+        raise click.UsageError(f"{elsewhere} is another machine: ask on the master node itself")
     if text_data is not None and luxi is not None:
         raise click.UsageError("-t and --luxi are two clusters: name one")
     stock = known(where, text_data, luxi)
@@ -73,11 +73,11 @@ def evacuate(
     rules = Rules(ignore_soft=ignore_soft, leaving=ranks(soon, node_names))
     evacuation = placement.evacuate(stock.cluster, names, rules, stock.doubts)
     targets = {node_names[at] for way in evacuation.ways for at in set(way.after[:2]) - {-1}}
-    told = {**_told(evacuation, names, stock), "leave-soon": list(words(sorted(targets), soon))}
+    document = {**_told(evacuation, names, stock), "leave-soon": list(words(sorted(targets), soon))}
     if as_json:
-        emit(told)
+        emit(document)
     else:
-        _show(told)
+        _show(document)
     return 0 if evacuation.complete else EXIT_NO_ROOM
 
 
@@ -88,19 +88,19 @@ def _told(evacuation: "Evacuation", names: Sequence[str], stock: "Known") -> Jso
     nodes = [filled.host.name for filled in evacuation.before.nodes]
     before, after = failing(evacuation.before, staying), failing(evacuation.after, staying)
     room = [evacuation.after.nodes[index] for index in staying]
-    left = [
+    unmoved = [
         {
-            "instance": instances[one].name,
-            "nodes": [nodes[at] for at in evacuation.after.places[one][:2] if at >= 0],
+            "instance": instances[instance].name,
+            "nodes": [nodes[at] for at in evacuation.after.places[instance][:2] if at >= 0],
             "why": why,
         }
-        for one, why in evacuation.left.items()
+        for instance, why in evacuation.left.items()
     ]
     return {
         "nodes": list(names),
         "fits": evacuation.complete,
         "moves": [_way(evacuation, way) for way in evacuation.ways],
-        "left": sorted(left, key=lambda one: str(one["instance"])),
+        "left": sorted(unmoved, key=lambda row: str(row["instance"])),
         "room": [
             {
                 "node": node.host.name,
@@ -138,11 +138,11 @@ def _way(evacuation: "Evacuation", way: "Way") -> Json:
     }
 
 
-def _show(told: Json) -> None:
+def _show(document: Json) -> None:
     from nodeagent.cli.maint.balancing.report import actions
 
-    on, moves, left = screen(), told["moves"], told["left"]
-    for doubt in told["doubts"]:
+    on, moves, unmoved = screen(), document["moves"], document["left"]
+    for doubt in document["doubts"]:
         on.line(f"In doubt, and no target: {doubt['why']}.")
     if moves:
         on.heading("It would move")
@@ -156,37 +156,37 @@ def _show(told: Json) -> None:
             for move in moves
         ]
         on.table(("instance", "from", "to", "how"), rows)
-    if left:
+    if unmoved:
         on.heading("It would leave")
-        stay = [(one["instance"], ":".join(one["nodes"]), one["why"]) for one in left]
+        stay = [(row["instance"], ":".join(row["nodes"]), row["why"]) for row in unmoved]
         on.table(("instance", "nodes", "why"), stay)
-    if told["room"]:
+    if document["room"]:
         on.heading("Room on the nodes that stay, then; in MiB")
         on.table(
             ("node", "free memory", "of it reserved", "free disk", "N+1"),
             [
                 (
-                    one["node"],
-                    one["free-memory"],
-                    one["reserved-memory"],
-                    one["free-disk"],
-                    "holds" if one["n+1"] else "fails" if one["n+1-before"] else "fails, as now",
+                    node["node"],
+                    node["free-memory"],
+                    node["reserved-memory"],
+                    node["free-disk"],
+                    "holds" if node["n+1"] else "fails" if node["n+1-before"] else "fails, as now",
                 )
-                for one in told["room"]
+                for node in document["room"]
             ],
         )
-    for words in told["leave-soon"]:
+    for words in document["leave-soon"]:
         on.line(f"{words}: what goes there will move again.")
-    for node in told["crowded"]:
+    for node in document["crowded"]:
         on.line(
             f"{node['node']} would exceed its group's spindle ratio: {node['spindles']} spindles in"
             f" use, {node['limit']:g} allowed. Ganeti moves instances there all the same; show the"
             " ratio with: gnt-group info."
         )
     on.line("")
-    names = ", ".join(told["nodes"])
-    if told["fits"]:
+    names = ", ".join(document["nodes"])
+    if document["fits"]:
         on.line(f"It fits: {names} would be empty." if moves else f"{names}: nothing is there.")
     else:
-        count = len(left)
+        count = len(unmoved)
         on.line(f"It does not fit: {count} instance{'s' * (count > 1)} would be left on {names}.")

@@ -54,66 +54,68 @@ def why(where: Where, name: str, *, as_json: bool) -> None:
     standby = reach.get("/1/round")["standby"]  # which tells of no plans, and of itself
     if standby and name != "cluster":
         raise Refused(f"this maintd is a standby, and {standby}: ask there")
-    told = reach.shown if standby else partial(reach.plans, as_json=as_json)
-    said = {target: told(f"/1/{target}") for target in _ASKED}
-    found = dict(_found(reach, said, name))
-    if not found:
+    get = reach.shown if standby else partial(reach.plans, as_json=as_json)
+    answers = {target: get(f"/1/{target}") for target in _ASKED}
+    matches = dict(_found(reach, answers, name))
+    if not matches:
         raise NotFound(_unknown(reach, name))
-    if len(found) > 1:
-        raise Refused(f"{name} can be {', '.join(f'{of}/{name}' for of in found)}")
-    ((of, one),) = found.items()
-    about = {"type": of, of: one, **_around(said, of, one)}
+    if len(matches) > 1:
+        raise Refused(f"{name} can be {', '.join(f'{of}/{name}' for of in matches)}")
+    ((of, subject),) = matches.items()
+    about = {"type": of, of: subject, **_around(answers, of, subject)}
     if as_json:
         emit(about)
         return
     on = screen()
-    _TELL[of](on, about, said["round"]["now"])
+    _TELL[of](on, about, answers["round"]["now"])
     _blocked(on, about["held"])
-    _steps(on, upcoming(of, about, said["round"], enabled=said["queue"]["enabled"]))
+    _steps(on, upcoming(of, about, answers["round"], enabled=answers["queue"]["enabled"]))
 
 
-def _found(reach: Reach, said: Mapping[str, Any], name: str) -> Iterator[tuple[str, Json]]:
+def _found(reach: Reach, answers: Mapping[str, Any], name: str) -> Iterator[tuple[str, Json]]:
     """Yield everything of that name, by its type."""
     of, slash, rest = name.partition("/")
     only = of if slash and of in _TELL else ""
     name = rest if only else name
     places: dict[str, Callable[[], Json | None]] = {
-        "node": lambda: node_of(said["nodes"], name) or _of_incident(said, name),
-        "group": lambda: _first(said["balance"], group=name),
-        "entry": lambda: _entry(said, name, only=only),
+        "node": lambda: node_of(answers["nodes"], name) or _of_incident(answers, name),
+        "group": lambda: _first(answers["balance"], group=name),
+        "entry": lambda: _entry(answers, name, only=only),
         "window": lambda: (
-            None if not only and node_of(said["nodes"], name) else _window(said, name)
+            None if not only and node_of(answers["nodes"], name) else _window(answers, name)
         ),
         "instance": lambda: _instance(reach, name),
-        "cluster": lambda: said["round"] if name in ("cluster", said["round"]["cluster"]) else None,
+        "cluster": lambda: answers["round"]
+        if name in ("cluster", answers["round"]["cluster"])
+        else None,
     }
     for of, look in places.items():
-        if only in ("", of) and (one := look()) is not None:
-            yield of, one
+        if only in ("", of) and (subject := look()) is not None:
+            yield of, subject
 
 
-def _of_incident(said: Mapping[str, Any], name: str) -> Json | None:
+def _of_incident(answers: Mapping[str, Any], name: str) -> Json | None:
     """Find the node of an incident, by its UUID or the beginning that lists show."""
     if len(name) < LEAST:
         return None
-    found = [i["node-name"] for i in said["status"] if i["uuid"].startswith(name.lower())]
-    return _first(said["nodes"], name=found[0]) if found else None
+    node_names = [i["node-name"] for i in answers["status"] if i["uuid"].startswith(name.lower())]
+    return _first(answers["nodes"], name=node_names[0]) if node_names else None
 
 
-def _entry(said: Mapping[str, Any], name: str, *, only: str) -> Json | None:
+def _entry(answers: Mapping[str, Any], name: str, *, only: str) -> Json | None:
     """Find an entry by its index; by its machine the newest, unless that is a node."""
-    entries = said["queue"]["entries"]
-    if (found := _first(entries, index=name)) or (not only and node_of(said["nodes"], name)):
-        return found
+    entries = answers["queue"]["entries"]
+    if (entry := _first(entries, index=name)) or (not only and node_of(answers["nodes"], name)):
+        return entry
     return _first(entries[::-1], address=name) or _first(entries[::-1], nodename=name)
 
 
 def _unknown(reach: Reach, name: str) -> str:
     """Refuse a name that nothing has, with those that are like it."""
-    told = f"there is no node, instance, group, entry or window {name}"
-    known = [one for names in reach.get("/1/names").values() for one in names]
+    text = f"there is no node, instance, group, entry or window {name}"
+    known = [other for names in reach.get("/1/names").values() for other in names]
     near = get_close_matches(name, {n.partition(".")[0] for n in known}.union(known), 3)
-    return f"{told}; did you mean {', '.join(near)}?" if near else told
+    return f"{text}; did you mean {', '.join(near)}?" if near else text
 
 
 def _first(rows: list[Json], **members: str) -> Json | None:
@@ -121,56 +123,58 @@ def _first(rows: list[Json], **members: str) -> Json | None:
     return next((row for row in rows if str(row[key]) == value), None)
 
 
-def _window(said: Mapping[str, Any], name: str) -> Json | None:
+def _window(answers: Mapping[str, Any], name: str) -> Json | None:
     names = ("hostname", "ip")
     return next(
-        (m for m in _machines(said) if name == told_name(m) or name in map(m.get, names)), None
+        (m for m in _machines(answers) if name == told_name(m) or name in map(m.get, names)), None
     )
 
 
-def _machines(said: Mapping[str, Any]) -> list[Json]:
+def _machines(answers: Mapping[str, Any]) -> list[Json]:
     """Return each machine in a window with its span, and those that return from one."""
-    told = said["windows"]
+    calendar = answers["windows"]
     span = ("start", "duration", "series")
-    there = [
-        {**m, **{key: row[key] for key in span}} for row in told["windows"] for m in row["machines"]
+    machines = [
+        {**m, **{key: row[key] for key in span}}
+        for row in calendar["windows"]
+        for m in row["machines"]
     ]
-    return there + [{**m, **dict.fromkeys(span)} for m in told["returning"]]
+    return machines + [{**m, **dict.fromkeys(span)} for m in calendar["returning"]]
 
 
 def _instance(reach: Reach, name: str) -> Json | None:
     try:
-        found: Json = reach.get(instance_path(reach, name))
+        instance: Json = reach.get(instance_path(reach, name))
     except NotFound:
         return None
-    return found
+    return instance
 
 
-def _around(said: Mapping[str, Any], of: str, one: Json) -> Json:
+def _around(answers: Mapping[str, Any], of: str, subject: Json) -> Json:
     """Return related items: incidents, windows and entries of a node, and blocked work."""
     key = {"node": "name", "instance": "instance", "group": "group", "entry": "index"}
     key |= {"cluster": "cluster"}
-    name = told_name(one) if of == "window" else str(one[key[of]])
+    name = told_name(subject) if of == "window" else str(subject[key[of]])
     around: Json = {}
     uuids: set[str] = set()
     if of == "node":
-        around["incidents"] = [i for i in said["status"] if i["node-name"] == name]
+        around["incidents"] = [i for i in answers["status"] if i["node-name"] == name]
         uuids = {i["uuid"] for i in around["incidents"]}
-        around["windows"] = [m for m in _machines(said) if m["node"] == name]
-        around["entries"] = [e for e in said["queue"]["entries"] if e["nodename"] == name]
-        around["turn"] = _turn(said, name)
+        around["windows"] = [m for m in _machines(answers) if m["node"] == name]
+        around["entries"] = [e for e in answers["queue"]["entries"] if e["nodename"] == name]
+        around["turn"] = _turn(answers, name)
     if of == "group":
         around["pauses"] = [
             hold
-            for hold in said["round"]["holds"]
+            for hold in answers["round"]["holds"]
             if hold["scope"] == "cluster" or (hold["scope"], hold["name"]) == ("group", name)
         ]
     if of == "instance":
-        around["windows"] = [m for m in _machines(said) if m["node"] in one["nodes"]]
+        around["windows"] = [m for m in _machines(answers) if m["node"] in subject["nodes"]]
     about = {"type": of, "name": name}
     around["held"] = [
         held
-        for held in said["held"]
+        for held in answers["held"]
         if held["subject"] == about
         or (of == "node" and (held["node"] == name or held["incident"] in uuids))
         or (held["subject"]["type"] == "cluster" and (of == "cluster" or _is_general(held)))
@@ -178,19 +182,19 @@ def _around(said: Mapping[str, Any], of: str, one: Json) -> Json:
     return around
 
 
-def _turn(said: Mapping[str, Any], name: str) -> Json | None:
+def _turn(answers: Mapping[str, Any], name: str) -> Json | None:
     """The turn of a node that waits in a roll: its position, who is before it, and what holds it.
 
     The master is the last, whichever node it is.
     """
-    roll = said["roll"]
+    roll = answers["roll"]
     waiting = [] if roll is None else [m["name"] for m in roll["nodes"] if m["phase"] == "waiting"]
     if name not in waiting:
         return None
-    masters = {node["name"] for node in said["nodes"] if node["master"]}
-    waiting.sort(key=lambda one: one in masters)
+    masters = {node["name"] for node in answers["nodes"] if node["master"]}
+    waiting.sort(key=lambda node_name: node_name in masters)
     before = waiting[: waiting.index(name)]
-    holds = [held for held in said["held"] if _holds_roll(held)]
+    holds = [held for held in answers["held"] if _holds_roll(held)]
     return {
         "position": len(before) + 1,
         "of": len(waiting),
@@ -334,15 +338,17 @@ def _tell_entry(on: Screen, about: Json, _: float) -> None:
 
 
 def _tell_window(on: Screen, about: Json, _: float) -> None:
-    one = about["window"]
-    left = f"{mode_of(one)}, {one['left']} instances left" if one["left"] else mode_of(one)
-    rows: list[tuple[str, object]] = [("Window of", told_name(one)), ("State", left)]
-    if one["start"] is not None:
-        end = "none" if one["duration"] is None else when(one["start"] + one["duration"])
-        rows += [("Start", when(one["start"])), ("End", end)]
-    rows += [("Series", one["series"])] if one["series"] else []
+    window = about["window"]
+    state = (
+        f"{mode_of(window)}, {window['left']} instances left" if window["left"] else mode_of(window)
+    )
+    rows: list[tuple[str, object]] = [("Window of", told_name(window)), ("State", state)]
+    if window["start"] is not None:
+        end = "none" if window["duration"] is None else when(window["start"] + window["duration"])
+        rows += [("Start", when(window["start"])), ("End", end)]
+    rows += [("Series", window["series"])] if window["series"] else []
     on.facts(rows)
-    _lines(on, "Waits for", [why for why in one["held"] if not _is_blocked(about, why)])
+    _lines(on, "Waits for", [why for why in window["held"] if not _is_blocked(about, why)])
 
 
 def _is_blocked(about: Json, why: str) -> bool:
@@ -356,9 +362,9 @@ def _tell_cluster(on: Screen, about: Json, now: float) -> None:
     if this["standby"]:
         rows.append(("Standby", this["standby"]))
     on.facts([*rows, *_succession(this, now)])
-    told = this["succession"] or {}
-    _lines(on, "If the master dies", told.get("steps", []))
-    _lines(on, "Power control of the master", told.get("power", []))
+    succession = this["succession"] or {}
+    _lines(on, "If the master dies", succession.get("steps", []))
+    _lines(on, "Power control of the master", succession.get("power", []))
 
 
 def _succession(this: Json, now: float) -> Iterator[tuple[str, object]]:
@@ -392,7 +398,7 @@ def _blocked(on: Screen, held: list[Json]) -> None:
     if not held:
         return
     on.heading("Blocked")
-    for reason, command in {one["reason"]: one["help"] for one in held}.items():
+    for reason, command in {blocked["reason"]: blocked["help"] for blocked in held}.items():
         on.line(f"- {reason}")
         if command and command not in reason:
             on.line(f"    {command}")

@@ -69,28 +69,28 @@ def window() -> None:
 def list_(where: Where, *, as_json: bool) -> int:
     """List the windows with the state of their machines, and the series."""
     reach = where.reach()
-    told = reach.plans("/1/windows", as_json=as_json)
+    calendar = reach.plans("/1/windows", as_json=as_json)
     if as_json:
-        emit(told)
+        emit(calendar)
         return 0
     on = screen()
     rows = [
         (*_span(row), told_name(machine), mode_of(machine), machine["left"], _remark(machine))
-        for row in told["windows"]
+        for row in calendar["windows"]
         for machine in row["machines"]
     ]
     rows += [
-        ("", "", told_name(one), mode_of(one), one["left"], _remark(one))
-        for one in told["returning"]
+        ("", "", told_name(machine), mode_of(machine), machine["left"], _remark(machine))
+        for machine in calendar["returning"]
     ]
     if rows or isinstance(on, ListScreen):
         on.table(("from", "until", "machine", "mode", "left", "remark"), rows)
-    elif not told["series"]:
+    elif not calendar["series"]:
         on.line("No maintenance is planned.")
-    if told["series"] and not isinstance(on, ListScreen):
+    if calendar["series"] and not isinstance(on, ListScreen):
         if rows:
             on.heading("Every week")
-        on.table(window_series.COLUMNS, [window_series.listed(row) for row in told["series"]])
+        on.table(window_series.COLUMNS, [window_series.listed(row) for row in calendar["series"]])
     return reach.doubtful
 
 
@@ -102,12 +102,12 @@ def list_(where: Where, *, as_json: bool) -> int:
 def show(where: Where, name: str, *, at: Nanoseconds | None, as_json: bool) -> int:
     """Show a series, or the window of a machine."""
     reach = where.reach()
-    told = reach.plans("/1/windows", as_json=as_json)
+    calendar = reach.plans("/1/windows", as_json=as_json)
     if window_series.is_series(name):
-        one = window_series.find(told, name)
-        emit(one) if as_json else window_series.show(screen(), one)
+        series = window_series.find(calendar, name)
+        emit(series) if as_json else window_series.show(screen(), series)
         return reach.doubtful
-    row, _ = window_of(told, name, at)
+    row, _ = window_of(calendar, name, at)
     if as_json:
         emit(row)
         return 0
@@ -117,29 +117,29 @@ def show(where: Where, name: str, *, at: Nanoseconds | None, as_json: bool) -> i
     if row["series"]:
         facts.append(("of", f"{row['series']}, {row['occurrence']}"))
     on.facts(facts)
-    for one in row["machines"]:
-        _show(on, one)
+    for member in row["machines"]:
+        _show(on, member)
     return reach.doubtful
 
 
-def _show(on: Screen, one: Json) -> None:
-    on.heading(told_name(one))
+def _show(on: Screen, member: Json) -> None:
+    on.heading(told_name(member))
     facts: list[tuple[str, object]] = [
-        ("mode", mode_of(one)),
-        ("node", one["node"] or "not in this cluster"),
+        ("mode", mode_of(member)),
+        ("node", member["node"] or "not in this cluster"),
     ]
-    if one["mode"] == "draining" and one["begins"] is not None and not one["begun"]:
-        facts.append(("evacuation", f"starts at {when(one['begins'])}"))
-    if one["begun"]:
-        facts += [("found", one["found"]), ("left", one["left"])]
-    if one["overdue"]:
-        facts.append(("overdue", f"for {age(one['overdue'])}"))
-    if one["policy"] != "advisory":
-        then = "then it goes on" if one["at_deadline"] == "proceed" else "and it waits on"
-        before = age(one["deadline_seconds"])
-        facts.append(("policy", f"{one['policy']} until {before} before it starts, {then}"))
-    facts += [(f"owner {offer['owner']}", answered(offer)) for offer in one["owners"]]
-    facts += [("blocked", why) for why in one["held"]]
+    if member["mode"] == "draining" and member["begins"] is not None and not member["begun"]:
+        facts.append(("evacuation", f"starts at {when(member['begins'])}"))
+    if member["begun"]:
+        facts += [("found", member["found"]), ("left", member["left"])]
+    if member["overdue"]:
+        facts.append(("overdue", f"for {age(member['overdue'])}"))
+    if member["policy"] != "advisory":
+        then = "then it goes on" if member["at_deadline"] == "proceed" else "and it waits on"
+        before = age(member["deadline_seconds"])
+        facts.append(("policy", f"{member['policy']} until {before} before it starts, {then}"))
+    facts += [(f"owner {offer['owner']}", answered(offer)) for offer in member["owners"]]
+    facts += [("blocked", why) for why in member["held"]]
     on.facts(facts)
 
 
@@ -148,13 +148,13 @@ def _span(row: Json) -> tuple[str, str]:
     return when(row["start"]), end
 
 
-def _remark(one: Json) -> str:
-    if one["held"]:
-        return "; ".join(one["held"])
-    if one["node"] is None:
+def _remark(member: Json) -> str:
+    if member["held"]:
+        return "; ".join(member["held"])
+    if member["node"] is None:
         return "not a node of this cluster"
-    if one["mode"] == "draining" and not one["begun"]:
-        return f"evacuation starts {when(one['begins'])}"
+    if member["mode"] == "draining" and not member["begun"]:
+        return f"evacuation starts {when(member['begins'])}"
     return ""
 
 
@@ -213,29 +213,29 @@ def _told(
 def _idle(before: Json, after: Json) -> Iterator[str]:
     """Yield new machines that maintd does nothing for: perhaps a typing error."""
     known = [as_scheduled(machine) for row in before["windows"] for machine in row["machines"]]
-    for one in (one for row in after["windows"] for one in row["machines"]):
-        if as_scheduled(one) in known:
+    for member in (member for row in after["windows"] for member in row["machines"]):
+        if as_scheduled(member) in known:
             continue
-        if not one["node"]:
-            told = f"{told_name(one)} is not a node: its window evacuates nothing"
+        if not member["node"]:
+            text = f"{told_name(member)} is not a node: its window evacuates nothing"
             by_name = ", and protects nothing unless you name it by its address"
-            yield f"{told}{'' if one['ip'] else by_name}."
-        elif one["over"]:
-            yield f"{told_name(one)}'s window is over already: maintd evacuates nothing for it."
+            yield f"{text}{'' if member['ip'] else by_name}."
+        elif member["over"]:
+            yield f"{told_name(member)}'s window is over already: maintd evacuates nothing for it."
 
 
 def _find(
     schedule: Json, calendar: Json, name: str, at: Nanoseconds | None
 ) -> tuple[Json, list[str], Json]:
     """Return the window of a machine as the schedule has it, its machines' names, the machine."""
-    told, one = window_of(calendar, name, at)
-    mine = as_scheduled(one)
+    listed, member = window_of(calendar, name, at)
+    mine = as_scheduled(member)
     row = next(
         row
         for row in schedule["windows"]
-        if mine in row["machine_ids"] and _starts(row) == told["start"]
+        if mine in row["machine_ids"] and _starts(row) == listed["start"]
     )
-    return row, [told_name(each) for each in told["machines"]], one
+    return row, [told_name(each) for each in listed["machines"]], member
 
 
 def _starts(row: Json) -> float:
@@ -274,17 +274,17 @@ def add(
     A window with --start and no duration has no end. A series follows local time in its zone; its
     next window is listed once it is near.
     """
-    said, owners = window_series.rule(**weekly), owners_of(policy, deadline, at_deadline)
+    rule, owners = window_series.rule(**weekly), owners_of(policy, deadline, at_deadline)
     if policy is None and owners:
         raise click.UsageError("--deadline and --at-deadline go with --policy")
-    if (start is None) == ("weekly" not in said):
+    if (start is None) == ("weekly" not in rule):
         raise click.UsageError("--start or --weekly must be given, and one of them alone")
     if start is None:
-        said |= {"owners": owners} if owners else {}
-        _add_series(where, machines, lasting, said, as_json=as_json)
+        rule |= {"owners": owners} if owners else {}
+        _add_series(where, machines, lasting, rule, as_json=as_json)
         return
-    if said:
-        raise click.UsageError(f"--{next(iter(said))} goes with --weekly")
+    if rule:
+        raise click.UsageError(f"--{next(iter(rule))} goes with --weekly")
     wanted = [machine(name) for name in machines]
     if not stranger:
         only_nodes(where.reach(), machines, else_do=_EMPTIES_NOTHING)
@@ -304,14 +304,14 @@ def add(
 
 
 def _add_series(
-    where: Where, machines: Sequence[str], lasting: int | None, said: Json, *, as_json: bool
+    where: Where, machines: Sequence[str], lasting: int | None, rule: Json, *, as_json: bool
 ) -> None:
     if lasting is None:
         raise click.UsageError("--for is missing: each of a series has an end")
-    if "never" in (said.get("until"), said.get("times")):
+    if "never" in (rule.get("until"), rule.get("times")):
         raise click.UsageError("never is what it is without --until and --times")
-    said = {"zone": window_series.zone_here()} | said
-    body = {"machines": list(machines), "duration": lasting, **said}
+    rule = {"zone": window_series.zone_here()} | rule
+    body = {"machines": list(machines), "duration": lasting, **rule}
     after = window_series.change(where.reach(), "POST", "/1/series", body)
     row = after["series"][-1]
     first = window_series.local(row["next"][0]) if row["next"] else "never"
@@ -375,17 +375,17 @@ def edit(
 
     A change of one window of a series does not change the series.
     """
-    rule, said = window_series.rule(**weekly), owners_of(policy, deadline, at_deadline)
+    rule, owners = window_series.rule(**weekly), owners_of(policy, deadline, at_deadline)
     if window_series.is_series(name):
         if start is not None or endless or at is not None:
             raise click.UsageError("--at, --start and --endless are of one window, not of a series")
         body = window_series.rule(lasting=lasting, add=more, remove=less) | rule
-        if not (body or said):
+        if not (body or owners):
             raise click.UsageError("what is to be changed?")
         reach = where.reach()
-        if said:
-            there = window_series.find(reach.plans("/1/windows", as_json=as_json), name)["owners"]
-            body["owners"] = _kept(there, policy) | said
+        if owners:
+            present = window_series.find(reach.plans("/1/windows", as_json=as_json), name)["owners"]
+            body["owners"] = _kept(present, policy) | owners
         after = window_series.change(reach, "POST", window_series.target(name), body)
         _told(None, after, f"Changed: {name}.", as_json=as_json)
         return
@@ -393,14 +393,14 @@ def edit(
         raise click.UsageError(f"--{next(iter(rule))} is of a series, and {name} is not a series")
     if endless and lasting is not None:
         raise click.UsageError("--duration and --endless are two ends: name one")
-    if start is None and lasting is None and not (endless or more or less or said):
+    if start is None and lasting is None and not (endless or more or less or owners):
         raise click.UsageError("what is to be changed?")
     if more and not stranger:
         only_nodes(where.reach(), more, else_do=_EMPTIES_NOTHING)
 
     def change(schedule: Json, calendar: Json) -> None:
-        row, _, one = _find(schedule, calendar, name, at)
-        row["owners"] = _kept(one, policy) | said
+        row, _, member = _find(schedule, calendar, name, at)
+        row["owners"] = _kept(member, policy) | owners
         when_, machines = row["unavailability"], row["machine_ids"]
         if start is not None:
             when_["start"] = {"nanoseconds": start}
@@ -409,10 +409,10 @@ def edit(
         if endless:
             when_.pop("duration", None)
         for gone in less:
-            there = as_scheduled(machine_of(calendar, gone))
-            if there not in machines:
+            machine_id = as_scheduled(machine_of(calendar, gone))
+            if machine_id not in machines:
                 raise NotFound(f"{gone} is in another window")
-            machines.remove(there)
+            machines.remove(machine_id)
         machines += [machine(new) for new in more]
         if not machines:
             raise Refused(f"no machine would be left: gnt-maint window cancel {name} instead")
@@ -420,10 +420,10 @@ def edit(
     _change(where, change, lambda: f"Changed: the window of {name}.", as_json=as_json)
 
 
-def _kept(one: Json, policy: str | None) -> Json:
+def _kept(present: Json, policy: str | None) -> Json:
     """Return the present weight of owners' answers, as far as another policy keeps it."""
     kept = ("deadline_seconds",) if policy else ("policy", "deadline_seconds", "at_deadline")
-    return {key: one[key] for key in kept if key in one}
+    return {key: present[key] for key in kept if key in present}
 
 
 @window.command()
@@ -468,22 +468,22 @@ def cancel(
     staying = list[str]()
 
     def change(schedule: Json, calendar: Json) -> None:
-        row, names, one = _find(schedule, calendar, name, at)
-        mine = told_name(one)
+        row, names, member = _find(schedule, calendar, name, at)
+        mine = told_name(member)
         touched[:] = names if whole else [mine]
         staying[:] = [] if whole else [each for each in names if each != mine]
         if staying:
-            row["machine_ids"].remove(as_scheduled(one))
+            row["machine_ids"].remove(as_scheduled(member))
         else:
             schedule["windows"].remove(row)
 
     def done() -> str:
-        told = f"Canceled: the window of {_listed(touched)}."
+        text = f"Canceled: the window of {_listed(touched)}."
         if staying:
             verb = "stays" if len(staying) == 1 else "stay"
             command = f"gnt-maint window cancel --whole {staying[0]}"
-            told += f" {_listed(staying)} {verb} in it: {command} ends it."
-        return told
+            text += f" {_listed(staying)} {verb} in it: {command} ends it."
+        return text
 
     _change(where, change, done, as_json=as_json)
 

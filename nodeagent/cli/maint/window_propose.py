@@ -106,8 +106,8 @@ def propose(
     Nodes that can be evacuated together share a window; the windows follow each other. --json
     prints the schedule with the new windows, ready to be posted. Changes nothing without --add.
     """
-    if there := where.elsewhere:
-        raise click.UsageError(f"{there} is another machine: ask on the master node itself")
+    if elsewhere := where.elsewhere:
+        raise click.UsageError(f"{elsewhere} is another machine: ask on the master node itself")
     if each == 0:
         raise click.UsageError("--for 0 leaves no time")
     asked = _Asked(
@@ -159,9 +159,9 @@ def propose(
 
 
 def _too_late(late: Sequence[str]) -> str:
-    told = "; ".join(late[:_NAMED])
+    reasons = "; ".join(late[:_NAMED])
     more = f"; and {len(late) - _NAMED} more windows" if len(late) > _NAMED else ""
-    return f"{told}{more}: choose a later --start or a longer --gap, or insist with --late"
+    return f"{reasons}{more}: choose a later --start or a longer --gap, or insist with --late"
 
 
 def _ns(seconds: Seconds) -> Nanoseconds:

@@ -79,10 +79,10 @@ def rule_options(function: F) -> F:
     return function
 
 
-def rule(**said: Any) -> Json:
+def rule(**options: Any) -> Json:
     """Return the rule in the options, as maintd reads it."""
     names = {"begins": "from", "lasting": "duration"}
-    return {names.get(key, key): value for key, value in said.items() if value not in (None, ())}
+    return {names.get(key, key): value for key, value in options.items() if value not in (None, ())}
 
 
 def zone_here() -> str:
@@ -115,8 +115,8 @@ def target(name: str) -> str:
 def change(reach: Reach, method: str, where: str, body: Json | None = None) -> Json:
     """Request a change; return the windows and series after it."""
     reach.change(method, where, body)
-    found: Json = reach.plans("/1/windows", as_json=False)
-    return found
+    calendar: Json = reach.plans("/1/windows", as_json=False)
+    return calendar
 
 
 def find(calendar: Json, name: str) -> Json:
@@ -129,27 +129,35 @@ def find(calendar: Json, name: str) -> Json:
 
 def going_on(before: Json, after: Json) -> list[str]:
     """Return the series that have lost an occurrence and go on."""
-    told: list[str] = []
+    lines: list[str] = []
     for old in before["series"]:
         new = next((row for row in after["series"] if row["uid"] == old["uid"]), None)
         if new is not None and _planned(old) - _planned(new):
-            told.append(f"{new['name']} goes on; {_next(new) or 'there is no next'}.")
-    return told
+            lines.append(f"{new['name']} goes on; {_next(new) or 'there is no next'}.")
+    return lines
 
 
 def twins(after: Json, name: str) -> Iterator[str]:
     """Yield series with machines of this one at its times: perhaps entered twice."""
     new = find(after, name)
     for old in after["series"]:
-        theirs = [told_name(one) for one in old["machines"]]
-        both = [told for machine in new["machines"] if (told := told_name(machine)) in theirs]
+        theirs = [told_name(machine) for machine in old["machines"]]
+        both = [
+            machine_name
+            for machine in new["machines"]
+            if (machine_name := told_name(machine)) in theirs
+        ]
         if old is not new and both and _times(old) & _times(new):
             why = f"{old['name']} has {', '.join(both)} at the same times"
             yield f"{why}: one of them is enough (gnt-maint window cancel {name})."
 
 
 def _times(row: Json) -> set[tuple[int, int]]:
-    return {(one["start"], one["end"]) for one in row["next"] if not one["skipped"]}
+    return {
+        (occurrence["start"], occurrence["end"])
+        for occurrence in row["next"]
+        if not occurrence["skipped"]
+    }
 
 
 def _planned(row: Json) -> set[tuple[str, str]]:
@@ -161,7 +169,7 @@ def _planned(row: Json) -> set[tuple[str, str]]:
 
 
 def _next(row: Json) -> str:
-    coming = next((one for one in row["next"] if not one["skipped"]), None)
+    coming = next((occurrence for occurrence in row["next"] if not occurrence["skipped"]), None)
     return f"next: {local(coming)}" if coming else ""
 
 
@@ -169,7 +177,7 @@ def _next(row: Json) -> str:
 
 
 def listed(row: Json) -> tuple[object, ...]:
-    coming = next((one for one in row["next"] if not one["skipped"]), None)
+    coming = next((occurrence for occurrence in row["next"] if not occurrence["skipped"]), None)
     return (
         row["name"],
         _when(row),
@@ -185,7 +193,7 @@ def _remark(row: Json) -> str:
     if row["trouble"]:
         return str(row["trouble"])
     late = [machine["late"] for machine in row["machines"] if machine["late"]]
-    waits = [one for one in late if not one["missed"]]
+    waits = [occurrence for occurrence in late if not occurrence["missed"]]
     if waits:
         return f"{waits[0]['day']} waits: {waits[0]['why']}"
     return "" if row["next"] else "over"
@@ -206,7 +214,15 @@ def show(on: Screen, row: Json) -> None:
     on.heading("Next")
     on.table(
         ("day", "from", "until", ""),
-        [(one["day"], local(one), local(one, "local_end"), _state(one)) for one in row["next"]],
+        [
+            (
+                occurrence["day"],
+                local(occurrence),
+                local(occurrence, "local_end"),
+                _state(occurrence),
+            )
+            for occurrence in row["next"]
+        ],
     )
     on.heading("Machines")
     on.table(
@@ -223,13 +239,13 @@ def _when(row: Json) -> str:
     return f"{row['weekly']}{weeks}"
 
 
-def local(one: Json, key: str = "local") -> str:
+def local(occurrence: Json, key: str = "local") -> str:
     """Return a time on the clocks of the series' own zone, in the notation of all times."""
-    return f"{datetime.fromisoformat(one[key]):%Y-%m-%d %H:%M:%S %z}"
+    return f"{datetime.fromisoformat(occurrence[key]):%Y-%m-%d %H:%M:%S %z}"
 
 
-def _state(one: Json) -> str:
-    return "skipped" if one["skipped"] else "planned" if one["planned"] else ""
+def _state(occurrence: Json) -> str:
+    return "skipped" if occurrence["skipped"] else "planned" if occurrence["planned"] else ""
 
 
 def _late(late: Json | None) -> str:

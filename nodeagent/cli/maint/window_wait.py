@@ -52,13 +52,13 @@ def wait(
     out, 69 if maintd did not answer for two minutes.
     """
     reach = where.reach()
-    one, code = _Wait(reach, name, wanted, timeout).until_reached(at)
+    machine, code = _Wait(reach, name, wanted, timeout).until_reached(at)
     if as_json:
-        emit(one)
+        emit(machine)
     elif code == EXIT_CANCELED:
         screen().line(f"{name} is in no window any longer.")
     elif code == EXIT_TIMEOUT:
-        screen().line(f"{name} is not there after {timeout} s: {_words(one, wanted)}.")
+        screen().line(f"{name} is not there after {timeout} s: {_words(machine, wanted)}.")
     else:
         screen().line(f"{name}: {_DONE[wanted]}.")
     return code
@@ -76,26 +76,26 @@ class _Wait:
 
     def until_reached(self, at: Nanoseconds | None) -> tuple[Json, int]:
         """Return the machine as it is at the end, and the exit code."""
-        one = self._first(at)
-        if one["mode"] is None:
+        machine = self._first(at)
+        if machine["mode"] is None:
             if self.wanted != "up":
                 raise NotFound(f"{self.name} is in no window: see gnt-maint window list")
             only_nodes(self.reach, [self.name])
-        with progress() as told:
-            for one in looks_at(self._look, self.timeout):
-                if _reached(one, self.wanted):
-                    return one, 0
-                if one["mode"] is None and self.wanted != "up":
-                    return one, EXIT_CANCELED
-                words = _words(one, self.wanted)
-                kinds = [reason["kind"] for reason in one.get("reasons", ())]
-                told.tell(f"{self.name}: {words}", kinds or words)
-        return one, EXIT_TIMEOUT
+        with progress() as on:
+            for machine in looks_at(self._look, self.timeout):
+                if _reached(machine, self.wanted):
+                    return machine, 0
+                if machine["mode"] is None and self.wanted != "up":
+                    return machine, EXIT_CANCELED
+                words = _words(machine, self.wanted)
+                kinds = [reason["kind"] for reason in machine.get("reasons", ())]
+                on.tell(f"{self.name}: {words}", kinds or words)
+        return machine, EXIT_TIMEOUT
 
     def _first(self, at: Nanoseconds | None) -> Json:
         calendar = self.reach.get("/1/windows")
         try:
-            row, one = (
+            row, machine = (
                 most_urgent(calendar, self.name)
                 if at is None
                 else window_of(calendar, self.name, at)
@@ -105,7 +105,7 @@ class _Wait:
                 raise
             return self._found(calendar)
         self.start = row["start"]
-        return one
+        return machine
 
     def _look(self, seconds: float) -> Json:
         return self._found(self.reach.get("/1/windows", seconds))
@@ -121,26 +121,26 @@ class _Wait:
         return {"mode": None, "held": []}
 
 
-def _reached(one: Json, wanted: str) -> bool:
+def _reached(machine: Json, wanted: str) -> bool:
     match wanted:
         case "start":
-            begun = one["mode"] == "draining" and one["started"]
-            return bool(one["mode"] == "down" or begun)
+            begun = machine["mode"] == "draining" and machine["started"]
+            return bool(machine["mode"] == "down" or begun)
         case "down":
-            return bool(one["mode"] == "down" and one["state"] in ("offline", None))
+            return bool(machine["mode"] == "down" and machine["state"] in ("offline", None))
         case _:
-            return bool(one["mode"] is None)
+            return bool(machine["mode"] is None)
 
 
-def _words(one: Json, wanted: str) -> str:
-    if one["held"]:
-        return str(one["held"][0])
-    if one["mode"] == "up":
+def _words(machine: Json, wanted: str) -> str:
+    if machine["held"]:
+        return str(machine["held"][0])
+    if machine["mode"] == "up":
         return "it returns to service"
-    if wanted == "down" and one["mode"] == "draining":
-        return f"run gnt-maint window down {told_name(one)}"
+    if wanted == "down" and machine["mode"] == "draining":
+        return f"run gnt-maint window down {told_name(machine)}"
     if wanted == "start":
         return "its window has not started"
     if wanted == "up":
-        return f"run gnt-maint window up {told_name(one)}"
-    return counted(one["left"], "instance is left there", "instances are left there")
+        return f"run gnt-maint window up {told_name(machine)}"
+    return counted(machine["left"], "instance is left there", "instances are left there")
