@@ -248,7 +248,7 @@ class Throttle:
 
 
 class _Tries:
-    """A stock of `most` tries for each key; `back` of them return each second.
+    """A stock of `limit` tries for each key; `back` of them return each second.
 
     Bounded: the key that failed longest ago is dropped first.
     """
