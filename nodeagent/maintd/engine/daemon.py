@@ -129,8 +129,8 @@ class Maintd:
         """
         wish = Wish(str(uuid4()), who, self.now(), asked, command)
         await asyncio.to_thread(self.memory.wish, wish)
-        said = printable(repr(asked), _LOGGED)
-        log.info("wish id=%s who=%r asked=%s command=%r", wish.id, who, said, command)
+        request_text = printable(repr(asked), _LOGGED)
+        log.info("wish id=%s who=%r asked=%s command=%r", wish.id, who, request_text, command)
         self._wanted.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(ANSWER_WITHIN), self._done:
@@ -177,17 +177,17 @@ class Maintd:
                 log.warning("%s node=%s why=%r", event.kind, event.node or "-", str(event))
         now = self._steady()
         self._told = {held: at for held, at in self._told.items() if now - at < _TOLD_AGAIN}
-        for one in done.decision.held:
-            if one not in self._told and self._chatter.take(one.node):
-                of = f"node={one.node or '-'} incident={one.incident or '-'}"
-                about = one.why.subject
+        for held in done.decision.held:
+            if held not in self._told and self._chatter.take(held.node):
+                of = f"node={held.node or '-'} incident={held.incident or '-'}"
+                about = held.why.subject
                 of += f" entry={about.name}" if about.of is Of.ENTRY else ""
-                log.info("held %s why=%r", of, one.reason)
-            self._told[one] = now
+                log.info("held %s why=%r", of, held.reason)
+            self._told[held] = now
 
     async def _until(self, stop: asyncio.Event, due: float) -> None:
-        left = due - asyncio.get_running_loop().time()
+        remaining = due - asyncio.get_running_loop().time()
         waits = [asyncio.create_task(event.wait()) for event in (stop, self._wanted)]
-        await asyncio.wait(waits, timeout=max(0, left), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(waits, timeout=max(0, remaining), return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             wait.cancel()

@@ -57,14 +57,14 @@ class Inquiry:
         if not open_ones:
             return ledger, absent
         reasons = [i.reason for i in open_ones if not is_order(i)]
-        found = dict(await asyncio.to_thread(self._cluster.find, reasons)) if reasons else {}
-        unsure = await self._find_orders(ledger, open_ones, found)
+        jobs = dict(await asyncio.to_thread(self._cluster.find, reasons)) if reasons else {}
+        unsure = await self._find_orders(ledger, open_ones, jobs)
         # The wait counts by a clock that nobody sets, from the first miss: a clock put forward
         # would otherwise declare work absent that is still on its way.
         now = self._steady()
         self._open = {intent.id: self._open.get(intent.id, now) for intent in open_ones}
         for intent in open_ones:
-            job = found.get(intent.reason)
+            job = jobs.get(intent.reason)
             patience = ARRIVES / 1000 if is_order(intent) else self._cluster.grace
             if job is not None:
                 ledger = with_job(ledger, intent, job)
@@ -74,9 +74,9 @@ class Inquiry:
         return ledger, absent
 
     async def _find_orders(
-        self, ledger: Ledger, intents: list[Intent], found: dict[str, str]
+        self, ledger: Ledger, intents: list[Intent], jobs: dict[str, str]
     ) -> set[str]:
-        """Add to `found` the orders that their agents know; return those with an unknown state."""
+        """Add to `jobs` the orders that their agents know; return those with an unknown state."""
         orders = [intent for intent in intents if is_order(intent)]
         if not orders:
             return set()
@@ -88,7 +88,7 @@ class Inquiry:
             if receipt is None:
                 unsure.add(intent.id)
             elif receipt.outcome is not Outcome.LOST:
-                found[intent.reason] = job
+                jobs[intent.reason] = job
         return unsure
 
     async def adopt_orders(self, ledger: Ledger, snapshot: Snapshot, now: Ms) -> Ledger:
@@ -101,8 +101,8 @@ class Inquiry:
         adopted: dict[str, tuple[Intent, str]] = {}
         for _ in range(TRIES):
             jobs = [(intent, self._orders.job(intent)) for intent in asked]
-            told = zip(jobs, await self._ask(jobs, snapshot), strict=True)
-            known = [j for j, receipt in told if receipt and receipt.outcome is not Outcome.LOST]
+            answers = zip(jobs, await self._ask(jobs, snapshot), strict=True)
+            known = [j for j, receipt in answers if receipt and receipt.outcome is not Outcome.LOST]
             adopted |= {intent.incident: (intent, job) for intent, job in known}
             asked = [one_more(intent) for intent, _ in known]
         for intent, job in adopted.values():
@@ -151,8 +151,8 @@ class Inquiry:
     async def receipts(self, ledger: Ledger, snapshot: Snapshot) -> dict[str, Result]:
         """The results of orders, by intent; without those whose agents do not answer."""
         orders = [(i, i.job) for i in ledger.intents if i.job and is_order(i)]
-        told = zip(orders, await self._ask(orders, snapshot), strict=True)
-        return {i.id: receipt for (i, _), receipt in told if receipt is not None}
+        answers = zip(orders, await self._ask(orders, snapshot), strict=True)
+        return {i.id: receipt for (i, _), receipt in answers if receipt is not None}
 
     async def _ask(
         self, orders: Sequence[tuple[Intent, str]], snapshot: Snapshot

@@ -60,8 +60,8 @@ class Rations:
         self._asked.move_to_end(user)
         if len(self._asked) > _USERS:
             self._asked.popitem(last=False)
-        if len(times) == _A_MINUTE and (left := times[0] + _MINUTE - now) > 0:
-            return left
+        if len(times) == _A_MINUTE and (seconds := times[0] + _MINUTE - now) > 0:
+            return seconds
         times.append(now)
         return 0.0
 
@@ -82,5 +82,5 @@ class Rations:
 
 def _event(now: Ms, user: str, count: int, why: str) -> Event:
     answers = "1 answer" if count == 1 else f"{count} answers"
-    told = {"answers": answers, "user": user, "why": printable(why, _WHY)}
-    return happened(now, "answers-refused", **told)
+    details = {"answers": answers, "user": user, "why": printable(why, _WHY)}
+    return happened(now, "answers-refused", **details)

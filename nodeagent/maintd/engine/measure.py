@@ -47,17 +47,17 @@ class Measuring:
         """The loads, and by group why they are unknown."""
         names = sorted({name for question in questions for name in question.nodes})
         nodes = [snapshot.nodes[name] for name in names if name in snapshot.nodes]
-        said = asyncio.run(self._ask_all(nodes))
+        samples = asyncio.run(self._ask_all(nodes))
         now = self._now()
-        self.meter = self.meter.take(said, snapshot, now)
+        self.meter = self.meter.take(samples, snapshot, now)
         loads: dict[str, Load] = {}
         doubts: dict[str, str] = {}
         for question in questions:
-            found = self.meter.loads(question.nodes, snapshot, now)
-            if isinstance(found, str):
-                doubts[question.group] = found
+            measured = self.meter.loads(question.nodes, snapshot, now)
+            if isinstance(measured, str):
+                doubts[question.group] = measured
             else:
-                loads.update(found)
+                loads.update(measured)
         return loads, doubts
 
     async def _ask_all(self, nodes: Sequence[Node]) -> Mapping[str, Sample | str]:
@@ -70,8 +70,8 @@ class Measuring:
                 except (Unavailable, MessageError) as error:
                     return str(error)
 
-        said = await asyncio.gather(*map(one, nodes))
-        return {node.name: sample for node, sample in zip(nodes, said, strict=True)}
+        samples = await asyncio.gather(*map(one, nodes))
+        return {node.name: sample for node, sample in zip(nodes, samples, strict=True)}
 
     async def _ask(self, node: Node) -> Sample:
         busy = read_busy(await self._report(node, "cpu-avg-load"), self._now())

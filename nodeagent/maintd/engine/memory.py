@@ -160,9 +160,9 @@ class Memory:
             return ledger
         if not self._began:
             return await self._begin(ledger, conduct, policy)
-        found = await self._carrier.look(self._store.number, self._me)
-        if found is not None:
-            kind = "rule-removed" if found is Found.REMOVED else "rule-changed"
+        change = await self._carrier.look(self._store.number, self._me)
+        if change is not None:
+            kind = "rule-removed" if change is Found.REMOVED else "rule-changed"
             self._store.note((happened(self._now(), kind),))
             self._handed = None
         return ledger
@@ -183,22 +183,28 @@ class Memory:
         if choice in (Choice.UNREADABLE, Choice.NEWER) and not decided:
             assert isinstance(rule, Trouble)
             return await self._in_doubt(ours, Uncertain(self._now(), rule, why), ganeti, policy)
-        ledger, events, above, said, marked = ours, list[Event](), 0, Ms(0), 0
+        ledger, events, above, repeat_before, marked = ours, list[Event](), 0, Ms(0), 0
         if choice is Choice.RULE:
             assert carried is not None
-            ledger, above, said = _with_late_pauses(carried, ours), carried.number, self._started
+            ledger, above, repeat_before = (
+                _with_late_pauses(carried, ours),
+                carried.number,
+                self._started,
+            )
             events = [] if conduct.dry else self._taken(carried, ganeti.snapshot)
         elif choice is not Choice.FILE and not decided:
             marked = conduct.away()
             if choice is Choice.FILE_ALONE and not conduct.dry:
                 events = [happened(self._now(), "rule-missing")]
-        mended = await self._mended(ledger, ganeti, policy, marked, said)
+        mended = await self._mended(ledger, ganeti, policy, marked, repeat_before)
         if not conduct.dry:
             if events or mended.answers or mended.ledger != ledger or above or decided:
-                told = (*events, *mended.told)
+                all_events = (*events, *mended.told)
                 rule_of = self._carrier.digest if above or decided else None
-                self._store.save(mended.ledger, told, mended.answers, above=above, rule=rule_of)
-                self._carrier.noted(told)
+                self._store.save(
+                    mended.ledger, all_events, mended.answers, above=above, rule=rule_of
+                )
+                self._carrier.noted(all_events)
             conduct.back()
             self._began = True
         self.uncertain, self._forced = None, False
@@ -241,13 +247,13 @@ class Memory:
         ganeti: _Ganeti,
         policy: Policy,
         marked: int,
-        said: Ms = Ms(0),
+        repeat_before: Ms = Ms(0),
     ) -> "_Mended":
         """Return the ledger corrected by Ganeti's tags and jobs.
 
         `marked` is since when another node may have been the master, 0 for the rule's ledger: it is
         the newest whoever was. Only a job that it does not know shows that something is missing.
-        Requests before `said` must be repeated.
+        Requests before `repeat_before` must be repeated.
         """
         now, trails, snapshot = self._now(), ganeti.trails, ganeti.snapshot
         gone = await self._lost(trails, snapshot, now)
@@ -266,7 +272,7 @@ class Memory:
             roles=roles,
             others=self._others,
         )
-        late_before = max(said, other_master.seen(loaded, marked, self._others or 0))
+        late_before = max(repeat_before, other_master.seen(loaded, marked, self._others or 0))
         late = [wish for wish in self._store.wishes() if wish.at <= late_before]
         events = refuse(late, other_master.SAY_AGAIN, now)
         if behind and recovered.away and not loaded.away:

@@ -70,13 +70,13 @@ class Noded:
 
         If Ganeti tells nothing, an older answer is no evidence either.
         """
-        said: dict[str, bool] = {}
+        answering: dict[str, bool] = {}
         try:
             answered = self._cluster.capacity([*chosen, witness]).keys()
-            said = {name: name in answered for name in chosen if answered}
+            answering = {name: name in answered for name in chosen if answered}
         except NodeAgentError as error:
             log.warning("noded-unknown why=%r", str(error))
         except Exception:  # a bug must not end the thread unseen; this is only evidence
             log.exception("noded-unknown")
         finally:
-            self._said = {n: yes for n, yes in self._said.items() if n not in chosen} | said
+            self._said = {n: yes for n, yes in self._said.items() if n not in chosen} | answering

@@ -125,8 +125,8 @@ class Orders(Sender):
         pins = Pins.of({node.name: node.tags}, required=self.require_node_keys)
         if why := pins.why_not(node.name, fingerprint(signer)):
             raise Unavailable(f"receipt of {node.name} is not believed: {why}")
-        said = receipt.output.strip()[:_SAID]
-        return Result(_OUTCOMES[receipt.progress], _why(receipt), receipt.code, said)
+        output = receipt.output.strip()[:_SAID]
+        return Result(_OUTCOMES[receipt.progress], _why(receipt), receipt.code, output)
 
     async def _fetch(self, node: Node, target: str, body: bytes) -> tuple[int, bytes]:
         answer = await fetch(

@@ -430,14 +430,16 @@ class Engine:
     async def _carry_out(
         self, before: Ledger, decision: Decision, observed: Observed, now: Ms, heard: Heard
     ) -> Decision:
-        told = tell(before, decision.ledger, decision, self._last, now, observed)
+        decision_events = tell(before, decision.ledger, decision, self._last, now, observed)
         silent = unreachable(decision.ledger, observed.snapshot, self.policy, now)
         decision, letters = take_up(
             decision, observed, self.policy, self.outbox.results, silent, self.complaint, now
         )
         # One line for an action that waits for the rule, not one for each try.
-        told = tuple(e for e in told if e.kind not in _TRIES or _what(e) not in self._put_off)
-        events = (*heard.events, *told)
+        decision_events = tuple(
+            e for e in decision_events if e.kind not in _TRIES or _what(e) not in self._put_off
+        )
+        events = (*heard.events, *decision_events)
         answers = {w.id: decision.refused.get(w.id, "") for w in observed.wishes}
         failpoint.reach("decided")
         if decision.ledger != before or events or answers:

@@ -103,7 +103,7 @@ class Settings:
 
 def needing_restart(began: Settings, fresh: Settings) -> list[str]:
     """The changed keys that only a restart applies, by their names in the file."""
-    found = []
+    changed = []
     for table in ("maintd", "cluster", "succession", "poll", "http", "sabakan"):
         old, new = getattr(began, table), getattr(fresh, table)
         keys = [
@@ -111,9 +111,9 @@ def needing_restart(began: Settings, fresh: Settings) -> list[str]:
             for field in fields(old)
             if getattr(old, field.name) != getattr(new, field.name)
         ]
-        found += [f"{table}.{key}" for key in keys if f"{table}.{key}" not in AT_SIGHUP]
-    found = [name.replace("_", "-") for name in found]  # as it is written in the file
-    return found + ["owners.webhooks"] * (began.webhooks != fresh.webhooks)
+        changed += [f"{table}.{key}" for key in keys if f"{table}.{key}" not in AT_SIGHUP]
+    changed = [name.replace("_", "-") for name in changed]  # as it is written in the file
+    return changed + ["owners.webhooks"] * (began.webhooks != fresh.webhooks)
 
 
 def load(path: str, *, owner: int | None = 0, port: int | None = None) -> Settings:
@@ -168,8 +168,8 @@ def parse(
     judged = succession.is_right("enabled") and maintd.is_right("standby") and maintd.whole
     if judged and settings.succession.enabled and not settings.maintd.standby:
         key = succession.where("enabled")
-        said = f"{key} needs maintd.standby = true: a standby succeeds"
-        succession.complain(said, "enabled")
+        complaint = f"{key} needs maintd.standby = true: a standby succeeds"
+        succession.complain(complaint, "enabled")
     judged = sabakan.is_right("url", "oldest") and maintd.is_right("every") and maintd.whole
     if judged and settings.sabakan.url and settings.sabakan.oldest <= settings.maintd.every:
         sabakan.complain(
@@ -194,8 +194,8 @@ def _http(section: Section) -> HttpSettings:
         try:
             ip_address(settings.address)
         except ValueError:
-            said = f'is {settings.address!r}; it must be "master" or a numeric address'
-            section.complain(f"{section.where('address')} {said}", "address")
+            complaint = f'is {settings.address!r}; it must be "master" or a numeric address'
+            section.complain(f"{section.where('address')} {complaint}", "address")
     if section.is_right("plain", "read") and settings.plain and settings.read == USERS:
         section.complain(
             f'{section.where("read")} "{USERS}" needs TLS, for nobody sends a password without it:'
@@ -215,8 +215,8 @@ def _sabakan(section: Section) -> InventorySettings:
         section.complain(f"{section.where('url')} {why}", "url")
     judged = section.is_right("oldest", "every", "seconds") and section.whole
     if judged and settings.oldest < settings.every + settings.seconds:
-        said = "is less than sabakan.every and sabakan.seconds together"
-        section.complain(f"{section.where('oldest')} {said}", "oldest")
+        complaint = "is less than sabakan.every and sabakan.seconds together"
+        section.complain(f"{section.where('oldest')} {complaint}", "oldest")
     for key, value in (("ca", settings.ca), ("token", settings.token)):
         if value and settings.url.startswith("http:"):
             section.complain(f"{section.where(key)} needs an https: sabakan.url", key)

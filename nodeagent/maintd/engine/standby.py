@@ -152,30 +152,30 @@ class Helper:
     async def _session(self, verb: str, snapshot: Snapshot) -> None:
         try:
             async with asyncio.timeout(_SESSION):
-                told = await self._talk(verb, snapshot)
+                outcome = await self._talk(verb, snapshot)
         except (OSError, TimeoutError, Unavailable, ValueError) as error:
             why = cut(in_words(error) or type(error).__name__, SAID)
             reason = because(SuccessionKind.NO_HELPER, snapshot.master, why=why)
-            told = {"able": False, "kind": reason.kind.word, "reason": str(reason)}
-            told |= {"help": reason.help, "master": snapshot.master}
-        if self.told is None or told.get("kind") != self.told.get("kind"):
-            log.warning("succession kind=%s why=%r", told.get("kind"), told.get("reason"))
-        self.told = told
+            outcome = {"able": False, "kind": reason.kind.word, "reason": str(reason)}
+            outcome |= {"help": reason.help, "master": snapshot.master}
+        if self.told is None or outcome.get("kind") != self.told.get("kind"):
+            log.warning("succession kind=%s why=%r", outcome.get("kind"), outcome.get("reason"))
+        self.told = outcome
 
     async def _talk(self, verb: str, snapshot: Snapshot) -> dict[str, Any]:
         """Have one session with the helper; return its outcome."""
         reader, writer = await asyncio.open_unix_connection(self.socket, limit=_MOST_LINE)
         try:
-            said: dict[str, Any] = {"verb": verb}
+            message: dict[str, Any] = {"verb": verb}
             while True:
-                writer.write(json.dumps(said).encode() + b"\n")
+                writer.write(json.dumps(message).encode() + b"\n")
                 match json.loads(await reader.readline() or b"{}"):
-                    case {"told": dict(told)}:
-                        return told
+                    case {"told": dict(outcome)}:
+                        return outcome
                     case {"failed": why}:
                         raise Unavailable(str(why))
                     case {"ask": dict(questions)}:
-                        said = await self._carry(questions, snapshot)
+                        message = await self._carry(questions, snapshot)
                     case _:
                         raise Unavailable("it ended without an outcome; its journal says why")
         finally:

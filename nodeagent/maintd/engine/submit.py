@@ -53,8 +53,8 @@ class Submitter:
         long after their decision, are planned again later.
         """
         jobs = [i for i in fresh if not is_order(i)]
-        most, until = max(1, self._cluster.at_once), self._steady() + self._cluster.grace
-        chunks = [chunk for wave in _waves(jobs) for chunk in _in_chunks(wave, most)]
+        limit, until = max(1, self._cluster.at_once), self._steady() + self._cluster.grace
+        chunks = [chunk for wave in _waves(jobs) for chunk in _in_chunks(wave, limit)]
         for number, chunk in enumerate(chunks):
             if not await self._submit_jobs(chunk, snapshot):
                 why = "the answer to an earlier submission was lost"
@@ -231,5 +231,5 @@ def _waves(intents: list[Intent]) -> list[list[Intent]]:
     return waves
 
 
-def _in_chunks(intents: list[Intent], most: int) -> list[list[Intent]]:
-    return [intents[at : at + most] for at in range(0, len(intents), most)]
+def _in_chunks(intents: list[Intent], limit: int) -> list[list[Intent]]:
+    return [intents[at : at + limit] for at in range(0, len(intents), limit)]

@@ -108,12 +108,12 @@ class Witnesses:
     ) -> dict[str, Evidence]:
         """All evidence about these nodes, unreachable since the given times, but of their power."""
         answers = noded.said()
-        found = {}
+        by_node = {}
         for name, since in names.items():
             about = self._about.get(name)
             agent, doubt = _contact(looks.get(name))
-            last, said = self._last.get(name, (Ms(0), ""))
-            found[name] = Evidence(
+            last, report = self._last.get(name, (Ms(0), ""))
+            by_node[name] = Evidence(
                 node=name,
                 since=since,
                 agent=agent,
@@ -123,9 +123,9 @@ class Witnesses:
                 witnesses=tuple(about.heard[w] for w in sorted(about.heard)) if about else (),
                 asked=tuple(sorted(about.missing)) if about else (),
                 last=last,
-                said=said,
+                said=report,
             )
-        return found
+        return by_node
 
     async def hear(
         self, name: str, snapshot: Snapshot
@@ -135,7 +135,7 @@ class Witnesses:
             return (), ()
         about = _Answers(self._steady())
         chosen = witnesses_for(snapshot.nodes[name], snapshot, self._able)
-        asking = (self._ask(about, snapshot.nodes[one], name, snapshot) for one in chosen)
+        asking = (self._ask(about, snapshot.nodes[witness], name, snapshot) for witness in chosen)
         await asyncio.gather(*asking)
         testimonies = tuple(about.heard[witness] for witness in sorted(about.heard))
         return testimonies, tuple(sorted(about.missing))

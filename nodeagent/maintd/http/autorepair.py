@@ -26,15 +26,15 @@ _OPEN = {Status.NOTED, Status.PENDING}
 def repairs(view: View, policy: Policy) -> Json:
     """The mode, and every instance that is not simply healthy."""
     policy = with_tags(policy, view.observed.snapshot)
-    told: Json = {"mode": policy.autorepair, "at-once": policy.repairs}
+    answer: Json = {"mode": policy.autorepair, "at-once": policy.repairs}
     if policy.autorepair == "off":
-        return told | {"well": None, "under-way": None, "repairs": []}
+        return answer | {"well": None, "under-way": None, "repairs": []}
     surveyed = survey_of(view.ledger, view.observed, policy, view.at)
     # Where one writes the other's number into the tag, the last one counts: what is done.
     intents = [intent for intent in view.ledger.intents if intent.purpose.repair]
     intents.sort(key=lambda intent: isinstance(intent.action, Guarded))
     jobs = {instance_of(intent): intent.job for intent in intents}
-    return told | {
+    return answer | {
         "well": surveyed.well,
         "under-way": len(jobs),
         "repairs": [
@@ -65,13 +65,13 @@ def explained(view: View, policy: Policy, name: str) -> Json | None:
     jobs = jobs_of(known(view.ledger, view.observed)).get(name, ())
     mode = with_tags(policy, snapshot).autorepair
     results = results_of(view.observed)
-    told = explain(instance, snapshot, jobs, results, view.at, rules_of(mode))
+    assessment = explain(instance, snapshot, jobs, results, view.at, rules_of(mode))
     stops = _stops(view, instance)
     held = [h.why for h in view.held if h.why.subject == Subject(Of.INSTANCE, name)]
-    told |= _if_silent(view, instance, told["health"]["is"])
-    told |= _if_moving(view, instance)
+    assessment |= _if_silent(view, instance, assessment["health"]["is"])
+    assessment |= _if_moving(view, instance)
     return {
-        **told,
+        **assessment,
         "mode": mode,
         "budgets": _budgets(view, instance),
         "paused": list(map(str, stops)),
@@ -108,21 +108,24 @@ def _if_moving(view: View, instance: Instance) -> Json:
     """Its work of all kinds, the incidents of its nodes, and `next` if it waits for them."""
     names = (instance.primary, instance.secondary)
     nodes = {view.observed.snapshot.nodes[name].uuid for name in filter(None, names)}
-    incidents = [one for one in in_order(view.ledger) if one.node in nodes]
+    incidents = [incident for incident in in_order(view.ledger) if incident.node in nodes]
     work = [intent for intent in view.ledger.intents if _about(intent) == instance.name]
-    told: Json = {
+    members: Json = {
         "work": [intent_json(view, intent) for intent in work],
         "incidents": [incident_json(view, incident) for incident in incidents],
     }
     if work:
-        return told | {"next": {"is": "wait", "why": under_way(view, work[0])}}
-    for one in incidents:
-        if one.status in _OPEN and one.diagnosis.need >= Need.EVACUATE:
-            held = [h.reason for h in view.held if h.incident == one.id]
+        return members | {"next": {"is": "wait", "why": under_way(view, work[0])}}
+    for incident in incidents:
+        if incident.status in _OPEN and incident.diagnosis.need >= Need.EVACUATE:
+            held = [h.reason for h in view.held if h.incident == incident.id]
             then = held[0] if held else f"{instance.name} is to move off it"
-            why = f"incident {one.id} requests {one.diagnosis.need.wire} for {one.name}: {then}"
-            return told | {"next": {"is": "wait", "why": why}}
-    return told
+            why = (
+                f"incident {incident.id} requests {incident.diagnosis.need.wire}"
+                f" for {incident.name}: {then}"
+            )
+            return members | {"next": {"is": "wait", "why": why}}
+    return members
 
 
 def _about(intent: Intent) -> str:
@@ -153,22 +156,22 @@ def _if_silent(view: View, instance: Instance, health: str) -> Json:
 def _stops(view: View, instance: Instance) -> list[Reason | str]:
     """Why no work starts on it; a text says what is no reason of a rule."""
     snapshot, ledger = view.observed.snapshot, view.ledger
-    found: list[Reason | str] = []
-    found += [f"nothing of the newest round was done: {view.idle}"] if view.idle else []
-    found += [because(Kind.STORM, why=ledger.storm.why)] if ledger.storm else []
-    found += [why] if (why := why_paused(view.observed.watcher_paused, view.at)) else []
+    stops: list[Reason | str] = []
+    stops += [f"nothing of the newest round was done: {view.idle}"] if view.idle else []
+    stops += [because(Kind.STORM, why=ledger.storm.why)] if ledger.storm else []
+    stops += [why] if (why := why_paused(view.observed.watcher_paused, view.at)) else []
     ours = unlicensed(ledger, snapshot)
-    found += [ours[name] for name in (instance.primary, instance.secondary) if name in ours]
+    stops += [ours[name] for name in (instance.primary, instance.secondary) if name in ours]
     busy = view.observed.busy
     places = (instance.name, instance.primary, instance.secondary or "")
-    found += [others_job(busy[name]) for name in places if name in busy]
+    stops += [others_job(busy[name]) for name in places if name in busy]
     wrong, still = faults(snapshot), paused(ledger, snapshot)
     for name in filter(None, (instance.primary, instance.secondary)):
-        found += [why[name] for why in (wrong, still) if name in why]
+        stops += [why[name] for why in (wrong, still) if name in why]
         node = snapshot.nodes[name]
-        found += [
+        stops += [
             because(Kind.OPEN_INCIDENT, name, incident=incident.id)
             for incident in ledger.incidents
             if incident.node == node.uuid and keeps(incident, node, view.observed)
         ]
-    return list({str(why): why for why in found}.values())
+    return list({str(why): why for why in stops}.values())

@@ -68,8 +68,8 @@ def _balance(
 
 
 def _agenda(agenda: Agenda) -> Json:
-    left = [_shift(shift) for shift in agenda.shifts] if agenda.listed else None
-    return {"who": agenda.who, "at": agenda.at / 1000, "left": left}
+    shifts = [_shift(shift) for shift in agenda.shifts] if agenda.listed else None
+    return {"who": agenda.who, "at": agenda.at / 1000, "left": shifts}
 
 
 def _shift(shift: Shift) -> Json:
@@ -80,14 +80,14 @@ def _spot(spot: Spot) -> list[str]:
     return [spot.primary] if spot.secondary is None else [spot.primary, spot.secondary]
 
 
-def capacities(view: View, found: Mapping[str, Headroom]) -> list[Json]:
+def capacities(view: View, headrooms: Mapping[str, Headroom]) -> list[Json]:
     """How many more instances fit into the groups that were counted lately, by name.
 
     Readers who see no schedule see nothing of the nodes that leave next.
     """
-    lately = (one for one in found.values() if view.at - one.at < OLDEST)
-    told = ({**headroom.document, "at": headroom.at / 1000} for headroom in lately)
-    rows = told if view.full else map(_without_plans, told)
+    lately = (headroom for headroom in headrooms.values() if view.at - headroom.at < OLDEST)
+    documents = ({**headroom.document, "at": headroom.at / 1000} for headroom in lately)
+    rows = documents if view.full else map(_without_plans, documents)
     return sorted(rows, key=lambda row: str(row["group"]))
 
 

@@ -38,27 +38,27 @@ def calendar(view: View, times: int = COMING) -> Json:
     the weekly ones, `times` occurrences of each: the next one of each machine is among the windows
     once it is near.
     """
-    ledger, told = view.ledger, _Told(view)
-    rows = [_window(told, window) for window in ledger.schedule.windows]
+    ledger, facts = view.ledger, _Told(view)
+    rows = [_window(facts, window) for window in ledger.schedule.windows]
     return {
         "version": schedule.version(ledger.schedule),
         "schedule": mesos.schedule_json(ledger.schedule),
         "windows": sorted(rows, key=lambda row: row["start"]),
-        "returning": told.returning(),
-        "series": [_series(view, series, told.names, times) for series in ledger.series],
+        "returning": facts.returning(),
+        "series": [_series(view, series, facts.names, times) for series in ledger.series],
     }
 
 
-def _window(told: "_Told", window: Window) -> Json:
+def _window(facts: "_Told", window: Window) -> Json:
     when = window.unavailability
-    machines = told.windows.machines(window)
-    series, day = told.windows.occurrence(window) or (None, 0)
+    machines = facts.windows.machines(window)
+    series, day = facts.windows.occurrence(window) or (None, 0)
     return {
         "start": when.start / NANOSECONDS / 1000,
         "duration": None if when.duration is None else when.duration / NANOSECONDS / 1000,
         "series": series,
         "occurrence": recurrence.day_text(day) if series else None,
-        "machines": [told.machine(scheduled) for scheduled in machines],
+        "machines": [facts.machine(scheduled) for scheduled in machines],
     }
 
 
@@ -152,11 +152,11 @@ class Windows:
 
     def occurrence(self, window: Window) -> tuple[str, int] | None:
         """Return the series and the day that a window belongs to, if any."""
-        found = (
+        occurrences = (
             self._placed.get((scheduled.series, self._names.identity(scheduled.machine)))
             for scheduled in self.machines(window)
         )
-        return next(filter(None, found), None)
+        return next(filter(None, occurrences), None)
 
 
 # Weekly series.

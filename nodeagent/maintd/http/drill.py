@@ -44,7 +44,7 @@ class Drills:
 
     def _told(self, view: View, name: str, heard: Hearing) -> Response:
         maintd = self._context.maintd
-        found = forecast(
+        outcome = forecast(
             view.ledger,
             view.observed,
             maintd.engine.policy,
@@ -53,7 +53,7 @@ class Drills:
             every=Ms(round(1000 * maintd.every)),
             now=maintd.now(),
         )
-        return Response.json(_json(found, heard, name, view.observed.snapshot))
+        return Response.json(_json(outcome, heard, name, view.observed.snapshot))
 
 
 def _json(forecast: Forecast, heard: Hearing, name: str, snapshot: Snapshot) -> Json:

@@ -34,12 +34,12 @@ def calendar(view: View) -> bytes:
     written.add("prodid", "-//nodeagent//maintd//EN")
     written.add("calscale", "GREGORIAN")
     written.add("x-wr-calname", _text(f"{observed.snapshot.cluster}: maintenance"))
-    known = [one for one in view.ledger.series if one.rule.zone in observed.zones]
-    for name in sorted({one.rule.zone for one in known}):
+    known = [series for series in view.ledger.series if series.rule.zone in observed.zones]
+    for name in sorted({series.rule.zone for series in known}):
         written.add_component(_zone(observed.zones[name]))
     names = Names(observed.snapshot)
     events = [_series(series, names, observed.zones[series.rule.zone]) for series in known]
-    windows = _windows(view, {one.name: one for one in known}, names)
+    windows = _windows(view, {series.name: series for series in known}, names)
     for event in (*events, *windows, *_roll(view)):
         event.add("dtstamp", moment(in_seconds(view.at)))
         event.add("categories", "MAINTENANCE")
@@ -83,11 +83,11 @@ def _series(series: Series, names: Names, zone: Zone) -> Event:
     for day in rule.skipped:
         _add_local(event, "exdate", rule, day)
     nodes = (names.node(member.machine) for member in series.members)
-    said = [
+    nodes_or_machines = [
         member.machine if node is None or isinstance(node, str) else node.name
         for member, node in zip(series.members, nodes, strict=True)
     ]
-    machines = [str(machine) for machine in said]
+    machines = [str(machine) for machine in nodes_or_machines]
     about = f"{series.name}: {recurrence.weekly_text(rule)} ({rule.zone})"
     _tell(event, machines, "", about + "\n" + ", ".join(machines))
     return event
@@ -100,18 +100,18 @@ def _windows(view: View, series: dict[str, Series], names: Names) -> Iterator[Ev
     for window in view.ledger.schedule.windows:
         place = windows.occurrence(window)
         event = _window(window, windows.machines(window), nodes)
-        one = series.get(place[0]) if place else None
+        weekly = series.get(place[0]) if place else None
         # One event replaces a day's; machines with other times get events of their own. An
         # occurrence that started before the rule was changed is on no day of it any more.
         if (
-            one is not None
+            weekly is not None
             and place is not None
             and place not in replaced
-            and recurrence.is_day(one.rule, place[1])
+            and recurrence.is_day(weekly.rule, place[1])
         ):
             replaced.add(place)
-            event.add("uid", one.uid)
-            _add_local(event, "recurrence-id", one.rule, place[1])
+            event.add("uid", weekly.uid)
+            _add_local(event, "recurrence-id", weekly.rule, place[1])
         else:
             event.add("uid", _uid(window))
         yield event
@@ -132,14 +132,14 @@ def _window(window: Window, machines: Sequence[Scheduled], nodes: dict[str, str]
         # An event without an end ends at its start; an end at the start is invalid.
         if end > start:
             event.add("dtend", moment(Seconds(end)))
-    said = [nodes.get(one.node, str(one.machine)) for one in machines]
-    down = sum(one.mode is Mode.DOWN for one in machines)
-    more = f" ({down} of {len(said)} down)" if down else ""
+    names = [nodes.get(scheduled.node, str(scheduled.machine)) for scheduled in machines]
+    down = sum(scheduled.mode is Mode.DOWN for scheduled in machines)
+    more = f" ({down} of {len(names)} down)" if down else ""
     rows = [
-        f"{name}: {scheduled.mode.value}" for name, scheduled in zip(said, machines, strict=True)
+        f"{name}: {scheduled.mode.value}" for name, scheduled in zip(names, machines, strict=True)
     ]
     _tell(
-        event, said, more + (", without an end" if when.duration is None else ""), "\n".join(rows)
+        event, names, more + (", without an end" if when.duration is None else ""), "\n".join(rows)
     )
     return event
 
@@ -157,9 +157,9 @@ def _roll(view: View) -> Iterator[Event]:
     if end > roll.at:
         event.add("dtend", moment(in_seconds(end)))
     done = sum(roll_node.phase is Phase.DONE for roll_node in roll.nodes)
-    told = f"{roll.terms.command}, {done} of {len(roll.nodes)} nodes done"
-    event.add("summary", _text(f"Rolling maintenance: {told}"))
-    rows = [f"{one.name}: {one.phase.value}" for one in roll.nodes]
+    progress = f"{roll.terms.command}, {done} of {len(roll.nodes)} nodes done"
+    event.add("summary", _text(f"Rolling maintenance: {progress}"))
+    rows = [f"{roll_node.name}: {roll_node.phase.value}" for roll_node in roll.nodes]
     event.add("description", _text("\n".join(rows)))
     yield event
 

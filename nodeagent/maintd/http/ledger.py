@@ -63,10 +63,10 @@ class Ledgers:
 
 def _carried(request: Request) -> Carried:
     try:
-        said = json.loads(request.body or b"{}")
+        members = json.loads(request.body or b"{}")
     except (ValueError, RecursionError) as error:
         raise MessageError(f"the body is not JSON: {error}") from None
-    match said:
+    match members:
         case {"rule": str(text), **more} if not more:
             try:
                 return unpack(text)

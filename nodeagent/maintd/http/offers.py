@@ -41,8 +41,8 @@ class Owners:
             owners = frozenset({wanted}) if owners is None else owners & {wanted}
         snapshot, now = view.observed.snapshot, self._context.maintd.now()
         book = offer_json.Book(view.ledger, snapshot, view.policy, now)
-        found = offers.listed(view.ledger, owners)
-        return Response.json([offer_json.offer_json(offer, book) for offer in found])
+        listed_offers = offers.listed(view.ledger, owners)
+        return Response.json([offer_json.offer_json(offer, book) for offer in listed_offers])
 
     async def _answer(self, request: Request) -> Response:
         asker = self._context.access.asker(request)
@@ -53,8 +53,8 @@ class Owners:
             why = f"user {asker.name} has sent too many answers: try again in {wait} s"
             response = replace(Response.error(429, why), headers={"Retry-After": str(wait)})
         elif len(request.body) > MOST_BYTES:
-            most = f"{MOST_BYTES // 1024} KiB"
-            why = f"an answer may have {most}: answer fewer offers in each request"
+            limit = f"{MOST_BYTES // 1024} KiB"
+            why = f"an answer may have {limit}: answer fewer offers in each request"
             response = Response.error(413, why)
         elif not asker.owners:
             why = f"{asker.why_not(AnswerOffers)}, or owner:NAME"

@@ -91,20 +91,20 @@ def command(request: Request) -> str:
 def cancel(request: Request) -> Asked:
     """An incident by its path; `?undrain=yes` puts its node back."""
     body(request, {})
-    names, said = request.query_names(), request.query("undrain")
+    names, undrain = request.query_names(), request.query("undrain")
     if unknown := [name for name in names if name != "undrain"]:
         raise MessageError(f"unknown parameter {printable(unknown[0])}; there may be: undrain")
     if len(names) > 1:
         raise MessageError("undrain is given twice")
-    if said is not None and said not in ("yes", "no"):
-        raise MessageError(f"undrain is {printable(said)}; it must be yes or no")
-    return Cancel(request.segments[2], said == "yes")
+    if undrain is not None and undrain not in ("yes", "no"):
+        raise MessageError(f"undrain is {printable(undrain)}; it must be yes or no")
+    return Cancel(request.segments[2], undrain == "yes")
 
 
 def done(request: Request) -> Asked:
     """A node by its path, and the state to leave it in."""
-    said = body(request, {"force": False, "keep": False})
-    force, keep = _flag(said, "force"), said.get("keep", "")
+    members = body(request, {"force": False, "keep": False})
+    force, keep = _flag(members, "force"), members.get("keep", "")
     if keep not in ("", "drained", "offline"):
         raise MessageError(f"keep is {printable(keep)}; it must be drained or offline")
     return Done(request.segments[2], force, keep)
@@ -112,28 +112,28 @@ def done(request: Request) -> Asked:
 
 def evacuate(request: Request) -> Asked:
     """A node by its path, why it is to be evacuated, and whether it goes offline then."""
-    said = body(request, {"why": True, "offline": False})
-    return Evacuate(request.segments[2], said["why"], _flag(said, "offline"))
+    members = body(request, {"why": True, "offline": False})
+    return Evacuate(request.segments[2], members["why"], _flag(members, "offline"))
 
 
 def pulled_plug(request: Request) -> Asked:
     """A node by its path, whose plug a person has pulled; the body must say so."""
-    said = body(request, {"pulled-the-plug": True})
-    if not _flag(said, "pulled-the-plug"):
+    members = body(request, {"pulled-the-plug": True})
+    if not _flag(members, "pulled-the-plug"):
         raise MessageError("pulled-the-plug must be yes: cut the power of the node first")
     return PulledPlug(request.segments[2])
 
 
 def drill_power(request: Request) -> Asked:
     """A node by its path, whose power is switched; the body must say so."""
-    said = body(request, {"really": True})
-    if not _flag(said, "really"):
+    members = body(request, {"really": True})
+    if not _flag(members, "really"):
         raise MessageError("really must be yes: this switches the power of the node")
     return DrillPower(request.segments[2])
 
 
-def _flag(said: dict[str, str], key: str) -> bool:
-    text = said.get(key, "no")
+def _flag(members: dict[str, str], key: str) -> bool:
+    text = members.get(key, "no")
     if text not in ("yes", "no"):
         raise MessageError(f"{key} is {printable(text)}; it must be yes or no")
     return text == "yes"
@@ -189,12 +189,12 @@ def _place(request: Request, more: dict[str, bool]) -> tuple[Scope, str, str, di
     if scope not in _SCOPES:
         raise MessageError(f"scope is {printable(scope)}; it must be one of {', '.join(_SCOPES)}")
     exact = {"scope": True, **({} if scope == "cluster" else {scope: True}), **more}
-    said = body(request, exact)
+    members = body(request, exact)
     if scope == "incident":
-        if not UUID.fullmatch(said["incident"]):
-            raise MessageError(f"incident is {printable(said['incident'])}; it must be a UUID")
-        return Scope.NODE, "", said["incident"], said
-    return Scope(_SCOPES[scope]), said.get(scope, ""), "", said
+        if not UUID.fullmatch(members["incident"]):
+            raise MessageError(f"incident is {printable(members['incident'])}; it must be a UUID")
+        return Scope.NODE, "", members["incident"], members
+    return Scope(_SCOPES[scope]), members.get(scope, ""), "", members
 
 
 def trust_key(request: Request) -> Asked:
@@ -221,12 +221,14 @@ def texts(kind: type[Asked]) -> Callable[[Request], Asked]:
 
 
 def pause(request: Request) -> Asked:
-    scope, name, incident, said = _place(request, {"why": False, "force": False, "until": False})
-    until = said.get("until", "0")
+    scope, name, incident, members = _place(request, {"why": False, "force": False, "until": False})
+    until = members.get("until", "0")
     if not (_SECONDS.fullmatch(until) and float(until) < _LAST):
         raise MessageError(f"until is {printable(until)}; it must be unix seconds before 2242")
-    force = _flag(said, "force")
-    return Pause(scope, name, said.get("why", ""), incident, force, Ms(round(float(until) * 1000)))
+    force = _flag(members, "force")
+    return Pause(
+        scope, name, members.get("why", ""), incident, force, Ms(round(float(until) * 1000))
+    )
 
 
 def resume(request: Request) -> Asked:
@@ -239,14 +241,14 @@ def balance(request: Request) -> Asked:
     moves = document.pop("moves", [])
     if not isinstance(moves, list) or len(moves) > MOST_MOVES:
         raise MessageError(f"moves must be a list of at most {MOST_MOVES}")
-    said = _texts(document, {"group": True})
-    return Balance(said["group"], tuple(_shift(n, move) for n, move in enumerate(moves, 1)))
+    members = _texts(document, {"group": True})
+    return Balance(members["group"], tuple(_shift(n, move) for n, move in enumerate(moves, 1)))
 
 
 def delete_entries(request: Request) -> Asked:
     """One entry by its index, or all finished ones, or all others."""
-    said = body(request, {"index": False, "which": False})
-    index, which = said.get("index"), said.get("which")
+    members = body(request, {"index": False, "which": False})
+    index, which = members.get("index"), members.get("which")
     if (index is None) == (which is None):
         raise MessageError("index or which must be given, and one of them alone")
     if index is not None:
@@ -272,8 +274,8 @@ def set_variables(request: Request) -> Asked:
 
 
 def set_constraint(request: Request) -> Asked:
-    said = body(request, {"name": True, "value": True})
-    name, value = said["name"], said["value"]
+    members = body(request, {"name": True, "value": True})
+    name, value = members["name"], members["value"]
     if not _INDEX.fullmatch(value):
         why = "it must be a whole number, and not negative, of 15 digits at most"
         raise MessageError(f"{printable(name)[1:-1]} is {printable(value)}; {why}")
@@ -432,13 +434,13 @@ class Body:
     def machines(self, key: str) -> tuple[Machine, ...]:
         return tuple(map(machine, self.names(key, MOST_MACHINES)))
 
-    def names(self, key: str, most: int) -> list[str]:
+    def names(self, key: str, limit: int) -> list[str]:
         value = self._take(key)
         if value is None:
             return []
-        if not isinstance(value, list) or len(value) > most:
-            raise MessageError(f"{key} must be a list of at most {most}")
-        return [self._name(f"{key}[{n}]", one) for n, one in enumerate(value)]
+        if not isinstance(value, list) or len(value) > limit:
+            raise MessageError(f"{key} must be a list of at most {limit}")
+        return [self._name(f"{key}[{n}]", name) for n, name in enumerate(value)]
 
     def consent(self, key: str) -> Consent | None:
         value = self._take(key)

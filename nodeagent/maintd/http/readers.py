@@ -201,7 +201,7 @@ def _why_of(entry: Entry) -> str:
 
 def discreet_held(held: Iterable[Held]) -> tuple[Held, ...]:
     """The blocked work without private reasons."""
-    return tuple(replace(one, why=one.why.public) for one in held)
+    return tuple(replace(blocked, why=blocked.why.public) for blocked in held)
 
 
 def discreet_events(events: Iterable[Event]) -> list[Event]:

@@ -72,7 +72,7 @@ class Starts:
 
 def _preview(roll: Roll, view: View) -> Json:
     ends = time.monotonic() + _LONGEST
-    found = preview(
+    forecast = preview(
         roll,
         view.ledger,
         view.observed,
@@ -81,9 +81,9 @@ def _preview(roll: Roll, view: View) -> Json:
         is_late=lambda: time.monotonic() > ends,
     )
     return {
-        "sets": [list(names) for names in found.sets],
-        "stuck": [{"node": name, **reason_json(why)} for name, why in found.stuck],
-        "untried": list(found.untried),
+        "sets": [list(names) for names in forecast.sets],
+        "stuck": [{"node": name, **reason_json(why)} for name, why in forecast.stuck],
+        "untried": list(forecast.untried),
     }
 
 

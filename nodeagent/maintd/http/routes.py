@@ -236,16 +236,20 @@ class Api:
     async def _explain(self, request: Request) -> Response:
         view, name = self.context.seen(), request.segments[2]
         view = view if request.full else discreet(view)
-        told = explained(view, self.context.maintd.engine.policy, name)
-        return Response.json(told) if told else Response.error(404, f"there is no instance {name}")
+        assessment = explained(view, self.context.maintd.engine.policy, name)
+        return (
+            Response.json(assessment)
+            if assessment
+            else Response.error(404, f"there is no instance {name}")
+        )
 
     async def _history(self, request: Request) -> Response:
         incident, since, limit = read_right(request, parse.which_events)
 
         def events() -> Response:
             kept = self.context.maintd.memory.history(incident, since, limit)
-            found = kept if request.full else discreet_events(kept)
-            answer = Response.json([show.event_json(event) for event in found])
+            shown = kept if request.full else discreet_events(kept)
+            answer = Response.json([show.event_json(event) for event in shown])
             return compressed(answer) if wanted(request) else answer
 
         return await self.context.in_thread(events, request)
@@ -265,12 +269,12 @@ class Api:
         wish = request.segments[2]
 
         def answer() -> Response:
-            said = self.context.maintd.memory.answer(wish)
-            if said is None and (why := self.context.doubt()):
+            refusal = self.context.maintd.memory.answer(wish)
+            if refusal is None and (why := self.context.doubt()):
                 return in_doubt(why)
-            if said is None:
+            if refusal is None:
                 return Response.error(404, f"wish {wish} waits for a round, or does not exist")
-            return Response.json({"granted": said == "", "why": said})
+            return Response.json({"granted": refusal == "", "why": refusal})
 
         response = await self.context.in_thread(answer, request)
         is_granted = response.status == 200 and json.loads(response.body)["granted"]
@@ -331,8 +335,8 @@ def _trouble(trouble: tuple[int, str] | None) -> show.Json | None:
     return None if trouble is None else {"since": trouble[0] / 1000, "why": trouble[1]}
 
 
-def _ganeti(said: str) -> show.Json | None:
-    return {"version": said, "doubt": doubt_about(said) or None} if said else None
+def _ganeti(version: str) -> show.Json | None:
+    return {"version": version, "doubt": doubt_about(version) or None} if version else None
 
 
 def _held(view: View) -> list[show.Json]:

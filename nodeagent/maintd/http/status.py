@@ -84,7 +84,7 @@ def all_jobs(ledger: Ledger, incident: Incident) -> list[str]:
 
 def waits(view: View, incident: Incident) -> Iterator[str]:
     """List the next things an incident waits for, a sentence each."""
-    node, told = incident.node, False
+    node, is_blocked = incident.node, False
     intents = view.ledger.intents
     mine = [i for i in intents if i.incident == incident.id or i.purpose.back == node]
     returns = node in view.ledger.returning()
@@ -92,10 +92,10 @@ def waits(view: View, incident: Incident) -> Iterator[str]:
         yield under_way(view, intent)
     for held in view.held:
         if held.incident == incident.id:
-            told = True
+            is_blocked = True
             yield held.reason
     match incident.status:
-        case Status.COMPLETED if not (told or returns):
+        case Status.COMPLETED if not (is_blocked or returns):
             yield left_to_do(incident, view.observed.snapshot, view.policy)
         case Status.FAILED if not returns:
             yield f"it has failed: check {incident.name}, then run gnt-maint done {incident.name}"
@@ -104,7 +104,7 @@ def waits(view: View, incident: Incident) -> Iterator[str]:
         case Status.CANCELED:
             if not returns:
                 yield "maintd does nothing more; it closes once the fault is no longer reported"
-        case _ if not (mine or told):
+        case _ if not (mine or is_blocked):
             yield view.idle or "the next round: nothing is in its way"
 
 

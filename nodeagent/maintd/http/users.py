@@ -84,14 +84,14 @@ def parse_users(text: str, faults: Faults | None = None) -> dict[str, User]:
     With `faults` that collect all wrong lines are there instead.
     """
     faults = faults or Faults()
-    found: dict[str, User] = {}
+    users: dict[str, User] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         user = _user(line, faults, f"line {number}: ")
         if user is not None:
-            found[user.name] = user
-    return found
+            users[user.name] = user
+    return users
 
 
 def _user(line: str, faults: Faults, where: str) -> User | None:
@@ -177,23 +177,23 @@ class Users:
 
 def _numbered(users: Iterable[User]) -> dict[int, frozenset[Role]]:
     """The roles of groups, by their numbers on this machine."""
-    found: dict[int, frozenset[Role]] = {}
+    roles_by_group: dict[int, frozenset[Role]] = {}
     for user in users:
         if user.name.startswith(GROUP):
             name = user.name.removeprefix(GROUP)
             try:
-                found[grp.getgrnam(name).gr_gid] = user.roles
+                roles_by_group[grp.getgrnam(name).gr_gid] = user.roles
             except KeyError:
                 log.warning("group-unknown name=%s", name)
-    return found
+    return roles_by_group
 
 
 def _mark(path: str) -> tuple[int, ...] | None:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 
 def _basic(header: str) -> tuple[str, str]:
@@ -248,13 +248,13 @@ class Throttle:
 
 
 class _Tries:
-    """A stock of `most` tries for each key; `back` of them return each second.
+    """A stock of `limit` tries for each key; `back` of them return each second.
 
     Bounded: the key that failed longest ago is dropped first.
     """
 
-    def __init__(self, most: float, back: float, clock: Callable[[], float]) -> None:
-        self._most, self._back, self._clock = most, back, clock
+    def __init__(self, limit: float, back: float, clock: Callable[[], float]) -> None:
+        self._most, self._back, self._clock = limit, back, clock
         self._left: OrderedDict[int, tuple[float, float]] = OrderedDict()  # tries, at that moment
 
     def __len__(self) -> int:
@@ -271,8 +271,8 @@ class _Tries:
             self._left.popitem(last=False)
 
     def _now(self, key: int) -> float:
-        left, at = self._left.get(key, (self._most, 0.0))
-        return min(self._most, left + (self._clock() - at) * self._back)
+        tries, at = self._left.get(key, (self._most, 0.0))
+        return min(self._most, tries + (self._clock() - at) * self._back)
 
 
 class Refused(Exception):

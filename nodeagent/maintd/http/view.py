@@ -249,21 +249,21 @@ def _out_for(view: View, node: Node, claims: Claims) -> Iterator[str]:
 
 def _intents(view: View) -> dict[str, list[Intent]]:
     """The unfinished intents by node: the one they evacuate, and the one they fill."""
-    found: dict[str, list[Intent]] = {}
+    by_node: dict[str, list[Intent]] = {}
     for intent in view.ledger.intents:
         target = target_of(intent.action, view.observed.snapshot)
         for name in dict.fromkeys(filter(None, (intent.node, target))):
-            found.setdefault(name, []).append(intent)
-    return found
+            by_node.setdefault(name, []).append(intent)
+    return by_node
 
 
 def _counts(view: View) -> dict[str, tuple[int, int]]:
     """Numbers of a node's primary and secondary instances."""
-    found: dict[str, tuple[int, int]] = {}
+    counts: dict[str, tuple[int, int]] = {}
     for instance in view.observed.snapshot.instances.values():
-        primaries, secondaries = found.get(instance.primary, (0, 0))
-        found[instance.primary] = primaries + 1, secondaries
+        primaries, secondaries = counts.get(instance.primary, (0, 0))
+        counts[instance.primary] = primaries + 1, secondaries
         if instance.secondary is not None:
-            primaries, secondaries = found.get(instance.secondary, (0, 0))
-            found[instance.secondary] = primaries, secondaries + 1
-    return found
+            primaries, secondaries = counts.get(instance.secondary, (0, 0))
+            counts[instance.secondary] = primaries, secondaries + 1
+    return counts

@@ -116,7 +116,7 @@ def _etag(schedule: Schedule) -> dict[str, str]:
 
 def _still_planned(before: "View", view: "View") -> dict[str, str]:
     """Series that continue after an occurrence was canceled or ended."""
-    told: list[str] = []
+    lines: list[str] = []
     now = in_seconds(view.at)
     for old in before.ledger.series:
         series = next((new for new in view.ledger.series if new.uid == old.uid), None)
@@ -125,8 +125,8 @@ def _still_planned(before: "View", view: "View") -> dict[str, str]:
         zone = view.observed.zones.get(series.rule.zone)
         coming = next(recurrence.coming(series.rule, zone, now), None) if zone else None
         then = f", next on {recurrence.day_text(coming[0])}" if coming else ""
-        told.append(f"{series.name} goes on{then}")
-    return {"Maintenance-Series": "; ".join(told)} if told else {}
+        lines.append(f"{series.name} goes on{then}")
+    return {"Maintenance-Series": "; ".join(lines)} if lines else {}
 
 
 def _left(old: Series, new: Series) -> bool:
@@ -139,14 +139,14 @@ def _versions(request: Request) -> tuple[str, ...]:
     text = request.headers.get("if-match", "*").strip()
     if text == "*":
         return ()
-    found, at = [], 0
+    versions, at = [], 0
     while at < len(text):
         match = _ETAG.match(text, at)
         if match is None:
             raise MessageError("If-Match must be *, or entity tags as the ETag was given")
-        found.append(match[1])
+        versions.append(match[1])
         at = match.end()
-    return tuple(found) or ("",)
+    return tuple(versions) or ("",)
 
 
 def _set_schedule(request: Request) -> _Asked:

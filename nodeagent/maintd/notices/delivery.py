@@ -93,5 +93,5 @@ class Sent:
 
 def seconds_of(section: Section) -> float:
     """Read how long one try may take; the table of an unknown kind may be a command's."""
-    most = 300 if section.is_right("kind") else 3600
-    return section.duration("seconds", 10.0, 0.1, most)
+    limit = 300 if section.is_right("kind") else 3600
+    return section.duration("seconds", 10.0, 0.1, limit)

@@ -152,14 +152,14 @@ def needs_you(
         names.get(scheduled.node) or str(scheduled.machine)
         for scheduled in overdue_machines(ledger, now)
     }
-    for one in held:
-        node = one.node if one.node in observed.snapshot.nodes else ""
-        if one.why.kind in SETTINGS:
-            yield NeedsYou(Sort.SETTING, node, held=one)
-        elif _is_yours(one.why) or _lasts(one, ledger, now):
-            yield NeedsYou(Sort.REASON, node, held=one)
-        elif one.why.kind in _OVERDUE and one.node in late:
-            yield NeedsYou(Sort.OVERDUE, node, held=one)
+    for blocked in held:
+        node = blocked.node if blocked.node in observed.snapshot.nodes else ""
+        if blocked.why.kind in SETTINGS:
+            yield NeedsYou(Sort.SETTING, node, held=blocked)
+        elif _is_yours(blocked.why) or _lasts(blocked, ledger, now):
+            yield NeedsYou(Sort.REASON, node, held=blocked)
+        elif blocked.why.kind in _OVERDUE and blocked.node in late:
+            yield NeedsYou(Sort.OVERDUE, node, held=blocked)
     for entry in ledger.queue.entries:
         if entry.status is EntryStatus.FAILED:
             yield NeedsYou(Sort.ENTRY, entry=entry)
@@ -172,8 +172,8 @@ def _is_yours(why: Reason) -> bool:
     message.
     """
     if isinstance(why.kind, StageKind):
-        told = why.kind is not StageKind.WOULD_BALANCE
-        return told and dict(why.details).get("stage") != OBSERVE
+        is_reported = why.kind is not StageKind.WOULD_BALANCE
+        return is_reported and dict(why.details).get("stage") != OBSERVE
     return why.kind in YOURS and FencingKind.QUIET_TIME not in why.kinds
 
 
@@ -192,12 +192,12 @@ def _is_stuck(ledger: Ledger, incident: str, now: Ms) -> bool:
 
     Its own moment changes with its status only, so its newest job counts as well.
     """
-    one = ledger.incident(incident)
-    if one is None or not one.status.active:
+    known = ledger.incident(incident)
+    if known is None or not known.status.active:
         return False
     if any(intent.purpose.incident == incident for intent in ledger.intents):
         return False
-    return now - max(one.noted_at, one.changed_at, one.not_before) >= LATE
+    return now - max(known.noted_at, known.changed_at, known.not_before) >= LATE
 
 
 def overdue_machines(ledger: Ledger, now: Ms) -> list[Scheduled]:

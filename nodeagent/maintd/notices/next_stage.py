@@ -54,7 +54,7 @@ def _told_by_proposals(ledger: Ledger) -> Iterator[Reason]:
     times = sum(proposal.times for proposal in ledger.proposals)
     if not times:
         yield because(StageKind.NOTHING_ASKED)
-    if passed := sum(one.passed for one in ledger.proposals):
+    if passed := sum(proposal.passed for proposal in ledger.proposals):
         yield because(StageKind.PASSED, count=passed, times=times)
-    if taken := sum(one.taken_back for one in ledger.proposals):
+    if taken := sum(proposal.taken_back for proposal in ledger.proposals):
         yield because(StageKind.TAKEN_BACK, count=taken, times=times)

@@ -53,9 +53,9 @@ def _letters(
     cluster: str,
     now: Ms,
 ) -> dict[str, Letter]:
-    found = {}
+    letters = {}
     for box in notices.boxes:
         sink, message = sinks[box.sink], mailbox.due(box, now)
         if message is not None and not sink.command:
-            found[sink.name] = Letter(message, sink, cluster, now, firing)
-    return found
+            letters[sink.name] = Letter(message, sink, cluster, now, firing)
+    return letters

@@ -74,14 +74,14 @@ def _event(notice: Notice) -> dict[str, Any]:
     }
 
 
-def rendered(sink: Sink, told: Mapping[str, Any], token: str = "") -> tuple[str, str]:
+def rendered(sink: Sink, notification: Mapping[str, Any], token: str = "") -> tuple[str, str]:
     """Its title and body; MessageError if a template cannot be rendered.
 
     `token` is an additional name for the templates of a webhook, such as PagerDuty's key.
     """
-    title = _render("title", sink.title or TITLE, told)
+    title = _render("title", sink.title or TITLE, notification)
     title = " ".join(title.split())[:500]
-    known = {**told, "title": title, "text": _render("text", TEXT, told)}
+    known = {**notification, "title": title, "text": _render("text", TEXT, notification)}
     body = _render("body", sink.body, {**known, "token": token}) if sink.body else known["text"]
     return title, body
 
@@ -138,18 +138,18 @@ def fault(sink: Sink, *, is_json: bool = False) -> str:
     return ""
 
 
-def payload(sink: Sink, told: Mapping[str, Any], token: str = "") -> str:
+def payload(sink: Sink, notification: Mapping[str, Any], token: str = "") -> str:
     """Return the JSON that a webhook or a command gets."""
-    title, body = rendered(sink, told, token)
-    return body if sink.body else canonical({**told, "title": title, "text": body})
+    title, body = rendered(sink, notification, token)
+    return body if sink.body else canonical({**notification, "title": title, "text": body})
 
 
-def fitting(sink: Sink, told: Mapping[str, Any], most: int) -> str:
-    """The same with the newest of its events, as many as fit into `most` bytes."""
-    events = list(told["events"])
+def fitting(sink: Sink, notification: Mapping[str, Any], limit: int) -> str:
+    """The same with the newest of its events, as many as fit into `limit` bytes."""
+    events = list(notification["events"])
     while True:
-        shown = {**told, "events": events, "more": told["count"] - len(events)}
+        shown = {**notification, "events": events, "more": notification["count"] - len(events)}
         text = payload(sink, shown)
-        if len(text.encode()) <= most or len(events) <= 1:
+        if len(text.encode()) <= limit or len(events) <= 1:
             return text
         del events[: max(1, len(events) // 10)]

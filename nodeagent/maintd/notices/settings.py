@@ -29,7 +29,7 @@ def sinks_of(root: Section) -> tuple[tuple[Sink, ...], tuple[Target, ...]]:
         root.complain(f"{root.where('notify')}: {why}", "notify")
     read = [_sink(section, number) for number, section in enumerate(tables)]
     each_once(tables, "name", [[sink.name] for sink, _ in read])
-    targets = tuple(target for _, found in read for target in found)
+    targets = tuple(target for _, sink_targets in read for target in sink_targets)
     return tuple(sink for sink, _ in read), targets
 
 

@@ -48,7 +48,7 @@ class Absence:
 def absences(ledger: Ledger, snapshot: Snapshot, policy: Policy) -> list[Absence]:
     """All absences of nodes that are foreseen, or have begun."""
     nodes = {node.uuid: node for node in snapshot.nodes.values()}
-    found = [of_window(scheduled) for scheduled in ledger.scheduled if scheduled.node in nodes]
+    foreseen = [of_window(scheduled) for scheduled in ledger.scheduled if scheduled.node in nodes]
     roll = ledger.roll
     if roll is not None and not roll.over:
         rolled = (
@@ -56,8 +56,8 @@ def absences(ledger: Ledger, snapshot: Snapshot, policy: Policy) -> list[Absence
             for roll_node in roll.nodes
             if roll_node.node in nodes and not roll_node.phase.over
         )
-        found += [of_roll(roll, one) for one in rolled]
-    return [*found, *_of_incidents(ledger.incidents, nodes, snapshot, policy)]
+        foreseen += [of_roll(roll, roll_node) for roll_node in rolled]
+    return [*foreseen, *_of_incidents(ledger.incidents, nodes, snapshot, policy)]
 
 
 def of_window(scheduled: Scheduled) -> Absence:
@@ -122,6 +122,6 @@ def of_incident(incident: Incident, notice: Ms) -> Absence:
     )
 
 
-def key_of(told: Offer | Milestone) -> Key:
+def key_of(notice: Offer | Milestone) -> Key:
     """Return the identity of the absence that an owner was asked about."""
-    return Key(told.node, told.work, told.unavailability)
+    return Key(notice.node, notice.work, notice.unavailability)

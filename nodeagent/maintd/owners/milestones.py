@@ -22,7 +22,7 @@ def note(before: Ledger, after: Ledger, absences: Iterable[Absence], now: Ms) ->
     `absences` are all that are foreseen or have begun, and the offers of `after` are about these.
     """
     begun = {(absence.key.node, absence.key.work) for absence in absences if absence.begun}
-    known = [_later(one, begun, now) for one in before.milestones]
+    known = [_later(milestone, begun, now) for milestone in before.milestones]
     milestones = (
         *known,
         *_started(before, after, begun, now),
@@ -59,10 +59,10 @@ def _started(before: Ledger, after: Ledger, begun: _Begun, now: Ms) -> Iterator[
 
 def _canceled(before: Ledger, after: Ledger, begun: _Begun, now: Ms) -> Iterator[Milestone]:
     """The offers that are gone; an owner that is asked about another time instead hears of that."""
-    was, there = set(map(_key, before.offers)), set(map(_key, after.offers))
+    was, current = set(map(_key, before.offers)), set(map(_key, after.offers))
     moved = Counter((o.node, o.work, o.owner) for o in after.offers if _key(o) not in was)
     for offer in before.offers:
-        if _key(offer) in there or (offer.node, offer.work) in begun:
+        if _key(offer) in current or (offer.node, offer.work) in begun:
             continue
         if moved[offer.node, offer.work, offer.owner]:
             moved[offer.node, offer.work, offer.owner] -= 1
@@ -74,19 +74,19 @@ def _key(offer: Offer) -> tuple[object, ...]:
     return offer.node, offer.work, offer.owner, offer.unavailability
 
 
-def _milestone(one: Offer | Milestone, progress: Progress, now: Ms) -> Milestone:
-    about = one.instances
-    if isinstance(one, Offer) and one.answer is not None:
-        about = one.answer.about
+def _milestone(notice: Offer | Milestone, progress: Progress, now: Ms) -> Milestone:
+    about = notice.instances
+    if isinstance(notice, Offer) and notice.answer is not None:
+        about = notice.answer.about
     return Milestone(
-        id=str(uuid5(_NAMESPACE, f"{one.id} {progress.value}")),
-        owner=one.owner,
-        node=one.node,
+        id=str(uuid5(_NAMESPACE, f"{notice.id} {progress.value}")),
+        owner=notice.owner,
+        node=notice.node,
         progress=progress,
         instances=about,
-        unavailability=one.unavailability,
+        unavailability=notice.unavailability,
         at=now,
-        work=one.work,
+        work=notice.work,
     )
 
 

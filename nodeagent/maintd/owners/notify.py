@@ -58,12 +58,12 @@ def how_ended(intent: Intent, observed: Observed) -> str | None:
 
 
 def _after(offer: T, intent: Intent, why: str, now: Ms) -> T:
-    told = offer.told
-    if told.intent != intent.id:
+    delivery = offer.told
+    if delivery.intent != intent.id:
         return offer
     if not why:
         return replace(offer, told=Told(done=True))
-    tries = told.tries + 1
+    tries = delivery.tries + 1
     return replace(
         offer, told=Told("", tries >= TRIES, tries, now + (BACK_OFF << (tries - 1)), why)
     )
@@ -83,16 +83,16 @@ def announce(
         return ledger, held
     book = Book(ledger, observed.snapshot, policy, now)
     if due:
-        told = fitting(question_json(offer, book) for offer in due)
-        document: dict[str, Any] = {"offers": told}
+        notices = fitting(question_json(offer, book) for offer in due)
+        document: dict[str, Any] = {"offers": notices}
     else:
         room = MOST_STDIN - len(',"events":[]')
-        told = fitting((milestone_json(one, book) for one in reached), room)
-        document = {"offers": [], "events": told}
+        notices = fitting((milestone_json(milestone, book) for milestone in reached), room)
+        document = {"offers": [], "events": notices}
     master = observed.snapshot.master
     action = RunCommand(master, by.command, canonical(document), seconds=by.seconds)
     ledger = without_claim(ledger, OfOwners(), action, now)
-    number, ids = ledger.intents[-1].id, {one["id"] for one in told}
+    number, ids = ledger.intents[-1].id, {notice["id"] for notice in notices}
     ledger = replace(
         ledger,
         offers=tuple(_ordered(offer, ids, number) for offer in ledger.offers),
@@ -127,23 +127,23 @@ def due_offers(ledger: Ledger, by: Announcing, now: Ms) -> list[Offer]:
 def due_milestones(ledger: Ledger, by: Announcing, now: Ms) -> list[Milestone]:
     """The milestones to notify of now."""
     waiting = milestones.to_tell(ledger, now) if by.command else []
-    new = [one for one in waiting if not one.told.done]
+    new = [milestone for milestone in waiting if not milestone.told.done]
     return [
         milestone for milestone in new if milestone.told.after <= now and not milestone.told.intent
     ]
 
 
-def fitting(questions: Iterable[dict[str, Any]], most: int = MOST_STDIN) -> list[dict[str, Any]]:
+def fitting(questions: Iterable[dict[str, Any]], limit: int = MOST_STDIN) -> list[dict[str, Any]]:
     """As many as fit into an order; a single one that is too long loses instances at its end."""
-    left, found = most - len(canonical({"offers": []})), list[dict[str, Any]]()
+    room, kept = limit - len(canonical({"offers": []})), list[dict[str, Any]]()
     for question in questions:
-        left -= len(canonical(question)) + 1
-        if left < 0 and found:
+        room -= len(canonical(question)) + 1
+        if room < 0 and kept:
             break
-        found.append(question)
-        if left < 0:
-            return [_shortened(question, -left)]
-    return found
+        kept.append(question)
+        if room < 0:
+            return [_shortened(question, -room)]
+    return kept
 
 
 def _shortened(question: dict[str, Any], excess: int) -> dict[str, Any]:
@@ -151,8 +151,8 @@ def _shortened(question: dict[str, Any], excess: int) -> dict[str, Any]:
 
     It also removes the instances of the earlier answer, which the command can request.
     """
-    if (said := question.get("answer")) is not None:
-        short = {**question, "answer": {**said, "about": []}}
+    if (answer := question.get("answer")) is not None:
+        short = {**question, "answer": {**answer, "about": []}}
         excess -= len(canonical(question)) - len(canonical(short))
         question = short
     instances: list[str] = list(question["instances"])
@@ -164,7 +164,7 @@ def _shortened(question: dict[str, Any], excess: int) -> dict[str, Any]:
 
 def _held(offer: Offer, by: Announcing, observed: Observed) -> Held:
     nodes = {node.uuid: node.name for node in observed.snapshot.nodes.values()}
-    told, name = offer.told, nodes.get(offer.node, "")
-    tries = str(told.tries) if told.done else ""
-    details = {"owner": offer.owner, "command": by.command, "why": told.why, "tries": tries}
+    delivery, name = offer.told, nodes.get(offer.node, "")
+    tries = str(delivery.tries) if delivery.done else ""
+    details = {"owner": offer.owner, "command": by.command, "why": delivery.why, "tries": tries}
     return Held(because(Kind.OWNER_NOT_TOLD, name, **details), name)

@@ -38,8 +38,8 @@ class Book:
         if absence is None:
             return None
         if absence not in self._whys:
-            found = holds(absence, self.made, self.now)
-            self._whys[absence] = {held.id: why for held, why in found}
+            reasons = holds(absence, self.made, self.now)
+            self._whys[absence] = {held.id: why for held, why in reasons}
         return self._whys[absence].get(offer.id)
 
     def expected(self, offer: Offer) -> Ms:
@@ -75,9 +75,9 @@ def offer_json(offer: Offer, book: Book) -> dict[str, Any]:
 
 def question_json(offer: Offer, book: Book) -> dict[str, Any]:
     """Return the notice for an owner: always the same for the same question."""
-    told = offer_json(offer, book)
+    document = offer_json(offer, book)
     passing = ("age", "expected_at", "holds", "open")
-    return {"cluster": book.cluster} | {k: v for k, v in told.items() if k not in passing}
+    return {"cluster": book.cluster} | {k: v for k, v in document.items() if k not in passing}
 
 
 def milestone_json(reached: Milestone, book: Book) -> dict[str, Any]:

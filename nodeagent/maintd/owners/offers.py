@@ -45,13 +45,13 @@ def owners_of(instance: Instance, snapshot: Snapshot) -> frozenset[str]:
 
 def holdings(snapshot: Snapshot, names: frozenset[str]) -> Mapping[str, Mapping[str, list[str]]]:
     """By node and owner, the instances with their primary or secondary on these nodes."""
-    found: dict[str, dict[str, list[str]]] = {name: {} for name in names}
+    by_node: dict[str, dict[str, list[str]]] = {name: {} for name in names}
     for instance in snapshot.instances.values():
         here = names & {instance.primary, instance.secondary}
         for owner in owners_of(instance, snapshot) if here else ():
             for name in here:
-                found[name].setdefault(owner, []).append(instance.name)
-    return found
+                by_node[name].setdefault(owner, []).append(instance.name)
+    return by_node
 
 
 # Offers.
@@ -59,12 +59,12 @@ def holdings(snapshot: Snapshot, names: frozenset[str]) -> Mapping[str, Mapping[
 
 def ask(ledger: Ledger, snapshot: Snapshot, policy: Policy, now: Ms) -> Ledger:
     """Make the offers that are due, and rescind those that no longer apply."""
-    found = absences(ledger, snapshot, policy)
-    if not (found or ledger.offers or ledger.milestones):
+    foreseen = absences(ledger, snapshot, policy)
+    if not (foreseen or ledger.offers or ledger.milestones):
         return ledger
-    asking = [absence for absence in found if absence.asks]
+    asking = [absence for absence in foreseen if absence.asks]
     nodes = {node.uuid: node.name for node in snapshot.nodes.values()}
-    there = holdings(snapshot, frozenset(nodes[absence.key.node] for absence in asking))
+    by_node = holdings(snapshot, frozenset(nodes[absence.key.node] for absence in asking))
     known: dict[Key, dict[str, Offer]] = {}
     generations: dict[tuple[str, str], int] = {}
     for offer in ledger.offers:
@@ -74,7 +74,7 @@ def ask(ledger: Ledger, snapshot: Snapshot, policy: Policy, now: Ms) -> Ledger:
     offers: list[Offer] = []
     for absence in asking:
         key = absence.key
-        before, here = known.get(key, {}), there[nodes[key.node]]
+        before, here = known.get(key, {}), by_node[nodes[key.node]]
         for owner in sorted({*before, *here}):
             instances = tuple(sorted(here.get(owner, ())))
             if owner in before:
@@ -96,7 +96,7 @@ def ask(ledger: Ledger, snapshot: Snapshot, policy: Policy, now: Ms) -> Ledger:
                 )
                 offers.append(_question(new, now))
     after = replace(ledger, offers=tuple(offers))
-    return milestones.note(ledger, after, found, now)
+    return milestones.note(ledger, after, foreseen, now)
 
 
 def _asked_again(old: Offer, instances: tuple[str, ...], now: Ms) -> Offer | None:
@@ -202,15 +202,17 @@ def waiting(
     ledger: Ledger, snapshot: Snapshot, policy: Policy, now: Ms
 ) -> Mapping[Work, Mapping[str, Reason]]:
     """Why owners block work that has not begun, by its kind and the node's UUID."""
-    found: dict[Work, dict[str, Reason]] = {work: {} for work in Work}
+    reasons: dict[Work, dict[str, Reason]] = {work: {} for work in Work}
     made = by_absence(ledger)
     if made:
         names = {node.uuid: node.name for node in snapshot.nodes.values()}
         for absence in absences(ledger, snapshot, policy):
             if why := hold(absence, made, now):
                 name = names[absence.key.node]
-                found[absence.key.work][absence.key.node] = because(Kind.OWNER_WAITS, name, why=why)
-    return found
+                reasons[absence.key.work][absence.key.node] = because(
+                    Kind.OWNER_WAITS, name, why=why
+                )
+    return reasons
 
 
 ByAbsence: TypeAlias = Mapping[Key, Sequence[Offer]]
@@ -221,7 +223,7 @@ def by_absence(ledger: Ledger) -> ByAbsence:
 
     Until owners are asked about a window that has moved, their answers to its old time count.
     """
-    found: dict[Key, list[Offer]] = {}
+    by_key: dict[Key, list[Offer]] = {}
     windows = {
         Key(scheduled.node, Work.WINDOW, scheduled.when)
         for scheduled in ledger.scheduled
@@ -231,12 +233,12 @@ def by_absence(ledger: Ledger) -> ByAbsence:
     for offer in ledger.offers:
         key = key_of(offer)
         if key.work is not Work.WINDOW or key in windows:
-            found.setdefault(key, []).append(offer)
+            by_key.setdefault(key, []).append(offer)
         else:
             moved.setdefault(offer.node, []).append(offer)
     for key in windows if moved else ():
-        found.setdefault(key, moved.get(key.node, []))
-    return found
+        by_key.setdefault(key, moved.get(key.node, []))
+    return by_key
 
 
 # Lists.

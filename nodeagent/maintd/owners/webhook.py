@@ -98,7 +98,9 @@ class Webhooks:
             (milestone.id, milestone.owner, milestone_json(milestone, book))
             for milestone in milestones.to_tell(ledger, now)
         ]
-        self.tell([Letter(o, who, canonical(said).encode()) for o, who, said in asked + reached])
+        self.tell(
+            [Letter(o, who, canonical(document).encode()) for o, who, document in asked + reached]
+        )
 
     def tell(self, letters: Sequence[Letter]) -> None:
         """Replace the list of open offers."""
@@ -152,9 +154,9 @@ class _Line:
 
     def tell(self, letters: Sequence[Letter]) -> None:
         with self._changed:
-            there, at = {letter.offer for letter in letters}, self._steady()
-            self._over &= there
-            self._due = {offer: due for offer, due in self._due.items() if offer in there}
+            offer_ids, at = {letter.offer for letter in letters}, self._steady()
+            self._over &= offer_ids
+            self._due = {offer: due for offer, due in self._due.items() if offer in offer_ids}
             for letter in letters:
                 if letter.offer not in self._due and letter.offer not in self._over:
                     self._due[letter.offer] = _Due(letter, at)
@@ -177,10 +179,10 @@ class _Line:
                 first = min(self._due.values(), key=lambda due: due.at, default=None)
                 if first is None:
                     return None
-                left = first.at - self._steady()
-                if left <= 0:
+                seconds = first.at - self._steady()
+                if seconds <= 0:
                     return first
-                self._changed.wait(left)
+                self._changed.wait(seconds)
 
     def _send(self, due: _Due) -> None:
         if not due.tries:  # it may have waited for many others

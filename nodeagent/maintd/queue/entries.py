@@ -136,8 +136,8 @@ def remember(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Led
             kept.append(intent)
             continue
         entry = queue.entry(intent.purpose.index)
-        told = observed.results.get(intent.id)
-        lost = told is not None and told.outcome is Outcome.LOST
+        receipt = observed.results.get(intent.id)
+        lost = receipt is not None and receipt.outcome is Outcome.LOST
         if intent.id in observed.absent:
             void.add(intent.id)
             why = observed.absent[intent.id]
@@ -149,7 +149,7 @@ def remember(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Led
             continue
         is_command = isinstance(intent.action, RunCommand)
         result = (
-            told
+            receipt
             if lost and is_command
             else how_ended(first_ended(intent, observed, now), observed, now)
         )

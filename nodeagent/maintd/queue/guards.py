@@ -385,8 +385,8 @@ class _Round:
         by_serial = self.repairs.get(("serial", report.serial), ())
         ended = [attempt.at for attempt in {*by_address, *by_serial}]
         lately = [at for at in ended if at + limits.repairs_counted_seconds * 1000 > self.now]
-        most = limits.maximum_repairs_per_machine
-        if most and len(lately) >= most:
+        allowed = limits.maximum_repairs_per_machine
+        if allowed and len(lately) >= allowed:
             days = limits.repairs_counted_seconds / 86_400
             return "attempts", f"it was repaired {len(lately)} times within {days:g} days"
         if ended and max(ended) + limits.cool_down_seconds * 1000 > self.now:
@@ -445,22 +445,22 @@ class _Round:
             for address, report in machines.items()
             if not self._is_refused(address, report)
         ]
-        most = self.limits.maximum_repair_queue_entries
-        if most:
-            self._fill(new, most)
+        limit = self.limits.maximum_repair_queue_entries
+        if limit:
+            self._fill(new, limit)
         elif any(not isinstance(answer, str) for answer in self.observed.sick.values()):
             why = "maximum-repair-queue-entries is 0: no report becomes an entry until it is set"
             self.refusals.all("inert", why, [address for address, _ in new])
 
-    def _fill(self, new: list[tuple[str, Sick]], most: int) -> None:
+    def _fill(self, new: list[tuple[str, Sick]], limit: int) -> None:
         """Admit all or none of them; or, if so configured, as many as fit."""
         if not new:
             return
         entries = len(self.queue.entries)
-        room = most - entries
+        room = limit - entries
         why = (
             f"{entries} entries and {len(new)} reports that would become some are more than"
-            f" maximum-repair-queue-entries, {most}: "
+            f" maximum-repair-queue-entries, {limit}: "
         )
         if len(new) > room and not self.limits.partial_admission:
             self.refusals.all("limit", why + "not one is made", [address for address, _ in new])

@@ -134,8 +134,8 @@ class Inventory:
         if not isinstance(sick, str):
             if isinstance(before.sick, str):
                 log.info("inventory source=%s machines=%d", SABAKAN, len(sick))
-            told = before.failures, before.failed, self._ahead()
-            self.heard = Heard(variables, at, sick, at, *told)
+            unchanged = before.failures, before.failed, self._ahead()
+            self.heard = Heard(variables, at, sick, at, *unchanged)
             return
         if sick != before.sick:  # log it once, when it starts
             log.warning("inventory-doubted source=%s why=%r", SABAKAN, sick)
@@ -155,7 +155,7 @@ def _moved(sick: Sicks, ms: Ms) -> Sicks:
     """Shift reports by the ms that our clock was set, so that durations stay the same."""
     if isinstance(sick, str):
         return sick
-    return tuple(replace(one, since=Ms(max(1, one.since + ms))) for one in sick)
+    return tuple(replace(report, since=Ms(max(1, report.since + ms))) for report in sick)
 
 
 def ask(settings: InventorySettings, body: bytes) -> Answered:

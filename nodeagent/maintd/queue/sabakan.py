@@ -124,9 +124,9 @@ def machines(
     `priorities` are by role; a role without one has 0. MessageError says why the answer is not
     believed.
     """
-    found = _found(status, body)
+    documents = _found(status, body)
     asked = variables(text or DEFAULT)
-    rows = (_Machine(number, one) for number, one in enumerate(found, 1))
+    rows = (_Machine(number, document) for number, document in enumerate(documents, 1))
     return tuple(_sick(row, asked, now, priorities) for row in rows)
 
 
@@ -146,12 +146,14 @@ def _found(status: int, body: bytes) -> list[Any]:
     if (errors := answer.get("errors")) not in (None, []):
         raise MessageError(f"it reports errors: {_first(errors)}")
     data = answer.get("data")
-    found = data.get("searchMachines") if isinstance(data, dict) else None
-    if not isinstance(found, list):
+    documents = data.get("searchMachines") if isinstance(data, dict) else None
+    if not isinstance(documents, list):
         raise MessageError("its answer has no list data.searchMachines")
-    if len(found) > MACHINES:
-        raise MessageError(f"its answer has {len(found):,} machines; at most {MACHINES:,} are read")
-    return found
+    if len(documents) > MACHINES:
+        raise MessageError(
+            f"its answer has {len(documents):,} machines; at most {MACHINES:,} are read"
+        )
+    return documents
 
 
 def _reason(body: bytes) -> str:
@@ -159,8 +161,8 @@ def _reason(body: bytes) -> str:
     try:
         answer = read(body)
     except MessageError:
-        said = body[:_SAID].decode(errors="replace").strip()
-        return f": {_shown(said)}" if said else ", and gave no reason"
+        text = body[:_SAID].decode(errors="replace").strip()
+        return f": {_shown(text)}" if text else ", and gave no reason"
     errors = answer.get("errors") if isinstance(answer, dict) else None
     return f": {_first(errors)}" if errors else ""
 

@@ -35,12 +35,12 @@ def procedures_of(section: Section) -> Procedures:
         "machine_types",
         [procedure.machine_types for procedure in read.repair_procedures],
     )
-    if section.is_right("repair_procedures") and all(one.sound for one in procedures):
+    if section.is_right("repair_procedures") and all(table.sound for table in procedures):
         _judge_referrals(incidents, read)
     judged = section.is_right("back_off_seconds", "most_back_off_seconds")
     if judged and read.most_back_off_seconds < read.back_off_seconds:
-        said = f"{section.where('most_back_off_seconds')} is less than back_off_seconds"
-        section.complain(said, "most_back_off_seconds")
+        complaint = f"{section.where('most_back_off_seconds')} is less than back_off_seconds"
+        section.complain(complaint, "most_back_off_seconds")
     section.done()
     return read
 

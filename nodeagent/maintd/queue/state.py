@@ -59,8 +59,8 @@ def counted(queue: Queue, limits: Constraints, now: Ms) -> Queue:
         for entry in queue.entries
         if (entry.status.finished or entry.deleted) and entry.begun_at and entry.index not in known
     ]
-    there = {entry.index for entry in queue.entries}
-    kept = [a for a in queue.attempts if a.at + lasts > now or a.index in there]
+    queued = {entry.index for entry in queue.entries}
+    kept = [a for a in queue.attempts if a.at + lasts > now or a.index in queued]
     if not new and len(kept) == len(queue.attempts):
         return queue
     return replace(queue, attempts=(*kept, *new)[-ATTEMPTS:])

@@ -110,8 +110,8 @@ class _Round:
             if place in taken or self.returning.get(place, entry.index) != entry.index:
                 self._hold(entry, because(Kind.SAME_MACHINE))
             elif not slots:
-                most = self.procedures.max_concurrent_repairs
-                self._hold(entry, because(Kind.AT_MOST, most=most))
+                limit = self.procedures.max_concurrent_repairs
+                self._hold(entry, because(Kind.AT_MOST, most=limit))
             elif machine.candidate and not candidates:
                 self._hold(entry, because(Kind.CANDIDATE))
             elif self._go_on(entry, machine):
@@ -165,12 +165,14 @@ class _Round:
             return True
         self.done.checks.append(entry)
         if entry.processing and entry.step_status is StepStatus.WAITING:
-            left = entry.backoff_until - self.now
-            if left > 0 or machine.shut or not self.enabled:
+            remaining = entry.backoff_until - self.now
+            if remaining > 0 or machine.shut or not self.enabled:
                 self._give_back(entry, machine)
-            if left > 0:
+            if remaining > 0:
                 times = str(entry.backoffs)
-                self._hold(entry, because(Kind.BACKS_OFF, left=left, times=times, why=entry.why))
+                self._hold(
+                    entry, because(Kind.BACKS_OFF, left=remaining, times=times, why=entry.why)
+                )
                 return True
         return False
 
@@ -270,8 +272,8 @@ class _Round:
         return True
 
     def _soon(self, entry: Entry, command: str) -> Reason:
-        left = entry.not_before - self.now
-        return because(Kind.COMMAND_SOON, command=command, left=left, why=entry.why)
+        remaining = entry.not_before - self.now
+        return because(Kind.COMMAND_SOON, command=command, left=remaining, why=entry.why)
 
     def _said_no(self, entry: Entry, since: Ms) -> bool:
         return entry.checked_at >= max(since, 1) and not entry.healthy
@@ -279,14 +281,14 @@ class _Round:
     def _is_patient(self, entry: Entry, since: Ms) -> bool:
         """Check whether a started entry still waits for a check: others wait for its place."""
         unanswered = self.now - max(since, entry.unanswered_since)
-        most = self.procedures.eviction_timeout_seconds * 1000
-        return not entry.unanswered_since or unanswered <= most
+        limit = self.procedures.eviction_timeout_seconds * 1000
+        return not entry.unanswered_since or unanswered <= limit
 
     def _wait_for_check(self, entry: Entry, operation: Operation, since: Ms) -> None:
         if entry.processing and entry.asked_at < since:
             self.done.urgent.add(entry.index)
-        command, said = operation.health_check_command, entry.unanswered
-        self._hold(entry, because(Kind.CHECK_AWAITED, command=command, unanswered=said))
+        command, unanswered = operation.health_check_command, entry.unanswered
+        self._hold(entry, because(Kind.CHECK_AWAITED, command=command, unanswered=unanswered))
 
     def _execute(self, entry: Entry) -> None:
         begun = replace(
@@ -301,20 +303,20 @@ class _Round:
         self._turn(Do.EXECUTE, begun)
 
     def _drain(self, entry: Entry, operation: Operation, machine: Machine) -> None:
-        left = due(entry, self.procedures.eviction_timeout_seconds) - self.now
+        remaining = due(entry, self.procedures.eviction_timeout_seconds) - self.now
         done = not machine.name or (machine.out and machine.empty and not machine.moving)
         if not self.enabled:
             self._back_off(entry, "the repair queue was disabled")
         elif done and self._said_no(entry, entry.changed_at):
             self._execute(entry)
-        elif done and left >= 0:
+        elif done and remaining >= 0:
             # It may have recovered during the evacuation, which takes hours.
             self._wait_for_check(entry, operation, entry.changed_at)
         elif done:
             self._back_off(entry, _no_answer(entry, operation))
         elif entry.drained and not (machine.out or machine.moving):
             self._back_off(entry, f"somebody put {machine.name} back into service")
-        elif left < 0:
+        elif remaining < 0:
             seconds = self.procedures.eviction_timeout_seconds
             self._back_off(entry, f"{machine.name} was not evacuated after {seconds} s")
         else:
@@ -328,8 +330,8 @@ class _Round:
         until, last = due(entry, step.watch_seconds), entry.step + 1 >= len(operation.repair_steps)
         after = waiting(entry, entry.step + (not last), until)
         if self.now < until or (step.watch_seconds and self.now == until):
-            left, step_number = until - self.now, str(entry.step + 1)
-            self._hold(entry, because(Kind.WATCHED, step=step_number, left=left))
+            remaining, step_number = until - self.now, str(entry.step + 1)
+            self._hold(entry, because(Kind.WATCHED, step=step_number, left=remaining))
         elif not self._said_no(entry, until):
             if self._is_patient(entry, until):
                 self._wait_for_check(entry, operation, until)

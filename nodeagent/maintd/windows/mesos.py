@@ -117,23 +117,23 @@ def read_answer(body: bytes) -> AnswerOffers:
         raise MessageError(f"type is missing; it must be one of {', '.join(replies)}")
     reply = _one_of(call, "type", replies, Reply.ACCEPT, "")
     key = f"{reply.value.lower()}_inverse_offers"
-    said = _needed(call, key, "")
-    rows = _list(said, "inverse_offer_ids", key)
+    members = _needed(call, key, "")
+    rows = _list(members, "inverse_offer_ids", key)
     if not rows:
         raise MessageError(f"{key}.inverse_offer_ids is missing or empty")
     if len(rows) > OFFERS:
         raise MessageError(f"{key}.inverse_offer_ids are more than {OFFERS}")
     ids = [_identity(row, f"{key}.inverse_offer_ids[{n}]") for n, row in enumerate(rows)]
-    filters = said.get("filters")
+    filters = members.get("filters")
     inside = f"{key}.filters"
     seconds = None if filters is None else _number(_object(filters, inside), _REFUSE, inside)
     return AnswerOffers(
         tuple(dict.fromkeys(ids)),
         reply,
         refuse_ms(seconds),
-        reason=_text(said, "reason", key, _REASON),
-        eta=_moment(said, "eta", key),
-        earliest=_moment(said, "earliest", key),
+        reason=_text(members, "reason", key, _REASON),
+        eta=_moment(members, "eta", key),
+        earliest=_moment(members, "earliest", key),
     )
 
 
@@ -178,7 +178,9 @@ def _moment(members: dict[str, Any], key: str, place: str) -> Ms | None:
 def _window(row: object, place: str) -> Window:
     members = _object(row, place)
     rows = _list(members, "machine_ids", place)
-    machines = tuple(_machine(one, f"{place}.machine_ids[{n}]") for n, one in enumerate(rows))
+    machines = tuple(
+        _machine(machine_row, f"{place}.machine_ids[{n}]") for n, machine_row in enumerate(rows)
+    )
     when = _needed(members, "unavailability", place)
     inside = f"{place}.unavailability"
     start = _nanoseconds(_needed(when, "start", inside), f"{inside}.start")
@@ -268,13 +270,13 @@ def status_json(scheduled: Iterable[Scheduled], offers: Iterable[Offer] = ()) ->
             statuses.setdefault(offer.node, []).append(_answer(offer))
     draining: list[dict[str, Any]] = []
     down: list[dict[str, Any]] = []
-    for one in scheduled:
-        machine = machine_json(one.machine)
-        if one.mode is Mode.DOWN:
+    for scheduled_machine in scheduled:
+        machine = machine_json(scheduled_machine.machine)
+        if scheduled_machine.mode is Mode.DOWN:
             down.append(machine)
-        elif one.mode is Mode.DRAINING:
-            said = statuses.get(one.node, []) if one.node else []
-            draining.append({"id": machine} | ({"statuses": said} if said else {}))
+        elif scheduled_machine.mode is Mode.DRAINING:
+            answers = statuses.get(scheduled_machine.node, []) if scheduled_machine.node else []
+            draining.append({"id": machine} | ({"statuses": answers} if answers else {}))
     lists = {"draining_machines": draining, "down_machines": down}
     return {key: rows for key, rows in lists.items() if rows}
 

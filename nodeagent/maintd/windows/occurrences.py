@@ -219,10 +219,10 @@ class _Plan:
             return
         new = {(near.member.machine.key, near.when): near.series for near in chosen}
         scheduled = tuple(
-            replace(one, consent=series.consent, series=series.number)
-            if (series := new.get(one.key)) is not None
-            else one
-            for one in after.scheduled
+            replace(scheduled_machine, consent=series.consent, series=series.number)
+            if (series := new.get(scheduled_machine.key)) is not None
+            else scheduled_machine
+            for scheduled_machine in after.scheduled
         )
         self.ledger = replace(after, scheduled=scheduled)
         for near in chosen:
@@ -239,4 +239,7 @@ class _Plan:
             for member in series.members
             if (scheduled := self.planned.occurrence(series, member)) is not None
         )
-        return {(number, day, one.when): places[one.key] for number, day, one in placed}
+        return {
+            (number, day, scheduled.when): places[scheduled.key]
+            for number, day, scheduled in placed
+        }

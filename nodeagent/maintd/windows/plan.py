@@ -180,17 +180,17 @@ class _Work:
             drained=any(scheduled.drained for scheduled in windows),
             obstacle=self._obstacle(windows, node),
         )
-        left = leave(leaving, self.ledger, self.observed, self.policy, self.room, self.now)
-        for why in left.held:
+        departure = leave(leaving, self.ledger, self.observed, self.policy, self.room, self.now)
+        for why in departure.held:
             self._hold(node.name, why)
-        self.ledger = left.ledger
-        if left.begun:
+        self.ledger = departure.ledger
+        if departure.begun:
             begun = {scheduled.key for scheduled in windows}
             changed = tuple(
                 replace(scheduled, begun=True) if scheduled.key in begun else scheduled
-                for scheduled in left.ledger.scheduled
+                for scheduled in departure.ledger.scheduled
             )
-            self.ledger = replace(left.ledger, scheduled=changed)
+            self.ledger = replace(departure.ledger, scheduled=changed)
 
     def _obstacle(self, windows: list[Scheduled], node: Node) -> Reason | None:
         name = node.name
@@ -199,8 +199,8 @@ class _Work:
         for scheduled in windows:
             if scheduled.stopped:
                 return because(Kind.WINDOW_STOPPED, name, why=scheduled.stopped)
-            if (left := scheduled.not_before - self.now) > 0:
-                return because(Kind.TRY_AGAIN, name, left=left, why=scheduled.why)
+            if (remaining := scheduled.not_before - self.now) > 0:
+                return because(Kind.TRY_AGAIN, name, left=remaining, why=scheduled.why)
         if why := self.stopped.get(name) or self.stopped.get(""):
             return why
         return None

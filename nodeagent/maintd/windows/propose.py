@@ -91,10 +91,10 @@ def propose(
     if wanted.ignore:
         remarks += _staying(known.cluster, stays, planned)
     left_out |= planned.stuck
-    told = {name: left_out[name] for name in wanted.nodes if name in left_out}
+    reasons = {name: left_out[name] for name in wanted.nodes if name in left_out}
     return Proposal(
         tuple(planned.windows),
-        told,
+        reasons,
         tuple(remarks),
         tuple(planned.evacuations),
         frozenset(planned.balanced),
@@ -109,31 +109,31 @@ def _unfit(
     names: Iterable[str], known: Known, snapshot: Snapshot, ledger: Ledger
 ) -> dict[str, str]:
     windows = _windows(ledger, snapshot)
-    found = {}
+    reasons = {}
     for name in names:
         why = windows.get(name) or _out(snapshot.nodes.get(name)) or known.doubts.get(name)
         if why:
-            found[name] = why
-    return found
+            reasons[name] = why
+    return reasons
 
 
 def _windows(ledger: Ledger, snapshot: Snapshot) -> dict[str, str]:
     nodes = {node.uuid: node.name for node in snapshot.nodes.values()}
-    found = {}
+    reasons = {}
     for scheduled in ledger.scheduled:
         node = node_of(scheduled.machine, snapshot)
         name = nodes.get(scheduled.node) or (node.name if node else "")
         match scheduled.mode:
             case Mode.DOWN:
-                found[name] = "is down for its maintenance window"
+                reasons[name] = "is down for its maintenance window"
             case Mode.DRAINING:
-                found[name] = "is in a maintenance window already"
-    found |= {
+                reasons[name] = "is in a maintenance window already"
+    reasons |= {
         nodes[outage.node]: "is on its way back into service"
         for outage in ledger.outages
         if outage.back is not None and outage.node in nodes
     }
-    return found
+    return reasons
 
 
 def _out(node: Node | None) -> str:
@@ -150,7 +150,7 @@ def _busy(
     ledger: Ledger, snapshot: Snapshot, names: Collection[str], begins: Ms, until: Ms
 ) -> frozenset[str]:
     """The nodes that other windows may have at that time, from their evacuation on (unix ms)."""
-    found: set[str] = set()
+    busy: set[str] = set()
     called, leads = Names(snapshot), Leads(snapshot, ledger.paces)
     for scheduled in ledger.scheduled:
         node, when = called.only(scheduled.machine), scheduled.when
@@ -159,8 +159,8 @@ def _busy(
         starts = when.start_ms - leads.of(node)
         over = scheduled.mode is Mode.DRAINING and when.end_ms is not None and when.end_ms <= begins
         if not over and starts < until:
-            found.add(node.name)
-    return frozenset(found)
+            busy.add(node.name)
+    return frozenset(busy)
 
 
 def _staying(cluster: Cluster, names: Collection[str], planned: "_Planned") -> list[str]:
@@ -257,40 +257,40 @@ class _Planned:
 
     def late(self, now: Ms) -> list[str]:
         """The windows whose nodes cannot be evacuated before they start, with the reason."""
-        found = []
+        lines = []
         for number, (window, lead) in enumerate(zip(self.windows, self.leads, strict=True)):
-            left, why = window.unavailability.start_ms - now, "are left"
+            remaining, why = window.unavailability.start_ms - now, "are left"
             if number and self.wanted.gap is not None:
-                left = Ms(self.wanted.gap // NANOSECONDS)
+                remaining = Ms(self.wanted.gap // NANOSECONDS)
                 why = "are between it and the one before"
-            if left < lead:
+            if remaining < lead:
                 names = ", ".join(machine.hostname for machine in window.machines)
                 minutes = -(-lead // 60_000)
-                found.append(
+                lines.append(
                     f"{names} cannot be evacuated in time: that takes {minutes} min, and"
-                    f" {max(0, left) / 60_000:.0f} min {why}"
+                    f" {max(0, remaining) / 60_000:.0f} min {why}"
                 )
-        return found
+        return lines
 
     def remarks(self) -> list[str]:
-        found = []
+        lines = []
         for number in sorted(self.balanced):
             name = self.windows[number].machines[0].hostname
-            found.append(
+            lines.append(
                 f"before the window of {name} the instances must be balanced, because the nodes"
                 " before it are evacuated by then: gnt-maint balance"
             )
         if self.busy:
             names = ", ".join(sorted(self.busy))
-            found.append(f"in maintenance windows of their own meanwhile: {names}")
+            lines.append(f"in maintenance windows of their own meanwhile: {names}")
         if any(
             machine.hostname == self.snapshot.master for w in self.windows for machine in w.machines
         ):
-            found.append(
+            lines.append(
                 f"{self.snapshot.master} is the master node, and comes last: run gnt-cluster"
                 " master-failover on another master candidate before"
             )
-        return found
+        return lines
 
 
 def _lead(names: Iterable[str], snapshot: Snapshot, ledger: Ledger) -> int:

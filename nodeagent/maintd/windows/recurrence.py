@@ -118,5 +118,5 @@ def today(zone: Zone, now: Seconds) -> int:
 
 def moment_text(zone: Zone, at: Seconds) -> str:
     """A moment as clocks there show it, with its offset: 2026-11-22T02:00:00+01:00."""
-    there = timezone(timedelta(seconds=zone.offset(at)))
-    return moment(at).astimezone(there).isoformat()
+    local_zone = timezone(timedelta(seconds=zone.offset(at)))
+    return moment(at).astimezone(local_zone).isoformat()

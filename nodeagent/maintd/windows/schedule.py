@@ -77,7 +77,7 @@ def asked_for(asked: SetSchedule, ledger: Ledger) -> str:
     old, new = _times(ledger.schedule), _times(asked.schedule)
     consents = {scheduled.key: scheduled.consent for scheduled in ledger.scheduled}
     given = zip(asked.schedule.windows, asked.consents, strict=False)
-    told = {
+    new_consents = {
         (machine.key, window.unavailability): consent
         for window, consent in given
         for machine in window.machines
@@ -97,7 +97,7 @@ def asked_for(asked: SetSchedule, ledger: Ledger) -> str:
         moved += [(machine, when) for when in times if before.get(when, when) != when]
         for when in times:
             consent = consents.get((key, when))
-            if before.get(when) == when and told.get((key, when), consent) != consent:
+            if before.get(when) == when and new_consents.get((key, when), consent) != consent:
                 other.append((machine, None))
     changes = {
         "cancel the window of": canceled,
@@ -105,7 +105,7 @@ def asked_for(asked: SetSchedule, ledger: Ledger) -> str:
         "change the window of": moved,
         "change the owners' policy of": other,
     }
-    parts = [f"{verb} {_named(found)}" for verb, found in changes.items() if found]
+    parts = [f"{verb} {_named(affected)}" for verb, affected in changes.items() if affected]
     return ", ".join(parts) or "leave the schedule as it is"
 
 
@@ -114,11 +114,11 @@ _Times: TypeAlias = dict[tuple[str, str], tuple[Machine, list[Unavailability]]]
 
 def _times(schedule: Schedule) -> _Times:
     """Each machine in the schedule with the times of its windows, by its key."""
-    found: _Times = {}
+    times: _Times = {}
     for window in schedule.windows:
         for machine in window.machines:
-            found.setdefault(machine.key, (machine, []))[1].append(window.unavailability)
-    return found
+            times.setdefault(machine.key, (machine, []))[1].append(window.unavailability)
+    return times
 
 
 def _of(times: _Times, key: tuple[str, str]) -> list[Unavailability]:
@@ -139,10 +139,10 @@ def _kept_times(
     return same | dict(zip(gone, come, strict=False))
 
 
-def _named(found: Sequence[tuple[Machine, Unavailability | None]]) -> str:
+def _named(affected: Sequence[tuple[Machine, Unavailability | None]]) -> str:
     """Name some machines, and the span that all of them have."""
-    named = some_of([machine for machine, _ in found])
-    (span, *others) = dict.fromkeys(span for _, span in found)
+    named = some_of([machine for machine, _ in affected])
+    (span, *others) = dict.fromkeys(span for _, span in affected)
     if span is None or others:
         return named
     until = "" if span.end_ms is None else f" until {rfc3339(span.end_ms)}"
@@ -158,8 +158,8 @@ def wrong_schedule(schedule: Schedule) -> str:
             return f"window {number} has no machine"
         if (when.duration or 0) < 0:
             return f"window {number} ({window.machines[0]}) has a negative duration"
-        there, whose = seen.setdefault(when, set()), f"of window {number}"
-        if why := _wrong(window.machines, there, "in the schedule for the same time", whose):
+        taken, whose = seen.setdefault(when, set()), f"of window {number}"
+        if why := _wrong(window.machines, taken, "in the schedule for the same time", whose):
             return why
     return ""
 
@@ -252,8 +252,8 @@ def _by_identity(
             if isinstance(why := names.node(machine), str) and machine.key not in known:
                 return why
             theirs = asked.setdefault(names.identity(machine), {})
-            if there := theirs.get(window.unavailability):
-                return f"machine {machine} is in the schedule as {there.machine} already"
+            if earlier := theirs.get(window.unavailability):
+                return f"machine {machine} is in the schedule as {earlier.machine} already"
             theirs[window.unavailability] = _Asked(machine, consent)
     return asked
 
@@ -362,10 +362,10 @@ def _let_go(before: Ledger, after: Ledger, observed: Observed) -> Ledger:
 
 def _by_node(ledger: Ledger) -> dict[str, set[tuple[Unavailability, Mode, str]]]:
     """The windows of each node (its UUID): when, the mode there, and why its work is stopped."""
-    found: dict[str, set[tuple[Unavailability, Mode, str]]] = {}
+    by_node: dict[str, set[tuple[Unavailability, Mode, str]]] = {}
     for scheduled in ledger.scheduled:
         if scheduled.node:
-            found.setdefault(scheduled.node, set()).add(
+            by_node.setdefault(scheduled.node, set()).add(
                 (scheduled.when, scheduled.mode, scheduled.stopped)
             )
-    return found
+    return by_node

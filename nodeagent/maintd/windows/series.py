@@ -23,7 +23,11 @@ _APART = 7200  # seconds from its end to the next: the clocks may change in betw
 
 def zones_of(ledger: Ledger, wishes: Iterable[Wish]) -> set[str]:
     asked = (wish.asked for wish in wishes)
-    wanted = {one.zone for one in asked if isinstance(one, AddSeries | EditSeries) and one.zone}
+    wanted = {
+        request.zone
+        for request in asked
+        if isinstance(request, AddSeries | EditSeries) and request.zone
+    }
     return wanted | {series.rule.zone for series in ledger.series}
 
 
@@ -41,8 +45,8 @@ def grant(
     if old is None:
         return f"there is no series/{asked.number}"
     if isinstance(asked, EndSeries):
-        left = tuple(one for one in ledger.series if one is not old)
-        return _withdraw(replace(ledger, series=left), old, old.members, observed, now)
+        remaining = tuple(series for series in ledger.series if series is not old)
+        return _withdraw(replace(ledger, series=remaining), old, old.members, observed, now)
     return _edit(ledger, old, asked, observed, now)
 
 
@@ -140,7 +144,7 @@ def _edit(
         members = tuple(m if m.placed and m not in idle else _anew(m, rule) for m in members)
     members = tuple(_kept(member, asked.keep) for member in members)
     new = replace(old, rule=rule, members=members, consent=asked.consent or old.consent)
-    series = tuple(new if one is old else one for one in ledger.series)
+    series = tuple(new if known is old else known for known in ledger.series)
     return _withdraw(replace(ledger, series=series), old, out, observed, now)
 
 

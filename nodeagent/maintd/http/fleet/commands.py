@@ -28,9 +28,9 @@ def routes(context: Context) -> tuple[Route, ...]:
         name = request.segments[2]
 
         def build(view: View) -> Response:
-            told = node_commands(view, name)
+            document = node_commands(view, name)
             missing = f"there is no node {name}: see gnt-maint nodes"
-            return Response.json(told) if told is not None else Response.error(404, missing)
+            return Response.json(document) if document is not None else Response.error(404, missing)
 
         return context.share(f"commands {name}", build, request)
 
@@ -100,12 +100,12 @@ def _rows(name: str, nodes: Mapping[str, NodeCommands]) -> list[Json]:
 
 def _groups(view: View, only: str | None = None) -> dict[str, dict[str, NodeCommands]]:
     """Return the commands of nodes by the names of group and node; of all groups or of one."""
-    found: dict[str, dict[str, NodeCommands]] = {}
+    groups: dict[str, dict[str, NodeCommands]] = {}
     for node in view.observed.snapshot.nodes.values():
         if only in (None, node.group):
-            group = found.setdefault(_group_name(view, node.group), {})
+            group = groups.setdefault(_group_name(view, node.group), {})
             group[node.name] = commands_of(view.looks.get(node.name))
-    return found
+    return groups
 
 
 def _group_name(view: View, uuid: str) -> str:
@@ -117,11 +117,11 @@ _Runs: TypeAlias = Mapping[tuple[str, str], Mapping[str, LastRun]]  # by command
 
 
 def _runs(nodes: Mapping[str, NodeCommands]) -> _Runs:
-    found: dict[tuple[str, str], dict[str, LastRun]] = {}
+    runs: dict[tuple[str, str], dict[str, LastRun]] = {}
     for name, commands in nodes.items():
         for key, run in zip(commands.commands, commands.runs, strict=True):
-            found.setdefault(key, {})[name] = run
-    return found
+            runs.setdefault(key, {})[name] = run
+    return runs
 
 
 def _compared_json(row: Compared, all_runs: _Runs) -> Json:

@@ -57,13 +57,13 @@ def commands_of(look: Look | None) -> NodeCommands:
     if not isinstance(look, Seen):
         unknown, why = how_seen(look)
         return NodeCommands(unknown=unknown, why=why or "")
-    told, runs = look.report.commands, look.report.last_runs
-    if told is None or runs is None:
+    reported, runs = look.report.commands, look.report.last_runs
+    if reported is None or runs is None:
         return NodeCommands(
             unknown="not-told", why=f"agent {look.report.software or '?'} tells none"
         )
     try:
-        commands = _read(told)
+        commands = _read(reported)
         return NodeCommands(commands, read_runs(runs, len(commands)))
     except MessageError as error:
         return NodeCommands(unknown="unreadable", why=str(error))
@@ -86,9 +86,11 @@ def compare(nodes: Mapping[str, NodeCommands]) -> list[Compared]:
     Few lists are compared, not many nodes: nodes of the same text have the same object.
     """
     alike: dict[int, tuple[Mapping[_Key, Command], list[str]]] = {}
-    for name, one in nodes.items():
-        if not one.unknown:
-            alike.setdefault(id(one.commands), (one.commands, []))[1].append(name)
+    for name, node_commands in nodes.items():
+        if not node_commands.unknown:
+            alike.setdefault(id(node_commands.commands), (node_commands.commands, []))[1].append(
+                name
+            )
     lists = list(alike.values())
     keys = sorted({key for commands, _ in lists for key in commands})
     places = {name: place for place, name in enumerate(nodes)}
@@ -100,12 +102,12 @@ def _compared(
     lists: Sequence[tuple[Mapping[_Key, Command], list[str]]],
     places: Mapping[str, int],
 ) -> Compared:
-    found: dict[Command | None, list[str]] = {}
+    nodes_by_command: dict[Command | None, list[str]] = {}
     for commands, names in lists:
-        found.setdefault(commands.get(key), []).extend(names)
+        nodes_by_command.setdefault(commands.get(key), []).extend(names)
     variants = [
         Variant(command, tuple(sorted(names, key=places.__getitem__)))
-        for command, names in found.items()
+        for command, names in nodes_by_command.items()
     ]
     variants.sort(key=lambda variant: (-len(variant.nodes), places[variant.nodes[0]]))
     first, *others = variants

@@ -44,10 +44,10 @@ def stage_json(view: View) -> Json:
             {"node": name, "stage": stage} for name, stage in here.items() if stage != policy.stage
         ],
         "now": view.at / 1000,
-        "since": min((one.since for one in proposals), default=0) / 1000 or None,
+        "since": min((proposal.since for proposal in proposals), default=0) / 1000 or None,
         "would": dict(_would(proposals)),
-        "taken-back": sum(one.taken_back for one in proposals),
-        "proposals": [_proposal_json(one) for one in proposals],
+        "taken-back": sum(proposal.taken_back for proposal in proposals),
+        "proposals": [_proposal_json(proposal) for proposal in proposals],
     }
 
 

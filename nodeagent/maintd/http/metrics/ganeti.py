@@ -48,11 +48,11 @@ def _names(snapshot: Snapshot) -> dict[str, str]:
 
 def _nodes(snapshot: Snapshot, names: Mapping[str, str]) -> GaugeMetricFamily:
     nodes = snapshot.nodes.values()
-    found = Counter((names.get(node.group, ""), _role(node, snapshot)) for node in nodes)
+    counts = Counter((names.get(node.group, ""), _role(node, snapshot)) for node in nodes)
     family = GaugeMetricFamily(
         "gnt_maint_ganeti_nodes", "Ganeti's nodes, by group and role.", labels=["group", "role"]
     )
-    return _all(family, names, ROLES, found)
+    return _all(family, names, ROLES, counts)
 
 
 def _role(node: Node, snapshot: Snapshot) -> str:
@@ -66,11 +66,13 @@ def _role(node: Node, snapshot: Snapshot) -> str:
 
 def _instances(snapshot: Snapshot, names: Mapping[str, str]) -> GaugeMetricFamily:
     group_of = {node.name: names.get(node.group, "") for node in snapshot.nodes.values()}
-    found = Counter((group_of[i.primary], _state(i)) for i in snapshot.instances.values())
-    found += Counter((group_of[i.primary], "forthcoming") for i in snapshot.forthcoming.values())
-    told = "Instances by the group of their primary node, and by what is wanted of them."
-    family = GaugeMetricFamily("gnt_maint_ganeti_instances", told, labels=["group", "state"])
-    return _all(family, names, STATES, found)
+    counts = Counter((group_of[i.primary], _state(i)) for i in snapshot.instances.values())
+    counts += Counter((group_of[i.primary], "forthcoming") for i in snapshot.forthcoming.values())
+    documentation = "Instances by the group of their primary node, and by what is wanted of them."
+    family = GaugeMetricFamily(
+        "gnt_maint_ganeti_instances", documentation, labels=["group", "state"]
+    )
+    return _all(family, names, STATES, counts)
 
 
 def _state(instance: Instance) -> str:
@@ -83,11 +85,11 @@ def _all(
     family: GaugeMetricFamily,
     names: Mapping[str, str],
     words: tuple[str, ...],
-    found: Counter[tuple[str, str]],
+    counts: Counter[tuple[str, str]],
 ) -> GaugeMetricFamily:
     for group in sorted(set(names.values())):
         for word in words:
-            family.add_metric([group, word], found[group, word])
+            family.add_metric([group, word], counts[group, word])
     return family
 
 
@@ -96,7 +98,7 @@ def _balance(shown: Mapping[str, Rating]) -> Any:
         "gnt_maint_ganeti_score",
         "hbal's score of a group: 0 is perfect balance.",
         "group",
-        {name: one.score for name, one in shown.items()},
+        {name: rating.score for name, rating in shown.items()},
     )
     yield gauges(
         "gnt_maint_ganeti_n1_failures",
@@ -108,28 +110,28 @@ def _balance(shown: Mapping[str, Rating]) -> Any:
         "gnt_maint_ganeti_memory_free_bytes",
         "Free memory of nodes in service.",
         "group",
-        {name: one.memory * _MIB for name, one in shown.items()},
+        {name: rating.memory * _MIB for name, rating in shown.items()},
     )
     yield gauges(
         "gnt_maint_ganeti_disk_free_bytes",
         "Free disk of nodes in service.",
         "group",
-        {name: one.disk * _MIB for name, one in shown.items()},
+        {name: rating.disk * _MIB for name, rating in shown.items()},
     )
     family = GaugeMetricFamily(
         "gnt_maint_ganeti_instance_status",
         "Instances, by Ganeti's word for how they are.",
         labels=["group", "status"],
     )
-    for name, one in shown.items():
-        for status, count in one.instances.items():
+    for name, rating in shown.items():
+        for status, count in rating.instances.items():
             family.add_metric([name, status], count)
     yield family
     yield gauges(
         "gnt_maint_ganeti_looked_timestamp_seconds",
         "When the nodes of the group said what they have.",
         "group",
-        {name: one.at / 1000 for name, one in shown.items()},
+        {name: rating.at / 1000 for name, rating in shown.items()},
     )
 
 
@@ -153,8 +155,8 @@ def _capacity(rows: Sequence[Json]) -> Any:
                 for name in size["names"]:
                     fits.add_metric([group, name, away], count["fits"])
             if counts and away != "none":
-                most = max(len(count["homeless"]) for _, count in counts)
-                homeless.add_metric([group, away], most)
+                most_homeless = max(len(count["homeless"]) for _, count in counts)
+                homeless.add_metric([group, away], most_homeless)
     yield fits
     yield homeless
     yield gauges(

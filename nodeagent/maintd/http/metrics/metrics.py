@@ -155,8 +155,8 @@ def _of_store(store: SqliteStore) -> Any:
 
 def _of_windows(view: View) -> Any:
     scheduled = view.ledger.scheduled
-    modes = Counter(one.mode for one in scheduled)
-    late = Counter(one.mode for one in scheduled if timing.overdue(one, view.at))
+    modes = Counter(machine.mode for machine in scheduled)
+    late = Counter(machine.mode for machine in scheduled if timing.overdue(machine, view.at))
     planned = (Mode.DRAINING, Mode.DOWN)
     yield gauges(
         "gnt_maint_machines_scheduled",
@@ -175,13 +175,13 @@ def _of_windows(view: View) -> Any:
 def _of_offers(view: View) -> Any:
     ledger = view.ledger
     asked = [offer for offer in ledger.offers if offer.instances]
-    found = Counter(offer.status for offer in asked)
+    counts = Counter(offer.status for offer in asked)
     states = (UNKNOWN, *(reply.value for reply in Reply))
     yield gauges(
         "gnt_maint_offers",
         "Owners asked whether their instances may leave a node, by answer.",
         "status",
-        {status: found[status] for status in states},
+        {status: counts[status] for status in states},
     )
     oldest = min((o.since for o in asked if o.answer is None), default=view.at)
     yield gauge(
@@ -218,8 +218,10 @@ def _of_notifications(view: View, outbox: Outbox) -> Any:
         "gnt_maint_notifications", "Tries to deliver a notification.", labels=["sink", "outcome"]
     )
     none = {"delivered": 0, "failed": 0}  # so that the first event counts as an increase
-    for sink, said in ({one.name: none for one in view.policy.notify} | outbox.counts).items():
-        for outcome, count in said.items():
+    for sink, outcomes in (
+        {configured.name: none for configured in view.policy.notify} | outbox.counts
+    ).items():
+        for outcome, count in outcomes.items():
             tries.add_metric([sink, outcome], count)
     yield tries
     boxes = {box.sink: box for box in view.ledger.notices.boxes}

@@ -32,8 +32,8 @@ def of_queue(view: View, policy: Policy) -> Any:
         "Whether an entry of this status is about the machine.",
         labels=("address", "status"),
     )
-    for address, status, there in matrix(queue, addresses):
-        machines.add_metric([address, status.value], there)
+    for address, status, has_entry in matrix(queue, addresses):
+        machines.add_metric([address, status.value], has_entry)
     yield machines
 
 
@@ -44,17 +44,17 @@ def of_sources(view: View, inventory: Inventory) -> Any:
         "Whether entries are made of what is reported.",
         view.ledger.queue.auto_repair,
     )
-    said = sorted(view.sick.items())
-    believed = {name: int(not isinstance(sick, str)) for name, sick in said}
+    sources = sorted(view.sick.items())
+    believed = {name: int(not isinstance(sick, str)) for name, sick in sources}
     yield gauges(
         "gnt_maint_repair_source_up",
         "Whether what a source reports is believed.",
         "source",
         believed,
     )
-    found = {name: len(sick) for name, sick in said if not isinstance(sick, str)}
+    machines = {name: len(sick) for name, sick in sources if not isinstance(sick, str)}
     yield gauges(
-        "gnt_maint_repair_source_machines", "Machines that it reports broken.", "source", found
+        "gnt_maint_repair_source_machines", "Machines that it reports broken.", "source", machines
     )
     if not inventory.on:
         return
@@ -71,14 +71,14 @@ def of_sources(view: View, inventory: Inventory) -> Any:
         yield gauges(name, "When the last was.", "source", {SABAKAN: heard.failed / 1000})
     if inventory.age is not None:
         name = "gnt_maint_repair_source_age_seconds"
-        told = "How long ago the last came that was believed."
-        yield gauges(name, told, "source", {SABAKAN: inventory.age})
+        documentation = "How long ago the last came that was believed."
+        yield gauges(name, documentation, "source", {SABAKAN: inventory.age})
 
 
 def of_refusals(queue: Queue) -> Any:
     """Yield refusals of limiter and guards, which CKE does not report."""
-    found = {refusal.reason: refusal for refusal in queue.refusals}
-    machines = {reason: one.machines for reason in KINDS if (one := found.get(reason))}
+    by_reason = {refusal.reason: refusal for refusal in queue.refusals}
+    machines = {reason: refusal.machines for reason in KINDS if (refusal := by_reason.get(reason))}
     yield gauges(
         "gnt_maint_auto_repair_refused",
         "Machines that are reported broken and not repaired, by reason.",
@@ -89,5 +89,5 @@ def of_refusals(queue: Queue) -> Any:
         "gnt_maint_auto_repair_refused_since_timestamp_seconds",
         "Since when the reason has been there; without it nothing.",
         "reason",
-        {one.reason: one.since / 1000 for one in queue.refusals},
+        {refusal.reason: refusal.since / 1000 for refusal in queue.refusals},
     )

@@ -63,13 +63,13 @@ class Blocked:
         self.helps = dict(places.keys())
         self.blocks: list[Block] = []
         self.shared: dict[str, Block] = {}
-        for number, ((reason, command), there) in enumerate(places.items(), 1):
-            nodes = tuple(dict.fromkeys(filter(None, there)))
+        for number, ((reason, command), node_names) in enumerate(places.items(), 1):
+            nodes = tuple(dict.fromkeys(filter(None, node_names)))
             help_ = "" if command in reason else command
             more = max(0, len(nodes) - _NAMED)
             block = Block(f"blocked-{number}", reason, help_, nodes[:_NAMED], more)
             self.blocks.append(block)
-            if len(there) > _SHARED:
+            if len(node_names) > _SHARED:
                 self.shared[reason] = block
 
     def words(self, held: Held) -> tuple[str, str]:
@@ -123,7 +123,10 @@ class Line:
             "state": self.word,
             "since": self.since,
             "why": self.why,
-            "next": [{"text": one.text, "command": one.command or None} for one in self.next],
+            "next": [
+                {"text": next_step.text, "command": next_step.command or None}
+                for next_step in self.next
+            ],
         }
 
 
@@ -158,7 +161,10 @@ class Attention:
     ) -> None:
         self._nodes = nodes
         self._blocked, self._shared = blocked, {} if whole else blocked.shared
-        self._since = {one.node: one.since / 1000 for one in view.ledger.unreachable}
+        self._since = {
+            unreachable_node.node: unreachable_node.since / 1000
+            for unreachable_node in view.ledger.unreachable
+        }
         self._held: dict[str, list[tuple[str, str]]] = {}
         self._other: list[tuple[Held, str, str]] = []
         self._entries: list[Entry] = []
@@ -371,8 +377,8 @@ def _wanted(incident: Incident) -> str:
         return "known by Ganeti's tags alone"
     need = incident.diagnosis.need
     details = fault_text(incident.diagnosis.text)
-    said = f"requests {need.wire}" if need is not Need.OK else "reports Ok"
-    return f"{said}: {details}" if details else said
+    summary = f"requests {need.wire}" if need is not Need.OK else "reports Ok"
+    return f"{summary}: {details}" if details else summary
 
 
 def _beginning(text: str) -> str:
@@ -383,10 +389,10 @@ def _beginning(text: str) -> str:
 
 def fold(events: Sequence[Json]) -> list[Json]:
     """Join events of one moment with the same words into one, with all their nodes."""
-    found: dict[tuple[object, ...], Json] = {}
+    folded: dict[tuple[object, ...], Json] = {}
     for event in events:
         key = event["at"], event["kind"], event["text"], event["job"]
-        nodes = found.setdefault(key, {**event, "nodes": []})["nodes"]
+        nodes = folded.setdefault(key, {**event, "nodes": []})["nodes"]
         if event["node"] and event["node"] not in nodes:
             nodes.append(event["node"])
-    return list(found.values())
+    return list(folded.values())

@@ -206,8 +206,8 @@ def _cost(sizes: Sequence[int], abreast: int, shape: Shape) -> tuple[float, floa
     columns = _columns(abreast, shape)
     heights = [_box_height(size, columns, shape) for size in sizes]
     lines = (heights[first : first + abreast] for first in range(0, len(heights), abreast))
-    most = max(ceil(size / columns) for size in sizes) if shape.bow else 0
-    return most, sum(max(line) + _APART for line in lines)
+    fullest = max(ceil(size / columns) for size in sizes) if shape.bow else 0
+    return fullest, sum(max(line) + _APART for line in lines)
 
 
 def _spot(node: NodeView, x: float, y: float) -> Spot:
@@ -260,15 +260,15 @@ Move = tuple[str, str, str]
 
 
 def _moves(view: View) -> dict[Move, list[str]]:
-    found: dict[Move, list[str]] = {}
+    moves: dict[Move, list[str]] = {}
     for intent in view.ledger.intents:
         action = move_of(intent.action)
         target = target_of(intent.action, view.observed.snapshot)
         if action is None or target is None or target == intent.node:
             continue
         kind = "mirror" if isinstance(action, MoveSecondary) else "move"
-        found.setdefault((action.node, target, kind), []).append(action.instance)
-    return found
+        moves.setdefault((action.node, target, kind), []).append(action.instance)
+    return moves
 
 
 def _arcs(moves: Mapping[Move, list[str]], spots: Mapping[str, Spot]) -> Iterable[Arrow]:

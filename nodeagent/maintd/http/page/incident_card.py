@@ -28,17 +28,19 @@ def by_urgency(incident: Incident) -> tuple[int, int, str]:
     return _URGENCY.index(incident.status), -incident.noted_at, incident.id
 
 
-def card(view: View, incident: Incident, node: Node | None, left: int, history: History) -> Json:
-    """All details of one incident; `left` instances are still on its node."""
-    told = show.incident_json(view, incident)
-    original = told["original"]
+def card(
+    view: View, incident: Incident, node: Node | None, remaining: int, history: History
+) -> Json:
+    """All details of one incident; `remaining` instances are still on its node."""
+    document = show.incident_json(view, incident)
+    original = document["original"]
     events = [show.event_json(e) for e in history(incident.id, _TIMELINE)]
     return {
-        **told,
-        "why": "" if told["why"] in told["waits"] else told["why"],
+        **document,
+        "why": "" if document["why"] in document["waits"] else document["why"],
         "original": "" if original is None else pretty(incident.diagnosis.text, original),
-        "details": told["because"] or "",
-        "steps": list(_steps(incident, node, left)),
+        "details": document["because"] or "",
+        "steps": list(_steps(incident, node, remaining)),
         "timeline": events,
         "older": len(events) == _TIMELINE,
     }
@@ -51,7 +53,7 @@ def pretty(text: str, original: Any) -> Markup:
     return escape(clean(text, _ORIGINAL))
 
 
-def _steps(incident: Incident, node: Node | None, left: int) -> Iterable[tuple[str, str]]:
+def _steps(incident: Incident, node: Node | None, remaining: int) -> Iterable[tuple[str, str]]:
     """Yield steps of the repair, each `done`, `now`, `todo`, or `stopped`."""
     done = incident.status is Status.COMPLETED
     # Names of a step: once it is done, and before.
@@ -65,7 +67,13 @@ def _steps(incident: Incident, node: Node | None, left: int) -> Iterable[tuple[s
     else:
         drained = done or (node is not None and (node.drained or node.offline))
         steps.append(("drained", "drain", drained))
-        steps.append(("evacuated", f"evacuate ({left} to move)" if left else "evacuate", not left))
+        steps.append(
+            (
+                "evacuated",
+                f"evacuate ({remaining} to move)" if remaining else "evacuate",
+                not remaining,
+            )
+        )
         offline = node is not None and node.offline
         if offline or not done:
             steps.append(("offline", "take offline", offline))

@@ -31,8 +31,8 @@ POLLED = {
 def names(nodes: Iterable[str], name: str) -> list[str]:
     """The nodes with this name, full or short."""
     name = name.lower()
-    found = [node for node in nodes if name in (node.lower(), node.lower().partition(".")[0])]
-    return [node for node in found if node.lower() == name] or found
+    matches = [node for node in nodes if name in (node.lower(), node.lower().partition(".")[0])]
+    return [node for node in matches if node.lower() == name] or matches
 
 
 def told(view: View, name: str, history: History) -> dict[str, Any]:
@@ -42,23 +42,25 @@ def told(view: View, name: str, history: History) -> dict[str, Any]:
     attention = Attention(view, [node], blocked, whole=True)
     mine = (i for i in view.ledger.incidents if i.node == node.node.uuid)
     incidents = sorted(mine, key=by_urgency)
-    left = node.primaries + node.secondaries
+    remaining = node.primaries + node.secondaries
     cards = [
-        card(blocked.about(incident.id), incident, node.node, left, history)
+        card(blocked.about(incident.id), incident, node.node, remaining, history)
         for incident in incidents
     ]
-    for one in cards:
-        one["waits"] = attention.waits(one["waits"])
+    for document in cards:
+        document["waits"] = attention.waits(document["waits"])
     instances = list(_instances(view, name))
     line, yours = attention.line(node), attention.is_yours(node)
     if incidents and not yours:
         line = replace(line, next=())  # the incident shows it
-    said = {then.text for one in ({"waits": line.next}, *cards) for then in one["waits"]}
+    shown_texts = {
+        then.text for document in ({"waits": line.next}, *cards) for then in document["waits"]
+    }
     return {
         "node_view": node,
         "line": line,
         "facts": list(_facts(node, {incident.id for incident in incidents})),
-        "blocked": [reason for reason in _reasons(blocked, node) if reason.text not in said],
+        "blocked": [reason for reason in _reasons(blocked, node) if reason.text not in shown_texts],
         "incidents": cards,
         "windows": panels.windows_of(view, node),
         "entries": panels.entries_of(view, name),
@@ -142,10 +144,10 @@ def _instances(view: View, name: str) -> Iterator[Json]:
 
 def _events(name: str, incidents: Iterable[str], history: History) -> list[Json]:
     """The newest events of a node, and all events of its open incidents."""
-    found: dict[tuple[int, str, str, str], Event] = {}
+    unique_events: dict[tuple[int, str, str, str], Event] = {}
     lists = [history(incident, _MOST_EVENTS) for incident in incidents]
     lists.append([e for e in history(None, _LOOKED_THROUGH) if e.node == name])
     for events in lists:
-        found |= {(event.at, event.kind, event.job, str(event)): event for event in events}
-    newest = sorted(found.values(), key=lambda event: event.at)[-_MOST_EVENTS:]
+        unique_events |= {(event.at, event.kind, event.job, str(event)): event for event in events}
+    newest = sorted(unique_events.values(), key=lambda event: event.at)[-_MOST_EVENTS:]
     return [show.event_json(event) for event in newest]

@@ -108,14 +108,14 @@ class Page:
             )
             return Response.text(f"{text.clean(why)}\n", 404)
         view, history = self._shown(view, history)
-        told = node_page.told(view, names[0], history)
-        words = self._common(view, overview, asked) | told | {"path": href(names[0])}
+        details = node_page.told(view, names[0], history)
+        words = self._common(view, overview, asked) | details | {"path": href(names[0])}
         return self._answer(self._node.render(words))
 
     def _shown(self, view: View, history: History) -> tuple[View, History]:
         if self._full:
             return view, history
-        return _hushed(view), lambda incident, most: discreet_events(history(incident, most))
+        return _hushed(view), lambda incident, limit: discreet_events(history(incident, limit))
 
     def _common(self, view: View, overview: Json, asked: Asked) -> dict[str, Any]:
         age = overview["now"] - overview["at"]
@@ -134,19 +134,19 @@ def _words(view: View, asked: Asked, history: History) -> dict[str, Any]:
     lists = attention.lists(asked)
     incidents = sorted(_incidents(view, every, asked), key=by_urgency)
     by_uuid = {node.node.uuid: node.node for node in every}
-    left = {node.name: node.primaries + node.secondaries for node in every}
-    told = [
+    remaining = {node.name: node.primaries + node.secondaries for node in every}
+    cards = [
         card(
             blocked.about(incident.id),
             incident,
             by_uuid.get(incident.node),
-            left.get(incident.name, 0),
+            remaining.get(incident.name, 0),
             history,
         )
         for incident in incidents[:_MOST_INCIDENTS]
     ]
-    for one in told:
-        one["waits"] = attention.waits(one["waits"])
+    for document in cards:
+        document["waits"] = attention.waits(document["waits"])
     events = [show.event_json(event) for event in reversed(history(None, _MOST_EVENTS))]
     maintenance = None if asked.narrow else panels.windows(view, every)
     groups = asking.choices(asked, every)
@@ -164,8 +164,8 @@ def _words(view: View, asked: Asked, history: History) -> dict[str, Any]:
         "drawn_offline": any(node.role == "offline" for node in drawn),
         "drawn_drained": any(node.role == "drained" for node in drawn),
         "drawn_paused": any(node.paused is not None for node in drawn),
-        "incidents": told,
-        "more_incidents": len(incidents) - len(told),
+        "incidents": cards,
+        "more_incidents": len(incidents) - len(cards),
         "blocks": blocked.blocks[:_MOST_BLOCKED],
         "more_blocked": max(0, len(blocked.blocks) - _MOST_BLOCKED),
         "events": fold(events),

@@ -29,29 +29,32 @@ def windows(view: View, nodes: Iterable[NodeView]) -> Json | None:
     """The four weeks, windows, series; None if nothing is planned."""
     if not _is_planned(view):
         return None
-    told = _calendar(view)
+    schedule = _calendar(view)
     roles = {node.name: node.role for node in nodes}
-    shown = sorted(told["windows"], key=lambda row: (not _is_urgent(row), row["start"]))
+    shown = sorted(schedule["windows"], key=lambda row: (not _is_urgent(row), row["start"]))
     return {
-        "weeks": weeks(told, roll_json(view), view.at / 1000),
+        "weeks": weeks(schedule, roll_json(view), view.at / 1000),
         "kinds": KINDS,
         "windows": [_window(row, roles, view.at / 1000) for row in shown[:_MOST_WINDOWS]],
         "more": max(0, len(shown) - _MOST_WINDOWS),
-        "returning": [_machine(one, roles, begun=True) for one in told["returning"]],
-        "series": [_series(row) for row in told["series"]],
-        "machines": sum(len(row["machines"]) for row in told["windows"]),
+        "returning": [_machine(machine, roles, begun=True) for machine in schedule["returning"]],
+        "series": [_series(row) for row in schedule["series"]],
+        "machines": sum(len(row["machines"]) for row in schedule["windows"]),
         "late": sum(
-            bool(machine["overdue"]) for row in told["windows"] for machine in row["machines"]
+            bool(machine["overdue"]) for row in schedule["windows"] for machine in row["machines"]
         ),
     }
 
 
 def _calendar(view: View) -> Json:
     """The calendar, in which a machine is overdue only once maintd would notify somebody."""
-    told = calendar(view, _TIMES)
-    for one in (*told["returning"], *(m for row in told["windows"] for m in row["machines"])):
-        one["overdue"] = one["overdue"] if one["overdue"] * 1000 >= LATE else 0
-    return told
+    schedule = calendar(view, _TIMES)
+    for machine in (
+        *schedule["returning"],
+        *(m for row in schedule["windows"] for m in row["machines"]),
+    ):
+        machine["overdue"] = machine["overdue"] if machine["overdue"] * 1000 >= LATE else 0
+    return schedule
 
 
 def _is_planned(view: View) -> bool:
@@ -64,11 +67,11 @@ def windows_of(view: View, node: NodeView) -> list[Json]:
     if not _is_planned(view):
         return []
     roles = {node.name: node.role}
-    found = []
+    rows = []
     for window in _calendar(view)["windows"]:
         if mine := [machine for machine in window["machines"] if machine["node"] == node.name]:
-            found.append(_window({**window, "machines": mine}, roles, view.at / 1000))
-    return found
+            rows.append(_window({**window, "machines": mine}, roles, view.at / 1000))
+    return rows
 
 
 def _is_urgent(row: Json) -> bool:
@@ -79,7 +82,7 @@ def _is_urgent(row: Json) -> bool:
 
 
 def _window(row: Json, roles: Mapping[str, str], at: float) -> Json:
-    machines = sorted(row["machines"], key=lambda one: -one["overdue"])
+    machines = sorted(row["machines"], key=lambda machine: -machine["overdue"])
     begun = row["start"] <= at
     kind = kind_of(row)
     return {
@@ -88,17 +91,19 @@ def _window(row: Json, roles: Mapping[str, str], at: float) -> Json:
         "word": KINDS[kind],
         "names": [machine_name(machine) for machine in row["machines"]][:_MOST_MACHINES],
         "end": None if row["duration"] is None else row["start"] + row["duration"],
-        "machines": [_machine(one, roles, begun=begun) for one in machines[:_MOST_MACHINES]],
+        "machines": [
+            _machine(machine, roles, begun=begun) for machine in machines[:_MOST_MACHINES]
+        ],
         "more": max(0, len(machines) - _MOST_MACHINES),
     }
 
 
-def _machine(one: Json, roles: Mapping[str, str], *, begun: bool) -> Json:
+def _machine(machine: Json, roles: Mapping[str, str], *, begun: bool) -> Json:
     return {
-        **one,
-        "name": machine_name(one),
-        "stages": stages(one, roles.get(one["node"], ""), begun=begun),
-        "asked": [_owner(offer) for offer in one["owners"] if offer["status"] != "ACCEPT"],
+        **machine,
+        "name": machine_name(machine),
+        "stages": stages(machine, roles.get(machine["node"], ""), begun=begun),
+        "asked": [_owner(offer) for offer in machine["owners"] if offer["status"] != "ACCEPT"],
     }
 
 
@@ -115,61 +120,66 @@ def _owner(offer: Json) -> Json:
 
 
 def _series(row: Json) -> Json:
-    coming = next((one for one in row["next"] if not one["skipped"]), None)
+    coming = next((occurrence for occurrence in row["next"] if not occurrence["skipped"]), None)
     late = [
         (machine_name(machine), machine["late"]) for machine in row["machines"] if machine["late"]
     ]
     return {
         **row,
-        "names": [machine_name(one) for one in row["machines"]][:_MOST_MACHINES],
+        "names": [machine_name(machine) for machine in row["machines"]][:_MOST_MACHINES],
         "coming": coming,
-        "waits": [{"name": name, **told} for name, told in late[:_MOST_MACHINES]],
+        "waits": [{"name": name, **reason} for name, reason in late[:_MOST_MACHINES]],
     }
 
 
 def roll(view: View) -> Json | None:
     """The rolling maintenance as a strip of its nodes; None a day after the last one's end."""
-    told = roll_json(view)
-    if told is None or (told["over-at"] and view.at / 1000 - told["over-at"] > _SHOWN):
+    document = roll_json(view)
+    if document is None or (document["over-at"] and view.at / 1000 - document["over-at"] > _SHOWN):
         return None
-    nodes = told["nodes"]
+    nodes = document["nodes"]
     coming = next((node for node in nodes if node["phase"] == "waiting"), None)
-    counts = Counter("late" if one["late"] else one["phase"] for one in nodes)
+    counts = Counter("late" if node["late"] else node["phase"] for node in nodes)
     return {
-        **told,
+        **document,
         "done": counts["done"],
         "counts": [(phase, counts[phase]) for phase in _PHASES if counts[phase]],
         "strip": [
             {
-                **one,
-                "short": one["name"].partition(".")[0],
-                "kind": "late" if one["late"] else one["phase"],
-                "next": one is coming and told["state"] == "active",
+                **node,
+                "short": node["name"].partition(".")[0],
+                "kind": "late" if node["late"] else node["phase"],
+                "next": node is coming and document["state"] == "active",
             }
-            for one in nodes
+            for node in nodes
         ],
     }
 
 
 def queue(view: View) -> Json | None:
     """The repair queue; None if it is empty and there is nothing to report."""
-    found = view.ledger.queue
-    if not found.entries and found.enabled and found.auto_repair and not found.refusals:
+    repair_queue = view.ledger.queue
+    if (
+        not repair_queue.entries
+        and repair_queue.enabled
+        and repair_queue.auto_repair
+        and not repair_queue.refusals
+    ):
         return None
-    entries = sorted(found.entries, key=lambda entry: (entry.status.finished, -entry.index))
+    entries = sorted(repair_queue.entries, key=lambda entry: (entry.status.finished, -entry.index))
     return {
-        "enabled": found.enabled,
-        "auto_repair": found.auto_repair,
+        "enabled": repair_queue.enabled,
+        "auto_repair": repair_queue.auto_repair,
         "entries": [_entry(entry, view) for entry in entries[:_MOST_ENTRIES]],
         "more": max(0, len(entries) - _MOST_ENTRIES),
-        "refused": refusals_json(found),
+        "refused": refusals_json(repair_queue),
     }
 
 
 def entries_of(view: View, node: str) -> list[Json]:
     """The entries of one node's machine."""
-    told = [_entry(entry, view) for entry in view.ledger.queue.entries]
-    return [entry for entry in told if entry["nodename"] == node]
+    entries = [_entry(entry, view) for entry in view.ledger.queue.entries]
+    return [entry for entry in entries if entry["nodename"] == node]
 
 
 def _entry(entry: Entry, view: View) -> Json:
@@ -236,17 +246,19 @@ def _worst(count: Json, group: Json) -> str:
 def _homeless(group: Json) -> list[Json]:
     """The sets of nodes whose instances find no room elsewhere."""
     counts = [size[kind] for size in group["sizes"] for kind in ("worst", "away") if size[kind]]
-    found = {tuple(count["without"]): count["homeless"] for count in counts if count["homeless"]}
+    homeless = {tuple(count["without"]): count["homeless"] for count in counts if count["homeless"]}
     return [
         {
             "nodes": list(nodes),
             "names": names[:_MOST_HOMELESS],
             "more": max(0, len(names) - _MOST_HOMELESS),
         }
-        for nodes, names in found.items()
+        for nodes, names in homeless.items()
     ]
 
 
 def _amount(mib: int) -> str:
-    unit, size = next((one for one in _UNITS if mib >= one[1]), _UNITS[-1])
+    unit, size = next(
+        (unit_and_size for unit_and_size in _UNITS if mib >= unit_and_size[1]), _UNITS[-1]
+    )
     return f"{mib / size:.3g} {unit}"

@@ -13,12 +13,12 @@ MOST = 300  # characters of any one text
 _WHOLE = Markup('<span class="whole">{}</span>')
 
 
-def clean(value: object, most: int = MOST) -> object:
+def clean(value: object, limit: int = MOST) -> object:
     """A printable text of limited length. Values other than texts stay as they are."""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
-    if len(value) > most:
-        value = f"{value[:most]}… ({len(value):,} characters)"
+    if len(value) > limit:
+        value = f"{value[:limit]}… ({len(value):,} characters)"
     if value.isascii() and value.isprintable():
         return value
     return _STACK.sub(_spelled, "".join(c if _harmless(c) else _escape(c) for c in value))
@@ -26,8 +26,10 @@ def clean(value: object, most: int = MOST) -> object:
 
 def unbroken(line: str) -> Markup:
     """Mark words with several hyphens, such as tags, so that no line of the page ends in one."""
-    said = str(clean(line))
-    words = (_WHOLE.format(one) if one.count("-") > 2 else escape(one) for one in said.split(" "))
+    cleaned = str(clean(line))
+    words = (
+        _WHOLE.format(word) if word.count("-") > 2 else escape(word) for word in cleaned.split(" ")
+    )
     return Markup(" ").join(words)
 
 

@@ -84,11 +84,11 @@ def spans_of(calendar: Json) -> Iterator[Span]:
         about = f", {row['series']}" if row["series"] else ""
         yield Span(row["start"], end, kind_of(row), names, about)
     for row in calendar["series"]:
-        names = tuple(machine_name(one) for one in row["machines"])
-        for one in row["next"]:
-            if not one["planned"]:
-                kind = "skipped" if one["skipped"] else "planned"
-                yield Span(one["start"], one["end"], kind, names, f", {row['name']}")
+        names = tuple(machine_name(machine) for machine in row["machines"])
+        for occurrence in row["next"]:
+            if not occurrence["planned"]:
+                kind = "skipped" if occurrence["skipped"] else "planned"
+                yield Span(occurrence["start"], occurrence["end"], kind, names, f", {row['name']}")
 
 
 def _turns(roll: Json | None, at: float) -> Iterator[Span]:
@@ -103,27 +103,27 @@ def _turns(roll: Json | None, at: float) -> Iterator[Span]:
 def kind_of(row: Json) -> str:
     """A window's state: the most urgent of its machines' states."""
     machines = row["machines"]
-    if any(one["overdue"] for one in machines):
+    if any(machine["overdue"] for machine in machines):
         return "late"
-    if any(one["mode"] == "down" for one in machines):
+    if any(machine["mode"] == "down" for machine in machines):
         return "down"
     return "begun" if any(machine["begun"] for machine in machines) else "window"
 
 
-def machine_name(one: Json) -> str:
-    return str(one["node"] or one["hostname"] or one["ip"])
+def machine_name(machine: Json) -> str:
+    return str(machine["node"] or machine["hostname"] or machine["ip"])
 
 
 def _day(day: int, today: int, spans: Sequence[Span]) -> Day:
     begin = (day - EPOCH) * _DAY
-    there = [span for span in spans if _is_on(span, begin)]
-    shown = tuple(_entry(span, begin) for span in there[:MOST])
+    spans_of_day = [span for span in spans if _is_on(span, begin)]
+    shown = tuple(_entry(span, begin) for span in spans_of_day[:MOST])
     when = date.fromordinal(day)
     label = f"{when.day}"
     if when.day == 1 or day in (today, today - (today - 1) % 7):
         label += f" {_MONTHS[when.month - 1]}"
     alone = f"{_DAYS[when.weekday()]} {when.day} {_MONTHS[when.month - 1]}"
-    more = len(there) - len(shown)
+    more = len(spans_of_day) - len(shown)
     return Day(when.isoformat(), label, alone, day == today, day < today, shown, more)
 
 
@@ -147,10 +147,10 @@ def _entry(span: Span, begin: float) -> Entry:
     if len(names) > _NAMES:
         shown += f" +{len(names) - _NAMES}"
     until = "without an end" if span.end is None else f"until {_stamp(span.end)}"
-    told = ", ".join(span.machines[:_TOLD])
+    full_names = ", ".join(span.machines[:_TOLD])
     if len(span.machines) > _TOLD:
-        told += f" and {len(span.machines) - _TOLD} more"
-    title = f"{told}: {_stamp(span.start)} {until} UTC, {KINDS[span.kind]}"
+        full_names += f" and {len(span.machines) - _TOLD} more"
+    title = f"{full_names}: {_stamp(span.start)} {until} UTC, {KINDS[span.kind]}"
     return Entry(span.kind, _time(span, begin), shown, title + span.about)
 
 
@@ -183,24 +183,26 @@ class Stage:
     state: str
 
 
-def stages(one: Json, state: str, *, begun: bool) -> list[Stage]:
+def stages(machine: Json, state: str, *, begun: bool) -> list[Stage]:
     """Stages of a machine in a window; `state` is its node's; `begun`: the window has begun."""
     out = state in ("drained", "offline")
-    down, empty = one["mode"] == "down", one["begun"] and not one["left"]
-    left = f" ({one['left']} to move)" if one["left"] else ""
+    down, empty = machine["mode"] == "down", machine["begun"] and not machine["left"]
+    to_move = f" ({machine['left']} to move)" if machine["left"] else ""
     rows = [
-        ("drained", "drain", one["begun"] and out),
-        ("evacuated", f"evacuate{left}", empty),
+        ("drained", "drain", machine["begun"] and out),
+        ("evacuated", f"evacuate{to_move}", empty),
         ("down", "take down", down and state == "offline"),
     ]
-    found: list[Stage] = []
-    due = one["begun"] or down
+    machine_stages: list[Stage] = []
+    due = machine["begun"] or down
     for done_name, doing, done in rows:
         if done:
-            found.append(Stage(done_name, "done"))
-        elif due and all(stage.state == "done" for stage in found):
+            machine_stages.append(Stage(done_name, "done"))
+        elif due and all(stage.state == "done" for stage in machine_stages):
             waits = done_name == "down" and not down and not begun
-            found.append(Stage(doing, "todo" if waits else "stopped" if one["held"] else "now"))
+            machine_stages.append(
+                Stage(doing, "todo" if waits else "stopped" if machine["held"] else "now")
+            )
         else:
-            found.append(Stage(doing, "todo"))
-    return [*found, Stage("up", "todo")]
+            machine_stages.append(Stage(doing, "todo"))
+    return [*machine_stages, Stage("up", "todo")]

@@ -67,8 +67,8 @@ class Alertmanager:
         asked = [*_ACTIVE, *(("filter", matcher) for matcher in matchers)]
         answer = self.endpoint.get(f"/api/v2/alerts?{urlencode(asked)}", seconds, _MOST_BYTES)
         if answer.status != 200:
-            said = f": {printable(_fault(answer.body))}" if answer.body else ""
-            raise Unavailable(f"it answered with HTTP status {answer.status}{said}")
+            detail = f": {printable(_fault(answer.body))}" if answer.body else ""
+            raise Unavailable(f"it answered with HTTP status {answer.status}{detail}")
         return names_of(answer.body)
 
     def secrets(self) -> Iterator[Secret]:
@@ -106,10 +106,10 @@ def _fault(body: bytes) -> str:
     """The fault that an answer tells of: a JSON text, or the beginning of the body."""
     text = body[:_NAME].decode(errors="replace").strip()
     try:
-        said = json.loads(body)
+        document = json.loads(body)
     except (ValueError, RecursionError):
         return text
-    return said if isinstance(said, str) else text
+    return document if isinstance(document, str) else text
 
 
 def alerts(letter: Letter) -> list[dict[str, Any]]:

@@ -53,14 +53,14 @@ class Endpoint:
         seconds = int(after[:_DIGITS]) if after.isdecimal() and after.isascii() else 0
         return Retry(why, Ms(min(seconds, _DELAY) * 1000))
 
-    def get(self, path: str, seconds: float, most: int) -> Answered:
-        """Return what is at a `path` below the URL, of `most` bytes; or raise Unavailable."""
+    def get(self, path: str, seconds: float, limit: int) -> Answered:
+        """Return what is at a `path` below the URL, of `limit` bytes; or raise Unavailable."""
         return request(
             self._address(path),
             seconds=min(seconds, self.seconds),
             ca=self.ca,
             headers=bearer(self.read_token()),
-            most=most,
+            most=limit,
         )
 
     def _address(self, path: str) -> str:

@@ -179,12 +179,12 @@ def _cut(smtp: smtplib.SMTP, late: threading.Event) -> None:
 
 def _words(error: Exception) -> str:
     match error:
-        case smtplib.SMTPResponseException(smtp_code=code, smtp_error=said):
-            text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+        case smtplib.SMTPResponseException(smtp_code=code, smtp_error=reply):
+            text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else str(reply)
             return plain(f"{code} {text}", _REPLY)
         case smtplib.SMTPRecipientsRefused():
-            code, said = next(iter(error.recipients.values()))
-            return plain(f"{code} {said.decode('utf-8', 'replace')}", _REPLY)
+            code, reply = next(iter(error.recipients.values()))
+            return plain(f"{code} {reply.decode('utf-8', 'replace')}", _REPLY)
         case OSError():
             return error_text(error)
         case _:
