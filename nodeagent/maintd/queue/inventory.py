@@ -134,12 +134,26 @@ class Inventory:
         if not isinstance(sick, str):
             if isinstance(before.sick, str):
                 log.info("inventory source=%s machines=%d", SABAKAN, len(sick))
-            unchanged = before.failures, before.failed, self._ahead()
-            self.heard = Heard(variables, at, sick, at, *unchanged)
+            self.heard = Heard(
+                variables,
+                at,
+                sick,
+                believed=at,
+                failures=before.failures,
+                failed=before.failed,
+                ahead=self._ahead(),
+            )
             return
         if sick != before.sick:  # log it once, when it starts
             log.warning("inventory-doubted source=%s why=%r", SABAKAN, sick)
-        self.heard = Heard(variables, at, sick, before.believed, before.failures + 1, self._now())
+        self.heard = Heard(
+            variables,
+            at,
+            sick,
+            believed=before.believed,
+            failures=before.failures + 1,
+            failed=self._now(),
+        )
 
     def _asked(self, variables: str) -> tuple[Sick, ...]:
         try:
