@@ -66,14 +66,14 @@ def read_files(
     others = _read_folder(
         folder, lambda at: [drop_in for drop_in in _drop_ins(at) if drop_in != taken], rules
     )
-    found = {os.path.basename(file): (file, values) for file, values in others}
+    files = {os.path.basename(file): (file, values) for file, values in others}
     if candidate and candidate.path:
         lying, its = os.path.split(os.path.abspath(candidate.path))
-        for one in _read_folder(lying, lambda _: [its], _Rules(None, 0, faults)):
-            found[taken] = one
+        for candidate_file in _read_folder(lying, lambda _: [its], _Rules(None, 0, faults)):
+            files[taken] = candidate_file
     merged: dict[str, Any] = {}
     places: dict[str, str] = {}
-    for file, values in [*first, *(found[name] for name in sorted(found))]:
+    for file, values in [*first, *(files[name] for name in sorted(files))]:
         try:
             _overlay(merged, values, file, "", places)
         except RecursionError:

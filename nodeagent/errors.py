@@ -43,7 +43,7 @@ def in_words(error: BaseException) -> str:
     return str(error)
 
 
-def plain(text: str, most: int) -> str:
+def plain(text: str, limit: int) -> str:
     """Cut a text, and write a question mark for each unprintable character."""
-    line = "".join(letter if letter.isprintable() else "?" for letter in text[:most])
-    return line if len(text) <= most else f"{line}… ({len(text):,} characters)"
+    line = "".join(letter if letter.isprintable() else "?" for letter in text[:limit])
+    return line if len(text) <= limit else f"{line}… ({len(text):,} characters)"

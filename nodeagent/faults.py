@@ -14,24 +14,26 @@ class Faults:
         self.incomplete = False
         self._found: dict[str, str] = {}
 
-    def add(self, said: str, about: str = "") -> None:
+    def add(self, mistake: str, about: str = "") -> None:
         """Take a mistake; `about` is the file, the table or the key."""
         if not self.collect:
-            raise ConfigError(said)
-        self._found.setdefault(said, about)
+            raise ConfigError(mistake)
+        self._found.setdefault(mistake, about)
 
     def has(self, about: str) -> bool:
         """Tell whether a mistake concerns this file, table or key, or a part of it."""
         inside = tuple(f"{about}{mark}" for mark in ".[")
-        return any(one == about or one.startswith(inside) for one in self._found.values())
+        return any(
+            subject == about or subject.startswith(inside) for subject in self._found.values()
+        )
 
     @property
     def lines(self) -> list[str]:
         return list(self._found)
 
-    def take_new(self, others: "Faults", said: str) -> None:
+    def take_new(self, others: "Faults", prefix: str) -> None:
         """Take another reading's mistakes, after these words, about what is right so far."""
         known = set(self._found.values())
         for line, about in others._found.items():
             if about not in known:
-                self.add(f"{said}{line}", about)
+                self.add(f"{prefix}{line}", about)

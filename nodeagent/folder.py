@@ -85,9 +85,9 @@ def opened_file(path: str, uid: int, who: str, opened: ExitStack) -> tuple[int, 
     It must belong to root or `uid`, and nobody else may write to it; the same holds for all folders
     on the way. Links are followed if the same holds for them.
     """
-    here, names, left, links = [_root(uid, who, opened)], list[str](), path.split("/")[::-1], 0
-    while left:
-        if (part := left.pop()) in ("", "."):
+    here, names, remaining, links = [_root(uid, who, opened)], list[str](), path.split("/")[::-1], 0
+    while remaining:
+        if (part := remaining.pop()) in ("", "."):
             continue
         if part == "..":
             here, names = here[: max(1, len(here) - 1)], names[:-1]
@@ -108,12 +108,12 @@ def opened_file(path: str, uid: int, who: str, opened: ExitStack) -> tuple[int, 
             target = os.readlink("", dir_fd=place)
             if target.startswith("/"):
                 here, names = here[:1], []
-            left += target.split("/")[::-1]
+            remaining += target.split("/")[::-1]
         elif stat.S_ISDIR(info.st_mode):
             _judge(place, so_far, uid, who)
             here.append(place)
             names.append(part)
-        elif any(part not in ("", ".") for part in left):
+        elif any(part not in ("", ".") for part in remaining):
             raise Unfit(f"{so_far} is not a folder")
         elif not stat.S_ISREG(info.st_mode):
             raise Unfit(f"{so_far} is not a regular file")
@@ -166,8 +166,8 @@ def locked_folder(folder: str) -> Iterator[int]:
         os.close(handle)
 
 
-def read_own(folder: str, name: str, most: int) -> bytes:
-    """Return the first `most` bytes of our file in our folder, or raise Unfit or OSError.
+def read_own(folder: str, name: str, limit: int) -> bytes:
+    """Return the first `limit` bytes of our file in our folder, or raise Unfit or OSError.
 
     Both must belong to root or to us, and nobody else may write to them.
     """
@@ -179,7 +179,7 @@ def read_own(folder: str, name: str, most: int) -> bytes:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise Unfit(f"{name} is not a regular file")
         _judge(file.fileno(), name, os.geteuid(), "root", "file")
-        return file.read(most)
+        return file.read(limit)
 
 
 def write_own(folder: str, name: str, content: bytes) -> None:

@@ -14,39 +14,39 @@ _OPEN = 0o037  # beyond 0640: the group may read, and no more
 _TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
 
 
-def read_private(path: str, most: int = MOST_BYTES, *, any_owner: bool = False) -> bytes:
+def read_private(path: str, limit: int = MOST_BYTES, *, any_owner: bool = False) -> bytes:
     """Return a private file's content, or ConfigError with the path and the command that helps."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(handle, "rb") as file:
-            found = os.fstat(file.fileno())
-            if why := _unfit(path, found, any_owner=any_owner):
+            info = os.fstat(file.fileno())
+            if why := _unfit(path, info, any_owner=any_owner):
                 raise ConfigError(f"{path}: {why}")
-            content = file.read(most + 1)
+            content = file.read(limit + 1)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
-    if len(content) > most:
-        raise ConfigError(f"{path}: it is larger than {most} bytes")
+    if len(content) > limit:
+        raise ConfigError(f"{path}: it is larger than {limit} bytes")
     if not content.strip():
         raise ConfigError(f"{path}: it is empty")
     return content
 
 
-def _unfit(path: str, found: os.stat_result, *, any_owner: bool) -> str:
-    if not stat.S_ISREG(found.st_mode):
+def _unfit(path: str, info: os.stat_result, *, any_owner: bool) -> str:
+    if not stat.S_ISREG(info.st_mode):
         return "it is not a regular file"
-    if not any_owner and found.st_uid not in (0, os.geteuid()):
-        return f"it belongs to user {found.st_uid}, and must to root or to us: chown root {path}"
-    if found.st_mode & _OPEN:
-        mode = stat.S_IMODE(found.st_mode)
+    if not any_owner and info.st_uid not in (0, os.geteuid()):
+        return f"it belongs to user {info.st_uid}, and must to root or to us: chown root {path}"
+    if info.st_mode & _OPEN:
+        mode = stat.S_IMODE(info.st_mode)
         return f"its mode {mode:04o} lets others read or write a secret: chmod 640 {path}"
     return ""
 
 
-def read_private_text(path: str, most: int = MOST_BYTES) -> str:
+def read_private_text(path: str, limit: int = MOST_BYTES) -> str:
     """Return the content as text."""
     try:
-        return read_private(path, most).decode()
+        return read_private(path, limit).decode()
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: it is not UTF-8") from None
 

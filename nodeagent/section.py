@@ -65,10 +65,10 @@ class Section:
             given[setting.name] = read(setting.key, default=usual, **setting.limits)
         return kind(**given)
 
-    def complain(self, said: str, *keys: str) -> None:
+    def complain(self, mistake: str, *keys: str) -> None:
         """Tell a mistake of the table, or of these keys."""
         self._wrong.update(keys or [""])
-        self.faults.add(said, self._full(keys[0]) if keys else self.name)
+        self.faults.add(mistake, self._full(keys[0]) if keys else self.name)
 
     def is_right(self, *keys: str) -> bool:
         """Tell whether it is a table, and none of these keys has a mistake."""
@@ -127,8 +127,8 @@ class Section:
             return default
         value = read(self._left[key])
         if value is None:
-            said = _said(self._left[key])
-            self.complain(f"{self.where(key)} is {said}; it must be {wanted}", key)
+            given = _said(self._left[key])
+            self.complain(f"{self.where(key)} is {given}; it must be {wanted}", key)
         del self._left[key]
         return default if value is None else value
 
@@ -158,8 +158,8 @@ class Section:
 
     def names(self, key: str, default: tuple[str, ...], most: int | None = None) -> tuple[str, ...]:
         def read(value: Any) -> tuple[str, ...] | None:
-            found = _names(value)
-            return found if found is None or most is None or len(found) <= most else None
+            names = _names(value)
+            return names if names is None or most is None or len(names) <= most else None
 
         wanted = "a list of command names (letters, digits, - and _), each once"
         return self._take(key, default, read, wanted + (f", at most {most}" if most else ""))
@@ -266,8 +266,8 @@ class Section:
 
     def size(self, key: str, default: int, least: int, most: int) -> int:
         def read(value: Any) -> int | None:
-            found = _SIZE.fullmatch(value) if isinstance(value, str) else None
-            size = int(found[1]) * _BYTES[found[2]] if found else -1
+            match = _SIZE.fullmatch(value) if isinstance(value, str) else None
+            size = int(match[1]) * _BYTES[match[2]] if match else -1
             return size if least <= size <= most else None
 
         wanted = f"a size such as 256KiB, 512MiB, 2GiB, from {_sized(least)} to {_sized(most)}"
@@ -313,9 +313,9 @@ class Section:
         def read(value: Any) -> tuple[tuple[str, ...], ...] | None:
             if not isinstance(value, list) or not 1 <= len(value) <= most:
                 return None
-            found = [_names(one) for one in value]
-            good = all(found) and all(len(one or ()) <= most for one in found)
-            return tuple(one for one in found if one) if good else None
+            lists = [_names(element) for element in value]
+            good = all(lists) and all(len(names or ()) <= most for names in lists)
+            return tuple(names for names in lists if names) if good else None
 
         wanted = f'a list of lists of names, such as [["bmc"], ["pdu-a", "pdu-b"]], at most {most}'
         return self._take(key, (), read, wanted)
@@ -355,8 +355,8 @@ def each_once(sections: Sequence[Section], key: str, values: Sequence[Collection
         for value in own:
             first = owners.setdefault(value, section)
             if value and first is not section:
-                said = f"has {value!r}, which {first.name} has too; each may be there once"
-                section.complain(f"{section.where(key)} {said}", key)
+                mistake = f"has {value!r}, which {first.name} has too; each may be there once"
+                section.complain(f"{section.where(key)} {mistake}", key)
 
 
 def place_of(full: str, places: Mapping[str, str]) -> str:
@@ -406,8 +406,8 @@ def _address(value: Any) -> str | None:
 
 
 def _duration(value: Any) -> float | None:
-    found = _DURATION.fullmatch(value) if isinstance(value, str) else None
-    return int(found[1]) * _SECONDS[found[2]] if found else None
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    return int(match[1]) * _SECONDS[match[2]] if match else None
 
 
 def _is_number(value: Any) -> bool:

@@ -62,17 +62,17 @@ class Cages:
 
 def kill(groups: Iterable[str]) -> list[int]:
     """Kill every process in these groups; name those that had not ended yet."""
-    found: list[int] = []
+    pids: list[int] = []
     for group in groups:
         with suppress(OSError), open(f"{group}/cgroup.kill", "w") as file:
             file.write("1")
         with suppress(OSError), open(f"{group}/cgroup.procs") as file:
             # A process of another name space is listed as 0, which kill() takes for all of us.
-            found += [pid for pid in map(int, file.read().split()) if pid > 0]
-    for pid in found:
+            pids += [pid for pid in map(int, file.read().split()) if pid > 0]
+    for pid in pids:
         with suppress(OSError):
             os.kill(pid, signal.SIGKILL)
-    return found
+    return pids
 
 
 def _abandoned(base: str) -> list[str]:
@@ -99,7 +99,7 @@ def _removed(group: str) -> bool:
 def _usable_homes() -> list[tuple[str, str, str]]:
     """Find (kind, folder to make groups in, own group) for every hierarchy we may write."""
     mounts = _mounts()
-    found: list[tuple[str, str, str]] = []
+    homes: list[tuple[str, str, str]] = []
     try:
         with open("/proc/self/cgroup") as file:
             lines = file.read().splitlines()
@@ -115,10 +115,10 @@ def _usable_homes() -> list[tuple[str, str, str]]:
         if not os.access(base, os.W_OK):
             continue
         if kind == "v2":
-            found.append((kind, base, _own_leaf(base)))
+            homes.append((kind, base, _own_leaf(base)))
         else:
-            found.append((f"v1 {kind}", base, base))
-    return found
+            homes.append((f"v1 {kind}", base, base))
+    return homes
 
 
 def _own_leaf(base: str) -> str:
@@ -148,7 +148,7 @@ def _own_leaf(base: str) -> str:
 
 def _mounts() -> dict[str, str]:
     """Find the mount point of each hierarchy: `v2`, `pids`, `memory`."""
-    found: dict[str, str] = {}
+    mounts: dict[str, str] = {}
     try:
         with open("/proc/self/mountinfo") as file:
             lines = file.read().splitlines()
@@ -159,9 +159,9 @@ def _mounts() -> dict[str, str]:
         kind, _, options = [*after.split(), "", "", ""][:3]
         place = before.split()[4]
         if kind == "cgroup2":
-            found.setdefault("v2", place)
+            mounts.setdefault("v2", place)
         elif kind == "cgroup":
             for name in _CONTROLLERS:
                 if name in options.split(","):
-                    found.setdefault(name, place)
-    return found
+                    mounts.setdefault(name, place)
+    return mounts

@@ -57,10 +57,10 @@ class Checks:
 
     def start(self, order: Order) -> Receipt | str:
         """Start a check, or queue it for its turn; a text says why not."""
-        found = self._look_up(order)
-        if isinstance(found, whitelist.Refused):
-            return str(found)
-        found.close()  # vetted again when it has its turn
+        vetted = self._look_up(order)
+        if isinstance(vetted, whitelist.Refused):
+            return str(vetted)
+        vetted.close()  # vetted again when it has its turn
         receipt = receipt_of(order)
         try:
             self.receipts.keep(receipt)  # on disk before the start
@@ -102,9 +102,9 @@ class Checks:
 
     async def _turn(self, order: Order) -> str:
         """Wait for a place, and take it; or return why the check does not start."""
-        left = min(order.expires - unix_ms(), orders.MAX_LIFE) / 1000
+        remaining = min(order.expires - unix_ms(), orders.MAX_LIFE) / 1000
         try:
-            async with asyncio.timeout(max(0.0, left)), self._changed:
+            async with asyncio.timeout(max(0.0, remaining)), self._changed:
                 await self._changed.wait_for(lambda: self._stopping or self._free())
                 if self._stopping:
                     return "the agent is stopping"
@@ -122,13 +122,13 @@ class Checks:
         settings = self._settings()
         if not settings.enabled or order.command not in settings.queue_checks:
             return _later(receipt, f"{order.command} is no longer in repair.queue-checks")
-        found = self._look_up(order)
-        if isinstance(found, whitelist.Refused):
-            return _later(receipt, str(found))
+        vetted = self._look_up(order)
+        if isinstance(vetted, whitelist.Refused):
+            return _later(receipt, str(vetted))
         limits = limits_of(settings.limits, "repair", order.seconds)
         alias = f"{order.command} {order.id}"
         text = order.text or ""
-        return await execute(self._commands, found, text, limits, receipt, alias=alias)
+        return await execute(self._commands, vetted, text, limits, receipt, alias=alias)
 
 
 def _later(receipt: Receipt, why: str) -> Receipt:

@@ -229,7 +229,7 @@ class _Supervisor:
         all it found, dead by now or not. Only a call that finds none is the last: a dying process
         may leave others while this runs.
         """
-        found = cgroup.kill(self._groups)
+        strays = cgroup.kill(self._groups)
         ours = os.getsid(0)
         for pid in supervisor.children(os.getpid()):
             with suppress(OSError):
@@ -239,9 +239,9 @@ class _Supervisor:
                 for each in below:
                     with suppress(OSError):
                         os.kill(each, signal.SIGKILL)
-                found += below
+                strays += below
                 os.waitpid(pid, os.WNOHANG)
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(strays))
 
     async def _wake(self) -> list[int]:
         """Clean up after a lost supervisor; return the strays that remain."""
@@ -277,13 +277,13 @@ class _Supervisor:
 
 
 class _Intake:
-    """The read end of a pipe: keeps the head, drops the rest, complains above `most`."""
+    """The read end of a pipe: keeps the head, drops the rest, complains above `limit`."""
 
-    def __init__(self, keep: int, most: int, on_over: Callable[[], None]) -> None:
+    def __init__(self, keep: int, limit: int, on_over: Callable[[], None]) -> None:
         self.taken = bytearray()
         self.over = False
         self._keep = keep
-        self._left = most
+        self._left = limit
         self._on_over = on_over
         self._loop = asyncio.get_running_loop()
         self._read_end, self.write_end = os.pipe2(os.O_CLOEXEC)

@@ -69,8 +69,8 @@ def run_front(read: Load) -> int:
 
     async def run(settings: Settings) -> None:
         stop = asyncio.Event()
-        told = "settings-need-restart the front reads its settings at a start only"
-        service.on_signals(stop, lambda: log.warning(told))
+        warning = "settings-need-restart the front reads its settings at a start only"
+        service.on_signals(stop, lambda: log.warning(warning))
         await Front(settings).run(stop)
 
     return _run(read, run)
@@ -97,13 +97,13 @@ def run_both(path: str) -> int:
     the runner may do. The packages' two units keep them apart.
     """
     both: list[subprocess.Popen[bytes]] = []
-    told: list[subprocess.Popen[bytes]] = []
+    terminated: list[subprocess.Popen[bytes]] = []
     asked = False
 
     def tell() -> None:
         for process in both:
-            if process not in told:  # a second signal would end a process that is cleaning up
-                told.append(process)
+            if process not in terminated:  # a second signal would end a process that is cleaning up
+                terminated.append(process)
                 process.terminate()
 
     def stop(*_: object) -> None:

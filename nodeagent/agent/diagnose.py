@@ -136,21 +136,21 @@ def stabilise(
     return replace(steady, challenger=that, times=times, unequal=unequal, why=why)
 
 
-def _differs(one: Any, other: Any) -> str:
+def _differs(first: Any, second: Any) -> str:
     """Say where two outputs begin to differ, as a pointer that `drop` takes."""
     place = ""
-    while one != other:
+    while first != second:
         step: Any = None
-        if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
-            step = next(key for key in sorted(one) if one[key] != other[key])
-        elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-            step = next(index for index, item in enumerate(one) if item != other[index])
+        if isinstance(first, dict) and isinstance(second, dict) and first.keys() == second.keys():
+            step = next(key for key in sorted(first) if first[key] != second[key])
+        elif isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
+            step = next(index for index, item in enumerate(first) if item != second[index])
         if step is None:
             break
         place += "/" + str(step).replace("~", "~0").replace("/", "~1")
-        one, other = one[step], other[step]
+        first, second = first[step], second[step]
     where = printable(place, 200)[1:-1] or "its top"
-    return f"output never settles: at {where} first {_short(one)}, then {_short(other)}"
+    return f"output never settles: at {where} first {_short(first)}, then {_short(second)}"
 
 
 def _short(value: Any) -> str:
@@ -174,14 +174,14 @@ def merge(steadies: Mapping[str, Steady], order: Sequence[str], now: Ms) -> Verd
     rows = [(name, steadies.get(name, Steady())) for name in order]
     unusable = {name: row.why for name, row in rows if row.why is not None}
     known = [(name, row, row.current) for name, row in rows if row.current is not None]
-    sick = [(name, row, said) for name, row, said in known if said.need is not Need.OK]
+    sick = [(name, row, current) for name, row, current in known if current.need is not Need.OK]
     unknown = len(known) < len(rows)
     if unknown and not sick:
         return Verdict(None, None, None, unusable, firm=False)
     speaking = sick or known
-    worst = max(said.need for _, _, said in speaking)
+    worst = max(current.need for _, _, current in speaking)
     # The verdict is as old as the oldest diagnosis it rests on; an Ok rests on all of them.
-    grounds = [row for _, row, said in speaking if said.need is worst]
+    grounds = [row for _, row, current in speaking if current.need is worst]
     checked = min(row.checked or Ms(0) for row in grounds)
     firm = all(row.why is None and row.challenger is None for row in grounds)
     changed = max((row.changed or Ms(0)) for _, row, _ in speaking)

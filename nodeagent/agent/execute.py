@@ -63,8 +63,8 @@ async def execute(
         why=(ran.fault or "")[:1000],
         output=output.replace("\0", "\N{REPLACEMENT CHARACTER}")[:OUTPUT_KEPT],
     )
-    if isinstance(ran, Finished) and (said := ran.stderr.decode("utf-8", "replace").strip()):
-        log.info("order-stderr id=%s text=%s", receipt.order, printable(said, STDERR_LOGGED))
+    if isinstance(ran, Finished) and (stderr := ran.stderr.decode("utf-8", "replace").strip()):
+        log.info("order-stderr id=%s text=%s", receipt.order, printable(stderr, STDERR_LOGGED))
     log.info("order-ended id=%s progress=%s code=%s", ended.order, ended.progress.value, code)
     return ended
 
@@ -84,13 +84,13 @@ async def run_diagnose(
     """
     wanted = settings.diagnose
     command = wanted.command(name)
-    found = whitelist.look_up(wanted.folder, name, owner=owner, link_folders=wanted.link_folders)
-    if isinstance(found, whitelist.Refused):
-        return Unusable("refused", private=found.why)
-    with found:
+    vetted = whitelist.look_up(wanted.folder, name, owner=owner, link_folders=wanted.link_folders)
+    if isinstance(vetted, whitelist.Refused):
+        return Unusable("refused", private=vetted.why)
+    with vetted:
         limits = limits_of(command.limits, f"diagnose.command.{name}")
         began = time.monotonic()
-        ran = await commands.run(found, b"", limits)
+        ran = await commands.run(vetted, b"", limits)
     if isinstance(ran, Finished):
         took(Ms(round((time.monotonic() - began) * 1000)))
         text = ran.stderr.decode("utf-8", "replace").strip()

@@ -120,7 +120,7 @@ class Front:
         """Return the address to listen on; the runner knows the node's primary address."""
         if self.settings.listen.address != "primary":
             return self.settings.listen.address
-        said = ""
+        logged = ""
         while not stop.is_set():
             try:
                 await self._link.ask({"verb": "health"})
@@ -130,10 +130,10 @@ class Front:
             except Unavailable as error:
                 why = str(error)
             self._link.close()
-            if why != said:
+            if why != logged:
                 log.warning("front-waiting why=%r", why)
                 service.notify(f"STATUS=waiting: {why}")
-                said = why
+                logged = why
             await asyncio.sleep(1)
         return None
 
@@ -144,10 +144,10 @@ class Front:
         """Know who is served first when strangers flood us."""
         while True:
             try:
-                said = await self._link.ask({"verb": "nodes"})
+                answer = await self._link.ask({"verb": "nodes"})
             except Unavailable:
-                said = {}
-            nodes = said.get("nodes")
+                answer = {}
+            nodes = answer.get("nodes")
             if isinstance(nodes, list):
                 self._nodes = frozenset(map(str, nodes))
             await asyncio.sleep(NODES_LAST if self._nodes else NODES_AGAIN)
@@ -246,9 +246,9 @@ class Front:
                 return Response.error(503, "this node cannot be a witness now; its log says why")
             tls, ports = self.settings.listen.tls, (int(task["noded"]), int(task["agent"]))
             ages = self._drbd.ages()
-            found = canonical((await words(task["addresses"], *ports, ages, tls=tls)).body())
-            said = {"verb": "testify", "ticket": task["ticket"], "words": found}
-            answer = await self._orders.ask(said)
+            document = canonical((await words(task["addresses"], *ports, ages, tls=tls)).body())
+            testimony = {"verb": "testify", "ticket": task["ticket"], "words": document}
+            answer = await self._orders.ask(testimony)
         except Unavailable as error:
             return Response.error(503, str(error))
         if isinstance(answer.get("sealed"), str):

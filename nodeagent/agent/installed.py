@@ -91,12 +91,14 @@ class Installed:
             took = None if receipt.ended is None else Ms(max(0, receipt.ended - receipt.started))
             run = LastRun(None, receipt.progress.value, took, receipt.started)
             self._remember_run(("repair", receipt.command), run)
-        found = {key: self._command(key, row, settings) for key, row in _wanted(settings).items()}
-        self._order = list(found)
-        self._judged = {key: row for key, row in self._judged.items() if key in found}
-        self._runs = {key: run for key, run in self._runs.items() if key in found}
-        self._commands, self._last_runs = write_commands(list(found.values())), None
-        self._keep(found, now)
+        commands = {
+            key: self._command(key, row, settings) for key, row in _wanted(settings).items()
+        }
+        self._order = list(commands)
+        self._judged = {key: row for key, row in self._judged.items() if key in commands}
+        self._runs = {key: run for key, run in self._runs.items() if key in commands}
+        self._commands, self._last_runs = write_commands(list(commands.values())), None
+        self._keep(commands, now)
 
     def _remember_run(self, key: _Key, run: LastRun) -> None:
         before = self._runs.get(key)
@@ -112,15 +114,15 @@ class Installed:
         version, before = _version(part.folder, key[1]), self._judged.get(key)
         same = before is not None and before.version == version
         if before is None or not same or self._steady() - before.at >= _JUDGED_FOR:
-            found = whitelist.look_up(
+            vetted = whitelist.look_up(
                 part.folder, key[1], owner=self._owner, link_folders=part.link_folders
             )
-            if isinstance(found, whitelist.Refused):
-                before = _Judged(version, self._steady(), found.state, "")
+            if isinstance(vetted, whitelist.Refused):
+                before = _Judged(version, self._steady(), vetted.state, "")
             else:
-                with found:
+                with vetted:
                     known = before.digest if before is not None and same else ""
-                    digest = known or _digest(found.fd)
+                    digest = known or _digest(vetted.fd)
                 before = _Judged(version, self._steady(), State.RUNS, digest)
             self._judged[key] = before
         state = before.state
@@ -128,11 +130,11 @@ class Installed:
             state = State.DISABLED
         return replace(row, state=state, digest=before.digest)
 
-    def _keep(self, found: dict[_Key, Command], now: Ms) -> None:
+    def _keep(self, commands: dict[_Key, Command], now: Ms) -> None:
         """Keep since when each digest is there; of the first look, that is unknown."""
         known = self._known
         after: dict[_Key, tuple[str, Ms | None]] = {}
-        for key, command in found.items():
+        for key, command in commands.items():
             before = None if known is None else known.get(key)
             if before is not None and command.digest in ("", before[0]):
                 after[key] = before
@@ -159,9 +161,11 @@ def _wanted(settings: Settings) -> dict[_Key, Command]:
         command = diagnose.command(name)
         kind = Kind.AUDIT if command.audit else Kind.DIAGNOSE
         rows["diagnose", name] = _row(name, kind, command.limits.timeout, _settings_of(command))
-    configured = {one.repair for one in diagnose.each.values() if one.repair is not None}
-    there = filter(COMMAND_NAME.fullmatch, whitelist.list_names(repair.folder))
-    for name in sorted({*there, *configured, *repair.queue_commands, *repair.queue_checks}):
+    configured = {
+        command.repair for command in diagnose.each.values() if command.repair is not None
+    }
+    existing = filter(COMMAND_NAME.fullmatch, whitelist.list_names(repair.folder))
+    for name in sorted({*existing, *configured, *repair.queue_commands, *repair.queue_checks}):
         queue = Kind.QUEUE if name in repair.queue_commands else Kind.REPAIR
         kind = Kind.CHECK if name in repair.queue_checks else queue
         rows["repair", name] = _row(name, kind, repair.limits.timeout, "")

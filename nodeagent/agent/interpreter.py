@@ -40,8 +40,8 @@ def judge_interpreter(head: bytes, uid: int, who: str, depth: int = 0) -> None:
         raise Unfit("has a NUL in its #! line")
     words = line.strip(_BLANKS).replace(b"\t", b" ").split(b" ", 1)
     path, argument = os.fsdecode(words[0]), os.fsdecode(words[1].strip()) if words[1:] else ""
-    found = _judged(path, uid, who, depth)
-    if "env" in (os.path.basename(path), os.path.basename(found)):
+    real_path = _judged(path, uid, who, depth)
+    if "env" in (os.path.basename(path), os.path.basename(real_path)):
         _judged(_by_env(path, argument), uid, who, depth)
 
 
@@ -82,6 +82,8 @@ def _by_env(env: str, argument: str) -> str:
     paths = [f"{folder}/{name}" for folder in folders]
     path = next((path for path in paths if os.access(path, os.X_OK)), None)
     if path is None:
-        told = ENVIRONMENT["PATH"]
-        raise Unfit(f"its interpreter {printable(name)} is not in {told}, the PATH of commands")
+        search_path = ENVIRONMENT["PATH"]
+        raise Unfit(
+            f"its interpreter {printable(name)} is not in {search_path}, the PATH of commands"
+        )
     return path

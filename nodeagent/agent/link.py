@@ -25,14 +25,14 @@ Handle: TypeAlias = Callable[[Frame], Awaitable[Frame]]
 
 
 async def read_frame(
-    reader: asyncio.StreamReader, most: int = MAX_FRAME, depth: int = MAX_DEPTH
+    reader: asyncio.StreamReader, limit: int = MAX_FRAME, depth: int = MAX_DEPTH
 ) -> Frame | None:
     """Read one frame of at most so many bytes and levels; None at the end of the stream."""
     try:
         size = int.from_bytes(await reader.readexactly(4), "big")
-        if size > most:
+        if size > limit:
             raise MessageError(f"frame of {size} bytes")
-        document = read(await reader.readexactly(size), limit=most, depth=depth)
+        document = read(await reader.readexactly(size), limit=limit, depth=depth)
     except asyncio.IncompleteReadError:
         return None
     if not isinstance(document, dict):

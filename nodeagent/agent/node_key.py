@@ -75,10 +75,10 @@ class NodeKey:
                 mode = info.st_mode & 0o7777
                 why = f"mode {mode:04o} is too open: others may know the key"
                 raise ConfigError(f"{self._path}: {why}; {_HELP}")
-            found = _TEXT.fullmatch(file.read(1024))
-        if found is not None:
-            key = ed25519.private_key(bytes.fromhex(found[1].decode()))
-            if key.public.hex() == found[2].decode():  # else a bit has flipped
+            match = _TEXT.fullmatch(file.read(1024))
+        if match is not None:
+            key = ed25519.private_key(bytes.fromhex(match[1].decode()))
+            if key.public.hex() == match[2].decode():  # else a bit has flipped
                 return key
         raise ConfigError(f"{self._path}: damaged; {_HELP}")
 

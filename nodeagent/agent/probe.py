@@ -128,7 +128,7 @@ def mond_port() -> int:
 
 def not_roots(port: int) -> str:
     """Say why the listener on this port is not to be believed; empty if root listens there."""
-    found = False
+    listening = False
     for path in _LISTENERS:
         try:
             with open(path, encoding="ascii", errors="replace") as file:
@@ -140,10 +140,10 @@ def not_roots(port: int) -> str:
                 continue
             if row[1].partition(":")[0] not in _HERE:
                 continue
-            found = True
+            listening = True
             if row[7] != "0":
                 return f"user {row[7]}, not root, listens on port {port}"
-    return "" if found else f"ganeti-mond does not listen on port {port}"
+    return "" if listening else f"ganeti-mond does not listen on port {port}"
 
 
 def mirrors_of(body: bytes, ages: Mapping[int, Ms] = _NO_AGES) -> tuple[Mirror, ...]:
@@ -166,11 +166,11 @@ def _mirror(device: Any, ages: Mapping[int, Ms]) -> Mirror:
     if not isinstance(device, dict):
         raise MessageError("its report has a device that is not an object")
 
-    def text(name: str, most: int, *, needed: bool) -> str:
+    def text(name: str, limit: int, *, needed: bool) -> str:
         value = device.get(name)
         if value is None and not needed:
             return ""
-        if not isinstance(value, str) or len(value) > most:
+        if not isinstance(value, str) or len(value) > limit:
             raise MessageError(f"its report has a device with a wrong {name}")
         return value
 

@@ -45,10 +45,10 @@ class Promises:
     def _read(self) -> tuple[str, str, int] | None:
         try:
             with open(self._path, "rb") as file:
-                found = json.loads(file.read(_MOST))
+                document = json.loads(file.read(_MOST))
         except FileNotFoundError:
             return None
         try:
-            return str(found["target"]), str(found["candidate"]), int(found["at"])
+            return str(document["target"]), str(document["candidate"]), int(document["at"])
         except (KeyError, TypeError) as error:
             raise ValueError(f"it lacks {error}") from None

@@ -26,11 +26,11 @@ class Refusals:
     def tell(self, why: str, *, sealed: bool) -> None:
         self.count += 1
         kind = "sealed" if sealed else "unsealed"
-        told = self._told[kind]
-        if why in told or len(told) == FIRST:
+        reasons = self._told[kind]
+        if why in reasons or len(reasons) == FIRST:
             self._more[kind] += 1
         else:
-            told.add(why)
+            reasons.add(why)
             log.warning(self._line, why)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_EVERY, self._sum_up)
@@ -38,12 +38,12 @@ class Refusals:
     def _sum_up(self) -> None:
         """Forget a kind without new refusals: its next one is logged in full again."""
         self._timer = None
-        for kind, told in self._told.items():
+        for kind, reasons in self._told.items():
             if self._more[kind]:
                 event = self._line.partition(" ")[0]
                 log.warning("%s more=%d kind=%s", event, self._more[kind], kind)
                 self._more[kind] = 0
             else:
-                told.clear()
+                reasons.clear()
         if any(self._told.values()):
             self._timer = asyncio.get_running_loop().call_later(_EVERY, self._sum_up)

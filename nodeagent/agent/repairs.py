@@ -181,9 +181,9 @@ class Repairs:
             return orders.Known(started)
         if order.command in self._commands.busy:
             return orders.Refused(f"order {order.id}: the command's last run has not ended")
-        found = self._look_up(order)
-        if isinstance(found, whitelist.Refused):
-            return orders.Refused(f"order {order.id}: {found}")
+        vetted = self._look_up(order)
+        if isinstance(vetted, whitelist.Refused):
+            return orders.Refused(f"order {order.id}: {vetted}")
         text, diagnosis = order.text, self._verdict().diagnosis
         if text is None:
             assert diagnosis is not None, "judged a moment ago, and nothing was awaited since"
@@ -192,12 +192,12 @@ class Repairs:
         try:
             self._receipts.keep(receipt)  # on disk before the start
         except OSError as error:
-            found.close()
+            vetted.close()
             return orders.Refused(f"order {order.id}: no receipt can be kept: {error}")
         log.info(
             "order-started id=%s command=%s incident=%s", order.id, order.command, order.incident
         )
-        self._running = asyncio.create_task(self._carry_out(found, text, order.seconds, receipt))
+        self._running = asyncio.create_task(self._carry_out(vetted, text, order.seconds, receipt))
         return orders.Known(receipt)
 
     async def _carry_out(

@@ -67,8 +67,10 @@ class Finished:
         if self.code < 0:
             return f"was ended by signal {-self.code}"
         if self.code > 0:
-            said = self.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
-            return f"exit code {self.code}" + (f": {printable(said, 200)}" if said else "")
+            last_line = self.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+            return f"exit code {self.code}" + (
+                f": {printable(last_line, 200)}" if last_line else ""
+            )
         return None
 
 

@@ -69,8 +69,8 @@ class Ssconf:
         """Return a node's primary address, and its secondary one if that is another."""
         lines = self.lines("node_secondary_ips", missing=[])
         second = _addresses("node_secondary_ips", lines)
-        found = (self.addresses().get(name), second.get(name))
-        return tuple(dict.fromkeys(one for one in found if one is not None))
+        addresses = (self.addresses().get(name), second.get(name))
+        return tuple(dict.fromkeys(address for address in addresses if address is not None))
 
     def all_addresses(self) -> frozenset[str]:
         """Return the primary and secondary addresses of all nodes."""
@@ -80,12 +80,12 @@ class Ssconf:
 
     def candidates(self) -> dict[str, str]:
         """Return the master candidates: SHA-1 digest of the client certificate -> node UUID."""
-        found: dict[str, str] = {}
+        candidates: dict[str, str] = {}
         for line in self.lines("master_candidates_certs"):
             uuid, _, digest = line.partition("=")
             if _DIGEST.fullmatch(digest):
-                found[digest] = uuid
-        return found
+                candidates[digest] = uuid
+        return candidates
 
     def identity(self) -> Identity:
         """Find out this node's identity, or raise with the setting that would give it."""

@@ -75,13 +75,13 @@ def main(arguments: list[str]) -> None:
     _rehearse(cage)
     gc.freeze()
     gc.disable()
-    for left in reversed(range(RUNS)):
+    for remaining in reversed(range(RUNS)):
         _oom_score(0)  # the next command inherits it
         request, fds = _receive(runner)
         if request is None:
             break
         outcome = _serve(runner, cage, request, fds)
-        last = outcome["last"] = left == 0 or bool(cage.emptied)
+        last = outcome["last"] = remaining == 0 or bool(cage.emptied)
         with contextlib.suppress(OSError):
             runner.send(json.dumps(outcome).encode())
         if last:
@@ -168,10 +168,10 @@ class Cage:
             doomed = descendants()
             _signal(doomed, signal.SIGSTOP)
             _signal(doomed, signal.SIGKILL)
-            left = deadline - time.monotonic()
-            if left <= 0:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
                 return
-            time.sleep(min(pause, left))
+            time.sleep(min(pause, remaining))
             pause = min(2 * pause, max(0.01, patience / 100))
 
     def remove(self) -> None:
@@ -251,10 +251,10 @@ def _start(cage: Cage, request: Request, fds: list[int]) -> int:
     cage.limit(request.limits)
     try:
         for name, (which, _, hard) in _LIMITS.items():
-            most = request.limits[name]
+            limit = request.limits[name]
             if hard != resource.RLIM_INFINITY:
-                most = min(most, hard)
-            resource.setrlimit(which, (most, hard))  # not every caller could raise `hard` again
+                limit = min(limit, hard)
+            resource.setrlimit(which, (limit, hard))  # not every caller could raise `hard` again
         return os.posix_spawn(
             f"/proc/self/fd/{_PROGRAM}",
             [request.name],
@@ -279,11 +279,11 @@ def _watch(
     poll.register(runner, select.POLLIN | select.POLLHUP)
     stopped = None
     while True:
-        left = deadline - time.monotonic()
-        if left <= 0:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
             stopped = "time"
             break
-        ready = {fd for fd, _ in poll.poll(1000 * min(left, 1.0 if counted else 0.1))}
+        ready = {fd for fd, _ in poll.poll(1000 * min(remaining, 1.0 if counted else 0.1))}
         if watch in ready:
             break
         if runner.fileno() in ready:
@@ -332,25 +332,25 @@ def _any_left() -> bool:
 
 def descendants(of: int = 0) -> list[int]:
     """List all processes below this one, or below another; a parent comes before its children."""
-    found: list[int] = []
+    pids: list[int] = []
     todo = [of or os.getpid()]
     while todo:
         below = children(todo.pop())
-        found += below
+        pids += below
         todo += below
-    return found
+    return pids
 
 
 def children(pid: int) -> list[int]:
     """List the processes whose parent is `pid`, as far as they hold still."""
-    found: list[int] = []
+    pids: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/children") as file:
-                found += map(int, file.read().split())
+                pids += map(int, file.read().split())
     except OSError:
         pass  # gone meanwhile; its children are now ours, and the next pass finds them
-    return found
+    return pids
 
 
 def _signal(pids: list[int], what: signal.Signals, *, group: bool = False) -> None:

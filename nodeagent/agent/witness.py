@@ -105,7 +105,7 @@ class Witness:
         if question.target not in self._ssconf.addresses():
             return f"{question.target!r} is not a node of this cluster"
         horizon = self._steady() - _REMEMBERED
-        self._taken = {one: at for one, at in self._taken.items() if at >= horizon}
+        self._taken = {question_id: at for question_id, at in self._taken.items() if at >= horizon}
         return f"{question.id} was asked before" if question.id in self._taken else None
 
     async def testify(self, asked: Frame, _: object) -> Frame:
@@ -145,7 +145,7 @@ class Witness:
     def _busy(self, question: Question) -> str:
         """Say why this question must wait; empty if it need not."""
         self._forget()
-        if any(one.target == question.target for _, one, _ in self._tickets.values()):
+        if any(tried.target == question.target for _, tried, _ in self._tickets.values()):
             return f"{question.target} is being tried already"
         horizon = self._steady() - _MINUTE
         lately = sum(at > horizon for at in self._taken.values())

@@ -156,13 +156,16 @@ def _unfit(settings: Settings, kind: str) -> Iterator[tuple[str, str]]:
 
     part = settings.diagnose if kind == "diagnose" else settings.repair
     for name, key in _configured(settings, kind).items():
-        found = look_up(part.folder, name, link_folders=part.link_folders)
-        if isinstance(found, Refused):
-            missing = found.state is State.MISSING
+        vetted = look_up(part.folder, name, link_folders=part.link_folders)
+        if isinstance(vetted, Refused):
+            missing = vetted.state is State.MISSING
             help_ = f": put it there, or remove it from {key}" if missing else ""
-            yield name, f"{kind} command {name} is configured, but will not run: {found.why}{help_}"
+            yield (
+                name,
+                f"{kind} command {name} is configured, but will not run: {vetted.why}{help_}",
+            )
         else:
-            found.close()
+            vetted.close()
 
 
 def _configured(settings: Settings, kind: str) -> dict[str, str]:

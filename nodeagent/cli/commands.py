@@ -31,8 +31,8 @@ def commands(config: str, *, as_json: bool) -> None:
     refused = {row["kind"] for row in rows if row["verdict"] == FOLDER_REFUSED}
     missing: set[str] = set()
     if "diagnose" not in refused:
-        there = {row["name"] for row in rows if row["kind"] == "diagnose"}
-        missing = set(settings.diagnose.commands) - there
+        existing = {row["name"] for row in rows if row["kind"] == "diagnose"}
+        missing = set(settings.diagnose.commands) - existing
     unfit = [] if "repair" in refused else list(will_not_run(settings, "repair"))
     if as_json:
         click.echo(json.dumps(rows, indent=2))
@@ -60,12 +60,12 @@ def _rows(
         return [{"kind": kind, "name": folder, "verdict": FOLDER_REFUSED, "why": why}]
     rows = []
     for name in list_names(folder):
-        found = look_up(folder, name, link_folders=part.link_folders)
-        if isinstance(found, Vetted):
-            found.close()
-            verdict, why = _when(kind, name, settings), f"from {found.path}"
+        vetted = look_up(folder, name, link_folders=part.link_folders)
+        if isinstance(vetted, Vetted):
+            vetted.close()
+            verdict, why = _when(kind, name, settings), f"from {vetted.path}"
         else:
-            verdict, why = "refused", found.why
+            verdict, why = "refused", vetted.why
         rows.append({"kind": kind, "name": name, "verdict": verdict, "why": why})
     return rows
 

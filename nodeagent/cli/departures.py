@@ -28,7 +28,7 @@ def leaving_in(path: str) -> Mapping[str, Departure]:
     if len(contents) > MOST:
         raise MessageError(f"has more than {MOST} bytes")
     try:
-        found = json.loads(contents)
+        document = json.loads(contents)
     except (ValueError, RecursionError) as error:
         raise MessageError("is not JSON") from error
-    return read_leaving(found, unix_ms())
+    return read_leaving(document, unix_ms())

@@ -35,23 +35,25 @@ def diagnose(config: str, names: tuple[str, ...], *, as_json: bool) -> None:
 
     settings = read(config)
     wanted = tuple(dict.fromkeys(names or settings.diagnose.commands))
-    said = asyncio.run(_run(settings, wanted))
+    results = asyncio.run(_run(settings, wanted))
     audited = [name for name in wanted if settings.diagnose.command(name).audit]
     order = [name for name in wanted if name not in audited]
     now = unix_ms()
-    verdict = merge({name: _steady(one, now) for name, one in said.items()}, order, now)
+    verdict = merge({name: _steady(result, now) for name, result in results.items()}, order, now)
     # Named commands that are all audited give no diagnosis; the configured ones give Ok. While the
     # tags are ignored, the configured ones are unknown.
     unknown = not names and bool(settings.tags_ignored)
     merged = verdict.diagnosis if (order or not names) and not unknown else None
     faults = verdict.unusable | {
-        name: str(one) for name, one in said.items() if isinstance(one, Unusable)
+        name: str(result) for name, result in results.items() if isinstance(result, Unusable)
     }
-    faults |= _without_repair(said, settings)
+    faults |= _without_repair(results, settings)
     if as_json:
         each = {
-            name: json.loads(one.text) if isinstance(one, Diagnosis) else {"unusable": str(one)}
-            for name, one in said.items()
+            name: json.loads(result.text)
+            if isinstance(result, Diagnosis)
+            else {"unusable": str(result)}
+            for name, result in results.items()
         }
         document = json.loads(merged.text) if merged else None
         whole = {"diagnosis": document, "commands": each, "audit": audited}
@@ -60,36 +62,36 @@ def diagnose(config: str, names: tuple[str, ...], *, as_json: bool) -> None:
         for name, why in faults.items():
             click.echo(f"nodeagent: {name}: {shown(why)}", err=True)
         for name in audited:
-            if isinstance(one := said[name], Diagnosis):
-                click.echo(f"nodeagent: {name} (audit, not reported) says {one.text}", err=True)
+            if isinstance(result := results[name], Diagnosis):
+                click.echo(f"nodeagent: {name} (audit, not reported) says {result.text}", err=True)
         if merged is not None:
             click.echo(merged.text)
     sys.exit(exits.FAULT if faults or unknown else 0)
 
 
-def _without_repair(said: "dict[str, Interpreted]", settings: Settings) -> dict[str, str]:
+def _without_repair(results: "dict[str, Interpreted]", settings: Settings) -> dict[str, str]:
     """Say by diagnose command why the repair command in its diagnosis will not run."""
     from nodeagent.agent.whitelist import Refused, look_up
     from nodeagent.model.diagnosis import Diagnosis
 
     why: dict[str, str] = {}
-    for name, one in said.items():
-        if isinstance(one, Diagnosis) and one.command is not None:
+    for name, result in results.items():
+        if isinstance(result, Diagnosis) and result.command is not None:
             repair = settings.repair
-            found = look_up(repair.folder, one.command, link_folders=repair.link_folders)
-            if isinstance(found, Refused):
-                why[name] = f"its repair command will not run: {found}"
+            vetted = look_up(repair.folder, result.command, link_folders=repair.link_folders)
+            if isinstance(vetted, Refused):
+                why[name] = f"its repair command will not run: {vetted}"
             else:
-                found.close()
+                vetted.close()
     return why
 
 
-def _steady(one: "Interpreted", now: Ms) -> "Steady":
+def _steady(result: "Interpreted", now: Ms) -> "Steady":
     from nodeagent.model.diagnosis import Diagnosis, Steady
 
-    if isinstance(one, Diagnosis):
-        return Steady(current=one, checked=now)
-    return Steady(why=one.why)
+    if isinstance(result, Diagnosis):
+        return Steady(current=result, checked=now)
+    return Steady(why=result.why)
 
 
 async def _run(settings: Settings, names: tuple[str, ...]) -> dict[str, "Interpreted"]:

@@ -139,18 +139,18 @@ def run(order: Order) -> str:
 
         cluster = parse(_contents(order.text), order.text)
     try:
-        found = json.loads(_contents(order.file))
+        document = json.loads(_contents(order.file))
     except (ValueError, RecursionError) as error:
         raise MessageError(f"{order.file}: is not JSON: {error}") from error
     try:
-        request = read_request(found, order.own_memory, cluster)
+        request = read_request(document, order.own_memory, cluster)
         if order.verbose:
             names = ", ".join(request.instances or (n.instance.name for n in request.newcomers))
             print(f"nodeagent-iallocator: {request.type}: {names}", file=sys.stderr)
-        told = answer(request, order.terms, hail=order.as_hail, leaving=_leaving(order))
+        reply = answer(request, order.terms, hail=order.as_hail, leaving=_leaving(order))
     except MessageError as error:
         raise MessageError(f"{order.file}: {error}") from error
-    return json.dumps(told, separators=(",", ":"))
+    return json.dumps(reply, separators=(",", ":"))
 
 
 def _leaving(order: Order) -> Mapping[str, Departure]:

@@ -49,8 +49,8 @@ def check_config(config: str, candidate: str | None, drop_in: str | None) -> Non
         click.echo(f"{candidate}: ok; whether maintd can read the files it names shows on a master")
         return
     missing = candidate is None and not os.path.exists(config)
-    there = "ok: the file is missing, so the defaults hold" if missing else "ok"
-    click.echo(f"{candidate or config}: {there}")
+    verdict = "ok: the file is missing, so the defaults hold" if missing else "ok"
+    click.echo(f"{candidate or config}: {verdict}")
 
 
 def _judge_tls(settings: Settings, places: Mapping[str, str], faults: Faults) -> None:

@@ -200,8 +200,8 @@ def check(places: Places, nodes: Sequence[str], *, as_json: bool) -> None:
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         statuses = list(threads.map(lambda node: control(node).check(), names))
     if as_json:
-        told = [_json(node, status) for node, status in zip(names, statuses, strict=True)]
-        click.echo(json.dumps({"nodes": told}))
+        documents = [_json(node, status) for node, status in zip(names, statuses, strict=True)]
+        click.echo(json.dumps({"nodes": documents}))
     else:
         rows = [row for pair in zip(names, statuses, strict=True) for row in _rows(*pair)]
         table(rows, ("node", "level", "agents", "said", "counts", "last on", "why"))

@@ -67,12 +67,12 @@ def report(
     look = asyncio.run(_look(ssconf, name, address, port, tls=tls, seconds=timeout))
     match look:
         case Silent(why):
-            there = "on that node run systemctl status nodeagent-front nodeagent-runner"
-            click.echo(f"nodeagent: {host}: no report: {shown(why)}; {there}", err=True)
+            hint = "on that node run systemctl status nodeagent-front nodeagent-runner"
+            click.echo(f"nodeagent: {host}: no report: {shown(why)}; {hint}", err=True)
             sys.exit(exits.UNAVAILABLE)
         case Distrusted(why):
-            told = f"{shown(why)}; on the master run gnt-maint agents"
-            click.echo(f"nodeagent: {host}: NOT TRUSTED: {told}", err=True)
+            reason = f"{shown(why)}; on the master run gnt-maint agents"
+            click.echo(f"nodeagent: {host}: NOT TRUSTED: {reason}", err=True)
             sys.exit(exits.FAULT)
         case Seen(report=genuine):
             body = genuine.body()

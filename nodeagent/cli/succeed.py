@@ -135,10 +135,10 @@ class Peer:
     def hear(self) -> dict[str, Any]:
         """Return the object in the next line; an empty one if none comes in time."""
         try:
-            found = json.loads(self._lines.readline(_MOST_LINE))
+            message = json.loads(self._lines.readline(_MOST_LINE))
         except (OSError, ValueError, RecursionError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return message if isinstance(message, dict) else {}
 
 
 def levels_of(controls: Controls, name: str) -> Mapping[str, str]:
@@ -172,20 +172,20 @@ def fail_over(places: Places, lock: int) -> str:
     It outlives this process with its limit, and then goes on holding the lock. Its words go to a
     file.
     """
-    with open(os.path.join(places.state, LOG), "w+b") as said:
+    with open(os.path.join(places.state, LOG), "w+b") as output:
         code = subprocess.run(
             places.command,
             stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=said,
+            stdout=output,
+            stderr=output,
             env=_ENVIRONMENT,
             cwd="/",
             start_new_session=True,
             pass_fds=(lock,),
             check=False,
         ).returncode
-        said.seek(0)
-        words = said.read(16 * 1024).decode(errors="replace")
+        output.seek(0)
+        words = output.read(16 * 1024).decode(errors="replace")
     return plain(f"exit code {code}: {' '.join(words.split())}", _WHY) if code else ""
 
 

@@ -254,14 +254,14 @@ def lost(name: str, error: OSError | ValueError) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for Python's own flush at the end
     if not isinstance(error, BrokenPipeError):
         place = getattr(error, "filename", None) or "standard output"
-        told = f"{name}: {place}: {getattr(error, 'strerror', None) or error}"
+        line = f"{name}: {place}: {getattr(error, 'strerror', None) or error}"
         with suppress(OSError):
-            click.echo(told, err=True)
+            click.echo(line, err=True)
     return exits.FAULT
 
 
 def wrong(error: click.UsageError, name: str) -> str:
     """Return the fault in the command line of `name`, and where its right form is shown."""
     path = error.ctx.command_path if error.ctx else name
-    said = " ".join(error.format_message().split()).rstrip(".")
-    return f"{said} (see {path} --help)"
+    fault = " ".join(error.format_message().split()).rstrip(".")
+    return f"{fault} (see {path} --help)"

@@ -46,8 +46,8 @@ class Constraints:
     def over(self, changed: Mapping[str, int]) -> "Constraints":
         """Return these with some replaced by name; unknown names are ignored."""
         known = {f.name for f in fields(self)}
-        found: dict[str, Any] = {name.replace("-", "_"): value for name, value in changed.items()}
-        return replace(self, **{name: found[name] for name in sorted(found.keys() & known)})
+        values: dict[str, Any] = {name.replace("-", "_"): value for name, value in changed.items()}
+        return replace(self, **{name: values[name] for name in sorted(values.keys() & known)})
 
 
 def wrong(name: str, value: int) -> str:
@@ -55,7 +55,7 @@ def wrong(name: str, value: int) -> str:
     names = Constraints().named()
     if name not in names:
         return f"there is no constraint {name!r}; there are {', '.join(names)}"
-    most = 1 if name == "partial-admission" else MOST
-    if not 0 <= value <= most:
-        return f"{name} is {value}; it must be a whole number from 0 to {most}"
+    limit = 1 if name == "partial-admission" else MOST
+    if not 0 <= value <= limit:
+        return f"{name} is {value}; it must be a whole number from 0 to {limit}"
     return ""

@@ -60,8 +60,8 @@ def joined(departures: Collection[Departure]) -> Departure:
     return first
 
 
-def _later(one: Ms | None, other: Ms | None) -> Ms | None:
-    return None if one is None or other is None else max(one, other)
+def _later(first: Ms | None, second: Ms | None) -> Ms | None:
+    return None if first is None or second is None else max(first, second)
 
 
 def ranks(departures: Mapping[str, Departure], names: Collection[str]) -> dict[str, int]:
@@ -89,11 +89,11 @@ def next_absence(
     coming = [departure for departure in mine.values() if not departure.is_away(now)]
     if not coming:
         return None
-    first = min(coming, key=lambda one: (one.leaves, one.cause.value))
+    first = min(coming, key=lambda departure: (departure.leaves, departure.cause.value))
     together = {
         name
-        for name, one in mine.items()
-        if one.is_away(first.leaves) and _before(first.leaves, one.returns)
+        for name, departure in mine.items()
+        if departure.is_away(first.leaves) and _before(first.leaves, departure.returns)
     }
     return first, frozenset(together)
 

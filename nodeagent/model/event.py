@@ -63,7 +63,7 @@ def _bounded(value: Detail) -> Detail:
     if isinstance(value, str):
         return _cut(value)
     ends = accumulate(map(len, value))
-    kept = tuple(one for one, end in zip(value, ends, strict=True) if end <= MOST)
+    kept = tuple(part for part, end in zip(value, ends, strict=True) if end <= MOST)
     return kept if kept == value else (*kept, "…")
 
 

@@ -14,10 +14,10 @@ def fault_text(text: str) -> str:
     It is printable and has at most MOST characters; it is empty if the text has no details.
     """
     try:
-        said = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError):
         return ""
-    details = said.get("details") if isinstance(said, Mapping) else None
+    details = document.get("details") if isinstance(document, Mapping) else None
     line = "" if details is None else _said(details, _DEEP)
     line = "".join(c if c.isprintable() else " " for c in line[: 2 * MOST]).strip()
     return line if len(line) <= MOST else f"{line[: MOST - 1]}…"

@@ -282,7 +282,7 @@ class Ledger:
 
     def with_outage(self, outage: Outage) -> "Ledger":
         """Return the ledger with this outage in place of its node's one."""
-        others = (one for one in self.outages if one.node != outage.node)
+        others = (other for other in self.outages if other.node != outage.node)
         return replace(self, outages=(*others, outage))
 
     def returning(self) -> frozenset[str]:

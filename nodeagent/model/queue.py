@@ -176,8 +176,8 @@ class Queue:
 
     def _place(self, index: int) -> int | None:
         place = bisect_left(self.entries, index, key=lambda entry: entry.index)
-        there = place < len(self.entries) and self.entries[place].index == index
-        return place if there else None
+        exists = place < len(self.entries) and self.entries[place].index == index
+        return place if exists else None
 
     def _with(self, index: int, *changed: Entry) -> "Queue":
         place = self._place(index)
@@ -267,11 +267,13 @@ class Procedures:
 
     def refusal(self, machine_type: str, operation: str) -> str:
         """Say why there is nothing for this type and operation, and what exists; "" if there is."""
-        found = self.look_up(machine_type, operation)
-        if isinstance(found, Operation):
+        result = self.look_up(machine_type, operation)
+        if isinstance(result, Operation):
             return ""
         procedures = self.repair_procedures
         theirs = [procedure for procedure in procedures if machine_type in procedure.machine_types]
-        there = [o.operation for one in theirs for o in one.repair_operations]
-        there = there or [name for one in procedures for name in one.machine_types]
-        return f"{found}; there may be: {', '.join(there)}" if there else found
+        available = [o.operation for procedure in theirs for o in procedure.repair_operations]
+        available = available or [
+            name for procedure in procedures for name in procedure.machine_types
+        ]
+        return f"{result}; there may be: {', '.join(available)}" if available else result

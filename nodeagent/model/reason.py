@@ -83,7 +83,7 @@ class Reason:
     def parts(self) -> tuple["Reason", ...]:
         """Return the reasons among its details."""
         lists = (value if isinstance(value, tuple) else (value,) for _, value in self.details)
-        return tuple(one for several in lists for one in several if isinstance(one, Reason))
+        return tuple(part for several in lists for part in several if isinstance(part, Reason))
 
     @property
     def kinds(self) -> frozenset[AnyKind]:
@@ -103,7 +103,7 @@ class Reason:
             return replace(self, details=tuple((n, hidden.get(n, v)) for n, v in self.details))
         if not any(kind.private or kind is Kind.PAUSED for kind in self.kinds):
             return self
-        return replace(self, details=tuple((name, _public(one)) for name, one in self.details))
+        return replace(self, details=tuple((name, _public(value)) for name, value in self.details))
 
     @property
     def key(self) -> tuple[Any, ...]:

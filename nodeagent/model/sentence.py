@@ -25,8 +25,8 @@ def _parsed(sentence: str) -> tuple[tuple[str, str | None, str], ...]:
 
 def _written(value: Any, how: str) -> str:
     if how.startswith("+"):
-        told = _written(value, "")
-        return how[1:].replace("%", told) if told else ""
+        text = _written(value, "")
+        return how[1:].replace("%", text) if text else ""
     match how:
         case "s":
             return f"{-(-value // 1000)} s"
@@ -35,6 +35,6 @@ def _written(value: Any, how: str) -> str:
         case ";" | "&" | "":
             several = value if isinstance(value, tuple) else (value,)
             join = {";": "; ", "&": " and ", "": ", "}[how]
-            return join.join("" if one is None else str(one) for one in several)
+            return join.join("" if part is None else str(part) for part in several)
         case _:
             return format(value, how)

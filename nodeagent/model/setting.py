@@ -34,8 +34,8 @@ def setting(
     **limits: Any,
 ) -> Any:
     """Declare a field that a table may set; `key` is by default its name with hyphens."""
-    told = {"how": how, "key": key, "scope": scope, "text": text, "limits": limits}
-    return field(default=default, metadata=told)
+    metadata = {"how": how, "key": key, "scope": scope, "text": text, "limits": limits}
+    return field(default=default, metadata=metadata)
 
 
 def settings_of(kind: Any) -> Iterator[Setting]:

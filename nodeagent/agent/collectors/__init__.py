@@ -89,18 +89,18 @@ class Sampler:
 
     def _loop(self) -> None:
         pause = min(1.5, self._every)  # two samples make a first average
-        told = ""
+        logged = ""
         while True:
             try:
                 data = self.collector.sample()
                 self._last = (self._clock(), time.monotonic(), data)
-                told = ""
+                logged = ""
             except Exception as error:
                 self._last = None
                 self._why = f"{type(error).__name__}: {error}"
-                if told != self._why:  # when it begins or changes, not each time
-                    told = self._why
-                    log.warning("collector-failed name=%s why=%r", self.collector.name, told)
+                if logged != self._why:  # when it begins or changes, not each time
+                    logged = self._why
+                    log.warning("collector-failed name=%s why=%r", self.collector.name, logged)
             if self._stop.wait(pause):
                 return
             pause = self._every

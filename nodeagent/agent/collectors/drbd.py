@@ -32,11 +32,11 @@ class Drbd:
         """Look once; return by minor the seconds of `steady` when it was last complete."""
         before, now = self._complete, self._steady()
         rows = _ROW.findall(_status())[:MIRRORS]
-        found = {
+        complete = {
             int(minor): now if _is_complete(connection, disk) else before.get(int(minor))
             for minor, connection, disk in rows
         }
-        self._complete = {minor: at for minor, at in found.items() if at is not None}
+        self._complete = {minor: at for minor, at in complete.items() if at is not None}
         return self._complete
 
     def ages(self) -> Mapping[int, Ms]:

@@ -16,15 +16,15 @@ class KvmInstRss:
 
     def sample(self) -> Any:
         """`{"<instance>": pages}`."""
-        found: dict[str, int] = {}
+        pages: dict[str, int] = {}
         for pid in psutil.pids():
             if not _is_kvm(pid):
                 continue
             with suppress(psutil.Error):
                 process = psutil.Process(pid)
                 if instance := _after(process.cmdline(), "-name"):
-                    found[instance] = process.memory_info().rss // _PAGE
-        return found
+                    pages[instance] = process.memory_info().rss // _PAGE
+        return pages
 
 
 def _is_kvm(pid: int) -> bool:

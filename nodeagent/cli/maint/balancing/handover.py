@@ -45,7 +45,7 @@ def follow(
 def stop(reach: Reach, group: str | None) -> str:
     """Start no more of it; return the group's name, which a single group may leave out."""
     if group is None:
-        names = [one["group"] for one in reach.get("/1/balance")]
+        names = [row["group"] for row in reach.get("/1/balance")]
         if len(names) != 1:
             raise Refused(f"name one group of {', '.join(names)}: -G")
         group = str(names[0])
@@ -71,19 +71,19 @@ def _spot(layout: Layout, place: Place) -> list[str]:
 
 def _follow(reach: Reach, group: str, count: int, on: Progress) -> None:
     for groups in looks_at(lambda seconds: reach.get("/1/balance", seconds), tell=on.tell):
-        found = next((one for one in groups if one["group"] == group), None)
-        if found is None:
+        status = next((row for row in groups if row["group"] == group), None)
+        if status is None:
             raise Refused(f"group {group} is gone")
-        if halted := found["halted"]:
+        if halted := status["halted"]:
             raise Refused(f"{halted['why']}: to go on, remove the tag {halted['tag']} from {group}")
-        asked, under_way = found["asked"], found["under-way"]
+        asked, under_way = status["asked"], status["under-way"]
         if asked is None and not under_way:
-            if ended := found.get("given-up"):
+            if ended := status.get("given-up"):
                 raise Refused(ended)
             return
-        left = len(asked["left"] or ()) if asked else 0
-        waits = "" if under_way else _waits(reach, found["held"])
-        on.tell(f"{count - left} of {count} moves started, {under_way} jobs running{waits}")
+        remaining = len(asked["left"] or ()) if asked else 0
+        waits = "" if under_way else _waits(reach, status["held"])
+        on.tell(f"{count - remaining} of {count} moves started, {under_way} jobs running{waits}")
 
 
 def _waits(reach: Reach, held: list[str]) -> str:

@@ -48,8 +48,10 @@ def _flag(text: str, *more: str) -> Any:
 
 
 def _real(metavar: str, default: float | None, text: str, *more: str) -> Any:
-    said = text if default is None else f"{text} [{default:g}]"
-    return _option(*more, metavar=metavar, type=float, default=default, callback=_number, help=said)
+    help_text = text if default is None else f"{text} [{default:g}]"
+    return _option(
+        *more, metavar=metavar, type=float, default=default, callback=_number, help=help_text
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,14 +52,18 @@ def document(plan: Plan, after: Layout, search: Json) -> Json:
     }
 
 
-def show(told: Json) -> None:
+def show(balancing: Json) -> None:
     """Print the document: the group, a move a line, and the result."""
-    on, moves, nodes, score = screen(), told["moves"], told["nodes"], told["score"]
-    none = "Well balanced: nothing to do." if told["well-balanced"] else "No move lowers the score."
-    more = "; more time may find more" if told["hurried"] else ""
+    on, moves, nodes, score = screen(), balancing["moves"], balancing["nodes"], balancing["score"]
+    none = (
+        "Well balanced: nothing to do."
+        if balancing["well-balanced"]
+        else "No move lowers the score."
+    )
+    more = "; more time may find more" if balancing["hurried"] else ""
     on.facts(
         [
-            ("group", told["group"]),
+            ("group", balancing["group"]),
             ("nodes", len(nodes)),
             ("instances", sum(node["before"]["instances"] for node in nodes)),
             ("N+1 fails on", counted(_failing(nodes, "before"), "node", "nodes")),
@@ -88,8 +92,8 @@ def show(told: Json) -> None:
             ("final score", _shown(score["final"])),
             ("N+1 fails on", counted(_failing(nodes, "after"), "node", "nodes")),
             ("moves", len(moves)),
-            ("to copy", f"{told['copies-gib']:.1f} GiB"),
-            ("searched for", f"{told['seconds']:.1f} s{more}"),
+            ("to copy", f"{balancing['copies-gib']:.1f} GiB"),
+            ("searched for", f"{balancing['seconds']:.1f} s{more}"),
         ]
     )
 
@@ -99,13 +103,13 @@ def actions(commands: Iterable[str]) -> str:
     return ", ".join(_ACTIONS[command.split()[1]] for command in commands)
 
 
-def script(told: Json) -> str:
+def script(balancing: Json) -> str:
     """Return the document's commands as a shell script; those of one job set may run together."""
-    moves, score = told["moves"], told["score"]
+    moves, score = balancing["moves"], balancing["score"]
     lines = [
         _HEAD.format(
             moves=counted(len(moves), "move", "moves"),
-            group=harmless(told["group"]),
+            group=harmless(balancing["group"]),
             initial=_shown(score["initial"]),
             final=_shown(score["final"]),
         )
@@ -121,8 +125,8 @@ def script(told: Json) -> str:
 
 def _components(before: Layout, after: Layout) -> Iterator[Json]:
     """Yield nothing if no node is online: there is no score then."""
-    found = components(before.group_nodes()), components(after.group_nodes())
-    for part, old, new in zip(COMPONENTS, *found, strict=False):
+    values = components(before.group_nodes()), components(after.group_nodes())
+    for part, old, new in zip(COMPONENTS, *values, strict=False):
         yield {
             "name": part.name,
             "weight": part.weight,

@@ -35,20 +35,20 @@ def moment(context: click.Context, option: click.Parameter, text: str | None) ->
     seconds = seconds_of(text[1:]) if text.startswith("+") else None
     if seconds is not None and now + seconds < _LAST:
         return round((now + seconds) * SECOND)
-    found = None if text.startswith("+") else _found(context, option, text, _next)
-    if found is None:
+    nanoseconds = None if text.startswith("+") else _found(context, option, text, _next)
+    if nanoseconds is None:
         raise click.BadParameter(_no_time(text, _TO_COME), context, option)
-    return found
+    return nanoseconds
 
 
 def past_moment(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
     """Read a time that is over, in nanoseconds since the epoch; a callback."""
     if text is None:
         return None
-    found = _found(context, option, text, _previous)
-    if found is None:
+    nanoseconds = _found(context, option, text, _previous)
+    if nanoseconds is None:
         raise click.BadParameter(_no_time(text, _OVER), context, option)
-    return found
+    return nanoseconds
 
 
 def _no_time(text: str, forms: str) -> str:
@@ -130,8 +130,8 @@ def _no_moment(moment: datetime) -> str:
     first, second = (moment.replace(fold=fold).timestamp() for fold in (0, 1))
     if first == second:
         return ""
-    there = datetime.fromtimestamp(first, UTC).astimezone().replace(tzinfo=None) == moment
-    why = "the clock shows it twice" if there else "the clock never shows it"
+    exists = datetime.fromtimestamp(first, UTC).astimezone().replace(tzinfo=None) == moment
+    why = "the clock shows it twice" if exists else "the clock never shows it"
     return f"{why}: add the zone, as in +01:00"
 
 
@@ -156,15 +156,17 @@ def window_of(calendar: Json, name: str, at: Nanoseconds | None = None) -> tuple
 
     If it is in several, `at` (nanoseconds) is a time within the window. Else as `machine_of`.
     """
-    found = _windows_of(calendar, name)
+    windows = _windows_of(calendar, name)
     if at is not None:
-        found = [(row, one) for row, one in found if _lasts_at(row, at / SECOND)]
-        if not found:
+        windows = [
+            (row, machine_row) for row, machine_row in windows if _lasts_at(row, at / SECOND)
+        ]
+        if not windows:
             raise NotFound(f"{name} is in no window at {when(at / SECOND)}")
-    if len(found) > 1:
-        starts = " and ".join(when(row["start"]) for row, _ in found)
+    if len(windows) > 1:
+        starts = " and ".join(when(row["start"]) for row, _ in windows)
         raise Refused(f"{name} is in windows from {starts}: choose one by a time in it, with --at")
-    return found[0]
+    return windows[0]
 
 
 def most_urgent(calendar: Json, name: str) -> tuple[Json, Json]:
@@ -173,9 +175,9 @@ def most_urgent(calendar: Json, name: str) -> tuple[Json, Json]:
     Else as `machine_of`.
     """
 
-    def urgency(found: tuple[Json, Json]) -> tuple[bool, bool, float]:
-        row, one = found
-        return one["mode"] != "down", not one["begun"], row["start"]
+    def urgency(pair: tuple[Json, Json]) -> tuple[bool, bool, float]:
+        row, machine_row = pair
+        return machine_row["mode"] != "down", not machine_row["begun"], row["start"]
 
     return min(_windows_of(calendar, name), key=urgency)
 
@@ -185,20 +187,24 @@ def _windows_of(calendar: Json, name: str) -> list[tuple[Json, Json]]:
     if not name:  # an empty variable of a script names nobody
         raise click.UsageError("the name of a machine is empty")
     rows = [(row, machine) for row in calendar["windows"] for machine in row["machines"]]
-    found = [(row, one) for row, one in rows if one_form(name.lower()) in (*_hosts(one), one["ip"])]
-    if not found:
+    windows = [
+        (row, machine_row)
+        for row, machine_row in rows
+        if one_form(name.lower()) in (*_hosts(machine_row), machine_row["ip"])
+    ]
+    if not windows:
         short = name.lower()
-        found = [
-            (row, one)
-            for row, one in rows
-            if short in (host.partition(".")[0] for host in _hosts(one))
+        windows = [
+            (row, machine_row)
+            for row, machine_row in rows
+            if short in (host.partition(".")[0] for host in _hosts(machine_row))
         ]
-    if not found:
+    if not windows:
         raise NotFound(f"{name} is in no window: see gnt-maint window list")
-    machines = dict.fromkeys(told_name(one) for _, one in found)
+    machines = dict.fromkeys(told_name(machine_row) for _, machine_row in windows)
     if len(machines) > 1:
         raise Refused(f"{name} is short for {' and '.join(machines)}")
-    return found
+    return windows
 
 
 def _lasts_at(row: Json, at: float) -> bool:
@@ -208,13 +214,13 @@ def _lasts_at(row: Json, at: float) -> bool:
     return row["duration"] is None or at < row["start"] + row["duration"]
 
 
-def _hosts(one: Json) -> tuple[str, ...]:
-    return one["hostname"].lower(), (one["node"] or "").lower()
+def _hosts(machine_row: Json) -> tuple[str, ...]:
+    return machine_row["hostname"].lower(), (machine_row["node"] or "").lower()
 
 
-def as_scheduled(one: Json) -> Json:
+def as_scheduled(machine_row: Json) -> Json:
     """Return a reported machine as the schedule has it."""
-    return {key: one[key] for key in ("hostname", "ip") if one[key]}
+    return {key: machine_row[key] for key in ("hostname", "ip") if machine_row[key]}
 
 
 START = click.option(
@@ -279,8 +285,8 @@ def owners_options(deadline: str) -> Callable[[F], F]:
 
 def owners_of(policy: str | None, deadline: int | None, at_deadline: str | None) -> Json:
     """Return the owners' settings, as the schedule has them under `/1/`."""
-    said = {"policy": policy, "deadline_seconds": deadline, "at_deadline": at_deadline}
-    return {key: value for key, value in said.items() if value is not None}
+    settings = {"policy": policy, "deadline_seconds": deadline, "at_deadline": at_deadline}
+    return {key: value for key, value in settings.items() if value is not None}
 
 
 def when(moment: float) -> str:

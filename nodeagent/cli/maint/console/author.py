@@ -32,10 +32,10 @@ def headers(*, local: bool) -> list[tuple[str, str]]:
         command.encode()
     except UnicodeEncodeError:
         raise click.UsageError(f"the command line is not UTF-8: {harmless(command, 200)}") from None
-    found = [("Nodeagent-Command", quote(command, safe=" /=:,+'")[:_MOST])] if command else []
+    fields = [("Nodeagent-Command", quote(command, safe=" /=:,+'")[:_MOST])] if command else []
     if local and (login := login_name()):
-        found.append(("Nodeagent-Login", quote(login, errors="replace")))
-    return found
+        fields.append(("Nodeagent-Login", quote(login, errors="replace")))
+    return fields
 
 
 def login_name(path: str = "/proc/self/loginuid") -> str:

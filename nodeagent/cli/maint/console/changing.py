@@ -12,8 +12,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 _DRY, _YES = f"{__name__}.dry_run", f"{__name__}.yes"
 
 
-def _noted(context: click.Context, option: click.Parameter, said: Any) -> None:
-    context.meta[_DRY if option.name == "dry_run" else _YES] = said
+def _noted(context: click.Context, option: click.Parameter, value: Any) -> None:
+    context.meta[_DRY if option.name == "dry_run" else _YES] = value
 
 
 def changes(verb: F) -> F:

@@ -119,8 +119,8 @@ class Where:
         try:
             settings = self.settings()
         except ConfigError as error:
-            told = f"gnt-maint: {harmless(error)}; trying {SOCKET}"
-            click.echo(told, err=True)
+            warning = f"gnt-maint: {harmless(error)}; trying {SOCKET}"
+            click.echo(warning, err=True)
             return SOCKET
         return SOCKET if settings is None else settings.maintd.socket
 
@@ -140,8 +140,8 @@ def _password(path: str) -> str:
     """Read the first line of a file that nobody else may read."""
     try:
         with open(path, "rb") as file:
-            found = os.fstat(file.fileno())
-            if stat.S_ISREG(found.st_mode) and found.st_mode & 0o077:
+            info = os.fstat(file.fileno())
+            if stat.S_ISREG(info.st_mode) and info.st_mode & 0o077:
                 raise ConfigError(f"{path}: others may read it: chmod 600 {path}")
             lines = file.read(4096).decode().splitlines()
     except OSError as error:
@@ -193,8 +193,8 @@ class Reach:
     def _tell_doubt(self, error: "InDoubt") -> None:
         if not self._doubt:
             self._doubt = error.message
-            told = f"the ledger of this node may be old: {harmless(self._doubt)}"
-            click.echo(f"gnt-maint: {told}", err=True)
+            warning = f"the ledger of this node may be old: {harmless(self._doubt)}"
+            click.echo(f"gnt-maint: {warning}", err=True)
 
     def get_raw(self, target: str) -> bytes:
         return self._ask("GET", target, LOOKING).body
@@ -213,10 +213,10 @@ class Reach:
         text = b"" if body is None else body
         if not isinstance(text, bytes):
             text = json.dumps(text).encode()
-        said = _parsed(self._change(method, target, text))
-        if isinstance(said, dict):
-            _tell_kept(said.get("kept"))
-        return said
+        answer = _parsed(self._change(method, target, text))
+        if isinstance(answer, dict):
+            _tell_kept(answer.get("kept"))
+        return answer
 
     def put(self, target: str, body: Any, version: str = "") -> None:
         """Replace the document there; with a version only if it still has it, else Stale."""
@@ -238,8 +238,8 @@ class Reach:
                 would = None
             if would is not None and not changing.confirm(would):
                 raise Refused("nothing was changed")
-        with progress(quiet=True) as told:
-            told.tell("waiting for the next round")
+        with progress(quiet=True) as on:
+            on.tell("waiting for the next round")
             try:
                 return self._ask(method, target, CHANGING, body, more)
             except InDoubt as error:
@@ -254,12 +254,12 @@ class Reach:
     ) -> Json:
         """Ask maintd what it would do. TooOld: it cannot say; other errors as for the change."""
         try:
-            found = _parsed(self._ask(method, f"/dry-run{target}", LOOKING, body, more))
+            answer = _parsed(self._ask(method, f"/dry-run{target}", LOOKING, body, more))
         except NotFound as error:
             if error.message == "Resource not found":
                 raise TooOld("this maintd is too old to say what it would do") from None
             raise
-        return dict(found)
+        return dict(answer)
 
     def _ask(
         self,
@@ -293,15 +293,15 @@ class Reach:
 
     def _no(self, replied: "Answered") -> click.ClickException:
         try:
-            said = json.loads(replied.body)
-            why = str(said["error"])
+            document = json.loads(replied.body)
+            why = str(document["error"])
         except (ValueError, KeyError, TypeError, RecursionError):
-            said, why = {}, replied.body[:200].decode("utf-8", "replace").strip()
+            document, why = {}, replied.body[:200].decode("utf-8", "replace").strip()
         why = why or "no reason given"
         if replied.status == 503:
-            if said.get("doubt"):
+            if document.get("doubt"):
                 return InDoubt(why)
-            return Noted(why) if said.get("wish") else Unreachable(why)
+            return Noted(why) if document.get("wish") else Unreachable(why)
         if replied.status == 404:
             return NotFound(why)
         if replied.status in (401, 403) and not self._local:
@@ -309,7 +309,7 @@ class Reach:
             return Refused(f"{self._caller.where}: {why} ({options})")
         if replied.status == 412:
             return Stale(why)
-        if replied.status in (400, 403, 409) and said:
+        if replied.status in (400, 403, 409) and document:
             return Refused(why)
         return Refused(f"{self._caller.where} answers {replied.status}: {why}")
 
@@ -317,9 +317,9 @@ class Reach:
         if not self._local:
             return f"maintd cannot be reached at {why}"
         master = _master()
-        told = f", which is {master}" if master else ""
+        remark = f", which is {master}" if master else ""
         return (
-            f"maintd does not answer at {why}; it runs on the master node{told}:"
+            f"maintd does not answer at {why}; it runs on the master node{remark}:"
             " see systemctl status maintd"
         )
 

@@ -126,19 +126,19 @@ def ganeti(path: str) -> "GanetiCluster":
 
 def named(option: str, what: str, asked: Iterable[str], names: Iterable[str]) -> frozenset[str]:
     """Return the names meant: whole ones, or the unique part before a dot."""
-    there = list(names)
-    found = set()
+    all_names = list(names)
+    chosen = set()
     for name in asked:
-        same = [one for one in there if one == name] or [
-            one for one in there if one.startswith(f"{name}.")
+        same = [full_name for full_name in all_names if full_name == name] or [
+            full_name for full_name in all_names if full_name.startswith(f"{name}.")
         ]
         if not same:
             raise NotFound(f"{option}: there is no {what} {harmless(name, 80)}")
         if len(set(same)) > 1:
             few = ", ".join(same[:5])
             raise NotFound(f"{option}: {name} may be any of {few}")
-        found.add(same[0])
-    return frozenset(found)
+        chosen.add(same[0])
+    return frozenset(chosen)
 
 
 def read(path: str) -> str:

@@ -55,8 +55,8 @@ class Entry:
 
 def entries() -> Mapping[str, Entry]:
     """Return the entries of both files by name, in its order; ConfigError names the file."""
-    found = {entry.name: entry for path in files() for entry in _entries(path)}
-    return dict(sorted(found.items()))
+    by_name = {entry.name: entry for path in files() for entry in _entries(path)}
+    return dict(sorted(by_name.items()))
 
 
 def files() -> tuple[str, str]:
@@ -77,8 +77,8 @@ def resolved(where: Where) -> Where:
     known = entries()
     if where.cluster in known:
         return replace(known[where.cluster].where(), config=where.config)
-    there = f"there are {', '.join(known)}" if known else "they name none"
-    raise ConfigError(f"--cluster: {where.cluster!r} is not in {' or '.join(files())}; {there}")
+    choices = f"there are {', '.join(known)}" if known else "they name none"
+    raise ConfigError(f"--cluster: {where.cluster!r} is not in {' or '.join(files())}; {choices}")
 
 
 def _entries(path: str) -> Iterator[Entry]:
@@ -105,12 +105,12 @@ def _read(path: str) -> dict[str, Any]:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(handle, "rb") as file:
-            found = os.fstat(handle)
-            if found.st_uid not in (0, os.geteuid()):
+            info = os.fstat(handle)
+            if info.st_uid not in (0, os.geteuid()):
                 raise ConfigError(
-                    f"{path}: it belongs to user {found.st_uid}, and must to you or root"
+                    f"{path}: it belongs to user {info.st_uid}, and must to you or root"
                 )
-            if found.st_mode & 0o022:
+            if info.st_mode & 0o022:
                 raise ConfigError(f"{path}: others may write it: chmod go-w {path}")
             return tomllib.load(file)
     except (FileNotFoundError, NotADirectoryError):

@@ -23,10 +23,10 @@ def complete(*kinds: str) -> Completes:
     def offer(context: click.Context, _: click.Parameter, text: str) -> "list[CompletionItem]":
         try:
             reach = clusters_file.resolved(Where(**context.find_root().params)).reach()
-            found = [one for kind in kinds for one in _NAMES[kind](_asking(reach))]
+            named = [pair for kind in kinds for pair in _NAMES[kind](_asking(reach))]
         except Exception:  # a completing shell has no place for errors
             return []
-        return _offered(found, text)
+        return _offered(named, text)
 
     return offer
 
@@ -40,10 +40,10 @@ def complete_cluster(_: click.Context, __: click.Parameter, text: str) -> "list[
     return _offered([(name, entry.file) for name, entry in known.items()], text)
 
 
-def _offered(found: "_Named", text: str) -> "list[CompletionItem]":
+def _offered(named: "_Named", text: str) -> "list[CompletionItem]":
     from click.shell_completion import CompletionItem
 
-    names = {name: about for name, about in found if name.lower().startswith(text.lower())}
+    names = {name: about for name, about in named if name.lower().startswith(text.lower())}
     return [CompletionItem(name, help=harmless(about)) for name, about in names.items()]
 
 
@@ -60,16 +60,16 @@ def _of_names(kind: str) -> Callable[[_Get], _Named]:
 
 
 def _incidents(get: _Get) -> _Named:
-    for one in get("/1/status"):
-        for name in (one["node-name"], one["uuid"]):
-            yield name, f"{one['node-name']} {one['repair-status']}"
+    for incident in get("/1/status"):
+        for name in (incident["node-name"], incident["uuid"]):
+            yield name, f"{incident['node-name']} {incident['repair-status']}"
 
 
 def _windows(get: _Get) -> _Named:
-    told = get("/1/windows")
-    for row in told["windows"]:
+    calendar = get("/1/windows")
+    for row in calendar["windows"]:
         yield from ((told_name(machine), "window") for machine in row["machines"])
-    yield from ((row["name"], str(row["weekly"])) for row in told["series"])
+    yield from ((row["name"], str(row["weekly"])) for row in calendar["series"])
 
 
 def _entries(get: _Get) -> _Named:
@@ -78,15 +78,15 @@ def _entries(get: _Get) -> _Named:
 
 
 def _offers(get: _Get) -> _Named:
-    return ((one["id"], f"{one['owner']} {one['node']}") for one in get("/1/offers"))
+    return ((offer["id"], f"{offer['owner']} {offer['node']}") for offer in get("/1/offers"))
 
 
 def _owners(get: _Get) -> _Named:
-    return ((one["owner"], "owner") for one in get("/1/offers"))
+    return ((offer["owner"], "owner") for offer in get("/1/offers"))
 
 
 def _sinks(get: _Get) -> _Named:
-    return ((one["name"], one["kind"]) for one in get("/1/notify"))
+    return ((sink["name"], sink["kind"]) for sink in get("/1/notify"))
 
 
 def _constraints(get: _Get) -> _Named:

@@ -8,13 +8,13 @@ from contextlib import suppress
 from nodeagent.cli.maint.console.client import Refused
 
 
-def read(path: str, most: int) -> bytes:
-    """Return the first `most` bytes of a file or standard input (-); Refused if unreadable."""
+def read(path: str, limit: int) -> bytes:
+    """Return the first `limit` bytes of a file or standard input (-); Refused if unreadable."""
     try:
         if path == "-":
-            return sys.stdin.buffer.read(most)
+            return sys.stdin.buffer.read(limit)
         with open(path, "rb") as file:
-            return file.read(most)
+            return file.read(limit)
     except OSError as error:
         raise Refused(f"{path}: {error.strerror}") from None
 
@@ -23,8 +23,8 @@ def save(path: str, raw: bytes, mode: int = 0o666) -> None:
     """Write a file whole or not at all; write to a device or a pipe directly."""
     try:
         if _is_special(path):
-            with open(path, "wb") as there:
-                there.write(raw)
+            with open(path, "wb") as file:
+                file.write(raw)
         else:
             _replace(path, raw, mode)
     except OSError as error:

@@ -20,8 +20,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 _WATCHES, _EVERY = f"{__name__}.watches", f"{__name__}.every"
 
 
-def _noted(context: click.Context, option: click.Parameter, said: Any) -> None:
-    context.meta[_WATCHES if option.name == "watch" else _EVERY] = said
+def _noted(context: click.Context, option: click.Parameter, value: Any) -> None:
+    context.meta[_WATCHES if option.name == "watch" else _EVERY] = value
 
 
 def looks(verb: F) -> F:
@@ -43,7 +43,7 @@ def looks(verb: F) -> F:
             metavar="DURATION",
             default="2s",
             show_default=True,
-            callback=lambda *said: _noted(said[0], said[1], duration(*said)),
+            callback=lambda *arguments: _noted(arguments[0], arguments[1], duration(*arguments)),
             expose_value=False,
             help="With --watch: wait this long in between.",
         ),
@@ -65,8 +65,8 @@ def again_and_again(show: Callable[[], object], *, clears: bool = False) -> NoRe
     pager.unwanted(context)
     first = True
     try:
-        with _interrupts() as told:
-            while not told:
+        with _interrupts() as interrupts:
+            while not interrupts:
                 redraw(context, clears=clears)
                 try:
                     show()
@@ -90,31 +90,31 @@ def _interrupts() -> Iterator[list[int]]:
     import makes; Ctrl-C in that moment would be lost. Begun with SIGINT ignored, as by a shell with
     `&`, it collects none.
     """
-    told: list[int] = []
+    numbers: list[int] = []
 
     def stop(number: int, _frame: object) -> NoReturn:
-        told.append(number)
+        numbers.append(number)
         raise KeyboardInterrupt
 
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, stop)
     try:
-        yield told
+        yield numbers
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-def _asked_for(context: click.Context, option: click.Parameter, said: Any) -> None:
-    if said is None or said is False:
+def _asked_for(context: click.Context, option: click.Parameter, value: Any) -> None:
+    if value is None or value is False:
         return
     if option.name == "fields":
-        fields = tuple(filter(None, said.lower().split(",")))
+        fields = tuple(filter(None, value.lower().split(",")))
         if not fields:
             raise click.BadParameter("name one field or several: a,b", context, option)
         listed_so(context, fields=fields)
     elif option.name == "separator":
-        listed_so(context, separator=said)
+        listed_so(context, separator=value)
     else:
         listed_so(context, headers=False)
 

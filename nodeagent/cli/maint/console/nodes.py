@@ -16,8 +16,8 @@ _NODE = re.compile(r"[A-Za-z0-9:][A-Za-z0-9._:-]{0,254}")
 def node_of(nodes: Sequence[Json], name: str) -> Json | None:
     """Find the node of that name in the answer of `/1/nodes`, or None. Refused: several."""
     called = one_form(name.lower())
-    found = [n for n in nodes if called in (n["name"], n["name"].partition(".")[0], n["address"])]
-    whole = [n for n in found if n["name"] == called] or found
+    matches = [n for n in nodes if called in (n["name"], n["name"].partition(".")[0], n["address"])]
+    whole = [n for n in matches if n["name"] == called] or matches
     if len(whole) > 1:
         raise Refused(f"{name} is short for {' and '.join(n['name'] for n in whole)}")
     return whole[0] if whole else None
@@ -31,19 +31,19 @@ def full_name(reach: Reach, name: str) -> str:
     if not _NODE.fullmatch(name):
         raise Refused(f"there is no node {harmless(name, 80)}: see gnt-maint nodes")
     try:
-        found = node_of(reach.get("/1/nodes"), name)
+        node = node_of(reach.get("/1/nodes"), name)
     except Unreachable:  # maintd keeps requests even before its first round
         return name
-    return str(found["name"]) if found else name
+    return str(node["name"]) if node else name
 
 
 def instance_path(reach: Reach, name: str) -> str:
     """Return the path of an instance's explanation; full or short name. Refused: several."""
     names: list[str] = reach.get("/1/names")["instances"]
-    found = [name] if name in names else [n for n in names if n.partition(".")[0] == name]
-    if len(found) > 1:
-        raise Refused(f"{name} is short for {' and '.join(found)}")
-    return f"/1/explain/{quote(found[0] if found else name, safe='', errors='replace')}"
+    matches = [name] if name in names else [n for n in names if n.partition(".")[0] == name]
+    if len(matches) > 1:
+        raise Refused(f"{name} is short for {' and '.join(matches)}")
+    return f"/1/explain/{quote(matches[0] if matches else name, safe='', errors='replace')}"
 
 
 def only_nodes(reach: Reach, names: Iterable[str], *, else_do: str = "") -> None:
@@ -51,8 +51,8 @@ def only_nodes(reach: Reach, names: Iterable[str], *, else_do: str = "") -> None
     nodes = reach.get("/1/nodes")
     for name in names:
         if node_of(nodes, name) is None:
-            told = harmless(name, 80)
-            raise Refused(f"{told} is not a node of this cluster{else_do}: see gnt-maint nodes")
+            machine = harmless(name, 80)
+            raise Refused(f"{machine} is not a node of this cluster{else_do}: see gnt-maint nodes")
 
 
 def for_whom(node: Json) -> str:
@@ -66,7 +66,7 @@ def for_whom(node: Json) -> str:
 
 def found_node(reach: Reach, name: str) -> Json:
     """Return a node as maintd has it now, or refuse."""
-    found: list[Json] = [one for one in reach.get("/1/nodes") if one["name"] == name]
-    if not found:
+    nodes: list[Json] = [node for node in reach.get("/1/nodes") if node["name"] == name]
+    if not nodes:
         raise Refused(f"{name} is no longer a node of this cluster")
-    return found[0]
+    return nodes[0]

@@ -29,8 +29,8 @@ class Verbs(LazyGroup):
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         """Parse as any group does, with any version of click."""
         if not (args or self.invoke_without_command or context.resilient_parsing):
-            there = ", ".join(self.list_commands(context))
-            raise click.UsageError(f"missing command; available: {there}", context)
+            available = ", ".join(self.list_commands(context))
+            raise click.UsageError(f"missing command; available: {available}", context)
         return super().parse_args(context, args)
 
 
@@ -46,8 +46,8 @@ class GntMaint(LazyGroup):
         author.typed(context, args)
         if now := RENAMED.get(args[0]):
             if not context.resilient_parsing:
-                told = f"gnt-maint {args[0]} is now gnt-maint {now}; the old name still works"
-                click.echo(f"gnt-maint: {told}", err=True)
+                note = f"gnt-maint {args[0]} is now gnt-maint {now}; the old name still works"
+                click.echo(f"gnt-maint: {note}", err=True)
             args = [now, *args[1:]]
         args = [ALIASES.get(args[0], args[0]), *args[1:]]
         if (hint := HINTS.get(args[0])) and not context.resilient_parsing:
@@ -61,13 +61,13 @@ class Whole(click.IntRange):
     name = "whole number"
 
 
-def filled(_: click.Context, option: click.Parameter, said: Said) -> Said:
+def filled(_: click.Context, option: click.Parameter, value: Said) -> Said:
     """A callback: a name, or several; a variable of a script that is not set names nothing."""
-    given = (said,) if isinstance(said, str) else said or ()
+    given = (value,) if isinstance(value, str) else value or ()
     if "" in given:
         why = "one of them is empty" if any(given) else "it is empty"
         raise click.BadParameter(why, param=option)
-    return said
+    return value
 
 
 @click.group(
@@ -110,7 +110,7 @@ def filled(_: click.Context, option: click.Parameter, said: Said) -> Said:
     "--no-pager",
     is_flag=True,
     expose_value=False,
-    callback=lambda context, _, said: pager.unwanted(context) if said else None,
+    callback=lambda context, _, value: pager.unwanted(context) if value else None,
     help="Do not pipe long output into a pager.",
 )
 @click.pass_context
@@ -171,15 +171,15 @@ def find(reach: Reach, name: str) -> str:
 
 def one_of(name: str, incidents: Sequence[Mapping[str, Any]]) -> str:
     """The same among incidents as `/1/status` lists them."""
-    found = {str(i["uuid"]): i for i in incidents if _is_meant(name, i)}
-    if not found:
+    meant = {str(i["uuid"]): i for i in incidents if _is_meant(name, i)}
+    if not meant:
         why = f"no incident has a node {name} or a UUID that begins so"
         raise NotFound(f"{why}: see gnt-maint incidents")
-    still = {uuid for uuid, i in found.items() if i["repair-status"] != "canceled"} or set(found)
+    still = {uuid for uuid, i in meant.items() if i["repair-status"] != "canceled"} or set(meant)
     if len(still) > 1:
-        told = [f"{uuid} ({found[uuid]['node-name']})" for uuid in sorted(still)]
-        more = f" and {len(told) - 5} more" if len(told) > 5 else ""
-        raise Refused(f"{name} can be {', '.join(told[:5])}{more}")
+        choices = [f"{uuid} ({meant[uuid]['node-name']})" for uuid in sorted(still)]
+        more = f" and {len(choices) - 5} more" if len(choices) > 5 else ""
+        raise Refused(f"{name} can be {', '.join(choices[:5])}{more}")
     return still.pop()
 
 

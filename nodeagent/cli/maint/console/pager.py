@@ -52,9 +52,9 @@ def begin(context: click.Context) -> None:
 
 def _command() -> list[str]:
     """Return the pager, or nothing; by sudo always less."""
-    said = None if "SUDO_USER" in os.environ else os.environ.get("PAGER")
+    setting = None if "SUDO_USER" in os.environ else os.environ.get("PAGER")
     try:
-        words = ["less"] if said is None else shlex.split(said)
+        words = ["less"] if setting is None else shlex.split(setting)
     except ValueError:  # a quote that is left open
         return []
     return [] if words == ["cat"] else words

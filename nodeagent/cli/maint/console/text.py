@@ -25,11 +25,11 @@ NODED: Mapping[object, str] = {
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def harmless(text: object, most: int = 2000) -> str:
+def harmless(text: object, limit: int = 2000) -> str:
     """Return foreign text on one line; show control characters, do not obey them."""
     words = str(text)
-    if len(words) > most:
-        words = words[: most - 1] + "…"
+    if len(words) > limit:
+        words = words[: limit - 1] + "…"
     if words.isprintable():
         return words
     return "".join(c if c.isprintable() else _escaped(c) for c in words)
@@ -59,8 +59,8 @@ def _escaped(character: str) -> str:
 def age(seconds: float) -> str:
     """Return a duration of about two digits: `40 s`, `12 min`, `30 h`, `5 d`."""
     seconds = max(0.0, seconds)
-    for most, unit, word in ((120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
-        if seconds < most:
+    for limit, unit, word in ((120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
+        if seconds < limit:
             return f"{seconds // unit:.0f} {word}"
     return f"{seconds // 86400:.0f} d"
 
@@ -97,25 +97,25 @@ def remedied(held: Mapping[str, Any]) -> str:
     return reason if not command or command in reason else f"{reason}; run {command}"
 
 
-def counted(count: int, one: str, more: str) -> str:
+def counted(count: int, singular: str, plural: str) -> str:
     """Return a number with the word for one or for more."""
-    return f"{count} {one if count == 1 else more}"
+    return f"{count} {singular if count == 1 else plural}"
 
 
 def short(ids: Iterable[str]) -> Mapping[str, str]:
     """Return the shortest unique prefix of each id."""
     known = sorted(set(ids))
-    found: dict[str, str] = {}
-    for place, one in enumerate(known):
+    prefixes: dict[str, str] = {}
+    for place, identifier in enumerate(known):
         beside = [*known[max(0, place - 1) : place], *known[place + 1 : place + 2]]
-        length = max([LEAST, *(_common(one, other) + 1 for other in beside)])
-        found[one] = one[:length]
-    return found
+        length = max([LEAST, *(_common(identifier, other) + 1 for other in beside)])
+        prefixes[identifier] = identifier[:length]
+    return prefixes
 
 
-def _common(one: str, other: str) -> int:
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
+def _common(first: str, second: str) -> int:
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(first), len(second)))
 
 
 Rows = Sequence[Sequence[object]]

@@ -22,19 +22,19 @@ def looks_at(
     """
     began = time.monotonic()
     heard: float | None = None
-    left = PATIENCE if timeout is None else timeout
+    remaining = PATIENCE if timeout is None else timeout
     while True:
         try:
-            found = look(min(PATIENCE, left + EVERY))
+            answer = look(min(PATIENCE, remaining + EVERY))
             heard = time.monotonic()
         except Unreachable as error:
             if heard is None or time.monotonic() - heard > PATIENCE:
                 raise
             tell(error.format_message())
         else:
-            yield found
+            yield answer
         if timeout is not None:
-            left = began + timeout - time.monotonic()
-            if left <= 0:
+            remaining = began + timeout - time.monotonic()
+            if remaining <= 0:
                 return
-        time.sleep(min(EVERY, left))
+        time.sleep(min(EVERY, remaining))
