@@ -92,8 +92,8 @@ class _Choice:
         if free is None:
             return because(Kind.UNKNOWN_ROOM, node)
         if free.memory < wanted:
-            left = {"free": free.memory, "wanted": wanted}
-            return because(Kind.TOO_SMALL, node, **left, what="memory")
+            details = {"free": free.memory, "wanted": wanted}
+            return because(Kind.TOO_SMALL, node, **details, what="memory")
         return None
 
     def _roomiest(

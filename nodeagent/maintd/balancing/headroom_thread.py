@@ -77,7 +77,7 @@ class Headrooms:
             return
         self.found = {uuid: headroom for uuid, headroom in self.found.items() if uuid in groups}
         departures = leaving() if self._stock else {}
-        for uuid, stock in sorted(self._stock.items(), key=lambda one: self._when(one[0])):
+        for uuid, stock in sorted(self._stock.items(), key=lambda pair: self._when(pair[0])):
             coming = next_absence(departures, stock.nodes, now)
             departure, away = coming or (None, frozenset[str]())
             if uuid not in groups or not self._is_due(uuid, stock, away):
@@ -114,8 +114,8 @@ class Headrooms:
                 spent=self._paced(),
                 doubts=stock.doubts,
             )
-            told = document(headroom, departure)
-            self.found = {**self.found, uuid: Headroom(now, told, away)}
+            report = document(headroom, departure)
+            self.found = {**self.found, uuid: Headroom(now, report, away)}
         except NodeAgentError as error:
             log.warning("not-counted group=%s why=%r", stock.group.name, str(error))
         except Exception:  # a bug must not end the thread unseen; this is only shown

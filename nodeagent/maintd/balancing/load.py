@@ -57,14 +57,14 @@ class Meter:
     last: Mapping[str, Ms] = field(default_factory=dict)
     why: Mapping[str, str] = field(default_factory=dict)
 
-    def take(self, said: Mapping[str, Sample | str], snapshot: Snapshot, now: Ms) -> "Meter":
+    def take(self, reports: Mapping[str, Sample | str], snapshot: Snapshot, now: Ms) -> "Meter":
         """Add nodes' reports, or reasons for missing ones; drop removed nodes and instances."""
         cpu, resident = dict(self.cpu), dict(self.resident)
         since, last, why = dict(self.since), dict(self.last), dict(self.why)
         here: dict[str, list[Instance]] = {}
         for instance in snapshot.instances.values():
             here.setdefault(instance.primary, []).append(instance)
-        for name, sample in said.items():
+        for name, sample in reports.items():
             if isinstance(sample, str):
                 why[name] = sample
                 continue
@@ -78,11 +78,11 @@ class Meter:
                 used = sample.resident.get(instance.name)
                 if used is not None:
                     resident[instance.name] = _after(resident.get(instance.name), used, now)
-        there, nodes = snapshot.instances, snapshot.nodes
+        instances, nodes = snapshot.instances, snapshot.nodes
         return replace(
             self,
-            cpu={name: one for name, one in cpu.items() if name in there},
-            resident={name: smooth for name, smooth in resident.items() if name in there},
+            cpu={name: smooth for name, smooth in cpu.items() if name in instances},
+            resident={name: smooth for name, smooth in resident.items() if name in instances},
             since={name: at for name, at in since.items() if name in nodes},
             last={name: at for name, at in last.items() if name in nodes},
             why={name: what for name, what in why.items() if name in nodes},
@@ -119,8 +119,12 @@ class Meter:
             return f"the load of {name} is unknown: {self.why[name]}"
         if name not in self.last or now - self.last[name] > GAP:
             return f"the load of {name} is unknown"
-        left = self.since[name] + LONG_ENOUGH - now
-        return f"the load of {name} is measured for {left / 1000:.0f} s more" if left > 0 else ""
+        remaining = self.since[name] + LONG_ENOUGH - now
+        return (
+            f"the load of {name} is measured for {remaining / 1000:.0f} s more"
+            if remaining > 0
+            else ""
+        )
 
     def _fresh(self, values: Mapping[str, Smooth], name: str, now: Ms) -> bool:
         return name in values and now - values[name].at <= GAP
@@ -136,10 +140,14 @@ def _shares(sample: Sample, instances: Iterable[Instance]) -> dict[str, float]:
     """Each instance's own load if known; the rest is shared by numbers of processors."""
     running = [instance for instance in instances if instance.running]
     others = [instance for instance in running if instance.name not in sample.own]
-    found = {i.name: sample.own[i.name] for i in running if i.name in sample.own}
-    left = max(0.0, sample.busy - sum(found.values())) if sample.own else sample.busy
+    measured = {
+        instance.name: sample.own[instance.name]
+        for instance in running
+        if instance.name in sample.own
+    }
+    rest = max(0.0, sample.busy - sum(measured.values())) if sample.own else sample.busy
     vcpus = sum(instance.vcpus for instance in others)
-    return found | {i.name: left * i.vcpus / vcpus for i in others if vcpus}
+    return measured | {instance.name: rest * instance.vcpus / vcpus for instance in others if vcpus}
 
 
 # Reports. Impossible numbers are no reason to move anything.
@@ -181,16 +189,16 @@ def _data(body: bytes, name: str, now: Ms) -> Any:
     return document.get("data")
 
 
-def _amounts(data: Any, most: float = MOST) -> Mapping[str, float]:
+def _amounts(data: Any, limit: float = MOST) -> Mapping[str, float]:
     if not isinstance(data, dict):
         raise MessageError("its report has no instances")
     if len(data) > INSTANCES or max(map(len, data), default=0) > NAME:
         allowed = f"{INSTANCES} instances with names of {NAME} characters"
         raise MessageError(f"its report has more than {allowed}")
-    return {name: _amount(value, most) for name, value in data.items()}
+    return {name: _amount(value, limit) for name, value in data.items()}
 
 
-def _amount(value: Any, most: float = MOST) -> float:
-    if type(value) not in (int, float) or not 0 <= value <= most:  # NaN is not, either
+def _amount(value: Any, limit: float = MOST) -> float:
+    if type(value) not in (int, float) or not 0 <= value <= limit:  # NaN is not, either
         raise MessageError("its report has a number that cannot be")
     return float(value)

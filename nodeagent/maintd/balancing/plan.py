@@ -196,8 +196,8 @@ class _Group:
             return halted
         if why := stopped.get(""):
             return why
-        if (left := ledger.balance_after - self.now) > 0:
-            return because(Kind.NOT_TAKEN, left=left)
+        if (remaining := ledger.balance_after - self.now) > 0:
+            return because(Kind.NOT_TAKEN, left=remaining)
         for node in nodes:
             if why := self.seen.unquiet(node) or self._is_leaving(node):
                 return why
@@ -274,10 +274,10 @@ class _Group:
         lasting = 0 if agenda is not None else self.policy.balance_settle
         if advice.doubt:
             lasting = max(lasting, DOUBTED)
-        left = self._gain_since(advice) + lasting - self.now
-        if left > 0:
+        remaining = self._gain_since(advice) + lasting - self.now
+        if remaining > 0:
             details: dict[str, Detail] = {"moves": len(advice.shifts), "doubt": advice.doubt}
-            details |= {"score": advice.score, "final": advice.final, "left": left}
+            details |= {"score": advice.score, "final": advice.final, "left": remaining}
             self._hold(because(Kind.NOT_LASTING, self.group.name, **details))
             return
         if agenda is None and not self.policy.acts:
@@ -389,11 +389,11 @@ class _Group:
         purpose, after = OfBalance(self.group.uuid), None
         taken: dict[str, Taken] = {}
         for name in shift.nodes:
-            there = self.seen.room.take(name, purpose)
-            if isinstance(there, Reason):
-                self._hold(there)
+            claim = self.seen.room.take(name, purpose)
+            if isinstance(claim, Reason):
+                self._hold(claim)
                 return
-            taken[name] = there
+            taken[name] = claim
         for job in course(shift, instance):
             self.seen.room.plan(job, BALANCE)
             self.done.ledger = taken[job.node].promise(self.done.ledger, job, self.now, after)

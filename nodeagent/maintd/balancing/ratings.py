@@ -84,7 +84,8 @@ def ratable(snapshot: Snapshot, capacity: Mapping[str, Capacity]) -> list[str]:
     silent = {
         node.group
         for node in snapshot.nodes.values()
-        if node.in_service and ((said := capacity.get(node.name)) is None or said.size is None)
+        if node.in_service
+        and ((node_capacity := capacity.get(node.name)) is None or node_capacity.size is None)
     }
     return [group for group in snapshot.groups if group not in silent]
 

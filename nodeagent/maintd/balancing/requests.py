@@ -56,8 +56,8 @@ def _wrong(shifts: Sequence[Shift], snapshot: Snapshot, group: Group) -> str:
                 return f"move {number}: {name} is not a node of group {group.name}"
         here = places.get(shift.instance, spot(instance))
         if here != shift.at:
-            there = described(replace(shift, at=here))
-            return f"move {number}: {described(shift)}: it is on {there.split()[1]}"
+            current = described(replace(shift, at=here))
+            return f"move {number}: {described(shift)}: it is on {current.split()[1]}"
         if why := fault(shift, instance):
             return f"move {number}: {described(shift)}: {why}"
         places[shift.instance] = shift.to

@@ -50,10 +50,10 @@ def advise(
         return Advice(question.group, at, why=f"{what} are too many to be searched")
     if missing := question.nodes - {node.host.name for node in layout.group_nodes()}:
         return Advice(question.group, at, why=f"{min(missing)} has been taken out of service")
-    found = _search(question, layout, spent)
-    if not isfinite(found.score):
+    best = _search(question, layout, spent)
+    if not isfinite(best.score):
         return Advice(question.group, at, why="its score is not a number: a node has no size")
-    return Advice(question.group, at, found.score, found.final, found.shifts, doubt=doubt)
+    return Advice(question.group, at, best.score, best.final, best.shifts, doubt=doubt)
 
 
 def laid_out(question: Question, cluster: Cluster, loads: Loads) -> Layout:
@@ -73,29 +73,29 @@ def laid_out(question: Question, cluster: Cluster, loads: Loads) -> Layout:
 
 def _search(question: Question, layout: Layout, spent: Callable[[], float]) -> Found:
     """Search the best moves; if an instance would return, it stays and the search restarts."""
-    left: dict[str, set[tuple[str, str]]] = {}
+    departed: dict[str, set[tuple[str, str]]] = {}
     for name, node, part in question.left:
-        left.setdefault(name, set()).add((node, part))
-    found = Found(score(layout), tuple(_shifts(question, layout, spent)))
+        departed.setdefault(name, set()).add((node, part))
+    best = Found(score(layout), tuple(_shifts(question, layout, spent)))
     for _ in range(_TIMES):
-        back = {s.instance for s in found.shifts if left.get(s.instance, set()) & _comes(s)}
+        back = {s.instance for s in best.shifts if departed.get(s.instance, set()) & _comes(s)}
         if not back:
-            return found
+            return best
         names = layout.cluster.instances
         movable = tuple(i for i in layout.movable if names[i].name not in back)
         layout = replace(layout, movable=movable)
-        found = Found(found.score, tuple(_shifts(question, layout, spent)))
-    return _before_a_way_back(found, left)
+        best = Found(best.score, tuple(_shifts(question, layout, spent)))
+    return _before_a_way_back(best, departed)
 
 
-def _before_a_way_back(found: Found, left: dict[str, set[tuple[str, str]]]) -> Found:
+def _before_a_way_back(best: Found, departed: dict[str, set[tuple[str, str]]]) -> Found:
     """Keep only the moves before the first way back."""
     kept = []
-    for shift in found.shifts:
-        if left.get(shift.instance, set()) & _comes(shift):
+    for shift in best.shifts:
+        if departed.get(shift.instance, set()) & _comes(shift):
             break
         kept.append(shift)
-    return Found(found.score, tuple(kept))
+    return Found(best.score, tuple(kept))
 
 
 def _comes(shift: Shift) -> set[tuple[str, str]]:

@@ -107,8 +107,8 @@ class Adviser:
             return
         due = [group for group in snapshot.groups if not self._rated_lately(group, now)]
         groups = [group for group in ratable(snapshot, capacity) if group in due]
-        left = set(due) - set(groups) if self._room else set()
-        members: dict[str, list[str]] = {group: [] for group in left}
+        unratable = set(due) - set(groups) if self._room else set()
+        members: dict[str, list[str]] = {group: [] for group in unratable}
         for node in snapshot.nodes.values():
             if node.in_service and node.group in members:
                 if node.name in answering:
@@ -143,9 +143,9 @@ class Adviser:
         except Exception:  # a bug must not end the thread unseen; this is only for metrics
             log.exception("not-rated")
 
-    def _rated_now(self, known: Known, found: Mapping[str, Rating]) -> None:
-        self.ratings = {**self.ratings, **found}
-        self._told(known, found.keys())
+    def _rated_now(self, known: Known, ratings: Mapping[str, Rating]) -> None:
+        self.ratings = {**self.ratings, **ratings}
+        self._told(known, ratings.keys())
 
     def _states(
         self, snapshot: Snapshot, groups: Collection[str], answering: Collection[str]
@@ -156,8 +156,8 @@ class Adviser:
         """
         if self._running is None:
             return None
-        there = (node for node in snapshot.nodes.values() if node.group in groups)
-        nodes = [n.name for n in there if n.in_service or n.offline or n.name in answering]
+        members = (node for node in snapshot.nodes.values() if node.group in groups)
+        nodes = [n.name for n in members if n.in_service or n.offline or n.name in answering]
         try:
             return self._running(nodes)
         except NodeAgentError as error:

@@ -172,7 +172,9 @@ class _Imagined:
 
     @property
     def fencing(self) -> Fencing | None:
-        return next((one for one in self.ledger.fencing if one.node == self.node.uuid), None)
+        return next(
+            (fencing for fencing in self.ledger.fencing if fencing.node == self.node.uuid), None
+        )
 
     def run(self, now: Ms) -> None:
         """Hold rounds until the node is fenced, or nothing goes on any more."""
@@ -306,13 +308,13 @@ class _Imagined:
             }
             for level in last.levels
         ]
-        said = {"powered": not self.off, "level": last.level, "levels": rows}
-        return Result(Outcome.SUCCESS, code=0, said=json.dumps(said))
+        answer = {"powered": not self.off, "level": last.level, "levels": rows}
+        return Result(Outcome.SUCCESS, code=0, said=json.dumps(answer))
 
     def _last_reading(self) -> PowerReading | Deaf | None:
         """The newest reading while it was alive; one from its last death says nothing about now."""
         mine = [reading for reading in self.ledger.power if reading.node == self.node.uuid]
-        last = next((one for one in reversed(mine) if one.alive), None)
+        last = next((reading for reading in reversed(mine) if reading.alive), None)
         deaf = next(
             (deaf_node for deaf_node in self.ledger.deaf if deaf_node.node == self.node.uuid), None
         )

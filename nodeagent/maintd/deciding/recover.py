@@ -102,9 +102,9 @@ def recover(
         for tag in sorted(node.tags | {place.tag for place in gone if place.name == node.name}):
             _take_hold(incidents, tag, node, now)
     tags = {place.tag for place in gone}
-    for one in list(incidents.values()):
-        marks = nodes[one.name].tags if one.name in nodes else ()
-        incidents[one.id] = lost_tags.incident(one, tags, marks, now)
+    for incident in list(incidents.values()):
+        marks = nodes[incident.name].tags if incident.name in nodes else ()
+        incidents[incident.id] = lost_tags.incident(incident, tags, marks, now)
     holds = _join(incidents, ledger, newest_of)
     _leave_what_was_superseded(incidents, ledger, newest_of, snapshot)
     begun = _begun(ledger, incidents, trails)
@@ -300,8 +300,8 @@ def _leave_what_was_acknowledged(incidents: dict[str, Incident], nodes: dict[str
     """
     for old in list(incidents.values()):
         node = nodes.get(old.name)
-        told = node is not None and not node.tags.isdisjoint((old.tag, old.mark))
-        if old.status is Status.COMPLETED and old.tag_seen and not told:
+        tagged = node is not None and not node.tags.isdisjoint((old.tag, old.mark))
+        if old.status is Status.COMPLETED and old.tag_seen and not tagged:
             del incidents[old.id]
 
 

@@ -303,8 +303,8 @@ def keep_tags(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Le
         add, remove = ((STORM_TAG,), ()) if tripped else ((), (STORM_TAG,))
         action = Retag(Scope.CLUSTER, "", add, remove)
         ledger = without_claim(ledger, OfTags(), action, now)
-    told = USED_TAG in snapshot.tags or USED_TAG in under_way
-    if may and not told and other_master.is_used(ledger.queue):
+    is_tagged = USED_TAG in snapshot.tags or USED_TAG in under_way
+    if may and not is_tagged and other_master.is_used(ledger.queue):
         action = Retag(Scope.CLUSTER, "", add=(USED_TAG,))
         ledger = without_claim(ledger, OfTags(), action, now)
     return close_healed(tag_ended(ledger, observed, under_way, now), observed, policy, now)

@@ -72,13 +72,13 @@ class Brakes:
         for fencing in self.ledger.fencing:
             if node.name in self._hit(fencing):
                 return self.struck(fencing)
-        left = self.observed.started + QUIET - self.now
-        if left > 0:
-            return because(FencingKind.QUIET_TIME, left=left)
+        remaining = self.observed.started + QUIET - self.now
+        if remaining > 0:
+            return because(FencingKind.QUIET_TIME, left=remaining)
         return None
 
     def _event(self, node: Node) -> Reason | None:
-        nodes = {one.uuid: one for one in self.observed.snapshot.nodes.values()}
+        nodes = {each_node.uuid: each_node for each_node in self.observed.snapshot.nodes.values()}
         silent = self._silent(nodes)
         since = silent.get(node.uuid, self.now)
         others = [
@@ -100,10 +100,10 @@ class Brakes:
         if near:
             return because(FencingKind.DOMAIN_SILENT, node.name, nodes=tuple(sorted(near)))
         fenced = {fencing.node for fencing in self.ledger.fencing if fencing.off}
-        left = {uuid: at for uuid, at in silent.items() if uuid not in fenced}
-        many = left.keys() | {node.uuid} | {one.uuid for one in others}
-        total = sum(not one.offline or one.uuid in many for one in nodes.values())
-        if (others or _lasting(left)) and 10 * len(many) > total:
+        unfenced = {uuid: at for uuid, at in silent.items() if uuid not in fenced}
+        many = unfenced.keys() | {node.uuid} | {other.uuid for other in others}
+        total = sum(not each_node.offline or each_node.uuid in many for each_node in nodes.values())
+        if (others or _lasting(unfenced)) and 10 * len(many) > total:
             return because(FencingKind.MANY_SILENT, count=len(many), nodes=total)
         return None
 
@@ -112,28 +112,35 @@ class Brakes:
 
         A drill silences its node itself.
         """
-        found = {one.node: one.silent or one.since for one in self.ledger.fencing}
-        found |= {
-            one.node: one.since
-            for one in self.ledger.unreachable
-            if one.node in nodes and not nodes[one.node].offline
+        silent_since = {
+            fencing.node: fencing.silent or fencing.since for fencing in self.ledger.fencing
+        }
+        silent_since |= {
+            silence.node: silence.since
+            for silence in self.ledger.unreachable
+            if silence.node in nodes and not nodes[silence.node].offline
         }
         drilled = {fencing.node for fencing in self.ledger.fencing if fencing.drill}
-        return {uuid: since for uuid, since in found.items() if uuid in nodes.keys() - drilled}
+        return {
+            uuid: since for uuid, since in silent_since.items() if uuid in nodes.keys() - drilled
+        }
 
     def _limit(self, node: Node) -> Reason | None:
-        there = {fencing.node for fencing in self.ledger.fencing if not fencing.stage.over} - {
+        fenced = {fencing.node for fencing in self.ledger.fencing if not fencing.stage.over} - {
             node.uuid
         }
-        if len(there) >= self.policy.fence_limit:
-            known = {one.uuid: one.name for one in self.observed.snapshot.nodes.values()}
-            names = tuple(sorted(known.get(uuid, uuid) for uuid in there))
-            most, first = self.policy.fence_limit, next(iter(names), None)
-            return because(FencingKind.FENCE_LIMIT, nodes=names, first=first, most=most)
+        if len(fenced) >= self.policy.fence_limit:
+            known = {
+                each_node.uuid: each_node.name
+                for each_node in self.observed.snapshot.nodes.values()
+            }
+            names = tuple(sorted(known.get(uuid, uuid) for uuid in fenced))
+            limit, first = self.policy.fence_limit, next(iter(names), None)
+            return because(FencingKind.FENCE_LIMIT, nodes=names, first=first, most=limit)
         lately = {c.node for c in self.ledger.cuts if self.now - c.at < BURST} - {node.uuid}
         if len(lately) >= self.policy.fence_burst:
-            most = self.policy.fence_burst
-            return because(FencingKind.FENCE_BURST, count=len(lately), most=most)
+            limit = self.policy.fence_burst
+            return because(FencingKind.FENCE_BURST, count=len(lately), most=limit)
         return None
 
 

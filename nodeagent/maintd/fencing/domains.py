@@ -12,14 +12,19 @@ from nodeagent.model.snapshot import Node, Observed
 
 def reported(ledger: Ledger, observed: Observed) -> Mapping[str, frozenset[str]]:
     """Return by address the domains of each machine that a source or an entry names."""
-    found: dict[str, frozenset[str]] = {}
-    sick = [one for said in observed.sick.values() if not isinstance(said, str) for one in said]
-    pairs = [(one.address, one.domain) for one in sick]
+    domains: dict[str, frozenset[str]] = {}
+    sick = [
+        report
+        for reports in observed.sick.values()
+        if not isinstance(reports, str)
+        for report in reports
+    ]
+    pairs = [(report.address, report.domain) for report in sick]
     pairs += [(entry.address, entry.domain) for entry in ledger.queue.entries]
     for address, domain in pairs:
         if address and domain:
-            found[address] = found.get(address, frozenset()) | {domain}
-    return found
+            domains[address] = domains.get(address, frozenset()) | {domain}
+    return domains
 
 
 def failed(

@@ -17,10 +17,10 @@ def why_not(node: Node, observed: Observed) -> str:
     if not node.drained:
         return f"{name} is in service: run gnt-node modify --drained=yes {name}, and empty it first"
     instances = (*snapshot.instances.values(), *snapshot.forthcoming.values())
-    left = sum(name in (instance.primary, instance.secondary) for instance in instances)
-    if left:
+    count = sum(name in (instance.primary, instance.secondary) for instance in instances)
+    if count:
         return (
-            f"{name} has {left} instances, also as secondary: move them first; see gnt-maint"
+            f"{name} has {count} instances, also as secondary: move them first; see gnt-maint"
             f" what-if evacuate {name}"
         )
     if name not in observed.diagnoses:

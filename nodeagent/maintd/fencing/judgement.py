@@ -52,7 +52,7 @@ def judge(evidence: Evidence, snapshot: Snapshot, now: Ms) -> Judgement:
     judgement = _judge(evidence, node, recent, snapshot, now)
     if judgement.life not in (Life.ALIVE, Life.UNKNOWN) or _answers_us(evidence, now):
         return judgement
-    signs = [one for one in recent if SIGNS & {one.noded, one.agent}]
+    signs = [testimony for testimony in recent if SIGNS & {testimony.noded, testimony.agent}]
     silent = [
         testimony for testimony in recent if {testimony.noded, testimony.agent} == {Contact.SILENT}
     ]
@@ -87,20 +87,20 @@ def _judge(
 
 def judged(observed: Observed, now: Ms) -> dict[str, Judgement]:
     """Judge all nodes with evidence; none of them if the master suspects itself."""
-    found = observed.evidence.items()
-    if found and (why := suspects_itself(observed)) is not None:
-        return {name: _unknown(why) for name, _ in found}
-    return {name: judge(evidence, observed.snapshot, now) for name, evidence in found}
+    all_evidence = observed.evidence.items()
+    if all_evidence and (why := suspects_itself(observed)) is not None:
+        return {name: _unknown(why) for name, _ in all_evidence}
+    return {name: judge(evidence, observed.snapshot, now) for name, evidence in all_evidence}
 
 
 def with_power(observed: Observed, readings: Mapping[str, PowerReading]) -> Observed:
     """Add readings of power control, by the nodes' UUIDs, to the evidence."""
     nodes = observed.snapshot.nodes
     evidence = {
-        name: replace(one, power=reading)
+        name: replace(node_evidence, power=reading)
         if (node := nodes.get(name)) is not None and (reading := readings.get(node.uuid))
-        else one
-        for name, one in observed.evidence.items()
+        else node_evidence
+        for name, node_evidence in observed.evidence.items()
     }
     return replace(observed, evidence=evidence)
 
@@ -129,12 +129,12 @@ def witnesses_for(
     Nodes of other failure domains come first, then the master, which has asked already; last those
     that did not answer before, the `poor` ones.
     """
-    others = [one for one in candidates(node, snapshot) if one.name in able]
+    others = [other for other in candidates(node, snapshot) if other.name in able]
     with_disks = peers(node.name, snapshot)
-    chosen = [one.name for one in others if one.name in with_disks]
-    elsewhere = {one.name for one in others if apart(node, one, snapshot)}
+    chosen = [other.name for other in others if other.name in with_disks]
+    elsewhere = {other.name for other in others if apart(node, other, snapshot)}
     rest = sorted(
-        (one.name for one in others if one.name not in with_disks),
+        (other.name for other in others if other.name not in with_disks),
         key=lambda name: (name in poor, name == snapshot.master, name not in elsewhere, name),
     )
     good = [name for name in chosen if name not in poor]
@@ -154,19 +154,19 @@ def suspects_itself(observed: Observed) -> Reason | None:
 def shared_disks(node: str, witness: str, snapshot: Snapshot) -> frozenset[str]:
     """The instances with a DRBD disk on both nodes."""
     pair = {node, witness}
-    found = snapshot.instances.values()
+    instances = snapshot.instances.values()
     return frozenset(
-        instance.name for instance in found if {instance.primary, instance.secondary} == pair
+        instance.name for instance in instances if {instance.primary, instance.secondary} == pair
     )
 
 
 def peers(node: str, snapshot: Snapshot) -> frozenset[str]:
     """The nodes in service or drained that share DRBD disks with the node."""
-    found = set[str]()
+    sharing = set[str]()
     for instance in snapshot.instances.values():
         if instance.secondary is not None and node in (instance.primary, instance.secondary):
-            found |= {instance.primary, instance.secondary}
-    return frozenset(found - {node} - {n.name for n in snapshot.nodes.values() if n.offline})
+            sharing |= {instance.primary, instance.secondary}
+    return frozenset(sharing - {node} - {n.name for n in snapshot.nodes.values() if n.offline})
 
 
 def apart(node: Node, other: Node, snapshot: Snapshot) -> bool:
@@ -175,9 +175,9 @@ def apart(node: Node, other: Node, snapshot: Snapshot) -> bool:
     The domains are the nodes' location tags (`htools:nlocation:…`), else the node groups.
     """
     rules = rules_of(sorted(snapshot.tags))
-    here, there = rules.places(node.tags), rules.places(other.tags)
-    if here and there:
-        return not here & there
+    domains, other_domains = rules.places(node.tags), rules.places(other.tags)
+    if domains and other_domains:
+        return not domains & other_domains
     return node.group != other.group
 
 
@@ -218,7 +218,9 @@ class _Sign:
 def _recent(evidence: Evidence, snapshot: Snapshot, now: Ms) -> list[Testimony]:
     """The newest testimony of each witness that may be one, if it is not too old."""
     newest: dict[str, Testimony] = {}
-    for testimony in sorted(evidence.witnesses, key=lambda one: (one.at, one.witness)):
+    for testimony in sorted(
+        evidence.witnesses, key=lambda testimony: (testimony.at, testimony.witness)
+    ):
         node = snapshot.nodes.get(testimony.witness)
         fits = node is not None and not node.offline and node.name != evidence.node
         if fits and 0 <= now - testimony.at <= TESTIMONY_LASTS:
@@ -262,11 +264,11 @@ def _too_few(node: Node, heard: Collection[Testimony], snapshot: Snapshot) -> Re
 
 def _disks(node: Node, recent: Collection[Testimony], snapshot: Snapshot) -> _Disks:
     connected: dict[str, tuple[str, Ms]] = {}
-    said = {one.witness: one for one in recent}
+    by_witness = {testimony.witness: testimony for testimony in recent}
     unread: dict[str, str] = {}
     complete: Ms | None = None
     for peer in sorted(peers(node.name, snapshot)):
-        testimony = said.get(peer)
+        testimony = by_witness.get(peer)
         if testimony is None or testimony.mirrors is None:
             unread[peer] = "" if testimony is None else testimony.why
             continue
@@ -303,7 +305,7 @@ def _missing(shared: Collection[str], mirrors: Collection[Mirror], snapshot: Sna
     """
     listed = Counter(mirror.instance for mirror in mirrors)
     used = [snapshot.instances[name] for name in shared if snapshot.instances[name].running]
-    wanted = sum(max(1, one.disks) for one in used)
+    wanted = sum(max(1, instance.disks) for instance in used)
     absent = sum(max(0, max(1, instance.disks) - listed[instance.name]) for instance in used)
     return f"{absent} of {wanted} disks are not listed there" if absent else ""
 
@@ -334,8 +336,8 @@ def _proven(evidence: Evidence, node: Node, now: Ms) -> PowerReading | None:
         return None
     if not 0 <= now - power.at <= POWER_LASTS or power.at < evidence.since:
         return None
-    said = "on" if power.powered else "off"
-    counts = any(x.level == power.level and x.counts and x.said == said for x in power.levels)
+    word = "on" if power.powered else "off"
+    counts = any(x.level == power.level and x.counts and x.said == word for x in power.levels)
     return power if counts else None
 
 

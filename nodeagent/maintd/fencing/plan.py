@@ -53,14 +53,14 @@ class Fencer:
         for fencing in self.ledger.fencing:
             self._go_on(fencing, nodes[fencing.node])
         # A fenced node that is online again, and silent again, may be fenced anew.
-        there = {
-            one.node
-            for one in self.ledger.fencing
-            if one.stage is not Stage.FENCED or nodes[one.node].offline
+        being_fenced = {
+            fencing.node
+            for fencing in self.ledger.fencing
+            if fencing.stage is not Stage.FENCED or nodes[fencing.node].offline
         }
         for name in sorted(self.silent, key=lambda name: (self.silent[name], name)):
             node = self.observed.snapshot.nodes[name]
-            if node.uuid not in there and name in self.observed.evidence:
+            if node.uuid not in being_fenced and name in self.observed.evidence:
                 self._consider(node)
         self._ask_daily()
         self.held += readings.faults(self.ledger, self.observed)
@@ -80,17 +80,19 @@ class Fencer:
                     uuid not in known and uuid in nodes
                 ):
                     asked, why = intent.promised, "found again by its power-off"
-                    one = Fencing(uuid, Stage.CUTS, asked, asked, why, off=asked)
-                    self.ledger = replace(self.ledger, fencing=(*self.ledger.fencing, one))
+                    found_again = Fencing(uuid, Stage.CUTS, asked, asked, why, off=asked)
+                    self.ledger = replace(self.ledger, fencing=(*self.ledger.fencing, found_again))
                     known.add(uuid)
         for node in self.observed.snapshot.nodes.values():
             if node.uuid not in known and (at := tagged(node)) is not None:
                 seen = self.observed
                 fates = restarts.fates(node, seen, self.ledger, self.now) if node.offline else ()
-                left = any(fate.end is End.OPEN for fate in fates)
-                stage = Stage.CONFIRMS if left else Stage.FENCED
-                one = Fencing(node.uuid, stage, at, at, "found again by its tag", fates=fates)
-                self.ledger = replace(self.ledger, fencing=(*self.ledger.fencing, one))
+                is_open = any(fate.end is End.OPEN for fate in fates)
+                stage = Stage.CONFIRMS if is_open else Stage.FENCED
+                found_again = Fencing(
+                    node.uuid, stage, at, at, "found again by its tag", fates=fates
+                )
+                self.ledger = replace(self.ledger, fencing=(*self.ledger.fencing, found_again))
 
     def _claim(self, nodes: Mapping[str, Node]) -> None:
         returning = self.ledger.returning()
@@ -139,8 +141,8 @@ class Fencer:
                 self._hold(node, because(kind, node.name, why=judged.reason))
             return
         if policy.fences == "observe":
-            told: dict[str, Detail] = {"why": judged.reason, **policy.why_not_fenced}
-            self._hold(node, because(FencingKind.WOULD_FENCE, node.name, **told))
+            details: dict[str, Detail] = {"why": judged.reason, **policy.why_not_fenced}
+            self._hold(node, because(FencingKind.WOULD_FENCE, node.name, **details))
             return
         if not node.controlled:
             self._hold(node, because(FencingKind.NO_POWER_CONTROL, node.name))
@@ -153,9 +155,9 @@ class Fencer:
             return
         # One that has just been powered off and on, and is dead again, is not revived again.
         again = any(cut.node == node.uuid and not cut.missed for cut in self.ledger.cuts)
-        silent, said = self.silent[node.name], str(judged.reason)
+        silent, reason = self.silent[node.name], str(judged.reason)
         fencing = Fencing(
-            node.uuid, Stage.CUTS, self.now, self.now, said, revived=again, silent=silent
+            node.uuid, Stage.CUTS, self.now, self.now, reason, revived=again, silent=silent
         )
         others = (other for other in self.ledger.fencing if other.node != node.uuid)
         self.ledger = replace(self.ledger, fencing=(*others, fencing))
@@ -167,10 +169,10 @@ class Fencer:
 
         Only a connected disk rules that out: then its kernel runs, and nothing reaches it.
         """
-        left = self.silent[node.name] + policy.revive_within - self.now
-        if judged.life not in (Life.ISOLATED, Life.HUNG) or judged.connected or left <= 0:
+        remaining = self.silent[node.name] + policy.revive_within - self.now
+        if judged.life not in (Life.ISOLATED, Life.HUNG) or judged.connected or remaining <= 0:
             return None
-        return because(FencingKind.MAY_BOOT, node.name, left=Ms(left))
+        return because(FencingKind.MAY_BOOT, node.name, left=Ms(remaining))
 
     def _brakes(self) -> Brakes:
         return Brakes(self.ledger, self.observed, self.policy, self.stopped, self.now)
@@ -231,18 +233,18 @@ class Fencer:
         if not node.offline and fencing.stage in (Stage.CONFIRMS, Stage.RESTARTS, Stage.FENCED):
             return because(FencingKind.FENCED_ONLINE, node.name)
         if fencing.stage is Stage.FENCED:
-            left = sum(fate.why != "" for fate in fencing.fates)
-            return because(FencingKind.FENCED, node.name, left=left or None)
-        if (left := fencing.not_before - self.now) > 0:
-            told = {"stage": fencing.stage.value, "left": left, "why": fencing.said}
-            return because(FencingKind.FENCE_TRIES_AGAIN, node.name, **told)
+            down = sum(fate.why != "" for fate in fencing.fates)
+            return because(FencingKind.FENCED, node.name, left=down or None)
+        if (remaining := fencing.not_before - self.now) > 0:
+            details = {"stage": fencing.stage.value, "left": remaining, "why": fencing.said}
+            return because(FencingKind.FENCE_TRIES_AGAIN, node.name, **details)
         if untags(fencing, node, self.observed):
             tags = tuple(sorted(tag for tag in node.tags if tag.startswith(FENCED_TAG)))
             self._promise(node, Retag(Scope.NODE, node.name, remove=tags))
             return None
         if policy.fences == "observe" and not (fencing.who or node.offline):
-            told = {"stage": fencing.stage.value, **policy.why_not_fenced}
-            return because(FencingKind.FENCE_SWITCHED_OFF, node.name, **told)
+            details = {"stage": fencing.stage.value, **policy.why_not_fenced}
+            return because(FencingKind.FENCE_SWITCHED_OFF, node.name, **details)
         if why := self._brakes().struck(fencing):
             return because(FencingKind.FENCING_WAITS, node.name, why=why)
         match fencing.stage:
@@ -250,8 +252,8 @@ class Fencer:
                 return self._prove(fencing, node, policy)
             case Stage.WAITS:
                 if self.now - fencing.at < policy.revive_within:
-                    left = fencing.at + policy.revive_within - self.now
-                    return because(FencingKind.REVIVING, node.name, left=left)
+                    remaining = fencing.at + policy.revive_within - self.now
+                    return because(FencingKind.REVIVING, node.name, left=remaining)
                 self._put(replace(fencing, stage=Stage.CUTS, at=self.now, tries=0))
                 return None
             case Stage.CONFIRMS:
@@ -330,12 +332,12 @@ class Fencer:
         if policy.fences != "restart":
             self._put(replace(fencing, stage=Stage.FENCED, at=self.now))
             return
-        found = restarts.plan(fencing, node, self.observed, policy, self.room)
-        fencing = found.fencing
-        for action in found.actions:
+        planned = restarts.plan(fencing, node, self.observed, policy, self.room)
+        fencing = planned.fencing
+        for action in planned.actions:
             self._promise(node, action)
-        self.held += found.held
-        if not (found.actions or found.held):
+        self.held += planned.held
+        if not (planned.actions or planned.held):
             fencing = replace(fencing, stage=Stage.FENCED, at=self.now)
         self._put(fencing)
 
@@ -352,8 +354,8 @@ class Fencer:
                 return self._prove_drill(fencing, node, policy)
             case Stage.REVIVES:
                 self._promise(node, Power(node.name, PowerCommand.ON))
-            case Stage.WAITS if (left := fencing.at + policy.revive_within - self.now) > 0:
-                return because(FencingKind.REVIVING, node.name, left=left)
+            case Stage.WAITS if (remaining := fencing.at + policy.revive_within - self.now) > 0:
+                return because(FencingKind.REVIVING, node.name, left=remaining)
             case Stage.WAITS:
                 why = f"its agent has not answered since: run gnt-node power on {node.name}"
                 self._put(drills.stopped(fencing, why, self.now))
@@ -380,9 +382,9 @@ class Fencer:
         read = power is not None and power.at >= fencing.off and power.powered is False
         answers, proven = node.name in self.observed.diagnoses, judged.life is Life.OFF
         if (read and (answers or proven)) or self.now - fencing.off >= policy.revive_within:
-            said = "" if read and proven else fencing.said or str(judged.reason)
-            said = drills.answers(node) if answers else said
-            fencing = replace(fencing, stage=Stage.REVIVES, at=self.now, said=said)
+            result = "" if read and proven else fencing.said or str(judged.reason)
+            result = drills.answers(node) if answers else result
+            fencing = replace(fencing, stage=Stage.REVIVES, at=self.now, said=result)
             self._put(fencing)
             return self._drill(fencing, node, policy)
         if self._may_read(node) or not read:
@@ -413,5 +415,5 @@ class Fencer:
             if not self._at_work(n.uuid)
         ]
         if due:
-            *_, node = min(due, key=lambda one: one[:2])
+            *_, node = min(due, key=lambda candidate: candidate[:2])
             self._read(node)

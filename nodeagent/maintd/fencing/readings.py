@@ -30,26 +30,28 @@ _LEVELS, _AGENTS, _NAME, _WHY = 9, 9, 64, 200
 
 def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Record the readings that have ended, and the failed ones."""
-    asked = [i for i in ledger.intents if is_reading(i)]
+    asked = [intent for intent in ledger.intents if is_reading(intent)]
     nodes = by_uuid(observed) if asked or ledger.power or ledger.deaf else {}
-    power, deaf = list(ledger.power), {one.node: one for one in ledger.deaf}
+    power, deaf = list(ledger.power), {deaf_node.node: deaf_node for deaf_node in ledger.deaf}
     for intent in asked:
         assert isinstance(intent.purpose, OfFencing)
         node = nodes.get(intent.purpose.fenced)
         if node is None:
             continue
-        found = outcome(intent, observed, power, node, now)
-        if found is None:
+        answer = outcome(intent, observed, power, node, now)
+        if answer is None:
             continue
-        if isinstance(found, PowerReading):
-            power = _with(power, found)
+        if isinstance(answer, PowerReading):
+            power = _with(power, answer)
             deaf.pop(node.uuid, None)
         if intent.id in observed.absent:
             continue  # Ganeti has not tried: this tells nothing of the power control
-        if isinstance(found, Deaf) or found.powered is None:
-            said = found if isinstance(found, Deaf) else Deaf(node.uuid, Ms(now + AGAIN), found.why)
+        if isinstance(answer, Deaf) or answer.powered is None:
+            failure = (
+                answer if isinstance(answer, Deaf) else Deaf(node.uuid, Ms(now + AGAIN), answer.why)
+            )
             first = deaf[node.uuid].since if node.uuid in deaf else now
-            deaf[node.uuid] = replace(said, since=first)
+            deaf[node.uuid] = replace(failure, since=first)
     power = [reading for reading in power if reading.node in nodes and _lasts(reading, power, now)]
     kept = tuple(deaf_node for deaf_node in deaf.values() if deaf_node.node in nodes)
     if (tuple(power), kept) == (ledger.power, ledger.deaf):
@@ -88,10 +90,10 @@ def outcome(
     return counted(reading, power, now)
 
 
-def read(said: str, node: str, at: Ms, *, alive: bool) -> PowerReading:
+def read(answer: str, node: str, at: Ms, *, alive: bool) -> PowerReading:
     """Read a power control's answer; anything unclear proves nothing."""
     try:
-        document = json.loads(said)
+        document = json.loads(answer)
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict) or not isinstance(document.get("powered"), bool):
@@ -103,7 +105,7 @@ def read(said: str, node: str, at: Ms, *, alive: bool) -> PowerReading:
     rows, number = document["levels"], document.get("level")
     levels = tuple(_level(row) for row in rows[:_LEVELS]) if isinstance(rows, list) else ()
     word = "on" if powered else "off"
-    known = any(one.level == number and one.said == word for one in levels)
+    known = any(level.level == number and level.said == word for level in levels)
     if type(number) is not int or not known:
         why = "the power control's answer contradicts itself"
         return PowerReading(node, at, None, levels=levels, alive=alive, why=why)
@@ -153,8 +155,8 @@ def _is_proven(
 
 def last_on(node: str, level: Level, power: Sequence[PowerReading]) -> Ms | None:
     """When this level last said ON for the node (its UUID) while that was alive."""
-    said = (x.at for x in power if x.node == node and _identity(level) in _levels(x, "on"))
-    return max(said, default=None)
+    times = (x.at for x in power if x.node == node and _identity(level) in _levels(x, "on"))
+    return max(times, default=None)
 
 
 def _with(power: Sequence[PowerReading], new: PowerReading) -> list[PowerReading]:
@@ -171,9 +173,9 @@ def _with(power: Sequence[PowerReading], new: PowerReading) -> list[PowerReading
     return [*kept, new]
 
 
-def _levels(reading: PowerReading, said: str) -> set[tuple[int, tuple[str, ...], str]]:
+def _levels(reading: PowerReading, word: str) -> set[tuple[int, tuple[str, ...], str]]:
     """The levels of which this reading tells something: none unless the node was alive."""
-    return {_identity(x) for x in reading.levels if x.said == said} if reading.alive else set()
+    return {_identity(x) for x in reading.levels if x.said == word} if reading.alive else set()
 
 
 def _identity(level: Level) -> tuple[int, tuple[str, ...], str]:
@@ -213,7 +215,7 @@ def why_unproven(node: Node, ledger: Ledger, gone: Mapping[str, Ms]) -> Reason |
 
 def faults(ledger: Ledger, observed: Observed) -> Iterator[Held]:
     """Tell of power control that does not work before it is needed."""
-    readings, deaf = newest(ledger.power), {one.node: one for one in ledger.deaf}
+    readings, deaf = newest(ledger.power), {deaf_node.node: deaf_node for deaf_node in ledger.deaf}
     for name, node in observed.snapshot.nodes.items():
         if not node.controlled or name not in observed.diagnoses:
             continue
@@ -223,8 +225,8 @@ def faults(ledger: Ledger, observed: Observed) -> Iterator[Held]:
         elif power is not None and power.alive:
             bad = next((x for x in power.levels if x.said != "on" or not x.counts), None)
             if bad is not None:
-                level, said, why = bad.level, bad.said, bad.why
-                reason = because(FencingKind.LEVEL_FAILS, name, level=level, said=said, why=why)
+                level, word, why = bad.level, bad.said, bad.why
+                reason = because(FencingKind.LEVEL_FAILS, name, level=level, said=word, why=why)
                 yield Held(reason, name)
 
 
@@ -232,13 +234,13 @@ def with_power(ledger: Ledger, observed: Observed) -> Observed:
     """The observation in which the evidence about nodes has their power."""
     if not observed.evidence:
         return observed
-    said, deaf = newest(ledger.power), {deaf_node.node: deaf_node for deaf_node in ledger.deaf}
-    found = {}
+    readings, deaf = newest(ledger.power), {deaf_node.node: deaf_node for deaf_node in ledger.deaf}
+    new_evidence = {}
     for name, evidence in observed.evidence.items():
         node = observed.snapshot.nodes.get(name)
         uuid = node.uuid if node is not None else ""
-        power = said.get(uuid)
+        power = readings.get(uuid)
         if uuid in deaf and (power is None or deaf[uuid].since >= power.at):
             power = PowerReading(uuid, deaf[uuid].since, None, why=deaf[uuid].why)
-        found[name] = replace(evidence, power=power)
-    return replace(observed, evidence=found)
+        new_evidence[name] = replace(evidence, power=power)
+    return replace(observed, evidence=new_evidence)

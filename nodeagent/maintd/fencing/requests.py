@@ -58,7 +58,9 @@ def pulled(
         return _unread(name, peers, why)
     stage = Stage.RESTARTS if node.offline else Stage.REMOVES
     why = f"{who} says that its power is cut"
-    silent = next((one.since for one in ledger.unreachable if one.node == node.uuid), now)
+    silent = next(
+        (silence.since for silence in ledger.unreachable if silence.node == node.uuid), now
+    )
     new = Fencing(node.uuid, stage, now, now, why, who, off=now, silent=silent)
     if known is not None:
         silent = known.silent or known.since
@@ -68,9 +70,9 @@ def pulled(
 
 
 def _unread(name: str, peers: tuple[str, ...], why: str) -> str:
-    told = f" ({why})" if why else ""
+    note = f" ({why})" if why else ""
     return (
-        f"{', '.join(peers)} cannot tell whether DRBD disks are still connected to {name}{told}, so"
+        f"{', '.join(peers)} cannot tell whether DRBD disks are still connected to {name}{note}, so"
         f" {name} may have power: start ganeti-mond on {peers[0]}, or, if that is dead as well and"
         f" has no power, run gnt-node modify --offline=yes {peers[0]}; then try again"
     )

@@ -41,17 +41,21 @@ class Found:
 
 def fates(node: Node, observed: Observed, ledger: Ledger, now: Ms) -> tuple[Fate, ...]:
     """The running instances of a node that is about to be offline, the most important first."""
-    here = [i for i in observed.snapshot.instances.values() if i.primary == node.name and i.running]
-    here.sort(key=lambda i: (priority(i), i.name))
-    silence = next((one for one in ledger.unreachable if one.node == node.uuid), None)
+    here = [
+        instance
+        for instance in observed.snapshot.instances.values()
+        if instance.primary == node.name and instance.running
+    ]
+    here.sort(key=lambda instance: (priority(instance), instance.name))
+    silence = next((silence for silence in ledger.unreachable if silence.node == node.uuid), None)
     silence = silence or Unreachable(node.uuid, now)
     return tuple(_fate(instance, node, observed, silence, now) for instance in here)
 
 
 def priority(instance: Instance) -> int:
     """Its place in the order, from `maintd:priority:N`: 1 comes first, and no tag last."""
-    found = [tag.removeprefix(PRIORITY_TAG) for tag in instance.tags if _is_priority(tag)]
-    return min(map(int, found), default=_LAST)
+    numbers = [tag.removeprefix(PRIORITY_TAG) for tag in instance.tags if _is_priority(tag)]
+    return min(map(int, numbers), default=_LAST)
 
 
 def _is_priority(tag: str) -> bool:
@@ -67,8 +71,8 @@ def _fate(
     if instance.secondary is None:
         why = because(Kind.LOCAL_DISKS, instance.name, template=instance.template, node=node.name)
         return Fate(instance.name, end=End.STAYS, why=str(why))
-    told = _told(instance, node, observed, now)
-    if not (doubt := _doubt(instance, node, told, silence)):
+    last_report = _told(instance, node, observed, now)
+    if not (doubt := _doubt(instance, node, last_report, silence)):
         return Fate(instance.name, synced=True)
     doubt += f": check them, then run gnt-instance failover {instance.name}"
     return Fate(instance.name, end=End.STAYS, why=doubt)
@@ -90,25 +94,27 @@ def _told(
 def _doubt(
     instance: Instance,
     node: Node,
-    told: tuple[Testimony, tuple[Mirror, ...]] | None,
+    last_report: tuple[Testimony, tuple[Mirror, ...]] | None,
     silence: Unreachable,
 ) -> str:
     """Say why its secondary may lack something that was written; empty if it has everything."""
-    there = f"its disks on {instance.secondary}"
-    up_to_date = told is not None and all(m.disk == UP_TO_DATE for m in told[1])
-    if told is None or not up_to_date or not len(told[1]) == instance.disks > 0:
-        return f"before {node.name} was offline, no agent said that all {there} were {UP_TO_DATE}"
-    ages = [mirror.ago for mirror in told[1]]
+    disks = f"its disks on {instance.secondary}"
+    up_to_date = last_report is not None and all(
+        mirror.disk == UP_TO_DATE for mirror in last_report[1]
+    )
+    if last_report is None or not up_to_date or not len(last_report[1]) == instance.disks > 0:
+        return f"before {node.name} was offline, no agent said that all {disks} were {UP_TO_DATE}"
+    ages = [mirror.ago for mirror in last_report[1]]
     known = [ago for ago in ages if ago is not None]
     if len(known) < len(ages):
         return (
-            f"{there} have been {UP_TO_DATE} without a connection since its agent was started, and"
+            f"{disks} have been {UP_TO_DATE} without a connection since its agent was started, and"
             f" may lack what {node.name} wrote before it died"
         )
-    complete, lived = Ms(told[0].at - max(known)), silence.lived or silence.since
+    complete, lived = Ms(last_report[0].at - max(known)), silence.lived or silence.since
     if complete >= lived - TOLERANCE:
         return ""
-    lost = f"{there} have not been connected since {rfc3339(complete)}"
+    lost = f"{disks} have not been connected since {rfc3339(complete)}"
     if lived == silence.since:
         return (
             f"{lost}, and maintd does not know until when {node.name} wrote: it was started, or"
@@ -119,24 +125,24 @@ def _doubt(
 
 def plan(fencing: Fencing, node: Node, observed: Observed, policy: Policy, room: Room) -> Found:
     """Fail over as many instances as room and the limit of jobs allow."""
-    found, now_known = Found(fencing), list[Fate]()
+    planned, now_known = Found(fencing), list[Fate]()
     for fate in fencing.fates:
         instance = observed.snapshot.instances.get(fate.instance)
         if fate.end is End.OPEN and (instance is None or instance.primary != node.name):
             fate = replace(fate, end=End.RESTARTED)
         now_known.append(fate)
-        if fate.end is not End.OPEN or instance is None or len(found.actions) >= policy.moves:
+        if fate.end is not End.OPEN or instance is None or len(planned.actions) >= policy.moves:
             continue
         target = _target(instance, fate, fencing, policy, room)
         if isinstance(target, Reason):
             why = because(Kind.CANNOT_MOVE, instance.name, why=target)
-            found.held.append(Held(why, node.name))
+            planned.held.append(Held(why, node.name))
             continue
         move = MovePrimary(instance.name, node.name, live=False, target=target)
         room.plan(move, OfFencing(fencing.node).owner)
-        found.actions.append(move)
-    found.fencing = replace(fencing, fates=tuple(now_known))
-    return found
+        planned.actions.append(move)
+    planned.fencing = replace(fencing, fates=tuple(now_known))
+    return planned
 
 
 def _target(

@@ -140,8 +140,8 @@ def _after(
     fencing: Fencing, intent: Intent, node: Node, ledger: Ledger, observed: Observed, now: Ms
 ) -> Fencing:
     if readings.is_reading(intent):
-        said = readings.outcome(intent, observed, ledger.power, node, now)
-        return fencing if said is None else _after_reading(fencing, said, now)
+        reading = readings.outcome(intent, observed, ledger.power, node, now)
+        return fencing if reading is None else _after_reading(fencing, reading, now)
     if _cuts(intent) and not fencing.drill:
         fencing = replace(
             fencing, answered=fencing.answered or _answered(intent, node, ledger, observed, now)
@@ -175,24 +175,28 @@ def _after(
 
 def _answered(intent: Intent, node: Node, ledger: Ledger, observed: Observed, now: Ms) -> bool:
     """Tell whether the node has answered since its power-off was planned."""
-    silent = next((one.since for one in ledger.unreachable if one.node == node.uuid), None)
+    silent = next(
+        (silence.since for silence in ledger.unreachable if silence.node == node.uuid), None
+    )
     again = silent is not None and silent > intent.promised
     return again or _lives(node, observed, now)
 
 
-def _after_reading(fencing: Fencing, said: PowerReading | Deaf, now: Ms) -> Fencing:
+def _after_reading(fencing: Fencing, reading: PowerReading | Deaf, now: Ms) -> Fencing:
     if fencing.stage not in (Stage.PROVES, Stage.CONFIRMS):
         return fencing
-    if isinstance(said, Deaf) or said.powered is None:
-        return failed(fencing, said.why, now)
-    if said.powered and fencing.answered and fencing.stage is Stage.PROVES:
+    if isinstance(reading, Deaf) or reading.powered is None:
+        return failed(fencing, reading.why, now)
+    if reading.powered and fencing.answered and fencing.stage is Stage.PROVES:
         return _to(fencing, Stage.STOPPED, now)  # its power-off has not come: judge it anew
-    if said.powered and fencing.stage is Stage.CONFIRMS:
+    if reading.powered and fencing.stage is Stage.CONFIRMS:
         # It was off: somebody has powered it on. So it boots, and is asked again soon.
         return failed(replace(fencing, tries=0), "its power is on again", now)
-    if said.powered:
+    if reading.powered:
         return _to(failed(fencing, "its power is still on", now), Stage.CUTS, now)
-    if said.at < max(fencing.off, fencing.at if fencing.stage is Stage.CONFIRMS else fencing.off):
+    if reading.at < max(
+        fencing.off, fencing.at if fencing.stage is Stage.CONFIRMS else fencing.off
+    ):
         return fencing  # it was read before
     fencing = replace(fencing, tries=0, not_before=Ms(0), said="")
     return _to(fencing, Stage.RESTARTS, now) if fencing.stage is Stage.CONFIRMS else fencing

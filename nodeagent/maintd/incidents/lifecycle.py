@@ -261,8 +261,12 @@ def absorb(
     ledger: Ledger, observed: Observed, now: Ms, before: tuple[Incident, ...] = ()
 ) -> Ledger:
     """Turn each diagnosis without an incident into one; `before` are those of the last round."""
-    there = {incident.id for incident in ledger.incidents}
-    passed = {i.node: i for i in before if i.status is Status.NOTED and i.id not in there}
+    known_ids = {incident.id for incident in ledger.incidents}
+    passed = {
+        incident.node: incident
+        for incident in before
+        if incident.status is Status.NOTED and incident.id not in known_ids
+    }
     known = {(incident.node, incident.diagnosis) for incident in ledger.incidents}
     new: list[Incident] = []
     for name, diagnosis in sorted(observed.diagnoses.items()):
@@ -270,10 +274,14 @@ def absorb(
         if node is None or diagnosis.need is Need.OK or (node.uuid, diagnosis) in known:
             continue
         identity = incident_id(node.uuid, diagnosis, now)
-        one = Incident(identity, node.uuid, name, diagnosis, now, seen_at=now, changed_at=now)
+        new_incident = Incident(
+            identity, node.uuid, name, diagnosis, now, seen_at=now, changed_at=now
+        )
         old = passed.get(node.uuid)
         same = old is not None and old.diagnosis.need is diagnosis.need
-        new.append(restless.follows(old, one) if old is not None and same else one)
+        new.append(
+            restless.follows(old, new_incident) if old is not None and same else new_incident
+        )
     return replace(ledger, incidents=(*ledger.incidents, *new)) if new else ledger
 
 
@@ -288,7 +296,11 @@ def withdraw(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Led
         return _with_holds_passed_on(ledger, observed, now)
     working = {intent.incident for intent in ledger.intents}
     incidents = {incident.id: incident for incident in ledger.incidents}
-    heirs = {(i.node, i.diagnosis): i for i in ledger.incidents if i.status.active}
+    heirs = {
+        (incident.node, incident.diagnosis): incident
+        for incident in ledger.incidents
+        if incident.status.active
+    }
     for incident in ledger.incidents:
         diagnosis = observed.diagnoses.get(incident.name)
         if incident.status in (Status.COMPLETED, Status.FAILED):
@@ -311,8 +323,8 @@ def withdraw(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Led
             why = f"no longer observed for {policy.withdraw / 60_000:g} min"
             canceled = incident.after(Event.CANCELED, now, why)
             # A maintd without the ledger would resume an incident that left jobs behind: tag it.
-            told = replace(canceled, seen_at=now) if incident.jobs else canceled
-            incidents[incident.id] = told
+            tagged = replace(canceled, seen_at=now) if incident.jobs else canceled
+            incidents[incident.id] = tagged
             if heir is not None and incident.drained and diagnosis.need >= Need.EVACUATE:
                 # Milder, but the same evacuation: a person who put the node back did so for both.
                 incidents[heir.id] = replace(incidents[heir.id], drained=True)

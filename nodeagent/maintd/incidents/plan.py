@@ -39,10 +39,10 @@ from nodeagent.model.units import Ms
 def _lost(intent: Intent, result: Result) -> Reason:
     action, then, what = intent.action, _let_go(intent), describe(intent.action)
     # A check of the repair queue belongs to no node.
-    there = action.node if isinstance(action, RunCommand) else intent.node
+    node = action.node if isinstance(action, RunCommand) else intent.node
     if isinstance(action, RunCommand) and result.why:
-        return because(Kind.LOST_ORDER, there, what=what, why=result.why, then=then)
-    return because(Kind.LOST_JOB, there, job=intent.job, what=what, then=then)
+        return because(Kind.LOST_ORDER, node, what=what, why=result.why, then=then)
+    return because(Kind.LOST_JOB, node, job=intent.job, what=what, then=then)
 
 
 def _let_go(intent: Intent) -> str:
@@ -60,21 +60,25 @@ def _let_go(intent: Intent) -> str:
 
 
 def _to_be_tried_again(incident: Incident, now: Ms) -> Reason | None:
-    left = incident.not_before - now
-    return because(Kind.TRY_AGAIN, incident.name, left=left, why=incident.why) if left > 0 else None
+    remaining = incident.not_before - now
+    return (
+        because(Kind.TRY_AGAIN, incident.name, left=remaining, why=incident.why)
+        if remaining > 0
+        else None
+    )
 
 
-def _within_stage(incident: Incident, found: Next, stage: str) -> Next:
+def _within_stage(incident: Incident, planned: Next, stage: str) -> Next:
     """Leave the steps that a stage below full allows; the others are told instead of done."""
-    steps = [step for step in found.steps if _allowed(incident, step.action, stage)]
-    if len(steps) == len(found.steps):
-        return found
+    steps = [step for step in planned.steps if _allowed(incident, step.action, stage)]
+    if len(steps) == len(planned.steps):
+        return planned
     name, diagnosis = incident.name, incident.diagnosis
     if diagnosis.need >= Need.EVACUATE:
         why = because(StageKind.WOULD_EVACUATE, name, stage=stage)
     else:
         why = because(StageKind.WOULD_REPAIR, name, stage=stage, command=diagnosis.command)
-    return replace(found, steps=steps, obstacles=[*found.obstacles, why], beyond=[])
+    return replace(planned, steps=steps, obstacles=[*planned.obstacles, why], beyond=[])
 
 
 def _allowed(incident: Incident, action: Action, stage: str) -> bool:
@@ -132,9 +136,9 @@ class Planner:
         worst = sorted(worst_per_node(self.ledger).values(), key=lambda i: (i.noted_at, i.id))
         return {
             INCIDENTS: tuple(
-                referral.report(incident, left, snapshot)
+                referral.report(incident, rule, snapshot)
                 for incident in worst
-                if (left := referral.referral_of(incident, snapshot, self.policy)) is not None
+                if (rule := referral.referral_of(incident, snapshot, self.policy)) is not None
                 and self._why_not(incident) is None
             )
         }
@@ -159,9 +163,9 @@ class Planner:
                 self._hold(intent.node, intent.incident, _lost(intent, result))
             elif self._unheard(intent) and not intent.purpose.roll:  # silence is expected there
                 assert isinstance(intent.action, RunCommand)
-                there, what = intent.action.node, describe(intent.action)
-                doubt = self.observed.doubts[there]
-                why = because(Kind.SILENT_ORDER, there, what=what, doubt=doubt)
+                node, what = intent.action.node, describe(intent.action)
+                doubt = self.observed.doubts[node]
+                why = because(Kind.SILENT_ORDER, node, what=what, doubt=doubt)
                 self._hold(intent.node, intent.incident, why)
 
     def _hold(self, node: str, incident: str, why: Reason) -> None:
@@ -217,8 +221,8 @@ class Planner:
         )
 
     def _left_to_queue(self, incident: Incident, node: Node) -> Reason | None:
-        left = referral.referral_of(incident, self.observed.snapshot, self.policy)
-        return referral.told(left, node, self.ledger.queue) if left is not None else None
+        rule = referral.referral_of(incident, self.observed.snapshot, self.policy)
+        return referral.told(rule, node, self.ledger.queue) if rule is not None else None
 
     def _next(self, incident: Incident, under_way: int) -> Next:
         node = self.nodes[incident.node]
@@ -226,24 +230,24 @@ class Planner:
         if policy.acts:
             return next_steps(incident, node, self.room, policy, under_way)
         # A person who lets it evacuate the node decides whether that goes offline.
-        found = next_steps(incident, node, self.room, replace(policy, offline=False), under_way)
+        steps = next_steps(incident, node, self.room, replace(policy, offline=False), under_way)
         outage = self.ledger.outage(incident.node)
         ordered = outage is not None and outage.wanted is not None
         if ordered and incident.diagnosis.need >= Need.EVACUATE:
-            return found
-        return _within_stage(incident, found, policy.stage)
+            return steps
+        return _within_stage(incident, steps, policy.stage)
 
-    def _take(self, incident: Incident, found: Next) -> None:
-        for why in (*found.obstacles, *found.beyond):
+    def _take(self, incident: Incident, steps: Next) -> None:
+        for why in (*steps.obstacles, *steps.beyond):
             self._hold(incident.name, incident.id, why)
-        if not found.steps:
+        if not steps.steps:
             return
         taken = self.room.take(incident.name, OfIncident(incident.id))
         if isinstance(taken, Reason):
             self._hold(incident.name, incident.id, taken)
             return
         self.busy.add(incident.node)
-        self.ledger = found.promise(taken, self.ledger, self.now)
+        self.ledger = steps.promise(taken, self.ledger, self.now)
         self._started(incident)
 
     def _started(self, incident: Incident) -> None:

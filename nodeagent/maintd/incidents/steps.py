@@ -16,53 +16,53 @@ def next_steps(incident: Incident, node: Node, room: Room, policy: Policy, under
 
     Moves may join running moves; every other step waits for the running ones.
     """
-    found = Next()
+    steps = Next()
     need = incident.diagnosis.need
     if incident.diagnosis == UNKNOWN:
-        _rebuilt(incident, node, room, policy, found)
+        _rebuilt(incident, node, room, policy, steps)
     elif need is Need.LIVE_REPAIR:
-        _live_repair(incident, node, room, found)
+        _live_repair(incident, node, room, steps)
     else:
         begun, drained = incident.status is not Status.NOTED, incident.drained
         wanted = Evacuation(incident.id, node, begun, drained, migrate=need is Need.EVACUATE)
-        found = empty(wanted, room, policy, under_way)
-        if not (found.steps or found.obstacles or under_way):
+        steps = empty(wanted, room, policy, under_way)
+        if not (steps.steps or steps.obstacles or under_way):
             if policy.offline and not node.offline:
-                found.add(SetOffline(node.name, promote=node.candidate))
+                steps.add(SetOffline(node.name, promote=node.candidate))
             else:
-                found.add(_ready(incident, node))
-    return found
+                steps.add(_ready(incident, node))
+    return steps
 
 
 def _ready(incident: Incident, node: Node) -> Action:
     return Retag(Scope.NODE, node.name, add=(incident.tag,))
 
 
-def _rebuilt(incident: Incident, node: Node, room: Room, policy: Policy, found: Next) -> None:
+def _rebuilt(incident: Incident, node: Node, room: Room, policy: Policy, steps: Next) -> None:
     """Complete a rebuilt incident if its node is offline and evacuated, as maintd does not poll it.
 
     So is a live repair that reported success: its node may never report it again.
     """
     empty = not (room.primaries.get(node.name) if policy.degraded else instances_left(node, room))
     if incident.repaired or (incident.drained and node.offline and empty):
-        found.add(_ready(incident, node))
+        steps.add(_ready(incident, node))
     else:
-        found.obstacles.append(because(Kind.REBUILT, node.name))
+        steps.obstacles.append(because(Kind.REBUILT, node.name))
 
 
-def _live_repair(incident: Incident, node: Node, room: Room, found: Next) -> None:
+def _live_repair(incident: Incident, node: Node, room: Room, steps: Next) -> None:
     command = incident.diagnosis.command
     if incident.repaired:
-        found.add(_ready(incident, node))
+        steps.add(_ready(incident, node))
     elif command is None:  # nothing starts, so there is no mark either
-        found.obstacles.append(because(Kind.NO_COMMAND, node.name, incident=incident.id))
+        steps.obstacles.append(because(Kind.NO_COMMAND, node.name, incident=incident.id))
     elif node.offline:
-        found.obstacles.append(because(Kind.OFFLINE_NO_ORDER, node.name))
+        steps.obstacles.append(because(Kind.OFFLINE_NO_ORDER, node.name))
     elif incident.mark not in node.tags:
         # A maintd without memory must know that there was an order: an agent remembers orders by
         # the incident's id, and would run an order for a new incident as another one.
-        found.add(Retag(Scope.NODE, node.name, add=(incident.mark,)))
+        steps.add(Retag(Scope.NODE, node.name, add=(incident.mark,)))
     elif copied := room.copied_from(node.name):
-        found.obstacles.append(because(Kind.NEW_MIRROR, node.name, instance=copied))
+        steps.obstacles.append(because(Kind.NEW_MIRROR, node.name, instance=copied))
     else:
-        found.add(RunCommand(node.name, command, incident.diagnosis.text, incident.attempt))
+        steps.add(RunCommand(node.name, command, incident.diagnosis.text, incident.attempt))

@@ -92,11 +92,11 @@ def untag_forgotten(ledger: Ledger, observed: Observed, under_way: set[str], now
         for incident in ledger.incidents
         if incident.status.active or (incident.status is Status.COMPLETED and not incident.tag_seen)
     }
-    told = {"maintd:canceled": known, "maintd:hold": known, "maintd:repairing": marked}
+    known_by_kind = {"maintd:canceled": known, "maintd:hold": known, "maintd:repairing": marked}
     for node in nodes.values():
         for tag in sorted(node.tags):
             kind, _, identity = tag.rpartition(":")
-            if kind not in told or identity in told[kind] or tag in under_way:
+            if kind not in known_by_kind or identity in known_by_kind[kind] or tag in under_way:
                 continue
             diagnosis = observed.diagnoses.get(node.name)
             well = diagnosis is not None and diagnosis.need is Need.OK

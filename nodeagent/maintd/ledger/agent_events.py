@@ -32,7 +32,7 @@ class Heard:
 
 
 def hear(before: Heard, looks: Mapping[str, Look], now: Ms) -> Heard:
-    told = {name: word for name, word in before.told.items() if name in looks}
+    reported = {name: word for name, word in before.told.items() if name in looks}
     back = {name: at for name, at in before.back.items() if 0 <= now - at < QUIET}
     changed: dict[str, dict[str, str]] = {}
     last: dict[str, str] = {}
@@ -40,24 +40,26 @@ def hear(before: Heard, looks: Mapping[str, Look], now: Ms) -> Heard:
         word, why = how_seen(look)
         last[name] = word
         if word == _SEEN:
-            if told.pop(name, None):
+            if reported.pop(name, None):
                 changed.setdefault(word, {})[name] = ""
                 back[name] = now
-        elif before.last.get(name) == word != told.get(name) and (name in told or name not in back):
+        elif before.last.get(name) == word != reported.get(name) and (
+            name in reported or name not in back
+        ):
             changed.setdefault(word, {})[name] = (why or "")[:_WHY]
-            told[name] = word
-    events = [event for word, found in changed.items() for event in _events(word, found, now)]
-    return Heard(last, told, back, tuple(events))
+            reported[name] = word
+    events = [event for word, reasons in changed.items() for event in _events(word, reasons, now)]
+    return Heard(last, reported, back, tuple(events))
 
 
-def _events(word: str, found: Mapping[str, str], now: Ms) -> list[Event]:
+def _events(word: str, reasons: Mapping[str, str], now: Ms) -> list[Event]:
     kind = "agent-back" if word == _SEEN else f"agent-{word}"
-    if len(found) <= APART:
+    if len(reasons) <= APART:
         alone = "yes" if word == _SEEN else ""
-        return [happened(now, kind, "", n, why=why, alone=alone) for n, why in found.items()]
-    agents, more = tuple(sorted(found)), max(0, len(found) - _NAMED)
-    told = {"count": str(len(agents)), "more": str(more or "")}
-    return [happened(now, kind, agents=agents[:_NAMED], **told)]
+        return [happened(now, kind, "", n, why=why, alone=alone) for n, why in reasons.items()]
+    agents, more = tuple(sorted(reasons)), max(0, len(reasons) - _NAMED)
+    counts = {"count": str(len(agents)), "more": str(more or "")}
+    return [happened(now, kind, agents=agents[:_NAMED], **counts)]
 
 
 def how_seen(look: Look | None) -> tuple[str, str | None]:

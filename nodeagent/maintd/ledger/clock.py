@@ -156,6 +156,6 @@ def timeless(ledger: Ledger) -> Ledger:
         ledger,
         clock=None,
         incidents=tuple(replace(incident, seen_at=Ms(0)) for incident in ledger.incidents),
-        unreachable=tuple(replace(one, lived=Ms(0)) for one in ledger.unreachable),
+        unreachable=tuple(replace(silence, lived=Ms(0)) for silence in ledger.unreachable),
         undiagnosed=(),
     )

@@ -77,13 +77,13 @@ def series(before: Ledger, after: Ledger, now: Ms) -> Iterator[Event]:
 
 
 def _placed(ledger: Ledger) -> dict[tuple[str, int], frozenset[str]]:
-    found: dict[tuple[str, int], frozenset[str]] = {}
+    machines: dict[tuple[str, int], frozenset[str]] = {}
     for series in ledger.series:
         for member in series.members:
             if member.placed:
                 key = series.name, member.day
-                found[key] = found.get(key, frozenset()) | {str(member.machine)}
-    return found
+                machines[key] = machines.get(key, frozenset()) | {str(member.machine)}
+    return machines
 
 
 def _occurrence(now: Ms, kind: str, name: str, day: int, machines: frozenset[str]) -> Event:
@@ -104,8 +104,8 @@ def offers(before: Ledger, after: Ledger, observed: Observed | None, now: Ms) ->
         answer = offer.answer
         if answer is not None and (known is None or answer != known.answer):
             kind = "accepted" if answer.reply is Reply.ACCEPT else "declined"
-            told = {"owner": offer.owner, "who": answer.who, "why": answer.reason}
-            yield happened(now, kind, "", node, **told)
+            details = {"owner": offer.owner, "who": answer.who, "why": answer.reason}
+            yield happened(now, kind, "", node, **details)
     for offer in old.values():
         if (offer.node, offer.owner, offer.work) not in asked:
             yield happened(now, "rescinded", "", names.get(offer.node, ""), owner=offer.owner)

@@ -33,9 +33,9 @@ def taken(node: str, at: Ms, dropped: Sequence[Event], now: Ms) -> list[Event]:
     """Return the events of a take-over, with this node's requests that are not in force."""
     events = [happened(now, "ledger-taken", whose=node, saved=rfc3339(at))]
     if dropped:
-        told = [str(event) for event in dropped[:_SHOWN]]
-        more = len(dropped) - len(told)
-        requests = (*told, f"{more} more") if more else tuple(told)
+        shown = [str(event) for event in dropped[:_SHOWN]]
+        more = len(dropped) - len(shown)
+        requests = (*shown, f"{more} more") if more else tuple(shown)
         events.append(happened(now, "requests-dropped", count=str(len(dropped)), requests=requests))
     return events
 

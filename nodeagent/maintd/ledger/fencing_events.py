@@ -20,14 +20,14 @@ def fencings(before: Ledger, after: Ledger, observed: Observed | None, now: Ms) 
     if observed is None or not (before.fencing or after.fencing):
         return
     nodes = by_uuid(observed)
-    old = {one.node: one for one in before.fencing}
+    old = {fencing.node: fencing for fencing in before.fencing}
     new = {fencing.node: fencing for fencing in after.fencing}
-    for uuid, one in new.items():
+    for uuid, fencing in new.items():
         if node := nodes.get(uuid):
-            yield from _went_on(old.get(uuid), one, node.name, now)
-    for uuid, one in old.items():
+            yield from _went_on(old.get(uuid), fencing, node.name, now)
+    for uuid, fencing in old.items():
         if uuid not in new and (node := nodes.get(uuid)):
-            yield _ended(one, node, observed, now)
+            yield _ended(fencing, node, observed, now)
 
 
 def _went_on(old: Fencing | None, fencing: Fencing, node: str, now: Ms) -> Iterator[Event]:
@@ -47,9 +47,9 @@ def _went_on(old: Fencing | None, fencing: Fencing, node: str, now: Ms) -> Itera
     done = _of(old, End.RESTARTED)
     if fresh := tuple(name for name in _of(fencing, End.RESTARTED) if name not in done):
         yield happened(now, "instances-restarted", "", node, instances=fresh)
-    left = _of(fencing, End.STAYS)
-    if left and fencing.stage is Stage.FENCED and was is not Stage.FENCED:
-        yield happened(now, "instances-down", "", node, instances=left)
+    down = _of(fencing, End.STAYS)
+    if down and fencing.stage is Stage.FENCED and was is not Stage.FENCED:
+        yield happened(now, "instances-down", "", node, instances=down)
 
 
 def _of(fencing: Fencing | None, end: End) -> tuple[str, ...]:
@@ -80,12 +80,12 @@ def is_braked(held: Held) -> bool:
 
 def braked(decision: Decision, last: Decision | None, now: Ms) -> Iterator[Event]:
     """Dead nodes that a brake keeps from being fenced, once for each such time."""
-    told = braked_nodes(last.held) if last else set()
+    reported = braked_nodes(last.held) if last else set()
     for held in decision.held:
-        if is_braked(held) and held.node not in told:
-            told.add(held.node)
+        if is_braked(held) and held.node not in reported:
+            reported.add(held.node)
             yield happened(now, BRAKED, "", held.node, why=held.reason)
 
 
 def braked_nodes(held: Collection[Held]) -> set[str]:
-    return {one.node for one in held if is_braked(one)}
+    return {blocked.node for blocked in held if is_braked(blocked)}

@@ -97,9 +97,9 @@ def _forgotten(
     nodes = None if observed is None else by_uuid(observed)
     for incident in before.incidents:
         if incident.id not in kept:
-            there = nodes is None or incident.node in nodes
+            node_exists = nodes is None or incident.node in nodes
             diagnosis = None if observed is None else observed.diagnoses.get(incident.name)
-            why = _why_forgotten(incident, diagnosis) if there else {"left": incident.node}
+            why = _why_forgotten(incident, diagnosis) if node_exists else {"left": incident.node}
             yield happened(now, "forgotten", incident.id, incident.name, **why)
 
 
@@ -170,9 +170,9 @@ def _promises(before: Ledger, after: Ledger, now: Ms) -> Iterator[Event]:
 
 
 def _held(decision: Decision, last: Decision | None, now: Ms) -> Iterator[Event]:
-    told = {held.key for held in last.held} if last else set()
+    reported = {held.key for held in last.held} if last else set()
     for held in decision.held:
-        if held.key not in told:
-            told.add(held.key)
+        if held.key not in reported:
+            reported.add(held.key)
             kinds = tuple(sorted(kind.word for kind in held.why.kinds))
             yield happened(now, "held", held.incident, held.node, why=held.reason, kinds=kinds)

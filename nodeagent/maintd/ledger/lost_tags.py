@@ -94,19 +94,19 @@ def may_show_yet(trails: Iterable[Trail], now: Ms) -> str | None:
     return next((trail.job for trail in trails if now - trail.ended < TAG_SHOWS), None)
 
 
-def incident(one: Incident, places: Collection[str], marks: Collection[str], now: Ms) -> Incident:
+def incident(old: Incident, places: Collection[str], marks: Collection[str], now: Ms) -> Incident:
     """The incident after the loss of its tags.
 
     maintd tags a failure or cancelation again. Work before a ready tag may be lost as well: maintd
     checks it again. A live repair stays done, as the mark among its node's `marks` proves: it does
     not change the configuration.
     """
-    if one.tag not in places or one.status.active:
-        return one
-    if one.status is not Status.COMPLETED:
-        return replace(one, tag_seen=False)
-    again = replace(one, status=Status.PENDING, tag_seen=False, changed_at=now, why=_WHY)
-    return replace(again, repaired=one.repaired or one.mark in marks)
+    if old.tag not in places or old.status.active:
+        return old
+    if old.status is not Status.COMPLETED:
+        return replace(old, tag_seen=False)
+    again = replace(old, status=Status.PENDING, tag_seen=False, changed_at=now, why=_WHY)
+    return replace(again, repaired=old.repaired or old.mark in marks)
 
 
 def is_waited_for(intent: Intent, places: Collection[TagPlace]) -> bool:

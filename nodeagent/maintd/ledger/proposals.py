@@ -37,17 +37,19 @@ def remember(
     before: Ledger, ledger: Ledger, observed: Observed, held: Iterable[Held], now: Ms
 ) -> Ledger:
     """Count what maintd wants to do in this round, and what became of what it wanted before."""
-    asked = {(one.what, one.subject): one for one in _asked(before, ledger, observed, held)}
+    asked = {
+        (wanted.what, wanted.subject): wanted for wanted in _asked(before, ledger, observed, held)
+    }
     if not (asked or ledger.proposals):
         return ledger
-    put_back = {one.incident for one in held if one.why.kind is Kind.PUT_BACK_BY_OTHERS}
+    put_back = {blocked.incident for blocked in held if blocked.why.kind is Kind.PUT_BACK_BY_OTHERS}
     round_ = _Round(before, ledger, observed, asked, put_back, now)
     known = {(proposal.what, proposal.subject) for proposal in ledger.proposals}
-    kept = [round_.gone_on(one) for one in ledger.proposals]
-    kept += [round_.new(one) for key, one in asked.items() if key not in known]
-    kept = [one for one in kept if one.open or now - one.at < KEPT]
+    kept = [round_.gone_on(proposal) for proposal in ledger.proposals]
+    kept += [round_.new(wanted) for key, wanted in asked.items() if key not in known]
+    kept = [proposal for proposal in kept if proposal.open or now - proposal.at < KEPT]
     if len(kept) > MOST:
-        kept = sorted(kept, key=lambda one: (one.open, one.at))[-MOST:]
+        kept = sorted(kept, key=lambda proposal: (proposal.open, proposal.at))[-MOST:]
     proposals = tuple(kept)
     return ledger if proposals == ledger.proposals else replace(ledger, proposals=proposals)
 
@@ -56,24 +58,28 @@ def _asked(
     before: Ledger, ledger: Ledger, observed: Observed, held: Iterable[Held]
 ) -> Iterator[_Asked]:
     nodes = observed.snapshot.nodes
-    for one in held:
-        for why in _every(one.why):
+    for blocked in held:
+        for why in _every(blocked.why):
             match why.kind:
                 case StageKind.WOULD_EVACUATE:
-                    yield _Asked(What.EVACUATE, nodes[one.node].uuid, one.node, one.incident)
+                    yield _Asked(
+                        What.EVACUATE, nodes[blocked.node].uuid, blocked.node, blocked.incident
+                    )
                 case StageKind.WOULD_REPAIR:
-                    yield _Asked(What.REPAIR, nodes[one.node].uuid, one.node, one.incident)
+                    yield _Asked(
+                        What.REPAIR, nodes[blocked.node].uuid, blocked.node, blocked.incident
+                    )
                 case StageKind.WOULD_MEND:
                     yield _Asked(What.MEND, why.subject.name, why.subject.name)
                 case StageKind.WOULD_BALANCE:
                     yield _Asked(What.BALANCE, why.subject.name, why.subject.name)
                 case FencingKind.WOULD_FENCE if dict(why.details)["setting"] == "stage":
-                    yield _Asked(What.FENCE, nodes[one.node].uuid, one.node)
+                    yield _Asked(What.FENCE, nodes[blocked.node].uuid, blocked.node)
     for refusal in ledger.queue.refusals:
         match refusal:
             case Refusal(reason="stage"):
                 yield _Asked(What.QUEUE, "", "reported machines")
-    started = {i.id for i in before.incidents if i.status is not Status.NOTED}
+    started = {incident.id for incident in before.incidents if incident.status is not Status.NOTED}
     for incident in ledger.incidents:
         rebuilt = incident.diagnosis == UNKNOWN  # it had started before the ledger was lost
         if incident.status is Status.PENDING and not (rebuilt or incident.id in started):

@@ -43,9 +43,9 @@ def of_owner(wish: Wish) -> bool:
     return isinstance(wish.asked, AnswerOffers) and wish.asked.owners is not None
 
 
-def answered(wish: Wish, why: str | None, now: Ms, told: str = "") -> Event:
-    """The event of a request, accepted unless there is a reason `why` not; `told` are its words."""
-    details = {"who": wish.who, "request": told or wish.asked.words}
+def answered(wish: Wish, why: str | None, now: Ms, text: str = "") -> Event:
+    """The event of a request, accepted unless there is a reason `why` not; `text` are its words."""
+    details = {"who": wish.who, "request": text or wish.asked.words}
     details |= {"command": wish.command} if wish.command else {}
     kind = "wish-granted" if why is None else "wish-refused"
     incident, node = wish.asked.about

@@ -106,7 +106,7 @@ class Tally:
 
 def verb(asked: type[Asked]) -> str:
     """The name of a request's class, as a label: set-schedule."""
-    letters = (f"-{one.lower()}" if one.isupper() else one for one in asked.__name__)
+    letters = (f"-{letter.lower()}" if letter.isupper() else letter for letter in asked.__name__)
     return "".join(letters).removeprefix("-")
 
 

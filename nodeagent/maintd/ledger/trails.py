@@ -27,8 +27,8 @@ def newest_of_each(trails: Sequence[Trail]) -> dict[str, int]:
 def only_cancels(trail: Trail) -> bool:
     """Check whether the job only tags incidents as canceled."""
     action = trail.action
-    told = action.add if isinstance(action, Retag) else ()
-    return bool(told) and all(tag.startswith("maintd:canceled:") for tag in told)
+    tags = action.add if isinstance(action, Retag) else ()
+    return bool(tags) and all(tag.startswith("maintd:canceled:") for tag in tags)
 
 
 def node_of(trail: Trail) -> str | None:

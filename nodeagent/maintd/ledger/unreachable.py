@@ -23,27 +23,29 @@ _GAP = Ms(300_000)  # after an answer: what a node did in a longer one, nobody k
 
 def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Record since which poll each node has been unreachable without a break, and when it lived."""
-    known = {one.node: one for one in ledger.unreachable}
-    nodes, found = observed.snapshot.nodes, list[Unreachable]()
+    known = {silence.node: silence for silence in ledger.unreachable}
+    nodes, silences = observed.snapshot.nodes, list[Unreachable]()
     for name in sorted(observed.unanswered & nodes.keys()):
-        one = known.get(nodes[name].uuid) or Unreachable(nodes[name].uuid, now)
+        silence = known.get(nodes[name].uuid) or Unreachable(nodes[name].uuid, now)
         if (evidence := observed.evidence.get(name)) is not None:
-            one = replace(one, lived=_lived(one, evidence, observed.snapshot, now))
-        found.append(one)
-    if tuple(found) == ledger.unreachable:
+            silence = replace(silence, lived=_lived(silence, evidence, observed.snapshot, now))
+        silences.append(silence)
+    if tuple(silences) == ledger.unreachable:
         return ledger
-    return replace(ledger, unreachable=tuple(found))
+    return replace(ledger, unreachable=tuple(silences))
 
 
-def _lived(one: Unreachable, evidence: Evidence, snapshot: Snapshot, now: Ms) -> Ms:
+def _lived(silence: Unreachable, evidence: Evidence, snapshot: Snapshot, now: Ms) -> Ms:
     """The last sign of life, also by what is known now: only later ones replace an earlier one."""
-    polled = 0 <= one.since - evidence.last <= _GAP
-    signs = [one.lived or (evidence.last if polled else one.since)]
+    polled = 0 <= silence.since - evidence.last <= _GAP
+    signs = [silence.lived or (evidence.last if polled else silence.since)]
     if evidence.noded:
         signs.append(evidence.noded_at)
     for testimony in evidence.witnesses:
         mirrors = [
-            m for m in testimony.mirrors or () if _is_on(evidence.node, m.instance, snapshot)
+            mirror
+            for mirror in testimony.mirrors or ()
+            if _is_on(evidence.node, mirror.instance, snapshot)
         ]
         if {testimony.noded, testimony.agent} & SIGNS or any(
             mirror.connected for mirror in mirrors
@@ -53,9 +55,9 @@ def _lived(one: Unreachable, evidence: Evidence, snapshot: Snapshot, now: Ms) ->
     return min(max(signs), now)
 
 
-def _is_on(node: str, instance: str, snapshot: Snapshot) -> bool:
-    one = snapshot.instances.get(instance)
-    return one is not None and node in (one.primary, one.secondary)
+def _is_on(node: str, name: str, snapshot: Snapshot) -> bool:
+    instance = snapshot.instances.get(name)
+    return instance is not None and node in (instance.primary, instance.secondary)
 
 
 def unreachable(
@@ -89,10 +91,10 @@ def _silent(ledger: Ledger, snapshot: Snapshot, policy: Policy) -> Iterator[tupl
     nodes = {node.uuid: node for node in snapshot.nodes.values()} if ledger.unreachable else {}
     rolled = ledger.roll.nodes if ledger.roll is not None else ()
     rebooting = {member.node for member in rolled if member.may_be_silent}
-    for one in ledger.unreachable:
-        node = nodes.get(one.node)
+    for silence in ledger.unreachable:
+        node = nodes.get(silence.node)
         if node is not None and not node.offline and node.uuid not in rebooting:
-            yield node.name, one.since, with_tags(policy, snapshot, node).unreachable_after
+            yield node.name, silence.since, with_tags(policy, snapshot, node).unreachable_after
 
 
 def watched(ledger: Ledger, snapshot: Snapshot, policy: Policy, now: Ms) -> dict[str, Ms]:
@@ -120,11 +122,11 @@ def told(
 
     A node that is being fenced is left out: the commands for it would interfere.
     """
-    there = unreachable(ledger, observed.snapshot, policy, now)
+    since_by_node = unreachable(ledger, observed.snapshot, policy, now)
     fenced = {fencing.node for fencing in ledger.fencing if not fencing.stage.over}
     held = [
         Held(_why(name, since, doubt, observed, judged.get(name)), name)
-        for name, since in there.items()
+        for name, since in since_by_node.items()
         if (doubt := observed.doubts.get(name)) and observed.snapshot.nodes[name].uuid not in fenced
     ]
     return first_of(held, Kind.MORE_UNREACHABLE)

@@ -125,11 +125,11 @@ class _Work:
         return None
 
     def _put(self, outage: Outage) -> None:
-        kept = (outage if one.node == outage.node else one for one in self.ledger.outages)
+        kept = (outage if old.node == outage.node else old for old in self.ledger.outages)
         self.ledger = replace(self.ledger, outages=tuple(kept))
 
     def _drop(self, outage: Outage) -> None:
-        kept = tuple(one for one in self.ledger.outages if one.node != outage.node)
+        kept = tuple(old for old in self.ledger.outages if old.node != outage.node)
         self.ledger = replace(self.ledger, outages=kept)
 
     def _hold(self, node: Node, why: Reason, incident: str) -> None:
@@ -162,8 +162,8 @@ class _Work:
             if touched(outage, node, roles):
                 self._put(outage.disowned)  # it belongs to somebody else now
                 return
-            if told := doubt(outage, self.observed.snapshot, roles):
-                stays = replace(outage, back=None, why=told)
+            if reason := doubt(outage, self.observed.snapshot, roles):
+                stays = replace(outage, back=None, why=reason)
                 self._put(stays)
                 self._tell(stays, node)
                 return
@@ -203,8 +203,8 @@ class _Work:
 
     def _why_not_undone(self, outage: Outage, back: Back, node: Node) -> Reason | None:
         """Say why the node does not return now; None if it does."""
-        if (left := back.not_before - self.now) > 0:
-            return because(Kind.TRY_AGAIN, node.name, left=left, why=back.failure)
+        if (remaining := back.not_before - self.now) > 0:
+            return because(Kind.TRY_AGAIN, node.name, left=remaining, why=back.failure)
         if why := self._why_claimed(node, back):
             return why
         if back.way in (Way.WITHDRAWN, Way.WINDOW):
@@ -330,8 +330,8 @@ class _Work:
             return because(
                 Kind.RETURN_CONTRADICTED, node.name, need=diagnosis.need.wire, who=back.who
             )
-        if (left := (back.well or self.now) + proof.quiet - self.now) > 0:
-            return because(Kind.PROVES, node.name, left=left)
+        if (remaining := (back.well or self.now) + proof.quiet - self.now) > 0:
+            return because(Kind.PROVES, node.name, left=remaining)
         if proof.check and not back.checked:
             machine = canonical({"name": node.name, "uuid": node.uuid})
             return RunCommand(node.name, proof.check, machine)
@@ -344,8 +344,8 @@ class _Work:
         stopped = self.stops.plans if back.reported else self.stops.maintenance
         if why := stopped.get("") or self._why_claimed(node, back) or stopped.get(node.name):
             return why
-        if (left := back.not_before - self.now) > 0:
-            return because(Kind.TRY_AGAIN, node.name, left=left, why=back.failure)
+        if (remaining := back.not_before - self.now) > 0:
+            return because(Kind.TRY_AGAIN, node.name, left=remaining, why=back.failure)
         return None
 
     def _close(self, node: Node) -> None:
@@ -365,9 +365,9 @@ def _is_as_found(outage: Outage, back: Back, node: Node) -> bool:
 
 def _machine(node: Node, observed: Observed) -> str:
     """The node, and which instances may run there, for the check for stale instances."""
-    there = observed.snapshot.instances.values()
-    here = sorted(i.name for i in there if i.primary == node.name)
-    mirrors = sorted(i.name for i in there if i.secondary == node.name)
+    instances = observed.snapshot.instances.values()
+    here = sorted(instance.name for instance in instances if instance.primary == node.name)
+    mirrors = sorted(instance.name for instance in instances if instance.secondary == node.name)
     return canonical(
         {"name": node.name, "uuid": node.uuid, "instances": here, "secondaries": mirrors}
     )

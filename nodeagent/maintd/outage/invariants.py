@@ -62,8 +62,12 @@ def _check_roll(before: Ledger, ledger: Ledger) -> None:
     in_line = {
         roll_node.node for roll_node in waited if roll_node.in_line or old is None or old.over
     }
-    begun = [one.name for one in roll.nodes if one.phase is Phase.LEAVING and one.node in in_line]
-    away = [one.name for one in away_for(ledger)]
+    begun = [
+        member.name
+        for member in roll.nodes
+        if member.phase is Phase.LEAVING and member.node in in_line
+    ]
+    away = [member.name for member in away_for(ledger)]
     assert not (begun and len(away) > roll.terms.at_once), f"{begun} begin in a roll; away: {away}"
 
 
@@ -113,14 +117,14 @@ def _check_owners(new: Iterable[Intent], ledger: Ledger, nodes: dict[str, Node])
 
 def _check_told(decision: Decision, observed: Observed, claims: Claims) -> None:
     ledger, nodes = decision.ledger, by_uuid(observed)
-    told = {held.node for held in decision.held}
+    held_nodes = {held.node for held in decision.held}
     working = {intent.node for intent in ledger.intents}
-    active = {i.node for i in ledger.incidents if i.status.active}
+    active = {incident.node for incident in ledger.incidents if incident.status.active}
     for outage in ledger.outages:
         node = nodes.get(outage.node)
         if node is None or node.in_service or not outage.ours:
             continue
-        named = node.name in told or node.name in working
+        named = node.name in held_nodes or node.name in working
         begun = node.uuid in active
         waits = begun or outage.back is not None or claims.of(node)
         assert named or waits, f"nobody says why {node.name} is out of service"

@@ -46,32 +46,32 @@ def first_role_job(ledger: Ledger, wishes: Sequence[Wish]) -> str | None:
 
 def _by_trails(trails: Sequence[Trail], snapshot: Snapshot) -> list[Outage]:
     """The nodes that are still as our own jobs left them, judged by the jobs alone."""
-    found: dict[str, Outage] = {}
+    outages: dict[str, Outage] = {}
     for trail in trails:
         action = trail.action
         if trail.result.outcome is not Outcome.SUCCESS:
             continue
         if isinstance(action, Restore):
-            found.pop(action.node, None)
-        if isinstance(action, Retag) and (outage := found.get(action.name)):
+            outages.pop(action.node, None)
+        if isinstance(action, Retag) and (outage := outages.get(action.name)):
             ends = (
                 f"maintd:repairready:{outage.incident}",
                 f"maintd:repairfailed:{outage.incident}",
             )
             ended = outage.ended or not set(ends).isdisjoint(action.add)
-            found[action.name] = replace(outage, ended=ended)
+            outages[action.name] = replace(outage, ended=ended)
         if not isinstance(action, Drain | SetOffline) or action.node not in snapshot.nodes:
             continue
         incident = trail.purpose.incident
         if not incident:
-            found.pop(action.node, None)  # a window's, or the repair queue's
+            outages.pop(action.node, None)  # a window's, or the repair queue's
             continue
         if isinstance(action, Drain):
             uuid = snapshot.nodes[action.node].uuid
-            found.setdefault(action.node, Outage(uuid, incident=incident, drained_by=trail.job))
-        elif old := found.get(action.node):
-            found[action.node] = replace(old, incident=incident, offline_by=trail.job)
-    return [outage for name, outage in found.items() if is_as_left(snapshot.nodes[name], outage)]
+            outages.setdefault(action.node, Outage(uuid, incident=incident, drained_by=trail.job))
+        elif old := outages.get(action.node):
+            outages[action.node] = replace(old, incident=incident, offline_by=trail.job)
+    return [outage for name, outage in outages.items() if is_as_left(snapshot.nodes[name], outage)]
 
 
 def _first(outages: Iterable[Outage]) -> str | None:

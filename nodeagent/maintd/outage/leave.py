@@ -86,19 +86,19 @@ def leave(
 ) -> Left:
     """Take the next steps at a node: drain it, move its instances, take it offline."""
     node, claim = leaving.node, leaving.claim
-    left = Left(ledger, leaving.begun)
+    outcome = Left(ledger, leaving.begun)
     mine = [intent for intent in ledger.intents if intent.purpose == claim]
     if any(not isinstance(intent.action, MovePrimary | MoveSecondary) for intent in mine):
-        return left  # nothing runs beside it
+        return outcome  # nothing runs beside it
     if node.offline and not mine:
-        left.done = True
-        return _begun(left, leaving)
+        outcome.done = True
+        return _begun(outcome, leaving)
     why = leaving.obstacle or room.why_claimed(node.name, claim.owner)
     if why is None and (doubt := observed.doubts.get(node.name)):
         why = because(Kind.DOUBT, node.name, doubt=doubt)
     if why is not None:
-        left.held.append(why)
-        return left
+        outcome.held.append(why)
+        return outcome
     wanted = Evacuation(
         claim.owner,
         node,
@@ -107,32 +107,32 @@ def leave(
         secondaries=leaving.secondaries,
     )
     steps = empty(wanted, room, with_tags(policy, observed.snapshot, node), len(mine))
-    left.held += steps.obstacles
+    outcome.held += steps.obstacles
     if steps.steps:
-        return _promised(left, leaving, steps, room, now)
+        return _promised(outcome, leaving, steps, room, now)
     if steps.obstacles or mine:
-        return left
+        return outcome
     if not leaving.offline:
-        left.done = True
-        return _begun(left, leaving)
+        outcome.done = True
+        return _begun(outcome, leaving)
     steps.add(SetOffline(node.name, promote=node.candidate))
-    return _promised(left, leaving, steps, room, now)
+    return _promised(outcome, leaving, steps, room, now)
 
 
-def _begun(left: Left, leaving: Leaving) -> Left:
-    left.ledger = begin(left.ledger, leaving.node, leaving.claim)
-    left.begun = True
-    return left
+def _begun(outcome: Left, leaving: Leaving) -> Left:
+    outcome.ledger = begin(outcome.ledger, leaving.node, leaving.claim)
+    outcome.begun = True
+    return outcome
 
 
-def _promised(left: Left, leaving: Leaving, steps: Next, room: Room, now: Ms) -> Left:
+def _promised(outcome: Left, leaving: Leaving, steps: Next, room: Room, now: Ms) -> Left:
     taken = room.take(leaving.node.name, leaving.claim)
     if isinstance(taken, Reason):
-        left.held.append(taken)
-        return left
-    left = _begun(left, leaving)
-    left.ledger = steps.promise(taken, left.ledger, now)
-    return left
+        outcome.held.append(taken)
+        return outcome
+    outcome = _begun(outcome, leaving)
+    outcome.ledger = steps.promise(taken, outcome.ledger, now)
+    return outcome
 
 
 # Nodes that a person wants evacuated.
@@ -183,7 +183,9 @@ def evacuate_wanted(
     """
     nodes, held = by_uuid(observed), list[Held]()
     wanted = [outage for outage in ledger.outages if outage.wanted is not None]
-    for outage in sorted(wanted, key=lambda one: (one.wanted.at if one.wanted else 0, one.node)):
+    for outage in sorted(
+        wanted, key=lambda outage: (outage.wanted.at if outage.wanted else 0, outage.node)
+    ):
         node, person = nodes[outage.node], outage.wanted
         assert person is not None
         obstacle = _obstacle(outage, person, node, ledger, now)
@@ -191,13 +193,13 @@ def evacuate_wanted(
         leaving = Leaving(
             node, OfPerson(node.uuid), person.offline, person.begun, person.drained, why
         )
-        left = leave(leaving, ledger, observed, policy, room, now)
-        held += [Held(reason, node.name) for reason in left.held]
-        ledger = left.ledger
-        if left.begun and not person.begun:
+        outcome = leave(leaving, ledger, observed, policy, room, now)
+        held += [Held(reason, node.name) for reason in outcome.held]
+        ledger = outcome.ledger
+        if outcome.begun and not person.begun:
             begun = replace(person, begun=True)
-            there = ledger.outage(node.uuid) or outage
-            ledger = ledger.with_outage(replace(there, wanted=begun))
+            current = ledger.outage(node.uuid) or outage
+            ledger = ledger.with_outage(replace(current, wanted=begun))
     return ledger, held
 
 
@@ -207,6 +209,6 @@ def _obstacle(outage: Outage, wanted: Wanted, node: Node, ledger: Ledger, now: M
             return because(Kind.UNDER_REPAIR, node.name, repair=incident.id)
     if wanted.stopped:
         return because(Kind.EVACUATION_STOPPED, node.name, who=wanted.who, why=wanted.stopped)
-    if (left := wanted.not_before - now) > 0:
-        return because(Kind.TRY_AGAIN, node.name, left=left, why=wanted.failure)
+    if (remaining := wanted.not_before - now) > 0:
+        return because(Kind.TRY_AGAIN, node.name, left=remaining, why=wanted.failure)
     return None

@@ -28,7 +28,7 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
     if node is None:
         return no_such("node", asked.node)
     incidents = [incident for incident in ledger.incidents if incident.node == node.uuid]
-    active = [i for i in incidents if i.status.active and not i.by_hand]
+    active = [incident for incident in incidents if incident.status.active and not incident.by_hand]
     outage = ledger.outage(node.uuid) or Outage(node.uuid)
     keeper = incident_that_keeps_out(ledger, node.uuid, outage)
     if outage.wanted is not None and keeper is not None and keeper.status.active:
@@ -42,12 +42,17 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
         )
     before = outage.back if outage.back is not None and outage.back.reported else None
     out = node.drained or node.offline
-    fencing = next((one for one in ledger.fencing if one.node == node.uuid), None)
+    fencing = next((fencing for fencing in ledger.fencing if fencing.node == node.uuid), None)
     if fencing is not None and not fencing.stage.over:
         return f"maintd is still fencing {node.name}: see gnt-maint why {node.name}"
     fenced = fencing is not None or (before is not None and before.fenced)
     wanted = outage.wanted is not None
-    waits = fenced or wanted or any(_waits(i, node) for i in incidents) or (outage.ours and out)
+    waits = (
+        fenced
+        or wanted
+        or any(_waits(incident, node) for incident in incidents)
+        or (outage.ours and out)
+    )
     if not waits:
         stays = f"{state_of(node)}: {by_hand(node)}" if out else "in service"
         return f"no incident of {node.name} waits to be closed; {node.name} is {stays}"
@@ -67,7 +72,11 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
     )
     if not (why or node.offline):  # a second request keeps the proof
         back = replace(back, well=before.well if before is not None and before.well else now)
-    intents = (i for i in ledger.intents if i.purpose.back != node.uuid or not is_lost(i, observed))
+    intents = (
+        intent
+        for intent in ledger.intents
+        if intent.purpose.back != node.uuid or not is_lost(intent, observed)
+    )
     over = replace(outage, back=back, wanted=None)
     return replace(ledger.with_outage(over), intents=tuple(intents))
 

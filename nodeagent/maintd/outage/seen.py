@@ -56,8 +56,8 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
         if uuid not in running and not is_as_left(node, outage):
             outage = outage.disowned
         kept.append(_looked_at(outage, node, ledger, observed, now))
-    left = tuple(intent for intent in ledger.intents if intent.id not in lost)
-    return replace(ledger, outages=tuple(kept), intents=left)
+    kept_intents = tuple(intent for intent in ledger.intents if intent.id not in lost)
+    return replace(ledger, outages=tuple(kept), intents=kept_intents)
 
 
 def _is_role(intent: Intent) -> bool:
@@ -136,10 +136,10 @@ def _failed(outage: Outage, intent: Intent, why: str, node: Node | None, now: Ms
         return outage
     what = describe(intent.action)
     by_job = intent.job and not back.reported
-    told = f"job {intent.job} ({what}) failed: {why}" if by_job else f"{what}: {why}"
-    again = replace(back, tries=back.tries + 1, not_before=now + BACK_OFF, failure=told)
+    failure = f"job {intent.job} ({what}) failed: {why}" if by_job else f"{what}: {why}"
+    again = replace(back, tries=back.tries + 1, not_before=now + BACK_OFF, failure=failure)
     if again.unless_touched and again.tries >= TRIES:
-        return replace(outage, back=None, why=told)
+        return replace(outage, back=None, why=failure)
     return replace(outage, back=again)
 
 

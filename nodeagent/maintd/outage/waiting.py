@@ -28,21 +28,31 @@ def waiting(ledger: Ledger, snapshot: Snapshot) -> list[Held]:
         if incident.tag not in node.tags and not incident.tag_seen:
             continue
         kind = Kind.WAITS_FOR_REPAIR if incident.tag in node.tags else Kind.STAYS_TAG_GONE
-        runs = tuple(sorted(i.name for i in snapshot.instances.values() if i.primary == node.name))
+        runs = tuple(
+            sorted(
+                instance.name
+                for instance in snapshot.instances.values()
+                if instance.primary == node.name
+            )
+        )
         if runs and kind is Kind.WAITS_FOR_REPAIR:
             why = because(Kind.RUNS_AGAIN, node.name, state=state_of(node), runs=runs)
             held.append(Held(why, node.name, incident.id))
             continue
-        left = sorted(i.name for i in snapshot.instances.values() if i.secondary == node.name)
+        mirrored = sorted(
+            instance.name
+            for instance in snapshot.instances.values()
+            if instance.secondary == node.name
+        )
         state, about = state_of(node), (node.name, incident.id)
-        held.append(Held(because(kind, node.name, state=state, left=tuple(left)), *about))
+        held.append(Held(because(kind, node.name, state=state, left=tuple(mirrored)), *about))
     return held
 
 
 def left_to_do(incident: Incident, snapshot: Snapshot, policy: Policy) -> str:
     """Say what closes a completed incident that nothing else waits for."""
     name = incident.name
-    node = next((one for one in snapshot.nodes.values() if one.uuid == incident.node), None)
+    node = next((node for node in snapshot.nodes.values() if node.uuid == incident.node), None)
     serves = node is not None and node.in_service
     if node is not None and serves and incident.tag_seen and incident.tag not in node.tags:
         gone = "its incident closes once its agent reports that the fault is gone"
@@ -50,20 +60,20 @@ def left_to_do(incident: Incident, snapshot: Snapshot, policy: Policy) -> str:
     if incident.diagnosis.need is not Need.LIVE_REPAIR:
         if serves:
             return f"{name} is in service: gnt-maint done {name} closes its incident"
-        runs = any(i.primary == name for i in snapshot.instances.values())
+        runs = any(instance.primary == name for instance in snapshot.instances.values())
         state = "offline" if node is None else state_of(node)
         did = (
             f"{state}, and instances run there: move them off" if runs else f"evacuated and {state}"
         )
         return f"{did}: repair {name}, then run gnt-maint done {name}"
     if not incident.missed_at:
-        told = f"the repair command has succeeded, but {name} has not reported Ok since"
-        return f"{told}: check it, then run gnt-maint done {name}"
-    told = f"the repair command has succeeded: gnt-maint done {name} closes it"
+        result = f"the repair command has succeeded, but {name} has not reported Ok since"
+        return f"{result}: check it, then run gnt-maint done {name}"
+    result = f"the repair command has succeeded: gnt-maint done {name} closes it"
     after = None if node is None else with_tags(policy, snapshot, node).close_live_repairs
     if not serves or after is None:
-        return told
-    return f"{told}, or maintd does at {rfc3339(incident.missed_at + after)} if it stays healthy"
+        return result
+    return f"{result}, or maintd does at {rfc3339(incident.missed_at + after)} if it stays healthy"
 
 
 def _has_emptied(incident: Incident) -> bool:
@@ -93,16 +103,16 @@ def unlicensed(ledger: Ledger, snapshot: Snapshot) -> dict[str, str]:
     Nobody has asked for instances to leave them: auto-repair reads this.
     """
     nodes = {node.uuid: node for node in snapshot.nodes.values()}
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     claims = Claims(ledger)
     for outage in ledger.outages:
         node = nodes.get(outage.node)
         if node is None or node.in_service:
             continue
         if outage.back is not None and (outage.back.reported or outage.ours):
-            found[node.name] = f"maintd puts {node.name} back into service"
+            reasons[node.name] = f"maintd puts {node.name} back into service"
         elif not outage.ended and is_as_left(node, outage) and claims.are_over(outage, node):
             did = f"took {node.name} offline" if outage.offline_by else f"drained {node.name}"
             whom = f" for incident {outage.incident}, which is not at work" * bool(outage.incident)
-            found[node.name] = f"maintd itself {did}{whom}"
-    return found
+            reasons[node.name] = f"maintd itself {did}{whom}"
+    return reasons

@@ -90,8 +90,8 @@ def may_begin(
     begun = [b for b in ledger.begun if b.node == incident.node and b.incident != incident.id]
     lately = [b for b in begun if now - b.at < policy.attempts_within]
     if len(lately) >= policy.attempts:
-        within, most = policy.attempts_within, policy.attempts
-        return because(Kind.ATTEMPTS, name, times=len(lately), within=within, most=most)
+        within, limit = policy.attempts_within, policy.attempts
+        return because(Kind.ATTEMPTS, name, times=len(lately), within=within, most=limit)
     # A worse fault need not wait for the effect of the last repair.
     after = max((b.at for b in begun if b.need >= incident.diagnosis.need), default=None)
     if after is not None and after + policy.cooldown > now:
@@ -105,15 +105,15 @@ PATIENCE = 5  # times `settle`, for which a node asks for the same need until ma
 
 def _settles(incident: Incident, policy: Policy, now: Ms) -> Reason | None:
     """Why the fault has not settled; not for ever where only its details change again and again."""
-    left = incident.noted_at + policy.settle - now
-    if incident.restless and left > 0:
+    remaining = incident.noted_at + policy.settle - now
+    if incident.restless and remaining > 0:
         at_last = incident.restless + PATIENCE * policy.settle - now
         if at_last <= 0:
             return None
         if incident.changes >= CHANGES:
             details: dict[str, Detail] = {"whose": incident.differs, "left": at_last}
             return because(Kind.NEVER_SETTLES, incident.name, **details)
-    return because(Kind.SETTLING, incident.name, left=left) if left > 0 else None
+    return because(Kind.SETTLING, incident.name, left=remaining) if remaining > 0 else None
 
 
 def no_room_in_work(
@@ -122,8 +122,8 @@ def no_room_in_work(
     """Why no more nodes may be worked on beside the `busy` ones. `nodes` is by UUID."""
     names = sorted(nodes[uuid].name for uuid in busy if uuid in nodes)
     if len(busy) >= policy.nodes_in_work:
-        most, told = policy.nodes_in_work, tuple(names)
-        return because(Kind.NODES_IN_WORK, count=len(busy), most=most, nodes=told)
+        limit, named = policy.nodes_in_work, tuple(names)
+        return because(Kind.NODES_IN_WORK, count=len(busy), most=limit, nodes=named)
     groups = Counter(nodes[uuid].group for uuid in busy if uuid in nodes)
     if (count := groups[node.group]) >= policy.group_in_work:
         return because(Kind.GROUP_IN_WORK, node.name, count=count, most=policy.group_in_work)

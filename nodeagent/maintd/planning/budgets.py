@@ -308,10 +308,12 @@ class Budgets:
 
     def _details(self, budget: Budget) -> dict[str, Detail]:
         counted = self.counted.get(budget.name, {})
-        whom = [f"{name} ({one.why})" for name, one in islice(counted.items(), _NAMED)]
+        whom = [
+            f"{name} ({disruption.why})" for name, disruption in islice(counted.items(), _NAMED)
+        ]
         more = len(counted) - len(whom)
-        told = tuple(whom) if not more else (*whom, f"and {more} more")
-        return {"budget": budget.name, "most": budget.most, "whom": told}
+        named = tuple(whom) if not more else (*whom, f"and {more} more")
+        return {"budget": budget.name, "most": budget.most, "whom": named}
 
     def _full(self, budget: Budget, instance: Instance) -> Reason:
         """Say why a budget allows no more: for a while, until somebody acts, or ever."""
@@ -358,12 +360,12 @@ def _strictest(name: str, tagged: _Tagged, members: int) -> Budget:
 
 def _state(instance: Instance, observed: Observed) -> Counted | None:
     """Why an instance that should run counts as disrupted; None if it does not."""
-    name, there = instance.name, instance.primary
-    node = observed.snapshot.nodes.get(there)
+    name, primary = instance.name, instance.primary
+    node = observed.snapshot.nodes.get(primary)
     if node is not None and node.offline:
-        return Counted(f"its node {there} is offline", f"gnt-maint why {there}", free=True)
-    if there in observed.unanswered and not observed.noded.get(there):
-        return Counted(f"its node {there} does not answer", f"gnt-maint why {there}")
+        return Counted(f"its node {primary} is offline", f"gnt-maint why {primary}", free=True)
+    if primary in observed.unanswered and not observed.noded.get(primary):
+        return Counted(f"its node {primary} does not answer", f"gnt-maint why {primary}")
     if observed.running is not None:
         running = observed.running.get(name)
         if running is None:

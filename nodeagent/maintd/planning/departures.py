@@ -27,7 +27,7 @@ def departures(
     ledger: Ledger, snapshot: Snapshot, policy: Policy, now: Ms
 ) -> Mapping[str, Departure]:
     """The nodes that leave within `window-ahead`, or are away, by name, each with its first one."""
-    found: dict[str, list[Departure]] = {}
+    by_node: dict[str, list[Departure]] = {}
     for node, departure in (
         *_windows(ledger, now),
         *_people(ledger),
@@ -37,13 +37,13 @@ def departures(
         *_rolled(ledger, now),
     ):
         if departure.leaves - now <= policy.window_ahead:
-            found.setdefault(node, []).append(departure)
-    if not found:
+            by_node.setdefault(node, []).append(departure)
+    if not by_node:
         return {}
     return {
         node.name: joined(several)
         for node in snapshot.nodes.values()
-        if (several := found.get(node.uuid)) is not None
+        if (several := by_node.get(node.uuid)) is not None
     }
 
 
@@ -120,20 +120,20 @@ def turns(roll: Roll, now: Ms) -> Mapping[str, Turn]:
     """
     if roll.over:
         return {}
-    took = [one.since - one.left_at for one in roll.nodes if one.phase is Phase.DONE]
+    took = [member.since - member.left_at for member in roll.nodes if member.phase is Phase.DONE]
     each = sum(took) // len(took) if took else roll.terms.return_within
-    found = dict[str, Turn]()
+    by_node = dict[str, Turn]()
     away = [roll_node for roll_node in roll.nodes if roll_node.phase.away]
-    for one in away:
-        found[one.node] = Turn(one.left_at, Ms(max(now, one.left_at + each)))
+    for member in away:
+        by_node[member.node] = Turn(member.left_at, Ms(max(now, member.left_at + each)))
     free = [now] * (roll.terms.at_once - len(away))
-    places = sorted([*(turn.returns for turn in found.values()), *free])
-    for one in roll.nodes:
-        if one.phase is Phase.WAITING and places:
+    places = sorted([*(turn.returns for turn in by_node.values()), *free])
+    for member in roll.nodes:
+        if member.phase is Phase.WAITING and places:
             leaves = Ms(places.pop(0) + roll.terms.pause_between)
-            found[one.node] = Turn(leaves, Ms(leaves + each))
+            by_node[member.node] = Turn(leaves, Ms(leaves + each))
             places.append(Ms(leaves + each))
-    return found
+    return by_node
 
 
 def returns_at(roll: Roll, now: Ms) -> Mapping[str, Ms]:

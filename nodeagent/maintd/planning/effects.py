@@ -24,14 +24,14 @@ def is_seen(action: Action, snapshot: Snapshot) -> bool:
     """
     match action:
         case Drain(node):
-            found = snapshot.nodes.get(node)
-            return found is not None and (found.drained or found.offline)
+            seen = snapshot.nodes.get(node)
+            return seen is not None and (seen.drained or seen.offline)
         case SetOffline(node):
-            found = snapshot.nodes.get(node)
-            return found is not None and found.offline
+            seen = snapshot.nodes.get(node)
+            return seen is not None and seen.offline
         case Restore(node, drained):
-            found = snapshot.nodes.get(node)
-            return found is None or not (found.offline or (found.drained and not drained))
+            seen = snapshot.nodes.get(node)
+            return seen is None or not (seen.offline or (seen.drained and not drained))
         case MovePrimary(name, node):
             instance = snapshot.instances.get(name)
             return instance is None or instance.primary != node

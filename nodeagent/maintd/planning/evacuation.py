@@ -36,21 +36,21 @@ class Evacuation:
 
 def empty(wanted: Evacuation, room: Room, policy: Policy, under_way: int) -> Next:
     """Drain and evacuate a node: it is empty once no step, obstacle or running move is left."""
-    found, node = Next(), wanted.node
+    steps, node = Next(), wanted.node
     if not (node.drained or node.offline):
-        _drain(wanted, room, policy, found)
+        _drain(wanted, room, policy, steps)
     elif not wanted.begun and (why := _too_little(wanted, room, policy)):
-        found.obstacles.append(why)
+        steps.obstacles.append(why)
     elif not _has_to_move(wanted, room) or room.may_search():
-        _moves(wanted, room, policy, under_way, found)
+        _moves(wanted, room, policy, under_way, steps)
         here = instances_left(node, room, secondaries=wanted.secondaries)
-        left = [name for name in here if name not in found.left]
-        if not (found.steps or found.obstacles or under_way) and left:
+        names = [name for name in here if name not in steps.left]
+        if not (steps.steps or steps.obstacles or under_way) and names:
             # A move by somebody else counts as well: maintd moves the rest afterwards.
-            found.obstacles.append(because(Kind.MOVED_BY_OTHERS, left[0]))
+            steps.obstacles.append(because(Kind.MOVED_BY_OTHERS, names[0]))
     else:
-        found.obstacles.append(because(Kind.SOUGHT_LATER, node.name))
-    return found
+        steps.obstacles.append(because(Kind.SOUGHT_LATER, node.name))
+    return steps
 
 
 def why_not_wholly(wanted: Evacuation, room: Room, policy: Policy) -> Reason | None:
@@ -79,13 +79,13 @@ def why_not_together(
         fit={group: [n for n in here if n not in names] for group, here in room.fit.items()},
     )
     for wanted in evacuations:
-        nearest, found = with_tags(policy, room.snapshot, wanted.node), Next()
+        nearest, steps = with_tags(policy, room.snapshot, wanted.node), Next()
         endless = replace(nearest, moves=2 * len(room.snapshot.instances) + 1)
-        _moves(wanted, trial, endless, 0, found)
-        if found.unknown:
-            return because(Kind.UNKNOWN_IF_ROOM, wanted.node.name, why=found.unknown[0])
-        if found.obstacles:
-            return found.obstacles[0]
+        _moves(wanted, trial, endless, 0, steps)
+        if steps.unknown:
+            return because(Kind.UNKNOWN_IF_ROOM, wanted.node.name, why=steps.unknown[0])
+        if steps.obstacles:
+            return steps.obstacles[0]
         if nearest.spare and (why := _no_spare(wanted.node, room, trial)):
             return because(Kind.NO_ROOM, wanted.node.name, why=why)
     return None
@@ -93,29 +93,29 @@ def why_not_together(
 
 def _has_to_move(wanted: Evacuation, room: Room) -> bool:
     """Check whether an instance there neither moves nor is about to."""
-    left = instances_left(wanted.node, room, secondaries=wanted.secondaries)
-    return any(name not in room.placed for name in left)
+    names = instances_left(wanted.node, room, secondaries=wanted.secondaries)
+    return any(name not in room.placed for name in names)
 
 
 def instances_left(node: Node, room: Room, *, secondaries: bool = True) -> list[str]:
     """Instances still on the node, as primary or secondary, even if they are already moving."""
     return sorted(
         instance.name
-        for there in (room.primaries, room.mirrors if secondaries else {})
-        for instance in there.get(node.name, ())
+        for by_node in (room.primaries, room.mirrors if secondaries else {})
+        for instance in by_node.get(node.name, ())
     )
 
 
-def _drain(wanted: Evacuation, room: Room, policy: Policy, found: Next) -> None:
+def _drain(wanted: Evacuation, room: Room, policy: Policy, steps: Next) -> None:
     node = wanted.node
     if node.name == room.snapshot.master:
-        found.obstacles.append(because(Kind.MASTER, node.name))
+        steps.obstacles.append(because(Kind.MASTER, node.name))
     elif wanted.drained:
-        found.obstacles.append(because(Kind.PUT_BACK_BY_OTHERS, node.name))
+        steps.obstacles.append(because(Kind.PUT_BACK_BY_OTHERS, node.name))
     elif why := _too_little(wanted, room, policy):
-        found.obstacles.append(why)
+        steps.obstacles.append(why)
     else:
-        found.add(Drain(node.name, promote=node.candidate))
+        steps.add(Drain(node.name, promote=node.candidate))
 
 
 def _too_little(wanted: Evacuation, room: Room, policy: Policy) -> Reason | None:
@@ -130,11 +130,11 @@ def _too_little(wanted: Evacuation, room: Room, policy: Policy) -> Reason | None
     if _has_to_move(wanted, room) and not room.may_search():
         return because(Kind.SOUGHT_LATER, wanted.node.name)
     # maintd may have to finish a move that somebody else runs now.
-    trial, found = replace(room.trial(), busy={}), Next()
+    trial, steps = replace(room.trial(), busy={}), Next()
     endless = replace(policy, moves=2 * len(room.snapshot.instances) + 1)
-    _moves(wanted, trial, endless, 0, found)
-    if found.unknown:
-        return because(Kind.UNKNOWN_IF_ROOM, wanted.node.name, why=found.unknown[0])
+    _moves(wanted, trial, endless, 0, steps)
+    if steps.unknown:
+        return because(Kind.UNKNOWN_IF_ROOM, wanted.node.name, why=steps.unknown[0])
     why = _no_spare(wanted.node, room, trial)
     return because(Kind.NO_ROOM, wanted.node.name, why=why) if why else None
 
@@ -166,7 +166,7 @@ def _is_missing(place: str, node: Node, room: Room) -> bool:
     return own is None or own.overlaps(leaving)
 
 
-def _moves(wanted: Evacuation, room: Room, policy: Policy, under_way: int, found: Next) -> None:
+def _moves(wanted: Evacuation, room: Room, policy: Policy, under_way: int, steps: Next) -> None:
     """Move all instances of the node, as far as room and the limit of jobs allow."""
     if under_way >= policy.moves or not _has_to_move(wanted, room):
         return
@@ -177,19 +177,21 @@ def _moves(wanted: Evacuation, room: Room, policy: Policy, under_way: int, found
         node,
         room,
         policy,
-        found,
+        steps,
         targets,
         migrate=wanted.migrate,
         secondaries=wanted.secondaries,
     )
-    here = [(i, emptying.primary) for i in _in_order(room.primaries, node, room, targets)]
+    here = [
+        (instance, emptying.primary) for instance in _in_order(room.primaries, node, room, targets)
+    ]
     mirrors = room.mirrors if wanted.secondaries else {}
-    mirrored = [(i, emptying.mirror) for i in _in_order(mirrors, node, room, targets)]
+    mirrored = [(instance, emptying.mirror) for instance in _in_order(mirrors, node, room, targets)]
     for instance, move in (*here, *mirrored):
-        if under_way + len(found.steps) >= policy.moves:
+        if under_way + len(steps.steps) >= policy.moves:
             return
         if why := at_work_on(instance, room.busy):
-            found.obstacles.append(because(Kind.LEFT_ALONE, instance.name, why=why))
+            steps.obstacles.append(because(Kind.LEFT_ALONE, instance.name, why=why))
             continue
         move(instance)
 
@@ -206,5 +208,7 @@ def _in_order(
         moves_freely = instance.shared or instance.secondary == node.name
         return moves_freely and instance.name not in targets.places, instance.name
 
-    here = (one for one in instances.get(node.name, ()) if one.name not in room.placed)
+    here = (
+        instance for instance in instances.get(node.name, ()) if instance.name not in room.placed
+    )
     return sorted(here, key=order)

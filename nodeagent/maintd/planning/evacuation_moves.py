@@ -146,8 +146,12 @@ class Emptying:
             live, barred = False, frozenset()
         if instance.secondary is not None:
             if unfit := self._mirror_unfit(instance, instance.secondary):
-                left = self._is_left_drained(instance.secondary)
-                return self._mirrored_anew(instance, instance.secondary, unfit) if left else unfit
+                stays_drained = self._is_left_drained(instance.secondary)
+                return (
+                    self._mirrored_anew(instance, instance.secondary, unfit)
+                    if stays_drained
+                    else unfit
+                )
             move = self._move(instance, instance.secondary, live=live)
             if isinstance(move, Reason):
                 return move

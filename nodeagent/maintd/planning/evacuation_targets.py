@@ -43,7 +43,7 @@ class Targets:
         """
         node, room = self._evacuated, self._room
         free = room.fit.get(node.group, [])
-        here = sum(len(there.get(node.name, ())) for there in (room.primaries, room.mirrors))
+        here = sum(len(by_node.get(node.name, ())) for by_node in (room.primaries, room.mirrors))
         if not (here and free):
             return {}
         return self._sought(
@@ -63,8 +63,8 @@ class Targets:
         demands = tuple(demand for _, demand in read)
         evacuation = evacuate(cluster, [node.name], rules, seen.doubts, demands)
         self._one_by_one = OneByOne(evacuation)
-        self._node = {one.name: index for index, one in enumerate(nodes)}
-        self._instance = {one.name: index for index, one in enumerate(instances)}
+        self._node = {node.name: index for index, node in enumerate(nodes)}
+        self._instance = {instance.name: index for index, instance in enumerate(instances)}
         return {
             instances[way.instance].name: nodes[_end(way)].name
             for way in evacuation.ways
@@ -97,8 +97,8 @@ def _group_alone(room: Room, uuid: str) -> Snapshot:
     members = {name: node for name, node in whole.nodes.items() if node.group == uuid}
     instances: dict[str, Instance] = {}
     for name in members:
-        for there in (room.primaries, room.mirrors):
-            for instance in there.get(name, ()):
+        for by_node in (room.primaries, room.mirrors):
+            for instance in by_node.get(name, ()):
                 instances[instance.name] = _as_placed(instance, room)
     inside = {
         name: instance
@@ -114,16 +114,16 @@ def _group_alone(room: Room, uuid: str) -> Snapshot:
 def _read(group: Snapshot, room: Room, rules: Rules) -> list[tuple[Placed, Demand]]:
     """Read the instances; those that have not moved only once in a round."""
     tags = rules_of(tuple(sorted(group.tags)), rules.exclusion)
-    found = []
+    pairs = []
     for instance in group.instances.values():
         moved = instance is not room.snapshot.instances[instance.name]
         if moved or (known := room.demands.get(instance.name)) is None:
-            one = instance_of(instance)
-            known = one, demand_of(one, rules, tags)
+            placed = instance_of(instance)
+            known = placed, demand_of(placed, rules, tags)
             if not moved:
                 room.demands[instance.name] = known
-        found.append(known)
-    return found
+        pairs.append(known)
+    return pairs
 
 
 def _as_placed(instance: Instance, room: Room) -> Instance:
@@ -146,15 +146,15 @@ def _readable(policy: str) -> str:
 
 def _sized(group: Snapshot, room: Room, names: Collection[str]) -> dict[str, Capacity]:
     """Return the free room of these nodes; estimate the size of a node that does not report it."""
-    found = {name: room.capacity[name] for name in names if name in room.capacity}
-    memory, disk = dict.fromkeys(found, OWN_MEMORY), dict.fromkeys(found, 0)
+    capacity = {name: room.capacity[name] for name in names if name in room.capacity}
+    memory, disk = dict.fromkeys(capacity, OWN_MEMORY), dict.fromkeys(capacity, 0)
     for instance in group.instances.values():
         for name in (instance.primary, instance.secondary):
-            if name in found and not instance.shared:
+            if name in capacity and not instance.shared:
                 disk[name] += instance.disk
-        if instance.primary in found:
+        if instance.primary in capacity:
             memory[instance.primary] += needs_memory(instance)
-    for name, free in found.items():
+    for name, free in capacity.items():
         if free.size is None:
             size = Size(
                 memory=free.memory + memory[name],
@@ -162,5 +162,5 @@ def _sized(group: Snapshot, room: Room, names: Collection[str]) -> dict[str, Cap
                 disk=free.disk + disk[name],
                 cpus=_UNKNOWN_CPUS,
             )
-            found[name] = replace(free, size=size)
-    return found
+            capacity[name] = replace(free, size=size)
+    return capacity

@@ -34,16 +34,16 @@ def pause(ledger: Ledger, hold: Hold, observed: Observed, *, force: bool) -> Led
         hold = replace(hold, scope=Scope.NODE, name=incident.name)
     elif tags_of(hold.scope, hold.name, observed.snapshot) is None:
         return no_such(_kind(hold.scope), hold.name)
-    there = next((other for other in ledger.holds if _same(hold, other)), None)
+    existing = next((other for other in ledger.holds if _same(hold, other)), None)
     by_hand = hold.tag in (tags_of(hold.scope, hold.name, observed.snapshot) or ())
     ended = any(_same(hold, other) for other in ledger.resumed)  # its tag is still to go
-    if not force and (there or (by_hand and not ended and not _going(ledger, hold))):
-        how = f"by {there.who}" if there else f"by its tag {hold.tag}"
-        how += f" ({there.why})" if there and there.why else ""
+    if not force and (existing or (by_hand and not ended and not _going(ledger, hold))):
+        how = f"by {existing.who}" if existing else f"by its tag {hold.tag}"
+        how += f" ({existing.why})" if existing and existing.why else ""
         return f"{_where(hold)} is paused already {how}: insist with gnt-maint pause --force"
-    if there is not None:
-        hold = replace(hold, tag_seen=there.tag_seen)
-    return replace(ledger, holds=(*(h for h in ledger.holds if h is not there), hold))
+    if existing is not None:
+        hold = replace(hold, tag_seen=existing.tag_seen)
+    return replace(ledger, holds=(*(h for h in ledger.holds if h is not existing), hold))
 
 
 def resume(
@@ -145,20 +145,22 @@ def release(ledger: Ledger, snapshot: Snapshot) -> Ledger:
 
 def paused(ledger: Ledger, snapshot: Snapshot) -> dict[str, Reason]:
     """Why no work may start, by node name: the nearest of node, group and cluster decides."""
-    said = {(hold.scope, hold.name): _words(hold) for hold in ledger.holds if not hold.incident}
+    requested = {
+        (hold.scope, hold.name): _words(hold) for hold in ledger.holds if not hold.incident
+    }
     ended = _ended(ledger)
     whole = wholly_paused(ledger, snapshot)
     groups: dict[str, Reason | None] = {}
     for group in snapshot.groups.values():
-        here = said.get((Scope.GROUP, group.name))
+        here = requested.get((Scope.GROUP, group.name))
         groups[group.uuid] = here or _nearest(group.tags, Scope.GROUP, group.name, ended, whole)
-    found: dict[str, Reason] = {}
+    reasons: dict[str, Reason] = {}
     for name, node in snapshot.nodes.items():
-        here = said.get((Scope.NODE, name))
+        here = requested.get((Scope.NODE, name))
         farther = groups.get(node.group, whole)
         if why := here or _nearest(node.tags, Scope.NODE, name, ended, farther):
-            found[name] = why
-    return found
+            reasons[name] = why
+    return reasons
 
 
 def wholly_paused(ledger: Ledger, snapshot: Snapshot) -> Reason | None:
@@ -198,13 +200,13 @@ def tagged(scope: Scope, name: str, tag: str) -> Reason:
 
 def held_incidents(ledger: Ledger, snapshot: Snapshot) -> dict[str, Reason]:
     """Why an incident may not continue, by its id."""
-    found = {
+    tagged_reasons = {
         tag.removeprefix(HOLD_TAG): tagged(Scope.NODE, name, tag)
         for name, node in snapshot.nodes.items()
         for tag in node.tags
         if tag.startswith(HOLD_TAG)
     }
-    return found | {hold.incident: _words(hold) for hold in ledger.holds if hold.incident}
+    return tagged_reasons | {hold.incident: _words(hold) for hold in ledger.holds if hold.incident}
 
 
 def _words(hold: Hold) -> Reason:

@@ -48,8 +48,8 @@ class Names:
 
     def only(self, machine: Machine) -> Node | None:
         """The node; None if no node matches, or two."""
-        found = self.node(machine)
-        return found if isinstance(found, Node) else None
+        node = self.node(machine)
+        return node if isinstance(node, Node) else None
 
     def identity(self, machine: Machine) -> Identity:
         node = self.node(machine)
@@ -57,8 +57,8 @@ class Names:
 
     @staticmethod
     def _one(nodes: dict[str, list[Node]], name: str) -> Node | str | None:
-        found = nodes.get(name, []) if name else []
-        exact = [node for node in found if node.name.lower() == name] or found
+        named = nodes.get(name, []) if name else []
+        exact = [node for node in named if node.name.lower() == name] or named
         return "several" if len(exact) > 1 else exact[0] if exact else None
 
 

@@ -21,7 +21,7 @@ def is_as_it_was(move: Move, before: Snapshot, now: Snapshot) -> bool:
         return False
     group = before.nodes[old.primary].group
     farther = [(before.tags, now.tags), (_of_group(group, before), _of_group(group, now))]
-    return all(_rules(one) == _rules(other) for one, other in farther)
+    return all(_rules(earlier) == _rules(later) for earlier, later in farther)
 
 
 def at_work_on(instance: Instance, busy: Mapping[str, str]) -> Reason | None:

@@ -141,8 +141,8 @@ class Room:
             return frozenset({instance.secondary})
         nodes = self.snapshot.nodes
         group = nodes[instance.primary].group
-        there = (name for name, node in nodes.items() if node.group == group and node.in_service)
-        return frozenset(there) - {instance.primary}
+        names = (name for name, node in nodes.items() if node.group == group and node.in_service)
+        return frozenset(names) - {instance.primary}
 
     def barred(self, instance: Instance) -> frozenset[str]:
         """Those of its ends that it may not migrate to; none where Ganeti does not migrate it."""
@@ -242,8 +242,8 @@ class Room:
             bring[primary] = bring.get(primary, 0) + needs_memory(instance)
         for other, memory in sorted(bring.items()):
             if memory > free.memory:
-                left = {"free": free.memory, "wanted": memory}
-                return because(Kind.NO_FAILURE_LEFT, node, **left, other=other)
+                details = {"free": free.memory, "wanted": memory}
+                return because(Kind.NO_FAILURE_LEFT, node, **details, other=other)
         return None
 
     def _mirrored_to(self, node: str) -> Iterator[Instance]:

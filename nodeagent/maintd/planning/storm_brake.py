@@ -49,15 +49,15 @@ def _lasts(incident: Incident, observed: Observed) -> bool:
 
 def _listed(names: Iterable[str]) -> str:
     """Names as far as they fit into a line, and how many more there are."""
-    told: list[str] = []
+    shown: list[str] = []
     length = 0
     every = sorted(names)
     for name in every:
         length += len(name) + 2
-        if told and length > _LISTED:
-            return f"{', '.join(told)} and {len(every) - len(told)} more"
-        told.append(name)
-    return ", ".join(told)
+        if shown and length > _LISTED:
+            return f"{', '.join(shown)} and {len(every) - len(shown)} more"
+        shown.append(name)
+    return ", ".join(shown)
 
 
 _LISTED = 200  # characters of names in a reason

@@ -115,12 +115,12 @@ def faults(snapshot: Snapshot) -> Mapping[str, Reason]:
     """Every fault of the tags that concern a node, by node name."""
     whole = _told(snapshot.tags, Scope.CLUSTER, "")
     groups = {g.uuid: _told(g.tags, Scope.GROUP, g.name) for g in snapshot.groups.values()}
-    found: dict[str, Reason] = {}
+    reasons: dict[str, Reason] = {}
     for name, node in snapshot.nodes.items():
         own = _told(node.tags, Scope.NODE, name) if node.tags else ()
         if why := (*own, *groups.get(node.group, ()), *whole):
-            found[name] = because(Kind.WRONG_TAGS, name, wrong=why)
-    return found
+            reasons[name] = because(Kind.WRONG_TAGS, name, wrong=why)
+    return reasons
 
 
 def wrong_tags(snapshot: Snapshot) -> tuple[Held, ...]:

@@ -31,15 +31,15 @@ def _weekdays(text: str | None) -> tuple[int, ...]:
     """Return the weekdays that a text names, all without one; none if it is wrong."""
     if text is None:
         return tuple(range(len(WEEKDAYS)))
-    found = set[int]()
+    weekdays = set[int]()
     for part in text.split(","):
         first, _, last = part.partition("-")
         begin, end = weekday_of(first), weekday_of(last or first)
         if begin is None or end is None:
             return ()
         days = (end - begin) % len(WEEKDAYS) + 1
-        found.update((begin + after) % len(WEEKDAYS) for after in range(days))
-    return tuple(sorted(found))
+        weekdays.update((begin + after) % len(WEEKDAYS) for after in range(days))
+    return tuple(sorted(weekdays))
 
 
 def hours_text(hours: Hours) -> str:

@@ -15,12 +15,12 @@ MOST = 1000  # nodes of one roll
 
 def chosen(asked: StartRoll, observed: Observed) -> list[Node] | str:
     """Return the nodes, the master last, or why it is unclear which."""
-    found: dict[str, Node] = {}
+    by_uuid: dict[str, Node] = {}
     for selected in (*_named(asked, observed), *_grouped(asked, observed)):
         if isinstance(selected, str):
             return selected
-        found.setdefault(selected.uuid, selected)
-    nodes = list(found.values())
+        by_uuid.setdefault(selected.uuid, selected)
+    nodes = list(by_uuid.values())
     if asked.needing:
         nodes = [node for node in nodes or _all(observed) if _needs(asked.needing, node, observed)]
         if not nodes:
@@ -56,7 +56,11 @@ def _named(asked: StartRoll, observed: Observed) -> Iterator[Node | str]:
 def _grouped(asked: StartRoll, observed: Observed) -> Iterator[Node | str]:
     nodes, snapshot = _all(observed), observed.snapshot
     for group in asked.groups:
-        uuids = {one.uuid for one in snapshot.groups.values() if group in (one.name, one.uuid)}
+        uuids = {
+            known_group.uuid
+            for known_group in snapshot.groups.values()
+            if group in (known_group.name, known_group.uuid)
+        }
         here = [n for n in nodes if n.group in uuids]
         yield from here
         if not here:

@@ -63,9 +63,12 @@ class Obstacles:
         """Return the nodes that begin now, and note in `held` what the next ones wait for."""
         waiting = [roll_node for roll_node in self._roll.nodes if roll_node.in_line]
         if self._roll.canceled:
-            bad = [one for one in self._roll.nodes if one.phase is Phase.FAILED or one.late]
+            bad = [
+                member for member in self._roll.nodes if member.phase is Phase.FAILED or member.late
+            ]
             self.held += [
-                Held(because(RollKind.ROLL_FAILED, one.name, why=one.why), one.name) for one in bad
+                Held(because(RollKind.ROLL_FAILED, member.name, why=member.why), member.name)
+                for member in bad
             ]
             return []
         if not (waiting or self._roll.stopped):
@@ -75,7 +78,7 @@ class Obstacles:
             return []
         free = self._roll.terms.at_once - len(self._away)
         begun: list[RollNode] = []
-        blocked = self._linked(one.name for one in self._away)
+        blocked = self._linked(member.name for member in self._away)
         for member in waiting:
             if free <= len(begun) and member not in self._away:
                 continue
@@ -103,9 +106,9 @@ class Obstacles:
                 return because(RollKind.ROLL_HOURS, hours=f"{hours_text(hours)} {hours.zone}")
         if why := self._stopped.get(""):
             return why
-        left = roll.returned_at + roll.terms.pause_between - now if roll.returned_at else 0
-        if left > 0:
-            return because(RollKind.ROLL_PAUSE_BETWEEN, left=left)
+        remaining = roll.returned_at + roll.terms.pause_between - now if roll.returned_at else 0
+        if remaining > 0:
+            return because(RollKind.ROLL_PAUSE_BETWEEN, left=remaining)
         return self._alerts() if roll.terms.blocked_by else None
 
     def _alerts(self) -> Reason | None:
@@ -150,10 +153,10 @@ class Obstacles:
 
     def _linked(self, names: Iterator[str] | list[str]) -> dict[str, str]:
         """The nodes that share an instance with these, and one such instance."""
-        away, found = set(names), dict[str, str]()
+        away, linked = set(names), dict[str, str]()
         for instance in self._observed.snapshot.instances.values():
             ends = instance.primary, instance.secondary
-            for here, there in (ends, ends[::-1]):
-                if here in away and there is not None:
-                    found[there] = instance.name
-        return found
+            for here, opposite in (ends, ends[::-1]):
+                if here in away and opposite is not None:
+                    linked[opposite] = instance.name
+        return linked

@@ -102,7 +102,7 @@ def _with_answer(
         return _put(ledger, replace(again, phase=Phase.LEAVING, since=now))
     result = observed.results.get(intent.id)
     if result is not None and result.outcome is Outcome.LOST:
-        kept = tuple(one for one in ledger.intents if one.id != intent.id)
+        kept = tuple(other for other in ledger.intents if other.id != intent.id)
         return _unknown(replace(ledger, intents=kept), roll, member, "its result is unknown", now)
     if result is None or result.outcome is Outcome.RUNNING:
         return ledger
@@ -197,7 +197,7 @@ def to_ask(ledger: Ledger, snapshot: Snapshot) -> frozenset[str]:
         for outage in ledger.outages
         if outage.back is not None and outage.back.way is Way.ROLL
     )
-    returning = {one.node for one in back}
+    returning = {outage.node for outage in back}
     nodes = snapshot.nodes.values()
     return frozenset(node.name for node in nodes if node.offline and node.uuid in returning)
 
@@ -310,14 +310,14 @@ class _Work:
             obstacle=self._obstacle(member, node),
             secondaries=not terms.keep_secondaries,
         )
-        left = leave(leaving, self.ledger, self.observed, self._shared(), self.room, self.now)
-        self.ledger = left.ledger
-        for why in left.held:
+        outcome = leave(leaving, self.ledger, self.observed, self._shared(), self.room, self.now)
+        self.ledger = outcome.ledger
+        for why in outcome.held:
             self._hold(member, why)
-        if left.begun and not member.begun:
+        if outcome.begun and not member.begun:
             member = replace(member, begun=True)
             self._put(member)
-        if left.done and not node.in_service:
+        if outcome.done and not node.in_service:
             self._order(member, node)
 
     def _shared(self) -> Policy:
@@ -334,8 +334,8 @@ class _Work:
         for incident in self.ledger.incidents:
             if incident.node == node.uuid and incident.status is Status.PENDING:
                 return because(Kind.UNDER_REPAIR, node.name, repair=incident.id)
-        if (left := member.not_before - self.now) > 0:
-            return because(Kind.TRY_AGAIN, node.name, left=left, why=member.why)
+        if (remaining := member.not_before - self.now) > 0:
+            return because(Kind.TRY_AGAIN, node.name, left=remaining, why=member.why)
         return self.stopped.get("") or self.stopped.get(node.name)
 
     def _order(self, member: RollNode, node: Node) -> None:
@@ -349,8 +349,8 @@ class _Work:
             self._hold(member, taken)
             return
         terms = self.roll.terms
-        told = {"name": node.name, "uuid": node.uuid, "roll": self.roll.number, "why": terms.why}
-        order = RunCommand(node.name, terms.command, canonical(told))
+        details = {"name": node.name, "uuid": node.uuid, "roll": self.roll.number, "why": terms.why}
+        order = RunCommand(node.name, terms.command, canonical(details))
         self.ledger = taken.promise(self.ledger, order, self.now)
         running = replace(member.at(Phase.RUNNING, self.now), boot=boot, ran_at=self.now)
         self._put(running)

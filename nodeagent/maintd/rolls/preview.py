@@ -94,7 +94,7 @@ class _Search:
         for node in others:
             if len(chosen) == self.roll.terms.at_once:
                 break
-            shared = any(frozenset({node.name, one.name}) in self.pairs for one in chosen)
+            shared = any(frozenset({node.name, other.name}) in self.pairs for other in chosen)
             is_master = node.name == self.snapshot.master  # it comes last, alone
             if not (shared or is_master) and self._why_not([*chosen, node]) is None:
                 chosen.append(node)

@@ -34,7 +34,9 @@ def grant(ledger: Ledger, asked: Request, who: str, observed: Observed, now: Ms)
         case CancelRoll():
             return replace(ledger, roll=replace(roll, canceled=who))
         case SkipNode(node):
-            return _at(ledger, roll, node, observed, lambda one: _skip(ledger, roll, one, who, now))
+            return _at(
+                ledger, roll, node, observed, lambda member: _skip(ledger, roll, member, who, now)
+            )
         case RetryNode(node):
             return _at(
                 ledger, roll, node, observed, lambda roll_node: _retry(ledger, roll, roll_node, now)
@@ -73,7 +75,7 @@ def _resume(ledger: Ledger, roll: Roll) -> Ledger | str:
     if failed is not None:
         name = failed.name
         return f"{name} has failed: first run gnt-maint roll retry {name}, or skip {name}"
-    late = next((one for one in roll.nodes if one.late), None)
+    late = next((member for member in roll.nodes if member.late), None)
     if late is not None:
         name = late.name
         return f"{name} has not returned: mend it, or run gnt-maint roll skip {name}"

@@ -185,8 +185,8 @@ def why_never(known: Known) -> Reason | None:
     if "" not in known.levels.values():
         whys = "; ".join(f"{level}: {why}" for level, why in known.levels.items())
         return because(SuccessionKind.NO_LEVEL_COUNTS, name, why=whys)
-    if (tried := known.memory.tried) and (left := HOUR - abs(known.now - tried.at)) > 0:
-        return because(SuccessionKind.LATELY, last=tried.master, why=tried.why, left=left)
+    if (tried := known.memory.tried) and (remaining := HOUR - abs(known.now - tried.at)) > 0:
+        return because(SuccessionKind.LATELY, last=tried.master, why=tried.why, left=remaining)
     return None
 
 
@@ -216,12 +216,12 @@ def majority(snapshot: Snapshot) -> int:
 
 def agreeing(known: Known) -> tuple[str, ...]:
     """The nodes that find that the master does not answer."""
-    found = known.heard.testimonies if known.heard is not None else {}
+    testimonies = known.heard.testimonies if known.heard is not None else {}
     doubt = {Contact.ANSWERS, Contact.UNKNOWN}
     return tuple(
         sorted(
             name
-            for name, testimony in found.items()
+            for name, testimony in testimonies.items()
             if not doubt & {testimony.noded, testimony.agent}
         )
     )
@@ -232,16 +232,16 @@ def judged(known: Known) -> Judgement:
 
     The agent of this node stands for maintd and for Ganeti: it tried both ports.
     """
-    found = known.heard.testimonies if known.heard is not None else {}
+    testimonies = known.heard.testimonies if known.heard is not None else {}
     unasked = Testimony(known.me, Ms(0), Contact.UNKNOWN, Contact.UNKNOWN)
-    mine = found.get(known.me, unasked)
+    mine = testimonies.get(known.me, unasked)
     evidence = Evidence(
         known.snapshot.master,
         known.now if known.since is None else known.since,
         mine.agent,
         noded=None if mine.noded is Contact.UNKNOWN else mine.noded is Contact.ANSWERS,
         noded_at=mine.at,
-        witnesses=tuple(found.values()),
+        witnesses=tuple(testimonies.values()),
         power=known.power,
     )
     return judge(evidence, known.snapshot, known.now)
@@ -264,9 +264,9 @@ def _not_silent(known: Known, heard: Heard, judgement: Judgement) -> Reason | No
 def _braked(known: Known, heard: Heard) -> Reason | None:
     """Why this may be another event than the death of one node."""
     snapshot, name = known.snapshot, known.snapshot.master
-    nodes = [one for one in snapshot.nodes.values() if not one.offline and one.name != name]
-    silent = [one for one in nodes if one.name not in heard.testimonies]
-    near = any(not apart(known.master, one, snapshot) for one in silent)
+    nodes = [node for node in snapshot.nodes.values() if not node.offline and node.name != name]
+    silent = [node for node in nodes if node.name not in heard.testimonies]
+    near = any(not apart(known.master, other, snapshot) for other in silent)
     if near or (silent and 10 * (len(silent) + 1) > len(nodes) + 1):
         names = tuple(sorted(node.name for node in silent))
         return because(SuccessionKind.OTHERS_SILENT, name, nodes=names)
@@ -275,9 +275,9 @@ def _braked(known: Known, heard: Heard) -> Reason | None:
 
 def _too_soon(known: Known) -> Reason | None:
     silent = 0 if known.since is None else known.now - known.since
-    if (left := wait(known) - silent) > 0:
+    if (remaining := wait(known) - silent) > 0:
         name, number = known.snapshot.master, place(known.me, known.snapshot)
-        return because(SuccessionKind.WAITS, name, left=left, place=number)
+        return because(SuccessionKind.WAITS, name, left=remaining, place=number)
     return None
 
 
