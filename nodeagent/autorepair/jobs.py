@@ -147,9 +147,9 @@ def backing_off(jobs: Sequence[Ran], now: Ms) -> str | None:
     if not failed:
         return None
     patience = min(RETRY_AFTER * 2 ** (len(failed) - 1), _DAY)
-    left = failed[-1].ended + patience - now
+    remaining = failed[-1].ended + patience - now
     words = f"job {failed[-1].job} failed before it started: {failed[-1].result.why}"
-    return f"next attempt in {left // 1000} s: {words}" if left > 0 else None
+    return f"next attempt in {remaining // 1000} s: {words}" if remaining > 0 else None
 
 
 def tags_refused(jobs: Sequence[Ran], now: Ms) -> str | None:
@@ -163,8 +163,8 @@ def tags_refused(jobs: Sequence[Ran], now: Ms) -> str | None:
     if len(failed) < 2:
         return None
     patience = min(RETRY_AFTER * 2 ** (len(failed) - 2), _DAY)
-    left = failed[0].ended + patience - now
-    return f"next attempt in {left // 1000} s: {failed[0].words}" if left > 0 else None
+    remaining = failed[0].ended + patience - now
+    return f"next attempt in {remaining // 1000} s: {failed[0].words}" if remaining > 0 else None
 
 
 def repair_id(instance: str, now: Ms) -> str:

@@ -327,8 +327,8 @@ class _Work:
         tried = len(list(takewhile(lambda job: job.was(first, self.instance), reversed(ran))))
         if tried >= TRIES:
             return self._close(pending, ran, failure, f"tried {tried} times: {words}")
-        left = last.ended + RETRY_AFTER - self.now
-        return Wait(f"next attempt in {left // 1000} s: {words}") if left > 0 else None
+        remaining = last.ended + RETRY_AFTER - self.now
+        return Wait(f"next attempt in {remaining // 1000} s: {words}") if remaining > 0 else None
 
     def _note(self, record: Record, live: Ran, ran: Sequence[Ran]) -> Next:
         longer = noted(record, ran, self.jobs)

@@ -185,21 +185,21 @@ def _record(tag: str, part: Part, rest: str, *, strict: bool) -> Record | Malfor
         return Malformed(
             tag, part, f"it has {len(fields)} fields, not {len(names)}: {', '.join(names)}"
         )
-    said = dict(zip(names, fields, strict=True))
-    kind, at = _KIND.get(said["type"]), _number(said["time"], strict=strict)
-    ending = _ENDING.get(said["result"]) if part is Part.RESULT else None
-    jobs = _jobs(said["jobs"], strict=strict)
+    by_name = dict(zip(names, fields, strict=True))
+    kind, at = _KIND.get(by_name["type"]), _number(by_name["time"], strict=strict)
+    ending = _ENDING.get(by_name["result"]) if part is Part.RESULT else None
+    jobs = _jobs(by_name["jobs"], strict=strict)
     if kind is None:
-        return Malformed(tag, part, f"{said['type']!r} is not a type of repair")
+        return Malformed(tag, part, f"{by_name['type']!r} is not a type of repair")
     if at is None:
-        return Malformed(tag, part, f"{said['time']!r} is not a time in unix seconds")
+        return Malformed(tag, part, f"{by_name['time']!r} is not a time in unix seconds")
     if part is Part.RESULT and ending is None:
-        return Malformed(tag, part, f"{said['result']!r} is not a result")
+        return Malformed(tag, part, f"{by_name['result']!r} is not a result")
     if jobs is None:
-        return Malformed(tag, part, f"{said['jobs']!r} is not a list of jobs")
-    if strict and not said["id"]:
+        return Malformed(tag, part, f"{by_name['jobs']!r} is not a list of jobs")
+    if strict and not by_name["id"]:
         return Malformed(tag, part, "its id is empty")
-    return Record(tag, kind, said["id"], Seconds(at), jobs, ending)
+    return Record(tag, kind, by_name["id"], Seconds(at), jobs, ending)
 
 
 _PART = {"suspend": Part.SUSPEND, "pending": Part.PENDING, "result": Part.RESULT}
@@ -209,9 +209,9 @@ _TELLING = (f"{PREFIX}pending", f"{PREFIX}result")
 
 def telling(tags: Iterable[str]) -> list[str]:
     """Return the tags that may be about repairs, sorted: most instances have none."""
-    found = [tag for tag in tags if tag.startswith(_TELLING)]
-    found.sort()
-    return found
+    candidates = [tag for tag in tags if tag.startswith(_TELLING)]
+    candidates.sort()
+    return candidates
 
 
 _DECIMAL = re.compile("[0-9]{1,18}")
@@ -231,5 +231,5 @@ def _number(text: str, *, strict: bool) -> int | None:
 
 def _jobs(text: str, *, strict: bool) -> tuple[int, ...] | None:
     numbers = [_number(job, strict=strict) for job in text.split("+")] if text else []
-    found = tuple(number for number in numbers if number is not None and number >= 0)
-    return found if len(found) == len(numbers) else None
+    jobs = tuple(number for number in numbers if number is not None and number >= 0)
+    return jobs if len(jobs) == len(numbers) else None

@@ -61,10 +61,10 @@ class Agents:
             ran = self._run(device, action, seconds)
         except ConfigError as error:
             return str(error)
-        said = fault_of(ran.stderr, ran.stopped)
-        if not said and ran.code != 0:
-            said = f"exit {ran.code}: {last_words(ran.stderr, ran.stdout)}"
-        return f"{action}: {said}" if said else ""
+        fault = fault_of(ran.stderr, ran.stopped)
+        if not fault and ran.code != 0:
+            fault = f"exit {ran.code}: {last_words(ran.stderr, ran.stdout)}"
+        return f"{action}: {fault}" if fault else ""
 
     def check(self, device: Device, seconds: float = 10.0) -> None:
         """Raise ConfigError if the device's agent, options or secrets are unfit; touch nothing."""

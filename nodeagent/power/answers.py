@@ -26,8 +26,8 @@ def answer_of(code: int, stdout: str, stderr: str, stopped: str) -> Answer:
     """Return the answer of one `action=status`; exit codes alone mean nothing."""
     if fault := fault_of(stderr, stopped):
         return Answer(NOTHING, fault)
-    said = [line for line in stdout.splitlines() if line.lstrip().startswith("Status")]
-    state = _EXACT.get((code, said[0])) if len(said) == 1 else None
+    status_lines = [line for line in stdout.splitlines() if line.lstrip().startswith("Status")]
+    state = _EXACT.get((code, status_lines[0])) if len(status_lines) == 1 else None
     return Answer(state) if state else Answer(NOTHING, f"exit {code}: {last_words(stderr, stdout)}")
 
 
@@ -44,8 +44,8 @@ def last_words(stderr: str, stdout: str) -> str:
     """Return the last line of an agent that is for people, bounded."""
     for text in (stderr, stdout):
         lines = [_STAMP.sub("", line).strip() for line in text.splitlines()[-20:]]
-        if found := [line for line in lines if line and line != _USAGE]:
-            return _short(found[-1])
+        if readable := [line for line in lines if line and line != _USAGE]:
+            return _short(readable[-1])
     return "no words"
 
 

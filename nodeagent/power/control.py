@@ -110,18 +110,18 @@ class Control:
         return self._status(record=True)
 
     def _status(self, *, record: bool) -> Status:
-        said = self._read_twice(self.levels, OFF, self._end, _FIRST)
-        why = self._record(said) if record else ""
-        judged = judge(self._row(level, said[level]) for level in self.levels)
+        answers = self._read_twice(self.levels, OFF, self._end, _FIRST)
+        why = self._record(answers) if record else ""
+        judged = judge(self._row(level, answers[level]) for level in self.levels)
         return replace(judged, unrecorded=why)
 
-    def _record(self, said: Mapping[Level, Answer]) -> str:
+    def _record(self, answers: Mapping[Level, Answer]) -> str:
         """Record which levels say ON, and forget those that say OFF; return why not, or nothing.
 
         The node is asked after them: one that lives now had power then.
         """
-        on = [x for x in self.levels if said[x].state == ON and x.number not in self.clashes]
-        off = [x for x in self.levels if said[x].state == OFF]
+        on = [x for x in self.levels if answers[x].state == ON and x.number not in self.clashes]
+        off = [x for x in self.levels if answers[x].state == OFF]
         if not (on or off):
             return ""
         if self.lives():
@@ -141,17 +141,17 @@ class Control:
         first = self._read(ours, self._share(_FIRST, self._end))
         lines = [f"{x.label}: {self.clashes[x.number]}" for x in self.levels if x not in ours]
         proven: Level | None = None
-        for level in sorted(ours, key=lambda one: not one.outlet):
+        for level in sorted(ours, key=lambda level: not level.outlet):
             if first[level].state == NOTHING:
                 lines.append(f"{level.label}: {first[level].why}")
                 continue
             if not level.outlet and proven and not proven.outlet:
                 break  # one way into the machine is enough
-            if said := self._made(level, ON, first[level], self._end):
-                lines.append(f"{level.label}: {said}")
+            if reason := self._made(level, ON, first[level], self._end):
+                lines.append(f"{level.label}: {reason}")
             else:
                 proven = level
-        answering = [one for one in ours if first[one].state != NOTHING and not one.outlet]
+        answering = [level for level in ours if first[level].state != NOTHING and not level.outlet]
         if answering and (proven is None or proven.outlet):
             return Outcome(None, tuple(lines))
         return Outcome(proven, tuple(lines))
@@ -184,8 +184,8 @@ class Control:
         if answer.state == NOTHING:
             return answer.why
         if answer.state == OFF:  # nothing is to be sent; another level may know better
-            others = [one for one in first if one is not level and not one.outlet]
-            if on := next((one for one in others if first[one].state == ON), None):
+            others = [other for other in first if other is not level and not other.outlet]
+            if on := next((other for other in others if first[other].state == ON), None):
                 return f"says off, but {on.label} says on"
         return self._made(level, OFF, answer, by)
 
@@ -203,10 +203,10 @@ class Control:
 
     def _against(self, level: Level, first: Mapping[Level, Answer], end: float) -> str:
         """Say which other level contradicts a proof of off, or nothing."""
-        asked = [one for one in first if one is not level and not one.outlet]
-        asked = [one for one in asked if first[one].state != NOTHING]
-        said = self._read(asked, self._share(0.5, end))
-        on = next((one for one in asked if said[one].state == ON), None)
+        asked = [other for other in first if other is not level and not other.outlet]
+        asked = [other for other in asked if first[other].state != NOTHING]
+        answers = self._read(asked, self._share(0.5, end))
+        on = next((other for other in asked if answers[other].state == ON), None)
         return f"says off, but {on.label} says on" if on else ""
 
     def _row(self, level: Level, answer: Answer) -> Row:
@@ -224,13 +224,13 @@ class Control:
         self, levels: Sequence[Level], state: str, end: float, part: float = 1.0
     ) -> dict[Level, Answer]:
         """Read levels; those that say this state are read again after a pause."""
-        said = self._read(levels, self._share(part, end))
-        again = [level for level in levels if said[level].state == state]
+        answers = self._read(levels, self._share(part, end))
+        again = [level for level in levels if answers[level].state == state]
         if again:
             self._sleep(end)
             second = self._read(again, self._share(1.0, end))
-            said |= {level: twice(said[level], second[level]) for level in again}
-        return said
+            answers |= {level: twice(answers[level], second[level]) for level in again}
+        return answers
 
     def _read(self, levels: Sequence[Level], seconds: float) -> dict[Level, Answer]:
         """Read levels at once, all devices of each."""
@@ -247,8 +247,8 @@ class Control:
 
         # What is left must do for two readings.
         seconds = max(0.0, 0.8 * (by - time.monotonic()) - self.pause)
-        said = _at_once(lambda device: self.agents.switch(device, action, seconds), level.devices)
-        return next(filter(None, said), "")
+        faults = _at_once(lambda device: self.agents.switch(device, action, seconds), level.devices)
+        return next(filter(None, faults), "")
 
     def _share(self, part: float, end: float) -> float:
         return max(0.0, part * (end - time.monotonic()))
@@ -266,21 +266,21 @@ def _at_once(ask: Callable[[Device], T], devices: Sequence[Device]) -> list[T]:
 
 def judge(rows: Iterable[Row]) -> Status:
     """Say whether the node is powered, by the first counting level that answers."""
-    found = tuple(rows)
-    lines = [f"{row.level.label}: {why}" for row in found if (why := _why_silent(row))]
-    counting = [row for row in found if row.counts and row.answer.state in (ON, OFF)]
+    all_rows = tuple(rows)
+    lines = [f"{row.level.label}: {why}" for row in all_rows if (why := _why_silent(row))]
+    counting = [row for row in all_rows if row.counts and row.answer.state in (ON, OFF)]
     if not counting:
         lines = lines or ["no level is set for this node in power.toml"]
-        return Status(found, lines=tuple(lines))
+        return Status(all_rows, lines=tuple(lines))
     # An outlet that is on only feeds the machine, whatever that does.
     machine = [row for row in counting if not (row.level.outlet and row.answer.state == ON)]
     if len({row.answer.state for row in machine}) > 1:
-        said = ", ".join(f"{row.level.label} says {row.answer.state}" for row in machine)
-        return Status(found, lines=(*lines, f"in doubt: {said}"))
+        states = ", ".join(f"{row.level.label} says {row.answer.state}" for row in machine)
+        return Status(all_rows, lines=(*lines, f"in doubt: {states}"))
     first = counting[0]
     if first.level.outlet and first.answer.state == ON and machine:
         first = machine[0]
-    return Status(found, first.answer.state == ON, first.level, tuple(lines))
+    return Status(all_rows, first.answer.state == ON, first.level, tuple(lines))
 
 
 def _why_silent(row: Row) -> str:

@@ -34,8 +34,8 @@ class Proven:
         """
         known = self._read(node)
         kept = {level.fingerprint: known.get(level.fingerprint) for level in levels}
-        kept |= dict.fromkeys((one.fingerprint for one in off), None)
-        kept |= {one.fingerprint: time.time() for one in on}
+        kept |= dict.fromkeys((level.fingerprint for level in off), None)
+        kept |= {level.fingerprint: time.time() for level in on}
         text = json.dumps({mark: at for mark, at in kept.items() if at is not None})
         try:
             write_own(self._folder, f"{node}.json", text.encode())
@@ -45,18 +45,18 @@ class Proven:
 
     def _read(self, node: str) -> dict[str, float]:
         try:
-            found = json.loads(read_own(self._folder, f"{node}.json", _MOST_BYTES))
+            document = json.loads(read_own(self._folder, f"{node}.json", _MOST_BYTES))
         except (OSError, Unfit, ValueError, RecursionError):
             return {}  # unreadable is unproven
-        return _of(found)
+        return _of(document)
 
 
-def _of(found: object) -> dict[str, float]:
-    if not isinstance(found, dict) or len(found) > MOST_LEVELS:
+def _of(document: object) -> dict[str, float]:
+    if not isinstance(document, dict) or len(document) > MOST_LEVELS:
         return {}
     return {
         mark: float(at)
-        for mark, at in found.items()
+        for mark, at in document.items()
         if isinstance(at, int | float) and not isinstance(at, bool)
     }
 

@@ -68,8 +68,8 @@ def _follow(taken: dict[int, bytearray], exited: int, deadline: float) -> str:
     for fd in (*taken, exited):
         os.set_blocking(fd, False)
         poll.register(fd, select.POLLIN)
-    while (left := deadline - time.monotonic()) > 0:
-        ready = {fd for fd, _ in poll.poll(1000 * left)}
+    while (remaining := deadline - time.monotonic()) > 0:
+        ready = {fd for fd, _ in poll.poll(1000 * remaining)}
         for fd in ready & set(taken):
             if not _take(fd, taken[fd]):
                 poll.unregister(fd)
@@ -122,15 +122,15 @@ def end_all() -> None:
 
 
 def _descendants(pid: int) -> list[int]:
-    found: list[int] = []
+    descendants: list[int] = []
     todo = [pid]
-    while todo and len(found) < 10_000:
+    while todo and len(descendants) < 10_000:
         below: list[int] = []
         here = todo.pop()
         with suppress(OSError):
             for thread in os.listdir(f"/proc/{here}/task"):
                 with open(f"/proc/{here}/task/{thread}/children", encoding="ascii") as file:
                     below += map(int, file.read().split())
-        found += below
+        descendants += below
         todo += below
-    return found
+    return descendants

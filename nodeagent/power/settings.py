@@ -133,8 +133,8 @@ class Level:
 
         A digest of agents and options in canonical form; secrets are not among the options.
         """
-        told = [[device.agent, dict(device.options)] for device in self.devices]
-        text = json.dumps(told, sort_keys=True, separators=(",", ":"))
+        devices = [[device.agent, dict(device.options)] for device in self.devices]
+        text = json.dumps(devices, sort_keys=True, separators=(",", ":"))
         return sha256(text.encode()).hexdigest()[:32]
 
 
@@ -186,18 +186,18 @@ class PowerSettings:
             for level in self.levels(node):
                 for device in level.devices:
                     users[device.place].append((node, level.number, device.name))
-        found = defaultdict[str, dict[int, str]](dict)
-        for there in users.values():
-            for at, (node, number, name) in enumerate(there):
-                others = [one for one, _, _ in there if one != node]
-                again = [x for n, other, x in there[:at] if (n, other) == (node, number)]
+        reasons = defaultdict[str, dict[int, str]](dict)
+        for uses in users.values():
+            for at, (node, number, name) in enumerate(uses):
+                others = [user for user, _, _ in uses if user != node]
+                again = [x for n, other, x in uses[:at] if (n, other) == (node, number)]
                 if others:
                     why = f"device {name} also switches {others[0]}: each node needs its own"
-                    found[node].setdefault(number, why)
+                    reasons[node].setdefault(number, why)
                 elif again:
                     why = f"devices {again[0]} and {name} are the same one"
-                    found[node].setdefault(number, why)
-        return dict(found)
+                    reasons[node].setdefault(number, why)
+        return dict(reasons)
 
 
 def is_node(name: str) -> bool:
@@ -252,8 +252,8 @@ def _device(name: str, section: Section) -> Device:
     agent = section.text("agent", "", _AGENT, "the name of a fence agent, such as fence_ipmilan")
     section.require({"agent": agent})
     if agent in NO_POWER:
-        said = f"is {agent}, which proves nothing: {NO_POWER[agent]}"
-        section.complain(f"{section.where('agent')} {said}", "agent")
+        problem = f"is {agent}, which proves nothing: {NO_POWER[agent]}"
+        section.complain(f"{section.where('agent')} {problem}", "agent")
     secrets = section.table("secret-files")
     files = {option: secrets.path(option, "") for option in secrets.keys()}  # noqa: SIM118
     if password := section.path("password-file", ""):
@@ -306,15 +306,15 @@ def _judged(agent: str, section: Section, options: dict[str, str]) -> dict[str, 
     """Refuse options with which an agent lies; add those without which it is slow or open."""
     plain = {key.replace("-", "_"): value for key, value in options.items()}
     if agent == "fence_redfish" and "systems_uri" not in plain and section.whole:
-        said = "is missing: without it the agent takes the last of all systems"
-        section.complain(f"{section.where('systems_uri')} {said}", "systems_uri")
+        problem = "is missing: without it the agent takes the last of all systems"
+        section.complain(f"{section.where('systems_uri')} {problem}", "systems_uri")
     if plain.get("snmp_version", "1") not in ("1", "3") and section.is_right("snmp_version"):
-        said = 'must be "1" or "3": with 2c a missing outlet is said to be off'
-        section.complain(f"{section.where('snmp_version')} {said}", "snmp_version")
+        problem = 'must be "1" or "3": with 2c a missing outlet is said to be off'
+        section.complain(f"{section.where('snmp_version')} {problem}", "snmp_version")
     if agent in IPMI:
         if plain.get("cipher") == "0":
-            said = "is 0, which asks for no password"
-            section.complain(f"{section.where('cipher')} {said}", "cipher")
+            problem = "is 0, which asks for no password"
+            section.complain(f"{section.where('cipher')} {problem}", "cipher")
         # Without a cipher ipmitool asks the BMC for a list, and some answer after ten seconds.
         return {"lanplus": "1", "cipher": "17", **options}
     return options
@@ -340,8 +340,8 @@ def _row(
         if name in known:
             _judge_values(section, given, values, known[name])
         elif complete:
-            said = f"names {name}, but there is no [device.{name}]"
-            section.complain(f"{section.where('levels')} {said}", "levels")
+            problem = f"names {name}, but there is no [device.{name}]"
+            section.complain(f"{section.where('levels')} {problem}", "levels")
     if not section.sound:
         return _Row(pattern, (), values)
     usable = (tuple(name for name in names if name in sound) for names in levels)
@@ -366,7 +366,7 @@ def _texts(device: Device) -> Iterator[str]:
 
 def _filled(device: Device, values: Mapping[str, str]) -> Device:
     def fill(text: str) -> str:
-        return _PLACEHOLDER.sub(lambda found: values[found[1]], text)
+        return _PLACEHOLDER.sub(lambda match: values[match[1]], text)
 
     return replace(
         device,

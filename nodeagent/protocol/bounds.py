@@ -27,9 +27,9 @@ _BRIEF = Repr()
 _BRIEF.maxlevel, _BRIEF.maxstring, _BRIEF.maxother = 2, 100, 100
 
 
-def cut(text: str, most: int) -> str:
-    """Cut a text to `most` characters; a mark then says how long it was."""
-    return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
+def cut(text: str, limit: int) -> str:
+    """Cut a text to `limit` characters; a mark then says how long it was."""
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
 
 
 def brief(value: Any) -> str:

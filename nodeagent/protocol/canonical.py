@@ -81,9 +81,9 @@ class _Fault:
 
 
 def _marking(hook: _Hook) -> _Hook:
-    def read_or_mark(found: Any) -> Any:
+    def read_or_mark(value: Any) -> Any:
         try:
-            return hook(found)
+            return hook(value)
         except MessageError as error:
             return _Fault(str(error))
 
@@ -129,31 +129,31 @@ def _normal(value: object) -> object:
     return value
 
 
-def _check_depth(text: str, most: int) -> None:
-    if text.count("{") + text.count("[") <= most:
+def _check_depth(text: str, limit: int) -> None:
+    if text.count("{") + text.count("[") <= limit:
         return  # with fewer brackets the text is not nested so deeply
     bare = _STRINGS.sub("", text)
-    if bare.count("{") + bare.count("[") <= most:
+    if bare.count("{") + bare.count("[") <= limit:
         return
     level = 0
     for match in _BRACKETS.finditer(text):
         mark = match[0]
         if mark in "[{":
             level += 1
-            if level > most:
+            if level > limit:
                 line = text.count("\n", 0, match.start()) + 1
-                raise MessageError(f"nested deeper than {most} levels at line {line}")
+                raise MessageError(f"nested deeper than {limit} levels at line {line}")
         elif mark in "]}":
             level -= 1
 
 
 def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in members:
             raise MessageError(f"key {printable(key)} stands twice in one object")
-        found[key] = value
-    return found
+        members[key] = value
+    return members
 
 
 def _no_constant(text: str) -> NoReturn:

@@ -129,10 +129,10 @@ def _command(name: str, kind: str, state: str, digest: str, timeout: str, settin
 
 
 def _run(line: str) -> LastRun:
-    found = _RUN.fullmatch(line)
-    if found is None:
+    match = _RUN.fullmatch(line)
+    if match is None:
         raise MessageError("a last run is not of the agreed form")
-    since, verdict, took, at = found.groups()
+    since, verdict, took, at = match.groups()
     return LastRun(_ms_or_none(since), verdict, _ms_or_none(took), _ms_or_none(at))
 
 

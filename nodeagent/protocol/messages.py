@@ -144,7 +144,9 @@ class Fields:
         value = self._document.get(name, [])
         if not isinstance(value, list) or len(value) > most:
             raise self._wrong(name, f"a list of at most {most} names")
-        if not all(isinstance(one, str) and COMMAND_NAME.fullmatch(one) for one in value):
+        if not all(
+            isinstance(command, str) and COMMAND_NAME.fullmatch(command) for command in value
+        ):
             raise self._wrong(name, "a list of command names")
         return tuple(value)
 

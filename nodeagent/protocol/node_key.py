@@ -75,9 +75,9 @@ class Pins:
     @classmethod
     def of(cls, tags: Mapping[str, Iterable[str]], *, required: bool = False) -> "Pins":
         """Read the tags of nodes, by node name."""
-        found = {name: pins for name, its in tags.items() if (pins := pinned(its))}
-        holders = {pin: name for name, pins in sorted(found.items()) for pin in pins if pin}
-        return cls(found, required, holders)
+        by_node = {name: pins for name, its in tags.items() if (pins := pinned(its))}
+        holders = {pin: name for name, pins in sorted(by_node.items()) for pin in pins if pin}
+        return cls(by_node, required, holders)
 
     def why_not(self, node: str, shown: str) -> str | None:
         """Say why a message of the node with this key (or "") is not trusted; None if it is."""

@@ -73,9 +73,9 @@ def _mirror(row: Any) -> Mirror:
     if not isinstance(row, Sequence) or len(row) != 4:
         raise MessageError("testimony.mirrors has a row that is not three texts and a number")
     instance, connection, disk, ago = row
-    for text, most in ((instance, NAME), (connection, _WORD), (disk, _WORD)):
-        if not isinstance(text, str) or len(text) > most:
-            raise MessageError(f"testimony.mirrors has a text that is not at most {most} long")
+    for text, limit in ((instance, NAME), (connection, _WORD), (disk, _WORD)):
+        if not isinstance(text, str) or len(text) > limit:
+            raise MessageError(f"testimony.mirrors has a text that is not at most {limit} long")
     if ago is not None and not (type(ago) is int and 0 <= ago < COUNT):
         raise MessageError("testimony.mirrors has a number that is not one of milliseconds")
     return Mirror(instance, connection, disk, None if ago is None else Ms(ago))

@@ -104,11 +104,11 @@ def parsed(text: str) -> Any:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         (twice, _), *_ = Counter(key for key, _ in pairs).most_common(1)
         raise ValueError(f"key {printable(twice)} stands twice in one object")
-    return found
+    return members
 
 
 def _no_number(text: str) -> NoReturn:
@@ -123,9 +123,9 @@ def _check_version(document: dict[str, Any], what: str) -> None:
     if type(version) is not int:
         raise Fault("is not a version", ".v")
     if version > VERSION:
-        told = str(version)[:20]
+        shown = str(version)[:20]
         raise TooNew(
-            f"the {what} cannot be read: v is {told}: it is of a newer nodeagent; this one reads"
+            f"the {what} cannot be read: v is {shown}: it is of a newer nodeagent; this one reads"
             f" {VERSION}"
         )
     if version < VERSION:

@@ -17,25 +17,25 @@ def mark(path: str) -> tuple[int, ...] | None:
     While the database is open, only its writer moves the contents of the log into the file.
     """
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except FileNotFoundError:
         return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def set_aside(path: str, now: Ms) -> str:
     """Rename a corrupt database for later analysis; return its new path."""
-    there = aside(path, "corrupt", now)
+    new_path = aside(path, "corrupt", now)
     try:
         os.stat(path)
         # The database goes first: SQLite never applies an old log to a new database.
         for log in ("", *_LOGS):
             with suppress(FileNotFoundError):
-                os.rename(path + log, there + log)
+                os.rename(path + log, new_path + log)
         sync_folder(path)
     except OSError as error:
         raise Unavailable(f"{path} cannot be set aside: {error.strerror}") from None
-    return there
+    return new_path
 
 
 def aside(path: str, word: str, now: Ms) -> str:
@@ -51,10 +51,10 @@ def make_private(path: str) -> bool:
     Corrupt: it is empty. A database is empty only in the moment of its first start.
     """
     try:
-        found = os.stat(path)
-        if found.st_size == 0:
+        status = os.stat(path)
+        if status.st_size == 0:
             raise Corrupt("it is empty: truncated, or its first start was interrupted")
-        if stat.S_IMODE(found.st_mode) & 0o077:
+        if stat.S_IMODE(status.st_mode) & 0o077:
             os.chmod(path, 0o600)
     except FileNotFoundError:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -74,10 +74,10 @@ def full(path: str) -> str:
     """Return the words for a full file system, if the file's is full; else ""."""
     folder = os.path.dirname(path) or "."
     try:
-        left = os.statvfs(folder)
+        space = os.statvfs(folder)
     except OSError:
         return ""
-    if left.f_bavail and (left.f_favail or not left.f_files):
+    if space.f_bavail and (space.f_favail or not space.f_files):
         return ""
     return f"the file system of {folder} is full: df {folder} shows it; free some space there"
 

@@ -106,23 +106,23 @@ def _outages(document: dict[str, Any]) -> list[Any]:
 
     Jobs that it did not name are called BEFORE.
     """
-    found: dict[str, Outage] = {}
+    outages: dict[str, Outage] = {}
     for each in document["incidents"]:
         if each.pop("was_drained"):
-            found[each["node"]] = Outage(each["node"], Standing.DRAINED)
+            outages[each["node"]] = Outage(each["node"], Standing.DRAINED)
     for each in document["scheduled"]:
         outage = _of_scheduled(each)
         if outage is not None:
-            found[outage.node] = outage
+            outages[outage.node] = outage
     document["scheduled"] = [each for each in document["scheduled"] if each["mode"] != "up"]
     for each in document.pop("drained"):
-        found[each["node"]] = _of_drained(each)
+        outages[each["node"]] = _of_drained(each)
     for each in document.pop("returning"):
-        outage = found.get(each["node"], Outage(each["node"]))
-        found[outage.node] = replace(outage, back=_of_returning(each))
+        outage = outages.get(each["node"], Outage(each["node"]))
+        outages[outage.node] = replace(outage, back=_of_returning(each))
     for each in document["queue"]["entries"]:
         del each["restore_after"]
-    return [document_of(outage) for outage in found.values()]
+    return [document_of(outage) for outage in outages.values()]
 
 
 def _place(document: dict[str, Any]) -> None:
@@ -149,11 +149,11 @@ def _key(machine: dict[str, str]) -> tuple[str, str]:
 
 def _of_scheduled(each: dict[str, Any]) -> Outage | None:
     """Read the outage of a machine in a window, or on its way back; adapt the machine's record."""
-    found, taken, was_down = each.pop("found"), each.pop("taken"), each.pop("was_down")
-    each["begun"] = found is not None
-    if found is None:
+    standing, taken, was_down = each.pop("found"), each.pop("taken"), each.pop("was_down")
+    each["begun"] = standing is not None
+    if standing is None:
         return None
-    outage = Outage(each["node"], Standing(found))
+    outage = Outage(each["node"], Standing(standing))
     if outage.found is Standing.SERVING:
         outage = replace(outage, drained_by=BEFORE)
     if taken and (was_down or each["mode"] == "down") and outage.found is not Standing.OFFLINE:
@@ -195,14 +195,14 @@ def _of_returning(each: dict[str, Any]) -> Back:
 
 
 def _in_order(members: dict[str, tuple[str, Any]]) -> list[Any]:
-    found: list[Any] = []
+    values: list[Any] = []
     after = ""
-    while after in members and len(found) < len(members):
+    while after in members and len(values) < len(members):
         after, value = members[after]
-        found.append(value)
-    if len(found) != len(members):
+        values.append(value)
+    if len(values) != len(members):
         raise Corrupt("the ledger cannot be read: a list lacks an element")
-    return found
+    return values
 
 
 def _put(document: dict[str, Any], path: str, value: Any) -> None:

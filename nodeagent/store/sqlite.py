@@ -141,7 +141,10 @@ class SqliteStore:
             raise Unavailable(f"{self._path} is of an older form, and only read")
         lines = lines_of(events)
         now = self._now()
-        said = [(storable(one), storable(why), now) for one, why in (answers or {}).items()]
+        rows = [
+            (storable(request_id), storable(why), now)
+            for request_id, why in (answers or {}).items()
+        ]
         with self._lock:
             same = self._known and (ledger is self._ledger or ledger == self._ledger)
             text = self._text if same else encode(ledger)
@@ -157,8 +160,8 @@ class SqliteStore:
                     tables.put(self._db, number, text, self.rule if rule is None else rule)
                 if lines:
                     tables.append(self._db, lines, *self._keeps)
-                if said:
-                    self._answer(said, now)
+                if rows:
+                    self._answer(rows, now)
             self.number, self._ledger, self._text, self._known = number, ledger, text, True
             self.rule = self.rule if rule is None else rule
 
@@ -167,13 +170,13 @@ class SqliteStore:
         with self._writing():
             self._db.execute("DELETE FROM wish WHERE answered IS NOT NULL")
 
-    def _answer(self, said: Sequence[tuple[str, str, Ms]], now: Ms) -> None:
+    def _answer(self, rows: Sequence[tuple[str, str, Ms]], now: Ms) -> None:
         self._db.executemany(
             "INSERT INTO wish (id, answer, answered) VALUES (?, ?, ?) ON CONFLICT (id)"
             " DO UPDATE SET answer = excluded.answer, answered = excluded.answered,"
             # The text may be long, and nobody reads it any more.
             " text = CASE WHEN answered IS NULL THEN digest(text) ELSE text END",
-            said,
+            rows,
         )
         self._db.execute("DELETE FROM wish WHERE answered < ?", (now - KEEP_ANSWERS,))
 
@@ -219,10 +222,10 @@ class SqliteStore:
 
         It leaves out damaged ones, and `troubles` reports them.
         """
-        from_when, most = (max(0, min(n, _BIGGEST)) for n in (since or 0, limit))
+        from_when, row_limit = (max(0, min(n, _BIGGEST)) for n in (since or 0, limit))
         among, which = ("", ()) if incident is None else (" AND incident = ?", (incident,))
         asked = f"SELECT number, CAST(text AS BLOB) FROM event WHERE at >= ?{among}"  # noqa: S608
-        given = (from_when, *map(storable, which), most)
+        given = (from_when, *map(storable, which), row_limit)
         try:
             with self._reading():
                 rows = self._db.execute(f"{asked} ORDER BY number DESC LIMIT ?", given).fetchall()
@@ -252,14 +255,14 @@ class SqliteStore:
 
     def troubles(self) -> tuple[str, ...]:
         """Return the file's present and recent faults; with the command that helps."""
-        told = [self._unreadable] if self._unreadable else []
+        faults = [self._unreadable] if self._unreadable else []
         if numbers := self._still_damaged():
             listed = ", ".join(map(str, numbers[:_SHOWN]))
-            told.append(
+            faults.append(
                 f"{len(numbers)} damaged lines of the history are left out: run these three:"
                 f" systemctl stop maintd; {_REMOVE % (self._path, listed)}; systemctl start maintd"
             )
-        return tuple(told)
+        return tuple(faults)
 
     def _still_damaged(self) -> list[int]:
         if not self._damaged:

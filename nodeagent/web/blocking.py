@@ -99,11 +99,11 @@ def at_url(
     compared, as Ganeti's own certificates name no host. Without it the system decides.
     """
     scheme, host, port = maintd_at(url, named)
-    said = f"{named} is {printable(url)}"
+    given = f"{named} is {printable(url)}"
     if scheme == "http" and user:
-        raise ConfigError(f"{said}; a password is sent by https only")
+        raise ConfigError(f"{given}; a password is sent by https only")
     if scheme == "http" and ca:
-        raise ConfigError(f"{said}; a certificate needs https")
+        raise ConfigError(f"{given}; a certificate needs https")
     connect = _over_network(host.strip("[]"), port, _tls(scheme, ca, named=False))
     headers = []
     if user:
@@ -181,10 +181,10 @@ def ask(connect: Connect, transaction: Transaction, seconds: float) -> Answered:
         raise Absent(error_text(error)) from error
     with closing(connection):
         try:
-            left = memoryview(transaction.request())
-            while left:
+            unsent = memoryview(transaction.request())
+            while unsent:
                 connection.settimeout(deadline.left())
-                left = left[connection.send(left) :]
+                unsent = unsent[connection.send(unsent) :]
             while True:
                 connection.settimeout(deadline.left())
                 if answer := transaction.receive(connection.recv(256 * 1024)):

@@ -12,6 +12,6 @@ class Deadline:
 
     def left(self) -> float:
         """Seconds left, for a socket timeout; TimeoutError once they are over."""
-        if (left := self._end - time.monotonic()) <= 0:
+        if (remaining := self._end - time.monotonic()) <= 0:
             raise TimeoutError
-        return left
+        return remaining

@@ -19,12 +19,12 @@ _IPV6 = "/proc/self/net/if_inet6"
 
 def own_addresses() -> frozenset[str]:
     """Return all of them, in their shortest form; those that cannot be read are missing."""
-    found: set[str] = set()
+    addresses: set[str] = set()
     with suppress(OSError):
-        found.update(_ipv4())
+        addresses.update(_ipv4())
     with suppress(OSError), open(_IPV6, encoding="ascii") as file:
-        found.update(str(IPv6Address(int(line.split()[0], 16))) for line in file)
-    return frozenset(found)
+        addresses.update(str(IPv6Address(int(line.split()[0], 16))) for line in file)
+    return frozenset(addresses)
 
 
 def plain_form(peer: str) -> str:

@@ -165,11 +165,11 @@ class Readers:
         """Add a reader; return how many others were dropped for it."""
         self._progress[reader] = _Progress(now, now, reader.taken)
         limits, gone = self._limits, 0
-        for network, most in ((reader.network, limits.unsent_per_peer), ("", limits.unsent)):
+        for network, limit in ((reader.network, limits.unsent_per_peer), ("", limits.unsent)):
             crowd = [r for r in self._progress if not network or r.network == network]
             crowd.sort(key=lambda r: self._pace(r, now))
             for victim in crowd:
-                if _kept(self._progress, network) <= most:
+                if _kept(self._progress, network) <= limit:
                     break
                 if victim is not reader:  # an answer that is too large by itself is sent
                     victim.abort()

@@ -106,17 +106,17 @@ class Session:
             self._incoming.write(data)
         elif data is not None:
             self._incoming.write_eof()
-        said: list[bytes] = []
+        parts: list[bytes] = []
         try:
             if not self.ready:
                 self._tls.do_handshake()
                 self.ready = True
             while part := self._tls.read(64 * 1024):
-                said.append(part)
-            said.append(b"")  # it has said goodbye
+                parts.append(part)
+            parts.append(b"")  # it has said goodbye
         except ssl.SSLWantReadError:
             pass
-        return said
+        return parts
 
     @property
     def fingerprint(self) -> str:

@@ -110,13 +110,13 @@ class GanetiCluster(Queries):
         except Unavailable as error:
             return [NotTaken(str(error))] * len(jobs)
         try:
-            said = self._luxi.call("SubmitManyJobs", [jobs], patience)
+            result = self._luxi.call("SubmitManyJobs", [jobs], patience)
         except Unsent as error:
             return [NotTaken(str(error))] * len(jobs)
-        if not isinstance(said, Refusal):
-            return _answers(said, len(jobs))
-        if said.kind or len(jobs) == 1:
-            return [NotTaken(said.why)] * len(jobs)
+        if not isinstance(result, Refusal):
+            return _answers(result, len(jobs))
+        if result.kind or len(jobs) == 1:
+            return [NotTaken(result.why)] * len(jobs)
         # luxid cannot read one of them, so it took none; the others are not to blame.
         return [answer for job in jobs for answer in self._submit([job])]
 
@@ -140,22 +140,22 @@ def watcher_paused(luxi: Luxi) -> Ms:
             return Ms(0)
         case [int(until) | float(until)] if isfinite(until):
             return Ms(max(0, round(until * 1000)))
-        case said:
-            told = one_line(said, 80)
-            raise Unavailable(f"Ganeti does not say whether its watcher is paused: {told}")
+        case answer:
+            shown = one_line(answer, 80)
+            raise Unavailable(f"Ganeti does not say whether its watcher is paused: {shown}")
 
 
-def _answers(said: object, expected: int) -> list[Answer]:
+def _answers(result: object, expected: int) -> list[Answer]:
     """Read `[[true, id] | [false, why], …]`; anything else may mean anything."""
-    if not isinstance(said, list) or len(said) != expected:
-        raise Unavailable(f"no answer for each of {expected} jobs: {one_line(said, 80)}")
-    found: list[Answer] = []
-    for item in said:
+    if not isinstance(result, list) or len(result) != expected:
+        raise Unavailable(f"no answer for each of {expected} jobs: {one_line(result, 80)}")
+    answers: list[Answer] = []
+    for item in result:
         match item:
             case [True, int(number)] if number > 0:
-                found.append(Accepted(str(number)))
+                answers.append(Accepted(str(number)))
             case [False, why]:
-                found.append(NotTaken(one_line(why)))
+                answers.append(NotTaken(one_line(why)))
             case _:
                 raise Unavailable(f"no answer to a submission: {one_line(item, 80)}")
-    return found
+    return answers

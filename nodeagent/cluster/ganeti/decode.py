@@ -124,10 +124,10 @@ class Row:
 
     def _fault(self, field: str, expected: str) -> MessageError:
         status, value = self.cells[self.at[field]]
-        said = printable(brief(value)) if status == _NORMAL else f"missing (status {status})"
+        shown = printable(brief(value)) if status == _NORMAL else f"missing (status {status})"
         name = self.any("name") if "name" in self.at else None
         whose = f" of {printable(name)}" if isinstance(name, str) and field != "name" else ""
-        return MessageError(f"{self.what} field {field}{whose} is {said}; it must be {expected}")
+        return MessageError(f"{self.what} field {field}{whose} is {shown}; it must be {expected}")
 
 
 def are_texts(value: object) -> bool:
@@ -154,8 +154,8 @@ def _cells(what: str, fields: Sequence[str], row: object) -> Sequence[Any]:
         raise MessageError(f"{what} row of the wrong length: {printable(brief(row))}")
     for field, cell in zip(fields, row, strict=True):
         if type(cell) is not list or len(cell) != 2 or type(cell[0]) is not int:
-            said = printable(brief(cell))
-            raise MessageError(f"{what} field {field} is {said}; not a status and a value")
+            shown = printable(brief(cell))
+            raise MessageError(f"{what} field {field} is {shown}; not a status and a value")
     return row
 
 
@@ -211,18 +211,18 @@ def instance(row: Row) -> Instance:
 
 def _disks(row: Row) -> int:
     """Count the disks: Ganeti lists the spindles of each. 0 if unknown."""
-    found = row.any("disk.spindles")
-    return len(found) if isinstance(found, list) else 0
+    spindles = row.any("disk.spindles")
+    return len(spindles) if isinstance(spindles, list) else 0
 
 
 def _spindles(row: Row) -> int | None:
     """Add up the spindles of all disks; None if one is unknown, or storage is not exclusive."""
-    found = row.any("disk.spindles")
-    if not isinstance(found, list) or not all(
-        type(one) is int and 0 <= one < COUNT for one in found
+    spindles = row.any("disk.spindles")
+    if not isinstance(spindles, list) or not all(
+        type(count) is int and 0 <= count < COUNT for count in spindles
     ):
         return None
-    return sum(found)
+    return sum(spindles)
 
 
 def group(row: Row) -> Group:
@@ -354,18 +354,18 @@ def running(rows: Sequence[Row]) -> dict[str, Running]:
 _COLLAPSED = 16  # times as many characters are read as one line shows: some are spaces
 
 
-def one_line(said: object, most: int = 400) -> str:
+def one_line(value: object, limit: int = 400) -> str:
     """Return foreign text as one printable line."""
-    words = " ".join(in_words(said)[: _COLLAPSED * most].split())
+    words = " ".join(in_words(value)[: _COLLAPSED * limit].split())
     line = "".join(letter if letter.isprintable() else "?" for letter in words)
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-def in_words(said: object) -> str:
+def in_words(value: object) -> str:
     """Return foreign text unchanged, and anything else as JSON."""
-    if isinstance(said, str):
-        return said
+    if isinstance(value, str):
+        return value
     try:
-        return json.dumps(said)
+        return json.dumps(value)
     except RecursionError:
-        return brief(said)
+        return brief(value)

@@ -74,13 +74,13 @@ def result(row: Row, log: str = "") -> Result:
 NO_POWER_CONTROL = 3  # Ganeti's status of a result: no program is configured
 
 
-def _power(node: str | None, said: object, log: str) -> Result:
+def _power(node: str | None, op_result: object, log: str) -> Result:
     """Read `[[[[0, name], [status, payload]]]]`; anything else is a failure, whatever it says."""
-    match said:
+    match op_result:
         case [[[[int(named), str(name)], [int(status), payload]]]] if (named, name) == (0, node):
             pass
         case _:
-            why = f"Ganeti's answer about the power of {brief(node)} is odd: {one_line(said)}"
+            why = f"Ganeti's answer about the power of {brief(node)} is odd: {one_line(op_result)}"
             return Result(Outcome.ERROR, log or why)
     if status == NO_POWER_CONTROL:
         return Result(Outcome.ERROR, log or "no power control is configured for it", code=status)
@@ -103,14 +103,14 @@ def failed_controls(rows: Sequence[Row]) -> list[int]:
 
 def warnings(rows: Sequence[Row]) -> dict[int, str]:
     """Return the last line of jobs' logs, by rows of the fields LOG."""
-    found: dict[int, str] = {}
+    last_lines: dict[int, str] = {}
     for row in rows:
         match row.any("oplog"):
             case [[*_, [_, _, _, str(words)]]]:
-                found[row.number("id")] = cut(one_line(words, SAID), SAID)
+                last_lines[row.number("id")] = cut(one_line(words, SAID), SAID)
             case _:
                 pass
-    return found
+    return last_lines
 
 
 # An exception of Ganeti's own is its class and arguments (errors.EncodeException).
@@ -140,10 +140,10 @@ def _failed(row: Row) -> Result:
             return Result(Outcome.ERROR, one_line(words))
 
 
-def _first_fault(statuses: object, said: object) -> object:
+def _first_fault(statuses: object, op_results: object) -> object:
     """Return the first failed opcode's text: the later ones only say that another failed."""
-    if isinstance(statuses, list) and isinstance(said, list):
-        for status, words in zip(statuses, said, strict=False):
+    if isinstance(statuses, list) and isinstance(op_results, list):
+        for status, words in zip(statuses, op_results, strict=False):
             if status == "error":
                 return words
     return None
@@ -165,9 +165,9 @@ _DEGRADED = re.compile(r"\b(?:is|are) degraded\b|\bdegraded storage\b")
 _READ = 4000  # characters of a job's error that are searched for it
 
 
-def _way_out(said: str) -> str:
+def _way_out(error_text: str) -> str:
     """Return the remedy for a known error; else ""."""
-    text = said[:_READ]
+    text = error_text[:_READ]
     if stale := _STALE.search(text):
         volume, where = f"{stale[2]}/{stale[1]}", _WHERE.search(text)
         node = where[1] if where else "NODE"
@@ -198,15 +198,15 @@ def unread(rows: Sequence[Row]) -> list[str]:
 
 def reasons(row: Row) -> list[str]:
     """Return our texts in a job's reason trail, by a row with the field `ops`."""
-    found = []
+    texts = []
     ops = row.any("ops")
     for op in ops if isinstance(ops, list) else ():
         entries = op.get("reason") if isinstance(op, dict) else None
         for entry in entries if isinstance(entries, list) else ():
             match entry:
                 case [source, str(text), *_] if source == SOURCE and len(text) <= WHY:
-                    found.append(text)
-    return found
+                    texts.append(text)
+    return texts
 
 
 _ASKING = frozenset({"OP_INSTANCE_QUERY_DATA", "OP_INSTANCE_CONSOLE"})
@@ -215,7 +215,7 @@ _EMPTYING = frozenset({"OP_NODE_EVACUATE", "OP_NODE_MIGRATE"})
 
 def busy(rows: Sequence[Row]) -> dict[str, str]:
     """Return the instances and nodes that these jobs change, by rows of the fields BUSY."""
-    found: dict[str, str] = {}
+    jobs: dict[str, str] = {}
     for row in rows:
         if reasons(row):
             continue
@@ -223,10 +223,10 @@ def busy(rows: Sequence[Row]) -> dict[str, str]:
         for op in ops if isinstance(ops, list) else ():
             match op:
                 case {"OP_ID": str(kind), "instance_name": str(name)} if kind not in _ASKING:
-                    found.setdefault(name, str(row.number("id")))
+                    jobs.setdefault(name, str(row.number("id")))
                 case {"OP_ID": str(kind), "node_name": str(name)} if kind in _EMPTYING:
-                    found.setdefault(name, str(row.number("id")))
-    return found
+                    jobs.setdefault(name, str(row.number("id")))
+    return jobs
 
 
 def removals(row: Row) -> list[Removal]:
@@ -244,13 +244,13 @@ def roles(row: Row) -> list[RoleChange]:
 
     Ganeti lists each opcode's changes: none if the node had the role already.
     """
-    ops, ends, said = row.any("ops"), row.any("opstatus"), row.any("opresult")
-    if not (isinstance(ops, list) and isinstance(ends, list) and isinstance(said, list)):
+    ops, ends, op_results = row.any("ops"), row.any("opstatus"), row.any("opresult")
+    if not (isinstance(ops, list) and isinstance(ends, list) and isinstance(op_results, list)):
         return []
     job, ours = str(row.number("id")), bool(reasons(row))
     return [
         RoleChange(job, node, ours, changed=end == "success" and bool(words))
-        for op, end, words in zip(ops, ends, said, strict=False)
+        for op, end, words in zip(ops, ends, op_results, strict=False)
         if end not in ("error", "canceled") and (node := role_of(op)) is not None
     ]
 

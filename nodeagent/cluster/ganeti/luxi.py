@@ -152,8 +152,8 @@ class Luxi:
         try:
             document = json.loads(_text(answer))
         except (ValueError, RecursionError):
-            said = printable(answer[:80].decode("utf-8", "replace"))
-            raise Unavailable(f"the answer is not JSON: {said}") from None
+            shown = printable(answer[:80].decode("utf-8", "replace"))
+            raise Unavailable(f"the answer is not JSON: {shown}") from None
         if not isinstance(document, dict) or not isinstance(document.get("success"), bool):
             raise Unavailable("the answer does not say whether it succeeded")
         if "result" not in document:

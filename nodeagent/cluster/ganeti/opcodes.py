@@ -112,8 +112,8 @@ def _bodies(action: Action) -> list[Opcode] | NotTaken:
             # The removal comes first: if one tag is missing, Ganeti fails the whole removal and
             # with it the rest of the job. So the second of two rivals changes nothing.
             pairs = (("OP_TAGS_DEL", remove), ("OP_TAGS_SET", add))
-            found = [_tags(operation, scope, name, tags) for operation, tags in pairs if tags]
-            return found or NotTaken("it changes no tag")
+            tag_changes = [_tags(operation, scope, name, tags) for operation, tags in pairs if tags]
+            return tag_changes or NotTaken("it changes no tag")
         case Guarded(swap, then):
             first, second = _bodies(swap), _bodies(then)
             if isinstance(first, NotTaken):
@@ -218,8 +218,8 @@ def _move(action: MovePrimary) -> Opcode:
         where["target_node"] = action.target
     if action.live:
         # As hail and hbal do: else two versions of Xen fail the job, and no failover follows.
-        told = {"allow_failover": action.fallback, "ignore_hvversions": True}
-        return {"OP_ID": "OP_INSTANCE_MIGRATE", **where, **told}
+        options = {"allow_failover": action.fallback, "ignore_hvversions": True}
+        return {"OP_ID": "OP_INSTANCE_MIGRATE", **where, **options}
     return {"OP_ID": "OP_INSTANCE_FAILOVER", **where, "ignore_consistency": action.unchecked}
 
 
@@ -295,8 +295,8 @@ def role_of(op: Any) -> str | None:
     """Return the node whose drained or offline flag an opcode changes; None for other opcodes."""
     match op:
         case {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": str(name)}:
-            said = (op.get("drained"), op.get("offline"))
-            return name if any(flag is not None for flag in said) else None
+            flags = (op.get("drained"), op.get("offline"))
+            return name if any(flag is not None for flag in flags) else None
         case {"OP_ID": "OP_NODE_ADD", "node_name": str(name)}:  # added again it is in service
             return name
         case _:
@@ -363,8 +363,8 @@ def _moving(op: Any) -> Action | None:
 
 def _off(op: Any) -> str | None:
     comment = op.get("comment")
-    found = _OFF.fullmatch(comment) if isinstance(comment, str) else None
-    return found[1] if found else None
+    match = _OFF.fullmatch(comment) if isinstance(comment, str) else None
+    return match[1] if match else None
 
 
 def _retagging(ops: Any) -> Retag | None:

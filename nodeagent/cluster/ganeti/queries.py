@@ -56,7 +56,7 @@ class Queries(ABC):
 
     def snapshot(self) -> Snapshot:
         """Return the configuration; ask again if it changed between its parts."""
-        for left in reversed(range(_TRIES)):
+        for remaining in reversed(range(_TRIES)):
             self._version.hear(decode.version(info := self._info()))
             try:
                 return decode.snapshot(
@@ -66,7 +66,7 @@ class Queries(ABC):
                     self._table("group", decode.GROUP),
                 )
             except MessageError as error:
-                if not left:
+                if not remaining:
                     raise _nonsense(error) from None
         raise AssertionError
 
@@ -107,12 +107,12 @@ class Queries(ABC):
         wanted = set(reasons)
         if not wanted:
             return {}
-        found: dict[str, str] = {}
+        jobs: dict[str, str] = {}
         with _sense():
             for row in self._jobs():
                 for text in wanted.intersection(jobqueue.reasons(row)):
-                    found.setdefault(text, str(row.number("id")))
-        return found
+                    jobs.setdefault(text, str(row.number("id")))
+        return jobs
 
     def busy(self) -> Mapping[str, str]:
         """Return the instances and nodes in others' unfinished jobs; luxid reads no archive."""
@@ -123,8 +123,8 @@ class Queries(ABC):
         """Count the unfinished jobs by status; luxid reads no archive."""
         with _sense():
             rows = self._table("job", ("status",), _UNDER_WAY)
-            found = Counter(row.text("status") for row in rows)
-            return {status: found[status] for status in sorted(jobqueue.UNFINISHED)}
+            counts = Counter(row.text("status") for row in rows)
+            return {status: counts[status] for status in sorted(jobqueue.UNFINISHED)}
 
     def trails(self) -> Sequence[Trail]:
         """Return all jobs of ours that the queue and its archive still have, oldest first."""
@@ -165,12 +165,12 @@ class Queries(ABC):
             yield from self._page(page)
 
     def _page(self, page: object) -> list[Row]:
-        for left in reversed(range(_TRIES)):
+        for remaining in reversed(range(_TRIES)):
             rows = self._table("job", jobqueue.TRAIL, page)
             bad = jobqueue.unread(rows)
             if not bad:
                 return sorted(rows, key=lambda row: row.number("id"))
-            if not left:  # sometimes the job was deleted as we asked
+            if not remaining:  # sometimes the job was deleted as we asked
                 raise Unavailable(f"Ganeti lists job {bad[0]} and cannot read it")
         raise AssertionError
 
@@ -200,7 +200,9 @@ def _said_by(
         with suppress(Late):
             return ask(nodes, seconds / 2)
         with ThreadPoolExecutor(min(len(nodes), _AT_ONCE)) as pool:
-            return {name: what for said in pool.map(one, nodes) for name, what in said.items()}
+            return {
+                name: what for answers in pool.map(one, nodes) for name, what in answers.items()
+            }
 
 
 def _one_of(field: str, names: Collection[str]) -> list[object]:

@@ -52,11 +52,11 @@ class Ssconf:
 
         Where the files call it the master, `cluster_says` asks Ganeti's daemon, too.
         """
-        own, told = self.own_name(), self.master() or "nobody"
-        if told == own and cluster_says is not None:
-            told = cluster_says()
-        if told != own:
-            raise NotMaster(f"this is {own}, and the master is {told}")
+        own, master = self.own_name(), self.master() or "nobody"
+        if master == own and cluster_says is not None:
+            master = cluster_says()
+        if master != own:
+            raise NotMaster(f"this is {own}, and the master is {master}")
 
     def is_candidate(self) -> bool:
         """Tell whether this node is a master candidate."""

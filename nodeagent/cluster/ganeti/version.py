@@ -13,12 +13,12 @@ class Version:
     def __init__(self) -> None:
         self._said = ""
 
-    def hear(self, said: str) -> None:
+    def hear(self, version: str) -> None:
         """Log a version that differs from the last one."""
-        if said in ("", self._said):
+        if version in ("", self._said):
             return
-        self._said = said
-        if why := doubt(said):
-            log.warning("ganeti-version said=%r why=%r", said, why)
+        self._said = version
+        if why := doubt(version):
+            log.warning("ganeti-version said=%r why=%r", version, why)
         else:
-            log.info("ganeti-version said=%r", said)
+            log.info("ganeti-version said=%r", version)

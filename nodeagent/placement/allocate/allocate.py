@@ -145,10 +145,10 @@ def in_any_group(
         # Of equals the later group.
         if best is None or not (best[0], best[1].metric) < (rank, pick.metric):
             best = rank, pick, group, selection
-    said = (*apart, *log)
+    whole_log = (*apart, *log)
     if best is None:
-        return Settled(Selection(), said)
-    return Settled(best[3], said, best[2])
+        return Settled(Selection(), whole_log)
+    return Settled(best[3], whole_log, best[2])
 
 
 def second_node(site: Site, instance: int, terms: Terms, *, hail: bool) -> Selection | str:

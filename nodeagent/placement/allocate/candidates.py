@@ -92,6 +92,6 @@ class Selection:
 
 def told(metric: Metric) -> str:
     if isinstance(metric, tuple):
-        lost, left = metric
-        return f"([{','.join(map(str, lost))}],{left})"
+        lost, remaining = metric
+        return f"([{','.join(map(str, lost))}],{remaining})"
     return "NaN" if metric != metric else f"{metric:.8f}"

@@ -87,16 +87,16 @@ def _times(free: int, size: int, least: int) -> float:
     return (free - least) // size if size else inf
 
 
-def _processors(used: int, each: int, cpus: float, most: float) -> float:
+def _processors(used: int, each: int, cpus: float, limit: float) -> float:
     """Count how often so many virtual CPUs fit; the comparison decides, not the quotient."""
-    if most < ratio(used + each, cpus):
+    if limit < ratio(used + each, cpus):
         return 0
     if not each or not cpus:
         return inf
-    times = max(1, int((most * cpus - used) // each))
-    while most < ratio(used + times * each, cpus):
+    times = max(1, int((limit * cpus - used) // each))
+    while limit < ratio(used + times * each, cpus):
         times -= 1
-    while not most < ratio(used + (times + 1) * each, cpus):
+    while not limit < ratio(used + (times + 1) * each, cpus):
         times += 1
     return times
 
@@ -218,9 +218,12 @@ class _Pairs:
             partner = self._partner(place, known)
             if partner is None:
                 continue
-            (lost, left), other = partner
+            (lost, remaining), other = partner
             pairs = zip(loss[0], lost, strict=True)
-            whole = tuple(one + two for one, two in pairs), loss[1] + left
+            whole = (
+                tuple(at_primary + at_secondary for at_primary, at_secondary in pairs),
+                loss[1] + remaining,
+            )
             if best is None or not best[0] < whole:
                 best = whole, place, other
         selection.successes = selection.failures.pop("", 0)

@@ -92,7 +92,10 @@ def _chosen(request: Request, result: Any) -> list[str]:
         case Type.MULTI_ALLOCATE:
             return sorted({name for _, nodes in result[0] for name in nodes})
         case Type.NODE_EVACUATE | Type.CHANGE_GROUP:
-            had = {one.name: (one.primary, one.secondary) for one in request.cluster.instances}
+            had = {
+                resident.name: (resident.primary, resident.secondary)
+                for resident in request.cluster.instances
+            }
             moved = ((had[instance], nodes) for instance, _, nodes in result[0])
             return sorted({name for old, nodes in moved for name in nodes if name not in old})
 
@@ -150,19 +153,25 @@ def _allocate_all(site: Site, request: Request, terms: Terms, *, hail: bool) -> 
         done = _as_hail(site, request, terms, search)
     else:
         done = _best_order(site, request, terms, search)
-    placed = [one for one in done if one.settled.selection.best is not None]
-    failed = [one for one in done if one.settled.selection.best is None]
+    placed = [allocation for allocation in done if allocation.settled.selection.best is not None]
+    failed = [allocation for allocation in done if allocation.settled.selection.best is None]
     info = (
         f"{len(failed)} instances failed to allocate and {len(placed)} were allocated successfully"
     )
     places = [
-        [one.newcomer.instance.name, [node.host.name for node in one.settled.selection.best.nodes]]
-        for one in placed
-        if one.settled.selection.best is not None
+        [
+            allocation.newcomer.instance.name,
+            [node.host.name for node in allocation.settled.selection.best.nodes],
+        ]
+        for allocation in placed
+        if allocation.settled.selection.best is not None
     ]
-    names: list[Any] = [one.newcomer.instance.name for one in failed]
+    names: list[Any] = [allocation.newcomer.instance.name for allocation in failed]
     if hail:
-        names = [[one.newcomer.instance.name, ", ".join(one.settled.log)] for one in failed]
+        names = [
+            [allocation.newcomer.instance.name, ", ".join(allocation.settled.log)]
+            for allocation in failed
+        ]
     elif failed:
         reasons = (f"{o.newcomer.instance.name}: {', '.join(o.settled.log)}" for o in failed)
         info += f" ({'; '.join(reasons)})"
@@ -238,12 +247,12 @@ def _as_hail(site: Site, request: Request, terms: Terms, search: Search) -> list
 
 def _second(site: Site, request: Request, terms: Terms, *, hail: bool) -> tuple[str, Any]:
     (instance,) = _indices(site, request.instances)
-    found = second_node(site, instance, terms, hail=hail)
-    if isinstance(found, str):
-        raise _NoPlace(found)
-    if found.best is None:
-        raise _NoPlace(found.told())
-    return found.told(), found.best.nodes[1].host.name
+    selection = second_node(site, instance, terms, hail=hail)
+    if isinstance(selection, str):
+        raise _NoPlace(selection)
+    if selection.best is None:
+        raise _NoPlace(selection.told())
+    return selection.told(), selection.best.nodes[1].host.name
 
 
 def _relocate(site: Site, request: Request, *, hail: bool) -> tuple[str, Any]:

@@ -144,15 +144,17 @@ class Redundancy:
         if any(nodes[target].host.exclusive for target in free):
             return None
         if any(
-            one.instance.template not in _MOVING
-            and violation(one.instance, one.disks, self.site.policy(index), exclusive=False)
-            for one in others
+            resident.instance.template not in _MOVING
+            and violation(
+                resident.instance, resident.disks, self.site.policy(index), exclusive=False
+            )
+            for resident in others
         ):
             return None
         here = nodes[index].host
-        shared = any(one.instance.template in _MOVING for one in others)
+        shared = any(resident.instance.template in _MOVING for resident in others)
         reached = [t for t in free if not shared or migrates(here, nodes[t].host)]
-        memory = [one.demand.used for one in others]
+        memory = [resident.demand.used for resident in others]
         disk = [resident.demand.disk for resident in others if resident.demand.local]
         if not reached or max(free.values()) - max(memory) <= 0:
             return None
@@ -170,15 +172,15 @@ class Redundancy:
         layout = self._alone(residents, nodes)
         leaving = list(enumerate(residents))
         targets = self._targets(index)
-        for number, one in leaving:
-            if one.instance.template is Template.DRBD:
+        for number, resident in leaving:
+            if resident.instance.template is Template.DRBD:
                 after = attempt(layout, Move(number, Kind.FAILOVER))
                 if not isinstance(after, Moved):
                     return False
                 layout = layout.with_changes(after.nodes, {number: after.place})
         group = self._groups[self.site.cluster.nodes[index].group]
-        for number, one in leaving:
-            if one.instance.template in _MOVING:
+        for number, resident in leaving:
+            if resident.instance.template in _MOVING:
                 metrics = Metrics([layout.nodes[member] for member in group])
                 best: tuple[float, Moved] | None = None
                 for target in targets:
@@ -190,7 +192,11 @@ class Redundancy:
                 if best is None:
                     return False
                 layout = layout.with_changes(best[1].nodes, {number: best[1].place})
-        stuck = [one for one in residents if one.instance.template not in {Template.DRBD, *_MOVING}]
+        stuck = [
+            resident
+            for resident in residents
+            if resident.instance.template not in {Template.DRBD, *_MOVING}
+        ]
         return self._made_anew(
             sorted(stuck, key=lambda resident: -resident.instance.memory), targets, layout
         )
@@ -202,9 +208,11 @@ class Redundancy:
             layout,
             nodes=tuple(nodes),
             rules=replace(layout.rules, ignore_soft=True),
-            cluster=replace(layout.cluster, instances=tuple(one.instance for one in residents)),
+            cluster=replace(
+                layout.cluster, instances=tuple(resident.instance for resident in residents)
+            ),
             demands=tuple(resident.demand for resident in residents),
-            places=tuple(one.place for one in residents),
+            places=tuple(resident.place for resident in residents),
         )
 
     def _made_anew(

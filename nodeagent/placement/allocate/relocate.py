@@ -222,18 +222,18 @@ def _best(
     """
     metrics = Metrics(site.of(group).layout.group_nodes())
     best: tuple[tuple[int, float], Moved, list[Move]] | None = None
-    said = ""
+    failures = ""
     for moves in ways:
         (move,) = moves
         after = attempt(site.layout, move)
         if not isinstance(after, Moved):
-            said += f" Node {site.layout.nodes[move.target].host.name} failed: {after};"
+            failures += f" Node {site.layout.nodes[move.target].host.name} failed: {after};"
             continue
         metric = site.rank([move.target]), metrics.score(after.nodes)
         if best is None or not best[0] < metric:
             best = metric, after, moves
     if best is None:
-        return f"Can't find any good node: {said}"
+        return f"Can't find any good node: {failures}"
     return site.moved(instance, best[1].nodes, best[1].place), best[2]
 
 
@@ -259,30 +259,30 @@ def _both(
     start = _fail_over(site, instance, _FIRST, hail=hail) if off else site
     first = [failover] if off else []
     best: tuple[tuple[int, int, float], Site, Moved, list[Move]] | None = None
-    said = "no nodes available"
+    failure = "no nodes available"
     for primary in targets if len(targets) > 1 else ():
         moves = [*first, Move(instance, Kind.REPLACE, primary), failover]
-        there = start if isinstance(start, str) else _play(start, moves[len(first) :], _STEPS)
-        if isinstance(there, str):
-            said = f"Allocation failed: {there}"
+        midway = start if isinstance(start, str) else _play(start, moves[len(first) :], _STEPS)
+        if isinstance(midway, str):
+            failure = f"Allocation failed: {midway}"
             continue
-        metrics = Metrics(there.of(group).layout.group_nodes())
+        metrics = Metrics(midway.of(group).layout.group_nodes())
         for secondary in targets:
             if secondary == primary:
                 continue
             last = Move(instance, Kind.REPLACE, secondary)
-            after = attempt(there.layout, last)
+            after = attempt(midway.layout, last)
             if not isinstance(after, Moved):
-                said = f"Allocation failed: {_STEPS[2]}: {after}"
+                failure = f"Allocation failed: {_STEPS[2]}: {after}"
                 continue
             ranks = site.rank([primary]), site.rank([secondary])
             metric = max(ranks), min(ranks), metrics.score(after.nodes)
             if best is None or not best[0] < metric:
-                best = metric, there, after, [*moves, last]
+                best = metric, midway, after, [*moves, last]
     if best is None:
-        return f"Can't find any good nodes for relocation: {said}"
-    _, there, after, moves = best
-    return there.moved(instance, after.nodes, after.place), moves
+        return f"Can't find any good nodes for relocation: {failure}"
+    _, midway, after, moves = best
+    return midway.moved(instance, after.nodes, after.place), moves
 
 
 def _fail_over(site: Site, instance: int, steps: Sequence[str] = (), *, hail: bool) -> Site | str:

@@ -76,13 +76,15 @@ class Request:
     groups: tuple[str, ...] = ()
 
 
-def read_request(found: object, own_memory: int = 4096, instead: Cluster | None = None) -> Request:
+def read_request(
+    document: object, own_memory: int = 4096, instead: Cluster | None = None
+) -> Request:
     """Read a request, or raise MessageError; it may be about another cluster `instead`.
 
     On clusters whose first hypervisor is kvm the nodes' own memory counts as `own_memory` MiB,
     unless that is 0: nodes report it badly.
     """
-    whole = Object(found, "")
+    whole = Object(document, "")
     asked = whole.object("request")
     kind = asked.word("type", Type)
     if instead is not None:
@@ -102,10 +104,10 @@ def read_request(found: object, own_memory: int = 4096, instead: Cluster | None 
     cluster = Cluster(
         tuple(groups),
         tuple(nodes),
-        tuple(one.instance for one in known),
+        tuple(newcomer.instance for newcomer in known),
         whole.texts("cluster_tags"),
     )
-    disks = tuple(one.disks for one in known)
+    disks = tuple(newcomer.disks for newcomer in known)
     networks = tuple(newcomer.networks for newcomer in known)
     return Request(kind, cluster, disks, networks, **_asked(kind, asked, cluster))
 
@@ -120,7 +122,7 @@ def _asked(kind: Type, asked: Object, cluster: Cluster) -> dict[str, Any]:
                 "only": None if only is None else frozenset(only),
             }
         case Type.MULTI_ALLOCATE:
-            newcomers = tuple(_newcomer(one) for one in asked.sequence("instances"))
+            newcomers = tuple(_newcomer(instance) for instance in asked.sequence("instances"))
             return {"newcomers": newcomers, "group": asked.text_or_none("group_name")}
         case Type.ALLOCATE_SECONDARY:
             return {"instances": _instances(asked, "name", (asked.text("name"),), cluster)}
@@ -138,8 +140,8 @@ def _asked(kind: Type, asked: Object, cluster: Cluster) -> dict[str, Any]:
                 return {"instances": names, "leaving": asked.word("evac_mode", Leaving)}
             groups = {key: group.uuid for group in cluster.groups for key in _keys(group)}
             targets = asked.texts("target_groups")
-            found = _known(asked, "target_groups", "group", targets, groups)
-            return {"instances": names, "groups": tuple(groups[name] for name in found)}
+            known_targets = _known(asked, "target_groups", "group", targets, groups)
+            return {"instances": names, "groups": tuple(groups[name] for name in known_targets)}
 
 
 def _keys(group: Group) -> tuple[str, str]:

@@ -38,24 +38,24 @@ class Chain(NamedTuple):
 def look_ahead(
     layout: Layout,
     worth: Callable[[float], float],
-    most: int | None,
+    limit: int | None,
     price: float,
     go_on: Callable[[], bool],
 ) -> Iterator[Step]:
     """Yield the steps of one chain after another, as long as one gains enough.
 
-    `worth` is the least gain for each move of a chain, by the score before it. `most` is the number
-    of steps at most, `price` the cost of each copied GiB.
+    `worth` is the least gain for each move of a chain, by the score before it. `limit` is the
+    number of steps at most, `price` the cost of each copied GiB.
     """
-    while most is None or most > 0:
-        depth = DEPTH if most is None else min(DEPTH, most)
+    while limit is None or limit > 0:
+        depth = DEPTH if limit is None else min(DEPTH, limit)
         chain = _gaining(layout, worth, depth, price, go_on)
         if chain is None:
             return
         yield from chain.steps
         layout = chain.layout
-        if most is not None:
-            most -= len(chain.steps)
+        if limit is not None:
+            limit -= len(chain.steps)
 
 
 def _gaining(
@@ -75,12 +75,12 @@ def _gaining(
             if not go_on():
                 return None
             longer += _continued(chain, price)
-        longer.sort(key=lambda one: one.cost)
+        longer.sort(key=lambda candidate: candidate.cost)
         kept = []
-        for one in longer:
+        for candidate in longer:
             if len(kept) == WIDTH:
                 break
-            chain_now = one.taken(price)
+            chain_now = candidate.taken(price)
             if chain_now is not None and (key := _key(chain_now.layout)) not in seen:
                 seen.add(key)
                 kept.append(chain_now)

@@ -70,9 +70,9 @@ def near(bound: Bound, part: float, more: int) -> Found:
 
     After so many `more` it only examines possible best moves.
     """
-    found = _Look(bound, 0.0, part, more).all()
-    order = np.argsort(found.changes, kind="stable")
-    return Found(found.entries[order], found.targets[order], found.changes[order])
+    moves = _Look(bound, 0.0, part, more).all()
+    order = np.argsort(moves.changes, kind="stable")
+    return Found(moves.entries[order], moves.targets[order], moves.changes[order])
 
 
 class _Look:
@@ -196,14 +196,14 @@ class _Look:
         low = np.sqrt(np.maximum(o.variance + least.min(axis=1), 0.0))
         high = np.sqrt(np.maximum(o.variance + most.max(axis=1), 0.0))
         gap = self.grid.weights * (high - low) ** 2 / (4.0 * (high + low) + 1e-30)
-        cuts, left = [], _BINS if len(pairs.size) <= _PAIRS else 1
+        cuts, remaining = [], _BINS if len(pairs.size) <= _PAIRS else 1
         # Reserved memory, the last term, is not a sum.
         order = np.argsort(-gap[:-1])
         for term in order[:_CUT]:
-            count = min(left, int(np.sqrt(gap[term] / (_FAR * b.gain))) + 1)
+            count = min(remaining, int(np.sqrt(gap[term] / (_FAR * b.gain))) + 1)
             if count > 1:
                 cuts.append((int(term), count))
-                left //= count
+                remaining //= count
         code, number = np.zeros(len(b.entries), np.intp), 1
         for term, count in cuts:
             value = np.sqrt(np.maximum(o.variance[term] + b.parts[term], 0.0))

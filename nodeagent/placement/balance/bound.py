@@ -112,8 +112,8 @@ def _segments(outcomes: Outcomes) -> tuple[list[Segment], Ints]:
     for kind in TARGETED:
         rows = leavings.rows_of[kind]
         ranks = rank[grid.size[rows]]
-        for one in np.unique(ranks):
-            some = rows[ranks == one]
+        for unique_rank in np.unique(ranks):
+            some = rows[ranks == unique_rank]
             segments.append(Segment(kind, len(some), np.unique(grid.size[some])))
             parts.append(leavings.entries(kind, some))
     return segments, np.concatenate(parts)

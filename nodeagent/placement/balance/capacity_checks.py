@@ -32,8 +32,8 @@ def takes_primary(
     disks = (after[at.P_DISK] > 0) & _roomy(grid, columns, after[at.P_DISK], after[at.P_PRESSURE])
     promised &= ~local | disks
     passes = possible & (forced | (soft & promised))
-    found: Bools = np.where(forthcoming, forced | promised, passes)
-    return found
+    allowed: Bools = np.where(forthcoming, forced | promised, passes)
+    return allowed
 
 
 def takes_secondary(
@@ -54,14 +54,14 @@ def takes_secondary(
     promised = (after[at.P_DISK] > 0) & (kept < after[at.P_MEMORY])
     promised &= _roomy(grid, columns, after[at.P_DISK], after[at.P_PRESSURE])
     passes = possible & (forced | (soft & promised))
-    found: Bools = np.where(sizes.forthcoming[which], forced | promised, passes)
-    return found
+    allowed: Bools = np.where(sizes.forthcoming[which], forced | promised, passes)
+    return allowed
 
 
 def is_possible(after: Floats, local: Bools) -> Bools:
     """Apply the checks of a primary node that hold even when forced."""
-    found: Bools = (after[at.FREE] > 0) & (~local | (after[at.DISK] > 0))
-    return found
+    possible: Bools = (after[at.FREE] > 0) & (~local | (after[at.DISK] > 0))
+    return possible
 
 
 def _roomy(grid: Grid, columns: Ints, disk: Floats, pressure: Floats) -> Bools:
@@ -72,5 +72,5 @@ def _roomy(grid: Grid, columns: Ints, disk: Floats, pressure: Floats) -> Bools:
 def _within(grid: Grid, columns: Ints, cpus: Floats) -> Bools:
     ratio = grid.cpu_ratio[columns]
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: Bools = (ratio < 0) | ~(cpus / grid.cpus[columns] > ratio)
-    return found
+        within: Bools = (ratio < 0) | ~(cpus / grid.cpus[columns] > ratio)
+    return within

@@ -75,8 +75,8 @@ class Leavings:
 
     def entries(self, kind: Kind, rows: Ints) -> Ints:
         """Return the entries of this kind and these rows, all of the kind's sort."""
-        found: Ints = self.first[kind] + self.place[rows]
-        return found
+        entries: Ints = self.first[kind] + self.place[rows]
+        return entries
 
 
 class Departure:
@@ -178,8 +178,8 @@ class Departure:
         base = self.grid.reserved[self.p]
         self._mirror(into, entries, self.p, base, self.p_free, self.p_failing, self.s_forced)
         into.sender[entries] = self.p
-        left = (self.s, -self.secondary, self.s_less)
-        self._sum(into, entries, steps, (self.p, p_change, None), left)
+        left_node = (self.s, -self.secondary, self.s_less)
+        self._sum(into, entries, steps, (self.p, p_change, None), left_node)
 
     def _replace_primary(self, into: Leavings, offered: Bools) -> None:
         fits = takes_secondary(
@@ -198,8 +198,8 @@ class Departure:
         free = self.at_s[at.FREE]
         self._mirror(into, entries, self.s, self.s_base, free, self.s_failing, self.p_forced)
         into.sender[entries] = self.s
-        left = (self.p, -self.primary, None)
-        self._sum(into, entries, steps, left, (self.s, None, self.s_less))
+        left_node = (self.p, -self.primary, None)
+        self._sum(into, entries, steps, left_node, (self.s, None, self.s_less))
 
     def _failover_replace(self, into: Leavings, offered: Bools) -> None:
         s_change = self.primary - self.secondary
@@ -208,8 +208,8 @@ class Departure:
         entries = into.entries(Kind.FAILOVER_REPLACE, self.rows)
         into.allowed[entries], into.forced[entries] = offered, self.p_forced
         into.node[entries] = self.s
-        left = (self.p, -self.primary, None)
-        self._sum(into, entries, steps, left, (self.s, s_change, self.s_less))
+        left_node = (self.p, -self.primary, None)
+        self._sum(into, entries, steps, left_node, (self.s, s_change, self.s_less))
 
     def _failover_any(self, into: Leavings, offered: Bools) -> None:
         steps = self._counted(self.p, -self.primary, self.p_failing) + self._marks()[0]
@@ -271,8 +271,8 @@ class Departure:
         before = grid.state[at.PRIMARIES, node] + grid.state[at.SECONDARIES, node]
         n1 = fails * (before + instances) - grid.failing[node] * before
         off = OFF * instances + OFF_PRIMARY * primaries
-        found: Floats = np.where(grid.online[node], n1 * N1, off)
-        return found
+        weighed: Floats = np.where(grid.online[node], n1 * N1, off)
+        return weighed
 
     def _sum(self, into: Leavings, entries: Ints, steps: Floats, *changes: _Change) -> None:
         """Write the sums of these changes of nodes' amounts and reserved memory."""

@@ -52,13 +52,13 @@ def descend(
 def _look(board: Board, worse: float, noise: np.random.Generator | None) -> Iterator[Step]:
     """Make the moves of one pass: of different nodes, and nearly as good as the best."""
     assert board.bound is not None
-    found = near(board.bound, worse, _MORE)
-    return make_together(board, found, -_LEAST * board.score, worse, noise)
+    moves = near(board.bound, worse, _MORE)
+    return make_together(board, moves, -_LEAST * board.score, worse, noise)
 
 
 def make_together(
     board: Board,
-    found: Found,
+    moves: Found,
     least: float,
     worse: float,
     noise: np.random.Generator | None = None,
@@ -69,23 +69,23 @@ def make_together(
     part `worse`.
     """
     assert board.bound is not None
-    left = _Left(board.bound.o, found)
+    remaining = _Left(board.bound.o, moves)
     nodes: dict[int, Filled] = {}
     places: dict[int, Place] = {}
     while True:
-        changes = left.changes()
+        changes = remaining.changes()
         if noise is not None:
             changes *= 1.0 - worse / 2 * noise.random(len(changes))
         chosen = int(changes.argmin()) if len(changes) else -1
         if chosen < 0 or not changes[chosen] <= least:
             break
-        move = board.bound.move(int(left.entries[chosen]), int(left.targets[chosen]))
+        move = board.bound.move(int(remaining.entries[chosen]), int(remaining.targets[chosen]))
         moved = attempt(board.layout, move)
         if not isinstance(moved, Moved):
-            left.drop(chosen)
+            remaining.drop(chosen)
             continue
         least = min(least, (1.0 - worse) * float(changes[chosen]))
-        left.take(chosen)
+        remaining.take(chosen)
         nodes.update(moved.nodes)
         places[move.instance] = moved.place
         before = board.layout.places[move.instance]
@@ -97,8 +97,8 @@ def make_together(
 class _Left:
     """Found moves that touch no node of the moves made: these leave their sums alone."""
 
-    def __init__(self, outcomes: Outcomes, found: Found) -> None:
-        self.o, (self.entries, self.targets, _) = outcomes, found
+    def __init__(self, outcomes: Outcomes, moves: Found) -> None:
+        self.o, (self.entries, self.targets, _) = outcomes, moves
         grid, rows = outcomes.grid, outcomes.leavings.row[self.entries]
         self._ends = np.stack([grid.primary[rows], grid.secondary[rows], self.targets])
         self._parts = self._all_parts()

@@ -31,10 +31,10 @@ def greedy(layout: Layout, enough: Enough) -> Iterator[Step]:
     goal, taken = least(layout) + enough.excess, 0
     board = Board(layout)
     while board.score > goal and (enough.moves is None or taken < enough.moves):
-        found = _best(board)
-        if found is None:
+        best_step = _best(board)
+        if best_step is None:
             return
-        step, moved = found
+        step, moved = best_step
         if board.score <= enough.gain_from and board.score - step.score < enough.gain:
             return
         board.take(moved.nodes, {step.move.instance: moved.place})
@@ -43,13 +43,13 @@ def greedy(layout: Layout, enough: Enough) -> Iterator[Step]:
 
 
 def _best(board: Board) -> tuple[Step, Moved] | None:
-    found: tuple[Step, Moved] | None = None
+    best_step: tuple[Step, Moved] | None = None
     limit = board.score
     for move in _promising(board):
         tried_ = board.step(move)
         if tried_ is not None and tried_[0].score < limit:
-            found, limit = tried_, tried_[0].score
-    return found
+            best_step, limit = tried_, tried_[0].score
+    return best_step
 
 
 def _promising(board: Board) -> Iterator[Move]:
@@ -58,7 +58,7 @@ def _promising(board: Board) -> Iterator[Move]:
         for instance in tried(board.layout):
             yield from candidates(board.layout, instance)
         return
-    found = best(board.bound, _UNSURE)
-    leavings, rows = board.bound.o.leavings, board.bound.o.leavings.row[found.entries]
-    for n in np.lexsort((leavings.kind[found.entries], found.targets, rows)):
-        yield board.bound.move(int(found.entries[n]), int(found.targets[n]))
+    moves = best(board.bound, _UNSURE)
+    leavings, rows = board.bound.o.leavings, board.bound.o.leavings.row[moves.entries]
+    for n in np.lexsort((leavings.kind[moves.entries], moves.targets, rows)):
+        yield board.bound.move(int(moves.entries[n]), int(moves.targets[n]))

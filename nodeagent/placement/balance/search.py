@@ -114,10 +114,10 @@ class _Search:
 
     def plan(self) -> Plan:
         first, whole = self._exactly()
-        found = self._smooth(first, whole=whole)
+        smoothed = self._smooth(first, whole=whole)
         if len(self.layout.members) > SMALL or not has_arrays(self.layout):
-            return found
-        plans = [self._ahead(found)]
+            return smoothed
+        plans = [self._ahead(smoothed)]
         if whole:
             count = len(first.steps)
             plans = [plan for plan in plans if plan.after(count) <= first.final]
@@ -127,40 +127,40 @@ class _Search:
     def _onward(self, first: Plan) -> Plan:
         """Go on where `exact` ends."""
         count = len(first.steps)
-        most = max(count // _ONWARD, _FEW)
+        limit = max(count // _ONWARD, _FEW)
         if self.enough.moves is not None:
-            most = min(most, self.enough.moves - count)
-        if most <= 0 or self.spent() >= _DOWN:
+            limit = min(limit, self.enough.moves - count)
+        if limit <= 0 or self.spent() >= _DOWN:
             return first
         start = Plan(first.end(), first.final)
-        enough = replace(self.enough, moves=most)
+        enough = replace(self.enough, moves=limit)
         then = _Search(start, enough, self.seed, self.price, self.spent)._smooth(start, whole=True)
         return self._planned((*first.steps, *then.steps))
 
     def _ahead(self, plan: Plan) -> Plan:
         """Look several moves ahead from a plan's end."""
-        enough, most = self.enough, None
+        enough, limit = self.enough, None
         if enough.moves is not None:
-            most = enough.moves - len(plan.steps)
+            limit = enough.moves - len(plan.steps)
 
         def worth(now: float) -> float:
             return max(_WORTH * now, enough.gain if now <= enough.gain_from else 0.0)
 
         before = self._before(_LATE)
-        more = look_ahead(plan.end(), worth, most, self.price, before)
+        more = look_ahead(plan.end(), worth, limit, self.price, before)
         return self._planned((*plan.steps, *more))
 
     def _smooth(self, first: Plan, *, whole: bool) -> Plan:
         """Return the best of the first plan and of those by descents and exchanges."""
-        most = self.enough.moves
+        limit = self.enough.moves
         ways = list(self._ways())
-        if most is None:
+        if limit is None:
             fewest = min(len(plan.steps) for plan in ([first] if whole else ways))
             extra = _EXTRA if whole else _EXTRA_UNKNOWN
-            most = fewest + max(int(fewest * extra), _FEW)
-        plans = sorted((self._cut(plan, most) for plan in [first, *ways]), key=self._value)
-        polished = [self._polish(plan, most) for plan in plans[: 2 if whole else 1]]
-        plans += [self._cut(plan, most) for plan in polished]
+            limit = fewest + max(int(fewest * extra), _FEW)
+        plans = sorted((self._cut(plan, limit) for plan in [first, *ways]), key=self._value)
+        polished = [self._polish(plan, limit) for plan in plans[: 2 if whole else 1]]
+        plans += [self._cut(plan, limit) for plan in polished]
         return min(plans, key=self._value)
 
     def _exactly(self) -> tuple[Plan, bool]:
@@ -199,13 +199,13 @@ class _Search:
                 break
         return self._planned(steps)
 
-    def _polish(self, plan: Plan, most: int) -> Plan:
+    def _polish(self, plan: Plan, limit: int) -> Plan:
         """Exchange instances at a plan's end, and find the moves that lead there."""
         if not has_arrays(self.layout):
             return plan
         board = Board(self.layout)
         # Some may have to step aside. And if data has its price, unmoved instances stay.
-        allowance = len(plan.steps) if self.price else most - most // _ASIDE
+        allowance = len(plan.steps) if self.price else limit - limit // _ASIDE
         exchanged = exchange(
             plan.end(), self.layout.places, allowance, self.random, self._before(_POLISHED)
         )
@@ -221,11 +221,11 @@ class _Search:
     def _planned(self, steps: Iterable[Step]) -> Plan:
         return Plan(self.layout, self.start.initial, tuple(steps))
 
-    def _cut(self, plan: Plan, most: int) -> Plan:
+    def _cut(self, plan: Plan, limit: int) -> Plan:
         """Keep the most valuable first steps, at most so many."""
         fee, now = 0.0, plan.initial
         costs = [now]
-        for step in plan.steps[:most]:
+        for step in plan.steps[:limit]:
             fee += self.enough.gain if now <= self.enough.gain_from else 0.0
             fee += self.price * copied(self.layout.demands[step.move.instance], step.move.kind)
             now = step.score

@@ -22,26 +22,26 @@ _TRIED = 40  # ways to step aside, for one instance
 
 def arrange(board: Board, goal: Mapping[int, Place], go_on: Callable[[], bool]) -> Iterator[Step]:
     """Yield the steps that bring these instances to their places."""
-    left = {i: place for i, place in goal.items() if place[:2] != board.layout.places[i][:2]}
+    waiting = {i: place for i, place in goal.items() if place[:2] != board.layout.places[i][:2]}
     aside: set[int] = set()
-    while left and go_on():
-        steps = list(_round(board, left))
+    while waiting and go_on():
+        steps = list(_round(board, waiting))
         if not steps and len(aside) < _ASIDE:
-            steps = list(_step_aside(board, left, aside))
+            steps = list(_step_aside(board, waiting, aside))
         if not steps:
             return
         for step in steps:
-            if step.after[:2] == left[step.move.instance][:2]:
-                del left[step.move.instance]
+            if step.after[:2] == waiting[step.move.instance][:2]:
+                del waiting[step.move.instance]
         yield from steps
 
 
-def _round(board: Board, left: Mapping[int, Place]) -> Iterator[Step]:
+def _round(board: Board, waiting: Mapping[int, Place]) -> Iterator[Step]:
     """Make allowed moves towards the places: the best one whatever it changes, and more like it."""
     assert board.bound is not None
     grid, leavings = board.bound.o.grid, board.bound.o.leavings
     entries, targets = [], []
-    for index, place in left.items():
+    for index, place in waiting.items():
         row = grid.row[index]
         ways = towards(board.layout.places[index], place, mirrored=bool(grid.mirrored[row]))
         for kind, target in ways:
@@ -51,14 +51,14 @@ def _round(board: Board, left: Mapping[int, Place]) -> Iterator[Step]:
     return make_together(board, moves, float(np.finfo(float).max), _PART)
 
 
-def _step_aside(board: Board, left: Mapping[int, Place], aside: set[int]) -> Iterator[Step]:
+def _step_aside(board: Board, waiting: Mapping[int, Place], aside: set[int]) -> Iterator[Step]:
     """Move a waiting instance aside, so that it, or another, can then reach its place.
 
     So its way takes two moves, for example, if its secondary node has no room to run it, as the one
     move would need for a moment.
     """
     layout = board.layout
-    for index in left:
+    for index in waiting:
         if index in aside:
             continue
         for move in _ways_out(board, index):
@@ -66,7 +66,7 @@ def _step_aside(board: Board, left: Mapping[int, Place], aside: set[int]) -> Ite
             if not isinstance(moved, Moved):
                 continue
             then = layout.with_changes(moved.nodes, {index: moved.place})
-            if any(_can_go(then, other, left[other]) for other in left):
+            if any(_can_go(then, other, waiting[other]) for other in waiting):
                 tried = board.step(move)
                 assert tried is not None
                 board.take(tried[1].nodes, {index: tried[0].after})
@@ -80,20 +80,20 @@ def _ways_out(board: Board, index: int) -> list[Move]:
     assert board.bound is not None
     grid, leavings, outcomes = board.bound.o.grid, board.bound.o.leavings, board.bound.o
     row = np.array([grid.row[index]])
-    found: list[tuple[float, Move]] = []
+    moves: list[tuple[float, Move]] = []
     for kind in KINDS:
         if (kind is Kind.FAILOVER_ANY) == bool(grid.mirrored[row[0]]):
             continue
         entry = leavings.entries(kind, row)
         if kind is Kind.FAILOVER:
-            found.append((float(outcomes.failovers(entry)[0]), board.bound.move(int(entry[0]), -1)))
+            moves.append((float(outcomes.failovers(entry)[0]), board.bound.move(int(entry[0]), -1)))
             continue
         targets = np.arange(grid.count)
         changes = outcomes.change(np.repeat(entry, grid.count), targets)
         for target in np.argsort(changes, kind="stable")[:_TRIED]:
-            found.append((float(changes[target]), board.bound.move(int(entry[0]), int(target))))
-    found = sorted((pair for pair in found if np.isfinite(pair[0])), key=lambda pair: pair[0])
-    return [move for _, move in found[:_TRIED]]
+            moves.append((float(changes[target]), board.bound.move(int(entry[0]), int(target))))
+    moves = sorted((pair for pair in moves if np.isfinite(pair[0])), key=lambda pair: pair[0])
+    return [move for _, move in moves[:_TRIED]]
 
 
 def _can_go(layout: Layout, index: int, goal: Place) -> bool:

@@ -99,8 +99,8 @@ class Exchanges:
         rows = np.flatnonzero(self.grid.mirrored)
         if self.moves < self.allowance:
             return rows
-        found: Ints = rows[self.pairs.moved()[rows]]
-        return found
+        moved_rows: Ints = rows[self.pairs.moved()[rows]]
+        return moved_rows
 
     def _make(self, judged: Judged) -> None:
         """Make exchanges of different nodes, the best first."""

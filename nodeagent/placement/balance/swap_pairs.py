@@ -44,8 +44,8 @@ class Pairs:
 
     def moved(self) -> Bools:
         grid = self.grid
-        found: Bools = (grid.primary != self.first_p) | (grid.secondary != self.first_s)
-        return found
+        moved: Bools = (grid.primary != self.first_p) | (grid.secondary != self.first_s)
+        return moved
 
     def judge(self, one: Ints, other: Ints, spare: int) -> Judged:
         """Return pairs that gain and are at most so many moves farther from their origin."""
@@ -110,10 +110,12 @@ class Pairs:
         peers, sizes = self.grid.peers, self.grid.sizes
         need, need_too = sizes.reserved[self.grid.size[one]], sizes.reserved[self.grid.size[other]]
         if primary:
-            left = np.maximum(peers[stays, a] - need, peers[stays, b] + need)
-            left_too = np.maximum(peers[stays_too, b] - need_too, peers[stays_too, a] + need_too)
-            first = np.maximum(self._others(stays, a, b), left)
-            return first, np.maximum(self._others(stays_too, a, b), left_too)
+            exchanged = np.maximum(peers[stays, a] - need, peers[stays, b] + need)
+            exchanged_too = np.maximum(
+                peers[stays_too, b] - need_too, peers[stays_too, a] + need_too
+            )
+            first = np.maximum(self._others(stays, a, b), exchanged)
+            return first, np.maximum(self._others(stays_too, a, b), exchanged_too)
         same = stays == stays_too
         swap = np.maximum(peers[a, stays] - need, peers[a, stays_too] + need_too)
         swap = np.where(same, peers[a, stays] - need + need_too, swap)
@@ -124,14 +126,14 @@ class Pairs:
 
     def _others(self, node: Ints, peer: Ints, peer_too: Ints) -> Floats:
         """Return the most memory reserved for any other peer than these two."""
-        found = self.grid.foreign[node]
+        reserved = self.grid.foreign[node]
         for rank in range(2, -1, -1):
             by = self.most_by[node, rank]
             apart = (by != peer) & (by != peer_too)
-            found = np.where(
-                apart, np.maximum(self.most[node, rank], self.grid.foreign[node]), found
+            reserved = np.where(
+                apart, np.maximum(self.most[node, rank], self.grid.foreign[node]), reserved
             )
-        return found
+        return reserved
 
     def _fits(
         self,
@@ -161,20 +163,20 @@ class Pairs:
 
     def _farther(self, one: Ints, other: Ints, a: Ints, b: Ints, *, primary: bool) -> Ints:
         """Return the number of further moves."""
-        grid, found = self.grid, np.zeros(len(one), np.intp)
+        grid, farther = self.grid, np.zeros(len(one), np.intp)
         for row, new in ((one, b), (other, a)):
             p, s = grid.primary[row], grid.secondary[row]
             now = self._distance(row, p, s)
             then = self._distance(row, new, s) if primary else self._distance(row, p, new)
-            found += then - now
-        return found
+            farther += then - now
+        return farther
 
     def _distance(self, row: Ints, p: Ints, s: Ints) -> Ints:
         first_p, first_s = self.first_p[row], self.first_s[row]
         same = (p == first_p) & (s == first_s)
         shares = (p == first_p) | (p == first_s) | (s == first_p) | (s == first_s)
-        found: Ints = np.where(same, 0, np.where(shares, 1, 2))
-        return found
+        distance: Ints = np.where(same, 0, np.where(shares, 1, 2))
+        return distance
 
     def read(self) -> None:
         """Read sums, and of each node the three peers it reserves most memory for."""
@@ -187,9 +189,9 @@ class Pairs:
         self.spread = float(grid.weights @ np.sqrt(self.variance))
         ranks = min(3, grid.count)
         order = np.argpartition(-grid.peers, ranks - 1, axis=1)[:, :ranks]
-        most = np.take_along_axis(grid.peers, order, axis=1)
-        ranked = np.argsort(-most, axis=1)
+        largest = np.take_along_axis(grid.peers, order, axis=1)
+        ranked = np.argsort(-largest, axis=1)
         self.most_by = np.full((grid.count, 3), -1)
         self.most = np.zeros((grid.count, 3))
         self.most_by[:, :ranks] = np.take_along_axis(order, ranked, axis=1)
-        self.most[:, :ranks] = np.take_along_axis(most, ranked, axis=1)
+        self.most[:, :ranks] = np.take_along_axis(largest, ranked, axis=1)

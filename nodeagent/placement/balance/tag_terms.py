@@ -71,32 +71,32 @@ class Marks:
         if self.placing:
             before, self.crowd = self.crowd, self.at.T @ (self._counts[1] * online).T
             changed: Bools = np.any(before != self.crowd, axis=0)
-            found: Bools = np.any(self.times[:, changed] > 0, axis=1)[self.exclusion]
-            return found
+            affected: Bools = np.any(self.times[:, changed] > 0, axis=1)[self.exclusion]
+            return affected
         return nobody
 
     def clash(self, rows: Ints, columns: Ints) -> Bools:
         """Tell whether a node has one of the instance's exclusion tags; not for its own node."""
-        found: Bools = self.present[self.exclusion[rows], columns] & self.real[rows]
-        return found
+        clashes: Bools = self.present[self.exclusion[rows], columns] & self.real[rows]
+        return clashes
 
     def misplaced(self, rows: Ints, columns: Ints) -> Floats:
         """Return the weighed number of desired locations that a node lacks; 0 if off."""
         on = self.grid.online[columns] & self.real[rows]
-        found: Floats = self.missing[self.desire[rows], columns] * on * _PLACES
-        return found
+        weighed: Floats = self.missing[self.desire[rows], columns] * on * _PLACES
+        return weighed
 
     def sharing(self, rows: Ints, primary: Ints, secondary: Ints) -> Floats:
         """Return the weighed number of a pair's common locations; 0 if the first is off."""
         on = self.grid.online[primary] & self.real[rows]
-        found: Floats = self.common[primary, secondary] * on * _PLACES
-        return found
+        weighed: Floats = self.common[primary, secondary] * on * _PLACES
+        return weighed
 
     def kept(self, rows: Ints, primary: Ints) -> Floats:
         """Return the same for the instance's present pair, as counted at its arrival."""
         on = self.grid.online[primary] & self.real[rows]
-        found: Floats = self.grid.shared[rows] * on * _PLACES
-        return found
+        weighed: Floats = self.grid.shared[rows] * on * _PLACES
+        return weighed
 
     def crowding(self, rows: Ints, source: Ints, target: Ints) -> Floats:
         """Return the weighed change of clashes at locations for a target (-1: none)."""
@@ -107,11 +107,11 @@ class Marks:
             return change
         times = times[some]
         online = self.grid.online
-        there = self.at[source[some]] * online[source[some], None]
-        then = self.at[target[some]] * (online[target[some]] & (target[some] >= 0))[:, None]
+        at_source = self.at[source[some]] * online[source[some], None]
+        at_target = self.at[target[some]] * (online[target[some]] & (target[some] >= 0))[:, None]
         for tag in np.flatnonzero(times.any(axis=0)):
             now = self.crowd[:, tag][None, :]
-            after = now + (then - there) * times[:, tag, None]
+            after = now + (at_target - at_source) * times[:, tag, None]
             excess = np.maximum(after - 1, 0) - np.maximum(now - 1, 0)
             change[some] += excess.sum(axis=1) * _PAIRS
         return change

@@ -56,7 +56,7 @@ def assess(
             policies[text] = policy_of(text, whose)
         return policies[text]
 
-    found = {**doubts, **_silent(snapshot, capacity)}
+    all_doubts = {**doubts, **_silent(snapshot, capacity)}
     groups = [
         _group(group, policy(group.policy, f"group {group.name}"))
         for group in snapshot.groups.values()
@@ -67,11 +67,14 @@ def assess(
             capacity.get(node.name),
             static,
             master=node.name == snapshot.master,
-            doubted=node.name in found,
+            doubted=node.name in all_doubts,
         )
         for node in snapshot.nodes.values()
     ]
-    instances = [instance_of(one, running.get(one.name)) for one in snapshot.instances.values()]
+    instances = [
+        instance_of(instance, running.get(instance.name))
+        for instance in snapshot.instances.values()
+    ]
     promised = [
         replace(instance_of(instance, running.get(instance.name)), forthcoming=True)
         for instance in snapshot.forthcoming.values()
@@ -83,7 +86,7 @@ def assess(
         tuple(sorted(snapshot.tags)),
         policy(snapshot.policy, "the cluster"),
     )
-    return Known(cluster, {name: why for name, why in found.items() if name in snapshot.nodes})
+    return Known(cluster, {name: why for name, why in all_doubts.items() if name in snapshot.nodes})
 
 
 def asked(snapshot: Snapshot) -> list[str]:
@@ -96,13 +99,13 @@ def _lives(node: seen.Node) -> bool:
 
 
 def _silent(snapshot: Snapshot, capacity: Mapping[str, Capacity]) -> dict[str, str]:
-    found = {}
+    reasons = {}
     for name in asked(snapshot):
         if name not in capacity:
-            found[name] = f"{name} does not report its free resources"
+            reasons[name] = f"{name} does not report its free resources"
         elif capacity[name].size is None:
-            found[name] = f"{name} does not say how large it is"
-    return found
+            reasons[name] = f"{name} does not say how large it is"
+    return reasons
 
 
 def policy_of(text: str, whose: str) -> Policy:
@@ -110,10 +113,10 @@ def policy_of(text: str, whose: str) -> Policy:
     if not text:
         return Policy()
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except ValueError:
         raise MessageError(f"{whose}: its instance policy is not JSON") from None
-    return read_policy(Object(found, f"{whose}: ipolicy"))
+    return read_policy(Object(document, f"{whose}: ipolicy"))
 
 
 def _group(group: seen.Group, policy: Policy) -> Group:

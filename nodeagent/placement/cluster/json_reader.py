@@ -18,10 +18,10 @@ class Object:
 
     __slots__ = ("found", "place")
 
-    def __init__(self, found: object, place: str) -> None:
-        if not isinstance(found, dict):
+    def __init__(self, value: object, place: str) -> None:
+        if not isinstance(value, dict):
             raise MessageError(plain(f"{place or 'the request'}: is not an object", _SHOWN))
-        self.found = cast(dict[str, Any], found)
+        self.found = cast(dict[str, Any], value)
         self.place = place
 
     def wrong(self, key: str, why: str) -> NoReturn:
@@ -98,8 +98,8 @@ class Object:
     def objects(self, key: str) -> list[tuple[str, "Object"]]:
         """Read the objects in an object, each with its name."""
         within = self._at(key)
-        found = self.take(key, dict, "an object").items()
-        return [(name, Object(value, f"{within}.{name}")) for name, value in found]
+        members = self.take(key, dict, "an object").items()
+        return [(name, Object(value, f"{within}.{name}")) for name, value in members]
 
     def sequence(self, key: str) -> list["Object"]:
         within = self._at(key)

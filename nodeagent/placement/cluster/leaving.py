@@ -11,9 +11,9 @@ MOST = 4 * 2**20  # bytes of the file
 _LATEST = 253_402_300_799_999  # ms: the end of the year 9999
 
 
-def read_leaving(found: object, now: Ms) -> dict[str, Departure]:
+def read_leaving(document: object, now: Ms) -> dict[str, Departure]:
     """Read the nodes that are not back by now, or raise MessageError."""
-    departures = Object(found, "").objects("departures")
+    departures = Object(document, "").objects("departures")
     read = ((name, _departure(of)) for name, of in departures)
     return {
         name: departure
@@ -25,7 +25,7 @@ def read_leaving(found: object, now: Ms) -> dict[str, Departure]:
 def _departure(of: Object) -> Departure:
     leaves = _moment(of, "leaves")
     returns = None if of.lacks("returns") else _moment(of, "returns")
-    cause = {one.value: one for one in Cause}.get(of.text("cause"))
+    cause = {member.value: member for member in Cause}.get(of.text("cause"))
     if cause is None:
         of.wrong("cause", "is unknown")
     return Departure(leaves, returns, cause)

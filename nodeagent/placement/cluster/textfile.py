@@ -52,16 +52,16 @@ class _Line(NamedTuple):
     def read(self, fields: Sequence[_Field]) -> list[Any]:
         """Return all fields' values; ignore those that more recent writers may have added."""
         texts = self.text.split("|")
-        found = []
+        values = []
         for place, (name, read, default) in enumerate(fields):
             text = texts[place] if place < len(texts) else default
             if text is None:
                 self.wrong(f"{len(texts)} fields, and no {name}")
             try:
-                found.append(read(text))
+                values.append(read(text))
             except _Wrong as error:
                 self.wrong(f"{texts[0]}: {name}: {error}")
-        return found
+        return values
 
 
 def parse(text: str, name: str = "standard input") -> Cluster:
@@ -87,7 +87,7 @@ def parse(text: str, name: str = "standard input") -> Cluster:
 
 def parse_loads(text: str, name: str = "standard input") -> Mapping[str, Load]:
     """Read the instances' loads (`hbal -U`): name, cpu, memory, disk, net, a space between two."""
-    found = {}
+    loads = {}
     for number, row in enumerate(text.removesuffix("\n").split("\n") if text else (), 1):
         line = _Line(f"{name}:{number}", row)
         words = row.split(" ")
@@ -99,8 +99,8 @@ def parse_loads(text: str, name: str = "standard input") -> Mapping[str, Load]:
                 values.append(_real(word))
             except _Wrong as error:
                 line.wrong(f"{words[0]}: {field}: {error}")
-        found[words[0]] = Load(*values)
-    return found
+        loads[words[0]] = Load(*values)
+    return loads
 
 
 def write(cluster: Cluster) -> str:
@@ -339,7 +339,7 @@ def _instance(line: _Line, nodes: Collection[str]) -> Instance:
     )
 
 
-def _unique(what: str, lines: list[_Line], found: list[T]) -> list[T]:
+def _unique(what: str, lines: list[_Line], parsed: list[T]) -> list[T]:
     """Return the items themselves, if each has a name of its own: others refer to it."""
     known: set[str] = set()
     for line in lines:
@@ -347,7 +347,7 @@ def _unique(what: str, lines: list[_Line], found: list[T]) -> list[T]:
         if name in known:
             line.wrong(f"a second {what} {name}")
         known.add(name)
-    return found
+    return parsed
 
 
 def _policies(lines: list[_Line], groups: list[Group]) -> tuple[Policy, list[Group]]:

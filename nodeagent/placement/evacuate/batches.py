@@ -24,7 +24,7 @@ def apart(cluster: Cluster, names: Collection[str]) -> list[list[str]]:
         return []
     graph = conflicts(layout, chosen, chosen, shut_down=False)
     classes = best([way(graph) for way in WAYS.values()])
-    batches = in_turn(cluster, [Batch(tuple(one)) for one in classes])
+    batches = in_turn(cluster, [Batch(tuple(members)) for members in classes])
     return [[cluster.nodes[index].name for index in batch.nodes] for batch in batches]
 
 
@@ -52,15 +52,17 @@ def left_behind(evacuation: Evacuation, names: Iterable[str]) -> list[int]:
     wanted = set(names)
     inside = {n for n, node in enumerate(evacuation.before.cluster.nodes) if node.name in wanted}
     return [
-        one for one in evacuation.left if inside.intersection(evacuation.before.places[one][:2])
+        instance
+        for instance in evacuation.left
+        if inside.intersection(evacuation.before.places[instance][:2])
     ]
 
 
 def obstacle(evacuation: Evacuation, name: str) -> str:
-    left = left_behind(evacuation, [name])
-    one = evacuation.before.cluster.instances[left[0]].name
-    more = f" (and {len(left) - 1} more)" if len(left) > 1 else ""
-    return f"cannot be evacuated: instance {one} stays{more}: {evacuation.left[left[0]]}"
+    staying = left_behind(evacuation, [name])
+    instance = evacuation.before.cluster.instances[staying[0]].name
+    more = f" (and {len(staying) - 1} more)" if len(staying) > 1 else ""
+    return f"cannot be evacuated: instance {instance} stays{more}: {evacuation.left[staying[0]]}"
 
 
 def afterwards(cluster: Cluster, evacuation: Evacuation) -> Cluster:

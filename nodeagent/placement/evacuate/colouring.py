@@ -84,7 +84,7 @@ def _least(graph: Graph, colour: Mapping[int, int], vertex: int) -> int:
 
 
 def _classes(colour: Mapping[int, int]) -> Colours:
-    found: list[list[int]] = [[] for _ in set(colour.values())]
+    classes: list[list[int]] = [[] for _ in set(colour.values())]
     for vertex in sorted(colour):
-        found[colour[vertex]].append(vertex)
-    return found
+        classes[colour[vertex]].append(vertex)
+    return classes

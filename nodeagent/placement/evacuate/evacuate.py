@@ -82,13 +82,13 @@ class Evacuation:
 
     def crowded(self) -> list[int]:
         """List the nodes that get more pressure on their disks than the spindle ratio allows."""
-        found = []
+        crowded = []
         for index in self.staying():
             before, after = self.before.nodes[index], self.after.nodes[index]
             spindles = after.used_spindles
             if spindles > max(before.used_spindles, after.host.spindle_limit):
-                found.append(index)
-        return found
+                crowded.append(index)
+        return crowded
 
 
 class OneByOne:
@@ -300,8 +300,8 @@ class _Emptying:
         for instance in self._order:
             demand = layout.demands[instance]
             if demand.local and not demand.forthcoming:
-                there = uses.setdefault(group[layout.places[instance].primary], [])
-                there.append(demand.spindle_use)
+                group_uses = uses.setdefault(group[layout.places[instance].primary], [])
+                group_uses.append(demand.spindle_use)
         return len(self._never) + sum(
             sum(total > room[name] for total in accumulate(sorted(wanted)))
             for name, wanted in uses.items()
@@ -320,17 +320,17 @@ class _Emptying:
         fewer_than: int | None = None,
     ) -> Evacuation:
         """Place one after another, as long as the try may still be the best."""
-        layout, ways, left = self._layout, list[Way](), dict(self._never)
+        layout, ways, reasons = self._layout, list[Way](), dict(self._never)
         self._failed: set[int] = set()
         for instance in order:
             before = layout.places[instance]
             ahead, why = self._exits.best(layout, instance)
             if why is not None:
-                left[instance] = why
+                reasons[instance] = why
                 self._failed.add(instance)
                 if not ways:
                     self._hopeless.add(instance)
-                if _concerns(before, vital) or len(left) == fewer_than:
+                if _concerns(before, vital) or len(reasons) == fewer_than:
                     break
             if ahead is not None:
                 layout, moves = ahead
@@ -340,7 +340,7 @@ class _Emptying:
             after=layout,
             leaving=self._leaving,
             ways=tuple(ways),
-            left=Reasons(left),
+            left=Reasons(reasons),
             exits=self._exits,
         )
 

@@ -96,13 +96,13 @@ class Exits:
 
     def _both(self, layout: Layout, instance: int) -> Found:
         """Leave both nodes: get a new secondary, run there, get another secondary."""
-        said: Why | None = None
-        for there, moves in self._ways(layout, instance, Kind.REPLACE_FAILOVER):
-            ahead, why = self._first(there, instance, Kind.REPLACE)
+        reason: Why | None = None
+        for midway, moves in self._ways(layout, instance, Kind.REPLACE_FAILOVER):
+            ahead, why = self._first(midway, instance, Kind.REPLACE)
             if ahead is not None:
                 return Found((ahead[0], (*moves, *ahead[1])))
-            said = said or why
-        return Found(None, said or self._nowhere(layout, instance, Kind.REPLACE_FAILOVER))
+            reason = reason or why
+        return Found(None, reason or self._nowhere(layout, instance, Kind.REPLACE_FAILOVER))
 
     def _first(self, layout: Layout, instance: int, kind: Kind) -> Found:
         for ahead in self._ways(layout, instance, kind):

@@ -100,26 +100,26 @@ def conflicts(
     There is an edge for each instance, and one if only a third node prevents it. The order of a
     node's edges is hroller's.
     """
-    found: dict[int, list[int]] = {vertex: [] for vertex in vertices}
+    graph: dict[int, list[int]] = {vertex: [] for vertex in vertices}
     inside = frozenset(chosen)
     edges = list(_pairs(layout))
     if not shut_down:
         known = set(edges)
         edges += [edge for edge in _shared(layout) if edge not in known]
-    for one, other in reversed(edges):
-        if one in inside and other in inside:
-            found[one].append(other)
-    return found
+    for node, other in reversed(edges):
+        if node in inside and other in inside:
+            graph[node].append(other)
+    return graph
 
 
 def in_turn(cluster: Cluster, batches: Iterable[Batch]) -> list[Batch]:
     """Sort batches: the largest first, but the master last of all."""
     master = {index for index, node in enumerate(cluster.nodes) if node.master}
-    found = []
+    ordered = []
     for batch in sorted(batches, key=lambda batch: -len(batch.nodes)):
         nodes = tuple(sorted(batch.nodes, key=lambda index: index in master))
-        found.append(Batch(nodes, batch.relocations))
-    return sorted(found, key=lambda batch: bool(master.intersection(batch.nodes)))
+        ordered.append(Batch(nodes, batch.relocations))
+    return sorted(ordered, key=lambda batch: bool(master.intersection(batch.nodes)))
 
 
 def _pairs(layout: Layout) -> Iterator[tuple[int, int]]:
@@ -135,11 +135,11 @@ def _shared(layout: Layout) -> Iterator[tuple[int, int]]:
     for number, place in _last_first(layout):
         if place.secondary != -1:
             primaries[place.secondary].setdefault(layout.places[number].primary)
-    told: set[tuple[int, int]] = set()
+    yielded: set[tuple[int, int]] = set()
     for some in primaries:
-        for edge in ((one, other) for one in some for other in some):
-            if edge not in told:
-                told.add(edge)
+        for edge in ((node, other) for node in some for other in some):
+            if edge not in yielded:
+                yielded.add(edge)
                 yield edge
 
 
@@ -152,11 +152,11 @@ def _last_first(layout: Layout) -> Iterator[tuple[int, Place]]:
 
 def _single(layout: Layout) -> dict[int, list[int]]:
     """Return by node the instances without DRBD."""
-    found: dict[int, list[int]] = {}
+    by_node: dict[int, list[int]] = {}
     for number, place in _last_first(layout):
         if layout.cluster.instances[number].template is not Template.DRBD:
-            found.setdefault(place.primary, []).append(number)
-    return found
+            by_node.setdefault(place.primary, []).append(number)
+    return by_node
 
 
 class _Split:
@@ -180,7 +180,7 @@ class _Split:
 
     def _batch(self, nodes: Sequence[int]) -> Batch:
         state = _State(self)
-        stuck = [one for index in nodes if (one := state.empty(index)) is not None]
+        stuck = [instance for index in nodes if (instance := state.empty(index)) is not None]
         if not state.emptied:
             name = self.layout.cluster.instances[stuck[0]].name
             raise MessageError(f"instance {name}: no other node of its group has room for it")

@@ -98,8 +98,8 @@ class Arrivals:
             refused = columns.no_secondary(demand, peer, lenient=lenient)
         places = np.array([columns.column[target] for target in targets])
         crowded = columns.crowded(demand)
-        left = at.secondary if kind is Kind.REPLACE else at.primary
-        if not (lenient or demand.forthcoming or layout.nodes[left].host.offline):
+        left_node = at.secondary if kind is Kind.REPLACE else at.primary
+        if not (lenient or demand.forthcoming or layout.nodes[left_node].host.offline):
             refused |= crowded & ~columns.crowdable
         keys = [np.round(scores[places], _DIGITS), crowded[places]]
         if leaving := layout.rules.leaving:
@@ -171,8 +171,8 @@ class Scores(Columns):
         """Mark nodes on which it would exceed the spindle ratio."""
         pressure = np.where(self._exclusive, 0, demand.spindle_use if demand.local else 0)
         used = np.maximum(self.state[PRESSURE], self.state[P_PRESSURE])
-        found: Bools = (pressure > 0) & (used + pressure > self.pressure_limit)
-        return found
+        crowded: Bools = (pressure > 0) & (used + pressure > self.pressure_limit)
+        return crowded
 
     def as_primary(self, demand: Demand, mirror: Filled | None) -> Floats:
         """Return the score change if each node ran it; `mirror` is its other node."""
@@ -220,15 +220,15 @@ class Scores(Columns):
     def _then_reserved(self, demand: Demand, peer: int) -> Floats:
         column = self.column.get(peer)
         has = 0.0 if column is None else self.peers[:, column]
-        found: Floats = np.maximum(self.reserved, has + demand.reserved)
-        return found
+        reserved: Floats = np.maximum(self.reserved, has + demand.reserved)
+        return reserved
 
     def _failed(self, fails: Bools) -> Floats:
         """Count the instances on a node that fails N+1 then, less those on one that does now."""
         instances = self.measured[PLACE["offline_all_cnt"]]
         failed = self.measured[PLACE["n1_cnt"]]
-        found: Floats = (fails * (instances + 1) - failed) * WEIGHT["n1_cnt"]
-        return found
+        weighed: Floats = (fails * (instances + 1) - failed) * WEIGHT["n1_cnt"]
+        return weighed
 
     def _misplaced(self, demand: Demand, mirror: Filled | None) -> Floats:
         steps = np.zeros(self.count)
@@ -241,8 +241,8 @@ class Scores(Columns):
     def _common(self, peer: Filled) -> Floats:
         if not self.placing:
             return np.zeros(self.count)
-        there = peer.host.locations
-        return np.array([len(node.host.locations & there) for node in self.nodes], float)
+        locations = peer.host.locations
+        return np.array([len(node.host.locations & locations) for node in self.nodes], float)
 
     def _crowding(self, demand: Demand) -> Floats:
         """Count exclusion tags that are at the node already, and at its locations."""
@@ -250,13 +250,13 @@ class Scores(Columns):
         if not demand.exclusion:
             return steps
         tags = {tag: demand.exclusion.count(tag) for tag in demand.exclusion}
-        there = {} if demand.forthcoming else self._clashing()
+        clashing = {} if demand.forthcoming else self._clashing()
         for n, node in enumerate(self.nodes):
             for tag, times in tags.items():
                 steps[n] += (times - (tag not in node.exclusion)) * WEIGHT["pri_tags_score"]
                 if not demand.forthcoming:
                     at = node.host.locations
-                    clashes = sum(times - ((location, tag) not in there) for location in at)
+                    clashes = sum(times - ((location, tag) not in clashing) for location in at)
                     steps[n] += clashes * WEIGHT["location_exclusion_score"]
         return steps
 
@@ -277,5 +277,5 @@ class Scores(Columns):
         n = self.online_count
         squares = (above * above).sum(axis=1)[:, None] + change * (2.0 * above + change)
         shift = (above.sum(axis=1)[:, None] + change) / n
-        found: Floats = _WEIGHTS @ np.sqrt(np.maximum(squares / n - shift * shift, 0.0))
-        return found
+        spreads: Floats = _WEIGHTS @ np.sqrt(np.maximum(squares / n - shift * shift, 0.0))
+        return spreads

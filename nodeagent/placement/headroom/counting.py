@@ -45,13 +45,13 @@ NONE = Count(0, exact=True)
 CLOSED = "closed"  # the group takes no new instances
 
 
-def count(site: Site, group: Group, newcomer: Newcomer, most: int, spent: Spent) -> Count:
-    """Count up to `most` of these in the group; `site` has its nodes only."""
-    return counted(site, group, newcomer, most, spent)[0]
+def count(site: Site, group: Group, newcomer: Newcomer, maximum: int, spent: Spent) -> Count:
+    """Count up to `maximum` of these in the group; `site` has its nodes only."""
+    return counted(site, group, newcomer, maximum, spent)[0]
 
 
 def counted(
-    site: Site, group: Group, newcomer: Newcomer, most: int, spent: Spent
+    site: Site, group: Group, newcomer: Newcomer, maximum: int, spent: Spent
 ) -> tuple[Count, Site]:
     """Count them, and return the site with all of them."""
     if group.allocation is Allocation.UNALLOCABLE:
@@ -65,19 +65,19 @@ def counted(
         picks: list[Pick] = []
         for pick in quick.picks():
             picks.append(pick)
-            if len(picks) >= most or spent() >= 1:
+            if len(picks) >= maximum or spent() >= 1:
                 break
         fits, site = _redundant_part(site, newcomer, picks)
         limit = quick.limit()
-    while fits < most:
+    while fits < maximum:
         if spent() >= 1 or (newcomer.nodes == 2 and members * members > _PAIRS):
             return Count(fits, exact=False, limit=limit), site
-        found = scored_in_group(site, group, newcomer, Terms())
-        if isinstance(found, str):  # too few nodes
+        selection = scored_in_group(site, group, newcomer, Terms())
+        if isinstance(selection, str):  # too few nodes
             return Count(fits, exact=True), site
-        if found.best is None:
-            return Count(fits, exact=True, limit=_most_common(found.failures)), site
-        fits, site = fits + 1, site.placed(newcomer, found.best.nodes)
+        if selection.best is None:
+            return Count(fits, exact=True, limit=_most_common(selection.failures)), site
+        fits, site = fits + 1, site.placed(newcomer, selection.best.nodes)
     return Count(fits, exact=False), site
 
 
@@ -96,9 +96,9 @@ def _redundant_part(site: Site, newcomer: Newcomer, picks: Sequence[Pick]) -> tu
     low, best, high = 0, site, len(picks) + 1
     number = len(picks)
     while low < number < high:
-        there = placed(number)
-        if Redundancy(there).holds({}):
-            low, best = number, there
+        trial = placed(number)
+        if Redundancy(trial).holds({}):
+            low, best = number, trial
         else:
             high = number
         number = (low + high) // 2
@@ -162,10 +162,10 @@ class _Quick:
         for column in np.argsort(scores, kind="stable"):
             if not self._open[column]:
                 continue
-            found = Refused.MEMORY if no[column] else self._at(self._nodes[column])
-            if isinstance(found, Pick):
-                return found
-            self._open[column], self._refused[column] = False, found
+            pick = Refused.MEMORY if no[column] else self._at(self._nodes[column])
+            if isinstance(pick, Pick):
+                return pick
+            self._open[column], self._refused[column] = False, pick
         return None
 
     def _at(self, node: Filled) -> Pick | str:

@@ -52,10 +52,13 @@ def sizes(policy: Policy) -> list[Size]:
     """List the different sizes: the standard one, then of each range the largest and smallest."""
     single = len(policy.ranges) == 1
     named = [(STANDARD, policy.standard, policy.standard.disks)]
-    for number, (least, most) in enumerate(policy.ranges, 1):
+    for number, (smallest, largest) in enumerate(policy.ranges, 1):
         of = "" if single else f"range {number} "
-        named += [(f"{of}largest", most, least.disks), (f"{of}smallest", least, least.disks)]
-    found: dict[Size, list[str]] = {}
+        named += [
+            (f"{of}largest", largest, smallest.disks),
+            (f"{of}smallest", smallest, smallest.disks),
+        ]
+    names_by_size: dict[Size, list[str]] = {}
     for name, spec, disks in named:
         size = Size(
             names=(),
@@ -66,8 +69,8 @@ def sizes(policy: Policy) -> list[Size]:
             spindles=spec.spindles,
             pressure=policy.standard.spindles,
         )
-        found.setdefault(size, []).append(name)
-    return [size._replace(names=tuple(names)) for size, names in found.items()]
+        names_by_size.setdefault(size, []).append(name)
+    return [size._replace(names=tuple(names)) for size, names in names_by_size.items()]
 
 
 def usual_template(cluster: Cluster, group: Group) -> Template:

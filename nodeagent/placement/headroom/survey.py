@@ -114,7 +114,7 @@ def site_of(layout: Layout, group: Group, leaving: Collection[int] = ()) -> Site
     )
     cluster = replace(layout.cluster, nodes=nodes)
     disks = tuple((instance.disk,) for instance in cluster.instances)
-    policies = {one.uuid: one.policy for one in cluster.groups}
+    policies = {cluster_group.uuid: cluster_group.policy for cluster_group in cluster.groups}
     tags = rules_of(cluster.tags)
     site = Site(replace(layout, cluster=cluster), disks, ((),) * len(disks), tags, policies)
     return site.of(group)
@@ -145,11 +145,13 @@ class _Surveyor:
         inside.sort(key=lambda host: (-host.memory, -host.disk, -host.cpus))
         return [host.name for host in inside]
 
-    def count(self, layout: Layout, size: Size, most: int, leaving: Collection[int] = ()) -> Count:
+    def count(
+        self, layout: Layout, size: Size, maximum: int, leaving: Collection[int] = ()
+    ) -> Count:
         site = site_of(layout, self._group, leaving)
-        return count(site, self._group, size.newcomer(self._template), most, self._spent)
+        return count(site, self._group, size.newcomer(self._template), maximum, self._spent)
 
-    def without(self, names: Sequence[str], most: Sequence[Count]) -> Away:
+    def without(self, names: Sequence[str], limits: Sequence[Count]) -> Away:
         """Count with these nodes away, up to so many of each size."""
         evacuation = self._emptier.empty(names)
         homeless, stopped = _left(evacuation)
@@ -158,7 +160,7 @@ class _Surveyor:
         else:
             counts = tuple(
                 _at_most(limit, self.count(evacuation.after, size, limit.fits, evacuation.leaving))
-                for size, limit in zip(self.sizes, most, strict=True)
+                for size, limit in zip(self.sizes, limits, strict=True)
             )
         return Away(tuple(names), counts, homeless, stopped)
 
@@ -189,10 +191,10 @@ class _Surveyor:
             if self._spent() >= 1:
                 break  # its counts may have ended early
             tried += 1
-            for place, one in enumerate(away.counts):
-                if worst[place] is None or one.fits < least[place].fits:
-                    least[place], worst[place] = one, away
-        return Worst(len(names), tried, tuple(one for one in worst if one is not None))
+            for place, new_count in enumerate(away.counts):
+                if worst[place] is None or new_count.fits < least[place].fits:
+                    least[place], worst[place] = new_count, away
+        return Worst(len(names), tried, tuple(away for away in worst if away is not None))
 
     def _nowhere(
         self, name: str, nodes: int, homeless: tuple[str, ...], stopped: tuple[str, ...]
@@ -219,9 +221,9 @@ def _at_most(limit: Count, count: Count) -> Count:
 def _left(evacuation: Evacuation) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Name the instances without room elsewhere, and those that cannot move at all."""
     instances = evacuation.before.cluster.instances
-    stopped = {one for one in evacuation.left if evacuation.exits.unmovable(one)}
-    homeless = sorted(instances[one].name for one in evacuation.left if one not in stopped)
-    return tuple(homeless), tuple(sorted(instances[one].name for one in stopped))
+    stopped = {index for index in evacuation.left if evacuation.exits.unmovable(index)}
+    homeless = sorted(instances[index].name for index in evacuation.left if index not in stopped)
+    return tuple(homeless), tuple(sorted(instances[index].name for index in stopped))
 
 
 def document(headroom: Headroom, coming: Departure | None = None) -> dict[str, Any]:

@@ -115,11 +115,11 @@ class Columns:
     def _rank(self, column: int, row: Floats, foreign: float) -> None:
         """Return the most that one peer needs, that peer, and the most that any other does."""
         by = int(row.argmax())
-        most, row[by] = float(row[by]), -1.0
-        second, row[by] = max(float(row.max()), foreign), most
-        if foreign >= most:
-            most, by, second = foreign, -1, foreign
-        self.most[column], self.most_by[column], self.second[column] = most, by, second
+        largest, row[by] = float(row[by]), -1.0
+        second, row[by] = max(float(row.max()), foreign), largest
+        if foreign >= largest:
+            largest, by, second = foreign, -1, foreign
+        self.most[column], self.most_by[column], self.second[column] = largest, by, second
 
     def score(self, changed: Mapping[int, Filled]) -> float:
         """Return the score with these nodes changed, by their index: `score.score`'s very number.
@@ -275,11 +275,11 @@ def _sizes(demands: Sequence[Demand]) -> Sizes:
         disk = demand.disk if demand.local else 0
         pressure = demand.spindle_use if demand.local else 0
         promised = [-demand.memory, -disk, demand.vcpus, pressure]
-        there = [-demand.used, -disk, demand.vcpus, *demand.load, pressure]
-        primary.append([*(there if real else [0] * 8), *promised, real, 0])
+        present = [-demand.used, -disk, demand.vcpus, *demand.load, pressure]
+        primary.append([*(present if real else [0] * 8), *promised, real, 0])
         promised = [0, -disk, 0, pressure]
-        there = [0, -disk, 0, 0, 0, demand.load.disk, 0, pressure]
-        secondary.append([*(there if real else [0] * 8), *promised, 0, real])
+        present = [0, -disk, 0, 0, 0, demand.load.disk, 0, pressure]
+        secondary.append([*(present if real else [0] * 8), *promised, 0, real])
     return Sizes(
         np.array(primary, float).reshape(-1, AMOUNTS).T.copy(),
         np.array(secondary, float).reshape(-1, AMOUNTS).T.copy(),

@@ -135,13 +135,13 @@ def towards(now: Place, goal: Place, *, mirrored: bool) -> list[tuple[Kind, int]
         return [(Kind.FAILOVER_ANY, p)]
     if (p, s) == (now.secondary, now.primary):
         return [(Kind.FAILOVER, -1)]
-    found = [
+    ways = [
         (kind, target)
         for kind in REPLACING
         for target in (p, s)
         if target not in now[:2] and arrives(Move(-1, kind, target), now) == (p, s)
     ]
-    return found or [(Kind.REPLACE, s), (Kind.REPLACE_PRIMARY, p)]
+    return ways or [(Kind.REPLACE, s), (Kind.REPLACE_PRIMARY, p)]
 
 
 def copied(demand: Demand, kind: Kind) -> float:
@@ -261,8 +261,8 @@ class _Attempt:
     def _off(self, index: int) -> bool:
         return self.layout.nodes[index].host.offline
 
-    def _shared(self, one: int, other: int) -> int:
-        return len(self._node(one).host.locations & self._node(other).host.locations)
+    def _shared(self, node: int, other: int) -> int:
+        return len(self._node(node).host.locations & self._node(other).host.locations)
 
     def _migrate(self, source: int, target: int) -> None:
         if not migrates(self._node(source).host, self._node(target).host):
