@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent / "nodeagent"
 LOW = {"errors", "model", "protocol"}
 NODE = LOW | {"web", "faults", "drop_ins", "settings", "folder", "service", "clocks", "agent"}
 MASTER = LOW | {
-    "beside",
+    "background",
     "web",
     "secret",
     "faults",
@@ -34,7 +34,7 @@ MASTER = LOW | {
 }
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
-    "beside": set(),
+    "background": set(),
     "model": {"errors"},
     "clocks": {"model"},
     "protocol": LOW,
@@ -74,18 +74,18 @@ PURE_ROOMS = PLANNERS | {"planning", "ledger", "deciding"}
 ROOMS: dict[str, set[str]] = {
     "planning": {"nodeagent.placement", "nodeagent.autorepair", "nodeagent.section"},
     "outage": {"planning"},
-    "owners": {"planning", "nodeagent.beside", "nodeagent.web", "nodeagent.secret"},
+    "owners": {"planning", "nodeagent.background", "nodeagent.web", "nodeagent.secret"},
     "notices": {
         *("planning", "owners", "windows"),
-        *("nodeagent.beside", "nodeagent.section", "nodeagent.web", "nodeagent.secret"),
+        *("nodeagent.background", "nodeagent.section", "nodeagent.web", "nodeagent.secret"),
     },
     "incidents": {"planning", "outage"},
-    "balancing": {"planning", "nodeagent.beside", "nodeagent.placement", "nodeagent.cluster"},
+    "balancing": {"planning", "nodeagent.background", "nodeagent.placement", "nodeagent.cluster"},
     "autorepair": {"planning", "outage", "nodeagent.autorepair", "nodeagent.cluster"},
     "windows": {"planning", "outage", "owners", "nodeagent.placement"},
     "queue": {
         *("planning", "outage", "windows", "owners", "notices"),
-        *("nodeagent.beside", "nodeagent.section", "nodeagent.web", "nodeagent.secret"),
+        *("nodeagent.background", "nodeagent.section", "nodeagent.web", "nodeagent.secret"),
     },
     "rolls": {"planning", "outage"},
     "fencing": {"planning", "outage", "nodeagent.placement"},
@@ -94,7 +94,7 @@ ROOMS: dict[str, set[str]] = {
     "deciding": PLANNERS - {"succession"} | {"planning", "ledger"},
     "engine": PURE_ROOMS - {"incidents", "succession", "rolls", "windows", "autorepair", "outage"}
     | {"nodeagent.cluster", "nodeagent.store", "nodeagent.web", "nodeagent.placement"}
-    | {"nodeagent.beside"}
+    | {"nodeagent.background"}
     | {"nodeagent.service", "nodeagent.faults", "nodeagent.section", "nodeagent.drop_ins"},
     "http": PURE_ROOMS - {"incidents", "succession"}
     | {"engine", "nodeagent.web", "nodeagent.store", "nodeagent.autorepair"}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from nodeagent.beside import Beside, Start
+from nodeagent.background import Background, Start
 from nodeagent.errors import NodeAgentError
 from nodeagent.maintd.balancing.ratings import Headroom, parts
 from nodeagent.model.departure import Departure, next_absence
@@ -51,7 +51,7 @@ class Headrooms:
         steady: Callable[[], float] = time.monotonic,
         rest: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._beside = Beside("headroom", start)
+        self._background = Background("headroom", start)
         self._steady, self._rest = steady, rest
         self._stock: Mapping[str, _Stock] = {}
         self._counted: dict[str, _Counted] = {}
@@ -73,7 +73,7 @@ class Headrooms:
         now: Ms,
     ) -> None:
         """Count in one of these groups, if one is due and no count is running."""
-        if self._beside.busy:
+        if self._background.busy:
             return
         self.found = {uuid: headroom for uuid, headroom in self.found.items() if uuid in groups}
         departures = leaving() if self._stock else {}
@@ -82,7 +82,9 @@ class Headrooms:
             departure, away = coming or (None, frozenset[str]())
             if uuid not in groups or not self._is_due(uuid, stock, away):
                 continue
-            if why := self._beside.begin(partial(self._survey, uuid, stock, departure, away, now)):
+            if why := self._background.begin(
+                partial(self._survey, uuid, stock, departure, away, now)
+            ):
                 log.warning("not-counted why=%r", why)
             return
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
-from nodeagent.beside import Beside, Start
+from nodeagent.background import Background, Start
 from nodeagent.errors import NodeAgentError, Unavailable
 from nodeagent.maintd.balancing.ratings import Rating, ratable, rated
 from nodeagent.model.balance import Advice, Question
@@ -58,7 +58,7 @@ class Adviser:
         self._steady = steady
         self._advice: dict[str, Advice] = {}
         self._answered: dict[str, tuple[Question, float]] = {}
-        self._beside = Beside("adviser", start)
+        self._background = Background("adviser", start)
         self._began = 0.0
         self._rated: float | None = None
         self.ratings: Mapping[str, Rating] = {}
@@ -69,7 +69,7 @@ class Adviser:
     def ask(self, questions: Sequence[Question], snapshot: Snapshot, now: Ms) -> None:
         """Search for these in the cluster of `now`, unless a search is running."""
         asked = {question.group for question in questions}
-        if self._beside.busy:
+        if self._background.busy:
             late = self._steady() - self._began
             if late > _LATE:
                 self._refuse(questions, now, f"the search has not ended for {late / 60:.0f} min")
@@ -88,7 +88,7 @@ class Adviser:
     def _begin(self, work: Callable[[], None]) -> str:
         """Start work beside the rounds; return why no thread is available, or ""."""
         self._began = self._steady()
-        return self._beside.begin(work)
+        return self._background.begin(work)
 
     def rate(
         self,
@@ -103,7 +103,7 @@ class Adviser:
         for theirs: a dead one would delay the thread.
         """
         waits = self._rated is not None and self._steady() - self._rated < RATED
-        if self._beside.busy or waits:
+        if self._background.busy or waits:
             return
         due = [group for group in snapshot.groups if not self._rated_lately(group, now)]
         groups = [group for group in ratable(snapshot, capacity) if group in due]

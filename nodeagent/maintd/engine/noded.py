@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping
 
-from nodeagent.beside import Beside, Start
+from nodeagent.background import Background, Start
 from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import NodeAgentError
 from nodeagent.model.snapshot import Snapshot
@@ -33,7 +33,7 @@ class Noded:
         self._steady = steady
         self._asked: dict[str, float] = {}
         self._said: dict[str, bool] = {}
-        self._beside = Beside("noded", start)
+        self._background = Background("noded", start)
 
     def said(self) -> Mapping[str, bool]:
         return dict(self._said)
@@ -47,7 +47,7 @@ class Noded:
 
         Ganeti never asks an offline node, so its silence would be nobody's answer.
         """
-        if self._beside.busy:
+        if self._background.busy:
             return
         now, nodes = self._steady(), snapshot.nodes
         asked = [n for n in names if nodes[n].vm_capable and not nodes[n].offline]
@@ -62,7 +62,7 @@ class Noded:
             return
         chosen = due[:AT_ONCE]
         self._asked |= dict.fromkeys(chosen, now)
-        if why := self._beside.begin(lambda: self._ask(chosen, witness)):
+        if why := self._background.begin(lambda: self._ask(chosen, witness)):
             log.warning("noded-unknown why=%r", why)
 
     def _ask(self, chosen: Collection[str], witness: str) -> None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from nodeagent.beside import Beside, Start
+from nodeagent.background import Background, Start
 from nodeagent.errors import NodeAgentError
 from nodeagent.maintd.notices.delivery import Target
 from nodeagent.maintd.notices.sinks.alertmanager import Alertmanager
@@ -52,7 +52,7 @@ class Firing:
         self._wait = wait or self._until_changed
         self._lock = threading.Lock()
         self._wanted: tuple[str, ...] = ()
-        self._beside = Beside("alerts", start)
+        self._background = Background("alerts", start)
         self._asked = -EVERY  # when the newest question was asked
         self._heard: _Heard | None = None
 
@@ -75,9 +75,9 @@ class Firing:
             if not matchers:
                 self._heard = None
             due = self._steady() - self._asked >= EVERY
-            if not matchers or self._beside.busy or not due:
+            if not matchers or self._background.busy or not due:
                 return
-        if why := self._beside.begin(self._keep_asking):
+        if why := self._background.begin(self._keep_asking):
             unknown = Alerts(matchers, awaited=False, unknown=f"they are not asked: {why}")
             self._take(unknown, self._steady())
 

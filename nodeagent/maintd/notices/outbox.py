@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from nodeagent.beside import Beside, Start
+from nodeagent.background import Background, Start
 from nodeagent.errors import NodeAgentError
 from nodeagent.maintd.notices.delivery import Delivery, Letter, Retry, Sent, Target
 from nodeagent.model.units import Ms
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 class _Sender:
     """The newest try of a sink, and the results of its tries."""
 
-    beside: Beside
+    background: Background
     sent: Sent | None = None
     why: str = ""
     counts: dict[str, int] = field(default_factory=lambda: {"delivered": 0, "failed": 0})
@@ -67,12 +67,12 @@ class Outbox:
         for name, letter in letters.items():
             target = self.targets.get(name)
             with self._lock:
-                sender = self._senders.setdefault(name, _Sender(Beside("webhook", self._start)))
+                sender = self._senders.setdefault(name, _Sender(Background("webhook", self._start)))
                 ended = sender.sent
                 over = ended is not None and (ended.message, ended.tries) == _try_of(letter)
-            if target is None or sender.beside.busy or over:
+            if target is None or sender.background.busy or over:
                 continue
-            if why := sender.beside.begin(partial(self._try, target, letter)):
+            if why := sender.background.begin(partial(self._try, target, letter)):
                 log.warning("notification-not-sent sink=%s why=%r", name, why)
 
     def _try(self, target: Target, letter: Letter) -> None:

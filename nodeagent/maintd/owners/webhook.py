@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nodeagent.beside import Beside, Start
+from nodeagent.background import Background, Start
 from nodeagent.errors import NodeAgentError, Unavailable
 from nodeagent.maintd.owners import milestones
 from nodeagent.maintd.owners.offer_json import Book, milestone_json, question_json
@@ -145,7 +145,7 @@ class _Line:
         self._due: dict[str, _Due] = {}
         self._over: set[str] = set()
         self._changed = threading.Condition()
-        self._beside = Beside("webhook", start)
+        self._background = Background("webhook", start)
         self._why = ""
 
     @property
@@ -161,7 +161,7 @@ class _Line:
                 if letter.offer not in self._due and letter.offer not in self._over:
                     self._due[letter.offer] = _Due(letter, at)
             self._changed.notify()
-        if self._due and not self._beside.busy and (why := self._beside.begin(self._work)):
+        if self._due and not self._background.busy and (why := self._background.begin(self._work)):
             log.warning("offers-not-told at=%s why=%r", self.hook.place, why)
 
     def _work(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from nodeagent.beside import Beside, Start
+from nodeagent.background import Background, Start
 from nodeagent.errors import MessageError, NodeAgentError
 from nodeagent.maintd.queue.sabakan import MOST_BYTES, SABAKAN, machines, question
 from nodeagent.model.queue import Queue
@@ -75,7 +75,7 @@ class Inventory:
         self.settings = settings
         self._now = now
         self._steady = steady
-        self._beside = Beside("inventory", start)
+        self._background = Background("inventory", start)
         self._began: tuple[str, float] | None = None
         self.heard = Heard()
 
@@ -109,14 +109,14 @@ class Inventory:
 
     def ask(self, queue: Queue) -> None:
         """Ask, if a query is due and automatic repair is on, at the end of a round."""
-        if not (self.on and queue.auto_repair) or self._beside.busy:
+        if not (self.on and queue.auto_repair) or self._background.busy:
             return
         variables, now = queue.variables, self._steady()
         before, when = self._began or (None, 0.0)
         if before == variables and now - when < _SLACK * self.settings.every:
             return
         self._began = variables, now
-        if why := self._beside.begin(lambda: self._hear(variables)):
+        if why := self._background.begin(lambda: self._hear(variables)):
             self._take(variables, f"it is not asked: {why}")
 
     def _hear(self, variables: str) -> None:

@@ -207,10 +207,10 @@ def test_a_thread_that_cannot_begin_is_unknown_and_tried_again() -> None:
         raise RuntimeError("can't start new thread")
 
     one = Desk()
-    one.firing._beside._start = full
+    one.firing._background._start = full
     one.firing.ask(CRITICAL)
     assert "can't start new thread" in one.firing.told(CRITICAL).unknown
-    one.firing._beside._start = one.works.append
+    one.firing._background._start = one.works.append
     one.firing.ask(CRITICAL)
     assert len(one.works) == 1
 

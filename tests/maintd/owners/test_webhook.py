@@ -94,7 +94,7 @@ def test_who_refuses_is_tried_until_somebody_listens() -> None:
     assert hooks.waiting == 1
     hooks.tell([])
     assert hooks.waiting == 0
-    until(lambda: not hooks._lines[0]._beside.busy)  # of what is not open nobody is told
+    until(lambda: not hooks._lines[0]._background.busy)  # of what is not open nobody is told
 
 
 def test_who_hangs_keeps_nobody_else_waiting() -> None:
@@ -126,7 +126,7 @@ def test_a_bug_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as broken:
             broken.setattr(webhook, "request", bug)
             hooks.tell([ONE])
-            until(lambda: not hooks._lines[0]._beside.busy)
+            until(lambda: not hooks._lines[0]._background.busy)
         hooks.tell([ONE])
         owner.until(1)
 

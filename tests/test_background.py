@@ -4,31 +4,31 @@ from collections.abc import Callable
 
 import pytest
 
-from nodeagent.beside import Beside
+from nodeagent.background import Background
 
 
 def test_one_work_at_a_time() -> None:
     works: list[Callable[[], None]] = []
-    beside = Beside("test", works.append)
-    assert beside.begin(lambda: None) == ""
-    assert beside.busy
+    background = Background("test", works.append)
+    assert background.begin(lambda: None) == ""
+    assert background.busy
     works[0]()
-    assert not beside.busy
+    assert not background.busy
 
 
 def test_work_that_fails_is_over() -> None:
     works: list[Callable[[], None]] = []
-    beside = Beside("test", works.append)
-    beside.begin(lambda: 1 / 0)  # type: ignore[arg-type]
+    background = Background("test", works.append)
+    background.begin(lambda: 1 / 0)  # type: ignore[arg-type]
     with pytest.raises(ZeroDivisionError):
         works[0]()
-    assert not beside.busy
+    assert not background.busy
 
 
 def test_without_a_thread_it_says_why_and_is_tried_again() -> None:
     def full(_: Callable[[], None]) -> None:
         raise RuntimeError("can't start new thread")
 
-    beside = Beside("test", full)
-    assert beside.begin(lambda: None) == "can't start new thread"
-    assert not beside.busy
+    background = Background("test", full)
+    assert background.begin(lambda: None) == "can't start new thread"
+    assert not background.busy

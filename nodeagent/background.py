@@ -1,4 +1,4 @@
-"""Work beside maintd's rounds: in a thread of its own, one at a time. No round waits for it."""
+"""Work in the background: in a thread of its own, one at a time. No round waits for it."""
 
 import threading
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import TypeAlias
 Start: TypeAlias = Callable[[Callable[[], None]], None]
 
 
-class Beside:
+class Background:
     """`busy` tells whether work runs. `start` runs work; by default a thread called `name` does."""
 
     def __init__(self, name: str, start: Start | None = None) -> None:
