@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nodeagent.cli.maint import drill as verb
+from nodeagent.cli.maint.console import waiting
 from nodeagent.model.action import Power, PowerCommand, Scope, SetOffline
 from nodeagent.model.event import Detail
 from nodeagent.model.ledger import Hold
@@ -178,7 +178,7 @@ def test_the_command_shows_each_step(
     whole: Whole, tmp_path: Path, anywhere: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live = Live(whole, tmp_path)
-    monkeypatch.setattr(verb, "EVERY", 0.0)
+    monkeypatch.setattr(waiting, "EVERY", 0.0)
     monkeypatch.setattr(time, "sleep", lambda _: live.tick(20.0))
     try:
         ask = ("--socket", live.socket, "drill", "--really")
