@@ -7,7 +7,6 @@ Uses the multi-node laboratory beside the checkout; skipped by name where that i
 import json
 import re
 import sys
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -19,6 +18,7 @@ from tests.real.maintd import (
     Maintenance,
     agrees_with_ganetis_own_commands,
     flags,
+    job_times,
     kinds,
     last_job,
     maintained,
@@ -65,14 +65,13 @@ def test_an_evacuated_node_is_back_in_service_after_proof(system: Maintenance) -
             "node2.gnt.test is brought back drained first; it returns once it has reported Ok for"
             " 15 s.\n"
         )
-        until(lambda: out_of_service("node2") == "drained", 60, system.tail)
-        until(lambda: "returns to service once" in system.ask("held").stdout, 30, system.tail)
-        time.sleep(5)
-        assert out_of_service("node2") == "drained", "it proves to be healthy first"
-        until(lambda: out_of_service("node2") == "", 60, system.tail)
+        until(lambda: out_of_service("node2") == "", 120, system.tail)
         until(lambda: flags("node2")["tags"] == "", 60, system.tail)
         until(lambda: system.incidents() == [], 30, system.tail)
         assert kinds(before) == BACK
+        # By the jobs' own times: on a busy machine nobody here would see the quarter of a minute.
+        online, undrained, _ = sorted(job for job in job_times() if job[0] > before)
+        assert undrained[1] - online[2] >= 15, "it proves to be healthy first, drained"
         agrees_with_ganetis_own_commands()
         assert "Nothing is blocked." in system.ask("held").stdout
         moved = node("master", "gnt-instance", "replace-disks", "-n", "node2", "inst1", seconds=180)
