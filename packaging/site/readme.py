@@ -79,7 +79,6 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
         return f"]({config.repo_url}/{link[2]}" if outside else link[0]
 
     if page.file.src_uri == "index.md":
-        markdown = markdown.replace("](man/)", f"]({manual_page(MANUAL[0])})")
         for name in ("CONTRIBUTING.md", "adr/"):
             outside = name if name[0].isupper() else f"docs/{name}"
             markdown = markdown.replace(f"]({name})", f"]({config.repo_url}/{outside})")
