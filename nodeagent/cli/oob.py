@@ -203,7 +203,9 @@ def check(places: Places, nodes: Sequence[str], *, as_json: bool) -> None:
         documents = [_json(node, status) for node, status in zip(names, statuses, strict=True)]
         click.echo(json.dumps({"nodes": documents}))
     else:
-        rows = [row for pair in zip(names, statuses, strict=True) for row in _rows(*pair)]
+        rows = [
+            row for node, status in zip(names, statuses, strict=True) for row in _rows(node, status)
+        ]
         table(rows, ("node", "level", "agents", "said", "counts", "last on", "why"))
         for node, status in zip(names, statuses, strict=True):
             if status.powered is None:

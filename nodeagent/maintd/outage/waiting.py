@@ -44,8 +44,8 @@ def waiting(ledger: Ledger, snapshot: Snapshot) -> list[Held]:
             for instance in snapshot.instances.values()
             if instance.secondary == node.name
         )
-        state, about = state_of(node), (node.name, incident.id)
-        held.append(Held(because(kind, node.name, state=state, left=tuple(mirrored)), *about))
+        why = because(kind, node.name, state=state_of(node), left=tuple(mirrored))
+        held.append(Held(why, node.name, incident.id))
     return held
 
 

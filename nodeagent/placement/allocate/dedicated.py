@@ -228,7 +228,8 @@ class _Pairs:
                 best = whole, place, other
         selection.successes = selection.failures.pop("", 0)
         if best is not None:
-            selection.prefer(Pick(self._filled(*best[1:]), best[0]))
+            loss, place, other = best
+            selection.prefer(Pick(self._filled(place, other), loss))
         return selection
 
     def _partner(self, place: int, known: dict[int, Loss | Refused]) -> tuple[Loss, int] | None:

@@ -43,7 +43,9 @@ def looks(verb: F) -> F:
             metavar="DURATION",
             default="2s",
             show_default=True,
-            callback=lambda *arguments: _noted(arguments[0], arguments[1], duration(*arguments)),
+            callback=lambda context, option, text: _noted(
+                context, option, duration(context, option, text)
+            ),
             expose_value=False,
             help="With --watch: wait this long in between.",
         ),
