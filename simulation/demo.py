@@ -37,9 +37,9 @@ from nodeagent.maintd.engine.witnesses import QuestionsOverHttp, Witnesses
 from nodeagent.maintd.http.listen import listening
 from nodeagent.maintd.http.readers import Readers
 from nodeagent.maintd.http.routes import Api
-from nodeagent.maintd.owners.offers import OWNER_TAG
 from nodeagent.model.action import Action, MovePrimary, MoveSecondary, Retag, describe
 from nodeagent.model.incident import Incident, Status
+from nodeagent.model.instance_tags import OWNER_TAG
 from nodeagent.model.ledger import Policy
 from nodeagent.model.notice import Sink
 from nodeagent.model.queue import Operation, Procedure, Procedures, RepairStep

@@ -32,7 +32,7 @@ class BudgetKind(AnyKind):
     BUDGET_UNREADABLE = kind(
         "budget",
         Of.INSTANCE,
-        "its tag {tag} is not a budget: {form}: run {help}",
+        "its tag {tag} is wrong: {form}: run {help}",
         command="gnt-instance remove-tags {it} {tag}",
     )
     BUDGET_DIFFERS = kind(
@@ -44,8 +44,8 @@ class BudgetKind(AnyKind):
     MORE_BUDGET_TAGS = kind(
         "setting",
         Of.CLUSTER,
-        "{count} more tags of budgets are wrong: run {help}",
-        command="gnt-cluster search-tags '^maintd:budget:'",
+        "{count} more tags of instances are wrong: run {help}",
+        command="gnt-cluster search-tags '(?i)^maintd:'",
     )
     BUDGET_EXCEEDED = kind(
         "budget",

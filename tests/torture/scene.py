@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from nodeagent.maintd.owners.offers import OWNER_TAG
+from nodeagent.model.instance_tags import OWNER_TAG
 from nodeagent.model.snapshot import Instance, Node
 from simulation.cluster import SimulatedCluster
 from tests.agent.place import CLUSTER, NODE, Place

@@ -16,14 +16,13 @@ from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.action import MovePrimary
 from nodeagent.model.evidence import Mirror, Testimony
 from nodeagent.model.fencing import End, Fate, Fencing, Unreachable
+from nodeagent.model.instance_tags import priority
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.purpose import OfFencing
 from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.snapshot import Instance, Node, Observed
 from nodeagent.model.units import Ms
 
-PRIORITY_TAG = "maintd:priority:"
-_LAST = 10**6
 UP_TO_DATE = "UpToDate"
 # Agents look at their disks every 5 s, DRBD notices a dead peer after up to 11 s, and a testimony
 # counts from its question.
@@ -50,17 +49,6 @@ def fates(node: Node, observed: Observed, ledger: Ledger, now: Ms) -> tuple[Fate
     silence = next((silence for silence in ledger.unreachable if silence.node == node.uuid), None)
     silence = silence or Unreachable(node.uuid, now)
     return tuple(_fate(instance, node, observed, silence, now) for instance in here)
-
-
-def priority(instance: Instance) -> int:
-    """Its place in the order, from `maintd:priority:N`: 1 comes first, and no tag last."""
-    numbers = [tag.removeprefix(PRIORITY_TAG) for tag in instance.tags if _is_priority(tag)]
-    return min(map(int, numbers), default=_LAST)
-
-
-def _is_priority(tag: str) -> bool:
-    text = tag.removeprefix(PRIORITY_TAG)
-    return tag.startswith(PRIORITY_TAG) and text.isdecimal() and len(text) < 6
 
 
 def _fate(

@@ -13,6 +13,7 @@ from uuid import NAMESPACE_URL, uuid5
 from nodeagent.maintd.owners import milestones
 from nodeagent.maintd.owners.absences import Absence, Key, absences, key_of
 from nodeagent.maintd.planning.times import rfc3339
+from nodeagent.model.instance_tags import OWNER_TAG
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.offer import Answer, Offer, Reply, Told, Work
 from nodeagent.model.reason import Kind, Reason, because
@@ -21,7 +22,6 @@ from nodeagent.model.units import Ms
 from nodeagent.model.window import Consent, Weight
 from nodeagent.model.wish import AnswerOffers
 
-OWNER_TAG = "maintd:owner:"
 _NAMESPACE = uuid5(NAMESPACE_URL, "nodeagent offer")
 
 

@@ -25,6 +25,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from nodeagent.model.action import Move, MovePrimary, Reinstall
+from nodeagent.model.instance_tags import BUDGET_TAG, FORMS, is_of_no_budget, of_maintd
 from nodeagent.model.purpose import claimant
 from nodeagent.model.reason import (
     AnyKind,
@@ -39,7 +40,6 @@ from nodeagent.model.reason import (
 )
 from nodeagent.model.snapshot import Instance, Observed, Snapshot
 
-BUDGET_TAG = "maintd:budget:"
 BUDGET_LASTS: frozenset[AnyKind] = frozenset(
     {BudgetKind.BUDGET_DOWN, BudgetKind.BUDGET_NEVER, BudgetKind.BUDGET_UNREADABLE}
 )
@@ -48,7 +48,6 @@ BUDGET_WAITS = BUDGET_LASTS | {BudgetKind.BUDGET_SPENT}
 _NAMED = 3  # instances in one reason
 _DIGITS = 5
 _PERCENT, _LIVE = "percent", "live"
-_FORM = "write maintd:budget:NAME:N, a number or such as 25percent, then :live if migrations count"
 _RUNNING = "running"  # Ganeti's words for the states of instances
 _DOWN = frozenset({"ERROR_down", "USER_down"})
 
@@ -91,6 +90,8 @@ class Limit:
 
 def read(tag: str) -> Limit | None:
     """Read a tag of a budget; None if it is wrong."""
+    if not tag.startswith(BUDGET_TAG):
+        return None
     name, *rest = tag.removeprefix(BUDGET_TAG).split(":")
     if not name or not rest or rest[1:] not in ([], [_LIVE]):
         return None
@@ -105,7 +106,7 @@ def read(tag: str) -> Limit | None:
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """The tags of an instance's budgets: the readable ones, each with its limit, and the others.
+    """The readable tags of an instance's budgets, each with its limit, and its wrong tags.
 
     `names` are those of all of them, as far as they can be read.
     """
@@ -123,12 +124,14 @@ _NO_TAGS = Tags()
 
 @lru_cache(maxsize=65_536)  # tags hardly change, and each round reads them all
 def budget_tags(tags: frozenset[str]) -> Tags:
-    """Find the tags of budgets among an instance's tags."""
-    own = sorted(tag for tag in tags if tag.startswith(BUDGET_TAG))
+    """Find the tags of budgets among an instance's tags, and those that mean nothing."""
+    own = [tag for tag in of_maintd(tags) if not is_of_no_budget(tag)]
     if not own:
         return _NO_TAGS
     limits = {tag: read(tag) for tag in own}
-    names = (tag.removeprefix(BUDGET_TAG).partition(":")[0] for tag in own)
+    names = (
+        tag.removeprefix(BUDGET_TAG).partition(":")[0] for tag in own if tag.startswith(BUDGET_TAG)
+    )
     return Tags(
         tuple((tag, limit) for tag, limit in limits.items() if limit is not None),
         tuple(tag for tag, limit in limits.items() if limit is None),
@@ -252,7 +255,7 @@ class Budgets:
         if harm is Cost.NOTHING or (state is not None and state.free):
             return None
         if tags := self.unreadable.get(instance.name):
-            return because(BudgetKind.BUDGET_UNREADABLE, instance.name, tag=tags[0], form=_FORM)
+            return because(BudgetKind.BUDGET_UNREADABLE, instance.name, tag=tags[0], form=FORMS)
         for name in self.names.get(instance.name, ()):
             if harm is Cost.LIVE and not self.budgets[name].live:
                 continue
@@ -291,7 +294,7 @@ class Budgets:
         then = "until then maintd plans nothing that interrupts it"
         for instance, tags in self.unreadable.items():
             for tag in tags:
-                details = {"fault": f"{tag} is not a budget: {_FORM}", "tag": tag, "then": then}
+                details = {"fault": FORMS, "tag": tag, "then": then}
                 why = because(
                     Kind.WRONG_TAG, instance, Of.INSTANCE, command="gnt-instance", **details
                 )

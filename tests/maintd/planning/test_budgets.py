@@ -254,6 +254,22 @@ def test_an_unreadable_tag_stops_migrations_too_and_counts_where_its_name_is_kno
     assert not alone.budgets
 
 
+def test_a_tag_that_means_nothing_on_an_instance_is_as_unreadable() -> None:
+    """Somebody meant something by it, and it may have been to leave the instance alone."""
+    misspelt = ("maintd:bugdet:web:1", "Maintd:budget:web:1", "maintd:pause:yes", "maintd:budget")
+    for tag in (*misspelt, "maintd:priority:high", "maintd:priority:1000000"):
+        a = web("a", tag)
+        budgets = Budgets.of(observed(a))
+        assert allowed(budgets, migration("a"), a) is BudgetKind.BUDGET_UNREADABLE, tag
+        held = next(budgets.held(observed(a).snapshot))
+        assert held.why.help == f"gnt-instance remove-tags a {tag}"
+    for tag in ("maintd:owner:dora", "maintd:owner:", "maintd:priority:1", "mymaintd:x", "web"):
+        a = web("a", tag)
+        budgets = Budgets.of(observed(a))
+        assert allowed(budgets, migration("a"), a) == migration("a"), tag
+        assert not list(budgets.held(observed(a).snapshot)), tag
+
+
 def test_several_budgets_all_hold() -> None:
     tags = (f"{WEB}5", "maintd:budget:rack:1")
     a, b = web("a", *tags), web("b", *tags)
