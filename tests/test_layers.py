@@ -120,6 +120,7 @@ VERBS = ("nodeagent", "check_config", "commands", "diagnose", "report", "termina
 COMMAND_LINES = {
     **{f"cli/{verb}.py": NODE | {"cli"} for verb in VERBS},
     "cli/maintd.py": MASTER | {"cli"},
+    "cli/maintd_run.py": MASTER | {"cli"},
     "cli/iallocator.py": {"errors", "model", "placement", "cli"},
     "cli/departures.py": {"clocks", "errors", "model", "placement"},
     "cli/maintd_check.py": MASTER | {"cli", "power"},
@@ -132,8 +133,8 @@ COMMAND_LINES = {
 ALONE = {"agent/supervisor.py", "web/selfsigned.py", "protocol/signature.py"}
 BACKENDS = "nodeagent.cluster.ganeti"
 MAY_NAME_BACKENDS = {
-    "cli/maintd.py",
     "cli/maintd_parts.py",
+    "cli/maintd_run.py",
     "cli/succeed.py",
     "cli/gnt_maint.py",
     "cli/maint/repair.py",
