@@ -74,7 +74,7 @@ PURE_ROOMS = PLANNERS | {"planning", "ledger", "deciding"}
 ROOMS: dict[str, set[str]] = {
     "planning": {"nodeagent.placement", "nodeagent.autorepair", "nodeagent.section"},
     "outage": {"planning"},
-    "owners": {"planning", "nodeagent.background", "nodeagent.web", "nodeagent.secret"},
+    "owners": {"planning"},
     "notices": {
         *("planning", "owners", "windows"),
         *("nodeagent.background", "nodeagent.section", "nodeagent.web", "nodeagent.secret"),
@@ -84,7 +84,7 @@ ROOMS: dict[str, set[str]] = {
     "autorepair": {"planning", "outage", "nodeagent.autorepair", "nodeagent.cluster"},
     "windows": {"planning", "outage", "owners", "nodeagent.placement"},
     "queue": {
-        *("planning", "outage", "windows", "owners", "notices"),
+        *("planning", "outage", "windows", "notices"),
         *("nodeagent.background", "nodeagent.section", "nodeagent.web", "nodeagent.secret"),
     },
     "rolls": {"planning", "outage"},
@@ -175,7 +175,6 @@ PURE_PLACES = (
 )
 ACTING = {
     "protocol/signature.py",
-    "maintd/owners/webhook.py",
     "maintd/notices/firing.py",
     "maintd/notices/outbox.py",
     "maintd/notices/settings.py",

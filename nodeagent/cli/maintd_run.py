@@ -43,7 +43,6 @@ from nodeagent.maintd.engine.settings import Settings, load
 from nodeagent.maintd.engine.standby import SOCKET, Helper, Standby, until
 from nodeagent.maintd.engine.witnesses import QuestionsOverHttp, Witnesses
 from nodeagent.maintd.notices.outbox import Outbox
-from nodeagent.maintd.owners.webhook import Webhooks
 from nodeagent.maintd.queue.inventory import Inventory
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.protocol.look import Look, Seen
@@ -238,7 +237,6 @@ def assemble(
         tell=headrooms.take,
     )
     inventory = Inventory(settings.sabakan, unix_ms)
-    webhooks = Webhooks(settings.webhooks, unix_ms)
     engine = Engine(
         store=store,
         cluster=cluster,
@@ -249,7 +247,6 @@ def assemble(
         conduct=conduct,
         adviser=adviser,
         inventory=inventory,
-        webhooks=webhooks,
         outbox=Outbox(settings.targets, unix_ms),
         witnesses=Witnesses(questions, unix_ms, time.monotonic),
         departing=DeparturesFile.beside(settings.maintd.socket),

@@ -24,7 +24,7 @@ from nodeagent.model.fencing import Cut, Deaf, Fencing, Unreachable
 from nodeagent.model.incident import Incident
 from nodeagent.model.ledger import Begun, Hold, Intent, Ledger, Storm, Trail, Undiagnosed
 from nodeagent.model.notice import Condition, Mailbox, Message, Notice
-from nodeagent.model.offer import Answer, Milestone, Offer, Told
+from nodeagent.model.offer import Answer, Milestone, Offer, Sending
 from nodeagent.model.outage import Back, Wanted
 from nodeagent.model.proposal import Proposal
 from nodeagent.model.queue import Attempt, Entry, Refusal
@@ -69,8 +69,8 @@ MOMENTS: Mapping[type, tuple[str, ...]] = {
     Roll: ("at", "returned_at", "over_at"),
     RollNode: ("since", "left_at", "ran_at", "not_before"),
     Scheduled: ("since", "not_before"),
+    Sending: ("after",),
     Storm: ("at",),
-    Told: ("after",),
     Trail: ("at", "ended"),
     Undiagnosed: ("since",),
     Unreachable: ("since", "lived"),
