@@ -7,7 +7,6 @@ again from the new state. Safe to be killed between any two lines.
 """
 
 import asyncio
-import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -71,7 +70,6 @@ from nodeagent.protocol.look import Look
 from nodeagent.store.departures_file import DeparturesFile
 from nodeagent.store.sqlite import SqliteStore
 
-log = logging.getLogger(__name__)
 _TRIES = ("promised", "dropped")  # events of a try
 
 
