@@ -74,7 +74,7 @@ PURE_ROOMS = PLANNERS | {"planning", "ledger", "deciding"}
 ROOMS: dict[str, set[str]] = {
     "planning": {"nodeagent.placement", "nodeagent.autorepair", "nodeagent.section"},
     "outage": {"planning"},
-    "owners": {"planning", "nodeagent.background", "nodeagent.web", "nodeagent.secret"},
+    "owners": {"planning"},
     "notices": {
         *("planning", "owners", "windows"),
         *("nodeagent.background", "nodeagent.section", "nodeagent.web", "nodeagent.secret"),
@@ -84,7 +84,7 @@ ROOMS: dict[str, set[str]] = {
     "autorepair": {"planning", "outage", "nodeagent.autorepair", "nodeagent.cluster"},
     "windows": {"planning", "outage", "owners", "nodeagent.placement"},
     "queue": {
-        *("planning", "outage", "windows", "owners", "notices"),
+        *("planning", "outage", "windows", "notices"),
         *("nodeagent.background", "nodeagent.section", "nodeagent.web", "nodeagent.secret"),
     },
     "rolls": {"planning", "outage"},
@@ -120,6 +120,7 @@ VERBS = ("nodeagent", "check_config", "commands", "diagnose", "report", "termina
 COMMAND_LINES = {
     **{f"cli/{verb}.py": NODE | {"cli"} for verb in VERBS},
     "cli/maintd.py": MASTER | {"cli"},
+    "cli/maintd_run.py": MASTER | {"cli"},
     "cli/iallocator.py": {"errors", "model", "placement", "cli"},
     "cli/departures.py": {"clocks", "errors", "model", "placement"},
     "cli/maintd_check.py": MASTER | {"cli", "power"},
@@ -132,8 +133,8 @@ COMMAND_LINES = {
 ALONE = {"agent/supervisor.py", "web/selfsigned.py", "protocol/signature.py"}
 BACKENDS = "nodeagent.cluster.ganeti"
 MAY_NAME_BACKENDS = {
-    "cli/maintd.py",
     "cli/maintd_parts.py",
+    "cli/maintd_run.py",
     "cli/succeed.py",
     "cli/gnt_maint.py",
     "cli/maint/repair.py",
@@ -174,7 +175,6 @@ PURE_PLACES = (
 )
 ACTING = {
     "protocol/signature.py",
-    "maintd/owners/webhook.py",
     "maintd/notices/firing.py",
     "maintd/notices/outbox.py",
     "maintd/notices/settings.py",

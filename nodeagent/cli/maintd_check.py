@@ -133,18 +133,14 @@ def _secrets(settings: Settings) -> Iterator[tuple[str, str, Callable[[str], obj
         yield "http.users", settings.http.users, read_private_text
     if settings.sabakan.url:
         yield "sabakan.token", settings.sabakan.token, read_token
-    for number, hook in enumerate(settings.webhooks):
-        yield f"owners.webhooks[{number}].secret", hook.secret, read_token
     for target in settings.targets:
-        of = f"notify[{target.number}]"
-        yield from ((f"{of}.{key}", path, reader) for key, path, reader in target.secrets())
+        for key, path, reader in target.secrets():
+            yield f"{target.table}.{key}", path, reader
 
 
 def _files(settings: Settings) -> Iterator[tuple[str, str]]:
     """Yield each other required file by its key; some are empty."""
     if settings.sabakan.url:
         yield "sabakan.ca", settings.sabakan.ca
-    for number, hook in enumerate(settings.webhooks):
-        yield f"owners.webhooks[{number}].ca", hook.ca
     for target in settings.targets:
-        yield f"notify[{target.number}].ca", target.ca
+        yield f"{target.table}.ca", target.ca

@@ -55,11 +55,11 @@ class Announcing:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """The delivery of a question by a command.
+class Sending:
+    """The delivery of a question or a milestone in one way.
 
-    `intent` is the intent that does it, `done` tells that it is over. `tries` counts the failures,
-    `why` is the last reason, `after` when to try again (unix ms).
+    `intent` is the intent that does it, if it is a command; `done` tells that it is over. `tries`
+    counts the failures, `why` is the last reason, `after` when to try again (unix ms).
     """
 
     intent: str = ""
@@ -81,7 +81,8 @@ class Progress(Enum):
 class Milestone:
     """A progress to report to an owner that was asked: at which node (a UUID), and when (unix ms).
 
-    A start stays until the maintenance is over; then that is reported, too.
+    A start stays until the maintenance is over; then that is reported, too. `told` and `posted` are
+    its deliveries by the command and by a webhook.
     """
 
     id: str
@@ -91,7 +92,8 @@ class Milestone:
     instances: tuple[str, ...]
     unavailability: Unavailability
     at: Ms
-    told: Told = Told()
+    told: Sending = Sending()
+    posted: Sending = Sending()
     work: Work = Work.WINDOW
 
 
@@ -101,8 +103,9 @@ class Offer:
 
     `id` is the newest question's, which is `open` until its answer. `asked_at` is when it was put,
     `since` when this interval was first asked about (unix ms); `generation` counts the intervals.
-    `answer` is the newest one to this interval, `instances` are those on the node now. `told` is
-    about the newest question, `work` is what the node is evacuated for.
+    `answer` is the newest one to this interval, `instances` are those on the node now. `told` and
+    `posted` are the deliveries of the newest question by the command and by a webhook, `work` is
+    what the node is evacuated for.
     """
 
     id: str
@@ -115,7 +118,8 @@ class Offer:
     generation: int = 1
     open: bool = True
     answer: Answer | None = None
-    told: Told = Told()
+    told: Sending = Sending()
+    posted: Sending = Sending()
     work: Work = Work.WINDOW
 
     @property

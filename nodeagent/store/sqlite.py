@@ -1,6 +1,5 @@
 """The memory of maintd on disk: SQLite with a write-ahead log, synchronous in full."""
 
-import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +16,6 @@ from nodeagent.store.codec import decode, encode
 from nodeagent.store.errors import Fenced, Size
 from nodeagent.store.tables import lines_of, storable
 
-log = logging.getLogger(__name__)
 MEMORY = ":memory:"
 KEEP_EVENTS = 100_000
 KEEP_AUDIT = 20_000  # events of administrators' acts, which other events never evict

@@ -280,7 +280,8 @@ SUCCEED_NEVER: tuple[str, ...] = (
         ("nodeagent.cli.succeed", SUCCEED_NEVER),
         ("nodeagent.agent.front", FRONT_NEVER),
         ("nodeagent.agent.probe", FRONT_NEVER),
-        ("nodeagent.cli.maintd", ("numpy",)),
+        ("nodeagent.cli.maintd_run", ("numpy",)),
+        ("nodeagent.cli.maintd", ("h11", "nodeagent.maintd.engine.round")),
     ],
 )
 def test_neither_half_loads_what_is_the_other_s(module: str, never: tuple[str, ...]) -> None:

@@ -13,8 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from nodeagent import service
-from nodeagent.cli import maintd as command
 from nodeagent.cli import maintd_parts
+from nodeagent.cli import maintd_run as command
+from nodeagent.cli.maintd import cli
 from nodeagent.maintd.engine.daemon import Maintd
 from nodeagent.maintd.engine.limits import LINES
 from nodeagent.maintd.engine.round import Round
@@ -301,6 +302,6 @@ def test_a_bug_ends_the_daemon_and_nobody_serves_what_is_old() -> None:
         patch.object(command, "serve", buggy),
         patch.object(command, "load", lambda *_, **__: settings),
     ):
-        done = CliRunner().invoke(command.cli, ["run"])
+        done = CliRunner().invoke(cli, ["run"])
     assert done.exit_code == 1
     assert isinstance(done.exception, ZeroDivisionError)

@@ -10,7 +10,6 @@ from nodeagent.maintd.engine.daemon import Maintd
 from nodeagent.maintd.engine.settings import Settings, load, needing_restart
 from nodeagent.maintd.notices.sinks.http import Endpoint
 from nodeagent.maintd.notices.sinks.webhook import Webhook as Sink
-from nodeagent.maintd.owners.webhook import Webhook
 from tests.agent.place import safe_folder
 from tests.maintd.rig import Rig, fleet
 
@@ -36,8 +35,6 @@ port = 1900
 url = "http://sabakan:10080/graphql"
 [policy]
 moves = 7
-[[owners.webhooks]]
-url = "https://owners:443/hook"
 """
 
 SINK = """
@@ -72,7 +69,6 @@ def test_what_needs_a_restart_is_said_key_by_key(caplog: pytest.LogCaptureFixtur
         "poll.total",
         "http.port",
         "sabakan.url",
-        "owners.webhooks",
     ]
     changed, same, wrong = said
     assert changed == [f"settings-need-restart {key}" for key in keys] + ["settings-reloaded"]
@@ -110,10 +106,6 @@ def test_every_setting_is_either_taken_up_or_said_to_need_a_restart() -> None:
     began, silent = Settings(), []
     for table in fields(began):
         old = getattr(began, table.name)
-        if table.name == "webhooks":
-            told = replace(began, webhooks=(Webhook("db", "https://owners:443/hook"),))
-            assert needing_restart(began, told) == ["owners.webhooks"]
-            continue
         if table.name == "targets":  # which are taken up
             assert needing_restart(began, replace(began, targets=(Sink("ops", Endpoint()),))) == []
             continue

@@ -10,10 +10,11 @@ from sqlite3 import connect
 import pytest
 from click.testing import CliRunner
 
-from nodeagent.cli import maintd as command
-from nodeagent.cli.maintd import _lock, _stay_alone
+from nodeagent.cli import maintd_run as command
+from nodeagent.cli.maintd import cli
 from nodeagent.cli.maintd_ledger import open_sqlite
 from nodeagent.cli.maintd_parts import cluster_key, own_certificate
+from nodeagent.cli.maintd_run import _lock, _stay_alone
 from nodeagent.clocks import unix_ms
 from nodeagent.errors import ConfigError, Corrupt, NotMaster, Unavailable
 from nodeagent.maintd.engine.memory import away_since
@@ -87,7 +88,7 @@ def said(ganeti: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[i
         state.mkdir(exist_ok=True)
         values = {"cluster": {"ganeti": str(ganeti), **cluster}, "maintd": {"state": str(state)}}
         monkeypatch.setattr(command, "load", lambda *_, **__: parse(values))
-        done = CliRunner().invoke(command.cli, ["check-master"])
+        done = CliRunner().invoke(cli, ["check-master"])
         return done.exit_code, done.output
 
     return check
@@ -137,7 +138,7 @@ def test_another_node_ends_with_11_before_it_reads_any_secret(
         for name in ("hmac.key", "client.pem"):
             (ganeti / name).unlink()
     monkeypatch.setattr(command, "load", lambda *_, **__: settings(ganeti, state=str(state)))
-    done = CliRunner().invoke(command.cli, ["run", *dry])
+    done = CliRunner().invoke(cli, ["run", *dry])
     why = f"this is {socket.gethostname()}, and the master is other"
     assert done.exit_code == 11
     assert done.output.endswith(f"maintd: not master, exiting: {why}\n")

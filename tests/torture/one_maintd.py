@@ -12,7 +12,7 @@ import time
 from functools import partial
 
 from nodeagent import service
-from nodeagent.cli import maintd as production
+from nodeagent.cli import maintd, maintd_run
 from nodeagent.cluster.ganeti.ssconf import Ssconf
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.conduct import Conduct
@@ -81,8 +81,8 @@ def main() -> None:
     log_also(f"{folder}/maintd.log")
     stop_at(f"{folder}/stall")
     remote = Remote((host, int(port)), node, stall=f"{folder}/stall")
-    production._cluster = partial(connect, remote)  # type: ignore[assignment]
-    production.cli(["--config", config, "run"])
+    maintd_run._cluster = partial(connect, remote)  # type: ignore[assignment]
+    maintd.cli(["--config", config, "run"])
 
 
 if __name__ == "__main__":

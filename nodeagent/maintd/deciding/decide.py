@@ -20,11 +20,12 @@ from nodeagent.maintd.incidents import lifecycle, referral
 from nodeagent.maintd.incidents.plan import Planner
 from nodeagent.maintd.ledger import other_master, proposals, undiagnosed, unreachable
 from nodeagent.maintd.ledger.doubt import doubt as doubt_about
+from nodeagent.maintd.notices import owners as notice_owners
 from nodeagent.maintd.notices.sinks import command as notice_commands
 from nodeagent.maintd.outage import back, seen
 from nodeagent.maintd.outage.invariants import check_invariants
 from nodeagent.maintd.outage.leave import evacuate_wanted, remember_wanted
-from nodeagent.maintd.owners import notify, offers
+from nodeagent.maintd.owners import offers
 from nodeagent.maintd.planning import departures, holds, node_keys, storm_brake
 from nodeagent.maintd.planning.intents import with_unheard
 from nodeagent.maintd.planning.resources import open_room
@@ -89,7 +90,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
 
     # 7. Messages: owners first, then others by commands. They seldom need the master's agent,
     #    which the queue needs in every round.
-    ledger, owners_held = notify.announce(ledger, observed, policy, now)
+    ledger, owners_held = notice_owners.announce(ledger, observed, policy, now)
     ledger = notice_commands.order(ledger, observed, policy, now)
     # 8. Machines to repair: before incidents, for an entry keeps the node that it works on.
     owners = waiting[Work.INCIDENT]
@@ -151,7 +152,7 @@ def _with_results(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -
     ledger = rolls.remember(ledger, observed, now)
     ledger = repair_jobs.remember(ledger, observed, now)
     ledger = past_moves.remember(ledger, observed, now)
-    ledger = notify.remember(ledger, observed, now)
+    ledger = notice_owners.remember(ledger, observed, now)
     ledger = notice_commands.remember(ledger, observed, policy.notify, now)
     ledger = unreachable.remember(ledger, observed, now)
     ledger = undiagnosed.remember(ledger, observed, now)

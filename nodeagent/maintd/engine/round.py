@@ -7,7 +7,6 @@ again from the new state. Safe to be killed between any two lines.
 """
 
 import asyncio
-import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -45,10 +44,10 @@ from nodeagent.maintd.ledger.doubt import doubt
 from nodeagent.maintd.ledger.history import tell
 from nodeagent.maintd.ledger.tally import Tally
 from nodeagent.maintd.ledger.unreachable import unreachable, watched
+from nodeagent.maintd.notices import owners
 from nodeagent.maintd.notices.firing import Firing
 from nodeagent.maintd.notices.outbox import Outbox
 from nodeagent.maintd.notices.plan import take_up
-from nodeagent.maintd.owners.webhook import Webhooks
 from nodeagent.maintd.planning import node_keys
 from nodeagent.maintd.planning.budgets import nodes_to_ask
 from nodeagent.maintd.planning.departures import departures
@@ -71,7 +70,6 @@ from nodeagent.protocol.look import Look
 from nodeagent.store.departures_file import DeparturesFile
 from nodeagent.store.sqlite import SqliteStore
 
-log = logging.getLogger(__name__)
 _TRIES = ("promised", "dropped")  # events of a try
 
 
@@ -131,9 +129,9 @@ class Engine:
 
     `look` polls the agents; `now` is unix milliseconds, `steady` seconds of a clock that nobody
     sets. Between the rounds the `adviser` searches for moves that balancing needs, the `inventory`
-    asks which machines are broken, `firing` which alerts block a roll, and the `webhooks` send
-    offers to owners; the `headrooms` count how many more instances fit. `departing` tells other
-    programs which nodes leave soon.
+    asks which machines are broken, `firing` which alerts block a roll, and the `outbox` sends
+    notifications, and offers to owners; the `headrooms` count how many more instances fit.
+    `departing` tells other programs which nodes leave soon.
     """
 
     def __init__(
@@ -148,7 +146,6 @@ class Engine:
         steady: Callable[[], float] = time.monotonic,
         adviser: Adviser | None = None,
         inventory: Inventory | None = None,
-        webhooks: Webhooks | None = None,
         outbox: Outbox | None = None,
         noded: Noded | None = None,
         witnesses: Witnesses | None = None,
@@ -159,7 +156,6 @@ class Engine:
         self.policy = policy
         self.conduct = conduct
         self.inventory = inventory or Inventory(InventorySettings(), now, steady)
-        self.webhooks = webhooks if webhooks is not None else Webhooks((), now)
         self.outbox = outbox if outbox is not None else Outbox((), now)
         self.firing = firing or Firing(lambda: self.outbox.targets.values(), steady)
         self.complaint, self.standby = "", ""  # the latter tells who acts while this one does not
@@ -355,8 +351,6 @@ class Engine:
             decision = replace(decision, ledger=kept)
             decision = await self._carry_out(polled.ledger, decision, observed, now, heard)
             self.departing.tell(self._departures(decision.ledger, snapshot, now))
-            if self._memory.handed_over:
-                self.webhooks.announce(decision.ledger, snapshot, self.policy, now)
         elif self.conduct.dry:
             self._ledger = _as_if_nothing_was_begun(seen.ledger, decision.ledger)
         else:
@@ -435,6 +429,8 @@ class Engine:
         decision, letters = take_up(
             decision, observed, self.policy, self.outbox.results, silent, self.complaint, now
         )
+        told = owners.posted(decision.ledger, self.outbox.results, now)
+        decision = replace(decision, ledger=told)
         # One line for an action that waits for the rule, not one for each try.
         decision_events = tuple(
             e for e in decision_events if e.kind not in _TRIES or _what(e) not in self._put_off
@@ -456,6 +452,10 @@ class Engine:
             failpoint.reach("intended")
         handed_over = await self._memory.hand_over(decision.ledger)
         self.outbox.tell(letters)
+        if self._memory.handed_over:
+            targets, snapshot = self.outbox.targets, observed.snapshot
+            questions = owners.letters(decision.ledger, targets, snapshot, self.policy, now)
+            self.outbox.tell(questions)
         self._put_off = frozenset()
         if fresh:
             failpoint.reach("promised")

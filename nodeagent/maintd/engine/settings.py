@@ -20,7 +20,7 @@ from nodeagent.maintd.engine.helper_settings import (
 )
 from nodeagent.maintd.notices.delivery import Target
 from nodeagent.maintd.notices.settings import sinks_of
-from nodeagent.maintd.owners.webhook import ANY, Webhook
+from nodeagent.maintd.notices.sinks.webhook import of_owners
 from nodeagent.maintd.planning.tag_settings import policy_of
 from nodeagent.maintd.queue.inventory import InventorySettings
 from nodeagent.maintd.queue.settings import constraints_of, procedures_of
@@ -28,8 +28,8 @@ from nodeagent.model.ledger import Policy
 from nodeagent.model.offer import Announcing
 from nodeagent.model.setting import setting
 from nodeagent.model.units import Ms, Seconds
-from nodeagent.section import LEVELS, NAME, Section, each_once
-from nodeagent.web.blocking import URL, wrong_port
+from nodeagent.section import LEVELS, NAME, Section
+from nodeagent.web.blocking import wrong_port
 
 LOCAL, ANYONE, USERS = "local", "anyone", "users"  # who reads without credentials
 MASTER = "master"  # the address of whichever node is the master
@@ -95,7 +95,6 @@ class Settings:
     http: HttpSettings = field(default_factory=HttpSettings)
     succession: SuccessionSettings = field(default_factory=SuccessionSettings)
     sabakan: InventorySettings = field(default_factory=InventorySettings)
-    webhooks: tuple[Webhook, ...] = ()
     targets: tuple[Target, ...] = ()
     policy: Policy = POLICY
     port: int | None = None
@@ -112,8 +111,7 @@ def needing_restart(began: Settings, fresh: Settings) -> list[str]:
             if getattr(old, field.name) != getattr(new, field.name)
         ]
         changed += [f"{table}.{key}" for key in keys if f"{table}.{key}" not in AT_SIGHUP]
-    changed = [name.replace("_", "-") for name in changed]  # as it is written in the file
-    return changed + ["owners.webhooks"] * (began.webhooks != fresh.webhooks)
+    return [name.replace("_", "-") for name in changed]  # as it is written in the file
 
 
 def load(path: str, *, owner: int | None = 0, port: int | None = None) -> Settings:
@@ -153,8 +151,7 @@ def parse(
         _http(http),
         succession.read(SuccessionSettings),
         _sabakan(sabakan),
-        _webhooks(owners),
-        targets,
+        (*targets, *of_owners(owners)),
         replace(
             policy_of(policy, POLICY),
             procedures=procedures_of(queue),
@@ -230,27 +227,3 @@ def _announcing(section: Section) -> Announcing:
         section.text("command", default.command, f"({NAME.pattern})?", name),
         Seconds(round(section.duration("seconds", default.seconds, 1, 86400))),
     )
-
-
-def _webhooks(section: Section) -> tuple[Webhook, ...]:
-    tables = section.tables("webhooks")
-    hooks = tuple(map(_webhook, tables))
-    each_once(tables, "owner", [[hook.owner] for hook in hooks])
-    return hooks
-
-
-def _webhook(section: Section) -> Webhook:
-    hook = Webhook(
-        owner=section.text("owner", ANY, r"[A-Za-z0-9_.+*/:@-]{1,115}", "an owner's name, or *"),
-        url=section.text("url", "", URL, "of the form https://HOST:PORT/PATH"),
-        secret=section.path("secret", ""),
-        ca=section.path("ca", ""),
-        seconds=section.duration("seconds", 10.0, 0.1, 300),
-    )
-    section.require({"url": hook.url})
-    if why := wrong_port(hook.url):
-        section.complain(f"{section.where('url')} {why}", "url")
-    if hook.ca and hook.url.startswith("http:"):
-        section.complain(f"{section.where('ca')} needs an https: url", "ca")
-    section.done()
-    return hook

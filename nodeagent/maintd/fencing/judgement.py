@@ -22,7 +22,7 @@ may lie, or be cut off itself, and stops whatever would help the node.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from nodeagent.model.evidence import SIGNS, Contact, Evidence, Mirror, PowerReading, Testimony
@@ -91,18 +91,6 @@ def judged(observed: Observed, now: Ms) -> dict[str, Judgement]:
     if all_evidence and (why := suspects_itself(observed)) is not None:
         return {name: _unknown(why) for name, _ in all_evidence}
     return {name: judge(evidence, observed.snapshot, now) for name, evidence in all_evidence}
-
-
-def with_power(observed: Observed, readings: Mapping[str, PowerReading]) -> Observed:
-    """Add readings of power control, by the nodes' UUIDs, to the evidence."""
-    nodes = observed.snapshot.nodes
-    evidence = {
-        name: replace(node_evidence, power=reading)
-        if (node := nodes.get(name)) is not None and (reading := readings.get(node.uuid))
-        else node_evidence
-        for name, node_evidence in observed.evidence.items()
-    }
-    return replace(observed, evidence=evidence)
 
 
 def unread_disks(evidence: Evidence, snapshot: Snapshot, now: Ms) -> tuple[tuple[str, ...], str]:

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import MISSING, fields
-from typing import Any
+from typing import Any, Self
 from urllib.parse import unquote
 
 from nodeagent.errors import MessageError
@@ -46,7 +46,7 @@ MOST_BYTES = 16 * 1024
 MOST_EVENTS = 1000
 MOST_MOVES = 2000
 MOST_BYTES_OF_MOVES = 512 * 1024
-_MOST_BYTES_OF_SERIES = 256 * 1024
+MOST_BYTES_OF_LISTS = 256 * 1024
 _MOST_DAYS = 400  # skipped or kept at once
 _MOST_WEEKS = 520  # from one to the next
 _LONGEST = 500  # characters of a reason
@@ -90,7 +90,7 @@ def command(request: Request) -> str:
 
 def cancel(request: Request) -> Asked:
     """An incident by its path; `?undrain=yes` puts its node back."""
-    body(request, {})
+    nothing(request)
     names, undrain = request.query_names(), request.query("undrain")
     if unknown := [name for name in names if name != "undrain"]:
         raise MessageError(f"unknown parameter {printable(unknown[0])}; there may be: undrain")
@@ -103,112 +103,58 @@ def cancel(request: Request) -> Asked:
 
 def done(request: Request) -> Asked:
     """A node by its path, and the state to leave it in."""
-    members = body(request, {"force": False, "keep": False})
-    force, keep = _flag(members, "force"), members.get("keep", "")
-    if keep not in ("", "drained", "offline"):
-        raise MessageError(f"keep is {printable(keep)}; it must be drained or offline")
-    return Done(request.segments[2], force, keep)
+    with Body(request) as body:
+        return Done(request.segments[2], body.yes("force"), body.word("keep", "drained", "offline"))
 
 
 def evacuate(request: Request) -> Asked:
     """A node by its path, why it is to be evacuated, and whether it goes offline then."""
-    members = body(request, {"why": True, "offline": False})
-    return Evacuate(request.segments[2], members["why"], _flag(members, "offline"))
+    with Body(request) as body:
+        body.need("why")
+        return Evacuate(request.segments[2], body.text("why"), body.yes("offline"))
 
 
 def pulled_plug(request: Request) -> Asked:
     """A node by its path, whose plug a person has pulled; the body must say so."""
-    members = body(request, {"pulled-the-plug": True})
-    if not _flag(members, "pulled-the-plug"):
-        raise MessageError("pulled-the-plug must be yes: cut the power of the node first")
-    return PulledPlug(request.segments[2])
+    with Body(request) as body:
+        body.need("pulled-the-plug")
+        if not body.yes("pulled-the-plug"):
+            raise MessageError("pulled-the-plug must be yes: cut the power of the node first")
+        return PulledPlug(request.segments[2])
 
 
 def drill_power(request: Request) -> Asked:
     """A node by its path, whose power is switched; the body must say so."""
-    members = body(request, {"really": True})
-    if not _flag(members, "really"):
-        raise MessageError("really must be yes: this switches the power of the node")
-    return DrillPower(request.segments[2])
-
-
-def _flag(members: dict[str, str], key: str) -> bool:
-    text = members.get(key, "no")
-    if text not in ("yes", "no"):
-        raise MessageError(f"{key} is {printable(text)}; it must be yes or no")
-    return text == "yes"
+    with Body(request) as body:
+        body.need("really")
+        if not body.yes("really"):
+            raise MessageError("really must be yes: this switches the power of the node")
+        return DrillPower(request.segments[2])
 
 
 def retry(request: Request) -> Asked:
-    body(request, {})
+    nothing(request)
     return Retry(request.segments[2])
 
 
-_SCOPES = {"cluster": Scope.CLUSTER, "group": Scope.GROUP, "node": Scope.NODE, "incident": None}
-
-
-def body(request: Request, keys: dict[str, bool]) -> dict[str, str]:
-    """The members of a JSON object, all of them texts; `keys` says which are required."""
-    return _texts(_object(request, MOST_BYTES), keys)
-
-
-def _object(request: Request, limit: int) -> dict[str, Any]:
-    document = read(request.body, limit=limit) if request.body else {}
-    if not isinstance(document, dict):
-        raise MessageError("the body must be a JSON object")
-    return document
-
-
-def _texts(document: dict[str, Any], keys: dict[str, bool]) -> dict[str, str]:
-    for key, value in document.items():
-        if key not in keys:
-            allowed = ", ".join(keys) or "none"
-            raise MessageError(f"unknown key {printable(key)}; there may be: {allowed}")
-        if not isinstance(value, str):
-            raise MessageError(f"{key} is {_shown(value)}; it must be a text")
-        if len(value) > _LONGEST or not value.isprintable():
-            raise MessageError(f"{key} must be one printable line of at most {_LONGEST} characters")
-    for key, needed in keys.items():
-        if needed and not document.get(key):
-            raise MessageError(f"{key} is missing")
-    return document
-
-
-def _shown(value: object) -> str:
-    """A JSON value as written, without the quotes of a text."""
-    text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:60]}…"
-
-
-def _place(request: Request, more: dict[str, bool]) -> tuple[Scope, str, str, dict[str, str]]:
-    """Scope, name and incident, as Pause and Resume need them, and all members."""
-    loose = dict.fromkeys(("scope", "group", "node", "incident", *more), False)
-    scope = body(request, loose).get("scope")
-    if scope is None:
-        raise MessageError("scope is missing")
-    if scope not in _SCOPES:
-        raise MessageError(f"scope is {printable(scope)}; it must be one of {', '.join(_SCOPES)}")
-    exact = {"scope": True, **({} if scope == "cluster" else {scope: True}), **more}
-    members = body(request, exact)
-    if scope == "incident":
-        if not UUID.fullmatch(members["incident"]):
-            raise MessageError(f"incident is {printable(members['incident'])}; it must be a UUID")
-        return Scope.NODE, "", members["incident"], members
-    return Scope(_SCOPES[scope]), members.get(scope, ""), "", members
-
-
 def trust_key(request: Request) -> Asked:
-    key = body(request, {"key": True})["key"]
-    if not FINGERPRINT.fullmatch(key):
-        raise MessageError(f"key is {printable(key)}; it must be a fingerprint of 64 hex digits")
-    return TrustKey(request.segments[2], key)
+    with Body(request) as body:
+        body.need("key")
+        wanted = "a fingerprint of 64 hex digits"
+        return TrustKey(request.segments[2], body.matching("key", FINGERPRINT, wanted))
+
+
+def nothing(request: Request) -> None:
+    """Refuse a body with anything in it."""
+    with Body(request):
+        pass
 
 
 def bare(asked: Asked) -> Callable[[Request], Asked]:
     """Read a request that has everything in its path."""
 
     def read_nothing(request: Request) -> Asked:
-        body(request, {})
+        nothing(request)
         return asked
 
     return read_nothing
@@ -216,49 +162,62 @@ def bare(asked: Asked) -> Callable[[Request], Asked]:
 
 def texts(kind: type[Asked]) -> Callable[[Request], Asked]:
     """Read a request with text fields, named as in the body."""
-    keys = {field.name: field.default is MISSING for field in fields(kind)}
-    return lambda request: kind(**body(request, keys))
+    required = [field.name for field in fields(kind) if field.default is MISSING]
+
+    def read_texts(request: Request) -> Asked:
+        with Body(request) as body:
+            body.need(*required)
+            return kind(**{field.name: body.text(field.name) for field in fields(kind)})
+
+    return read_texts
+
+
+_SCOPES = {"cluster": Scope.CLUSTER, "group": Scope.GROUP, "node": Scope.NODE, "incident": None}
+
+
+def _place(body: "Body") -> tuple[Scope, str, str]:
+    """Scope, name and incident, as Pause and Resume need them."""
+    body.need("scope")
+    scope = body.word("scope", *_SCOPES)
+    if scope == "cluster":
+        return Scope.CLUSTER, "", ""
+    body.need(scope)
+    if scope == "incident":
+        return Scope.NODE, "", body.matching(scope, UUID, "a UUID")
+    return Scope(_SCOPES[scope]), body.text(scope), ""
 
 
 def pause(request: Request) -> Asked:
-    scope, name, incident, members = _place(request, {"why": False, "force": False, "until": False})
-    until = members.get("until", "0")
-    if not (_SECONDS.fullmatch(until) and float(until) < _LAST):
-        raise MessageError(f"until is {printable(until)}; it must be unix seconds before 2242")
-    force = _flag(members, "force")
-    return Pause(
-        scope, name, members.get("why", ""), incident, force, Ms(round(float(until) * 1000))
-    )
+    with Body(request) as body:
+        scope, name, incident = _place(body)
+        why, force = body.text("why"), body.yes("force")
+        until = body.matching("until", _SECONDS, "unix seconds before 2242") or "0"
+        if float(until) >= _LAST:
+            raise MessageError(f"until is {printable(until)}; it must be unix seconds before 2242")
+        return Pause(scope, name, why, incident, force, Ms(round(float(until) * 1000)))
 
 
 def resume(request: Request) -> Asked:
-    scope, name, incident, _ = _place(request, {})
-    return Resume(scope, name, incident)
+    with Body(request) as body:
+        return Resume(*_place(body))
 
 
 def balance(request: Request) -> Asked:
-    document = _object(request, MOST_BYTES_OF_MOVES)
-    moves = document.pop("moves", [])
-    if not isinstance(moves, list) or len(moves) > MOST_MOVES:
-        raise MessageError(f"moves must be a list of at most {MOST_MOVES}")
-    members = _texts(document, {"group": True})
-    return Balance(members["group"], tuple(_shift(n, move) for n, move in enumerate(moves, 1)))
+    with Body(request, MOST_BYTES_OF_MOVES) as body:
+        moves = body.items("moves", MOST_MOVES)
+        body.need("group")
+        shifts = tuple(_shift(number, move) for number, move in enumerate(moves, 1))
+        return Balance(body.text("group"), shifts)
 
 
 def delete_entries(request: Request) -> Asked:
     """One entry by its index, or all finished ones, or all others."""
-    members = body(request, {"index": False, "which": False})
-    index, which = members.get("index"), members.get("which")
-    if (index is None) == (which is None):
-        raise MessageError("index or which must be given, and one of them alone")
-    if index is not None:
-        if not _INDEX.fullmatch(index):
-            why = "it must be a whole number of 15 digits at most"
-            raise MessageError(f"index is {printable(index)}; {why}")
-        return DeleteEntry(int(index))
-    if which not in ("finished", "unfinished"):
-        raise MessageError(f"which is {printable(str(which))}; it must be finished or unfinished")
-    return DeleteEntries(which == "finished")
+    with Body(request) as body:
+        index = body.matching("index", _INDEX, "a whole number of 15 digits at most")
+        which = body.word("which", "finished", "unfinished")
+        if bool(index) == bool(which):
+            raise MessageError("index or which must be given, and one of them alone")
+        return DeleteEntry(int(index)) if index else DeleteEntries(which == "finished")
 
 
 def set_variables(request: Request) -> Asked:
@@ -274,14 +233,15 @@ def set_variables(request: Request) -> Asked:
 
 
 def set_constraint(request: Request) -> Asked:
-    members = body(request, {"name": True, "value": True})
-    name, value = members["name"], members["value"]
-    if not _INDEX.fullmatch(value):
-        why = "it must be a whole number, and not negative, of 15 digits at most"
-        raise MessageError(f"{printable(name)[1:-1]} is {printable(value)}; {why}")
-    if why := wrong(name, int(value)):
-        raise MessageError(why)
-    return SetConstraint(name, int(value))
+    with Body(request) as body:
+        body.need("name", "value")
+        name, value = body.text("name"), body.text("value")
+        if not _INDEX.fullmatch(value):
+            why = "it must be a whole number, and not negative, of 15 digits at most"
+            raise MessageError(f"{printable(name)[1:-1]} is {printable(value)}; {why}")
+        if why := wrong(name, int(value)):
+            raise MessageError(why)
+        return SetConstraint(name, int(value))
 
 
 def _shift(number: int, move: object) -> Shift:
@@ -313,55 +273,51 @@ def _name(number: int, text: str) -> str:
 
 def add_series(request: Request) -> Asked:
     """Read a new series, or raise MessageError with the place of the fault."""
-    body = Body(request)
-    body.need("machines", "weekly", "zone", "duration")
-    weekdays, minute = read_weekly(body.text("weekly") or "")
-    asked = AddSeries(
-        machines=body.machines("machines"),
-        weekdays=weekdays,
-        minute=minute,
-        zone=body.text("zone") or "",
-        seconds=Seconds(body.number("duration", 1, _LONGEST_WINDOW) or 0),
-        every=body.number("every", 1, _MOST_WEEKS) or 1,
-        begins=body.day("from") or 0,
-        until=body.day("until") or 0,
-        times=body.number("times", 1, MOST_TIMES) or 0,
-        consent=body.consent("owners") or Consent(),
-    )
-    body.done()
-    return asked
+    with Body(request, MOST_BYTES_OF_LISTS) as body:
+        body.need("machines", "weekly", "zone", "duration")
+        weekdays, minute = read_weekly(body.text("weekly"))
+        return AddSeries(
+            machines=body.machines("machines"),
+            weekdays=weekdays,
+            minute=minute,
+            zone=body.text("zone"),
+            seconds=Seconds(body.number("duration", 1, _LONGEST_WINDOW) or 0),
+            every=body.number("every", 1, _MOST_WEEKS) or 1,
+            begins=body.day("from") or 0,
+            until=body.day("until") or 0,
+            times=body.number("times", 1, MOST_TIMES) or 0,
+            consent=body.consent("owners") or Consent(),
+        )
 
 
 def edit_series(request: Request) -> Asked:
     """Read the changes, or raise MessageError; `never` instead of a day or number means no end."""
-    body = Body(request)
-    text = body.text("weekly")
-    weekdays, minute = ((), None) if text is None else read_weekly(text)
-    asked = EditSeries(
-        number=_number(request),
-        add=body.machines("add"),
-        remove=body.machines("remove"),
-        weekdays=weekdays,
-        minute=minute,
-        zone=body.text("zone") or "",
-        seconds=Seconds(body.number("duration", 1, _LONGEST_WINDOW) or 0),
-        every=body.number("every", 1, _MOST_WEEKS) or 0,
-        begins=body.day("from") or 0,
-        until=body.unless_never("until", body.day),
-        times=body.unless_never("times", lambda key: body.number(key, 1, MOST_TIMES)),
-        skip=body.days("skip"),
-        keep=body.days("keep"),
-        consent=body.consent("owners"),
-    )
-    body.done()
+    with Body(request, MOST_BYTES_OF_LISTS) as body:
+        text = body.text("weekly")
+        weekdays, minute = read_weekly(text) if text else ((), None)
+        asked = EditSeries(
+            number=_number(request),
+            add=body.machines("add"),
+            remove=body.machines("remove"),
+            weekdays=weekdays,
+            minute=minute,
+            zone=body.text("zone"),
+            seconds=Seconds(body.number("duration", 1, _LONGEST_WINDOW) or 0),
+            every=body.number("every", 1, _MOST_WEEKS) or 0,
+            begins=body.day("from") or 0,
+            until=body.unless_never("until", body.day),
+            times=body.unless_never("times", lambda key: body.number(key, 1, MOST_TIMES)),
+            skip=body.days("skip"),
+            keep=body.days("keep"),
+            consent=body.consent("owners"),
+        )
     if asked == EditSeries(asked.number):
         raise MessageError("the body says nothing that is to be changed")
     return asked
 
 
 def end_series(request: Request) -> Asked:
-    if request.body:
-        Body(request).done()
+    nothing(request)
     return EndSeries(_number(request))
 
 
@@ -373,15 +329,29 @@ def _number(request: Request) -> int:
 
 
 class Body:
-    """The members of a request's body; each is read once, and unknown ones are refused."""
+    """The members of a request's JSON object; each is read once, and unknown ones are refused.
 
-    def __init__(self, request: Request) -> None:
-        self._left = dict(_object(request, _MOST_BYTES_OF_SERIES))
+    A member that is missing, null or an empty text is not there. At the end of `with` all are read.
+    """
+
+    def __init__(self, request: Request, limit: int = MOST_BYTES) -> None:
+        document = read(request.body, limit=limit) if request.body else {}
+        if not isinstance(document, dict):
+            raise MessageError("the body must be a JSON object")
+        self._left = {key: value for key, value in document.items() if value not in (None, "")}
         self._known: list[str] = []
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, fault: type[BaseException] | None, *_: object) -> None:
+        for key in () if fault else self._left:
+            allowed = ", ".join(self._known) or "none"
+            raise MessageError(f"unknown key {printable(key)}; there may be: {allowed}")
+
     def need(self, *keys: str) -> None:
-        """Raise MessageError with the names of keys that are missing or null."""
-        if missing := [key for key in keys if self._left.get(key) is None]:
+        """Raise MessageError with the names of keys that are missing."""
+        if missing := [key for key in keys if key not in self._left]:
             are = "is" if len(missing) == 1 else "are"
             raise MessageError(f"{', '.join(missing)} {are} missing")
 
@@ -389,17 +359,39 @@ class Body:
         self._known.append(key)
         return self._left.pop(key, None)
 
-    def text(self, key: str) -> str | None:
+    def text(self, key: str) -> str:
+        """Read one line, by default empty."""
         value = self._take(key)
-        return None if value is None else self._name(key, value)
+        return "" if value is None else self._line(key, value, _LONGEST)
 
     @staticmethod
-    def _name(key: str, value: object) -> str:
-        if not isinstance(value, str) or not value or len(value) > _LONGEST_NAME:
-            raise MessageError(f"{key} must be a text of 1 to {_LONGEST_NAME} characters")
-        if not value.isprintable():
-            raise MessageError(f"{key} is {printable(value)}; it must be printable")
+    def _line(key: str, value: object, longest: int) -> str:
+        if not isinstance(value, str):
+            raise MessageError(f"{key} is {_shown(value)}; it must be a text")
+        if not value:
+            raise MessageError(f"{key} is empty")
+        if len(value) > longest or not value.isprintable():
+            raise MessageError(f"{key} must be one printable line of at most {longest} characters")
         return value
+
+    def matching(self, key: str, pattern: re.Pattern[str], wanted: str) -> str:
+        """Read a text of this form, by default empty."""
+        text = self.text(key)
+        if text and not pattern.fullmatch(text):
+            raise MessageError(f"{key} is {printable(text)}; it must be {wanted}")
+        return text
+
+    def word(self, key: str, *words: str) -> str:
+        """Read one of these words, by default empty."""
+        text = self.text(key)
+        if text and text not in words:
+            wanted = f"{', '.join(words[:-1])} or {words[-1]}"
+            raise MessageError(f"{key} is {printable(text)}; it must be {wanted}")
+        return text
+
+    def yes(self, key: str) -> bool:
+        """Read yes or no, by default no."""
+        return self.word(key, "yes", "no") == "yes"
 
     def number(self, key: str, least: int, most: int) -> int | None:
         value = self._take(key)
@@ -419,7 +411,7 @@ class Body:
 
     def day(self, key: str) -> int | None:
         text = self.text(key)
-        return None if text is None else self._day(key, text)
+        return self._day(key, text) if text else None
 
     @staticmethod
     def _day(key: str, text: str) -> int:
@@ -434,13 +426,19 @@ class Body:
     def machines(self, key: str) -> tuple[Machine, ...]:
         return tuple(map(machine, self.names(key, MOST_MACHINES)))
 
-    def names(self, key: str, limit: int) -> list[str]:
+    def items(self, key: str, limit: int) -> list[Any]:
         value = self._take(key)
         if value is None:
             return []
         if not isinstance(value, list) or len(value) > limit:
             raise MessageError(f"{key} must be a list of at most {limit}")
-        return [self._name(f"{key}[{n}]", name) for n, name in enumerate(value)]
+        return value
+
+    def names(self, key: str, limit: int) -> list[str]:
+        return [
+            self._line(f"{key}[{number}]", name, _LONGEST_NAME)
+            for number, name in enumerate(self.items(key, limit))
+        ]
 
     def consent(self, key: str) -> Consent | None:
         value = self._take(key)
@@ -453,10 +451,11 @@ class Body:
             return 0
         return read_it(key)
 
-    def done(self) -> None:
-        for key in self._left:
-            allowed = ", ".join(self._known)
-            raise MessageError(f"unknown key {printable(key)}; there may be: {allowed}")
+
+def _shown(value: object) -> str:
+    """A JSON value as written, without the quotes of a text."""
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def machine(text: str) -> Machine:

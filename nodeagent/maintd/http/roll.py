@@ -88,56 +88,54 @@ def _preview(roll: Roll, view: View) -> Json:
 
 
 def _skip(request: Request) -> Asked:
-    parse.body(request, {})
+    parse.nothing(request)
     return SkipNode(request.segments[3])
 
 
 def _retry(request: Request) -> Asked:
-    parse.body(request, {})
+    parse.nothing(request)
     return RetryNode(request.segments[3])
 
 
 def read_start(request: Request) -> StartRoll:
     """Read the request for a roll, or raise MessageError with the place of the fault."""
-    body = parse.Body(request)
-    body.need("command")
-    command = body.text("command") or ""
-    check = body.text("check") or ""
-    for key, name in (("command", command), ("check", check)):
-        if name and not COMMAND_NAME.fullmatch(name):
-            raise MessageError(f"{key} is {printable(name)}; it must be the name of a command")
-    default = Terms(command)
-    owners = body.consent("owners") or Consent()
-    notice = _ms(body.number("notice", 0, 5 * _WEEK), default.notice)
-    if owners.weight is not Weight.ADVISORY and owners.ends and owners.before <= notice:
-        why = "must be longer than the notice: until then owners can hold the roll"
-        raise MessageError(f"owners.deadline_seconds {why}")
-    terms = Terms(
-        command=command,
-        at_once=body.number("at-once", 1, MOST) or default.at_once,
-        hours=_hours(body.text("hours"), body.text("zone")),
-        return_within=_ms(body.number("return-within", 60, _DAY), default.return_within),
-        pause_between=_ms(body.number("pause-between", 0, _WEEK), default.pause_between),
-        quiet=_ms(body.number("quiet", 0, _DAY), default.quiet),
-        check=check,
-        reboots=body.flag("reboots", default=command == REBOOT),
-        offline=body.flag("offline", default=False),
-        keep_secondaries=body.flag("keep-secondaries", default=False),
-        blocked_by=_matchers(body.names("blocked-by", MATCHERS)),
-        why=body.text("why") or "",
-        consent=replace(owners, before=Ms(0)),
-        notice=notice,
-        deadline=owners.before,
-    )
-    asked = StartRoll(
-        terms,
-        nodes=tuple(body.names("nodes", MOST)),
-        groups=tuple(body.names("groups", MOST)),
-        tags=tuple(body.names("tags", MOST)),
-        needing=body.text("needing") or "",
-    )
-    body.done()
-    return asked
+    with parse.Body(request, parse.MOST_BYTES_OF_LISTS) as body:
+        body.need("command")
+        command = body.text("command")
+        check = body.text("check")
+        for key, name in (("command", command), ("check", check)):
+            if name and not COMMAND_NAME.fullmatch(name):
+                raise MessageError(f"{key} is {printable(name)}; it must be the name of a command")
+        default = Terms(command)
+        owners = body.consent("owners") or Consent()
+        notice = _ms(body.number("notice", 0, 5 * _WEEK), default.notice)
+        if owners.weight is not Weight.ADVISORY and owners.ends and owners.before <= notice:
+            why = "must be longer than the notice: until then owners can hold the roll"
+            raise MessageError(f"owners.deadline_seconds {why}")
+        terms = Terms(
+            command=command,
+            at_once=body.number("at-once", 1, MOST) or default.at_once,
+            hours=_hours(body.text("hours"), body.text("zone")),
+            return_within=_ms(body.number("return-within", 60, _DAY), default.return_within),
+            pause_between=_ms(body.number("pause-between", 0, _WEEK), default.pause_between),
+            quiet=_ms(body.number("quiet", 0, _DAY), default.quiet),
+            check=check,
+            reboots=body.flag("reboots", default=command == REBOOT),
+            offline=body.flag("offline", default=False),
+            keep_secondaries=body.flag("keep-secondaries", default=False),
+            blocked_by=_matchers(body.names("blocked-by", MATCHERS)),
+            why=body.text("why"),
+            consent=replace(owners, before=Ms(0)),
+            notice=notice,
+            deadline=owners.before,
+        )
+        return StartRoll(
+            terms,
+            nodes=tuple(body.names("nodes", MOST)),
+            groups=tuple(body.names("groups", MOST)),
+            tags=tuple(body.names("tags", MOST)),
+            needing=body.text("needing"),
+        )
 
 
 def _matchers(texts: list[str]) -> tuple[str, ...]:
@@ -148,12 +146,12 @@ def _matchers(texts: list[str]) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _hours(text: str | None, zone: str | None) -> Hours | None:
-    if text is None:
-        if zone is not None:
+def _hours(text: str, zone: str) -> Hours | None:
+    if not text:
+        if zone:
             raise MessageError("zone goes with hours")
         return None
-    if zone is None:
+    if not zone:
         raise MessageError("hours need a zone, as in Europe/Zurich")
     return read_hours(text, zone)
 

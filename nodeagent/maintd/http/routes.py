@@ -220,7 +220,7 @@ class Api:
         boxes = {box.sink: box for box in view.ledger.notices.boxes}
         results = engine.outbox.results
         return [
-            show.sink_json(sink, boxes.get(sink.name, Mailbox(sink.name)), results.get(sink.name))
+            show.sink_json(sink, boxes.get(sink.name, Mailbox(sink.name)), results)
             for sink in engine.policy.notify
         ]
 

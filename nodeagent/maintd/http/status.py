@@ -5,7 +5,7 @@ Times are unix seconds, keys are in lower case with hyphens, as in the design's 
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from nodeagent.maintd.fencing.outlook import InstanceFate
@@ -344,10 +344,10 @@ def seconds(at: Ms | None) -> float | None:
 # Notifications.
 
 
-def sink_json(sink: Sink, box: Mailbox, sent: Sent | None) -> Json:
-    """One sink, without its address, and `sent`, its newest try; times in unix seconds."""
+def sink_json(sink: Sink, box: Mailbox, results: Mapping[str, Sent]) -> Json:
+    """One sink, without its address, and its newest try; times in unix seconds."""
     message = box.message
-    if message is not None and sent is not None and sent.message == message.id:
+    if message is not None and (sent := results.get(message.id)) is not None:
         tries, why = sent.tries + 1, sent.why  # the next round records it
         ended = box.ended if why else sent.at
         message = None if not why else message

@@ -10,8 +10,7 @@ when the wall clock steps, all these moments step with it, and no wait ends earl
    machine none. The rest counts as a step: a wait may become longer, never shorter. `EVIDENCE` is
    left as it is then, and dropped if it is from the future: it may become too old, never fresh
    again.
-4. `DATES` are what people typed. They follow the wall clock.
-5. `LENGTHS` are no moments.
+4. What people typed follows the wall clock; lengths of time are no moments. A test has both.
 """
 
 from collections.abc import Mapping
@@ -25,13 +24,13 @@ from nodeagent.model.fencing import Cut, Deaf, Fencing, Unreachable
 from nodeagent.model.incident import Incident
 from nodeagent.model.ledger import Begun, Hold, Intent, Ledger, Storm, Trail, Undiagnosed
 from nodeagent.model.notice import Condition, Mailbox, Message, Notice
-from nodeagent.model.offer import Answer, Milestone, Offer, Told
-from nodeagent.model.outage import Back, Proof, Wanted
+from nodeagent.model.offer import Answer, Milestone, Offer, Sending
+from nodeagent.model.outage import Back, Wanted
 from nodeagent.model.proposal import Proposal
 from nodeagent.model.queue import Attempt, Entry, Refusal
-from nodeagent.model.roll import Roll, RollNode, Terms
+from nodeagent.model.roll import Roll, RollNode
 from nodeagent.model.units import Ms
-from nodeagent.model.window import Consent, Pace, Scheduled
+from nodeagent.model.window import Scheduled
 
 RENEWED = Ms(600_000)  # how old `Ledger.clock` may become while nothing else is saved
 
@@ -70,22 +69,14 @@ MOMENTS: Mapping[type, tuple[str, ...]] = {
     Roll: ("at", "returned_at", "over_at"),
     RollNode: ("since", "left_at", "ran_at", "not_before"),
     Scheduled: ("since", "not_before"),
+    Sending: ("after",),
     Storm: ("at",),
-    Told: ("after",),
     Trail: ("at", "ended"),
     Undiagnosed: ("since",),
     Unreachable: ("since", "lived"),
     Wanted: ("at", "not_before"),
 }
-DATES: Mapping[type, tuple[str, ...]] = {Answer: ("eta", "earliest"), Hold: ("until",)}
 EVIDENCE: Mapping[type, tuple[str, ...]] = {Entry: ("checked_at",), PowerReading: ("at",)}
-LENGTHS: Mapping[type, tuple[str, ...]] = {
-    Consent: ("before",),
-    Pace: ("ms",),
-    Proof: ("quiet",),
-    Terms: ("return_within", "pause_between", "quiet", "notice", "deadline"),
-}
-
 T = TypeVar("T")
 
 

@@ -1,4 +1,4 @@
-"""Delivery of one message: what a target gets, and how its try ends. Pure.
+"""Delivery of one message: what a target gets, how its try ends, and when it is repeated. Pure.
 
 A kind of sink is a module in `sinks`: its reader of settings, and its target with one method,
 `deliver`. `settings` lists the kinds.
@@ -6,11 +6,24 @@ A kind of sink is a module in `sinks`: its reader of settings, and its target wi
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from nodeagent.model.notice import Condition, Message, Sink
 from nodeagent.model.units import Ms
 from nodeagent.section import Section
+
+FIRST, LONGEST = 60_000, 600_000  # ms between two tries
+LONGEST_ASKED = 3_600_000  # ms that a sink may ask maintd to wait
+
+
+class Posted(Protocol):
+    """Something to deliver: its id, and how often that has failed."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def tries(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +38,14 @@ class Letter:
     cluster: str
     at: Ms
     firing: Sequence[tuple[Condition, str]] = ()
+
+    @property
+    def id(self) -> str:
+        return self.message.id
+
+    @property
+    def tries(self) -> int:
+        return self.message.tries
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +75,24 @@ Secret: TypeAlias = tuple[str, str, Callable[[str], object]]
 class Target(Protocol):
     """A sink to which a thread of ours delivers: its name, address and secrets.
 
-    `number` is that of its table, for complaints; `ca` is a file with the certificates to trust
-    instead of the system's.
+    `table` is the name of its settings, for complaints; `ca` is a file with the certificates to
+    trust instead of the system's.
     """
 
     @property
     def name(self) -> str: ...
 
     @property
-    def number(self) -> int: ...
+    def table(self) -> str: ...
 
     @property
     def ca(self) -> str: ...
 
-    def deliver(self, letter: Letter, now: Ms) -> Delivery:
-        """Try it once, at `now` (unix ms). An error, as of a file or the network, means Retry."""
+    def deliver(self, letter: Any, now: Ms) -> Delivery:
+        """Try its kind of letter once, at `now` (unix ms).
+
+        An error, as of a file or the network, means Retry.
+        """
         ...
 
     def secrets(self) -> Iterator[Secret]:
@@ -89,6 +113,14 @@ class Sent:
     def why(self) -> str:
         """Say why it has not arrived; "" if it has."""
         return "" if isinstance(self.result, Delivered) else self.result.why
+
+
+def pause(tries: int, asked: Ms) -> Ms:
+    """Return the pause after a failure that followed `tries` others: one minute, doubled each time.
+
+    It is ten minutes at most, unless the sink has asked for more.
+    """
+    return Ms(max(min(LONGEST, FIRST << min(tries, 8)), min(asked, LONGEST_ASKED)))
 
 
 def seconds_of(section: Section) -> float:

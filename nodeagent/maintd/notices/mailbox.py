@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from uuid import NAMESPACE_URL, uuid5
 
-from nodeagent.maintd.notices.delivery import Delivered, Refused, Sent
+from nodeagent.maintd.notices.delivery import Delivered, Refused, Sent, pause
 from nodeagent.model.notice import (
     ENDS,
     Condition,
@@ -27,8 +27,6 @@ from nodeagent.model.units import Ms
 
 SHOWN = 50  # notices of one message
 MOST = 10_000  # remembered conditions
-FIRST, LONGEST = 60_000, 600_000  # ms between two tries
-LONGEST_ASKED = 3_600_000  # ms that a sink may ask maintd to wait
 QUIET = 600_000  # ms without a reason before it counts as ended
 _PASSING = {Occasion.NEEDS_YOU, Occasion.SETTINGS_WRONG}
 _NAMESPACE = uuid5(NAMESPACE_URL, "nodeagent notification")
@@ -129,8 +127,7 @@ def settle(box: Mailbox, sink: Sink, sent: Sent, now: Ms) -> Mailbox:
         return replace(box, message=None, ended=sent.at, lost=0)
     if isinstance(result, Refused) or now - message.made >= sink.give_up:
         return replace(box, message=None, lost=message.lost + message.total)
-    wait = max(min(LONGEST, FIRST << min(message.tries, 8)), min(result.wait, LONGEST_ASKED))
-    tries, after = message.tries + 1, now + wait
+    tries, after = message.tries + 1, Ms(now + pause(message.tries, result.wait))
     failed = replace(message, tries=tries, after=after, why=result.why[:300], intent="")
     return replace(box, message=failed)
 

@@ -1,7 +1,8 @@
 """Deliver messages to targets, each in a thread of its own, beside the rounds.
 
-It tries each due message once, and the next round gets the result; until then the sink sends
-nothing else. `mailbox` decides when to retry. No round waits for a sink, and no sink for another.
+It tries each due message once, one after the other until one fails, and the next round gets the
+results; until then the target gets nothing else. `mailbox` and `owners` decide when to retry. No
+round waits for a target, and no target for another.
 """
 
 import logging
@@ -12,7 +13,7 @@ from functools import partial
 
 from nodeagent.background import Background, Start
 from nodeagent.errors import NodeAgentError
-from nodeagent.maintd.notices.delivery import Delivery, Letter, Retry, Sent, Target
+from nodeagent.maintd.notices.delivery import Delivery, Posted, Retry, Sent, Target
 from nodeagent.model.units import Ms
 
 log = logging.getLogger(__name__)
@@ -20,16 +21,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Sender:
-    """The newest try of a sink, and the results of its tries."""
+    """The newest tries of a target, by the messages' ids, and the numbers of all its tries."""
 
     background: Background
-    sent: Sent | None = None
+    sent: dict[str, Sent] = field(default_factory=dict)
     why: str = ""
     counts: dict[str, int] = field(default_factory=lambda: {"delivered": 0, "failed": 0})
 
 
 class Outbox:
-    """Deliver to `targets`, by the names of their sinks. `now` is unix ms."""
+    """Deliver to `targets`, by their names. `now` is unix ms."""
 
     def __init__(
         self,
@@ -49,12 +50,12 @@ class Outbox:
 
     @property
     def results(self) -> Mapping[str, Sent]:
-        """The result of each sink's newest try."""
+        """The results of the newest tries, by the messages' ids."""
         with self._lock:
             return {
-                name: sender.sent
-                for name, sender in self._senders.items()
-                if sender.sent is not None
+                identity: sent
+                for sender in self._senders.values()
+                for identity, sent in sender.sent.items()
             }
 
     @property
@@ -62,20 +63,29 @@ class Outbox:
         with self._lock:
             return {name: dict(sender.counts) for name, sender in self._senders.items()}
 
-    def tell(self, letters: Mapping[str, Letter]) -> None:
-        """Try each of these once, unless its sink is busy, or this same try has just ended."""
-        for name, letter in letters.items():
+    def tell(self, letters: Mapping[str, Sequence[Posted]]) -> None:
+        """Try each of these once, unless its target is busy, or this same try has just ended."""
+        for name, its_letters in letters.items():
             target = self.targets.get(name)
             with self._lock:
                 sender = self._senders.setdefault(name, _Sender(Background("webhook", self._start)))
-                ended = sender.sent
-                over = ended is not None and (ended.message, ended.tries) == _try_of(letter)
-            if target is None or sender.background.busy or over:
-                continue
-            if why := sender.background.begin(partial(self._try, target, letter)):
+                if target is None or sender.background.busy:
+                    continue
+                sender.sent = {
+                    letter.id: sent
+                    for letter in its_letters
+                    if (sent := sender.sent.get(letter.id)) and sent.tries == letter.tries
+                }
+                new = [letter for letter in its_letters if letter.id not in sender.sent]
+            if new and (why := sender.background.begin(partial(self._try_all, target, new))):
                 log.warning("notification-not-sent sink=%s why=%r", name, why)
 
-    def _try(self, target: Target, letter: Letter) -> None:
+    def _try_all(self, target: Target, letters: Sequence[Posted]) -> None:
+        for letter in letters:
+            if isinstance(self._try(target, letter), Retry):
+                return
+
+    def _try(self, target: Target, letter: Posted) -> Delivery:
         result: Delivery
         try:
             result = target.deliver(letter, self._now())
@@ -84,18 +94,15 @@ class Outbox:
         except Exception as error:
             log.exception("notification-broken sink=%s", target.name)
             result = Retry(f"a bug: {type(error).__name__}")
-        sent = Sent(*_try_of(letter), result, self._now())
+        sent = Sent(letter.id, letter.tries, result, self._now())
         why = sent.why
         with self._lock:
             sender = self._senders[target.name]
-            sender.sent = sent
+            sender.sent[letter.id] = sent
             sender.counts["failed" if why else "delivered"] += 1
             again, sender.why = why == sender.why, why
         if not why:
-            log.info("notification-sent sink=%s id=%s", target.name, letter.message.id)
+            log.info("notification-sent sink=%s id=%s", target.name, letter.id)
         elif not again:  # log it once, when it starts
             log.warning("notification-not-sent sink=%s why=%r", target.name, why)
-
-
-def _try_of(letter: Letter) -> tuple[str, int]:
-    return letter.message.id, letter.message.tries
+        return result

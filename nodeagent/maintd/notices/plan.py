@@ -25,15 +25,17 @@ def take_up(
     silent: Collection[str],
     complaint: str,
     now: Ms,
-) -> tuple[Decision, dict[str, Letter]]:
+) -> tuple[Decision, dict[str, list[Letter]]]:
     """Add a round's notifications to the ledger; return the letters to send once it is saved."""
     sinks, before = policy.notify, decision.ledger.notices
     if not sinks and before == Notices():
         return decision, {}
     known = {sink.name: sink for sink in sinks}
     boxes = tuple(
-        mailbox.settle(box, known[box.sink], results[box.sink], now)
-        if box.sink in known and box.sink in results
+        mailbox.settle(box, known[box.sink], sent, now)
+        if box.sink in known
+        and box.message is not None
+        and (sent := results.get(box.message.id)) is not None
         else box
         for box in before.boxes
     )
@@ -52,10 +54,10 @@ def _letters(
     firing: list[tuple[Condition, str]],
     cluster: str,
     now: Ms,
-) -> dict[str, Letter]:
+) -> dict[str, list[Letter]]:
     letters = {}
     for box in notices.boxes:
         sink, message = sinks[box.sink], mailbox.due(box, now)
         if message is not None and not sink.command:
-            letters[sink.name] = Letter(message, sink, cluster, now, firing)
+            letters[sink.name] = [Letter(message, sink, cluster, now, firing)]
     return letters

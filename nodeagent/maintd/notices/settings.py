@@ -9,7 +9,7 @@ from nodeagent.model.notice import Occasion, Severity, Sink
 from nodeagent.model.units import Ms
 from nodeagent.section import NAME, Section, each_once
 
-Reader: TypeAlias = Callable[[Section, Sink, int], tuple[Sink, Target | None]]
+Reader: TypeAlias = Callable[[Section, Sink], tuple[Sink, Target | None]]
 # The kinds of sinks, each with the reader of its own keys.
 KINDS: Mapping[str, Reader] = {
     "webhook": webhook.read,
@@ -27,13 +27,13 @@ def sinks_of(root: Section) -> tuple[tuple[Sink, ...], tuple[Target, ...]]:
     if len(tables) > MOST:
         why = f"there are {len(tables)} tables, and may be {MOST}"
         root.complain(f"{root.where('notify')}: {why}", "notify")
-    read = [_sink(section, number) for number, section in enumerate(tables)]
+    read = [_sink(section) for section in tables]
     each_once(tables, "name", [[sink.name] for sink, _ in read])
     targets = tuple(target for _, sink_targets in read for target in sink_targets)
     return tuple(sink for sink, _ in read), targets
 
 
-def _sink(section: Section, number: int) -> tuple[Sink, list[Target]]:
+def _sink(section: Section) -> tuple[Sink, list[Target]]:
     name = section.text("name", "", NAME.pattern, "a name: letters, digits, - and _")
     kind = section.text("kind", "", "|".join(KINDS), ", ".join(KINDS))
     section.require({"name": name, "kind": kind})
@@ -53,7 +53,7 @@ def _sink(section: Section, number: int) -> tuple[Sink, list[Target]]:
     targets: list[Target] = []
     # A table of an unknown kind may have the keys of every kind, and needs none of them.
     for read in [KINDS[kind]] if kind else KINDS.values():
-        sink, target = read(section, sink, number)
+        sink, target = read(section, sink)
         targets += [target] if target is not None else []
     section.done()
     return sink, targets

@@ -15,7 +15,7 @@ from nodeagent.maintd.owners.absences import Absence, Key, absences, key_of
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.instance_tags import OWNER_TAG
 from nodeagent.model.ledger import Ledger, Policy
-from nodeagent.model.offer import Answer, Offer, Reply, Told, Work
+from nodeagent.model.offer import Answer, Offer, Reply, Sending, Work
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Instance, Snapshot
 from nodeagent.model.units import Ms
@@ -116,7 +116,8 @@ def _asked_again(old: Offer, instances: tuple[str, ...], now: Ms) -> Offer | Non
 def _question(offer: Offer, now: Ms) -> Offer:
     """Ask, or ask again: under a new id, so that an old answer does not count for this offer."""
     what = f"{offer.node} {offer.owner} {offer.generation} {offer.since} {now}"
-    return replace(offer, id=str(uuid5(_NAMESPACE, what)), asked_at=now, open=True, told=Told())
+    identity, unsent = str(uuid5(_NAMESPACE, what)), Sending()
+    return replace(offer, id=identity, asked_at=now, open=True, told=unsent, posted=unsent)
 
 
 # Answers.

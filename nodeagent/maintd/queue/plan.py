@@ -7,9 +7,9 @@ time; health checks that the agent lists as read-only run many at once.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from nodeagent.maintd.notices.owners import due_milestones, due_offers
 from nodeagent.maintd.notices.sinks import command as notice_commands
 from nodeagent.maintd.outage.claims import begin, release
-from nodeagent.maintd.owners.notify import due_milestones, due_offers
 from nodeagent.maintd.planning import admission
 from nodeagent.maintd.planning.budgets import BUDGET_WAITS
 from nodeagent.maintd.planning.evacuation import Evacuation, empty, why_not_wholly

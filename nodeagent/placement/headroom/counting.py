@@ -25,7 +25,6 @@ from nodeagent.placement.layout.node import Filled, Refused, add_primary, add_se
 
 _FEW = 10  # nodes up to which hail's search alone is quick enough
 _PAIRS = 40_000  # pairs of nodes beyond which it takes too long
-_NOBODY = -1
 Spent = Callable[[], float]
 """The used part of the time; from 1 on the work stops."""
 

@@ -175,7 +175,6 @@ def _hosts(
                 name=node.name,
                 memory=node.memory,
                 own_memory=node.own_memory,
-                reported_memory=node.free_memory,
                 missing=recorded - node.free_memory,
                 disk=node.disk,
                 cpus=node.cpus,

@@ -54,7 +54,6 @@ class Host:
     name: str
     memory: float
     own_memory: int
-    reported_memory: int
     missing: int
     disk: float
     cpus: float

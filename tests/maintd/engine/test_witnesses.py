@@ -13,8 +13,8 @@ from nodeagent.errors import MessageError, Unavailable
 from nodeagent.maintd.engine import witnesses as module
 from nodeagent.maintd.engine.noded import Noded
 from nodeagent.maintd.engine.witnesses import QuestionsOverHttp, Unable, Witnesses
-from nodeagent.maintd.fencing.judgement import TESTIMONY_LASTS, with_power, witnesses_for
-from nodeagent.model.evidence import Contact, Mirror, PowerReading
+from nodeagent.maintd.fencing.judgement import TESTIMONY_LASTS, witnesses_for
+from nodeagent.model.evidence import Contact, Mirror
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.protocol.envelope import Purpose, seal
@@ -27,7 +27,7 @@ from tests.agent.place import CLUSTER, NODE, Place, client_pem
 from tests.agent.witnessing import DEAD, with_others
 from tests.cluster.by_hand import ByHand
 from tests.maintd.rig import fleet
-from tests.maintd.world import NOW, OK, node, seen, six, snapshot
+from tests.maintd.world import NOW, OK, node, six, snapshot
 from tests.web.live import Agent, agent
 
 SILENT = Words(Contact.SILENT, Contact.SILENT, ())
@@ -263,14 +263,6 @@ def test_a_bug_ends_no_task(caplog: pytest.LogCaptureFixture) -> None:
         assert len(desk.evidence("n1").witnesses) == 4
 
     story(tell)
-
-
-def test_power_is_added_by_uuid() -> None:
-    reading = PowerReading("uuid-n1", NOW, powered=False)
-    one = Desk().evidence("n1")
-    observed = replace(seen(WORLD), evidence={"n1": one})
-    assert with_power(observed, {"uuid-n1": reading}).evidence["n1"].power == reading
-    assert with_power(observed, {"uuid-n2": reading}).evidence["n1"].power is None
 
 
 # A real agent, over its real socket.

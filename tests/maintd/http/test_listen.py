@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from nodeagent.cli import maintd as command
 from nodeagent.cli import maintd_check
+from nodeagent.cli import maintd_run as command
+from nodeagent.cli.maintd import cli
 from nodeagent.errors import ConfigError, Unavailable
 from nodeagent.maintd.engine.settings import HttpSettings, MaintdSettings, Settings
 from nodeagent.maintd.http.listen import listening
@@ -79,7 +80,7 @@ def test_a_certificate_that_is_none_is_found_by_check_config(
             pem.write_bytes(raw)
             pem.chmod(0o600)
             config.write_text(f'[http]\ntls = "{pem}"\nplain = {plain}\n')
-            done = CliRunner().invoke(command.cli, ["-c", str(config), "check-config"])
+            done = CliRunner().invoke(cli, ["-c", str(config), "check-config"])
             assert done.exit_code == code, done.output
             assert (f"http.tls {pem}: " in done.output) == (code != 0)
 

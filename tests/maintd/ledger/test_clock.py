@@ -9,26 +9,21 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from nodeagent import model
-from nodeagent.maintd.ledger.clock import (
-    DATES,
-    EVIDENCE,
-    LENGTHS,
-    MOMENTS,
-    RENEWED,
-    in_step,
-    renewed,
-)
+from nodeagent.maintd.ledger.clock import EVIDENCE, MOMENTS, RENEWED, in_step, renewed
 from nodeagent.model.action import Scope
 from nodeagent.model.clock import STEP, Moment
 from nodeagent.model.evidence import PowerReading
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Hold, Ledger, Policy
-from nodeagent.model.outage import Back, Outage, Way
+from nodeagent.model.offer import Answer
+from nodeagent.model.outage import Back, Outage, Proof, Way
 from nodeagent.model.queue import Entry, Queue
 from nodeagent.model.reason import Kind
+from nodeagent.model.roll import Terms
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
+from nodeagent.model.window import Consent, Pace
 from nodeagent.model.wish import Done
 from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
@@ -177,6 +172,16 @@ def _times() -> dict[str, set[str]]:
             found[kind.__name__] = annotated[kind.__name__]
             waiting += get_type_hints(kind).values()
     return {name: times for name, times in found.items() if times}
+
+
+# What people typed: it follows the wall clock.
+DATES: dict[type, tuple[str, ...]] = {Answer: ("eta", "earliest"), Hold: ("until",)}
+LENGTHS: dict[type, tuple[str, ...]] = {
+    Consent: ("before",),
+    Pace: ("ms",),
+    Proof: ("quiet",),
+    Terms: ("return_within", "pause_between", "quiet", "notice", "deadline"),
+}
 
 
 def test_each_time_in_a_ledger_is_a_moment_a_date_or_a_length() -> None:

@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nodeagent.maintd.notices.owners import ANY, target_of
+from nodeagent.maintd.notices.sinks.http import Endpoint
+from nodeagent.maintd.notices.sinks.webhook import OwnerWebhook
 from nodeagent.maintd.owners.offers import listed
 from nodeagent.model.asked import Asked
 from nodeagent.model.offer import Offer, Reply
@@ -27,6 +30,12 @@ def instance(name: str, owner: str | None = None, *places: str) -> Instance:
     primary, secondary = places or PLACES[name]
     tags = frozenset(() if owner is None else {f"maintd:owner:{owner}"})
     return Instance(name, primary, secondary, memory=100, disk=100, tags=tags)
+
+
+def hook(port: int, owner: str = ANY, **more: Any) -> OwnerWebhook:
+    """The webhook of an owner at a port of this machine."""
+    url = f"http://127.0.0.1:{port}/hook"
+    return OwnerWebhook(target_of(owner), Endpoint(url, seconds=2.0), **more)
 
 
 class Owned(Master):

@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from nodeagent.maintd.notices.outbox import Outbox
 from nodeagent.maintd.owners import milestones
-from nodeagent.maintd.owners.webhook import Webhook, Webhooks
 from nodeagent.model.ledger import Ledger, Outcome, Result
 from nodeagent.model.offer import Announcing, Milestone, Offer, Progress, Reply
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
@@ -14,7 +14,7 @@ from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import AnswerOffers, BringUp, SetSchedule, TakeDown
 from tests.maintd.answering import serving
 from tests.maintd.notices.sinks import Receiver
-from tests.maintd.owners.owned import instance
+from tests.maintd.owners.owned import hook, instance
 from tests.maintd.rig import QUICK, Rig, elsewhere, fleet
 from tests.maintd.rounds import ticks
 from tests.maintd.world import NOW
@@ -92,8 +92,7 @@ def test_a_webhook_is_told_each_milestone_once() -> None:
     owner = Receiver()
     with serving(owner) as port:
         one = Rig(fleet(), INSTANCES, QUICK)
-        hook = Webhook("db", f"http://127.0.0.1:{port}/")
-        one.engine.webhooks = Webhooks([hook], one.now, start=elsewhere)
+        one.engine.outbox = Outbox([hook(port, "db")], one.now, elsewhere)
         one.wish(plan(one))
         ticks(one, 3)
         one.wish(TakeDown((N3,)))

@@ -4,11 +4,12 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from nodeagent.maintd.owners import notify, offer_json
-from nodeagent.maintd.owners.notify import fitting
+from nodeagent.maintd.notices import owners as notify
+from nodeagent.maintd.notices.owners import fitting
+from nodeagent.maintd.owners import offer_json
 from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Ledger, Outcome, Policy, Result
-from nodeagent.model.offer import Announcing, Answer, Offer, Reply, Told
+from nodeagent.model.offer import Announcing, Answer, Offer, Reply, Sending
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
@@ -100,7 +101,7 @@ def test_what_fails_is_tried_again_a_few_times_and_says_why() -> None:
         ("tell-owners", "exit code 1: no route")
     }
     ticks(one, 400)
-    assert len(one.agents.orders) == 5
+    assert len(one.agents.orders) == notify.TRIES
     assert told(one.ledger) == [True, True], "given up"
 
 
@@ -118,7 +119,7 @@ def test_it_waits_for_an_agent_in_doubt_and_survives_a_crash() -> None:
     assert told(one.ledger) == [True, True]
 
 
-def asked(told: Told = Told(), **more: Any) -> Offer:
+def asked(told: Sending = Sending(), **more: Any) -> Offer:
     about = Unavailability(Nanoseconds(NOW * 10**6))
     return replace(Offer("o", "db", "uuid-n3", ("i1",), about, NOW, NOW, told=told), **more)
 
@@ -143,7 +144,7 @@ def test_an_owner_of_very_much_is_told_again_too() -> None:
 
 def test_who_could_not_be_told_stays_told_of() -> None:
     world = Snapshot("c", {"n3": Node("n3", "uuid-n3", "")}, master="n3")
-    ledger = Ledger(offers=(asked(Told("", done=True, tries=5, why="no route")),))
+    ledger = Ledger(offers=(asked(Sending("", done=True, tries=5, why="no route")),))
     by = Policy(announcing=Announcing("tell-owners"))
     _, (held,) = notify.announce(ledger, Observed(world, {}), by, NOW)
     said = details([held], Kind.OWNER_NOT_TOLD)

@@ -1,156 +1,132 @@
-"""Telling owners by webhooks: real servers that answer, refuse, hang and fail."""
+"""Telling owners by webhooks, with the outbox and the retries of all sinks."""
 
 import hashlib
 import hmac
 import json
-import socket
-import threading
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nodeagent.errors import ConfigError, Unavailable
+from nodeagent.errors import ConfigError
 from nodeagent.maintd.engine.settings import parse
-from nodeagent.maintd.owners import webhook
-from nodeagent.maintd.owners.webhook import Letter, Webhook, Webhooks
-from nodeagent.model.units import Ms
-from tests.maintd.answering import serving, speaking
+from nodeagent.maintd.notices import owners
+from nodeagent.maintd.notices.delivery import Delivered, Delivery, Refused, Retry, Sent
+from nodeagent.maintd.notices.outbox import Outbox
+from nodeagent.maintd.notices.owners import ANY, OwnerLetter, letters, posted, target_of
+from nodeagent.maintd.notices.sinks.http import Endpoint
+from nodeagent.maintd.notices.sinks.webhook import OwnerWebhook
+from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.offer import Milestone, Offer, Progress, Sending
+from nodeagent.model.reason import Kind
+from nodeagent.model.snapshot import Observed, Snapshot
+from nodeagent.model.units import Ms, Nanoseconds
+from nodeagent.model.window import Unavailability
+from tests.maintd.answering import serving
+from tests.maintd.decided import details
 from tests.maintd.mesos.client import NOW_NS, window
 from tests.maintd.notices.sinks import Receiver
-from tests.maintd.owners.owned import Owned
+from tests.maintd.owners.owned import Owned, hook
+from tests.maintd.rig import elsewhere
 from tests.maintd.world import NOW
-from tests.patience import until
-from tests.ports import free_port
 
 N3 = {"hostname": "n3"}
+WHEN = Unavailability(Nanoseconds(NOW * 10**6))
+MINUTE = 60_000
+WORLD = Snapshot("c", {})
 
 
-def now() -> Ms:
-    return Ms(NOW_NS // 10**6)
+def offer(identity: str = "o", owner: str = "db", posted: Sending = Sending()) -> Offer:
+    return Offer(identity, owner, "uuid-n3", ("i1",), WHEN, NOW, NOW, posted=posted)
 
 
-def hanging_until(over: threading.Event) -> Callable[[socket.socket], None]:
-    def hang(_: socket.socket) -> None:
-        over.wait()
-
-    return hang
-
-
-@pytest.fixture(autouse=True)
-def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webhook, "FIRST", 0.05)
+def after(sending: Sending, *results: Delivery, now: Ms = NOW) -> Sending:
+    """The state of an offer's delivery after tries with these results."""
+    ledger = Ledger(offers=(offer(posted=sending),))
+    for result in results:
+        sent = Sent("o", ledger.offers[0].posted.tries, result, now)
+        ledger = posted(ledger, {"o": sent}, now)
+    return ledger.offers[0].posted
 
 
-def one(url: str, owner: str = "*", **more: Any) -> Webhooks:
-    return Webhooks([Webhook(owner, url, **more)], now)
+def test_a_failed_try_is_repeated_as_for_every_sink() -> None:
+    no = Retry("no route")
+    assert after(Sending(), Delivered()) == Sending(done=True)
+    assert after(Sending(), Refused("too large")).done
+    pauses = [after(Sending(), *[no] * tries).after - NOW for tries in range(1, owners.TRIES)]
+    assert pauses == [minutes * MINUTE for minutes in (1, 2, 4, 8, 10, 10, 10)]
+    assert after(Sending(), Retry("busy", Ms(30 * MINUTE))).after == NOW + 30 * MINUTE
+    given_up = after(Sending(), *[no] * owners.TRIES)
+    assert (given_up.done, given_up.tries, given_up.why) == (True, owners.TRIES, "no route")
+    assert after(given_up, Delivered()) == given_up, "an answer to a try that is over"
 
 
-ONE, TWO = Letter("a", "db", b'{"owner":"db"}'), Letter("b", "web", b'{"owner":"web"}')
+def test_who_gets_what_is_due() -> None:
+    waiting = Sending(tries=1, after=Ms(NOW + 1), why="no route")
+    ledger = Ledger(
+        offers=(
+            offer("own", "db"),
+            offer("other", "web"),
+            offer("waits", "db", waiting),
+            offer("done", "db", Sending(done=True)),
+            replace(offer("answered", "db"), open=False),
+            replace(offer("gone", "db"), instances=()),
+        ),
+        milestones=(Milestone("event", "db", "uuid-n3", Progress.STARTED, ("i1",), WHEN, NOW),),
+    )
+    for targets, wanted in (
+        ([], {}),
+        (["ops"], {}),
+        (["ops", target_of("db")], {target_of("db"): ["own", "event"]}),
+        ([target_of(ANY)], {target_of(ANY): ["own", "other", "event"]}),
+        (
+            [target_of("db"), target_of(ANY)],
+            {target_of("db"): ["own", "event"], target_of(ANY): ["other"]},
+        ),
+    ):
+        due = letters(ledger, targets, WORLD, Policy(), NOW)
+        assert {name: [letter.id for letter in some] for name, some in due.items()} == wanted
+    assert len(owners.unsent(ledger, [target_of("db")], NOW)) == 3, "one of them waits"
 
 
-def test_an_offer_is_told_once_as_long_as_it_is_open(tmp_path: Path) -> None:
-    owner, secret = Receiver(), tmp_path / "secret"
+def test_a_failure_is_shown() -> None:
+    ledger = Ledger(offers=(offer(posted=Sending(tries=2, why="no route")),))
+    _, held = owners.announce(ledger, Observed(WORLD, {}), Policy(), NOW)
+    shown = details(held, Kind.OWNER_NOT_TOLD)
+    assert (shown["owner"], shown["command"], shown["why"]) == ("db", "the webhook", "no route")
+
+
+def test_letters_go_one_after_the_other_until_one_fails(tmp_path: Path) -> None:
+    owner, secret = Receiver(200, 500), tmp_path / "secret"
     secret.write_text("s3cret\n")
     secret.chmod(0o600)
     with serving(owner) as port:
-        hooks = one(f"http://127.0.0.1:{port}/hook?x=1", secret=str(secret))
-        for _ in range(3):
-            hooks.tell([ONE])
-            until(lambda: hooks.waiting == 0)
-        assert owner.bodies == [ONE.body]
-        (head,) = owner.heads
-        signed = head["X-Maintd-Timestamp"].encode() + b"." + ONE.body
-        wanted = hmac.new(b"s3cret", signed, hashlib.sha256).hexdigest()
-        assert head["X-Maintd-Signature"] == f"sha256={wanted}"
-        assert head["Content-Type"] == "application/json"
-        hooks.tell([])
-        hooks.tell([ONE, TWO])
-        owner.until(3)
-        assert owner.bodies[1:] == [ONE.body, TWO.body], "after it was closed it is another time"
-
-
-def test_what_fails_is_tried_again_with_more_time_between(tmp_path: Path) -> None:
-    owner, clock = Receiver(), [1000.0]
-    owner.answers = [500, 302, 404]
-    with serving(owner) as port:
-        hooks = Webhooks([Webhook("*", f"http://127.0.0.1:{port}/")], now, lambda: clock[0])
-        hooks.tell([ONE])
-        due = hooks._lines[0]._due[ONE.offer]
-        for tries, pause in ((1, 0.05), (2, 0.1), (3, 0.2)):
-            until(lambda: due.tries == tries)  # noqa: B023
-            assert due.at == pytest.approx(clock[0] + pause)
-            clock[0] += pause
-        until(lambda: hooks.waiting == 0)
-        assert len(owner.bodies) == 4
-    assert hooks.counts == {"told": 1, "failed": 3, "given-up": 0}
-
-
-def test_who_refuses_is_tried_until_somebody_listens() -> None:
-    hooks = one(f"http://127.0.0.1:{free_port()}/")
-    hooks.tell([ONE])
-    until(lambda: hooks.counts["failed"] > 1)
-    assert hooks.waiting == 1
-    hooks.tell([])
-    assert hooks.waiting == 0
-    until(lambda: not hooks._lines[0]._background.busy)  # of what is not open nobody is told
-
-
-def test_who_hangs_keeps_nobody_else_waiting() -> None:
-    owner, over = Receiver(), threading.Event()
-    with speaking(hanging_until(over)) as hanging, serving(owner) as port:
-        hooks = Webhooks(
-            [
-                Webhook("db", f"http://127.0.0.1:{hanging}/", seconds=0.3),
-                Webhook("*", f"http://127.0.0.1:{port}/"),
-            ],
-            now,
-        )
-        hooks.tell([ONE, TWO])
-        owner.until(1)
-        assert owner.bodies == [TWO.body], "who has one of its own is not told by the other"
-        until(lambda: hooks.counts["failed"] >= 2)
-        hooks.tell([])
-        over.set()
-
-
-def test_a_bug_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    owner = Receiver()
-
-    def bug(*_: object, **__: object) -> None:
-        raise ZeroDivisionError
-
-    with serving(owner) as port:
-        hooks = one(f"http://127.0.0.1:{port}/")
-        with monkeypatch.context() as broken:
-            broken.setattr(webhook, "request", bug)
-            hooks.tell([ONE])
-            until(lambda: not hooks._lines[0]._background.busy)
-        hooks.tell([ONE])
-        owner.until(1)
-
-
-def test_a_secret_that_everybody_may_read_signs_nothing(tmp_path: Path) -> None:
-    secret = tmp_path / "secret"
-    secret.write_text("s3cret\n")
-    secret.chmod(0o644)
-    owner = Receiver()
-    with serving(owner) as port:
-        hooks = one(f"http://127.0.0.1:{port}/", secret=str(secret))
-        hooks.tell([ONE])
-        until(lambda: hooks.counts["failed"] > 0)
-        hooks.tell([])
-    assert owner.bodies == []
-
-
-# With a whole coordinator.
+        outbox = Outbox([hook(port, secret=str(secret))], lambda: NOW, elsewhere)
+        some = [OwnerLetter(name, 0, f'"{name}"') for name in ("a", "b", "c")]
+        outbox.tell({target_of(ANY): some})
+        assert owner.said == ["a", "b"]
+        assert outbox.results["a"].result == Delivered()
+        assert outbox.results["b"].why == "it answered with HTTP status 500"
+        outbox.tell({target_of(ANY): some})
+        assert owner.said == ["a", "b", "c"], "no round has seen the results yet"
+        outbox.tell({target_of(ANY): [replace(some[1], tries=1)]})
+        assert owner.said == ["a", "b", "c", "b"]
+    head = owner.heads[0]
+    signed = head["X-Maintd-Timestamp"].encode() + b"." + owner.bodies[0]
+    wanted = hmac.new(b"s3cret", signed, hashlib.sha256).hexdigest()
+    assert head["X-Maintd-Signature"] == f"sha256={wanted}"
+    assert head["X-Maintd-Delivery"] == "a"
 
 
 def test_an_owner_is_told_and_answers(tmp_path: Path) -> None:
     master, owner = Owned(tmp_path), Receiver()
     with serving(owner) as port:
-        master.rig.engine.webhooks = one(f"http://127.0.0.1:{port}/", "db")
+
+        def restarted() -> None:
+            master.rig.engine.outbox = Outbox([hook(port, "db")], master.rig.now, elsewhere)
+
+        restarted()
         assert master.schedule(window(N3, start=NOW_NS + 86400 * 10**9)) == 200
         owner.until(1)
         told = json.loads(owner.bodies[0])
@@ -160,15 +136,15 @@ def test_an_owner_is_told_and_answers(tmp_path: Path) -> None:
         assert master.answer("ACCEPT", [told["id"]], refuse=0) == (200, "")
         master.tick()
         owner.until(2)
-        again = json.loads(owner.bodies[1])
-        assert again["id"] == master.offer()["id"] != told["id"]
+        assert owner.said[1]["id"] == master.offer()["id"] != told["id"]
         text = master.ask("GET", "/metrics")[2].decode()
         assert 'gnt_maint_offers_told_total{outcome="failed"} 0.0' in text
-        until(lambda: master.rig.engine.webhooks.counts["told"] == 2)
-        master.rig.engine.webhooks = one(f"http://127.0.0.1:{port}/", "db")
-        master.tick()  # as after a restart
-        owner.until(3)
-        assert owner.bodies[2] == owner.bodies[1], "told again, to the byte"
+        assert 'gnt_maint_offers_told_total{outcome="told"} 2.0' in text
+        master.tick()
+        restarted()
+        master.tick(times=2)
+        assert len(owner.bodies) == 2, "the ledger knows who was told"
+        assert "gnt_maint_offers_untold 0.0" in master.ask("GET", "/metrics")[2].decode()
     master.close()
 
 
@@ -176,9 +152,9 @@ def test_an_owner_is_told_and_answers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("hook", "why"),
+    ("table", "why"),
     [
-        ({}, "owners.webhooks[0].url is missing"),
+        ({}, "owners.webhooks[0] needs url, or url-file, and not both"),
         ({"url": "ftp://x/"}, "owners.webhooks[0].url is 'ftp://x/'; it must be of the form"),
         ({"url": "http://x:99999/"}, "owners.webhooks[0].url has the port 99999"),
         ({"url": "http://x/", "ca": "/ca"}, "owners.webhooks[0].ca needs an https: url"),
@@ -187,51 +163,20 @@ def test_an_owner_is_told_and_answers(tmp_path: Path) -> None:
         ({"url": "http://x/", "tocken": "/x"}, "owners.webhooks[0].tocken is not a known setting"),
     ],
 )
-def test_a_webhook_that_cannot_be_read(hook: dict[str, Any], why: str) -> None:
+def test_a_webhook_that_cannot_be_read(table: dict[str, Any], why: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        parse({"owners": {"webhooks": [hook]}})
+        parse({"owners": {"webhooks": [table]}})
     assert str(caught.value).startswith(why)
 
 
 def test_settings_of_owners() -> None:
-    hook = {"owner": "db", "url": "https://hooks.example/x", "seconds": "2s"}
-    read = parse({"owners": {"webhooks": [hook], "command": "tell-owners", "seconds": "1m"}})
-    assert read.webhooks == (Webhook("db", "https://hooks.example/x", seconds=2.0),)
+    table = {"owner": "db", "url": "https://hooks.example/x", "seconds": "2s"}
+    read = parse({"owners": {"webhooks": [table], "command": "tell-owners", "seconds": "1m"}})
+    endpoint = Endpoint("https://hooks.example/x", seconds=2.0)
+    assert read.targets == (OwnerWebhook(target_of("db"), endpoint),)
     by = read.policy.announcing
     assert (by.command, by.seconds) == ("tell-owners", 60)
     with pytest.raises(
         ConfigError, match=r"webhooks\[1\]\.owner has 'db', which owners\.webhooks\[0\] has"
     ):
-        parse({"owners": {"webhooks": [hook, hook]}})
-
-
-def test_the_hour_of_a_webhook_begins_with_the_first_try(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, work = [0.0], list[Any]()
-    hooks = Webhooks(
-        [Webhook("*", "http://127.0.0.1:1/")], lambda: NOW, lambda: clock[0], work.append
-    )
-    hooks.tell([Letter("a", "db", b"{}")])
-    clock[0] += webhook.GIVE_UP + 1  # others were before it
-    (line,) = hooks._lines
-    monkeypatch.setattr(line, "_post", lambda _: (_ for _ in ()).throw(Unavailable("no")))
-    line._send(line._due["a"])
-    assert (hooks.waiting, hooks.counts["given-up"]) == (1, 0)
-    clock[0] += webhook.GIVE_UP
-    line._send(line._due["a"])
-    assert (hooks.waiting, hooks.counts["given-up"]) == (0, 1)
-
-
-def test_a_webhook_for_which_no_thread_begins_is_tried_in_the_next_round() -> None:
-    work, full = list[Any](), [True]
-
-    def start(one: Any) -> None:
-        if full:
-            raise RuntimeError("can't start new thread")
-        work.append(one)
-
-    hooks = Webhooks([Webhook("*", "http://127.0.0.1:1/")], lambda: NOW, lambda: 0.0, start)
-    hooks.tell([Letter("a", "db", b"{}")])
-    assert (work, hooks.waiting) == ([], 1)
-    full.clear()
-    hooks.tell([Letter("a", "db", b"{}")])
-    assert len(work) == 1
+        parse({"owners": {"webhooks": [table, table]}})

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nodeagent.cli.maintd import assemble
+from nodeagent.cli.maintd_run import assemble
 from nodeagent.errors import ConfigError, Unavailable
 from nodeagent.maintd.engine.settings import parse
 from nodeagent.maintd.queue.inventory import Inventory, InventorySettings, ask

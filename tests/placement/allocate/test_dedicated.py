@@ -46,7 +46,6 @@ def node(index: int, filled: int) -> Filled:
         name=f"node{index}",
         memory=NODE,
         own_memory=0,
-        reported_memory=NODE - filled,
         missing=0,
         disk=NODE,
         cpus=4,

@@ -26,9 +26,9 @@ from nodeagent.maintd.http.metrics.incidents import (
 from nodeagent.maintd.http.metrics.queue import of_queue, of_refusals, of_sources
 from nodeagent.maintd.http.view import View
 from nodeagent.maintd.notices.outbox import Outbox
+from nodeagent.maintd.notices.owners import is_of_owner, unsent
 from nodeagent.maintd.owners import offers
 from nodeagent.maintd.owners.absences import absences
-from nodeagent.maintd.owners.webhook import Webhooks
 from nodeagent.maintd.windows import timing
 from nodeagent.model.keeping import Kept
 from nodeagent.model.offer import UNKNOWN, Reply
@@ -71,8 +71,8 @@ class Metrics(MetricsSource):
             yield from of_trouble(view)
             yield from _of_windows(view)
             yield from _of_offers(view)
-            yield from _of_webhooks(self._context.maintd.engine.webhooks)
-            yield from _of_notifications(view, self._context.maintd.engine.outbox)
+            yield from _of_owners_webhooks(view, engine.outbox)
+            yield from _of_notifications(view, engine.outbox)
             yield from of_sources(view, self._context.maintd.engine.inventory)
             yield from of_queue(view, self._context.maintd.engine.policy)
             yield from of_refusals(view.ledger.queue)
@@ -199,17 +199,21 @@ def _of_offers(view: View) -> Any:
     )
 
 
-def _of_webhooks(webhooks: Webhooks) -> Any:
+def _of_owners_webhooks(view: View, outbox: Outbox) -> Any:
+    hooks = [counts for name, counts in outbox.counts.items() if is_of_owner(name)]
     yield counters(
         "gnt_maint_offers_told",
         "Tries to notify an owner by its webhook.",
         "outcome",
-        webhooks.counts,
+        {
+            "told": sum(counts["delivered"] for counts in hooks),
+            "failed": sum(counts["failed"] for counts in hooks),
+        },
     )
     yield gauge(
         "gnt_maint_offers_untold",
         "Offers whose owner is still to be notified so.",
-        webhooks.waiting,
+        len(unsent(view.ledger, outbox.targets, view.at)),
     )
 
 
@@ -218,9 +222,10 @@ def _of_notifications(view: View, outbox: Outbox) -> Any:
         "gnt_maint_notifications", "Tries to deliver a notification.", labels=["sink", "outcome"]
     )
     none = {"delivered": 0, "failed": 0}  # so that the first event counts as an increase
-    for sink, outcomes in (
-        {configured.name: none for configured in view.policy.notify} | outbox.counts
-    ).items():
+    counts = {sink.name: none for sink in view.policy.notify} | outbox.counts
+    for sink, outcomes in counts.items():
+        if is_of_owner(sink):
+            continue
         for outcome, count in outcomes.items():
             tries.add_metric([sink, outcome], count)
     yield tries

@@ -49,7 +49,7 @@ class Alertmanager:
 
     name: str
     endpoint: Endpoint
-    number: int = field(default=0, compare=False)
+    table: str = field(default="", compare=False)
 
     @property
     def ca(self) -> str:
@@ -75,10 +75,10 @@ class Alertmanager:
         return self.endpoint.secrets()
 
 
-def read(section: Section, sink: Sink, number: int) -> tuple[Sink, Alertmanager]:
+def read(section: Section, sink: Sink) -> tuple[Sink, Alertmanager]:
     """Read the keys of an Alertmanager."""
     endpoint = endpoint_of(section, seconds_of(section))
-    return replace(sink, repeats=True), Alertmanager(sink.name, endpoint, number)
+    return replace(sink, repeats=True), Alertmanager(sink.name, endpoint, section.name)
 
 
 def names_of(body: bytes) -> tuple[str, ...]:

@@ -7,9 +7,9 @@ agent runs one command at a time, so owners' offers go first, and one sink after
 from dataclasses import replace
 
 from nodeagent.maintd.notices import mailbox
-from nodeagent.maintd.notices.delivery import Delivered, Retry, Sent
+from nodeagent.maintd.notices.delivery import Retry, Sent
+from nodeagent.maintd.notices.owners import agent_is_free, how_ended
 from nodeagent.maintd.notices.render import check, fitting, template_of, values
-from nodeagent.maintd.owners.notify import agent_is_free, how_ended
 from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Ledger, Policy
@@ -21,7 +21,7 @@ from nodeagent.protocol.messages import MOST_STDIN
 from nodeagent.section import NAME, Section
 
 
-def read(section: Section, sink: Sink, _: int) -> tuple[Sink, None]:
+def read(section: Section, sink: Sink) -> tuple[Sink, None]:
     """Read the keys of a command; no thread of ours delivers to it."""
     wanted = "the name of a whitelisted repair command: letters, digits, - and _"
     sink = replace(
@@ -42,18 +42,16 @@ def remember(ledger: Ledger, observed: Observed, sinks: tuple[Sink, ...], now: M
     if not (ours or ledger.notices.boxes):
         return ledger
     ended = {
-        identity: why
+        identity: result
         for identity, intent in ours.items()
-        if (why := how_ended(intent, observed)) is not None
+        if (result := how_ended(intent, observed)) is not None
     }
     known, boxes = {sink.name: sink for sink in sinks}, list[Mailbox]()
     for box in ledger.notices.boxes:
         message, sink = box.message, known.get(box.sink)
         if message is not None and message.intent and sink is not None:
-            lost = "" if message.intent in ours else "its order is no longer known"
-            why = ended.get(message.intent, lost or None)
-            if why is not None:
-                result = Retry(why) if why else Delivered()
+            lost = None if message.intent in ours else Retry("its order is no longer known")
+            if (result := ended.get(message.intent, lost)) is not None:
                 box = mailbox.settle(box, sink, Sent(message.id, message.tries, result, now), now)
         boxes.append(box)
     intents = tuple(intent for intent in ledger.intents if intent.id not in ended)

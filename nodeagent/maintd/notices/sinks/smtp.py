@@ -47,7 +47,7 @@ class Smtp:
     password: str = ""
     ca: str = ""
     seconds: float = 10.0
-    number: int = field(default=0, compare=False)
+    table: str = field(default="", compare=False)
 
     def deliver(self, letter: Letter, now: Ms) -> Delivery:
         known = values(letter.message, letter.sink, letter.cluster)
@@ -59,7 +59,7 @@ class Smtp:
         yield "password", self.password, read_password
 
 
-def read(section: Section, sink: Sink, number: int) -> tuple[Sink, Smtp]:
+def read(section: Section, sink: Sink) -> tuple[Sink, Smtp]:
     """Read the keys of a mail server."""
     tls = section.text("tls", "starttls", "starttls|tls|none", "starttls, tls or none")
     server = section.text("server", "", _SERVER, "HOST or HOST:PORT")
@@ -94,7 +94,7 @@ def read(section: Section, sink: Sink, number: int) -> tuple[Sink, Smtp]:
         password=password,
         ca=section.path("ca", ""),
         seconds=seconds_of(section),
-        number=number,
+        table=section.name,
     )
     return sink, smtp
 
