@@ -211,7 +211,7 @@ RULES = st.builds(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(RULES, st.sets(st.integers(0, 30)))
 def test_another_reader_of_rules_finds_the_same_moments(rule: Weekly, skip: set[int]) -> None:
     """The rule, its end, what is skipped and the zone as it is written, all read by others."""
