@@ -13,7 +13,6 @@ from nodeagent.model.ledger import Intent, Ledger
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Capacity, Instance, Snapshot
 from nodeagent.model.wish import Balance
-from nodeagent.protocol.look import Look
 from tests.maintd.balancing.world import OVER, shift
 from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
@@ -95,20 +94,6 @@ def assert_spared(rig: Rig) -> None:
     assert rig.cluster.instances["new"].primary == "n3"
     assert not rig.cluster.nodes["n3"].offline
     assert kinds(done.decision.held)[0] == (Kind.PUT_BACK_BY_OTHERS, "n3")
-
-
-def test_a_node_that_is_used_again_while_agents_are_asked_is_not_taken_offline() -> None:
-    rig = Rig(fleet(), mirrored(("n3", "n4")))
-    rig.agents.says["n3"] = EVACUATE
-    plain = rig.agents.look
-
-    async def look(snapshot: Snapshot) -> Mapping[str, Look]:
-        looks = await plain(snapshot)
-        back_in_use(rig)
-        return looks
-
-    rig.engine._look = look
-    assert_spared(rig)
 
 
 def test_a_node_that_is_used_again_after_deciding_is_not_taken_offline(
