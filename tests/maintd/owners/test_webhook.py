@@ -3,9 +3,6 @@
 import hashlib
 import hmac
 import json
-import socket
-import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +13,7 @@ from nodeagent.maintd.engine.settings import parse
 from nodeagent.maintd.owners import webhook
 from nodeagent.maintd.owners.webhook import Letter, Webhook, Webhooks
 from nodeagent.model.units import Ms
-from tests.maintd.answering import serving, speaking
+from tests.maintd.answering import serving
 from tests.maintd.mesos.client import NOW_NS, window
 from tests.maintd.notices.sinks import Receiver
 from tests.maintd.owners.owned import Owned
@@ -29,13 +26,6 @@ N3 = {"hostname": "n3"}
 
 def now() -> Ms:
     return Ms(NOW_NS // 10**6)
-
-
-def hanging_until(over: threading.Event) -> Callable[[socket.socket], None]:
-    def hang(_: socket.socket) -> None:
-        over.wait()
-
-    return hang
 
 
 @pytest.fixture(autouse=True)
@@ -95,40 +85,6 @@ def test_who_refuses_is_tried_until_somebody_listens() -> None:
     hooks.tell([])
     assert hooks.waiting == 0
     until(lambda: not hooks._lines[0]._background.busy)  # of what is not open nobody is told
-
-
-def test_who_hangs_keeps_nobody_else_waiting() -> None:
-    owner, over = Receiver(), threading.Event()
-    with speaking(hanging_until(over)) as hanging, serving(owner) as port:
-        hooks = Webhooks(
-            [
-                Webhook("db", f"http://127.0.0.1:{hanging}/", seconds=0.3),
-                Webhook("*", f"http://127.0.0.1:{port}/"),
-            ],
-            now,
-        )
-        hooks.tell([ONE, TWO])
-        owner.until(1)
-        assert owner.bodies == [TWO.body], "who has one of its own is not told by the other"
-        until(lambda: hooks.counts["failed"] >= 2)
-        hooks.tell([])
-        over.set()
-
-
-def test_a_bug_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    owner = Receiver()
-
-    def bug(*_: object, **__: object) -> None:
-        raise ZeroDivisionError
-
-    with serving(owner) as port:
-        hooks = one(f"http://127.0.0.1:{port}/")
-        with monkeypatch.context() as broken:
-            broken.setattr(webhook, "request", bug)
-            hooks.tell([ONE])
-            until(lambda: not hooks._lines[0]._background.busy)
-        hooks.tell([ONE])
-        owner.until(1)
 
 
 def test_a_secret_that_everybody_may_read_signs_nothing(tmp_path: Path) -> None:
