@@ -15,7 +15,6 @@ from nodeagent.errors import Corrupt
 from nodeagent.model.action import Scope
 from nodeagent.model.balance import Advice, Agenda, Halt, Lopsided, Shift, Spot
 from nodeagent.model.diagnosis import Diagnosis
-from nodeagent.model.event import Event
 from nodeagent.model.incident import Incident
 from nodeagent.model.ledger import (
     Begun,
@@ -107,18 +106,6 @@ def test_every_ledger_comes_back_as_it_was(ledger: Ledger) -> None:
     assert text == canonical(json.loads(text)).replace("\udcff", "\\udcff")
     assert decode(Ledger, text) == ledger
     assert encode(decode(Ledger, text)) == text
-
-
-@given(of(Wish))
-@slow
-def test_every_wish_comes_back_as_it_was(wish: Wish) -> None:
-    assert decode(Wish, encode(wish)) == wish
-
-
-@given(of(Event))
-@slow
-def test_every_event_comes_back_as_it_was(event: Event) -> None:
-    assert decode(Event, encode(event)) == event
 
 
 @given(of(Ledger), of(Observed), of(Policy), of(int))
