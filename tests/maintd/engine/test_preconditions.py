@@ -1,11 +1,10 @@
 """Right before a job is submitted the world is looked at again."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 import pytest
 
-from nodeagent.cluster.backend import Answer, Submission
 from nodeagent.errors import Unavailable
 from nodeagent.model.action import SetOffline
 from nodeagent.model.incident import Status
@@ -45,32 +44,6 @@ def test_what_has_changed_since_it_was_decided_is_not_submitted() -> None:
         rig.tick()
     assert len(rig.jobs()) == 1
     assert rig.cluster.instances["i1"].primary == "n3"
-
-
-class Hurried(Between):
-    """Jobs end before the next request."""
-
-    rig: Rig
-
-    def submit(self, batch: Sequence[Submission]) -> Sequence[Answer]:
-        answers = super().submit(batch)
-        self.rig.time += 2.0
-        return answers
-
-
-def test_what_follows_a_job_is_submitted_though_that_has_ended_by_then() -> None:
-    rig = Rig(fleet(4), mirrored(("n2", "n3")), QUICK)
-    hurried = Hurried(rig.cluster)
-    hurried.rig = rig
-    rig._through = lambda _: hurried
-    rig.crash()
-    rig.tick()
-    rig.wish(Balance("default", (shift("i1", "n2:n3", "n4:n2"),)))
-    rig.tick()
-    assert len(rig.jobs()) == 2
-    rig.tick()
-    there = rig.cluster.instances["i1"]
-    assert (there.primary, there.secondary) == ("n4", "n2")
 
 
 SPOT = shift("i1", "n2:n3", "n3:n2").at

@@ -154,19 +154,6 @@ async def test_a_busy_agent_is_asked_again_and_one_that_refuses_is_not() -> None
         assert here.helper.answers == {"m": "answer to q1"}
 
 
-def test_an_agent_that_stays_busy_delays_nobody_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test() -> None:
-        async with world() as here:
-            here.agents.alive, here.agents.busy = False, 1_000_000
-            here.helper.questions = {"m": "q1", "stranger": "q2"}
-            assert await here.look() == TOLD
-            assert (here.helper.answers, here.agents.carried) == ({}, [])
-
-    monkeypatch.setattr(standby, "_PATIENCE", 0.3)
-    monkeypatch.setattr(standby, "_RETRY", 0.01)
-    asyncio.run(test())
-
-
 def test_a_helper_that_never_ends_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         async with world() as here:
@@ -191,14 +178,6 @@ async def test_closing_ends_a_session() -> None:
         here.watch.close()
         with pytest.raises(asyncio.CancelledError):
             await task
-
-
-@scenario
-async def test_a_master_without_an_address_is_left_alone() -> None:
-    async with world() as here:
-        here.snapshot = Snapshot("c", {}, master="m")
-        await here.look()
-        assert here.helper.verbs == ["preview"]
 
 
 @scenario

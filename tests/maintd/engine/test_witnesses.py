@@ -23,7 +23,7 @@ from nodeagent.protocol.messages import Report
 from nodeagent.protocol.testimony import Words
 from nodeagent.protocol.witness import Question, body_of
 from tests.agent.listening import listener
-from tests.agent.place import CLUSTER, NODE, Place, client_pem
+from tests.agent.place import CLUSTER, NODE, Place
 from tests.agent.witnessing import DEAD, with_others
 from tests.cluster.by_hand import ByHand
 from tests.maintd.rig import fleet
@@ -278,13 +278,6 @@ def test_a_real_agent_is_a_witness(live: Agent) -> None:
     said = ask(live)
     assert (said.noded, said.agent) == (Contact.REFUSED, Contact.REFUSED)
     assert ask(live, "more1", require_node_keys=True).agent is Contact.REFUSED
-
-
-def test_a_real_agent_refuses_a_stranger(live: Agent) -> None:
-    with pytest.raises(Unavailable, match="403"):
-        ask(live, pem=client_pem()[0])
-    with pytest.raises(Unavailable, match="403"):
-        ask(live, "stranger.example")
 
 
 def test_a_witness_with_another_key_than_its_pin_is_not_believed(live: Agent) -> None:

@@ -131,14 +131,6 @@ def test_cancel(busy: Served) -> None:
     assert node["stranded"].startswith("maintd itself drained n3 for incident ")
 
 
-def test_a_refusal_has_its_reason(busy: Served) -> None:
-    answer = busy.change("POST", f"/1/incidents/{incident(busy)}/retry")
-    assert answer.status == 409
-    assert error(answer) == "none of its jobs is lost; nothing to give up on"
-    answer = busy.change("POST", "/1/storm/reset")
-    assert (answer.status, error(answer)) == (409, "the storm brake has not tripped")
-
-
 def test_a_wish_that_no_round_takes_up_is_noted_and_can_be_asked_for(
     quiet: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,7 +288,7 @@ def test_who_fails_too_often_is_not_listened_to_for_a_while(quiet: Served) -> No
 def test_no_failed_login_locks_the_admin_socket(quiet: Served) -> None:
     quiet.tick()
     headers = basic("alice", "guess")
-    for n in range(500):
+    for n in range(40):
         peer = (me(), "127.0.0.1", f"10.0.0.{n % 200}")[n % 3]
         quiet.ask("POST", "/1/pause", {}, peer=peer, secure=True, headers=headers)
     assert quiet.change("POST", "/1/pause", PAUSE, peer=ROOT, headers=headers).status == 200
@@ -328,19 +320,6 @@ def test_an_answer_is_compressed_once_for_all_who_ask(
     busy.tick()
     busy.ask("GET", "/status", peer=ROOT, headers=GZIP)
     assert len(done) == 2
-
-
-def test_what_is_shown_to_users_only_is_not_compressed_on_the_network(busy: Served) -> None:
-    busy.tick()
-    for name, password, over in (("eve", "plain", REMOTE), ("alice", "secret", "127.0.0.1")):
-        headers = GZIP | basic(name, password)
-        answer = busy.ask("GET", "/status", peer=over, secure=True, headers=headers)
-        assert (answer.status, "Content-Encoding" in answer.headers) == (200, False)
-    answer = busy.ask("GET", "/status", peer="127.0.0.1", secure=True, headers=GZIP)
-    assert answer.headers["Content-Encoding"] == "gzip"
-    headers = GZIP | basic("alice", "secret")
-    answer = busy.ask("GET", "/1/observation", peer=REMOTE, secure=True, headers=headers)
-    assert (answer.status, "Content-Encoding" in answer.headers) == (200, False)
 
 
 # Balancing.
@@ -400,8 +379,8 @@ def test_metrics_are_bounded_however_many_nodes_and_incidents(busy: Served, tmp_
     assert few["gnt_maint_storm",] == 0
     assert few["gnt_maint_rounds_total",] == 3
     assert few["gnt_maint_round_age_seconds",] == 0
-    big = Served(Rig(fleet(200)), tmp_path)
-    for n in range(2, 100):
+    big = Served(Rig(fleet(60)), tmp_path)
+    for n in range(2, 40):
         big.rig.agents.says[f"n{n}"] = [EVACUATE, REPAIR, None][n % 3]
     big.tick(times=3)
     many = samples(big)

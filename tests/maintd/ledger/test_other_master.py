@@ -8,11 +8,12 @@ import pytest
 
 from nodeagent.maintd.engine.memory import away_since, mark_away, unmark_away
 from nodeagent.maintd.ledger import other_master
-from nodeagent.model.action import Scope
+from nodeagent.model.action import Drain, Scope
 from nodeagent.model.balance import Agenda
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import USED_TAG, Ledger
+from nodeagent.model.ledger import USED_TAG, Intent, Ledger
 from nodeagent.model.outage import Back, Outage, Way
+from nodeagent.model.purpose import OfTags
 from nodeagent.model.queue import Entry, EntryStatus, Queue
 from nodeagent.model.reason import Kind
 from nodeagent.model.series import Series, Weekly
@@ -197,6 +198,22 @@ def test_each_kind_of_plan_may_be_out_of_date() -> None:
     assert other_master.since(without, 5, 1, Ms(9), repairs=True) == 5
     assert other_master.since(without, 0, 1, Ms(9), repairs=True) == 9
     assert other_master.since(without, 0, 0, Ms(9), repairs=True) == 0
+
+
+def test_when_another_master_was_seen() -> None:
+    assert other_master.seen(Ledger(7), 5, 7) == 5
+    assert other_master.seen(Ledger(7), 5, 9) == 9
+
+
+def test_ganeti_must_know_the_newest_job_for_two_weeks() -> None:
+    at, weeks = Ms(10**12), 14 * 86_400_000
+    jobs = [
+        Intent(job, OfTags(), "n1", Drain("n1"), job, promised=at) for job in ("76", "an-order")
+    ]
+    there = Ledger(intents=tuple(jobs))
+    assert other_master.newest_job(there, Ms(at + weeks - 1)) == "76"
+    assert other_master.newest_job(there, Ms(at + weeks)) == ""
+    assert other_master.newest_job(Ledger(), Ms(5)) == ""
 
 
 def test_the_reason_has_a_kind_of_its_own() -> None:

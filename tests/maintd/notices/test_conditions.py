@@ -11,9 +11,10 @@ from nodeagent.maintd.notices.conditions import conditions
 from nodeagent.maintd.notices.delivery import Delivered, Refused, Retry, Sent
 from nodeagent.maintd.notices.mailbox import QUIET
 from nodeagent.model.incident import UNKNOWN, Incident, Status
-from nodeagent.model.ledger import Decision, Ledger, Policy
+from nodeagent.model.ledger import Decision, Ledger, Policy, Storm
 from nodeagent.model.notice import Mailbox, Message, Notice, Notices, Occasion, Sink
 from nodeagent.model.offer import Answer, Offer, Reply
+from nodeagent.model.queue import Entry, EntryStatus, Queue
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
 from tests.maintd.notices.sinks import CALM, Notifying
@@ -153,6 +154,16 @@ def test_what_is_told_of_an_owner_that_declines() -> None:
     (found,) = present(Ledger(offers=(offer,)))
     assert (found.node, found.text) == ("n3", "owner db declines maintenance of n3: busy")
     assert present(Ledger(offers=(replace(offer, instances=()),))) == []
+
+
+def test_what_is_told_of_a_storm_and_of_a_machine_that_was_not_repaired() -> None:
+    (storm,) = present(Ledger(storm=Storm(NOW, "3 of 6 nodes are unhealthy")))
+    assert storm.occasion is Occasion.STORM
+    assert storm.text == "storm brake: 3 of 6 nodes are unhealthy"
+    entry = Entry(1, "192.0.2.9", "r640", "reboot", status=EntryStatus.FAILED, why="no power")
+    (failed,) = present(Ledger(queue=Queue((entry,))))
+    assert failed.occasion is Occasion.QUEUE_FAILED
+    assert failed.text == "queue entry 1: 192.0.2.9 was not repaired: no power"
 
 
 def ops(message: Message | None = None, **more: Any) -> Notices:

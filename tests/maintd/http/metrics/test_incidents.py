@@ -11,15 +11,14 @@ from nodeagent.maintd.deciding.requests import ROWS
 from nodeagent.maintd.http.metrics.incidents import of_open_incidents
 from nodeagent.maintd.http.view import View
 from nodeagent.model.action import MovePrimary
-from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Ledger, Outcome
+from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel, Done, ResetStorm
 from tests.maintd.http.metrics.samples import samples
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.served import Served
-from tests.maintd.world import EVACUATE, NOW, OK, REPAIR, incident, need, seen, six
+from tests.maintd.world import EVACUATE, NOW, OK, incident, need, seen, six
 
 QUIET = replace(QUICK, settle=Ms(60_000), withdraw=Ms(60_000), return_after=Ms(300_000))
 
@@ -78,25 +77,6 @@ def test_a_whole_life_is_counted_once(served: Served) -> None:
     assert found["gnt_maint_evacuation_seconds_count",] == 1
     assert ended(served) == NONE | {"completed": 1}
     assert found["gnt_maint_requests_total", "granted", "done"] == 1
-
-
-@pytest.mark.parametrize(
-    ("says", "outcome", "result", "repaired"),
-    [
-        (REPAIR, Outcome.SUCCESS, "completed", 1),
-        (REPAIR, Outcome.ERROR, "failed", 0),
-    ],
-)
-def test_a_live_repair(
-    served: Served, says: Diagnosis, outcome: Outcome, result: str, repaired: int
-) -> None:
-    served.rig.agents.ends = lambda _: outcome
-    served.rig.agents.says["n3"] = says
-    until(served, Status(result))
-    assert ended(served) == NONE | {result: 1}
-    found = samples(served)
-    assert found["gnt_maint_repair_seconds_count", "live-repair"] == repaired
-    assert found["gnt_maint_evacuation_seconds_count",] == 0
 
 
 def test_canceled_and_superseded(served: Served) -> None:
