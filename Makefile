@@ -64,7 +64,6 @@ $(READY): pyproject.toml packaging/setup-venv
 	@packaging/setup-venv $(VENV)
 	@touch $@
 
-nightly: export FAULTS_REACHES = 100
 nightly: export LIFE_TIMES = 10
 nightly: export PYTEST_TIMEOUT = 1200
 nightly: export FUZZ_PLACES = all

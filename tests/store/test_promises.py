@@ -47,15 +47,6 @@ def wish(name: str) -> Wish:
     return Wish(name, "ada", Ms(1), ResetStorm())
 
 
-def test_a_new_one_is_empty(opening: Opening) -> None:
-    with closing(opening()) as store:
-        assert store.load() == Ledger()
-        assert (store.wishes(), store.history(), store.answer("w")) == ((), [], None)
-        assert store.troubles() == ()
-        assert store.number == 0
-        assert store.size().events == 0
-
-
 def test_each_save_that_changes_the_ledger_has_the_next_number(opening: Opening) -> None:
     with closing(opening()) as store:
         for number in range(1, 4):
@@ -70,15 +61,6 @@ def test_each_save_that_changes_the_ledger_has_the_next_number(opening: Opening)
         assert store.number == 3
         store.save(Ledger(3), above=70)
         assert store.number == 71
-
-
-def test_a_save_without_a_look_before_replaces_all(opening: Opening) -> None:
-    with closing(opening()) as store:
-        store.save(FULL)
-    with closing(opening()) as store:
-        store.save(Ledger(1))
-        assert store.load() == Ledger(1)
-        assert store.number == 2
 
 
 def test_who_was_overtaken_changes_nothing(opening: Opening) -> None:
@@ -127,16 +109,6 @@ def test_requests_keep_their_order_and_their_answers_for_a_day(opening: Opening)
         now[0] += 1
         store.save(Ledger(), answers={"c": ""})
         assert (store.answer("a"), store.answer("b")) == (None, "")
-
-
-def test_the_history_is_bounded(opening: Opening) -> None:
-    with closing(opening(keep=5)) as store:
-        for number in range(20):
-            store.note([event(number)])
-        assert [e.at for e in store.history()] == [15, 16, 17, 18, 19]
-        store.save(Ledger(), [event(number) for number in range(30, 50)])
-        assert [e.at for e in store.history()] == [45, 46, 47, 48, 49]
-        assert store.size().events == 5
 
 
 def test_its_size_is_told_and_does_not_grow_without_end(opening: Opening) -> None:

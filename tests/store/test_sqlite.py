@@ -3,7 +3,6 @@ import shutil
 import sqlite3
 import stat
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -75,17 +74,6 @@ def test_only_its_owner_may_read_it_and_its_logs(path: str, store: SqliteStore) 
 # Wishes and answers.
 
 
-def test_wishes_wait_in_the_order_they_came_until_they_are_answered(store: SqliteStore) -> None:
-    for wish in WISHES:
-        store.wish(wish)
-    assert store.wishes() == WISHES
-    store.save(Ledger(1), answers={"w1": "there is no node n1 \udcff", "w2": ""})
-    assert store.wishes() == WISHES[2:]
-    assert store.answer("w1") == "there is no node n1 \\udcff"
-    assert store.answer("w2") == ""
-    assert store.answer("w3") is None
-
-
 # History.
 
 
@@ -136,12 +124,6 @@ def test_the_text_of_a_wish_is_not_kept_once_it_is_answered(store: SqliteStore) 
         store.wish(Wish("w", "eve", Ms(1), ResetStorm()))
 
 
-def test_an_event_of_hostile_words_comes_back(store: SqliteStore) -> None:
-    hostile = Event(Ms(1), "failed", "i\udcff", "n", "\0\x1b[31m<b>\udcff'); DROP TABLE event;--")
-    store.save(Ledger(), [hostile])
-    assert store.history() == store.history("i\udcff") == [hostile]
-
-
 # What cannot be written changes nothing.
 
 
@@ -185,49 +167,6 @@ def test_a_save_that_cannot_be_leaves_all_as_it_was(
     store.close()
 
 
-def test_a_wish_that_cannot_be_kept_is_refused_at_once(path: str) -> None:
-    store = SqliteStore(path, patience=0.05)
-    mend = locked(store, path)
-    with pytest.raises(Unavailable):
-        store.wish(WISHES[0])
-    mend()
-    assert store.wishes() == ()
-    store.close()
-
-
-LIMITED = """
-import resource, sys
-from nodeagent.errors import Unavailable
-from nodeagent.model.event import Event
-from nodeagent.model.ledger import Ledger
-from nodeagent.store.sqlite import SqliteStore
-store = SqliteStore(sys.argv[1])
-store.save(Ledger(1))
-resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
-kept = 1
-try:
-    while True:
-        store.save(Ledger(kept + 1), [Event(kept, "noted", "", "", "x" * 9000)])
-        kept += 1
-except Unavailable as error:
-    assert store.load() == Ledger(kept), store.load()
-    print(kept, len(store.history()), error)
-"""
-
-
-def test_a_file_that_may_not_grow_is_no_damage(path: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, path], capture_output=True, text=True, check=True
-    )
-    kept, events, why = done.stdout.split(maxsplit=2)
-    assert int(events) == int(kept) - 1 > 3
-    assert "cannot be written" in why
-    store = SqliteStore(path)
-    assert store.load() == Ledger(int(kept))
-    store.save(FULL)
-    store.close()
-
-
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     disk = tmp_path / "disk"
@@ -238,21 +177,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         needs.lacking("mount")
     yield disk
     subprocess.run(["umount", str(disk)], check=True)
-
-
-def test_f6_a_full_disk(small_disk: Path) -> None:
-    store = SqliteStore(str(small_disk / "ledger"))
-    kept = 0
-    with pytest.raises(Unavailable, match="cannot be written"):
-        while True:
-            store.save(Ledger(kept + 1), [Event(Ms(kept), "noted", "", "", "x" * 9000)])
-            kept += 1
-    assert store.load() == Ledger(kept)
-    assert len(store.history()) == kept
-    store.close()
-    (small_disk / "ballast").write_bytes(b"")
-    with closing(SqliteStore(str(small_disk / "ledger"))) as again:
-        assert again.load() == Ledger(kept)
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["no ledger yet", "with a ledger"])

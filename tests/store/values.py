@@ -1,7 +1,7 @@
 """Any value of the model, drawn by its type hints; and all the places in a document."""
 
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -82,13 +82,3 @@ def of(hint: Any) -> st.SearchStrategy[Any]:
     hints = get_type_hints(hint)
     members = {field.name: of(hints[field.name]) for field in fields(hint)}
     return st.fixed_dictionaries(members).map(lambda drawn: hint(**drawn))
-
-
-def leaves(document: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """The way to everything in a document but itself."""
-    if place:
-        yield place
-    if isinstance(document, dict | list):
-        members = document.items() if isinstance(document, dict) else enumerate(document)
-        for key, member in members:
-            yield from leaves(member, (*place, key))

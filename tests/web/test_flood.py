@@ -61,12 +61,6 @@ def test_of_many_strangers_at_once_some_are_heard_and_the_node_is() -> None:
     assert server.shed == 300 - _STRANGERS
 
 
-def test_a_few_strangers_are_all_heard() -> None:
-    answered, said, server = served(Limits(), _STRANGERS, first=True)
-    assert said.startswith(b"HTTP/1.1 200 ")
-    assert (answered, server.shed) == (_STRANGERS, 0)
-
-
 def test_where_nobody_comes_first_all_are_heard() -> None:
     answered, said, server = served(Limits(), 300, first=False)
     assert said.startswith(b"HTTP/1.1 200 ")

@@ -1,18 +1,16 @@
 """The right to act has ended by a deadline: nothing happens any more."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
 
-from nodeagent.cluster.backend import Accepted, Answer, NotTaken, Submission
+from nodeagent.cluster.backend import Accepted, NotTaken, Submission
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.conduct import Acting, Conduct
 from nodeagent.model.ledger import Intent
-from nodeagent.model.snapshot import Snapshot
-from nodeagent.protocol.look import Look
 from tests.maintd.rig import QUICK, Rig, fleet
 from tests.maintd.world import EVACUATE, REPAIR
 
@@ -78,53 +76,6 @@ def test_a_machine_that_sleeps_after_the_last_question_does_not_send() -> None:
     for _ in range(10):
         rig.tick(20)
     assert any("Drain" in job for job in rig.jobs())
-
-
-@pytest.mark.parametrize("seconds", [89, 91])
-def test_a_slow_round_acts_while_its_vote_is_fresh(
-    monkeypatch: pytest.MonkeyPatch, seconds: int
-) -> None:
-    rig = Rig(fleet(), [], QUICK)
-    rig.tick()
-    rig.agents.says["n5"] = EVACUATE
-    slept = asleep(rig, monkeypatch, "promised", seconds)
-    while not slept():
-        rig.tick()
-    assert bool(rig.jobs()) == (seconds < 90)
-    assert not [e for e in rig.store.history() if e.kind == "dropped"]
-
-
-def test_the_vote_is_as_old_as_the_poll(monkeypatch: pytest.MonkeyPatch) -> None:
-    rig = Rig(fleet(), [], QUICK)
-    rig.tick()
-    rig.agents.says["n5"] = EVACUATE
-    look = rig.agents.look
-
-    async def slow(snapshot: Snapshot) -> Mapping[str, Look]:
-        found = await look(snapshot)
-        rig.time += 91  # the first answers are that old
-        return found
-
-    rig.agents.look = slow  # type: ignore[method-assign]
-    for _ in range(5):
-        rig.tick()
-    assert rig.jobs() == []
-
-
-def test_no_order_is_given_by_a_vote_that_is_too_old() -> None:
-    rig = Rig(fleet(), [], QUICK)
-    rig.agents.says |= dict.fromkeys(("n2", "n3", "n4", "n5"), REPAIR)
-    submit = rig.agents.submit
-
-    async def slow(intent: Intent, snapshot: Snapshot) -> Answer:
-        rig.time += 0 if rig.agents.ran else HOUR
-        return await submit(intent, snapshot)
-
-    rig.agents.submit = slow  # type: ignore[method-assign]
-    with patch("nodeagent.maintd.engine.submit.AT_ONCE", 1):
-        while not rig.agents.ran:
-            rig.tick()
-    assert len(rig.agents.ran) == 1
 
 
 def test_a_machine_that_sleeps_before_an_order_does_not_give_it() -> None:

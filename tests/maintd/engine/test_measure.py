@@ -116,10 +116,3 @@ def test_who_does_not_answer_is_a_doubt() -> None:
     loads, doubts = measuring(SEEN, ASKED)
     assert loads == {}
     assert doubts["g"].startswith("the load of n2 is unknown: ")
-
-
-def test_a_collector_that_has_nothing_yet_is_a_doubt() -> None:
-    with serving({"cpu-avg-load": {"error": "Empty buffer"}}, None) as port:
-        measuring = Measuring(PollSettings(load="mond"), dict, now, port)
-        _, doubts = measuring(SEEN, ASKED)
-        assert doubts["g"] == "the load of n2 is unknown: it says: Empty buffer"

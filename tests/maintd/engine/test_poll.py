@@ -143,42 +143,15 @@ def test_who_answers_truly_is_seen(agents: Agents) -> None:
     assert understand(looks, NOW, 1000)[0] == {"n1": OK, "n2": EVACUATE}
 
 
+# What else an answer may be is in tests/web/test_client.
 SILENT: dict[str, tuple[list[bytes], dict[str, Any], str]] = {
-    "hang": ([], {"hang": True}, "within 2 s"),
-    "drip-feed": (
-        [HEAD + b"Content-Length: 900\r\n\r\n", *[b"x"] * 900],
-        {"every": 0.05},
-        "within",
-    ),
-    "drip-feed of the head": (
-        [b"H", *(b"%c" % c for c in HEAD[1:])],
-        {"every": 0.1, "hang": True},
-        "within",
-    ),
-    "length says more, then the end": ([HEAD + b"Content-Length: 9\r\n\r\nx"], {}, "closed before"),
-    "length says more, then nothing": (
-        [HEAD + b"Content-Length: 9\r\n\r\nx"],
-        {"hang": True},
-        "within",
-    ),
-    "length says too much": (
-        [HEAD + b"Content-Length: 99999999\r\n\r\n"],
-        {"hang": True},
-        "larger than",
-    ),
+    "drip-feed": ([HEAD + b"\r\n", *[b"x"] * 900], {"every": 0.05}, "within 0.5 s"),
     "body too large": ([HEAD + b"\r\n", *[b"x" * 2**20] * 5], {}, "larger than"),
-    "too many pieces": (
-        [HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 2000],
-        {"hang": True},
-        "too many pieces",
-    ),
     "redirect": (
         [b"HTTP/1.1 302 Found\r\nLocation: http://127.9.1.1/\r\nContent-Length: 0\r\n\r\n"],
         {},
         "status 302",
     ),
-    "no HTTP": ([b"SSH-2.0-OpenSSH_9.2\r\n"], {}, "not an HTTP answer"),
-    "hangs up": ([], {}, "the connection was closed before the answer"),
 }
 
 
@@ -188,7 +161,7 @@ def test_no_answer_is_silence(
 ) -> None:
     agents.well("n1")
     agents.raw("n2", *pieces, **how)
-    looks = agents.looks()
+    looks = agents.looks(seconds=0.5)
     assert isinstance(looks["n1"], Seen)
     assert isinstance(looks["n2"], Silent)
     assert why in looks["n2"].why
@@ -317,18 +290,6 @@ def test_many_that_hang_delay_nobody(agents: Agents, monkeypatch: pytest.MonkeyP
 
     with black_holes(agents, 100):
         asyncio.run(main())
-
-
-def test_all_that_hang_are_given_up_at_one_deadline(
-    agents: Agents, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "AT_ONCE", 8)
-    agents.raw("drip", HEAD + b"\r\n", *[b"x"] * 9999, every=0.05)
-    agents.raw("lie", HEAD + b"Content-Length: 99\r\n\r\n", hang=True)
-    with black_holes(agents, 100):
-        looks = agents.looks(seconds=1.0, total=3600.0)
-    assert {type(look) for look in looks.values()} == {Silent}
-    assert len(looks) == 102
 
 
 def test_the_quiet_are_asked_first(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,10 @@
 """Right before a job is submitted the world is looked at again."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 import pytest
 
-from nodeagent.cluster.backend import Answer, Submission
 from nodeagent.errors import Unavailable
 from nodeagent.model.action import SetOffline
 from nodeagent.model.incident import Status
@@ -13,7 +12,6 @@ from nodeagent.model.ledger import Intent, Ledger
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Capacity, Instance, Snapshot
 from nodeagent.model.wish import Balance
-from nodeagent.protocol.look import Look
 from tests.maintd.balancing.world import OVER, shift
 from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
@@ -48,32 +46,6 @@ def test_what_has_changed_since_it_was_decided_is_not_submitted() -> None:
     assert rig.cluster.instances["i1"].primary == "n3"
 
 
-class Hurried(Between):
-    """Jobs end before the next request."""
-
-    rig: Rig
-
-    def submit(self, batch: Sequence[Submission]) -> Sequence[Answer]:
-        answers = super().submit(batch)
-        self.rig.time += 2.0
-        return answers
-
-
-def test_what_follows_a_job_is_submitted_though_that_has_ended_by_then() -> None:
-    rig = Rig(fleet(4), mirrored(("n2", "n3")), QUICK)
-    hurried = Hurried(rig.cluster)
-    hurried.rig = rig
-    rig._through = lambda _: hurried
-    rig.crash()
-    rig.tick()
-    rig.wish(Balance("default", (shift("i1", "n2:n3", "n4:n2"),)))
-    rig.tick()
-    assert len(rig.jobs()) == 2
-    rig.tick()
-    there = rig.cluster.instances["i1"]
-    assert (there.primary, there.secondary) == ("n4", "n2")
-
-
 SPOT = shift("i1", "n2:n3", "n3:n2").at
 OTHER = shift("i1", "n2:n3", "n3:n2").to
 
@@ -95,20 +67,6 @@ def assert_spared(rig: Rig) -> None:
     assert rig.cluster.instances["new"].primary == "n3"
     assert not rig.cluster.nodes["n3"].offline
     assert kinds(done.decision.held)[0] == (Kind.PUT_BACK_BY_OTHERS, "n3")
-
-
-def test_a_node_that_is_used_again_while_agents_are_asked_is_not_taken_offline() -> None:
-    rig = Rig(fleet(), mirrored(("n3", "n4")))
-    rig.agents.says["n3"] = EVACUATE
-    plain = rig.agents.look
-
-    async def look(snapshot: Snapshot) -> Mapping[str, Look]:
-        looks = await plain(snapshot)
-        back_in_use(rig)
-        return looks
-
-    rig.engine._look = look
-    assert_spared(rig)
 
 
 def test_a_node_that_is_used_again_after_deciding_is_not_taken_offline(

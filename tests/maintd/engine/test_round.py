@@ -1,17 +1,13 @@
 """Whole rounds over the simulated cluster: from a diagnosis to a tag, whatever goes wrong."""
 
-import re
-from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from nodeagent.errors import NotMaster, Unavailable
-from nodeagent.model.action import Action, Drain, MovePrimary, RunCommand
+from nodeagent.model.action import Action, Drain, RunCommand
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Outcome
 from nodeagent.model.reason import Kind
-from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms
 from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
@@ -52,27 +48,6 @@ def test_a_live_repair_runs_its_command_once_and_is_tagged() -> None:
 # Losses.
 
 
-def test_an_answer_that_was_lost_is_found_again_and_nothing_is_done_twice() -> None:
-    quiet, lossy = broken(), broken()
-    lost: set[str] = set()
-
-    def loses(action: Action) -> bool:
-        first = str(action) not in lost
-        lost.add(str(action))
-        return first
-
-    lossy.cluster.loses_answer = loses
-    quiet.settle()
-    lossy.settle()
-    assert what(lossy) == what(quiet)
-    assert lossy.status("n3") is Status.COMPLETED
-
-
-def what(rig: Rig) -> list[str]:
-    """What was done, and how often; where to depends on how things stood then."""
-    return sorted(re.sub(r"target='n\d+'", "target", job) for job in rig.jobs())
-
-
 def test_a_request_that_was_lost_is_made_again_after_the_grace() -> None:
     rig = broken()
     lost: list[Action] = []
@@ -85,59 +60,6 @@ def test_a_request_that_was_lost_is_made_again_after_the_grace() -> None:
     rig.settle()
     assert rig.status("n3") is Status.COMPLETED
     assert sum(isinstance(j.action, Drain) for j in rig.cluster.jobs.values()) == 1
-
-
-def test_a_lost_order_is_not_given_twice() -> None:
-    rig = Rig(fleet())
-    rig.agents.says["n3"] = REPAIR
-    rig.agents.loses = lambda _: True
-    rig.settle()
-    assert len(rig.agents.ran) == 1
-    assert rig.status("n3") is Status.COMPLETED
-
-
-def test_a_drained_queue_changes_nothing_and_is_waited_for() -> None:
-    rig = broken()
-    rig.cluster.queue_drained = True
-    for _ in range(30):
-        done = rig.tick()
-    assert rig.status("n3") is Status.PENDING
-    assert kinds(done.decision.held)[0] == (Kind.TRY_AGAIN, "n3")
-    rig.cluster.queue_drained = False
-    rig.settle()
-    assert rig.status("n3") is Status.COMPLETED
-
-
-@pytest.mark.parametrize("after", range(1, 9, 2))
-def test_the_ledger_lost_in_mid_incident_is_rebuilt(after: int) -> None:
-    quiet, rig = broken(), broken()
-    quiet.settle()
-    for _ in range(after):
-        rig.tick(1.0)
-    rig.lose_ledger()
-    rig.settle()
-    assert rig.status("n3") is Status.COMPLETED
-    assert sorted(rig.jobs()) == sorted(quiet.jobs())
-    assert len(rig.ledger.incidents) == 1
-
-
-def test_answers_that_are_some_seconds_old_do_nothing_twice(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Ganeti's query daemon reads the configuration again a while after it has changed."""
-    quiet, rig = broken(), broken()
-    quiet.settle()
-    fresh, shown = rig.cluster.snapshot, []
-
-    def late() -> Snapshot:
-        shown.append(fresh())
-        return shown[max(0, len(shown) - 7)]
-
-    monkeypatch.setattr(rig.cluster, "snapshot", late)
-    for _ in range(60):
-        rig.tick(3.0)
-    assert rig.status("n3") is Status.COMPLETED
-    assert sorted(rig.jobs()) == sorted(quiet.jobs())
 
 
 # Mastership.
@@ -170,38 +92,6 @@ def test_an_undecided_vote_does_nothing_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("had_effect", [False, True], ids=["before", "after its effect"])
-@pytest.mark.parametrize("ledger", [False, True], ids=["lost", "kept"])
-def test_what_the_change_of_master_cut_off_is_planned_anew(
-    *, ledger: bool, had_effect: bool
-) -> None:
-    """All jobs of an evacuation end with NoMasterError at once, more of them than tries."""
-    rig = Rig(fleet(), mirrored(*[("n3", "n4")] * 8), QUICK)
-    rig.agents.says["n3"] = EVACUATE
-    rig.cluster.takes = lambda action: 25.0 if isinstance(action, MovePrimary) else 1.0
-    rig.cluster.cut_late = lambda _: had_effect
-    while not any(isinstance(j.action, MovePrimary) for j in rig.cluster.jobs.values()):
-        rig.tick(5)
-    rig.tick(3)
-    rig.cluster.set_master("n2")
-    rig.cluster.set_master("n1")  # and back, before anybody has seen it
-    cut = {n: j for n, j in rig.cluster.jobs.items() if j.result.outcome is Outcome.LATER}
-    assert len(cut) > 5
-    if not ledger:
-        rig.lose_ledger()
-    rig.tick(3)
-    assert rig.status("n3") is Status.PENDING
-    assert rig.incident("n3").tries <= 1
-    if not had_effect:
-        assert "NoMasterError: /var/run/" in rig.incident("n3").why
-    rig.settle()
-    assert rig.status("n3") is Status.COMPLETED
-    times = Counter(moved(job.action) for job in rig.cluster.jobs.values())
-    began = [moved(job.action) for job in cut.values() if job.began is not None]
-    for name in rig.cluster.instances:
-        assert times[name] == (1 if had_effect and name in began else 2)
-
-
-@pytest.mark.parametrize("had_effect", [False, True], ids=["before", "after its effect"])
 def test_a_drain_whose_end_died_with_the_master_is_done_if_its_node_is_drained(
     *, had_effect: bool
 ) -> None:
@@ -216,23 +106,6 @@ def test_a_drain_whose_end_died_with_the_master_is_done_if_its_node_is_drained(
     rig.cluster.kill(drain)
     rig.settle()
     assert rig.status("n3") is (Status.COMPLETED if had_effect else Status.FAILED)
-
-
-def moved(action: Action) -> str:
-    """The instance whose primary node it changes."""
-    return action.instance if isinstance(action, MovePrimary) else ""
-
-
-def test_a_master_that_never_stays_fails_the_incident_in_the_end() -> None:
-    rig = broken()
-    rig.cluster.takes = lambda _: 5.0
-    for _ in range(200):
-        rig.tick(3)
-        rig.cluster.set_master("n1")
-        if rig.status("n3") is Status.FAILED:
-            break
-    assert "given up after 5 tries: job" in rig.incident("n3").why
-    assert "NoMasterError" in rig.incident("n3").why
 
 
 def test_a_cluster_that_does_not_answer_skips_the_round() -> None:
@@ -257,14 +130,11 @@ def test_a_dry_run_decides_and_does_nothing() -> None:
     assert rig.store.load().incidents == ()
 
 
-@pytest.mark.parametrize("status", ["live-repair", "evacuate"])
-def test_a_node_that_says_something_else_every_round_adds_three_events_to_each(
-    status: str,
-) -> None:
+def test_a_node_that_says_something_else_every_round_adds_three_events_to_each() -> None:
     """So it takes weeks to push others' events out, and never those of administrators' acts."""
     rig = Rig(fleet())
-    rounds = 40
+    rounds = 20
     for number in range(rounds):
-        rig.agents.says["n3"] = OK if number % 2 else need(status, details=str(number))
+        rig.agents.says["n3"] = OK if number % 2 else need("live-repair", details=str(number))
         rig.tick(60)
     assert 0 < len(rig.store.history(limit=1000)) <= 3 * rounds

@@ -52,20 +52,6 @@ def test_it_ends_where_it_is_no_candidate_any_more() -> None:
         inline.run(here.engine.one_round())
 
 
-def test_it_ends_where_it_is_no_node_any_more() -> None:
-    here = Here()
-    here.snapshot = replace(here.snapshot, nodes={})
-    with pytest.raises(NotMaster):
-        inline.run(here.engine.one_round())
-
-
-def test_nobody_acts_while_this_node_is_about_to() -> None:
-    here = Here()
-    here.is_candidate(candidate=False)
-    here.snapshot = replace(here.snapshot, master="n2")
-    assert inline.run(here.engine.one_round()).idle == "a standby: nobody acts"
-
-
 def test_an_unknown_answer_is_no_turn() -> None:
     said = [Unavailable("Ganeti's files are missing"), False, True]
 

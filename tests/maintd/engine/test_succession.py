@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from nodeagent.maintd.engine import standby
-from nodeagent.maintd.engine.standby import AGAIN, CHECK, LATER, SOCKET, Helper
+from nodeagent.maintd.engine.standby import AGAIN, CHECK, Helper
 from nodeagent.model.snapshot import Node, Snapshot
 from tests.agent.place import safe_folder
 
@@ -146,37 +146,12 @@ async def test_while_it_does_not_answer_the_helper_is_to_succeed_it() -> None:
 
 
 @scenario
-async def test_a_later_candidate_leaves_the_agents_to_the_first() -> None:
-    async with world() as here:
-        here.helper.told["place"] = 2
-        here.agents.alive = False
-        await here.look()
-        await here.look(LATER - 1)
-        assert here.helper.verbs == ["succeed"]
-        await here.look(1)
-        assert here.helper.verbs == ["succeed", "succeed"]
-
-
-@scenario
 async def test_a_busy_agent_is_asked_again_and_one_that_refuses_is_not() -> None:
     async with world() as here:
         here.agents.alive, here.agents.busy = False, 2
         here.helper.questions = {"m": "q1", "n": "refused"}
         await here.look()
         assert here.helper.answers == {"m": "answer to q1"}
-
-
-def test_an_agent_that_stays_busy_delays_nobody_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test() -> None:
-        async with world() as here:
-            here.agents.alive, here.agents.busy = False, 1_000_000
-            here.helper.questions = {"m": "q1", "stranger": "q2"}
-            assert await here.look() == TOLD
-            assert (here.helper.answers, here.agents.carried) == ({}, [])
-
-    monkeypatch.setattr(standby, "_PATIENCE", 0.3)
-    monkeypatch.setattr(standby, "_RETRY", 0.01)
-    asyncio.run(test())
 
 
 def test_a_helper_that_never_ends_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,29 +180,6 @@ async def test_closing_ends_a_session() -> None:
             await task
 
 
-def test_a_new_kind_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        async with world() as here:
-            for kind in ("waits", "waits", "lately"):
-                here.helper.told["kind"] = kind
-                await here.look(CHECK)
-
-    asyncio.run(test())
-    lines = [one.getMessage() for one in caplog.records if one.msg.startswith("succession ")]
-    assert lines == [
-        "succession kind=waits why='it waits'",
-        "succession kind=lately why='it waits'",
-    ]
-
-
-@scenario
-async def test_a_master_without_an_address_is_left_alone() -> None:
-    async with world() as here:
-        here.snapshot = Snapshot("c", {}, master="m")
-        await here.look()
-        assert here.helper.verbs == ["preview"]
-
-
 @scenario
 async def test_without_a_helper_it_says_what_to_run() -> None:
     async with world(helper=False) as here:
@@ -249,15 +201,3 @@ def test_a_helper_that_tells_nothing_is_no_helper(last: dict[str, Any] | bytes) 
             assert told["kind"] == "no-helper"
 
     asyncio.run(test())
-
-
-@scenario
-async def test_one_request_at_a_time() -> None:
-    async with world() as here:
-        here.watch.look(here.snapshot)
-        first = here.watch._task
-        here.watch.look(here.snapshot)
-        assert here.watch._task is first
-        assert first is not None
-        await first
-        assert SOCKET

@@ -1,12 +1,11 @@
 """Without mastership nothing is ordered and nothing submitted."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
 
-from nodeagent.cluster.backend import Answer, Submission
+from nodeagent.cluster.backend import Answer
 from nodeagent.errors import NotMaster, Unavailable
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent
@@ -26,22 +25,6 @@ def test_no_order_is_given_after_mastership_is_lost_among_them() -> None:
     with patch("nodeagent.maintd.engine.submit.AT_ONCE", 1), pytest.raises(NotMaster):
         rig.tick()
     assert len(rig.agents.ran) == 1
-
-
-def test_no_order_is_given_after_mastership_is_lost_with_the_jobs() -> None:
-    rig = sick("n2", "n3", moved="n6")
-    submit = rig.cluster.submit
-
-    def lost(batch: Sequence[Submission]) -> Sequence[Answer]:
-        answers = submit(batch)
-        rig.cluster.world.master = "n2"
-        return answers
-
-    rig.cluster.submit = lost  # type: ignore[method-assign]
-    with pytest.raises(NotMaster):
-        rig.tick()
-    assert sum("Drain" in job for job in rig.jobs()) == 1
-    assert not rig.agents.ran
 
 
 @pytest.mark.parametrize(

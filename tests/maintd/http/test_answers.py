@@ -1,12 +1,12 @@
-"""What every resource tells, a golden file for each scene; each answer is held to its description.
+"""What every resource tells, and in other scenes those that a scene is about, as golden files.
 
-RENEW=1 writes the files (tests/golden.py). A member that is gone or renamed here breaks programs
-of others: CONTRIBUTING.md, rule 8. The files name the place of a value that one of them has
-already: "as emptied GET /1/round policy".
+Each answer to all resources is held to its description. RENEW=1 writes the files (tests/golden.py).
+A member that is gone or renamed here breaks programs of others: CONTRIBUTING.md, rule 8. The files
+name the place of a value that one of them has already: "as emptied GET /1/round policy".
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -67,12 +67,25 @@ def same(served: Served) -> None:
     served.tick(times=3)
 
 
-SCENES: dict[str, tuple[Callable[[], Rig], Callable[[Served], None]]] = {
-    "emptied": (quiet, emptied),
-    "evacuated": (quiet, evacuated),
-    "ordered": (quiet, ordered),
-    "planned": (planned, same),
-    "queued": (queued, same),
+# What there is, what happens, and which answers are in the golden file.
+SCENES: dict[str, tuple[Callable[[], Rig], Callable[[Served], None], Collection[str]]] = {
+    "emptied": (quiet, emptied, RESOURCES),
+    "evacuated": (
+        quiet,
+        evacuated,
+        ("/1/status", "/1/evacuated", "/1/round", "/1/needs-you", "/1/explain/{name}"),
+    ),
+    "ordered": (
+        quiet,
+        ordered,
+        ("/1/status", "/1/jobs", "/1/round", "/1/held", "/1/balance", "/1/explain/{name}"),
+    ),
+    "planned": (
+        planned,
+        same,
+        ("/1/windows", "/1/offers", "/1/held", "/maintenance/schedule", "/maintenance/status"),
+    ),
+    "queued": (queued, same, ("/1/queue", "/1/held", "/1/needs-you")),
 }
 
 
@@ -98,7 +111,7 @@ def written(value: object, place: str, places: dict[str, str], depth: int = 0) -
 
 def told(name: str, folder: Path, places: dict[str, str]) -> str:
     """All answers of a scene."""
-    rig, happens = SCENES[name]
+    rig, happens, about = SCENES[name]
     folder.mkdir()
     served = Served(rig(), folder)
     happens(served)
@@ -112,7 +125,7 @@ def told(name: str, folder: Path, places: dict[str, str]) -> str:
         target += "?limit=6" * (path == "/1/history")  # tests/model has a sentence of each event
         answer = served.ask("GET", target)
         held_to(path, "get", answer)
-        if answer.kind == "application/json":
+        if answer.kind == "application/json" and path in about:
             body = json.loads(answer.body.decode().replace(f'"{__version__}"', '"VERSION"'))
             head = f"GET {path.replace('{uuid}', 'UUID')}"
             lines.append(f"{head}: {answer.status}\n{written(body, f'{name} {head}', places)}\n")

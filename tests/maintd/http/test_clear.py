@@ -89,21 +89,6 @@ def test_a_password_without_tls_is_refused_also_where_none_is_needed(tmp_path: P
     found.close()
 
 
-def test_a_node_sees_the_status_by_tls_as_without(tmp_path: Path) -> None:
-    """And nothing else: for the rest it is as any other machine."""
-    found = served(tmp_path)
-    node = found.rig.cluster.nodes["n4"].address
-    for peer, target, status in (
-        (node, "/1/status", 200),
-        (node, "/1/nodes", 401),
-        (node, "/1/windows", 401),
-        (STRANGER, "/1/status", 401),
-        (HERE, "/1/nodes", 200),
-    ):
-        assert found.ask("GET", target, peer=peer, secure=True).status == status, (peer, target)
-    found.close()
-
-
 def test_one_port_speaks_both(tmp_path: Path) -> None:
     found = served(tmp_path)
 

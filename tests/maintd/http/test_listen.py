@@ -4,22 +4,17 @@ import asyncio
 import os
 import signal
 import socket
-import ssl
 import stat
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from nodeagent.cli import maintd_check
 from nodeagent.cli import maintd_run as command
-from nodeagent.cli.maintd import cli
 from nodeagent.errors import ConfigError, Unavailable
 from nodeagent.maintd.engine.settings import HttpSettings, MaintdSettings, Settings
 from nodeagent.maintd.http.listen import listening
 from nodeagent.web.client import fetch
 from nodeagent.web.tls import fingerprint, make_certificate, untrusting_tls
-from tests.agent.place import safe_folder
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.served import Served
 
@@ -70,21 +65,6 @@ def test_a_certificate_that_is_none(tmp_path: Path, content: bytes | None) -> No
         asyncio.run(run())
 
 
-def test_a_certificate_that_is_none_is_found_by_check_config(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(maintd_check, "USER", "nobody.here")
-    with safe_folder() as folder:
-        config, pem = folder / "maintd.toml", folder / "pem"
-        for plain, raw, code in (("false", b"no", 78), ("true", b"no", 0), ("false", PEM, 0)):
-            pem.write_bytes(raw)
-            pem.chmod(0o600)
-            config.write_text(f'[http]\ntls = "{pem}"\nplain = {plain}\n')
-            done = CliRunner().invoke(cli, ["-c", str(config), "check-config"])
-            assert done.exit_code == code, done.output
-            assert (f"http.tls {pem}: " in done.output) == (code != 0)
-
-
 @pytest.mark.parametrize(
     ("path", "address", "port", "why"),
     [
@@ -118,20 +98,6 @@ def test_two_cannot_listen_at_one_place(tmp_path: Path) -> None:
             assert os.path.exists(path), "it is the first one's still"
 
     asyncio.run(run())
-
-
-def test_tls_is_of_version_1_3(tmp_path: Path) -> None:
-    async def run() -> str | None:
-        http = HttpSettings(port=0)
-        async with listening(
-            served(tmp_path).api, str(tmp_path / "s"), ["127.0.0.1"], http
-        ) as port:
-            _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=untrusting_tls())
-            session: ssl.SSLObject = writer.get_extra_info("ssl_object")
-            writer.close()
-            return session.version()
-
-    assert asyncio.run(run()) == "TLSv1.3"
 
 
 @pytest.mark.parametrize("dry", [False, True])

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
@@ -21,13 +20,12 @@ from nodeagent.maintd.engine import daemon
 from nodeagent.maintd.http.status import evacuated
 from nodeagent.model.action import MovePrimary, MoveSecondary
 from nodeagent.model.event import Detail, happened
-from nodeagent.model.ledger import Storm
 from nodeagent.model.units import Ms
 from nodeagent.store.codec import decode_observation
 from nodeagent.web.compress import compressed
 from nodeagent.web.exchange import Request, Response
 from nodeagent.web.tls import make_certificate, server_tls
-from tests.maintd.http.routes import DOCUMENT, described, held_to, there
+from tests.maintd.http.routes import DOCUMENT, described, there
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.served import NOBODY, REMOTE, ROOT, Served, basic, error, me
 from tests.maintd.world import EVACUATE, REPAIR, need
@@ -57,15 +55,6 @@ def incident(served: Served, node: str = "n3") -> str:
 
 
 # Unknown paths, and a slash at the end.
-
-
-def test_every_path_may_end_with_a_slash(busy: Served) -> None:
-    known = incident(busy)
-    for path in ("/1/status", "/1/nodes", f"/1/incidents/{known}", "/maintenance/schedule"):
-        plain, slashed = (busy.ask("GET", there) for there in (path, f"{path}/"))
-        assert (slashed.status, slashed.body) == (200, plain.body)
-    for api in ("/", "/1", "/1/"):
-        assert busy.ask("GET", api, peer=NOBODY).status == 200
 
 
 # What is told.
@@ -100,14 +89,6 @@ def test_the_plan_is_what_the_next_round_does_and_remembers_nothing(quiet: Serve
     quiet.tick()
     quiet.tick()
     assert len(quiet.rig.ledger.intents) > 0
-
-
-def test_history_can_be_narrowed(busy: Served) -> None:
-    everything = busy.get("/1/history")
-    assert len(everything) > 5
-    assert busy.get("/1/history?limit=2") == everything[-2:]
-    assert busy.get(f"/1/history?since={everything[-1]['at']}")[-1] == everything[-1]
-    assert busy.get(f"/1/history?incident={NOT_THERE}") == []
 
 
 def test_the_observation_is_all_that_a_round_was_decided_from(busy: Served) -> None:
@@ -148,45 +129,6 @@ def test_cancel(busy: Served) -> None:
     assert busy.get("/1/status")[0]["why"] == "canceled by root"
     node = next(one for one in busy.get("/1/nodes") if one["name"] == "n3")
     assert node["stranded"].startswith("maintd itself drained n3 for incident ")
-
-
-def test_cancel_and_put_the_node_back(busy: Served) -> None:
-    busy.rig.cluster.takes = lambda _: 1.0
-    answer = busy.change("DELETE", f"/1/incidents/{incident(busy)}?undrain=yes")
-    assert (answer.status, json.loads(answer.body)) == (200, {"granted": True, "why": ""})
-    busy.tick(1000, times=3)
-    node = next(one for one in busy.get("/1/nodes") if one["name"] == "n3")
-    assert (node["state"], node["stranded"]) == ("online", None)
-
-
-def test_a_refusal_has_its_reason(busy: Served) -> None:
-    answer = busy.change("POST", f"/1/incidents/{incident(busy)}/retry")
-    assert answer.status == 409
-    assert error(answer) == "none of its jobs is lost; nothing to give up on"
-    answer = busy.change("POST", "/1/storm/reset")
-    assert (answer.status, error(answer)) == (409, "the storm brake has not tripped")
-
-
-@pytest.mark.parametrize(
-    ("place", "hold"),
-    [
-        ({"scope": "cluster"}, ("cluster", None, False)),
-        ({"scope": "group", "group": "default"}, ("group", "default", False)),
-        ({"scope": "node", "node": "n3"}, ("node", "n3", False)),
-        ({"scope": "incident"}, ("incident", "n3", True)),
-    ],
-)
-def test_pause_and_resume(busy: Served, place: dict[str, str], hold: tuple[Any, ...]) -> None:
-    if place["scope"] == "incident":
-        place = {**place, "incident": incident(busy)}
-    assert busy.change("POST", "/1/pause", {**place, "why": "night shift"}).status == 200
-    (found,) = busy.get("/1/round")["holds"]
-    assert (found["scope"], found["name"], found["incident"] is not None) == hold
-    assert (found["who"], found["why"]) == ("root", "night shift")
-    assert busy.get("/1/round")["paused"] == (place["scope"] == "cluster")
-    assert busy.change("POST", "/1/resume", place).status == 200
-    assert busy.get("/1/round")["holds"] == []
-    assert busy.change("POST", "/1/resume", place).status in (200, 409)
 
 
 def test_a_wish_that_no_round_takes_up_is_noted_and_can_be_asked_for(
@@ -296,14 +238,6 @@ def test_a_dry_run_does_nothing(quiet: Served) -> None:
     assert not [e for e in quiet.get("/1/history") if e["kind"].startswith("wish-")]
 
 
-def test_over_the_network_the_user_is_who_asks(quiet: Served) -> None:
-    quiet.tick()
-    headers = basic("alice", "secret") | {"nodeagent-login": "bob"}
-    asked = quiet.change("POST", "/1/pause", PAUSE, peer=REMOTE, secure=True, headers=headers)
-    assert asked.status == 200
-    assert asked_for(quiet) == [{"who": "alice", "request": "pause the cluster"}]
-
-
 def test_over_the_network_it_takes_tls_and_a_password(quiet: Served) -> None:
     quiet.tick()
     alice = basic("alice", "secret")
@@ -354,7 +288,7 @@ def test_who_fails_too_often_is_not_listened_to_for_a_while(quiet: Served) -> No
 def test_no_failed_login_locks_the_admin_socket(quiet: Served) -> None:
     quiet.tick()
     headers = basic("alice", "guess")
-    for n in range(500):
+    for n in range(40):
         peer = (me(), "127.0.0.1", f"10.0.0.{n % 200}")[n % 3]
         quiet.ask("POST", "/1/pause", {}, peer=peer, secure=True, headers=headers)
     assert quiet.change("POST", "/1/pause", PAUSE, peer=ROOT, headers=headers).status == 200
@@ -388,40 +322,7 @@ def test_an_answer_is_compressed_once_for_all_who_ask(
     assert len(done) == 2
 
 
-def test_what_is_shown_to_users_only_is_not_compressed_on_the_network(busy: Served) -> None:
-    busy.tick()
-    for name, password, over in (("eve", "plain", REMOTE), ("alice", "secret", "127.0.0.1")):
-        headers = GZIP | basic(name, password)
-        answer = busy.ask("GET", "/status", peer=over, secure=True, headers=headers)
-        assert (answer.status, "Content-Encoding" in answer.headers) == (200, False)
-    answer = busy.ask("GET", "/status", peer="127.0.0.1", secure=True, headers=GZIP)
-    assert answer.headers["Content-Encoding"] == "gzip"
-    headers = GZIP | basic("alice", "secret")
-    answer = busy.ask("GET", "/1/observation", peer=REMOTE, secure=True, headers=headers)
-    assert (answer.status, "Content-Encoding" in answer.headers) == (200, False)
-
-
 # Balancing.
-
-
-MOVES = {
-    "group": "default",
-    "moves": [{"instance": "i1", "from": ["n3", "n4"], "to": ["n4", "n3"]}],
-}
-
-
-def test_moves_that_are_asked_for_become_jobs(quiet: Served) -> None:
-    quiet.tick()
-    assert quiet.change("POST", "/1/balance", MOVES).status == 200
-    (told,) = quiet.get("/1/balance")
-    assert (told["group"], told["on"], told["under-way"]) == ("default", False, 1)
-    quiet.tick(60, times=3)
-    assert quiet.rig.cluster.instances["i1"].primary == "n4"
-    again = quiet.change("POST", "/1/balance", MOVES)
-    assert (again.status, error(again)) == (
-        409,
-        "move 1: i1 n3:n4 => n4:n3: it is on n4:n3",
-    )
 
 
 # A ledger in trouble.
@@ -458,37 +359,6 @@ def test_every_route_is_described_and_every_description_is_a_route(quiet: Served
     assert len(set(names)) == len(names)
 
 
-EYES: tuple[dict[str, Any], ...] = (
-    {"loop": True},
-    {"peer": NOBODY},
-    {"peer": REMOTE},
-    {"secure": True, "peer": "127.0.0.1"},
-    {"secure": True, "peer": REMOTE},
-    {"secure": True, "peer": REMOTE, "headers": basic("eve", "plain")},
-)
-
-
-def test_every_answer_is_as_described(busy: Served) -> None:
-    """To whoever asks, also of what is not there; a name that is missing is told in these words."""
-    busy.rig.agents.says |= {"n1": EVACUATE, "n2": REPAIR}
-    busy.tick()
-    missing = f"there is no incident {NOT_THERE}: see gnt-maint incidents"
-    for path, method in described():
-        body = PAUSE if path in ("/1/pause", "/1/resume") else None
-        body = {"group": "default"} if path.startswith("/1/balance") else body
-        for uuid, name in ((incident(busy), "i1"), (NOT_THERE, "i99")):
-            target = path.replace("{uuid}", uuid).replace("{name}", name)
-            for eyes in EYES:
-                answer = busy.ask(method.upper(), target, body, **eyes)
-                held_to(path, method, answer)
-                if path.startswith("/1/incidents") and uuid == NOT_THERE and "loop" in eyes:
-                    assert (answer.status, error(answer)) == (404, missing)
-    busy.maintd.trouble = (0, "none")
-    object.__setattr__(busy.rig.engine.ledger, "storm", Storm(Ms(0), "a burst"))
-    busy.seconds += 2
-    held_to("/1/round", "get", busy.ask("GET", "/1/round"))
-
-
 # Metrics.
 
 
@@ -509,8 +379,8 @@ def test_metrics_are_bounded_however_many_nodes_and_incidents(busy: Served, tmp_
     assert few["gnt_maint_storm",] == 0
     assert few["gnt_maint_rounds_total",] == 3
     assert few["gnt_maint_round_age_seconds",] == 0
-    big = Served(Rig(fleet(200)), tmp_path)
-    for n in range(2, 100):
+    big = Served(Rig(fleet(60)), tmp_path)
+    for n in range(2, 40):
         big.rig.agents.says[f"n{n}"] = [EVACUATE, REPAIR, None][n % 3]
     big.tick(times=3)
     many = samples(big)

@@ -9,7 +9,6 @@ from nodeagent.maintd.http.status import status
 from nodeagent.maintd.http.view import View
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.reason import Kind, because
-from tests.maintd.outage.returned import CHECKED, done, evacuated
 from tests.maintd.rig import Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, FAILOVER, need
 
@@ -50,18 +49,3 @@ def test_an_emptying_that_goes_on_under_a_new_name_keeps_its_jobs() -> None:
     doubt = because(Kind.IN_DOUBT, "n4", doubt="does not answer: timed out")
     closed = because(Kind.MIRROR_CLOSED, "n4", why=doubt)
     assert heir["waits"] == [str(because(Kind.CANNOT_MOVE, "i1", why=closed))]
-
-
-def test_an_ended_incident_whose_node_returns_does_not_ask_for_what_was_done() -> None:
-    """While the check of the node runs, it is what the incident waits for."""
-    rig = evacuated(CHECKED)
-    rig.agents.takes = 3_600_000
-    assert done(rig) == ""
-    seen = set[str]()
-    for _ in range(20):
-        (row,) = told(rig, rig.tick())
-        seen.update(row["waits"])
-    assert not [line for line in seen if "then run gnt-maint done" in line], seen
-    (line,) = row["waits"]
-    assert line.startswith("order ")
-    assert line.endswith(" (order n3 to run memtest) to end")

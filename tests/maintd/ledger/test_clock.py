@@ -13,50 +13,21 @@ from nodeagent.maintd.ledger.clock import EVIDENCE, MOMENTS, RENEWED, in_step, r
 from nodeagent.model.action import Scope
 from nodeagent.model.clock import STEP, Moment
 from nodeagent.model.evidence import PowerReading
-from nodeagent.model.incident import Incident, Status
+from nodeagent.model.incident import Incident
 from nodeagent.model.ledger import Hold, Ledger, Policy
 from nodeagent.model.offer import Answer
 from nodeagent.model.outage import Back, Outage, Proof, Way
 from nodeagent.model.queue import Entry, Queue
 from nodeagent.model.reason import Kind
 from nodeagent.model.roll import Terms
-from nodeagent.model.snapshot import Instance
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Consent, Pace
 from nodeagent.model.wish import Done
 from tests.maintd.decided import kinds
-from tests.maintd.rig import QUICK, Rig, fleet, mirrored
-from tests.maintd.rounds import broken, ticks
+from tests.maintd.rig import Rig, fleet, mirrored
+from tests.maintd.rounds import ticks
 from tests.maintd.world import EVACUATE, NOW, OK
-
-
-def test_a_clock_put_back_makes_no_wait_for_an_effect_longer() -> None:
-    rig = broken()
-    rig.skew = 7 * 86_400
-    rig.time += 1.5
-    rig.cluster.snapshot()
-    rig.cluster.undrain("n3")
-    rig.round()
-    rig.skew = 0
-    done = ticks(rig, 30)
-    assert not rig.ledger.intents
-    assert kinds(done.decision.held)[0] == (Kind.PUT_BACK_BY_OTHERS, "n3")
-
-
-def test_a_clock_put_forward_for_a_round_gives_up_nothing() -> None:
-    rig = broken()
-    rig.cluster.put(Instance("p", "n3", template="plain"))
-    ticks(rig, 10)
-    rig.agents.says["n3"], rig.skew = OK, 3600
-    rig.tick(1)
-    rig.agents.says["n3"], rig.skew = EVACUATE, 0
-    rig.tick()
-    assert rig.status("n3") is Status.PENDING
-    rig.agents.says["n3"] = OK
-    ticks(rig, 2, QUICK.withdraw / 1000)
-    assert rig.status("n3") is Status.CANCELED
-
 
 # A clock that steps: one row each.
 
@@ -201,13 +172,6 @@ def test_each_time_in_a_ledger_is_a_moment_a_date_or_a_length() -> None:
 @pytest.mark.parametrize("after", ["settle", "return", "unreachable"])
 def test_a_wait_lasts_as_long_whatever_the_clock_does(after: str, step: float) -> None:
     assert _rounds(after, step) == _rounds(after, 0.0)
-
-
-@pytest.mark.parametrize("after", ["settle", "return", "unreachable"])
-def test_a_wait_begins_again_after_a_restart_however_late_the_clock_is(after: str) -> None:
-    """Between the newest save and the start only the saved part of the wait is known."""
-    steadily = _rounds(after, 0.0)
-    assert steadily <= _rounds(after, 86_400.0, boot="next") <= steadily + 1
 
 
 @cache

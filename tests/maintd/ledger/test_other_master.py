@@ -8,22 +8,21 @@ import pytest
 
 from nodeagent.maintd.engine.memory import away_since, mark_away, unmark_away
 from nodeagent.maintd.ledger import other_master
-from nodeagent.model.action import Action, Scope
-from nodeagent.model.balance import Agenda, Shift, Spot
+from nodeagent.model.action import Drain, Scope
+from nodeagent.model.balance import Agenda
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import USED_TAG, Ledger
+from nodeagent.model.ledger import USED_TAG, Intent, Ledger
 from nodeagent.model.outage import Back, Outage, Way
-from nodeagent.model.queue import Entry, EntryStatus, Queue, StepStatus
+from nodeagent.model.purpose import OfTags
+from nodeagent.model.queue import Entry, EntryStatus, Queue
 from nodeagent.model.reason import Kind
 from nodeagent.model.series import Series, Weekly
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Mode, Schedule, Unavailability, Window
 from nodeagent.model.wish import BringUp, Pause, SetQueue, TrustLedger
 from nodeagent.store.sqlite import MEMORY, SqliteStore
-from tests.maintd.queue.mender import ADD, HOUR, TWO, WATCHES, Mender, policy
-from tests.maintd.rig import QUICK, TRACE
-from tests.maintd.windows.weekly import AHEAD, SUNDAYS, add, at
-from tests.maintd.windows.weekly import rig as weekly
+from tests.maintd.queue.mender import ADD, HOUR, WATCHES, Mender, policy
+from tests.maintd.rig import QUICK
 from tests.maintd.world import EVACUATE
 
 OUTDATED = (Kind.OUTDATED, "")
@@ -93,26 +92,6 @@ def test_what_nobody_had_answered_before_is_to_be_said_again(folder: Path) -> No
     assert rig.store.answer(after) == "", "that was said here, to the master of now"
 
 
-def test_what_was_said_before_jobs_of_another_is_to_be_said_again(folder: Path) -> None:
-    rig = Mender(QUICK)
-    rig.tick()
-    old = rig.ledger
-    before = rig.wish(Pause(Scope.CLUSTER, ""))
-    rig.time += 60
-    ours, rig.store = rig.store, SqliteStore(MEMORY)  # that of another node
-    rig.cluster.remove_ledger_rule()
-    rig.agents.says["n5"] = EVACUATE
-    again(rig, folder)
-    rig.until_true(lambda: rig.status("n5") is Status.COMPLETED)
-    rig.store = ours
-    rig.cluster.remove_ledger_rule()
-    after = rig.wish(Pause(Scope.NODE, "n2"))
-    again(rig, folder)
-    rig.tick()
-    assert rig.ledger.round > old.round
-    assert (ours.answer(before), ours.answer(after)) == (other_master.SAY_AGAIN, "")
-
-
 def test_one_that_was_down_is_not_taken_down_again(folder: Path) -> None:
     """Elsewhere somebody has put it back since: here nobody has said so."""
     rig = Mender(policy(WATCHES))
@@ -132,68 +111,6 @@ def test_one_that_was_down_is_not_taken_down_again(folder: Path) -> None:
     assert rig.in_service()
 
 
-def test_an_entry_goes_no_step_further_and_keeps_its_node(folder: Path) -> None:
-    rig = Mender(policy(WATCHES, TWO), heals="nothing")
-    rig.add()
-    rig.until_true(lambda: rig.at(StepStatus.WATCHING) and rig.resting)
-    come_back(rig, folder)
-    rig.tick()
-    rig.tick()  # what its health was asked before is answered
-    before = len(rig.agents.ran), rig.entry
-    rig.agents.says["n3"] = EVACUATE
-    for _ in range(30):
-        rig.tick(60)
-    assert (len(rig.agents.ran), rig.entry) == before
-    assert (Kind.CLAIMED, "n3") in rig.whys()
-    assert rig.status("n3") is Status.NOTED
-    del rig.agents.says["n3"]
-    assert rig.ask(TrustLedger()) == ""
-    rig.until_true(lambda: rig.commands()[-1:] == ["try-2"])
-
-
-def test_weekly_windows_are_not_planned_and_no_owner_is_asked(folder: Path) -> None:
-    one = weekly()
-    assert add(one, "n3") == ""
-    one.cluster.remove_ledger_rule()
-    mark_away(str(folder))
-    again(one, folder)  # type: ignore[arg-type]
-    at(one, SUNDAYS[0] - AHEAD + 7200)
-    assert one.ledger.schedule.windows == ()
-    assert one.ledger.offers == ()
-    one.wish(TrustLedger())
-    one.tick(60)
-    one.tick(60)
-    assert len(one.ledger.schedule.windows) == 1
-
-
-def test_incidents_and_what_runs_go_on(folder: Path) -> None:
-    rig = Mender(policy(WATCHES))
-    rig.plan("n3")
-    come_back(rig, folder)
-    rig.agents.says["n5"] = EVACUATE
-    rig.until_true(lambda: rig.status("n5") is Status.COMPLETED)
-
-
-def test_a_list_of_moves_waits(folder: Path) -> None:
-    rig = Mender(policy(WATCHES))
-    rig.tick()
-    snapshot = rig.cluster.snapshot()
-    one = next(iter(snapshot.instances.values()))
-    assert one.secondary is not None
-    here, there = Spot(one.primary, one.secondary), Spot(one.secondary, one.primary)
-    group = next(iter(snapshot.groups.values()))
-    asked = Agenda(group.uuid, "root", rig.now(), (Shift(one.name, here, there),), listed=True)
-    rig.store.save(replace(rig.ledger, agenda=(asked,)))
-    come_back(rig, folder)
-    for _ in range(5):
-        rig.tick()
-    assert rig.jobs() == []
-    assert rig.ledger.agenda == (asked,)
-    assert rig.ask(TrustLedger()) == ""
-    rig.until_true(lambda: not rig.ledger.agenda)
-    assert rig.cluster.snapshot().instances[one.name].primary == one.secondary
-
-
 def test_without_plans_nothing_waits(folder: Path) -> None:
     rig = Mender(QUICK)
     rig.agents.says["n5"] = EVACUATE
@@ -202,36 +119,6 @@ def test_without_plans_nothing_waits(folder: Path) -> None:
     rig.tick()
     assert (rig.ledger.away, away_since(str(folder))) == (0, 0)
     assert rig.ask(TrustLedger()) == "no plan waits for that"
-
-
-def test_what_was_switched_off_stays_off_on_a_new_master(folder: Path) -> None:
-    """Its own ledger has the switches as they are at the very first; nothing is begun by them."""
-    rig = Mender(policy(WATCHES))
-    assert rig.ask(SetQueue(enabled=False)) == ""
-    rig.time += 30 * 86_400  # no job is remembered any more
-    another(rig, folder)
-    rig.tick()
-    assert (Kind.OUTDATED_QUEUE, "") in rig.whys()
-    rig.add()
-    for _ in range(10):
-        rig.tick(60)
-    assert OUTDATED in rig.whys()
-    assert rig.commands() == []
-    assert rig.ask(TrustLedger()) == ""
-    rig.until_true(lambda: rig.commands() != [])
-
-
-def test_a_new_ledger_is_doubted_once(folder: Path) -> None:
-    rig = Mender(policy(WATCHES))
-    assert rig.ask(SetQueue(enabled=False)) == ""
-    rig.time += 30 * 86_400
-    another(rig, folder)
-    rig.tick()
-    assert rig.ledger.away
-    assert rig.ask(TrustLedger()) == ""
-    again(rig, folder)
-    rig.tick()
-    assert not rig.ledger.away
 
 
 @pytest.mark.parametrize("repairs", [False, True])
@@ -244,33 +131,6 @@ def test_jobs_of_another_tell_of_its_queue_as_well(folder: Path, repairs: bool) 
     another(rig, folder)
     rig.tick()
     assert bool(rig.ledger.away) is repairs
-
-
-def test_a_queue_goes_on_though_its_trace_cannot_be_left(folder: Path) -> None:
-    rig = Mender(policy(WATCHES))
-    tried: list[Action] = []
-
-    def refuses(action: Action) -> bool:
-        tried.extend([action] if action == TRACE else [])
-        return action == TRACE
-
-    rig.cluster.refuses = refuses
-    rig.add()
-    rig.until_true(lambda: rig.entry.status.finished)
-    since, before = rig.time, len(tried)
-    while rig.time < since + 3600:
-        rig.tick(30)
-    assert len(tried) - before <= 12, "every five minutes, as other tags"
-    rig.cluster.refuses = lambda action: False
-    rig.until_true(lambda: USED_TAG in rig.cluster.world.tags)
-
-
-def test_the_first_master_of_all_repairs_at_once(folder: Path) -> None:
-    rig = Mender(policy(WATCHES))
-    again(rig, folder)
-    rig.add()
-    rig.until_true(lambda: rig.commands() != [])
-    assert not rig.ledger.away
 
 
 def test_jobs_that_are_newer_than_the_ledger_tell_it_too(folder: Path) -> None:
@@ -311,15 +171,6 @@ def test_the_mark_is_taken_off_when_the_ledger_has_it(folder: Path) -> None:
     assert rig.ledger.away == since, "until somebody says that it holds"
 
 
-def test_a_dry_run_leaves_the_mark(folder: Path) -> None:
-    rig = Mender(policy(WATCHES))
-    rig.plan("n3", ahead=2 * HOUR)
-    come_back(rig, folder)
-    rig.engine.conduct = replace(rig.engine.conduct, dry=True)
-    rig.tick()
-    assert away_since(str(folder))
-
-
 def test_without_a_ledger_there_is_nothing_to_mark(tmp_path: Path) -> None:
     mark_away(str(tmp_path))
     assert os.listdir(tmp_path) == []
@@ -347,6 +198,22 @@ def test_each_kind_of_plan_may_be_out_of_date() -> None:
     assert other_master.since(without, 5, 1, Ms(9), repairs=True) == 5
     assert other_master.since(without, 0, 1, Ms(9), repairs=True) == 9
     assert other_master.since(without, 0, 0, Ms(9), repairs=True) == 0
+
+
+def test_when_another_master_was_seen() -> None:
+    assert other_master.seen(Ledger(7), 5, 7) == 5
+    assert other_master.seen(Ledger(7), 5, 9) == 9
+
+
+def test_ganeti_must_know_the_newest_job_for_two_weeks() -> None:
+    at, weeks = Ms(10**12), 14 * 86_400_000
+    jobs = [
+        Intent(job, OfTags(), "n1", Drain("n1"), job, promised=at) for job in ("76", "an-order")
+    ]
+    there = Ledger(intents=tuple(jobs))
+    assert other_master.newest_job(there, Ms(at + weeks - 1)) == "76"
+    assert other_master.newest_job(there, Ms(at + weeks)) == ""
+    assert other_master.newest_job(Ledger(), Ms(5)) == ""
 
 
 def test_the_reason_has_a_kind_of_its_own() -> None:

@@ -96,37 +96,12 @@ def test_what_became_of_it(
     assert (ends(one), one.open) == (expected, False)
 
 
-def test_the_same_again_counts_again() -> None:
-    rig = asking(OBSERVE)
-    mends_itself(rig)
-    rig.agents.says["n3"] = EVACUATE
-    rig.settle()
-    one = only(rig)
-    assert (one.times, one.open, ends(one)) == (2, True, (0, 0, 0, 1))
-    assert one.at > one.since
-
-
-def test_other_words_of_one_need_are_one_request() -> None:
-    rig = asking(OBSERVE)
-    rig.agents.says["n3"] = replace(EVACUATE, text='{"details":2,"status":"evacuate"}')
-    rig.settle()
-    assert (only(rig).times, only(rig).incident) == (1, rig.incident("n3").id)
-
-
 def test_another_need_is_another_request() -> None:
     rig = asking(OBSERVE, REPAIR)
     rig.agents.says["n3"] = EVACUATE
     rig.settle()
     found = {one.what: (one.open, one.passed) for one in rig.ledger.proposals}
     assert found == {What.REPAIR: (False, 1), What.EVACUATE: (True, 0)}
-
-
-def test_what_is_rebuilt_without_a_ledger_is_not_started_again() -> None:
-    rig = asking(DRAIN)
-    rig.lose_ledger()
-    rig.agents.says["n3"] = None
-    rig.settle()
-    assert rig.ledger.proposals == ()
 
 
 def test_what_is_long_over_is_forgotten() -> None:

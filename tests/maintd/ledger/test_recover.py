@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nodeagent.maintd.deciding.recover import recover
-from nodeagent.model.action import Action, Drain, MovePrimary, Retag, RunCommand, Scope
+from nodeagent.model.action import Action, Drain, MovePrimary, Scope
 from nodeagent.model.incident import UNKNOWN, Incident, Status, incident_id
 from nodeagent.model.ledger import Ledger, Outcome, Result, Trail
 from nodeagent.model.reason import Kind
@@ -42,16 +42,6 @@ def test_a_hold_on_a_noted_incident_outlives_the_ledger() -> None:
     rig.settle()
     assert rig.status("n3") is Status.COMPLETED
     assert not holds(rig)
-
-
-def test_what_is_completed_and_tagged_is_not_begun_anew_without_the_ledger() -> None:
-    rig = broken()
-    rig.settle()
-    done, jobs = rig.incident("n3").id, len(rig.cluster.jobs)
-    rig.lose_ledger()
-    rig.settle()
-    assert (rig.incident("n3").id, rig.status("n3")) == (done, Status.COMPLETED)
-    assert len(rig.cluster.jobs) == jobs
 
 
 def test_a_tripped_storm_brake_outlives_the_ledger() -> None:
@@ -116,30 +106,6 @@ def test_a_repair_that_ended_before_the_ledger_was_lost_is_told(
     assert set(rig.agents.asked.values()) == {1}
 
 
-def test_a_repair_under_way_when_the_ledger_is_lost_is_waited_for() -> None:
-    rig = repaired(Outcome.SUCCESS)
-    rig.agents.takes = 3_600_000
-    done = ticks(rig, 100)
-    (intent,) = rig.ledger.intents
-    assert not done.decision.held
-    assert isinstance(intent.action, RunCommand)
-    assert (intent.action.node, intent.action.command) == ("n3", "its repair command")
-    rig.time += 3600
-    rig.settle()
-    assert rig.status("n3") is Status.COMPLETED
-    assert len(rig.agents.ran) == 1
-
-
-def test_a_repair_is_asked_for_until_its_agent_answers() -> None:
-    rig = repaired(Outcome.SUCCESS)
-    rig.agents.says["n3"] = None
-    ticks(rig, 200)
-    assert rig.status("n3") is Status.PENDING
-    rig.agents.says["n3"] = OK
-    rig.settle()
-    assert rig.status("n3") is Status.COMPLETED
-
-
 def test_a_repair_of_which_its_agent_knows_nothing_was_none() -> None:
     rig = repaired(Outcome.SUCCESS)
     rig.agents.forgets = True
@@ -147,17 +113,6 @@ def test_a_repair_of_which_its_agent_knows_nothing_was_none() -> None:
     ticks(rig, 10, 600.0)
     assert not rig.ledger.incidents
     assert not rig.cluster.nodes["n3"].tags
-    assert len(rig.agents.ran) == 1
-
-
-def test_a_finished_repair_has_the_tag_of_its_end_and_no_mark() -> None:
-    rig = Rig(fleet())
-    rig.agents.says["n3"] = REPAIR
-    rig.settle()
-    assert rig.cluster.nodes["n3"].tags == {rig.incident("n3").tag}
-    rig.lose_ledger()
-    rig.settle()
-    assert rig.status("n3") is Status.COMPLETED
     assert len(rig.agents.ran) == 1
 
 
@@ -178,25 +133,6 @@ def test_a_repair_acknowledged_while_its_fault_lasts_is_a_new_one_without_the_le
     rig.settle()
     assert rig.incident("n3").id != done.id
     assert len(rig.agents.ran) == 2
-
-
-def test_a_ledger_that_has_forgotten_a_repair_is_not_told_of_it_by_its_mark() -> None:
-    rig = Rig(fleet())
-    rig.agents.says["n3"] = REPAIR
-    rig.cluster.fails = lambda action: isinstance(action, Retag) and bool(action.remove)
-    ticks(rig, 20)
-    assert rig.status("n3") is Status.COMPLETED
-    rig.cluster.untag("n3", rig.incident("n3").tag)
-    rig.agents.says["n3"] = OK
-    ticks(rig, 2)
-    assert not rig.ledger.incidents
-    assert any("repairing" in tag for tag in rig.cluster.nodes["n3"].tags)
-    rig.crash()
-    ticks(rig, 2)
-    assert not rig.ledger.incidents
-    rig.cluster.fails = lambda _: False
-    ticks(rig, 60)
-    assert not rig.cluster.nodes["n3"].tags
 
 
 # By jobs alone.

@@ -1,7 +1,5 @@
 """Nodes whose agent does not answer are listed: since when, by what evidence, and what helps."""
 
-from dataclasses import replace
-
 import pytest
 
 from nodeagent.maintd.ledger.unreachable import expected, remember, unreachable
@@ -68,28 +66,6 @@ def test_ganetis_noded_is_the_evidence_whether_it_is_the_machine_or_the_agent(de
     assert rig.tick().observed.noded == {}, "it answers again"
 
 
-def test_one_answer_begins_the_count_anew() -> None:
-    rig = Rig(fleet())
-    rig.agents.says["n4"] = None
-    rig.tick()
-    rig.tick(170)
-    del rig.agents.says["n4"]
-    rig.tick()
-    rig.agents.says["n4"] = None
-    assert [told(rig) for _ in range(18)] == [[]] * 18
-    assert told(rig)
-
-
-def test_one_who_is_not_believed_is_listed_too() -> None:
-    rig = Rig(fleet())
-    rig.agents.required = True
-    rig.tick()
-    found = told(rig, 180.0)
-    assert [held.node for held in found] == [f"n{i}" for i in range(1, 7)]
-    doubts = [str(details([held], held.why.kind)["doubt"]) for held in found]
-    assert all(doubt.startswith("not trusted: ") for doubt in doubts)
-
-
 def test_when_a_silent_node_will_count_as_unreachable() -> None:
     """Not of one that counts already, is offline, or has left the cluster."""
     world = six(node("n2", offline=True))
@@ -100,15 +76,6 @@ def test_when_a_silent_node_will_count_as_unreachable() -> None:
     assert expected(silent, world, QUICK, Ms(NOW + after)) == {}
     assert unreachable(silent, world, QUICK, Ms(NOW + after - 1)) == {}
     assert unreachable(silent, world, QUICK, Ms(NOW + after)) == {"n1": NOW}
-
-
-def test_where_the_vote_is_undecided_they_are_listed_all_the_more() -> None:
-    rig = Rig(fleet(), policy=replace(QUICK, unreachable_after=Ms(60_000)))
-    rig.agents.says |= dict.fromkeys(("n4", "n5", "n6"))
-    rig.tick()
-    done = rig.tick(60.0)
-    assert done.idle
-    assert sum(held.why.kind is Kind.UNREACHABLE for held in done.decision.held) == 3
 
 
 def test_of_many_each_beyond_twenty_is_counted() -> None:

@@ -26,17 +26,16 @@ from nodeagent.model.wish import (
     AnswerOffers,
     ImportLedger,
     Pause,
-    ResetStorm,
     Resume,
     SetQueue,
     TrustLedger,
 )
-from nodeagent.store.carried import FORM, pack, unpack
+from nodeagent.store.carried import FORM, unpack
 from simulation.cluster import Job
 from tests.maintd import inline
 from tests.maintd.lives.masters import B, M, Masters
 from tests.maintd.queue.mender import HOUR
-from tests.maintd.world import EVACUATE, REPAIR
+from tests.maintd.world import EVACUATE
 
 
 @pytest.fixture
@@ -85,18 +84,6 @@ def test_01_after_a_failover_all_is_as_before(rig: Masters) -> None:
     rig.tick()
     assert Kind.OUTDATED not in rig.kinds()
     assert rig.commands() == ["try-1"], "it is not begun again"
-
-
-def test_01_an_incidents_original_survives(rig: Masters) -> None:
-    rig.cluster.takes = lambda _: 10_000.0
-    rig.agents.says["n5"] = EVACUATE
-    rig.until_true(lambda: bool(rig.ledger.incidents) and rig.status("n5") is Status.PENDING)
-    before = rig.incident("n5")
-    rig.fail_over(B)
-    rig.agents.says["n5"] = None
-    rig.tick()
-    assert rig.incident("n5").diagnosis == before.diagnosis == EVACUATE
-    assert rig.incident("n5").id == before.id
 
 
 def test_02_a_job_is_found_by_its_reason_and_not_given_twice(rig: Masters) -> None:
@@ -159,25 +146,6 @@ def test_07_an_old_master_that_finds_anothers_save_ends(rig: Masters) -> None:
     with pytest.raises(NotMaster, match="another maintd has written"):
         inline.run(old.one_round())
     assert rig.rule == newest, "it has written nothing"
-
-
-def test_07_however_many_saves_the_old_one_has_only_on_its_disk(rig: Masters) -> None:
-    """They say that things are still so, and raise no number in the rule."""
-    rig.agents.says["n3"] = EVACUATE
-    rig.until_true(lambda: rig.status("n3") is Status.COMPLETED)
-    rig.tick(301)
-    for _ in range(20):
-        rig.tick(10)
-    old = rig.engine
-    assert rig.store.number > unpack(rig.rule).number + 10
-    rig.fail_over(B)
-    rig.tick()
-    assert rig.ask(SetQueue(enabled=False)) == ""
-    newest = rig.rule
-    rig.wakes_up(M)
-    with pytest.raises(NotMaster, match="another maintd has written"):
-        inline.run(old.one_round())
-    assert rig.rule == newest
 
 
 def test_07_nothing_is_written_before_the_vote(rig: Masters) -> None:
@@ -324,72 +292,7 @@ def test_16_a_job_that_is_archived_counts_and_one_deleted_by_its_effect(
     assert rig.ledger.schedule.windows
 
 
-def test_16_a_lost_queue_repeats_nothing(rig: Masters) -> None:
-    rig.plan("n5", ahead=24 * HOUR)
-    rig.cluster.takes = lambda _: 10_000.0
-    rig.agents.says["n3"] = EVACUATE
-    rig.until_true(lambda: bool(drains(rig)))
-    rig.tick()
-    lose_jobs(rig, *rig.cluster.jobs.values())
-    rig.fail_over(B)
-    for _ in range(20):
-        rig.tick(60)
-    assert rig.cluster.jobs == {}
-    assert {Kind.LOST_JOB, Kind.OUTDATED} <= rig.kinds()
-    assert len(rig.told("job-unknown")) == 1
-    assert rig.ledger.schedule.windows
-
-
 # Between the rule and the disk.
-
-
-def test_14_what_was_accepted_after_a_take_over_outlives_a_restart(rig: Masters) -> None:
-    """Ganeti took no rule since, so the other master's is still there."""
-    rig.cluster.keeps = lambda _: "no"
-    rig.fail_over(B)
-    rig.tick()
-    assert rig.ask(SetQueue(enabled=False)) == ""
-    for _ in range(2):
-        rig.wake(B)
-        rig.tick()
-    rig.cluster.keeps = lambda _: ""
-    rig.wake(B)
-    rig.tick()
-    assert not rig.ledger.queue.enabled
-    assert len(rig.told("ledger-taken")) == 1
-    assert not rig.told("requests-dropped")
-    assert rig.is_kept()
-
-
-def test_a_write_whose_answer_was_lost_is_never_taken_for_the_one_before(rig: Masters) -> None:
-    assert rig.ask(SetQueue(enabled=False)) == ""
-    rig.cluster.loses_rule = lambda _: True
-    assert rig.ask(SetQueue(enabled=True)) == ""
-    rig.cluster.loses_rule = lambda _: False
-    assert rig.ask(SetQueue(enabled=False)) == ""
-    assert rig.engine.memory.only_here() == ""
-    assert not rig.carried.queue.enabled
-    assert not rig.told("rule-changed")
-
-
-def test_where_ganeti_takes_no_rule_nobody_is_said_to_have_changed_it(rig: Masters) -> None:
-    rig.cluster.keeps = lambda _: "no"
-    assert rig.ask(SetQueue(enabled=False)) == ""
-    for _ in range(10):
-        rig.tick(10)
-    assert not rig.told("rule-changed")
-    assert rig.engine.memory.kept.number == unpack(rig.rule).number
-
-
-def test_a_refused_request_travels_and_is_never_asked_for_again(rig: Masters) -> None:
-    rig.wish(ResetStorm())
-    rig.tick()
-    rig.fail_over(B)
-    rig.tick()
-    assert rig.told("wish-refused")
-    rig.fail_over(M)
-    rig.tick()
-    assert not rig.told("requests-dropped")
 
 
 def test_a_pause_that_was_taken_in_doubt_stays_when_the_doubt_ends(rig: Masters) -> None:
@@ -407,15 +310,6 @@ def test_a_pause_that_was_taken_in_doubt_stays_when_the_doubt_ends(rig: Masters)
         rig.tick(20)
     assert ("", "upgrade") in {(hold.name, hold.why) for hold in rig.ledger.holds}
     assert not [job for job in rig.cluster.jobs.values() if isinstance(job.action, Drain)]
-
-
-def test_a_ledger_with_impossible_moments_ends_no_round(rig: Masters) -> None:
-    there = unpack(rig.rule)
-    odd = replace(there.ledger, away=Ms(10**18))
-    rig.cluster.world.ledger_rule = pack(replace(there, ledger=odd))
-    rig.fail_over(B)
-    rig.tick()
-    rig.tick()
 
 
 # A ledger from a file.
@@ -466,27 +360,6 @@ def test_a_rule_that_somebody_changes_is_told_and_mended(
     assert rig.ledger.schedule.windows
 
 
-def test_each_act_travels_once_however_often_maintd_tries_to_begin(rig: Masters) -> None:
-    rig.wake(M)
-    rig.cluster.down = True
-    for _ in range(4):
-        rig.tick_quietly()
-    rig.cluster.down = False
-    assert rig.ask(Pause(Scope.NODE, "n6", why="new disks")) == ""
-    events = [(event.at, str(event)) for event in unpack(rig.rule).events]
-    assert len(events) == len(set(events)) == 2
-
-
-def test_a_quiet_round_writes_nothing(rig: Masters) -> None:
-    for _ in range(3):
-        rig.tick()
-    written: list[str] = []
-    rig.cluster.keeps = lambda text: written.append(text) or ""  # type: ignore[func-returns-value]
-    for _ in range(20):
-        rig.tick()
-    assert written == []
-
-
 def test_an_incident_that_waits_for_a_person_costs_a_write_in_five_minutes(rig: Masters) -> None:
     """It is seen again in each round, and a write is one of Ganeti's whole configuration."""
     rig.agents.says["n3"] = EVACUATE
@@ -501,15 +374,6 @@ def test_an_incident_that_waits_for_a_person_costs_a_write_in_five_minutes(rig: 
     assert 10 <= len(written) <= 12
     assert rig.ask(SetQueue(enabled=False)) == ""
     assert not unpack(written[-1]).ledger.queue.enabled, "what is asked for does not wait"
-
-
-def test_while_the_queue_is_drained_a_request_is_kept_all_the_same(rig: Masters) -> None:
-    rig.cluster.queue_drained = True
-    assert rig.ask(SetQueue(enabled=False)) == ""
-    assert rig.engine.memory.only_here() == ""
-    rig.fail_over(B)
-    rig.tick()
-    assert not rig.ledger.queue.enabled
 
 
 # A rule that cannot be read at a start.
@@ -537,32 +401,6 @@ def test_an_unreadable_rule_waits_for_a_person_and_incidents_go_on(rig: Masters)
     assert rig.is_kept()
     assert rig.status("n3") is Status.COMPLETED
     assert not rig.ledger.away
-
-
-def test_a_persons_decision_holds_on_a_node_that_was_not_the_master_meanwhile(
-    rig: Masters,
-) -> None:
-    rig.plan("n5", ahead=24 * HOUR)
-    rig.cluster.world.ledger_rule = "rubbish"
-    rig.wake(M)
-    rig.engine.conduct = replace(rig.engine.conduct, away=lambda: 5)
-    rig.tick()
-    assert rig.ask(TrustLedger()) == ""
-    rig.tick()
-    assert rig.doubtful is None
-    assert not rig.ledger.away, "nobody is asked twice"
-
-
-def test_orders_wait_while_the_rule_cannot_be_read(rig: Masters) -> None:
-    rig.cluster.world.ledger_rule = "rubbish"
-    rig.wake(M)
-    rig.agents.says["n5"] = REPAIR
-    for _ in range(5):
-        rig.tick(60)
-    assert rig.status("n5") is Status.PENDING
-    assert not rig.agents.ran
-    assert rig.ask(TrustLedger()) == ""
-    rig.until_true(lambda: bool(rig.agents.ran))
 
 
 def test_a_rule_that_can_be_read_again_ends_the_doubt(rig: Masters) -> None:

@@ -1,45 +1,35 @@
 """Faults that a coordinator has to live with, where no table or machine shows it more simply."""
 
 import gc
-import json
 import multiprocessing
 import os
 import re
 import signal
-import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from subprocess import PIPE, Popen
 
 import psutil
 import pytest
-from click.testing import CliRunner
 
-from nodeagent.cli.maintd import cli
-from nodeagent.cli.maintd_parts import reload_settings
 from nodeagent.errors import ConfigError, Unavailable
-from nodeagent.maintd.engine.daemon import Maintd
-from nodeagent.maintd.engine.settings import Settings, parse
+from nodeagent.maintd.engine.settings import parse
 from nodeagent.model.action import MovePrimary, MoveSecondary
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Outcome
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Capacity
-from nodeagent.protocol.envelope import Key, Purpose, seal
-from nodeagent.protocol.look import Distrusted, Expected, Look, Seen, judge_answer
-from nodeagent.protocol.messages import Report
 from nodeagent.store.sqlite import SqliteStore
 from tests import counted
-from tests.agent.place import safe_folder
 from tests.maintd.decided import kinds
 from tests.maintd.driver import Lasting, one_life
 from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, NOW, OK, REPAIR, need
-from tests.patience import PATIENCE, dawdle
+from tests.maintd.world import EVACUATE, OK, REPAIR, need
+from tests.patience import PATIENCE
 
 FORK = multiprocessing.get_context("fork")
 # F1: killed anywhere; the places are in `test_deaths`.
@@ -81,74 +71,13 @@ def bare(rig: Rig) -> list[str]:
     return sorted(re.sub(", target='n.'", "", job) for job in rig.jobs())
 
 
-def quiet() -> list[str]:
-    rig = broken()
-    rig.settle()
-    return bare(rig)
-
-
 # F6: the ledger.
-
-
-@pytest.mark.parametrize("back", [1, 4])
-@pytest.mark.parametrize("said", [EVACUATE, REPAIR], ids=lambda said: said.need.wire)
-def test_F06_an_older_ledger_restored_does_nothing_twice(
-    said: Diagnosis, back: int, tmp_path: Path
-) -> None:
-    undone = broken()
-    undone.agents.says["n3"] = said
-    undone.settle()
-    for at in range(back, 12, 3):
-        rig = broken(path=str(tmp_path / f"{at}.sqlite"))
-        rig.agents.says["n3"] = said
-        copies = []
-        for _ in range(at + 1):
-            rig.tick(3.0)
-            copies.append(rig.store.load())
-        rig.lose_ledger()
-        rig.store.save(copies[at - back])
-        rig.crash()
-        rig.settle()
-        assert bare(rig) == bare(undone), f"{back} rounds back after {at}"
-        assert len(rig.agents.ran) == (said == REPAIR)
-        assert rig.status("n3") is Status.COMPLETED
 
 
 # F9: what nodes say.
 
 
-def test_F09_what_an_agent_of_a_newer_version_says_beyond_ours_is_passed_over() -> None:
-    key, expected = Key(b"k" * 40), Expected("c", "n3", "uuid-n3", "salt")
-    more = {"future": {"deep": [1, None]}, "diagnosis": EVACUATE.text[:-1] + ',"zone":"b"}'}
-    report = Report(
-        "c", "uuid-n3", "n3", "e", 1, NOW, EVACUATE.text, NOW, NOW, {}, True, "n1", "", "9"
-    )
-
-    def look(**more: object) -> Look:
-        sealed = json.loads(seal(key, Purpose.REPORT, "salt", report.body() | more))
-        body = {"name": "diagnose", "data": sealed, "future": 1}
-        return judge_answer(200, json.dumps(body).encode(), key, expected, NOW)
-
-    found = look(**more)
-    assert isinstance(found, Seen)
-    assert found.diagnosis is not None
-    assert found.diagnosis.need is EVACUATE.need
-    assert '"zone":"b"' in found.diagnosis.text
-    assert replace(found.report, diagnosis=report.diagnosis) == report
-    assert look(v=2) == Distrusted('report of version "2"; we speak 1')
-
-
 # F15: tags.
-
-
-def test_F15_a_ready_tag_that_somebody_sets_while_we_work_is_not_the_end() -> None:
-    rig = broken()
-    rig.tick()
-    rig.cluster.tag("n3", rig.incident("n3").tag)
-    rig.tick()
-    rig.cluster.untag("n3", rig.incident("n3").tag)
-    rig.settle()
-    assert bare(rig) == quiet()
 
 
 # F17: the process.
@@ -191,46 +120,6 @@ def test_F17_sigterm_ends_it_cleanly(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
     assert SqliteStore(str(tmp_path / "ledger.sqlite")).load().incidents
-
-
-def test_F17_sighup_with_bad_settings_keeps_the_old_ones(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    rig = broken()
-    maintd = Maintd(rig.engine, rig.store, 5.0, rig.now)
-    with safe_folder() as folder:
-        config = folder / "maintd.toml"
-        config.write_text("[policy]\nmoves = 'many'\n")
-        reload_settings(maintd, str(config), Settings())
-        assert rig.engine.policy == QUICK
-        assert maintd.every == 5.0
-        assert "policy.moves is 'many'" in caplog.text
-        config.write_text("[policy]\nmoves = 7\n[maintd]\nevery = '9s'\n")
-        reload_settings(maintd, str(config), Settings())
-    assert (rig.engine.policy.moves, maintd.every) == (7, 9.0)
-
-
-def test_F17_a_frozen_process_feeds_no_watchdog(tmp_path: Path) -> None:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as box:
-        box.bind(str(tmp_path / "notify"))
-        box.settimeout(PATIENCE)
-        where = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "200000"}
-        with daemon(tmp_path, OK, **where) as process:
-            while box.recv(1000) != b"WATCHDOG=1":
-                pass
-            lines(process, 1)
-            process.send_signal(signal.SIGSTOP)
-            dawdle(0.2)
-            box.setblocking(False)
-            with suppress(BlockingIOError):
-                while box.recv(1000):
-                    pass
-            dawdle(0.5)
-            with pytest.raises(BlockingIOError):
-                box.recv(1000)
-            process.send_signal(signal.SIGCONT)
-            box.settimeout(PATIENCE)
-            assert box.recv(1000) == b"WATCHDOG=1"
 
 
 # F18, F19: many, and long.
@@ -287,12 +176,6 @@ def test_F19_many_rounds_leave_no_descriptor_thread_or_byte(tmp_path: Path) -> N
 
 
 # F20: two by mistake.
-
-
-def test_F20_voting_is_left_out_only_by_two_words() -> None:
-    done = CliRunner().invoke(cli, ["run", "--no-voting"])
-    assert done.exit_code == 2
-    assert "--yes-do-it" in done.output
 
 
 # Faults of the old daemon, whose numbers count its list.

@@ -66,26 +66,6 @@ def test_what_lasts_fires_and_what_has_ended_is_resolved(tmp_path: Path) -> None
         assert one.box("am").message is None or one.box("am").message.tries == 0  # type: ignore[union-attr]
 
 
-def test_it_gets_nothing_as_long_as_all_is_well() -> None:
-    receiver = Receiver()
-    with serving(receiver) as port:
-        one = Notifying((SINK, at(f"http://127.0.0.1:{port}/prefix")))
-        one.ticks(5)
-        assert receiver.bodies == []
-        one.break_down("n2")
-        one.ticks(3)
-        assert len(receiver.bodies) == 3, "an alert that lasts is sent each time"
-        one.mend("n2")
-        one.ticks(5)
-    assert len(receiver.bodies) == 4
-    (alert,) = receiver.said[-1]
-    assert (
-        alert["startsAt"]
-        < alert["endsAt"]
-        <= time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(one.rig.time))
-    )
-
-
 def test_an_end_that_could_not_be_told_is_told_once_it_is_back() -> None:
     receiver = Receiver()
     with serving(receiver) as port:

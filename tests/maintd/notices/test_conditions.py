@@ -11,13 +11,12 @@ from nodeagent.maintd.notices.conditions import conditions
 from nodeagent.maintd.notices.delivery import Delivered, Refused, Retry, Sent
 from nodeagent.maintd.notices.mailbox import QUIET
 from nodeagent.model.incident import UNKNOWN, Incident, Status
-from nodeagent.model.ledger import Decision, Ledger, Policy
+from nodeagent.model.ledger import Decision, Ledger, Policy, Storm
 from nodeagent.model.notice import Mailbox, Message, Notice, Notices, Occasion, Sink
 from nodeagent.model.offer import Answer, Offer, Reply
-from nodeagent.model.queue import Entry, EntryStatus
+from nodeagent.model.queue import Entry, EntryStatus, Queue
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
-from nodeagent.model.wish import BringUp, ResetStorm, SetSchedule, TakeDown
 from tests.maintd.notices.sinks import CALM, Notifying
 from tests.maintd.rig import QUICK
 from tests.maintd.world import NOW, OK, REPAIR, incident, need, seen, six
@@ -49,43 +48,6 @@ class Told(Notifying):
         """Change the ledger behind the coordinator's back."""
         self.rig.store.save(replace(self.rig.ledger, **members))
         self.restart()
-
-    def plan(self, start: float, seconds: float) -> None:
-        at = Nanoseconds(round((self.rig.time + start) * 1e9))
-        when = Unavailability(at, Nanoseconds(round(seconds * 1e9)))
-        self.rig.wish(SetSchedule(Schedule((Window((N3,), when),))))
-
-
-def test_a_window_is_told_when_it_starts_when_it_is_late_and_when_it_is_over() -> None:
-    one = Told()
-    one.plan(600, 3600)
-    assert one.after(10, 300) == []
-    assert one.after(300) == ["window-started"]
-    assert one.after(600) == []
-    assert one.after(400) == ["window-overdue"], "a quarter of an hour late"
-    one.rig.wish(TakeDown((N3,)))
-    assert one.after(60) == []
-    one.rig.wish(BringUp((N3,)))
-    assert one.after(60) == ["window-over"]
-    assert one.after(60) == []
-
-
-def test_the_storm_is_told_and_its_end() -> None:
-    one = Told(replace(CALM, storm=0.3))
-    one.break_down("n2", "n3", "n4")
-    assert sorted(one.after(60)) == ["detected", "detected", "detected", "storm"]
-    one.mend("n2", "n3", "n4")
-    assert one.after(60) == ["closed"] * 3
-    one.rig.wish(ResetStorm())
-    assert one.after(60) == ["storm-over"]
-
-
-def test_a_machine_that_was_not_repaired_is_told_of() -> None:
-    one = Told()
-    one.after(1)
-    entry = Entry(1, "192.0.2.9", "r640", "reboot", status=EntryStatus.FAILED, why="no power")
-    one.keep(queue=replace(one.rig.ledger.queue, entries=(entry,), next=2))
-    assert one.after(10, 10) == ["queue-failed"]
 
 
 @pytest.mark.parametrize("what", ["tag", "file"])
@@ -192,6 +154,16 @@ def test_what_is_told_of_an_owner_that_declines() -> None:
     (found,) = present(Ledger(offers=(offer,)))
     assert (found.node, found.text) == ("n3", "owner db declines maintenance of n3: busy")
     assert present(Ledger(offers=(replace(offer, instances=()),))) == []
+
+
+def test_what_is_told_of_a_storm_and_of_a_machine_that_was_not_repaired() -> None:
+    (storm,) = present(Ledger(storm=Storm(NOW, "3 of 6 nodes are unhealthy")))
+    assert storm.occasion is Occasion.STORM
+    assert storm.text == "storm brake: 3 of 6 nodes are unhealthy"
+    entry = Entry(1, "192.0.2.9", "r640", "reboot", status=EntryStatus.FAILED, why="no power")
+    (failed,) = present(Ledger(queue=Queue((entry,))))
+    assert failed.occasion is Occasion.QUEUE_FAILED
+    assert failed.text == "queue entry 1: 192.0.2.9 was not repaired: no power"
 
 
 def ops(message: Message | None = None, **more: Any) -> Notices:

@@ -3,7 +3,6 @@
 import json
 import threading
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -107,20 +106,6 @@ def test_without_an_alertmanager_it_is_unknown() -> None:
     assert "has no [[notify]]" in one.answer().unknown
     one = Desk(1)
     assert one.answer().unknown.startswith("am1: ")
-
-
-def test_an_unreadable_token_is_told(tmp_path: Path) -> None:
-    endpoint = Endpoint("https://127.0.0.1:1/", token=str(tmp_path / "absent"))
-    one = Desk(targets=[Alertmanager("am", endpoint)])
-    assert "absent" in one.answer().unknown
-
-
-def test_a_bug_of_ours_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: Any) -> tuple[str, ...]:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(Alertmanager, "firing", fails)
-    assert Desk(1).answer() == unknown("am1: a bug: ZeroDivisionError")
 
 
 def test_an_old_answer_is_doubted() -> None:

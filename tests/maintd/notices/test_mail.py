@@ -117,13 +117,6 @@ def test_it_logs_in_over_starttls(
     assert len(office.mails) == 1
 
 
-def test_it_speaks_tls_from_the_start(office: Office, pem: tuple[ssl.SSLContext, str]) -> None:
-    context, ca = pem
-    with open_office(office, ssl_context=context) as port:
-        send(port, ca, host="localhost", tls="tls")
-    assert len(office.mails) == 1
-
-
 def test_a_password_goes_to_no_server_that_is_not_trusted(
     office: Office, pem: tuple[ssl.SSLContext, str], password: str
 ) -> None:
@@ -150,13 +143,6 @@ def test_a_wrong_password_is_told_without_it(
         send(port, pem[1], 30.0, host="localhost", **login)
     assert "535" in str(caught.value)
     assert "wr0ng" not in str(caught.value)
-
-
-@pytest.mark.parametrize("answer", ["451 try later", "552 too much mail data"])
-def test_a_server_that_refuses_has_not_got_it(office: Office, answer: str) -> None:
-    office.answer = answer
-    with open_office(office) as port, pytest.raises(Unavailable, match=answer):
-        send(port)
 
 
 def test_who_is_refused_keeps_it_from_nobody_else(

@@ -5,7 +5,6 @@ import hmac
 import logging
 import re
 import socket
-import threading
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -14,11 +13,9 @@ from typing import Any
 import pytest
 
 from nodeagent.maintd.notices.sinks.http import Endpoint
-from nodeagent.model.notice import Severity
 from tests.maintd.answering import serving, speaking
 from tests.maintd.notices.sinks import Notifying, Receiver, hook
 from tests.maintd.rig import QUICK
-from tests.patience import until
 from tests.ports import free_port
 
 
@@ -48,22 +45,6 @@ def test_an_incident_is_told_from_its_detection_to_its_end() -> None:
     assert detected["text"].startswith("n2 requests evacuate")
     assert first["severity"] == "warning"
     assert first["title"] == "[warning] cluster.example: 2 events: 1 detected, 1 started"
-
-
-def test_what_is_told_is_told_once_however_many_rounds_and_restarts(tmp_path: Path) -> None:
-    receiver = Receiver()
-    with serving(receiver) as port:
-        one = Notifying(hook(port), path=tmp_path / "ledger")
-        one.break_down("n2")
-        one.rig.agents.says["n4"] = None  # which does not answer
-        one.ticks(4)
-        one.restart()
-        one.ticks(6)
-        one.restart()
-        one.rig.agents.says.clear()
-        one.ticks(3)
-    told = sorted(event for message in receiver.events for event in message)
-    assert told == ["closed", "detected", "reachable", "unreachable"]
 
 
 def test_a_message_is_signed_and_has_an_id(tmp_path: Path) -> None:
@@ -102,19 +83,6 @@ def test_a_sink_that_is_down_gets_all_of_it_later(caplog: pytest.LogCaptureFixtu
     assert said == ["notification-not-sent sink=ops why='it answered with HTTP status 500'"]
 
 
-def test_a_crash_before_the_result_is_noted_sends_it_twice(tmp_path: Path) -> None:
-    """At least once: the same id tells the receiver."""
-    receiver = Receiver()
-    with serving(receiver) as port:
-        one = Notifying(hook(port), path=tmp_path / "ledger")
-        one.break_down("n2")
-        one.ticks(1)
-        one.restart()
-        one.ticks(5)
-    assert len(receiver.bodies) == 2
-    assert receiver.bodies[0] == receiver.bodies[1]
-
-
 def test_a_sink_that_asks_to_wait_is_left_alone() -> None:
     came = []
 
@@ -130,49 +98,6 @@ def test_a_sink_that_asks_to_wait_is_left_alone() -> None:
         assert len(came) == 1
         one.ticks(5)
     assert len(came) == 2
-
-
-@pytest.mark.parametrize(
-    ("answer", "why"),
-    [
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort", "connection was closed"),
-        (
-            b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
-            "it answered with HTTP status 302",
-        ),
-    ],
-    ids=["closes-after-200", "redirects"],
-)
-def test_a_sink_that_lies_has_not_got_it(answer: bytes, why: str) -> None:
-    def lie(connection: socket.socket) -> None:
-        connection.sendall(answer)
-
-    with speaking(lie) as port:
-        one = Notifying(hook(port))
-        one.break_down("n2")
-        one.ticks(2)
-    message = one.box().message
-    assert message is not None
-    assert why in message.why
-    assert message.tries == 1
-
-
-def test_a_sink_that_hangs_delays_neither_rounds_nor_others() -> None:
-    over, receiver = threading.Event(), Receiver()
-
-    def hang(_: socket.socket) -> None:
-        over.wait()
-
-    def beside(work: object) -> None:
-        threading.Thread(target=work, daemon=True).start()  # type: ignore[arg-type]
-
-    with speaking(hang) as slow, serving(receiver) as port:
-        one = Notifying(hook(slow, "slow"), hook(port), start=beside)
-        one.break_down("n2")
-        one.ticks(3)
-        until(lambda: receiver.bodies)
-        assert len(receiver.bodies) == 1
-        over.set()
 
 
 def test_a_sink_for_which_no_thread_begins_is_tried_in_the_next_round() -> None:
@@ -210,24 +135,6 @@ def test_a_sink_that_is_down_for_long_keeps_a_bounded_queue() -> None:
     said = receiver.said
     assert sum(one["count"] + one["lost"] for one in said) == 160, "each event was counted once"
     assert "earlier events could not be delivered" in said[0]["text"]
-
-
-def test_a_sink_gets_what_it_asks_for() -> None:
-    all_of_it, some, severe = Receiver(), Receiver(), Receiver()
-    with serving(all_of_it) as a, serving(some) as b, serving(severe) as c:
-        one = Notifying(
-            hook(a),
-            hook(b, "some", events=("unreachable",)),
-            hook(c, "severe", severity=Severity.CRITICAL),
-            policy=replace(QUICK, storm=0.3),
-        )
-        one.rig.agents.says["n4"] = None
-        one.break_down("n1", "n2", "n3")
-        one.ticks(5)
-    assert [event for message in some.events for event in message] == ["unreachable"]
-    assert [event for message in severe.events for event in message] == ["storm"]
-    told = {event for message in all_of_it.events for event in message}
-    assert {"detected", "storm", "unreachable"} <= told
 
 
 def test_no_secret_is_in_the_log_or_what_is_told(

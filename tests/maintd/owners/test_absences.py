@@ -11,7 +11,7 @@ from nodeagent.model.reason import Kind
 from nodeagent.model.roll import Phase
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.window import Consent, Weight
-from nodeagent.model.wish import AnswerOffers, CancelRoll, SkipNode
+from nodeagent.model.wish import AnswerOffers
 from tests.maintd.owners.owned import instance
 from tests.maintd.rig import QUICK, Rig, fleet
 from tests.maintd.rolls.rolling import TERMS, go_on, phases, roll, start
@@ -87,18 +87,6 @@ def test_owners_hear_of_a_roll_when_it_is_asked_for_and_to_its_end() -> None:
     ]
 
 
-def test_owners_hear_that_a_node_is_left_out_or_the_roll_canceled() -> None:
-    one = rig()
-    start(one, "n3", "n5", terms=replace(TERMS, consent=REQUIRED))
-    ticks(one, 2)
-    one.wish(SkipNode("n3"))
-    ticks(one, 3)
-    one.wish(CancelRoll())
-    ticks(one, 3)
-    assert told(one)[2:] == [("canceled", "n3", "db"), ("canceled", "n5", "web")]
-    assert one.ledger.offers == ()
-
-
 def test_a_notice_gives_owners_time_unless_they_agree() -> None:
     one = rig()
     start(one, "n3", "n4", "n5", terms=replace(TERMS, notice=HOUR))
@@ -110,18 +98,6 @@ def test_a_notice_gives_owners_time_unless_they_agree() -> None:
     one.tick(HOUR / 1000)
     go_on(one)
     assert returned(one) == ["n5", "n3", "n4"]
-
-
-def test_who_declines_holds_its_node_until_the_deadline() -> None:
-    one = rig()
-    start(one, "n3", "n5", terms=replace(TERMS, notice=Ms(1), consent=VETO, deadline=HOUR))
-    answer(one, Reply.DECLINE, offer(one, "db", Work.ROLL))
-    go_on(one, 60)
-    assert phases(one) == {"n3": Phase.WAITING, "n5": Phase.DONE}
-    assert ("n3", Kind.OWNER_WAITS) in why_held(one)
-    one.tick(HOUR / 1000)
-    go_on(one)
-    assert returned(one) == ["n5", "n3"]
 
 
 @pytest.mark.parametrize(
@@ -175,12 +151,3 @@ def test_owners_who_agree_let_it_begin_and_a_failover_waits_for_nobody() -> None
     answer(one, Reply.ACCEPT, next(o for o in one.ledger.offers if o.owner == "db"))
     ticks(one, 4)
     assert left(one)
-
-
-def test_an_incident_that_is_withdrawn_is_canceled_for_its_owners() -> None:
-    one = rig(replace(TOLD, owners_notice=HOUR))
-    one.agents.says["n3"] = EVACUATE
-    ticks(one, 4)
-    del one.agents.says["n3"]
-    ticks(one, 6)
-    assert told(one) == [("asked", "n3", "db"), ("canceled", "n3", "db")]

@@ -2,12 +2,11 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from nodeagent.maintd.notices.outbox import Outbox
 from nodeagent.maintd.owners import milestones
-from nodeagent.model.ledger import Ledger, Outcome, Result
+from nodeagent.model.ledger import Ledger
 from nodeagent.model.offer import Announcing, Milestone, Offer, Progress, Reply
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
@@ -66,26 +65,6 @@ def test_who_was_asked_is_told_when_it_starts_and_ends() -> None:
     assert events(one)[2:] == [("finished", "db"), ("finished", "web")]
     ticks(one, 70, 60)
     assert one.ledger.milestones == ()
-
-
-def test_a_window_that_moves_ends_no_question() -> None:
-    one = rig()
-    one.wish(plan(one, 2 * 86400))
-    ticks(one, 6)
-    assert events(one) == []
-    assert one.ledger.milestones == ()
-
-
-def test_a_crash_and_a_failure_keep_nobody_from_being_told(tmp_path: Path) -> None:
-    one = rig(path=str(tmp_path / "ledger"))
-    one.agents.tells = lambda _: Result(Outcome.ERROR, "exit code 1: no route", code=1)
-    one.wish(SetSchedule(Schedule()))
-    ticks(one, 3)
-    one.crash()
-    one.agents.tells = lambda _: Result(Outcome.SUCCESS, code=0)
-    ticks(one, 12)
-    assert events(one) == [("canceled", "db"), ("canceled", "web")] * 2, "the same, until it went"
-    assert all(row.told.done for row in one.ledger.milestones)
 
 
 def test_a_webhook_is_told_each_milestone_once() -> None:

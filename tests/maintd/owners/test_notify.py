@@ -14,7 +14,7 @@ from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
-from nodeagent.model.wish import AnswerOffers, SetSchedule
+from nodeagent.model.wish import SetSchedule
 from nodeagent.protocol.canonical import canonical
 from nodeagent.protocol.messages import MOST_STDIN
 from tests.maintd.decided import details
@@ -55,16 +55,6 @@ def test_all_open_offers_are_on_its_standard_input_once() -> None:
     assert one.ledger.intents == ()
 
 
-def test_a_command_that_takes_long_holds_up_no_round() -> None:
-    one = rig()
-    one.agents.takes = 100_000
-    ticks(one, 9)
-    assert told(one.ledger) == [False, False], "it runs still"
-    ticks(one, 4)
-    assert told(one.ledger) == [True, True]
-    assert not one.ledger.intents
-
-
 def test_an_order_brings_no_more_than_an_agent_takes() -> None:
     def question(owner: str, instances: int) -> dict[str, Any]:
         names = [f"instance-{n}.example.org" for n in range(instances)]
@@ -81,15 +71,6 @@ def test_an_order_brings_no_more_than_an_agent_takes() -> None:
     assert len(one["instances"]) > 500
 
 
-def test_who_is_asked_again_is_told_again() -> None:
-    one = rig()
-    ticks(one, 4)
-    (db, _) = one.ledger.offers
-    one.wish(AnswerOffers((db.id,), Reply.ACCEPT, Ms(0)))
-    ticks(one, 4)
-    assert [owners(order) for order in one.agents.orders] == [["db", "web"], ["db"]]
-
-
 def test_what_fails_is_tried_again_a_few_times_and_says_why() -> None:
     one = rig()
     one.agents.tells = lambda _: Result(Outcome.ERROR, "exit code 1: no route", code=1)
@@ -103,20 +84,6 @@ def test_what_fails_is_tried_again_a_few_times_and_says_why() -> None:
     ticks(one, 400)
     assert len(one.agents.orders) == notify.TRIES
     assert told(one.ledger) == [True, True], "given up"
-
-
-def test_it_waits_for_an_agent_in_doubt_and_survives_a_crash() -> None:
-    one = rig()
-    one.agents.says["n1"] = None
-    one.tick()
-    one.tick()
-    assert one.agents.orders == []
-    del one.agents.says["n1"]
-    one.tick()
-    one.crash()
-    ticks(one, 4)
-    assert len(one.agents.orders) == 1
-    assert told(one.ledger) == [True, True]
 
 
 def asked(told: Sending = Sending(), **more: Any) -> Offer:

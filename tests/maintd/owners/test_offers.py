@@ -5,10 +5,7 @@ in test_over_http.
 """
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -34,7 +31,7 @@ from nodeagent.model.window import (
 )
 from nodeagent.model.wish import AnswerOffers, SetSchedule, TakeDown
 from tests.maintd.owners.owned import Asking, instance
-from tests.maintd.rig import Rig, fleet
+from tests.maintd.rig import fleet
 
 HOUR, DAY = 3600, 86400
 MINUTES = 600  # a window so far ahead is to be emptied for from now on
@@ -112,17 +109,6 @@ def test_maintenance_inverse_offers() -> None:
 # Faults of Mesos that ours does not have.
 
 
-def test_a_repost_of_the_same_schedule_keeps_answers() -> None:
-    one = Asking()
-    both = one.window("n3"), one.window("n5", ahead=2 * DAY)
-    one.post(*both)
-    one.decline(reason="rebuilding", refuse=HOUR)
-    said = one.offer()
-    one.post(*both)
-    assert one.offer() == said
-    assert one.open("db") == [("db", "n5")]
-
-
 def test_an_unrelated_edit_keeps_answers_and_a_changed_interval_does_not() -> None:
     one = Asking()
     one.plan("n3", "n4")
@@ -165,35 +151,6 @@ def test_a_changed_set_of_the_owners_instances_asks_again() -> None:
     assert (left.status, left.instances, left.open) == ("DECLINE", (), False)
 
 
-def test_an_open_offer_is_not_made_twice() -> None:
-    """MESOS-4831: duplicates after maintenance was started."""
-    one = Asking()
-    one.plan("n3", "n4")
-    one.tick()
-    assert one.open("db") == [("db", "n3"), ("db", "n4")]
-    assert one.down() == ""
-    one.tick()
-    assert one.open("db") == [("db", "n4")]
-
-
-def test_a_node_that_comes_back_with_a_schedule() -> None:
-    """MESOS-10109: a crash when an agent with a schedule was added anew after a failover."""
-    one = Asking()
-    one.plan("n3")
-    node = one.node()
-    there = [i for i in one.cluster.instances.values() if "n3" in (i.primary, i.secondary)]
-    for each in there:
-        one.cluster.remove_instance(each.name)
-    one.cluster.remove_node("n3")
-    one.tick()
-    assert one.offers == []
-    one.cluster.put(node)
-    for each in there:
-        one.cluster.put(each)
-    one.tick()
-    assert one.open() == [("db", "n3"), ("web", "n3")]
-
-
 def test_the_nearest_tag_says_whose_it_is() -> None:
     one = Asking(owners={"i1": "db", "i4": ""})
     one.cluster.tag("n3", "maintd:owner:rack")
@@ -201,40 +158,6 @@ def test_the_nearest_tag_says_whose_it_is() -> None:
     one.plan("n3")
     found = {offer.owner: offer.instances for offer in one.offers}
     assert found == {"db": ("i1",), "a": ("i2",), "b": ("i2",)}, "i4's tag says that it has none"
-
-
-LIFE = """
-import sys
-from nodeagent.maintd.engine.failpoint import arm
-from nodeagent.maintd.owners.offers import listed
-from nodeagent.model.offer import Reply
-from nodeagent.model.window import Machine, Schedule, Unavailability, Window
-from nodeagent.model.wish import AnswerOffers, SetSchedule, TakeDown, SetSchedule
-from tests.maintd.owners.owned import instance
-from tests.maintd.rig import Rig, fleet
-
-rig = Rig(fleet(), [instance("i1", "db")], path=sys.argv[1])
-when = Unavailability(round((rig.time + 86400) * 1e9))
-rig.wish(SetSchedule(Schedule((Window((Machine("n3"),), when),))))
-rig.tick()
-(offer,) = listed(rig.ledger)
-rig.wish(AnswerOffers((offer.id,), Reply.DECLINE, 3_600_000, reason="rebuilding"))
-arm(sys.argv[2] + ":kill")
-rig.tick()
-"""
-
-
-@pytest.mark.parametrize("where", ["observed", "decided", "saved"])
-def test_an_answer_survives_the_killing_of_its_master(tmp_path: Path, where: str) -> None:
-    path = str(tmp_path / "ledger.sqlite")
-    life = subprocess.run([sys.executable, "-c", LIFE, path, where], check=False, timeout=120)
-    assert life.returncode == -9
-    rig = Rig(fleet(), [instance("i1", "db")], path=path)
-    rig.time += 20
-    rig.tick()
-    (offer,) = rig.ledger.offers
-    assert offer.answer is not None
-    assert (offer.status, offer.answer.reason, offer.open) == ("DECLINE", "rebuilding", False)
 
 
 # The filter, and the call.
@@ -303,14 +226,6 @@ def test_a_call_that_cannot_be_read(body: bytes, why: str) -> None:
 # What the answers hold.
 
 
-def test_advisory_is_mesos_own() -> None:
-    one = Asking()
-    one.plan("n3", ahead=0)
-    one.decline(reason="rebuilding", refuse=HOUR)
-    assert (one.holds(), one.goes_on()) == ([], True)
-    assert one.down() == ""
-
-
 def test_a_veto_holds_until_its_deadline() -> None:
     one = Asking()
     one.plan("n3", ahead=MINUTES, consent=Consent(Weight.VETO, Ms(300_000), proceeds=True))
@@ -348,19 +263,6 @@ def test_where_accepting_is_required_silence_holds_even_after_the_deadline() -> 
     assert one.down() == ""
 
 
-def test_where_accepting_is_required_an_instance_more_is_not_accepted() -> None:
-    one = Asking()
-    one.plan("n3", ahead=MINUTES, consent=Consent(Weight.REQUIRED))
-    for number in range(4):
-        one.place(f"more{number}", "n3", "n2", owner="db")
-    for owner in ("db", "web"):
-        one.accept(owner, refuse=HOUR)
-    one.tick()
-    (why,) = one.holds()
-    named = "more0, more1, more2 and more"
-    assert why.startswith(f"owner db has accepted, but not for {named}; ")
-
-
 def test_who_is_to_accept_is_asked_before_its_machine_goes_down_in_the_same_round() -> None:
     one = Asking()
     consent = (Consent(Weight.REQUIRED),)
@@ -380,14 +282,6 @@ def test_what_was_accepted_of_one_interval_does_not_count_for_the_next_in_the_sa
     refused = one.tick().decision.refused
     assert "owner db has not answered" in refused[down]
     assert f"there is no offer {old}" in refused[late]
-
-
-def test_what_has_come_since_the_owner_accepted_is_not_taken_down() -> None:
-    one = Asking(owners={"i1": "db"})
-    one.plan("n3", consent=Consent(Weight.REQUIRED))
-    one.accept(refuse=HOUR)
-    one.place("i9", "n3", "n4", owner="db")
-    assert "but not for i9" in one.down()
 
 
 def test_a_veto_ends_at_its_deadline_to_the_millisecond() -> None:

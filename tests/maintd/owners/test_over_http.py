@@ -166,26 +166,3 @@ def test_the_policy_of_a_window_outlives_mesos_posts_and_is_none_of_theirs(maste
     assert master.schedule(plan) == 200
     (row,) = master.get("/1/windows")["windows"][0]["machines"]
     assert row["policy"] == "advisory", "a new window, by Mesos' own endpoint"
-
-
-def test_metrics_and_history(master: Owned) -> None:
-    master.weigh(window(N3), "require-accept")
-    master.accept("web", refuse=HOUR, reason="ready")
-    master.tick(60)
-    text = master.ask("GET", "/metrics")[2].decode()
-    for line in (
-        'gnt_maint_offers{status="UNKNOWN"} 1.0',
-        'gnt_maint_offers{status="ACCEPT"} 1.0',
-        'gnt_maint_offers{status="DECLINE"} 0.0',
-        "gnt_maint_offers_unanswered_seconds 60.0",
-        "gnt_maint_machines_held_by_owners 1.0",
-        'gnt_maint_held{kind="owner"} 1.0',
-    ):
-        assert line in text, line
-    told = [(one.kind, one.details) for one in master.rig.store.history()]
-    assert ("offered", {"owner": "db", "instances": ("i1",)}) in told
-    assert ("accepted", {"owner": "web", "who": "alice", "why": "ready"}) in told
-    assert {"offered", "accepted"} <= {e["kind"] for e in master.get("/1/history?limit=50")}
-    assert master.schedule() == 200
-    told = [(one.kind, one.details) for one in master.rig.store.history()]
-    assert ("rescinded", {"owner": "db"}) in told

@@ -11,9 +11,9 @@ from nodeagent.errors import Unavailable
 from nodeagent.maintd.engine.jobs import COUNTED
 from nodeagent.maintd.http.metrics.ganeti import OLDEST
 from nodeagent.model.action import MovePrimary
-from nodeagent.model.snapshot import Group, Instance, Node
+from nodeagent.model.snapshot import Group, Instance
 from tests.cluster.by_hand import ByHand
-from tests.maintd.rig import QUICK, Between, Rig, fleet
+from tests.maintd.rig import Between, Rig, fleet
 from tests.maintd.served import Served
 from tests.maintd.world import EVACUATE
 
@@ -132,21 +132,3 @@ def test_the_job_queue_is_counted_once_a_minute(tmp_path: Path) -> None:
     assert "gnt_maint_ganeti_jobs{" not in text, "not known is not 0"
     assert served.maintd.latest is not None
     assert served.maintd.latest.at == rig.now(), "the round was held all the same"
-
-
-def test_the_number_of_series_is_bounded_at_10_000_nodes_and_1_000_groups(tmp_path: Path) -> None:
-    def count(nodes: list[Node], folder: str) -> int:
-        (tmp_path / folder).mkdir()
-        instances = [Instance(f"i{n}", one.name, None, "plain") for n, one in enumerate(nodes)]
-        served = Served(Rig(nodes, instances, QUICK), tmp_path / folder)
-        served.rig.agents.says["n2"] = EVACUATE
-        served.tick()
-        assert len(served.rig.engine.ratings) == len({one.group for one in nodes})
-        text = served.ask("GET", "/metrics").body.decode()
-        total = sum(values(served, "nodes").values()), sum(values(served, "instances").values())
-        served.close()
-        assert total == (len(nodes), len(nodes)), "all are counted somewhere"
-        return sum(not line.startswith("#") for line in text.splitlines())
-
-    many = [replace(one, group=f"g{n % 1000:03}") for n, one in enumerate(fleet(10_000))]
-    assert count(many, "many") < count(fleet(), "few") + 101 * 16

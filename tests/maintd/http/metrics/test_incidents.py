@@ -7,21 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from nodeagent.errors import Unavailable
 from nodeagent.maintd.deciding.requests import ROWS
 from nodeagent.maintd.http.metrics.incidents import of_open_incidents
 from nodeagent.maintd.http.view import View
 from nodeagent.model.action import MovePrimary
-from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Ledger, Outcome
+from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import Cancel, Done, ResetStorm, Wish
+from nodeagent.model.wish import Cancel, Done, ResetStorm
 from tests.maintd.http.metrics.samples import samples
-from tests.maintd.queue.mender import ADD, Mender, policy
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.served import Served
-from tests.maintd.world import EVACUATE, NOW, OK, REPAIR, incident, need, seen, six
+from tests.maintd.world import EVACUATE, NOW, OK, incident, need, seen, six
 
 QUIET = replace(QUICK, settle=Ms(60_000), withdraw=Ms(60_000), return_after=Ms(300_000))
 
@@ -82,47 +79,6 @@ def test_a_whole_life_is_counted_once(served: Served) -> None:
     assert found["gnt_maint_requests_total", "granted", "done"] == 1
 
 
-@pytest.mark.parametrize(
-    ("says", "outcome", "result", "repaired"),
-    [
-        (REPAIR, Outcome.SUCCESS, "completed", 1),
-        (REPAIR, Outcome.ERROR, "failed", 0),
-    ],
-)
-def test_a_live_repair(
-    served: Served, says: Diagnosis, outcome: Outcome, result: str, repaired: int
-) -> None:
-    served.rig.agents.ends = lambda _: outcome
-    served.rig.agents.says["n3"] = says
-    until(served, Status(result))
-    assert ended(served) == NONE | {result: 1}
-    found = samples(served)
-    assert found["gnt_maint_repair_seconds_count", "live-repair"] == repaired
-    assert found["gnt_maint_evacuation_seconds_count",] == 0
-
-
-def test_a_failed_repair_that_a_person_ends_counts_as_one_of_its_need(served: Served) -> None:
-    served.rig.agents.ends = lambda _: Outcome.ERROR
-    served.rig.agents.says["n3"] = REPAIR
-    until(served, Status.FAILED)
-    served.tick(3600)
-    served.rig.agents.says["n3"] = OK
-    served.rig.wish(Done("n3"))
-    until(served, None)
-    found = samples(served)
-    assert found["gnt_maint_repair_seconds_sum", "live-repair"] >= 3600
-    assert ended(served) == NONE | {"failed": 1}
-
-
-def test_a_fault_that_passes_is_no_repair(served: Served) -> None:
-    served.rig.agents.says["n3"] = EVACUATE
-    served.tick()
-    served.rig.agents.says["n3"] = OK
-    until(served, None)
-    assert ended(served) == NONE | {"passed": 1}
-    assert samples(served)["gnt_maint_repair_seconds_count", "evacuate"] == 0
-
-
 def test_canceled_and_superseded(served: Served) -> None:
     rig = served.rig
     rig.agents.says["n3"] = EVACUATE
@@ -157,27 +113,6 @@ def test_requests_by_verb_and_result(served: Served) -> None:
         ("refused", "done"): 1,
         ("refused", "reset-storm"): 1,
     }
-
-
-def test_metrics_of_the_queue_stay_while_the_store_fails(tmp_path: Path) -> None:
-    rig = Mender(policy())
-    served = Served(rig, tmp_path)
-    rig.wish(ADD)
-    served.tick()
-
-    def of_the_queue() -> dict[tuple[str, ...], float]:
-        return {key: value for key, value in samples(served).items() if "repair_queue" in key[0]}
-
-    def fails() -> tuple[Wish, ...]:
-        raise Unavailable("the disk is full")
-
-    before = of_the_queue()
-    assert len(before) > 5
-    rig.store.wishes = fails  # type: ignore[method-assign]
-    with pytest.raises(Unavailable):
-        served.tick()
-    assert of_the_queue() == before
-    served.close()
 
 
 def test_after_a_restart_counters_begin_at_0_and_what_ended_before_is_not_counted_again(
