@@ -13,7 +13,6 @@ from nodeagent.model.evidence import Contact
 from nodeagent.model.evidence import Testimony as Told
 from nodeagent.model.fencing import Stage
 from nodeagent.model.ledger import Policy
-from nodeagent.model.reason import Kind, because
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 from simulation.machines import Control
@@ -80,16 +79,6 @@ def test_what_is_forecast_then_happens(mode: str, revive: bool) -> None:
     assert abs(minutes - took) < 3, "and when"
 
 
-def test_instances_with_local_disks_stay_down_and_do_not_fail_the_drill() -> None:
-    whole = ready()
-    found = drilled(whole)
-    (plain,) = (one for one in found.fates if one.instance == "plain")
-    local = because(Kind.LOCAL_DISKS, "plain", template="plain", node="n3")
-    assert (plain.state, plain.why) == ("stays down", str(local))
-    assert found.down == ()
-    assert found.done
-
-
 def test_while_maintd_only_observes_the_drill_fails_and_says_so() -> None:
     whole = ready(replace(RESTART, dead_nodes="observe"))
     found = drilled(whole)
@@ -108,53 +97,12 @@ def test_a_dead_bmc_is_found_before_it_is_needed() -> None:
     assert not [step for step in found.steps if step.text == "power off n3"]
 
 
-def test_one_level_of_two_that_is_dead_is_found_too() -> None:
-    whole = ready()
-    whole.machines.controls["n3"] = (Control(), Control("apc_snmp", dead=True))
-    whole.rounds(1, 86_400)
-    whole.rounds(30, 61)
-    found = drilled(whole)
-    assert found.fenced
-    assert kinds(found) == {"level-fails"}
-
-
 def test_witnesses_that_cannot_reach_it_now() -> None:
     whole = ready()
     blind = Told("n4", whole.now(), Contact.SILENT, Contact.SILENT, ())
     found = drilled(whole, testimonies=(blind,))
     assert not found.done
     assert kinds(found) >= {"drill-blind", "few-witnesses"}
-
-
-def test_too_little_room_leaves_an_instance_waiting() -> None:
-    big = Instance("big", "n3", template="rbd", memory=300_000)
-    whole = ready(instances=(*INSTANCES, big))
-    found = drilled(whole)
-    assert found.down == ("big",)
-    (fate,) = (one for one in found.fates if one.instance == "big")
-    assert fate.state == "waiting"
-    assert "memory" in fate.why
-
-
-def test_a_reading_that_runs_just_now_is_not_in_the_way() -> None:
-    whole = ready()
-    whole.cluster.takes = lambda _: 1000.0
-    whole.rounds(1, 86_400)
-    while not any(one.node == "n3" for one in whole.ledger.intents):
-        whole.rounds(1, 1_100)
-    assert drilled(whole).done
-
-
-def test_a_reading_from_its_last_death_is_not_in_the_way() -> None:
-    """It was hung, and was powered off and on: the newest reading of its power says off."""
-    whole = ready(replace(RESTART, revive=True))
-    whole.machines.hung.add("n3")
-    whole.rounds(60)
-    uuid = whole.cluster.nodes["n3"].uuid
-    newest = [one for one in whole.ledger.power if one.node == uuid][-1]
-    assert (newest.powered, newest.alive, whole.stage("n3")) == (False, False, None)
-    found = drilled(whole)
-    assert found.done, found.whys
 
 
 def test_what_cannot_be_drilled() -> None:
@@ -202,14 +150,3 @@ def test_over_http_and_on_the_command_line(tmp_path: Path, anywhere: Run) -> Non
         assert why == "n1 is the master node, where maintd runs: it never fences it"
     finally:
         live.close()
-
-
-def test_room_that_an_instance_has_taken_is_gone_in_the_next_round() -> None:
-    heavy = tuple(Instance(f"heavy{i}", "n3", template="rbd", memory=200_000) for i in (1, 2))
-    whole = ready(replace(RESTART, moves=1), heavy)
-    found = drilled(whole)
-    told = {one.instance: one.on for one in found.fates}
-    assert len(set(told.values())) == 2
-    whole.machines.cut.add("n3")
-    whole.rounds(60)
-    assert told == {one.name: whole.cluster.instances[one.name].primary for one in heavy}

@@ -56,15 +56,6 @@ def test_a_live_repair_is_done_at_full_only(stage: str) -> None:
         assert actions(one) == set(), "no mark of a repair either"
 
 
-def test_what_a_person_orders_is_not_limited() -> None:
-    one = rig(OBSERVE)
-    one.wish(Evacuate("n3", "its fan is loud"))
-    one.settle()
-    node = one.cluster.nodes["n3"]
-    assert node.drained
-    assert one.cluster.instances["i1"].primary != "n3"
-
-
 def test_a_person_goes_on_where_the_stage_has_drained() -> None:
     """Who evacuates the drained node decides whether it goes offline; then it is repaired."""
     one = rig(DRAIN)

@@ -1,6 +1,6 @@
 """Rounds of `decide` over simulated machines that die, hang, are cut off, and have lying BMCs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from nodeagent.cluster.backend import Accepted, NotTaken, Submission
@@ -10,15 +10,7 @@ from nodeagent.maintd.deciding.recover import recover
 from nodeagent.maintd.fencing.state import why_canceled
 from nodeagent.maintd.ledger.unreachable import watched
 from nodeagent.maintd.planning.intents import with_job
-from nodeagent.model.action import (
-    Action,
-    MovePrimary,
-    Power,
-    PowerCommand,
-    RunCommand,
-    SetOffline,
-    describe,
-)
+from nodeagent.model.action import Action, MovePrimary, Power, PowerCommand, RunCommand, SetOffline
 from nodeagent.model.evidence import Contact, Evidence, Testimony
 from nodeagent.model.fencing import Stage
 from nodeagent.model.ledger import Decision, Ledger, Outcome, Policy
@@ -38,16 +30,9 @@ STEP = 20  # seconds between two rounds
 RESTART = replace(QUICK, dead_nodes="restart", revive=False)
 
 
-class Crash(Exception):
-    """The process ends here."""
-
-
 @dataclass
 class Loop:
-    """A coordinator, the simplest one: `lost` says which submissions lose their answer.
-
-    `broken` machines hang again after each power-on. `crashes` is asked at each effect.
-    """
+    """A coordinator, the simplest one. `broken` machines hang again after each power-on."""
 
     policy: Policy = RESTART
     instances: tuple[Instance, ...] = (
@@ -56,11 +41,7 @@ class Loop:
         Instance("plain", "n3", template="plain", memory=100, disk=10),
         Instance("other", "n5", "n6", memory=100, disk=100),
     )
-    crashes: Callable[[str], bool] = lambda _: False
     broken: set[str] = field(default_factory=set)
-    mute: set[str] = field(default_factory=set)  # witnesses that do not answer a question
-    liars: set[str] = field(default_factory=set)  # witnesses that say that every node answers
-    refuses: set[str] = field(default_factory=set)  # hung ones whose daemons have stopped
     mirrors: Mirrors = field(default_factory=Mirrors)
     wishes: list[Wish] = field(default_factory=list)
     seconds: float = NOW / 1000
@@ -129,10 +110,9 @@ class Loop:
         mirrors, world = self.mirrors, self.cluster.world
         others = [n for n in snapshot.nodes.values() if n.name != name and not n.offline]
         told = tuple(
-            Testimony(n.name, self.now, said, said, mirrors.told(world, n.name, self.seconds))
+            Testimony(n.name, self.now, contact, contact, mirrors.told(world, n.name, self.seconds))
             for n in others
-            for said in [Contact.ANSWERS if n.name in self.liars else contact]
-            if self.machines.answers(n.name) and n.name not in self.mute
+            if self.machines.answers(n.name)
         )
         last = self.heard.get(name, Ms(0))
         return Evidence(
@@ -150,22 +130,19 @@ class Loop:
         if name in self.machines.off | self.machines.cut:
             return Contact.SILENT
         if name in self.machines.hung | self.machines.mute:
-            return Contact.REFUSED if name in self.refuses else Contact.CONNECTS
+            return Contact.CONNECTS
         return Contact.ANSWERS
 
     # Act.
 
     def step(self, seconds: float = STEP) -> Decision:
-        """One round; a crash in it loses the memory of the process."""
+        """One round."""
         self.mirrors.watch(self.cluster.world, self.seconds)
         self.seconds += seconds
         for name in self.broken - self.machines.off:
             self.machines.hung.add(name)
         self.mirrors.watch(self.cluster.world, self.seconds)
-        try:
-            self._round()
-        except Crash:
-            self.restart()
+        self._round()
         return self.decision
 
     def _round(self) -> None:
@@ -175,10 +152,8 @@ class Loop:
         self.decision = decide(self.ledger, observed, self.policy, self.now)
         self.refused |= self.decision.refused
         self.wishes.clear()
-        self._reach("decided")
         self.disk = self.ledger = self.decision.ledger
         self.absent = {}
-        self._reach("saved")
         for intent in [i for i in self.ledger.intents if i.id not in before]:
             self._submit(intent.id)
 
@@ -192,18 +167,15 @@ class Loop:
             self.absent[identity] = "the job it follows was not submitted"
             return
         after = jobs[intent.after] if intent.after else None
-        self._reach(f"before {describe(intent.action)}")
         try:
             (answer,) = self.cluster.submit([Submission(intent.action, intent.reason, after)])
         except Unavailable:
             return
-        self._reach(f"after {describe(intent.action)}")
         match answer:
             case Accepted(job):
                 self.disk = self.ledger = with_job(self.ledger, intent, job)
             case NotTaken(why):
                 self.absent[identity] = why
-        self._reach("noted")
 
     def _cancel(self, observed: Observed) -> None:
         """Cancel what is obsolete, as the engine does before it decides."""
@@ -213,10 +185,6 @@ class Loop:
                 continue
             if why_canceled(intent, self.ledger, observed, self.now):
                 self.cluster.cancel(intent.job)
-
-    def _reach(self, place: str) -> None:
-        if self.crashes(place):
-            raise Crash(place)
 
     def restart(self, *, lost: bool = False) -> None:
         """Start anew: from the ledger on disk, or without one as on another master."""

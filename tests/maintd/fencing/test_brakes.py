@@ -246,33 +246,3 @@ def test_a_group_that_falls_silent_bit_by_bit_is_fenced_only_at_its_first(later:
     assert "n5" not in loop.powers(PowerCommand.OFF)
     assert "DOMAIN_SILENT" in told(loop, "n5")
     assert loop.stage("n3") is (Stage.FENCED if later == 14 else None)
-
-
-def test_a_node_that_came_back_and_dies_again_counts_from_then_on() -> None:
-    """It keeps its fencing until it has passed the check for stale instances."""
-    loop = pair()
-    kill(loop)
-    loop.steps(60)
-    assert loop.stage("n3") is Stage.FENCED
-    loop.machines.switch_on("n3")
-    loop.cluster.put(replace(loop.cluster.nodes["n3"], offline=False, drained=True))
-    loop.steps(3)
-    kill(loop)
-    kill(loop, "n5")
-    loop.steps(60)
-    assert loop.powers(PowerCommand.OFF) == ["n3"]
-    assert loop.stage("n3") is Stage.FENCED, "no other one has begun"
-    assert "DOMAIN_SILENT" in told(loop, "n3") & told(loop, "n5")
-
-
-def test_the_first_of_a_group_is_not_powered_off_twice() -> None:
-    """It does not come back, and its neighbour has fallen silent just after it."""
-    loop = pair()
-    loop.policy = replace(loop.policy, revive=True)
-    loop.broken.add("n3")
-    kill(loop, how="off")
-    loop.steps(14)
-    kill(loop, "n5")
-    loop.steps(90)
-    assert loop.powers(PowerCommand.OFF) == ["n3"]
-    assert "DOMAIN_SILENT" in told(loop, "n3")

@@ -12,13 +12,12 @@ from nodeagent.cli.maint.console import waiting
 from nodeagent.model.action import Power, PowerCommand, Scope, SetOffline
 from nodeagent.model.event import Detail
 from nodeagent.model.ledger import Hold
-from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import DrillPower
 from simulation.machines import Control
 from tests.cli.fixtures import Run, anywhere
 from tests.cli.live import Live
-from tests.maintd.fencing.whole import INSTANCES, RESTART, Whole
+from tests.maintd.fencing.whole import RESTART, Whole
 
 __all__ = ["anywhere"]  # a fixture
 
@@ -74,32 +73,6 @@ def test_an_empty_node_is_powered_off_proven_and_on_again(whole: Whole) -> None:
     assert not [j for j in whole.cluster.jobs.values() if isinstance(j.action, SetOffline)]
 
 
-def test_it_waits_for_all_evidence_before_it_powers_the_node_on(whole: Whole) -> None:
-    assert ask(whole) == ""
-    while OFF not in powers(whole):
-        whole.rounds(1)
-    began = whole.time
-    while ON not in powers(whole):
-        whole.rounds(1)
-    assert whole.time - began > whole.policy.unreachable_after / 2000, "witnesses were asked first"
-
-
-def test_an_instance_that_came_meanwhile_stops_it(whole: Whole) -> None:
-    whole.rounds(30, 61.0)
-    while whole.ledger.intents:
-        whole.rounds(1)
-    whole.wish(DrillPower("n2"))
-    late = Instance("late", "n2", template="rbd", memory=100)
-    whole.cluster.takes = lambda _: 30.0
-    whole.rounds(1, 300.0)
-    assert whole.ledger.fencing, "it reads the power first"
-    whole.cluster.put(late)
-    found = ended(whole)
-    assert found[-1][0] == "drill-failed"
-    assert "n2 has 1 instances" in found[-1][1]
-    assert not powers(whole)
-
-
 def test_the_brakes_stop_it(whole: Whole) -> None:
     hold = Hold(Scope.NODE, "n2", "root", whole.now())
     whole.store.save(replace(whole.ledger, holds=(hold,)))
@@ -109,14 +82,6 @@ def test_the_brakes_stop_it(whole: Whole) -> None:
     found = ended(whole)
     assert found[-1][0] == "drill-failed"
     assert not powers(whole)
-
-
-def test_a_control_that_ignores_commands_fails_the_drill(whole: Whole) -> None:
-    whole.machines.controls["n2"] = (Control(ignores=True),)
-    assert ask(whole) == ""
-    found = ended(whole)
-    assert found[-1][0] == "drill-failed"
-    assert "n2" not in whole.machines.off
 
 
 def test_a_control_of_another_node_fails_it_and_that_one_is_on_again(whole: Whole) -> None:
@@ -130,15 +95,6 @@ def test_a_control_of_another_node_fails_it_and_that_one_is_on_again(whole: Whol
     assert not whole.machines.off
 
 
-def test_a_control_that_lies_on_fails_it_and_the_node_is_on_again(whole: Whole) -> None:
-    whole.machines.controls["n2"] = (Control(says="on"),)
-    assert ask(whole) == ""
-    found = ended(whole)
-    assert found[-1][0] == "drill-failed"
-    assert "n2" not in whole.machines.off
-    assert powers(whole)[-1] is ON
-
-
 def test_a_node_that_does_not_boot_fails_it(whole: Whole) -> None:
     assert ask(whole) == ""
     while ON not in powers(whole):
@@ -149,29 +105,6 @@ def test_a_node_that_does_not_boot_fails_it(whole: Whole) -> None:
         "drill-failed",
         "its agent has not answered since: run gnt-node power on n2",
     )
-
-
-def test_a_control_that_dies_with_the_node_fails_it_and_power_on_is_tried(whole: Whole) -> None:
-    assert ask(whole) == ""
-    while "n2" not in whole.machines.off:
-        whole.rounds(1)
-    whole.machines.controls["n2"] = (Control(dead=True),)
-    found = ended(whole)
-    assert found[-1][0] == "drill-failed"
-    assert powers(whole)[-1] is ON
-
-
-def test_it_survives_a_crash_at_any_time() -> None:
-    for rounds in range(1, 14, 2):
-        made = Whole(replace(RESTART, dead_nodes="observe"), INSTANCES)
-        made.cluster.put(replace(made.cluster.nodes["n2"], drained=True, candidate=False))
-        made.learn()
-        assert ask(made) == ""
-        made.rounds(rounds)
-        made.crash()
-        assert ended(made)[-1][0] == "drill-passed"
-        assert powers(made) == [OFF, ON]
-        made.close()
 
 
 def test_the_command_shows_each_step(

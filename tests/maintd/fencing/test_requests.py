@@ -15,7 +15,6 @@ from nodeagent.model.snapshot import Instance, Node
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import DrillPower, PulledPlug
 from simulation.machines import Control
-from tests.maintd.decided import kinds
 from tests.maintd.fencing.evidence import (
     CONNECTS,
     REFUSED,
@@ -26,10 +25,8 @@ from tests.maintd.fencing.evidence import (
     evidence,
     told_by,
 )
-from tests.maintd.fencing.loop import RESTART, Loop, kill, word
+from tests.maintd.fencing.loop import Loop, kill, word
 from tests.maintd.world import NOW, node, seen, six
-
-OFF, ON = PowerCommand.OFF, PowerCommand.ON
 
 
 @pytest.fixture
@@ -175,26 +172,7 @@ def test_a_node_is_drilled_once_it_answers_and_nothing_else_goes_on_there() -> N
 # It is kept.
 
 
-@pytest.mark.parametrize("command", [OFF, ON])
-def test_a_word_said_while_a_power_job_waits_is_kept(command: PowerCommand) -> None:
-    loop = Loop(replace(RESTART, revive=True))
-    loop.learn()
-    kill(loop)
-    loop.cluster.pauses = lambda action: action == Power("n3", command)
-    while not loop.powers(command):
-        loop.step()
-    unplug(loop)
-    loop.steps(2)
-    assert not word(loop)
-    loop.cluster.pauses = lambda _: False
-    loop.steps(10)
-    assert loop.stage("n3") is Stage.FENCED
-    assert loop.machines.running_on("drbd") == {"n4"}
-    assert not loop.machines.twice()
-
-
-@pytest.mark.parametrize("how", ["connects", "refused"])
-def test_one_that_gets_power_again_before_the_offline_mark_stops_it(loop: Loop, how: str) -> None:
+def test_one_that_gets_power_again_before_the_offline_mark_stops_it(loop: Loop) -> None:
     """Its watcher may start the instances as soon as its daemons run."""
     waiting(loop)
     loop.machines.unplugged.clear()
@@ -202,7 +180,6 @@ def test_one_that_gets_power_again_before_the_offline_mark_stops_it(loop: Loop, 
     loop.machines.apart.add("n3")
     loop.machines.hung.add("n3")
     loop.machines.start("n3", "shared")
-    loop.refuses = {"n3"} if how == "refused" else set()
     let_go(loop)
     loop.steps(10)
     assert not loop.offline()
@@ -211,20 +188,6 @@ def test_one_that_gets_power_again_before_the_offline_mark_stops_it(loop: Loop, 
     unplug(loop)
     loop.steps(10)
     assert loop.stage("n3") is Stage.FENCED
-
-
-def test_after_a_restart_it_goes_on_once_witnesses_are_heard(loop: Loop) -> None:
-    waiting(loop)
-    loop.mute = {f"n{i}" for i in range(1, 7)}
-    loop.restart()
-    let_go(loop)
-    loop.steps(10)
-    assert not loop.offline()
-    assert "FEW_WITNESSES" in {kind.name for kind, _ in kinds(loop.decision.held)}
-    loop.mute.clear()
-    loop.steps(10)
-    assert loop.stage("n3") is Stage.FENCED
-    assert loop.machines.running_on("drbd") == {"n4"}
 
 
 def waiting(loop: Loop) -> None:
@@ -271,14 +234,3 @@ def test_a_word_goes_on_where_power_control_dies_after_the_offline_mark(
     assert loop.stage("n3") is Stage.FENCED
     assert len(loop.machines.running_on("shared")) == 1
     assert loop.machines.running_on("drbd") == (set() if lost else {"n4"})
-
-
-def test_it_is_refused_while_anything_of_the_offline_node_answers(loop: Loop) -> None:
-    confirming(loop)
-    loop.machines.switch_on("n3")
-    assert "n3 has power" in word(loop)
-    kill(loop)
-    loop.step()
-    assert "n3 has power" in word(loop)
-    loop.steps(10)
-    assert not loop.failovers()

@@ -7,9 +7,7 @@ import pytest
 from nodeagent.model.action import Action, Power, PowerCommand, SetOffline
 from nodeagent.model.fencing import Stage
 from nodeagent.model.ledger import Outcome
-from nodeagent.model.wish import DrillPower, Wish
-from simulation.machines import Control
-from tests.maintd.fencing.loop import RESTART, STEP, Loop, kill
+from tests.maintd.fencing.loop import RESTART, Loop, kill
 
 OFF, ON = PowerCommand.OFF, PowerCommand.ON
 
@@ -93,47 +91,6 @@ def test_one_that_dies_again_after_that_is_fenced(loop: Loop, how: str) -> None:
     assert not loop.machines.twice()
 
 
-def test_one_that_is_silent_again_before_that_is_judged_anew(loop: Loop) -> None:
-    """It may be a person's reboot: it is given all its time again."""
-    recover(loop)
-    loop.steps(1)
-    loop.machines.cut.add("n3")
-    resume(loop)
-    loop.steps(3)
-    assert loop.stage("n3") is None
-    loop.steps(RESTART.unreachable_after // (1000 * STEP) - 4)
-    assert loop.powers(OFF) == ["n3"]
-    loop.steps(3)
-    assert loop.powers(OFF) == ["n3", "n3"]
-
-
-def test_it_may_have_recovered_while_the_vote_was_undecided() -> None:
-    """Then maintd remembers only since when it is silent again."""
-    loop = waiting(Loop(replace(RESTART, dead_nodes="fence")))
-    loop.step()
-    (one,) = loop.ledger.unreachable
-    loop.ledger = replace(loop.ledger, unreachable=(replace(one, since=loop.now),))
-    resume(loop)
-    loop.steps(20)
-    assert loop.powers(ON) == ["n3"]
-    assert not loop.offline()
-
-
-def test_a_drill_s_power_off_waits_for_its_turn() -> None:
-    loop = Loop()
-    loop.cluster.put(replace(loop.cluster.nodes["n6"], drained=True))
-    loop.cluster.remove_instance("other")
-    loop.learn()
-    loop.cluster.pauses = cuts
-    loop.wishes.append(Wish("w1", "root", loop.now, DrillPower("n6")))
-    loop.steps(10)
-    assert not loop.refused
-    resume(loop)
-    loop.steps(40)
-    assert outcomes(loop) == [Outcome.SUCCESS]
-    assert loop.machines.boots == {"n6": 1}
-
-
 def test_without_its_ledger_another_master_cancels_it(loop: Loop) -> None:
     loop.restart(lost=True)
     loop.steps(1)
@@ -159,20 +116,4 @@ def test_an_offline_mark_that_waits_is_canceled_as_well() -> None:
     loop.steps(10)
     assert not loop.cluster.nodes["n3"].offline
     assert not loop.cluster.nodes["n3"].tags
-    assert loop.stage("n3") is None
-
-
-def test_a_dead_control_keeps_one_that_recovered_from_being_forgotten(loop: Loop) -> None:
-    """Nobody knows whether its power-off has come: it stays claimed, and is told."""
-    loop.cluster.cancels = False
-    recover(loop)
-    loop.steps(2)
-    resume(loop)
-    loop.machines.controls["n3"] = (Control(ignores=True, dead=True),)
-    loop.machines.cut.add("n3")
-    loop.steps(30)
-    assert loop.stage("n3") is Stage.PROVES
-    assert loop.kinds() & {"FENCE_TRIES_AGAIN", "FENCING_WAITS"}
-    loop.machines.cut.discard("n3")
-    loop.steps(2)
     assert loop.stage("n3") is None

@@ -5,11 +5,9 @@ from dataclasses import replace
 import pytest
 
 from nodeagent.maintd.engine.round import Round
-from nodeagent.model.action import MovePrimary, MoveSecondary, Scope, SetOffline
+from nodeagent.model.action import MovePrimary, MoveSecondary, SetOffline
 from nodeagent.model.incident import Status
 from nodeagent.model.reason import Kind, Reason, because
-from nodeagent.model.snapshot import Capacity
-from nodeagent.model.wish import Pause
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK
 
@@ -87,22 +85,6 @@ def ends(rig: Rig) -> list[str]:
     return [i.name for i in instances if i.secondary == "n2"]
 
 
-def test_degraded_still_moves_what_can_be_moved() -> None:
-    assert ends(third()) == []
-
-
-def test_degraded_leaves_what_is_too_large_for_the_third_node() -> None:
-    rig = third()
-    rig.cluster.world.sizes["n5"] = Capacity(memory=10_000, disk=250)
-    assert len(ends(rig)) == 1
-
-
-def test_degraded_does_not_wait_for_a_third_node_that_somebody_drained() -> None:
-    rig = third(drained=True)
-    rig.wish(Pause(Scope.NODE, "n5", why="a drill"))
-    assert len(ends(rig)) == 3
-
-
 def test_degraded_waits_for_a_third_node_that_is_only_in_doubt() -> None:
     rig = third()
     rig.agents.says["n5"] = None
@@ -110,12 +92,3 @@ def test_degraded_waits_for_a_third_node_that_is_only_in_doubt() -> None:
     assert rig.status("n2") is Status.PENDING
     rig.agents.says["n5"] = OK
     assert ends(rig) == []
-
-
-def test_degraded_is_recovered_without_a_ledger() -> None:
-    rig = pair("maintd:degraded:yes")
-    while not rig.cluster.nodes["n2"].offline:
-        rig.tick(1)
-    rig.lose_ledger()
-    rig.settle()
-    assert rig.status("n2") is Status.COMPLETED

@@ -17,7 +17,7 @@ from nodeagent.model.sick import Sick as Reported
 from nodeagent.model.snapshot import Group, Node, Snapshot
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms, Seconds
-from nodeagent.model.wish import AddEntry, Cancel, Pause, Resume, SetAutoRepair
+from nodeagent.model.wish import Cancel, Pause, Resume, SetAutoRepair
 from tests.maintd.queue.mender import Mender, policy
 from tests.maintd.world import EVACUATE, OK
 
@@ -87,15 +87,6 @@ def test_with_automatic_repair_disabled_neither_is_done() -> None:
     assert rig.ledger.queue.entries == ()
     assert rig.status("n3") is Status.NOTED
     assert rig.left_to_queue() == ("unreachable", "r640", "automatic repair is disabled")
-
-
-def test_an_entry_of_somebody_else_is_the_one_for_it() -> None:
-    rig = Sick()
-    rig.agents.says["n3"] = OK
-    rig.add(AddEntry("unreachable", "r640", "n3"))
-    rig.agents.says["n3"] = EVACUATE
-    rig.ticks(30)
-    assert (rig.ledger.queue.next, rig.entry.status) == (1, EntryStatus.SUCCEEDED)
 
 
 def test_what_holds_an_incident_holds_its_entry_back() -> None:

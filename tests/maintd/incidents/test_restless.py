@@ -9,7 +9,7 @@ from nodeagent.model.reason import Kind
 from nodeagent.model.stage import FULL
 from tests.maintd.decided import details, kinds
 from tests.maintd.rig import Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, OK, REPAIR, need
+from tests.maintd.world import OK, REPAIR, need
 
 
 def said(**details: object) -> Diagnosis:
@@ -67,15 +67,3 @@ def test_only_the_same_need_without_a_break_counts(between: Diagnosis | None) ->
         rig.agents.says["n3"] = other
         rig.tick()
     assert bool(rig.cluster.jobs) == (between is None), "silence denies nothing"
-
-
-def test_what_settles_waits_as_ever() -> None:
-    rig = Rig(fleet(), mirrored(("n3", "n4")), Policy(stage=FULL))
-    rig.agents.says["n3"] = said(count=1)
-    rig.tick()
-    rig.agents.says["n3"] = EVACUATE
-    for _ in range(6):
-        done = rig.tick()
-        assert (Kind.SETTLING, "n3") in kinds(done.decision.held)
-    rig.tick()
-    assert rig.cluster.jobs

@@ -1,11 +1,7 @@
 """A live repair that names no command: a person repairs the node, which runs on."""
 
-from dataclasses import replace
-
 from nodeagent.model.incident import Status
 from nodeagent.model.reason import Kind, because
-from nodeagent.model.units import Ms
-from tests.maintd.autorepair.repairs import SAFE, cluster, out
 from tests.maintd.rig import Rig, fleet, mirrored
 from tests.maintd.world import OK, need
 
@@ -28,20 +24,3 @@ def test_a_live_repair_without_a_command_is_an_incident_that_waits_for_a_person(
     rig.agents.says["n4"] = OK
     rig.settle()
     assert rig.ledger.incidents == ()
-
-
-def test_it_takes_no_arrivals_and_stops_nothing_else() -> None:
-    """A technician may come in days: auto-repair goes on there, and the others are balanced."""
-    policy = replace(SAFE, balance=True, balance_settle=Ms(0), spare=False)
-    places = [("n4", "n3"), *[("n5", "n6")] * 8]
-    rig = cluster(*mirrored(*places), policy=policy)
-    rig.agents.says["n4"] = BY_HAND
-    out(rig, "n3", drained=True)
-    for _ in range(60):
-        rig.tick(20)
-    mended = rig.cluster.instances["i1"]
-    assert mended.primary == "n4"
-    assert mended.secondary != "n3"
-    there = {one.primary for one in rig.cluster.instances.values() if one.name != "i1"}
-    assert len(there) > 1, "they were balanced"
-    assert "n4" not in there

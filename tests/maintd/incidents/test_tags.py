@@ -1,25 +1,12 @@
 """An incident's tags: set, refused, removed by somebody, spelled otherwise."""
 
-from dataclasses import replace
-
 import pytest
 
 from nodeagent.model.action import MovePrimary, Retag, Scope
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Outcome
-from nodeagent.model.snapshot import Instance
 from nodeagent.model.wish import Pause
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.rounds import broken, ticks
-from tests.maintd.world import FAILOVER, REPAIR
-
-
-def test_a_tag_on_another_node_ends_no_incident() -> None:
-    rig = broken(settle=60_000)
-    rig.cluster.tag("n5", f"maintd:repairready:{rig.incident('n3').id}")
-    rig.crash()
-    rig.settle()
-    assert rig.cluster.nodes["n3"].offline
 
 
 @pytest.mark.parametrize(
@@ -30,19 +17,6 @@ def test_a_tag_that_is_spelled_otherwise_is_none_of_ours(odd: str) -> None:
     rig.cluster.tag("n3", f"maintd:repairfailed:{odd}", f"maintd:hold:{odd}")
     rig.tick()
     assert not rig.ledger.incidents
-
-
-def test_what_is_repaired_is_tagged_beside_something_worse_that_waits() -> None:
-    rig = Rig(fleet(), [Instance("p1", "n3", template="plain")])
-    rig.agents.says["n3"] = REPAIR
-    rig.agents.takes = 35_000
-    ticks(rig, 2)
-    rig.agents.says["n3"] = FAILOVER
-    ticks(rig, 30)
-    assert [(i.diagnosis, i.status) for i in rig.ledger.incidents] == [
-        (REPAIR, Status.COMPLETED),
-        (FAILOVER, Status.PENDING),
-    ]
 
 
 def test_tags_that_are_refused_are_not_set_again_each_round() -> None:
@@ -56,21 +30,6 @@ def test_tags_that_are_refused_are_not_set_again_each_round() -> None:
     ticks(rig, 8, 60.0)
     assert rig.cluster.world.tags == {"maintd:pause:yes"}
     assert not rig.cluster.nodes["n3"].tags
-
-
-def test_a_tag_that_somebody_removes_in_the_same_moment_delays_no_other() -> None:
-    """The job fails, for the tag is gone; before, all such tags then stayed for five minutes."""
-    rig = Rig(fleet())
-    rig.cluster.takes = lambda _: 10.0
-    rig.cluster.tag("n3", "maintd:canceled:x")
-    rig.tick()
-    rig.cluster.untag("n3", "maintd:canceled:x")
-    ticks(rig, 3, 10.0)
-    (job,) = rig.cluster.jobs.values()
-    assert job.outcome is Outcome.ERROR
-    rig.cluster.tag("n4", "maintd:canceled:y")
-    ticks(rig, 3, 10.0)
-    assert not rig.cluster.nodes["n4"].tags
 
 
 def tagged_failed() -> Rig:
@@ -100,18 +59,3 @@ def test_a_failed_tag_that_is_removed_at_once_is_not_set_again(mended: bool, los
     assert len(told) == 1
     assert rig.incident("n3").id != failed.id, "removing it has begun all anew"
     assert rig.status("n3") is (Status.COMPLETED if mended else Status.FAILED)
-
-
-def test_a_failed_tag_that_does_not_show_yet_was_not_removed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    rig = tagged_failed()
-    failed, fresh = rig.incident("n3"), rig.cluster.snapshot
-    shows_at = rig.time + 55
-    before = fresh()
-    old = replace(before, nodes={n: replace(o, tags=frozenset()) for n, o in before.nodes.items()})
-    monkeypatch.setattr(rig.cluster, "snapshot", lambda: fresh() if rig.time > shows_at else old)
-    ticks(rig, 30, 5.0)
-    assert rig.incident("n3").id == failed.id
-    assert rig.incident("n3").tag_seen
-    assert rig.cluster.nodes["n3"].tags == {failed.tag}

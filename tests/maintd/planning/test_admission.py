@@ -6,7 +6,7 @@ import pytest
 
 from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.planning.storm_brake import brake
-from nodeagent.model.action import Drain, MovePrimary, Retag, RunCommand, describe
+from nodeagent.model.action import Drain, MovePrimary, RunCommand, describe
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Intent, Outcome, Policy, Storm
@@ -16,7 +16,6 @@ from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Retry, Wish
 from tests.maintd.decided import POLICY, kinds, new
-from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import (
     EVACUATE,
     NOW,
@@ -187,22 +186,3 @@ def test_a_node_whose_jobs_still_run_is_in_work_whatever_became_of_its_incident(
     decision = decide(ledger(one, intents=(running,)), observed, POLICY, NOW)
     assert not any(isinstance(action, Drain) for action in new(decision))
     assert (Kind.NODES_IN_WORK, "") in kinds(decision.held)
-
-
-def test_what_was_paused_goes_on_only_when_there_is_room_in_work() -> None:
-    rig = Rig(fleet(), mirrored(("n3", "n5"), ("n4", "n6")), replace(QUICK, nodes_in_work=1))
-    rig.cluster.takes = lambda _: 25.0
-    rig.agents.says["n3"] = EVACUATE
-    rig.tick()
-    rig.cluster.tag("n3", "maintd:pause:yes")
-    rig.agents.says["n4"] = EVACUATE
-    for _ in range(5):
-        rig.tick()
-    rig.cluster.untag("n3", "maintd:pause:yes")
-    moving = set()
-    for _ in range(40):
-        rig.tick()
-        at_work = {i.node for i in rig.ledger.intents if not isinstance(i.action, Retag)}
-        moving |= at_work
-        assert len(at_work) <= 1
-    assert moving == {"n3", "n4"}

@@ -7,7 +7,6 @@ import pytest
 
 from nodeagent.maintd.http.autorepair import explained
 from nodeagent.maintd.http.view import View
-from nodeagent.maintd.notices.needs_you import LATE, needs_you
 from nodeagent.maintd.outage.invariants import check_invariants
 from nodeagent.model.action import MovePrimary, move_of
 from nodeagent.model.ledger import Decision, Intent, Ledger
@@ -16,12 +15,11 @@ from nodeagent.model.queue import EntryStatus, RepairStep
 from nodeagent.model.reason import AnyKind, BudgetKind, Kind
 from nodeagent.model.roll import REBOOT, Terms
 from nodeagent.model.snapshot import Instance
-from nodeagent.model.units import Ms
 from nodeagent.model.wish import Evacuate, StartRoll
 from tests.maintd.autorepair.repairs import RULES
 from tests.maintd.balancing.world import ON, advised, begun, done, shift
 from tests.maintd.balancing.world import world as balanced
-from tests.maintd.decided import details, whole
+from tests.maintd.decided import whole
 from tests.maintd.queue.mender import Mender, policy
 from tests.maintd.rig import Rig
 from tests.maintd.world import EVACUATE, FAILOVER, instance, seen, six
@@ -119,34 +117,6 @@ def test_two_of_a_node_go_one_after_the_other(
     assert most_at_once(one, "web1", "web2") == most
 
 
-@pytest.mark.parametrize("first", OWNERS, ids=lambda wants: wants.__name__)
-def test_owners_share_one_budget(first: Callable[[Mender], None]) -> None:
-    """n3 is somebody's, n6 is a person's."""
-    tag = f"{WEB}1"
-    one = site(lxc("web1", "n3", "n4", tag), lxc("web2", "n6", "n5", tag))
-    first(one)
-    one.ask(Evacuate("n6", "new disks"))
-    instances = one.cluster.instances
-    one.until_true(lambda: is_empty(one) and instances["web2"].primary != "n6")
-    assert most_at_once(one, "web1", "web2") == 1
-
-
-def test_a_spent_budget_is_told_until_it_has_room() -> None:
-    one = site(*pair("1"))
-    by_person(one)
-    one.until_true(lambda: bool(one.ledger.intents and one.node("n3").drained))
-    assert BudgetKind.BUDGET_SPENT in set(reasons(one))
-    held = one.tick().decision.held
-    (waits,) = (h for h in held if h.why.subject.name == "web2")
-    assert (waits.why.kind, waits.node) == (Kind.CANNOT_MOVE, "n3")
-    spent = details([waits], BudgetKind.BUDGET_SPENT)
-    assert (spent["it"], spent["budget"], spent["most"]) == ("web2", "web", 1)
-    assert spent["helps"] == "gnt-maint why web1"
-    assert not list(yours(one)), "it passes by itself"
-    one.until_true(lambda: is_empty(one))
-    assert set(BudgetKind).isdisjoint(reasons(one))
-
-
 def test_an_instance_tells_its_budgets_and_what_counts() -> None:
     one = site(*pair("1"))
     by_person(one)
@@ -165,37 +135,6 @@ def test_an_instance_tells_its_budgets_and_what_counts() -> None:
             "disrupted": [{"instance": "web1", "why": why}],
         }
     ]
-
-
-def yours(one: Rig, later: int = 0) -> Iterator[str]:
-    done = one.tick()
-    held, now = done.decision.held, Ms(done.at + later)
-    for found in needs_you(done.decision.ledger, done.observed, held, (), now):
-        yield "" if found.held is None else found.held.reason
-
-
-@pytest.mark.parametrize(
-    ("wants", "later"),
-    [(by_incident, LATE), (by_person, 0), (by_window, 0), (by_entry, 0), (by_roll, 0)],
-)
-def test_what_waits_for_one_that_is_down_needs_you(
-    wants: Callable[[Mender], None], later: int
-) -> None:
-    tag = f"{WEB}1"
-    one = site(lxc("web1", "n6", "n5", tag), lxc("web2", "n3", "n4", tag))
-    one.cluster.world.crash("web1")
-    wants(one)
-    for _ in range(5):
-        one.tick()
-    assert one.cluster.instances["web2"].primary == "n3"
-    (told,) = yours(one, later)
-    assert (
-        "web1 (it is down, ERROR_down); no job of maintd ends this: run gnt-instance startup web1"
-        in told
-    )
-    assert bool(list(yours(one))) is (not later)
-    one.cluster.world.start("web1")
-    one.until_true(lambda: is_empty(one))
 
 
 def test_evacuate_failover_does_not_wait_and_says_so() -> None:

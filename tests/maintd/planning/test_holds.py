@@ -1,11 +1,9 @@
 """Holds: what is paused stays so, whoever is the master and whatever is lost."""
 
-from dataclasses import replace
-
 import pytest
 
 from nodeagent.maintd.planning.times import rfc3339
-from nodeagent.model.action import Retag, Scope
+from nodeagent.model.action import Scope
 from nodeagent.model.incident import Status
 from nodeagent.model.reason import Kind
 from nodeagent.model.units import Ms
@@ -13,45 +11,10 @@ from nodeagent.model.wish import Pause, Resume
 from tests.maintd.decided import details
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.rounds import broken, holds, moved, ticks
-from tests.maintd.windows.rounds import rig, until_calm
-from tests.maintd.world import OK, need
+from tests.maintd.windows.rounds import until_calm
+from tests.maintd.world import need
 
 REWORDED = need("evacuate", details="51 C")
-
-
-def test_a_hold_of_what_another_master_has_noted_earlier_holds_ours() -> None:
-    rig = broken(settle=600_000)
-    earlier = rig.incident("n3").id
-    rig.wish(Pause(Scope.NODE, "", "", earlier))
-    ticks(rig, 10)
-    rig.lose_ledger()
-    rig.cluster.untag("n3", f"maintd:hold:{earlier}")
-    ticks(rig, 2)
-    ours = rig.incident("n3").id
-    assert ours != earlier
-    rig.wish(Pause(Scope.NODE, "", "", ours))
-    rig.round()
-    rig.cluster.tag("n3", f"maintd:hold:{earlier}")
-    rig.crash()
-    ticks(rig, 100)
-    assert [i.id for i in rig.ledger.incidents if i.name == "n3"] == [earlier]
-    assert [h.incident for h in rig.ledger.holds] == [earlier]
-    assert holds(rig) == {earlier}
-
-
-def test_the_tag_of_a_hold_stays_while_the_node_does_not_say_that_it_is_well() -> None:
-    rig = broken(settle=600_000)
-    held = rig.incident("n3").id
-    rig.wish(Pause(Scope.NODE, "", "", held))
-    ticks(rig, 10)
-    rig.agents.says["n3"] = None
-    rig.lose_ledger()
-    ticks(rig, 10)
-    assert holds(rig) == {held}
-    rig.agents.says["n3"] = OK
-    rig.settle()
-    assert not holds(rig)
-    assert not rig.ledger.holds
 
 
 def test_the_heir_of_an_incident_inherits_its_hold() -> None:
@@ -69,20 +32,6 @@ def test_the_heir_of_an_incident_inherits_its_hold() -> None:
     rig.wish(Resume(Scope.NODE, "", heir.id))
     rig.settle()
     assert rig.status("n3") is Status.COMPLETED
-
-
-def test_a_hold_by_hand_on_what_was_only_noted_is_inherited_too() -> None:
-    rig = broken(settle=60_000)
-    rig.cluster.tag("n3", f"maintd:hold:{rig.incident('n3').id}")
-    ticks(rig, 2)
-    rig.agents.says["n3"] = REWORDED
-    ticks(rig, 20)
-    assert rig.incident("n3").diagnosis == REWORDED
-    assert holds(rig) == {rig.incident("n3").id}
-    assert not moved(rig)
-    swaps = [job for job in rig.jobs() if "remove=('maintd:hold" in job]
-    assert len(swaps) == 1
-    assert "add=('maintd:hold" in swaps[0], "one job: at no time is it without a hold"
 
 
 def in_an_hour(rig: Rig) -> Ms:
@@ -118,31 +67,6 @@ def test_a_pause_ends_by_itself_and_its_tag_goes(scope: Scope, name: str, crashe
     assert rig.status("n3") is Status.COMPLETED
 
 
-def test_the_tag_of_a_pause_that_has_ended_is_taken_off_until_it_is_gone() -> None:
-    rig = Rig(fleet())
-    rig.wish(Pause(Scope.CLUSTER, "", until=in_an_hour(rig)))
-    ticks(rig, 3)
-    rig.cluster.fails = lambda action: isinstance(action, Retag)
-    ticks(rig, 3, 3600)
-    assert rig.cluster.world.tags == {"maintd:pause:yes"}
-    rig.cluster.fails = lambda _: False
-    rig.crash()
-    until_calm(rig, 600)
-    assert rig.cluster.world.tags == set()
-    assert rig.ledger.resumed == ()
-
-
-def test_a_pause_that_is_resumed_in_time_is_not_ended_again() -> None:
-    rig = Rig(fleet())
-    rig.wish(Pause(Scope.CLUSTER, "", until=in_an_hour(rig)))
-    ticks(rig, 3)
-    rig.wish(Resume(Scope.CLUSTER, ""))
-    ticks(rig, 3)
-    rig.cluster.world = replace(rig.cluster.world, tags=frozenset({"maintd:pause:yes"}))
-    ticks(rig, 5, 3600)
-    assert rig.cluster.world.tags == {"maintd:pause:yes"}, "somebody has set it by hand"
-
-
 def test_a_pause_is_given_another_end_by_force() -> None:
     rig = Rig(fleet())
     rig.wish(Pause(Scope.CLUSTER, "", until=in_an_hour(rig)))
@@ -174,19 +98,3 @@ def test_a_pause_by_hand_is_taken_over_only_by_force() -> None:
     rig.wish(Pause(Scope.NODE, "n3", "mine now", force=True))
     ticks(rig, 3)
     assert [(h.name, h.why, h.tag_seen) for h in rig.ledger.holds] == [("n3", "mine now", True)]
-
-
-@pytest.mark.parametrize("pauses_again", [False, True])
-def test_a_pause_taken_back_while_its_tag_is_being_set_leaves_none(pauses_again: bool) -> None:
-    one = rig()
-    one.cluster.takes = lambda action: 100 if isinstance(action, Retag) else 1
-    one.wish(Pause(Scope.CLUSTER, ""))
-    one.tick()
-    one.wish(Resume(Scope.CLUSTER, ""))
-    one.tick()
-    one.crash()
-    if pauses_again:
-        one.wish(Pause(Scope.CLUSTER, ""))
-    until_calm(one)
-    assert (one.cluster.snapshot().tags == {"maintd:pause:yes"}) is pauses_again
-    assert one.ledger.resumed == ()

@@ -6,9 +6,8 @@ from types import MappingProxyType
 
 import pytest
 
-from nodeagent.maintd.planning.node_keys import AT_ONCE, agents, pin, trust
+from nodeagent.maintd.planning.node_keys import agents, pin, trust
 from nodeagent.model.action import Action, Drain, Retag, Scope
-from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.purpose import OfTags
 from nodeagent.model.snapshot import Observed
@@ -18,7 +17,7 @@ from nodeagent.protocol.look import Distrusted, Look, Seen, Silent
 from nodeagent.protocol.messages import Report, fingerprint
 from nodeagent.protocol.node_key import TAG, pinned
 from tests.maintd.rig import Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, NOW, OK, node, seen, six
+from tests.maintd.world import NOW, OK, node, seen, six
 
 FIRST, SECOND = "ab" * 32, "cd" * 32  # public keys
 
@@ -176,45 +175,7 @@ def test_every_node_is_pinned_to_the_key_that_it_shows_first() -> None:
     assert set(states(rig).values()) == {"pinned"}
 
 
-def test_only_so_many_are_pinned_at_once_and_work_comes_first() -> None:
-    rig = keyed(2 * AT_ONCE)
-    rig.cluster.takes = lambda _: 15.0
-    rig.agents.says["n3"] = EVACUATE
-    done = rig.tick()
-    assert rig.status("n3") is Status.PENDING
-    there = [i.action for i in done.decision.ledger.intents if isinstance(i.action, Retag)]
-    tagged = {action.name for action in there if action.add[0].startswith(TAG)}
-    assert len(tagged) == AT_ONCE
-    assert "n3" not in tagged
-    rounds(rig, 60)
-    assert rig.status("n3") is Status.COMPLETED
-    assert all(pins(rig, name) for name in rig.cluster.nodes if name != "n3")
-
-
-def test_pinning_claims_no_node() -> None:
-    """Nobody but Ganeti's locks waits for the job that sets the tag."""
-    rig = keyed()
-    rig.cluster.takes = lambda _: 3600.0
-    rig.tick()
-    rig.agents.says["n3"] = EVACUATE
-    rig.tick()
-    assert rig.status("n3") is Status.PENDING
-    assert any(isinstance(intent.action, Drain) for intent in rig.ledger.intents)
-
-
 # Another key.
-
-
-def test_while_the_first_key_is_being_pinned_a_second_is_not_believed() -> None:
-    rig = keyed()
-    rig.cluster.takes = lambda _: 25.0
-    rig.tick()
-    rig.agents.keys["n3"] = SECOND
-    rig.agents.says["n3"] = EVACUATE
-    assert isinstance(rig.tick().looks["n3"], Distrusted)
-    rounds(rig)
-    assert pins(rig, "n3") == (fingerprint(own("n3")),)
-    assert not rig.ledger.incidents
 
 
 def test_a_vote_with_another_key_does_not_count() -> None:
@@ -257,48 +218,4 @@ def test_a_reinstalled_agent_is_believed_again_once_it_is_trusted() -> None:
     assert isinstance(rig.tick().looks["n3"], Distrusted)
 
 
-def test_to_trust_fails_whole_if_somebody_was_faster() -> None:
-    rig = reinstalled()
-    old = f"{TAG}{fingerprint(own('n3'))}"
-    rig.wish(TrustKey("n3", fingerprint(own("n3", 2))))
-    rig.cluster.takes = lambda _: 15.0
-    rig.tick(1)
-    rig.cluster.untag("n3", old)
-    rig.cluster.tag("n3", f"{TAG}{fingerprint(SECOND)}")
-    rounds(rig, 6)
-    assert pins(rig, "n3") == (fingerprint(SECOND),)
-
-
 # Lives of nodes and masters.
-
-
-def test_a_node_that_is_removed_and_added_anew_is_pinned_anew() -> None:
-    rig = keyed()
-    rounds(rig)
-    rig.cluster.remove_node("n6")
-    rig.tick()
-    rig.cluster.put(replace(fleet()[5], uuid="00000066-0000-4000-8000-000000000000"))
-    rig.agents.keys["n6"] = own("n6", 2)
-    rounds(rig, 6)
-    assert pins(rig, "n6") == (fingerprint(own("n6", 2)),)
-
-
-def test_a_renamed_node_keeps_its_pin() -> None:
-    rig = keyed()
-    rounds(rig)
-    rig.cluster.rename_node("n6", "n7")
-    rig.agents.keys["n7"] = rig.agents.keys.pop("n6")
-    rounds(rig, 3)
-    assert pins(rig, "n7") == (fingerprint(own("n6")),)
-    assert states(rig)["n7"] == "pinned"
-
-
-def test_a_pin_that_is_lost_as_the_master_changes_is_set_again() -> None:
-    rig = keyed()
-    was = rig.cluster.snapshot()
-    rounds(rig)
-    rig.cluster.set_master("n1", was)
-    rig.lose_ledger()
-    assert pins(rig, "n3") == ()
-    rounds(rig)
-    assert pins(rig, "n3") == (fingerprint(own("n3")),)

@@ -127,17 +127,6 @@ def test_his_job_is_waited_for_and_what_it_leaves_is_done(wants: Callable[[Rig],
     assert one.cluster.nodes["n3"].offline
 
 
-def test_his_jobs_are_asked_for_only_where_a_node_is_to_be_emptied() -> None:
-    one, beside = rig()
-    asked: list[float] = []
-    beside.ask = lambda: asked.append(one.time)
-    one.tick()
-    assert asked == []
-    sick(one)
-    one.tick()
-    assert asked
-
-
 def test_a_queue_that_does_not_answer_fails_no_round() -> None:
     one, beside = rig()
     sick(one)

@@ -7,18 +7,13 @@ from typing import Any
 import pytest
 
 from nodeagent.maintd.planning.resources import open_room
-from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Reinstall, Scope
+from nodeagent.model.action import MovePrimary, MoveSecondary, Reinstall
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import UNKNOWN, Status
 from nodeagent.model.ledger import Intent
 from nodeagent.model.purpose import OfBalance
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Instance, Size
-from nodeagent.model.units import Ms
-from nodeagent.model.wish import Pause
-from tests.maintd.autorepair.repairs import SAFE, cluster, moves, out
-from tests.maintd.decided import details
-from tests.maintd.rig import mirrored
 from tests.maintd.world import (
     EVACUATE,
     FAILOVER,
@@ -151,61 +146,3 @@ def test_what_is_planned_and_promised_takes_room() -> None:
 
 
 # Whole lives.
-
-
-@pytest.mark.parametrize("trouble", ["live-repair", "evacuate", "paused"])
-def test_what_is_lost_without_it_runs_on_its_secondary_whatever_is_wrong_there(
-    trouble: str,
-) -> None:
-    """n3 is offline, so i1 runs nowhere; n4, its secondary, can run it."""
-    policy = replace(SAFE, settle=Ms(10**9 if trouble == "evacuate" else 0))
-    rig = cluster(*mirrored(("n3", "n4")), allowed="failover", policy=policy)
-    if trouble == "paused":
-        rig.wish(Pause(Scope.NODE, "n4"))
-    else:
-        rig.agents.says["n4"] = REPAIR if trouble == "live-repair" else EVACUATE
-    rig.agents.takes = 10**9
-    for _ in range(12):
-        rig.tick()
-    out(rig, "n3")
-    for _ in range(12):
-        rig.tick()
-    assert moves(rig)[:1] == ["MovePrimary"]
-    assert rig.cluster.instances["i1"].primary == "n4"
-
-
-def test_a_node_that_is_about_to_be_drained_is_no_place_to_fail_over_to() -> None:
-    """Ganeti would refuse it."""
-    rig = cluster(*mirrored(("n3", "n4")))
-    out(rig, "n3")
-    rig.agents.says["n4"] = EVACUATE
-    rig.cluster.takes = lambda action: 60.0 if isinstance(action, Drain) else 1.0
-    done = rig.tick()
-    assert moves(rig) == []
-    assert details(done.decision.held, Kind.OUT_OF_SERVICE, "n4")["state"] == "being drained"
-
-
-def test_what_ran_on_a_node_that_is_offline_by_now_is_left_to_auto_repair() -> None:
-    """Its open incident can do nothing there any more: it says that auto-repair is to."""
-    shared = Instance("i2", "n3", template="rbd", memory=100)
-    rig = cluster(*mirrored(("n3", "n4")), shared, policy=replace(SAFE, settle=Ms(10**9)))
-    rig.agents.says["n3"] = EVACUATE
-    rig.tick()
-    assert rig.status("n3") is Status.NOTED
-    out(rig, "n3")
-    for _ in range(6):
-        rig.tick()
-    assert "n3" not in {one.primary for one in rig.cluster.instances.values()}
-
-
-def test_what_an_incident_that_failed_has_drained_is_not_for_auto_repair() -> None:
-    rig = cluster(*mirrored(("n3", "n4"), ("n3", "n5")))
-    rig.cluster.fails = lambda action: isinstance(action, MovePrimary)
-    rig.agents.says["n3"] = EVACUATE
-    rig.settle()
-    assert rig.status("n3") is Status.FAILED
-    rig.cluster.fails = lambda _: False
-    rig.agents.says["n3"] = OK
-    before = len(rig.cluster.jobs)
-    rig.settle()
-    assert len(rig.cluster.jobs) == before

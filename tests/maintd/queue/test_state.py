@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from nodeagent.maintd.http.metrics.queue import of_refusals
 from nodeagent.maintd.queue.state import counts, matrix
-from nodeagent.model.queue import EntryStatus, Queue, RepairStep
-from nodeagent.model.units import Seconds
+from nodeagent.model.queue import EntryStatus, Queue, Refusal
+from nodeagent.model.units import Ms
 from tests.maintd.queue.turns import PROCESSING, entry
-
-HOURLY = RepairStep("try-1", command_interval=Seconds(3600))
 
 
 def test_indices_are_given_in_order_and_never_twice() -> None:
@@ -47,3 +46,13 @@ def test_the_matrix_has_the_nodes_and_foreign_machines() -> None:
         ("1.1.1.1", "queued"),
         ("10.10.10.10", "failed"),
     ]
+
+
+def test_refusals_are_counted_by_their_reasons() -> None:
+    refusals = (Refusal("limit", 4, Ms(7000), "2 and 2"),)
+    families = list(of_refusals(Queue(refusals=refusals)))
+    told = {(f.name, s.labels["reason"]): s.value for f in families for s in f.samples if s.value}
+    assert told == {
+        ("gnt_maint_auto_repair_refused", "limit"): 4,
+        ("gnt_maint_auto_repair_refused_since_timestamp_seconds", "limit"): 7,
+    }

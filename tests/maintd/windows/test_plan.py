@@ -11,21 +11,13 @@ from nodeagent.maintd.http.view import View
 from nodeagent.maintd.planning.evacuation_time import Leads
 from nodeagent.maintd.windows.plan import wants_room
 from nodeagent.maintd.windows.schedule import changed
-from nodeagent.model.action import Action, Drain, MovePrimary, Scope, SetOffline
+from nodeagent.model.action import MovePrimary, Scope
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.reason import AnyKind, Kind
 from nodeagent.model.snapshot import Group, Instance, Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
-from nodeagent.model.window import (
-    NANOSECONDS,
-    Machine,
-    Mode,
-    Pace,
-    Schedule,
-    Unavailability,
-    Window,
-)
-from nodeagent.model.wish import BringUp, Pause, SetSchedule, TakeDown
+from nodeagent.model.window import NANOSECONDS, Machine, Pace, Schedule, Unavailability, Window
+from nodeagent.model.wish import Pause, SetSchedule
 from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.rounds import ticks
@@ -88,45 +80,6 @@ def test_a_window_drains_a_node_in_time_goes_down_and_comes_up_as_it_was() -> No
     assert (one.ledger.schedule, one.ledger.scheduled) == (Schedule(), ())
 
 
-@pytest.mark.parametrize("after", range(5))
-def test_a_node_that_is_cut_off_while_it_goes_down(after: int) -> None:
-    """Mesos runs a task twice, MESOS-10018. Its agent is silent from some moment on."""
-    one = rig()
-    plan(one, "n3", ahead=0)
-    down(one, "n3")
-    for _ in range(after):
-        one.tick()
-    one.agents.says["n3"] = None
-    ticks(one, 6, 60)
-    assert len(set(one.jobs())) == len(one.jobs()), "nothing is begun twice"
-    del one.agents.says["n3"]
-    until_calm(one)
-    assert node(one, "n3").offline
-    assert len(set(one.jobs())) == len(one.jobs())
-    assert on(one, "n3") == []
-
-
-@pytest.mark.parametrize("when", ["draining", "down", "emptying"])
-def test_a_machine_that_is_gone(when: str) -> None:
-    """A Mesos master dies of it, MESOS-7966: somebody removes it in the middle of its window."""
-    one = rig()
-    plan(one, "n3", ahead=0)
-    if when != "draining":
-        down(one, "n3")
-    if when == "down":
-        until_calm(one)
-    for name in on(one, "n3"):
-        one.cluster.remove_instance(name)
-    one.cluster.remove_node("n3")
-    until_calm(one)
-    mode = Mode.DRAINING if when == "draining" else Mode.DOWN
-    assert [each.mode for each in one.ledger.scheduled] == [mode]
-    if when != "draining":
-        up(one, "n3")
-    plan(one)
-    assert one.ledger.scheduled == ()
-
-
 @pytest.mark.parametrize("state", ["drained", "offline"])
 def test_up_is_as_it_was_found(state: str) -> None:
     nodes = [replace(n, **{state: True}) if n.name == "n3" else n for n in fleet()]  # type: ignore[arg-type]
@@ -144,14 +97,6 @@ def test_up_is_as_it_was_found(state: str) -> None:
     assert one.ledger.scheduled == ()
 
 
-def test_two_nodes_of_a_window_do_not_take_in_each_other_s_instances() -> None:
-    one = Rig(fleet(), mirrored(("n3", "n4"), ("n4", "n3"), ("n3", "n5"), ("n5", "n4")), QUICK)
-    plan(one, "n3", "n4", ahead=0)
-    until_calm(one)
-    assert on(one, "n3") == []
-    assert on(one, "n4") == []
-
-
 def test_a_failed_move_stops_the_window_until_it_is_changed() -> None:
     one = rig()
     one.cluster.fails = lambda action: isinstance(action, MovePrimary) and "disk broken"
@@ -166,30 +111,6 @@ def test_a_failed_move_stops_the_window_until_it_is_changed() -> None:
     plan(one, "n3", ahead=60)
     until_calm(one)
     assert on(one, "n3") == []
-
-
-@pytest.mark.parametrize("had_effect", [False, True], ids=["before", "after its effect"])
-@pytest.mark.parametrize("kind", [Drain, MovePrimary, SetOffline])
-def test_what_the_change_of_master_cut_off_stops_no_window(
-    kind: type[Action], *, had_effect: bool
-) -> None:
-    one = rig()
-    one.cluster.takes = lambda action: 30.0 if isinstance(action, kind) else 1.0
-    one.cluster.cut_late = lambda _: had_effect
-    plan(one, "n3", ahead=0)
-    down(one, "n3")
-    while not any(isinstance(j.action, kind) for j in one.cluster.jobs.values()):
-        one.tick(5)
-    one.tick(3)
-    one.cluster.set_master("n1")
-    one.cluster.takes = lambda _: 1.0
-    for _ in range(20):
-        one.tick(20)
-        assert not any(kind is Kind.WINDOW_STOPPED for kind, _ in whys(one))
-    assert (on(one, "n3"), node(one, "n3").offline) == ([], True)
-    up(one, "n3")
-    until_calm(one)
-    assert node(one, "n3").in_service, "it was maintd that had drained it, and taken it offline"
 
 
 def test_who_is_up_before_it_answers_is_tried_again() -> None:
@@ -223,29 +144,6 @@ def test_pauses_the_storm_brake_and_doubt_hold_a_window() -> None:
     assert one.jobs()[:1] != ["Drain"]
     for one_of in (doubted, stormy):
         assert not node(one_of, "n3").drained
-
-
-# While it is emptied, goes down and comes up, and once between these.
-BUSY = *range(1, 14), *range(30, 36), 42, *range(50, 54)
-
-
-@pytest.mark.parametrize("first", range(4))
-def test_whenever_maintd_is_killed_nothing_is_done_twice(first: int) -> None:
-    one = Rig(fleet(), mirrored(("n3", "n4"), ("n5", "n3"), ("n3", "n6")), QUICK)
-    plan(one, "n3", ahead=0)
-    for turn in range(80):
-        if turn in BUSY[first::4]:
-            one.crash()
-        if turn == 30:
-            one.wish(TakeDown((Machine("n3"),)))
-        if turn == 50:
-            one.wish(BringUp((Machine("n3"),)))
-        one.tick(5)
-    kinds = [job.split("(")[0] for job in one.jobs()]
-    assert kinds.count("Drain") == kinds.count("SetOffline") == kinds.count("Restore") == 1
-    assert kinds.count("MovePrimary") == 2
-    assert kinds.count("MoveSecondary") == 3
-    assert node(one, "n3").in_service
 
 
 def test_how_early_a_node_is_begun_with() -> None:

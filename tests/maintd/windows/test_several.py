@@ -2,10 +2,8 @@
 
 from nodeagent.maintd.windows.schedule import asked_for
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.offer import Reply
-from nodeagent.model.window import Consent, Machine, Mode, Schedule, Standing, Weight, Window
+from nodeagent.model.window import Machine, Mode, Schedule, Standing, Window
 from nodeagent.model.wish import BringUp, SetSchedule, TakeDown
-from tests.maintd.owners.owned import Asking
 from tests.maintd.rig import Rig, ask
 from tests.maintd.windows.rounds import DAY, HOUR, N3, node, rig, until_calm, when
 
@@ -27,25 +25,6 @@ def modes(one: Rig) -> list[tuple[Mode, bool]]:
 def state(one: Rig) -> Standing:
     n3 = node(one)
     return Standing.of(drained=n3.drained, offline=n3.offline)
-
-
-def test_each_is_worked_on_in_its_time() -> None:
-    one = rig()
-    assert post(one, *windows(one, (HOUR, HOUR), (7 * DAY, HOUR))) == ""
-    one.time += HOUR
-    until_calm(one)
-    assert modes(one) == [(Mode.DRAINING, True), (Mode.DRAINING, False)]
-    assert ask(one, TakeDown((N3,))) == ""
-    until_calm(one)
-    assert state(one) is Standing.OFFLINE
-    assert ask(one, BringUp((N3,))) == ""
-    until_calm(one)
-    assert modes(one) == [(Mode.DRAINING, False)], "the other is as it was"
-    assert state(one) is Standing.SERVING
-    one.time += 7 * DAY - HOUR
-    until_calm(one)
-    assert modes(one) == [(Mode.DRAINING, True)]
-    assert state(one) is Standing.DRAINED
 
 
 def test_while_one_lasts_the_end_of_another_puts_nothing_back() -> None:
@@ -91,19 +70,3 @@ def test_changes_of_one_of_them_are_described() -> None:
     assert words((first,), (first, second)) == "plan"
     assert words((first, second), (second,)) == "cancel"
     assert words((first, second), (third, second)) == "change"
-
-
-def test_owners_are_asked_about_each_and_an_answer_is_about_one() -> None:
-    one = Asking()
-    required = Consent(Weight.REQUIRED)
-    near, far = one.window("n3", ahead=2 * HOUR), one.window("n3", ahead=DAY)
-    one.post(near, far, consent=required)
-    asked = {o.unavailability: o.id for o in one.offers if o.owner == "db"}
-    assert set(asked) == {near.unavailability, far.unavailability}
-    assert len(set(asked.values())) == 2
-    assert one.answer(Reply.ACCEPT, asked[near.unavailability]) == ""
-    answered = {o.unavailability: o.answer is not None for o in one.offers if o.owner == "db"}
-    assert answered == {near.unavailability: True, far.unavailability: False}
-    one.post(far, consent=required)
-    (gone,) = {told.unavailability for told in one.ledger.milestones}
-    assert gone == near.unavailability

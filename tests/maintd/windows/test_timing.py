@@ -10,12 +10,11 @@ from nodeagent.maintd.windows.timing import overdue
 from nodeagent.model.action import Drain
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.purpose import OfWindow
-from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Mode, Pace, Schedule, Scheduled, Unavailability, Window
 from nodeagent.model.wish import SetSchedule
-from tests.maintd.windows.rounds import DAY, HOUR, N3, node, plan, rig
+from tests.maintd.windows.rounds import DAY, HOUR, N3, node, rig
 from tests.maintd.world import NOW
 
 
@@ -26,15 +25,6 @@ def test_moves_that_have_waited_for_days_do_not_begin_windows_weeks_before() -> 
     slow = [Pace(True, 100, Ms(10_000))] * 4  # a third of the usual
     usual = Leads(one.cluster.snapshot(), ()).of(node(one))
     assert Leads(one.cluster.snapshot(), slow).of(node(one)) > usual
-
-
-def test_the_journal_is_told_once_of_what_is_overdue() -> None:
-    one = rig()
-    plan(one, 600, N3)
-    one.time += DAY
-    late = (Kind.LATE_DRAINING, Kind.LATE_DOWN)
-    told = [{h.why for h in one.tick(600).decision.held if h.why.kind in late} for _ in "ab"]
-    assert told[0] == told[1] != set()
 
 
 @pytest.mark.parametrize(
