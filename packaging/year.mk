@@ -1,4 +1,3 @@
 .PHONY: year
 year: $(READY)    ## 10,000 machines go through a year: repair queue, dead nodes (QUICK=1: 400, a week)
 	@$(PYTHON) -m tests.year $(if $(QUICK),--quick)
-	@$(PYTHON) -m tests.year.dead_nodes $(if $(QUICK),--quick)

@@ -1,6 +1,6 @@
 """One balancing in a process of its own, from the file to the last move; prints JSON.
 
-    python -I balancer.py FILE exact|best SECONDS [MOVES]
+    python -I balancer.py FILE exact|best SECONDS
 
 SECONDS of processor time are all that `best` may take, with what the process has used before.
 """
@@ -21,8 +21,8 @@ from nodeagent.placement.layout.score import score
 
 def main() -> None:
     """Print the score before and each move: its instance, what is done, the score after it."""
-    file, way, seconds, *moves_at_most = sys.argv[1:]
-    enough = Enough(moves=int(moves_at_most[0]) if moves_at_most else None)
+    file, way, seconds = sys.argv[1:]
+    enough = Enough()
     cluster = parse(Path(file).read_text())
     layout = lay_out(cluster, group_of(cluster), Rules())
     if way == "exact":

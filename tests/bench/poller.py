@@ -4,14 +4,11 @@ python -m tests.bench.poller '["ours", {"1": 1000}, 1817, 5.0, false]'
 """
 
 import asyncio
-import importlib
 import json
 import resource
-import secrets
 import sys
 import time
 from collections import Counter
-from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -19,13 +16,13 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.engine.helper_settings import PollSettings
 from nodeagent.maintd.engine.poll import poll, remember, understand
-from nodeagent.maintd.planning.node_keys import pins_of, shown
+from nodeagent.maintd.planning.node_keys import shown
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 from nodeagent.protocol.envelope import Key
-from nodeagent.protocol.look import Expected, Look, Seen, Silent, judge_answer
+from nodeagent.protocol.look import Look, Seen
 from nodeagent.protocol.messages import fingerprint
 from nodeagent.protocol.node_key import TAG
 
@@ -68,42 +65,12 @@ class Poller:
         self._settings = settings
         self._key = Key(SECRET)
         self.previous: dict[str, Seen] = {}
-        self.judged = 0.0  # when the last answer was
 
     def now(self) -> Ms:
-        self.judged = time.monotonic()
         return Ms(time.time_ns() // 1_000_000)
 
     async def look(self, snapshot: Snapshot) -> dict[str, Look]:
-        if self._how != "aiohttp":
-            return await poll(snapshot, self._key, self._settings, self.now, self.previous)
-        return await self._with_aiohttp(snapshot)
-
-    async def _with_aiohttp(self, snapshot: Snapshot) -> dict[str, Look]:
-        """As one would write it: a session, so many connections, a time limit for each."""
-        aiohttp: Any = importlib.import_module("aiohttp")
-        looks: dict[str, Look] = {}
-        pins = pins_of(snapshot)
-        gate = asyncio.Semaphore(256)  # its own limit gets slower with those who wait for it
-
-        async def one(session: Any, node: Node) -> None:
-            salt = secrets.token_hex(16)
-            try:
-                url = f"http://{node.address}:{self._settings.port}{TARGET}{salt}"
-                async with gate, session.get(url, allow_redirects=False) as answer:
-                    body = await answer.read()
-            except (aiohttp.ClientError, TimeoutError) as error:
-                looks[node.name] = Silent(str(error))
-                return
-            expected = Expected(snapshot.cluster, node.name, node.uuid, salt, pins=pins)
-            looks[node.name] = judge_answer(answer.status, body, self._key, expected, self.now())
-
-        async with aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, force_close=True),
-            timeout=aiohttp.ClientTimeout(total=None, sock_read=self._settings.seconds),
-        ) as session:
-            await asyncio.gather(*(one(session, node) for node in snapshot.nodes.values()))
-        return looks
+        return await poll(snapshot, self._key, self._settings, self.now, self.previous)
 
     async def measure(self, kinds: dict[int, int]) -> dict[str, float]:
         """The well ones once, as a minute ago; then the poll that counts, and its decision."""
@@ -116,19 +83,16 @@ class Poller:
             self.previous = {name: self.previous.get(name, last) for name in snapshot.nodes}
         before, began = _used(), time.monotonic()
         looks = await self.look(snapshot)
-        polled, cpu, judged = time.monotonic(), _used() - before, self.judged
+        polled, cpu = time.monotonic(), _used() - before
         diagnoses, doubts = understand(looks, self.now(), self._settings.oldest)
         observed = Observed(snapshot, diagnoses, doubts, keys=shown(looks))
         decision = decide(Ledger(), observed, Policy(stage=FULL), self.now())
-        decided = time.monotonic()
         kind = Counter(type(look).__name__ for look in looks.values())
         assert not decision.ledger.intents
         return {
             "cpu_us": cpu / len(looks) * 1e6,
             "alone": alone,
             "wall": polled - began,
-            "last": judged - began,
-            "decide": decided - polled,
             "peak": _peak_memory(),
             "seen": kind["Seen"],
             "silent": kind["Silent"],

@@ -1,10 +1,6 @@
 """The cost of a save: on this node's disk, and in Ganeti's configuration.
 
-The peer is the way before, which handed each save over to the agents of three candidates, until a
-majority had it: the version before measures it here in the same run, with real agents. The
-rule is written into a cluster in memory: what Ganeti takes for it is in the facts of ADR 29.
-
-    python -m tests.bench.save [--quick]
+The rule is written into a cluster in memory: what Ganeti takes for it is in the facts of ADR 29.
 """
 
 import asyncio
@@ -28,8 +24,7 @@ from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailab
 from nodeagent.protocol.canonical import canonical
 from nodeagent.store.sqlite import SqliteStore
 from simulation.cluster import SimulatedCluster
-from tests import before
-from tests.bench.table import Row, row, run
+from tests.bench.table import Row, row
 
 CPU_MS, RULE_KB = 20.0, 32.0  # of 500 nodes
 LARGE_MS, LARGE_KB = 3000.0, 1024.0  # of 10,000 machines
@@ -37,61 +32,21 @@ SEEN_AGAIN = 20  # open incidents
 NOW = 1_795_000_000_000
 TEXT = canonical({"status": "evacuate", "details": {"disk": "sda", "errors": 12}})
 UUID = "00000000-0000-4000-8000-{:012d}"
-HANDED_OVER = """
-import asyncio, json, sys
-from tests.bench.save import busy, large
-from tests.bench.standby import _copied
-took, cpu = asyncio.run(_copied(3, large(1000, 200, 100), busy, int(sys.argv[1])))
-print(json.dumps([took, cpu]))
-"""
 
 
 def rows(*, quick: bool = False) -> list[Row]:
     """Measure everything."""
     times = 10 if quick else 40
-    took, cpu, size = _cost(usual(), seen_again, times)
-    found = [
-        row(
-            "save, CPU ms: 500 nodes, 50 incidents, 200 moves (no peer)",
-            cpu,
-            None,
-            goal=f"<= {CPU_MS:g}",
-            met=cpu <= CPU_MS,
-        ),
-        row(
-            "ledger in Ganeti's configuration, KB: the same (no peer)",
-            size,
-            None,
-            goal=f"<= {RULE_KB:g}",
-            met=size <= RULE_KB,
-        ),
+    _, cpu, size = _cost(usual(), seen_again, times)
+    took, _, large_size = _cost(large(10_000, 2_000, 1_000), busy, max(3, times // 10))
+    what = "500 nodes, 50 incidents, 200 moves"
+    much = "10,000 machines, 2,000 entries, 1,000 windows"
+    return [
+        row(f"save, CPU ms: {what}", cpu, most=CPU_MS),
+        row(f"ledger in Ganeti's configuration, KB: {what}", size, most=RULE_KB),
+        row(f"save, ms: {much}", took, most=LARGE_MS),
+        row(f"ledger in Ganeti's configuration, KB: {much}", large_size, most=LARGE_KB),
     ]
-    took, cpu, size = _cost(large(10_000, 2_000, 1_000), busy, max(3, times // 10))
-    what = "10,000 machines, 2,000 entries, 1,000 windows"
-    found.append(
-        row(
-            f"save, ms: {what} (no peer)",
-            took,
-            None,
-            goal=f"<= {LARGE_MS:g}",
-            met=took <= LARGE_MS,
-        )
-    )
-    found.append(
-        row(
-            f"ledger in Ganeti's configuration, KB: {what} (no peer)",
-            size,
-            None,
-            goal=f"<= {LARGE_KB:g}",
-            met=size <= LARGE_KB,
-        )
-    )
-    took, cpu, _ = _cost(large(1_000, 200, 100), busy, times)
-    then = before.run_before(HANDED_OVER, "5" if quick else "20")
-    what = "1,000 machines, 200 entries, 100 windows (peer: copies on 3 candidates)"
-    found.append(row(f"save, ms: {what}", took, then[0]))
-    found.append(row(f"save, CPU ms of maintd: {what}", cpu, then[1]))
-    return found
 
 
 def usual() -> Ledger:
@@ -207,7 +162,3 @@ def _cost(
                 took += time.perf_counter() - began
                 cpu += time.process_time() - there
     return took / times * 1000, cpu / times * 1000, carrier.kept.size / 1024
-
-
-if __name__ == "__main__":
-    run(rows, __doc__)

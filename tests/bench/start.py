@@ -1,16 +1,11 @@
-"""What it costs to start a command: processor time of all its processes, by the system's python.
+"""What it costs to start a command: processor time of all its processes, by the system's python."""
 
-python -m tests.bench.start [--quick]
-"""
-
-import resource
 import statistics
-import subprocess
-from typing import Any
 
 from tests.agent.place import Place, safe_folder
+from tests.bench.cost import process
 from tests.bench.idle import OK, PYTHON, by_itself
-from tests.bench.table import row, run
+from tests.bench.table import Row, row
 
 RUNS = 9
 CLUSTER = """\
@@ -26,7 +21,7 @@ web1|128|1024|1|running|Y|node2|node3|drbd||1
 """As well balanced as it can be: the search for moves has little to do."""
 
 
-def rows(*, quick: bool = False) -> list[dict[str, Any]]:
+def rows(*, quick: bool = False) -> list[Row]:
     """Measure; `quick` runs each less often."""
     runs = RUNS // 3 if quick else RUNS
     with safe_folder() as folder:
@@ -52,28 +47,6 @@ def rows(*, quick: bool = False) -> list[dict[str, Any]]:
         ]
 
 
-def _row(name: str, goal: float | None, words: list[str], runs: int) -> dict[str, Any]:
-    used = statistics.median(_once(words) for _ in range(runs))
-    return row(
-        f"start of {name}, processor ms",
-        used,
-        None,
-        goal=f"<= {goal}" if goal else None,
-        met=used <= goal if goal else None,
-    )
-
-
-def _once(words: list[str]) -> float:
-    before = _used()
-    subprocess.run(words, check=True, capture_output=True)
-    return _used() - before
-
-
-def _used() -> float:
-    """Return the processor time of all ended children, in ms."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return (used.ru_utime + used.ru_stime) * 1000
-
-
-if __name__ == "__main__":
-    run(rows, __doc__)
+def _row(name: str, goal: float | None, words: list[str], runs: int) -> Row:
+    used = statistics.median(process(words).cpu for _ in range(runs)) * 1000
+    return row(f"start of {name}, processor ms", used, most=goal)

@@ -25,25 +25,6 @@ _DETAIL = re.compile(r"[0-9]+|\"[^\"]*\"|'[^']*'")
 
 
 @dataclass
-class Found:
-    """An input that broke the promise, and how."""
-
-    decoder: str
-    raw: bytes
-    why: str
-
-    @property
-    def file(self) -> Path:
-        return CORPUS / self.decoder / hashlib.sha256(self.raw).hexdigest()[:12]
-
-    def keep(self) -> Path:
-        """Write it where every later run tries it first."""
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        self.file.write_bytes(self.raw)
-        return self.file
-
-
-@dataclass
 class Fuzzer:
     """One decoder being fuzzed; what says something new is mutated further."""
 
@@ -51,22 +32,26 @@ class Fuzzer:
     rng: random.Random
     pool: list[bytes] = field(default_factory=list)
     said: set[str] = field(default_factory=set)
-    fresh: list[bytes] = field(default_factory=list)  # inputs that said something new
     tried: int = 0
-    slowest: float = 0.0
 
     def __post_init__(self) -> None:
         self.pool += [*self.decoder.seeds, *corpus(self.decoder.name)]
 
-    def run(self, seconds: float, most: int = sys.maxsize) -> list[Found]:
-        """Try for so long, and so many inputs at most; each kind of failure is told once."""
+    def run(self, seconds: float, most: int = sys.maxsize) -> dict[str, bytes]:
+        """Try for so long, and so many inputs at most; each kind of failure, and an input of it.
+
+        It is kept in the corpus, where every later run tries it first.
+        """
         end = time.monotonic() + seconds
-        mutator, found = Mutator(self.rng), dict[str, Found]()
+        mutator, found = Mutator(self.rng), dict[str, bytes]()
         while time.monotonic() < end and self.tried < most:
             raw = mutator.change(self.rng.choice(self.pool), self.pool)
             if (why := self.attempt(raw)) and (key := _DETAIL.sub("", why)[:80]) not in found:
-                found[key] = Found(self.decoder.name, raw, why)
-        return list(found.values())
+                found[key] = raw
+                folder = CORPUS / self.decoder.name
+                folder.mkdir(exist_ok=True)
+                (folder / hashlib.sha256(raw).hexdigest()[:12]).write_bytes(raw)
+        return found
 
     def attempt(self, raw: bytes) -> str:
         """How the decoder broke its promise on this input; empty if it kept it."""
@@ -86,9 +71,7 @@ class Fuzzer:
             return f"a complaint of {len(words)} characters"
         if not words.replace("\n", "").isprintable():
             return f"a complaint that is not printable: {words[:200]!a}"
-        took = time.thread_time() - began
-        self.slowest = max(self.slowest, took)
-        allowed = SLOW + A_BYTE * len(raw)
+        took, allowed = time.thread_time() - began, SLOW + A_BYTE * len(raw)
         if took > allowed and (took := cpu(lambda: self._again(raw))) > allowed:
             return f"took {took:.2f} s of CPU for {len(raw)} bytes"
         self._learn(raw, words)
@@ -105,7 +88,6 @@ class Fuzzer:
         if shape in self.said or len(raw) > 16_384:
             return
         self.said.add(shape)
-        self.fresh.append(raw)
         if len(self.pool) < KEPT:
             self.pool.append(raw)
         else:

@@ -92,40 +92,24 @@ def holes(decoder: Decoder) -> Iterator[tuple[str, Callable[[str], object]]]:
 
 def _places(value: Any) -> Iterator[tuple[str, Put]]:
     """Every string, number and key of a document, replaced; and lists and objects of many."""
+
+    def put_at(key: Any, put: Put, text: str) -> Any:
+        changed: Any = dict(value) if isinstance(value, dict) else list(value)
+        changed[key] = put(text)
+        return changed
+
+    def rename(key: str, text: str) -> Any:
+        return {text if one == key else one: item for one, item in value.items()}
+
     if isinstance(value, dict):
-        yield "{}", partial(_more_keys, value)
-        for key, item in value.items():
-            yield f".{key} (key)", partial(_other_key, value, key)
-            for place, put in _places(item):
-                yield f".{key}{place}", partial(_other_value, value, key, put)
+        yield "{}", lambda text: value | {f"{text[:8]}{n}": n for n in range(len(text) // 16)}
+        for key in value:
+            yield f".{key} (key)", partial(rename, key)
     elif isinstance(value, list):
-        yield "[]", partial(_more_items, value)
-        for index, item in enumerate(value[:12]):
-            for place, put in _places(item):
-                yield f"[{index}]{place}", partial(_other_item, value, index, put)
+        yield "[]", lambda text: value * (len(text) // (len(json.dumps(value)) + 1) + 1)
     else:
-        yield "", _itself
-
-
-def _itself(text: str) -> Any:
-    return text
-
-
-def _more_keys(value: dict[str, Any], text: str) -> Any:
-    return value | {f"{text[:8]}{n}": text[:8] for n in range(len(text) // 16)}
-
-
-def _other_key(value: dict[str, Any], key: str, text: str) -> Any:
-    return {text if one == key else one: item for one, item in value.items()}
-
-
-def _other_value(value: dict[str, Any], key: str, put: Put, text: str) -> Any:
-    return {**value, key: put(text)}
-
-
-def _more_items(value: list[Any], text: str) -> Any:
-    return value * (len(text) // (len(json.dumps(value)) + 1) + 1)
-
-
-def _other_item(value: list[Any], index: int, put: Put, text: str) -> Any:
-    return [*value[:index], put(text), *value[index + 1 :]]
+        yield "", lambda text: text
+        return
+    for at, item in list(value.items() if isinstance(value, dict) else enumerate(value))[:40]:
+        for place, put in _places(item):
+            yield f".{at}{place}", partial(put_at, at, put)

@@ -121,5 +121,4 @@ def outcome(rounds: Rounds) -> Mapping[str, float]:
         "hours": round(sum(lasted) / len(lasted) / HOUR, 3) if lasted else 0.0,
         "left": sum(case.by_hand or case.over is None for case in mendable),
         "harmed": tally.harmed,
-        "waited": rounds.waited,
     }

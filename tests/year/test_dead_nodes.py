@@ -1,14 +1,12 @@
-"""The year of dead machines: its promises, and documents that show what was measured."""
+"""The year of dead machines: its promises."""
 
-import json
 from dataclasses import replace
-from functools import cache
 
 import pytest
 
+from tests.year.__main__ import DEAD_NODES
 from tests.year.dead import Outcome, Site, year
 from tests.year.dead_faults import NODES, Fault, Fleet
-from tests.year.dead_nodes import BEGIN, DATA, DOCUMENT, END, ROWS, table
 
 BUSY = Fleet(
     2,
@@ -22,24 +20,12 @@ BUSY = Fleet(
 )
 
 
-@cache
-def busy(row: str) -> Outcome:
-    return year(BUSY, ROWS[row], 1, range(BUSY.clusters))
-
-
 @pytest.mark.parametrize("row", ["`observe`", "`restart`"])
 def test_no_healthy_machine_is_powered_off_and_nothing_runs_twice(row: str) -> None:
-    told = busy(row)
+    told = year(BUSY, DEAD_NODES[row], 1, range(BUSY.clusters))
     assert told.faults >= 10
     assert (told.wrong, told.twice) == (0, 0)
     assert bool(told.power_offs) is (row != "`observe`")
-
-
-def test_the_same_seed_has_the_same_year_and_clusters_add_up() -> None:
-    both = busy("`restart`")
-    one, other = (year(BUSY, ROWS["`restart`"], 1, range(n, n + 1)) for n in range(2))
-    assert both.faults == one.faults + other.faults
-    assert both.down == pytest.approx(one.down + other.down)
 
 
 def hang() -> Fault:
@@ -47,7 +33,7 @@ def hang() -> Fault:
 
 
 def lived(row: str, fault: Fault) -> Outcome:
-    site = Site(ROWS[row])
+    site = Site(DEAD_NODES[row])
     site.steps(3 * NODES, 61)
     site.episode([fault])
     return site.told
@@ -68,18 +54,10 @@ def test_a_crash_is_left_alone_while_the_machine_boots() -> None:
 
 def test_what_is_wrong_is_counted() -> None:
     """A power-off of a machine that is well, and an instance that runs twice."""
-    site = Site(ROWS["`restart`"])
+    site = Site(DEAD_NODES["`restart`"])
     site.machines.command("n5", "power-off")
     site.go()
     assert (site.told.power_offs, site.told.booting) == (1, 0)
     site.machines.start("n6", "i7-0")
     site.go()
     assert site.told.twice == 1
-
-
-def test_the_documents_show_what_was_measured() -> None:
-    found = json.loads(DATA.read_text())
-    shown = DOCUMENT.read_text().split(BEGIN)[1].split(END)[0]
-    assert shown == table(found)
-    assert [one["row"] for one in found] == list(ROWS)
-    assert not any(one["wrong"] for one in found)

@@ -687,11 +687,3 @@ def test_a_time_that_no_clock_knows_is_shown_all_the_same() -> None:
 
     assert harep_run._local(Seconds(10**30)) == f"{10**30} s"
     assert harep_run._local(Seconds(0)) == local(0)
-
-
-def test_a_whole_pass_is_measured_without_being_made() -> None:
-    from tests.bench.autorepair import whole
-
-    told = whole(60, 2)
-    assert told["ours"] > 0
-    assert told["goal"] is None
