@@ -43,7 +43,7 @@ class Done:
 def run(command: Callable[[], object], name: str, *words: str, stdin: str = "") -> Done:
     """Run a command of ours with these words."""
     out, err = io.BytesIO(), io.BytesIO()
-    code: object = None
+    code: object = 0
     with (
         patch.object(sys, "argv", [name, *words]),
         patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()))),
@@ -53,7 +53,7 @@ def run(command: Callable[[], object], name: str, *words: str, stdin: str = "") 
         try:
             command()
         except SystemExit as end:
-            code = end.code
+            code = end.code or 0
         shown.flush()
         told.flush()
         assert isinstance(code, int)
