@@ -1,9 +1,10 @@
-"""gnt-maint in this process: how it ends, and what it writes."""
+"""Our commands in this process: how they end, and what they write."""
 
 import io
 import json
 import os
 import sys
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
@@ -39,24 +40,28 @@ class Done:
         return self.err.removeprefix("gnt-maint: ").strip()
 
 
-def gnt_maint(*words: str, stdin: str = "") -> Done:
-    """Run gnt-maint with these words."""
+def run(command: Callable[[], object], name: str, *words: str, stdin: str = "") -> Done:
+    """Run a command of ours with these words."""
     out, err = io.BytesIO(), io.BytesIO()
-    code: object = None
+    code: object = 0
     with (
-        patch.object(sys, "argv", ["gnt-maint", *words]),
+        patch.object(sys, "argv", [name, *words]),
         patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()))),
         redirect_stdout(io.TextIOWrapper(out)) as shown,
         redirect_stderr(io.TextIOWrapper(err)) as told,
     ):
         try:
-            main()
+            command()
         except SystemExit as end:
-            code = end.code
+            code = end.code or 0
         shown.flush()
         told.flush()
         assert isinstance(code, int)
         return Done(code, out.getvalue().decode(), err.getvalue().decode())
+
+
+def gnt_maint(*words: str, stdin: str = "") -> Done:
+    return run(main, "gnt-maint", *words, stdin=stdin)
 
 
 def at(live: Live, *words: str, stdin: str = "") -> Done:

@@ -144,6 +144,27 @@ def stopped(folder: Path) -> Live:
     return live
 
 
+def keyed(folder: Path) -> Live:
+    """n2's agent was installed anew, and has another key than was pinned; n3 is silent."""
+    rig = Rig(fleet())
+    rig.agents.keys["n2"] = "11" * 32
+    live = Live(rig, folder)
+    live.tick(times=4)
+    rig.agents.keys["n2"] = "22" * 32
+    rig.agents.says["n3"] = None
+    live.tick()
+    return live
+
+
+def another_master(folder: Path) -> Live:
+    """Since plans were made another node has been the master, and a job was lost."""
+    live = busy(folder)
+    live.rig.cluster.jobs.pop("2")
+    live.rig.engine._remember(replace(live.rig.ledger, away=live.rig.now()))
+    live.tick()
+    return live
+
+
 def evacuated(folder: Path) -> Live:
     """n3 has a broken part, and is evacuated and offline."""
     live = quiet(folder)

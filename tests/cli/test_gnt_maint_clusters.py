@@ -58,12 +58,6 @@ def entry(name: str, url: str, ca: str = "", password_file: str = "") -> str:
     return f'[clusters.{name}]\nurl = "{url}"\nca = "{ca}"\n{who}'
 
 
-def away(live: Live) -> None:
-    """A node does not answer for long."""
-    live.rig.agents.says["n6"] = None
-    live.tick(seconds=60.0, times=10)
-
-
 # The files.
 
 
@@ -117,12 +111,6 @@ def test_a_fault_of_the_file_is_one_line_with_its_place(
     assert told.startswith(said)
 
 
-def test_a_wrong_entry_leaves_the_others(busy: Live, shared: Path) -> None:
-    url, ca = busy.over_tls()
-    shared.write_text(f"[clusters.wrong]\n{entry('a', url, ca)}")
-    assert gnt_maint("--cluster", "a", "incidents", "--json").json
-
-
 def test_a_file_that_others_may_write_or_own_is_refused(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,22 +145,6 @@ def test_a_name_stands_for_the_whole_address(busy: Live, shared: Path, tmp_path:
 
 
 @pytest.mark.parametrize(
-    "option",
-    [
-        ("--url", "https://h"),
-        ("--socket", "/s"),
-        ("--user", "u"),
-        ("--password-file", "/p"),
-        ("--ca", "/c"),
-    ],
-)
-def test_a_cluster_goes_without_another_address(shared: Path, option: tuple[str, str]) -> None:
-    shared.write_text(entry("a", "https://127.0.0.1:1"))
-    said = gnt_maint("--cluster", "a", *option, "held").refused(64)
-    assert said.startswith("--cluster names the whole address: it goes without ")
-
-
-@pytest.mark.parametrize(
     "line",
     [
         "repair",
@@ -190,12 +162,6 @@ def test_a_verb_about_this_machine_refuses_another(shared: Path, line: str, opti
     name = "a" if option == "--cluster" else "https://127.0.0.1:1"
     said = gnt_maint(option, name, *line.split()).refused(64)
     assert re.match(f"(--luxi and )?{option} (is|are) ", said)
-
-
-def test_the_ledger_of_this_machine_does_not_stand_for_anothers(shared: Path) -> None:
-    shared.write_text(entry("a", "https://127.0.0.1:1"))
-    said = gnt_maint("--cluster", "a", "ledger", "show").refused(69)
-    assert said == "maintd cannot be reached at https://127.0.0.1:1: Connection refused"
 
 
 def test_the_shell_completes_names_of_clusters_and_in_them(busy: Live, shared: Path) -> None:
@@ -271,28 +237,6 @@ def test_the_screen_at_80_columns_and_the_json(busy: Live, own: Path, tmp_path: 
     golden.same(SCREEN, "\n".join([*lines, found.out]))
 
 
-BAD = "[clusters.bad]\n"
-
-
-@pytest.mark.parametrize(
-    ("happens", "others", "code"),
-    [
-        (lambda _: None, "", 0),
-        (away, "", 1),
-        (away, BAD, 3),
-        (lambda _: None, BAD, 3),
-        (away, BAD + entry("nobody", "https://127.0.0.1:1"), 2),
-    ],
-)
-def test_the_exit_code_is_that_of_the_worst(
-    quiet: Live, shared: Path, happens: Callable[[Live], None], others: str, code: int
-) -> None:
-    url, ca = quiet.over_tls()
-    happens(quiet)
-    shared.write_text(entry("a", url, ca) + others)
-    assert gnt_maint("clusters").code == code
-
-
 def test_a_look_up_of_a_name_that_hangs_holds_up_nobody(
     quiet: Live, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -351,19 +295,3 @@ class _Other(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Write no log."""
-
-
-@pytest.mark.parametrize(
-    ("text", "line", "code", "said"),
-    [
-        ("", "clusters", 78, "name no cluster: write [clusters.NAME] and its url"),
-        ("[", "clusters", 78, "not TOML"),
-        (BAD, "--url https://h clusters", 64, "this asks all clusters: leave out the address of"),
-        (entry("a", "https://h"), "--cluster a clusters", 64, "this asks all clusters: leave out"),
-        (BAD, "clusters --timeout soon", 64, "'soon' is not a duration"),
-        (BAD, "clusters --json --html x", 64, "--html writes a page, and --json prints"),
-    ],
-)
-def test_nothing_is_asked(shared: Path, text: str, line: str, code: int, said: str) -> None:
-    shared.write_text(text)
-    assert said in gnt_maint(*line.split()).refused(code)

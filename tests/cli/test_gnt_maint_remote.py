@@ -71,12 +71,6 @@ def test_an_unfit_password_file(tmp_path: Path, raw: bytes, mode: int, why: str)
     assert why in gnt_maint("--url", "https://127.0.0.1:1", *who, "held").refused(78)
 
 
-def test_nobody_at_the_url() -> None:
-    said = gnt_maint("--url", "http://127.0.0.1:1", "held").refused(69)
-    assert said == "maintd cannot be reached at http://127.0.0.1:1: Connection refused"
-    assert "unknown.invalid" in gnt_maint("--url", "https://unknown.invalid", "held").refused(69)
-
-
 @pytest.mark.parametrize(
     "answer", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx", b"\x00" * 50]
 )

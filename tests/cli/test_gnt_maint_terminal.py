@@ -15,12 +15,13 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from nodeagent.cli.gnt_maint import cli
+from nodeagent.cli.maint.console import pager
 from nodeagent.web.exchange import Request, Response
 from nodeagent.web.server import Server
 from tests.cli.live import Live
 from tests.cli.run import at, gnt_maint
 from tests.cli.scenes import policy
-from tests.cli.terminal import Typed, in_a_terminal
+from tests.cli.terminal import in_a_terminal
 
 NOT_THERE = "6f3b1d5e-0002-8000-8000-00000000abcd"
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
@@ -37,15 +38,6 @@ def incident(live: Live, node: str = "n3") -> str:
 # A terminal.
 
 
-def test_watch_clears_what_it_has_shown(busy: Live) -> None:
-    third = Typed(b"\x1b[2J", times=3)
-    words = ("--socket", busy.socket, "held", "--watch", "--interval", "1s")
-    code, said = in_a_terminal(*words, typed=third)
-    assert code == 0
-    assert said.startswith("\x1b[H\x1b[2J")
-    assert said.count("REASON") in (2, 3)
-
-
 @pytest.mark.parametrize("verb", ["nodes", "status --json"])
 def test_a_pager_shows_what_is_long(busy: Live, verb: str) -> None:
     line = ("--socket", busy.socket, *verb.split())
@@ -57,35 +49,24 @@ def test_a_pager_shows_what_is_long(busy: Live, verb: str) -> None:
     assert "json" in verb or "\x1b[" in colours, "it is for a terminal still"
 
 
-@pytest.mark.parametrize("pager", ["true", "/no/such/pager", "'", "less"])
-def test_a_pager_that_is_left_or_not_there_is_no_fault(busy: Live, pager: str) -> None:
-    code, said = in_a_terminal("--socket", busy.socket, "nodes", PAGER=pager)
-    assert (code, "Traceback" in said) == (0, False)
-    assert ("n3" in said) is (pager != "true")
-
-
-def test_by_sudo_no_other_pager_runs_and_nothing_asked_for_is_paged(busy: Live) -> None:
-    here = ("--socket", busy.socket)
-    assert "n3" in in_a_terminal(*here, "nodes", PAGER=CAPITALS, SUDO_USER="alice")[1]
-    _, said = in_a_terminal(*here, "pause", PAGER=CAPITALS, NO_COLOR="1")
-    assert "Paused: the cluster." in said
-
-
-def test_there_are_colours_but_no_others_than_wanted(busy: Live) -> None:
-    code, said = in_a_terminal("--socket", busy.socket, "status")
-    assert code == 0
-    assert "\x1b[33mpending" in said
-    code, bare = in_a_terminal("--socket", busy.socket, "status", NO_COLOR="1")
-    assert (code, STYLE.sub("", said)) == (0, bare)
-
-
-def test_nothing_is_cut_off_in_a_narrow_terminal(busy: Live) -> None:
-    for verb in ("incidents", "nodes"):
-        line = ("--socket", busy.socket, verb)
-        _, wide = in_a_terminal(*line, COLUMNS="400", NO_COLOR="1")
-        _, narrow = in_a_terminal(*line, COLUMNS="40", NO_COLOR="1")
-        assert sorted("".join(wide.split())) == sorted("".join(narrow.split()))
-        assert "…" not in narrow
+@pytest.mark.parametrize(
+    ("setting", "sudo", "command"),
+    [
+        (None, "", ["less"]),
+        (CAPITALS, "", ["tr", "a-z", "A-Z"]),
+        (CAPITALS, "alice", ["less"]),
+        ("'", "", []),
+        ("cat", "", []),
+    ],
+)
+def test_by_sudo_no_other_pager_runs(
+    monkeypatch: pytest.MonkeyPatch, setting: str | None, sudo: str, command: list[str]
+) -> None:
+    for name, value in (("PAGER", setting), ("SUDO_USER", sudo)):
+        monkeypatch.delenv(name, raising=False)
+        if value:
+            monkeypatch.setenv(name, value)
+    assert pager._command() == command
 
 
 # Text of others.

@@ -14,7 +14,9 @@ from nodeagent.model.departure import Departure
 from nodeagent.model.units import Ms
 from nodeagent.placement.cluster.leaving import MOST
 from nodeagent.store.departures_file import DeparturesFile
-from tests import forked, needs
+from tests import needs
+from tests.cli.run import Done
+from tests.cli.run import run as run_in_process
 from tests.placement.allocate.asked import cluster, new
 from tests.placement.hail import real
 from tests.placement.hbal import DATA
@@ -25,8 +27,8 @@ ASKED = DATA / "hail-alloc-drbd.json"
 shared = needs.mark("shared/htools")
 
 
-def run(*words: object, stdin: str = "") -> forked.Done:
-    return forked.run(main, "nodeagent-iallocator", [*map(str, words)], stdin=stdin)
+def run(*words: object) -> Done:
+    return run_in_process(main, "nodeagent-iallocator", *map(str, words))
 
 
 @shared
@@ -39,11 +41,6 @@ def test_ganetis_way_to_run_it() -> None:
     told = json.loads(done.stdout)
     assert list(told) == ["success", "info", "result"]
     assert told["result"] == ["node2", "node1"]
-
-
-@shared
-def test_standard_input() -> None:
-    assert run("-", stdin=ASKED.read_text()).stdout == run(ASKED).stdout
 
 
 @shared
@@ -61,8 +58,8 @@ def test_the_same_bytes_as_hail() -> None:
         words = [str(DATA / w) if (DATA / w).exists() else _data(w) for w in options]
         ours = run(*words, "--as-hail")
         theirs = subprocess.run([needs.HAIL, *words], capture_output=True, text=True, timeout=60)
-        assert ours.returncode == theirs.returncode == 0, (options, ours.stderr)
-        assert ours.stdout == theirs.stdout, options
+        assert ours.code == theirs.returncode == 0, (options, ours.err)
+        assert ours.out == theirs.stdout, options
 
 
 def _data(word: str) -> str:
@@ -80,17 +77,17 @@ def test_bad_input_is_one_line_and_exit_1(tmp_path: Path) -> None:
     ):
         file.write_text(text)
         done = run(file)
-        assert done.returncode == 1
-        assert done.stdout == ""
-        assert done.stderr.startswith(said)
-        assert done.stderr.count("\n") == 1
+        assert done.code == 1
+        assert done.out == ""
+        assert done.err.startswith(said)
+        assert done.err.count("\n") == 1
     file.write_bytes(b"\xff{}")
-    assert run(file).stderr == f"nodeagent-iallocator: {file}: is not UTF-8 at byte 0\n"
+    assert run(file).err == f"nodeagent-iallocator: {file}: is not UTF-8 at byte 0\n"
     missing = run(tmp_path / "none")
-    assert (missing.returncode, missing.stdout) == (1, "")
+    assert (missing.code, missing.out) == (1, "")
     said = f"nodeagent-iallocator: {tmp_path}/none: No such file or directory\n"
-    assert missing.stderr == said
-    assert run(DATA / "hail-invalid-reloc.json").returncode == 1
+    assert missing.err == said
+    assert run(DATA / "hail-invalid-reloc.json").code == 1
 
 
 @pytest.mark.parametrize(
@@ -108,8 +105,8 @@ def test_bad_input_is_one_line_and_exit_1(tmp_path: Path) -> None:
 )
 def test_usage(words: list[str], said: str) -> None:
     done = run(*words)
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"nodeagent-iallocator: {said}")
+    assert done.code == 1
+    assert done.err.startswith(f"nodeagent-iallocator: {said}")
 
 
 FREE = {"a1": 4, "a2": 2}  # quarters of the nodes
@@ -122,7 +119,7 @@ def _placed(tmp_path: Path, *options: object) -> tuple[str, str]:
     file = tmp_path / "request"
     file.write_text(json.dumps(asked))
     done = run(file, "--no-capacity-checks", *options)
-    return json.loads(done.stdout)["result"][0], done.stderr
+    return json.loads(done.out)["result"][0], done.err
 
 
 def test_nodes_that_leave_soon_by_what_maintd_has_written(tmp_path: Path) -> None:
@@ -159,8 +156,8 @@ def test_a_wrong_file_of_departures_prevents_no_answer(tmp_path: Path) -> None:
 
 
 def test_help_and_version() -> None:
-    assert run("--version").stdout == f"nodeagent-iallocator {__version__}\n"
-    told = run("-h").stdout
+    assert run("--version").out == f"nodeagent-iallocator {__version__}\n"
+    told = run("-h").out
     assert told.startswith("usage: nodeagent-iallocator FILE")
     assert all(len(line) <= 100 for line in told.splitlines())
 

@@ -81,18 +81,6 @@ def test_a_new_command_works_and_so_does_its_test(place: Place, tmp_path: Path, 
     assert (done.returncode, done.stdout) == (0, '{"status":"Ok"}\n')
 
 
-@root
-def test_diagnose_passes_standard_error_on(place: Place) -> None:
-    place.command("repair", "fix", FIX)
-    """All of it, line by line; of the log it is only the head."""
-    text = "i=0; while [ $i -lt 99 ]; do echo line $i >&2; i=$((i+1)); done; printf '\\033[2J' >&2"
-    place.command("diagnose", "check", SICK + text + "\n")
-    done = run(place, "diagnose", "check")
-    assert (done.returncode, done.stdout) == (0, SICK_TEXT + "\n")
-    lines = [f"check: line {number}" for number in range(99)]
-    assert done.stderr.splitlines() == [*lines, "check: \\x1b[2J"]
-
-
 CONFIRMED = r"\"live-repair\""  # in the diagnosis, which is a text; a last run says it at once
 
 
@@ -152,35 +140,6 @@ def test_run_report_and_stop(place: Place) -> None:
 def shown_row(text: str, label: str) -> str:
     rows = dict(line.split(":", 1) for line in text.splitlines())
     return rows[label].strip()
-
-
-JITTER = """#!/bin/sh
-echo "{\\"status\\": \\"evacuate\\", \\"details\\": $(date +%s%N)}"
-"""
-
-
-@root
-def test_report_says_what_stands_against_the_diagnosis(place: Place) -> None:
-    drop_in(place, "[diagnose]\nconfirm = 100\nconfirm-worse = 2")
-    place.command("diagnose", "check", JITTER)
-    agent = Agent(place)
-    try:
-        agent.until_reports('"diagnosis": null')
-        shown = agent.report().stdout
-        assert shown_row(shown, "diagnosis") == "none confirmed yet"
-        assert shown_row(shown, "firm").startswith("no; a command counts from when")
-        place.command("diagnose", "check", SICK)
-        agent.until_reports('"firm": true')
-        place.command("diagnose", "check", OK)  # which counts after a hundred runs
-        agent.until_reports('"firm": false')
-        shown = agent.report().stdout
-        assert shown_row(shown, "diagnosis") == SICK_TEXT
-        assert "contradicts it" in shown_row(shown, "firm")
-        place.command("diagnose", "check", "#!/bin/sh\nexit 1\n")
-        agent.until_reports("exit code 1")
-        assert "unusable" in shown_row(agent.report().stdout, "firm")
-    finally:
-        agent.stop()
 
 
 @root
@@ -299,17 +258,3 @@ def test_a_runner_killed_in_mid_repair_never_runs_it_again(place: Place) -> None
         assert stdin.read_text() == SICK_TEXT
     finally:
         agent.stop()
-
-
-def test_help_and_completion(place: Place) -> None:
-    done = run(place, "--help")
-    for name in ("run", "front", "runner", "diagnose", "commands", "report", "check-config"):
-        assert f"\n  {name} " in done.stdout
-    environment = {**os.environ, "_NODEAGENT_COMPLETE": "bash_source"}
-    shell = subprocess.run(
-        [sys.executable, "-m", "nodeagent.cli.nodeagent"],
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert "complete -o" in shell.stdout

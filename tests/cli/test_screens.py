@@ -1,10 +1,14 @@
 """What gnt-maint shows, a golden file for each scene: the commands one after another.
 
-A line `pass SECONDS ROUNDS` lets time pass. What only click says differs with its releases, and is
-not here: `test_usage.py`. RENEW=1 writes the files (tests/golden.py).
+`pass SECONDS ROUNDS` lets time pass, and so does a command that waits; `says NODE NEED` is what its
+agent reports from then on; `fails ACTION` lets such jobs fail. What only click says differs with
+its releases, and is not here: `test_usage.py`. RENEW=1 writes the files (tests/golden.py).
 """
 
+import re
 import shlex
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +19,9 @@ from tests.cli import scenes
 from tests.cli.live import Live
 from tests.cli.run import ME, at, gnt_maint
 from tests.cli.scenes import Scene
+from tests.maintd.world import EVACUATE, OK, REPAIR
 
+NEEDS = {"evacuate": EVACUATE, "live-repair": REPAIR, "Ok": OK, "nothing": None}
 SCREENS = Path(__file__).parent / "screens"
 EVERYTHING = """
 status
@@ -154,7 +160,24 @@ window cancel series/1 --on 2026-11-23
 SCRIPTS: dict[str, tuple[Scene, str]] = {
     "wrong lines": (scenes.quiet, WRONG_LINES),
     "refused": (scenes.quiet, REFUSED),
-    "quiet": (scenes.quiet, EVERYTHING + "why n3\nwhy i3\nwhy default\nwhy cluster\nexplain i3"),
+    "quiet": (
+        scenes.quiet,
+        f"""
+        {EVERYTHING}
+        why n3
+        why i3
+        why default
+        why cluster
+        explain i3
+        sources is-enabled
+        sources disable
+        sources is-enabled --json
+        sources show
+        sources enable
+        sources get-variables
+        sources set-variables /no/such/file
+        """,
+    ),
     "wanted": (
         scenes.wanted,
         """
@@ -244,8 +267,15 @@ SCRIPTS: dict[str, tuple[Scene, str]] = {
     ),
     "busy": (
         scenes.busy,
-        f"""
-        {EVERYTHING}
+        """
+        status
+        incidents
+        held
+        nodes
+        history
+        plan
+        agents
+        check
         show n1
         show n3
         why n1
@@ -273,6 +303,9 @@ SCRIPTS: dict[str, tuple[Scene, str]] = {
         cancel --undrain n3
         history --limit 6
         history --incident n1
+        nodes --no-headers -o node,state --separator=|
+        incidents --output node,waits-for --separator : --no-headers
+        window list -o machine
         """,
     ),
     "commands": (
@@ -303,7 +336,70 @@ SCRIPTS: dict[str, tuple[Scene, str]] = {
         stage
         """,
     ),
+    "waits": (
+        scenes.busy,
+        """
+        wait n3
+        wait n3 --for pending
+        wait n3 --for failed
+        says n1 Ok
+        wait n1 --for closed
+        says n1 evacuate
+        pass 10 1
+        says n1 Ok
+        wait n1
+        show n1
+        evacuate n2 --why 'new disks' --wait --timeout 0s
+        evacuate n2 --why 'new disks' --wait --offline
+        says n4 evacuate
+        fails MovePrimary
+        pass 10 3
+        wait n4
+        """,
+    ),
+    "done": (
+        scenes.evacuated,
+        """
+        says n3 Ok
+        done n3 --wait --timeout 0s
+        pass 10 8
+        done n3
+        held
+        nodes -o node,state,remark
+        why n3
+        done n3 --wait
+        nodes -o node,state,remark
+        says n3 evacuate
+        says n4 evacuate
+        says n5 evacuate
+        pass 30 40
+        done n3 --wait
+        done --force n3
+        done --keep-offline n4
+        done --keep-drained n5
+        pass 30 10
+        nodes -o node,state,remark
+        fails MovePrimary
+        evacuate n2 --why 'new disks' --wait
+        """,
+    ),
     "stopped": (scenes.stopped, "status\nheld\ncheck\nwhy n2\nresume --storm\nresume --storm"),
+    "keys": (
+        scenes.keyed,
+        """
+        agents
+        agents trust n2
+        agents trust --yes n1
+        agents trust --yes n3
+        agents trust --yes n2
+        pass 10 4
+        agents
+        """,
+    ),
+    "another master": (
+        scenes.another_master,
+        "status\nheld\nretry n3\nresume --ledger\nstatus",
+    ),
     "evacuated": (
         scenes.evacuated,
         """
@@ -330,7 +426,7 @@ SCRIPTS: dict[str, tuple[Scene, str]] = {
     "auto-repair": (scenes.repaired_by_itself, "status\nexplain i3\nwhy i3\nheld"),
     "untried": (scenes.untried, "status\nheld\ncheck"),
     "standby": (scenes.standby, "status\nwhy cluster"),
-    "ready standby": (scenes.ready_standby, "status\nwhy cluster"),
+    "ready standby": (scenes.ready_standby, "why cluster"),
     "ganeti refuses": (
         scenes.ganeti_refuses,
         "pause --node n6\npass 60 1\nledger\nstatus\ncheck",
@@ -375,6 +471,52 @@ SCRIPTS: dict[str, tuple[Scene, str]] = {
         history --limit 8
         """,
     ),
+    "window": (
+        scenes.quiet,
+        """
+        window add n3 --start 2026-11-18T11:10Z --for 2h
+        window wait n3 --timeout 0s
+        window wait n3 --for start --timeout 0s
+        window wait n3 --for up --timeout 0s
+        window wait n3 --for start
+        window down n3
+        window wait n3
+        nodes -o node,state,pinst,sinst
+        window up n3
+        window wait n3 --for up
+        nodes -o node,state,pinst,sinst
+        window wait n3 --for up
+        window add n3 127.0.0.4 --start 2026-11-25T04:00Z --for 2h
+        window add n3 --start 2026-11-26T04:00Z --for 2h
+        window show n3
+        window edit n3 --for 1h
+        window cancel n3
+        window cancel n3 --at 2026-11-25T08:00Z
+        window edit n3 --at 2026-11-25T05:00Z --for 1h
+        window cancel n3 --at 2026-11-25T04:00Z
+        window edit N4 --start 2026-11-27T04:00Z --endless --add n6 --add n5
+        window list
+        window cancel --whole n5
+        window add m1.a.example.org m1.b.example.org --start 2026-11-27T04:00Z --not-a-node
+        window cancel m1
+        window cancel 127
+        window list
+        """,
+    ),
+    "series": (
+        scenes.quiet,
+        """
+        window add n3 n5 --weekly 'sun 02:00' --for 2h --zone Europe/Zurich --every 2 --times 4
+        window cancel series/1 --on 2026-12-06 --on 2026-12-20
+        window edit series/1 --keep 2026-12-06 --until 2027-01-31
+        window show series/1
+        window edit series/1 --weekly 'mon,thu 22:30' --for 1h --zone UTC --every 1 --add n2
+        window edit series/1 --times never --until 2026-12-01 --remove n5
+        window show series/1
+        window add n4 --weekly 'sun 01:30' --for 2h --zone Europe/Zurich --from 2027-03-28 --times 1
+        window show series/2
+        """,
+    ),
     "offers": (
         scenes.owned,
         """
@@ -391,23 +533,45 @@ SCRIPTS: dict[str, tuple[Scene, str]] = {
         offers accept --owner db --node n3 --again 0s
         offers list
         window edit n3 --policy veto --at-deadline hold
+        window edit n3 --start 2026-11-26T04:00Z --at-deadline proceed
+        window edit n3 --policy veto --deadline 1h
+        window show n3
+        window add n6 --weekly 'fri 04:00' --for 2h --zone UTC --policy veto --deadline 2h
+        window edit series/1 --deadline 1h
+        window edit series/1 --times 1
+        window show series/1
         offers accept zzz
         offers accept --node n6
+        window add n5 --start 2026-11-18T11:00Z --policy require-accept
+        offers decline --owner db --node n5 --reason 'no replica yet'
+        window down n5
+        window edit n5 --policy advisory
+        pass 10 1
+        nodes -o node,state
         """,
     ),
     "queue": (
         scenes.mending,
         """
-        queue list
+        constraints set maximum-repair-queue-entries 5
+        constraints set wait-seconds-to-repair-rebooting 0
+        constraints show
+        queue disable
+        queue is-enabled
         queue add --force melted r640 n3
         queue add --force unreachable t9 n3
         queue add --force unreachable r640 n9
         queue add unreachable r640 127.0.0.3
         queue add unreachable r640 n3
         queue add --force unreachable r640 n3 S3
+        pass 10 6
         queue list
+        queue enable
+        queue is-enabled
         queue add unreachable r640 10.9.9.9
         why 10.9.9.9
+        queue wait --timeout 0s
+        queue wait --timeout-seconds=0
         pass 10 60
         queue list
         why entry/0
@@ -416,30 +580,60 @@ SCRIPTS: dict[str, tuple[Scene, str]] = {
         queue delete n3
         queue delete-finished
         queue delete-unfinished
+        says n3 evacuate
+        pass 10 2
+        queue add unreachable r640 n3
+        queue add unreachable r640 10.9.9.9
+        queue delete 10.9.9.9
+        queue delete-unfinished
+        queue wait
+        queue list
         history --limit 5
         """,
     ),
 }
 
 
+def passes(live: Live, seconds: str, rounds: str) -> None:
+    live.tick(float(seconds), int(rounds))
+
+
+def says(live: Live, node: str, need: str) -> None:
+    live.rig.agents.says[node] = NEEDS[need]
+
+
+def fails(live: Live, action: str) -> None:
+    live.rig.cluster.fails = lambda job: type(job).__name__ == action
+
+
+HAPPENINGS: dict[str, Callable[..., None]] = {"pass": passes, "says": says, "fails": fails}
+
+
 def screens(live: Live, script: str) -> str:
     shown: list[str] = []
     for line in filter(None, map(str.strip, script.splitlines())):
         first, *more = shlex.split(line)
-        if first == "pass":
-            live.tick(float(more[0]), int(more[1]))
+        if first in HAPPENINGS:
+            HAPPENINGS[first](live, *more)
             shown.append(f"... {line}\n")
             continue
         done = gnt_maint(first, *more) if first.startswith("--") else at(live, first, *more)
         shown += [f"$ gnt-maint {line}\n", done.out, done.err, f"[{done.code}]\n" * bool(done.code)]
     text = "".join(shown).replace(__version__, "VERSION").replace(live.socket, "SOCKET")
-    return text.replace(f"by {ME}", "by ME").replace(f"({ME}", "(ME").replace(f" {ME} ", " ME ")
+    return re.sub(rf"(?m)(^|by +|\(| ){ME}(?= |$|:|,|\))", r"\1ME", text)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_screens(name: str, tmp_path: Path) -> None:
+def test_screens(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scene, script = SCRIPTS[name]
     live = scene(tmp_path)
+    rests = iter(range(100))
+
+    def rest(_: float) -> None:
+        assert next(rests, None) is not None, "it waits for ever"
+        live.tick(60.0)
+
+    monkeypatch.setattr(time, "sleep", rest)
     try:
         golden.same(SCREENS / f"{name.replace(' ', '-')}.txt", screens(live, script))
     finally:

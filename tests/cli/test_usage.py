@@ -1,7 +1,6 @@
 """Command lines: what is wrong with one is one line, and the help is whole."""
 
 import re
-import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,8 @@ from click.testing import CliRunner
 
 from nodeagent.cli import exits, gnt_maint, maintd, nodeagent
 from nodeagent.cli.usage import LazyGroup
-from tests import forked
+from tests.cli.run import Done
+from tests.cli.run import run as run_in_process
 from tests.verbs import verbs_of
 
 COMMANDS = {"gnt-maint": gnt_maint.cli, "maintd": maintd.cli, "nodeagent": nodeagent.cli}
@@ -22,8 +22,8 @@ MAIN = {"gnt-maint": gnt_maint.main, "maintd": maintd.main, "nodeagent": nodeage
 MODULES = {name: f"nodeagent.cli.{name.replace('-', '_')}" for name in COMMANDS}
 
 
-def run(name: str, *arguments: str) -> forked.Done:
-    return forked.run(MAIN[name], name, arguments)
+def run(name: str, *words: str) -> Done:
+    return run_in_process(MAIN[name], name, *words)
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,9 @@ def run(name: str, *arguments: str) -> forked.Done:
 )
 def test_a_wrong_command_line_is_one_line(name: str, arguments: tuple[str, ...], said: str) -> None:
     done = run(name, *arguments)
-    assert (done.returncode, done.stdout) == (exits.USAGE, "")
-    assert done.stderr.startswith(f"{name}: {said}"), done.stderr
-    assert done.stderr.count("\n") == 1
+    assert (done.code, done.out) == (exits.USAGE, "")
+    assert done.err.startswith(f"{name}: {said}"), done.err
+    assert done.err.count("\n") == 1
 
 
 def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
@@ -59,10 +59,10 @@ def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
 def test_every_command_ends_alike_after_a_wrong_line(name: str) -> None:
     for _, *verb in commands(COMMANDS[name], name):
         done = run(name, *verb, "--no-such-option")
-        assert (done.returncode, done.stdout) == (exits.USAGE, ""), verb
-        assert re.match(f"{name}: (No such option|Missing argument)", done.stderr), done.stderr
-        assert done.stderr.endswith(f"(see {' '.join([name, *verb])} --help)\n"), done.stderr
-        assert done.stderr.count("\n") == 1
+        assert (done.code, done.out) == (exits.USAGE, ""), verb
+        assert re.match(f"{name}: (No such option|Missing argument)", done.err), done.err
+        assert done.err.endswith(f"(see {' '.join([name, *verb])} --help)\n"), done.err
+        assert done.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -73,8 +73,8 @@ def test_every_command_ends_alike_without_its_settings(name: str, tmp_path: Path
     file.chmod(0o600)
     line = ["-c", str(file), verb]
     done = run(name, *(line if name != "gnt-maint" else ["--url", "ftp://x", verb]))
-    assert (done.returncode, done.stdout) == (exits.CONFIG, "")
-    assert done.stderr.count("\n") == 1, done.stderr
+    assert (done.code, done.out) == (exits.CONFIG, "")
+    assert done.err.count("\n") == 1, done.err
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -84,7 +84,7 @@ def test_every_command_ends_alike_by_ctrl_c(name: str, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(COMMANDS[name], "invoke", interrupted)
     verb = next(iter(verbs_of(COMMANDS[name])))
-    assert run(name, verb).returncode == exits.INTERRUPTED
+    assert run(name, verb).code == exits.INTERRUPTED
 
 
 MANUALS = Path(__file__).resolve().parents[2] / "docs" / "man"
@@ -102,8 +102,8 @@ def test_the_manuals_tell_the_codes_that_all_share(name: str) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_without_a_command_the_help_is_shown(name: str) -> None:
     done = run(name)
-    assert (done.returncode, done.stderr) == (exits.USAGE, "")
-    assert done.stdout.startswith(f"Usage: {name} [OPTIONS] COMMAND [ARGS]...\n")
+    assert (done.code, done.err) == (exits.USAGE, "")
+    assert done.out.startswith(f"Usage: {name} [OPTIONS] COMMAND [ARGS]...\n")
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,8 @@ def test_without_a_command_the_help_is_shown(name: str) -> None:
 def test_settings_asked_for_by_name_must_be_there(name: str, verb: str, tmp_path: Path) -> None:
     """A mistyped name would else stand for the defaults, and be called right."""
     done = run(name, "-c", f"{tmp_path}/maintd.tmol", verb)
-    assert (done.returncode, done.stdout) == (78, "")
-    assert done.stderr == f"{name}: {tmp_path}/maintd.tmol: No such file or directory\n"
+    assert (done.code, done.out) == (78, "")
+    assert done.err == f"{name}: {tmp_path}/maintd.tmol: No such file or directory\n"
 
 
 @pytest.mark.parametrize(
@@ -209,16 +209,6 @@ def test_the_shell_completes_the_names_of_files(name: str) -> None:
             option.type.convert("", option, click.Context(group))
 
 
-def test_what_is_no_certificate_is_told_without_openssl_s_words(tmp_path: Path) -> None:
-    file = tmp_path / "pem"
-    file.write_text("none\n")
-    with pytest.raises(ssl.SSLError):
-        ssl.create_default_context(cafile=str(file))
-    done = run("gnt-maint", "--url", "https://127.0.0.1:1", "--ca", str(file), "held")
-    assert done.returncode == 78
-    assert done.stderr == f"gnt-maint: {file}: no certificate can be read: it holds none\n"
-
-
 @pytest.mark.parametrize(
     ("old", "new", "rest", "code"),
     [
@@ -232,18 +222,5 @@ def test_a_renamed_command_runs_and_says_so(
 ) -> None:
     now, before = run("gnt-maint", new, *rest), run("gnt-maint", old, *rest)
     said = f"gnt-maint: gnt-maint {old} is now gnt-maint {new}; the old name still works\n"
-    assert (before.returncode, before.stdout) == (now.returncode, now.stdout)
-    assert (now.returncode, before.stderr) == (code, said + now.stderr)
-
-
-def test_blocked_is_another_name_of_held() -> None:
-    """The glossary's word: both stay, so nothing is said of it."""
-    now, too = (run("gnt-maint", name, "--help") for name in ("held", "blocked"))
-    assert (too.returncode, too.stdout, too.stderr) == (0, now.stdout, "")
-
-
-def test_a_renamed_command_is_not_offered() -> None:
-    listed = run("gnt-maint", "--help").stdout.partition("Commands:")[2]
-    offered = {line.split()[0] for line in listed.splitlines() if line.startswith("  ")}
-    assert {"repair", "sources"} <= offered
-    assert not {"autorepair", "auto-repair"} & offered
+    assert (before.code, before.out) == (now.code, now.out)
+    assert (now.code, before.err) == (code, said + now.err)

@@ -1,39 +1,17 @@
-"""gnt-maint balance, run without a process of its own; and its decisions beside hbal's."""
+"""gnt-maint balance, and its decisions beside hbal's."""
 
-import io
 import json
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from typing import Any
 
-import click
-
-from nodeagent.cli import gnt_maint
-from nodeagent.errors import NodeAgentError
+from tests.cli.run import Done, gnt_maint
 from tests.placement.hbal import Said, shown
 
 CRASHED = "key "  # of a map: hbal looks for a node of another group
 
 
-@dataclass(frozen=True)
-class Done:
-    """How it ended, and what it printed."""
-
-    code: int
-    out: str
-    err: str
-
-
 def ours(*words: object, before: tuple[str, ...] = ()) -> Done:
-    """Run the verb, without a process of its own; `before` it stands what all verbs have."""
-    line = [*before, "balance", *map(str, words)]
-    out, err = io.StringIO(), io.StringIO()
-    try:
-        with redirect_stdout(out), redirect_stderr(err):
-            code = gnt_maint.cli.main(line, "gnt-maint", standalone_mode=False)
-    except (NodeAgentError, click.ClickException, OSError) as error:
-        return Done(1, out.getvalue(), err.getvalue() + str(error))
-    return Done(int(code or 0), out.getvalue(), err.getvalue())
+    """Run the verb; `before` it stands what all verbs have."""
+    return gnt_maint(*before, "balance", *map(str, words))
 
 
 def told(*words: object) -> Any:

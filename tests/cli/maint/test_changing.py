@@ -173,14 +173,6 @@ def test_a_dry_run_tells_what_would_start(live: Live) -> None:
     assert kept(live) == before
 
 
-@pytest.mark.parametrize(
-    "words", [("resume",), ("window", "down", "n3"), ("queue", "delete", "7"), ("cancel", "n3")]
-)
-def test_a_dry_run_is_refused_as_the_request_is(live: Live, words: tuple[str, ...]) -> None:
-    why = said(live, *words, "--dry-run", code=1)
-    assert why == said(live, *words, code=1)
-
-
 def test_an_old_maintd_cannot_tell(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nodeagent.maintd.http.routes._DRY_RUN", "/other")
     why = said(live, "pause", "--dry-run", code=1)
@@ -204,9 +196,3 @@ def test_on_a_terminal_it_asks_before_work_starts(live: Live) -> None:
     code, shown_ = at_a_terminal("y\n", *here, *FORCED)
     assert (code, shown_.endswith("n3 is queued.\n")) == (0, True)
     assert entries(live) == ["n3"]
-
-
-def test_yes_asks_nothing(live: Live) -> None:
-    said(live, "pause")
-    code, shown_ = at_a_terminal("n\n", "--socket", live.socket, "resume", "--yes")
-    assert (code, shown_) == (0, "Resumed: the cluster.\n")

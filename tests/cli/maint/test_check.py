@@ -62,16 +62,11 @@ def late(live: Live) -> None:
     live.tick(601.0 + 900.0)
 
 
-def refused(live: Live) -> None:
-    live.maintd.engine.complaint = "policy.moves is 'many'"
-
-
 @pytest.mark.parametrize(
     ("happens", "code", "says"),
     [
         (broken, 2, "failed to be repaired: n3; needs your action: n4"),
         (late, 1, "needs your action: n3"),
-        (refused, 1, "maintd keeps its old settings: policy.moves is 'many'"),
     ],
 )
 def test_check_judges_as_the_page_does(

@@ -10,7 +10,7 @@ import pytest
 
 from nodeagent.maintd.notices.outbox import Outbox
 from tests.cli.live import Live
-from tests.cli.run import at, said
+from tests.cli.run import said
 from tests.maintd.answering import serving
 from tests.maintd.notices.sinks import CALM, Receiver, hook, sick
 from tests.maintd.rig import Rig, fleet
@@ -39,25 +39,10 @@ def run(live: Live, *words: str, code: int = 0) -> str:
     return said(live, "notify", *words, code=code)
 
 
-def test_a_test_arrives_and_is_said_to(live: Live, receiver: tuple[Receiver, int]) -> None:
-    told = at(live, "notify", "test", "ops").out
-    assert receiver[0].events == [["test"]]
-    (row,) = told.splitlines()[-1:]
-    assert row.split()[:3] == ["ops", "webhook", "0"]
-    assert row.endswith("ok")
-    history = live.rig.store.history()
-    assert any("asked to test the notifications to ops" in str(event) for event in history)
-
-
 def test_a_test_that_fails_says_why(live: Live) -> None:
     told = run(live, "test", code=1)
     (down,) = [line for line in told.splitlines() if line.startswith("down ")]
     assert "failed 1 times: Connection refused" in down
-
-
-def test_what_is_no_sink_is_refused_with_those_there_are(live: Live) -> None:
-    told = run(live, "test", "slck", code=1)
-    assert "there is no sink 'slck'; there are: ops, down" in told
 
 
 def test_the_list_tells_what_waits_and_no_address(live: Live) -> None:

@@ -14,7 +14,6 @@ from tests.cli.maint.samples import samples
 from tests.cli.run import at, said
 from tests.maintd.queue.mender import Mender, policy
 from tests.maintd.rig import Rig, fleet
-from tests.maintd.world import EVACUATE
 
 ADD = ("add", "--force", "unreachable", "r640")
 
@@ -34,44 +33,6 @@ def run(live: Live, *words: str, code: int = 0) -> str:
 
 def entries(live: Live) -> Any:
     return at(live, "queue", "list", "--json").json
-
-
-def test_disabled_it_waits_and_enabled_it_works(live: Live) -> None:
-    run(live, "disable")
-    assert run(live, "is-enabled") == "false\n"
-    run(live, *ADD, "n3", "S3")
-    live.tick(times=6)
-    (entry,) = entries(live)
-    assert (entry["index"], entry["nodename"], entry["status"]) == ("0", "n3", "queued")
-    run(live, "enable")
-    assert run(live, "is-enabled") == "true\n"
-    live.tick(times=4)
-    assert [(e["status"], e["step_status"]) for e in entries(live)] == [("processing", "watching")]
-    assert "1 entry is left after 1 s." in run(live, "wait", "--timeout", "1s", code=4)
-    assert "1 entry is left after 0 s." in run(live, "wait", "--timeout-seconds=0", code=4)
-
-
-def test_entries_are_deleted_by_index_by_machine_or_by_how_they_stand(live: Live) -> None:
-    run(live, *ADD, "n3")
-    run(live, *ADD, "10.9.9.9")
-    assert at(live, "queue", "delete-finished", "--json").json["deleted"] == []
-    assert [e["index"] for e in entries(live)] == ["0", "1"]
-    assert run(live, "delete", "0") == "0 is deleted.\n"
-    live.tick(times=3)
-    run(live, *ADD, "10.9.9.8")
-    assert run(live, "delete", "10.9.9.9") == "1 is deleted.\n"
-    done = at(live, "queue", "delete-unfinished")
-    assert (done.code, done.out, done.err) == (0, "2\n", "")
-    live.tick(times=3)
-    assert entries(live) == []
-    done = at(live, "queue", "delete-unfinished")
-    assert (done.out, done.err.partition(":")[0]) == ("", "No entry was deleted")
-
-
-def test_a_node_that_reports_a_fault_is_queued_without_force(live: Live) -> None:
-    live.rig.agents.says["n3"] = EVACUATE
-    live.tick(times=2)
-    assert run(live, "add", "unreachable", "r640", "n3") == "n3 is queued.\n"
 
 
 def test_what_is_before_the_first_dot_will_do() -> None:

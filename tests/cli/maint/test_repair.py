@@ -16,16 +16,13 @@ from typing import Any
 
 import pytest
 
-from nodeagent.autorepair.jobs import is_ours
 from nodeagent.autorepair.tags import PREFIX
-from nodeagent.cli.gnt_maint import main
-from nodeagent.cli.maint import repair
-from nodeagent.cli.maint.console.client import Refused
 from nodeagent.model.units import Seconds
-from tests import forked, needs
+from tests import golden, needs
 from tests.agent.place import safe_folder
 from tests.autorepair import luxi
 from tests.autorepair.worlds import case, local, ours, theirs
+from tests.cli.run import Done, gnt_maint
 from tests.cli.terminal import at_a_terminal
 from tests.cluster.ganeti.answering import serving
 from tests.htools import beside
@@ -43,16 +40,14 @@ class Place:
     path: str
     maintd: str
 
-    def run(self, *arguments: str) -> forked.Done:
-        return forked.run(main, "gnt-maint", ["--socket", self.maintd, *arguments])
+    def run(self, *arguments: str) -> Done:
+        return gnt_maint("--socket", self.maintd, *arguments)
 
-    def repair(self, *arguments: str) -> forked.Done:
+    def repair(self, *arguments: str) -> Done:
         return self.run("repair", "--luxi", self.path, *arguments)
 
     def json(self, *arguments: str) -> Any:
-        done = self.run(*arguments, "--json", "--luxi", self.path)
-        assert not done.stderr, done.stderr
-        return json.loads(done.stdout)
+        return self.run(*arguments, "--json", "--luxi", self.path).json
 
     def tags(self, name: str) -> list[str]:
         return sorted(tag.removeprefix(PREFIX) for tag in self.world.instances[name].tags)
@@ -85,7 +80,7 @@ def jobs(world: luxi.World) -> list[list[str]]:
 def test_a_pass_submits_one_job_with_tags_and_repair(place: Place) -> None:
     place.world.nodes["n1"].offline = True
     done = place.repair()
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     (job,) = place.world.jobs.values()
     assert [op["OP_ID"] for op in job.ops] == [
         "OP_TAGS_SET",
@@ -99,7 +94,7 @@ def test_a_pass_submits_one_job_with_tags_and_repair(place: Place) -> None:
     source, reason, _ = job.ops[0]["reason"][0]
     assert source == "gnt:daemon:maintd"
     assert re.fullmatch(rf"autorepair:{identity}:\d+", reason)
-    assert done.stdout.splitlines() == [
+    assert done.out.splitlines() == [
         "Executing repair on i: its primary node n1 is offline",
         ">>> fail over i off n1 to n2 as job 1000",
         "---------------------",
@@ -112,99 +107,13 @@ def test_a_pass_submits_one_job_with_tags_and_repair(place: Place) -> None:
 
 def test_on_a_terminal_a_pass_shows_its_repairs_and_asks(place: Place) -> None:
     words = ("--socket", place.maintd, "repair", "--luxi", place.path)
-    asks = "Go on? [y/N]: "
-    assert asks not in at_a_terminal("", *words)[1], "there is nothing to do"
     place.world.nodes["n1"].offline = True
     code, said = at_a_terminal("n\n", *words)
     assert (code, jobs(place.world)) == (1, [])
     assert ">>> fail over i off n1 to n2\n" in said
-    assert said.endswith(f"{asks}n\ngnt-maint: nothing was changed\n")
-    assert asks not in at_a_terminal("", *words, "--dry-run")[1]
-    assert not jobs(place.world)
+    assert said.endswith("Go on? [y/N]: n\ngnt-maint: nothing was changed\n")
     code, said = at_a_terminal("y\n", *words)
     assert (code, said.count(">>> fail over"), len(jobs(place.world))) == (0, 2, 1)
-    assert at_a_terminal("", *words, "--yes")[1].startswith("Changing tags on i")
-
-
-def test_passes_carry_a_repair_to_its_end(place: Place) -> None:
-    place.world.nodes["n1"].offline = True
-    place.repair()
-    noted = place.repair()
-    assert ">>> tag i +" in noted.stdout
-    assert place.tags("i")[0].endswith(":1000")
-    assert "Not repairing i: job 1000 has not ended (queued)\n" in place.repair().stdout
-    place.end()
-    place.world.instances["i"] = luxi.Instance("n2", "n1", tags=place.world.instances["i"].tags)
-    place.repair()
-    assert jobs(place.world)[2:] == [
-        ["OP_TAGS_DEL", "OP_TAGS_SET", "OP_TEST_DELAY", "OP_INSTANCE_REPLACE_DISKS"]
-    ]
-    place.end()
-    place.world.instances["i"].secondary = "n0"
-    place.repair()
-    assert re.fullmatch(r"result:failover:[^:]+:\d+:success:1000\+1002", place.tags("i")[0])
-
-
-def test_a_dry_run_submits_nothing_and_needs_no_lock(place: Place) -> None:
-    place.world.nodes["n1"].offline = True
-    folder = os.open(os.path.dirname(place.path), os.O_RDONLY)
-    fcntl.flock(folder, fcntl.LOCK_EX)
-    done = place.repair("--dry-run")
-    os.close(folder)
-    assert done.returncode == 0
-    assert ">>> fail over i off n1 to n2\n" in done.stdout
-    assert not place.world.jobs
-
-
-def test_json_tells_all_of_it(place: Place) -> None:
-    place.world.nodes["n1"].offline = True
-    place.world.nodes["n3"].offline = place.world.nodes["n4"].offline = True
-    told = place.json("repair")
-    assert told["counts"] == {"Needs repair": 1, "Pending repair": 1}
-    repair, mark = told["jobs"]
-    assert (repair["instance"], repair["repairs"], repair["job"]) == ("i", True, "1000")
-    assert (mark["instance"], mark["repairs"], mark["job"]) == ("j", False, "1001")
-    again = place.json("repair", "--dry-run")
-    assert [(one["instance"], one["why"].partition(":")[0]) for one in again["held"]] == [
-        ("j", "its primary node n3 is offline and its secondary node n4 is offline")
-    ]
-
-
-def test_what_is_left_to_the_next_pass_is_told(place: Place) -> None:
-    place.world.nodes["n1"].offline = place.world.nodes["n3"].offline = True
-    done = place.repair("--at-most", "1")
-    assert done.returncode == 0
-    left = "at most 1 instances are repaired at once"
-    assert f"Not repairing j: its primary node n3 is offline; {left}\n" in done.stdout
-    assert done.stdout.endswith("Needs repair: 1\nPending repair: 1\n")
-    assert jobs(place.world) == [["OP_TAGS_SET", "OP_TEST_DELAY", "OP_INSTANCE_FAILOVER"]]
-
-
-def test_an_instance_in_a_muddle_is_told_by_the_exit_code(place: Place) -> None:
-    place.world.nodes["n1"].offline = True
-    place.world.instances["j"].tags.add(PREFIX + "pending:failover:x:1")
-    done = place.repair()
-    assert done.returncode == 1
-    assert "Not repairing j: check its tags" in done.stdout
-    assert jobs(place.world) == [["OP_TAGS_SET", "OP_TEST_DELAY", "OP_INSTANCE_FAILOVER"]]
-
-
-def test_a_job_that_is_not_taken_is_told_by_the_exit_code(place: Place) -> None:
-    place.world.nodes["n1"].offline = True
-    place.world.refuses = 1
-    done = place.repair()
-    assert done.returncode == 1
-    assert "not taken: the queue is full" in done.stdout
-
-
-@pytest.mark.parametrize("mode", ["safe", "compatible"])
-def test_without_ganeti_there_is_one_line_and_1(mode: str, tmp_path: Path) -> None:
-    command = ["repair", "--mode", mode, "--luxi", str(tmp_path / "none")]
-    done = forked.run(main, "gnt-maint", command)
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert done.stderr.startswith("gnt-maint: LUXI Query")
-    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("mode", ["safe", "compatible"])
@@ -212,12 +121,12 @@ def test_a_pause_of_the_watcher_holds_a_pass_and_says_until_when(place: Place, m
     place.world.nodes["n1"].offline = True
     place.world.paused = 4_102_444_800.5  # luxid tells fractions of seconds, too
     done = place.repair("--mode", mode)
-    assert (done.returncode, done.stderr, place.world.jobs) == (0, "", {})
-    assert "until 2100-01-01T00:00:00Z: gnt-cluster watcher continue" in done.stdout
-    assert place.json("repair", "--mode", mode)["paused"] == done.stdout.strip()
+    assert (done.code, done.err, place.world.jobs) == (0, "", {})
+    assert "until 2100-01-01T00:00:00Z: gnt-cluster watcher continue" in done.out
+    assert place.json("repair", "--mode", mode)["paused"] == done.out.strip()
     dry = place.repair("--mode", mode, "--dry-run")
-    assert "without --dry-run nothing is done" in dry.stderr
-    assert " i" in dry.stdout, "what would be done is shown"
+    assert "without --dry-run nothing is done" in dry.err
+    assert " i" in dry.out, "what would be done is shown"
     place.world.paused = None
     place.repair("--mode", mode, "--job-delay", "0") if mode == "compatible" else place.repair()
     assert place.world.jobs
@@ -230,7 +139,7 @@ def test_one_pass_at_a_time(place: Place, mode: str) -> None:
     done = place.repair("--mode", mode)
     os.close(folder)
     told = "gnt-maint: another pass of gnt-maint repair is running\n"
-    assert (done.returncode, done.stderr) == (1, told)
+    assert (done.code, done.err) == (1, told)
     assert not place.world.jobs
 
 
@@ -252,10 +161,10 @@ def test_it_is_left_to_a_maintd_that_may_do_it(
     place.world.nodes["n1"].offline = True
     with Answering(place.maintd, {"/1/autorepair": said}):
         done, dry = place.repair("--mode", mode), place.repair("--mode", mode, "--dry-run")
-    assert (done.returncode, done.stdout, place.world.jobs) == (1, "", {})
-    assert done.stderr.startswith(f"gnt-maint: {why}")
-    assert (dry.returncode, "Instance status count" in dry.stdout) == (0, True)
-    assert dry.stderr == done.stderr.replace(": ", ": without --dry-run it is refused: ", 1)
+    assert (done.code, done.out, place.world.jobs) == (1, "", {})
+    assert done.err.startswith(f"gnt-maint: {why}")
+    assert (dry.code, "Instance status count" in dry.out) == (0, True)
+    assert dry.err == done.err.replace(": ", ": without --dry-run it is refused: ", 1)
 
 
 def test_nodes_that_maintd_works_on_are_left_to_it(place: Place) -> None:
@@ -265,22 +174,14 @@ def test_nodes_that_maintd_works_on_are_left_to_it(place: Place) -> None:
     told = {"/1/autorepair": {"mode": "off"}, "/1/status": [incident], "/1/nodes": []}
     with Answering(place.maintd, told):
         done = place.repair()
-    assert done.returncode == 0
-    assert f"; maintd's incident {uuid} is about n1\n" in done.stdout
+    assert done.code == 0
+    assert f"; maintd's incident {uuid} is about n1\n" in done.out
     assert not place.world.jobs
     incident["repair-status"] = "completed"
     os.unlink(place.maintd)
     with Answering(place.maintd, told):
         place.repair()
     assert place.world.jobs
-
-
-def test_a_maintd_that_does_not_tell_its_nodes_is_in_doubt(place: Place) -> None:
-    place.world.nodes["n1"].offline = True
-    with Answering(place.maintd, {"/1/autorepair": {"mode": "off"}, "/1/status": []}):
-        done = place.repair()
-    assert (done.returncode, done.stderr) == (1, "gnt-maint: no such resource\n")
-    assert not place.world.jobs
 
 
 def test_a_node_that_maintd_itself_drained_is_nobody_s_leave(place: Place) -> None:
@@ -290,33 +191,13 @@ def test_a_node_that_maintd_itself_drained_is_nobody_s_leave(place: Place) -> No
     told = {"/1/autorepair": {"mode": "off"}, "/1/status": [], "/1/nodes": nodes}
     with Answering(place.maintd, told):
         done = place.repair()
-    assert (done.returncode, place.world.jobs) == (0, {})
-    assert "Healthy: 2" in done.stdout
+    assert (done.code, place.world.jobs) == (0, {})
+    assert "Healthy: 2" in done.out
     drained["stranded"] = None
     os.unlink(place.maintd)
     with Answering(place.maintd, told):
         place.repair()
     assert place.world.jobs
-
-
-def test_what_somebody_moves_by_hand_is_left_to_him(place: Place) -> None:
-    place.world.nodes["n1"].offline = True
-    by_hand = {
-        "OP_ID": "OP_INSTANCE_FAILOVER",
-        "instance_name": "i",
-        "reason": [["gnt:user", "", 1]],
-    }
-    place.world.jobs[7] = luxi.Job("waiting", [by_hand])
-    done = place.repair()
-    assert done.returncode == 0
-    assert "; job 7, not submitted by maintd, is working on it\n" in done.stdout
-    assert list(place.world.jobs) == [7]
-    assert place.json("explain", "i")["paused"] == [
-        "job 7, not submitted by maintd, is working on it"
-    ]
-    place.world.jobs[7].status = "canceled"
-    place.repair()
-    assert len(place.world.jobs) == 2
 
 
 class Answering:
@@ -357,159 +238,58 @@ class Answering:
                 )
 
 
-@pytest.mark.parametrize(
-    ("mode", "option", "value", "other"),
-    [
-        ("safe", "--reason", "because", "compatible"),
-        ("safe", "--job-delay", "5", "compatible"),
-        ("compatible", "--at-most", "5", "safe"),
-    ],
-)
-def test_what_is_for_the_other_mode_is_refused(
-    place: Place, mode: str, option: str, value: str, other: str
-) -> None:
-    done = place.repair("--mode", mode, option, value)
-    assert done.returncode == 64
-    assert f"{option} goes with --mode {other}" in done.stderr
-    assert not place.world.calls
+SCREEN = Path(__file__).parents[1] / "screens" / "repair.txt"
 
 
-# Explain.
+def test_screens(place: Place, tmp_path: Path) -> None:
+    """Both commands, one line after the other; RENEW=1 writes the file (tests/golden.py)."""
+    world, shown = place.world, list[str]()
 
+    def show(*lines: str) -> None:
+        for line in lines:
+            done = place.run(*line.split(), "--luxi", place.path)
+            shown.append(f"$ gnt-maint {line}\n{done.out}{done.err}[{done.code}]\n")
 
-def test_explain_tells_the_tag_the_object_and_why_not(place: Place) -> None:
-    place.world.nodes["n1"].offline = True
-    place.world.tags = [PREFIX + "migrate"]
-    told = place.json("explain", "i")
-    assert told["policy"] == {
-        "says": "enabled",
-        "words": f"repairs up to migrate are allowed by tag {PREFIX}migrate on the cluster",
-        "tag": PREFIX + "migrate",
-        "object": "cluster",
-        "name": "",
-        "type": "migrate",
-    }
-    assert told["health"]["steps"] == ["failover", "fix-storage"]
-    assert told["next"]["is"] == "enoperm"
-    assert told["compatible"]["needs"] == "failover"
-    done = place.run("explain", "--luxi", place.path, "i")
-    assert done.returncode == 0
-    rows = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
-    assert rows["Health"].startswith("broken: its primary node n1 is offline (to be mended by")
-    assert rows["Next"].startswith("enoperm: its primary node n1 is offline: that needs failover")
-
-
-def test_explain_shows_a_repair_with_its_jobs(place: Place) -> None:
-    place.world.nodes["n1"].offline = True
-    place.repair()
-    place.world.groups["g1"].append(PREFIX + "Failover")
-    told = place.json("explain", "i")
-    assert told["state"]["is"] == "pending"
-    assert [(job["job"], job["outcome"]) for job in told["jobs"]] == [(1000, "running")]
-    assert told["next"]["why"].startswith("nothing is allowed while tag")
-    assert told["unreadable"] == [
-        {
-            "tag": PREFIX + "Failover",
-            "object": "nodegroup",
-            "name": "name-of-g1",
-            "why": "'Failover' is not a type of repair",
-        }
-    ]
-    done = place.run("explain", "--luxi", place.path, "i")
-    assert "Unreadable" in done.stdout
-    assert "fail over i off n1 to n2" in done.stdout
-
-
-def rows(text: str) -> list[tuple[str, str]]:
-    """What explain shows, by label."""
-    return [(line.split(maxsplit=1)[0], line.split(maxsplit=1)[1]) for line in text.splitlines()]
-
-
-def test_explain_shows_the_mode_and_what_is_paused(place: Place) -> None:
-    """Ganeti's tags tell of both."""
-    place.world.nodes["n1"].offline = True
-    told = place.json("explain", "i")
-    assert (told["mode"], told["paused"], told["held"]) == ("off", [], [])
-    done = place.run("explain", "--luxi", place.path, "i")
-    assert (
-        "Mode",
-        "off: maintd does not repair instances; gnt-maint repair would do the following",
-    ) in rows(done.stdout)
-    place.world.tags += ["maintd:autorepair:compatible", "maintd:pause:yes"]
-    told = place.json("explain", "i")
-    assert (told["mode"], told["next"]["is"]) == ("compatible", "failover")
-    done = place.run("explain", "--luxi", place.path, "i")
-    assert ("Mode", "compatible: maintd repairs instances, where it runs, as harep does") in rows(
-        done.stdout
-    )
-    assert (
-        "Paused",
-        "the cluster has the tag maintd:pause:yes and is paused until somebody removes it",
-    ) in rows(done.stdout)
-
-
-def test_explain_shows_what_maintd_holds(place: Place) -> None:
-    told = place.json("explain", "i") | {"held": ["instance i: no room"], "paused": ["a drill"]}
-    with Answering(place.maintd, {"/1/names": NAMES, "/1/explain/i": told}):
-        done = place.run("explain", "i")
-    assert {("Paused", "a drill"), ("Held", "instance i: no room")} <= set(rows(done.stdout))
-
-
-def test_explain_shows_a_time_that_no_clock_knows(place: Place) -> None:
-    place.world.instances["i"].tags.add(f"{PREFIX}pending:failover:x:{10**17}:")
-    done = place.run("explain", "--luxi", place.path, "i")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert f"unix second {10**17}" in done.stdout
+    show("repair", "explain i", "repair --luxi x --mode safe --reason because")
+    show("repair --job-delay 5", "repair --mode compatible --at-most 5")
+    show("repair --mode compatible --job-delay nan", "repair --mode compatible --job-delay inf")
+    folder = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    world.nodes["n1"].offline = world.nodes["n3"].offline = world.nodes["n4"].offline = True
+    show("repair --dry-run", "repair", "repair --mode compatible")
+    os.close(folder)
+    assert not world.jobs
+    world.refuses = 1
+    show("repair --at-most 1", "repair", "repair", "repair --dry-run --json", "explain i")
+    world.groups["g1"].append(PREFIX + "Failover")
+    show("explain i", "explain i --json")
+    world.tags += [PREFIX + "migrate", "maintd:autorepair:compatible", "maintd:pause:yes"]
+    world.groups["g1"].clear()
+    show("explain j")
+    pending = PREFIX + "pending:failover:{}:{}:7"
+    world.instances["j"].tags = {pending.format("x", 10**17)}
+    show("explain j")
+    world.instances["j"].tags = {PREFIX + "pending:failover:x:1"}
+    show("repair")
+    world.instances["j"].tags = {pending.format("x", 1), pending.format("y", 2)}
+    show("repair --mode compatible")
+    os.unlink(place.path)
+    show("repair", "repair --mode compatible", "explain i")
+    text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "ID", "".join(shown))
+    text = re.sub(r"\b20\d\d-\S+ \S+ \+0000|\b[12]\d{9}\b(\.\d+)?", "NOW", text)
+    golden.same(SCREEN, text.replace(str(tmp_path), "FOLDER"))
 
 
 def test_explain_asks_no_other_cluster_than_the_one_named(place: Place) -> None:
     """Whoever names another machine does not mean the Ganeti of this one."""
     done = place.run("explain", "--luxi", place.path, "i")
-    assert done.returncode == 0
+    assert done.code == 0
     command = ["--url", "https://127.0.0.1:1"]
     for arguments, code in ((("explain", "i"), 69), (("explain", "--luxi", place.path, "i"), 64)):
-        done = forked.run(main, "gnt-maint", [*command, *arguments])
-        assert done.returncode == code
-        assert "LUXI" not in done.stderr
-        assert len(done.stderr.splitlines()) == 1
-
-
-def test_without_luxid_it_says_where_to_run(tmp_path: Path) -> None:
-    with pytest.raises(Refused) as caught, repair._alone(str(tmp_path / "none/luxi"), dry=False):
-        pass
-    told = caught.value.format_message()
-    assert told.endswith("No such file or directory; it takes the master node with luxid running")
-
-
-def test_explain_says_that_neither_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from nodeagent.cli.maint import explain
-    from nodeagent.cli.maint.console.client import Unreachable, Where
-    from nodeagent.cluster.ganeti import luxi as ganeti
-
-    monkeypatch.setattr(ganeti, "SOCKET", str(tmp_path / "luxi"))
-    where = Where(socket=str(tmp_path / "maintd"), config=str(tmp_path / "none"))
-    with pytest.raises(Unreachable) as caught:
-        explain._explained(where, "i", None)
-    told = caught.value.format_message()
-    assert told.startswith(f"maintd does not answer at {tmp_path}/maintd")
-    assert f"; and LUXI QueryClusterInfo: {tmp_path}/luxi: No such file" in told
-
-
-@pytest.mark.parametrize("command", [["repair"], ["explain", "i"]])
-def test_a_socket_without_a_name_is_a_wrong_command_line(place: Place, command: list[str]) -> None:
-    done = place.run(*command, "--luxi", "")
-    assert (done.returncode, done.stdout) == (64, "")
-    assert "'--luxi': it names no socket" in done.stderr
-
-
-def test_a_pass_is_not_made_from_afar(place: Place) -> None:
-    """maintd of one cluster would be asked, and instances of another repaired."""
-    place.world.nodes["n1"].offline = True
-    command = ["--url", "https://127.0.0.1:1", "repair", "--luxi", place.path]
-    done = forked.run(main, "gnt-maint", command)
-    assert done.returncode == 64
-    assert done.stderr.startswith("gnt-maint: --url is another machine")
-    assert not place.world.jobs
+        done = gnt_maint(*command, *arguments)
+        assert done.code == code
+        assert "LUXI" not in done.err
+        assert len(done.err.splitlines()) == 1
 
 
 @pytest.mark.parametrize("name", ["k", "a\nb/../c?"])
@@ -519,7 +299,7 @@ def test_explain_of_nobody_is_maintd_s_word_where_ganeti_has_none(place: Place, 
         config.write_text(f'[cluster]\nluxi = "{folder}/none"\n')
         done = place.run("-c", str(config), "explain", name)
     shown = name.replace("\n", "\\n")
-    assert (done.returncode, done.stderr) == (1, f"gnt-maint: there is no instance {shown}\n")
+    assert (done.code, done.err) == (1, f"gnt-maint: there is no instance {shown}\n")
 
 
 # Compatible.
@@ -557,25 +337,12 @@ def test_the_command_does_what_its_run_does(tmp_path: Path) -> None:
 def test_a_job_says_who_submitted_it_and_why(place: Place) -> None:
     place.world.nodes["n1"].offline = True
     done = place.repair("--mode", "compatible", "--reason", "because", "--job-delay", "0.5")
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     delay, failover = place.world.jobs[1000].ops
     assert (delay["OP_ID"], delay["duration"]) == ("OP_TEST_DELAY", 0.5)
     assert failover["comment"].startswith("automated repairs by gnt-maint repair ")
     assert (failover["priority"], failover["reason"][0][:2]) == (0, ["harep", "because"])
     assert place.world.jobs[1001].ops[0]["reason"][0][:2] == ["harep", "because"]
-
-
-def test_what_stops_harep_stops_it_too(place: Place) -> None:
-    place.world.nodes["n1"].offline = True
-    older, newer = PREFIX + "pending:failover:x:1:7", PREFIX + "pending:failover:y:2:8"
-    place.world.instances["j"].tags |= {older, newer}
-    done = place.repair("--mode", "compatible")
-    assert done.returncode == 1
-    assert done.stderr == (
-        f"gnt-maint: the tags of instance j: an unfinished repair, {older}, beside a newer one,"
-        f" {newer}\n"
-    )
-    assert not place.world.jobs
 
 
 # To and fro.
@@ -599,7 +366,7 @@ def test_harep_goes_on_with_what_we_have_begun(place: Place) -> None:
 def test_we_go_on_with_what_harep_has_begun(place: Place) -> None:
     place.world.nodes["n1"].offline = True
     assert harep(place) == ["Healthy: 1", "Pending repair: 1"]
-    assert "Not repairing i: job 1000 has not ended" in place.repair().stdout
+    assert "Not repairing i: job 1000 has not ended" in place.repair().out
     place.end()
     place.world.instances["i"] = luxi.Instance("n2", "n1", tags=place.world.instances["i"].tags)
     place.repair()  # the same repair goes on: harep would have ended it and begun another
@@ -638,48 +405,8 @@ def test_difference_2_what_is_only_planned_is_not_repaired(place: Place) -> None
     place.world.nodes["n1"].offline = True
     place.world.instances["i"].forthcoming = True
     done = place.repair("--mode", "compatible")
-    assert done.stdout.splitlines()[-1] == "Healthy: 1"
+    assert done.out.splitlines()[-1] == "Healthy: 1"
     assert not place.world.jobs
-
-
-def test_difference_5_ids_are_derived(place: Place) -> None:
-    place.world.nodes["n1"].offline = True
-    place.repair("--mode", "compatible")
-    assert is_ours(place.tags("i")[0].split(":")[2], "i")  # harep draws its ids
-
-
-def test_difference_6_nobody_waits_half_a_second_for_a_tag(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pauses = tmp_path / "pauses"  # the command is another process
-    with pauses.open("a") as file:
-        monkeypatch.setattr("time.sleep", lambda pause: print(pause, file=file, flush=True))
-        _two_nodes_at_once(place)
-    assert 0 < sum(map(float, pauses.read_text().split())) < 1.5  # harep: 3 s
-
-
-def _two_nodes_at_once(place: Place) -> None:
-    for node in ("n1", "n3"):
-        place.world.nodes[node].offline = True
-    place.world.slow = 2  # looks at a job until it is over
-    place.repair("--mode", "compatible")
-    assert [len(place.tags(name)) for name in "ij"] == [1, 1]
-
-
-def test_difference_7_the_source_stays(place: Place) -> None:
-    place.world.nodes["n1"].offline = True
-    place.repair("--mode", "compatible")
-    for job in place.world.jobs.values():
-        (source, text, _) = job.ops[0]["reason"][0]
-        assert (source, text) == ("harep", "gnt-maint repair called")
-
-
-@pytest.mark.parametrize("delay", ["nan", "inf"])
-def test_difference_9_no_delay_is_endless(place: Place, delay: str) -> None:
-    done = place.repair("--mode", "compatible", "--job-delay", delay)
-    assert (done.returncode, done.stdout) == (64, "")
-    assert f"{delay} is not a number of seconds" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_time_that_no_clock_knows_is_shown_all_the_same() -> None:

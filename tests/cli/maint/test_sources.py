@@ -53,16 +53,6 @@ def run(live: Live, *words: str, code: int = 0, stdin: str = "") -> str:
     return said(live, "sources", *words, code=code, stdin=stdin)
 
 
-def test_it_is_enabled_until_somebody_disables_it_and_that_survives(live: Live) -> None:
-    assert run(live, "is-enabled") == "true\n"
-    assert run(live, "disable") == "Automatic repair is disabled.\n"
-    live.rig.crash()
-    assert not live.rig.store.load().queue.auto_repair
-    assert run(live, "is-enabled", "--json") == "false\n"
-    assert json.loads(run(live, "enable", "--json")) == {"granted": True, "why": ""}
-    assert run(live, "is-enabled") == "true\n"
-
-
 def test_variables_are_kept_to_the_byte(live: Live, inventory: Inventory, tmp_path: Path) -> None:
     assert "none are set; the default is used: {" in run(live, "get-variables", code=1)
     text = '\r\n{ "having" :{"states":[ "UNREACHABLE"], "roles":["s\\u00e4", "sä"]}}\n\n'
@@ -76,13 +66,6 @@ def test_variables_are_kept_to_the_byte(live: Live, inventory: Inventory, tmp_pa
     assert run(live, "get-variables") == text
     run(live, "set-variables", "-", stdin='{"having":{"states":["UPDATING"]}}')
     assert run(live, "get-variables") == '{"having":{"states":["UPDATING"]}}'
-
-
-def test_a_file_that_cannot_be_read_is_named(live: Live, tmp_path: Path) -> None:
-    missing = str(tmp_path / "none")
-    assert run(live, "set-variables", missing, code=1) == (
-        f"gnt-maint: {missing}: No such file or directory\n"
-    )
 
 
 def test_what_is_reported_is_shown_with_its_age(live: Live) -> None:
@@ -107,14 +90,6 @@ def test_a_source_in_doubt_says_why(live: Live, inventory: Inventory) -> None:
     assert (source["believed"], source["why"], source["machines"]) == (False, why, None)
     assert (source["age"], source["failures"]) == (120, 2)
     assert f"no machine is reported: {why}" in run(live, "show")
-
-
-def test_disabled_nobody_is_asked(live: Live, inventory: Inventory) -> None:
-    run(live, "disable")
-    before = len(inventory.asked)
-    live.tick(60, times=3)
-    assert len(inventory.asked) == before
-    assert "no machine is reported: automatic repair is disabled" in run(live, "show")
 
 
 def test_metrics(live: Live, inventory: Inventory) -> None:

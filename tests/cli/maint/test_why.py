@@ -3,11 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from nodeagent.model.wish import Cancel
 from tests.cli.live import Live
-from tests.cli.run import ME, at
+from tests.cli.run import at
 from tests.cli.scenes import policy
 from tests.maintd.rig import Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, REPAIR
@@ -31,37 +29,6 @@ def test_instances_have_short_names_too(tmp_path: Path) -> None:
         live.close()
 
 
-def test_of_two_things_of_one_name(quiet: Live) -> None:
-    (group,) = quiet.rig.cluster.world.groups.values()
-    quiet.rig.cluster.put(replace(group, name="n3"))
-    quiet.tick()
-    assert at(quiet, "why", "n3").refused(1) == "n3 can be node/n3, group/n3"
-    assert why(quiet, "group/n3").startswith("Group      n3\n")
-
-
-def test_of_an_incident_its_node(busy: Live) -> None:
-    """By the whole UUID, and by what lists show of it."""
-    uuid = busy.rig.incident("n3").id
-    for name in (uuid, uuid[:18].upper()):
-        assert why(busy, name).startswith("Node      n3\n")
-    told = at(busy, "why", uuid[:8]).refused(1)
-    assert "there is no node" in told, "only the time of its detection"
-
-
-def test_as_json(busy: Live) -> None:
-    told = at(busy, "why", "n3", "--json").json
-    assert (told["type"], told["node"]["name"]) == ("node", "n3")
-    assert [incident["uuid"] for incident in told["incidents"]] == [busy.rig.incident("n3").id]
-    assert at(busy, "why", "node/n3", "--json").json["node"] == told["node"]
-
-
-@pytest.mark.parametrize("name", ["n2", "n4", "default", "cluster"])
-def test_what_holds_everywhere_is_said_once(busy: Live, name: str) -> None:
-    at(busy, "pause", "--why", "new switch")
-    told = f"- cluster paused by {ME}: new switch\n    gnt-maint resume"
-    assert why(busy, name).count(told) == 1
-
-
 def test_a_limit_that_another_node_waits_for_is_not_said(quiet: Live) -> None:
     quiet.rig.agents.says |= {"n3": EVACUATE, "n4": EVACUATE}
     policy(quiet, storm=1.0, nodes_in_work=1)
@@ -69,12 +36,6 @@ def test_a_limit_that_another_node_waits_for_is_not_said(quiet: Live) -> None:
     while limit not in at(quiet, "held").out:
         quiet.tick()
     assert [name for name in ("n2", "n3", "n4") if limit in why(quiet, name)] == ["n4"]
-
-
-def test_of_a_silent_node_when_it_counts_as_unreachable(busy: Live) -> None:
-    assert "n6 counts as unreachable at 2026-11-18 11:09:50 +0000" in why(busy, "n6")
-    busy.tick(seconds=180.0)
-    assert "counts as unreachable" not in why(busy, "n6")
 
 
 def test_of_an_instance_whose_moves_are_not_jobs_yet(busy: Live) -> None:

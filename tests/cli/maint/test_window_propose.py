@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -59,33 +58,6 @@ def calendar(run: Run) -> Any:
     return json.loads(run("list", "--json")[1])
 
 
-def test_a_table_for_people_and_nothing_is_changed(live: Live, run: Run) -> None:
-    code, out, _ = run("propose", "--start", AHEAD, "--for", "2h", "--gap", "1h")
-    assert code == 0
-    head, *rows = out.splitlines()
-    assert head.split() == ["FROM", "UNTIL", "NODES"]
-    told = [row.split("  ")[-1] for row in rows if row.startswith("2026-")]
-    assert sorted(", ".join(told).split(", ")) == ["n1", "n2", "n3", "n4", "n5", "n6"]
-    assert "n1 is the master node, and comes last: run gnt-cluster master-failover" in out
-    assert out.endswith("Nothing is planned yet: --add does, --json to post it.\n")
-    assert calendar(run)["windows"] == []
-
-
-def test_it_is_shown_how_far_it_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-
-    class Told:
-        def tell(self, text: str, news: object = None) -> None:
-            told.append(text)
-
-    monkeypatch.setattr(verb, "progress", lambda **_: nullcontext(Told()))
-    proposed(run, "--at-most", "3", "n2", "n3", "n4")
-    assert told[0] == "asking Ganeti and all nodes"
-    assert told[1] == "finding nodes that can be evacuated together: 0 of 3"
-    assert told[-1].startswith("finding nodes that can be evacuated together: ")
-    assert len(told) > 2
-
-
 def test_what_is_printed_can_be_posted_as_it_is(live: Live, run: Run) -> None:
     run(
         "add",
@@ -110,11 +82,6 @@ def test_what_is_printed_can_be_posted_as_it_is(live: Live, run: Run) -> None:
         }
     Where(socket=live.socket).reach().put("/maintenance/schedule", schedule)
     assert calendar(run)["schedule"] == schedule
-
-
-def test_no_instance_has_both_its_nodes_in_one_window(live: Live, run: Run) -> None:
-    together = machines(proposed(run))
-    assert not any({*pair} <= {*some} for some in together for pair in RING)
 
 
 def test_maintd_plans_them_and_empties_the_first_nodes_in_time(live: Live, run: Run) -> None:
@@ -157,34 +124,6 @@ def test_somebody_else_plans_meanwhile(
     assert machines(calendar(run)["schedule"]) == [["n3"], ["n4"]]
 
 
-def test_what_is_left_out_goes_to_standard_error(live: Live, run: Run) -> None:
-    live.rig.cluster.put(replace(live.rig.cluster.nodes["n5"], offline=True))
-    live.tick()
-    code, out, err = run("propose", "n5", "n1", "--start", AHEAD, "--for", "1h", "--json")
-    assert code == 0
-    assert machines(json.loads(out)) == [["n1"]]
-    assert "gnt-maint: n5 is offline\n" in err
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "why"),
-    [
-        (("n9", "--start", AHEAD, "--for", "1h"), 1, "NODE: there is no node n9"),
-        (("-G", "attic", "--start", AHEAD, "--for", "1h"), 1, "there is no group attic"),
-        (("--node-tags", "x", "--start", AHEAD, "--for", "1h"), 1, "to propose: no node is all"),
-        (("--start", "2026-11-01", "--for", "1h", "--add"), 1, "is over already"),
-        (("--for", "1h"), 64, "Missing option '--start'"),
-        (("--start", AHEAD), 64, "Missing option '--duration' / '--for'"),
-        (("--start", AHEAD, "--for", "0s"), 64, "--for 0 leaves no time"),
-        (("--start", "soon", "--for", "1h"), 64, "'soon' is not a time"),
-    ],
-)
-def test_what_cannot_be_is_told(run: Run, words: tuple[str, ...], code: int, why: str) -> None:
-    ended, _, err = run("propose", *words)
-    assert ended == code
-    assert why in err
-
-
 def test_another_cluster_s_maintd_is_not_asked(
     live: Live, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,15 +153,3 @@ def test_what_cannot_be_in_time_is_refused_unless_somebody_insists(
     assert code == 0
     assert "cannot be evacuated in time" in out
     assert bool(calendar(run)["windows"]) == bool(add)
-
-
-def test_a_dry_run_shows_the_windows_and_adds_none(live: Live, run: Run) -> None:
-    words = ("propose", "--start", AHEAD, "--for", "2h", "--add", "--dry-run")
-    code, out, _ = run(*words)
-    assert code == 0
-    assert out.startswith("FROM")
-    assert "\nmaintd would accept: plan maintenance of " in out
-    assert " and 1 more.\n" in out, "six machines, of which five are named"
-    code, out, _ = run(*words, "--json")
-    assert (code, json.loads(out)["dry-run"]) == (0, True)
-    assert calendar(run)["windows"] == []
