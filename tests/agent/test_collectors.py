@@ -64,25 +64,6 @@ def test_a_report_is_mond_s_with_the_last_sample() -> None:
     sampler.stop()
 
 
-def test_before_the_first_sample_there_is_an_error_not_a_wait() -> None:
-    source = Source()
-    source.hang.clear()
-    sampler = sampled(source)
-    assert json.loads(sampler.text())["data"] == {"error": "no sample yet"}
-    source.hang.set()
-    sampler.stop()
-
-
-def test_a_failure_is_told_and_gets_over() -> None:
-    source = Source()
-    source.error = OSError("no such device")
-    sampler = sampled(source)
-    wait_for(sampler, b"no such device")
-    source.error = None
-    wait_for(sampler, b'"data": [1]')
-    sampler.stop()
-
-
 def test_a_failure_is_logged_when_it_begins_changes_or_comes_back(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
