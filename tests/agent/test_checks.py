@@ -12,8 +12,6 @@ import pytest
 
 from nodeagent.agent import checks as module
 from nodeagent.agent.command import Commands
-from nodeagent.agent.receipts import Receipts
-from nodeagent.model.units import Ms
 from nodeagent.protocol.messages import Progress, Receipt
 from tests.agent.place import Place, safe_folder, sealed_order
 from tests.agent.workshop import Workshop, ran
@@ -114,21 +112,6 @@ def test_its_receipt_is_on_disk_before_it_starts(place: Place) -> None:
     story(place, tell)
 
 
-def test_a_receipt_that_cannot_be_kept_starts_nothing(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def tell(bench: Bench) -> None:
-        def full(_: object) -> None:
-            raise OSError(28, "No space left on device")
-
-        with monkeypatch.context() as patched:
-            patched.setattr(bench.repairs.checks.receipts, "keep", full)
-            assert await bench.look("e") is None
-        assert bench.repairs.checks.open == 0
-
-    story(place, tell)
-
-
 def test_a_repair_runs_alone(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     async def tell(bench: Bench) -> None:
         check = await bench.look("e")
@@ -166,20 +149,6 @@ def test_an_order_runs_once_however_often_it_is_sent(place: Place) -> None:
     story(place, tell)
     story(place, tell)
     assert (ran(place), (place.folder / "heals").exists()) == (1, False)
-
-
-def test_what_a_restart_interrupts_has_failed_and_is_not_run_again(place: Place) -> None:
-    order = str(uuid4())
-    begun = Receipt(order, order, "look", Progress.STARTED, Ms(5), None, None, "", "")
-    Receipts(str(place.folder / "checks")).keep(begun)
-
-    async def tell(bench: Bench) -> None:
-        found = await bench.look("e", order)
-        assert found is not None
-        assert (found.progress, found.code) == (Progress.FAILED, None)
-        assert bench.running() == 0
-
-    story(place, tell)
 
 
 def test_what_waits_is_vetted_again_when_it_has_its_turn(place: Place) -> None:
