@@ -37,10 +37,6 @@ def test_busy_ones_are_removed_later(tmp_path: Path) -> None:
     assert not os.path.exists(group)
 
 
-def test_two_sets_of_cages_in_one_process_do_not_collide(tmp_path: Path) -> None:
-    assert not homes(tmp_path).make().keys() & homes(tmp_path).make().keys()
-
-
 def test_groups_of_killed_runners_are_removed_at_the_start(tmp_path: Path) -> None:
     process = subprocess.Popen(["true"])
     process.wait()
@@ -57,12 +53,6 @@ def test_a_leftover_of_our_own_number_is_no_hindrance(tmp_path: Path) -> None:
     head, _, number = group.rpartition("-")
     os.mkdir(f"{head}-{int(number) + 1}")
     assert list(homes(tmp_path).make()) == [f"{head}-{int(number) + 1}"]
-
-
-def test_what_cannot_be_made_is_done_without(tmp_path: Path) -> None:
-    cages = homes(tmp_path / "file")
-    (tmp_path / "file").touch()
-    assert cages.make() == {}
 
 
 def test_without_homes_there_are_no_groups() -> None:

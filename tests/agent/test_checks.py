@@ -12,8 +12,6 @@ import pytest
 
 from nodeagent.agent import checks as module
 from nodeagent.agent.command import Commands
-from nodeagent.agent.receipts import Receipts
-from nodeagent.model.units import Ms
 from nodeagent.protocol.messages import Progress, Receipt
 from tests.agent.place import Place, safe_folder, sealed_order
 from tests.agent.workshop import Workshop, ran
@@ -114,21 +112,6 @@ def test_its_receipt_is_on_disk_before_it_starts(place: Place) -> None:
     story(place, tell)
 
 
-def test_a_receipt_that_cannot_be_kept_starts_nothing(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def tell(bench: Bench) -> None:
-        def full(_: object) -> None:
-            raise OSError(28, "No space left on device")
-
-        with monkeypatch.context() as patched:
-            patched.setattr(bench.repairs.checks.receipts, "keep", full)
-            assert await bench.look("e") is None
-        assert bench.repairs.checks.open == 0
-
-    story(place, tell)
-
-
 def test_a_repair_runs_alone(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     async def tell(bench: Bench) -> None:
         check = await bench.look("e")
@@ -149,23 +132,6 @@ def test_a_repair_runs_alone(place: Place, caplog: pytest.LogCaptureFixture) -> 
     assert ran(place) == 2
 
 
-def test_no_more_are_taken_than_a_few_for_each_place(
-    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(module, "TAKEN", 2)
-    place.settings(checks=1)
-
-    async def tell(bench: Bench) -> None:
-        first, second = await bench.look("e"), await bench.look("f")
-        assert await bench.look("g") is None
-        assert "2 health checks are running or waiting already" in caplog.text
-        bench.go()
-        for receipt in (first, second):
-            assert (await bench.end(receipt)).progress is Progress.DONE
-
-    story(place, tell)
-
-
 def test_an_order_runs_once_however_often_it_is_sent(place: Place) -> None:
     order = str(uuid4())
 
@@ -183,58 +149,6 @@ def test_an_order_runs_once_however_often_it_is_sent(place: Place) -> None:
     story(place, tell)
     story(place, tell)
     assert (ran(place), (place.folder / "heals").exists()) == (1, False)
-
-
-def test_what_a_restart_interrupts_has_failed_and_is_not_run_again(place: Place) -> None:
-    order = str(uuid4())
-    begun = Receipt(order, order, "look", Progress.STARTED, Ms(5), None, None, "", "")
-    Receipts(str(place.folder / "checks")).keep(begun)
-
-    async def tell(bench: Bench) -> None:
-        found = await bench.look("e", order)
-        assert found is not None
-        assert (found.progress, found.code) == (Progress.FAILED, None)
-        assert bench.running() == 0
-
-    story(place, tell)
-
-
-def test_no_rule_of_repairs_is_left_out(place: Place, caplog: pytest.LogCaptureFixture) -> None:
-    now = time.time_ns() // 1_000_000
-
-    async def tell(bench: Bench) -> None:
-        bench.go()
-        late = {"issued": now - 50_000, "expires": now - 1}
-        for changes in ({"name": "node2.example"}, {"cluster": "other"}, late):
-            assert await bench.look("e", **changes) is None, changes
-        place.ssconf("master_candidates_certs", f"{place.uuid}=AA:BB\n")
-        assert await bench.look("e") is None
-        assert "not the certificate of a master candidate" in caplog.text
-        place.ssconf("master_candidates_certs", f"{place.uuid}={place.master_digest}\n")
-        (place.folder / "repair" / "look").chmod(0o777)
-        assert await bench.look("e") is None
-        (place.folder / "repair" / "look").chmod(0o755)
-        text = Path(place.config).read_text()
-        Path(place.config).write_text(text.replace("[repair]", "[repair]\nenabled = false"))
-        bench.reload()
-        assert await bench.look("e") is None
-        Path(place.config).write_text(text)
-        bench.reload()
-        assert (await bench.end(await bench.look("e"))).progress is Progress.DONE
-
-    story(place, tell)
-    assert ran(place) == 1
-
-
-def test_what_is_only_listed_for_repairs_runs_alone(place: Place) -> None:
-    """And a node's own diagnosis never makes a check of a repair."""
-    place.command("repair", "fix", LOOK.format(folder=place.folder))
-
-    async def tell(bench: Bench) -> None:
-        assert await bench.heal() is not None
-        assert await bench.heal() is None
-
-    story(place, tell)
 
 
 def test_what_waits_is_vetted_again_when_it_has_its_turn(place: Place) -> None:

@@ -1,9 +1,7 @@
 """What running a command promises; the attacks on it are tests/attacks/test_processes.py."""
 
 import asyncio
-import os
 import resource
-import signal
 import socket
 import subprocess
 from collections.abc import Awaitable, Callable, Iterator
@@ -16,7 +14,6 @@ from nodeagent.agent.cgroup import Cages
 from nodeagent.agent.command import STDERR_KEPT, Commands
 from nodeagent.agent.run import Finished, Limits, Ran, StillRunning
 from tests.attacks.folder import (
-    GOOD,
     Marked,
     begin,
     marked,
@@ -117,12 +114,6 @@ def test_fault_is_one_line(ran: Ran, fault: str | None) -> None:
     assert ran.fault == fault
 
 
-def test_both_outputs_and_the_input(folder: Path) -> None:
-    put(folder, "tool", "#!/bin/sh\ncat\necho said >&2\n")
-    ran = run(folder, stdin=b"given\0\xff")
-    assert (ran.stdout, ran.stderr) == (b"given\0\xff", b"said\n")
-
-
 @pytest.mark.parametrize(("size", "stopped"), [(999, None), (1000, None), (1001, "output")])
 def test_output_limit_is_exact(folder: Path, size: int, stopped: str | None) -> None:
     put(folder, "tool", f"#!/bin/sh\nhead -c {size} /dev/zero\n")
@@ -140,36 +131,6 @@ def test_last_words_after_sigterm_are_heard(folder: Path) -> None:
     put(folder, "tool", "#!/bin/sh\ntrap 'echo bye; exit 3' TERM\nsleep 60 & wait\n")
     ran = run(folder, limits=Limits(seconds=0.3))
     assert (ran.stopped, ran.code, ran.stdout) == ("time", 3, b"bye\n")
-
-
-def test_a_supervisor_serves_again(folder: Path) -> None:
-    put(folder, "tool")
-
-    async def journey(commands: Commands, ask: Ask) -> None:
-        await ask("tool")
-        await asyncio.sleep(0.1)
-        first = keepers(commands)
-        assert len(first) == 1
-        for _ in range(10):
-            assert (await ask("tool")).fault is None
-        await asyncio.sleep(0.05)
-        assert keepers(commands) == first
-
-    with_commands(folder, journey)
-
-
-def test_but_not_for_ever(folder: Path) -> None:
-    put(folder, "tool")
-
-    async def journey(commands: Commands, ask: Ask) -> None:
-        await ask("tool")
-        await asyncio.sleep(0.1)
-        first = keepers(commands)
-        for _ in range(2 * supervisor.RUNS):
-            assert (await ask("tool")).fault is None
-        await until_async(lambda: not keepers(commands) & first)
-
-    with_commands(folder, journey)
 
 
 def test_and_says_so_with_its_last_answer(folder: Path) -> None:
@@ -208,49 +169,6 @@ def test_and_not_after_it_had_to_kill(folder: Path, mark: Marked, mess: str) -> 
 
     with_commands(folder, journey)
     assert mark.pids() == []
-
-
-def test_different_commands_run_side_by_side(folder: Path) -> None:
-    names = ["one", "two", "three"]
-    for name in names:  # each ends when all have begun
-        all_there = " && ".join(f"[ -e {folder}/{other}.here ]" for other in names)
-        wait = f"until {all_there}; do sleep 0.05; done"
-        put(folder, name, f"#!/bin/sh\ntouch {folder}/{name}.here\n{wait}\n")
-
-    async def journey(commands: Commands, ask: Ask) -> None:
-        assert [ran.fault for ran in await asyncio.gather(*map(ask, names))] == [None] * 3
-        assert len(keepers(commands)) <= 4
-
-    with_commands(folder, journey)
-
-
-def test_without_spare_ones_nothing_stays(folder: Path) -> None:
-    put(folder, "tool")
-
-    async def journey(commands: Commands, ask: Ask) -> None:
-        for _ in range(3):
-            assert (await ask("tool")).fault is None
-        await asyncio.sleep(0.1)
-        assert keepers(commands) == set()
-
-    with_commands(folder, journey, spare=0)
-
-
-def test_a_cancelled_run_ends_and_frees_its_name(folder: Path, mark: Marked) -> None:
-    put(folder, "tool", f"#!/bin/sh\nsleep {mark.seconds}\n")
-    put(folder, "other")
-
-    async def journey(commands: Commands, ask: Ask) -> None:
-        running = asyncio.ensure_future(ask("tool"))
-        await until_async(lambda: commands.busy == {"tool"})
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        await until_async(lambda: not commands.busy)
-        assert mark.pids() == []
-        assert (await ask("other")).fault is None
-
-    with_commands(folder, journey)
 
 
 def test_a_stop_that_comes_too_late_harms_no_later_run(folder: Path) -> None:
@@ -344,59 +262,3 @@ def test_a_command_is_never_spared_as_its_supervisor_is(
             assert ran.stdout.split() == [b"0", b"900"]
 
     with_commands(folder, journey)
-
-
-def test_signals_that_the_runner_blocks_or_ignores_are_plain_in_its_commands(folder: Path) -> None:
-    # Not in the shell's language: it unblocks them itself.
-    text = "#!/usr/bin/python3 -IS\nimport signal\nprint(signal.pthread_sigmask(0, []))\n"
-    put(folder, "tool", text)
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGUSR2})
-    children = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    try:
-        ran = run(folder)
-    finally:
-        signal.signal(signal.SIGCHLD, children)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    assert (ran.fault, ran.stdout) == (None, b"set()\n")
-
-
-def test_a_supervisor_that_dies_idle_is_replaced_without_a_word(folder: Path) -> None:
-    put(folder, "tool")
-    complaints: list[object] = []
-
-    async def journey(commands: Commands, ask: Ask) -> None:
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(lambda _, what: complaints.append(what))
-        assert (await ask("tool")).fault is None
-        for keeper in (idle := keepers(commands)):
-            os.kill(keeper, signal.SIGKILL)
-        await until_async(lambda: not keepers(commands) & idle)
-        assert (await ask("tool")).fault is None
-
-    with_commands(folder, journey)
-    assert complaints == []
-
-
-def test_a_group_still_busy_when_its_run_ended_is_removed_at_the_end(
-    folder: Path, tmp_path: Path
-) -> None:
-    put(folder, "tool")
-    cages = Cages([("v2", str(tmp_path), f"{tmp_path}/runner")])
-
-    async def journey(commands: Commands, ask: Ask) -> None:
-        commands.warm_up()
-        [group] = tmp_path.iterdir()
-        (group / "busy").touch()
-        for keeper in commands._idle:
-            keeper.hang_up()
-        await until_async(lambda: not commands._all)
-        assert group.exists()
-        (group / "busy").unlink()
-
-    with_commands(folder, journey, cages=cages)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_very_long_time_limit(folder: Path) -> None:
-    put(folder, "tool")
-    assert run(folder, limits=Limits(seconds=1e9)).stdout == GOOD.split()[-1].encode() + b"\n"

@@ -1,6 +1,5 @@
 import json
 import math
-import random
 from typing import Any
 
 import pytest
@@ -213,12 +212,6 @@ def test_worse_needs_may_be_believed_sooner() -> None:
     assert fold(EVACUATE, EVACUATE, OK, worse=1).current == EVACUATE
 
 
-def test_unusable_ages_the_diagnosis() -> None:
-    steady = fold(EVACUATE, EVACUATE, BROKEN)
-    assert (steady.checked, steady.changed, steady.why) == (1, 1, "no")
-    assert fold(EVACUATE, EVACUATE, BROKEN, EVACUATE).checked == 3
-
-
 @given(st.lists(st.sampled_from([OK, EVACUATE, BROKEN]), max_size=30), st.integers(1, 4))
 def test_what_we_stand_by_was_seen_that_often_in_a_row(
     history: list[Diagnosis | Unusable], confirm: int
@@ -315,74 +308,73 @@ def steady(
     return Steady(diagnosis, checked=known, changed=known, why=why)
 
 
-def merged(**steadies: Steady) -> str | None:
-    diagnosis = merge(steadies, tuple(steadies), Ms(9)).diagnosis
-    return diagnosis.text if diagnosis else None
-
-
-def test_no_command_is_the_built_in_ok() -> None:
-    verdict = merge({}, (), Ms(9))
-    assert verdict.diagnosis is not None
-    assert (verdict.diagnosis.text, verdict.checked) == ('{"status":"Ok"}', 9)
-
-
-@pytest.mark.parametrize("said", [OK, EVACUATE])
-def test_one_command_passes_as_it_is(said: Diagnosis) -> None:
-    assert merged(a=steady(said)) == said.text
-
-
-def test_one_that_alone_needs_something_passes_as_it_is() -> None:
-    assert merged(a=steady(OK), b=steady(EVACUATE), c=steady(OK)) == EVACUATE.text
-
-
-def test_the_healthy_are_named_where_all_are() -> None:
-    text = merged(a=steady(OK), b=steady(said("Ok", details=1))) or ""
-    wanted = {"a": {"status": "Ok"}, "b": {"status": "Ok", "details": 1}}
-    assert json.loads(text) == {"status": "Ok", "details": wanted}
-
-
-def test_the_worst_need_wins_and_details_stand_by_command() -> None:
-    repair = said("live-repair", command="fix")
-    assert json.loads(merged(a=steady(OK), b=steady(repair), c=steady(EVACUATE)) or "") == {
-        "status": "evacuate",
-        "details": {
-            "b": {"status": "live-repair", "command": "fix"},
-            "c": {"status": "evacuate", "details": "x"},
+BARE, FIX = said("live-repair", details=1), said("live-repair", command="fix")
+OTHER = said("live-repair", command="other")
+# What the commands say, in the configured order, and what is made of it.
+MERGED: dict[str, tuple[dict[str, Diagnosis], dict[str, Any]]] = {
+    "no command: the built-in": ({}, {"status": "Ok"}),
+    "one is well": ({"a": OK}, {"status": "Ok"}),
+    "all are well, and are named": (
+        {"a": OK, "b": said("Ok", details=1)},
+        {
+            "status": "Ok",
+            "details": {"a": {"status": "Ok"}, "b": {"status": "Ok", "details": 1}},
         },
-    }
+    ),
+    "one alone needs something: as it is, whatever the healthy say": (
+        {"a": OK, "b": EVACUATE, "c": said("Ok", details=1)},
+        {"status": "evacuate", "details": "x"},
+    ),
+    "the worst need, and details by command": (
+        {"a": OK, "b": FIX, "c": EVACUATE},
+        {
+            "status": "evacuate",
+            "details": {
+                "b": {"status": "live-repair", "command": "fix"},
+                "c": {"status": "evacuate", "details": "x"},
+            },
+        },
+    ),
+    "the first command": (
+        {"b": OTHER, "a": FIX, "c": BARE},
+        {
+            "status": "live-repair",
+            "command": "other",
+            "details": {
+                "a": {"status": "live-repair", "command": "fix"},
+                "b": {"status": "live-repair", "command": "other"},
+                "c": {"status": "live-repair", "details": 1},
+            },
+        },
+    ),
+    "no command at all": (
+        {"a": BARE, "b": BARE},
+        {
+            "status": "live-repair",
+            "details": {name: {"status": "live-repair", "details": 1} for name in "ab"},
+        },
+    ),
+}
 
 
-def test_a_live_repair_without_a_command_takes_that_of_another_or_none() -> None:
-    bare, more = said("live-repair", details=1), said("live-repair", details=2)
-    both = merge({"a": steady(bare), "b": steady(more)}, ("a", "b"), Ms(9)).diagnosis
-    assert both is not None
-    assert (both.need, both.command) == (Need.LIVE_REPAIR, None)
-    assert "command" not in json.loads(both.text)
-    fix = said("live-repair", command="fix")
-    one = merge({"a": steady(bare), "b": steady(fix)}, ("a", "b"), Ms(9)).diagnosis
-    assert one is not None
-    assert (one.need, one.command) == (Need.LIVE_REPAIR, "fix")
+def test_what_is_made_of_several_diagnoses() -> None:
+    for name, (diagnoses, wanted) in MERGED.items():
+        verdict = merge(
+            {each: steady(one) for each, one in diagnoses.items()}, tuple(diagnoses), Ms(9)
+        )
+        assert verdict.diagnosis is not None, name
+        assert json.loads(verdict.diagnosis.text) == wanted, name
+        assert verdict.diagnosis.command == wanted.get("command"), name
+        assert verdict.checked == (5 if diagnoses else 9), name
 
 
-def test_live_repair_takes_the_first_command_in_the_configured_order() -> None:
-    one, two = said("live-repair", command="one"), said("live-repair", command="two")
-    steadies = {"a": steady(one), "b": steady(two)}
-    for order, command in ((("a", "b"), "one"), (("b", "a"), "two")):
-        diagnosis = merge(steadies, order, Ms(9)).diagnosis
-        assert diagnosis is not None
-        assert diagnosis.command == command
-
-
-def test_the_healthy_ones_do_not_change_the_name_of_a_fault() -> None:
-    noisy = [said("Ok", details=n) for n in range(2)]
-    assert len({merged(a=steady(ok), b=steady(EVACUATE)) for ok in noisy}) == 1
-
-
-def test_one_that_fails_does_not_hide_the_others() -> None:
-    verdict = merge({"a": steady(why="broken"), "b": steady(EVACUATE)}, ("a", "b"), Ms(9))
-    assert verdict.diagnosis is not None
-    assert verdict.diagnosis.need is Need.EVACUATE
-    assert (verdict.unusable, verdict.firm) == ({"a": "broken"}, True)
+def test_what_was_never_confirmed_or_has_failed_hides_no_other_and_is_never_ok() -> None:
+    rows = {"a": steady(why="broken"), "b": steady(EVACUATE, checked=Ms(3)), "c": steady(OK)}
+    verdict = merge(rows, ("a", "b", "c"), Ms(9))
+    assert verdict.diagnosis == EVACUATE
+    assert (verdict.unusable, verdict.firm, verdict.checked) == ({"a": "broken"}, True, 3)
+    assert merge({"a": steady(OK)}, ("a", "b"), Ms(9)).diagnosis is None
+    assert merge({"a": steady(), "b": steady(OK)}, ("a", "b"), Ms(9)).diagnosis is None
 
 
 @pytest.mark.parametrize(
@@ -401,10 +393,6 @@ def test_a_verdict_is_firm_if_what_it_rests_on_can_be_believed(
     assert merge({"a": steady(*a), "b": steady(*b)}, ("a", "b"), Ms(9)).firm is firm
 
 
-def test_an_unknown_command_is_never_ok() -> None:
-    assert merge({"a": steady(OK)}, ("a", "b"), Ms(9)).diagnosis is None
-
-
 def test_what_is_too_large_together_is_in_doubt_and_never_cut() -> None:
     large = {name: said("evacuate", details="x" * 250_000) for name in "abcdefgh"}
     large["d"] = said("evacuate", details="\N{CYRILLIC SMALL LETTER YU}" * 125_000)
@@ -416,33 +404,6 @@ def test_what_is_too_large_together_is_in_doubt_and_never_cut() -> None:
     assert isinstance(looked_at(verdict), Seen)
     small = {name: row for name, row in rows.items() if name in "abcef"}
     assert isinstance(looked_at(merge(small, tuple(small), Ms(9))), Seen)
-
-
-@pytest.mark.parametrize("sick", [("b",), ("b", "d")])
-def test_neither_do_more_or_fewer_healthy_ones(sick: tuple[str, ...]) -> None:
-    faults = {name: steady(EVACUATE) for name in sick}
-    for healthy in ("", "a", "ace"):
-        rows = faults | {name: steady(said("Ok", details=name)) for name in healthy}
-        assert merged(**dict(sorted(rows.items()))) == merged(**faults)
-
-
-def test_nor_does_one_that_was_never_confirmed() -> None:
-    assert merged(a=steady(), b=steady(EVACUATE)) == merged(b=steady(EVACUATE))
-
-
-def test_the_verdict_is_as_old_as_what_it_rests_on() -> None:
-    verdict = merge(
-        {"a": steady(OK, checked=Ms(3)), "b": steady(OK, checked=Ms(7))}, ("a", "b"), Ms(9)
-    )
-    assert verdict.checked == 3
-
-
-@given(st.randoms(use_true_random=False))
-def test_merging_does_not_depend_on_the_order_of_arrival(rng: random.Random) -> None:
-    rows = {"a": steady(OK), "b": steady(EVACUATE), "c": steady(said("live-repair", command="f"))}
-    shuffled = list(rows.items())
-    rng.shuffle(shuffled)
-    assert merge(dict(shuffled), ("a", "b", "c"), Ms(9)) == merge(rows, ("a", "b", "c"), Ms(9))
 
 
 # Whatever is merged reaches the master.
@@ -521,14 +482,6 @@ def test_what_one_command_may_print_is_never_too_large() -> None:
         verdict = printed(a=details(f'"{text}"'))
         assert verdict.diagnosis is not None, unit
         assert isinstance(looked_at(verdict), Seen), unit
-
-
-def test_six_commands_that_write_much_of_another_alphabet_do_not_silence_the_node() -> None:
-    much = details('"' + "\N{CYRILLIC SMALL LETTER YU}" * 130_000 + '"')
-    verdict = printed(**dict.fromkeys("abcdef", much))
-    look = looked_at(verdict)
-    assert isinstance(look, Seen), look
-    assert look.report.unusable.keys() == {"a"}
 
 
 def test_what_rounding_lengthens_is_measured_as_it_then_is() -> None:

@@ -9,11 +9,9 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from nodeagent.agent import link as module
 from nodeagent.agent.link import CONNECTIONS, MAX_FRAME, Frame, Link, frame, listen, read_frame
 from nodeagent.errors import MessageError, Unavailable
 from tests import needs
@@ -53,16 +51,6 @@ def test_answers_come_to_those_who_asked(tmp_path: Path) -> None:
         link = Link(path)
         answers = await asyncio.gather(*(link.ask({"n": n}) for n in range(50)))
         assert [answer["echo"]["n"] for answer in answers] == list(range(50))
-        link.close()
-
-    story(tmp_path, tell)
-
-
-def test_those_who_ask_at_once_share_one_connection(tmp_path: Path) -> None:
-    async def tell(path: str) -> None:
-        link = Link(path)
-        slow, other = await asyncio.gather(link.ask({"verb": "slow"}), link.ask({"n": 1}))
-        assert (slow, other) == ({"echo": {"verb": "slow"}}, {"echo": {"n": 1}})
         link.close()
 
     story(tmp_path, tell)
@@ -145,33 +133,6 @@ def test_a_connection_given_up_neither_breaks_its_successor_nor_is_heard(tmp_pat
     asyncio.run(asyncio.wait_for(main(), PATIENCE))
 
 
-def test_an_end_that_is_noticed_late_is_not_the_successor_s(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    noticed = asyncio.Event()
-
-    async def late(reader: asyncio.StreamReader, *limits: Any, **more: Any) -> Frame | None:
-        found = await read_frame(reader, *limits, **more)
-        if found is None:
-            await noticed.wait()
-        return found
-
-    async def tell(path: str) -> None:
-        link = Link(path)
-        with monkeypatch.context() as patched:
-            patched.setattr(module, "read_frame", late)
-            with pytest.raises(Unavailable, match="does not answer"):
-                await link.ask({"verb": "slow"}, seconds=0.05)
-            await asyncio.sleep(0.3)
-        second = asyncio.create_task(link.ask({"verb": "slow"}))
-        await asyncio.sleep(0.05)
-        noticed.set()
-        assert await second == {"echo": {"verb": "slow"}}
-        link.close()
-
-    story(tmp_path, tell)
-
-
 def test_an_answer_nobody_asked_for_ends_the_connection(tmp_path: Path) -> None:
     async def talks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_frame(reader)
@@ -199,16 +160,6 @@ def test_a_bug_in_a_verb_ends_the_connection_at_once_and_only_that(tmp_path: Pat
         assert asyncio.get_running_loop().time() - began < 1
         assert await link.ask({"n": 1}) == {"echo": {"n": 1}}
         link.close()
-
-    story(tmp_path, tell)
-
-
-def test_strangers_are_not_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "peer_uid", lambda _: 65534)
-
-    async def tell(path: str) -> None:
-        with pytest.raises(Unavailable, match="gone"):
-            await Link(path).ask({"n": 1})
 
     story(tmp_path, tell)
 

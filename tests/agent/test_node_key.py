@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from nodeagent.agent import node_key
 from nodeagent.agent.node_key import NodeKey
-from nodeagent.errors import ConfigError, NodeAgentError, Unavailable
+from nodeagent.errors import NodeAgentError, Unavailable
 from nodeagent.protocol.messages import NODE_KEY
 from tests import needs
 
@@ -40,11 +40,6 @@ def test_it_is_made_once_and_kept(file: Path) -> None:
     assert os.listdir(file.parent) == [node_key.FILE]
     public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(first.public))
     public.verify(first.sign(b"text"), b"text")
-
-
-def test_each_node_makes_another(tmp_path: Path, file: Path) -> None:
-    (tmp_path / "other").mkdir()
-    assert NodeKey(str(tmp_path / "other")).public != NodeKey(str(tmp_path)).public
 
 
 def test_it_is_on_disk_before_it_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,12 +117,3 @@ def test_a_disk_that_takes_nothing_is_told_and_tried_again(
             key.public  # noqa: B018
     assert os.listdir(tmp_path) == []
     assert key.public == NodeKey(str(tmp_path)).public
-
-
-def test_a_file_that_is_mended_needs_no_restart(file: Path) -> None:
-    file.chmod(0o644)
-    key = NodeKey(str(file.parent))
-    with pytest.raises(ConfigError):
-        key.sign(b"")
-    file.chmod(0o600)
-    assert key.sign(b"")

@@ -66,16 +66,6 @@ def test_any_byte_of_an_answer_shows_a_living_program(serve: Serve) -> None:
         assert tried(port) is Contact.ANSWERS
 
 
-def test_a_line_of_http_is_an_answer() -> None:
-    with listener(talk_http) as port:
-        assert tried(port, tls=False) is Contact.ANSWERS
-
-
-def test_ipv6() -> None:
-    with listener(talk_http, "::1") as port:
-        assert tried(port, tls=False, address="::1") is Contact.ANSWERS
-
-
 @pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize("tls", [True, False])
 @pytest.mark.parametrize("serve", [None, say_nothing])
@@ -150,12 +140,6 @@ def test_a_disk_was_last_complete_when_its_minor_was(minor: object, ago: Ms | No
     device = {"minor": minor, "connectionState": "WFConnection", "localState": "UpToDate"}
     (found,) = mirrors_of(report([device]), {0: Ms(1_500), 3: Ms(7)})
     assert found == Mirror("", "WFConnection", "UpToDate", ago)
-
-
-def test_a_report_without_a_status_is_not_believed() -> None:
-    body = json.dumps({"data": {"deviceInfos": DEVICES}}).encode()
-    with pytest.raises(MessageError, match="the disks' state is unknown"):
-        mirrors_of(body)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import pytest
 
 from nodeagent.agent import receipts as module
 from nodeagent.agent.receipts import Receipts, newest
-from nodeagent.folder import replace_file
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical
 from nodeagent.protocol.messages import INTERRUPTED, UNREAD, Progress, Receipt
@@ -118,22 +117,6 @@ def test_only_old_finished_receipts_are_ever_removed(
     assert kept.get(running.order) == running
     assert [kept.get(one.order) is None for one in finished] == [True, True, True, False, False]
     assert len(list(tmp_path.iterdir())) == 3
-
-
-def test_a_failed_replacement_leaves_the_old_file_and_no_litter(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "file"
-    replace_file(str(path), b"old")
-
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        replace_file(str(path), b"new")
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 WRITER = """

@@ -1,4 +1,3 @@
-import os
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,7 +6,6 @@ import pytest
 
 from nodeagent.agent.ssconf import Identity, Ssconf
 from nodeagent.errors import ConfigError, Unavailable
-from nodeagent.settings import AgentSettings
 from tests.agent.place import CLUSTER, NODE, Place, safe_folder
 
 
@@ -45,13 +43,6 @@ def test_any_other_node_does_not_know_its_uuid(place: Place, content: bytes) -> 
     assert ssconf(place, uuid="").identity().uuid == ""
 
 
-def test_the_host_name_finds_the_node(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket, "gethostname", lambda: "node1")
-    assert ssconf(place, node="").identity().name == NODE
-    monkeypatch.setattr(socket, "gethostname", lambda: NODE)
-    assert ssconf(place, node="").identity().name == NODE
-
-
 def test_an_unknown_host_is_told_which_setting_helps(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,18 +63,6 @@ def test_a_malformed_file_is_unavailable_with_the_line(place: Place, line: str) 
     place.ssconf("node_primary_ips", f"{line}\n")
     with pytest.raises(Unavailable, match=line):
         ssconf(place).identity()
-
-
-def test_a_demoted_candidate_is_none_from_the_moment_the_file_says_so(place: Place) -> None:
-    conf = ssconf(place)
-    assert conf.candidates() == {place.master_digest: place.uuid}
-    place.ssconf("master_candidates_certs", "other=nonsense\n")
-    assert conf.candidates() == {}
-
-
-def test_the_key_is_the_whole_file_with_its_newline(place: Place) -> None:
-    assert ssconf(place).key().whole == place.key_file.read_bytes()
-    assert ssconf(place).key().whole.endswith(b"\n")
 
 
 def test_a_changed_key_is_taken_up(place: Place) -> None:
@@ -111,13 +90,3 @@ def test_an_unfit_key_is_refused(place: Place, mode: int, content: bytes, said: 
     place.key_file.chmod(mode)
     with pytest.raises(ConfigError, match=said):
         ssconf(place).key()
-
-
-def test_a_missing_key_is_unavailable(place: Place) -> None:
-    os.unlink(place.key_file)
-    with pytest.raises(Unavailable, match=r"hmac\.key"):
-        ssconf(place).key()
-
-
-def test_defaults_are_ganetis_places() -> None:
-    assert AgentSettings().ganeti == "/var/lib/ganeti"

@@ -22,7 +22,6 @@ from nodeagent.protocol.testimony import Words
 from nodeagent.protocol.witness import Question, body_of, has_promised, open_question, words_of
 from tests.agent.listening import listener, talk_tls
 from tests.agent.place import (
-    CLUSTER,
     NODE,
     Clock,
     Place,
@@ -143,11 +142,6 @@ def test_every_refusal_has_its_reason(place: Place, caplog: pytest.LogCaptureFix
         assert why in caplog.text, how
         assert "witness-refused" in caplog.text, how
     assert "ticket" in asked(one, sealed_question(place, DEAD))  # the next one is answered
-
-
-def test_a_demoted_candidate_asks_nothing(place: Place) -> None:
-    place.ssconf("master_candidates_certs", "")
-    assert asked(witness(place), sealed_question(place, DEAD)) == {"refused": True}
 
 
 def test_a_question_is_answered_once(place: Place, caplog: pytest.LogCaptureFixture) -> None:
@@ -294,13 +288,6 @@ def test_no_voice_for_a_signer_that_is_demoted_meanwhile(place: Place) -> None:
     assert not has_promised(document)
 
 
-def test_a_question_without_a_claim_is_as_before_this_version(place: Place) -> None:
-    question, _ = open_question(place.key, sealed_question(place, DEAD))
-    assert "claim" not in question.body()
-    with pytest.raises(MessageError, match=r"question\.claim is not true or false"):
-        Question.from_body({**question.body(), "claim": 1})
-
-
 # A whole agent.
 
 
@@ -321,13 +308,3 @@ def test_a_whole_agent_answers(live: Agent) -> None:
     again = live.post("/1/witness", raw)
     assert (again.status, again.body) == (403, b'{"error": "refused"}')
     assert "was asked before" in live.log("runner")
-
-
-def test_what_is_no_question_is_refused_shortly(live: Agent) -> None:
-    assert live.post("/1/witness", b"rubbish").status == 403
-    assert live.post("/1/witness", b"\xff").status == 403
-    assert live.post("/1/witness", b"\0").status == 403
-    assert live.post("/1/witness", b"{}", "text/plain").status == 415
-    assert live.get("/1/witness").status == 405
-    assert CLUSTER  # the agent goes on
-    assert live.get("/healthz").status == 200

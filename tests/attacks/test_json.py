@@ -7,7 +7,6 @@ J10's presentation (page, terminal, log) is the coordinator's: here only that su
 passes unread and leaves no control character in our own messages.
 """
 
-import asyncio
 import json
 import math
 import time
@@ -24,11 +23,9 @@ from nodeagent.model.diagnosis import Diagnosis, Need, Unusable
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import MAX_DEPTH, canonical, printable, read, read_text
 from nodeagent.protocol.envelope import Key
-from nodeagent.protocol.look import Distrusted, Expected, Look, Seen, judge_answer
+from nodeagent.protocol.look import Distrusted, Expected, judge_answer
 from nodeagent.protocol.messages import COMMAND_DEPTH, diagnosis_of
-from nodeagent.web.client import fetch
-from tests.agent.place import CLUSTER, NODE
-from tests.web.live import Agent, agent, wait_for
+from tests.web.live import Agent, agent
 
 
 def read_diagnosis(raw: bytes) -> Diagnosis:
@@ -121,15 +118,6 @@ def test_odd_but_good_documents_are_read() -> None:
 
 def test_j04_a_command_may_nest_as_deep_as_a_merged_diagnosis_can_hold() -> None:
     assert isinstance(interpret(Finished(0, nested(COMMAND_DEPTH), b""), Reading()), Diagnosis)
-
-
-@pytest.mark.measures
-def test_j08_many_keys_are_read_in_no_time() -> None:
-    keys = {f"k{number}": number for number in range(15_000)}
-    raw = json.dumps(keys).encode()
-    began = time.monotonic()
-    assert read(raw) == keys
-    assert time.monotonic() - began < 2
 
 
 SLOW = {
@@ -279,62 +267,6 @@ def test_j_bad_orders_are_refused_at_once_and_reports_go_on(live: Agent) -> None
     for name, raw in UNFIT.items():
         assert live.post("/1/order", raw).status in (403, 413), name
         assert live.get("/1/report/node/diagnose").status == 200, name
-
-
-def test_j08_a_command_that_prints_rubbish_is_told_in_the_report_and_is_never_ok() -> None:
-    rubbish = '#!/bin/sh\nprintf \'{"status":"Ok","status":"evacuate"}\'\n'
-    with agent(commands='"rubbish"', scripts={"diagnose/rubbish": rubbish}) as running:
-
-        def said() -> dict[str, object]:
-            sealed = json.loads(running.get("/1/report/node/diagnose").body)["data"]
-            body = json.loads(sealed["msg"])
-            assert isinstance(body, dict)
-            return body
-
-        wait_for(lambda: said()["unusable"], running)
-        assert said()["diagnosis"] is None
-        assert "stands twice" in str(said()["unusable"])
-
-
-LARGE = """#!/usr/bin/python3
-print('{"status": "evacuate", "details": "' + %s * %d + '"}')
-"""
-
-
-@pytest.mark.parametrize(
-    ("unit", "times", "seen"),
-    [
-        pytest.param("'\\\\\"'", 131_050, True, id="all of it quotes"),
-        pytest.param('"x"', 10 * 2**20, False, id="10 MiB"),
-    ],
-)
-def test_j10_large_details_reach_the_master_or_are_said_to_be_too_large(
-    unit: str, times: int, seen: bool
-) -> None:
-    """A sick node must not turn silent because it has much to say.
-
-    Other letters that take much: tests/agent/test_diagnose.py.
-    """
-    script = LARGE % (unit, times)
-    more = "confirm = 1"
-    with agent(commands='"much"', scripts={"diagnose/much": script}, more=more) as running:
-        expected = Expected(CLUSTER, NODE, running.place.uuid, "salt-0123456789")
-
-        def look() -> Look:
-            target = f"/1/report/node/diagnose?salt={expected.salt}"
-            answer = asyncio.run(fetch(running.address, running.port, target, seconds=60))
-            now = time.time_ns() // 1_000_000
-            return judge_answer(answer.status, answer.body, running.place.key, expected, Ms(now))
-
-        def settled() -> bool:
-            said = look()
-            assert isinstance(said, Seen), said
-            return said.report.checked is not None or bool(said.report.unusable)
-
-        wait_for(settled, running)
-        said = look()
-        assert isinstance(said, Seen)
-        assert (said.diagnosis is not None) is seen, said.report.unusable
 
 
 @pytest.mark.measures

@@ -332,15 +332,6 @@ def test_p08_descendants_die_with_the_command(
     assert mark.pids() == []
 
 
-def test_p08_setsid_escapes_a_killed_group(folder: Path, mark: Marked) -> None:
-    text = f"#!/bin/sh\nsetsid sleep {mark.seconds} &\nsleep {mark.seconds}\n"
-    naive = subprocess.Popen([put(folder, "tool", text)], start_new_session=True)
-    until(lambda: not {os.getsid(pid) for pid in mark.wait(2)} <= {naive.pid})
-    os.killpg(naive.pid, signal.SIGKILL)
-    naive.wait()
-    assert len(mark.wait(1)) == 1
-
-
 @needs.mark("root")
 @either_way
 def test_p09_uninterruptible_sleep(folder: Path, cages: Make) -> None:
@@ -604,24 +595,6 @@ def test_p14_one_run_at_a_time_of_each_name(folder: Path) -> None:
     assert (first.fault, other.fault, again.fault) == (None, None, None)
     assert second == third == StillRunning("tool")
     assert second.fault == "its last run has not ended yet"
-    assert (folder / "log").read_text() == "run\nrun\n"
-
-
-def test_p14_only_under_another_name_it_runs_beside_itself(folder: Path) -> None:
-    put(folder, "tool", "#!/bin/sh\necho run >> " + str(folder / "log") + "\nsleep 0.3\n")
-
-    async def attack() -> list[Ran]:
-        commands = Commands()
-        with vetted(folder) as tool:
-            asked = [commands.run(tool, b"", Limits(), alias=alias) for alias in ("a", "b", "a")]
-            ran = await asyncio.gather(*asked)
-            assert commands.busy == set()
-        await commands.close()
-        return [*ran]
-
-    first, second, third = asyncio.run(attack())
-    assert (first.fault, second.fault) == (None, None)
-    assert third == StillRunning("a")
     assert (folder / "log").read_text() == "run\nrun\n"
 
 

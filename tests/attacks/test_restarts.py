@@ -26,18 +26,6 @@ def test_only_the_primary_address_is_listened_on() -> None:
             socket.create_connection(("::1", running.port), 2).close()
 
 
-def test_front_killed_is_a_front_restarted_and_the_runner_never_noticed() -> None:
-    with agent() as running:
-        runner = running.pid("runner")
-        running.stop("front", kill=True)
-        with pytest.raises(ConnectionRefusedError):
-            running.get("/healthz")
-        running.start("front")
-        wait_for(lambda: running.get("/readyz").status == 200, running)
-        assert running.pid("runner") == runner
-        assert running.get("/1/report/node/diagnose").status == 200
-
-
 def test_runner_killed_or_hung_is_said_and_the_load_is_still_reported() -> None:
     with agent() as running:
         os.kill(running.pid("runner"), signal.SIGSTOP)

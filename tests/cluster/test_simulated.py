@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.cluster.backend import Accepted, NotTaken, Submission
+from nodeagent.cluster.backend import Accepted, Submission
 from nodeagent.errors import Unavailable
 from nodeagent.model.action import (
     Action,
@@ -93,37 +93,6 @@ def test_a_job_takes_its_time_and_has_its_effect_at_its_end(cluster: Cluster) ->
     assert cluster.snapshot().nodes["n1"].drained
 
 
-def test_a_snapshot_does_not_change_any_more(cluster: Cluster) -> None:
-    before = cluster.snapshot()
-    cluster.do(MIGRATE)
-    assert cluster.at(10).snapshot() != before
-    assert before.instances["web"].primary == "n1"
-
-
-SHARED = MovePrimary("shared", "n1", live=True, target="n4")
-
-
-@pytest.mark.parametrize(
-    ("action", "why"),
-    [
-        pytest.param(SetOffline("n9"), "not known", id="no such node offline"),
-        pytest.param(replace(SHARED, target=None), "no iallocator", id="shared to nowhere"),
-        pytest.param(replace(SHARED, target="n1"), "to its primary", id="shared to itself"),
-        pytest.param(replace(SHARED, target="n9"), "not known", id="to no such node"),
-        pytest.param(replace(STRICT, instance="off"), "use failover", id="nothing to migrate"),
-        pytest.param(MoveSecondary("x", "n2", "n3"), "not known", id="mirror of nothing"),
-        pytest.param(MoveSecondary("web", "n2", "n2"), "already", id="mirror where it is"),
-        pytest.param(Retag(Scope.NODE, "n9", ("t",)), "not known", id="tag no such node"),
-    ],
-)
-def test_what_ganeti_refuses_fails_and_changes_nothing(
-    cluster: Cluster, action: Action, why: str
-) -> None:
-    before = cluster.snapshot()
-    assert why in cluster.end(action)
-    assert cluster.snapshot() == before
-
-
 def full(name: str) -> Spoil:
     return lambda c: c.world.sizes.update({name: Capacity(99, 999)})
 
@@ -192,28 +161,6 @@ def test_moves_depend_on_the_state_of_both_sides(
     assert (cluster.snapshot() == before) is not may
 
 
-def test_what_is_moved(cluster: Cluster) -> None:
-    assert cluster.end(MIGRATE) == ""
-    assert cluster.end(replace(SHARED, live=False)) == ""
-    assert cluster.end(MoveSecondary("web", "n1", "n5")) == ""
-    web, shared = cluster.instances["web"], cluster.instances["shared"]
-    assert (web.primary, web.secondary) == ("n2", "n5")
-    assert (shared.primary, shared.secondary) == ("n4", None)
-
-
-def test_a_tag_that_cannot_be_set_leaves_the_removal_done(cluster: Cluster) -> None:
-    """Two opcodes are no transaction: checking what is added is left to whoever submits."""
-    for bad, why in (("a b", "invalid"), ("x" * 129, "too long")):
-        cluster.tag("n1", "old")
-        job = cluster.submit_foreign(Retag(Scope.NODE, "n1", (bad,), ("old",)))
-        cluster.at(cluster.time + 10)
-        assert why in cluster.why(job)
-    assert cluster.nodes["n1"].tags == frozenset()
-    cluster.tag("n1", *(str(n) for n in range(4096)))
-    assert "Too many" in cluster.end(Retag(Scope.NODE, "n1", ("more",)))
-    assert len(cluster.nodes["n1"].tags) == 4096
-
-
 def test_capacity(cluster: Cluster) -> None:
     cluster.world.sizes = {name: Capacity(1000, 5000) for name in cluster.nodes}
     cluster.power_off("n4")
@@ -255,67 +202,11 @@ def test_how_instances_are(cluster: Cluster) -> None:
     assert cluster.running(["n1"])["shared"] == Running("running", 100)
 
 
-def test_jobs_that_share_a_node_or_an_instance_run_one_after_the_other(cluster: Cluster) -> None:
-    cluster.takes = lambda _: 10.0
-    jobs = [
-        cluster.do(MIGRATE),
-        cluster.do(Retag(Scope.INSTANCE, "web", ("t",))),
-        cluster.do(Retag(Scope.NODE, "n2", ("t",))),
-        cluster.do(Retag(Scope.NODE, "n3", ("t",))),
-        cluster.do(Drain("n5")),
-        cluster.do(Drain("n4", promote=True)),  # all nodes, for another master candidate
-    ]
-    cluster.at(100)
-    assert cluster.outcome(jobs[0]) is Outcome.SUCCESS
-    assert [cluster.jobs[job].began for job in jobs] == [0, 10, 10, 0, 0, 20]
-
-
-def test_jobs_have_their_effects_in_the_order_of_their_ends(cluster: Cluster) -> None:
-    done: list[str] = []
-
-    def fails(action: Action) -> bool:
-        assert isinstance(action, Retag)
-        done.append(action.name)
-        return False
-
-    cluster.takes = lambda action: {"n1": 5.0, "n2": 1.0}.get(getattr(action, "name", ""), 3.0)
-    cluster.fails = fails
-    for name in ("n1", "n2", "n3", "n4"):
-        cluster.do(Retag(Scope.NODE, name, ("t",)))
-    cluster.at(10).snapshot()
-    assert done == ["n2", "n3", "n4", "n1"]
-
-
-def test_only_so_many_jobs_run_at_once(cluster: Cluster) -> None:
-    cluster.most_at_once = 2
-    jobs = [cluster.do(Retag(Scope.NODE, f"n{i}", ("t",))) for i in range(1, 6)]
-    cluster.at(10).snapshot()
-    assert [cluster.jobs[job].began for job in jobs] == [0, 0, 1, 1, 2]
-
-
-def test_jobs_fail_as_told_before_or_after_their_effect(cluster: Cluster) -> None:
-    cluster.fails = lambda action: isinstance(action, Drain)
-    assert cluster.end(Drain("n1"))
-    assert not cluster.nodes["n1"].drained
-    cluster.fails = lambda _: "hook failed"
-    assert cluster.end(MIGRATE) == "hook failed"
-    cluster.fails = lambda _: False
-    cluster.fails_late = lambda _: True
-    assert cluster.end(MIGRATE)
-    assert cluster.instances["web"].primary == "n2"
-
-
 class TestSubmission:
     BATCH = tuple(Submission(Retag(Scope.NODE, f"n{i}", ("t",)), f"r{i}") for i in (1, 2, 3))
 
     def second(self, action: Action) -> bool:
         return action == self.BATCH[1].action
-
-    def test_a_request_that_is_lost_breaks_a_batch_off(self, cluster: Cluster) -> None:
-        cluster.unreached = self.second
-        with pytest.raises(Unavailable):
-            cluster.submit(self.BATCH)
-        assert cluster.find(["r1", "r2", "r3"]) == {"r1": "1"}
 
     def test_an_answer_that_is_lost_is_a_job_all_the_same(self, cluster: Cluster) -> None:
         cluster.loses_answer = self.second
@@ -335,12 +226,6 @@ class TestSubmission:
         assert cluster.find(["r2", "between"]) == {"between": "2"}
         assert cluster.at(4).find(["r2"]) == {"r2": "3"}
         assert cluster.at(5).outcome("3") is Outcome.SUCCESS
-
-    def test_one_of_a_batch_may_be_refused(self, cluster: Cluster) -> None:
-        cluster.refuses = self.second
-        kinds = [type(answer) for answer in cluster.submit(self.BATCH)]
-        assert kinds == [Accepted, NotTaken, Accepted]
-        assert cluster.find(["r1", "r2", "r3"]) == {"r1": "1", "r3": "2"}
 
     def test_a_cluster_that_is_down_answers_nothing(self, cluster: Cluster) -> None:
         cluster.down = True
@@ -370,31 +255,7 @@ def test_an_old_job_is_deleted_and_then_lost(cluster: Cluster) -> None:
     assert cluster.outcome(late) is Outcome.ERROR
 
 
-def test_a_trail_tells_what_opcodes_tell(cluster: Cluster) -> None:
-    told = [MIGRATE, STRICT, FAILOVER, UNCHECKED]
-    for action in [*told, replace(MIGRATE, unchecked=True), replace(FAILOVER, fallback=False)]:
-        cluster.do(action)
-    cluster.submit_foreign(MIGRATE)
-    assert [trail.action for trail in cluster.trails()] == [*told, MIGRATE, FAILOVER]
-
-
 class TestOthers:
-    def test_a_job_filter_pauses(self, cluster: Cluster) -> None:
-        cluster.pauses = lambda _: True
-        job = cluster.do(Drain("n1"))
-        other = cluster.do(Retag(Scope.NODE, "n2", ("t",)), after=job)
-        assert cluster.at(100).outcome(job) is Outcome.RUNNING
-        cluster.pauses = lambda _: False
-        assert cluster.outcome(job) is Outcome.RUNNING
-        assert cluster.at(101).outcome(job) is Outcome.SUCCESS
-        assert cluster.at(102).outcome(other) is Outcome.SUCCESS
-
-    def test_a_killed_job_has_no_effect(self, cluster: Cluster) -> None:
-        job = cluster.do(MIGRATE)
-        cluster.kill(job)
-        assert "death" in cluster.why(job)
-        assert cluster.at(9).instances["web"].primary == "n1"
-
     @pytest.mark.parametrize("name", ["n1", "n2"])
     def test_a_power_failure_ends_what_ran_there(self, cluster: Cluster, name: str) -> None:
         job, tag = cluster.do(UNCHECKED), cluster.do(Retag(Scope.NODE, name, ("t",)))
@@ -416,20 +277,6 @@ class TestOthers:
         assert cluster.end(Drain("m", promote=True)) == ""
         assert cluster.end(Drain("n4"))
 
-    def test_what_only_queued_starts_anew_under_the_new_master(self, cluster: Cluster) -> None:
-        cluster.most_at_once = 1
-        running, queued = cluster.do(MIGRATE), cluster.do(Retag(Scope.NODE, "n1", ("t",)))
-        cluster.at(0.5).set_master("n4")
-        assert cluster.at(3).outcome(running) is Outcome.LATER
-        assert cluster.at(5).outcome(queued) is Outcome.SUCCESS
-
-    def test_what_is_cut_off_may_have_had_its_effect(self, cluster: Cluster) -> None:
-        cluster.cut_late = lambda _: True
-        running = cluster.do(MIGRATE)
-        cluster.at(0.5).set_master("n4")
-        assert cluster.outcome(running) is Outcome.LATER
-        assert cluster.instances["web"].primary == "n2"
-
     def test_what_the_new_master_has_not_read_is_lost_and_was_a_success(
         self, cluster: Cluster
     ) -> None:
@@ -441,13 +288,6 @@ class TestOthers:
         assert not cluster.nodes["n5"].drained
         assert not cluster.nodes["n1"].tags
         assert not cluster.removals(), "nobody took it off"
-
-    def test_a_node_may_go_in_mid_job_and_come_back_as_another(self, cluster: Cluster) -> None:
-        job = cluster.do(Drain("n5"))
-        cluster.at(0.5).remove_node("n5")
-        assert "not known" in cluster.at(2).why(job)
-        cluster.put(replace(node("n5"), uuid="another"))
-        assert cluster.snapshot().nodes["n5"].uuid == "another"
 
 
 class TestRepairs:
@@ -473,43 +313,12 @@ class TestRepairs:
         web = cluster.instances["web"]
         assert (web.primary, *web.tags) == ("n1", "new")
 
-    def test_of_two_with_the_same_old_tag_one_comes_first(self, cluster: Cluster) -> None:
-        cluster.put(replace(cluster.instances["web"], tags=frozenset({"old"})))
-        first, second = (cluster.do(Guarded(self.SWAP, MIGRATE), str(i)) for i in range(2))
-        cluster.at(20)
-        assert cluster.outcome(first) is Outcome.SUCCESS
-        assert "not found" in cluster.why(second)
-
-    def test_tags_change_in_the_pause_and_not_once_the_move_has_begun(
-        self, cluster: Cluster
-    ) -> None:
-        cluster.put(replace(cluster.instances["web"], tags=frozenset({"old"})))
-        cluster.takes = lambda action: 100.0 if isinstance(action, Guarded) else 1.0
-        cluster.do(Guarded(self.SWAP, MIGRATE), "0")
-        cluster.at(5)
-        early = cluster.do(Retag(Scope.INSTANCE, "web", add=("early",), remove=("new",)), "1")
-        cluster.at(15)
-        late = cluster.do(Retag(Scope.INSTANCE, "web", add=("late",)), "2")
-        cluster.at(60)
-        assert cluster.outcome(early) is Outcome.SUCCESS
-        assert cluster.outcome(late) is Outcome.RUNNING
-        assert cluster.instances["web"].tags == {"early"}
-        cluster.at(200)
-        assert cluster.instances["web"].tags == {"early", "late"}
-
     def test_reinstalled_elsewhere(self, cluster: Cluster) -> None:
         cluster.end(SetOffline("n3"))
         assert cluster.end(Reinstall("plain", "n3", "n4")) == ""
         plain = cluster.instances["plain"]
         assert (plain.primary, plain.running) == ("n4", True)
         assert cluster.world.emptied == {"plain"}
-
-    def test_both_sides_of_a_mirror(self, cluster: Cluster) -> None:
-        cluster.end(SetOffline("n1"))
-        assert "1 replacement nodes" in cluster.end(Reinstall("web", "n1", "n3"))
-        assert cluster.end(Reinstall("web", "n1", "n3", "n4")) == ""
-        web = cluster.instances["web"]
-        assert (web.primary, web.secondary) == ("n3", "n4")
 
     @pytest.mark.parametrize(
         ("spoil", "why"),
@@ -533,22 +342,6 @@ class TestRepairs:
         assert (plain.primary, plain.running) == ("n3", True), "it runs again with its node"
         assert not cluster.world.emptied
 
-    def test_what_is_to_run_is_not_reinstalled_unless_shut_down(self, cluster: Cluster) -> None:
-        """Ganeti then recreates the disks all the same if their node is offline."""
-        up = Reinstall("plain", "n3", "n4", running=False)
-        assert "cannot recreate" in cluster.end(up)
-        cluster.end(SetOffline("n3"))
-        assert "cannot reinstall" in cluster.end(up)
-        assert cluster.world.emptied == {"plain"}
-
-    def test_what_is_to_run_keeps_its_disks_while_its_node_is_not_offline(
-        self, cluster: Cluster
-    ) -> None:
-        cluster.end(Drain("n3"))
-        assert "cannot recreate" in cluster.end(Reinstall("plain", "n3", "n4"))
-        assert cluster.instances["plain"].running
-        assert not cluster.world.emptied
-
     def test_what_is_down_keeps_its_disks_as_well(self, cluster: Cluster) -> None:
         cluster.put(replace(cluster.instances["plain"], running=False))
         down = Reinstall("plain", "n3", "n4", running=False)
@@ -557,34 +350,6 @@ class TestRepairs:
         cluster.end(SetOffline("n3"))
         assert cluster.end(down) == ""
         assert not cluster.instances["plain"].running
-
-    def test_a_shared_disk_is_nobodys_to_recreate(self, cluster: Cluster) -> None:
-        cluster.end(SetOffline("n1"))
-        assert "rbd" in cluster.end(Reinstall("shared", "n1", "n4"))
-
-    def test_no_memory_to_start_it(self, cluster: Cluster) -> None:
-        cluster.put(replace(cluster.instances["plain"], memory=100))
-        cluster.world.sizes["n4"] = Capacity(50, 1000)
-        cluster.end(SetOffline("n3"))
-        assert "memory" in cluster.end(Reinstall("plain", "n3", "n4"))
-        assert cluster.instances["plain"].primary == "n4"
-
-
-def test_no_candidate_goes_without_another_in_its_place(cluster: Cluster) -> None:
-    cluster.put(node("c", candidate=True))
-    assert "auto promote" in cluster.end(Drain("c"))
-    assert cluster.end(Drain("c", promote=True)) == ""
-    assert cluster.nodes["n1"].candidate
-
-
-def test_a_tag_that_cannot_be_set_is_not_submitted(cluster: Cluster) -> None:
-    """Ganeti would take the old one off before it looks at the new one."""
-    for bad in ("x" * 129, "a b", "caf\xe9", ""):
-        swap = Retag(Scope.INSTANCE, "web", add=(bad,))
-        for action in (swap, Guarded(swap, MIGRATE)):
-            (answer,) = cluster.submit([Submission(action, "why")])
-            assert isinstance(answer, NotTaken)
-            assert "tag" in answer.why
 
 
 # Machines behind the configuration: power, networks and power controls.
@@ -627,13 +392,6 @@ def test_a_dead_control_fails_and_changes_nothing(
     assert not machines.off
 
 
-def test_the_next_level_acts_where_the_first_is_dead(cluster: Cluster, machines: Machines) -> None:
-    machines.controls["n1"] = (Control(dead=True), Control("apc_snmp"))
-    assert power(cluster, PowerCommand.OFF).outcome is Outcome.SUCCESS
-    assert '"level":2' in power(cluster, PowerCommand.STATUS).said
-    assert machines.off == {"n1"}
-
-
 def test_a_control_that_lies_off_is_believed_by_ganeti(
     cluster: Cluster, machines: Machines
 ) -> None:
@@ -641,11 +399,6 @@ def test_a_control_that_lies_off_is_believed_by_ganeti(
     assert power(cluster, PowerCommand.OFF).outcome is Outcome.SUCCESS
     assert machines.running_on("web") == {"n1"}
     assert not machines.off
-
-
-def test_a_control_that_ignores_commands_fails(cluster: Cluster, machines: Machines) -> None:
-    machines.controls["n1"] = (Control(ignores=True),)
-    assert power(cluster, PowerCommand.OFF).outcome is Outcome.ERROR
 
 
 def test_ganeti_wants_a_node_offline_before_its_power_is_cut_unless_told(
@@ -678,18 +431,3 @@ def test_a_failover_from_a_connected_node_fails_late_and_leaves_the_configuratio
     assert "Can't activate" in cluster.end(FAILOVER)
     assert cluster.snapshot().instances["web"].primary == "n2"
     assert machines.running_on("web") == {"n1"}
-
-
-def test_a_failover_from_a_node_that_is_off_runs_once(cluster: Cluster, machines: Machines) -> None:
-    cluster.power_off("n1")
-    assert not cluster.end(SetOffline("n1"))
-    assert not cluster.end(FAILOVER)
-    assert not cluster.end(OFF_SHARED)
-    assert machines.running_on("web") == {"n2"}
-    assert machines.running_on("shared") == {"n3"}
-
-
-def test_a_migration_moves_the_running_copy(cluster: Cluster, machines: Machines) -> None:
-    assert not cluster.end(MIGRATE)
-    assert machines.running_on("web") == {"n2"}
-    assert not machines.twice()

@@ -62,15 +62,6 @@ def test_one_disk_of_8(shipped: Shipped) -> None:
         assert ran.faults == ([told] if fault else []), line
 
 
-def test_all_disks_of_8_are_told_and_the_worst_decides(shipped: Shipped) -> None:
-    alone = "cs:StandAlone ro:Primary/Unknown ds:UpToDate/DUnknown   r-----"
-    whole = "cs:Connected ro:Primary/Secondary ds:UpToDate/UpToDate C r-----"
-    gone = "cs:Connected ro:Primary/Secondary ds:Diskless/UpToDate C r-----"
-    ran = eight(shipped, alone, whole, gone)
-    assert ran.need == "evacuate"
-    assert [fault["disk"] for fault in ran.faults] == ["minor 0", "minor 2"]
-
-
 def test_a_line_of_unknown_form_silences_no_other(shipped: Shipped) -> None:
     gone = "cs:Connected ro:Primary/Secondary ds:Diskless/UpToDate C r-----"
     ran = eight(shipped, gone, "cs:")
@@ -100,10 +91,6 @@ def test_what_8_never_prints_is_not_ok(shipped: Shipped, text: str) -> None:
     shipped.tree({"proc/drbd": text})
     ran = shipped.run("drbd", PROC=shipped.root / "proc")
     assert ran.complaint.startswith("drbd: ValueError: ")
-
-
-def test_no_drbd(shipped: Shipped) -> None:
-    assert shipped.run("drbd", PROC=shipped.tree({"proc": None}) / "proc").diagnosis == OK
 
 
 def resource(disk: str = "UpToDate", **connections: tuple[str, str]) -> dict[str, Any]:
@@ -193,12 +180,6 @@ def test_an_answer_of_9_that_is_none(shipped: Shipped, answer: object, code: int
     assert nine(shipped, answer, code).complaint.startswith("drbd: ")
 
 
-def test_9_without_its_tool(shipped: Shipped) -> None:
-    nine(shipped, [])
-    ran = shipped.run("drbd", PROC=shipped.root / "proc", TOOLS=(str(shipped.root / "none"),))
-    assert f"{shipped.root}/none" in ran.complaint
-
-
 # DRBD's drbd_strings.c, 8.4 and 9.
 AWAY = "Disconnecting Unconnected Timeout BrokenPipe NetworkFailure ProtocolError TearDown".split()
 SYNCS = "StartingSyncS StartingSyncT WFBitMapS WFBitMapT WFSyncUUID SyncSource SyncTarget".split()
@@ -249,10 +230,6 @@ def test_a_volume_of_unknown_state_hides_no_other_volume(shipped: Shipped) -> No
     assert ran.faults == [{"disk": "instance1/1", "fault": "Failed"}]
     why = "drbdsetup: instance1/0 has a state of unknown name: 'Melting'"
     assert ran.diagnosis["details"]["not_asked"] == [why]
-
-
-def test_an_unknown_connection_hides_no_failed_disk(shipped: Shipped) -> None:
-    assert nine(shipped, [resource("Failed", n2=("Waving", "Off"))]).need == "evacuate"
 
 
 @pytest.mark.parametrize("word", ["no", "", None, 0, False])

@@ -132,25 +132,3 @@ def test_a_controller_that_cannot_be_read_silences_no_other(shipped: Shipped) ->
     ran = look(shipped, ue=1)
     assert ran.need == "evacuate"
     assert ran.diagnosis["details"]["not_asked"][0].startswith("mc1: ")
-
-
-def test_a_controller_that_comes_back_begins_at_its_count(shipped: Shipped) -> None:
-    look(shipped)
-    kept = json.loads(baseline(shipped).read_text())
-    kept["corrected"] = {}
-    baseline(shipped).write_text(json.dumps(kept))
-    assert look(shipped, ce=5000).diagnosis == OK
-
-
-def test_no_controllers(shipped: Shipped) -> None:
-    root = shipped.tree({"sys/devices/system": None})
-    ran = shipped.run("edac", SYS=root / "sys", PROC=root / "proc", BASELINE=baseline(shipped))
-    assert ran.diagnosis == OK
-    assert not baseline(shipped).exists()
-
-
-def test_a_counter_that_is_none(shipped: Shipped) -> None:
-    look(shipped)
-    root = shipped.tree({"sys/devices/system/edac/mc/mc0/ue_count": "\n"})
-    ran = shipped.run("edac", SYS=root / "sys", PROC=root / "proc", BASELINE=baseline(shipped))
-    assert ran.complaint.startswith("edac: ValueError: ")

@@ -77,15 +77,6 @@ def test_the_percentage_stays_out(shipped: Shipped, small: Path) -> None:
 
 
 @as_root
-def test_inodes(shipped: Shipped, small: Path) -> None:
-    for number in range(98):
-        (small / str(number)).touch()
-    ran = look(shipped, small)
-    assert ran.diagnosis["command"] == "call-operator"
-    assert ran.faults == [{"mount": str(small), "resource": "inodes", "level": "full"}]
-
-
-@as_root
 def test_a_full_disk_is_told_though_it_cannot_keep_the_state(shipped: Shipped, small: Path) -> None:
     state(shipped).parent.parent.mkdir()
     state(shipped).parent.symlink_to(small)
@@ -115,28 +106,6 @@ def test_what_is_not_asked(shipped: Shipped, small: Path, kind: str, options: st
     fill(small, 100)
     assert look(shipped, small, kind=kind, options=options).diagnosis == OK
     assert not state(shipped).exists()
-
-
-@as_root
-def test_what_is_full_by_design(shipped: Shipped, small: Path) -> None:
-    fill(small, 100)
-    assert look(shipped, small, IGNORED=(str(small),)).diagnosis == OK
-
-
-@as_root
-def test_a_healthy_machine_keeps_no_state(shipped: Shipped, small: Path) -> None:
-    assert look(shipped, small).diagnosis == OK
-    assert not state(shipped).exists()
-
-
-def test_a_network_mount_is_never_touched(shipped: Shipped) -> None:
-    assert look(shipped, shipped.root / "not there", kind="nfs4").diagnosis == OK
-
-
-def test_a_mount_that_has_gone_is_not_ok(shipped: Shipped) -> None:
-    ran = look(shipped, shipped.root / "not there")
-    assert ran.complaint.startswith("fs-full: ValueError: ")
-    assert "not there" in ran.complaint
 
 
 @as_root

@@ -94,25 +94,10 @@ def test_a_mount_point_is_compared_as_the_kernel_names_it(shipped: Shipped, row:
     assert repaired.stdout == "remounted read-write: '/srv/my disk'\n"
 
 
-def test_a_line_of_one_word_in_fstab_is_passed_over(shipped: Shipped) -> None:
-    mounts = f"{ROOT}\n{read_only(DISK)}"
-    ran = shipped.run("fs-readonly", **world(shipped, mounts, table=f"what\n{FSTAB}"))
-    assert [row["mount"] for row in ran.faults] == ["/srv/my disk"]
-    assert repair(shipped, ran.diagnosis, mounts, works(shipped), table=f"what\n{FSTAB}").code == 0
-
-
 def test_of_ro_and_rw_the_last_word_counts(shipped: Shipped) -> None:
     table = "/dev/sdb1 /srv/my\\040disk xfs rw,ro 0 2\n"
     mounts = f"{ROOT}\n{read_only(DISK)}"
     assert shipped.run("fs-readonly", **world(shipped, mounts, table=table)).need == "Ok"
-
-
-def test_a_mount_point_that_is_a_link(shipped: Shipped) -> None:
-    shipped.tree({"data": None, "link": f"-> {shipped.root}/data"})
-    disk = f"28 27 8:17 / {shipped.root}/data ro - xfs /dev/sdb1 ro"
-    table = f"/dev/sdb1 {shipped.root}/link xfs defaults 0 2\n"
-    ran = shipped.run("fs-readonly", **world(shipped, f"{ROOT}\n{disk}", table=table))
-    assert [row["mount"] for row in ran.faults] == [f"{shipped.root}/data"]
 
 
 @pytest.mark.parametrize(
@@ -200,10 +185,6 @@ def test_errors_on_a_device_that_refuses_writes_are_a_fault_all_the_same(shipped
     assert ran.faults == [row | {"write_protected": True}]
 
 
-def test_read_only_by_the_mount_alone(shipped: Shipped) -> None:
-    assert look(shipped, ROOT.replace("/ rw,", "/ ro,")).diagnosis["command"] == REMOUNT
-
-
 def test_errors_on_a_file_system_still_writable(shipped: Shipped) -> None:
     first = look(shipped, ROOT, errors=1)
     assert first.diagnosis["command"] == "call-operator"
@@ -220,11 +201,6 @@ def test_the_topmost_mount_counts(shipped: Shipped) -> None:
     above = DISK.replace("28 27", "40 28")
     assert look(shipped, ROOT, read_only(DISK), above).need == "Ok"
     assert look(shipped, ROOT, DISK, read_only(above)).need == "live-repair"
-
-
-def test_the_order_of_mounts_does_not_matter(shipped: Shipped) -> None:
-    rows = (read_only(ROOT), read_only(DISK))
-    assert look(shipped, *rows).stdout == look(shipped, *reversed(rows)).stdout
 
 
 @pytest.mark.parametrize("mounts", ["27", "27 1 8:1 / / rw", "27 1 8:1 / / rw - ext4"])
@@ -261,12 +237,6 @@ def test_remount(shipped: Shipped, merged: bool) -> None:
     assert ran_tools(shipped) == ["-o remount,rw -- /srv/my disk"]
 
 
-def test_what_is_writable_again_is_left_alone(shipped: Shipped) -> None:
-    said = look(shipped, read_only(DISK)).diagnosis
-    assert repair(shipped, said, DISK).code == 0
-    assert ran_tools(shipped) == []
-
-
 @pytest.mark.parametrize(
     ("script", "why"),
     [
@@ -280,33 +250,11 @@ def test_a_remount_that_does_not_work(shipped: Shipped, script: str, why: str) -
     assert ran.complaint.endswith(f"'/srv/my disk' stays read-only: {why}")
 
 
-def test_a_remount_that_works_and_yet_fails_is_not_done(shipped: Shipped) -> None:
-    said = look(shipped, read_only(DISK)).diagnosis
-    ran = repair(shipped, said, read_only(DISK), f"{works(shipped)}; exit 64")
-    assert ran.complaint.endswith("exit 64")
-
-
 def order(*faults: object, command: str = REMOUNT) -> dict[str, Any]:
     return {"status": "live-repair", "command": command, "details": {"faults": [*faults]}}
 
 
 GOOD = {"mount": "/srv/my disk", "read_only": True, "errors": False}
-
-
-@pytest.mark.parametrize(
-    ("stdin", "why"),
-    [
-        (order(), "no mount is named"),
-        (order(GOOD, command="restart-unit"), "the diagnosis does not ask for this command"),
-        (order(GOOD | {"mount": "/archive"}), "fstab wants no writable ['/archive']"),
-        (order(GOOD | {"mount": "/pool"}), "'/pool' is not mounted"),
-        (order(GOOD | {"read_only": False}), "no mount is named"),
-        (order(GOOD | {"errors": True}), "needs fsck, not a remount: ['/srv/my disk']"),
-    ],
-)
-def test_it_says_why_it_remounts_nothing(shipped: Shipped, stdin: object, why: str) -> None:
-    ran = repair(shipped, stdin, "\n".join((read_only(DISK), ARCHIVE)))
-    assert ran.complaint == f"remount-rw: ValueError: {why}"
 
 
 @pytest.mark.parametrize(

@@ -57,11 +57,6 @@ def certificates(shipped: Shipped, lib: Path) -> Ran:
     return shipped.run("ganeti-certificates", LIB=lib)
 
 
-def test_a_healthy_node(shipped: Shipped, pem: dict[int, str]) -> None:
-    ran = certificates(shipped, cluster(shipped, pem))
-    assert (ran.need, ran.faults) == ("Ok", [])
-
-
 @pytest.mark.parametrize(
     ("days", "fault"),
     [(20, "expires-within-30-days"), (3, "expires-within-7-days"), (0, "expired")],
@@ -106,12 +101,6 @@ def test_without_openssl_nothing_is_ok(shipped: Shipped, pem: dict[int, str]) ->
     assert len(ran.diagnosis["details"]["not_asked"]) == 2
 
 
-@pytest.mark.parametrize("name", ["ganeti-certificates", "ganeti-daemons"])
-def test_a_machine_of_no_cluster(shipped: Shipped, name: str) -> None:
-    ran = shipped.run(name, LIB=shipped.root)
-    assert (ran.code, ran.complaint) == (69, f"{name}: this machine belongs to no cluster")
-
-
 @contextmanager
 def noded(pem_file: Path, ask: bool = True) -> Iterator[int]:
     """Answer TLS as noded does, asking for the client's certificate; give its port."""
@@ -133,13 +122,6 @@ def noded(pem_file: Path, ask: bool = True) -> Iterator[int]:
 def daemons(shipped: Shipped, lib: Path, port: int, **processes: str) -> Ran:
     shipped.tree({"proc/1/cmdline": "/sbin/init\0", "proc/stat": "", **processes})
     return shipped.run("ganeti-daemons", LIB=lib, PORT=port, PROC=shipped.root / "proc", SECONDS=1)
-
-
-def test_noded_answers(shipped: Shipped, pem: dict[int, str]) -> None:
-    lib = cluster(shipped, pem)
-    with noded(lib / "server.pem") as port:
-        ran = daemons(shipped, lib, port)
-    assert (ran.need, ran.faults) == ("Ok", [])
 
 
 def test_noded_still_shows_the_certificate_of_before(shipped: Shipped, pem: dict[int, str]) -> None:
@@ -221,12 +203,3 @@ def test_a_node_has_the_name_that_ganeti_gives_it(
     exec((DIAGNOSE / command).read_text(), space)
     space["NODE"] = node
     assert space["own_name"](set(names)) == own
-
-
-def test_a_candidate_of_the_same_short_name_is_another_node(
-    shipped: Shipped, pem: dict[int, str]
-) -> None:
-    lib = cluster(shipped, pem, ssconf_master_candidates=f"{NODE}.other.example\n")
-    with noded(lib / "server.pem") as port:
-        ran = daemons(shipped, lib, port, **{"proc/77/cmdline": ""})
-    assert ran.faults == []

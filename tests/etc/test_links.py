@@ -248,18 +248,6 @@ def test_an_address_on_a_bridge_of_open_vswitch_is_use(
     assert ran.faults == [{"interface": "eth5", "fault": fault}]
 
 
-def test_an_ignored_interface(shipped: Shipped) -> None:
-    assert look(shipped, {"eth2/carrier": "0\n"}, IGNORED=("eth2",)).diagnosis == OK
-
-
-def test_a_machine_without_bonds_and_bridges(shipped: Shipped) -> None:
-    shipped.tree({"class/net/eth0/carrier": "0\n"}, under="sys")
-    nothing = shipped.root / "nothing"
-    world = {"SYS": shipped.root / "sys", "SSCONF": nothing, "STATE": nothing}
-    none = ("/nonexistent",)
-    assert shipped.run("links", TOOLS=none, LLDPCTL=none, **world).diagnosis == OK
-
-
 def test_without_ip_nobody_knows_who_holds_an_address(shipped: Shipped) -> None:
     shipped.tree({"ssconf_node_primary_ips": "n1 192.0.2.6\n"}, under="ganeti")
     ran = look(shipped, {}, TOOLS=(str(shipped.root / "none"),))

@@ -270,39 +270,9 @@ def test_a_health_that_is_unknown_is_not_ok(shipped: Shipped) -> None:
     assert ran.complaint == "lvm: ValueError: lvs: the health of xenvg/pool_tdata is unknown"
 
 
-def test_warnings_do_not_mix_with_the_answer(shipped: Shipped) -> None:
-    quiet = look(shipped, [PARTIAL], [LOST])
-    loud = look(shipped, [PARTIAL], [LOST], noise="WARNING: Device for PV Uuid-2 not found")
-    assert loud.stdout == quiet.stdout
-
-
-def test_a_tool_that_fails(shipped: Shipped) -> None:
-    look(shipped, [WHOLE], [])
-    shipped.tool("vgs", "echo first >&2; echo '  Locking failed: xenvg' >&2; exit 5")
-    ran = shipped.run("lvm", FOLDERS=(str(shipped.root / "tools"),))
-    assert ran.complaint == "lvm: ValueError: vgs: Locking failed: xenvg"
-    shipped.tool("vgs", "exit 5")
-    ran = shipped.run("lvm", FOLDERS=("/nonexistent", str(shipped.root / "tools")))
-    assert ran.complaint == "lvm: ValueError: vgs: exit 5"
-
-
 @pytest.mark.parametrize("answer", ["", "{}", '{"report": []}', '{"report": [{"vg": [{}]}]}'])
 def test_an_answer_that_is_none(shipped: Shipped, answer: str) -> None:
     look(shipped, [WHOLE], [])
     shipped.tool("vgs", f"echo '{answer}'")
     ran = shipped.run("lvm", FOLDERS=(str(shipped.root / "tools"),))
     assert ran.complaint.startswith("lvm: ")
-
-
-def test_no_lvm(shipped: Shipped) -> None:
-    ran = shipped.run("lvm", FOLDERS=(str(shipped.root / "none"),))
-    assert (ran.code, ran.complaint) == (69, "lvm: vgs is not installed")
-
-
-def test_it_asks_without_waiting_and_without_warnings(shipped: Shipped) -> None:
-    look(shipped, [], [])
-    shipped.tool("vgs", f'echo "$LVM_SUPPRESS_FD_WARNINGS $*" > {shipped.root}/asked; exit 5')
-    shipped.run("lvm", FOLDERS=(str(shipped.root / "tools"),))
-    asked = (shipped.root / "asked").read_text()
-    assert asked.startswith("1 --reportformat json --config global { wait_for_locks = 0 } -o ")
-    assert look(shipped, [], []).diagnosis == OK

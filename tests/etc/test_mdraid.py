@@ -251,11 +251,6 @@ def test_numbers_that_move_stay_out(shipped: Shipped) -> None:
     assert shipped.run("mdraid", SYS=array(shipped, {**FAULTY, **moved})).stdout == first.stdout
 
 
-def test_no_arrays(shipped: Shipped) -> None:
-    root = shipped.tree({"block/sda/size": "1\n", "block/md_not/size": "1\n"}, under="sys")
-    assert shipped.run("mdraid", SYS=root).diagnosis == OK
-
-
 @pytest.mark.parametrize(
     "changes",
     [

@@ -181,8 +181,3 @@ def test_a_daemon_that_does_not_tell_is_no_verdict(shipped: Shipped, script: str
 def test_counts_that_move_stay_out(shipped: Shipped) -> None:
     later = [IBM[0] | {"path_faults": 7, "total_q_time": 99, "map_loads": 4}]
     assert ask(shipped, later, "3").stdout == ask(shipped, IBM, "2").stdout
-
-
-def test_no_tool(shipped: Shipped) -> None:
-    ran = shipped.run("multipath", TOOLS=(str(shipped.root / "none"),))
-    assert (ran.code, ran.complaint) == (69, "multipath: multipathd is not installed")

@@ -116,11 +116,6 @@ def test_a_healthy_port_without_a_word_for_a_day_is_forgotten(shipped: Shipped) 
     assert "neighbor" not in ask(shipped, NOTHING, down("eth1")).faults[0]
 
 
-def test_the_frames_of_an_instance_are_not_kept(shipped: Shipped) -> None:
-    ask(shipped, TELEPHONE.replace('"eno1"', '"tap0"'))
-    assert not (shipped.root / "var/links.json").exists()
-
-
 def said(value: object, port: object = "x") -> str:
     chassis = {"name": [{"value": value}]}
     row = {"name": "eth1", "chassis": [chassis], "port": [{"id": [{"value": port}]}]}
@@ -162,16 +157,3 @@ def test_a_damaged_memory_is_written_again(shipped: Shipped, kept: str) -> None:
     assert "neighbor" not in ask(shipped, NOTHING, down("eth1")).faults[0]
     assert ask(shipped, ON_ETH1).diagnosis == OK
     assert ask(shipped, NOTHING, down("eth1")).faults[0]["neighbor"] == TOLD
-
-
-def test_an_lldpd_that_hangs_costs_no_verdict(shipped: Shipped) -> None:
-    tool = (str(shipped.tool("hanging", "exec sleep 60")),)
-    ran = look(shipped, down("eth1"), LLDPCTL=tool, SECONDS=0.2)
-    assert ran.faults == [{"interface": "eth1", "bond": "bond0", "fault": "down"}]
-
-
-def test_a_memory_that_cannot_be_kept_costs_no_verdict(shipped: Shipped) -> None:
-    shipped.tree({"file": ""})
-    for changes in ({}, down("eth1")):
-        ran = ask(shipped, ON_ETH1, changes, STATE=shipped.root / "file/links.json")
-        assert ran.need == ("live-repair" if changes else "Ok")

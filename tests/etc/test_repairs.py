@@ -39,15 +39,6 @@ def test_restart(shipped: Shipped) -> None:
 
 
 @as_root
-def test_restart_by_a_merged_diagnosis(shipped: Shipped) -> None:
-    clock, daemons = order("chrony.service"), order("ganeti-noded.service")
-    disk = order("sshd.service", command=CALL)
-    merged = {"clock": clock, "disk": disk, "ganeti-daemons": daemons}
-    ran = restart(shipped, {"status": "live-repair", "command": CALL, "details": merged})
-    assert ran.stdout == "restarted: chrony.service\nrestarted: ganeti-noded.service\n"
-
-
-@as_root
 @pytest.mark.parametrize(
     ("script", "said"),
     [
@@ -109,19 +100,6 @@ def test_hostile_orders_run_nothing(shipped: Shipped, stdin: object) -> None:
 
 
 @as_root
-@pytest.mark.parametrize(
-    ("stdin", "why"),
-    [
-        (order(), "no unit is named"),
-        (order("chrony.service", command=CALL), "the diagnosis does not ask for this command"),
-        (order("a b.service"), "not the name of a unit: ['a b.service']"),
-    ],
-)
-def test_it_says_why_it_restarts_nothing(shipped: Shipped, stdin: object, why: str) -> None:
-    assert restart(shipped, stdin).complaint == f"restart-unit: ValueError: {why}"
-
-
-@as_root
 @pytest.mark.parametrize("what", ["absent", "writable", "foreign", "link", "pipe", "folder"])
 def test_an_allow_list_that_cannot_be_trusted_allows_nothing(shipped: Shipped, what: str) -> None:
     path = shipped.root / "list"
@@ -151,12 +129,6 @@ def test_calling_the_operator_tells_and_changes_nothing(shipped: Shipped) -> Non
     assert ran.stdout.startswith('told the system log: needs a person: {"faults": [')
 
 
-def test_calling_the_operator_about_what_has_no_details(shipped: Shipped) -> None:
-    ran = shipped.run(CALL, {"status": "live-repair", "command": CALL})
-    assert (ran.code, ran.stdout.count("\n")) == (0, 1)
-    assert ran.stdout.startswith('told the system log: needs a person: {"command": "call-operator"')
-
-
 @pytest.mark.parametrize("details", [{}, {"details": "a text"}, {"details": {"fan": 2}}], ids=str)
 @pytest.mark.parametrize(
     ("command", "why"),
@@ -172,11 +144,6 @@ def test_details_that_name_nothing_are_told_so(
     """A diagnosis may have details of any kind, or none."""
     ran = shipped.run(command, {"status": "live-repair", "command": command, **details})
     assert (ran.code, ran.complaint) == (1, f"{command}: ValueError: {why}")
-
-
-@pytest.mark.parametrize("stdin", [b"", b"\xff", b"[]", b"[" * 100_000, {"status": "Ok"}])
-def test_calling_the_operator_about_nothing(shipped: Shipped, stdin: object) -> None:
-    assert shipped.run(CALL, stdin).complaint.startswith("call-operator: ")
 
 
 def test_the_example_runs_the_plug_in_and_nothing_else(shipped: Shipped) -> None:

@@ -509,20 +509,6 @@ def test_the_controller_of_aacraid_is_in_its_type(shipped: Shipped) -> None:
     assert told(controllers(shipped, listed, answers)) == [("/dev/sda", "aacraid,0,0,1")]
 
 
-def test_without_hosts_the_make_tells_the_controllers_apart(shipped: Shipped) -> None:
-    listed = [*LISTED, ("/dev/bus/0", "megaraid,0")]
-    answers = {LISTED[0]: PERC, LISTED[1]: HP, listed[2]: GOOD, ("/dev/sdb", "cciss,1"): BAD}
-    assert told(controllers(shipped, listed, answers, {})) == [("/dev/sdb", "cciss,1")]
-    assert not [line for line in calls(shipped) if "megaraid,1" in line]
-
-
-def test_a_disk_in_physical_that_the_scan_lists_is_asked_once(shipped: Shipped) -> None:
-    listed = [("/dev/bus/0", "megaraid,0")]
-    ran = controllers(shipped, listed, {listed[0]: BAD}, PHYSICAL=(listed[0],))
-    assert told(ran) == listed
-    assert len(calls(shipped)) == 1
-
-
 SAME = [("/dev/sda", "scsi"), ("/dev/sdc", "scsi")]
 
 
@@ -535,27 +521,6 @@ def test_two_volumes_of_one_controller_are_asked_once(
     assert told(ran) == [("/dev/sda", "cciss,1")]
     assert "not_asked" not in ran.diagnosis["details"]
     assert len(calls(shipped)) == len(set(calls(shipped))) == len(SAME) + 32
-
-
-def test_two_volumes_of_one_controller_without_answer_are_tried_once(shipped: Shipped) -> None:
-    ran = controllers(shipped, SAME, {SAME[0]: HP, SAME[1]: HP})
-    assert ran.diagnosis["details"]["not_asked"] == [NOT_SEEN.format(name) for name, _ in SAME]
-    assert len(calls(shipped)) == len(SAME) + 32
-
-
-def test_many_volumes_of_one_disk_each(shipped: Shipped) -> None:
-    names = [f"sd{letter}" for letter in "abcdefghijklmnopqrstuvwx"]
-    listed = [(f"/dev/{name}", "scsi") for name in names]
-    answers: Answers = dict.fromkeys(listed, HP) | {("/dev/sda", "cciss,9"): BAD}
-    ran = controllers(shipped, listed, answers, dict.fromkeys(names, 0))
-    assert told(ran) == [("/dev/sda", "cciss,9")]
-    assert len(calls(shipped)) == len(names) + 32
-
-
-def test_disks_of_areca_have_a_device_of_their_own(shipped: Shipped) -> None:
-    ran = controllers(shipped, LISTED, {LISTED[0]: ARC, LISTED[1]: ARC})
-    assert ran.diagnosis["details"]["not_asked"] == [NOT_SEEN.format(name) for name, _ in LISTED]
-    assert len(calls(shipped)) == len(LISTED)
 
 
 def test_a_controller_is_of_one_kind(shipped: Shipped) -> None:
@@ -595,10 +560,6 @@ def test_a_disk_that_two_devices_reach_is_told_once(shipped: Shipped) -> None:
     assert told(ran) == listed
 
 
-def test_two_disks_that_claim_one_serial_number_stay_two(shipped: Shipped) -> None:
-    assert told(controllers(shipped, LISTED, {LISTED[0]: BAD, LISTED[1]: BAD})) == LISTED
-
-
 USB = "-> ../../../devices/pci0000:00/0000:00:14.0/usb2/2-1/2-1:1.0/host9/target9:0:0/9:0:0:0"
 HOT_SWAP = "-> ../../../devices/pci0000:00/0000:00:17.0/ata3/host2/target2:0:0/2:0:0:0"
 
@@ -636,19 +597,6 @@ def test_a_stick_without_health_keeps_no_node_in_doubt(
     assert beside(shipped, kind, answer, place).diagnosis == {"status": "Ok", "details": details}
 
 
-def test_an_empty_drive_of_a_bmc_keeps_no_node_in_doubt(shipped: Shipped) -> None:
-    shipped.tree({"sys/class/block/sdb/removable": "1\n"})
-    ran = beside(shipped, "scsi", say("No medium found"))
-    assert ran.diagnosis["details"] == {"faults": [], "not_asked": [NO_HEALTH]}
-
-
-def test_a_usb_disk_whose_answer_is_none_keeps_no_node_in_doubt(shipped: Shipped) -> None:
-    ran = beside(shipped, "sat", "not JSON", USB)
-    assert ran.need == "Ok"
-    (not_asked,) = ran.diagnosis["details"]["not_asked"]
-    assert not_asked.startswith("/dev/sdb: ")
-
-
 def test_a_failing_usb_disk_moves_no_instance(shipped: Shipped) -> None:
     ran = beside(shipped, "sat", SATA | FAILED | {"serial_number": "Z2"}, USB)
     assert (ran.need, ran.diagnosis["command"]) == ("live-repair", CALL)
@@ -657,18 +605,6 @@ def test_a_failing_usb_disk_moves_no_instance(shipped: Shipped) -> None:
 
 def test_a_disk_in_a_hot_swap_bay_is_no_stick(shipped: Shipped) -> None:
     assert "/dev/sdb: no answer: " in beside(shipped, "scsi", NO_DISK, HOT_SWAP).complaint
-
-
-def test_a_virtual_nvme_disk_keeps_no_node_in_doubt(shipped: Shipped) -> None:
-    ran = beside(shipped, "nvme", say("", 4, model_name="VMware Virtual NVMe Disk"))
-    assert (ran.need, ran.faults) == ("Ok", [])
-    assert ran.diagnosis["details"]["not_asked"] == [NOT_SEEN.format("/dev/sdb")]
-
-
-def test_a_scan_that_fails_lists_no_disks(shipped: Shipped) -> None:
-    tool = shipped.tool("smartctl", f"cat <<'END'\n{json.dumps(say('open failed'))}\nEND")
-    ran = shipped.run("smart", TOOLS=(str(tool),))
-    assert ran.complaint == "smart: ValueError: no list of disks: open failed"
 
 
 def test_a_disk_behind_a_controller_that_does_not_answer_is_not_ok(shipped: Shipped) -> None:
@@ -702,23 +638,6 @@ def test_the_model_has_other_names_in_other_versions(
     assert [fault["model_name"] for fault in ran.faults] == [model]
 
 
-def test_smartctl_says_why_a_disk_cannot_be_asked(shipped: Shipped) -> None:
-    said = {"exit_status": 2, "messages": [{"string": "Permission denied", "severity": "error"}]}
-    ran = ask(shipped, ("/dev/sda", "scsi", 2, {"smartctl": said}))
-    assert ran.complaint == "smart: ValueError: /dev/sda: no answer: Permission denied"
-
-
-def test_an_ignored_disk_is_not_asked(shipped: Shipped) -> None:
-    ask(shipped, ("/dev/sda", "scsi", 2, {}))
-    constants = {"TOOLS": (str(shipped.root / "tools/smartctl"),), "IGNORED": ("/dev/sda",)}
-    assert shipped.run("smart", **constants).diagnosis == OK
-
-
-def test_a_failing_disk_is_told_even_if_another_cannot_be_asked(shipped: Shipped) -> None:
-    ran = ask(shipped, ("/dev/sda", "scsi", 2, {}), ("/dev/sdb", "scsi", 8, SATA | FAILED))
-    assert [fault["device"] for fault in ran.faults] == ["/dev/sdb"]
-
-
 def test_the_type_is_given_only_where_smartctl_cannot_find_out(shipped: Shipped) -> None:
     answers = [("/dev/sda", "scsi"), ("/dev/bus/0", "megaraid,4"), ("/dev/nvme0", "nvme")]
     ask(shipped, *((name, kind, 0, SATA) for name, kind in answers))
@@ -733,9 +652,3 @@ def test_numbers_that_move_stay_out(shipped: Shipped) -> None:
     later = SATA | FAILED | {"temperature": {"current": 55}, "power_on_time": {"hours": 5000}}
     first = ask(shipped, ("/dev/sda", "scsi", 8, SATA | FAILED))
     assert ask(shipped, ("/dev/sda", "scsi", 8 + 64, later)).stdout == first.stdout
-
-
-def test_no_disks_and_no_tool(shipped: Shipped) -> None:
-    assert ask(shipped).diagnosis == OK
-    ran = shipped.run("smart", TOOLS=(str(shipped.root / "none"),))
-    assert (ran.code, ran.complaint) == (69, "smart: smartctl is not installed")

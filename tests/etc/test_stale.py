@@ -83,19 +83,3 @@ def test_open_volumes_of_others_count_and_unused_ones_are_told(shipped: Shipped)
     assert code == 1
     assert said.endswith("elsewhere: open volumes: db")
     assert look(shipped, {}, "exit 5")[0] == 1
-
-
-def test_ganeti_cuts_long_tags(shipped: Shipped) -> None:
-    name = "x" * 130
-    row = f"echo '-wi-ao----|originstname+{name}' | cut -c-139"
-    assert look(shipped, {}, row, instances=[name])[0] == 0
-
-
-def test_guests_of_xen_count(shipped: Shipped) -> None:
-    code, said = look(shipped, {}, xl="echo Name ID; echo Domain-0 0; echo web 3; echo db 4")
-    assert code == 1
-    assert said.endswith("running: db")
-
-
-def test_an_order_without_instances_fails(shipped: Shipped) -> None:
-    assert shipped.run("stale-instances", {"name": "n3"}).code == 1

@@ -304,12 +304,6 @@ def test_doubt_is_never_ok(shipped: Shipped) -> None:
         assert len(beside.diagnosis["details"]["not_asked"]) == 1, name
 
 
-def test_a_failure_hides_no_fault_of_its_controller(shipped: Shipped) -> None:
-    ran = ask(shipped, missing(M5015, 2) | {"said": INCOMPLETE})
-    assert [fault["fault"] for fault in ran.faults] == ["degraded"]
-    assert len(ran.diagnosis["details"]["not_asked"]) == 1
-
-
 def test_each_bit_of_a_battery(shipped: Shipped) -> None:
     worn, busy = {7, 8, 9, 10, 14, 15}, {3, 4, 6}
     for bit in range(18):
@@ -340,21 +334,6 @@ def test_a_controller_that_the_kernel_sees_alone_is_doubt(shipped: Shipped) -> N
     assert shipped.run("storcli", FOLDERS=(str(tool.parent),), SYS=world).diagnosis == OK
 
 
-def test_a_disk_that_says_nonsense_is_read_all_the_same(shipped: Shipped) -> None:
-    data = with_row(missing(M5015, 2), "PD LIST", 0, Model="ST\x01\x7f")
-    ran = ask(shipped, data)
-    tool = shipped.root / "tools/storcli64"
-    tool.write_bytes(tool.read_bytes().replace(b"\\u0001", b"\x01").replace(b"\x7f", b"\xff"))
-    odd = shipped.run("storcli", FOLDERS=(str(tool.parent),), SYS=shipped.root / "sys")
-    assert odd.stdout == ran.stdout
-
-
-def test_a_tool_that_hangs_is_no_verdict(shipped: Shipped) -> None:
-    tool = shipped.tool("storcli64", "exec sleep 60")
-    ran = shipped.run("storcli", FOLDERS=(str(tool.parent),), SECONDS=0.1)
-    assert ran.complaint.startswith("storcli: TimeoutExpired: ")
-
-
 def test_the_other_tool_is_asked_if_one_sees_no_controller(shipped: Shipped) -> None:
     nothing = recordings.read("storcli-no-controller")
     tool = shipped.tool("perccli64", f"cat <<'END'\n{nothing}\nEND")
@@ -382,8 +361,3 @@ def test_what_moves_stays_out(shipped: Shipped) -> None:
     later = with_status(data, Memory_Correctable_Errors=7)
     later = later | {"BBU_Info": [data["BBU_Info"][0] | {"Temp": "41C"}]}
     assert ask(shipped, later).stdout == ask(shipped, data).stdout
-
-
-def test_no_tool(shipped: Shipped) -> None:
-    ran = shipped.run("storcli", FOLDERS=(str(shipped.root),))
-    assert (ran.code, ran.complaint) == (69, "storcli: neither storcli nor perccli is installed")

@@ -75,25 +75,6 @@ def test_degrees_stay_out_and_so_do_the_numbers_of_the_chips(shipped: Shipped) -
     assert again.stdout == first.stdout
 
 
-def test_a_sensor_without_label_or_device(shipped: Shipped) -> None:
-    ran = look(shipped, {"temp1_label": None, "device": None, "temp1_input": "100000\n"})
-    assert ran.faults == [
-        {"chip": "coretemp", "device": "", "sensor": "temp1", "level": "critical"}
-    ]
-
-
-def test_a_hostile_label_stays_one_line_of_ascii(shipped: Shipped) -> None:
-    ran = look(shipped, {"temp1_label": "\x1b[2J\n}\u202e", "temp1_input": "100000\n"})
-    assert ran.faults[0]["sensor"] == "\x1b[2J\n}\u202e"
-    assert ran.stdout.isascii()
-    assert ran.stdout.count("\n") == 1
-
-
-def test_no_sensors(shipped: Shipped) -> None:
-    root = shipped.tree({"sys/class": None})
-    assert shipped.run("temperature", SYS=root / "sys").faults == []
-
-
 def test_a_sensor_asleep_has_no_reading(shipped: Shipped, monkeypatch: pytest.MonkeyPatch) -> None:
     """A socket answers open(2) as a sleeping drive's sensor answers read(2): ENXIO."""
     folder = shipped.tree({"hwmon1": None}, under="sys/class/hwmon") / "hwmon1"
@@ -161,8 +142,3 @@ def test_a_sensor_that_cannot_be_read_silences_no_other(shipped: Shipped) -> Non
     assert ran.need == "evacuate"
     (not_asked,) = ran.diagnosis["details"]["not_asked"]
     assert not_asked.startswith("coretemp temp1: ")
-
-
-def test_a_sensor_that_breaks_while_it_is_read_is_not_ok(shipped: Shipped) -> None:
-    shipped.tree({"name": "coretemp\n", "temp1_input": None}, under="sys/class/hwmon/hwmon1")
-    assert "Is a directory" in look(shipped, {}).complaint

@@ -1,7 +1,6 @@
 """maintd-follow, look by look, beside a systemd that is a file of properties."""
 
 import os
-import shutil
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -144,16 +143,3 @@ def test_what_is_not_its_to_start(node: Node, said: dict[str, str]) -> None:
     node.look()
     node.write("ssconf_master_node")
     assert node.look() == ""
-
-
-def test_what_systemd_did_not_take_is_asked_again(node: Node) -> None:
-    node.maintd("inactive")
-    node.look()
-    node.write("ssconf_master_node")
-    good = shutil.copy(node.folder / "bin/systemctl", node.folder / "kept")
-    node.tool("systemctl", f'[ "$1" = show ] && cat {node.folder}/said || exit 1')
-    with pytest.raises(subprocess.CalledProcessError):
-        node.look()
-    node.tool("find", "echo ssconf_master_node")  # the clock of inodes is a coarse one
-    shutil.copy(good, node.folder / "bin/systemctl")
-    assert node.look() == "start"

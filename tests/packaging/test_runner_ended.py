@@ -56,8 +56,3 @@ def test_what_is_in_the_units_own_group_is_killed(groups: Path) -> None:
         (groups / UNIT / "cgroup.procs").write_text(f"0\n{left.pid}\n")
         end(groups, f"/{UNIT}/.control")
         assert left.wait(9) == -signal.SIGKILL
-
-
-def test_groups_without_controllers(groups: Path) -> None:
-    (groups / UNIT / "cgroup.subtree_control").write_text("")
-    assert f"{UNIT}/cgroup.subtree_control" not in end(groups, f"/{UNIT}/.control")

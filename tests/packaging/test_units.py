@@ -111,14 +111,6 @@ def test_maintds_unit_names_what_its_settings_do() -> None:
         assert follow.count(f" {name}") == 2
 
 
-def test_a_thousand_agents_can_be_asked_at_once() -> None:
-    """And ten times as many, with what else is open."""
-    unit = (UNITS / "maintd.service").read_text()
-    limit = re.search(r"^LimitNOFILE=(\d+)$", unit, re.MULTILINE)
-    assert limit
-    assert int(limit[1]) >= 10_000 + 1000
-
-
 def test_candidates_check_their_power_control_daily_and_both_packages_ship_it() -> None:
     """The unit's folder is the program's own, and its condition the program's own file."""
     from nodeagent.cli import oob

@@ -156,13 +156,3 @@ def test_a_secret_that_others_can_read_is_not_used(fences: Fences) -> None:
     fences.secret("ends with a blank ")
     assert "blank or quotation mark" in fences.run("power-off", NODE).stderr
     assert fences.asked() == []
-
-
-def test_check_config_touches_no_device(fences: Fences) -> None:
-    fences.levels({"machine": ""}, {"outlet-a": ""})
-    done = fences.run("check-config")
-    assert (done.returncode, done.stdout) == (0, f"{fences.config}: ok, nodes checked: 1\n")
-    assert fences.asked() == []
-    done = fences.run("check-config", "other.example.com")
-    assert done.returncode == 78
-    assert "no table under [nodes] is for other.example.com" in done.stderr

@@ -13,8 +13,7 @@ from nodeagent.cluster.ganeti.luxi import Refusal, refused
 from nodeagent.cluster.ganeti.opcodes import SOURCE
 from nodeagent.errors import MessageError
 from nodeagent.model.action import Drain, Guarded, MovePrimary, Retag, Scope
-from nodeagent.model.ledger import Intent, Ledger, Outcome, Removal, Result, RoleChange, Trail
-from nodeagent.model.purpose import OfBalance, OfEntry, OfIncident, OfRepair, OfWindow, Purpose
+from nodeagent.model.ledger import Outcome, Removal, Result, RoleChange, Trail
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, Size
 from nodeagent.model.units import Ms, Nanoseconds
 from tests.cluster.ganeti.answers import DRBD, GROUP, INFO, NODE, PLAIN, answer, put
@@ -387,14 +386,6 @@ def test_a_failed_power_control_gives_ganetis_warning_and_status() -> None:
     assert jobqueue.warnings(rows) == {7: "run_oob failed: code 1"}
 
 
-def test_a_job_of_power_control_of_several_nodes_is_never_a_success() -> None:
-    op = {"OP_ID": "OP_OOB_COMMAND", "node_names": [], "command": "power-off"}
-    both = [[[[0, "n1.example"], [0, None]], [[0, "n2.example"], [0, None]]]]
-    row = [7, "success", False, ["success"], both, [[1, 0]], [op]]
-    (found,) = decode.table("job", jobqueue.RESULT, answer(row))
-    assert jobqueue.result(found).outcome is Outcome.ERROR
-
-
 STALE = (
     "Can't create block device <LogicalVolume(/dev/xenvg/2f4b.disk0_data, visible as /dev/disk/0,"
     " size=192m)> on node node2.gnt.test for instance ia.gnt.test: Can't create block device: LV"
@@ -581,29 +572,6 @@ def test_somebody_elses_words_are_one_printable_line(said: object) -> None:
     line = one_line(said)
     assert line.isprintable()
     assert len(line) <= 400
-
-
-UUID = "00000003-0000-4000-8000-000000000000"
-
-
-@pytest.mark.parametrize(
-    "purpose",
-    [
-        OfIncident(UUID),
-        OfRepair(UUID),
-        OfBalance(UUID),
-        OfEntry(3, "empty"),
-        OfWindow(UUID),
-    ],
-    ids=lambda purpose: type(purpose).__name__,
-)
-def test_a_job_is_known_as_ours_whomever_it_was_for(purpose: Purpose) -> None:
-    ledger = Ledger().promise(purpose, "n1", Drain("n1"), Ms(1))
-    intent: Intent = ledger.intents[-1]
-    trail = [["gnt:daemon:maintd", intent.reason, 1], ["gnt:opcode:node_set_params", "x", 2]]
-    ops = [{"reason": trail}]
-    (row,) = decode.table("job", ("ops",), answer([ops]))
-    assert jobqueue.reasons(row) == [intent.reason]
 
 
 def test_what_was_done_to_nodes_roles() -> None:

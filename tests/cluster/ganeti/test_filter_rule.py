@@ -16,12 +16,6 @@ def test_its_text_is_read_back_as_luxid_keeps_it() -> None:
     assert text_in([LUXID, *trail("", Nanoseconds(7))]) == ""
 
 
-def test_people_read_first_what_it_is() -> None:
-    source, said, at = trail("1:abc", Nanoseconds(7))[0]
-    assert (source, at) == ("gnt:daemon:maintd", 7)
-    assert "gnt-maint ledger" in str(said)
-
-
 @pytest.mark.parametrize(
     "odd", [None, "", [], {}, [["x"]], [[1, "maintd-ledger:1:a", 3]], [["x", 3, 3]], [None]]
 )
