@@ -127,7 +127,7 @@ class Section:
             return default
         value = read(self._left[key])
         if value is None:
-            given = _said(self._left[key])
+            given = _shown(self._left[key])
             self.complain(f"{self.where(key)} is {given}; it must be {wanted}", key)
         del self._left[key]
         return default if value is None else value
@@ -385,7 +385,7 @@ def _key(name: str) -> str:
     return short if short.isprintable() else ascii(short)
 
 
-def _said(value: object) -> str:
+def _shown(value: object) -> str:
     """Write a value for a complaint: one short line."""
     try:
         text = repr(value)

@@ -39,27 +39,29 @@ def _run() -> int:
         code = cli.main(prog_name=_NAME, standalone_mode=False)
         return code if isinstance(code, int) else 0
     except click.UsageError as error:
-        return _told(wrong(error, _NAME), exits.USAGE)
+        return _complain(wrong(error, _NAME), exits.USAGE)
     except click.ClickException as error:
-        return _told(error.format_message(), error.exit_code)
+        return _complain(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         return exits.INTERRUPTED
     except ConfigError as error:
-        return _told(error, exits.CONFIG)
+        return _complain(error, exits.CONFIG)
     except Unavailable as error:
-        return _told(error, exits.UNAVAILABLE)
+        return _complain(error, exits.UNAVAILABLE)
     except NodeAgentError as error:
-        return _told(error, exits.FAULT)
+        return _complain(error, exits.FAULT)
     except OSError as error:
         return lost(_NAME, error)
     except Exception as error:
         if os.environ.get("GNT_MAINT_DEBUG"):
             raise
         kind = type(error).__name__
-        return _told(f"a bug, or another maintd than this speaks to: {kind}: {error}", exits.BUG)
+        return _complain(
+            f"a bug, or another maintd than this speaks to: {kind}: {error}", exits.BUG
+        )
 
 
-def _told(why: object, code: int) -> int:
+def _complain(why: object, code: int) -> int:
     with suppress(OSError):
         click.echo(f"{_NAME}: {shown(why)}", err=True)
     return code

@@ -41,9 +41,9 @@ from nodeagent.maintd.succession.plan import (
     Known,
     Memory,
     Step,
+    outcome,
     plan,
     remember,
-    told,
 )
 from nodeagent.model.evidence import PowerReading, Testimony
 from nodeagent.model.reason import Reason, SuccessionKind, because
@@ -213,7 +213,7 @@ class Session:
         if not isinstance(end, Reason):
             end = because(SuccessionKind.TOO_LATE, known.files)
         log.info("end kind=%s why=%r", end.kind.word, str(end))
-        return told(known, end)
+        return outcome(known, end)
 
     def _known(self, *, asks: bool) -> Known:
         """Return the knowledge that needs no other node."""

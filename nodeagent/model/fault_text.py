@@ -18,21 +18,21 @@ def fault_text(text: str) -> str:
     except (ValueError, RecursionError):
         return ""
     details = document.get("details") if isinstance(document, Mapping) else None
-    line = "" if details is None else _said(details, _DEEP)
+    line = "" if details is None else _in_words(details, _DEEP)
     line = "".join(c if c.isprintable() else " " for c in line[: 2 * MOST]).strip()
     return line if len(line) <= MOST else f"{line[: MOST - 1]}…"
 
 
-def _said(details: Any, deep: int) -> str:
+def _in_words(details: Any, deep: int) -> str:
     if not deep:
         return "…"
     if isinstance(details, Mapping):
         return ", ".join(_pair(str(key), value, deep) for key, value in details.items())
     if isinstance(details, Sequence) and not isinstance(details, str):
-        return ", ".join(_said(detail, deep - 1) for detail in details)
+        return ", ".join(_in_words(detail, deep - 1) for detail in details)
     return details if isinstance(details, str) else json.dumps(details)
 
 
 def _pair(key: str, value: Any, deep: int) -> str:
     between = ": " if isinstance(value, Mapping | list) else " "
-    return f"{key}{between}{_said(value, deep - 1)}"
+    return f"{key}{between}{_in_words(value, deep - 1)}"

@@ -69,10 +69,10 @@ def schema_fault(document: Any) -> str | None:
 
     text = files("nodeagent.protocol").joinpath("schemas/diagnosis.json").read_text("utf-8")
     fault = best_match(Draft202012Validator(json.loads(text)).iter_errors(document))
-    return None if fault is None else f"at {fault.json_path}: {_said(fault.message)}"
+    return None if fault is None else f"at {fault.json_path}: {_short(fault.message)}"
 
 
-def _said(message: str) -> str:
+def _short(message: str) -> str:
     return printable(message, most=200)[1:-1].replace('\\"', '"')
 
 

@@ -70,11 +70,11 @@ class SqliteStore:
         self._keeps = keep, audit
         self._now = now
         self._lock = threading.Lock()
-        with self._told("opened"):
+        with self._errors("opened"):
             made = path != MEMORY and files.make_private(path)
             self._db = self._connect()
         try:
-            with self._told("opened"):
+            with self._errors("opened"):
                 self._open()
         except NodeAgentError:
             self._db.close()
@@ -111,7 +111,7 @@ class SqliteStore:
         """Return the ledger last saved; an empty one if there is none."""
         with self._lock:
             self._check_place()
-            with self._told("read"):
+            with self._errors("read"):
                 if self._form == tables.BEFORE:
                     return form_before.read(self._db)[1]
                 number, text, self.rule = tables.read(self._db)
@@ -202,7 +202,7 @@ class SqliteStore:
             rows = self._db.execute(
                 "SELECT text FROM wish WHERE answered IS NULL ORDER BY number"
             ).fetchall()
-        with self._told("read"):
+        with self._errors("read"):
             return tuple(decode(Wish, text) for (text,) in rows)
 
     def answer(self, wish: str) -> str | None:
@@ -292,7 +292,7 @@ class SqliteStore:
     def _reading(self) -> Iterator[None]:
         with self._lock:
             self._check_place()
-            with self._told("read"):
+            with self._errors("read"):
                 yield
 
     @contextmanager
@@ -304,7 +304,7 @@ class SqliteStore:
     def _changing(self) -> Iterator[None]:
         self._check_place()
         try:
-            with self._told("written"), self._transaction():
+            with self._errors("written"), self._transaction():
                 yield
         finally:
             self._mark = files.mark(self._path)  # SQLite may have moved the log into it
@@ -328,7 +328,7 @@ class SqliteStore:
                 self._db.execute("ROLLBACK")
 
     @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
+    def _errors(self, what: str) -> Iterator[None]:
         """Tell errors apart by the caller's reaction."""
         try:
             yield

@@ -80,7 +80,7 @@ def at_socket(path: str) -> Caller:
     def connect(deadline: Deadline) -> socket.socket:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         try:
-            sock.settimeout(deadline.left())
+            sock.settimeout(deadline.remaining())
             sock.connect(path)
         except BaseException:
             sock.close()
@@ -183,10 +183,10 @@ def ask(connect: Connect, transaction: Transaction, seconds: float) -> Answered:
         try:
             unsent = memoryview(transaction.request())
             while unsent:
-                connection.settimeout(deadline.left())
+                connection.settimeout(deadline.remaining())
                 unsent = unsent[connection.send(unsent) :]
             while True:
-                connection.settimeout(deadline.left())
+                connection.settimeout(deadline.remaining())
                 if answer := transaction.receive(connection.recv(256 * 1024)):
                     return answer
         except TimeoutError:
@@ -199,9 +199,9 @@ def _over_network(host: str, port: int, tls: "ssl.SSLContext | None", name: str 
     """Return what connects to a host; its certificate must bear `name`, by default the host's."""
 
     def connect(deadline: Deadline) -> socket.socket:
-        sock = socket.create_connection((host, port), deadline.left())
+        sock = socket.create_connection((host, port), deadline.remaining())
         try:
-            sock.settimeout(deadline.left())
+            sock.settimeout(deadline.remaining())
             return tls.wrap_socket(sock, server_hostname=name or host) if tls else sock
         except BaseException:
             sock.close()

@@ -10,7 +10,7 @@ class Deadline:
         self.seconds = seconds
         self._end = time.monotonic() + seconds
 
-    def left(self) -> float:
+    def remaining(self) -> float:
         """Seconds left, for a socket timeout; TimeoutError once they are over."""
         if (remaining := self._end - time.monotonic()) <= 0:
             raise TimeoutError

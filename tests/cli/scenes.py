@@ -7,7 +7,7 @@ from pathlib import Path
 from nodeagent.maintd.notices.firing import Firing
 from nodeagent.maintd.notices.sinks.alertmanager import Alertmanager
 from nodeagent.maintd.notices.sinks.http import Endpoint
-from nodeagent.maintd.succession.plan import plan, told
+from nodeagent.maintd.succession.plan import outcome, plan
 from nodeagent.model.action import MovePrimary
 from nodeagent.model.notice import Sink
 from nodeagent.model.queue import RepairStep
@@ -237,7 +237,7 @@ def standby(folder: Path) -> Live:
     second = known(me="n2")
     end = plan(second)
     assert isinstance(end, Reason)
-    engine.succession = told(second, end)
+    engine.succession = outcome(second, end)
     live.seconds += 2.0
     return live
 
@@ -248,7 +248,7 @@ def ready_standby(folder: Path) -> Live:
     first = known(asks=False)
     end = plan(first)
     assert isinstance(end, Reason)
-    live.rig.engine.succession = told(first, end)
+    live.rig.engine.succession = outcome(first, end)
     return live
 
 

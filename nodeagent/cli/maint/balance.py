@@ -52,7 +52,7 @@ def balance(where: Where, /, **given: Any) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Planned:
     """A plan, the layout it leads to, and facts of the search."""
 
     known: "Known"
@@ -96,7 +96,7 @@ def _carry_out(asked: Options, where: Where) -> None:
         click.echo(f"Done: {len(plan.steps)} moves")
 
 
-def _find(asked: Options, where: Where) -> _Found:
+def _find(asked: Options, where: Where) -> _Planned:
     """Return the moves; name the instances that stay."""
     from nodeagent.placement.layout.layout import group_of, lay_out
 
@@ -109,16 +109,16 @@ def _find(asked: Options, where: Where) -> _Found:
         _name_unmoved(known, layout)
     began = time.monotonic()
     plan, hurried = _exact(asked, layout) if asked.search == "exact" else _best(asked, layout)
-    return _Found(known, plan, plan.end(), time.monotonic() - began, hurried)
+    return _Planned(known, plan, plan.end(), time.monotonic() - began, hurried)
 
 
 def _without_leaving(layout: "Layout", departures: "Mapping[str, Departure]") -> "Layout":
     """Leave out the group's nodes that leave soon, and name them, as maintd does."""
-    from nodeagent.placement.cluster.leaving import told
+    from nodeagent.placement.cluster.leaving import in_words
     from nodeagent.placement.layout.layout import among
 
     names = [node.host.name for node in layout.group_nodes()]
-    for words in told(names, departures):
+    for words in in_words(names, departures):
         _warn(f"{words}: it takes no part")
     return among(layout, set(names) - departures.keys()) if departures else layout
 
@@ -163,7 +163,7 @@ def _best(asked: Options, layout: "Layout") -> tuple["Plan", bool]:
         return plan, clock.spent() >= _HURRIED
 
 
-def _document(asked: Options, outcome: _Found) -> Json:
+def _document(asked: Options, outcome: _Planned) -> Json:
     from nodeagent.cli.maint.balancing.report import document
     from nodeagent.placement.balance.greedy import well_balanced
 

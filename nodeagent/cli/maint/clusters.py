@@ -105,25 +105,25 @@ def _ask(entry: Entry, seconds: float) -> Json:
 
     def get(target: str) -> Any:
         try:
-            answers[target] = reach.get(f"/1/{target}", deadline.left())
+            answers[target] = reach.get(f"/1/{target}", deadline.remaining())
         except Unreachable:
-            deadline.left()  # TimeoutError: that was why
+            deadline.remaining()  # TimeoutError: that was why
             raise
         return answers[target]
 
     try:
         reach = entry.where().reach()
         state, why, _ = judge(get)
-        return _told(entry.name, state, STATES[state], why, _facts(answers) | _plans(get))
+        return _document(entry.name, state, STATES[state], why, _facts(answers) | _plans(get))
     except TimeoutError:
         return _late(entry.name, seconds)
     except (click.ClickException, ConfigError) as error:
         state, why = unasked(error)
         absent = isinstance(error, Unreachable) and not isinstance(error, InDoubt)
-        return _told(entry.name, state, _UNREACHABLE if absent else STATES[state], why)
+        return _document(entry.name, state, _UNREACHABLE if absent else STATES[state], why)
     except Exception as error:  # the other clusters' lines count
         why = f"a bug, or another maintd than this speaks to: {type(error).__name__}: {error}"
-        return _told(entry.name, UNKNOWN, STATES[UNKNOWN], why)
+        return _document(entry.name, UNKNOWN, STATES[UNKNOWN], why)
 
 
 def _page(entry: Entry) -> str:
@@ -136,10 +136,10 @@ def _page(entry: Entry) -> str:
 
 
 def _late(name: str, seconds: float) -> Json:
-    return _told(name, CRITICAL, _UNREACHABLE, too_late(seconds))
+    return _document(name, CRITICAL, _UNREACHABLE, too_late(seconds))
 
 
-def _told(name: str, code: int, state: str, why: str, known: Mapping[str, Any] = _NONE) -> Json:
+def _document(name: str, code: int, state: str, why: str, known: Mapping[str, Any] = _NONE) -> Json:
     """Return the JSON of a cluster; null for members that are `unknown`, and for no roll."""
     cluster = {"name": name, "code": code, "state": state, "why": why}
     cluster |= {member: known.get(member) for member in _MEMBERS}

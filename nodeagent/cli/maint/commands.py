@@ -211,10 +211,10 @@ def _whole(variant: Json, telling: Sequence[str]) -> str:
     """Describe a command that is not compared with a usual one."""
     if variant["state"] != "runs":
         return _file(variant)
-    return ", ".join([f"digest {_file(variant)}", *(_said(name, variant) for name in telling)])
+    return ", ".join([f"digest {_file(variant)}", *(_described(name, variant) for name in telling)])
 
 
-def _said(name: str, variant: Json) -> str:
+def _described(name: str, variant: Json) -> str:
     if name == "settings":
         return f"settings {_short(variant['settings'])}" if variant["settings"] else "no settings"
     return f"timeout {variant['timeout']:g} s" if name == "timeout" else str(variant["kind"])
@@ -228,8 +228,8 @@ def _member(name: str, variant: Json, usual: Json) -> str:
         return _state(variant)
     if name == "digest":
         return f"digest {_short(variant['digest'])}"
-    usually = f"{usual['timeout']:g} s" if name == "timeout" else _said(name, usual)
-    return f"{_said(name, variant)} instead of {usually}"
+    usually = f"{usual['timeout']:g} s" if name == "timeout" else _described(name, usual)
+    return f"{_described(name, variant)} instead of {usually}"
 
 
 def _since(nodes: Sequence[Json], now: float) -> str:

@@ -60,7 +60,7 @@ def _moment(context: click.Context, option: click.Parameter, text: str | None) -
 def list_(where: Where, *, owner: str | None, node: str | None, as_json: bool) -> int:
     """List the offers and the owners' answers."""
     reach = where.reach()
-    matching = _found(reach, owner, node, as_json=as_json)
+    matching = _matching(reach, owner, node, as_json=as_json)
     if as_json:
         emit(matching)
         return 0
@@ -95,7 +95,7 @@ def answered(offer: Json) -> str:
     return f"{word} {age(offer['age'])} ago" + (f": {details}" if details else "")
 
 
-def _found(
+def _matching(
     reach: Reach, owner: str | None, node: str | None, *, as_json: bool = False
 ) -> list[Json]:
     all_offers: list[Json] = reach.plans("/1/offers", as_json=as_json)
@@ -114,7 +114,7 @@ def _ids(reach: Reach, names: Sequence[str], owner: str | None, node: str | None
         raise click.UsageError("the name of an offer, an owner or a node is empty")
     if not (names or owner or node):
         raise click.UsageError("missing offers: name them, or --owner and --node")
-    matching = [offer for offer in _found(reach, owner, node) if offer["instances"]]
+    matching = [offer for offer in _matching(reach, owner, node) if offer["instances"]]
     if not names:
         if not matching:
             raise NotFound("there is no such offer")

@@ -179,7 +179,7 @@ def _pass(
 
 def _agreed(would: "Pass") -> bool:
     """Show a pass and ask whether to make it, if it changes something."""
-    document = _told(would, dry=True)
+    document = _document(would, dry=True)
     if not (document["jobs"] or document["withdrawn"] or document["expired"]):
         return True
     _show(document)
@@ -187,7 +187,7 @@ def _agreed(would: "Pass") -> bool:
 
 
 def _safe(done: "Pass", *, dry: bool, as_json: bool) -> int:
-    document = _told(done, dry=dry)
+    document = _document(done, dry=dry)
     if as_json:
         emit(document)
     else:
@@ -196,7 +196,7 @@ def _safe(done: "Pass", *, dry: bool, as_json: bool) -> int:
     return exits.FAULT if refused or done.trouble else 0
 
 
-def _told(done: "Pass", *, dry: bool) -> Json:
+def _document(done: "Pass", *, dry: bool) -> Json:
     """Return a pass as one JSON document."""
     from nodeagent.cluster.backend import Accepted, NotTaken
     from nodeagent.model.action import Guarded, describe

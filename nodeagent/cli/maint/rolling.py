@@ -80,7 +80,7 @@ def rolling(
     for why in stock.doubts.values():
         click.echo(harmless(f"gnt-maint: {why}: it is in no group"), err=True)
     wanted = Wanted(group, frozenset(node_tags) or None, shut_down, skip, ignore)
-    document = _told(stock, roll(layout, wanted))
+    document = _document(stock, roll(layout, wanted))
     if as_json:
         emit(document)
     else:
@@ -98,7 +98,7 @@ def _one_master(cluster: "Cluster", *, force: bool) -> None:
         click.echo(f"gnt-maint: {why}", err=True)
 
 
-def _told(stock: "Known", rolling: "Rolling") -> Json:
+def _document(stock: "Known", rolling: "Rolling") -> Json:
     cluster = stock.cluster
     return {
         "groups": [_batch(cluster, batch) for batch in rolling.batches if batch.nodes],

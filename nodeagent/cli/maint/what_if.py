@@ -57,7 +57,7 @@ def evacuate(
     instance would stay.
     """
     from nodeagent.model.departure import ranks
-    from nodeagent.placement.cluster.leaving import told as words
+    from nodeagent.placement.cluster.leaving import in_words
     from nodeagent.placement.evacuate import evacuate as placement
     from nodeagent.placement.layout.rules import Rules
 
@@ -73,7 +73,10 @@ def evacuate(
     rules = Rules(ignore_soft=ignore_soft, leaving=ranks(soon, node_names))
     evacuation = placement.evacuate(stock.cluster, names, rules, stock.doubts)
     targets = {node_names[at] for way in evacuation.ways for at in set(way.after[:2]) - {-1}}
-    document = {**_told(evacuation, names, stock), "leave-soon": list(words(sorted(targets), soon))}
+    document = {
+        **_document(evacuation, names, stock),
+        "leave-soon": list(in_words(sorted(targets), soon)),
+    }
     if as_json:
         emit(document)
     else:
@@ -81,7 +84,7 @@ def evacuate(
     return 0 if evacuation.complete else EXIT_NO_ROOM
 
 
-def _told(evacuation: "Evacuation", names: Sequence[str], stock: "Known") -> Json:
+def _document(evacuation: "Evacuation", names: Sequence[str], stock: "Known") -> Json:
     from nodeagent.placement.evacuate.evacuate import failing
 
     staying, instances = evacuation.staying(), evacuation.before.cluster.instances

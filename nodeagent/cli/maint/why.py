@@ -56,7 +56,7 @@ def why(where: Where, name: str, *, as_json: bool) -> None:
         raise Refused(f"this maintd is a standby, and {standby}: ask there")
     get = reach.shown if standby else partial(reach.plans, as_json=as_json)
     answers = {target: get(f"/1/{target}") for target in _ASKED}
-    matches = dict(_found(reach, answers, name))
+    matches = dict(_matching(reach, answers, name))
     if not matches:
         raise NotFound(_unknown(reach, name))
     if len(matches) > 1:
@@ -72,7 +72,7 @@ def why(where: Where, name: str, *, as_json: bool) -> None:
     _steps(on, upcoming(of, about, answers["round"], enabled=answers["queue"]["enabled"]))
 
 
-def _found(reach: Reach, answers: Mapping[str, Any], name: str) -> Iterator[tuple[str, Json]]:
+def _matching(reach: Reach, answers: Mapping[str, Any], name: str) -> Iterator[tuple[str, Json]]:
     """Yield everything of that name, by its type."""
     of, slash, rest = name.partition("/")
     only = of if slash and of in _TELL else ""

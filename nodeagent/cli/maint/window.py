@@ -194,10 +194,10 @@ def _change(
                 raise
         else:
             break
-    _told(calendar, reach.plans("/1/windows", as_json=as_json), done(), as_json=as_json)
+    _report(calendar, reach.plans("/1/windows", as_json=as_json), done(), as_json=as_json)
 
 
-def _told(
+def _report(
     before: Json | None, after: Json, done: str, more: Iterable[str] = (), *, as_json: bool
 ) -> None:
     """Report a change; a change of one window leaves its series as it is."""
@@ -316,7 +316,7 @@ def _add_series(
     row = after["series"][-1]
     first = window_series.local(row["next"][0]) if row["next"] else "never"
     done = f"Planned: {row['name']}, {row['weekly']} ({row['zone']}), first {first}."
-    _told(None, after, done, window_series.twins(after, row["name"]), as_json=as_json)
+    _report(None, after, done, window_series.twins(after, row["name"]), as_json=as_json)
 
 
 @window.command()
@@ -387,7 +387,7 @@ def edit(
             present = window_series.find(reach.plans("/1/windows", as_json=as_json), name)["owners"]
             body["owners"] = _kept(present, policy) | owners
         after = window_series.change(reach, "POST", window_series.target(name), body)
-        _told(None, after, f"Changed: {name}.", as_json=as_json)
+        _report(None, after, f"Changed: {name}.", as_json=as_json)
         return
     if rule:
         raise click.UsageError(f"--{next(iter(rule))} is of a series, and {name} is not a series")
@@ -459,7 +459,7 @@ def cancel(
         ways: tuple[str, Json | None] = ("POST", {"skip": list(on)}) if on else ("DELETE", None)
         after = window_series.change(where.reach(), ways[0], window_series.target(name), ways[1])
         what = f"{name} on {', '.join(on)}; it goes on" if on else name
-        _told(None, after, f"Canceled: {what}.", as_json=as_json)
+        _report(None, after, f"Canceled: {what}.", as_json=as_json)
         return
     if on:
         raise click.UsageError(f"--on is of a series, and {name} is not a series")
@@ -497,7 +497,7 @@ def _tell_modes(where: Where, path: str, names: Sequence[str], done: str, *, as_
     reach = where.reach()
     before = reach.plans("/1/windows", as_json=as_json)
     reach.put(path, [as_scheduled(machine_of(before, name)) for name in names])
-    _told(before, reach.plans("/1/windows", as_json=as_json), done, as_json=as_json)
+    _report(before, reach.plans("/1/windows", as_json=as_json), done, as_json=as_json)
 
 
 @window.command()

@@ -103,14 +103,14 @@ class _Wait:
         except NotFound:
             if at is not None:
                 raise
-            return self._found(calendar)
+            return self._machine(calendar)
         self.start = row["start"]
         return machine
 
     def _look(self, seconds: float) -> Json:
-        return self._found(self.reach.get("/1/windows", seconds))
+        return self._machine(self.reach.get("/1/windows", seconds))
 
-    def _found(self, calendar: Json) -> Json:
+    def _machine(self, calendar: Json) -> Json:
         """Return the machine in its window; in none it is of mode None, "up" while it returns."""
         rows = [row for row in calendar["windows"] if row["start"] == self.start]
         for windows in (rows, [{"machines": calendar["returning"]}]):

@@ -121,9 +121,9 @@ class Luxi:
             self._close()
         if self._socket is None:
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            self._socket.settimeout(min(self._connect, deadline.left()))
+            self._socket.settimeout(min(self._connect, deadline.remaining()))
             self._socket.connect(self._path)
-        self._socket.settimeout(deadline.left())
+        self._socket.settimeout(deadline.remaining())
         return self._socket
 
     def _receive(self, deadline: Deadline) -> bytes:
@@ -131,7 +131,7 @@ class Luxi:
         taken = bytearray()
         try:
             while True:
-                self._socket.settimeout(deadline.left())
+                self._socket.settimeout(deadline.remaining())
                 part = self._socket.recv(256 * 1024)
                 if not part:
                     raise Unavailable("the connection was closed before the answer")

@@ -192,7 +192,7 @@ def _said_by(
 
     def one(node: str) -> Mapping[str, T]:
         try:
-            return ask([node], deadline.left())
+            return ask([node], deadline.remaining())
         except (Late, TimeoutError):
             return {}
 

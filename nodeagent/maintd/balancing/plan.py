@@ -248,7 +248,7 @@ class _Group:
             policy.balance_disks,
             policy.balance_load,
             frozenset(self._resting(moved)) | self.seen.stay.get(self.group.uuid, frozenset()),
-            frozenset(self._left(moved)),
+            frozenset(self._lately_left(moved)),
         )
 
     def _resting(self, moved: Sequence[Trail]) -> Iterator[str]:
@@ -256,7 +256,7 @@ class _Group:
             if self.now - trail.ended < self.policy.balance_cooldown and _moves(trail):
                 yield _moves(trail)[0]
 
-    def _left(self, moved: Sequence[Trail]) -> Iterator[tuple[str, ...]]:
+    def _lately_left(self, moved: Sequence[Trail]) -> Iterator[tuple[str, ...]]:
         """The nodes that instances have left, with their part there."""
         for trail in moved:
             if self.now - trail.ended < NO_WAY_BACK and _moves(trail):

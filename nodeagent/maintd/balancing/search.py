@@ -19,7 +19,7 @@ _AS_IT_SHOULD = frozenset({Status.RUNNING, Status.ADMIN_DOWN})
 _TIMES = 5  # new searches to avoid a way back
 
 
-class Found(NamedTuple):
+class Improvement(NamedTuple):
     score: float
     shifts: tuple[Shift, ...]
 
@@ -71,12 +71,12 @@ def laid_out(question: Question, cluster: Cluster, loads: Loads) -> Layout:
     return among(layout, online & question.nodes)
 
 
-def _search(question: Question, layout: Layout, spent: Callable[[], float]) -> Found:
+def _search(question: Question, layout: Layout, spent: Callable[[], float]) -> Improvement:
     """Search the best moves; if an instance would return, it stays and the search restarts."""
     departed: dict[str, set[tuple[str, str]]] = {}
     for name, node, part in question.left:
         departed.setdefault(name, set()).add((node, part))
-    best = Found(score(layout), tuple(_shifts(question, layout, spent)))
+    best = Improvement(score(layout), tuple(_shifts(question, layout, spent)))
     for _ in range(_TIMES):
         back = {s.instance for s in best.shifts if departed.get(s.instance, set()) & _comes(s)}
         if not back:
@@ -84,18 +84,18 @@ def _search(question: Question, layout: Layout, spent: Callable[[], float]) -> F
         names = layout.cluster.instances
         movable = tuple(i for i in layout.movable if names[i].name not in back)
         layout = replace(layout, movable=movable)
-        best = Found(best.score, tuple(_shifts(question, layout, spent)))
+        best = Improvement(best.score, tuple(_shifts(question, layout, spent)))
     return _before_a_way_back(best, departed)
 
 
-def _before_a_way_back(best: Found, departed: dict[str, set[tuple[str, str]]]) -> Found:
+def _before_a_way_back(best: Improvement, departed: dict[str, set[tuple[str, str]]]) -> Improvement:
     """Keep only the moves before the first way back."""
     kept = []
     for shift in best.shifts:
         if departed.get(shift.instance, set()) & _comes(shift):
             break
         kept.append(shift)
-    return Found(best.score, tuple(kept))
+    return Improvement(best.score, tuple(kept))
 
 
 def _comes(shift: Shift) -> set[tuple[str, str]]:

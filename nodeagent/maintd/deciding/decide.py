@@ -132,9 +132,9 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
         *back_held,
         *mended.held,
         *evened.held,
-        *departures.told(ledger, snapshot, leaving, now),
-        *undiagnosed.told(ledger, observed, now),
-        *unreachable.told(ledger, observed, policy, now, judgement.judged(powered, now)),
+        *departures.moves_again(ledger, snapshot, leaving, now),
+        *undiagnosed.reasons(ledger, observed, now),
+        *unreachable.reasons(ledger, observed, policy, now, judgement.judged(powered, now)),
     )
     ledger = seen.forget(_pruned(ledger, policy, now), observed)
     ledger = proposals.remember(before, ledger, observed, held, now)

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import Corrupt, Unavailable
-from nodeagent.maintd.ledger.choice import Found, found
+from nodeagent.maintd.ledger.choice import Finding, finding
 from nodeagent.maintd.ledger.doubt import identity
 from nodeagent.model.event import AUDIT, Event
 from nodeagent.model.keeping import Kept, Trouble
@@ -115,7 +115,7 @@ class Carrier:
         self._check()  # this machine may have slept for an hour just now
         self._cluster.write_ledger_rule(text)
 
-    async def look(self, number: int, writer: str) -> Found | None:
+    async def look(self, number: int, writer: str) -> Finding | None:
         """Return what has become of the rule since we wrote it; None: it is ours.
 
         `number` is our newest save. Fenced: another node's maintd, or a newer one, has acted since.
@@ -133,8 +133,8 @@ class Carrier:
                 heading, uuid=self._uuid, behind=behind, why="" if whole else self.kept.why
             )
             return None
-        what = found(heading, self._newest, writer)
-        if what is Found.ANOTHER_ACTS:
+        what = finding(heading, self._newest, writer)
+        if what is Finding.ANOTHER_ACTS:
             who = (
                 f"that of {heading.writer}" if isinstance(heading, Kept) else f"a newer one: {why}"
             )

@@ -121,32 +121,38 @@ class Inquiry:
 
     async def watcher_paused(self) -> Ms | None:
         """The time (unix ms) until which Ganeti's watcher is paused; None if unknown."""
-        return await _told("watcher", self._cluster.watcher_paused)
+        return await _answer_of("watcher", self._cluster.watcher_paused)
 
     async def count_jobs(self) -> None:
         """Count the unfinished jobs, once in a while; `unfinished` has them by status."""
         if self._counted is None or self._steady() - self._counted >= COUNTED:
             self._counted = self._steady()
-            self.unfinished = await _told("jobs", self._cluster.unfinished) or {}
+            self.unfinished = await _answer_of("jobs", self._cluster.unfinished) or {}
 
     async def roles(self, since: str) -> tuple[RoleChange, ...] | None:
         """The jobs that change nodes' roles from this one on; None if unknown."""
-        role_changes = await _told("roles", lambda: self._cluster.roles(since))
+        role_changes = await _answer_of("roles", lambda: self._cluster.roles(since))
         return None if role_changes is None else tuple(role_changes)
 
     async def busy(self) -> Mapping[str, str]:
         """Others' jobs that move instances; empty if unknown: a move asks once more."""
-        return await _told("others-jobs", self._cluster.busy) or {}
+        return await _answer_of("others-jobs", self._cluster.busy) or {}
 
     async def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
         """Free room on these nodes, which must answer themselves; empty if unknown."""
         return (
-            (await _told("capacity", lambda: self._cluster.capacity(nodes)) or {}) if nodes else {}
+            (await _answer_of("capacity", lambda: self._cluster.capacity(nodes)) or {})
+            if nodes
+            else {}
         )
 
     async def running(self, nodes: Collection[str]) -> Mapping[str, Running]:
         """The states of these nodes' instances; empty if unknown."""
-        return (await _told("running", lambda: self._cluster.running(nodes)) or {}) if nodes else {}
+        return (
+            (await _answer_of("running", lambda: self._cluster.running(nodes)) or {})
+            if nodes
+            else {}
+        )
 
     async def receipts(self, ledger: Ledger, snapshot: Snapshot) -> dict[str, Result]:
         """The results of orders, by intent; without those whose agents do not answer."""
@@ -184,7 +190,7 @@ class Inquiry:
         return result
 
 
-async def _told(what: str, ask: Callable[[], T]) -> T | None:
+async def _answer_of(what: str, ask: Callable[[], T]) -> T | None:
     """Return the cluster's answer; None, with a warning in the log, if it gives none."""
     try:
         return await asyncio.to_thread(ask)

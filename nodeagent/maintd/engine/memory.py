@@ -19,7 +19,7 @@ from nodeagent.maintd.deciding.recover import recover
 from nodeagent.maintd.engine.carrier import Carrier
 from nodeagent.maintd.engine.conduct import Conduct
 from nodeagent.maintd.ledger import lost_tags, other_master
-from nodeagent.maintd.ledger.choice import Choice, Found, choose
+from nodeagent.maintd.ledger.choice import Choice, Finding, choose
 from nodeagent.maintd.ledger.clock import timeless
 from nodeagent.maintd.ledger.doubt import BEHIND, UNSURE, dropped, identity, taken
 from nodeagent.maintd.ledger.history import refuse
@@ -162,7 +162,7 @@ class Memory:
             return await self._begin(ledger, conduct, policy)
         change = await self._carrier.look(self._store.number, self._me)
         if change is not None:
-            kind = "rule-removed" if change is Found.REMOVED else "rule-changed"
+            kind = "rule-removed" if change is Finding.REMOVED else "rule-changed"
             self._store.note((happened(self._now(), kind),))
             self._handed = None
         return ledger

@@ -32,11 +32,11 @@ class Noded:
         self._cluster = cluster
         self._steady = steady
         self._asked: dict[str, float] = {}
-        self._said: dict[str, bool] = {}
+        self._answers: dict[str, bool] = {}
         self._background = Background("noded", start)
 
-    def said(self) -> Mapping[str, bool]:
-        return dict(self._said)
+    def answers(self) -> Mapping[str, bool]:
+        return dict(self._answers)
 
     def age(self, name: str) -> float:
         """The seconds since the question about this node."""
@@ -53,7 +53,7 @@ class Noded:
         asked = [n for n in names if nodes[n].vm_capable and not nodes[n].offline]
         for name in self._asked.keys() - set(asked):
             del self._asked[name]
-            self._said.pop(name, None)
+            self._answers.pop(name, None)
         due = [n for n in asked if now - self._asked.get(n, -AGAIN) >= AGAIN]
         due.sort(key=lambda name: self._asked.get(name, -AGAIN))
         others = [n.name for n in nodes.values() if n.in_service and n.name not in names]
@@ -79,4 +79,6 @@ class Noded:
         except Exception:  # a bug must not end the thread unseen; this is only evidence
             log.exception("noded-unknown")
         finally:
-            self._said = {n: yes for n, yes in self._said.items() if n not in chosen} | answering
+            self._answers = {
+                n: yes for n, yes in self._answers.items() if n not in chosen
+            } | answering

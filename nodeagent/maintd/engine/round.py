@@ -300,13 +300,13 @@ class Engine:
             beside=beside(looks),
             keys=node_keys.shown(looks),
             unanswered=out_of_reach(looks),
-            noded=self._noded.said(),
+            noded=self._noded.answers(),
             started=self._started,
             uncertain=self._memory.uncertain,
             answering=polled.answering,
             boots=boots(looks),
             runs=without_diagnosis(looks),
-            alerts=self.firing.told(inquiries.blocking_alerts(ledger)),
+            alerts=self.firing.alerts(inquiries.blocking_alerts(ledger)),
         )
         evidence = self._evidence(ledger, observed, looks, now)
         _unless(stop)

@@ -94,7 +94,7 @@ class Witnesses:
         `polled` is when the poll began: later than that, the nodes that answered may have died.
         """
         seen = {name: look for name, look in looks.items() if isinstance(look, Seen)}
-        known = {**self._last, **{name: (polled, _said(look)) for name, look in seen.items()}}
+        known = {**self._last, **{name: (polled, _need_of(look)) for name, look in seen.items()}}
         self._last = {name: last for name, last in known.items() if name in snapshot.nodes}
         self._snapshot, self._able = snapshot, frozenset(seen)
         self._watched = tuple(sorted(names, key=lambda name: (names[name], name)))
@@ -107,7 +107,7 @@ class Witnesses:
         self, names: Mapping[str, Ms], looks: Mapping[str, Look], noded: Noded, now: Ms
     ) -> dict[str, Evidence]:
         """All evidence about these nodes, unreachable since the given times, but of their power."""
-        answers = noded.said()
+        answers = noded.answers()
         by_node = {}
         for name, since in names.items():
             about = self._about.get(name)
@@ -224,7 +224,7 @@ def _contact(look: Look | None) -> tuple[Contact, str]:
     return (Contact.UNKNOWN if look is None else Contact.ANSWERS), ""
 
 
-def _said(look: Seen) -> str:
+def _need_of(look: Seen) -> str:
     return look.diagnosis.need.wire if look.diagnosis is not None else ""
 
 

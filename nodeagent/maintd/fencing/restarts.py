@@ -30,7 +30,7 @@ TOLERANCE = Ms(30_000)
 
 
 @dataclass
-class Found:
+class Failovers:
     """The failovers to start, the instances that wait, and the fencing with what is known now."""
 
     fencing: Fencing
@@ -59,14 +59,14 @@ def _fate(
     if instance.secondary is None:
         why = because(Kind.LOCAL_DISKS, instance.name, template=instance.template, node=node.name)
         return Fate(instance.name, end=End.STAYS, why=str(why))
-    last_report = _told(instance, node, observed, now)
+    last_report = _newest_testimony(instance, node, observed, now)
     if not (doubt := _doubt(instance, node, last_report, silence)):
         return Fate(instance.name, synced=True)
     doubt += f": check them, then run gnt-instance failover {instance.name}"
     return Fate(instance.name, end=End.STAYS, why=doubt)
 
 
-def _told(
+def _newest_testimony(
     instance: Instance, node: Node, observed: Observed, now: Ms
 ) -> tuple[Testimony, tuple[Mirror, ...]] | None:
     """The newest testimony of its secondary, with the disks of the instance there."""
@@ -111,9 +111,9 @@ def _doubt(
     return f"{lost}, but {node.name} lived until {rfc3339(lived)}, so what it wrote may be missing"
 
 
-def plan(fencing: Fencing, node: Node, observed: Observed, policy: Policy, room: Room) -> Found:
+def plan(fencing: Fencing, node: Node, observed: Observed, policy: Policy, room: Room) -> Failovers:
     """Fail over as many instances as room and the limit of jobs allow."""
-    planned, now_known = Found(fencing), list[Fate]()
+    planned, now_known = Failovers(fencing), list[Fate]()
     for fate in fencing.fates:
         instance = observed.snapshot.instances.get(fate.instance)
         if fate.end is End.OPEN and (instance is None or instance.primary != node.name):

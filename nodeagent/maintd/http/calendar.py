@@ -38,7 +38,7 @@ def calendar(view: View, times: int = COMING) -> Json:
     the weekly ones, `times` occurrences of each: the next one of each machine is among the windows
     once it is near.
     """
-    ledger, facts = view.ledger, _Told(view)
+    ledger, facts = view.ledger, _MachineFacts(view)
     rows = [_window(facts, window) for window in ledger.schedule.windows]
     return {
         "version": schedule.version(ledger.schedule),
@@ -49,7 +49,7 @@ def calendar(view: View, times: int = COMING) -> Json:
     }
 
 
-def _window(facts: "_Told", window: Window) -> Json:
+def _window(facts: "_MachineFacts", window: Window) -> Json:
     when = window.unavailability
     machines = facts.windows.machines(window)
     series, day = facts.windows.occurrence(window) or (None, 0)
@@ -62,7 +62,7 @@ def _window(facts: "_Told", window: Window) -> Json:
     }
 
 
-class _Told:
+class _MachineFacts:
     """Facts about each machine, from one pass over all instances."""
 
     def __init__(self, view: View) -> None:

@@ -40,9 +40,9 @@ class Drills:
             return Response.error(503, str(error))
         seen = replace(view, observed=replace(view.observed, capacity=capacity))
         heard = Hearing(testimonies, missing)
-        return await self._context.in_thread(lambda: self._told(seen, name, heard), request)
+        return await self._context.in_thread(lambda: self._shown(seen, name, heard), request)
 
-    def _told(self, view: View, name: str, heard: Hearing) -> Response:
+    def _shown(self, view: View, name: str, heard: Hearing) -> Response:
         maintd = self._context.maintd
         outcome = forecast(
             view.ledger,

@@ -28,12 +28,12 @@ class Ledgers:
     def routes(self) -> Sequence[Route]:
         resume = self._context.changing(parse.bare(TrustLedger()))
         return (
-            Route("GET", ("1", "ledger"), self._told),
+            Route("GET", ("1", "ledger"), self._export),
             Route("POST", ("1", "ledger"), self._context.changing(self._imported)),
             Route("POST", ("1", "ledger", "resume"), resume),
         )
 
-    async def _told(self, request: Request) -> Response:
+    async def _export(self, request: Request) -> Response:
         """Tell all of it to those who may change things; it has what others may not read.
 
         A standby has none. In doubt it is this node's, for those who ask for that one.

@@ -120,7 +120,7 @@ def _still_planned(before: "View", view: "View") -> dict[str, str]:
     now = in_seconds(view.at)
     for old in before.ledger.series:
         series = next((new for new in view.ledger.series if new.uid == old.uid), None)
-        if series is None or not _left(old, series):
+        if series is None or not _has_lost(old, series):
             continue
         zone = view.observed.zones.get(series.rule.zone)
         coming = next(recurrence.coming(series.rule, zone, now), None) if zone else None
@@ -129,7 +129,7 @@ def _still_planned(before: "View", view: "View") -> dict[str, str]:
     return {"Maintenance-Series": "; ".join(lines)} if lines else {}
 
 
-def _left(old: Series, new: Series) -> bool:
+def _has_lost(old: Series, new: Series) -> bool:
     was = {(member.machine, member.day) for member in old.members if member.placed}
     return bool(was - {(member.machine, member.day) for member in new.members if member.placed})
 

@@ -10,7 +10,7 @@ from nodeagent.maintd.incidents import lifecycle, referral
 from nodeagent.maintd.incidents.steps import next_steps
 from nodeagent.maintd.outage.claims import begin
 from nodeagent.maintd.planning import admission
-from nodeagent.maintd.planning.evacuation_moves import Next
+from nodeagent.maintd.planning.evacuation_moves import NextSteps
 from nodeagent.maintd.planning.holds import held_incidents
 from nodeagent.maintd.planning.outcomes import by_uuid, worst_per_node
 from nodeagent.maintd.planning.resources import Room
@@ -68,7 +68,7 @@ def _to_be_tried_again(incident: Incident, now: Ms) -> Reason | None:
     )
 
 
-def _within_stage(incident: Incident, planned: Next, stage: str) -> Next:
+def _within_stage(incident: Incident, planned: NextSteps, stage: str) -> NextSteps:
     """Leave the steps that a stage below full allows; the others are told instead of done."""
     steps = [step for step in planned.steps if _allowed(incident, step.action, stage)]
     if len(steps) == len(planned.steps):
@@ -222,9 +222,9 @@ class Planner:
 
     def _left_to_queue(self, incident: Incident, node: Node) -> Reason | None:
         rule = referral.referral_of(incident, self.observed.snapshot, self.policy)
-        return referral.told(rule, node, self.ledger.queue) if rule is not None else None
+        return referral.reason_of(rule, node, self.ledger.queue) if rule is not None else None
 
-    def _next(self, incident: Incident, under_way: int) -> Next:
+    def _next(self, incident: Incident, under_way: int) -> NextSteps:
         node = self.nodes[incident.node]
         policy = with_tags(self.policy, self.observed.snapshot, node)
         if policy.acts:
@@ -237,7 +237,7 @@ class Planner:
             return steps
         return _within_stage(incident, steps, policy.stage)
 
-    def _take(self, incident: Incident, steps: Next) -> None:
+    def _take(self, incident: Incident, steps: NextSteps) -> None:
         for why in (*steps.obstacles, *steps.beyond):
             self._hold(incident.name, incident.id, why)
         if not steps.steps:

@@ -76,7 +76,7 @@ def give_up(ledger: Ledger, snapshot: Snapshot) -> Ledger:
     return replace(ledger, queue=queue) if queue is not ledger.queue else ledger
 
 
-def told(referral: Referral, node: Node, queue: Queue) -> Reason:
+def reason_of(referral: Referral, node: Node, queue: Queue) -> Reason:
     """Why maintd does nothing for a referred incident itself, and what the queue does."""
     mine = [entry for entry in queue.entries if entry.address == node.address]
     if mine:

@@ -1,7 +1,7 @@
-"""Next steps for one incident's node. Pure."""
+"""NextSteps steps for one incident's node. Pure."""
 
 from nodeagent.maintd.planning.evacuation import Evacuation, empty, instances_left
-from nodeagent.maintd.planning.evacuation_moves import Next
+from nodeagent.maintd.planning.evacuation_moves import NextSteps
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.model.action import Action, Retag, RunCommand, Scope, SetOffline
 from nodeagent.model.diagnosis import Need
@@ -11,12 +11,14 @@ from nodeagent.model.reason import Kind, because
 from nodeagent.model.snapshot import Node
 
 
-def next_steps(incident: Incident, node: Node, room: Room, policy: Policy, under_way: int) -> Next:
+def next_steps(
+    incident: Incident, node: Node, room: Room, policy: Policy, under_way: int
+) -> NextSteps:
     """The next steps for an active incident; `under_way` is how many of its moves still run.
 
     Moves may join running moves; every other step waits for the running ones.
     """
-    steps = Next()
+    steps = NextSteps()
     need = incident.diagnosis.need
     if incident.diagnosis == UNKNOWN:
         _rebuilt(incident, node, room, policy, steps)
@@ -38,7 +40,7 @@ def _ready(incident: Incident, node: Node) -> Action:
     return Retag(Scope.NODE, node.name, add=(incident.tag,))
 
 
-def _rebuilt(incident: Incident, node: Node, room: Room, policy: Policy, steps: Next) -> None:
+def _rebuilt(incident: Incident, node: Node, room: Room, policy: Policy, steps: NextSteps) -> None:
     """Complete a rebuilt incident if its node is offline and evacuated, as maintd does not poll it.
 
     So is a live repair that reported success: its node may never report it again.
@@ -50,7 +52,7 @@ def _rebuilt(incident: Incident, node: Node, room: Room, policy: Policy, steps: 
         steps.obstacles.append(because(Kind.REBUILT, node.name))
 
 
-def _live_repair(incident: Incident, node: Node, room: Room, steps: Next) -> None:
+def _live_repair(incident: Incident, node: Node, room: Room, steps: NextSteps) -> None:
     command = incident.diagnosis.command
     if incident.repaired:
         steps.add(_ready(incident, node))

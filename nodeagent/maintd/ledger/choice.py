@@ -31,7 +31,7 @@ class Choice(Enum):
     UNREADABLE = auto()
 
 
-class Found(Enum):
+class Finding(Enum):
     """Findings of a running maintd in the place of the rule that it wrote."""
 
     REMOVED = auto()
@@ -59,12 +59,12 @@ def choose(rule: Kept | Trouble | None, number: int, me: str, *, taken: bool = F
             return Choice.FILE_ALONE if number else Choice.NOTHING
 
 
-def found(rule: Kept | Trouble | None, number: int, me: str) -> Found:
+def finding(rule: Kept | Trouble | None, number: int, me: str) -> Finding:
     """Judge a rule that is not as we wrote it; `number` is the newest save that was in it."""
     if rule is None:
-        return Found.REMOVED
+        return Finding.REMOVED
     if rule is Trouble.NEWER:
-        return Found.ANOTHER_ACTS
+        return Finding.ANOTHER_ACTS
     if isinstance(rule, Kept) and rule.writer != me and rule.number >= number:
-        return Found.ANOTHER_ACTS
-    return Found.CHANGED
+        return Finding.ANOTHER_ACTS
+    return Finding.CHANGED

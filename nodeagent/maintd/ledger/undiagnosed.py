@@ -30,7 +30,7 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     )
 
 
-def told(ledger: Ledger, observed: Observed, now: Ms) -> tuple[Held, ...]:
+def reasons(ledger: Ledger, observed: Observed, now: Ms) -> tuple[Held, ...]:
     """Each node that has had no diagnosis for a quarter of an hour, and why."""
     names = {node.uuid: node.name for node in observed.snapshot.nodes.values()}
     held = []

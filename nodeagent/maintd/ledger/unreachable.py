@@ -111,7 +111,7 @@ def watched(ledger: Ledger, snapshot: Snapshot, policy: Policy, now: Ms) -> dict
     return unreachable(ledger, snapshot, policy, now, _WATCHED) | fenced
 
 
-def told(
+def reasons(
     ledger: Ledger,
     observed: Observed,
     policy: Policy,

@@ -56,7 +56,7 @@ class Firing:
         self._asked = -EVERY  # when the newest question was asked
         self._heard: _Heard | None = None
 
-    def told(self, matchers: tuple[str, ...]) -> Alerts:
+    def alerts(self, matchers: tuple[str, ...]) -> Alerts:
         """Return what is known of alerts that match all these."""
         heard = self._heard
         if heard is None or heard.alerts.matchers != matchers:

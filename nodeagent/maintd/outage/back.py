@@ -240,7 +240,7 @@ class _Work:
         going = [i for i in self.ledger.intents if self._works(i, outage, node)]
         if going := [intent for intent in going if not isinstance(intent.action, RunCommand)]:
             ends = because(Kind.WAITS_FOR_JOB, node.name, job=str(going[0].job))
-            self._hold(node, self._told(ends, back, node, self.policy), "")
+            self._hold(node, self._why_waiting(ends, back, node, self.policy), "")
             return
         policy = with_tags(self.policy, self.observed.snapshot, node)
         step = self._next(outage, back, node, ended, policy)
@@ -255,7 +255,7 @@ class _Work:
             assert not isinstance(step, Reason)
             self.ledger = taken.promise(self.ledger, step, self.now)
         else:
-            reason = self._told(taken, back, node, policy)
+            reason = self._why_waiting(taken, back, node, policy)
             self._hold(node, reason, ended[-1].id if ended else "")
 
     def _ended(self, node: Node) -> list[Incident]:
@@ -263,7 +263,7 @@ class _Work:
         incidents = (i for i in self.ledger.incidents if i.node == node.uuid)
         return [incident for incident in incidents if not incident.status.active]
 
-    def _told(self, why: Reason, back: Back, node: Node, policy: Policy) -> Reason:
+    def _why_waiting(self, why: Reason, back: Back, node: Node, policy: Policy) -> Reason:
         out = node.drained or node.offline
         patience = policy.return_after + policy.unreachable_after
         if back.reported and why.kind in _DOUBTS and self.now - back.at > patience:

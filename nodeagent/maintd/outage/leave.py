@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from nodeagent.maintd.outage.claims import begin
 from nodeagent.maintd.planning.effects import is_seen
 from nodeagent.maintd.planning.evacuation import Evacuation, empty
-from nodeagent.maintd.planning.evacuation_moves import Next
+from nodeagent.maintd.planning.evacuation_moves import NextSteps
 from nodeagent.maintd.planning.outcomes import BACK_OFF, by_uuid
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.maintd.planning.tag_settings import with_tags
@@ -69,7 +69,7 @@ class Leaving:
 
 
 @dataclass
-class Left:
+class LeaveOutcome:
     """The ledger after a node's steps of this round, what blocks it, and whether it has begun.
 
     `done` tells that nothing is left to do.
@@ -83,10 +83,10 @@ class Left:
 
 def leave(
     leaving: Leaving, ledger: Ledger, observed: Observed, policy: Policy, room: Room, now: Ms
-) -> Left:
+) -> LeaveOutcome:
     """Take the next steps at a node: drain it, move its instances, take it offline."""
     node, claim = leaving.node, leaving.claim
-    outcome = Left(ledger, leaving.begun)
+    outcome = LeaveOutcome(ledger, leaving.begun)
     mine = [intent for intent in ledger.intents if intent.purpose == claim]
     if any(not isinstance(intent.action, MovePrimary | MoveSecondary) for intent in mine):
         return outcome  # nothing runs beside it
@@ -119,13 +119,15 @@ def leave(
     return _promised(outcome, leaving, steps, room, now)
 
 
-def _begun(outcome: Left, leaving: Leaving) -> Left:
+def _begun(outcome: LeaveOutcome, leaving: Leaving) -> LeaveOutcome:
     outcome.ledger = begin(outcome.ledger, leaving.node, leaving.claim)
     outcome.begun = True
     return outcome
 
 
-def _promised(outcome: Left, leaving: Leaving, steps: Next, room: Room, now: Ms) -> Left:
+def _promised(
+    outcome: LeaveOutcome, leaving: Leaving, steps: NextSteps, room: Room, now: Ms
+) -> LeaveOutcome:
     taken = room.take(leaving.node.name, leaving.claim)
     if isinstance(taken, Reason):
         outcome.held.append(taken)

@@ -158,7 +158,7 @@ def leaves(name: str, departure: Departure) -> Reason:
     return because(Kind.LEAVES, name, leaves=moment, cause=cause, returns=returns)
 
 
-def told(
+def moves_again(
     ledger: Ledger, snapshot: Snapshot, leaving: Mapping[str, Departure], now: Ms
 ) -> tuple[Held, ...]:
     """Each instance on its way to a node that leaves soon: it will move again."""

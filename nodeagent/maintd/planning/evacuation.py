@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nodeagent.maintd.planning.departures import leaves
-from nodeagent.maintd.planning.evacuation_moves import Emptying, Next
+from nodeagent.maintd.planning.evacuation_moves import Emptying, NextSteps
 from nodeagent.maintd.planning.evacuation_targets import Targets
 from nodeagent.maintd.planning.preconditions import at_work_on
 from nodeagent.maintd.planning.resources import Room
@@ -34,9 +34,9 @@ class Evacuation:
     secondaries: bool = True
 
 
-def empty(wanted: Evacuation, room: Room, policy: Policy, under_way: int) -> Next:
+def empty(wanted: Evacuation, room: Room, policy: Policy, under_way: int) -> NextSteps:
     """Drain and evacuate a node: it is empty once no step, obstacle or running move is left."""
-    steps, node = Next(), wanted.node
+    steps, node = NextSteps(), wanted.node
     if not (node.drained or node.offline):
         _drain(wanted, room, policy, steps)
     elif not wanted.begun and (why := _too_little(wanted, room, policy)):
@@ -79,7 +79,7 @@ def why_not_together(
         fit={group: [n for n in here if n not in names] for group, here in room.fit.items()},
     )
     for wanted in evacuations:
-        nearest, steps = with_tags(policy, room.snapshot, wanted.node), Next()
+        nearest, steps = with_tags(policy, room.snapshot, wanted.node), NextSteps()
         endless = replace(nearest, moves=2 * len(room.snapshot.instances) + 1)
         _moves(wanted, trial, endless, 0, steps)
         if steps.unknown:
@@ -106,7 +106,7 @@ def instances_left(node: Node, room: Room, *, secondaries: bool = True) -> list[
     )
 
 
-def _drain(wanted: Evacuation, room: Room, policy: Policy, steps: Next) -> None:
+def _drain(wanted: Evacuation, room: Room, policy: Policy, steps: NextSteps) -> None:
     node = wanted.node
     if node.name == room.snapshot.master:
         steps.obstacles.append(because(Kind.MASTER, node.name))
@@ -130,7 +130,7 @@ def _too_little(wanted: Evacuation, room: Room, policy: Policy) -> Reason | None
     if _has_to_move(wanted, room) and not room.may_search():
         return because(Kind.SOUGHT_LATER, wanted.node.name)
     # maintd may have to finish a move that somebody else runs now.
-    trial, steps = replace(room.trial(), busy={}), Next()
+    trial, steps = replace(room.trial(), busy={}), NextSteps()
     endless = replace(policy, moves=2 * len(room.snapshot.instances) + 1)
     _moves(wanted, trial, endless, 0, steps)
     if steps.unknown:
@@ -166,7 +166,9 @@ def _is_missing(place: str, node: Node, room: Room) -> bool:
     return own is None or own.overlaps(leaving)
 
 
-def _moves(wanted: Evacuation, room: Room, policy: Policy, under_way: int, steps: Next) -> None:
+def _moves(
+    wanted: Evacuation, room: Room, policy: Policy, under_way: int, steps: NextSteps
+) -> None:
     """Move all instances of the node, as far as room and the limit of jobs allow."""
     if under_way >= policy.moves or not _has_to_move(wanted, room):
         return

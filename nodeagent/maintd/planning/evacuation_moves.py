@@ -22,7 +22,7 @@ class Step:
 
 
 @dataclass
-class Next:
+class NextSteps:
     """The steps of this round, all at once, and the obstacles to the rest.
 
     `unknown` are the obstacles that come only from missing information; `left` are the instances
@@ -62,7 +62,7 @@ class Emptying:
     node: Node
     room: Room
     policy: Policy
-    found: Next
+    steps: NextSteps
     targets: Targets
     migrate: bool
     secondaries: bool = True
@@ -79,18 +79,18 @@ class Emptying:
         else:
             why = self._leave(instance)
         if why:
-            self.found.obstacles.append(because(Kind.CANNOT_MOVE, instance.name, why=why))
+            self.steps.obstacles.append(because(Kind.CANNOT_MOVE, instance.name, why=why))
 
     def mirror(self, instance: Instance) -> None:
         """Move the secondary of an instance from here to any other node."""
         why = self.room.why_not_through(instance.primary, self.owner)
         if self.node.offline and self.policy.degraded:
-            self.found.left.append(instance.name)
+            self.steps.left.append(instance.name)
             return
         if self.node.offline:
             why = because(Kind.NOT_FOR_MAINTD, self.node.name)
         if why:
-            self.found.obstacles.append(because(Kind.MIRROR_CANNOT_MOVE, instance.name, why=why))
+            self.steps.obstacles.append(because(Kind.MIRROR_CANNOT_MOVE, instance.name, why=why))
         else:
             self._mirror(instance, instance.primary, None)
 
@@ -101,11 +101,11 @@ class Emptying:
         if isinstance(target, str):
             self._promise(MoveSecondary(instance.name, self.node.name, target), after)
         elif self.policy.degraded and self._nowhere({self.node.name, primary}):
-            self.found.left.append(instance.name)
+            self.steps.left.append(instance.name)
         else:
             alone = "" if self._others({self.node.name, primary}) else self.node.name
             why = because(Kind.MIRROR_CANNOT_MOVE, instance.name, why=target, alone=alone)
-            self.found.obstacles.append(why)
+            self.steps.obstacles.append(why)
 
     def _others(self, not_these: set[str]) -> list[str]:
         """The other nodes of the group that could ever take an instance."""
@@ -132,7 +132,7 @@ class Emptying:
 
     def _promise(self, action: Move, after: int | None = None) -> int:
         self.room.plan(action, self.owner)
-        return self.found.add(action, after)
+        return self.steps.add(action, after)
 
     def _leave(self, instance: Instance) -> Reason | None:
         """Move to the secondary, or anywhere if the disks are shared; return why not, or None."""
@@ -202,7 +202,7 @@ class Emptying:
         if isinstance(allowed, Reason) and not self.migrate:
             node = self.node.name
             why = because(BudgetKind.BUDGET_OVERRIDDEN, instance.name, node=node, why=allowed)
-            self.found.beyond.append(why)
+            self.steps.beyond.append(why)
             return move
         return allowed
 
@@ -216,7 +216,7 @@ class Emptying:
         free, wanted = self.room.capacity.get(mirror), needs_memory(instance)
         if free is None:
             why = because(Kind.MIRROR_UNKNOWN, mirror)
-            self.found.unknown.append(because(Kind.CANNOT_MOVE, instance.name, why=why))
+            self.steps.unknown.append(because(Kind.CANNOT_MOVE, instance.name, why=why))
             return why
         if free.memory < wanted:
             return because(Kind.MIRROR_TOO_SMALL, mirror, free=free.memory, wanted=wanted)
@@ -240,7 +240,7 @@ class Emptying:
         known = [name for name in free if name in capacity]
         if not known:
             why = because(Kind.UNKNOWN_ROOMS, group, nodes=tuple(sorted(free)[:_NAMED]))
-            self.found.unknown.append(why)
+            self.steps.unknown.append(why)
             return why
         rooms = {name: capacity[name] for name in known}
         has = {name: of.disk if what == "disk" else of.memory for name, of in rooms.items()}

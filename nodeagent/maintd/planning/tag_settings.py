@@ -113,11 +113,11 @@ def _over(policy: Policy, tags: frozenset[str], scope: Scope) -> Policy:
 
 def faults(snapshot: Snapshot) -> Mapping[str, Reason]:
     """Every fault of the tags that concern a node, by node name."""
-    whole = _told(snapshot.tags, Scope.CLUSTER, "")
-    groups = {g.uuid: _told(g.tags, Scope.GROUP, g.name) for g in snapshot.groups.values()}
+    whole = _reasons(snapshot.tags, Scope.CLUSTER, "")
+    groups = {g.uuid: _reasons(g.tags, Scope.GROUP, g.name) for g in snapshot.groups.values()}
     reasons: dict[str, Reason] = {}
     for name, node in snapshot.nodes.items():
-        own = _told(node.tags, Scope.NODE, name) if node.tags else ()
+        own = _reasons(node.tags, Scope.NODE, name) if node.tags else ()
         if why := (*own, *groups.get(node.group, ()), *whole):
             reasons[name] = because(Kind.WRONG_TAGS, name, wrong=why)
     return reasons
@@ -126,15 +126,15 @@ def faults(snapshot: Snapshot) -> Mapping[str, Reason]:
 def wrong_tags(snapshot: Snapshot) -> tuple[Held, ...]:
     """Each tag that stops new work, even if there is no work, and how to remove it."""
     then = "until then no new work starts"
-    held = [Held(why) for why in _told(snapshot.tags, Scope.CLUSTER, "", then)]
+    held = [Held(why) for why in _reasons(snapshot.tags, Scope.CLUSTER, "", then)]
     for group in snapshot.groups.values():
-        held += [Held(why) for why in _told(group.tags, Scope.GROUP, group.name, then)]
+        held += [Held(why) for why in _reasons(group.tags, Scope.GROUP, group.name, then)]
     for name, node in snapshot.nodes.items():
-        held += [Held(why, name) for why in _told(node.tags, Scope.NODE, name, then)]
+        held += [Held(why, name) for why in _reasons(node.tags, Scope.NODE, name, then)]
     return first_of(held, Kind.MORE_WRONG_TAGS)
 
 
-def _told(tags: frozenset[str], scope: Scope, name: str, then: str = "") -> tuple[Reason, ...]:
+def _reasons(tags: frozenset[str], scope: Scope, name: str, then: str = "") -> tuple[Reason, ...]:
     """The fault of each wrong tag of one object, and the command that removes the tag."""
     ours = sorted(tag for tag in tags if tag.lower().startswith(_PREFIX))
     of, command = OF_SCOPE[scope]

@@ -124,13 +124,13 @@ def machines(
     `priorities` are by role; a role without one has 0. MessageError says why the answer is not
     believed.
     """
-    documents = _found(status, body)
+    documents = _documents(status, body)
     asked = variables(text or DEFAULT)
     rows = (_Machine(number, document) for number, document in enumerate(documents, 1))
     return tuple(_sick(row, asked, now, priorities) for row in rows)
 
 
-def _found(status: int, body: bytes) -> list[Any]:
+def _documents(status: int, body: bytes) -> list[Any]:
     """Return the list of `searchMachines`; refuse an answer with errors, even if it has data."""
     if status != 200:
         redirect = " (a redirect, which is not followed)" if 300 <= status < 400 else ""

@@ -281,7 +281,7 @@ def _too_soon(known: Known) -> Reason | None:
     return None
 
 
-def told(known: Known, end: Reason) -> dict[str, Any]:
+def outcome(known: Known, end: Reason) -> dict[str, Any]:
     """Return the outcome of one session for people."""
     snapshot, name = known.snapshot, known.files
     judgement = judged(known) if known.heard is not None else None

@@ -110,7 +110,7 @@ def in_group(
     selection = search(site.of(group), group, newcomer, terms)
     if isinstance(selection, str):
         return selection
-    return Settled(selection, (f"{_title(group)}: {selection.told()}",), group)
+    return Settled(selection, (f"{_title(group)}: {selection.summary()}",), group)
 
 
 def in_any_group(
@@ -136,7 +136,7 @@ def in_any_group(
         if isinstance(selection, str):
             log.append(f"Group {group.name}: error {selection}")
             continue
-        log.append(f"{_title(group)}: {selection.told()}")
+        log.append(f"{_title(group)}: {selection.summary()}")
         pick = selection.best
         if pick is None or group.allocation is Allocation.UNALLOCABLE:
             continue

@@ -78,19 +78,19 @@ class Selection:
         if other.best is not None:
             self.prefer(other.best)
 
-    def told(self) -> str:
+    def summary(self) -> str:
         counted = [f"{why}: {self.failures[why]}" for why in _REASONS if self.failures[why]]
         reasons = ", ".join(counted)
         if self.best is None:
             return f"No valid allocation solutions, failure reasons: {reasons or 'unknown reasons'}"
         names = "/".join(node.host.name for node in self.best.nodes)
         return (
-            f"score: {told(self.best.metric)}, successes {self.successes}, "
+            f"score: {written(self.best.metric)}, successes {self.successes}, "
             f"failures {self.failures.total()} ({reasons}) for node(s) {names}"
         )
 
 
-def told(metric: Metric) -> str:
+def written(metric: Metric) -> str:
     if isinstance(metric, tuple):
         lost, remaining = metric
         return f"([{','.join(map(str, lost))}],{remaining})"

@@ -31,7 +31,7 @@ from nodeagent.placement.allocate.groups import Site, open_site
 from nodeagent.placement.allocate.relocate import Relocation, change_group, leave_nodes
 from nodeagent.placement.allocate.request import Leaving, Newcomer, Request, Type
 from nodeagent.placement.cluster.cluster import Allocation, Group, Template
-from nodeagent.placement.cluster.leaving import told
+from nodeagent.placement.cluster.leaving import in_words
 
 Answer = dict[str, Any]
 """`success`, `info` and `result`, in this order."""
@@ -77,7 +77,7 @@ def answer(
         info, result = ways[request.type]()
     except _NoPlace as why:
         return {"success": False, "info": f"Request failed: {why}", "result": []}
-    soon = "; ".join(told(_chosen(request, result), leaving))
+    soon = "; ".join(in_words(_chosen(request, result), leaving))
     info = f"Request successful: {info}" + (f" ({soon})" if soon else "")
     return {"success": True, "info": info, "result": result}
 
@@ -230,7 +230,7 @@ def _as_hail(site: Site, request: Request, terms: Terms, search: Search) -> list
             if isinstance(settled, str):
                 raise _NoPlace(settled)
             if search is dedicated_in_group:
-                settled = replace(settled, log=(settled.selection.told(),))
+                settled = replace(settled, log=(settled.selection.summary(),))
         else:
             settled = in_any_group(now, newcomer, terms, search)
             if settled.selection.best is None:
@@ -251,8 +251,8 @@ def _second(site: Site, request: Request, terms: Terms, *, hail: bool) -> tuple[
     if isinstance(selection, str):
         raise _NoPlace(selection)
     if selection.best is None:
-        raise _NoPlace(selection.told())
-    return selection.told(), selection.best.nodes[1].host.name
+        raise _NoPlace(selection.summary())
+    return selection.summary(), selection.best.nodes[1].host.name
 
 
 def _relocate(site: Site, request: Request, *, hail: bool) -> tuple[str, Any]:

@@ -53,7 +53,7 @@ def leave_nodes(
     relocation = Relocation(site)
     away = {node.host.index for node in site.layout.nodes if node.host.offline}
     for instance in instances:
-        away.update(_left(site, instance, leaving))
+        away.update(_nodes_left(site, instance, leaving))
     for instance in instances:
         at = site.layout.places[instance]
         group = _group_at(site, at.primary)
@@ -139,7 +139,7 @@ def _members(site: Site, group: Group, without: Collection[int]) -> list[int]:
     return [n for n, node in nodes if node.group == group.uuid and n not in without]
 
 
-def _left(site: Site, instance: int, leaving: Leaving) -> set[int]:
+def _nodes_left(site: Site, instance: int, leaving: Leaving) -> set[int]:
     at = site.layout.places[instance]
     mirrored = site.cluster.instances[instance].template is Template.DRBD
     secondary = {at.secondary} if mirrored else set()

@@ -70,7 +70,7 @@ def _gaining(
     kept = [Chain(layout, (), start)]
     seen = {_key(layout)}
     for length in range(1, depth + 1):
-        longer: list[_Next] = []
+        longer: list[_Extension] = []
         for chain in kept:
             if not go_on():
                 return None
@@ -90,7 +90,7 @@ def _gaining(
     return None
 
 
-class _Next(NamedTuple):
+class _Extension(NamedTuple):
     """One more move of a chain, not taken yet, and its cost as the arrays have it."""
 
     chain: Chain
@@ -112,7 +112,7 @@ class _Next(NamedTuple):
         return Chain(then, (*self.chain.steps, step), after + toll)
 
 
-def _continued(chain: Chain, price: float) -> list[_Next]:
+def _continued(chain: Chain, price: float) -> list[_Extension]:
     """The best moves after a chain, as many as are kept of all."""
     grid = Grid(chain.layout)
     outcomes = Outcomes(grid, price=price)
@@ -122,7 +122,7 @@ def _continued(chain: Chain, price: float) -> list[_Next]:
     longer = []
     for place in order[np.isfinite(changes[order])]:
         move = outcomes.move(int(entries[place]), int(targets[place]))
-        longer.append(_Next(chain, move, grid, chain.cost + float(changes[place])))
+        longer.append(_Extension(chain, move, grid, chain.cost + float(changes[place])))
     return longer
 
 

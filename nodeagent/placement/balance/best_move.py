@@ -52,7 +52,7 @@ class _Bins(NamedTuple):
     near: Ints
 
 
-class Found(NamedTuple):
+class GoodMoves(NamedTuple):
     """Moves by entry and target (-1: none), and by how much each changes the score."""
 
     entries: Ints
@@ -60,19 +60,19 @@ class Found(NamedTuple):
     changes: Floats
 
 
-def best(bound: Bound, tolerance: float) -> Found:
+def best(bound: Bound, tolerance: float) -> GoodMoves:
     """The moves that lower the score most, with all that are as good within `tolerance`."""
     return _Look(bound, tolerance).all()
 
 
-def near(bound: Bound, part: float, more: int) -> Found:
+def near(bound: Bound, part: float, more: int) -> GoodMoves:
     """Return the best move and some that gain less by this part at most, the best first.
 
     After so many `more` it only examines possible best moves.
     """
     moves = _Look(bound, 0.0, part, more).all()
     order = np.argsort(moves.changes, kind="stable")
-    return Found(moves.entries[order], moves.targets[order], moves.changes[order])
+    return GoodMoves(moves.entries[order], moves.targets[order], moves.changes[order])
 
 
 class _Look:
@@ -81,7 +81,7 @@ class _Look:
     def __init__(self, bound: Bound, tolerance: float, part: float = 0.0, more: int = 0) -> None:
         self.b, self.o, self.grid = bound, bound.o, bound.o.grid
         self.tolerance, self.part, self.more, self.best = tolerance, part, more, 0.0
-        self.kept: list[Found] = []
+        self.kept: list[GoodMoves] = []
         o, grid = self.o, self.grid
         n = self.n = grid.online_count
         # (terms, columns): a target's addition to a variance, by the amount and by its square.
@@ -108,7 +108,7 @@ class _Look:
         """The largest bound whose moves the search still looks at."""
         return self.good if self.more > 0 else self.best + self.tolerance
 
-    def all(self) -> Found:
+    def all(self) -> GoodMoves:
         """Examine the moves without a target, then the others."""
         entries = self.b.failovers
         self._keep(entries, np.full(len(entries), -1), self.o.failovers(entries))
@@ -117,7 +117,7 @@ class _Look:
         self.b.gain = max(-self.best, _LEAST_GAIN)
         entries, targets, changes = (np.concatenate(part) for part in zip(*self.kept, strict=True))
         good = np.flatnonzero(changes <= self.good)
-        return Found(entries[good], targets[good], changes[good])
+        return GoodMoves(entries[good], targets[good], changes[good])
 
     def others(self) -> None:
         """Examine those with a target that may be as good as the best, the most promising first."""
@@ -151,7 +151,7 @@ class _Look:
     def _keep(self, entries: Ints, targets: Ints, changes: Floats) -> None:
         self.best = min(self.best, float(changes.min(initial=0.0)))
         good = np.flatnonzero(changes <= self.good)
-        self.kept.append(Found(entries[good], targets[good], changes[good]))
+        self.kept.append(GoodMoves(entries[good], targets[good], changes[good]))
 
     def _coarse(self) -> Floats:
         """Return for each place the least score change of any of its moves."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from nodeagent.placement.balance.best_move import Found, near
+from nodeagent.placement.balance.best_move import GoodMoves, near
 from nodeagent.placement.balance.departures import ORDER
 from nodeagent.placement.balance.move_outcomes import Outcomes, Parts
 from nodeagent.placement.balance.state import Board, Step
@@ -58,7 +58,7 @@ def _look(board: Board, worse: float, noise: np.random.Generator | None) -> Iter
 
 def make_together(
     board: Board,
-    moves: Found,
+    moves: GoodMoves,
     least: float,
     worse: float,
     noise: np.random.Generator | None = None,
@@ -69,7 +69,7 @@ def make_together(
     part `worse`.
     """
     assert board.bound is not None
-    remaining = _Left(board.bound.o, moves)
+    remaining = _Remaining(board.bound.o, moves)
     nodes: dict[int, Filled] = {}
     places: dict[int, Place] = {}
     while True:
@@ -94,10 +94,10 @@ def make_together(
         board.take(nodes, places)
 
 
-class _Left:
-    """Found moves that touch no node of the moves made: these leave their sums alone."""
+class _Remaining:
+    """GoodMoves moves that touch no node of the moves made: these leave their sums alone."""
 
-    def __init__(self, outcomes: Outcomes, moves: Found) -> None:
+    def __init__(self, outcomes: Outcomes, moves: GoodMoves) -> None:
         self.o, (self.entries, self.targets, _) = outcomes, moves
         grid, rows = outcomes.grid, outcomes.leavings.row[self.entries]
         self._ends = np.stack([grid.primary[rows], grid.secondary[rows], self.targets])

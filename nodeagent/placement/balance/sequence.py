@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from nodeagent.placement.balance.best_move import Found
+from nodeagent.placement.balance.best_move import GoodMoves
 from nodeagent.placement.balance.departures import KINDS
 from nodeagent.placement.balance.descent import make_together
 from nodeagent.placement.balance.state import Board, Step
@@ -47,7 +47,9 @@ def _round(board: Board, waiting: Mapping[int, Place]) -> Iterator[Step]:
         for kind, target in ways:
             entries.append(leavings.first[kind] + int(leavings.place[row]))
             targets.append(grid.column[target] if target >= 0 else -1)
-    moves = Found(np.array(entries, np.intp), np.array(targets, np.intp), np.zeros(len(entries)))
+    moves = GoodMoves(
+        np.array(entries, np.intp), np.array(targets, np.intp), np.zeros(len(entries))
+    )
     return make_together(board, moves, float(np.finfo(float).max), _PART)
 
 

@@ -38,7 +38,7 @@ def _moment(of: Object, key: str) -> Ms:
     return Ms(ms)
 
 
-def told(names: Iterable[str], departures: Mapping[str, Departure]) -> Iterator[str]:
+def in_words(names: Iterable[str], departures: Mapping[str, Departure]) -> Iterator[str]:
     """Say of each of these nodes that leaves when, and why."""
     for name in names:
         if (departure := departures.get(name)) is not None:

@@ -255,7 +255,7 @@ class _Emptying:
         self._layout, self._leaving, self._exits = layout, leaving, exits
         here = [i for i, at in enumerate(layout.places) if at[0] in leaving or at[1] in leaving]
         unmovable = ((instance, exits.unmovable(instance)) for instance in here)
-        self._never = {instance: _said(why) for instance, why in unmovable if why}
+        self._never = {instance: _saying(why) for instance, why in unmovable if why}
         self._order = sorted((i for i in here if i not in self._never), key=self._rank)
         self._hopeless: set[int] = set()  # without a place even before any other instance moved
 
@@ -345,7 +345,7 @@ class _Emptying:
         )
 
 
-def _said(why: str) -> Why:
+def _saying(why: str) -> Why:
     return lambda: why
 
 

@@ -19,7 +19,7 @@ Why: TypeAlias = Callable[[], str]
 """Asked only if somebody wants to know: then every place is looked at for what it lacks."""
 
 
-class Found(NamedTuple):
+class Furthest(NamedTuple):
     """The furthest place of an instance, if any, and why no further."""
 
     ahead: Ahead | None = None
@@ -69,45 +69,45 @@ class Exits:
             return f"it cannot get a new secondary: {name} {self._out(at.primary)}"
         return ""
 
-    def best(self, layout: Layout, instance: int) -> Found:
+    def best(self, layout: Layout, instance: int) -> Furthest:
         """Return its best way off the nodes, or its furthest place; `layout` is the present one."""
         at = layout.places[instance]
         if not layout.demands[instance].mirrored:
             return self._first(layout, instance, Kind.FAILOVER_ANY)
         if at.primary not in self._leaving:
             ahead, why = self._first(layout, instance, Kind.REPLACE)
-            return Found(ahead, why and _because("its secondary cannot move", why))
+            return Furthest(ahead, why and _because("its secondary cannot move", why))
         if at.secondary in self._leaving:
             return self._both(layout, instance)
         if refused := _runs_at_mirror(layout, instance):
             name = self._name(at.secondary)
-            return Found(None, lambda: f"its secondary {name} cannot run it: {refused.words}")
+            return Furthest(None, lambda: f"its secondary {name} cannot run it: {refused.words}")
         ahead, why = self._first(layout, instance, Kind.FAILOVER_REPLACE)
         if why is None:
-            return Found(ahead)
+            return Furthest(ahead)
         alone = Move(instance, Kind.FAILOVER)
         after = attempt(layout, alone)
         moved = (_with(layout, instance, after), (alone,)) if isinstance(after, Moved) else None
-        return Found(moved, _because("no node can be its new secondary", why))
+        return Furthest(moved, _because("no node can be its new secondary", why))
 
     def best_of(self, layout: Layout, instance: int, kind: Kind, targets: Sequence[int]) -> int:
         """Return the best of these targets, whatever the checks say of each."""
         return self._arrivals.best(layout, instance, kind, targets)
 
-    def _both(self, layout: Layout, instance: int) -> Found:
+    def _both(self, layout: Layout, instance: int) -> Furthest:
         """Leave both nodes: get a new secondary, run there, get another secondary."""
         reason: Why | None = None
         for midway, moves in self._ways(layout, instance, Kind.REPLACE_FAILOVER):
             ahead, why = self._first(midway, instance, Kind.REPLACE)
             if ahead is not None:
-                return Found((ahead[0], (*moves, *ahead[1])))
+                return Furthest((ahead[0], (*moves, *ahead[1])))
             reason = reason or why
-        return Found(None, reason or self._nowhere(layout, instance, Kind.REPLACE_FAILOVER))
+        return Furthest(None, reason or self._nowhere(layout, instance, Kind.REPLACE_FAILOVER))
 
-    def _first(self, layout: Layout, instance: int, kind: Kind) -> Found:
+    def _first(self, layout: Layout, instance: int, kind: Kind) -> Furthest:
         for ahead in self._ways(layout, instance, kind):
-            return Found(ahead)
-        return Found(None, self._nowhere(layout, instance, kind))
+            return Furthest(ahead)
+        return Furthest(None, self._nowhere(layout, instance, kind))
 
     def _ways(self, layout: Layout, instance: int, kind: Kind) -> Iterator[Ahead]:
         targets = self._places(layout, instance)

@@ -57,7 +57,7 @@ class Arrivals:
         self, layout: Layout, instance: int, kind: Kind, targets: Sequence[int]
     ) -> Iterator[tuple[Move, Moved]]:
         """Yield the allowed moves, the best first; each is tried only when the caller takes it."""
-        changed = _left(layout, instance, kind)
+        changed = _without_target(layout, instance, kind)
         if changed is None:
             return
         for target in self._ranked(layout, instance, kind, targets, changed, checked=True):
@@ -68,7 +68,7 @@ class Arrivals:
 
     def best(self, layout: Layout, instance: int, kind: Kind, targets: Sequence[int]) -> int:
         """Return the best of these targets, whatever the checks say of each."""
-        changed = _left(layout, instance, kind) or {}
+        changed = _without_target(layout, instance, kind) or {}
         return self._ranked(layout, instance, kind, targets, changed, checked=False)[0]
 
     def _ranked(
@@ -114,7 +114,7 @@ class Arrivals:
         return self._of[group]
 
 
-def _left(layout: Layout, instance: int, kind: Kind) -> Mapping[int, Filled] | None:
+def _without_target(layout: Layout, instance: int, kind: Kind) -> Mapping[int, Filled] | None:
     """Return the remaining nodes before the target has its part; None if one refuses."""
     demand, (p, s, shared) = layout.demands[instance], layout.places[instance]
     if kind in _RUNS:

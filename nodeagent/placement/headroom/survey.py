@@ -154,7 +154,7 @@ class _Surveyor:
     def without(self, names: Sequence[str], limits: Sequence[Count]) -> Away:
         """Count with these nodes away, up to so many of each size."""
         evacuation = self._emptier.empty(names)
-        homeless, stopped = _left(evacuation)
+        homeless, stopped = _staying(evacuation)
         if homeless:
             counts = (_CROWDED,) * len(self.sizes)
         else:
@@ -176,7 +176,7 @@ class _Surveyor:
             if self._spent() >= half:
                 break
             evacuation = self._emptier.empty([name])
-            homeless, stopped = _left(evacuation)
+            homeless, stopped = _staying(evacuation)
             if homeless:
                 return self._nowhere(name, len(names), homeless, stopped)
             guesses.append((self._guess(evacuation.after, evacuation.leaving), name))
@@ -218,7 +218,7 @@ def _at_most(limit: Count, count: Count) -> Count:
     return limit if count.fits >= limit.fits else count
 
 
-def _left(evacuation: Evacuation) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _staying(evacuation: Evacuation) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Name the instances without room elsewhere, and those that cannot move at all."""
     instances = evacuation.before.cluster.instances
     stopped = {index for index in evacuation.left if evacuation.exits.unmovable(index)}

@@ -50,7 +50,7 @@ class Desk:
     def ask(self, *names: str, after: float = 0.0) -> Mapping[str, bool]:
         self.seconds += after
         self.noded.ask(self.snapshot, names)
-        return self.noded.said()
+        return self.noded.answers()
 
 
 def test_nobody_is_asked_as_long_as_all_can_be_reached() -> None:
@@ -99,7 +99,7 @@ def test_one_question_at_a_time_and_no_round_waits_for_it() -> None:
     assert desk.ask("n4", "n5", after=10 * AGAIN) == {}
     (work,) = desk.work
     work()
-    assert desk.noded.said() == {"n4": True}
+    assert desk.noded.answers() == {"n4": True}
 
 
 def test_of_many_some_are_asked_at_once_and_all_in_turn() -> None:
@@ -131,4 +131,4 @@ def test_where_no_thread_is_to_be_had_it_is_tried_later() -> None:
     noded.ask(desk.snapshot, ["n4"])
     desk.seconds += AGAIN
     noded.ask(desk.snapshot, ["n4"])
-    assert noded.said() == {}
+    assert noded.answers() == {}

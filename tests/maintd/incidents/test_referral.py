@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nodeagent.maintd.incidents.referral import give_up, referral_of, report, told
+from nodeagent.maintd.incidents.referral import give_up, reason_of, referral_of, report
 from nodeagent.model.action import Scope
 from nodeagent.model.constraints import Constraints
 from nodeagent.model.diagnosis import Diagnosis, Need
@@ -216,4 +216,4 @@ def test_what_has_become_of_the_newest_entry_is_told() -> None:
         queue = Queue((old, Entry(1, NODE.address, "t", "o", status=status), elsewhere))
         left = {"operation": "o", "type": "t", "how": f"entry 1 {why}"}
         wanted = because(Kind.LEFT_TO_QUEUE, NODE.name, **left)
-        assert told(Referral("t", "o", ()), NODE, queue) == wanted
+        assert reason_of(Referral("t", "o", ()), NODE, queue) == wanted

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodeagent.maintd.ledger.choice import Choice, Found, choose, found
+from nodeagent.maintd.ledger.choice import Choice, Finding, choose, finding
 from nodeagent.model.keeping import Kept, Trouble
 
 ME, OTHER = "uuid-1", "uuid-2"
@@ -54,16 +54,16 @@ def test_at_a_start_with_a_rule_that_the_file_counts_instead_of(
 @pytest.mark.parametrize(
     ("there", "wanted"),
     [
-        (None, Found.REMOVED),
-        (Trouble.UNREADABLE, Found.CHANGED),
-        (Trouble.NEWER, Found.ANOTHER_ACTS),
-        (rule(8, ME), Found.CHANGED),  # an older one of ours
-        (rule(9, ME), Found.CHANGED),  # edited
-        (rule(99, ME), Found.CHANGED),
-        (rule(8, OTHER), Found.CHANGED),  # from before we took over
-        (rule(9, OTHER), Found.ANOTHER_ACTS),
-        (rule(10, OTHER), Found.ANOTHER_ACTS),
+        (None, Finding.REMOVED),
+        (Trouble.UNREADABLE, Finding.CHANGED),
+        (Trouble.NEWER, Finding.ANOTHER_ACTS),
+        (rule(8, ME), Finding.CHANGED),  # an older one of ours
+        (rule(9, ME), Finding.CHANGED),  # edited
+        (rule(99, ME), Finding.CHANGED),
+        (rule(8, OTHER), Finding.CHANGED),  # from before we took over
+        (rule(9, OTHER), Finding.ANOTHER_ACTS),
+        (rule(10, OTHER), Finding.ANOTHER_ACTS),
     ],
 )
-def test_beside_a_running_one(there: Rule, wanted: Found) -> None:
-    assert found(there, 9, ME) is wanted
+def test_beside_a_running_one(there: Rule, wanted: Finding) -> None:
+    assert finding(there, 9, ME) is wanted

@@ -3,7 +3,7 @@
 import pytest
 
 from nodeagent.maintd.deciding.decide import decide
-from nodeagent.maintd.ledger.undiagnosed import AFTER, remember, told
+from nodeagent.maintd.ledger.undiagnosed import AFTER, reasons, remember
 from nodeagent.maintd.notices.needs_you import needs_you
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.reason import MOST_TOLD, Kind
@@ -40,7 +40,7 @@ def test_one_diagnosis_begins_the_count_anew() -> None:
     ledger = remember(ledger, seen(six()), Ms(NOW + 1))
     assert ledger == Ledger()
     ledger = remember(ledger, doubtful, Ms(NOW + AFTER))
-    assert told(ledger, doubtful, Ms(NOW + AFTER)) == ()
+    assert reasons(ledger, doubtful, Ms(NOW + AFTER)) == ()
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,6 @@ def test_who_is_unreachable_or_offline_is_not_counted(observed: object) -> None:
 def test_of_many_the_first_are_named_and_the_others_counted() -> None:
     nodes = [node(f"n{number}") for number in range(MOST_TOLD + 5)]
     observed = seen(snapshot(*nodes), doubts={one.name: "broken" for one in nodes})
-    held = told(remember(Ledger(), observed, NOW), observed, Ms(NOW + AFTER))
+    held = reasons(remember(Ledger(), observed, NOW), observed, Ms(NOW + AFTER))
     assert len(held) == MOST_TOLD + 1
     assert details(held, Kind.MORE_UNDIAGNOSED)["count"] == 5

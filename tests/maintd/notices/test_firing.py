@@ -45,7 +45,7 @@ class Desk:
         self.firing.ask(matchers)
         while self.works:
             self.works.pop(0)()
-        return self.firing.told(matchers)
+        return self.firing.alerts(matchers)
 
 
 def known(*names: str) -> Alerts:
@@ -65,7 +65,7 @@ def test_names_of_firing_alerts_are_told_once_each_and_sorted() -> None:
 
     with serving(say) as port:
         one = Desk(port)
-        assert one.firing.told(CRITICAL) == Alerts(CRITICAL), "nobody has asked yet"
+        assert one.firing.alerts(CRITICAL) == Alerts(CRITICAL), "nobody has asked yet"
         assert one.answer() == known("Full", "Slow")
     (path,) = asked
     assert urlsplit(path).path == "/am/api/v2/alerts"
@@ -113,16 +113,16 @@ def test_an_old_answer_is_doubted() -> None:
         one = Desk(port)
         one.answer()
         one.seconds += OLDEST
-        assert one.firing.told(CRITICAL) == known()
+        assert one.firing.alerts(CRITICAL) == known()
         one.seconds += 1
-        assert one.firing.told(CRITICAL) == unknown("the newest answer is 121 s old")
+        assert one.firing.alerts(CRITICAL) == unknown("the newest answer is 121 s old")
 
 
 def test_an_answer_to_other_matchers_counts_for_nothing() -> None:
     with serving(lambda *_: (200, body())) as port:
         one = Desk(port)
         one.answer()
-        assert one.firing.told(('team="db"',)) == Alerts(('team="db"',))
+        assert one.firing.alerts(('team="db"',)) == Alerts(('team="db"',))
         one.firing.ask(CRITICAL)
         one.seconds += EVERY
         one.firing.ask(CRITICAL)
@@ -130,8 +130,8 @@ def test_an_answer_to_other_matchers_counts_for_nothing() -> None:
         one.firing.ask(('team="db"',))
         assert len(one.works) == 1, "one question at a time"
         one.works.pop()()
-        assert one.firing.told(CRITICAL) == Alerts(CRITICAL)
-        assert not one.firing.told(('team="db"',)).awaited
+        assert one.firing.alerts(CRITICAL) == Alerts(CRITICAL)
+        assert not one.firing.alerts(('team="db"',)).awaited
 
 
 def test_nobody_is_asked_without_a_roll_that_waits_and_not_again_before_it_is_due() -> None:
@@ -149,7 +149,7 @@ def test_nobody_is_asked_without_a_roll_that_waits_and_not_again_before_it_is_du
         one.firing.ask(())
         one.works.pop()()
         one.firing.ask(CRITICAL)
-        assert one.firing.told(CRITICAL) == Alerts(CRITICAL), "a new roll waits for a new answer"
+        assert one.firing.alerts(CRITICAL) == Alerts(CRITICAL), "a new roll waits for a new answer"
         assert len(one.works) == 1
 
 
@@ -194,7 +194,7 @@ def test_a_thread_that_cannot_begin_is_unknown_and_tried_again() -> None:
     one = Desk()
     one.firing._background._start = full
     one.firing.ask(CRITICAL)
-    assert "can't start new thread" in one.firing.told(CRITICAL).unknown
+    assert "can't start new thread" in one.firing.alerts(CRITICAL).unknown
     one.firing._background._start = one.works.append
     one.firing.ask(CRITICAL)
     assert len(one.works) == 1

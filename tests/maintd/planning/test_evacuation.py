@@ -7,7 +7,7 @@ import pytest
 
 from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.incidents.steps import next_steps
-from nodeagent.maintd.planning.evacuation_moves import Next
+from nodeagent.maintd.planning.evacuation_moves import NextSteps
 from nodeagent.maintd.planning.evacuation_targets import Targets
 from nodeagent.maintd.planning.resources import Room, open_room
 from nodeagent.model.action import Drain, MovePrimary, MoveSecondary
@@ -160,7 +160,7 @@ def test_no_node_is_begun_that_would_need_what_is_promised() -> None:
     seen = world(Instance("web", "n1", "n2", memory=4000, disk=1000), kept, n1=node("n1"))
     noted, has = incident("n1", EVACUATE), free(n2=10_000, n3=10_000, n4=10_000)
 
-    def begun(snapshot: Snapshot) -> Next:
+    def begun(snapshot: Snapshot) -> NextSteps:
         return next_steps(noted, snapshot.nodes["n1"], room(snapshot, has), Policy(stage=FULL), 0)
 
     assert [type(step.action) for step in begun(seen).steps] == [Drain]

@@ -12,8 +12,8 @@ from nodeagent.maintd.succession.plan import (
     Known,
     Memory,
     Silence,
+    outcome,
     remember,
-    told,
 )
 from nodeagent.model.clock import Moment
 from nodeagent.model.reason import SuccessionKind, because
@@ -98,7 +98,7 @@ def test_a_look_forgets_no_failover() -> None:
 def test_a_configuration_without_the_master_is_told() -> None:
     one = known(snapshot=replace(world(), master="n7"), files="n7", heard=None)
     assert one.since is None
-    assert told(one, because(SuccessionKind.FILES_DIFFER, "n7"))["silent-since"] is None
+    assert outcome(one, because(SuccessionKind.FILES_DIFFER, "n7"))["silent-since"] is None
 
 
 def test_it_is_read_as_it_was_written() -> None:

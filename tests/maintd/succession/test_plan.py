@@ -19,9 +19,9 @@ from nodeagent.maintd.succession.plan import (
     agreeing,
     judged,
     majority,
+    outcome,
     place,
     plan,
-    told,
     wait,
     why_never,
 )
@@ -209,7 +209,7 @@ def test_it_is_told_with_times_in_seconds() -> None:
     one = known(me="n2", levels={"level 1 (fence_x)": "", "level 2 (fence_y)": "never"})
     end = plan(one)
     assert isinstance(end, Reason)
-    found = told(one, end)
+    found = outcome(one, end)
     assert found.pop("reason") == str(end)
     assert found.pop("judgement") == str(judged(one).reason)
     assert len(found.pop("steps")) == 5
@@ -237,7 +237,7 @@ def test_before_a_question_it_is_told_without_a_judgement() -> None:
     one = known(heard=None, since=None, asks=False)
     end = plan(one)
     assert isinstance(end, Reason)
-    found = told(one, end)
+    found = outcome(one, end)
     assert (found["life"], found["judgement"], found["silent-since"]) == (None, None, None)
     assert (found["agree"], found["voices"]) == ([], [])
     assert found["steps"][0].startswith("n0 has answered nobody for 10 min (this node is number 1")
@@ -247,7 +247,7 @@ def test_a_node_that_may_not_shows_no_steps() -> None:
     one = known(enabled=False)
     end = plan(one)
     assert isinstance(end, Reason)
-    assert (told(one, end)["able"], told(one, end)["steps"]) == (False, [])
+    assert (outcome(one, end)["able"], outcome(one, end)["steps"]) == (False, [])
 
 
 def test_a_majority_is_one_of_all_nodes() -> None:

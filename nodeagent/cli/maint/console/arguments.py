@@ -35,7 +35,7 @@ def moment(context: click.Context, option: click.Parameter, text: str | None) ->
     seconds = seconds_of(text[1:]) if text.startswith("+") else None
     if seconds is not None and now + seconds < _LAST:
         return round((now + seconds) * SECOND)
-    nanoseconds = None if text.startswith("+") else _found(context, option, text, _next)
+    nanoseconds = None if text.startswith("+") else _time(context, option, text, _next)
     if nanoseconds is None:
         raise click.BadParameter(_no_time(text, _TO_COME), context, option)
     return nanoseconds
@@ -45,7 +45,7 @@ def past_moment(context: click.Context, option: click.Parameter, text: str | Non
     """Read a time that is over, in nanoseconds since the epoch; a callback."""
     if text is None:
         return None
-    nanoseconds = _found(context, option, text, _previous)
+    nanoseconds = _time(context, option, text, _previous)
     if nanoseconds is None:
         raise click.BadParameter(_no_time(text, _OVER), context, option)
     return nanoseconds
@@ -55,7 +55,7 @@ def _no_time(text: str, forms: str) -> str:
     return f"{harmless(text, 40)!r} is not a time: write {forms}"
 
 
-def _found(
+def _time(
     context: click.Context,
     option: click.Parameter,
     text: str,

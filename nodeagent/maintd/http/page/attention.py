@@ -88,7 +88,7 @@ class Blocked:
 
 
 @dataclass(frozen=True, slots=True)
-class Next:
+class NextStep:
     """One next thing; `href` leads to the whole reason if this is a part of it."""
 
     text: str
@@ -111,7 +111,7 @@ class Line:
     word: str
     since: float | None
     why: str
-    next: tuple[Next, ...]
+    next: tuple[NextStep, ...]
     kind: str = "needs-you"  # or failed, unreachable, or that of a banner
 
     @property
@@ -222,7 +222,7 @@ class Attention:
             kind="failed" if state is NodeState.FAILED else away,
         )
 
-    def waits(self, texts: Iterable[str]) -> list[Next]:
+    def waits(self, texts: Iterable[str]) -> list[NextStep]:
         """Turn sentences into steps; a shared one is shown once, and linked."""
         return [self._linked(text) for text in texts]
 
@@ -247,7 +247,7 @@ class Attention:
         paused = str(node.paused) if node.paused is not None else ""
         return None, node.doubt or node.stranded or "; ".join(node.out_for) or paused
 
-    def _nexts(self, node: NodeView, state: NodeState) -> Iterator[Next]:
+    def _nexts(self, node: NodeView, state: NodeState) -> Iterator[NextStep]:
         name, incident = node.name, node.incident
         shown = set[str]()
         for reason, command in self._held.get(name, ()):
@@ -260,7 +260,7 @@ class Attention:
             to = returning.back.to
             serves = to is Standing.SERVING
             then = f"goes back into service {at}" if serves else f"is left {to.value}"
-            yield Next(f"{name} {then}")
+            yield NextStep(f"{name} {then}")
         elif state in (NodeState.FAILED, NodeState.DONE) and incident is not None and not shown:
             for text in show.waits(self._blocked.about(incident.id), incident):
                 yield self._linked(text, self._blocked.helps.get(text) or f"gnt-maint done {name}")
@@ -270,21 +270,21 @@ class Attention:
                     yield self._linked(text)
         if (fencing := node.silence.fencing) is not None:
             if fencing.next:
-                yield Next(f"{fencing.fencing.stage.value}; next: {fencing.next}")
+                yield NextStep(f"{fencing.fencing.stage.value}; next: {fencing.next}")
         elif node.silence.unreachable is not None:
-            yield Next("ask its agent", f"nodeagent report {name}")
+            yield NextStep("ask its agent", f"nodeagent report {name}")
             if node.silence.noded is not True:
                 dead = "if the machine is dead, switch it off, then run"
-                yield Next(dead, f"gnt-node modify --offline=yes {name}")
+                yield NextStep(dead, f"gnt-node modify --offline=yes {name}")
         elif state in (NodeState.SILENT, NodeState.DISTRUSTED, NodeState.IN_DOUBT):
-            yield Next("maintd asks again in each round", f"nodeagent report {name}")
+            yield NextStep("maintd asks again in each round", f"nodeagent report {name}")
         if node.paused is not None:
             yield self._linked(str(node.paused))
 
-    def _linked(self, text: str, command: str = "") -> Next:
+    def _linked(self, text: str, command: str = "") -> NextStep:
         if (block := self._shared.get(text)) is not None:
-            return Next(_beginning(text), command, f"#{block.anchor}")
-        return Next(text, command or self._blocked.helps.get(text, ""))
+            return NextStep(_beginning(text), command, f"#{block.anchor}")
+        return NextStep(text, command or self._blocked.helps.get(text, ""))
 
     def _others(self) -> Iterator[Line]:
         """Yield the lines that need a person and belong to no node."""
@@ -317,7 +317,7 @@ class Attention:
                 since=entry.changed_at / 1000,
                 why=entry.why,
                 next=(
-                    Next(
+                    NextStep(
                         f"look at {entry.address}, then remove the entry",
                         f"gnt-maint queue delete {entry.index}",
                     ),
@@ -341,20 +341,20 @@ def alarms(view: View) -> Iterator[Line]:
         since, why = view.trouble
         yield _alarm("no-rounds", "skipped rounds", since / 1000, why)
     if (storm := view.ledger.storm) is not None:
-        then = Next("maintd starts no new work until you reset it", "gnt-maint resume --storm")
+        then = NextStep("maintd starts no new work until you reset it", "gnt-maint resume --storm")
         yield _alarm("storm", "storm brake", storm.at / 1000, storm.why, then)
     if behind := view.kept.behind:
         why = "Ganeti's configuration lacks the newest ledger"
         why = f"{why}: {view.kept.why}" if view.kept.why else why
-        then = Next("see", "gnt-maint ledger")
+        then = NextStep("see", "gnt-maint ledger")
         yield _alarm("ledger", "ledger behind", behind / 1000, why, then)
     if view.complaint:
-        then = Next("mend the file, then run", "systemctl reload maintd")
+        then = NextStep("mend the file, then run", "systemctl reload maintd")
         why = f"maintd keeps its old settings: {view.complaint}"
         yield _alarm("settings", "settings refused", None, why, then)
 
 
-def _alarm(kind: str, word: str, since: float | None, why: str, *then: Next) -> Line:
+def _alarm(kind: str, word: str, since: float | None, why: str, *then: NextStep) -> Line:
     state = NodeState.FAILED
     return Line(f"banner-{kind}", "maintd", "", "", state, word, since, why, then, kind)
 

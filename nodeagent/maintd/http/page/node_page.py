@@ -7,7 +7,7 @@ from typing import Any
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.dead_nodes import FencingView
 from nodeagent.maintd.http.page import panels
-from nodeagent.maintd.http.page.attention import Attention, Blocked, Next, fold
+from nodeagent.maintd.http.page.attention import Attention, Blocked, NextStep, fold
 from nodeagent.maintd.http.page.incident_card import History, by_urgency, card
 from nodeagent.maintd.http.page.text import when
 from nodeagent.maintd.http.status import Json
@@ -35,7 +35,7 @@ def names(nodes: Iterable[str], name: str) -> list[str]:
     return [node for node in matches if node.lower() == name] or matches
 
 
-def told(view: View, name: str, history: History) -> dict[str, Any]:
+def page_of(view: View, name: str, history: History) -> dict[str, Any]:
     """All that the page shows of an existing node."""
     node = next(node for node in nodes(view) if node.name == name)
     blocked = Blocked(view)
@@ -108,10 +108,10 @@ def _fencing_facts(view: FencingView) -> Iterator[tuple[str, str]]:
         yield "Failure", f"{tries}{fencing.said}"
     if view.next:
         at = f"at {when(view.next_at / 1000)}" if view.next_at else "as soon as maintd can"
-        yield "Next step", f"{view.next}, {at}"
+        yield "NextStep step", f"{view.next}, {at}"
 
 
-def _reasons(blocked: Blocked, node: NodeView) -> Iterator[Next]:
+def _reasons(blocked: Blocked, node: NodeView) -> Iterator[NextStep]:
     """Yield each reason that blocks work on the node, or everywhere."""
     shown = set[str]()
     for held, reason, command in blocked.told:
@@ -120,7 +120,7 @@ def _reasons(blocked: Blocked, node: NodeView) -> Iterator[Next]:
             continue  # the line shows it
         if (here or held.why.kind is Kind.STORM) and reason not in shown:
             shown.add(reason)
-            yield Next(reason, "" if command in reason else command)
+            yield NextStep(reason, "" if command in reason else command)
 
 
 def _instances(view: View, name: str) -> Iterator[Json]:

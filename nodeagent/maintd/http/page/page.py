@@ -108,7 +108,7 @@ class Page:
             )
             return Response.text(f"{text.clean(why)}\n", 404)
         view, history = self._shown(view, history)
-        details = node_page.told(view, names[0], history)
+        details = node_page.page_of(view, names[0], history)
         words = self._common(view, overview, asked) | details | {"path": href(names[0])}
         return self._answer(self._node.render(words))
 
