@@ -10,9 +10,9 @@ from pathlib import Path
 from nodeagent.cluster.backend import Cluster
 from nodeagent.maintd.balancing.inputs import take_stock
 from nodeagent.maintd.http.routes import Api
-from nodeagent.placement.cluster.textfile import write
 from nodeagent.web.tls import make_certificate, server_tls
 from simulation.demo_nodes import ASKED, CLUSTER, REBOOT, Nodes
+from simulation.textfile import write
 
 ADMIN, OWNER = "demo", "db"  # users; the second answers for the owner of the same name
 CommandLine = Callable[[str, str], str]  # of a user and a path

@@ -18,10 +18,11 @@ from nodeagent.maintd.balancing.inputs import take_stock
 from nodeagent.model.action import Action, Drain, Retag, Scope, SetOffline
 from nodeagent.model.ledger import Outcome, Result
 from nodeagent.model.snapshot import Instance
-from nodeagent.placement.cluster.textfile import parse, write
+from nodeagent.placement.cluster.textfile import parse
 from nodeagent.placement.layout import score
 from nodeagent.placement.layout.layout import group_of, lay_out
 from nodeagent.placement.layout.rules import Rules
+from simulation.textfile import write
 from tests.placement.hbal import ask as hbal
 from tests.placement.hbal import real, shown
 from tests.real.lab import CLUSTER, NODES, STATE, create, gnt, remove, socket_path, wait

@@ -17,10 +17,10 @@ from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
 from nodeagent.placement.cluster.cluster import Cluster, Group, Instance, Known, Node, Template
-from nodeagent.placement.cluster.textfile import write
 from nodeagent.placement.evacuate.batches import afterwards, apart, immovable, most
 from nodeagent.placement.evacuate.evacuate import evacuate
 from nodeagent.placement.layout.rules import Rules
+from simulation.textfile import write
 from tests.cluster.ganeti.answering import serving
 from tests.placement.cluster.told import told as as_told
 from tests.placement.luxid import Luxid

@@ -14,11 +14,12 @@ from nodeagent.maintd.balancing.inputs import take_stock
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, Size, Snapshot
 from nodeagent.placement.cluster.cluster import Allocation, Known, Policy, Status, Template
 from nodeagent.placement.cluster.from_ganeti import OWN_MEMORY, asked, assess
-from nodeagent.placement.cluster.textfile import parse, write
+from nodeagent.placement.cluster.textfile import parse
 from nodeagent.placement.layout import score
 from nodeagent.placement.layout.layout import lay_out
 from nodeagent.placement.layout.rules import Rules
 from simulation.cluster import SimulatedCluster
+from simulation.textfile import write
 from tests.cluster.ganeti.answering import serving
 from tests.placement.cluster.told import told
 from tests.placement.hbal import ask, real, shown

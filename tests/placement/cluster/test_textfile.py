@@ -7,7 +7,8 @@ import pytest
 
 from nodeagent.errors import MessageError
 from nodeagent.placement.cluster.cluster import Load, Node, Policy, Status, Template
-from nodeagent.placement.cluster.textfile import parse, parse_loads, write
+from nodeagent.placement.cluster.textfile import parse, parse_loads
+from simulation.textfile import write
 from tests.placement.cluster.texts import TEXT
 from tests.placement.clusters import case
 from tests.placement.hbal import FILES, hbal, real, shipped

@@ -18,7 +18,7 @@ from nodeagent.placement.cluster.cluster import (
     Status,
     Template,
 )
-from nodeagent.placement.cluster.textfile import parse, write
+from nodeagent.placement.cluster.textfile import parse
 from nodeagent.placement.evacuate.evacuate import Emptier, Evacuation, _Emptying, evacuate, failing
 from nodeagent.placement.evacuate.targets import Arrivals
 from nodeagent.placement.layout.layout import Layout
@@ -26,6 +26,7 @@ from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt
 from nodeagent.placement.layout.node import Filled
 from nodeagent.placement.layout.rules import Rules
 from nodeagent.placement.layout.score import Metrics
+from simulation.textfile import write
 from tests.htools import beside
 from tests.placement.clusters import case
 from tests.placement.hail import Asked, hail

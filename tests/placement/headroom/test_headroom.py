@@ -20,7 +20,7 @@ from nodeagent.placement.cluster.cluster import (
     Spec,
     Template,
 )
-from nodeagent.placement.cluster.textfile import parse, write
+from nodeagent.placement.cluster.textfile import parse
 from nodeagent.placement.headroom import counting
 from nodeagent.placement.headroom.counting import CLOSED, Count, counted
 from nodeagent.placement.headroom.sizes import sizes, usual_template
@@ -28,6 +28,7 @@ from nodeagent.placement.headroom.survey import NO_ROOM, Headroom, document, sit
 from nodeagent.placement.layout.layout import lay_out
 from nodeagent.placement.layout.node import Refused
 from nodeagent.placement.layout.rules import Rules
+from simulation.textfile import write
 from tests import needs
 from tests.htools import beside
 from tests.placement.hbal import DATA, generate
