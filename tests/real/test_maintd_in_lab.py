@@ -15,10 +15,10 @@ import pytest
 
 from nodeagent.cluster.backend import Accepted, Submission
 from nodeagent.cluster.ganeti.backend import GanetiCluster
-from nodeagent.maintd.engine.failpoint import NAMES
 from nodeagent.model.action import Retag, Scope
 from nodeagent.model.ledger import PAUSE_TAG, Outcome
 from nodeagent.protocol.node_key import TAG
+from tests.failpoints import NAMES
 from tests.real.lab import LAB, create, gnt, listed, node, remove, socket_path
 from tests.real.maintd import (
     AGENT_STATE,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from nodeagent.maintd.engine import failpoint
+from tests.failpoints import NAMES
 from tests.torture.processes import Process
 from tests.torture.scene import MASTERS, NODES, Scene
 from tests.torture.stall import PLACES
@@ -140,7 +140,7 @@ class Faults:
 
     def _failpoint(self) -> tuple[str, End]:
         name = self._some_maintd()
-        process, where = self._scene.maintds[name], self._luck.choice(failpoint.NAMES)
+        process, where = self._scene.maintds[name], self._luck.choice(NAMES)
         process.env["MAINTD_FAILPOINT"] = f"{where}:kill:{self._luck.randint(1, 3)}"
         process.signal(signal.SIGKILL)
 

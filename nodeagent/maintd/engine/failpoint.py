@@ -9,17 +9,6 @@ import signal
 
 from nodeagent.errors import Unavailable
 
-NAMES = (
-    "adopted",  # jobs found by their reasons, not yet saved
-    "observed",  # all is observed, nothing decided
-    "decided",  # decided, not yet saved
-    "saved",  # the decision is on disk, including its removals
-    "intended",  # intents on disk, which Ganeti's configuration does not have yet
-    "promised",  # it has them, nothing submitted
-    "submitted",  # accepted by the cluster, its answer not yet saved
-    "remembered",  # job ids on disk
-    "ordered",  # its agent has the order, which is not yet saved
-)
 _wanted, _how, _nth = "", "", 1
 _reached = 0
 

@@ -33,7 +33,6 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.engine import failpoint
-from nodeagent.maintd.engine.failpoint import NAMES as FAILPOINTS
 from nodeagent.maintd.engine.failpoint import arm
 from nodeagent.maintd.engine.round import Round
 from nodeagent.maintd.notices.needs_you import needs_you
@@ -62,6 +61,7 @@ from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.wish import Balance
 from nodeagent.placement.cluster.cluster import Load
 from tests.cluster.by_hand import ByHand
+from tests.failpoints import NAMES as FAILPOINTS
 from tests.maintd.decided import by_itself
 from tests.maintd.lives.life import Life
 from tests.maintd.lives.promises import Promises

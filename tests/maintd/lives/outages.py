@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
 from nodeagent.maintd.engine import failpoint
-from nodeagent.maintd.engine.failpoint import NAMES as FAILPOINTS
 from nodeagent.maintd.windows.recurrence import EPOCH
 from nodeagent.model.action import Scope
 from nodeagent.model.diagnosis import Diagnosis
@@ -26,6 +25,7 @@ from nodeagent.model.wish import (
     TakeDown,
 )
 from nodeagent.store.sqlite import MEMORY, SqliteStore
+from tests.failpoints import NAMES as FAILPOINTS
 from tests.maintd.lives.coordinator import (
     EVERY,
     INCIDENTS,

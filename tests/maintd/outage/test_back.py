@@ -15,6 +15,7 @@ from nodeagent.model.ledger import PAUSE_TAG, Outcome
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done
+from tests.failpoints import NAMES
 from tests.maintd.decided import within
 from tests.maintd.outage.returned import CHECKED, FIVE, PLACES, done, evacuated
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
@@ -313,7 +314,7 @@ def killed(rig: Rig, name: str, nth: int) -> list[str]:
     return jobs(rig, before)
 
 
-@pytest.mark.parametrize("name", [n for n in failpoint.NAMES if n != "ordered"])
+@pytest.mark.parametrize("name", [n for n in NAMES if n != "ordered"])
 @pytest.mark.parametrize("nth", range(1, 5))
 def test_killed_at_every_effect_each_job_is_given_once(name: str, nth: int) -> None:
     rig = evacuated()
