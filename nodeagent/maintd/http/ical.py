@@ -39,7 +39,7 @@ def calendar(view: View) -> bytes:
         written.add_component(_zone(observed.zones[name]))
     names = Names(observed.snapshot)
     events = [_series(series, names, observed.zones[series.rule.zone]) for series in known]
-    windows = _windows(view, {series.name: series for series in known}, names)
+    windows = _windows(view, {series.name: series for series in known})
     for event in (*events, *windows, *_roll(view)):
         event.add("dtstamp", moment(in_seconds(view.at)))
         event.add("categories", "MAINTENANCE")
@@ -93,7 +93,7 @@ def _series(series: Series, names: Names, zone: Zone) -> Event:
     return event
 
 
-def _windows(view: View, series: dict[str, Series], names: Names) -> Iterator[Event]:
+def _windows(view: View, series: dict[str, Series]) -> Iterator[Event]:
     windows = Windows(view)
     nodes = {node.uuid: node.name for node in view.observed.snapshot.nodes.values()}
     replaced: set[tuple[str, int]] = set()

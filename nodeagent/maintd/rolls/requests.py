@@ -34,13 +34,9 @@ def grant(ledger: Ledger, asked: Request, who: str, observed: Observed, now: Ms)
         case CancelRoll():
             return replace(ledger, roll=replace(roll, canceled=who))
         case SkipNode(node):
-            return _at(
-                ledger, roll, node, observed, lambda member: _skip(ledger, roll, member, who, now)
-            )
+            return _at(roll, node, observed, lambda member: _skip(ledger, roll, member, who, now))
         case RetryNode(node):
-            return _at(
-                ledger, roll, node, observed, lambda roll_node: _retry(ledger, roll, roll_node, now)
-            )
+            return _at(roll, node, observed, lambda roll_node: _retry(ledger, roll, roll_node, now))
 
 
 def _start(ledger: Ledger, asked: StartRoll, who: str, observed: Observed, now: Ms) -> Ledger | str:
@@ -83,7 +79,6 @@ def _resume(ledger: Ledger, roll: Roll) -> Ledger | str:
 
 
 def _at(
-    ledger: Ledger,
     roll: Roll,
     name: str,
     observed: Observed,
