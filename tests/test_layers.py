@@ -16,7 +16,17 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "nodeagent"
 LOW = {"errors", "model", "protocol"}
-NODE = LOW | {"web", "faults", "drop_ins", "settings", "folder", "service", "clocks", "agent"}
+NODE = LOW | {
+    "web",
+    "faults",
+    "drop_ins",
+    "settings",
+    "folder",
+    "service",
+    "ssconf",
+    "clocks",
+    "agent",
+}
 MASTER = LOW | {
     "background",
     "web",
@@ -42,13 +52,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "section": {"faults", "model"},
     "folder": LOW,
     "secret": {"errors"},
+    "ssconf": {"errors"},
     "drop_ins": {"errors", "faults", "folder"},
     "settings": {"faults", "model", "section", "drop_ins"},
     "service": {"clocks", "errors", "model"},
     "web": LOW,
     "placement": {"errors", "model"},
     "autorepair": {"errors", "model"},
-    "cluster": LOW | {"web"},
+    "cluster": LOW | {"ssconf", "web"},
     "store": LOW | {"clocks"},
     "agent": NODE,
     "power": {"errors", "faults", "model", "section", "folder", "drop_ins", "secret"},

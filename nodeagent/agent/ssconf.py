@@ -11,6 +11,7 @@ import socket
 import ssl
 from dataclasses import dataclass, replace
 
+from nodeagent import ssconf
 from nodeagent.errors import ConfigError, NodeAgentError, Unavailable
 from nodeagent.model.node_name import own_names
 from nodeagent.protocol.envelope import Key
@@ -36,19 +37,7 @@ class Ssconf:
 
     def lines(self, name: str, missing: list[str] | None = None) -> list[str]:
         """Return the lines of `ssconf_<name>`, `missing` without such a file, or Unavailable."""
-        path = f"{self._settings.ganeti}/ssconf_{name}"
-        try:
-            with open(path, encoding="utf-8") as file:
-                text = file.read()
-        except OSError as error:
-            if missing is not None and isinstance(error, FileNotFoundError):
-                return missing
-            raise Unavailable(f"{path}: {error.strerror}") from None
-        except UnicodeDecodeError:
-            raise Unavailable(f"{path}: not UTF-8") from None
-        if "\0" in text:  # a power cut may leave it so
-            raise Unavailable(f"{path}: holds a NUL character")
-        return [line for line in text.splitlines() if line]
+        return ssconf.lines(self._settings.ganeti, name, missing)
 
     def tags(self) -> list[str]:
         """Return the cluster's tags; none if this node belongs to no cluster yet."""

@@ -9,7 +9,8 @@ import os
 import socket
 from collections.abc import Callable
 
-from nodeagent.errors import ConfigError, NotMaster, Unavailable
+from nodeagent import ssconf
+from nodeagent.errors import ConfigError, NotMaster
 from nodeagent.model.node_name import own_names
 from nodeagent.model.snapshot import Node, Snapshot
 
@@ -78,12 +79,4 @@ class Ssconf:
         return (self._lines(name) or [""])[0]
 
     def _lines(self, name: str) -> list[str]:
-        """Return the lines of `ssconf_NAME`, or raise Unavailable."""
-        path = f"{self._folder}/ssconf_{name}"
-        try:
-            with open(path, encoding="utf-8") as file:
-                return [line for line in file.read().splitlines() if line]
-        except OSError as error:
-            raise Unavailable(f"{path}: {error.strerror}") from None
-        except UnicodeDecodeError:
-            raise Unavailable(f"{path}: not UTF-8") from None
+        return ssconf.lines(self._folder, name)
