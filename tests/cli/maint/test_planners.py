@@ -16,7 +16,7 @@ from nodeagent.placement.cluster.cluster import (
     Spec,
     Template,
 )
-from nodeagent.placement.cluster.textfile import write
+from simulation.textfile import write
 from tests import golden
 from tests.cli.maint.balanced import FULL, NODE, TWO
 from tests.cli.run import gnt_maint
