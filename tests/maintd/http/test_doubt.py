@@ -78,6 +78,7 @@ def reason(answer: Response) -> str:
     return str(json.loads(answer.body)["doubt"]["reason"])
 
 
+@pytest.mark.parametrize("state", [WELL])
 def test_the_table_has_all_routes(served: Served) -> None:
     there = [(row.method, "/" + "/".join(row.segments)) for row in served.api.table]
     assert sorted(there) == sorted([*(("GET", path) for path in GET), *CHANGES])

@@ -1,6 +1,6 @@
 """Master failovers over one simulated cluster whose configuration keeps the ledger.
 
-The scenarios are numbered as in the table of ADR 29. n1 (M), n2 (B) and n4 (C) are masters in turn.
+The scenarios are numbered as in the table of ADR 29. n1 (M) and n2 (B) are masters in turn.
 """
 
 from dataclasses import replace
