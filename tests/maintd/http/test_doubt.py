@@ -123,6 +123,19 @@ def test_what_ganeti_keeps_goes_on_in_doubt(served: Served) -> None:
 
 
 @pytest.mark.parametrize("state", [OTHER_LEDGER, WAITS])
+def test_the_status_tells_its_doubt_also_without_an_incident(served: Served) -> None:
+    answer = served.ask("GET", "/1/status")
+    (incident,) = json.loads(answer.body)
+    assert incident["doubt"] == answer.headers["Nodeagent-Doubt"]
+    assert "gnt-maint resume --ledger" in incident["doubt"]
+    assert served.ask("GET", f"/1/incidents/{NO_WISH}").status == 503, "nobody knows"
+    assert served.ask("DELETE", f"/1/incidents/{NO_WISH}").status == 503
+    ready = served.ask("GET", "/readyz")
+    assert ready.body.decode().startswith("not ready: ")
+    assert "gnt-maint resume --ledger" in ready.body.decode()
+
+
+@pytest.mark.parametrize("state", [OTHER_LEDGER, WAITS])
 def test_who_knows_of_the_doubt_sees_the_ledger_of_this_node(served: Served, state: int) -> None:
     """And may correct a ledger that only waits for a person, before the person goes on with it."""
     shown = served.ask("GET", "/maintenance/schedule", headers=SHOW)
