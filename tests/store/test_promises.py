@@ -63,6 +63,15 @@ def test_each_save_that_changes_the_ledger_has_the_next_number(opening: Opening)
         assert store.number == 71
 
 
+def test_a_save_without_a_look_before_replaces_all(opening: Opening) -> None:
+    with closing(opening()) as store:
+        store.save(FULL)
+    with closing(opening()) as store:
+        store.save(Ledger(1))
+        assert store.load() == Ledger(1)
+        assert store.number == 2
+
+
 def test_who_was_overtaken_changes_nothing(opening: Opening) -> None:
     with closing(opening()) as old, closing(opening()) as new:
         old.save(Ledger(1))

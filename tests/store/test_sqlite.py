@@ -167,6 +167,16 @@ def test_a_save_that_cannot_be_leaves_all_as_it_was(
     store.close()
 
 
+def test_a_wish_that_cannot_be_kept_is_refused_at_once(path: str) -> None:
+    store = SqliteStore(path, patience=0.05)
+    mend = locked(store, path)
+    with pytest.raises(Unavailable):
+        store.wish(WISHES[0])
+    mend()
+    assert store.wishes() == ()
+    store.close()
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     disk = tmp_path / "disk"

@@ -49,6 +49,11 @@ def test_a_reader_below_the_pace_falls_behind_until_it_is_too_slow() -> None:
     assert watched(90, 1) is not None
 
 
+def test_a_steady_reader_stays_though_it_takes_a_lump_at_a_time() -> None:
+    assert watched(110, 1) is None
+    assert watched(110, 400) is None, "nothing for 3.6 seconds, then all of it"
+
+
 def test_a_reader_may_not_save_up_what_it_took_early() -> None:
     readers, one = Readers(LIMITS), One()
     readers.add(one, 0.0)

@@ -1,6 +1,6 @@
 """The right to act has ended by a deadline: nothing happens any more."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -11,6 +11,8 @@ from nodeagent.errors import Unavailable
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.conduct import Acting, Conduct
 from nodeagent.model.ledger import Intent
+from nodeagent.model.snapshot import Snapshot
+from nodeagent.protocol.look import Look
 from tests.maintd.rig import QUICK, Rig, fleet
 from tests.maintd.world import EVACUATE, REPAIR
 
@@ -76,6 +78,23 @@ def test_a_machine_that_sleeps_after_the_last_question_does_not_send() -> None:
     for _ in range(10):
         rig.tick(20)
     assert any("Drain" in job for job in rig.jobs())
+
+
+def test_the_vote_is_as_old_as_the_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig(fleet(), [], QUICK)
+    rig.tick()
+    rig.agents.says["n5"] = EVACUATE
+    look = rig.agents.look
+
+    async def slow(snapshot: Snapshot) -> Mapping[str, Look]:
+        found = await look(snapshot)
+        rig.time += 91  # the first answers are that old
+        return found
+
+    rig.agents.look = slow  # type: ignore[method-assign]
+    for _ in range(5):
+        rig.tick()
+    assert rig.jobs() == []
 
 
 def test_a_machine_that_sleeps_before_an_order_does_not_give_it() -> None:

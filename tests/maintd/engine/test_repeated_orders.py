@@ -8,12 +8,14 @@ import pytest
 from nodeagent.cluster.backend import Answer
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.deciding.decide import decide
+from nodeagent.maintd.engine.orders import ARRIVES, LIFE
 from nodeagent.model.action import RunCommand
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Outcome, Result
 from nodeagent.model.purpose import OfIncident, OfTags
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Node, Snapshot
+from nodeagent.protocol.look import SKEW
 from tests.maintd.decided import POLICY
 from tests.maintd.engine.voting import sick
 from tests.maintd.rig import Agents, Rig, fleet
@@ -72,6 +74,12 @@ def test_an_order_that_comes_late_and_is_given_again_runs_once() -> None:
         rig = late(seconds)
         assert len(rig.agents.ran) == 1, seconds
         assert rig.status("n3") is Status.COMPLETED
+
+
+def test_an_order_is_waited_for_as_long_as_it_is_valid_by_any_clock() -> None:
+    assert ARRIVES == LIFE + SKEW
+    rig = late(LIFE / 1000 + 140)
+    assert rig.agents.asked == {}, "it was found, and not given again"
 
 
 def test_agents_are_ordered_and_asked_side_by_side() -> None:

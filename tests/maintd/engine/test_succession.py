@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from nodeagent.maintd.engine import standby
-from nodeagent.maintd.engine.standby import AGAIN, CHECK, Helper
+from nodeagent.maintd.engine.standby import AGAIN, CHECK, LATER, Helper
 from nodeagent.model.snapshot import Node, Snapshot
 from tests.agent.place import safe_folder
 
@@ -143,6 +143,18 @@ async def test_while_it_does_not_answer_the_helper_is_to_succeed_it() -> None:
         here.agents.alive = True
         await here.look(1)
         assert here.helper.verbs[-1] == "preview"
+
+
+@scenario
+async def test_a_later_candidate_leaves_the_agents_to_the_first() -> None:
+    async with world() as here:
+        here.helper.told["place"] = 2
+        here.agents.alive = False
+        await here.look()
+        await here.look(LATER - 1)
+        assert here.helper.verbs == ["succeed"]
+        await here.look(1)
+        assert here.helper.verbs == ["succeed", "succeed"]
 
 
 @scenario

@@ -278,6 +278,18 @@ def test_a_witness_with_another_key_than_its_pin_is_not_believed(live: Agent) ->
         ask(live, world=world_of(live.place, tags=frozenset({tag})))
 
 
+def test_an_old_agent_is_unable() -> None:
+    def not_found(connection: Any) -> None:
+        connection.recv(1 << 16)
+        connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+
+    with listener(not_found) as port, agent() as running:
+        asking = replace(questions(running), port=port, tls=False)
+        world = world_of(running.place)
+        with pytest.raises(Unable):
+            asyncio.run(asking.ask(world.nodes[NODE], DEAD, world))
+
+
 def test_the_answer_to_another_question_is_not_genuine(live: Agent) -> None:
     place, other = live.place, str(uuid4())
     asked = Question(other, CLUSTER, place.uuid, NODE, DEAD, Ms(1), Ms(2))

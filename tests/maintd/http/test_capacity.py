@@ -10,6 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from nodeagent.maintd.balancing.headroom_thread import EVERY
+from nodeagent.maintd.http.balance import OLDEST
 from nodeagent.model.snapshot import Group as Ours
 from nodeagent.model.window import Schedule
 from nodeagent.model.wish import SetSchedule
@@ -93,6 +94,15 @@ def test_who_sees_no_schedule_sees_no_departure(served: Served) -> None:
     assert "maintenance window" not in page(served, "127.0.0.1")
 
 
+def test_the_page(served: Served) -> None:
+    text = page(served, "uid:0")
+    assert (
+        "alpha diskless; 0 s ago standard, smallest 1 GiB, 1 GiB, 1 CPU 14 N+1 7 without n3 7"
+        in text
+    )
+    assert "alpha : next n4 leaves at " in text
+
+
 def test_a_size_has_a_sample_for_each_of_its_names(served: Served) -> None:
     fits = {"standard": (14, 7), "smallest": (14, 7), "largest": (6, 3)}
     assert metrics(served, "instances") == {
@@ -111,3 +121,10 @@ def test_instances_without_room_are_named_and_counted(served: Served) -> None:
     served.tick(EVERY)
     assert metrics(served, "homeless_instances")["worst", "alpha"] == 1
     assert re.search(r"alpha : without n\d there is no room for (big|db)\.", page(served, "uid:0"))
+
+
+def test_an_old_count_is_not_shown(served: Served) -> None:
+    served.tick(OLDEST / 1000)
+    assert served.get("/1/capacity") == []
+    assert metrics(served, "instances") == {}
+    assert 'id="capacity"' not in served.ask("GET", "/status").body.decode()

@@ -78,6 +78,7 @@ def reason(answer: Response) -> str:
     return str(json.loads(answer.body)["doubt"]["reason"])
 
 
+@pytest.mark.parametrize("state", [WELL])
 def test_the_table_has_all_routes(served: Served) -> None:
     there = [(row.method, "/" + "/".join(row.segments)) for row in served.api.table]
     assert sorted(there) == sorted([*(("GET", path) for path in GET), *CHANGES])
@@ -119,6 +120,19 @@ def test_what_ganeti_keeps_goes_on_in_doubt(served: Served) -> None:
     assert PAUSE_TAG in served.rig.cluster.snapshot().tags
     canceled = served.change("DELETE", f"/1/incidents/{known.id}")
     assert canceled.status in (200, 409), "accepted, or completed already"
+
+
+@pytest.mark.parametrize("state", [OTHER_LEDGER, WAITS])
+def test_the_status_tells_its_doubt_also_without_an_incident(served: Served) -> None:
+    answer = served.ask("GET", "/1/status")
+    (incident,) = json.loads(answer.body)
+    assert incident["doubt"] == answer.headers["Nodeagent-Doubt"]
+    assert "gnt-maint resume --ledger" in incident["doubt"]
+    assert served.ask("GET", f"/1/incidents/{NO_WISH}").status == 503, "nobody knows"
+    assert served.ask("DELETE", f"/1/incidents/{NO_WISH}").status == 503
+    ready = served.ask("GET", "/readyz")
+    assert ready.body.decode().startswith("not ready: ")
+    assert "gnt-maint resume --ledger" in ready.body.decode()
 
 
 @pytest.mark.parametrize("state", [OTHER_LEDGER, WAITS])

@@ -1,8 +1,6 @@
 """Which nodes differ from most of their group, and how it is told."""
 
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -16,12 +14,9 @@ from nodeagent.maintd.http.fleet.compare import (
 )
 from nodeagent.model.evidence import Contact
 from nodeagent.model.units import Ms
-from nodeagent.protocol.commands import Command, Kind, LastRun, State
+from nodeagent.protocol.commands import Command, Kind, State
 from nodeagent.protocol.look import Distrusted, Look, Seen, Silent
 from nodeagent.protocol.messages import Report
-from tests.maintd.http.routes import held_to
-from tests.maintd.rig import Rig, fleet
-from tests.maintd.served import Served
 
 A, B, C = "a" * 64, "b" * 64, "c" * 64
 RAID = Command("raid", Kind.DIAGNOSE, State.RUNS, A, Ms(30_000))
@@ -118,57 +113,3 @@ def test_why_the_commands_of_a_node_are_unknown(name: str) -> None:
 
 def test_a_node_without_commands_is_known() -> None:
     assert commands_of(Seen(replace(REPORT, commands="", last_runs=""), None)) == NodeCommands()
-
-
-@pytest.fixture
-def served(tmp_path: Path) -> Served:
-    """n2 has another file, n3 is silent, n4 and n6 have an older agent."""
-    rig = Rig(fleet())
-    ran = LastRun(Ms(5_000), "Ok", Ms(1250), Ms(9_000))
-    rig.agents.commands = {
-        "n1": [(RAID, ran), (FIX, LastRun())],
-        "n2": [(OTHER, replace(ran, verdict="evacuate", took=Ms(2000)))],
-        "n3": [(RAID, ran)],
-        "n5": [(RAID, replace(ran, since=None)), (FIX, LastRun())],
-    }
-    rig.agents.says["n3"] = None
-    served = Served(rig, tmp_path)
-    served.tick()
-    return served
-
-
-def test_the_commands_of_a_group_are_told(served: Served) -> None:
-    answer = served.ask("GET", "/1/commands")
-    held_to("/1/commands", "get", answer)
-    (group,) = json.loads(answer.body)
-    assert (group["group"], group["nodes"]) == ("default", 6)
-    assert [(one["node"], one["look"]) for one in group["unknown"]] == [
-        ("n3", "silent"),
-        ("n4", "not-told"),
-        ("n6", "not-told"),
-    ]
-    raid, fix = group["commands"]
-    assert (raid["runs-on"], raid["verdicts"]) == (3, {"Ok": 2, "evacuate": 1})
-    assert raid["slowest"] == {"node": "n2", "seconds": 2.0}
-    assert (raid["usual"]["digest"], raid["usual"]["nodes"]) == (A, 2)
-    (other,) = raid["others"]
-    assert (other["digest"], other["differs"]) == (B, ["digest"])
-    assert [(one["name"], one["since"]) for one in other["nodes"]] == [("n2", 5.0)]
-    (other,) = fix["others"]
-    assert (other["state"], other["differs"]) == ("absent", ["absent"])
-    assert fix["slowest"] is None
-
-
-def test_the_commands_of_a_node_are_told(served: Served) -> None:
-    told = {}
-    for name in ("n2", "n3", "n5"):
-        answer = served.ask("GET", f"/1/nodes/{name}/commands")
-        held_to("/1/nodes/{name}/commands", "get", answer)
-        told[name] = json.loads(answer.body)
-    raid, fix = told["n2"]["commands"]
-    assert (raid["digest"], raid["differs"], raid["usual"]["digest"]) == (B, ["digest"], A)
-    assert (fix["use"], fix["state"], fix["differs"]) == ("repair", "absent", ["absent"])
-    assert (told["n3"]["unknown"], told["n3"]["commands"]) == ("silent", [])
-    raid = told["n5"]["commands"][0]
-    assert (raid["since"], raid["seconds"], raid["at"], raid["differs"]) == (None, 1.25, 9.0, [])
-    assert served.ask("GET", "/1/nodes/n9/commands").status == 404

@@ -45,6 +45,27 @@ def answered(asker: Asker, put: Put, rations: Rations, *, dry: bool = False) -> 
     return asyncio.run(cast(Any, post.handler)(request))  # type: ignore[no-any-return]
 
 
+@pytest.mark.parametrize(
+    ("asker", "owners"),
+    [
+        (Asker("dbuser", frozenset(), frozenset({"db", "cache"})), ("cache", "db")),
+        (Asker("both", frozenset({Role.OBSERVER}), frozenset({"db"})), ("db",)),
+        (Asker("root"), None),
+    ],
+)
+def test_the_round_is_told_for_whom_he_may_answer(
+    asker: Asker, owners: tuple[str, ...] | None
+) -> None:
+    asked = list[AnswerOffers]()
+
+    async def take(what: AnswerOffers, *_: object) -> Response:
+        asked.append(what)
+        return Response.json({})
+
+    answered(asker, take, Rations(lambda: 0.0))
+    assert [one.owners for one in asked] == [owners]
+
+
 def test_the_round_refuses_what_is_made_to_another_and_all_that_is_beside_it() -> None:
     when = Unavailability(Nanoseconds(0))
     made = tuple(

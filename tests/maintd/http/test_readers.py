@@ -130,6 +130,13 @@ def test_the_setting_says_who_looks_without_a_password(planned: Served, read: st
             assert not secrets_in(answer)
 
 
+def test_the_address_maintd_serves_at_is_this_machine(planned: Served) -> None:
+    served = under(Readers(LOCAL, ours={"192.0.2.1"}.__contains__), planned)
+    assert ask(served, "/1/status", None, peer="192.0.2.1").status == 200
+    assert ask(served, "/1/status", None, peer="192.0.2.2").status == 401
+    assert ask(served, "/1/windows", None, peer="192.0.2.1").status == 401
+
+
 def test_a_wrong_password_is_no_reason_to_show_less(planned: Served) -> None:
     """It is refused, also where no password is needed: the reader would not see why."""
     answer = ask(planned, "/1/status", "alice:", peer="127.0.0.1")

@@ -238,6 +238,14 @@ def test_a_dry_run_does_nothing(quiet: Served) -> None:
     assert not [e for e in quiet.get("/1/history") if e["kind"].startswith("wish-")]
 
 
+def test_over_the_network_the_user_is_who_asks(quiet: Served) -> None:
+    quiet.tick()
+    headers = basic("alice", "secret") | {"nodeagent-login": "bob"}
+    asked = quiet.change("POST", "/1/pause", PAUSE, peer=REMOTE, secure=True, headers=headers)
+    assert asked.status == 200
+    assert asked_for(quiet) == [{"who": "alice", "request": "pause the cluster"}]
+
+
 def test_over_the_network_it_takes_tls_and_a_password(quiet: Served) -> None:
     quiet.tick()
     alice = basic("alice", "secret")
@@ -326,6 +334,19 @@ def test_an_answer_is_compressed_once_for_all_who_ask(
 
 
 # A ledger in trouble.
+
+
+def test_what_is_shown_to_users_only_is_not_compressed_on_the_network(busy: Served) -> None:
+    busy.tick()
+    for name, password, over in (("eve", "plain", REMOTE), ("alice", "secret", "127.0.0.1")):
+        headers = GZIP | basic(name, password)
+        answer = busy.ask("GET", "/status", peer=over, secure=True, headers=headers)
+        assert (answer.status, "Content-Encoding" in answer.headers) == (200, False)
+    answer = busy.ask("GET", "/status", peer="127.0.0.1", secure=True, headers=GZIP)
+    assert answer.headers["Content-Encoding"] == "gzip"
+    headers = GZIP | basic("alice", "secret")
+    answer = busy.ask("GET", "/1/observation", peer=REMOTE, secure=True, headers=headers)
+    assert (answer.status, "Content-Encoding" in answer.headers) == (200, False)
 
 
 def test_a_damaged_line_of_the_history_spoils_nothing_and_is_told(busy: Served) -> None:

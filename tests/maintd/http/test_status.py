@@ -27,8 +27,10 @@ def unexplained(rig: Rig, rounds: int) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("full", [False, True], ids=["taken", "the job queue is drained"])
-@pytest.mark.parametrize("said", [EVACUATE, FAILOVER, need("live-repair", command="fix")])
+@pytest.mark.parametrize(
+    ("said", "full"),
+    [(EVACUATE, False), (FAILOVER, True), (need("live-repair", command="fix"), True)],
+)
 def test_a_pending_incident_has_a_job_or_a_reason(said: Diagnosis, full: bool) -> None:
     rig = Rig(fleet(), mirrored(("n3", "n4"), ("n5", "n3")))
     rig.cluster.queue_drained = full

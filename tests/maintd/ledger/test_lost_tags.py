@@ -9,15 +9,15 @@ from nodeagent.errors import Unavailable
 from nodeagent.maintd.ledger.lost_tags import lost, missing
 from nodeagent.model.action import MovePrimary, Retag, Scope, TagPlace
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import PAUSE_TAG, USED_TAG, Outcome, Removal, Result, Trail
+from nodeagent.model.ledger import PAUSE_TAG, STORM_TAG, USED_TAG, Outcome, Removal, Result, Trail
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Group, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel, Pause, Resume
-from tests.maintd.decided import kinds
-from tests.maintd.rig import Rig, fleet, mirrored
+from tests.maintd.decided import details, kinds
+from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.rounds import broken, moved, ticks
-from tests.maintd.world import EVACUATE, OK, node, snapshot
+from tests.maintd.world import EVACUATE, OK, REPAIR, node, snapshot
 
 NODE = snapshot(node("n1.example"))
 READY = "maintd:repairready:x"
@@ -80,6 +80,19 @@ def test_a_failure_whose_tag_is_lost_is_told_again_and_not_tried_again(ledger: b
     assert rig.status("n3") is Status.COMPLETED, "and its removal is heeded as ever"
 
 
+def test_what_was_canceled_is_told_to_be() -> None:
+    rig = broken()
+    ticks(rig, 1)
+    identity = rig.incident("n3").id
+    rig.wish(Cancel(identity))
+    was = before(rig, lambda: tagged(rig, "canceled"))
+    jobs = len(rig.cluster.jobs)
+    change_master(rig, was, ledger=False)
+    ticks(rig, 60)
+    assert rig.cluster.nodes["n3"].tags == {f"maintd:canceled:{identity}"}
+    assert len(rig.cluster.jobs) == jobs + 1
+
+
 @both
 def test_a_pause_whose_tag_is_lost_holds_and_is_told_again(ledger: bool) -> None:
     rig = Rig(fleet(), mirrored(("n3", "n4")))
@@ -97,6 +110,32 @@ def test_a_pause_whose_tag_is_lost_holds_and_is_told_again(ledger: bool) -> None
     rig.lose_ledger()
     rig.settle()
     assert not rig.ledger.holds, "what was resumed is not paused again"
+
+
+def test_a_pause_of_an_incident_whose_tag_is_lost_holds() -> None:
+    rig = broken(settle=60_000)
+    held = rig.incident("n3").id
+    rig.wish(Pause(Scope.NODE, "", "technician at work", held))
+    was = before(rig, lambda: tagged(rig, "hold"))
+    change_master(rig, was, ledger=False)
+    ticks(rig, 60)
+    assert not moved(rig)
+    assert rig.cluster.nodes["n3"].tags == {f"maintd:hold:{held}"}
+    rig.wish(Resume(Scope.NODE, "", held))
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+
+
+def test_a_live_repair_whose_ready_tag_is_lost_is_not_run_again() -> None:
+    rig = Rig(fleet(), [], QUICK)
+    rig.agents.says["n3"] = REPAIR
+    was = before(rig, lambda: tagged(rig, "repairready"))
+    asked = dict(rig.agents.asked)
+    rig.agents.ran.clear()  # the agent has forgotten it
+    change_master(rig, was, ledger=False)
+    ticks(rig, 60)
+    assert rig.agents.asked == asked
+    assert (rig.status("n3"), tagged(rig, "repairready")) == (Status.COMPLETED, True)
 
 
 def test_an_old_answer_is_no_loss() -> None:
@@ -130,6 +169,19 @@ def test_what_was_lost_once_is_not_believed_for_weeks() -> None:
 
 
 # What is missing, and what of that is lost.
+
+
+def test_a_storm_brake_whose_tag_is_lost_brakes() -> None:
+    rig = Rig(fleet(8), mirrored(("n3", "n4")), replace(QUICK, storm=0.2))
+    rig.agents.says.update(dict.fromkeys(("n3", "n4", "n5"), EVACUATE))
+    was = before(rig, lambda: STORM_TAG in rig.cluster.world.tags)
+    rig.agents.says.update(dict.fromkeys(("n4", "n5"), OK))
+    change_master(rig, was, ledger=False)
+    done = ticks(rig, 20)
+    why = details(done.decision.held[:1], Kind.STORM)["why"]
+    assert "its tag was lost as the master changed" in str(why)
+    assert rig.cluster.world.tags == {STORM_TAG}
+    assert not moved(rig)
 
 
 def job(number: int, add: tuple[str, ...], remove: tuple[str, ...] = ()) -> Trail:

@@ -171,6 +171,15 @@ def test_the_mark_is_taken_off_when_the_ledger_has_it(folder: Path) -> None:
     assert rig.ledger.away == since, "until somebody says that it holds"
 
 
+def test_a_dry_run_leaves_the_mark(folder: Path) -> None:
+    rig = Mender(policy(WATCHES))
+    rig.plan("n3", ahead=2 * HOUR)
+    come_back(rig, folder)
+    rig.engine.conduct = replace(rig.engine.conduct, dry=True)
+    rig.tick()
+    assert away_since(str(folder))
+
+
 def test_without_a_ledger_there_is_nothing_to_mark(tmp_path: Path) -> None:
     mark_away(str(tmp_path))
     assert os.listdir(tmp_path) == []
@@ -198,6 +207,9 @@ def test_each_kind_of_plan_may_be_out_of_date() -> None:
     assert other_master.since(without, 5, 1, Ms(9), repairs=True) == 5
     assert other_master.since(without, 0, 1, Ms(9), repairs=True) == 9
     assert other_master.since(without, 0, 0, Ms(9), repairs=True) == 0
+    assert other_master.since(Ledger(), 0, 0, Ms(9), repairs=True, used=True) == 9, "a new ledger"
+    assert other_master.since(Ledger(), 0, 0, Ms(9), repairs=False, used=True) == 0
+    assert other_master.since(Ledger(1), 0, 0, Ms(9), repairs=True, used=True) == 0
 
 
 def test_when_another_master_was_seen() -> None:

@@ -96,6 +96,16 @@ def test_what_became_of_it(
     assert (ends(one), one.open) == (expected, False)
 
 
+def test_the_same_again_counts_again() -> None:
+    rig = asking(OBSERVE)
+    mends_itself(rig)
+    rig.agents.says["n3"] = EVACUATE
+    rig.settle()
+    one = only(rig)
+    assert (one.times, one.open, ends(one)) == (2, True, (0, 0, 0, 1))
+    assert one.at > one.since
+
+
 def test_another_need_is_another_request() -> None:
     rig = asking(OBSERVE, REPAIR)
     rig.agents.says["n3"] = EVACUATE

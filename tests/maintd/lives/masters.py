@@ -11,7 +11,7 @@ from nodeagent.store.carried import unpack
 from nodeagent.store.sqlite import MEMORY, SqliteStore
 from tests.maintd.queue.mender import WATCHES, Mender, policy
 
-M, B, C = "n1", "n2", "n4"  # masters in turn
+M, B = "n1", "n2"  # masters in turn
 REPAIRS = policy(WATCHES)
 
 

@@ -1,6 +1,6 @@
 """Master failovers over one simulated cluster whose configuration keeps the ledger.
 
-The scenarios are numbered as in the table of ADR 29. n1 (M), n2 (B) and n4 (C) are masters in turn.
+The scenarios are numbered as in the table of ADR 29. n1 (M) and n2 (B) are masters in turn.
 """
 
 from dataclasses import replace
@@ -293,6 +293,24 @@ def test_16_a_job_that_is_archived_counts_and_one_deleted_by_its_effect(
 
 
 # Between the rule and the disk.
+
+
+def test_14_what_was_accepted_after_a_take_over_outlives_a_restart(rig: Masters) -> None:
+    """Ganeti took no rule since, so the other master's is still there."""
+    rig.cluster.keeps = lambda _: "no"
+    rig.fail_over(B)
+    rig.tick()
+    assert rig.ask(SetQueue(enabled=False)) == ""
+    for _ in range(2):
+        rig.wake(B)
+        rig.tick()
+    rig.cluster.keeps = lambda _: ""
+    rig.wake(B)
+    rig.tick()
+    assert not rig.ledger.queue.enabled
+    assert len(rig.told("ledger-taken")) == 1
+    assert not rig.told("requests-dropped")
+    assert rig.is_kept()
 
 
 def test_a_pause_that_was_taken_in_doubt_stays_when_the_doubt_ends(rig: Masters) -> None:

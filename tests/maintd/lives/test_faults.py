@@ -1,6 +1,7 @@
 """Faults that a coordinator has to live with, where no table or machine shows it more simply."""
 
 import gc
+import json
 import multiprocessing
 import os
 import re
@@ -23,16 +24,19 @@ from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Outcome
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Capacity
+from nodeagent.protocol.envelope import Key, Purpose, seal
+from nodeagent.protocol.look import Distrusted, Expected, Look, Seen, judge_answer
+from nodeagent.protocol.messages import Report
 from nodeagent.store.sqlite import SqliteStore
 from tests import counted
 from tests.maintd.decided import kinds
 from tests.maintd.driver import Lasting, one_life
 from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, OK, REPAIR, need
+from tests.maintd.world import EVACUATE, NOW, OK, REPAIR, need
 from tests.patience import PATIENCE
 
 FORK = multiprocessing.get_context("fork")
-# F1: killed anywhere; the places are in `test_deaths`.
+# F1: killed anywhere; the machine of lives has all the places.
 
 
 def test_F01_a_process_that_is_killed_leaves_the_jobs_as_undisturbed(tmp_path: Path) -> None:
@@ -81,6 +85,65 @@ def bare(rig: Rig) -> list[str]:
 
 
 # F17: the process.
+
+
+def quiet() -> list[str]:
+    rig = broken()
+    rig.settle()
+    return bare(rig)
+
+
+@pytest.mark.parametrize("said", [EVACUATE, REPAIR], ids=lambda said: said.need.wire)
+def test_F06_an_older_ledger_restored_does_nothing_twice(said: Diagnosis, tmp_path: Path) -> None:
+    undone = broken()
+    undone.agents.says["n3"] = said
+    undone.settle()
+    back = 4
+    for at in (4, 9):
+        rig = broken(path=str(tmp_path / f"{at}.sqlite"))
+        rig.agents.says["n3"] = said
+        copies = []
+        for _ in range(at + 1):
+            rig.tick(3.0)
+            copies.append(rig.store.load())
+        rig.lose_ledger()
+        rig.store.save(copies[at - back])
+        rig.crash()
+        rig.settle()
+        assert bare(rig) == bare(undone), f"{back} rounds back after {at}"
+        assert len(rig.agents.ran) == (said == REPAIR)
+        assert rig.status("n3") is Status.COMPLETED
+
+
+def test_F09_what_an_agent_of_a_newer_version_says_beyond_ours_is_passed_over() -> None:
+    key, expected = Key(b"k" * 40), Expected("c", "n3", "uuid-n3", "salt")
+    more = {"future": {"deep": [1, None]}, "diagnosis": EVACUATE.text[:-1] + ',"zone":"b"}'}
+    report = Report(
+        "c", "uuid-n3", "n3", "e", 1, NOW, EVACUATE.text, NOW, NOW, {}, True, "n1", "", "9"
+    )
+
+    def look(**more: object) -> Look:
+        sealed = json.loads(seal(key, Purpose.REPORT, "salt", report.body() | more))
+        body = {"name": "diagnose", "data": sealed, "future": 1}
+        return judge_answer(200, json.dumps(body).encode(), key, expected, NOW)
+
+    found = look(**more)
+    assert isinstance(found, Seen)
+    assert found.diagnosis is not None
+    assert found.diagnosis.need is EVACUATE.need
+    assert '"zone":"b"' in found.diagnosis.text
+    assert replace(found.report, diagnosis=report.diagnosis) == report
+    assert look(v=2) == Distrusted('report of version "2"; we speak 1')
+
+
+def test_F15_a_ready_tag_that_somebody_sets_while_we_work_is_not_the_end() -> None:
+    rig = broken()
+    rig.tick()
+    rig.cluster.tag("n3", rig.incident("n3").tag)
+    rig.tick()
+    rig.cluster.untag("n3", rig.incident("n3").tag)
+    rig.settle()
+    assert bare(rig) == quiet()
 
 
 @contextmanager

@@ -6,10 +6,12 @@ from pathlib import Path
 
 from nodeagent.model.ledger import Outcome, Result
 from nodeagent.model.notice import Sink
-from nodeagent.model.units import Seconds
-from nodeagent.model.wish import SendTestNotice
+from nodeagent.model.units import Ms, Seconds
+from nodeagent.model.wish import SendTestNotice, SetQueue
 from nodeagent.protocol.messages import MOST_STDIN
-from tests.maintd.notices.sinks import Notifying
+from tests.maintd.notices.sinks import CALM, Notifying, sick
+from tests.maintd.queue.mender import ADD, WATCHES, Mender, policy
+from tests.maintd.rounds import ticks
 
 SINK = Sink("ticket", "command", command="open-ticket", seconds=Seconds(45))
 
@@ -68,3 +70,21 @@ def test_an_order_brings_no_more_than_an_agent_takes() -> None:
     assert len(order.stdin.encode()) <= MOST_STDIN
     assert said_json["count"] == 79
     assert len(said_json["events"]) + said_json["more"] == 79
+
+
+def test_a_notification_goes_out_beside_checks_without_end() -> None:
+    """The command runs alone: no check is started while it waits for those that run."""
+    both = replace(CALM, procedures=policy(WATCHES).procedures, notify=(SINK,))
+    one = Mender(both)
+    one.agents.checks = one.agents.lists = ("check",)
+    one.agents.takes = Ms(25_000)
+    one.ask(SetQueue(enabled=False))
+    for number in range(100, 106):  # so that in every round some of them run
+        one.wish(replace(ADD, address=f"192.0.2.{number}", serial=f"S{number}"))
+        one.tick()
+    one.agents.says["n5"] = sick()
+    ticks(one, 12)
+    commands = [order.command for order in one.agents.orders]
+    assert commands.count("open-ticket") == 1
+    assert one.ledger.notices.boxes[0].message is None
+    assert one.agents.refused == 0

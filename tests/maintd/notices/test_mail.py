@@ -117,6 +117,13 @@ def test_it_logs_in_over_starttls(
     assert len(office.mails) == 1
 
 
+def test_it_speaks_tls_from_the_start(office: Office, pem: tuple[ssl.SSLContext, str]) -> None:
+    context, ca = pem
+    with open_office(office, ssl_context=context) as port:
+        send(port, ca, host="localhost", tls="tls")
+    assert len(office.mails) == 1
+
+
 def test_a_password_goes_to_no_server_that_is_not_trusted(
     office: Office, pem: tuple[ssl.SSLContext, str], password: str
 ) -> None:

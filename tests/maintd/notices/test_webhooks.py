@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from nodeagent.maintd.notices.sinks.http import Endpoint
+from nodeagent.model.notice import Severity
 from tests.maintd.answering import serving, speaking
 from tests.maintd.notices.sinks import Notifying, Receiver, hook
 from tests.maintd.rig import QUICK
@@ -135,6 +136,24 @@ def test_a_sink_that_is_down_for_long_keeps_a_bounded_queue() -> None:
     said = receiver.said
     assert sum(one["count"] + one["lost"] for one in said) == 160, "each event was counted once"
     assert "earlier events could not be delivered" in said[0]["text"]
+
+
+def test_a_sink_gets_what_it_asks_for() -> None:
+    all_of_it, some, severe = Receiver(), Receiver(), Receiver()
+    with serving(all_of_it) as a, serving(some) as b, serving(severe) as c:
+        one = Notifying(
+            hook(a),
+            hook(b, "some", events=("unreachable",)),
+            hook(c, "severe", severity=Severity.CRITICAL),
+            policy=replace(QUICK, storm=0.3),
+        )
+        one.rig.agents.says["n4"] = None
+        one.break_down("n1", "n2", "n3")
+        one.ticks(5)
+    assert [event for message in some.events for event in message] == ["unreachable"]
+    assert [event for message in severe.events for event in message] == ["storm"]
+    told = {event for message in all_of_it.events for event in message}
+    assert {"detected", "storm", "unreachable"} <= told
 
 
 def test_no_secret_is_in_the_log_or_what_is_told(

@@ -55,6 +55,16 @@ def test_all_open_offers_are_on_its_standard_input_once() -> None:
     assert one.ledger.intents == ()
 
 
+def test_a_command_that_takes_long_holds_up_no_round() -> None:
+    one = rig()
+    one.agents.takes = 100_000
+    ticks(one, 9)
+    assert told(one.ledger) == [False, False], "it runs still"
+    ticks(one, 4)
+    assert told(one.ledger) == [True, True]
+    assert not one.ledger.intents
+
+
 def test_an_order_brings_no_more_than_an_agent_takes() -> None:
     def question(owner: str, instances: int) -> dict[str, Any]:
         names = [f"instance-{n}.example.org" for n in range(instances)]

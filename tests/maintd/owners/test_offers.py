@@ -284,6 +284,14 @@ def test_what_was_accepted_of_one_interval_does_not_count_for_the_next_in_the_sa
     assert f"there is no offer {old}" in refused[late]
 
 
+def test_what_has_come_since_the_owner_accepted_is_not_taken_down() -> None:
+    one = Asking(owners={"i1": "db"})
+    one.plan("n3", consent=Consent(Weight.REQUIRED))
+    one.accept(refuse=HOUR)
+    one.place("i9", "n3", "n4", owner="db")
+    assert "but not for i9" in one.down()
+
+
 def test_a_veto_ends_at_its_deadline_to_the_millisecond() -> None:
     consent = Consent(Weight.VETO, Ms(300_000), proceeds=True)
     one = Asking()

@@ -79,6 +79,15 @@ def test_a_whole_life_is_counted_once(served: Served) -> None:
     assert found["gnt_maint_requests_total", "granted", "done"] == 1
 
 
+def test_a_fault_that_passes_is_no_repair(served: Served) -> None:
+    served.rig.agents.says["n3"] = EVACUATE
+    served.tick()
+    served.rig.agents.says["n3"] = OK
+    until(served, None)
+    assert ended(served) == NONE | {"passed": 1}
+    assert samples(served)["gnt_maint_repair_seconds_count", "evacuate"] == 0
+
+
 def test_canceled_and_superseded(served: Served) -> None:
     rig = served.rig
     rig.agents.says["n3"] = EVACUATE
