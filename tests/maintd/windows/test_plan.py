@@ -80,23 +80,6 @@ def test_a_window_drains_a_node_in_time_goes_down_and_comes_up_as_it_was() -> No
     assert (one.ledger.schedule, one.ledger.scheduled) == (Schedule(), ())
 
 
-@pytest.mark.parametrize("state", ["drained", "offline"])
-def test_up_is_as_it_was_found(state: str) -> None:
-    nodes = [replace(n, **{state: True}) if n.name == "n3" else n for n in fleet()]  # type: ignore[arg-type]
-    one = Rig(nodes, mirrored(("n5", "n4")), QUICK)
-    plan(one, "n3", ahead=0)
-    down(one, "n3")
-    until_calm(one)
-    assert node(one, "n3").offline
-    up(one, "n3")
-    until_calm(one)
-    assert (node(one, "n3").drained, node(one, "n3").offline) == (
-        state == "drained",
-        state == "offline",
-    )
-    assert one.ledger.scheduled == ()
-
-
 def test_a_failed_move_stops_the_window_until_it_is_changed() -> None:
     one = rig()
     one.cluster.fails = lambda action: isinstance(action, MovePrimary) and "disk broken"
@@ -111,20 +94,6 @@ def test_a_failed_move_stops_the_window_until_it_is_changed() -> None:
     plan(one, "n3", ahead=60)
     until_calm(one)
     assert on(one, "n3") == []
-
-
-def test_who_is_up_before_it_answers_is_tried_again() -> None:
-    one = rig()
-    plan(one, "n3", ahead=0)
-    down(one, "n3")
-    until_calm(one)
-    one.cluster.power_off("n3")
-    up(one, "n3")
-    one.tick(60)
-    assert (Kind.TRY_AGAIN, "n3") in whys(one)
-    one.cluster.power_on("n3")
-    until_calm(one)
-    assert node(one, "n3").in_service
 
 
 def test_pauses_the_storm_brake_and_doubt_hold_a_window() -> None:

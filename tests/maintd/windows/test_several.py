@@ -1,7 +1,5 @@
 """A node in several windows: each is a claim of its own, and the node is back after the last."""
 
-from nodeagent.maintd.windows.schedule import asked_for
-from nodeagent.model.ledger import Ledger
 from nodeagent.model.window import Machine, Mode, Schedule, Standing, Window
 from nodeagent.model.wish import BringUp, SetSchedule, TakeDown
 from tests.maintd.rig import Rig, ask
@@ -44,29 +42,3 @@ def test_while_one_lasts_the_end_of_another_puts_nothing_back() -> None:
     assert post(one) == ""
     until_calm(one)
     assert state(one) is Standing.SERVING
-
-
-def test_a_moved_window_keeps_what_it_is_and_the_others_too() -> None:
-    """A posted schedule names no window: one whose time is unchanged is the same."""
-    one = rig()
-    near, far = windows(one, (0, HOUR), (7 * DAY, HOUR))
-    assert post(one, near, far) == ""
-    until_calm(one)
-    assert ask(one, TakeDown((N3,))) == ""
-    (longer,) = windows(one, (0, 2 * HOUR))
-    assert post(one, far, longer) == ""
-    times = {each.when: each.mode for each in one.ledger.scheduled}
-    assert times == {far.unavailability: Mode.DRAINING, longer.unavailability: Mode.DOWN}
-    assert post(one, far) == "machine n3 is down, and must be in the schedule until it is up"
-
-
-def test_changes_of_one_of_them_are_described() -> None:
-    one = rig()
-    first, second, third = windows(one, (0, HOUR), (DAY, HOUR), (2 * DAY, HOUR))
-
-    def words(before: tuple[Window, ...], after: tuple[Window, ...]) -> str:
-        return asked_for(SetSchedule(Schedule(after)), Ledger(schedule=Schedule(before))).split()[0]
-
-    assert words((first,), (first, second)) == "plan"
-    assert words((first, second), (second,)) == "cancel"
-    assert words((first, second), (third, second)) == "change"
