@@ -3,15 +3,15 @@
 import pytest
 
 from nodeagent.maintd.planning.times import rfc3339
-from nodeagent.model.action import Scope
+from nodeagent.model.action import Retag, Scope
 from nodeagent.model.incident import Status
 from nodeagent.model.reason import Kind
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import Pause
+from nodeagent.model.wish import Pause, Resume
 from tests.maintd.decided import details
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.rounds import broken, moved, ticks
-from tests.maintd.windows.rounds import until_calm
+from tests.maintd.windows.rounds import rig, until_calm
 
 
 def in_an_hour(rig: Rig) -> Ms:
@@ -68,3 +68,19 @@ def test_a_pause_by_hand_is_taken_over_only_by_force() -> None:
     rig.wish(Pause(Scope.NODE, "n3", "mine now", force=True))
     ticks(rig, 3)
     assert [(h.name, h.why, h.tag_seen) for h in rig.ledger.holds] == [("n3", "mine now", True)]
+
+
+@pytest.mark.parametrize("pauses_again", [False, True])
+def test_a_pause_taken_back_while_its_tag_is_being_set_leaves_none(pauses_again: bool) -> None:
+    one = rig()
+    one.cluster.takes = lambda action: 100 if isinstance(action, Retag) else 1
+    one.wish(Pause(Scope.CLUSTER, ""))
+    one.tick()
+    one.wish(Resume(Scope.CLUSTER, ""))
+    one.tick()
+    one.crash()
+    if pauses_again:
+        one.wish(Pause(Scope.CLUSTER, ""))
+    until_calm(one)
+    assert (one.cluster.snapshot().tags == {"maintd:pause:yes"}) is pauses_again
+    assert one.ledger.resumed == ()
