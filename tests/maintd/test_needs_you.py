@@ -1,12 +1,12 @@
-"""OK is never said beside a node that waits for a person: states beside surfaces.
+"""OK is never said beside a node that waits for a person.
 
-Each state is reached in whole rounds. Then `gnt-maint check` and `status`, the page, the metrics
-and the notifications either all name its node, or none does and something else holds the node out
-of service.
+A table has what waits for a person. Then states are reached in whole rounds, and `gnt-maint check`
+and `status`, the page, the metrics and the notifications either all name the node, or none does.
+That a node out of service waits for a person, or somebody has it, `tests/maintd/lives` shows.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -14,20 +14,34 @@ from pathlib import Path
 import pytest
 
 from nodeagent.cli.maint.console.client import Where
-from nodeagent.maintd.notices.needs_you import NeedsYou, Sort, needs_you
-from nodeagent.model.action import Drain, MovePrimary, Restore, RunCommand
-from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Ledger, Outcome, Policy
+from nodeagent.maintd.notices.needs_you import LATE, NeedsYou, Sort, needs_you
+from nodeagent.model.action import Drain, MovePrimary
+from nodeagent.model.incident import Incident, Status
+from nodeagent.model.ledger import Intent, Ledger, Policy
 from nodeagent.model.notice import Sink
-from nodeagent.model.reason import FencingKind, Held, because
-from nodeagent.model.snapshot import Capacity, Instance, Observed, Snapshot
+from nodeagent.model.outage import Back, Outage, Way
+from nodeagent.model.purpose import OfIncident
+from nodeagent.model.queue import Entry, EntryStatus, Queue
+from nodeagent.model.reason import (
+    AnyKind,
+    BudgetKind,
+    Detail,
+    FencingKind,
+    Held,
+    Kind,
+    StageKind,
+    because,
+)
+from nodeagent.model.snapshot import Instance
+from nodeagent.model.stage import ADVISE, OBSERVE
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
-from nodeagent.model.wish import Cancel, Done, SetSchedule, TakeDown
+from nodeagent.model.wish import Done, SetSchedule, TakeDown
 from tests.cli.fixtures import Run, anywhere, in_utc
 from tests.cli.live import Live
+from tests.maintd.leaving import HOUR, in_windows, window
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, NOW, OK, REPAIR
+from tests.maintd.world import EVACUATE, NOW, OK, incident, ledger, seen, six
 
 __all__ = ["anywhere", "in_utc"]  # fixtures
 
@@ -68,10 +82,6 @@ class Case:
         node = self.rig.cluster.nodes["n3"]
         self.rig.cluster.put(replace(node, candidate=False, **members))  # type: ignore[arg-type]
 
-    def cancel(self, *, undrain: bool = False) -> None:
-        self.rig.wish(Cancel(self.rig.incident("n3").id, undrain))
-        self.rounds(3)
-
     def window(self, start: float, seconds: float) -> None:
         machine = Machine("n3")
         at = Nanoseconds(round((self.rig.time + start) * 1e9))
@@ -99,41 +109,6 @@ def failed(case: Case) -> None:
     case.says(EVACUATE, 10)
 
 
-def live_repaired(case: Case) -> None:
-    case.says(REPAIR)
-    case.rig.settle()
-
-
-def canceled(case: Case) -> None:
-    case.rig.cluster.takes = lambda action: 100.0 if isinstance(action, MovePrimary) else 1.0
-    case.until_drained()
-    case.cancel()
-    case.rounds(30)
-
-
-def canceled_and_mended(case: Case) -> None:
-    canceled(case)
-    case.says(OK, 30)
-    assert case.rig.ledger.incidents == ()
-    assert case.rig.cluster.nodes["n3"].drained
-
-
-def withdrawn(case: Case) -> None:
-    """It went away, and maintd is told not to put such a node back."""
-    case.start(replace(POLICY, return_withdrawn=False))
-    case.rig.cluster.takes = lambda action: 100.0 if isinstance(action, MovePrimary) else 1.0
-    case.until_drained()
-    case.says(OK, 150)
-    assert case.rig.cluster.nodes["n3"].drained
-
-
-def tag_removed(case: Case) -> None:
-    case.evacuated()
-    for tag in case.rig.cluster.nodes["n3"].tags:
-        case.rig.cluster.untag("n3", tag)
-    case.rounds(3)
-
-
 def proves(case: Case) -> None:
     case.evacuated()
     case.says(OK)
@@ -141,58 +116,8 @@ def proves(case: Case) -> None:
     case.rounds(6)
 
 
-def contradicted(case: Case) -> None:
-    """Somebody says it is repaired; it is offline and not asked, so nothing objects."""
-    case.evacuated()
-    case.rig.wish(Done("n3"))
-    case.rounds(8)
-    assert case.rig.cluster.nodes["n3"].drained
-
-
-def in_doubt_at_its_return(case: Case) -> None:
-    proves(case)
-    case.says(None, 30)
-
-
-def check_fails(case: Case) -> None:
-    case.start(replace(POLICY, return_check="burn-in"))
-    case.rig.agents.ends = lambda intent: (
-        Outcome.ERROR if isinstance(intent.action, RunCommand) else Outcome.SUCCESS
-    )
-    proves(case)
-    case.rounds(80)
-
-
-def return_job_fails(case: Case) -> None:
-    case.rig.cluster.fails = lambda action: isinstance(action, Restore)
-    proves(case)
-    case.rounds(60)
-
-
 def unreachable(case: Case) -> None:
     case.says(None, 10)
-
-
-def put_back_by_others(case: Case) -> None:
-    under_evacuation(case)
-    case.rig.cluster.undrain("n3")
-    case.rounds(3)
-
-
-def taken_offline_by_others(case: Case) -> None:
-    case.rig.cluster.takes = lambda action: 30.0 if isinstance(action, Drain) else 1.0
-    case.says(EVACUATE, 1)
-    case.put(offline=True)
-    case.rounds(12)
-
-
-def marked_offline(case: Case) -> None:
-    """Its agent answers all the same, so its instances may run there."""
-    case.start(replace(POLICY, autorepair="safe"))
-    case.rig.cluster.world.tags = frozenset({"ganeti:watcher:autorepair:failover"})
-    case.rounds(3)
-    case.put(offline=True)
-    case.rounds(5)
 
 
 def drained_by_others(case: Case) -> None:
@@ -219,45 +144,11 @@ def stuck(case: Case) -> None:
     case.rounds(100)
 
 
-def without_room(case: Case) -> None:
-    """No other node can take over what n3 has."""
-    case.rig.cluster.world.size = Capacity(100, 100)
-    case.says(EVACUATE, 120)
-
-
 def overdue(case: Case) -> None:
     case.window(30, 600)
     case.rounds(12)
     case.rig.wish(TakeDown((Machine("n3"),)))
     case.rounds(30, 60)
-
-
-TABLE: list[tuple[Callable[[Case], None], Sort | str]] = [
-    (untouched, "in service"),
-    (under_evacuation, "incident"),
-    (with_a_plain_one, "incident"),
-    (stuck, Sort.REASON),
-    (without_room, Sort.REASON),
-    (evacuated, Sort.COMPLETED),
-    (failed, Sort.FAILED),
-    (live_repaired, Sort.COMPLETED),
-    (canceled, Sort.REASON),
-    (canceled_and_mended, Sort.REASON),
-    (withdrawn, Sort.REASON),
-    (tag_removed, Sort.REASON),
-    (proves, "return"),
-    (contradicted, Sort.REASON),
-    (in_doubt_at_its_return, Sort.UNREACHABLE),
-    (check_fails, Sort.REASON),
-    (return_job_fails, Sort.REASON),
-    (unreachable, Sort.UNREACHABLE),
-    (put_back_by_others, Sort.REASON),
-    (taken_offline_by_others, Sort.REASON),
-    (marked_offline, Sort.REASON),
-    (drained_by_others, "person"),
-    (in_a_window, "window"),
-    (overdue, Sort.OVERDUE),
-]
 
 
 @pytest.fixture
@@ -276,34 +167,6 @@ def list_of(rig: Rig) -> list[NeedsYou]:
     ]
     ledger = done.decision.ledger
     return list(needs_you(ledger, done.observed, done.decision.held, silent, done.at))
-
-
-def holders(rig: Rig) -> Iterator[str]:
-    """Who else keeps n3 out of service, worked out from the ledger alone."""
-    node, ledger = rig.cluster.nodes["n3"], rig.ledger
-    if node.in_service:
-        yield "in service"
-    if any(one.node == node.uuid and one.status.active for one in ledger.incidents):
-        yield "incident"
-    if any(one.node == node.uuid for one in ledger.scheduled):
-        yield "window"
-    if node.uuid in ledger.returning():
-        yield "return"
-    ours = (outage := ledger.outage(node.uuid)) is not None and outage.ours
-    if not (ours or any(one.node == node.uuid for one in ledger.incidents)):
-        yield "person"
-
-
-def test_a_node_out_of_service_waits_for_a_person_or_somebody_has_it(tmp_path: Path) -> None:
-    for state, expected in TABLE:
-        case = Case(tmp_path)
-        state(case)
-        sorts = [one.sort for one in list_of(case.rig) if one.node == "n3"]
-        if isinstance(expected, str):
-            assert not sorts, state
-            assert expected in set(holders(case.rig)), state
-        else:
-            assert expected in sorts, state
 
 
 # One of each sort, and of each that has the node without a person.
@@ -363,22 +226,75 @@ def test_all_surfaces_name_a_node_that_waits_for_a_person(
         assert not notified & {"failed", "needs-you", "unreachable", "window-overdue"}
 
 
-def test_a_node_under_work_again_does_not_wait_for_its_old_incident() -> None:
-    rig = Rig(fleet(), mirrored(("n3", "n4")), POLICY)
-    rig.agents.says["n3"] = REPAIR
-    rig.settle()
-    assert rig.status("n3") is Status.COMPLETED
-    rig.cluster.takes = lambda _: 1000.0
-    rig.agents.says["n3"] = EVACUATE
-    rig.tick()
-    rig.tick()
-    assert not [one for one in list_of(rig) if one.node == "n3"]
+# The rules, without the surfaces.
 
 
-def test_the_minutes_after_a_start_need_nobody() -> None:
-    soon = because(FencingKind.QUIET_TIME, left=Ms(60_000))
-    stays = because(FencingKind.MANY_SILENT, count=3, nodes=6)
-    for why, needs in ((soon, 0), (stays, 1)):
-        held = Held(because(FencingKind.FENCING_WAITS, "n3", why=why), "n3")
-        found = needs_you(Ledger(), Observed(Snapshot("c", {}), {}), [held], (), NOW)
-        assert len(list(found)) == needs
+def sick(status: Status, ago: int = 0) -> Incident:
+    at = Ms(NOW - ago)
+    return replace(incident("n1", EVACUATE, status), noted_at=at, changed_at=at)
+
+
+def held(kind: AnyKind, *, of: str = "", **details: Detail) -> Held:
+    return Held(because(kind, "n1", **details), "n1", of)
+
+
+NOTED, LATELY = sick(Status.NOTED, LATE), sick(Status.NOTED, LATE - 1)
+FAILED, COMPLETED = sick(Status.FAILED), sick(Status.COMPLETED)
+OTHER = replace(COMPLETED, name="n2", node="uuid-n2")
+SOON = because(FencingKind.QUIET_TIME, left=Ms(60_000))
+DOWN, NEVER = because(BudgetKind.BUDGET_DOWN, "a"), because(BudgetKind.BUDGET_NEVER, "a")
+MOVING = Intent("1", OfIncident(NOTED.id), "n1", Drain("n1"))
+OLD = replace(window("n1", -LATE, None), since=Ms(NOW - LATE - HOUR))
+WAITS: list[tuple[Ledger, tuple[Held, ...], list[Sort]]] = [
+    (ledger(FAILED), (), [Sort.FAILED]),
+    (ledger(COMPLETED), (), [Sort.COMPLETED]),
+    (
+        ledger(FAILED, replace(COMPLETED, name="n2", node="uuid-n2")),
+        (),
+        [Sort.FAILED, Sort.COMPLETED],
+    ),
+    (ledger(NOTED), (), []),
+    (ledger(sick(Status.CANCELED)), (), []),
+    (ledger(replace(FAILED, node="uuid-gone")), (), []),
+    # Another incident of the node is worked on; the node is on its way back.
+    (ledger(FAILED, NOTED), (), []),
+    (ledger(COMPLETED, outages=(Outage("uuid-n1", back=Back(Way.DONE, NOW)),)), (), []),
+    (ledger(), (held(Kind.STAYS),), [Sort.REASON]),
+    (ledger(), (held(Kind.SETTLING),), []),
+    (ledger(), (held(Kind.WRONG_TAG),), [Sort.SETTING]),
+    (ledger(), (held(StageKind.WOULD_EVACUATE, stage=ADVISE),), [Sort.REASON]),
+    (ledger(), (held(StageKind.WOULD_EVACUATE, stage=OBSERVE),), []),
+    (ledger(), (held(StageKind.WOULD_BALANCE, stage=ADVISE),), []),
+    # The minutes after a start of maintd pass.
+    (ledger(), (held(FencingKind.FENCING_WAITS, why=SOON),), []),
+    (ledger(), (held(FencingKind.FENCING_WAITS, why=DOWN),), [Sort.REASON]),
+    # An evacuation in which nothing has gone on for long.
+    (ledger(NOTED), (held(Kind.CANNOT_MOVE, of=NOTED.id),), [Sort.REASON]),
+    (ledger(LATELY), (held(Kind.CANNOT_MOVE, of=LATELY.id),), []),
+    (
+        ledger(replace(NOTED, not_before=Ms(NOW - 1))),
+        (held(Kind.CANNOT_MOVE, of=NOTED.id),),
+        [],
+    ),
+    (ledger(NOTED, intents=(MOVING,)), (held(Kind.CANNOT_MOVE, of=NOTED.id),), []),
+    (ledger(), (held(Kind.CANNOT_MOVE, of="gone"),), []),
+    (ledger(), (held(Kind.CANNOT_MOVE),), []),
+    # A disruption budget that does not end by itself.
+    (ledger(), (held(Kind.CANNOT_MOVE, why=DOWN),), [Sort.REASON]),
+    (ledger(LATELY), (held(Kind.CANNOT_MOVE, of=LATELY.id, why=DOWN),), []),
+    (ledger(LATELY), (held(Kind.CANNOT_MOVE, of=LATELY.id, why=NEVER),), [Sort.REASON]),
+    (ledger(), (held(Kind.NOT_BALANCED, why=DOWN),), []),
+    (in_windows(OLD), (held(Kind.LATE_DRAINING),), [Sort.OVERDUE]),
+    (in_windows(replace(OLD, since=NOW)), (held(Kind.LATE_DRAINING),), []),
+    (ledger(queue=Queue((Entry(0, "a", "t", "o", status=EntryStatus.FAILED),))), (), [Sort.ENTRY]),
+    (ledger(queue=Queue((Entry(0, "a", "t", "o", status=EntryStatus.SUCCEEDED),))), (), []),
+]
+
+
+def test_what_waits_for_a_person() -> None:
+    for before, reasons, sorts in WAITS:
+        found = list(needs_you(before, seen(six()), reasons, (), NOW))
+        assert [one.sort for one in found] == sorts, (before, reasons)
+        assert all(one.node == "n1" for one in found if one.held), reasons
+    (silent,) = needs_you(ledger(), seen(six()), (), ("n2",), NOW)
+    assert (silent.sort, silent.node) == (Sort.UNREACHABLE, "n2")

@@ -1,6 +1,7 @@
 """Stages: below `full` maintd tells what it would do, and does no more than the stage allows."""
 
 from dataclasses import replace
+from itertools import islice
 
 import pytest
 
@@ -99,19 +100,18 @@ def test_the_nearest_tag_counts() -> None:
     assert (found["n1"], found["n2"]) == (ADVISE, DRAIN)
 
 
-@pytest.mark.parametrize("stage", [OBSERVE, ADVISE, DRAIN])
-def test_no_recorded_round_begins_anything_by_itself(stage: str) -> None:
-    """Of the rounds that were decided at full, none does more than the stage."""
+def test_no_recorded_round_begins_anything_by_itself() -> None:
+    """Of the rounds that were decided at full, a third, none does more than the stage."""
     begun = 0
-    for observation, _ in saved():
+    for observation, _ in islice(saved(), 0, None, 3):
         ledger, observed, policy, now = given(observation)
         if ledger.agenda or any(isinstance(wish.asked, Balance) for wish in observed.wishes):
             continue  # a person lets it balance
         begun += len(_new(ledger, observed, policy, now))
-        allowed = Drain if stage == DRAIN else ()
-        for intent in _new(ledger, observed, replace(policy, stage=stage), now):
-            assert isinstance(intent.action, allowed), intent
-    assert begun > 50
+        for stage, allowed in ((OBSERVE, ()), (ADVISE, ()), (DRAIN, Drain)):
+            for intent in _new(ledger, observed, replace(policy, stage=stage), now):
+                assert isinstance(intent.action, allowed), (stage, intent)
+    assert begun > 20
 
 
 def _new(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> list[Intent]:

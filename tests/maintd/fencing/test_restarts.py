@@ -10,7 +10,7 @@ from nodeagent.model.evidence import Testimony as Told
 from nodeagent.model.fencing import End, Fate, Unreachable
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Ms
-from tests.maintd.world import NOW, seen, six
+from tests.maintd.world import NOW, instance, seen, six
 
 WORLD = six(web1=("n1", "n2"))
 SINCE, LIVED = Ms(NOW - 600_000), Ms(NOW - 640_000)
@@ -102,3 +102,23 @@ def test_a_node_that_nobody_found_unreachable_may_have_lived_until_now() -> None
     nobody = replace(SILENCE, node="uuid-n5")
     assert last_complete(NOW, nobody).synced
     assert not last_complete(LIVED, nobody).synced
+
+
+def test_the_most_important_comes_first() -> None:
+    """By the smallest number of a readable tag; who has none comes last, by name."""
+    tags = {
+        "a": (),
+        "b": ("maintd:priority:2",),
+        "c": ("maintd:priority:9", "maintd:priority:1"),
+        "d": ("maintd:priority:x", "maintd:priority:100000", "priority:1"),
+        "e": ("maintd:priority:99999",),
+    }
+    there = {
+        name: instance(name, "n1", None, template="rbd", tags=frozenset(own))
+        for name, own in tags.items()
+    }
+    there["off"] = replace(there["c"], name="off", running=False)
+    there["elsewhere"] = replace(there["c"], name="elsewhere", primary="n2")
+    observed = seen(replace(WORLD, instances=there))
+    order = [one.instance for one in fates(WORLD.nodes["n1"], observed, Ledger(), NOW)]
+    assert order == ["c", "b", "e", "a", "d"]

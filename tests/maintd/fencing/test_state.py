@@ -75,22 +75,6 @@ def test_a_node_that_recovered_and_loses_power_all_the_same_gets_it_back(
     assert "n3" not in loop.machines.off
 
 
-@pytest.mark.parametrize("how", ["hung", "cut"])
-def test_one_that_dies_again_after_that_is_fenced(loop: Loop, how: str) -> None:
-    loop.cluster.cancels = False
-    recover(loop)
-    loop.steps(2)
-    if how == "hung":
-        loop.broken.add("n3")
-    else:
-        kill(loop, how=how)
-    resume(loop)
-    loop.steps(100)
-    assert loop.stage("n3") is Stage.FENCED
-    assert loop.powers(ON) == ["n3"]
-    assert not loop.machines.twice()
-
-
 def test_without_its_ledger_another_master_cancels_it(loop: Loop) -> None:
     loop.restart(lost=True)
     loop.steps(1)

@@ -17,7 +17,7 @@ from nodeagent.model.sick import Sick as Reported
 from nodeagent.model.snapshot import Group, Node, Snapshot
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms, Seconds
-from nodeagent.model.wish import Cancel, Pause, Resume, SetAutoRepair
+from nodeagent.model.wish import Cancel, Pause, Resume
 from tests.maintd.queue.mender import Mender, policy
 from tests.maintd.world import EVACUATE, OK
 
@@ -77,16 +77,6 @@ def test_an_incident_becomes_an_entry_and_is_not_worked_on_itself() -> None:
     assert rig.node().in_service
     drains = [job for job in rig.jobs() if job.startswith("Drain")]
     assert len(drains) == 1
-
-
-def test_with_automatic_repair_disabled_neither_is_done() -> None:
-    """Else to switch off would be to begin an evacuation."""
-    rig = Sick()
-    rig.wish(SetAutoRepair(enabled=False))
-    rig.ticks(10)
-    assert rig.ledger.queue.entries == ()
-    assert rig.status("n3") is Status.NOTED
-    assert rig.left_to_queue() == ("unreachable", "r640", "automatic repair is disabled")
 
 
 def test_what_holds_an_incident_holds_its_entry_back() -> None:

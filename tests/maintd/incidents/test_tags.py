@@ -9,16 +9,6 @@ from tests.maintd.rig import Rig, fleet
 from tests.maintd.rounds import broken, ticks
 
 
-@pytest.mark.parametrize(
-    "odd", ["01A1EE56851080D4929C8B546094CCDD", "{01a1ee56-8510-80d4-929c-8b546094ccdd}"]
-)
-def test_a_tag_that_is_spelled_otherwise_is_none_of_ours(odd: str) -> None:
-    rig = Rig(fleet())
-    rig.cluster.tag("n3", f"maintd:repairfailed:{odd}", f"maintd:hold:{odd}")
-    rig.tick()
-    assert not rig.ledger.incidents
-
-
 def test_tags_that_are_refused_are_not_set_again_each_round() -> None:
     rig = Rig(fleet())
     rig.cluster.tag("n3", "maintd:canceled:x")

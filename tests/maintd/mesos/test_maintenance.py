@@ -52,31 +52,6 @@ def test_get_maintenance_status_and_start_and_stop(master: Master, before: str) 
     assert master.get(before + SCHEDULE) == schedule(window(M2))
 
 
-def test_endpoints_bad_authentication(master: Master) -> None:
-    """Mesos wants no credentials by default."""
-    for method, path in (
-        ("GET", SCHEDULE),
-        ("POST", SCHEDULE),
-        ("POST", UP),
-        ("POST", DOWN),
-        ("GET", STATUS),
-    ):
-        body = b"not looked at" if method == "POST" else None
-        for before in ("", "/1"):
-            for user in (None, ("alice", "wrong")):
-                status, headers, _ = master.ask(method, before + path, user=user, raw=body)
-                assert status == 401
-                assert headers["www-authenticate"].startswith("Basic ")
-
-
-def test_what_is_wrong_comes_before_who_may_not(master: Master) -> None:
-    assert master.code(SCHEDULE, schedule(window({})), SECOND) == 400
-    assert master.schedule(window(M1)) == 200
-    assert master.code(DOWN, [M1, M2], SECOND) == 403, "the first machine decides"
-    assert master.code(DOWN, [M2, M1], SECOND) == 400
-    assert master.code(DOWN, [M1, M1], SECOND) == 400, "but the list as a whole comes first"
-
-
 def test_who_may_not_schedule_cannot_cancel_either(master: Master) -> None:
     """Mesos asks only of the machines in the new schedule, of which `{}` has none."""
     assert master.schedule(window(M1)) == 200
@@ -98,19 +73,6 @@ def test_a_change_may_be_bound_to_what_was_read(master: Master) -> None:
     assert master.ask("POST", SCHEDULE, schedule(window(M2)), headers=now)[0] == 200
     assert master.ask("POST", SCHEDULE, {}, headers={"If-Match": "*"})[0] == 200
     assert master.ask("POST", SCHEDULE, {}, headers={"If-Match": "none"})[0] == 400
-
-
-def test_another_method_is_told_which_there_are(master: Master) -> None:
-    for path, allowed in ((SCHEDULE, "GET, POST"), (STATUS, "GET"), (DOWN, "POST"), (UP, "POST")):
-        status, headers, _ = master.ask("PUT", path, {})
-        assert (status, headers["allow"]) == (405, allowed)
-        for nobody in (None, ("alice", "wrong")):
-            status, headers, _ = master.ask("PUT", path, {}, nobody)
-            assert (status, "www-authenticate" in headers, headers.get("allow")) == (
-                401,
-                True,
-                None,
-            )
 
 
 @pytest.mark.parametrize(
@@ -229,12 +191,3 @@ def test_the_lines_of_mesos_own_guide_by_curl(master: Master) -> None:
     left = json.loads(run(f"curl {url}/maintenance/schedule -u alice:secret"))
     assert left == {"windows": THREE["windows"][1:]}
     assert master.ask("GET", STATUS, user=FIRST)[0] == 200
-
-
-@needs.mark("curl")
-def test_curl_that_asks_before_it_sends_a_body_is_told_to_go_on(master: Master) -> None:
-    line = ["curl", "-qsk", "-u", "alice:secret", "-H", "Expect: 100-continue", "-d", "{}", "-i"]
-    line += ["--expect100-timeout", "60", f"{master.url}{SCHEDULE}"]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=30, check=True)
-    heads = [line for line in done.stdout.splitlines() if line.startswith("HTTP/")]
-    assert heads == ["HTTP/1.1 100 Continue", "HTTP/1.1 200 OK"]

@@ -5,8 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.maintd.http.autorepair import explained
-from nodeagent.maintd.http.view import View
 from nodeagent.maintd.outage.invariants import check_invariants
 from nodeagent.model.action import MovePrimary, move_of
 from nodeagent.model.ledger import Decision, Intent, Ledger
@@ -115,26 +113,6 @@ def test_two_of_a_node_go_one_after_the_other(
     wants(one)
     one.until_true(lambda: is_empty(one))
     assert most_at_once(one, "web1", "web2") == most
-
-
-def test_an_instance_tells_its_budgets_and_what_counts() -> None:
-    one = site(*pair("1"))
-    by_person(one)
-    one.until_true(lambda: bool(one.ledger.intents and one.node("n3").drained))
-    done = one.tick()
-    view = View(done.at, one.ledger, done.observed, done.decision.held)
-    told = explained(view, one.policy, "web2")
-    assert told is not None
-    why = "a person who wants it evacuated moves it"
-    assert told["budgets"] == [
-        {
-            "name": "web",
-            "tag": f"{WEB}1",
-            "most": 1,
-            "migrations": False,
-            "disrupted": [{"instance": "web1", "why": why}],
-        }
-    ]
 
 
 def test_evacuate_failover_does_not_wait_and_says_so() -> None:

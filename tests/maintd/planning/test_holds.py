@@ -3,35 +3,15 @@
 import pytest
 
 from nodeagent.maintd.planning.times import rfc3339
-from nodeagent.model.action import Scope
+from nodeagent.model.action import Retag, Scope
 from nodeagent.model.incident import Status
 from nodeagent.model.reason import Kind
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Pause, Resume
 from tests.maintd.decided import details
 from tests.maintd.rig import Rig, fleet
-from tests.maintd.rounds import broken, holds, moved, ticks
-from tests.maintd.windows.rounds import until_calm
-from tests.maintd.world import need
-
-REWORDED = need("evacuate", details="51 C")
-
-
-def test_the_heir_of_an_incident_inherits_its_hold() -> None:
-    rig = broken()
-    rig.wish(Pause(Scope.NODE, "", "technician at work", rig.incident("n3").id))
-    ticks(rig, 10)
-    rig.agents.says["n3"] = REWORDED
-    done = ticks(rig, 20)
-    heir = rig.incident("n3")
-    assert heir.diagnosis == REWORDED
-    assert holds(rig) == {heir.id}
-    said = details(done.decision.held, Kind.PAUSED)
-    assert (said["what"], said["who"], said["why"]) == ("incident", "root", "technician at work")
-    assert not moved(rig)
-    rig.wish(Resume(Scope.NODE, "", heir.id))
-    rig.settle()
-    assert rig.status("n3") is Status.COMPLETED
+from tests.maintd.rounds import broken, moved, ticks
+from tests.maintd.windows.rounds import rig, until_calm
 
 
 def in_an_hour(rig: Rig) -> Ms:
@@ -67,16 +47,6 @@ def test_a_pause_ends_by_itself_and_its_tag_goes(scope: Scope, name: str, crashe
     assert rig.status("n3") is Status.COMPLETED
 
 
-def test_a_pause_is_given_another_end_by_force() -> None:
-    rig = Rig(fleet())
-    rig.wish(Pause(Scope.CLUSTER, "", until=in_an_hour(rig)))
-    ticks(rig, 3)
-    rig.wish(Pause(Scope.CLUSTER, "", "longer", force=True))
-    ticks(rig, 5, 3600)
-    assert [(hold.why, hold.until) for hold in rig.ledger.holds] == [("longer", 0)]
-    assert rig.cluster.world.tags == {"maintd:pause:yes"}
-
-
 def test_a_pause_that_would_be_over_is_refused() -> None:
     rig = Rig(fleet())
     rig.wish(Pause(Scope.CLUSTER, "", until=Ms(rig.now() - 1)))
@@ -98,3 +68,19 @@ def test_a_pause_by_hand_is_taken_over_only_by_force() -> None:
     rig.wish(Pause(Scope.NODE, "n3", "mine now", force=True))
     ticks(rig, 3)
     assert [(h.name, h.why, h.tag_seen) for h in rig.ledger.holds] == [("n3", "mine now", True)]
+
+
+@pytest.mark.parametrize("pauses_again", [False, True])
+def test_a_pause_taken_back_while_its_tag_is_being_set_leaves_none(pauses_again: bool) -> None:
+    one = rig()
+    one.cluster.takes = lambda action: 100 if isinstance(action, Retag) else 1
+    one.wish(Pause(Scope.CLUSTER, ""))
+    one.tick()
+    one.wish(Resume(Scope.CLUSTER, ""))
+    one.tick()
+    one.crash()
+    if pauses_again:
+        one.wish(Pause(Scope.CLUSTER, ""))
+    until_calm(one)
+    assert (one.cluster.snapshot().tags == {"maintd:pause:yes"}) is pauses_again
+    assert one.ledger.resumed == ()

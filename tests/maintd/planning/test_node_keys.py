@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import pytest
 
-from nodeagent.maintd.planning.node_keys import agents, pin, trust
+from nodeagent.maintd.planning.node_keys import AT_ONCE, agents, pin, trust
 from nodeagent.model.action import Action, Drain, Retag, Scope
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.purpose import OfTags
@@ -17,7 +17,7 @@ from nodeagent.protocol.look import Distrusted, Look, Seen, Silent
 from nodeagent.protocol.messages import Report, fingerprint
 from nodeagent.protocol.node_key import TAG, pinned
 from tests.maintd.rig import Rig, fleet, mirrored
-from tests.maintd.world import NOW, OK, node, seen, six
+from tests.maintd.world import NOW, OK, node, seen, six, snapshot
 
 FIRST, SECOND = "ab" * 32, "cd" * 32  # public keys
 
@@ -96,6 +96,17 @@ def new(before: Ledger, after: Ledger) -> list[Action]:
 def test_which_nodes_are_pinned(ledger: Ledger, observed: Observed, names: list[str]) -> None:
     found = new(ledger, pin(ledger, observed, NOW))
     assert found == [Retag(Scope.NODE, name, (tag(PINS.get(name, FIRST)),)) for name in names]
+
+
+def test_only_so_many_are_pinned_at_once() -> None:
+    names = [f"n{number:02}" for number in range(2 * AT_ONCE)]
+    world = snapshot(*map(node, names))
+    observed = seen(world, keys={name: f"key of {name}" for name in names})
+    first = pin(Ledger(), observed, NOW)
+    assert [intent.action.name for intent in first.intents] == names[:AT_ONCE]  # type: ignore[union-attr]
+    assert pin(first, observed, NOW) is first
+    two_left = replace(first, intents=first.intents[2:])
+    assert len(pin(two_left, observed, NOW).intents) == AT_ONCE
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,17 @@ from nodeagent.model.action import Action, Drain, MovePrimary, MoveSecondary, Ru
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger, Policy
 from nodeagent.model.purpose import OfEntry, OfIncident, OfPerson, Purpose
-from nodeagent.model.queue import INCIDENTS, Entry, EntryStatus, Queue, StepStatus
+from nodeagent.model.queue import (
+    INCIDENTS,
+    Entry,
+    EntryStatus,
+    Operation,
+    Procedure,
+    Procedures,
+    Queue,
+    RepairStep,
+    StepStatus,
+)
 from nodeagent.model.reason import AnyKind, Kind, because
 from nodeagent.model.snapshot import Beside, Node, Observed
 from nodeagent.model.stage import FULL
@@ -32,6 +42,10 @@ WORLD = replace(six(N4, N5), master="n1")
 SEEN = seen(WORLD)
 CHECKS = {"n1": Beside(("check",), 2)}
 EMPTY, GOES_ON = Ledger(), Stopped({})
+STEPS = (RepairStep("try-1"),)
+TWO_CHECKS = Procedures(
+    (Procedure(("type1",), (Operation("op1", STEPS, "check"), Operation("odd", STEPS, "looks"))),)
+)
 
 
 def with_node(*nodes: Node, **members: Any) -> Observed:
@@ -128,6 +142,13 @@ AGENT = {
         Kind.RUNS_ALONE,
         ledger=Ledger(intents=(runs("looks", CHECK),)),
         observed=seen(WORLD, beside={"n1": Beside(("looks",), 9)}),
+    ),
+    "nor do those that are run beside one that is not": Case(
+        (entry(checked_at=0), entry(1, checked_at=0, operation="odd")),
+        ("queue:0:check",),
+        Kind.AGENT_RUNS,
+        observed=seen(WORLD, beside={"n1": Beside(("looks",), 9)}),
+        policy=replace(POLICY, procedures=TWO_CHECKS),
     ),
     "a live repair of the master comes before checks": Case(
         UNCHECKED, NOTHING, Kind.INCIDENT_FIRST, ledger=Ledger(incidents=(MENDING,))

@@ -16,26 +16,21 @@ from nodeagent.model.ledger import Ledger
 from nodeagent.model.reason import AnyKind, Kind
 from nodeagent.model.snapshot import Group, Instance, Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
-from nodeagent.model.window import NANOSECONDS, Machine, Pace, Schedule, Unavailability, Window
-from nodeagent.model.wish import Pause, SetSchedule
+from nodeagent.model.window import (
+    NANOSECONDS,
+    Machine,
+    Mode,
+    Pace,
+    Schedule,
+    Unavailability,
+    Window,
+)
+from nodeagent.model.wish import Pause, SetSchedule, TakeDown
 from tests.maintd.decided import kinds
-from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+from tests.maintd.rig import QUICK, Rig, ask, fleet, mirrored
 from tests.maintd.rounds import ticks
-from tests.maintd.windows.rounds import down, node, rig, until_calm, up
+from tests.maintd.windows.rounds import DAY, HOUR, N3, down, node, plan, rig, until_calm, up, when
 from tests.maintd.world import NOW, OK, REPAIR
-
-HOUR = 3600.0
-
-
-def plan(one: Rig, *names: str, ahead: float = 2 * HOUR, lasting: float | None = HOUR) -> None:
-    """Have a window of these nodes, and no other."""
-    start = round((one.time + ahead) * 1e9)
-    when = Unavailability(
-        Nanoseconds(start), Nanoseconds(round(lasting * 1e9)) if lasting else None
-    )
-    machines = tuple(Machine(name) for name in names)
-    one.wish(SetSchedule(Schedule((Window(machines, when),) if names else ())))
-    one.tick()
 
 
 def whys(one: Rig, seconds: float = 10.0) -> list[tuple[AnyKind, str]]:
@@ -48,7 +43,7 @@ def on(one: Rig, name: str) -> list[str]:
 
 def test_a_window_that_has_ended_is_not_begun_any_more() -> None:
     one = rig()
-    plan(one, "n3")
+    plan(one, 2 * HOUR, N3)
     one.time += 31 * 24 * HOUR  # somebody else's maintd was the master's
     until_calm(one)
     assert one.jobs() == []
@@ -60,7 +55,7 @@ def test_a_window_that_has_ended_is_not_begun_any_more() -> None:
 
 def test_a_window_drains_a_node_in_time_goes_down_and_comes_up_as_it_was() -> None:
     one = rig()
-    plan(one, "n3")
+    plan(one, 2 * HOUR, N3)
     start = one.time + 2 * HOUR
     until_calm(one)
     assert one.jobs() == [], "nobody wants it empty two hours before"
@@ -80,27 +75,10 @@ def test_a_window_drains_a_node_in_time_goes_down_and_comes_up_as_it_was() -> No
     assert (one.ledger.schedule, one.ledger.scheduled) == (Schedule(), ())
 
 
-@pytest.mark.parametrize("state", ["drained", "offline"])
-def test_up_is_as_it_was_found(state: str) -> None:
-    nodes = [replace(n, **{state: True}) if n.name == "n3" else n for n in fleet()]  # type: ignore[arg-type]
-    one = Rig(nodes, mirrored(("n5", "n4")), QUICK)
-    plan(one, "n3", ahead=0)
-    down(one, "n3")
-    until_calm(one)
-    assert node(one, "n3").offline
-    up(one, "n3")
-    until_calm(one)
-    assert (node(one, "n3").drained, node(one, "n3").offline) == (
-        state == "drained",
-        state == "offline",
-    )
-    assert one.ledger.scheduled == ()
-
-
 def test_a_failed_move_stops_the_window_until_it_is_changed() -> None:
     one = rig()
     one.cluster.fails = lambda action: isinstance(action, MovePrimary) and "disk broken"
-    plan(one, "n3", ahead=0)
+    plan(one, 0, N3)
     one.tick()
     ticks(one, 5, 60)
     moves = sum(job.startswith("MovePrimary") for job in one.jobs())
@@ -108,42 +86,48 @@ def test_a_failed_move_stops_the_window_until_it_is_changed() -> None:
     (stopped,) = (h.why for h in one.tick().decision.held if h.why.kind is Kind.WINDOW_STOPPED)
     assert "disk broken" in str(dict(stopped.details)["why"])
     one.cluster.fails = lambda _: ""
-    plan(one, "n3", ahead=60)
+    plan(one, 60, N3)
     until_calm(one)
     assert on(one, "n3") == []
-
-
-def test_who_is_up_before_it_answers_is_tried_again() -> None:
-    one = rig()
-    plan(one, "n3", ahead=0)
-    down(one, "n3")
-    until_calm(one)
-    one.cluster.power_off("n3")
-    up(one, "n3")
-    one.tick(60)
-    assert (Kind.TRY_AGAIN, "n3") in whys(one)
-    one.cluster.power_on("n3")
-    until_calm(one)
-    assert node(one, "n3").in_service
 
 
 def test_pauses_the_storm_brake_and_doubt_hold_a_window() -> None:
     one = rig()
     one.wish(Pause(Scope.NODE, "n3", "not now"))
-    plan(one, "n3", ahead=0)
+    plan(one, 0, N3)
     assert (Kind.PAUSED, "n3") in whys(one)
     doubted = rig()
     doubted.agents.says["n3"] = None
-    plan(doubted, "n3", ahead=0)
+    plan(doubted, 0, N3)
     assert (Kind.DOUBT, "n3") in whys(doubted)
     stormy = rig(policy=replace(QUICK, storm=0.1))
     for name in ("n4", "n5", "n6"):
         stormy.agents.says[name] = REPAIR
-    plan(stormy, "n3", ahead=0)
+    plan(stormy, 0, N3)
     assert (Kind.STORM, "") in whys(stormy)
     assert one.jobs()[:1] != ["Drain"]
     for one_of in (doubted, stormy):
         assert not node(one_of, "n3").drained
+
+
+def test_while_one_window_lasts_the_end_of_another_puts_nothing_back() -> None:
+    one = rig()
+    near, far = (Window((N3,), when(one, *span)) for span in ((0, HOUR), (60, DAY)))
+    one.wish(SetSchedule(Schedule((near, far))))
+    until_calm(one)
+    begun = [(each.mode, each.begun) for each in one.ledger.scheduled]
+    assert begun == [(Mode.DRAINING, True), (Mode.DRAINING, True)]
+    down(one, "n3")
+    until_calm(one)
+    again = ask(one, TakeDown((N3,)))
+    assert again == "machine n3 is down, and must be draining for that"
+    up(one, "n3")
+    until_calm(one)
+    assert node(one).offline
+    assert one.ledger.schedule.windows == (far,)
+    one.wish(SetSchedule(Schedule()))
+    until_calm(one)
+    assert node(one).in_service
 
 
 def test_how_early_a_node_is_begun_with() -> None:
@@ -166,7 +150,7 @@ def test_how_early_a_node_is_begun_with() -> None:
 def test_past_moves_are_measured() -> None:
     one = Rig(fleet(), mirrored(("n3", "n4"), ("n3", "n5")), QUICK)
     one.cluster.takes = lambda action: 100.0
-    plan(one, "n3", ahead=0)
+    plan(one, 0, N3)
     until_calm(one, seconds=10)
     disks = [pace for pace in one.ledger.paces if pace.disk]
     assert len(disks) == 2
@@ -175,7 +159,7 @@ def test_past_moves_are_measured() -> None:
 
 def test_a_machine_that_is_no_node_yet_is_known_when_it_comes() -> None:
     one = rig()
-    plan(one, "n7", ahead=0)
+    plan(one, 0, Machine("n7"))
     down(one, "n7")
     assert one.jobs() == []
     new = Node("n7", "00000007-0000-4000-8000-000000000000", "127.0.0.7")

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.maintd.planning.evacuation_time import Leads
 from nodeagent.maintd.windows import schedule as windows_schedule
 from nodeagent.maintd.windows.timing import overdue
 from nodeagent.model.action import Drain
@@ -12,19 +11,10 @@ from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.purpose import OfWindow
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
-from nodeagent.model.window import Mode, Pace, Schedule, Scheduled, Unavailability, Window
+from nodeagent.model.window import Mode, Schedule, Scheduled, Unavailability, Window
 from nodeagent.model.wish import SetSchedule
-from tests.maintd.windows.rounds import DAY, HOUR, N3, node, rig
+from tests.maintd.windows.rounds import N3
 from tests.maintd.world import NOW
-
-
-def test_moves_that_have_waited_for_days_do_not_begin_windows_weeks_before() -> None:
-    waited = [Pace(disk, 100, Ms(3 * DAY * 1000)) for disk in (False, True)] * 4
-    one = rig()
-    assert Leads(one.cluster.snapshot(), waited).of(node(one)) < 1000 * HOUR
-    slow = [Pace(True, 100, Ms(10_000))] * 4  # a third of the usual
-    usual = Leads(one.cluster.snapshot(), ()).of(node(one))
-    assert Leads(one.cluster.snapshot(), slow).of(node(one)) > usual
 
 
 @pytest.mark.parametrize(
