@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from nodeagent.model.instance_tags import OWNER_TAG
 from nodeagent.model.snapshot import Instance, Node
 from simulation.cluster import SimulatedCluster
 from tests.agent.place import CLUSTER, NODE, Place
@@ -102,20 +101,9 @@ class Scene:
                 target.mkdir(parents=True, exist_ok=True)
                 shutil.copy(path, target)
 
-    def logs(self, name: str) -> str:
-        """Return the log of a node's maintd."""
-        path = self.folder / name / "maintd.log"
-        return path.read_text() if path.exists() else ""
-
     def output(self) -> dict[str, str]:
         """Return what our own processes wrote beside their logs, by file."""
         return {str(path): path.read_text(errors="replace") for path in self.folder.glob("*/*.out")}
-
-    def skew(self, name: str, seconds: float) -> None:
-        """Set the clock of a node's maintd wrong."""
-        fresh = self.folder / name / "clock.new"
-        fresh.write_text(str(seconds))
-        fresh.replace(self.folder / name / "clock")
 
     def fail_over(self, name: str, beside: str = "", *, cut_off: bool = False) -> None:
         """Make another node Ganeti's master.
@@ -165,9 +153,8 @@ class Scene:
             Node(name, place.uuid, self.ground.address[name], candidate=True)
             for name, place in self.places.items()
         ]
-        owned = frozenset({f"{OWNER_TAG}dora"})
         instances = [
-            Instance(f"i{at}", primary, secondary, memory=100, disk=100, tags=owned)
+            Instance(f"i{at}", primary, secondary, memory=100, disk=100)
             for at, (primary, secondary) in enumerate(PAIRS, 1)
         ]
         cluster = SimulatedCluster.of(time.time, nodes, instances, master="n1", name=CLUSTER)
