@@ -1,7 +1,6 @@
 """All that is planned outlives the master of a real Ganeti cluster, there and back again.
 
-Ganeti's own lists are the witness. Uses the multi-node laboratory beside the checkout; skipped by
-name where that is absent. `make test-real` runs it.
+Ganeti's own lists are the witness.
 """
 
 from collections.abc import Iterator
@@ -23,22 +22,9 @@ from tests.real.maintd import (
     service,
     until,
 )
-from tests.real.steps import (
-    AGENT,
-    COMMANDS,
-    FOLDER,
-    PROCEDURES,
-    SCRIPTS,
-    is_current,
-    machines,
-    ran,
-    window,
-)
+from tests.real.steps import PROCEDURES, SCRIPTS, is_current, machines, ran, window, with_queue
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.timeout(1800),
-]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 
 FIRST, SECOND = "node1", "node7"  # masters
 # Its step outlives all that comes meanwhile, and the old master's agent ends it.
@@ -49,14 +35,7 @@ LASTING = PROCEDURES.replace("command_timeout_seconds = 120", "command_timeout_s
 def lab() -> Iterator[Maintenance]:
     with maintained(SEVEN) as system:
         gnt("gnt-cluster", "add-tags", "maintd:return-after:10s")
-        for master in (FIRST, SECOND):
-            system.shell(master, "mkdir -p /etc/nodeagent/conf.d /etc/nodeagent/maintd.conf.d")
-            system.write(master, "/etc/nodeagent/conf.d/queue.toml", AGENT)
-            system.write(master, "/etc/nodeagent/maintd.conf.d/queue.toml", LASTING)
-            for name, script in SCRIPTS.items():
-                system.write(master, f"{FOLDER}/{name}", f"#!/bin/sh -e\n{COMMANDS}\n{script}")
-            system.shell(master, f"chmod 755 {FOLDER}/*; echo false > /run/healthy")
-            system.restart_agent(master)
+        with_queue(system, LASTING, SCRIPTS, (FIRST, SECOND))
         yield system
         system.shell(FIRST, "touch /run/go")  # its agent waits for the end of the repair
 

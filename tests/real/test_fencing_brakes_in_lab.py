@@ -1,8 +1,4 @@
-"""Nodes of one failure domain that fall silent together, on a real Ganeti cluster of five nodes.
-
-Uses the multi-node laboratory beside the checkout; skipped by name where that is absent.
-`make test-real` runs it.
-"""
+"""Nodes of one failure domain that fall silent together, on a real Ganeti cluster of five nodes."""
 
 import time
 from collections.abc import Iterator

@@ -1,8 +1,7 @@
 """A real node that dies while somebody has it out of service, in both orders of the ends.
 
 A node in its window is not fenced, as silence is expected there; so the window comes after the
-death. A node under the queue's repair is not fenced either. Uses the multi-node laboratory beside
-the checkout; skipped by name where that is absent. `make test-real` runs it.
+death. A node under the queue's repair is not fenced either.
 """
 
 from collections.abc import Callable, Iterator
@@ -57,11 +56,6 @@ def lab(whole: Dying, system: Maintenance) -> Iterator[Dying]:
     whole.rest()
 
 
-def asked(system: Maintenance, *words: str) -> None:
-    done = system.ask(*words)
-    assert done.returncode == 0, done.stderr
-
-
 def breaks(system: Maintenance) -> None:
     system.breaks("node2", EVACUATE)
     until(lambda: flags(SECOND)["drained"] == "Y", 120, system.tail)
@@ -70,11 +64,11 @@ def breaks(system: Maintenance) -> None:
 def is_mended(system: Maintenance) -> None:
     """The incident cannot go on without its last instance: a person withdraws it."""
     for incident in system.incidents():
-        asked(system, "cancel", str(incident["uuid"]))
+        system.do("cancel", str(incident["uuid"]))
 
 
 def is_wanted(system: Maintenance) -> None:
-    asked(system, "evacuate", "node2", "--why", "new disks")
+    system.do("evacuate", "node2", "--why", "new disks")
     until(lambda: flags(SECOND)["drained"] == "Y", 120, system.tail)
 
 
@@ -120,7 +114,7 @@ def test_it_is_back_when_the_last_one_ends(lab: Dying, name: str, *, done_first:
         assert (told.returncode, "has not ended" in told.stderr) == (1, True)
         claim.ends(system)
         done_first = False
-    asked(system, "done", "node2")
+    system.do("done", "node2")
     if done_first:
         more_rounds(system, 5)
         if name == "window":
