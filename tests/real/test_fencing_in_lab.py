@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.real.dying import Dying, Since, let_go
+from tests.real.dying import Dying, Since, fencing, let_go
 from tests.real.lab import NODES, create, gnt, node, power, remove
-from tests.real.maintd import NEXT, Maintenance, flags, maintained, placed, until
+from tests.real.maintd import NEXT, flags, placed, until
 from tests.real.powered import never_twice, powered, runs_on, state
 
 MASTER, SECOND, THIRD = NODES
@@ -29,25 +29,13 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dying]:
-    with maintained() as system:
-        made = Dying(tmp_path_factory.mktemp("power"), system)
-        try:
-            system.start_maintd()
-            system.until_it_answers()
-            made.prove(SECOND)
-            yield made
-        finally:
-            made.close()
+    with fencing(tmp_path_factory.mktemp("power")) as made:
+        made.prove(SECOND)
+        yield made
 
 
 @pytest.fixture
-def system(whole: Dying) -> Maintenance:
-    """For the report of a test that fails."""
-    return whole.system
-
-
-@pytest.fixture
-def lab(whole: Dying, system: Maintenance) -> Iterator[Dying]:
+def lab(whole: Dying) -> Iterator[Dying]:
     """Three healthy nodes; node2 has a DRBD instance and one on shared storage."""
     whole.rest()
     create("inst1", "drbd", SECOND, THIRD)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.real.dying import Dying
+from tests.real.dying import Dying, fencing
 from tests.real.lab import NODES, create, node, power, remove
-from tests.real.maintd import EVACUATE, Maintenance, flags, is_empty, maintained, until
+from tests.real.maintd import EVACUATE, Maintenance, flags, is_empty, until
 from tests.real.powered import never_twice, powered
 from tests.real.steps import machines, more_rounds, window
 
@@ -27,25 +27,13 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dying]:
-    with maintained() as system:
-        made = Dying(tmp_path_factory.mktemp("power"), system)
-        try:
-            system.start_maintd()
-            system.until_it_answers()
-            made.prove(SECOND)
-            yield made
-        finally:
-            made.close()
+    with fencing(tmp_path_factory.mktemp("power")) as made:
+        made.prove(SECOND)
+        yield made
 
 
 @pytest.fixture
-def system(whole: Dying) -> Maintenance:
-    """For the report of a test that fails."""
-    return whole.system
-
-
-@pytest.fixture
-def lab(whole: Dying, system: Maintenance) -> Iterator[Dying]:
+def lab(whole: Dying) -> Iterator[Dying]:
     """Three healthy nodes; node2 has a DRBD instance, and one that cannot move."""
     whole.rest()
     create("inst1", "drbd", SECOND, THIRD)

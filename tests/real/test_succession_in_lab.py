@@ -116,12 +116,6 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Succeeding]:
             made.close()
 
 
-@pytest.fixture
-def system(lab: Succeeding) -> Maintenance:
-    """For the report of a test that fails."""
-    return lab.system
-
-
 def master_of(name: str) -> str:
     """The master by Ganeti's files on a node."""
     return node(name, "cat", "/var/lib/ganeti/ssconf_master_node").stdout.strip()
