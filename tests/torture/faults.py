@@ -58,7 +58,7 @@ class Faults:
             "deaf node": Kind(2, 12, self._deaf_node),
             "stop agent": Kind(2, 12, self._stop_agent),
             "stop luxid": Kind(2, 10, self._stop_luxid),
-            "full disk": Kind(3, 10, lambda: self._full(f"{self._luck.choice(MASTERS)}/maintd")),
+            "full disk": Kind(3, 10, self._full),
             "restore a disk": Kind(3, 8, self._restore, 3, alone=True),
         }
         self.kinds: Mapping[str, Kind] = {name: kinds[name] for name in only or kinds}
@@ -178,10 +178,10 @@ class Faults:
     def _restore(self) -> tuple[str, End]:
         """A machine's disk is put back to its image."""
         name = self._luck.choice(MASTERS)
-        image = self._scene.image(name, "maintd")
+        image = self._scene.image(name)
 
         def back() -> None:
-            self._scene.restore(name, "maintd", image)
+            self._scene.restore(name, image)
             self._breathe()
 
         return name, back
@@ -219,7 +219,8 @@ class Faults:
 
     # Anything.
 
-    def _full(self, name: str) -> tuple[str, End]:
+    def _full(self) -> tuple[str, End]:
+        name = self._luck.choice(MASTERS)
         disk = self._scene.disks[name]
         disk.fill()
         return name, disk.empty

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,6 @@ NODES = ("n1", "n2", "n3", "n4", "n5")
 MASTERS, WORKERS = NODES[:3], NODES[3:]
 PAIRS = (("n4", "n1"), ("n4", "n5"), ("n5", "n2"), ("n5", "n4"), ("n2", "n3"))
 AGENT_PORT, DOOR_PORT = 1817, 5080
-_DISK = {"maintd": "32m", "state": "32m"}
 
 
 @dataclass(frozen=True)
@@ -120,31 +119,23 @@ class Scene:
         """Let all nodes hear who the master is."""
         self.fail_over(self.door.master())
 
-    def image(self, name: str, kind: str) -> Path:
-        """Make an image of a node's disk, of the `state` of its agent or of its `maintd`."""
-        source, target = self.disks[f"{name}/{kind}"].folder, self.folder / name / f"image-{kind}"
-        stopped = self._users(name, kind)
-        for process in stopped:
-            process.signal(signal.SIGSTOP)
+    def image(self, name: str) -> Path:
+        """Make an image of the disk of a node's maintd."""
+        target, process = self.folder / name / "image", self.maintds[name]
+        process.signal(signal.SIGSTOP)
         shutil.rmtree(target, ignore_errors=True)
-        shutil.copytree(source, target, ignore=_no_socket)
-        for process in stopped:
-            process.signal(signal.SIGCONT)
+        shutil.copytree(self.disks[name].folder, target, ignore=_no_socket)
+        process.signal(signal.SIGCONT)
         return target
 
-    def restore(self, name: str, kind: str, image: Path) -> None:
-        """Have a disk as it was; those who use it start anew."""
-        folder = self.disks[f"{name}/{kind}"].folder
-        for process in self._users(name, kind):
-            process.halt()
+    def restore(self, name: str, image: Path) -> None:
+        """Have the disk of a node's maintd as it was; maintd starts anew."""
+        folder, process = self.disks[name].folder, self.maintds[name]
+        process.halt()
         for there in folder.iterdir():
             shutil.rmtree(there) if there.is_dir() else there.unlink()
         shutil.copytree(image, folder, dirs_exist_ok=True)
-        for process in self._users(name, kind):
-            process.release()
-
-    def _users(self, name: str, kind: str) -> Sequence[Process]:
-        return [self.maintds[name]] if kind == "maintd" else self.agents[name]
+        process.release()
 
     # The parts.
 
@@ -161,13 +152,13 @@ class Scene:
         cluster.takes = lambda _: 0.3
         return cluster
 
-    def _disk(self, name: str, kind: str) -> Path:
-        folder = self.folder / name / kind
+    def _disk(self, name: str) -> Path:
+        folder = self.folder / name / "maintd"
         folder.mkdir(parents=True)
-        size = f"size={_DISK[kind]},mode=0700"
+        size = "size=32m,mode=0700"
         subprocess.run(["mount", "-t", "tmpfs", "-o", size, "torture", str(folder)], check=True)
         self._mounts.append(folder)
-        self.disks[f"{name}/{kind}"] = Disk(folder)
+        self.disks[name] = Disk(folder)
         return folder
 
     def _process(self, name: str, where: str, command: list[str], **more: object) -> Process:
@@ -179,7 +170,7 @@ class Scene:
     def _node(self, name: str) -> None:
         folder = self.folder / name
         folder.mkdir()
-        self._disk(name, "state")  # the agent's
+        (folder / "state").mkdir(mode=0o700)
         address = self.ground.address[name]
         place = Place(folder, address, AGENT_PORT)
         config = Path(place.config)
@@ -210,7 +201,7 @@ class Scene:
 
     def _maintd(self, name: str) -> None:
         folder = self.folder / name
-        state = self._disk(name, "maintd")
+        state = self._disk(name)
         users = folder / "users"
         users.write_text(clients.USERS)
         users.chmod(0o600)
