@@ -405,7 +405,7 @@ TESTS = ROOT.parent / "tests"
 SLOW_PLACES = ("bench/", "real/", "torture/", "year/", "power/")
 MAY_ASK_THE_TIME = {
     *("patience.py", "attacks/crowd.py", "attacks/test_hostile_node.py", "cluster/places.py"),
-    *("cluster/test_conformance.py", "fuzz/__main__.py", "fuzz/fuzzer.py", "fuzz/live.py"),
+    *("cluster/test_conformance.py", "fuzz/fuzzer.py", "fuzz/live.py"),
     *("fuzz/nasty.py", "maintd/http/page/browser.py", "maintd/lives/coordinator.py"),
 }
 _TIME = {"sleep", "monotonic", "perf_counter", "process_time", "thread_time"}

@@ -10,8 +10,8 @@ from tests import needs
 HERE = Path(__file__).parent
 ABSENT = needs.Need(lambda: False, "a thing: apt-get install thing")
 CHOSEN = needs.Need(lambda: False, "another user", by_all=False)
-# A skip for what was chosen, not for what is absent; and faults that only some machines can have.
-OTHERS = {"maintd/lives/life.py", "torture/faults.py"}
+# A skip for what was chosen, not for what is absent.
+OTHERS = {"maintd/lives/life.py"}
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Files with a secret: private, not empty, readable; each complaint is one line."""
 
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -118,21 +117,6 @@ def test_users_of_a_file_that_is_too_open_are_let_in_no_more(
     file.chmod(0o644)
     assert Users(str(file)).check(header) is None
     assert f"chmod 640 {file}" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        (b"", "it is empty"),
-        (b"\xff\n", "it is not UTF-8"),
-        (b"\nx", "its first line holds no password"),
-    ],
-)
-def test_a_password_that_is_none_is_told_in_one_line(file: Path, content: bytes, why: str) -> None:
-    file.write_bytes(content)
-    with pytest.raises(ConfigError, match=re.escape(f"{file}: {why}")) as caught:
-        read_password(str(file))
-    assert "\n" not in str(caught.value)
 
 
 def test_check_config_finds_it(file: Path) -> None:

@@ -73,34 +73,6 @@ def test_no_change_of_tags_in_the_safe_mode_would_stop_harep() -> None:
     assert changed > 100
 
 
-# What is put on and taken off.
-
-
-def test_a_repair_takes_the_last_one_s_result_with_it() -> None:
-    old = f"result:failover:{ONE}:1:success:5"
-    assert told(assess(world(["failover", old], "P"))) == (
-        f"failover +pending:failover:NEW:{AT}: -{old}"
-    )
-
-
-def test_a_pending_repair_ends_as_its_jobs_whatever_the_policy() -> None:
-    pending = f"pending:failover:{ONE}:1:1+2"
-    for policy in ("", "suspend", "reinstall"):
-        tags = [pending, policy] if policy else [pending]
-        for jobs, word in ((["success", "success"], "success"), (["success", "error"], "failure")):
-            assert told(assess(world(tags, "P", jobs))) == (
-                f"{word} +result:failover:{ONE}:{AT}:{word}:1+2 -{pending}"
-            )
-        assert told(assess(world(tags, "P", ["error", "running"]))).startswith(
-            "wait: job 2 has not ended"
-        )
-
-
-def test_a_failure_blocks() -> None:
-    tags = ["reinstall", f"result:failover:{ONE}:1:failure:1"]
-    assert told(assess(world(tags, "P"))).startswith(f"nothing: repair {ONE} has failed: check")
-
-
 # With jobs of ours, which the tag cannot name.
 
 FAILOVER = MovePrimary("i1", "np", live=False, target="ns")

@@ -15,7 +15,6 @@ from nodeagent.autorepair.health import (
     as_harep,
     as_harep_itself,
     check,
-    harep_needs,
 )
 from nodeagent.autorepair.tags import RepairType
 from nodeagent.model.snapshot import SHARED_TEMPLATES, Instance, Node
@@ -107,42 +106,8 @@ def test_on_one_node_alone() -> None:
             assert told(primary, None, template) == unknown, (primary, template)
 
 
-def test_disks_are_only_made_anew_where_no_node_has_them_any_more() -> None:
-    offline = {name for name, node in STATES.items() if node.offline}
-    for primary, secondary in itertools.product(STATES, STATES):
-        if not {primary, secondary} <= offline:
-            assert "reinstall" not in told(primary, secondary, "drbd"), (primary, secondary)
-
-
 def test_all_is_to_be_allowed_that_is_to_be_done() -> None:
     assert Broken((RepairType.FIX_STORAGE, RepairType.MIGRATE), "").need is RepairType.MIGRATE
-
-
-NOT_OF_HAREP = ("diskless", "file", "sharedfile", "blockdev", "rbd", "ext", "gluster")
-
-
-@pytest.mark.parametrize(
-    ("nodes", "template", "kind"),
-    [
-        (("drained", "ok"), "drbd", RepairType.FAILOVER),
-        (("ok", "not capable"), "drbd", RepairType.FIX_STORAGE),
-        (("drained", "drained"), "drbd", RepairType.REINSTALL),
-        (("ok", "ok"), "drbd", None),
-        (("ok", "offline"), "drbd", RepairType.FIX_STORAGE),
-        (("offline", "ok"), "drbd", RepairType.FAILOVER),
-        (("offline", None), "plain", RepairType.REINSTALL),
-        (("drained", None), "plain", RepairType.REINSTALL),
-        (("ok", None), "plain", None),
-        *((("offline", None), template, None) for template in NOT_OF_HAREP),
-    ],
-)
-def test_to_harep_what_is_drained_is_gone(
-    nodes: tuple[str, str | None], template: str, kind: RepairType | None
-) -> None:
-    primary, secondary = nodes
-    by_name = {"p": STATES[primary], "s": STATES[secondary or "ok"]}
-    instance = Instance("i", "p", "s" if secondary else None, template)
-    assert harep_needs(instance, by_name) is kind
 
 
 REINSTALLED = Broken((RepairType.REINSTALL,), "its node p is offline")

@@ -13,8 +13,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
     report = (yield).get_result()
     if report.failed:
         for found in getattr(item, "funcargs", {}).values():
-            if isinstance(found, Maintenance):
-                report.sections.append(("the laboratory", found.told()))
+            system = getattr(found, "system", found)  # nodes with BMCs have one
+            if isinstance(system, Maintenance):
+                report.sections.append(("the laboratory", system.told()))
                 break
 
 

@@ -4,7 +4,8 @@ import os
 import signal
 import subprocess
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,8 @@ from nodeagent.model.ledger import Ledger, Outcome
 from nodeagent.model.purpose import OfFencing
 from nodeagent.store.codec import decode_observation
 from nodeagent.web.blocking import at_socket
-from tests.real.lab import LAB, ROOT, STATE, gnt, socket_path
-from tests.real.maintd import AGENT, SETTINGS, Maintenance, flags, until
+from tests.real.lab import LAB, NODES, ROOT, STATE, gnt, socket_path
+from tests.real.maintd import AGENT, SETTINGS, Maintenance, flags, maintained, until
 from tests.real.powered import Powered, state
 
 SCRIPTS = "/etc/ganeti/node-repair-commands"
@@ -185,6 +186,19 @@ class Dying(Powered):
 
     def why(self, name: str) -> str:
         return " ".join(self.system.ask("why", name, master=self.system.where).stdout.split())
+
+
+@contextmanager
+def fencing(folder: Path, nodes: tuple[str, ...] = NODES) -> Iterator[Dying]:
+    """A fresh laboratory whose maintd fences dead nodes."""
+    with maintained(nodes) as system:
+        made = Dying(folder, system)
+        try:
+            system.start_maintd()
+            system.until_it_answers()
+            yield made
+        finally:
+            made.close()
 
 
 def _short(name: str) -> str:

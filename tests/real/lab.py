@@ -174,6 +174,12 @@ def remove(name: str) -> None:
     luxi.close()
 
 
+def remove_all() -> None:
+    """Remove every instance there is."""
+    for (name,) in listed("instance", "name"):
+        remove(name)
+
+
 def ended(luxi: Luxi, job: list[dict[str, object]]) -> None:
     """Submit a job that must succeed, and wait for it."""
     number = luxi.ask("SubmitJob", [job])

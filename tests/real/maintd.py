@@ -219,6 +219,12 @@ class Maintenance:
         """gnt-maint on the master."""
         return node(master, sys.executable, "-m", "nodeagent.cli.gnt_maint", *arguments)
 
+    def do(self, *arguments: str) -> str:
+        """Return what gnt-maint on the first master says, which must be well."""
+        done = self.ask(*arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
     def get(self, target: str, master: str = "node1") -> Any:
         """What maintd tells at its socket, where gnt-maint asks too; ClickException if nothing."""
         path = STATE / "nodes" / master / "run/maintd/admin.sock"

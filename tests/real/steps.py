@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from click import ClickException
@@ -61,16 +61,26 @@ SCRIPTS = {
 FOLDER = "/etc/ganeti/node-repair-commands"
 
 
-def with_queue(system: Maintenance, procedures: str, scripts: Mapping[str, str]) -> None:
-    """Have the repair queue, with these procedures, and commands that the master's agent runs."""
-    system.shell("node1", "mkdir -p /etc/nodeagent/conf.d /etc/nodeagent/maintd.conf.d")
-    system.write("node1", "/etc/nodeagent/conf.d/queue.toml", AGENT)
-    system.write("node1", "/etc/nodeagent/maintd.conf.d/queue.toml", procedures)
-    for name, script in scripts.items():
-        text = f"#!/bin/sh -e\n{COMMANDS}\n{script}"
-        system.write("node1", f"{FOLDER}/{name}", text, mode="755")
-    system.restart_agent("node1")
-    # As if it had been used before, so that this is no job of maintd's in the first test.
+def with_queue(
+    system: Maintenance,
+    procedures: str,
+    scripts: Mapping[str, str],
+    masters: Sequence[str] = ("node1",),
+) -> None:
+    """Have the repair queue, with these procedures, and commands that the masters' agents run."""
+    for master in masters:
+        system.shell(master, "mkdir -p /etc/nodeagent/conf.d /etc/nodeagent/maintd.conf.d")
+        system.write(master, "/etc/nodeagent/conf.d/queue.toml", AGENT)
+        system.write(master, "/etc/nodeagent/maintd.conf.d/queue.toml", procedures)
+        for name, script in scripts.items():
+            text = f"#!/bin/sh -e\n{COMMANDS}\n{script}"
+            system.write(master, f"{FOLDER}/{name}", text, mode="755")
+        system.shell(master, "echo false > /run/healthy")
+        system.restart_agent(master)
+
+
+def used_before() -> None:
+    """Have the queue as if it had been used, so that this is no job of maintd's in a test."""
     gnt("gnt-cluster", "add-tags", "maintd:queue:used")
 
 
@@ -88,9 +98,7 @@ def ran(system: Maintenance, command: str) -> list[dict[str, Any]]:
 
 def window(system: Maintenance, *words: str) -> str:
     """What gnt-maint window says, which must be well."""
-    done = system.ask("window", *words)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return system.do("window", *words)
 
 
 def machines(system: Maintenance, master: str = "node1") -> dict[str, dict[str, Any]]:

@@ -1,7 +1,4 @@
-"""Our agent on the nodes of a real Ganeti cluster: its files, its key, its certificates.
-
-Uses the multi-node laboratory beside the checkout; skipped by name where that is absent.
-"""
+"""Our agent on the nodes of a real Ganeti cluster: its files, its key, its certificates."""
 
 import json
 import subprocess
@@ -16,10 +13,7 @@ from tests.real.lab import LAB, ROOT, gnt, node, running
 
 SICK = '{"status": "live-repair", "command": "fix", "details": {"bay": 7}}'
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.timeout(400),
-]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
 
 ORDER = """
 import asyncio, sys, time

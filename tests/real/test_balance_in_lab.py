@@ -1,24 +1,17 @@
-"""maintd balances a real Ganeti cluster, with Ganeti's own lists as the witness.
-
-Uses the multi-node laboratory beside the checkout; skipped by name where that is absent.
-"""
+"""maintd balances a real Ganeti cluster, with Ganeti's own lists as the witness."""
 
 import json
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
-from tests.real.lab import LAB, create, gnt, node, remove
+from tests.real.lab import create, gnt, node, remove
 from tests.real.maintd import Maintenance, job_list, last_job, maintained, placed, rests, until
 from tests.real.steps import MOVES, ON
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.timeout(900),
-]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
 
 NAMES = ("inst1", "inst2", "inst3")
@@ -69,23 +62,6 @@ def test_a_lopsided_group_is_balanced_and_then_left_alone(lopsided: Maintenance)
     kinds = {summary.partition("(")[0] for _, _, summary in jobs}
     assert kinds <= MOVES | {"TAGS_SET"}, "nothing is failed over"
     assert kinds & MOVES
-    rests(15)
-
-
-def test_a_failed_move_ends_it_until_its_tag_is_removed(lopsided: Maintenance) -> None:
-    for name in NAMES:
-        command = [str(LAB / "disk"), "node3", "break", name]
-        subprocess.run(command, check=True, capture_output=True, timeout=60)
-    gnt("gnt-group", "add-tags", "default", *ON)
-
-    def told() -> list[str]:
-        tags = gnt("gnt-group", "list-tags", "default").split()
-        return [tag for tag in tags if tag.startswith("maintd:balancefailed:")]
-
-    until(lambda: bool(told()), 600, lopsided.tail)
-    (group,) = lopsided.get("/1/balance")
-    assert group["halted"]["tag"] in told()
-    assert "failed" in lopsided.ask("held").stdout
     rests(15)
 
 

@@ -1,7 +1,6 @@
 """All that is planned outlives the master of a real Ganeti cluster, there and back again.
 
-Ganeti's own lists are the witness. Uses the multi-node laboratory beside the checkout; skipped by
-name where that is absent. `make test-real` runs it.
+Ganeti's own lists are the witness.
 """
 
 from collections.abc import Iterator
@@ -23,22 +22,9 @@ from tests.real.maintd import (
     service,
     until,
 )
-from tests.real.steps import (
-    AGENT,
-    COMMANDS,
-    FOLDER,
-    PROCEDURES,
-    SCRIPTS,
-    is_current,
-    machines,
-    ran,
-    window,
-)
+from tests.real.steps import PROCEDURES, SCRIPTS, is_current, machines, ran, window, with_queue
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.timeout(1800),
-]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 
 FIRST, SECOND = "node1", "node7"  # masters
 # Its step outlives all that comes meanwhile, and the old master's agent ends it.
@@ -49,14 +35,7 @@ LASTING = PROCEDURES.replace("command_timeout_seconds = 120", "command_timeout_s
 def lab() -> Iterator[Maintenance]:
     with maintained(SEVEN) as system:
         gnt("gnt-cluster", "add-tags", "maintd:return-after:10s")
-        for master in (FIRST, SECOND):
-            system.shell(master, "mkdir -p /etc/nodeagent/conf.d /etc/nodeagent/maintd.conf.d")
-            system.write(master, "/etc/nodeagent/conf.d/queue.toml", AGENT)
-            system.write(master, "/etc/nodeagent/maintd.conf.d/queue.toml", LASTING)
-            for name, script in SCRIPTS.items():
-                system.write(master, f"{FOLDER}/{name}", f"#!/bin/sh -e\n{COMMANDS}\n{script}")
-            system.shell(master, f"chmod 755 {FOLDER}/*; echo false > /run/healthy")
-            system.restart_agent(master)
+        with_queue(system, LASTING, SCRIPTS, (FIRST, SECOND))
         yield system
         system.shell(FIRST, "touch /run/go")  # its agent waits for the end of the repair
 
@@ -132,13 +111,12 @@ def test_all_that_is_planned_goes_on_under_another_master_and_back(lab: Maintena
     gnt("gnt-group", "add", "annex")
     system.start_maintd()
     system.until_it_answers()
-    assert system.ask("pause", "--group", "annex", "--why", "switch 7").returncode == 0
+    system.do("pause", "--group", "annex", "--why", "switch 7")
 
     system.breaks("node5", EVACUATE)
     incident = str(system.until_status("node5", "completed")["uuid"])
     added = ("queue", "add", "--force", "unreachable", "r640", "node6.gnt.test", "S2X9")
-    done = system.ask(*added)
-    assert done.returncode == 0, done.stderr
+    system.do(*added)
     until(lambda: len(ran(system, "reinstall")) == 1, 180, system.tail)
     window(system, "add", "node3", "--start", "now", "--duration", "2h")
     until(lambda: flags("node3")["drained"] == "Y", 60, system.tail)
@@ -174,14 +152,12 @@ def test_all_that_is_planned_goes_on_under_another_master_and_back(lab: Maintena
     assert system.shell(SECOND, "ls /run/ran-reinstall 2>/dev/null || :") == ""
     window(system, "up", "node3")
     window(system, "cancel", "node2")
-    accepted = system.ask("offers", "accept", *answer)
-    assert accepted.returncode == 0, accepted.stderr
+    system.do("offers", "accept", *answer)
     until(lambda: placed("inst3")[0] != "node4", 120, system.tail)
     window(system, "cancel", "node4")
     system.mended("node5")
-    done = system.ask("done", "node5", "--wait", "--yes")
-    assert done.returncode == 0, done.stderr
+    system.do("done", "node5", "--wait", "--yes")
     for name, before_all in was.items():
         until(lambda n=name, b=before_all: service(n) == b, 120, system.tail)  # type: ignore[misc]
     assert ours(incident)[:2] == ["Drain", "SetOffline"], "none of its jobs twice"
-    assert system.ask("resume", "--group", "annex").returncode == 0
+    system.do("resume", "--group", "annex")

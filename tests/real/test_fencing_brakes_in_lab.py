@@ -1,8 +1,4 @@
-"""Nodes of one failure domain that fall silent together, on a real Ganeti cluster of five nodes.
-
-Uses the multi-node laboratory beside the checkout; skipped by name where that is absent.
-`make test-real` runs it.
-"""
+"""Nodes of one failure domain that fall silent together, on a real Ganeti cluster of five nodes."""
 
 import time
 from collections.abc import Iterator
@@ -10,9 +6,9 @@ from functools import partial
 
 import pytest
 
-from tests.real.dying import Dying, Since
+from tests.real.dying import Dying, Since, fencing
 from tests.real.lab import FIVE, create, gnt, power, remove
-from tests.real.maintd import Maintenance, flags, maintained, placed, until
+from tests.real.maintd import flags, placed, until
 from tests.real.powered import never_twice, powered, runs_on, state
 
 SECOND, THIRD, FOURTH = FIVE[1:4]
@@ -27,24 +23,12 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dying]:
-    with maintained(FIVE) as system:
-        made = Dying(tmp_path_factory.mktemp("power"), system)
-        try:
-            system.start_maintd()
-            system.until_it_answers()
-            yield made
-        finally:
-            made.close()
+    with fencing(tmp_path_factory.mktemp("power"), FIVE) as made:
+        yield made
 
 
 @pytest.fixture
-def system(whole: Dying) -> Maintenance:
-    """For the report of a test that fails."""
-    return whole.system
-
-
-@pytest.fixture
-def lab(whole: Dying, system: Maintenance) -> Iterator[Dying]:
+def lab(whole: Dying) -> Iterator[Dying]:
     """Five healthy nodes."""
     whole.rest()
     yield whole

@@ -1,7 +1,6 @@
 """Nodes that die on a real Ganeti cluster: off, hung, cut off, with BMCs that are dead or lie.
 
-In each case an instance never runs on two nodes, and no job is given twice. Uses the multi-node
-laboratory beside the checkout; skipped by name where that is absent. `make test-real` runs it.
+In each case an instance never runs on two nodes, and no job is given twice.
 """
 
 import subprocess
@@ -12,9 +11,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.real.dying import Dying, Since, let_go
+from tests.real.dying import Dying, Since, fencing, let_go
 from tests.real.lab import NODES, create, gnt, node, power, remove
-from tests.real.maintd import NEXT, Maintenance, flags, maintained, placed, until
+from tests.real.maintd import NEXT, flags, placed, until
 from tests.real.powered import never_twice, powered, runs_on, state
 
 MASTER, SECOND, THIRD = NODES
@@ -30,25 +29,13 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dying]:
-    with maintained() as system:
-        made = Dying(tmp_path_factory.mktemp("power"), system)
-        try:
-            system.start_maintd()
-            system.until_it_answers()
-            made.prove(SECOND)
-            yield made
-        finally:
-            made.close()
+    with fencing(tmp_path_factory.mktemp("power")) as made:
+        made.prove(SECOND)
+        yield made
 
 
 @pytest.fixture
-def system(whole: Dying) -> Maintenance:
-    """For the report of a test that fails."""
-    return whole.system
-
-
-@pytest.fixture
-def lab(whole: Dying, system: Maintenance) -> Iterator[Dying]:
+def lab(whole: Dying) -> Iterator[Dying]:
     """Three healthy nodes; node2 has a DRBD instance and one on shared storage."""
     whole.rest()
     create("inst1", "drbd", SECOND, THIRD)
@@ -99,13 +86,11 @@ def _comes_back(lab: Dying) -> None:
     assert flags(SECOND)["offline"] == "Y"
     left = node(SECOND, "install", "-D", "/dev/null", STALE)  # as of an instance removed since
     assert left.returncode == 0, left.stderr
-    said = lab.system.ask("done", SECOND)
-    assert said.returncode == 0, said.stderr
+    lab.system.do("done", SECOND)
     until(lambda: "running: inst9" in lab.why(SECOND), 300, lab.system.tail)
     assert flags(SECOND)["offline"] == "Y"
     assert node(SECOND, "rm", STALE).returncode == 0
-    said = lab.system.ask("done", SECOND, "--wait", "--timeout", "180s")
-    assert said.returncode == 0, said.stderr + said.stdout
+    lab.system.do("done", SECOND, "--wait", "--timeout", "180s")
     assert (flags(SECOND)["role"], flags(SECOND)["tags"]) == ("C", "")
 
 
@@ -178,8 +163,7 @@ def test_without_power_control_only_a_persons_word_goes_on(lab: Dying) -> None:
         until(lambda: "its power is unknown" in lab.why(SECOND), 240, lab.system.tail)
         untouched(lab, 30)
         since = Since()
-        said = lab.system.ask("fenced", SECOND, "--i-have-pulled-the-plug")
-        assert said.returncode == 0, said.stderr
+        lab.system.do("fenced", SECOND, "--i-have-pulled-the-plug")
         elsewhere(lab, since)
     assert since() == ["tag", f"offline {SECOND}", *MOVES]
 

@@ -1,8 +1,4 @@
-"""Real Ganeti asks our allocator; its own lists are the witness.
-
-Uses the multi-node laboratory beside the checkout; skipped by name where that is absent.
-`make test-real` runs it.
-"""
+"""Real Ganeti asks our allocator; its own lists are the witness."""
 
 import json
 import subprocess
@@ -13,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import needs
-from tests.real.lab import MASTER, NODES, ROOT, gnt, node, remove, running
+from tests.real.lab import MASTER, NODES, ROOT, gnt, node, remove, remove_all, running
 
 pytestmark = [
     pytest.mark.real,
@@ -44,8 +40,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def clean(lab: None) -> Iterator[None]:
     yield
-    for name in gnt("gnt-instance", "list", "--no-headers", "-o", "name").split():
-        remove(name)
+    remove_all()
 
 
 def add(name: str, template: str, *options: str) -> str:
@@ -114,13 +109,6 @@ def test_evacuates(side: str) -> None:
     assert all(places(name)[place] != full for name in names)
 
 
-def test_evacuates_what_is_shared() -> None:
-    add("inst1", "sharedfile")
-    (before,) = places("inst1")
-    gnt("gnt-node", "evacuate", "-f", "--primary-only", "-I", OURS, before)
-    assert places("inst1") != [before]
-
-
 @pytest.mark.story
 def test_several_at_once(tmp_path: Path) -> None:
     """One has no place; the others are made."""
@@ -173,24 +161,6 @@ def test_changes_the_group() -> None:
         gnt("gnt-cluster", "modify", "--default-iallocator-params", "ignore-dynu=")
         gnt("gnt-group", "assign-nodes", "--force", "default", far)
         gnt("gnt-group", "remove", "far")
-
-
-def test_no_place_is_said() -> None:
-    done = node(
-        "master",
-        "gnt-instance",
-        "add",
-        "-t",
-        "plain",
-        "--disk=0:size=900G",
-        *SMALL,
-        "-I",
-        OURS,
-        "inst1",
-    )
-    assert done.returncode != 0
-    assert f"using iallocator '{OURS}'" in done.stderr
-    assert "FailDisk: 3" in done.stderr
 
 
 def test_options_come_from_the_cluster() -> None:

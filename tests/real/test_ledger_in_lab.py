@@ -1,8 +1,7 @@
 """The master's power is cut at each moment of a change, and Ganeti's configuration has all of it.
 
 Three nodes, of which maintd's own evacuation has taken one offline: the last candidate becomes the
-master. Uses the multi-node laboratory beside the checkout; skipped by name where that is absent.
-`make test-real` runs it.
+master.
 """
 
 import json
@@ -29,7 +28,7 @@ from tests.real.maintd import (
     rests,
     until,
 )
-from tests.real.steps import AGENT, COMMANDS, FOLDER, PROCEDURES, SCRIPTS, machines
+from tests.real.steps import PROCEDURES, SCRIPTS, machines, with_queue
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 
@@ -147,14 +146,7 @@ class Cluster:
 def cluster() -> Iterator[Cluster]:
     """A fresh one: a master that died comes back with daemons that ask who the master is."""
     with maintained() as system:
-        for name in MASTERS:
-            system.shell(name, "mkdir -p /etc/nodeagent/conf.d /etc/nodeagent/maintd.conf.d")
-            system.write(name, "/etc/nodeagent/conf.d/queue.toml", AGENT)
-            system.write(name, "/etc/nodeagent/maintd.conf.d/queue.toml", LASTING)
-            for script, text in SCRIPTS.items():
-                system.write(name, f"{FOLDER}/{script}", f"#!/bin/sh -e\n{COMMANDS}\n{text}")
-            system.shell(name, f"chmod 755 {FOLDER}/*; echo false > /run/healthy")
-            system.restart_agent(name)
+        with_queue(system, LASTING, SCRIPTS, MASTERS)
         made = Cluster(system)
         made.start()
         system.until_it_answers()

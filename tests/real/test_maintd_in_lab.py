@@ -1,11 +1,6 @@
-"""maintd on a real Ganeti cluster, with Ganeti's own lists as the witness.
-
-Uses the multi-node laboratory beside the checkout; skipped by name where that is absent.
-`make test-real` runs it.
-"""
+"""maintd on a real Ganeti cluster, with Ganeti's own lists as the witness."""
 
 import json
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,7 +14,7 @@ from nodeagent.model.action import Retag, Scope
 from nodeagent.model.ledger import PAUSE_TAG, Outcome
 from nodeagent.protocol.node_key import TAG
 from tests.failpoints import NAMES
-from tests.real.lab import LAB, create, gnt, listed, node, remove, socket_path
+from tests.real.lab import create, gnt, listed, node, remove, socket_path
 from tests.real.maintd import (
     AGENT_STATE,
     EVACUATE,
@@ -33,15 +28,11 @@ from tests.real.maintd import (
     maintained,
     ours,
     placed,
-    rests,
     until,
 )
 from tests.real.steps import completes
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.timeout(600),
-]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
@@ -76,51 +67,6 @@ def test_a_broken_node_is_emptied_taken_offline_and_tagged(system: Maintenance) 
     agrees_with_ganetis_own_commands()
     for name in ("inst1", "inst2", "inst3"):
         remove(name)
-
-
-def test_from_observe_to_full(system: Maintenance) -> None:
-    """One broken node; each stage does what it may, and `gnt-maint stage` has said it before.
-
-    The cluster's tag counts before the setting of the file, which is `full`.
-    """
-    create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
-    stage_by_tag("observe")
-    before = last_job()
-    system.breaks("node2", EVACUATE)
-    until(lambda: proposal(system, "node2")["open"], 60, system.tail)
-    started = proposal(system, "node2")["started"]
-    assert "gnt-maint evacuate node2" in system.ask("why", "node2").stdout
-    assert system.ask("check").returncode == 0, "nobody is asked"
-    stage_by_tag("advise", "observe")
-    until(lambda: system.ask("check").returncode == 1, 60, system.tail)
-    assert flags("node2")["drained"] == "N"
-    assert {kind for _, _, kind in job_list(before)} == {"TAGS_SET", "TAGS_DEL"}
-    stage_by_tag("drain", "advise")
-    until(lambda: flags("node2")["drained"] == "Y", 60, system.tail)
-    rests(9)
-    assert placed("inst1") == ("node2", "node3")
-    gnt("gnt-cluster", "remove-tags", "maintd:stage:drain")
-    system.until_status("node2", "completed", 180)
-    assert placed("inst1") == ("node3", "node1")
-    assert flags("node2")["offline"] == "Y"
-    now = proposal(system, "node2")
-    assert (now["open"], now["started"]) == (False, started + 1)
-    remove("inst1")
-
-
-def stage_by_tag(stage: str, before: str = "") -> None:
-    """Set the cluster's stage; with two tags of it maintd does nothing."""
-    gnt("gnt-cluster", "add-tags", f"maintd:stage:{stage}")
-    if before:
-        gnt("gnt-cluster", "remove-tags", f"maintd:stage:{before}")
-
-
-def proposal(system: Maintenance, name: str) -> dict[str, Any]:
-    """What `gnt-maint stage` says of the evacuation of this node."""
-    for one in system.get("/1/stage")["proposals"]:
-        if (one["what"], one["name"]) == ("evacuate", f"{name}.gnt.test"):
-            return dict(one)
-    return {"open": False, "started": 0}
 
 
 def test_a_node_is_pinned_to_its_key_and_another_is_trusted_by_hand(system: Maintenance) -> None:
@@ -159,43 +105,6 @@ def test_a_node_is_pinned_to_its_key_and_another_is_trusted_by_hand(system: Main
     assert [kind.partition("(")[0] for kind in summary.split(",")] == ["TAGS_DEL", "TAGS_SET"]
 
 
-def test_a_cancel_in_mid_evacuation_is_no_licence_to_repair(system: Maintenance) -> None:
-    """The node stays drained, which is told, and is in service again where somebody says so."""
-    tags = ("maintd:autorepair:safe", "maintd:moves:1", "ganeti:watcher:autorepair:failover")
-    names = [f"inst{n}" for n in range(1, 5)]
-    for name in names:
-        create(name, "drbd", "node2.gnt.test", "node3.gnt.test")
-    gnt("gnt-cluster", "add-tags", *tags)
-    try:
-        system.breaks("node2", EVACUATE)
-        until(lambda: any(placed(name)[0] != "node2" for name in names), 90, system.tail)
-        (incident,) = system.incidents()
-        told = system.ask("cancel", str(incident["uuid"])).stdout
-        assert "node2.gnt.test stays drained: maintd drained it for incident" in told
-        assert "gnt-maint done node2.gnt.test puts it back" in told
-        under_way = {"queued", "waiting", "running"}
-        until(lambda: not under_way & {job[1] for job in job_list()}, 60, system.tail)
-        time.sleep(5)
-        rests(15)
-        assert "node2" in {placed(name)[0] for name in names}
-        assert flags("node2")["drained"] == "Y"
-        kinds = [summary for _, _, summary in job_list()]
-        assert not [kind for kind in kinds if kind.startswith("TAGS_SET(inst")], "no repair's tag"
-        for verb in ("status", "held"):
-            said = " ".join(system.ask(verb).stdout.split())
-            assert "stays drained" in said, said
-        assert system.ask("cancel", "--undrain", str(incident["uuid"])).returncode == 0
-        until(lambda: flags("node2")["drained"] == "N", 60, system.tail)
-        time.sleep(5)
-        rests(10)
-        assert "stays drained" not in system.ask("held").stdout
-    finally:
-        gnt("gnt-cluster", "remove-tags", *tags)
-        system.heal()
-        for name in names:
-            remove(name)
-
-
 @pytest.mark.story
 def test_a_live_repair_is_fed_the_diagnosis_and_tagged(system: Maintenance) -> None:
     system.shell("node2", "rm -f /run/fed")
@@ -215,24 +124,6 @@ def test_a_live_repair_is_fed_the_diagnosis_and_tagged(system: Maintenance) -> N
     system.mended("node2")
     until(lambda: system.incidents() == [], 30, system.tail)
     until(lambda: flags("node2")["tags"] == "", 120, system.tail)
-
-
-def test_a_job_that_fails_ends_it_with_a_tag_and_nothing_further(system: Maintenance) -> None:
-    create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
-    subprocess.run([str(LAB / "disk"), "node3", "break", "inst1"], check=True, timeout=60)
-    system.breaks("node2", EVACUATE)
-    incident = system.until_status("node2", "failed", 180)
-    until(lambda: "repairfailed" in flags("node2")["tags"], 60, system.tail)
-    assert str(incident["why"]).startswith("job ")
-    count = last_job()
-    time.sleep(5)
-    assert last_job() == count
-    assert (flags("node2")["drained"], flags("node2")["offline"]) == ("Y", "N")
-    assert placed("inst1")[0] == "node2"
-    remove("inst1")
-    gnt("gnt-node", "remove-tags", "node2", f"maintd:repairfailed:{incident['uuid']}")
-    again = system.until_status("node2", "completed", 180)
-    assert again["uuid"] != incident["uuid"], "removing the tag restarts the flow"
 
 
 def test_of_a_master_candidate_another_is_promoted(system: Maintenance) -> None:

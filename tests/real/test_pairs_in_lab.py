@@ -1,8 +1,4 @@
-"""Two claims on one real node at a time, ended in both orders: it is back when the last one ends.
-
-Uses the multi-node laboratory beside the checkout; skipped by name where that is absent.
-`make test-real` runs it.
-"""
+"""Two claims on one real node, ended in both orders: it is back when the last one ends."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -14,12 +10,9 @@ import pytest
 
 from tests.real.lab import create, gnt, remove
 from tests.real.maintd import EVACUATE, Maintenance, is_empty, maintained, out_of_service, until
-from tests.real.steps import machines, more_rounds, window, with_queue
+from tests.real.steps import machines, more_rounds, used_before, window, with_queue
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.timeout(600),
-]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
 # A repair that drains its node, and whose watch lasts longer than any test.
 PROCEDURES = """
@@ -40,12 +33,13 @@ SCRIPTS = {"is-healthy": "echo false", "power-cycle": "true"}
 def lab() -> Iterator[Maintenance]:
     with maintained() as system:
         with_queue(system, PROCEDURES, SCRIPTS)
+        used_before()
         gnt("gnt-cluster", "add-tags", "maintd:return-after:5s")
         create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
         system.start_maintd()
         system.until_it_answers()
         if system.get("/1/round")["outdated"]:  # its ledger is new, and the tag is there
-            assert system.ask("resume", "--ledger").returncode == 0
+            system.do("resume", "--ledger")
         yield system
         system.stop_maintd()
         remove("inst1")
@@ -65,11 +59,6 @@ def node2(system: Maintenance) -> dict[str, Any]:
     return dict(next(found))
 
 
-def asked(system: Maintenance, *words: str) -> None:
-    done = system.ask(*words)
-    assert done.returncode == 0, done.stderr
-
-
 def incident_ends(system: Maintenance) -> None:
     """A fault that nobody has begun to work on goes by itself."""
     (incident,) = system.incidents()
@@ -77,9 +66,9 @@ def incident_ends(system: Maintenance) -> None:
         system.until_status("node2", "completed", 180)
     system.mended("node2")
     if node2(system)["wanted"]:  # `done` would end both
-        asked(system, "cancel", str(incident["uuid"]))
+        system.do("cancel", str(incident["uuid"]))
     elif incident["repair-status"] != "noted":
-        asked(system, "done", "node2")
+        system.do("done", "node2")
     else:
         until(lambda: system.incidents() == [], 60, system.tail)
 
@@ -91,13 +80,13 @@ def entry_stands(system: Maintenance) -> bool:
 
 def entry_ends(system: Maintenance) -> None:
     for entry in system.get("/1/queue")["entries"]:
-        asked(system, "queue", "delete", entry["index"])
+        system.do("queue", "delete", entry["index"])
     until(lambda: system.get("/1/queue")["entries"] == [], 60, system.tail)
 
 
 def person_ends(system: Maintenance) -> None:
     system.mended("node2")
-    asked(system, "done", "node2")
+    system.do("done", "node2")
 
 
 @dataclass(frozen=True)
@@ -121,14 +110,14 @@ CLAIMS = {
         ends=lambda system: window(system, "cancel", "node2"),
     ),
     "entry": Claim(
-        begins=lambda system: asked(
-            system, "queue", "add", "--force", "rebuild", "r640", "node2.gnt.test", "S2"
+        begins=lambda system: system.do(
+            "queue", "add", "--force", "rebuild", "r640", "node2.gnt.test", "S2"
         ),
         stands=entry_stands,
         ends=entry_ends,
     ),
     "person": Claim(
-        begins=lambda system: asked(system, "evacuate", "node2", "--why", "new disks"),
+        begins=lambda system: system.do("evacuate", "node2", "--why", "new disks"),
         stands=lambda system: node2(system)["wanted"],
         ends=person_ends,
     ),

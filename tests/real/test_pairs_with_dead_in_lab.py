@@ -1,8 +1,7 @@
 """A real node that dies while somebody has it out of service, in both orders of the ends.
 
 A node in its window is not fenced, as silence is expected there; so the window comes after the
-death. A node under the queue's repair is not fenced either. Uses the multi-node laboratory beside
-the checkout; skipped by name where that is absent. `make test-real` runs it.
+death. A node under the queue's repair is not fenced either.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,9 +9,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.real.dying import Dying
+from tests.real.dying import Dying, fencing
 from tests.real.lab import NODES, create, node, power, remove
-from tests.real.maintd import EVACUATE, Maintenance, flags, is_empty, maintained, until
+from tests.real.maintd import EVACUATE, Maintenance, flags, is_empty, until
 from tests.real.powered import never_twice, powered
 from tests.real.steps import machines, more_rounds, window
 
@@ -28,25 +27,13 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dying]:
-    with maintained() as system:
-        made = Dying(tmp_path_factory.mktemp("power"), system)
-        try:
-            system.start_maintd()
-            system.until_it_answers()
-            made.prove(SECOND)
-            yield made
-        finally:
-            made.close()
+    with fencing(tmp_path_factory.mktemp("power")) as made:
+        made.prove(SECOND)
+        yield made
 
 
 @pytest.fixture
-def system(whole: Dying) -> Maintenance:
-    """For the report of a test that fails."""
-    return whole.system
-
-
-@pytest.fixture
-def lab(whole: Dying, system: Maintenance) -> Iterator[Dying]:
+def lab(whole: Dying) -> Iterator[Dying]:
     """Three healthy nodes; node2 has a DRBD instance, and one that cannot move."""
     whole.rest()
     create("inst1", "drbd", SECOND, THIRD)
@@ -57,11 +44,6 @@ def lab(whole: Dying, system: Maintenance) -> Iterator[Dying]:
     whole.rest()
 
 
-def asked(system: Maintenance, *words: str) -> None:
-    done = system.ask(*words)
-    assert done.returncode == 0, done.stderr
-
-
 def breaks(system: Maintenance) -> None:
     system.breaks("node2", EVACUATE)
     until(lambda: flags(SECOND)["drained"] == "Y", 120, system.tail)
@@ -70,11 +52,11 @@ def breaks(system: Maintenance) -> None:
 def is_mended(system: Maintenance) -> None:
     """The incident cannot go on without its last instance: a person withdraws it."""
     for incident in system.incidents():
-        asked(system, "cancel", str(incident["uuid"]))
+        system.do("cancel", str(incident["uuid"]))
 
 
 def is_wanted(system: Maintenance) -> None:
-    asked(system, "evacuate", "node2", "--why", "new disks")
+    system.do("evacuate", "node2", "--why", "new disks")
     until(lambda: flags(SECOND)["drained"] == "Y", 120, system.tail)
 
 
@@ -120,7 +102,7 @@ def test_it_is_back_when_the_last_one_ends(lab: Dying, name: str, *, done_first:
         assert (told.returncode, "has not ended" in told.stderr) == (1, True)
         claim.ends(system)
         done_first = False
-    asked(system, "done", "node2")
+    system.do("done", "node2")
     if done_first:
         more_rounds(system, 5)
         if name == "window":

@@ -1,8 +1,4 @@
-"""Power of nodes through a real Ganeti: its jobs, `nodeagent-oob`, fence agents, IPMI, machines.
-
-Uses the multi-node laboratory beside the checkout; skipped by name where that is absent.
-`make test-real` runs it.
-"""
+"""Power of nodes through a real Ganeti: its jobs, `nodeagent-oob`, fence agents, IPMI, machines."""
 
 import json
 from collections.abc import Iterator

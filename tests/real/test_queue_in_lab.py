@@ -1,8 +1,4 @@
-"""The repair queue on a real Ganeti cluster, with Ganeti's own lists as the witness.
-
-Uses the multi-node laboratory beside the checkout; skipped by name where that is absent.
-`make test-real` runs it.
-"""
+"""The repair queue on a real Ganeti cluster, with Ganeti's own lists as the witness."""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.real.lab import create, gnt, remove
+from tests.real.lab import create, gnt, remove_all
 from tests.real.maintd import (
     Maintenance,
     flags,
@@ -23,12 +19,9 @@ from tests.real.maintd import (
     service,
     until,
 )
-from tests.real.steps import PROCEDURES, SCRIPTS, ran, with_queue
+from tests.real.steps import PROCEDURES, SCRIPTS, ran, used_before, with_queue
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.timeout(600),
-]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
 
 ADDRESS = "10.77.0.12"
@@ -38,6 +31,7 @@ ADDRESS = "10.77.0.12"
 def lab() -> Iterator[Maintenance]:
     with maintained() as system:
         with_queue(system, PROCEDURES, SCRIPTS)
+        used_before()
         yield system
 
 
@@ -48,27 +42,13 @@ def system(lab: Maintenance) -> Iterator[Maintenance]:
     lab.start_maintd()
     lab.until_it_answers()
     if lab.get("/1/round")["outdated"]:  # its ledger is new, and the tag is there
-        resume(lab)
+        lab.do("resume", "--ledger")
     yield lab
     lab.shell("node1", "touch /run/go")
     lab.stop_maintd("KILL")
     lab.lose_ledger()  # and the queue with it
     lab.heal()
-    for name in gnt("gnt-instance", "list", "--no-headers", "-o", "name").split():
-        remove(name)
-
-
-def resume(system: Maintenance) -> None:
-    """Let the queue of a new ledger go on."""
-    resumed = system.ask("resume", "--ledger")
-    assert resumed.returncode == 0, resumed.stderr
-
-
-def queue(system: Maintenance, *words: str) -> str:
-    """What gnt-maint queue says, which must be well."""
-    done = system.ask("queue", *words)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    remove_all()
 
 
 def entry(system: Maintenance) -> dict[str, Any]:
@@ -88,7 +68,7 @@ def test_the_first_step_heals_nothing_and_the_second_does(system: Maintenance) -
     create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
     create("inst3", "sharedfile", "node2.gnt.test")
     before, was = last_job(), service("node2")
-    queue(system, "add", "--force", "unreachable", "r640", "node2.gnt.test", "S2X9")
+    system.do("queue", "add", "--force", "unreachable", "r640", "node2.gnt.test", "S2X9")
     first = entry(system)
     seen = [(first["status"], first["step"], first["step_status"])]
 
@@ -142,24 +122,5 @@ def test_the_first_step_heals_nothing_and_the_second_does(system: Maintenance) -
     count = len(checks)
     rests(3)
     assert len(ran(system, "is-healthy")) == count, "what is over is not asked for any more"
-    queue(system, "delete-finished")
-    assert json.loads(queue(system, "list", "--json")) == []
-
-
-def test_a_ledger_that_is_lost_comes_back_from_ganeti(system: Maintenance) -> None:
-    create("inst3", "sharedfile", "node2.gnt.test")
-    before, was = last_job(), service("node2")
-    queue(system, "disable")
-    queue(system, "add", "--force", "unreachable", "r640", "node2.gnt.test")
-    system.stop_maintd("KILL")
-    system.shell("node1", "rm -f /var/lib/maintd/ledger* /run/ran-*; touch /run/go")
-    system.start_maintd()
-    system.until_it_answers()
-    until(lambda: "the repair queue is disabled" in system.ask("held").stdout, 60, system.tail)
-    assert system.get("/1/round")["outdated"] is None
-    assert standing(system) == ("queued", 0, "waiting")
-    rests(3)
-    assert (service("node2"), kinds(before)) == (was, [])
-    queue(system, "enable")
-    until(lambda: entry(system)["status"] == "succeeded", 180, system.tail)
-    until(lambda: service("node2") == was, 60, system.tail)
+    system.do("queue", "delete-finished")
+    assert json.loads(system.do("queue", "list", "--json")) == []

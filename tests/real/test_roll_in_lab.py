@@ -1,8 +1,7 @@
 """Rolling maintenance on a real cluster of five nodes: each reboots, the master last.
 
-Uses the multi-node laboratory beside the checkout; skipped by name where that is absent. There
-`reboot` ends a node's whole namespace, and its boot id is new; its agent is started again as
-systemd would.
+In the laboratory `reboot` ends a node's whole namespace, and its boot id is new; its agent is
+started again as systemd would.
 """
 
 import json

@@ -1,8 +1,7 @@
 """Succession on a real Ganeti cluster: the master dies, and a standby becomes the master itself.
 
-Uses the multi-node laboratory beside the checkout; skipped by name where that is absent. Each node
-has a BMC, agents, maintd as a standby, and its root helper behind systemd's own stand-in for
-socket activation. `make test-real` runs it.
+Each node has a BMC, agents, maintd as a standby, and its root helper behind systemd's own stand-in
+for socket activation.
 """
 
 import json
@@ -115,12 +114,6 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Succeeding]:
             yield made
         finally:
             made.close()
-
-
-@pytest.fixture
-def system(lab: Succeeding) -> Maintenance:
-    """For the report of a test that fails."""
-    return lab.system
 
 
 def master_of(name: str) -> str:

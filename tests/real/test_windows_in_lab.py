@@ -1,8 +1,4 @@
-"""Maintenance windows on a real Ganeti cluster, with Ganeti's own lists as the witness.
-
-Uses the multi-node laboratory beside the checkout; skipped by name where that is absent.
-`make test-real` runs it.
-"""
+"""Maintenance windows on a real Ganeti cluster, with Ganeti's own lists as the witness."""
 
 import json
 import time
@@ -11,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.real.lab import create, gnt, remove
+from tests.real.lab import create, gnt, remove_all
 from tests.real.maintd import (
     Maintenance,
     flags,
@@ -28,10 +24,7 @@ from tests.real.maintd import (
 )
 from tests.real.steps import machines, window
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.timeout(600),
-]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
 
 GUIDE = "/run/guide"
@@ -64,13 +57,7 @@ def system(lab: Maintenance) -> Iterator[Maintenance]:
     lab.stop_maintd("KILL")
     lab.lose_ledger()  # and all windows with it
     lab.heal()
-    for name in gnt("gnt-instance", "list", "--no-headers", "-o", "name").split():
-        remove(name)
-
-
-def held(system: Maintenance, name: str) -> str:
-    """All reasons why nothing is done about a machine."""
-    return "\n".join(machines(system)[name]["held"])
+    remove_all()
 
 
 def post(system: Maintenance, path: str, document: object) -> None:
@@ -141,33 +128,3 @@ def test_one_that_was_drained_before_is_drained_again_by_the_guides_lines(
     until(lambda: machines(system) == {}, 30, system.tail)
     rests(2)
     assert service("node3") == was
-
-
-def test_what_cannot_move_is_told_and_holds_it_until_it_is_canceled_or_gone(
-    system: Maintenance,
-) -> None:
-    create("inst4", "plain", "node2.gnt.test")
-    create("inst3", "sharedfile", "node2.gnt.test")
-    was, stays = service("node2"), "instance inst4 cannot move: its disks (plain)"
-    window(system, "add", "node2", "--start", "now", "--duration", "1h")
-    until(lambda: stays in held(system, "node2"), 60, system.tail)
-    until(lambda: placed("inst3")[0] != "node2", 60, system.tail)
-    assert (flags("node2")["drained"], flags("node2")["offline"]) == ("Y", "N")
-    assert stays in system.ask("held").stdout
-    window(system, "cancel", "node2")
-    until(lambda: service("node2") == was, 60, system.tail)
-    until(lambda: machines(system) == {}, 30, system.tail)
-    assert placed("inst4")[0] == "node2"
-
-    window(system, "add", "node2", "--start", "now", "--duration", "1h")
-    window(system, "down", "node2")
-    until(lambda: stays in held(system, "node2"), 60, system.tail)
-    rests(3)
-    assert (flags("node2")["drained"], flags("node2")["offline"]) == ("Y", "N")
-    refused = system.ask("window", "cancel", "node2")
-    assert refused.returncode != 0
-    assert "node2 is down, and must be in the schedule until it is up" in refused.stderr
-    remove("inst4")  # the administrator has had a look
-    until(lambda: flags("node2")["offline"] == "Y", 60, system.tail)
-    window(system, "up", "node2")
-    until(lambda: service("node2") == was, 60, system.tail)

@@ -10,16 +10,15 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from nodeagent.cluster.backend import Accepted, Answer, Submission
+from nodeagent.cluster.backend import Accepted
 from nodeagent.errors import Unavailable
-from nodeagent.model.ledger import Removal, Result, RoleChange, Trail
-from nodeagent.model.snapshot import Capacity, Node, Running, Snapshot
-from nodeagent.model.units import Ms
+from nodeagent.model.snapshot import Node
 from simulation.cluster import SimulatedCluster
 from tests.torture.stall import reach
 
@@ -104,13 +103,6 @@ class Door:
         with self._lock:
             return self.cluster.snapshot().nodes
 
-    def elect(self, name: str, *, candidate: bool) -> None:
-        """Make a node a master candidate, or one no longer; one that is drained cannot be one."""
-        with self._lock:
-            node = self.nodes()[name]
-            fit = not (node.drained or node.offline)
-            self.cluster.world.put(replace(node, candidate=candidate and fit))
-
     def _answer(self, client: socket.socket) -> None:
         with client, suppress(OSError, EOFError, struct.error):
             client.settimeout(30.0)
@@ -167,71 +159,10 @@ class Remote:
     grace: float = GRACE
     at_once: int = 100
 
-    def master(self) -> str:
-        return str(self._ask("master"))
-
-    def snapshot(self) -> Snapshot:
-        found: Snapshot = self._ask("snapshot")
-        return found
-
-    def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
-        found: Mapping[str, Capacity] = self._ask("capacity", tuple(nodes))
-        return found
-
-    def running(self, nodes: Collection[str]) -> Mapping[str, Running]:
-        found: Mapping[str, Running] = self._ask("running", tuple(nodes))
-        return found
-
-    def submit(self, batch: Sequence[Submission]) -> Sequence[Answer]:
-        found: Sequence[Answer] = self._ask("submit", tuple(batch))
-        return found
-
-    def find(self, reasons: Collection[str]) -> Mapping[str, str]:
-        found: Mapping[str, str] = self._ask("find", tuple(reasons))
-        return found
-
-    def cancel(self, job: str) -> bool:
-        return bool(self._ask("cancel", job))
-
-    def results(self, jobs: Collection[str]) -> Mapping[str, Result]:
-        found: Mapping[str, Result] = self._ask("results", tuple(jobs))
-        return found
-
-    def busy(self) -> Mapping[str, str]:
-        found: Mapping[str, str] = self._ask("busy")
-        return found
-
-    def unfinished(self) -> Mapping[str, int]:
-        found: Mapping[str, int] = self._ask("unfinished")
-        return found
-
-    def watcher_paused(self) -> Ms:
-        return Ms(self._ask("watcher_paused"))
-
-    def trails(self) -> Sequence[Trail]:
-        found: Sequence[Trail] = self._ask("trails")
-        return found
-
-    def removals(self) -> Sequence[Removal]:
-        found: Sequence[Removal] = self._ask("removals")
-        return found
-
-    def roles(self, since: str) -> Sequence[RoleChange]:
-        found: Sequence[RoleChange] = self._ask("roles", since)
-        return found
-
-    def ledger_rule_uuid(self) -> str:
-        return str(self._ask("ledger_rule_uuid"))
-
-    def ledger_rule(self) -> str | None:
-        found: str | None = self._ask("ledger_rule")
-        return found
-
-    def write_ledger_rule(self, text: str) -> None:
-        self._ask("write_ledger_rule", text)
-
-    def remove_ledger_rule(self) -> None:
-        self._ask("remove_ledger_rule")
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        if method not in _METHODS:
+            raise AttributeError(method)
+        return partial(self._ask, method)
 
     def check(self) -> None:
         """Production sets it: what to check before each submission."""
@@ -242,7 +173,8 @@ class Remote:
         try:
             with socket.create_connection(self.address, _PATIENCE) as server:
                 sent = time.monotonic()
-                _send(server, (self.caller, asked, sent, method, arguments))
+                given = [one if isinstance(one, str) else tuple(one) for one in arguments]
+                _send(server, (self.caller, asked, sent, method, given))
                 well, said = _receive(server)
         except (OSError, EOFError) as error:
             raise Unavailable(f"the cluster does not answer: {error}") from None

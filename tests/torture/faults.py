@@ -1,15 +1,12 @@
-"""Faults that begin and end at random: kills, stops, cuts, full and slow disks, wrong clocks."""
+"""Faults that begin and end at random: kills, stops, cuts, failovers, full and restored disks."""
 
 import random
-import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tests.failpoints import NAMES
 from tests.torture.processes import Process
 from tests.torture.scene import MASTERS, NODES, Scene
 from tests.torture.stall import PLACES
@@ -17,7 +14,6 @@ from tests.torture.stall import PLACES
 End: TypeAlias = Callable[[], None]
 _LONGER_THAN_A_VOTE = 14.0  # seconds
 _PATIENCE = 20.0  # seconds
-_SLOW = 300_000  # µs for each fsync
 
 
 @dataclass(frozen=True)
@@ -54,23 +50,16 @@ class Faults:
             "kill maintd": Kind(3, 2, self._kill_maintd),
             "stop maintd": Kind(3, 25, self._stop_maintd),
             "stall maintd": Kind(4, 25, self._stall_maintd),
-            "kill maintd at": Kind(3, 10, self._failpoint),
             "cut maintd": Kind(2, 20, self._cut_maintd),
             "cut maintd from Ganeti": Kind(2, 8, self._cut_from_ganeti),
-            "lose answers": Kind(2, 8, self._lose_answers),
-            "wrong clock": Kind(2, 12, self._wrong_clock),
             "kill agent": Kind(1, 3, self._kill_agent),
             "fail over": Kind(8, 16, self._fail_over, 8),
             "cut nodes off": Kind(3, 15, self._cut_nodes),
             "deaf node": Kind(2, 12, self._deaf_node),
             "stop agent": Kind(2, 12, self._stop_agent),
             "stop luxid": Kind(2, 10, self._stop_luxid),
-            "kill wconfd": Kind(2, 8, self._kill_wconfd),
-            "lose answers about the rule": Kind(2, 8, self._lose_rule_answers),
-            "remove the rule": Kind(2, 4, self._remove_rule, 2, alone=True),
-            "full disk": Kind(3, 10, lambda: self._full(f"{self._luck.choice(MASTERS)}/maintd")),
+            "full disk": Kind(3, 10, self._full),
             "restore a disk": Kind(3, 8, self._restore, 3, alone=True),
-            **({"slow disk": Kind(2, 12, self._slow_disk)} if shutil.which("strace") else {}),
         }
         self.kinds: Mapping[str, Kind] = {name: kinds[name] for name in only or kinds}
 
@@ -138,18 +127,6 @@ class Faults:
 
         return f"{name} at {place}", wake
 
-    def _failpoint(self) -> tuple[str, End]:
-        name = self._some_maintd()
-        process, where = self._scene.maintds[name], self._luck.choice(NAMES)
-        process.env["MAINTD_FAILPOINT"] = f"{where}:kill:{self._luck.randint(1, 3)}"
-        process.signal(signal.SIGKILL)
-
-        def usual() -> None:
-            process.env.pop("MAINTD_FAILPOINT", None)
-            process.signal(signal.SIGKILL)
-
-        return f"{name} at {where}", usual
-
     def _cut_maintd(self) -> tuple[str, End]:
         name = self._some_maintd()
         self._scene.ground.cut([name])
@@ -165,26 +142,11 @@ class Faults:
             ground.deaf([name], ["cluster"])
         return f"{name}, {way}", ground.heal
 
-    def _wrong_clock(self) -> tuple[str, End]:
-        name, seconds = self._some_maintd(), self._luck.choice((-7200, -40, 40, 7200))
-        self._scene.skew(name, seconds)
-        return f"{name} by {seconds} s", lambda: self._scene.skew(name, 0)
-
     def _kill_agent(self) -> tuple[str, End]:
         name = self._luck.choice(NODES)
         for half in self._scene.agents[name]:
             half.signal(signal.SIGKILL)
         return name, _nothing
-
-    def _lose_answers(self) -> tuple[str, End]:
-        """Ganeti takes jobs, and its answers get lost."""
-        cluster = self._scene.door.cluster
-        cluster.loses_answer = lambda _: self._luck.random() < 0.5
-
-        def usual() -> None:
-            cluster.loses_answer = lambda _: False
-
-        return "every second one", usual
 
     def _fail_over(self) -> tuple[str, End]:
         """Ganeti has another master; the old one is killed, stopped, cut off, or well."""
@@ -216,10 +178,10 @@ class Faults:
     def _restore(self) -> tuple[str, End]:
         """A machine's disk is put back to its image."""
         name = self._luck.choice(MASTERS)
-        image = self._scene.image(name, "maintd")
+        image = self._scene.image(name)
 
         def back() -> None:
-            self._scene.restore(name, "maintd", image)
+            self._scene.restore(name, image)
             self._breathe()
 
         return name, back
@@ -244,10 +206,6 @@ class Faults:
         name = self._luck.choice(MASTERS)
         return name, self._stop(self._luck.choice(self._scene.agents[name]))
 
-    def _slow_disk(self) -> tuple[str, End]:
-        name = self._luck.choice(MASTERS)
-        return name, self._slow(self._scene.maintds[name])
-
     # Ganeti.
 
     def _stop_luxid(self) -> tuple[str, End]:
@@ -259,39 +217,10 @@ class Faults:
 
         return "", usual
 
-    def _kill_wconfd(self) -> tuple[str, End]:
-        """luxid lives, and can write nothing."""
-        cluster = self._scene.door.cluster
-        cluster.keeps = lambda _: "wconfd does not answer"
-        cluster.refuses = lambda _: True
-
-        def usual() -> None:
-            cluster.keeps = lambda _: ""
-            cluster.refuses = lambda _: False
-
-        return "", usual
-
-    def _lose_rule_answers(self) -> tuple[str, End]:
-        """Ganeti takes the rule, and its answers get lost."""
-        cluster = self._scene.door.cluster
-        cluster.loses_rule = lambda _: self._luck.random() < 0.5
-
-        def usual() -> None:
-            cluster.loses_rule = lambda _: False
-
-        return "every second one", usual
-
-    def _remove_rule(self) -> tuple[str, End]:
-        """Somebody removes or damages it, beside a maintd that runs."""
-        if not self._acting():
-            return "nobody acts, so it stays", _nothing
-        text = self._luck.choice((None, "rubbish"))
-        self._scene.door.cluster.world.ledger_rule = text
-        return f"{text!r}", _nothing
-
     # Anything.
 
-    def _full(self, name: str) -> tuple[str, End]:
+    def _full(self) -> tuple[str, End]:
+        name = self._luck.choice(MASTERS)
         disk = self._scene.disks[name]
         disk.fill()
         return name, disk.empty
@@ -299,26 +228,6 @@ class Faults:
     def _stop(self, process: Process) -> End:
         process.signal(signal.SIGSTOP)
         return lambda: process.signal(signal.SIGCONT)
-
-    def _slow(self, process: Process) -> End:
-        if not process.running:
-            return _nothing
-        delayed = f"inject=fdatasync,fsync:delay_exit={_SLOW}"
-        tracer = subprocess.Popen(
-            ["strace", "-f", "-p", str(process.pid), "-e", "trace=fdatasync,fsync", "-e", delayed],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-
-        def usual() -> None:
-            tracer.terminate()
-            try:
-                tracer.wait(10)
-            except subprocess.TimeoutExpired:
-                tracer.kill()
-                tracer.wait(10)
-
-        return usual
 
 
 def _nothing() -> None:

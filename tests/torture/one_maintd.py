@@ -1,9 +1,8 @@
 """A maintd process as production assembles it, over a simulated cluster behind a door.
 
 `python -m tests.torture.one_maintd CONFIG HOST PORT NODE FOLDER`. Only Ganeti is another: its
-place has a `Remote`. In FOLDER, the file `clock` holds the seconds by which somebody has set this
-machine's clock wrong; `stall` says where to stop; `maintd.log` gets each log message, with the
-host's monotonic time.
+place has a `Remote`. In FOLDER, `stall` says where to stop; `maintd.log` gets each log message,
+with the host's monotonic time.
 """
 
 import logging
@@ -20,22 +19,6 @@ from nodeagent.maintd.engine.settings import Settings
 from tests.torture import stall
 from tests.torture.door import Remote
 from tests.torture.rules import BELIEVED
-
-_real_ns, _real = time.time_ns, time.time
-
-
-def set_clock(path: str) -> None:
-    """Have the wall clock go wrong by what the file says."""
-
-    def skew() -> float:
-        try:
-            with open(path) as file:
-                return float(file.read() or 0)
-        except (OSError, ValueError):
-            return 0.0
-
-    time.time_ns = lambda: _real_ns() + int(skew() * 1e9)
-    time.time = lambda: _real() + skew()
 
 
 def connect(remote: Remote, settings: Settings, *, dry: bool) -> tuple[Remote, Conduct]:
@@ -77,7 +60,6 @@ def stop_at(file: str) -> None:
 
 def main() -> None:
     config, host, port, node, folder = sys.argv[1:]
-    set_clock(f"{folder}/clock")
     log_also(f"{folder}/maintd.log")
     stop_at(f"{folder}/stall")
     remote = Remote((host, int(port)), node, stall=f"{folder}/stall")

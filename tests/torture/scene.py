@@ -9,12 +9,11 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from nodeagent.model.instance_tags import OWNER_TAG
 from nodeagent.model.snapshot import Instance, Node
 from simulation.cluster import SimulatedCluster
 from tests.agent.place import CLUSTER, NODE, Place
@@ -28,7 +27,6 @@ NODES = ("n1", "n2", "n3", "n4", "n5")
 MASTERS, WORKERS = NODES[:3], NODES[3:]
 PAIRS = (("n4", "n1"), ("n4", "n5"), ("n5", "n2"), ("n5", "n4"), ("n2", "n3"))
 AGENT_PORT, DOOR_PORT = 1817, 5080
-_DISK = {"maintd": "32m", "state": "32m"}
 
 
 @dataclass(frozen=True)
@@ -102,20 +100,9 @@ class Scene:
                 target.mkdir(parents=True, exist_ok=True)
                 shutil.copy(path, target)
 
-    def logs(self, name: str) -> str:
-        """Return the log of a node's maintd."""
-        path = self.folder / name / "maintd.log"
-        return path.read_text() if path.exists() else ""
-
     def output(self) -> dict[str, str]:
         """Return what our own processes wrote beside their logs, by file."""
         return {str(path): path.read_text(errors="replace") for path in self.folder.glob("*/*.out")}
-
-    def skew(self, name: str, seconds: float) -> None:
-        """Set the clock of a node's maintd wrong."""
-        fresh = self.folder / name / "clock.new"
-        fresh.write_text(str(seconds))
-        fresh.replace(self.folder / name / "clock")
 
     def fail_over(self, name: str, beside: str = "", *, cut_off: bool = False) -> None:
         """Make another node Ganeti's master.
@@ -132,31 +119,23 @@ class Scene:
         """Let all nodes hear who the master is."""
         self.fail_over(self.door.master())
 
-    def image(self, name: str, kind: str) -> Path:
-        """Make an image of a node's disk, of the `state` of its agent or of its `maintd`."""
-        source, target = self.disks[f"{name}/{kind}"].folder, self.folder / name / f"image-{kind}"
-        stopped = self._users(name, kind)
-        for process in stopped:
-            process.signal(signal.SIGSTOP)
+    def image(self, name: str) -> Path:
+        """Make an image of the disk of a node's maintd."""
+        target, process = self.folder / name / "image", self.maintds[name]
+        process.signal(signal.SIGSTOP)
         shutil.rmtree(target, ignore_errors=True)
-        shutil.copytree(source, target, ignore=_no_socket)
-        for process in stopped:
-            process.signal(signal.SIGCONT)
+        shutil.copytree(self.disks[name].folder, target, ignore=_no_socket)
+        process.signal(signal.SIGCONT)
         return target
 
-    def restore(self, name: str, kind: str, image: Path) -> None:
-        """Have a disk as it was; those who use it start anew."""
-        folder = self.disks[f"{name}/{kind}"].folder
-        for process in self._users(name, kind):
-            process.halt()
+    def restore(self, name: str, image: Path) -> None:
+        """Have the disk of a node's maintd as it was; maintd starts anew."""
+        folder, process = self.disks[name].folder, self.maintds[name]
+        process.halt()
         for there in folder.iterdir():
             shutil.rmtree(there) if there.is_dir() else there.unlink()
         shutil.copytree(image, folder, dirs_exist_ok=True)
-        for process in self._users(name, kind):
-            process.release()
-
-    def _users(self, name: str, kind: str) -> Sequence[Process]:
-        return [self.maintds[name]] if kind == "maintd" else self.agents[name]
+        process.release()
 
     # The parts.
 
@@ -165,22 +144,21 @@ class Scene:
             Node(name, place.uuid, self.ground.address[name], candidate=True)
             for name, place in self.places.items()
         ]
-        owned = frozenset({f"{OWNER_TAG}dora"})
         instances = [
-            Instance(f"i{at}", primary, secondary, memory=100, disk=100, tags=owned)
+            Instance(f"i{at}", primary, secondary, memory=100, disk=100)
             for at, (primary, secondary) in enumerate(PAIRS, 1)
         ]
         cluster = SimulatedCluster.of(time.time, nodes, instances, master="n1", name=CLUSTER)
         cluster.takes = lambda _: 0.3
         return cluster
 
-    def _disk(self, name: str, kind: str) -> Path:
-        folder = self.folder / name / kind
+    def _disk(self, name: str) -> Path:
+        folder = self.folder / name / "maintd"
         folder.mkdir(parents=True)
-        size = f"size={_DISK[kind]},mode=0700"
+        size = "size=32m,mode=0700"
         subprocess.run(["mount", "-t", "tmpfs", "-o", size, "torture", str(folder)], check=True)
         self._mounts.append(folder)
-        self.disks[f"{name}/{kind}"] = Disk(folder)
+        self.disks[name] = Disk(folder)
         return folder
 
     def _process(self, name: str, where: str, command: list[str], **more: object) -> Process:
@@ -192,7 +170,7 @@ class Scene:
     def _node(self, name: str) -> None:
         folder = self.folder / name
         folder.mkdir()
-        self._disk(name, "state")  # the agent's
+        (folder / "state").mkdir(mode=0o700)
         address = self.ground.address[name]
         place = Place(folder, address, AGENT_PORT)
         config = Path(place.config)
@@ -223,7 +201,7 @@ class Scene:
 
     def _maintd(self, name: str) -> None:
         folder = self.folder / name
-        state = self._disk(name, "maintd")
+        state = self._disk(name)
         users = folder / "users"
         users.write_text(clients.USERS)
         users.chmod(0o600)

@@ -9,9 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from tests.torture.clients import Acting, Client, History, Unheard, ask, read_all
-from tests.torture.linear import Op, State, wrong
-from tests.torture.objects import STEPS
+from tests.torture.clients import Acting, Client, History, Unheard, ask, series_of
 from tests.torture.rules import BELIEVED, beside_the_master, more_than_once
 from tests.torture.scene import MASTERS, WORKERS, Scene
 
@@ -31,8 +29,7 @@ class Torture:
     scene: Scene
     seed: int
     told: list[str] = field(default_factory=list)
-    first: dict[str, State] = field(default_factory=dict)
-    answered: int = 0  # changes with a certain answer
+    history: History = field(default_factory=History)
     _began: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -67,9 +64,8 @@ class Torture:
 
     def phase(self, seconds: float, faults: Callable[[float], None]) -> None:
         """Have clients ask during faults for so long; then mend all, and check."""
-        history = History(refusals=False)
         crowd = [
-            Client(self.scene.ground, self.luck.getrandbits(32), self.acting, history, WORKERS)
+            Client(self.scene.ground, self.luck.getrandbits(32), self.acting, self.history, WORKERS)
             for _ in range(_CLIENTS)
         ]
         for client in crowd:
@@ -81,13 +77,12 @@ class Torture:
             client.join(60)
             if client.failed is not None:
                 raise client.failed
-        self._settle(history)
-        self.check(history)
+        self.check(self._settle())
 
-    def _settle(self, history: History) -> None:
-        """Wait until a maintd acts and nothing is under way; record what it shows then."""
+    def _settle(self) -> set[str]:
+        """Wait until a maintd acts and nothing is under way; return the series it shows then."""
 
-        patience = time.monotonic() + _PERSON
+        there, patience = set[str](), time.monotonic() + _PERSON
 
         def stirring() -> str:
             nonlocal patience
@@ -101,15 +96,13 @@ class Torture:
             address = self.acting.find()
             if address is None:
                 return "nobody acts"
-            before = len(history.ops)
             try:
                 # This is answered by a round after all that was asked before.
                 said = ask(address, "POST", "/1/resume", {"scope": "cluster"})
                 if said.status != 409 or "is not paused" not in str(said.body):
                     return str(said)
-                read_all(address, history)
+                there.update(series_of(address))
             except (Unheard, AssertionError) as error:
-                del history.ops[before:]
                 return repr(error)
             return ""
 
@@ -120,6 +113,7 @@ class Torture:
         time.sleep(2)  # rounds follow what the last jobs did
         self.until("all is quiet", stirring)
         self.until("the state is read", unread)
+        return there
 
     def until(self, what: str, why_not: Callable[[], str], seconds: float = _QUIET) -> None:
         """Wait until nothing speaks against it any more."""
@@ -131,14 +125,13 @@ class Torture:
 
     # The checks.
 
-    def check(self, history: History) -> None:
+    def check(self, there: set[str]) -> None:
         """Raise Broken if the records show anything that must not be."""
+        history = self.history
         if history.odd:
             raise Broken(f"answers that nobody should get: {history.odd}")
-        if key := wrong(history.ops, STEPS, self.first):
-            ops = sorted((op for op in history.ops if op.key == key), key=lambda op: op.start)
-            lines = "\n".join(map(self._words, ops))
-            raise Broken(f"{key} is not linearizable from {self.first.get(key)!r}:\n{lines}")
+        if wrong := history.wrong(there):
+            raise Broken(f"series {wrong}")
         if twice := more_than_once(self.scene.door.reasons()):
             raise Broken(f"intents with more than one job: {twice}")
         effects = self.scene.door.effects
@@ -148,18 +141,14 @@ class Torture:
         for path, text in self.scene.output().items():
             if "Traceback" in text:
                 raise Broken(f"{path}:\n{text[-4000:]}")
-        self.first = {op.key: op.answer for op in history.ops if op.verb == "read"}
-        self.answered += sum(op.end is not None and op.verb != "read" for op in history.ops)
-        done = Counter(op.key.partition("/")[0] for op in history.ops if op.end is not None)
-        open_ = sum(op.end is None for op in history.ops)
         late = Counter(effect.refused for effect in effects if effect.refused)
-        for text in history.others:
-            self.say(f"refused: {text}")
         self.say(
-            f"checked: {history.asked} requests, {history.refused} refused, {open_} without an"
-            f" answer, {dict(done)}; {len(self.scene.door.reasons())} jobs; not done: {dict(late)}"
+            f"checked: {history.asked} requests; of the series {len(history.accepted)} accepted,"
+            f" {len(history.refused)} refused, {len(history.unknown)} without an answer;"
+            f" {len(self.scene.door.reasons())} jobs; not done: {dict(late)}"
         )
 
-    def _words(self, op: Op) -> str:
-        end = "never" if op.end is None else f"{op.end - self._began:.2f}"
-        return f"{op.start - self._began:8.2f} to {end}: {op.verb} {op.given} -> {op.answer}"
+    @property
+    def answered(self) -> int:
+        """The changes with a certain answer."""
+        return len(self.history.accepted)

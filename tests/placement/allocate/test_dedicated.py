@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from nodeagent.errors import MessageError
-from nodeagent.placement.allocate.dedicated import Judge, Loss, choose_one, choose_pair, room, sizes
+from nodeagent.placement.allocate.dedicated import room, sizes
 from nodeagent.placement.cluster.cluster import Load, Policy, Spec, Template
 from nodeagent.placement.layout.node import Demand, Filled, Host, Refused, add_primary
 from tests.placement.hail import dedicated, hail, ours, real
 
-QUARTER, HALF, THREE_QUARTERS, FULL = 25, 50, 75, 100
+QUARTER, HALF, FULL = 25, 50, 100
 # A node is never filled to nothing: each holds a little more than its four quarters.
 NODE = 103
 
@@ -21,22 +21,6 @@ def policy(*quarters: int) -> Policy:
     """One range for each part of a node, in any order."""
     specs = [Spec(part, part // 25, part, 1, 0, 1) for part in quarters]
     return Policy(specs[0], tuple((spec, spec) for spec in specs), (Template.PLAIN, Template.DRBD))
-
-
-def demand(part: int, template: Template = Template.PLAIN) -> Demand:
-    return Demand(
-        memory=part,
-        used=part,
-        reserved=part if template is Template.DRBD else 0,
-        disk=part,
-        vcpus=part // 25,
-        load=Load(),
-        local=True,
-        mirrored=template is Template.DRBD,
-        spindle_use=1,
-        spindles=1,
-        forthcoming=False,
-    )
 
 
 def node(index: int, filled: int) -> Filled:
@@ -82,60 +66,8 @@ def node(index: int, filled: int) -> Filled:
     )
 
 
-EMPTY, ONE, TWO, THREE = (node(n, 25 * n) for n in range(4))
+EMPTY = node(0, 0)
 THREE_SIZES = policy(QUARTER, FULL, HALF)
-FOUR_SIZES = policy(QUARTER, HALF, THREE_QUARTERS, FULL)
-
-
-@pytest.mark.parametrize(
-    ("policy", "part", "where", "lost"),
-    [
-        pytest.param(THREE_SIZES, QUARTER, THREE, (0, 0, 1), id="quarter, three quarters filled"),
-        pytest.param(THREE_SIZES, QUARTER, ONE, (0, 0, 1), id="quarter, one quarter filled"),
-        pytest.param(THREE_SIZES, QUARTER, TWO, (0, 1, 1), id="quarter, half filled"),
-        pytest.param(THREE_SIZES, QUARTER, EMPTY, (1, 1, 1), id="quarter, empty"),
-        pytest.param(THREE_SIZES, HALF, TWO, (0, 1, 2), id="half, half filled"),
-        pytest.param(THREE_SIZES, HALF, ONE, (0, 1, 2), id="half, one quarter filled"),
-        pytest.param(THREE_SIZES, HALF, EMPTY, (1, 1, 2), id="half, empty"),
-        pytest.param(FOUR_SIZES, QUARTER, TWO, (0, 0, 1, 1), id="four sizes, half filled"),
-        pytest.param(FOUR_SIZES, QUARTER, ONE, (0, 1, 0, 1), id="four sizes, quarter filled"),
-    ],
-)
-def test_what_the_design_says_is_lost(
-    policy: Policy, part: int, where: Filled, lost: tuple[int, ...]
-) -> None:
-    loss = Judge(demand(part), policy, force=False).primary(where)
-    assert not isinstance(loss, Refused)
-    assert loss == (lost, where.free_disk - part)
-
-
-@pytest.mark.parametrize(
-    ("policy", "part", "order"),
-    [
-        pytest.param(THREE_SIZES, QUARTER, [THREE, ONE, TWO, EMPTY], id="quarter"),
-        pytest.param(THREE_SIZES, HALF, [TWO, ONE, EMPTY], id="half"),
-        pytest.param(FOUR_SIZES, QUARTER, [THREE, TWO, ONE, EMPTY], id="quarter of four sizes"),
-    ],
-)
-def test_what_the_design_prefers(policy: Policy, part: int, order: list[Filled]) -> None:
-    judge = Judge(demand(part), policy, force=False)
-    for n in range(len(order)):
-        left = sorted(order[n:], key=lambda node: node.host.index)
-        best = choose_one(left, judge).best
-        assert best is not None
-        assert best.nodes[0].host == order[n].host
-
-
-def test_of_equals_the_last() -> None:
-    judge = Judge(demand(QUARTER), THREE_SIZES, force=False)
-    twins = [node(n, 25) for n in (5, 6, 7)]
-    best = choose_one(twins, judge).best
-    assert best is not None
-    assert best.nodes[0].host.index == 7
-    mirrored = Judge(demand(QUARTER, Template.DRBD), THREE_SIZES, force=False)
-    pair = choose_pair(twins, twins, mirrored).best
-    assert pair is not None
-    assert [one.host.index for one in pair.nodes] == [7, 6]
 
 
 def test_ranges_are_taken_by_their_least_disk() -> None:
@@ -195,47 +127,6 @@ def test_a_policy_that_takes_nothing_is_refused() -> None:
         here = EMPTY._replace(host=replace(EMPTY.host, exclusive=exclusive, cpu_ratio=-1.0))
         with pytest.raises(MessageError, match="takes nothing"):
             room(here, size)
-
-
-def test_the_best_pair_is_the_best_of_all_pairs() -> None:
-    for seed in range(60):
-        check_best_pair(random.Random(seed))
-
-
-def check_best_pair(rng: random.Random) -> None:
-    nodes = [node(n, 25 * rng.randint(0, 3)) for n in range(rng.randint(2, 7))]
-    for place, one in enumerate(nodes):
-        known = {n: rng.choice((5, 25)) for n in range(len(nodes)) if n != place}
-        reserved_for = {n: size for n, size in known.items() if rng.random() < 0.3}
-        reserved = max(reserved_for.values(), default=0)
-        nodes[place] = one._replace(
-            reserved_for=reserved_for, reserved=reserved, failing=one.free_memory <= reserved
-        )
-    judge = Judge(demand(QUARTER, Template.DRBD), FOUR_SIZES, force=False)
-    found = choose_pair(nodes, nodes, judge)
-    best: tuple[Loss, int, int] | None = None
-    successes = 0
-    for primary in nodes:
-        for secondary in nodes:
-            if primary is secondary:
-                continue
-            first = judge.primary(primary)
-            second = judge.secondary(secondary, primary.host.index)
-            if isinstance(first, Refused) or isinstance(second, Refused):
-                continue
-            successes += 1
-            pairs = zip(first[0], second[0], strict=True)
-            whole = tuple(a + b for a, b in pairs), first[1] + second[1]
-            if best is None or whole <= best[0]:
-                best = whole, primary.host.index, secondary.host.index
-    assert found.successes == successes
-    assert found.successes + found.failures.total() == len(nodes) * (len(nodes) - 1)
-    if best is None:
-        assert found.best is None
-    else:
-        assert found.best is not None
-        assert found.best.metric == best[0]
-        assert tuple(one.host.index for one in found.best.nodes) == best[1:]
 
 
 @real

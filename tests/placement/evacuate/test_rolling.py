@@ -1,7 +1,7 @@
 """Rolling maintenance beside the real hroller."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -11,7 +11,6 @@ import pytest
 from nodeagent.errors import MessageError
 from nodeagent.placement.cluster import cluster as kinds
 from nodeagent.placement.cluster.textfile import parse
-from nodeagent.placement.evacuate.colouring import WAYS, Graph
 from nodeagent.placement.evacuate.rolling import Rolling, Wanted, roll
 from nodeagent.placement.layout.layout import lay_out
 from nodeagent.placement.layout.rules import Rules
@@ -167,49 +166,3 @@ def more_agree(nodes: int, instances: int, seed: int, folder: Path) -> None:
         text = dense(nodes, instances, seed, **more)
         for some in SETS[:5]:
             agree(text, Asked.of(text, some, seed), folder)
-
-
-# Colouring by itself.
-
-
-def graphs() -> Iterator[Graph]:
-    for seed in range(60):
-        rng = random.Random(seed)
-        count, chance = rng.randint(1, 12), rng.random()
-        graph: dict[int, list[int]] = {vertex: [] for vertex in range(5, 5 + count)}
-        for one in graph:
-            for other in graph:
-                if one <= other and rng.random() < chance:
-                    for _ in range(rng.randint(1, 3)):
-                        graph[one].append(other)
-                        if one != other:
-                            graph[other].append(one)
-        yield graph
-
-
-def needed(graph: Graph) -> int:
-    """How many colours there must be, by trying."""
-
-    def possible(rest: list[int], colours: dict[int, int], most: int) -> bool:
-        if not rest:
-            return True
-        taken = {colours.get(other) for other in graph[rest[0]]}
-        return any(
-            possible(rest[1:], {**colours, rest[0]: colour}, most)
-            for colour in range(min(most, len(colours) + 1))
-            if colour not in taken
-        )
-
-    return next(most for most in range(1, 20) if possible(list(graph), {}, most))
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_neighbours_differ_and_few_colours_are_enough(way: str) -> None:
-    more = 0
-    for graph in graphs():
-        classes = WAYS[way](graph)
-        assert sorted(vertex for one in classes for vertex in one) == list(graph)
-        for one in classes:
-            assert not any(set(graph[vertex]) & set(one) - {vertex} for vertex in one)
-        more += len(classes) - needed(graph)
-    assert more <= 5, "in all of them together"
