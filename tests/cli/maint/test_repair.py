@@ -133,17 +133,6 @@ def test_a_pause_of_the_watcher_holds_a_pass_and_says_until_when(place: Place, m
 
 
 @pytest.mark.parametrize("mode", ["safe", "compatible"])
-def test_one_pass_at_a_time(place: Place, mode: str) -> None:
-    folder = os.open(os.path.dirname(place.path), os.O_RDONLY)
-    fcntl.flock(folder, fcntl.LOCK_EX)
-    done = place.repair("--mode", mode)
-    os.close(folder)
-    told = "gnt-maint: another pass of gnt-maint repair is running\n"
-    assert (done.code, done.err) == (1, told)
-    assert not place.world.jobs
-
-
-@pytest.mark.parametrize("mode", ["safe", "compatible"])
 @pytest.mark.parametrize(
     ("said", "why"),
     [
