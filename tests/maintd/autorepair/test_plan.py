@@ -39,17 +39,6 @@ from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE
 
 
-def test_failed_over_and_mirrored_anew_as_one_repair() -> None:
-    rig = cluster(*mirrored(("n2", "n3")))
-    out(rig, "n2")
-    rig.settle()
-    one = rig.cluster.instances["i1"]
-    assert one.primary == "n3"
-    assert one.secondary not in ("n2", "n3")
-    assert result(rig) == ("failover", "success", 2)
-    assert moves(rig) == ["MovePrimary", "MoveSecondary"]
-
-
 def test_by_harep_s_rules_a_failover_and_the_new_mirror_are_two_repairs() -> None:
     rig = cluster(*mirrored(("n2", "n3")), policy=COMPATIBLE)
     out(rig, "n2")

@@ -138,13 +138,6 @@ def ran(rig: Rig) -> list[str]:
     return [order.command for order in rig.agents.orders]
 
 
-def test_the_check_runs_once_on_the_node_before_it_returns() -> None:
-    rig = evacuated(CHECKED)
-    done(rig)
-    later(rig, 20)
-    assert (state(rig), ran(rig)) == ("in service", ["memtest"])
-
-
 def test_a_check_that_fails_keeps_it_out_and_is_tried_five_times() -> None:
     rig = evacuated(CHECKED)
     rig.agents.ends = lambda _: Outcome.ERROR
