@@ -21,7 +21,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeagent import __version__
-from nodeagent.cli.gnt_maint import cli
 from nodeagent.cli.maint import overview
 from nodeagent.cli.maint.console import author, waiting
 from nodeagent.cli.maint.console.client import Reach, Unreachable
@@ -33,7 +32,6 @@ from tests.cli.live import Live
 from tests.cli.run import ME, at, gnt_maint
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.world import EVACUATE, FAILOVER, OK
-from tests.verbs import verbs_of
 
 NOT_THERE = "6f3b1d5e-0002-8000-8000-00000000abcd"
 LOOKS = ("status", "incidents", "held", "nodes", "history", "plan", "groups")
@@ -41,10 +39,6 @@ LOOKS = ("status", "incidents", "held", "nodes", "history", "plan", "groups")
 
 def incident(live: Live, node: str = "n3") -> str:
     return live.rig.incident(node).id
-
-
-def holds(live: Live) -> Any:
-    return at(live, "status", "--json").json["round"]["holds"]
 
 
 # What is shown.
@@ -166,21 +160,6 @@ def test_a_node_has_its_short_name_too(tmp_path: Path) -> None:
 
 
 # What is asked for.
-
-
-def test_a_pause_with_an_end_ends_then(busy: Live) -> None:
-    before = time.time()
-    at(busy, "pause", "--for", "2h")
-    (hold,) = holds(busy)
-    assert before + 7199 <= hold["until"] <= time.time() + 7201
-    at(busy, "resume")
-    at(busy, "pause", "--node", "n3", "--until", "2026-12-01T08:00Z")
-    (hold,) = holds(busy)
-    assert hold["until"] == 1796112000
-    busy.rig.time = 1796112000
-    busy.tick(times=5)
-    assert "node n3 resumed" in at(busy, "history").out
-    assert holds(busy) == []
 
 
 def test_the_history_names_the_person_and_the_command(
@@ -380,17 +359,6 @@ def test_who_may_not_ask_is_told(safe: Path) -> None:
 
 
 # Words.
-
-
-def test_help_and_version() -> None:
-    told = gnt_maint("--version").out
-    assert told.startswith("gnt-maint, version ")
-    assert gnt_maint("--help").code == 0
-    for verb, command in verbs_of(cli).items():
-        for more in verbs_of(command) or ("",):
-            done = gnt_maint(*filter(None, (verb, more)), "--help")
-            plain = verb == "check"  # whose one line Nagios reads
-            assert (done.code, "--json" in done.out) == (0, not plain), (verb, more)
 
 
 @pytest.mark.parametrize(
