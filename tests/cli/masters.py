@@ -1,7 +1,4 @@
-"""Real processes of maintd on two nodes of a cluster that LUXI shows, with files as Ganeti's.
-
-Beside them may run real agents, which vote.
-"""
+"""Real processes of maintd and agents, which vote, on two nodes of a cluster that LUXI shows."""
 
 import http.client
 import json
@@ -12,12 +9,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nodeagent.agent.ssconf import certificate_digest
-from nodeagent.web.tls import make_certificate
 from tests.agent.place import NODE, Place, safe_folder
 from tests.cluster.ganeti.answering import Luxid, serving
 from tests.packaging import luxid
@@ -35,7 +31,6 @@ class Ganeti(Luxid):
     master = "n1"
 
     def __init__(self) -> None:
-        self.dead: set[str] = set()  # the nodes whose luxid has died
         self.filters = luxid.Filters()
 
     def answer(self, method: str, args: list[Any]) -> Any:
@@ -51,35 +46,19 @@ class Ganeti(Luxid):
 
 
 @dataclass
-class _Here(Luxid):
-    """The luxid of one node."""
-
-    ganeti: Ganeti
-    name: str
-
-    def answer(self, method: str, args: list[Any]) -> Any:
-        if self.name in self.ganeti.dead:
-            raise KeyError("no luxid")
-        return self.ganeti.answer(method, args)
-
-
-@dataclass
 class Master:
     """A node's folder, and the maintd that runs there."""
 
     name: str
     folder: Path
     luxi: str
-    port: int = 0  # of the agents; 0: none run
-    certificate: bytes = field(default_factory=make_certificate)
+    port: int  # of the agents
+    certificate: bytes = b""
     process: "subprocess.Popen[bytes] | None" = None
     agent: Agent | None = None
 
     def begin(self) -> None:
-        if self.port:
-            self._begin_agent()
-        else:
-            (self.folder / "ganeti").mkdir(parents=True)
+        self._begin_agent()
         (self.folder / "config").mkdir()
         self.secret("hmac.key", CLUSTER_KEY)
         self.secret("client.pem", self.certificate)
@@ -88,7 +67,6 @@ class Master:
 state = "{self.folder}"
 socket = "{self.folder}/run/sock"
 every = "1s"
-vote = {"true" if self.port else "false"}
 standby = true
 [cluster]
 node = "{self.name}"
@@ -96,7 +74,7 @@ ganeti = "{self.folder}/ganeti"
 luxi = "{self.luxi}"
 grace = "2s"
 [poll]
-port = {self.port or 1815}
+port = {self.port}
 [http]
 address = "127.0.0.1"
 port = 0
@@ -117,14 +95,16 @@ stage = "full"
         self.agent = Agent(place, address(self.name), self.port, tls=True)
 
     def start_agent(self) -> None:
-        if (agent := self.agent) is not None:
-            for half in ("runner", "front"):
-                agent.start(half)
-            wait_for(lambda: agent.get("/readyz", 5).status == 200, agent)
+        agent = self.agent
+        assert agent is not None
+        for half in ("runner", "front"):
+            agent.start(half)
+        wait_for(lambda: agent.get("/readyz", 5).status == 200, agent)
 
     def end_agent(self) -> None:
-        for half in list(self.agent.processes) if self.agent else ():
-            self.agent.stop(half, kill=True)  # type: ignore[union-attr]
+        assert self.agent is not None
+        for half in list(self.agent.processes):
+            self.agent.stop(half, kill=True)
 
     def secret(self, name: str, content: bytes) -> None:
         path = self.folder / "ganeti" / name
@@ -240,15 +220,15 @@ class Cluster:
 
 
 @contextmanager
-def two(*, agents: bool = False) -> Iterator[Cluster]:
-    """Two nodes, n1 being the master; their maintd are still to be started, if not the agents."""
-    ganeti, port = Ganeti(), free_port() if agents else 0
+def two() -> Iterator[Cluster]:
+    """Two nodes, n1 being the master; their maintd are still to be started."""
+    ganeti, port = Ganeti(), free_port()
     with safe_folder() as folder, ExitStack() as stack:
         masters = [
             Master(
                 name,
                 folder / name,
-                stack.enter_context(serving(_Here(ganeti, name), str(folder / f"luxi-{name}"))),
+                stack.enter_context(serving(ganeti, str(folder / f"luxi-{name}"))),
                 port,
             )
             for name in ("n1", "n2")

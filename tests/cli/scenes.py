@@ -9,6 +9,7 @@ from nodeagent.maintd.notices.sinks.alertmanager import Alertmanager
 from nodeagent.maintd.notices.sinks.http import Endpoint
 from nodeagent.maintd.succession.plan import outcome, plan
 from nodeagent.model.action import MovePrimary
+from nodeagent.model.keeping import Trouble, Uncertain
 from nodeagent.model.notice import Sink
 from nodeagent.model.queue import RepairStep
 from nodeagent.model.reason import Reason
@@ -16,9 +17,11 @@ from nodeagent.model.roll import REBOOT, Terms
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.stage import OBSERVE
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import Evacuate, StartRoll
+from nodeagent.model.window import Schedule
+from nodeagent.model.wish import Evacuate, SetSchedule, StartRoll
 from nodeagent.protocol.commands import Command, Kind, LastRun, State
 from tests.cli.live import Live
+from tests.maintd.http.page.rigs import window
 from tests.maintd.owners.owned import instance
 from tests.maintd.queue.mender import Mender
 from tests.maintd.queue.mender import policy as procedures
@@ -249,6 +252,17 @@ def ready_standby(folder: Path) -> Live:
     end = plan(first)
     assert isinstance(end, Reason)
     live.rig.engine.succession = outcome(first, end)
+    return live
+
+
+def in_doubt(folder: Path) -> Live:
+    """n4 has a window; another ledger may be the newest, which cannot be read."""
+    live = quiet(folder)
+    planned = Schedule((window(live.rig.time + 86400, 1, "n4"),))
+    live.rig.wish(SetSchedule(planned, consents=(None,)))
+    live.tick()
+    live.rig.engine.memory.uncertain = Uncertain(Ms(0), Trouble.UNREADABLE, "it is not a ledger")
+    live.tick()
     return live
 
 

@@ -21,20 +21,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeagent import __version__
-from nodeagent.cli.gnt_maint import cli
 from nodeagent.cli.maint import overview
 from nodeagent.cli.maint.console import author, waiting
 from nodeagent.cli.maint.console.client import Reach, Unreachable
 from nodeagent.cli.maint.console.text import age, harmless, seconds_of, short, shown
-from nodeagent.maintd.engine.daemon import Waiting
 from nodeagent.model.wish import Done as Finished
 from tests import needs
 from tests.agent.place import safe_folder
 from tests.cli.live import Live
 from tests.cli.run import ME, at, gnt_maint
 from tests.maintd.rig import Rig, fleet
-from tests.maintd.world import EVACUATE, FAILOVER, OK, REPAIR
-from tests.verbs import verbs_of
+from tests.maintd.world import EVACUATE, FAILOVER, OK
 
 NOT_THERE = "6f3b1d5e-0002-8000-8000-00000000abcd"
 LOOKS = ("status", "incidents", "held", "nodes", "history", "plan", "groups")
@@ -42,10 +39,6 @@ LOOKS = ("status", "incidents", "held", "nodes", "history", "plan", "groups")
 
 def incident(live: Live, node: str = "n3") -> str:
     return live.rig.incident(node).id
-
-
-def holds(live: Live) -> Any:
-    return at(live, "status", "--json").json["round"]["holds"]
 
 
 # What is shown.
@@ -68,27 +61,6 @@ def test_a_maintd_of_another_release_is_told(busy: Live, monkeypatch: pytest.Mon
     monkeypatch.setattr(overview, "__version__", "0.1.9")
     told = f"Version     this gnt-maint is 0.1.9, and maintd is {__version__}\n"
     assert told in at(busy, "status").out
-
-
-def test_the_history_of_a_node_and_of_its_newest_incident(quiet: Live) -> None:
-    for said in (REPAIR, OK, REPAIR):
-        quiet.rig.agents.says["n3"] = said
-        quiet.tick(seconds=60.0, times=5)
-        if said is REPAIR:
-            quiet.rig.agents.says["n3"] = OK
-            quiet.tick()
-            at(quiet, "done", "n3")
-            quiet.tick(seconds=60.0, times=5)
-    assert at(quiet, "incidents", "--json").json == []
-    of_node = at(quiet, "history", "--node", "n3", "--json").json
-    found = {event["incident"] for event in of_node if event["incident"]}
-    assert {event["node"] for event in of_node} == {"n3"}
-    assert len(found) == 2
-    newest = at(quiet, "history", "--incident", "n3", "--json").json
-    assert {event["incident"] for event in newest} == {max(found)}
-    assert at(quiet, "show", "n3", "--json").json["uuid"] == max(found)
-    since = ("--since", "2026-11-18")
-    assert at(quiet, "history", "--node", "n3", *since, "--json").json == of_node
 
 
 @pytest.fixture
@@ -190,21 +162,6 @@ def test_a_node_has_its_short_name_too(tmp_path: Path) -> None:
 # What is asked for.
 
 
-def test_a_pause_with_an_end_ends_then(busy: Live) -> None:
-    before = time.time()
-    at(busy, "pause", "--for", "2h")
-    (hold,) = holds(busy)
-    assert before + 7199 <= hold["until"] <= time.time() + 7201
-    at(busy, "resume")
-    at(busy, "pause", "--node", "n3", "--until", "2026-12-01T08:00Z")
-    (hold,) = holds(busy)
-    assert hold["until"] == 1796112000
-    busy.rig.time = 1796112000
-    busy.tick(times=5)
-    assert "node n3 resumed" in at(busy, "history").out
-    assert holds(busy) == []
-
-
 def test_the_history_names_the_person_and_the_command(
     quiet: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,16 +197,6 @@ def test_the_login_is_the_kernels_word_then_sudos(
     if login is not None:
         (tmp_path / "loginuid").write_text(login)
     assert author.login_name(str(tmp_path / "loginuid")) == name
-
-
-def test_what_no_round_has_answered_yet_is_noted(
-    quiet: Live, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def ask(*_: object) -> str:
-        raise Waiting(NOT_THERE, "maintd has not held a round yet: no LUXI")
-
-    monkeypatch.setattr(quiet.maintd, "ask", ask)
-    assert "has not held a round yet" in at(quiet, "pause").refused(75)
 
 
 # Waiting.
@@ -348,17 +295,6 @@ def test_what_is_no_observation_is_one_line(tmp_path: Path, raw: bytes, why: str
     assert why in said
 
 
-def test_an_observation_that_contradicts_itself_is_one_line(busy: Live, tmp_path: Path) -> None:
-    file = tmp_path / "o.json"
-    at(busy, "plan", "--save", str(file))
-    document = json.loads(file.read_text())
-    document["ledger"]["incidents"][0]["id"] = "no uuid"
-    document["observed"]["snapshot"]["tags"] = ["maintd:settle:1m"] * 2
-    document["observed"]["snapshot"]["instances"]["i1"]["primary"] = "gone"
-    file.write_text(json.dumps(document))
-    assert str(file) in gnt_maint("plan", "--from", str(file)).refused(1)
-
-
 def test_files_of_plan_that_cannot_be_used(busy: Live, tmp_path: Path) -> None:
     for option in ("--from", "--save"):
         for path in ("/nowhere/o.json", str(tmp_path)):
@@ -423,17 +359,6 @@ def test_who_may_not_ask_is_told(safe: Path) -> None:
 
 
 # Words.
-
-
-def test_help_and_version() -> None:
-    told = gnt_maint("--version").out
-    assert told.startswith("gnt-maint, version ")
-    assert gnt_maint("--help").code == 0
-    for verb, command in verbs_of(cli).items():
-        for more in verbs_of(command) or ("",):
-            done = gnt_maint(*filter(None, (verb, more)), "--help")
-            plain = verb == "check"  # whose one line Nagios reads
-            assert (done.code, "--json" in done.out) == (0, not plain), (verb, more)
 
 
 @pytest.mark.parametrize(

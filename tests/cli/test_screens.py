@@ -427,6 +427,36 @@ SCRIPTS: dict[str, tuple[Scene, str]] = {
     "untried": (scenes.untried, "status\nheld\ncheck"),
     "standby": (scenes.standby, "status\nwhy cluster"),
     "ready standby": (scenes.ready_standby, "why cluster"),
+    "doubt": (
+        scenes.in_doubt,
+        """
+        check
+        status
+        why n4 --json
+        incidents --json
+        window list
+        window show n4
+        queue list
+        groups
+        offers list
+        sources show
+        constraints show
+        window list --json
+        window show n4 --json
+        queue list --json
+        groups --json
+        offers list --json
+        sources show --json
+        constraints show --json
+        window export --ics
+        window export --json
+        window wait n4 --for down --timeout 0s
+        queue wait --timeout 0s
+        queue is-enabled
+        sources is-enabled
+        sources get-variables
+        """,
+    ),
     "ganeti refuses": (
         scenes.ganeti_refuses,
         "pause --node n6\npass 60 1\nledger\nstatus\ncheck",
@@ -548,6 +578,29 @@ SCRIPTS: dict[str, tuple[Scene, str]] = {
         window edit n5 --policy advisory
         pass 10 1
         nodes -o node,state
+        """,
+    ),
+    "dry run": (
+        scenes.mending,
+        """
+        pause --why x --dry-run
+        pause --why x --dry-run --json
+        window add n3 --start 2026-11-25T04:00Z --for 2h --dry-run
+        window add n3 --weekly 'sun 02:00' --zone UTC --for 2h --dry-run
+        constraints set cool-down-seconds 60 --dry-run
+        queue disable --dry-run
+        queue delete-finished --dry-run
+        queue add --force unreachable r640 n3 --dry-run
+        queue add --force unreachable r640 n3 --dry-run --json
+        resume --dry-run
+        window down n3 --dry-run
+        queue delete 7 --dry-run
+        cancel n3 --dry-run
+        pass 10 1
+        status
+        window list
+        queue list
+        constraints show
         """,
     ),
     "queue": (

@@ -53,23 +53,18 @@ def uuid(name: str) -> str:
 
 @dataclass
 class Agents:
-    """What every agent answers: its words, and whether it gives its voice."""
+    """What every agent answers: it hears nothing of the master, and gives its voice."""
 
-    words: dict[str, Words] = field(default_factory=lambda: dict.fromkeys(NODES[:-1], SILENCE))
-    mute: set[str] = field(default_factory=set)
-    voiceless: set[str] = field(default_factory=set)
     key: Key = KEY
     claims: list[bool] = field(default_factory=list)
 
-    def answer(self, body: str) -> str | None:
+    def answer(self, body: str) -> str:
         question, _ = open_question(KEY, body.encode())
         assert question.target == MASTER
         self.claims.append(question.claim)
-        if question.name in self.mute:
-            return None
-        voice = question.claim and question.name not in self.voiceless
-        who = "c", question.name, question.node
-        said = body_of(question, *who, self.words[question.name], promised=voice)
+        said = body_of(
+            question, "c", question.name, question.node, SILENCE, promised=question.claim
+        )
         return seal(self.key, Purpose.TESTIMONY, question.id, said).decode()
 
 
@@ -226,8 +221,7 @@ class Process:
                 said = json.loads(line)
                 if "ask" not in said:
                     return dict(said.get("told") or said)
-                answers = {name: agents.answer(body) for name, body in said["ask"].items()}
-                self.say({name: answer for name, answer in answers.items() if answer is not None})
+                self.say({name: agents.answer(body) for name, body in said["ask"].items()})
         except (BrokenPipeError, ConnectionResetError):
             pass
         return {}
@@ -264,17 +258,6 @@ def test_it_makes_this_node_the_master_with_proof_only(standby: Standby) -> None
     assert len(standby.failovers) == 1
 
 
-def test_a_preview_asks_nobody_and_shows_every_step(standby: Standby) -> None:
-    agents = Agents()
-    told = standby.ask("preview", agents)
-    assert (told["able"], told["kind"]) == (True, "not-asked")
-    assert (told["place"], told["needed"], told["nodes"]) == (1, 3, 5)
-    assert told["power"] == ["level 1 (fence_ipmilan): it counts"]
-    assert "10 min" in told["steps"][0]
-    assert "gnt-cluster master-failover" in told["steps"][-1]
-    assert (agents.claims, standby.fences.asked()) == ([], [])
-
-
 def test_maintds_standby_carries_the_questions_of_the_helper(standby: Standby) -> None:
     """The two ends of the connection, over HTTP to the agents; nothing answers for the master."""
     agents, path = Agents(), str(standby.folder / "sock")
@@ -282,7 +265,7 @@ def test_maintds_standby_carries_the_questions_of_the_helper(standby: Standby) -
     async def witness(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
         size = int(head.partition("content-length:")[2].split()[0])
-        answer = (agents.answer((await reader.readexactly(size)).decode()) or "").encode()
+        answer = agents.answer((await reader.readexactly(size)).decode()).encode()
         head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(answer)}\r\nConnection: close\r\n\r\n"
         writer.write(head.encode() + answer)
         writer.close()
@@ -339,26 +322,16 @@ def wrong(how: str) -> Callable[[Standby], None]:
     return set_up
 
 
-def forgets(standby: Standby) -> None:
-    (standby.state / MEMORY).unlink()
-
-
-def disabled(standby: Standby) -> None:
-    standby.settings("enabled = false")
-
-
 def paused(standby: Standby) -> None:
     standby.configured(node2=[PAUSE_TAG])
 
 
 NOTHING: Callable[[Standby], None] = lambda _: None  # noqa: E731
 REFUSALS = [
-    pytest.param(disabled, Agents(), "not-enabled", id="not enabled"),
     pytest.param(paused, Agents(), "tagged", id="paused"),
     pytest.param(no_power, Agents(), "no-level-counts", id="no power.toml"),
     pytest.param(unproven, Agents(), "no-level-counts", id="a level that never said on"),
     pytest.param(shared, Agents(), "no-level-counts", id="a device of another node, too"),
-    pytest.param(forgets, Agents(), "waits", id="silent for the first time"),
     pytest.param(wrong("rubbish"), Agents(), "not-dead", id="the BMC says nonsense"),
     pytest.param(wrong("refuses"), Agents(), "not-off", id="the BMC refuses"),
     pytest.param(wrong("lies"), Agents(), "not-off", id="the BMC does nothing"),
@@ -369,19 +342,6 @@ REFUSALS = [
         id="forged answers",
     ),
     pytest.param(pinned, Agents(), "few-agree", id="answers without the pinned key"),
-    pytest.param(NOTHING, Agents(mute=set(NODES[1:])), "few-agree", id="nobody answers"),
-    pytest.param(NOTHING, Agents(voiceless=set(NODES[1:3])), "few-voices", id="voices are gone"),
-    pytest.param(
-        NOTHING,
-        Agents(
-            {
-                **dict.fromkeys(NODES[:3], SILENCE),
-                NODES[3]: Words(Contact.ANSWERS, Contact.SILENT, ()),
-            }
-        ),
-        "master-lives",
-        id="it answers one node",
-    ),
 ]
 
 
@@ -395,12 +355,6 @@ def test_without_proof_nobody_becomes_the_master(
     assert told["reason"]
     assert (standby.master, standby.failovers) == (MASTER, [])
     assert standby.fences.power() == "on"
-
-
-def test_a_level_that_says_on_for_a_silent_master_is_not_proven_by_that(standby: Standby) -> None:
-    unproven(standby)
-    standby.ask()
-    assert not (standby.fences.state / f"{MASTER}.json").exists()
 
 
 def test_a_failover_that_failed_is_not_tried_within_the_hour(standby: Standby) -> None:

@@ -1,11 +1,6 @@
-"""Asking maintd without gnt-maint, and the samples about repairs that its metrics have."""
+"""The samples about repairs that maintd's metrics have."""
 
 from tests.cli.live import Live
-
-
-def ask(live: Live, method: str, path: str, body: object = None) -> tuple[int, str]:
-    """The status and the text of an answer over the admin socket."""
-    return live.ask(method, path, body)
 
 
 def samples(live: Live) -> dict[str, str]:

@@ -171,16 +171,6 @@ def test_what_is_not_where_it_should_be_is_told(
     assert "1 of 1 instances are not where they were to be: i" in done.err
 
 
-def test_another_cluster_s_maintd_is_asked_nothing(
-    live: Live, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other = replace(live.rig.cluster.snapshot(), cluster="other.example")
-    monkeypatch.setattr(options.Options, "here", lambda self, where: other)
-    done = run("--exec", "-l", "1")
-    assert (done.code, done.out) == (1, "")
-    assert done.err.endswith(", but this is cluster other.example\n")
-
-
 def test_a_dry_run_is_asked_nothing(live: Live, run: Run) -> None:
     live.rig.engine.conduct = replace(live.rig.engine.conduct, dry=True)
     assert run("--exec", "-l", "1").err == (

@@ -1,17 +1,12 @@
 """gnt-maint balance where somebody looks on: how far it is, and Ctrl-C."""
 
-import os
-import pty
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cli.maint.balanced import FULL, NODE
-
-COMMAND = [sys.executable, "-m", "nodeagent.cli.gnt_maint", "balance"]
+from tests.cli.run import gnt_maint
+from tests.cli.terminal import Typed, in_a_terminal
 
 
 @pytest.fixture
@@ -28,42 +23,22 @@ def large(tmp_path: Path) -> Path:
     return file
 
 
-def watched(*words: object, until: bytes = b"") -> tuple[int, str]:
-    """Run on a terminal, and press Ctrl-C once it has said so: its end, and all it said."""
-    master, slave = pty.openpty()
-    process = subprocess.Popen(
-        [*COMMAND, *map(str, words)],
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        start_new_session=True,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "120"},
-    )
-    os.close(slave)
-    said, pressed = b"", not until
-    while True:
-        try:
-            part = os.read(master, 65536)
-        except OSError:
-            break
-        said += part
-        if not pressed and until in said:
-            pressed = True
-            os.killpg(process.pid, signal.SIGINT)
-    os.close(master)
-    assert pressed
-    return process.wait(30), said.decode().replace("\r\n", "\n")
-
-
 def test_a_line_tells_how_long_it_looks_yet(large: Path) -> None:
-    code, said = watched("-t", large, "--time", "1s")
+    code, said = in_a_terminal("balance", "-t", str(large), "--time", "1s")
     assert code == 0
     assert "looking for a better balance, 0 of 1 s" in said
     assert "final score" in said
 
 
 def test_ctrl_c_takes_what_is_found_so_far(large: Path) -> None:
-    code, said = watched("-t", large, "--time", "10m", until=b"looking for a better balance, 0 of")
+    code, said = in_a_terminal(
+        "balance",
+        "-t",
+        str(large),
+        "--time",
+        "10m",
+        typed=Typed(b"looking for a better balance, 0 of"),
+    )
     assert code == 0
     assert "final score" in said
     assert "JOB SET" in said
@@ -71,6 +46,5 @@ def test_ctrl_c_takes_what_is_found_so_far(large: Path) -> None:
 
 
 def test_without_a_terminal_nothing_is_said_of_progress(large: Path) -> None:
-    words = [*COMMAND, "-t", str(large), "--time", "1s"]
-    ran = subprocess.run(words, capture_output=True, text=True, timeout=100)
-    assert (ran.returncode, ran.stderr) == (0, "")
+    done = gnt_maint("balance", "-t", str(large), "--time", "1s")
+    assert (done.code, done.err) == (0, "")

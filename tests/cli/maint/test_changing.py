@@ -2,14 +2,12 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
 
 from nodeagent.cli import gnt_maint
 from nodeagent.cli.maint.console.client import Where
-from nodeagent.cli.maint.console.text import shown
 from tests.cli.live import Live
 from tests.cli.run import at, said
 from tests.cli.terminal import at_a_terminal
@@ -120,57 +118,7 @@ def live(tmp_path: Path) -> Iterator[Live]:
     found.close()
 
 
-def kept(live: Live) -> tuple[Any, ...]:
-    ledger = live.rig.ledger
-    return ledger.holds, ledger.schedule, ledger.queue.entries, ledger.intents, ledger.series
-
-
 FORCED = ("queue", "add", "--force", "unreachable", "r640", "n3")
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("pause", "--why", "x"), "pause the cluster (x)"),
-        (
-            ("window", "add", "n3", "--start", "2026-11-25T04:00Z", "--for", "2h"),
-            "plan maintenance of n3 from 2026-11-25T04:00:00Z until 2026-11-25T06:00:00Z",
-        ),
-        (
-            ("window", "add", "n3", "--weekly", "sun 02:00", "--zone", "UTC", "--for", "2h"),
-            "plan maintenance of n3 every week",
-        ),
-        (
-            ("constraints", "set", "cool-down-seconds", "60"),
-            "set the constraint cool-down-seconds to 60",
-        ),
-        (("queue", "disable"), "disable the repair queue"),
-        (("queue", "delete-finished"), "delete entries that are finished from the repair queue"),
-    ],
-)
-def test_a_dry_run_tells_and_does_nothing(live: Live, words: tuple[str, ...], told: str) -> None:
-    before = kept(live)
-    accepted = f"maintd would accept: {shown(told)}.\nIt would start nothing in the next round.\n"
-    assert said(live, *words, "--dry-run") == accepted
-    assert at(live, *words, "--dry-run", "--json").json["request"] == told
-    live.tick()
-    assert kept(live) == before
-    said(live, *words)
-
-
-def test_a_dry_run_tells_what_would_start(live: Live) -> None:
-    before = kept(live)
-    accepted = "maintd would accept: repair n3 (unreachable).\nIt would order n1 to run check.\n"
-    assert said(live, *FORCED, "--dry-run") == accepted
-    assert at(live, *FORCED, "--dry-run", "--json").json == {
-        "granted": True,
-        "dry-run": True,
-        "request": "repair n3 (unreachable)",
-        "at-once": True,
-        "starts": ["order n1 to run check"],
-        "doubt": None,
-    }
-    assert kept(live) == before
 
 
 def test_an_old_maintd_cannot_tell(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:

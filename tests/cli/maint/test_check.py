@@ -8,12 +8,8 @@ import pytest
 
 from nodeagent.cli.maint.console.client import Where
 from nodeagent.model.action import Drain
-from nodeagent.model.window import Schedule
-from nodeagent.model.wish import SetSchedule
-from tests.cli import scenes
 from tests.cli.live import Live
 from tests.cli.run import at, gnt_maint
-from tests.maintd.http.page.rigs import window
 from tests.maintd.world import EVACUATE, REPAIR
 
 
@@ -55,18 +51,10 @@ def broken(live: Live) -> None:
     live.tick(seconds=60.0, times=10)
 
 
-def late(live: Live) -> None:
-    live.rig.cluster.takes = lambda _: 10_000.0
-    live.rig.wish(SetSchedule(Schedule((window(live.rig.time, 2, "n3"),)), consents=(None,)))
-    live.tick(1.0)
-    live.tick(601.0 + 900.0)
-
-
 @pytest.mark.parametrize(
     ("happens", "code", "says"),
     [
         (broken, 2, "failed to be repaired: n3; needs your action: n4"),
-        (late, 1, "needs your action: n3"),
     ],
 )
 def test_check_judges_as_the_page_does(
@@ -75,14 +63,3 @@ def test_check_judges_as_the_page_does(
     assert told(quiet, 0) == "6 nodes"
     happens(quiet)
     assert told(quiet, code).startswith(says)
-
-
-def test_a_failed_entry_of_the_queue_is_critical(tmp_path: Path) -> None:
-    live = scenes.mending(tmp_path)
-    try:
-        assert told(live, 0) == "6 nodes"
-        at(live, "queue", "add", "--force", "unreachable", "r640", "n3")
-        live.tick(times=60)
-        assert told(live, 2) == "failed to be repaired: queue entry 0"
-    finally:
-        live.close()

@@ -224,12 +224,6 @@ def test_the_search_asks_for_states_on_offline_nodes_too_and_for_no_room_there()
     assert cluster.about == [("room", ["a1"]), ("states", ["a1", "a2"])]
 
 
-def test_a_group_with_a_node_that_does_not_answer_is_not_asked() -> None:
-    one = Quiet("a2")
-    assert one.round() == {"b"}
-    assert one.asked == [["b1", "b2"]]
-
-
 def test_what_a_round_asked_is_not_asked_again() -> None:
     one = Quiet()
     assert one.round(dict.fromkeys(("a1", "a2"), HALF)) == {"a", "b"}

@@ -20,7 +20,7 @@ from nodeagent.placement.layout.score import score
 from tests.maintd.balancing.world import LOPSIDED
 from tests.placement.clusters import case
 
-SEEDS = range(60)
+SEEDS = range(24)
 
 
 def questions(cluster: Cluster, **members: object) -> list[Question]:
@@ -89,7 +89,7 @@ def test_every_advice_is_legal_and_worth_it() -> None:
             (template,) = (i.template for i in cluster.instances if i.name == shift.instance)
             seen = Instance("x", shift.at.primary, shift.at.secondary, template.value)
             assert not fault(shift, seen)
-    assert advised > 20
+    assert advised > 8
 
 
 def test_a_node_that_takes_no_part_neither_gives_nor_takes() -> None:
@@ -186,9 +186,9 @@ def test_where_there_is_always_a_way_back_only_what_comes_before_it_is_advised(
     """As many looks as there are do not find another way."""
     monkeypatch.setattr("nodeagent.maintd.balancing.search._TIMES", 0)
     cut = 0
-    for cluster, question in asked():
+    for cluster, question in asked()[:20]:
         first = told(question, cluster, 7, {}).shifts
-        for number, shift in enumerate(first):
+        for number, shift in enumerate(first[:3]):
             node, part = min(comes(shift))
             barred = replace(question, left=frozenset({(shift.instance, node, part)}))
             kept = told(barred, cluster, 7, {}).shifts

@@ -8,7 +8,7 @@ from nodeagent.model.action import Drain, MovePrimary, SetOffline
 from nodeagent.model.incident import Status
 from nodeagent.model.reason import Kind
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import Cancel, Done, Evacuate
+from nodeagent.model.wish import Done, Evacuate
 from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, ask, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK
@@ -134,21 +134,6 @@ def test_done_beside_an_incident_at_work_leaves_the_node_to_it() -> None:
     assert ask(one, Done("n3")) == ""
     until_calm(one)
     assert one.cluster.nodes["n3"].in_service
-
-
-def test_a_request_outlives_what_somebody_else_does_to_the_node() -> None:
-    """An incident there is canceled with its drain, but others have drained the node since."""
-    one = rig()
-    one.agents.says["n3"] = EVACUATE
-    while not one.cluster.nodes["n3"].drained:
-        one.tick()
-    one.cluster.submit_foreign(Drain("n3"))
-    ask(one, Evacuate("n3", "new disks"))
-    assert ask(one, Cancel(one.incident("n3").id, undrain=True)) == ""
-    for _ in range(20):
-        one.tick(30)
-    (outage,) = one.ledger.outages
-    assert (outage.ours, outage.wanted and outage.wanted.why) == (False, "new disks")
 
 
 def test_an_offline_node_with_instances_is_refused() -> None:
