@@ -64,12 +64,6 @@ def test_healthy(shipped: Shipped) -> None:
     assert (ran.need, ran.faults) == ("Ok", [])
 
 
-def test_read_only_without_errors_can_be_remounted(shipped: Shipped) -> None:
-    ran = look(shipped, ROOT, read_only(DISK))
-    assert ran.diagnosis["command"] == REMOUNT
-    assert ran.faults == [fault("/srv/my disk", "xfs", "/dev/sdb1", lost=True, errors=False)]
-
-
 @pytest.mark.parametrize("flag", ["ro", "emergency_ro", "rw,shutdown"])
 def test_read_only_with_errors_needs_an_empty_node(shipped: Shipped, flag: str) -> None:
     ran = look(shipped, read_only(ROOT, flag), DISK, errors=3)

@@ -340,11 +340,6 @@ def test_a_slave_outside_the_active_aggregator(shipped: Shipped) -> None:
         assert ran.faults == (told([f"eth1 {fault}"]) if fault else []), name
 
 
-def test_without_a_partner_the_bond_alone_is_told(shipped: Shipped) -> None:
-    ran = look(shipped, {**APART, "bond0/bonding/ad_partner_mac": "00:00:00:00:00:00\n"})
-    assert ran.faults == [{"interface": "bond0", "fault": "no-lacp-partner"}]
-
-
 def team(name: str, **ports: str) -> Files:
     """Two ports of a team, with their carriers."""
     files: dict[str, str | None] = {f"{name}/carrier": "1\n" if "1" in ports.values() else "0\n"}
