@@ -8,6 +8,7 @@ from .shipped import Files, Ran, Shipped
 
 FSTAB = """\
 # comment
+alone
 UUID=1 / ext4 errors=remount-ro 0 1
 /dev/sdb1 /srv/my\\040disk xfs defaults 0 2
 /dev/sdc1 /archive ext4 ro,noatime 0 2

@@ -1,5 +1,6 @@
 """The kernel's own counters, and the command which accepts what they have counted."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,8 @@ def test_a_hung_task_is_told_once_and_again_when_it_recurs(shipped: Shipped, mer
     ran = run(shipped, CLEAR, HUNG, said)
     assert (ran.code, ran.stdout) == (0, "accepted: hung_task_detect_count\n")
     assert look(shipped, HUNG).need == "Ok"
+    kept = json.loads(baseline(shipped).read_text())
+    assert kept == {"boot_id": BOOT, "hung_task_detect_count": 2, "tainted": 0}
     again = {"proc/sys/kernel/hung_task_detect_count": "3\n"}
     assert look(shipped, again).faults == ["hung_task_detect_count"]
 
