@@ -55,12 +55,6 @@ def test_a_leftover_of_our_own_number_is_no_hindrance(tmp_path: Path) -> None:
     assert list(homes(tmp_path).make()) == [f"{head}-{int(number) + 1}"]
 
 
-def test_without_homes_there_are_no_groups() -> None:
-    cages = Cages([])
-    assert cages.kind == "none"
-    assert cages.make() == {}
-
-
 def test_kill_ends_members_and_never_process_zero(tmp_path: Path) -> None:
     """Members of another name space are listed as 0; kill(0) would be our own group."""
     victim = subprocess.Popen(["sleep", "300"])

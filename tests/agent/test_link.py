@@ -221,29 +221,6 @@ def test_a_question_that_no_front_asks_ends_the_connection(tmp_path: Path, quest
     story(tmp_path, tell)
 
 
-def test_who_asks_much_in_one_breath_keeps_nobody_waiting(tmp_path: Path) -> None:
-    turns = 0
-
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    async def tell(path: str) -> None:
-        counting = asyncio.create_task(count())
-        reader, writer = await asyncio.open_unix_connection(path)
-        before = turns
-        writer.write(frame({}) * 500)
-        for _ in range(500):
-            await read_frame(reader)
-        assert turns - before >= 500
-        counting.cancel()
-        writer.close()
-
-    story(tmp_path, tell)
-
-
 def test_an_answer_that_is_not_read_holds_no_descriptor(tmp_path: Path) -> None:
     """As much of it as the kernel does not take; then the connection is spoilt."""
     one, other = socket.socketpair()

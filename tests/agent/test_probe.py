@@ -82,10 +82,6 @@ def test_a_connection_closed_without_an_answer_is_no_proof_of_life(serve: Serve)
         assert tried(port) is Contact.REFUSED
 
 
-def test_a_port_without_a_listener_is_refused() -> None:
-    assert tried(free_port()) is Contact.REFUSED
-
-
 @pytest.mark.usefixtures("soon")
 def test_a_full_backlog_is_silent() -> None:
     """The kernel of a frozen node drops connections once nobody takes the waiting ones."""

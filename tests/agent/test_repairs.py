@@ -5,7 +5,6 @@ import base64
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -42,25 +41,6 @@ def place() -> Iterator[Place]:
 
 
 # Of what was ordered before the runner began it may have lost the receipt.
-
-
-def test_lost_receipts_repeat_no_order(place: Place, caplog: pytest.LogCaptureFixture) -> None:
-    order, sent = str(uuid4()), list[bytes]()
-
-    async def first(shop: Workshop) -> None:
-        sent.append(sealed_order(place, id=order))
-        assert await shop.repairs.order(sent[0]) is not None
-        await shop.ended(order)
-
-    async def again(shop: Workshop) -> None:
-        assert await shop.repairs.order(sent[0]) is None
-        assert "before this runner began: send a new order" in caplog.text
-        assert ran(place) == 1
-        await shop.serves()
-
-    story(place, first)
-    shutil.rmtree(place.folder / "receipts")
-    story(place, again)
 
 
 @pytest.mark.parametrize("wrong", [-3_600_000, 0, 3_600_000])
@@ -467,20 +447,3 @@ def test_systemd_is_asked_for_time_until_the_repair_has_ended(
     receipt = Receipts(str(place.folder / "receipts")).get(order)
     assert receipt is not None
     assert receipt.progress is Progress.DONE
-
-
-def test_a_command_of_the_queue_is_ended_when_its_time_is_up(place: Place) -> None:
-    """That all it has started ends with it is tests/attacks/test_processes.py's."""
-    place.command("repair", "heal", "#!/bin/sh\nexec sleep 300\n")
-    order = str(uuid4())
-
-    async def tell(shop: Workshop) -> None:
-        assert await shop.repairs.order(
-            sealed_order(place, id=order, command="heal", entry="{}", seconds=1)
-        )
-        await shop.repairs.finish()
-
-    story(place, tell)
-    receipt = Receipts(str(place.folder / "receipts")).get(order)
-    assert receipt is not None
-    assert (receipt.progress, receipt.why) == (Progress.FAILED, "timed out after 1 s")

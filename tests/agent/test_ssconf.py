@@ -65,16 +65,6 @@ def test_a_malformed_file_is_unavailable_with_the_line(place: Place, line: str) 
         ssconf(place).identity()
 
 
-def test_a_changed_key_is_taken_up(place: Place) -> None:
-    conf = ssconf(place)
-    first = conf.key()
-    assert conf.key() is first
-    place.key_file.unlink()
-    place.key_file.write_text("f" * 40 + "\n")
-    place.key_file.chmod(0o440)
-    assert conf.key().whole == b"f" * 40 + b"\n"
-
-
 @pytest.mark.parametrize(
     ("mode", "content", "said"),
     [

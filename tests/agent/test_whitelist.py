@@ -13,17 +13,7 @@ from hypothesis import strategies as st
 
 from nodeagent.agent import whitelist
 from nodeagent.agent.whitelist import Refused, Vetted, list_names, look_up
-from tests.attacks.folder import (
-    GOOD,
-    OWNER,
-    find,
-    put,
-    refusal,
-    run,
-    text_of,
-    trusted_folder,
-    vetted,
-)
+from tests.attacks.folder import GOOD, find, put, refusal, run, text_of, trusted_folder, vetted
 
 
 @pytest.fixture
@@ -102,32 +92,6 @@ def test_changed_while_it_is_copied(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert "being changed" in refusal(folder)
 
 
-@pytest.mark.parametrize("kind", ["file", "FIFO", "link"])
-def test_swapped_between_the_look_and_the_open(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    """What is judged and read is the file first opened, whatever its name is given to.
-
-    It has lost its name meanwhile, which is a change, so: refused, and for that reason. What
-    has the name now was not even opened.
-    """
-    real = whitelist._judge_file
-    path = put(folder, "tool")
-
-    def swap(*arguments: Any) -> None:
-        real(*arguments)
-        path.unlink()
-        if kind == "FIFO":
-            os.mkfifo(path, 0o755)
-        elif kind == "link":
-            path.symlink_to("missing")
-        else:
-            put(folder, "tool", "#!/bin/sh\necho EVIL\n", 0o777)
-
-    monkeypatch.setattr(whitelist, "_judge_file", swap)
-    assert "being changed" in refusal(folder)
-
-
 def test_nothing_stays_open(folder: Path) -> None:
     put(folder, "tool")
     put(folder, "open", mode=0o777)
@@ -154,16 +118,6 @@ def test_a_file_system_without_leases_is_no_reason(
     monkeypatch.setattr(fcntl, "fcntl", without)
     put(folder, "tool")
     assert text_of(vetted(folder)) == GOOD.encode()
-
-
-@pytest.mark.parametrize("written", ["{}/", "{}//", "{}/.", "/.{}"])
-def test_a_link_folder_may_be_written_with_a_slash_at_its_end(folder: Path, written: str) -> None:
-    put(folder, "tool")
-    (folder / "alias").symlink_to("tool")
-    links = [written.format(folder)]
-    found = look_up(str(folder), "alias", owner=OWNER, link_folders=links)
-    assert isinstance(found, Vetted), found
-    found.close()
 
 
 def test_names_are_listed_as_they_are(folder: Path) -> None:

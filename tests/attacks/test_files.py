@@ -310,11 +310,10 @@ def test_r08_swap_between_check_and_exec(folder: Path, what: str) -> None:
     assert set(seen) == {"GOOD\n", "refused"}
 
 
-@pytest.mark.parametrize("what", SWAPS)
-def test_r08_swap_defeats_a_check_by_path(folder: Path, what: str) -> None:
-    place = _swapped(folder, what)
+def test_r08_swap_defeats_a_check_by_path(folder: Path) -> None:
+    place = _swapped(folder, "file")
     said = ""
-    with attacker(SWAPS[what], place, f"{place}-spare"):
+    with attacker(SWAPS["file"], place):
         while said != "EVIL\n":
             try:
                 mode = (place / "tool").lstat().st_mode
@@ -384,15 +383,6 @@ def _edited_while_it_runs(folder: Path, text: str) -> Iterator[Path]:
 def test_r09_edited_while_it_runs(folder: Path) -> None:
     text = WAITS.format(folder) + "echo GOOD\n#" + "x" * 9000 + "\nexit\n"
     with _edited_while_it_runs(folder, text):
-        assert run(folder).stdout == b"GOOD\n"
-
-
-def test_r09_edited_while_it_runs_changes_what_a_path_runs(folder: Path) -> None:
-    """Shells read on as they go: past the first 8 KiB the new text is what runs."""
-    late = WAITS.format(folder) + "#" + "x" * 9000 + "\necho GOOD\n"
-    with _edited_while_it_runs(folder, late) as path:
-        assert subprocess.run([path], capture_output=True).stdout == b"EVIL\n"
-    with _edited_while_it_runs(folder, late):
         assert run(folder).stdout == b"GOOD\n"
 
 

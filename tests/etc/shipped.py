@@ -26,6 +26,12 @@ PYTHON = "#!/usr/bin/python3 -I"
 Files: TypeAlias = Mapping[str, str | None]
 
 
+def files(words: str) -> dict[str, str]:
+    """Files of one line each, written `path=line`; a path alone is an empty file."""
+    pairs = (word.partition("=") for word in words.split())
+    return {path: f"{line}\n" if equals else "" for path, equals, line in pairs}
+
+
 @dataclass(frozen=True)
 class Ran:
     """How a command ended."""

@@ -62,15 +62,6 @@ def test_one_disk_of_8(shipped: Shipped) -> None:
         assert ran.faults == ([told] if fault else []), line
 
 
-def test_a_line_of_unknown_form_silences_no_other(shipped: Shipped) -> None:
-    gone = "cs:Connected ro:Primary/Secondary ds:Diskless/UpToDate C r-----"
-    ran = eight(shipped, gone, "cs:")
-    assert ran.need == "evacuate"
-    assert [fault["disk"] for fault in ran.faults] == ["minor 0"]
-    (not_asked,) = ran.diagnosis["details"]["not_asked"]
-    assert not_asked == "/proc/drbd has a line of unknown form: ' 1: cs:'"
-
-
 def test_progress_and_traffic_of_8_stay_out(shipped: Shipped) -> None:
     gone = "cs:SyncSource ro:Primary/Secondary ds:Diskless/Inconsistent C r-----\n"
     first = eight(shipped, gone + SYNCING.format(1), moving=1)
@@ -156,14 +147,6 @@ def test_a_client_of_9_is_diskless_by_intent(shipped: Shipped) -> None:
     answer = resource("Diskless", n2=("Connected", "Established"))
     answer["devices"][0]["client"] = True
     assert nine(shipped, [answer]).diagnosis == OK
-
-
-def test_a_resource_of_unknown_form_silences_no_other(shipped: Shipped) -> None:
-    ran = nine(shipped, [{"name": "x"}, resource("Failed", n2=("Connected", "Established"))])
-    assert ran.need == "evacuate"
-    assert ran.diagnosis["details"]["not_asked"] == [
-        "drbdsetup: a resource of unknown form: 'devices'"
-    ]
 
 
 def test_a_secondary_of_9_without_disk_and_peers_carries_nothing(shipped: Shipped) -> None:

@@ -45,10 +45,6 @@ def grow_old(shipped: Shipped) -> None:
     baseline(shipped).write_text(json.dumps(kept))
 
 
-def test_healthy(shipped: Shipped) -> None:
-    assert look(shipped).diagnosis == OK
-
-
 def test_one_uncorrected_error_is_enough(shipped: Shipped) -> None:
     ran = look(shipped, ue=1)
     assert ran.need == "evacuate"

@@ -8,6 +8,7 @@ from .shipped import Files, Ran, Shipped
 
 FSTAB = """\
 # comment
+alone
 UUID=1 / ext4 errors=remount-ro 0 1
 /dev/sdb1 /srv/my\\040disk xfs defaults 0 2
 /dev/sdc1 /archive ext4 ro,noatime 0 2
@@ -62,12 +63,6 @@ def fault(mount: str, kind: str, source: str, *, lost: bool, errors: bool) -> di
 def test_healthy(shipped: Shipped) -> None:
     ran = look(shipped, ROOT, DISK, ARCHIVE, PROC, POOL)
     assert (ran.need, ran.faults) == ("Ok", [])
-
-
-def test_read_only_without_errors_can_be_remounted(shipped: Shipped) -> None:
-    ran = look(shipped, ROOT, read_only(DISK))
-    assert ran.diagnosis["command"] == REMOUNT
-    assert ran.faults == [fault("/srv/my disk", "xfs", "/dev/sdb1", lost=True, errors=False)]
 
 
 @pytest.mark.parametrize("flag", ["ro", "emergency_ro", "rw,shutdown"])

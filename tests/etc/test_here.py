@@ -112,22 +112,6 @@ def test_a_real_error_of_ext4_is_found_and_not_remounted(shipped: Shipped, ext4:
     assert "needs fsck" in shipped.run("remount-rw", forced, FSTAB=table).complaint
 
 
-@as_root
-def test_a_real_full_file_system_is_found(shipped: Shipped, ext4: Path) -> None:
-    state = shipped.root / "state.json"
-    assert str(ext4) not in shipped.run("fs-full", STATE=state).stdout
-    with (
-        pytest.raises(OSError, match="No space left"),
-        open(ext4 / "filler", "wb", buffering=0) as file,
-    ):
-        while True:
-            file.write(bytes(4096))
-    ran = shipped.run("fs-full", STATE=state)
-    fault = {"mount": str(ext4), "resource": "blocks", "level": "full"}
-    assert fault in ran.faults
-    assert ran.diagnosis["command"] == "call-operator"
-
-
 VOLUME = """
 logical_volumes {{
     disk0 {{

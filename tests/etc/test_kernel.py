@@ -1,23 +1,22 @@
 """The kernel's own counters, and the command which accepts what they have counted."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .shipped import Files, Ran, Shipped
+from .shipped import Files, Ran, Shipped, files
 
 BOOT = "9c1c4ab2-0000-4000-8000-000000000001"
 CLEAR = "clear-kernel-baseline"
 ZERO: Files = {
     "proc/sys/kernel/random/boot_id": f"{BOOT}\n",
-    "proc/sys/kernel/tainted": "0\n",
-    "proc/sys/kernel/hung_task_detect_count": "0\n",
-    "sys/kernel/oops_count": "0\n",
-    "sys/kernel/warn_count": "0\n",
-    "sys/kernel/hardlockup_count": "0\n",
-    "sys/kernel/softlockup_count": "0\n",
-    "sys/kernel/rcu_stall_count": "0\n",
+    **files(
+        "proc/sys/kernel/tainted=0 proc/sys/kernel/hung_task_detect_count=0 "
+        "sys/kernel/oops_count=0 sys/kernel/warn_count=0 sys/kernel/hardlockup_count=0 "
+        "sys/kernel/softlockup_count=0 sys/kernel/rcu_stall_count=0"
+    ),
 }
 HUNG = {"proc/sys/kernel/hung_task_detect_count": "2\n"}
 OOPS = {"sys/kernel/oops_count": "1\n"}
@@ -64,7 +63,7 @@ def look(shipped: Shipped, changes: Files) -> Ran:
         ),
         pytest.param(HUNG, "live-repair", ["hung_task_detect_count"], id="hung task"),
         pytest.param(
-            {"proc/sys/kernel/tainted": "16384\n", "sys/kernel/softlockup_count": "3\n"},
+            files("proc/sys/kernel/tainted=16384 sys/kernel/softlockup_count=3"),
             "live-repair",
             ["softlockup_count", "tainted-soft-lockup"],
             id="soft lockup",
@@ -83,10 +82,7 @@ def test_counters(shipped: Shipped, changes: Files, need: str, faults: list[str]
 
 def test_counts_stay_out(shipped: Shipped) -> None:
     first = look(shipped, HUNG)
-    more: Files = {
-        "proc/sys/kernel/hung_task_detect_count": "77\n",
-        "sys/kernel/warn_count": "5\n",
-    }
+    more: Files = files("proc/sys/kernel/hung_task_detect_count=77 sys/kernel/warn_count=5")
     assert look(shipped, more).stdout == first.stdout
 
 
@@ -110,6 +106,8 @@ def test_a_hung_task_is_told_once_and_again_when_it_recurs(shipped: Shipped, mer
     ran = run(shipped, CLEAR, HUNG, said)
     assert (ran.code, ran.stdout) == (0, "accepted: hung_task_detect_count\n")
     assert look(shipped, HUNG).need == "Ok"
+    kept = json.loads(baseline(shipped).read_text())
+    assert kept == {"boot_id": BOOT, "hung_task_detect_count": 2, "tainted": 0}
     again = {"proc/sys/kernel/hung_task_detect_count": "3\n"}
     assert look(shipped, again).faults == ["hung_task_detect_count"]
 
@@ -171,7 +169,7 @@ def test_a_damaged_baseline_is_named(shipped: Shipped, damage: str) -> None:
 
 
 def test_a_file_that_cannot_be_read_silences_no_fault(shipped: Shipped) -> None:
-    unreadable: Files = {"proc/sys/kernel/tainted": "?\n", "sys/kernel/warn_count": "?\n"}
+    unreadable: Files = files("proc/sys/kernel/tainted=? sys/kernel/warn_count=?")
     ran = look(shipped, {**OOPS, **unreadable})
     assert (ran.need, ran.faults) == ("evacuate", ["oops_count"])
     assert ran.diagnosis["details"]["not_asked"][0].startswith("tainted: ")

@@ -116,14 +116,6 @@ def test_a_volume_that_lost_a_disk(shipped: Shipped) -> None:
         assert ran.faults == [{"group": "xenvg", "volume": "a", "fault": fault}], (layout, lost)
 
 
-def test_one_image_of_each_pair_is_borne(shipped: Shipped) -> None:
-    parts = images(1, 3)
-    parts[2]["lv_health_status"] = "partial"
-    whole = volume("a", "partial", lv_layout="raid,raid10", **INSTANCE)
-    ran = judged(shipped, [whole, *parts])
-    assert (ran.need, ran.faults[0]["fault"]) == ("live-repair", "degraded")
-
-
 def part(name: str, health: str, **more: str) -> dict[str, str]:
     return volume(f"[{name}]", health, lv_role="private", **more)
 

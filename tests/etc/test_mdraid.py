@@ -2,43 +2,26 @@
 
 import pytest
 
-from .shipped import CALL, OK, Files, Shipped
+from .shipped import CALL, OK, Files, Shipped, files
 
-MIRROR: Files = {
-    "level": "raid1\n",
-    "array_state": "clean\n",
-    "raid_disks": "2\n",
-    "degraded": "0\n",
-    "sync_action": "idle\n",
-    "mismatch_cnt": "0\n",
-    "sync_completed": "none\n",
-    "dev-sda1/state": "in_sync\n",
-    "dev-sda1/slot": "0\n",
-    "dev-sdb1/state": "in_sync\n",
-    "dev-sdb1/slot": "1\n",
-}
-REMOVED = {"degraded": "1\n", "dev-sdb1/state": "spare\n", "dev-sdb1/slot": "none\n"}
+MIRROR: Files = files(
+    "level=raid1 array_state=clean raid_disks=2 degraded=0 sync_action=idle "
+    "mismatch_cnt=0 sync_completed=none dev-sda1/state=in_sync dev-sda1/slot=0 "
+    "dev-sdb1/state=in_sync dev-sdb1/slot=1"
+)
+REMOVED = files("degraded=1 dev-sdb1/state=spare dev-sdb1/slot=none")
 FAULTY = REMOVED | {"dev-sdb1/state": "faulty\n"}
-REBUILDING = REMOVED | {"dev-sdb1/slot": "1\n", "sync_action": "recover\n"}
-FIVE = {
-    "level": "raid5\n",
-    "raid_disks": "3\n",
-    "dev-sdc1/state": "in_sync\n",
-    "dev-sdc1/slot": "2\n",
-}
+REBUILDING = REMOVED | files("dev-sdb1/slot=1 sync_action=recover")
+FIVE = files("level=raid5 raid_disks=3 dev-sdc1/state=in_sync dev-sdc1/slot=2")
 SIX = {f"dev-sd{letter}1/slot": f"{slot}\n" for slot, letter in enumerate("abcdef")}
 SIX |= {f"dev-sd{letter}1/state": "in_sync\n" for letter in "abcdef"}
-SIX |= {"level": "raid6\n", "raid_disks": "6\n", "degraded": "2\n", "sync_action": "recover\n"}
+SIX |= files("level=raid6 raid_disks=6 degraded=2 sync_action=recover")
 WAITS = {f"dev-sd{letter}1/state": "spare\n" for letter in "ef"}
 WAITS |= {f"dev-sd{letter}1/slot": "none\n" for letter in "ef"}
 STRIPE = {"level": "raid0\n", "degraded": None, "sync_action": None}
 CONTAINER = {"level": "\n", "array_state": "inactive\n", "raid_disks": "\n"}
 NO_MEMBERS = {f"dev-sd{letter}1/{name}": None for letter in "ab" for name in ("state", "slot")}
-JOURNAL = {
-    "consistency_policy": "journal\n",
-    "dev-sdj1/state": "in_sync,journal\n",
-    "dev-sdj1/slot": "journal\n",
-}
+JOURNAL = files("consistency_policy=journal dev-sdj1/state=in_sync,journal dev-sdj1/slot=journal")
 FOLDER = "an empty folder"
 UNUSED = {"../dev": "9:0\n", "../holders": FOLDER}
 PARTITIONED = UNUSED | {"../md0p1/dev": "259:1\n", "../md0p1/holders": FOLDER}
@@ -64,7 +47,7 @@ def array(shipped: Shipped, changes: Files, name: str = "md0") -> str:
 
 
 BROKEN = {**STRIPE, "array_state": "broken\n"}
-BAD_SPARE = {"dev-sdc1/state": "faulty\n", "dev-sdc1/slot": "none\n"}
+BAD_SPARE = files("dev-sdc1/state=faulty dev-sdc1/slot=none")
 HEALTHY: dict[str, Files] = {
     "whole": {},
     "being checked": {"sync_action": "check\n"},
@@ -77,19 +60,15 @@ HEALTHY: dict[str, Files] = {
     "inactive and made of no disks": {**CONTAINER, "raid_disks": "0\n"},
     "inactive and without members": {**CONTAINER, **NO_MEMBERS},
     "free": {"array_state": "clear\n", "level": "\n", "raid_disks": "\n"},
-    "free, of a kernel that writes a zero": {"array_state": "clear\n", "raid_disks": "0\n"},
+    "free, of a kernel that writes a zero": files("array_state=clear raid_disks=0"),
     "reshaping": {"raid_disks": "3 (2)\n", "sync_action": "reshape\n"},
-    "two holes, both heal": {**SIX, "dev-sde1/state": "spare\n", "dev-sdf1/state": "spare\n"},
+    "two holes, both heal": {**SIX, **files("dev-sde1/state=spare dev-sdf1/state=spare")},
     "two holes, and their spares wait for the end of a reshape": {
         **SIX,
         **WAITS,
         "sync_action": "reshape\n",
     },
-    "one hole heals, and a spare waits for the other": {
-        **SIX,
-        **WAITS,
-        "dev-sde1/slot": "4\n",
-    },
+    "one hole heals, and a spare waits for the other": {**SIX, **WAITS, "dev-sde1/slot": "4\n"},
     "with a journal": JOURNAL,
     "read-only by a person": {"array_state": "readonly\n"},
     "a disk is write-mostly": {"dev-sda1/state": "in_sync,write_mostly\n"},
@@ -120,7 +99,7 @@ DEGRADED: dict[str, Fault] = {
     ),
     "a disk faulty": (FAULTY, "degraded", ["sdb1"], [1]),
     "healed onto a spare, the bad disk still inside": (
-        {"dev-sdc1/state": "faulty,write_error\n", "dev-sdc1/slot": "none\n"},
+        files("dev-sdc1/state=faulty,write_error dev-sdc1/slot=none"),
         "failed-member",
         ["sdc1"],
         [],
@@ -148,7 +127,7 @@ DEGRADED: dict[str, Fault] = {
         [],
     ),
     "two holes, and one spare waits for the end of a reshape": (
-        {**SIX, **WAITS, "dev-sde1/state": "faulty\n", "sync_action": "reshape\n"},
+        {**SIX, **WAITS, **files("dev-sde1/state=faulty sync_action=reshape")},
         "degraded",
         ["sde1"],
         [4, 5],
@@ -160,19 +139,19 @@ DEGRADED: dict[str, Fault] = {
         [4, 5],
     ),
     "two holes, one heals": (
-        {**SIX, "dev-sde1/state": "spare\n", "dev-sdf1/slot": "none\n"},
+        {**SIX, **files("dev-sde1/state=spare dev-sdf1/slot=none")},
         "degraded",
         [],
         [5],
     ),
     "one heals, the other disk is faulty and still in its slot": (
-        {**SIX, "dev-sde1/state": "faulty\n", "dev-sdf1/state": "spare\n"},
+        {**SIX, **files("dev-sde1/state=faulty dev-sdf1/state=spare")},
         "degraded",
         ["sde1"],
         [4],
     ),
     "read-only for want of its journal": (
-        {"consistency_policy": "journal\n", "array_state": "readonly\n"},
+        files("consistency_policy=journal array_state=readonly"),
         "read-only",
         [],
         [],
@@ -186,7 +165,7 @@ DEGRADED: dict[str, Fault] = {
 }
 LOST: dict[str, Fault] = {
     "more than the level bears": (
-        {**FIVE, "degraded": "2\n", "dev-sda1/state": "faulty\n", "dev-sdb1/state": "faulty\n"},
+        {**FIVE, **files("degraded=2 dev-sda1/state=faulty dev-sdb1/state=faulty")},
         "lost",
         ["sda1", "sdb1"],
         [0, 1],
@@ -247,7 +226,7 @@ def test_an_array_that_cannot_be_read_silences_no_other(shipped: Shipped) -> Non
 
 def test_numbers_that_move_stay_out(shipped: Shipped) -> None:
     first = shipped.run("mdraid", SYS=array(shipped, FAULTY))
-    moved = {"mismatch_cnt": "128\n", "sync_completed": "77 / 99\n", "array_state": "active\n"}
+    moved = {"sync_completed": "77 / 99\n", **files("mismatch_cnt=128 array_state=active")}
     assert shipped.run("mdraid", SYS=array(shipped, {**FAULTY, **moved})).stdout == first.stdout
 
 

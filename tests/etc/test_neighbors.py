@@ -144,13 +144,6 @@ def test_an_odd_answer_costs_no_verdict(shipped: Shipped) -> None:
         assert ask(world, NOTHING, down("eth1")).faults[0].get("neighbor", "") == told, name
 
 
-def test_neighbors_of_one_port_are_few(shipped: Shipped) -> None:
-    rows = [json.loads(said(f"leaf{n}"))["lldp"][0]["interface"][0] for n in range(9)]
-    many = json.dumps({"lldp": [{"interface": rows}]})
-    [fault] = ask(shipped, many, down("eth1")).faults
-    assert fault["neighbor"] == "leaf0 x, leaf1 x, leaf2 x"
-
-
 @pytest.mark.parametrize("kept", ["{", "[]", '{"eth1": 7}', '{"eth1": ["x", "y"]}', "[1e999]"])
 def test_a_damaged_memory_is_written_again(shipped: Shipped, kept: str) -> None:
     shipped.tree({"var/links.json": kept})

@@ -607,19 +607,6 @@ def test_a_disk_in_a_hot_swap_bay_is_no_stick(shipped: Shipped) -> None:
     assert "/dev/sdb: no answer: " in beside(shipped, "scsi", NO_DISK, HOT_SWAP).complaint
 
 
-def test_a_disk_behind_a_controller_that_does_not_answer_is_not_ok(shipped: Shipped) -> None:
-    ran = ask(shipped, ("/dev/sda", "scsi", 2, REFUSED), ("/dev/bus/0", "megaraid,1", 2, REFUSED))
-    assert ran.complaint.startswith("smart: ValueError: /dev/bus/0: no answer: ")
-
-
-def test_disks_that_the_scan_does_not_list_are_asked_too(shipped: Shipped) -> None:
-    ask(shipped, ("/dev/sg0", "cciss,0", 8, SATA | FAILED), ("/dev/sda", "scsi", 2, REFUSED))
-    tool = shipped.root / "tools/smartctl"
-    tool.write_text(tool.read_text().replace('{"name": "/dev/sg0", "type": "cciss,0"}, ', ""))
-    ran = shipped.run("smart", TOOLS=(str(tool),), PHYSICAL=(("/dev/sg0", "cciss,0"),))
-    assert [(fault["device"], fault["type"]) for fault in ran.faults] == [("/dev/sg0", "cciss,0")]
-
-
 @pytest.mark.parametrize(
     ("names", "model"),
     [

@@ -70,6 +70,12 @@ def test_what_may_be_there(shipped: Shipped) -> None:
     assert look(shipped, files)[0] == 0
 
 
+def test_ganeti_cuts_long_tags(shipped: Shipped) -> None:
+    name = "x" * 130
+    row = f"echo '-wi-ao----|originstname+{name}' | cut -c-139"
+    assert look(shipped, {}, row, instances=[name])[0] == 0
+
+
 def test_open_volumes_of_others_count_and_unused_ones_are_told(shipped: Shipped) -> None:
     row = "echo '  -wi-a{}----|{},originstname+{}'"
     mine = [row.format("o", "x", name) for name in ("web", "cache", "mail")]

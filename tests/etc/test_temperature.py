@@ -4,15 +4,12 @@ import socket
 
 import pytest
 
-from .shipped import CALL, Files, Ran, Shipped
+from .shipped import CALL, Files, Ran, Shipped, files
 
 CORE: Files = {
-    "name": "coretemp\n",
     "device": "-> ../../../devices/coretemp.0",
     "temp1_label": "Package id 0\n",
-    "temp1_input": "45000\n",
-    "temp1_max": "80000\n",
-    "temp1_crit": "100000\n",
+    **files("name=coretemp temp1_input=45000 temp1_max=80000 temp1_crit=100000"),
 }
 UNREADABLE = "-> /proc/self/mem"  # its first byte answers EIO
 SENSOR = {"chip": "coretemp", "device": "coretemp.0", "sensor": "Package id 0"}
@@ -37,19 +34,16 @@ SENSORS: dict[str, tuple[Files, str]] = {  # the level
     "cool again, and the alarm stays": ({"temp1_crit_alarm": "1\n"}, ""),
     "below zero": ({"temp1_input": "-5000\n"}, ""),
     "no limits": ({"temp1_max": None, "temp1_crit": None}, ""),
-    "limits of zero": ({"temp1_max": "0\n", "temp1_crit": "0\n"}, ""),
+    "limits of zero": (files("temp1_max=0 temp1_crit=0"), ""),
     "a limit never filled in": ({"temp1_crit": "-273150\n"}, ""),
     "another one": ({"temp1_max": "65261850\n"}, ""),
-    "broken": ({"temp1_fault": "1\n", "temp1_input": "127000\n"}, "sensor-broken"),
+    "broken": (files("temp1_fault=1 temp1_input=127000"), "sensor-broken"),
     "not broken": ({"temp1_fault": "0\n"}, ""),
     "a critical limit of a cool room": (
-        {"temp1_crit": "20800\n", "temp1_input": "27800\n", "temp1_max": None},
+        {"temp1_max": None, **files("temp1_crit=20800 temp1_input=27800")},
         "",
     ),
-    "wired to nothing": (
-        {"temp1_crit": "127000\n", "temp1_max": "127000\n", "temp1_input": "127000\n"},
-        "",
-    ),
+    "wired to nothing": (files("temp1_crit=127000 temp1_max=127000 temp1_input=127000"), ""),
     "wired to nothing, below zero": ({"temp1_input": "-128000\n"}, ""),
     "EIO of max": ({"temp1_max": UNREADABLE}, ""),
     "no number as max": ({"temp1_max": "warm\n"}, ""),
@@ -116,7 +110,7 @@ def test_a_name_that_cannot_be_read_silences_no_fault(
 
 
 def test_an_ignored_sensor(shipped: Shipped) -> None:
-    floating = {"name": "nct6798\n", "temp1_label": "AUXTIN1\n", "temp1_input": "108000\n"}
+    floating = files("name=nct6798 temp1_label=AUXTIN1 temp1_input=108000")
     assert look(shipped, floating).need == "live-repair"
     world = {"SYS": shipped.root / "sys", "IGNORED": ("nct6798 AUXTIN1",)}
     assert shipped.run("temperature", **world).faults == []

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from nodeagent.cluster.backend import Submission
 from nodeagent.cluster.ganeti import decode, jobqueue, opcodes
-from nodeagent.cluster.ganeti.decode import one_line
 from nodeagent.cluster.ganeti.luxi import Refusal, refused
 from nodeagent.cluster.ganeti.opcodes import SOURCE
 from nodeagent.errors import MessageError
@@ -64,11 +63,6 @@ def test_a_nodes_address_has_one_form(told: str) -> None:
     """Schedules, entries and inventories name machines by it."""
     (node,) = map(decode.node, nodes(put(NODE, 2, told)))
     assert node.address == "2001:db8::3"
-
-
-def test_a_nodes_disks_and_processors() -> None:
-    (node,) = map(decode.node, nodes([*NODE[:9], 4, True, 1.25, "/oob"]))
-    assert (node.spindles, node.exclusive, node.speed, node.controlled) == (4, True, 1.25, True)
 
 
 def test_a_forthcoming_instance_is_not_there_yet() -> None:
@@ -565,13 +559,6 @@ def test_a_job_of_ours_that_we_cannot_order_has_no_action() -> None:
 )
 def test_how_luxid_refuses(said: object, refusal: Refusal) -> None:
     assert refused(said) == refusal
-
-
-@given(json)
-def test_somebody_elses_words_are_one_printable_line(said: object) -> None:
-    line = one_line(said)
-    assert line.isprintable()
-    assert len(line) <= 400
 
 
 def test_what_was_done_to_nodes_roles() -> None:

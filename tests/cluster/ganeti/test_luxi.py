@@ -3,10 +3,9 @@
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 
@@ -18,7 +17,6 @@ from nodeagent.model.action import Drain, Retag, RunCommand, Scope
 from nodeagent.model.snapshot import Capacity, Running, Size
 from tests.cluster.ganeti.scripted import (
     Behave,
-    Scripted,
     drip_for_ever,
     half,
     hang_up,
@@ -28,8 +26,6 @@ from tests.cluster.ganeti.scripted import (
     reset,
     says,
 )
-
-Serve: TypeAlias = Callable[..., AbstractContextManager[Scripted]]
 
 
 @pytest.fixture

@@ -1,0 +1,36 @@
+"""A tool that answers in another form: no verdict, and the tool's own words are the reason."""
+
+import pytest
+
+from .shipped import Ran, Shipped
+
+FAILS = "echo 'timeout receiving packet' >&2; exit 3"
+NINE = "version: 9.2.8 (api:2/proto:86-122)\n"
+
+
+def run(shipped: Shipped, command: str, script: str) -> Ran:
+    """Run a diagnose command whose tool is this script."""
+    tool = str(shipped.tool("tool", script))
+    world = shipped.tree(
+        {
+            "sys/block/dm-0/dm/uuid": "mpath-x\n",
+            "proc/drbd": NINE,
+            "ganeti/ssconf_node_primary_ips": "n1 192.0.2.1\n",
+        }
+    )
+    sys, tools = {"SYS": world / "sys"}, {"TOOLS": (tool,)}
+    folder = {"FOLDERS": (str(shipped.root / "tools"),), "NAMES": ("tool",)}
+    constants: dict[str, dict[str, object]] = {
+        "smart": {**tools},
+        "multipath": {**tools, **sys},
+        "drbd": {**tools, "PROC": world / "proc"},
+        "links": {**tools, **sys, "SSCONF": world / "ganeti", "STATE": world / "links.json"},
+        "storcli": {**folder, **sys},
+    }
+    return shipped.run(command, **constants[command])
+
+
+@pytest.mark.parametrize("command", ["smart", "multipath", "drbd", "links", "storcli"])
+def test_the_words_of_the_tool_are_the_reason(shipped: Shipped, command: str) -> None:
+    why = run(shipped, command, FAILS).complaint
+    assert "answers 'timeout receiving packet', exit 3" in why
