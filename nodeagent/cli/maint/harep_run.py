@@ -1,8 +1,7 @@
 """One run of the compatible mode on a cluster's LUXI socket: harep in all but its name.
 
-It only queries what harep's answers depend on, so it queries no node. As harep, it decides to the
-end from the cluster it has read at the beginning, submits a job before it sets its tag, and any
-fault with one instance ends the run.
+It queries no node. As harep, it decides to the end from the cluster it has read at the beginning,
+submits a job before it sets its tag, and any fault with one instance ends the run.
 """
 
 import json
@@ -26,16 +25,13 @@ from nodeagent.cluster.ganeti.luxi import Luxi, Refusal
 from nodeagent.errors import MessageError, NodeAgentError, Unavailable
 from nodeagent.maintd.autorepair.survey import survey
 from nodeagent.model.action import Retag
-from nodeagent.model.snapshot import Group, Instance, Node, Snapshot
+from nodeagent.model.snapshot import Instance, Snapshot
 from nodeagent.model.units import Seconds
 
 Opcode: TypeAlias = dict[str, Any]
 
 SOURCE = "harep"  # in the jobs' reasons, so that job filters on harep's go on working
 COMMENT = f"automated repairs by gnt-maint repair {__version__}"
-_NODE = ("name", "offline", "drained", "vm_capable", "group.uuid")
-_INSTANCE = ("name", "pnode", "snodes", "disk_template", "tags", "forthcoming")
-_GROUP = ("uuid", "name", "tags")
 _UNFINISHED = frozenset({"queued", "waiting", "canceling", "running"})
 _STATES = _UNFINISHED | {"canceled", "success", "error"}
 _SOONEST, _LATEST = 0.02, 1.0  # seconds between two polls of a job it waits for
@@ -278,9 +274,6 @@ def _repair(name: str, kind: RepairType) -> tuple[Opcode, ...]:
             return recreate_disks, reinstall
 
 
-# The cluster, as far as harep decides by it.
-
-
 def _snapshot(luxi: Luxi) -> Snapshot:
     """Read the cluster; Unavailable if Ganeti's answers make no sense."""
 
@@ -288,49 +281,11 @@ def _snapshot(luxi: Luxi) -> Snapshot:
         return decode.table(what, fields, luxi.ask("Query", [what, fields, None]))
 
     try:
-        nodes = {row.text("name"): _node(row) for row in rows("node", _NODE)}
-        placed = [row for row in rows("instance", _INSTANCE) if not row.flag("forthcoming")]
-        instances = {row.text("name"): _instance(row) for row in placed}
-        master, tags = _info(luxi.ask("QueryClusterInfo", []))
-        groups = {row.text("uuid"): _group(row) for row in rows("group", _GROUP)}
-        snapshot = Snapshot("", nodes, instances, groups, master, tags)
-        if fault := decode.misfit(snapshot):
-            raise MessageError(fault)
+        return decode.snapshot(
+            luxi.ask("QueryClusterInfo", []),
+            rows("node", decode.NODE),
+            rows("instance", decode.INSTANCE),
+            rows("group", decode.GROUP),
+        )
     except MessageError as error:
         raise Unavailable(f"Ganeti's answers make no sense: {error}") from None
-    return snapshot
-
-
-def _info(info: Any) -> tuple[str, frozenset[str]]:
-    """Return the master and the tags of the cluster."""
-    match info:
-        case {"master": str(master), "tags": [*tags]} if decode.are_texts(tags):
-            return master, frozenset(tags)
-    raise MessageError("cluster fields master or tags are not as they must be")
-
-
-def _node(row: Row) -> Node:
-    return Node(
-        row.text("name"),
-        uuid="",
-        address="",
-        group=row.text("group.uuid"),
-        drained=row.flag("drained"),
-        offline=row.flag("offline"),
-        vm_capable=row.flag("vm_capable"),
-    )
-
-
-def _instance(row: Row) -> Instance:
-    others = row.texts("snodes")
-    return Instance(
-        row.text("name"),
-        row.text("pnode"),
-        others[0] if others else None,
-        row.text("disk_template"),
-        tags=frozenset(row.texts("tags")),
-    )
-
-
-def _group(row: Row) -> Group:
-    return Group(row.text("uuid"), row.text("name"), frozenset(row.texts("tags")))
