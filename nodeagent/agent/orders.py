@@ -28,7 +28,7 @@ SKEW = 150_000  # ms two nodes' clocks may differ in Ganeti
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class Knowledge:
     """The node's knowledge when it judges; `now` is unix milliseconds.
 
     `queue` are the commands that the repair queue may run here, `checks` those that change nothing.
@@ -79,7 +79,7 @@ def judge(
     order: Order,
     signer: str,
     candidates: Mapping[str, str],
-    view: View,
+    view: Knowledge,
     receipt: Receipt | None,
     running: Receipt | None,
 ) -> Judgement:

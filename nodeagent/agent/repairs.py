@@ -146,7 +146,7 @@ class Repairs:
     def _weigh(self, order: Order, signer: str) -> orders.Judgement:
         identity, verdict, now = self._ssconf.identity(), self._verdict(), self._now()
         settings = self._settings()
-        view = orders.View(
+        view = orders.Knowledge(
             cluster=identity.cluster,
             name=identity.name,
             uuid=identity.uuid,

@@ -46,7 +46,7 @@ _SET_CHILD_SUBREAPER = 36
 
 
 @dataclass(slots=True)
-class Caller:
+class PeerOfRunner:
     """The peer of one connection: its server certificate, once it has said hello."""
 
     tls: str = ""
@@ -85,7 +85,7 @@ class Runner:
         self._runs: Counter[str] = Counter()
         self._told: dict[str, str] = {}
         self._witness = Witness(self._ssconf, self._sealed, settings)
-        self._verbs: dict[str, Callable[[Frame, Caller], Awaitable[Frame]]] = {
+        self._verbs: dict[str, Callable[[Frame, PeerOfRunner], Awaitable[Frame]]] = {
             "hello": self._hello,
             "nodes": self._nodes,
             "report": self._report,
@@ -289,9 +289,9 @@ class Runner:
 
     def _begin_connection(self) -> Handle:
         """Begin a connection with its own state: another front must not speak for this node's."""
-        return partial(self._handle, Caller())
+        return partial(self._handle, PeerOfRunner())
 
-    async def _handle(self, caller: Caller, asked: Frame) -> Frame:
+    async def _handle(self, caller: PeerOfRunner, asked: Frame) -> Frame:
         verb = self._verbs.get(str(asked.get("verb")))
         if verb is None:
             return {"error": "unknown verb"}
@@ -304,16 +304,16 @@ class Runner:
         self._told.pop(trouble, None)
         return answer
 
-    async def _hello(self, asked: Frame, caller: Caller) -> Frame:
+    async def _hello(self, asked: Frame, caller: PeerOfRunner) -> Frame:
         tls = asked.get("tls")
         caller.tls = tls if isinstance(tls, str) and len(tls) in (0, 64) else ""
         identity = self._ssconf.identity()
         return {"address": identity.address, "name": identity.name, "cluster": identity.cluster}
 
-    async def _nodes(self, _asked: Frame, _: Caller) -> Frame:
+    async def _nodes(self, _asked: Frame, _: PeerOfRunner) -> Frame:
         return {"nodes": sorted(self._ssconf.all_addresses())}
 
-    async def _report(self, asked: Frame, caller: Caller) -> Frame:
+    async def _report(self, asked: Frame, caller: PeerOfRunner) -> Frame:
         salt = asked.get("salt")
         if salt is None:  # the time instead of a question's salt, as confd's queries have it
             salt = str(int(time.time()))
@@ -347,14 +347,14 @@ class Runner:
         )
         return self._sealed(Purpose.REPORT, salt, report.body())
 
-    async def _order(self, asked: Frame, _: Caller) -> Frame:
+    async def _order(self, asked: Frame, _: PeerOfRunner) -> Frame:
         raw = asked.get("order")
         receipt = await self.repairs.order(raw.encode()) if isinstance(raw, str) else None
         if receipt is None:
             return {"refused": True}
         return self._sealed_receipt(receipt, receipt.order)
 
-    async def _receipt(self, asked: Frame, _: Caller) -> Frame:
+    async def _receipt(self, asked: Frame, _: PeerOfRunner) -> Frame:
         salt, order = asked.get("salt"), asked.get("id")
         receipt = self.repairs.receipt(order) if isinstance(order, str) else None
         if receipt is None:
@@ -372,7 +372,7 @@ class Runner:
         """Seal with the cluster's key, and sign with this node's own."""
         return {"sealed": self._node_key.seal(self._ssconf.key(), purpose, salt, body).decode()}
 
-    async def _health(self, asked: Frame, _: Caller) -> Frame:
+    async def _health(self, asked: Frame, _: PeerOfRunner) -> Frame:
         verdict = self.verdict()
         ran = (self._commands, self._repair_commands, self._check_commands)
         judges = (self.repairs, self._witness)

@@ -26,7 +26,7 @@ from nodeagent.faults import Faults
 from nodeagent.power import alive, settings
 from nodeagent.power.agents import Agents
 from nodeagent.power.answers import OFF, ON
-from nodeagent.power.control import Outcome, Status
+from nodeagent.power.control import PowerStatus, Switched
 from nodeagent.power.controls import Controls
 from nodeagent.power.run import adopt, end_all
 
@@ -66,7 +66,7 @@ def _tell(node: str, lines: Iterable[str]) -> None:
         click.echo(f"{NAME}: {node}: {plain(line, _LINE)}", err=True)
 
 
-def _switched(node: str, what: str, outcome: Outcome) -> None:
+def _switched(node: str, what: str, outcome: Switched) -> None:
     """End with 1 unless it is proven; keep a line in the system log either way."""
     how = f"proven by {outcome.level.label}" if outcome.level else "not proven"
     syslog.openlog(NAME, facility=syslog.LOG_DAEMON)
@@ -216,12 +216,12 @@ def check(places: Places, nodes: Sequence[str], *, as_json: bool) -> None:
     sys.exit(0 if good else exits.FAULT)
 
 
-def _json(node: str, status: Status) -> dict[str, Any]:
+def _json(node: str, status: PowerStatus) -> dict[str, Any]:
     rows = [{**row.to_json(), "last-on": _utc(row.last_on)} for row in status.rows]
     return {"node": node, "powered": status.powered, "levels": rows}
 
 
-def _rows(node: str, status: Status) -> list[dict[str, Any]]:
+def _rows(node: str, status: PowerStatus) -> list[dict[str, Any]]:
     if not status.rows:
         return [_row(node, why="no table under [nodes] in power.toml is for it")]
     return [

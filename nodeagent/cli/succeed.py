@@ -38,9 +38,9 @@ from nodeagent.maintd.fencing.judgement import SETTLES
 from nodeagent.maintd.succession.plan import (
     Attempt,
     Heard,
+    HelperStep,
     Known,
     Memory,
-    Step,
     outcome,
     plan,
     remember,
@@ -202,7 +202,7 @@ class Session:
     def run(self, *, asks: bool) -> dict[str, Any]:
         """Take all steps that the plan has now; return the outcome."""
         known = self._known(asks=asks)
-        end: Step | Reason = plan(known)
+        end: HelperStep | Reason = plan(known)
         for _ in range(_MOST_STEPS):
             if isinstance(end, Reason):
                 break
@@ -234,22 +234,22 @@ class Session:
         """Bring up to date what the clocks and the files say."""
         return replace(known, at=service.moment(), files=self.files.master())
 
-    def _take(self, step: Step, known: Known) -> tuple[Known, Reason | None]:
+    def _take(self, step: HelperStep, known: Known) -> tuple[Known, Reason | None]:
         """Take a step; return the knowledge after it, and why it is the last one."""
         places = self.places
         match step:
-            case Step.ASK | Step.ASK_FOR_VOICES:
-                heard = self._ask(known, claim=step is Step.ASK_FOR_VOICES)
+            case HelperStep.ASK | HelperStep.ASK_FOR_VOICES:
+                heard = self._ask(known, claim=step is HelperStep.ASK_FOR_VOICES)
                 known = self._now(replace(known, heard=heard))
                 return self._keep(known, remember(known)), None
-            case Step.READ_POWER:
+            case HelperStep.READ_POWER:
                 return replace(known, power=read_power(places.controls, known.master)), None
-            case Step.POWER_OFF:
+            case HelperStep.POWER_OFF:
                 if why := power_off(places.controls, known.master):
                     return known, because(SuccessionKind.NOT_OFF, known.master.name, why=why)
                 time.sleep(places.settles)
                 return replace(known, cut=True, power=None, heard=None), None
-            case Step.FAIL_OVER:
+            case HelperStep.FAIL_OVER:
                 return self._fail_over(known)
 
     def _fail_over(self, known: Known) -> tuple[Known, Reason]:

@@ -24,7 +24,7 @@ class Status(Enum):
         return self in (Status.NOTED, Status.PENDING)
 
 
-class Event(Enum):
+class StatusEvent(Enum):
     """Events that change an incident's status."""
 
     STARTED = auto()
@@ -33,17 +33,17 @@ class Event(Enum):
     ALL_DONE = auto()
 
 
-TRANSITIONS: dict[Status, dict[Event, Status]] = {
-    Status.NOTED: {Event.STARTED: Status.PENDING, Event.CANCELED: Status.CANCELED},
+TRANSITIONS: dict[Status, dict[StatusEvent, Status]] = {
+    Status.NOTED: {StatusEvent.STARTED: Status.PENDING, StatusEvent.CANCELED: Status.CANCELED},
     Status.PENDING: {
-        Event.STARTED: Status.PENDING,
-        Event.CANCELED: Status.CANCELED,
-        Event.JOB_FAILED: Status.FAILED,
-        Event.ALL_DONE: Status.COMPLETED,
+        StatusEvent.STARTED: Status.PENDING,
+        StatusEvent.CANCELED: Status.CANCELED,
+        StatusEvent.JOB_FAILED: Status.FAILED,
+        StatusEvent.ALL_DONE: Status.COMPLETED,
     },
     Status.CANCELED: {},
-    Status.FAILED: {Event.CANCELED: Status.CANCELED},
-    Status.COMPLETED: {Event.CANCELED: Status.CANCELED},
+    Status.FAILED: {StatusEvent.CANCELED: Status.CANCELED},
+    Status.COMPLETED: {StatusEvent.CANCELED: Status.CANCELED},
 }
 
 UNKNOWN = Diagnosis(Need.OK, None, "")
@@ -123,7 +123,7 @@ class Incident:
         """Return the tag that shows a running live repair."""
         return f"maintd:repairing:{self.id}"
 
-    def after(self, event: Event, now: Ms, why: str = "") -> "Incident":
+    def after(self, event: StatusEvent, now: Ms, why: str = "") -> "Incident":
         """Return the incident after an event; an impossible one is a bug and raises KeyError."""
         status = TRANSITIONS[self.status][event]
         if status is self.status:

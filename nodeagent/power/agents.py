@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from nodeagent.errors import ConfigError
 from nodeagent.folder import Unfit, opened_file
-from nodeagent.power.answers import NOTHING, Answer, answer_of, fault_of, last_words
+from nodeagent.power.answers import NOTHING, PowerAnswer, answer_of, fault_of, last_words
 from nodeagent.power.run import Ran, run
 from nodeagent.power.settings import Device
 from nodeagent.secret import read_password
@@ -44,12 +44,12 @@ class Agents:
         self._folder = folder
         self._known: dict[str, _Metadata] = {}
 
-    def status(self, device: Device, seconds: float) -> Answer:
+    def status(self, device: Device, seconds: float) -> PowerAnswer:
         """Ask one device for the state of its power; every failure is an answer."""
         try:
             ran = self._run(device, "status", seconds)
         except ConfigError as error:
-            return Answer(NOTHING, str(error))
+            return PowerAnswer(NOTHING, str(error))
         return answer_of(ran.code, ran.stdout, ran.stderr, ran.stopped)
 
     def switch(self, device: Device, action: str, seconds: float) -> str:

@@ -15,20 +15,24 @@ WORDS = 160  # characters of an agent's own words that are shown
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PowerAnswer:
     """A device's or level's state of power, and why it is not on or off."""
 
     state: str
     why: str = ""
 
 
-def answer_of(code: int, stdout: str, stderr: str, stopped: str) -> Answer:
+def answer_of(code: int, stdout: str, stderr: str, stopped: str) -> PowerAnswer:
     """Return the answer of one `action=status`; exit codes alone mean nothing."""
     if fault := fault_of(stderr, stopped):
-        return Answer(NOTHING, fault)
+        return PowerAnswer(NOTHING, fault)
     status_lines = [line for line in stdout.splitlines() if line.lstrip().startswith("Status")]
     state = _EXACT.get((code, status_lines[0])) if len(status_lines) == 1 else None
-    return Answer(state) if state else Answer(NOTHING, f"exit {code}: {last_words(stderr, stdout)}")
+    return (
+        PowerAnswer(state)
+        if state
+        else PowerAnswer(NOTHING, f"exit {code}: {last_words(stderr, stdout)}")
+    )
 
 
 def fault_of(stderr: str, stopped: str) -> str:
@@ -56,18 +60,18 @@ def _short(line: str) -> str:
     return plain(line, WORDS + 3)
 
 
-def together(answers: Sequence[Answer]) -> Answer:
+def together(answers: Sequence[PowerAnswer]) -> PowerAnswer:
     """Return the answer of a level: all its devices must say the same."""
     states = {answer.state for answer in answers}
     if len(states) == 1:
         return answers[0]
     if NOTHING in states:
         return next(answer for answer in answers if answer.state == NOTHING)
-    return Answer(MIXED, "some devices say on and others off")
+    return PowerAnswer(MIXED, "some devices say on and others off")
 
 
-def twice(first: Answer, second: Answer) -> Answer:
+def twice(first: PowerAnswer, second: PowerAnswer) -> PowerAnswer:
     """Return the answer of two readings, both of which must be the same."""
     if first.state == second.state or second.state == NOTHING:
         return second
-    return Answer(MIXED, f"it said {first.state}, and then {second.state}")
+    return PowerAnswer(MIXED, f"it said {first.state}, and then {second.state}")

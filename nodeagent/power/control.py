@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from nodeagent.errors import plain
 from nodeagent.power.agents import Agents
-from nodeagent.power.answers import MIXED, NOTHING, OFF, ON, Answer, together, twice
+from nodeagent.power.answers import MIXED, NOTHING, OFF, ON, PowerAnswer, together, twice
 from nodeagent.power.proven import Proven, why_not
 from nodeagent.power.settings import Device, Level
 
@@ -24,7 +24,7 @@ _SPARE = 2.0  # seconds of the limit for starting and ending ourselves
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Switched:
     """The end of switching: the level that proved it, or for each level why it did not."""
 
     level: Level | None
@@ -36,7 +36,7 @@ class Row:
     """One level as read just now, whether it counts, and when it last said ON."""
 
     level: Level
-    answer: Answer
+    answer: PowerAnswer
     why_not: str
     last_on: float | None
 
@@ -56,7 +56,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class PowerStatus:
     """All levels of a node, and what follows; `powered` is None where nothing does.
 
     `unrecorded` says why what said ON is not recorded, or nothing.
@@ -97,7 +97,7 @@ class Control:
     def __post_init__(self) -> None:
         self._end = time.monotonic() + self.limit - _SPARE
 
-    def status(self) -> Status:
+    def status(self) -> PowerStatus:
         """Read all levels, and judge by those that count.
 
         It records nothing: maintd asks while the node is dead too, and a level that then says ON
@@ -105,17 +105,17 @@ class Control:
         """
         return self._status(record=False)
 
-    def check(self) -> Status:
+    def check(self) -> PowerStatus:
         """Read all levels, record what they say of a node that lives, and judge."""
         return self._status(record=True)
 
-    def _status(self, *, record: bool) -> Status:
+    def _status(self, *, record: bool) -> PowerStatus:
         answers = self._read_twice(self.levels, OFF, self._end, _FIRST)
         why = self._record(answers) if record else ""
         judged = judge(self._row(level, answers[level]) for level in self.levels)
         return replace(judged, unrecorded=why)
 
-    def _record(self, answers: Mapping[Level, Answer]) -> str:
+    def _record(self, answers: Mapping[Level, PowerAnswer]) -> str:
         """Record which levels say ON, and forget those that say OFF; return why not, or nothing.
 
         The node is asked after them: one that lives now had power then.
@@ -128,11 +128,11 @@ class Control:
             return self.proven.note(self.node, self.levels, on, off)
         return "its noded does not answer, so that levels say on now is not recorded" if on else ""
 
-    def off(self) -> Outcome:
+    def off(self) -> Switched:
         """Switch off through the first counting level that proves it."""
         return self._off(self._end)
 
-    def on(self) -> Outcome:
+    def on(self) -> Switched:
         """Switch on: outlets first, then the machine; a level that does not count serves too.
 
         A machine that was off for long has no level that said ON of late.
@@ -153,15 +153,15 @@ class Control:
                 proven = level
         answering = [level for level in ours if first[level].state != NOTHING and not level.outlet]
         if answering and (proven is None or proven.outlet):
-            return Outcome(None, tuple(lines))
-        return Outcome(proven, tuple(lines))
+            return Switched(None, tuple(lines))
+        return Switched(proven, tuple(lines))
 
-    def cycle(self) -> Outcome:
+    def cycle(self) -> Switched:
         """Switch off with proof, and only then on."""
         off = self._off(time.monotonic() + self._share(_CYCLE_OFF, self._end))
         return self.on() if off.level else off
 
-    def _off(self, end: float) -> Outcome:
+    def _off(self, end: float) -> Switched:
         lines, counting = list[str](), list[Level]()
         for level in self.levels:
             why = self.why_not(level)
@@ -174,11 +174,11 @@ class Control:
             by = time.monotonic() + self._share(1 / (len(counting) - number), end)
             why = self._not_off(level, first, by) or self._against(level, first, end)
             if not why:
-                return Outcome(level, tuple(lines))
+                return Switched(level, tuple(lines))
             lines.append(f"{level.label}: {why}")
-        return Outcome(None, tuple(lines) or ("no level is set for this node in power.toml",))
+        return Switched(None, tuple(lines) or ("no level is set for this node in power.toml",))
 
-    def _not_off(self, level: Level, first: Mapping[Level, Answer], by: float) -> str:
+    def _not_off(self, level: Level, first: Mapping[Level, PowerAnswer], by: float) -> str:
         """Switch off through one level; return why it is not proven off, or nothing."""
         answer = first[level]
         if answer.state == NOTHING:
@@ -189,7 +189,7 @@ class Control:
                 return f"says off, but {on.label} says on"
         return self._made(level, OFF, answer, by)
 
-    def _made(self, level: Level, state: str, first: Answer, by: float) -> str:
+    def _made(self, level: Level, state: str, first: PowerAnswer, by: float) -> str:
         """Bring a level that answers into a state, and prove it; return what is wrong."""
         acted = ""
         if first.state != state:
@@ -201,7 +201,7 @@ class Control:
             return ""
         return "; ".join(filter(None, (acted, answer.why or f"it still says {answer.state}")))
 
-    def _against(self, level: Level, first: Mapping[Level, Answer], end: float) -> str:
+    def _against(self, level: Level, first: Mapping[Level, PowerAnswer], end: float) -> str:
         """Say which other level contradicts a proof of off, or nothing."""
         asked = [other for other in first if other is not level and not other.outlet]
         asked = [other for other in asked if first[other].state != NOTHING]
@@ -209,7 +209,7 @@ class Control:
         on = next((other for other in asked if answers[other].state == ON), None)
         return f"says off, but {on.label} says on" if on else ""
 
-    def _row(self, level: Level, answer: Answer) -> Row:
+    def _row(self, level: Level, answer: PowerAnswer) -> Row:
         last_on = self.proven.last_on(self.node, level)
         return Row(level, answer, self.why_not(level), last_on)
 
@@ -222,7 +222,7 @@ class Control:
 
     def _read_twice(
         self, levels: Sequence[Level], state: str, end: float, part: float = 1.0
-    ) -> dict[Level, Answer]:
+    ) -> dict[Level, PowerAnswer]:
         """Read levels; those that say this state are read again after a pause."""
         answers = self._read(levels, self._share(part, end))
         again = [level for level in levels if answers[level].state == state]
@@ -232,11 +232,11 @@ class Control:
             answers |= {level: twice(answers[level], second[level]) for level in again}
         return answers
 
-    def _read(self, levels: Sequence[Level], seconds: float) -> dict[Level, Answer]:
+    def _read(self, levels: Sequence[Level], seconds: float) -> dict[Level, PowerAnswer]:
         """Read levels at once, all devices of each."""
         by = time.monotonic() + seconds
 
-        def ask(device: Device) -> Answer:
+        def ask(device: Device) -> PowerAnswer:
             return self.agents.status(device, by - time.monotonic())
 
         answers = iter(_at_once(ask, [device for level in levels for device in level.devices]))
@@ -264,23 +264,23 @@ def _at_once(ask: Callable[[Device], T], devices: Sequence[Device]) -> list[T]:
         return list(threads.map(ask, devices))
 
 
-def judge(rows: Iterable[Row]) -> Status:
+def judge(rows: Iterable[Row]) -> PowerStatus:
     """Say whether the node is powered, by the first counting level that answers."""
     all_rows = tuple(rows)
     lines = [f"{row.level.label}: {why}" for row in all_rows if (why := _why_silent(row))]
     counting = [row for row in all_rows if row.counts and row.answer.state in (ON, OFF)]
     if not counting:
         lines = lines or ["no level is set for this node in power.toml"]
-        return Status(all_rows, lines=tuple(lines))
+        return PowerStatus(all_rows, lines=tuple(lines))
     # An outlet that is on only feeds the machine, whatever that does.
     machine = [row for row in counting if not (row.level.outlet and row.answer.state == ON)]
     if len({row.answer.state for row in machine}) > 1:
         states = ", ".join(f"{row.level.label} says {row.answer.state}" for row in machine)
-        return Status(all_rows, lines=(*lines, f"in doubt: {states}"))
+        return PowerStatus(all_rows, lines=(*lines, f"in doubt: {states}"))
     first = counting[0]
     if first.level.outlet and first.answer.state == ON and machine:
         first = machine[0]
-    return Status(all_rows, first.answer.state == ON, first.level, tuple(lines))
+    return PowerStatus(all_rows, first.answer.state == ON, first.level, tuple(lines))
 
 
 def _why_silent(row: Row) -> str:

@@ -30,7 +30,7 @@ _ADDRESSES = 4  # addresses tried for one name
 Connect: TypeAlias = Callable[[Deadline], socket.socket]
 
 
-class Absent(Unavailable):
+class NotConnected(Unavailable):
     """There is no connection; its cause is the OSError."""
 
 
@@ -57,7 +57,10 @@ class Caller:
         body: bytes = b"",
         more: Sequence[tuple[str, str]] = (),
     ) -> Answered:
-        """Send a request; return its answer. Absent: there is no maintd. Unavailable: no answer."""
+        """Send a request; return its answer.
+
+        NotConnected: there is no maintd. Unavailable: there is no answer.
+        """
         transaction = Transaction(
             method,
             target,
@@ -68,8 +71,8 @@ class Caller:
         )
         try:
             return ask(self._connect, transaction, seconds)
-        except Absent as error:
-            raise Absent(f"{self.where}: {error}") from error.__cause__
+        except NotConnected as error:
+            raise NotConnected(f"{self.where}: {error}") from error.__cause__
         except Unavailable as error:
             raise Unavailable(f"{self.where}: {error}") from None
 
@@ -171,14 +174,14 @@ def wrong_port(url: str) -> str:
 
 
 def ask(connect: Connect, transaction: Transaction, seconds: float) -> Answered:
-    """Connect, send, and wait for the answer. Absent: no connection. Unavailable: no answer."""
+    """Connect, send, and wait for the answer, or raise NotConnected, or Unavailable."""
     deadline = Deadline(seconds)
     try:
         connection = connect(deadline)
     except TimeoutError as error:
-        raise Absent(too_late(seconds)) from error
+        raise NotConnected(too_late(seconds)) from error
     except OSError as error:
-        raise Absent(error_text(error)) from error
+        raise NotConnected(error_text(error)) from error
     with closing(connection):
         try:
             unsent = memoryview(transaction.request())

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from nodeagent.agent.orders import Judgement, Known, Refused, Run, View, judge
+from nodeagent.agent.orders import Judgement, Knowledge, Known, Refused, Run, judge
 from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.units import Ms
 from nodeagent.protocol.messages import Order, Progress, Receipt, digest
@@ -22,7 +22,7 @@ ORDER = Order(
     issued=NOW,
     expires=NOW + 30_000,
 )
-VIEW = View("c", "n1", "uuid-1", DIAGNOSIS, doubtful=False, enabled=True, now=NOW + 100)
+VIEW = Knowledge("c", "n1", "uuid-1", DIAGNOSIS, doubtful=False, enabled=True, now=NOW + 100)
 CANDIDATES = {"AA:BB": "uuid-m"}
 RECEIPT = Receipt(ID, ID, "fix", Progress.DONE, NOW, NOW, 0, "", "")
 
@@ -31,7 +31,7 @@ def judged(
     signer: str = "AA:BB",
     receipt: Receipt | None = None,
     running: Receipt | None = None,
-    view: View = VIEW,
+    view: Knowledge = VIEW,
     **changes: Any,
 ) -> Judgement:
     return judge(replace(ORDER, **changes), signer, CANDIDATES, view, receipt, running)

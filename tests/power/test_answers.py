@@ -2,9 +2,9 @@
 
 import pytest
 
-from nodeagent.power.answers import Answer, answer_of, last_words, together, twice
+from nodeagent.power.answers import PowerAnswer, answer_of, last_words, together, twice
 
-ON, OFF, MIXED, NOTHING = (Answer(state) for state in ("on", "off", "mixed", "nothing"))
+ON, OFF, MIXED, NOTHING = (PowerAnswer(state) for state in ("on", "off", "mixed", "nothing"))
 
 
 @pytest.mark.parametrize(

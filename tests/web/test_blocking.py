@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from nodeagent.errors import Unavailable
-from nodeagent.web.blocking import Absent, at_url
+from nodeagent.web.blocking import NotConnected, at_url
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 
@@ -57,7 +57,7 @@ def test_a_drip_is_cut_off_at_the_one_deadline() -> None:
     with server(raw, b"x") as url, pytest.raises(Unavailable) as caught:
         at_url(url).request("GET", "/", 0.3)
     assert str(caught.value) == f"{url}: no complete answer within 0.3 s"
-    assert not isinstance(caught.value, Absent)
+    assert not isinstance(caught.value, NotConnected)
 
 
 def test_an_answer_with_its_headers_is_returned() -> None:
@@ -67,6 +67,8 @@ def test_an_answer_with_its_headers_is_returned() -> None:
 
 
 def test_nobody_there_is_absent() -> None:
-    with pytest.raises(Absent, match=r"^http://127\.0\.0\.1:1: Connection refused$") as caught:
+    with pytest.raises(
+        NotConnected, match=r"^http://127\.0\.0\.1:1: Connection refused$"
+    ) as caught:
         at_url("http://127.0.0.1:1").request("GET", "/", 5.0)
     assert isinstance(caught.value.__cause__, ConnectionRefusedError)

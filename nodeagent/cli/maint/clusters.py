@@ -11,7 +11,7 @@ import click
 from nodeagent.cli.maint.check import CRITICAL, OK, STATES, UNKNOWN, WARNING, judge, unasked
 from nodeagent.cli.maint.console import clusters_file
 from nodeagent.cli.maint.console.client import InDoubt, Unreachable, Where
-from nodeagent.cli.maint.console.clusters_file import Entry
+from nodeagent.cli.maint.console.clusters_file import NamedCluster
 from nodeagent.cli.maint.console.looking import lists
 from nodeagent.cli.maint.console.options import as_json, cli, duration
 from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
@@ -80,7 +80,7 @@ def clusters(where: Where, *, timeout: int, html: str | None, as_json: bool) -> 
     return worst
 
 
-def _ask_all(known: Mapping[str, Entry], seconds: float) -> list[Json]:
+def _ask_all(known: Mapping[str, NamedCluster], seconds: float) -> list[Json]:
     """Return what each cluster says; of one that says nothing in time, that.
 
     The look-up of a host's name has no deadline, so a thread may outlast this command's patience.
@@ -98,7 +98,7 @@ def _ask_all(known: Mapping[str, Entry], seconds: float) -> list[Json]:
     return [answers.get(name) or _late(name, seconds) for name in known]
 
 
-def _ask(entry: Entry, seconds: float) -> Json:
+def _ask(entry: NamedCluster, seconds: float) -> Json:
     """Ask one cluster, all in all so many seconds."""
     deadline = Deadline(seconds)
     answers: Json = {}
@@ -126,7 +126,7 @@ def _ask(entry: Entry, seconds: float) -> Json:
         return _document(entry.name, UNKNOWN, STATES[UNKNOWN], why)
 
 
-def _page(entry: Entry) -> str:
+def _page(entry: NamedCluster) -> str:
     """Return the URL of its maintd's page; "" if its entry is wrong."""
     try:
         scheme, host, port = maintd_at(entry.where().url or "")

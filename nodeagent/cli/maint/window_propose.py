@@ -17,7 +17,7 @@ from nodeagent.cli.maint.console.text import harmless
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
 
 if TYPE_CHECKING:
-    from nodeagent.maintd.windows.propose import Proposal
+    from nodeagent.maintd.windows.propose import ProposedWindows
     from nodeagent.model.ledger import Ledger
     from nodeagent.model.snapshot import Snapshot
     from nodeagent.placement.cluster.cluster import Known
@@ -192,8 +192,8 @@ def _proposed(
     ledger: "Ledger",
     now: Ms,
     on: Progress,
-) -> "Proposal":
-    from nodeagent.maintd.windows.propose import Wanted, propose
+) -> "ProposedWindows":
+    from nodeagent.maintd.windows.propose import WindowsWanted, propose
     from nodeagent.placement.layout.layout import group_of
 
     cluster = known.cluster
@@ -209,7 +209,7 @@ def _proposed(
     if not names:
         why = "no node is all that NODE, -G and --node-tags say"
         raise Refused(f"there is no window to propose: {why}")
-    wanted = Wanted(names, asked.start, asked.each, asked.gap, asked.most, asked.ignore)
+    wanted = WindowsWanted(names, asked.start, asked.each, asked.gap, asked.most, asked.ignore)
 
     def tell(done: int, of: int) -> None:
         on.tell(f"finding nodes that can be evacuated together: {done} of {of}")
@@ -217,7 +217,7 @@ def _proposed(
     return propose(wanted, known, snapshot, ledger, now, tell)
 
 
-def _merged(ledger: "Ledger", proposal: "Proposal") -> tuple[Json, str]:
+def _merged(ledger: "Ledger", proposal: "ProposedWindows") -> tuple[Json, str]:
     """Return the schedule with the new windows, and the version it is based on."""
     from nodeagent.maintd.windows.mesos import schedule_json
     from nodeagent.maintd.windows.schedule import version
@@ -227,7 +227,7 @@ def _merged(ledger: "Ledger", proposal: "Proposal") -> tuple[Json, str]:
     return schedule_json(both), version(ledger.schedule)
 
 
-def _tell(proposal: "Proposal", *, as_json: bool) -> None:
+def _tell(proposal: "ProposedWindows", *, as_json: bool) -> None:
     """Show a proposal; with --json only the remarks, as its windows are in the schedule."""
     if as_json:
         left_out = (f"{name} {why}" for name, why in proposal.left_out.items())
@@ -250,7 +250,7 @@ def _tell(proposal: "Proposal", *, as_json: bool) -> None:
         on.line("")
 
 
-def _row(proposal: "Proposal", number: int) -> Sequence[str]:
+def _row(proposal: "ProposedWindows", number: int) -> Sequence[str]:
     window = proposal.windows[number]
     span = window.unavailability
     end = span.start + (span.duration or 0)

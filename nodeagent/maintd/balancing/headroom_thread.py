@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from nodeagent.background import Background, Start
 from nodeagent.errors import NodeAgentError
-from nodeagent.maintd.balancing.ratings import Headroom, parts
+from nodeagent.maintd.balancing.ratings import GroupHeadroom, parts
 from nodeagent.model.departure import Departure, next_absence
 from nodeagent.model.units import Ms
 from nodeagent.placement.cluster.cluster import Cluster, Group, Known
@@ -55,7 +55,7 @@ class Headrooms:
         self._steady, self._rest = steady, rest
         self._stock: Mapping[str, _Stock] = {}
         self._counted: dict[str, _Counted] = {}
-        self.found: Mapping[str, Headroom] = {}
+        self.found: Mapping[str, GroupHeadroom] = {}
 
     def take(self, known: Known, groups: Collection[str]) -> None:
         """Take the newest state of these groups (by UUID), all of whose nodes answer."""
@@ -117,7 +117,7 @@ class Headrooms:
                 doubts=stock.doubts,
             )
             report = document(headroom, departure)
-            self.found = {**self.found, uuid: Headroom(now, report, away)}
+            self.found = {**self.found, uuid: GroupHeadroom(now, report, away)}
         except NodeAgentError as error:
             log.warning("not-counted group=%s why=%r", stock.group.name, str(error))
         except Exception:  # a bug must not end the thread unseen; this is only shown

@@ -32,7 +32,7 @@ class Rating:
 
 
 @dataclass(frozen=True, slots=True)
-class Headroom:
+class GroupHeadroom:
     """How much more fits into a group, counted at `at` (unix ms), as `survey.document` has it.
 
     `away` are the nodes that leave next.

@@ -64,7 +64,7 @@ class Hearing:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ImaginedStep:
     """An imagined step at `at` (unix ms)."""
 
     at: Ms
@@ -80,7 +80,7 @@ class Forecast:
     """
 
     mode: str
-    steps: tuple[Step, ...]
+    steps: tuple[ImaginedStep, ...]
     fates: tuple[InstanceFate, ...]
     down: tuple[str, ...]
     whys: tuple[Reason, ...]
@@ -160,7 +160,7 @@ class _Imagined:
     at: Ms = Ms(0)
     since: Ms = Ms(0)
     off: bool = False
-    steps: list[Step] = field(default_factory=list)
+    steps: list[ImaginedStep] = field(default_factory=list)
     results: dict[str, Result] = field(default_factory=dict)
     decision: Decision = field(default_factory=lambda: Decision(Ledger()))
     first: tuple[Held, ...] = ()
@@ -225,7 +225,7 @@ class _Imagined:
         return any(not readings.is_reading(intent) for intent in mine)
 
     def _say(self, text: str) -> None:
-        self.steps.append(Step(self.at, text))
+        self.steps.append(ImaginedStep(self.at, text))
 
     # Imagine.
 

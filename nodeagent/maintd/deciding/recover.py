@@ -28,7 +28,7 @@ from nodeagent.model.action import (
 )
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.fencing import BURST, Cut
-from nodeagent.model.incident import UNKNOWN, Event, Incident, Status, is_same, noted_when
+from nodeagent.model.incident import UNKNOWN, Incident, Status, StatusEvent, is_same, noted_when
 from nodeagent.model.ledger import (
     HOLD_TAG,
     STORM_TAG,
@@ -170,14 +170,14 @@ def _take_up(incidents: dict[str, Incident], trail: Trail, nodes: dict[str, Node
     if trail.job not in incident.jobs:
         incident = replace(incident, jobs=(*incident.jobs, trail.job))
         if incident.status is Status.NOTED:
-            incident = incident.after(Event.STARTED, now)
+            incident = incident.after(StatusEvent.STARTED, now)
         failed = trail.result.outcome is Outcome.ERROR
         if incident.status.active and (end := _meant(trail.action, identity)) is not None:
             incident = replace(incident, status=end, changed_at=now, why="from its planned tag")
         elif failed and incident.status is Status.PENDING:
             what = describe(trail.action) if trail.action else "its operation cannot be read"
             why = f"job {trail.job} ({what}) failed: {trail.result.why}"
-            incident = incident.after(Event.JOB_FAILED, now, why)
+            incident = incident.after(StatusEvent.JOB_FAILED, now, why)
         elif trail.result.outcome is Outcome.LATER and incident.status is Status.PENDING:
             what = describe(trail.action) if trail.action else "its operation cannot be read"
             incident = cut_off(incident, f"job {trail.job} ({what}): {trail.result.why}", now)

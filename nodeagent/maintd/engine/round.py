@@ -39,7 +39,7 @@ from nodeagent.maintd.engine.timezones import read_zones
 from nodeagent.maintd.engine.withdrawals import Withdrawals
 from nodeagent.maintd.engine.witnesses import Witnesses
 from nodeagent.maintd.ledger import clock
-from nodeagent.maintd.ledger.agent_events import Heard, hear
+from nodeagent.maintd.ledger.agent_events import AgentStates, hear
 from nodeagent.maintd.ledger.doubt import doubt
 from nodeagent.maintd.ledger.history import tell
 from nodeagent.maintd.ledger.tally import Tally
@@ -190,7 +190,7 @@ class Engine:
         )
         self._ledger: Ledger | None = None
         self._put_off: frozenset[tuple[str, str]] = frozenset()  # nodes and actions
-        self._heard = Heard()
+        self._heard = AgentStates()
         self._started = Ms(0)  # of the first round
         self._last: Decision | None = None
 
@@ -422,7 +422,7 @@ class Engine:
     # Save and act.
 
     async def _carry_out(
-        self, before: Ledger, decision: Decision, observed: Observed, now: Ms, heard: Heard
+        self, before: Ledger, decision: Decision, observed: Observed, now: Ms, heard: AgentStates
     ) -> Decision:
         decision_events = tell(before, decision.ledger, decision, self._last, now, observed)
         silent = unreachable(decision.ledger, observed.snapshot, self.policy, now)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from nodeagent.maintd.balancing.ratings import Headroom
+from nodeagent.maintd.balancing.ratings import GroupHeadroom
 from nodeagent.maintd.http.status import Json, reason_json
 from nodeagent.maintd.http.view import View
 from nodeagent.maintd.planning.tag_settings import nearer, with_tags
@@ -80,7 +80,7 @@ def _spot(spot: Spot) -> list[str]:
     return [spot.primary] if spot.secondary is None else [spot.primary, spot.secondary]
 
 
-def capacities(view: View, headrooms: Mapping[str, Headroom]) -> list[Json]:
+def capacities(view: View, headrooms: Mapping[str, GroupHeadroom]) -> list[Json]:
     """How many more instances fit into the groups that were counted lately, by name.
 
     Readers who see no schedule see nothing of the nodes that leave next.

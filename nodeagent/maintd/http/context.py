@@ -15,7 +15,7 @@ from nodeagent.maintd.engine.timezones import read_zones
 from nodeagent.maintd.http import parse
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.readers import discreet
-from nodeagent.maintd.http.users import Access, Refused
+from nodeagent.maintd.http.users import Access, Rejected
 from nodeagent.maintd.http.view import View, shown
 from nodeagent.maintd.ledger import other_master
 from nodeagent.maintd.ledger.doubt import doubt
@@ -55,7 +55,7 @@ def read_json(request: Request, read_it: Callable[[Request], T]) -> T:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if request.body and kind != "application/json":
         why = "the body must have the Content-Type application/json"
-        raise Refused(Response.error(415, why))
+        raise Rejected(Response.error(415, why))
     return read_right(request, read_it)
 
 
@@ -64,7 +64,7 @@ def read_right(request: Request, read_it: Callable[[Request], T]) -> T:
     try:
         return read_it(request)
     except MessageError as error:
-        raise Refused(Response.error(400, str(error))) from None
+        raise Rejected(Response.error(400, str(error))) from None
 
 
 class Context:
@@ -128,7 +128,7 @@ class Context:
     def seen(self) -> View:
         """Return the state to show; refuse the request before the first round."""
         if (view := self.view) is None:
-            raise Refused(Response.error(503, self.no_round()))
+            raise Rejected(Response.error(503, self.no_round()))
         return view
 
     def refuse_in_doubt(self, request: Request) -> None:
@@ -137,7 +137,7 @@ class Context:
         A client that asks for this node's own ledger gets it: see the header `IN_DOUBT`.
         """
         if (why := self.doubt()) is not None and not _knows(request):
-            raise Refused(in_doubt(why))
+            raise Rejected(in_doubt(why))
 
     async def status(self, request: Request) -> Response:
         """Tell the incidents, which tags keep too; a header tells the doubt about an empty list."""
@@ -151,11 +151,11 @@ class Context:
     def refuse_void(self, asked: Asked, request: Request) -> None:
         """Refuse a change of a ledger that is in doubt, unless it will be in force."""
         if why := would_be_void(asked, self.maintd.engine.memory.uncertain):
-            raise Refused(in_doubt(why))
+            raise Rejected(in_doubt(why))
         ledger = self.maintd.engine.ledger
         outdated = None if ledger is None else other_master.doubt(ledger)
         if outdated is not None and not (outlives(asked) or _knows(request)):
-            raise Refused(in_doubt(outdated))
+            raise Rejected(in_doubt(outdated))
 
     def telling(
         self, name: str, words: Callable[[View], Any], *, plans: bool = False

@@ -65,7 +65,7 @@ class FencingView:
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
+class SilenceView:
     """A node's silence; a node that answers has none of these.
 
     `unreachable` is since when its agent has not answered, once that is for long, `expected` when
@@ -87,7 +87,7 @@ def silences(
     now: Ms,
     *,
     full: bool,
-) -> dict[str, Silence]:
+) -> dict[str, SilenceView]:
     """The silence of each node, by name; unless `full`, without who has cut its power."""
     dead = unreachable(ledger, observed.snapshot, policy, now)
     silent = expected(ledger, observed.snapshot, policy, now)
@@ -100,7 +100,7 @@ def silences(
         if (node := nodes.get(fencing.node)) is not None
     }
     return {
-        name: Silence(
+        name: SilenceView(
             unreachable=dead.get(name),
             expected=silent.get(name),
             noded=observed.noded.get(name) if name in dead else None,

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from nodeagent.maintd.engine.limits import MOST_BYTES
 from nodeagent.maintd.http.context import Context, read_json
-from nodeagent.maintd.http.users import Asker, Refused
+from nodeagent.maintd.http.users import Asker, Rejected
 from nodeagent.maintd.owners import offer_json, offers
 from nodeagent.maintd.windows.mesos import read_answer
 from nodeagent.model.wish import AnswerOffers
@@ -62,7 +62,7 @@ class Owners:
         else:
             try:
                 response = await self._put(request, asker)
-            except Refused as refused:
+            except Rejected as refused:
                 response = refused.answer
         if 400 <= response.status < 500 and not request.dry:
             rations.refused(asker.name, json.loads(response.body)["error"])
@@ -86,8 +86,8 @@ class Owners:
         for identity in asked.ids:
             owner = made.get(identity)
             if owner is None:
-                raise Refused(Response.error(409, offers.missing(identity)))
+                raise Rejected(Response.error(409, offers.missing(identity)))
             if owner not in asker.owners:
                 why = f"for whom user {asker.name} does not answer"
                 why = f"offer {identity} is made to owner {owner}, {why}"
-                raise Refused(Response.error(403, why))
+                raise Rejected(Response.error(403, why))

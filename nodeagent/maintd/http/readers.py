@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
 from nodeagent.maintd.engine.settings import ANYONE, LOCAL, USERS
-from nodeagent.maintd.http.users import Access, Asker, Refused
+from nodeagent.maintd.http.users import Access, Asker, Rejected
 from nodeagent.maintd.http.view import View
 from nodeagent.maintd.queue.guards import WINDOW
 from nodeagent.model.event import Event
@@ -154,7 +154,7 @@ class Reading:
             return True
         if self._readers.may_look(request.peer) and (self._readers.everything or not plans):
             return self._readers.everything
-        raise Refused(self._refusal(request, user, plans=plans))
+        raise Rejected(self._refusal(request, user, plans=plans))
 
     def _refusal(self, request: Request, user: Asker | None, *, plans: bool) -> Response:
         if user is not None:
@@ -168,7 +168,7 @@ class Reading:
             return Response.error(403, f"{why}: {how}")
         try:
             self._access.asker(request)
-        except Refused as refused:
+        except Rejected as refused:
             if refused.answer.status != 401:
                 raise
             needed = Response.error(401, f"{why}: a name and a password are needed")

@@ -39,7 +39,7 @@ from nodeagent.maintd.http.readers import (
     discreet_events,
     discreet_held,
 )
-from nodeagent.maintd.http.users import Refused
+from nodeagent.maintd.http.users import Rejected
 from nodeagent.maintd.http.view import View
 from nodeagent.maintd.http.windows import Maintenance
 from nodeagent.maintd.ledger import other_master
@@ -152,7 +152,7 @@ class Api:
             request = replace(request, target=target, dry=True)
         try:
             answer = route(self.table, request, _NOT_FOUND)
-        except Refused as refused:
+        except Rejected as refused:
             return refused.answer
         return answer if isinstance(answer, Response) else _unless_refused(answer)
 
@@ -327,7 +327,7 @@ class Api:
 async def _unless_refused(answer: Awaitable[Response]) -> Response:
     try:
         return await answer
-    except Refused as refused:
+    except Rejected as refused:
         return refused.answer
 
 

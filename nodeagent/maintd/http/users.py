@@ -275,7 +275,7 @@ class _Tries:
         return min(self._most, tries + (self._clock() - at) * self._back)
 
 
-class Refused(Exception):
+class Rejected(Exception):
     """The request gets this answer, whatever else was to be done for it."""
 
     def __init__(self, answer: Response) -> None:
@@ -329,14 +329,14 @@ class Access:
         """Return who asks; refuse all but admins."""
         asker = self.asker(request)
         if not asker.is_admin:
-            raise Refused(Response.error(403, asker.why_not(Asked)))
+            raise Rejected(Response.error(403, asker.why_not(Asked)))
         return asker
 
     def changer(self, request: Request) -> Asker:
         """Return who asks; refuse those who may change nothing at all."""
         asker = self.asker(request)
         if why := asker.why_not():
-            raise Refused(Response.error(403, why))
+            raise Rejected(Response.error(403, why))
         return asker
 
     def asker(self, request: Request) -> Asker:
@@ -344,21 +344,21 @@ class Access:
         if request.peer.startswith("uid:"):
             return self._local(request)
         if "origin" in request.headers:  # a browser adds credentials by itself: they prove nothing
-            raise Refused(Response.error(403, "not from a web page"))
+            raise Rejected(Response.error(403, "not from a web page"))
         if not request.secure:
-            raise Refused(Response.error(403, "only over TLS, or at the admin socket"))
+            raise Rejected(Response.error(403, "only over TLS, or at the admin socket"))
         given = request.headers.get("authorization")
         if given is None:
-            raise Refused(_unknown("a name and a password are needed"))
+            raise Rejected(_unknown("a name and a password are needed"))
         name = self._users.name(given)
         if wait := math.ceil(self.throttle.wait(request.peer, name)):
             response = Response.error(429, f"too many failed logins: try again in {wait} s")
-            raise Refused(replace(response, headers={"Retry-After": str(wait)}))
+            raise Rejected(replace(response, headers={"Retry-After": str(wait)}))
         user = self._users.check(given)
         if user is None:
             self.throttle.failed(request.peer, name)
             log.warning("login-failed peer=%s", request.peer)
-            raise Refused(_unknown("the name or the password is wrong"))
+            raise Rejected(_unknown("the name or the password is wrong"))
         self.throttle.succeeded(request.peer, name)
         return Asker(user.name, user.roles, user.owners)
 
@@ -371,7 +371,7 @@ class Access:
         roles = self._users.roles_of_groups(map(int, filter(None, groups.split(","))))
         if not roles:
             why = "only root and groups in http.users may do this here"
-            raise Refused(Response.error(403, why))
+            raise Rejected(Response.error(403, why))
         return Asker(_person(request, f"user {uid}"), roles)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from nodeagent.maintd.http.dead_nodes import Silence, silences
+from nodeagent.maintd.http.dead_nodes import SilenceView, silences
 from nodeagent.maintd.ledger.agent_events import how_seen
 from nodeagent.maintd.ledger.unreachable import unreachable
 from nodeagent.maintd.notices.needs_you import NeedsYou
@@ -131,7 +131,7 @@ class NodeView:
     returning: Return | None = None
     wanted: Wanted | None = None
     out_for: tuple[str, ...] = ()
-    silence: Silence = field(default_factory=Silence)
+    silence: SilenceView = field(default_factory=SilenceView)
 
     @property
     def name(self) -> str:

@@ -21,9 +21,9 @@ from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.incident import (
     SUPERSEDED,
     UNKNOWN,
-    Event,
     Incident,
     Status,
+    StatusEvent,
     incident_id,
     is_same,
 )
@@ -103,7 +103,7 @@ def _after_job(incident: Incident, intent: Intent, result: Result, now: Ms) -> I
             return _put_off(incident, why, now)
         case Outcome.ERROR if incident.status.active:
             what = f"job {intent.job} ({describe(intent.action)}) failed: {result.why}"
-            return incident.after(Event.JOB_FAILED, now, what)
+            return incident.after(StatusEvent.JOB_FAILED, now, what)
         case Outcome.ERROR | Outcome.LATER:
             again = isinstance(intent.action, Retag)  # only the tag is still missing
             return replace(incident, not_before=now + BACK_OFF) if again else incident
@@ -116,7 +116,7 @@ def _after_job(incident: Incident, intent: Intent, result: Result, now: Ms) -> I
         case RunCommand():
             return replace(incident, repaired=True)
         case Retag(Scope.NODE, _, add) if incident.tag in add and incident.status.active:
-            return incident.after(Event.ALL_DONE, now)
+            return incident.after(StatusEvent.ALL_DONE, now)
         case Retag(Scope.NODE, _, add) if incident.tag in add:
             # It was there: if it does not show by now, somebody has removed it already.
             return replace(incident, tag_seen=True)
@@ -137,7 +137,7 @@ def _put_off(incident: Incident, why: str, now: Ms) -> Incident:
     """Retry later, a limited number of times: nothing was done."""
     tries = incident.tries + 1
     if tries >= TRIES:
-        return incident.after(Event.JOB_FAILED, now, f"given up after {tries} tries: {why}")
+        return incident.after(StatusEvent.JOB_FAILED, now, f"given up after {tries} tries: {why}")
     return replace(incident, tries=tries, not_before=now + BACK_OFF, why=why)
 
 
@@ -211,7 +211,7 @@ def _looked_at(incident: Incident, node: Node, diagnosis: Diagnosis | None, now:
     observed = diagnosis is None or diagnosis == incident.diagnosis
     canceled = incident.status is Status.CANCELED
     if not canceled and f"maintd:canceled:{incident.id}" in node.tags:
-        incident = incident.after(Event.CANCELED, now, "canceled by its tag")
+        incident = incident.after(StatusEvent.CANCELED, now, "canceled by its tag")
     missed = incident.status is Status.PENDING and not observed
     over = incident.status in (Status.COMPLETED, Status.FAILED)
     return replace(
@@ -316,12 +316,12 @@ def withdraw(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Led
             continue
         heir = heirs.get((incident.node, diagnosis))
         if heir is not None and diagnosis.need >= _need_of(incident):
-            superseded = incident.after(Event.CANCELED, now, f"{SUPERSEDED}{heir.id}")
+            superseded = incident.after(StatusEvent.CANCELED, now, f"{SUPERSEDED}{heir.id}")
             incidents[incident.id] = replace(superseded, heir=heir.id)
             incidents[heir.id] = _inherits(incidents[heir.id], incident, now)
         elif now - incident.missed_at >= policy.withdraw:
             why = f"no longer observed for {policy.withdraw / 60_000:g} min"
-            canceled = incident.after(Event.CANCELED, now, why)
+            canceled = incident.after(StatusEvent.CANCELED, now, why)
             # A maintd without the ledger would resume an incident that left jobs behind: tag it.
             tagged = replace(canceled, seen_at=now) if incident.jobs else canceled
             incidents[incident.id] = tagged
@@ -366,5 +366,5 @@ def _inherits(heir: Incident, old: Incident, now: Ms) -> Incident:
     """Continue an evacuation under its new name; after a live repair admission decides."""
     if _need_of(old) < Need.EVACUATE or heir.status is not Status.NOTED:
         return heir
-    heir = heir.after(Event.STARTED, now)
+    heir = heir.after(StatusEvent.STARTED, now)
     return replace(heir, drained=old.drained, jobs=old.jobs)

@@ -25,7 +25,7 @@ from nodeagent.model.action import (
     describe,
 )
 from nodeagent.model.diagnosis import Need
-from nodeagent.model.incident import Event, Incident, Status
+from nodeagent.model.incident import Incident, Status, StatusEvent
 from nodeagent.model.ledger import Begun, Intent, Ledger, Outcome, Policy, Result
 from nodeagent.model.purpose import OfEntry, OfIncident, OfNotices, OfOwners, OfWindow
 from nodeagent.model.queue import INCIDENTS
@@ -251,7 +251,7 @@ class Planner:
         self._started(incident)
 
     def _started(self, incident: Incident) -> None:
-        started = lifecycle.seen_out(incident.after(Event.STARTED, self.now), self.nodes)
+        started = lifecycle.seen_out(incident.after(StatusEvent.STARTED, self.now), self.nodes)
         ledger = self.ledger
         if incident.status is Status.NOTED:
             ledger = begin(ledger, self.nodes[incident.node], OfIncident(incident.id))

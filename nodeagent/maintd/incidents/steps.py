@@ -1,6 +1,6 @@
 """NextSteps steps for one incident's node. Pure."""
 
-from nodeagent.maintd.planning.evacuation import Evacuation, empty, instances_left
+from nodeagent.maintd.planning.evacuation import NodeToEvacuate, empty, instances_left
 from nodeagent.maintd.planning.evacuation_moves import NextSteps
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.model.action import Action, Retag, RunCommand, Scope, SetOffline
@@ -26,7 +26,7 @@ def next_steps(
         _live_repair(incident, node, room, steps)
     else:
         begun, drained = incident.status is not Status.NOTED, incident.drained
-        wanted = Evacuation(incident.id, node, begun, drained, migrate=need is Need.EVACUATE)
+        wanted = NodeToEvacuate(incident.id, node, begun, drained, migrate=need is Need.EVACUATE)
         steps = empty(wanted, room, policy, under_way)
         if not (steps.steps or steps.obstacles or under_way):
             if policy.offline and not node.offline:

@@ -19,7 +19,7 @@ _SEEN = "seen"
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class AgentStates:
     """States of agents in the newest round, by name, those reported as bad, and `events`.
 
     `back` is when (unix ms) an agent was last reported to be back.
@@ -31,7 +31,7 @@ class Heard:
     events: tuple[Event, ...] = ()
 
 
-def hear(before: Heard, looks: Mapping[str, Look], now: Ms) -> Heard:
+def hear(before: AgentStates, looks: Mapping[str, Look], now: Ms) -> AgentStates:
     reported = {name: word for name, word in before.told.items() if name in looks}
     back = {name: at for name, at in before.back.items() if 0 <= now - at < QUIET}
     changed: dict[str, dict[str, str]] = {}
@@ -49,7 +49,7 @@ def hear(before: Heard, looks: Mapping[str, Look], now: Ms) -> Heard:
             changed.setdefault(word, {})[name] = (why or "")[:_WHY]
             reported[name] = word
     events = [event for word, reasons in changed.items() for event in _events(word, reasons, now)]
-    return Heard(last, reported, back, tuple(events))
+    return AgentStates(last, reported, back, tuple(events))
 
 
 def _events(word: str, reasons: Mapping[str, str], now: Ms) -> list[Event]:

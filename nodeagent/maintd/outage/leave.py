@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from nodeagent.maintd.outage.claims import begin
 from nodeagent.maintd.planning.effects import is_seen
-from nodeagent.maintd.planning.evacuation import Evacuation, empty
+from nodeagent.maintd.planning.evacuation import NodeToEvacuate, empty
 from nodeagent.maintd.planning.evacuation_moves import NextSteps
 from nodeagent.maintd.planning.outcomes import BACK_OFF, by_uuid
 from nodeagent.maintd.planning.resources import Room
@@ -24,30 +24,30 @@ from nodeagent.model.units import Ms
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class StepFailure:
     """A step that failed, and whether that ends the work at the node."""
 
     why: str
     ends: bool
 
 
-def fault(intent: Intent, observed: Observed) -> Fault | None:
+def fault(intent: Intent, observed: Observed) -> StepFailure | None:
     """Return the failure of an intent; None if it runs, or has succeeded.
 
     A failed move ends the work at its node; a refused change of its role is tried again.
     """
     what = describe(intent.action)
     if intent.id in observed.absent:
-        return Fault(f"{what}: {observed.absent[intent.id]}", ends=False)
+        return StepFailure(f"{what}: {observed.absent[intent.id]}", ends=False)
     result = observed.results.get(intent.id)
     if result is None or result.outcome not in (Outcome.ERROR, Outcome.LATER):
         return None
     if is_seen(intent.action, observed.snapshot):
         return None  # such as a move of an instance that somebody has removed
     if result.outcome is Outcome.LATER:
-        return Fault(f"job {intent.job} ({what}): {result.why}", ends=False)
+        return StepFailure(f"job {intent.job} ({what}): {result.why}", ends=False)
     moves = isinstance(intent.action, MovePrimary | MoveSecondary)
-    return Fault(f"job {intent.job} ({what}) failed: {result.why}", ends=moves)
+    return StepFailure(f"job {intent.job} ({what}) failed: {result.why}", ends=moves)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def leave(
     if why is not None:
         outcome.held.append(why)
         return outcome
-    wanted = Evacuation(
+    wanted = NodeToEvacuate(
         claim.owner,
         node,
         begun=leaving.begun,
@@ -145,7 +145,7 @@ def remember_wanted(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     if not any(outage.wanted is not None for outage in ledger.outages):
         return ledger
     nodes = by_uuid(observed)
-    faults: dict[str, Fault] = {}
+    faults: dict[str, StepFailure] = {}
     for intent in ledger.intents:
         if intent.purpose.person and (failed := fault(intent, observed)) is not None:
             faults.setdefault(intent.purpose.person, failed)  # its followers fail after it
@@ -161,7 +161,7 @@ def remember_wanted(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     return replace(ledger, outages=outages)
 
 
-def _remembered(wanted: Wanted, node: Node | None, failed: Fault | None, now: Ms) -> Wanted:
+def _remembered(wanted: Wanted, node: Node | None, failed: StepFailure | None, now: Ms) -> Wanted:
     if node is not None and wanted.begun and (node.drained or node.offline):
         wanted = replace(wanted, drained=True)
     if failed is None:

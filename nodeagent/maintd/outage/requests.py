@@ -8,7 +8,7 @@ from nodeagent.maintd.outage.waiting import by_hand, state_of
 from nodeagent.maintd.planning.names import no_such
 from nodeagent.model.action import Drain
 from nodeagent.model.diagnosis import Need
-from nodeagent.model.incident import Event, Incident, Status
+from nodeagent.model.incident import Incident, Status, StatusEvent
 from nodeagent.model.ledger import Intent, Ledger, Outcome
 from nodeagent.model.outage import Back, Outage, Wanted, Way
 from nodeagent.model.purpose import OfPerson
@@ -145,7 +145,7 @@ def cancel(ledger: Ledger, asked: Cancel, who: str, observed: Observed, now: Ms)
     if incident is None:
         return no_such("incident", asked.incident)
     if incident.status is not Status.CANCELED:
-        canceled = incident.after(Event.CANCELED, now, f"canceled by {who}")
+        canceled = incident.after(StatusEvent.CANCELED, now, f"canceled by {who}")
         # A maintd without the ledger would resume an incident that left jobs behind: tag it.
         canceled = replace(canceled, seen_at=now) if incident.jobs else canceled
         rest = tuple(canceled if i.id == incident.id else i for i in ledger.incidents)

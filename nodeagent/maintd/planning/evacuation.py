@@ -17,7 +17,7 @@ from nodeagent.model.snapshot import Instance, Node
 
 
 @dataclass(frozen=True, slots=True)
-class Evacuation:
+class NodeToEvacuate:
     """A node to evacuate for an incident, a window or an entry of the queue.
 
     `owner` is the name under which it claims nodes. `begun`: work on the node has started, so it
@@ -34,7 +34,7 @@ class Evacuation:
     secondaries: bool = True
 
 
-def empty(wanted: Evacuation, room: Room, policy: Policy, under_way: int) -> NextSteps:
+def empty(wanted: NodeToEvacuate, room: Room, policy: Policy, under_way: int) -> NextSteps:
     """Drain and evacuate a node: it is empty once no step, obstacle or running move is left."""
     steps, node = NextSteps(), wanted.node
     if not (node.drained or node.offline):
@@ -53,7 +53,7 @@ def empty(wanted: Evacuation, room: Room, policy: Policy, under_way: int) -> Nex
     return steps
 
 
-def why_not_wholly(wanted: Evacuation, room: Room, policy: Policy) -> Reason | None:
+def why_not_wholly(wanted: NodeToEvacuate, room: Room, policy: Policy) -> Reason | None:
     """Why the node cannot be emptied to its end with the room there is now; None if it can."""
     endless = replace(policy, moves=2 * len(room.snapshot.instances) + 1)
     begun = replace(wanted, node=replace(wanted.node, drained=True), begun=True)
@@ -62,7 +62,7 @@ def why_not_wholly(wanted: Evacuation, room: Room, policy: Policy) -> Reason | N
 
 
 def why_not_together(
-    evacuations: Sequence[Evacuation], room: Room, policy: Policy
+    evacuations: Sequence[NodeToEvacuate], room: Room, policy: Policy
 ) -> Reason | None:
     """Why these nodes cannot all be emptied, and be away, at one time; None if they can.
 
@@ -91,7 +91,7 @@ def why_not_together(
     return None
 
 
-def _has_to_move(wanted: Evacuation, room: Room) -> bool:
+def _has_to_move(wanted: NodeToEvacuate, room: Room) -> bool:
     """Check whether an instance there neither moves nor is about to."""
     names = instances_left(wanted.node, room, secondaries=wanted.secondaries)
     return any(name not in room.placed for name in names)
@@ -106,7 +106,7 @@ def instances_left(node: Node, room: Room, *, secondaries: bool = True) -> list[
     )
 
 
-def _drain(wanted: Evacuation, room: Room, policy: Policy, steps: NextSteps) -> None:
+def _drain(wanted: NodeToEvacuate, room: Room, policy: Policy, steps: NextSteps) -> None:
     node = wanted.node
     if node.name == room.snapshot.master:
         steps.obstacles.append(because(Kind.MASTER, node.name))
@@ -118,7 +118,7 @@ def _drain(wanted: Evacuation, room: Room, policy: Policy, steps: NextSteps) -> 
         steps.add(Drain(node.name, promote=node.candidate))
 
 
-def _too_little(wanted: Evacuation, room: Room, policy: Policy) -> Reason | None:
+def _too_little(wanted: NodeToEvacuate, room: Room, policy: Policy) -> Reason | None:
     """Why the evacuation may not start: the room is unknown, or too little.
 
     It is too little if the group would not survive one more failure then, and does now (N+1). A
@@ -167,7 +167,7 @@ def _is_missing(place: str, node: Node, room: Room) -> bool:
 
 
 def _moves(
-    wanted: Evacuation, room: Room, policy: Policy, under_way: int, steps: NextSteps
+    wanted: NodeToEvacuate, room: Room, policy: Policy, under_way: int, steps: NextSteps
 ) -> None:
     """Move all instances of the node, as far as room and the limit of jobs allow."""
     if under_way >= policy.moves or not _has_to_move(wanted, room):

@@ -14,7 +14,7 @@ _NAMED = 3  # nodes in one reason
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlannedAction:
     """An action, and the position in its list of the one that must succeed first."""
 
     action: Action
@@ -30,14 +30,14 @@ class NextSteps:
     budget.
     """
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[PlannedAction] = field(default_factory=list)
     obstacles: list[Reason] = field(default_factory=list)
     unknown: list[Reason] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     beyond: list[Reason] = field(default_factory=list)
 
     def add(self, action: Action, after: int | None = None) -> int:
-        self.steps.append(Step(action, after))
+        self.steps.append(PlannedAction(action, after))
         return len(self.steps) - 1
 
     def promise(self, taken: Taken, ledger: Ledger, now: Ms) -> Ledger:

@@ -45,7 +45,7 @@ class InventorySettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class InventoryAnswer:
     """The result of a query with some variables: the machines, or why the answer is not believed.
 
     `at` is the time of the answer, `believed` that of the newest believed one, in seconds of the
@@ -77,7 +77,7 @@ class Inventory:
         self._steady = steady
         self._background = Background("inventory", start)
         self._began: tuple[str, float] | None = None
-        self.heard = Heard()
+        self.heard = InventoryAnswer()
 
     @property
     def on(self) -> bool:
@@ -134,7 +134,7 @@ class Inventory:
         if not isinstance(sick, str):
             if isinstance(before.sick, str):
                 log.info("inventory source=%s machines=%d", SABAKAN, len(sick))
-            self.heard = Heard(
+            self.heard = InventoryAnswer(
                 variables,
                 at,
                 sick,
@@ -146,7 +146,7 @@ class Inventory:
             return
         if sick != before.sick:  # log it once, when it starts
             log.warning("inventory-doubted source=%s why=%r", SABAKAN, sick)
-        self.heard = Heard(
+        self.heard = InventoryAnswer(
             variables,
             at,
             sick,

@@ -12,7 +12,7 @@ from nodeagent.maintd.notices.sinks import command as notice_commands
 from nodeagent.maintd.outage.claims import begin, release
 from nodeagent.maintd.planning import admission
 from nodeagent.maintd.planning.budgets import BUDGET_WAITS
-from nodeagent.maintd.planning.evacuation import Evacuation, empty, why_not_wholly
+from nodeagent.maintd.planning.evacuation import NodeToEvacuate, empty, why_not_wholly
 from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.maintd.planning.tag_settings import with_tags
@@ -399,7 +399,7 @@ class _Work:
         # A step may do anything to the disks: no step runs while secondaries are on the node.
         policy = replace(with_tags(self.policy, self.observed.snapshot, node), degraded=False)
         begun = before.processing and before.step_status is StepStatus.DRAINING
-        wanted = Evacuation(entry.owner, node, begun)
+        wanted = NodeToEvacuate(entry.owner, node, begun)
         obstacle = None if begun else why_not_wholly(wanted, self.room, policy)
         room = self.room if obstacle is None else self.room.trial()
         evacuation = empty(wanted, room, policy, moves)

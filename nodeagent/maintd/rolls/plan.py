@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from nodeagent.maintd.outage.back import is_faulty
 from nodeagent.maintd.outage.claims import release
-from nodeagent.maintd.outage.leave import Fault, Leaving, fault, leave
-from nodeagent.maintd.planning.evacuation import Evacuation, why_not_wholly
+from nodeagent.maintd.outage.leave import Leaving, StepFailure, fault, leave
+from nodeagent.maintd.planning.evacuation import NodeToEvacuate, why_not_wholly
 from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, by_uuid, is_cut_off
 from nodeagent.maintd.planning.resources import Room, Taken
 from nodeagent.maintd.planning.tag_settings import with_tags
@@ -64,7 +64,9 @@ def _put(ledger: Ledger, member: RollNode) -> Ledger:
     return replace(ledger, roll=ledger.roll.put(member))
 
 
-def _with_fault(ledger: Ledger, roll: Roll, member: RollNode, failed: Fault, now: Ms) -> Ledger:
+def _with_fault(
+    ledger: Ledger, roll: Roll, member: RollNode, failed: StepFailure, now: Ms
+) -> Ledger:
     """Fold in a failed step; where secondaries stay, a failed move is tried again.
 
     The secondaries on a node that has rebooted are degraded until Ganeti's watcher, which runs
@@ -274,7 +276,7 @@ class _Work:
         if not node.in_service:
             return None
         secondaries = not self.roll.terms.keep_secondaries
-        wanted = Evacuation(OfRoll(node.uuid).owner, node, begun=True, secondaries=secondaries)
+        wanted = NodeToEvacuate(OfRoll(node.uuid).owner, node, begun=True, secondaries=secondaries)
         policy = with_tags(self.policy, self.observed.snapshot, node)
         return why_not_wholly(wanted, self.room, policy)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from nodeagent.maintd.planning.departures import departures
-from nodeagent.maintd.planning.evacuation import Evacuation, why_not_together
+from nodeagent.maintd.planning.evacuation import NodeToEvacuate, why_not_together
 from nodeagent.maintd.planning.holds import paused
 from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.maintd.planning.resources import Room, open_room
@@ -103,5 +103,7 @@ class _Search:
     def _why_not(self, nodes: Sequence[Node]) -> Reason | None:
         secondaries = not self.roll.terms.keep_secondaries
         owner = OfRoll(nodes[0].uuid).owner
-        wanted = [Evacuation(owner, node, begun=False, secondaries=secondaries) for node in nodes]
+        wanted = [
+            NodeToEvacuate(owner, node, begun=False, secondaries=secondaries) for node in nodes
+        ]
         return why_not_together(wanted, self.room, self.policy)

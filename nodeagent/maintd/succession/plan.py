@@ -37,7 +37,7 @@ FRESH = Ms(55_000)  # after which testimonies are asked for again; they count fo
 GAP = Ms(600_000)  # without a look: a master that came back and died again counts from then
 
 
-class Step(Enum):
+class HelperStep(Enum):
     """A step of the helper."""
 
     ASK = "ask all agents whether the master answers them"
@@ -145,7 +145,7 @@ def remember(known: Known) -> Memory:
     return replace(memory, silence=replace(silence, last=at.steady))
 
 
-def plan(known: Known) -> Step | Reason:
+def plan(known: Known) -> HelperStep | Reason:
     """Return the next step, or why there is none."""
     if why := why_never(known):
         return why
@@ -153,20 +153,20 @@ def plan(known: Known) -> Step | Reason:
     if not known.asks:
         return because(SuccessionKind.NOT_ASKED, name)
     if heard is None or known.at.steady - heard.at.steady > FRESH:
-        return Step.ASK_FOR_VOICES if known.cut else Step.ASK
+        return HelperStep.ASK_FOR_VOICES if known.cut else HelperStep.ASK
     judgement = judged(known)
     if why := _not_silent(known, heard, judgement) or _braked(known, heard) or _too_soon(known):
         return why
     if known.power is None:
-        return Step.READ_POWER
+        return HelperStep.READ_POWER
     if judgement.life not in ((Life.OFF,) if known.cut else BEFORE):
         return because(SuccessionKind.NOT_DEAD, name, why=judgement.reason)
     if heard.voices is None:
-        return Step.ASK_FOR_VOICES
+        return HelperStep.ASK_FOR_VOICES
     count, least, nodes = len(heard.voices), majority(known.snapshot), len(known.snapshot.nodes)
     if count < least:
         return because(SuccessionKind.FEW_VOICES, name, count=count, nodes=nodes, least=least)
-    return Step.FAIL_OVER if known.cut else Step.POWER_OFF
+    return HelperStep.FAIL_OVER if known.cut else HelperStep.POWER_OFF
 
 
 def why_never(known: Known) -> Reason | None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from nodeagent.maintd.outage.leave import Fault, Leaving, fault, leave
+from nodeagent.maintd.outage.leave import Leaving, StepFailure, fault, leave
 from nodeagent.maintd.owners import offers
 from nodeagent.maintd.owners.absences import of_window
 from nodeagent.maintd.planning.evacuation_time import PACES, Leads, measured
@@ -36,7 +36,7 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     paces = [*ledger.paces, *measured(ledger, observed, now)]
     if len(paces) > len(ledger.paces):
         ledger = replace(ledger, paces=tuple(paces[-PACES:]))
-    faults: dict[str, Fault] = {}
+    faults: dict[str, StepFailure] = {}
     for intent in ledger.intents:
         if intent.purpose.window and (failed := fault(intent, observed)) is not None:
             faults.setdefault(intent.purpose.window, failed)  # its followers fail after it
@@ -51,7 +51,7 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     return replace(ledger, scheduled=changed)
 
 
-def _failed(scheduled: Scheduled, failed: Fault, now: Ms) -> Scheduled:
+def _failed(scheduled: Scheduled, failed: StepFailure, now: Ms) -> Scheduled:
     if failed.ends:
         return replace(scheduled, stopped=failed.why)
     return replace(scheduled, not_before=now + BACK_OFF, why=failed.why)

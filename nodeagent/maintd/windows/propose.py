@@ -26,7 +26,7 @@ _GRAIN = 5 * 60_000  # ms; durations are not known to the minute
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WindowsWanted:
     """A request for windows: `nodes` by full name, the first start, the duration of each.
 
     `gap` is the time between two windows, None: as long as evacuating the next nodes takes. Times
@@ -43,7 +43,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class ProposedWindows:
     """The new windows, the reason for each node without one, and remarks.
 
     `evacuations` are the moves, window by window. `balanced` are the numbers of the windows before
@@ -60,13 +60,13 @@ class Proposal:
 
 
 def propose(
-    wanted: Wanted,
+    wanted: WindowsWanted,
     known: Known,
     snapshot: Snapshot,
     ledger: Ledger,
     now: Ms,
     tell: Callable[[int, int], None] = lambda done, of: None,
-) -> Proposal:
+) -> ProposedWindows:
     """Plan windows for the nodes that can have one; `snapshot` and `known` are of one moment.
 
     `tell` gets the number of planned nodes, and of all.
@@ -92,7 +92,7 @@ def propose(
         remarks += _staying(known.cluster, stays, planned)
     left_out |= planned.stuck
     reasons = {name: left_out[name] for name in wanted.nodes if name in left_out}
-    return Proposal(
+    return ProposedWindows(
         tuple(planned.windows),
         reasons,
         tuple(remarks),
@@ -180,7 +180,7 @@ def _staying(cluster: Cluster, names: Collection[str], planned: "_Planned") -> l
 class _Planned:
     """Windows as far as they are planned; the search does not count on `busy` nodes."""
 
-    wanted: Wanted
+    wanted: WindowsWanted
     known: Known
     snapshot: Snapshot
     ledger: Ledger

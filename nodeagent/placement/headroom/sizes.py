@@ -13,7 +13,7 @@ from nodeagent.placement.cluster.cluster import Cluster, Group, Instance, Policy
 STANDARD = "standard"
 
 
-class Size(NamedTuple):
+class NamedSize(NamedTuple):
     """A size and its names, such as `standard` or `range 1 largest`; memory and disk are in MiB.
 
     `disk` is of each of the `disks`. `spindles` are its own, with exclusive storage; elsewhere
@@ -48,7 +48,7 @@ class Size(NamedTuple):
         return Newcomer(instance, disks, (), 2 if template is Template.DRBD else 1)
 
 
-def sizes(policy: Policy) -> list[Size]:
+def sizes(policy: Policy) -> list[NamedSize]:
     """List the different sizes: the standard one, then of each range the largest and smallest."""
     single = len(policy.ranges) == 1
     named = [(STANDARD, policy.standard, policy.standard.disks)]
@@ -58,9 +58,9 @@ def sizes(policy: Policy) -> list[Size]:
             (f"{of}largest", largest, smallest.disks),
             (f"{of}smallest", smallest, smallest.disks),
         ]
-    names_by_size: dict[Size, list[str]] = {}
+    names_by_size: dict[NamedSize, list[str]] = {}
     for name, spec, disks in named:
-        size = Size(
+        size = NamedSize(
             names=(),
             memory=spec.memory,
             disk=spec.disk,

@@ -17,7 +17,7 @@ from nodeagent.placement.cluster.cluster import Cluster, Group, Template
 from nodeagent.placement.cluster.tags import rules_of
 from nodeagent.placement.evacuate.evacuate import Emptier, Evacuation
 from nodeagent.placement.headroom.counting import Count, Spent, count
-from nodeagent.placement.headroom.sizes import Size, sizes, usual_template
+from nodeagent.placement.headroom.sizes import NamedSize, sizes, usual_template
 from nodeagent.placement.layout.layout import Layout, lay_out
 from nodeagent.placement.layout.rules import Rules
 
@@ -72,7 +72,7 @@ class Headroom:
 
     group: Group
     template: Template
-    sizes: tuple[Size, ...]
+    sizes: tuple[NamedSize, ...]
     today: tuple[Count, ...]
     worst: Worst | None = None
     chosen: Away | None = None
@@ -146,7 +146,7 @@ class _Surveyor:
         return [host.name for host in inside]
 
     def count(
-        self, layout: Layout, size: Size, maximum: int, leaving: Collection[int] = ()
+        self, layout: Layout, size: NamedSize, maximum: int, leaving: Collection[int] = ()
     ) -> Count:
         site = site_of(layout, self._group, leaving)
         return count(site, self._group, size.newcomer(self._template), maximum, self._spent)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from nodeagent.maintd.ledger.agent_events import QUIET, Heard, hear
+from nodeagent.maintd.ledger.agent_events import QUIET, AgentStates, hear
 from nodeagent.model.event import Event
 from nodeagent.protocol.look import Distrusted, Look, Seen, Silent
 from nodeagent.protocol.messages import Report
@@ -19,7 +19,7 @@ SILENT, FORGED = Silent("no complete answer within 3 s"), Distrusted("signature"
 
 def after(*rounds: Mapping[str, Look]) -> list[list[Event]]:
     """The events of each of these rounds, one after the other."""
-    heard, found = Heard(), []
+    heard, found = AgentStates(), []
     for number, looks in enumerate(rounds):
         heard = hear(heard, looks, NOW + number * ROUND)
         found.append(list(heard.events))

@@ -14,8 +14,8 @@ from nodeagent.maintd.succession.plan import (
     LATER,
     Attempt,
     Heard,
+    HelperStep,
     Known,
-    Step,
     agreeing,
     judged,
     majority,
@@ -62,7 +62,7 @@ PARTED = replace(
     mirrors=(Mirror("web1", "WFConnection", "UpToDate", AFTER),),
 )
 DRBD = world(web1=("n0", "n1"))
-ROWS: dict[str, tuple[dict[str, Any], Step | str]] = {
+ROWS: dict[str, tuple[dict[str, Any], HelperStep | str]] = {
     # Never.
     "it is off by default": ({"enabled": False}, "not-enabled"),
     "this node is the master already": ({"files": "n1"}, "is-master"),
@@ -77,18 +77,18 @@ ROWS: dict[str, tuple[dict[str, Any], Step | str]] = {
     ),
     "no level of power control": ({"levels": {}}, "no-level-counts"),
     "a level that never said on": ({"levels": {"1": "never"}}, "no-level-counts"),
-    "one of two counts": ({"levels": {"1": "never", "2": ""}}, Step.POWER_OFF),
+    "one of two counts": ({"levels": {"1": "never", "2": ""}}, HelperStep.POWER_OFF),
     "within the hour": ({"tried": tried(-HOUR + 1)}, "lately"),
     "the clock was set back": ({"tried": tried(HOUR - 1)}, "lately"),
-    "after the hour": ({"tried": tried(-HOUR)}, Step.POWER_OFF),
+    "after the hour": ({"tried": tried(-HOUR)}, HelperStep.POWER_OFF),
     "a preview asks nobody": ({"asks": False}, "not-asked"),
     # Questions.
-    "nobody was asked": ({"heard": None}, Step.ASK),
-    "too long ago": ({"heard": heard(age=FRESH + 1)}, Step.ASK),
-    "just fresh": ({"heard": heard(age=FRESH, voices=3)}, Step.POWER_OFF),
+    "nobody was asked": ({"heard": None}, HelperStep.ASK),
+    "too long ago": ({"heard": heard(age=FRESH + 1)}, HelperStep.ASK),
+    "just fresh": ({"heard": heard(age=FRESH, voices=3)}, HelperStep.POWER_OFF),
     "too long ago, and the clock was set back": (
         {"heard": replace(heard(voices=3), at=replace(earlier(FRESH + 1), wall=NOW))},
-        Step.ASK,
+        HelperStep.ASK,
     ),
     "noded answers one node": ({"heard": heard(n4=told_by("n4", ANSWERS))}, "master-lives"),
     "the agent answers one node": (
@@ -108,24 +108,24 @@ ROWS: dict[str, tuple[dict[str, Any], Step | str]] = {
     ),
     "an offline node may be silent": (
         {"heard": heard("n1", "n2", "n3", voices=3), "snapshot": world("n4 offline")},
-        Step.POWER_OFF,
+        HelperStep.POWER_OFF,
     ),
     # Time.
     "silent for the first time": ({"since": None}, "waits"),
     "not long enough": ({"since": Ms(NOW - AFTER + 1)}, "waits"),
     "the second candidate waits longer": ({"me": "n2"}, "waits"),
-    "and not for ever": ({"me": "n2", "since": Ms(NOW - AFTER - LATER)}, Step.POWER_OFF),
+    "and not for ever": ({"me": "n2", "since": Ms(NOW - AFTER - LATER)}, HelperStep.POWER_OFF),
     # Death.
-    "power unread": ({"power": None}, Step.READ_POWER),
+    "power unread": ({"power": None}, HelperStep.READ_POWER),
     "power unknown": ({"power": power(powered=None)}, "not-dead"),
     "by a level that never said on": ({"power": power(powered=True, counts=False)}, "not-dead"),
-    "power is on: isolated": ({}, Step.POWER_OFF),
+    "power is on: isolated": ({}, HelperStep.POWER_OFF),
     "one candidate is left: it has all that the master had": (
         {"snapshot": world("two candidates")},
-        Step.POWER_OFF,
+        HelperStep.POWER_OFF,
     ),
-    "off: proven all the same": ({"power": power(powered=False)}, Step.POWER_OFF),
-    "hung": ({"heard": all_find(CONNECTS, n1=PARTED), "snapshot": DRBD}, Step.ASK_FOR_VOICES),
+    "off: proven all the same": ({"power": power(powered=False)}, HelperStep.POWER_OFF),
+    "hung": ({"heard": all_find(CONNECTS, n1=PARTED), "snapshot": DRBD}, HelperStep.ASK_FOR_VOICES),
     "it takes connections, and no disk shows more: somebody may flood it": (
         {"heard": all_find(CONNECTS)},
         "not-dead",
@@ -140,13 +140,13 @@ ROWS: dict[str, tuple[dict[str, Any], Step | str]] = {
     "its daemons are stopped": ({"heard": all_find(REFUSED)}, "not-dead"),
     "a broken switch": ({"heard": heard(n2=told_by("n2", CONNECTS, CONNECTS))}, "not-dead"),
     # Voices.
-    "voices before the power-off": ({"heard": heard()}, Step.ASK_FOR_VOICES),
+    "voices before the power-off": ({"heard": heard()}, HelperStep.ASK_FOR_VOICES),
     "no power-off without voices": ({"heard": heard(voices=2)}, "few-voices"),
     "nobody gives its voice": ({"heard": replace(heard(), voices=frozenset())}, "few-voices"),
-    "off: ask again": ({**CUT, "heard": heard()}, Step.ASK_FOR_VOICES),
-    "off, nobody asked since": ({**CUT, "heard": None}, Step.ASK_FOR_VOICES),
+    "off: ask again": ({**CUT, "heard": heard()}, HelperStep.ASK_FOR_VOICES),
+    "off, nobody asked since": ({**CUT, "heard": None}, HelperStep.ASK_FOR_VOICES),
     "two voices of five": ({**CUT, "heard": heard(voices=2)}, "few-voices"),
-    "old voices": ({**CUT, "heard": heard(age=FRESH + 1, voices=3)}, Step.ASK_FOR_VOICES),
+    "old voices": ({**CUT, "heard": heard(age=FRESH + 1, voices=3)}, HelperStep.ASK_FOR_VOICES),
     "a DRBD disk is connected: the BMC lies": (
         {**PROVEN, "snapshot": DRBD, "heard": heard(voices=3, n1=CONNECTED)},
         "not-dead",
@@ -163,7 +163,7 @@ ROWS: dict[str, tuple[dict[str, Any], Step | str]] = {
         {**PROVEN, "heard": heard(voices=3, n4=told_by("n4", ANSWERS))},
         "master-lives",
     ),
-    "all is proven": (PROVEN, Step.FAIL_OVER),
+    "all is proven": (PROVEN, HelperStep.FAIL_OVER),
 }
 
 
@@ -191,7 +191,7 @@ def one_silent_beside(count: int) -> Known:
 
 
 def test_two_silent_nodes_of_twenty_are_two_deaths_and_of_nineteen_one_event() -> None:
-    assert plan(one_silent_beside(20)) is Step.ASK_FOR_VOICES
+    assert plan(one_silent_beside(20)) is HelperStep.ASK_FOR_VOICES
     far = ("far",)
     assert plan(one_silent_beside(19)) == because(SuccessionKind.OTHERS_SILENT, "n0", nodes=far)
 
@@ -309,7 +309,7 @@ def test_nothing_happens_without_proof_and_every_no_has_a_sentence(one: Known) -
     if isinstance(step, Reason):
         assert str(step)
         assert isinstance(step.kind, SuccessionKind) or step.kind.word == "tagged"
-    if step not in (Step.POWER_OFF, Step.FAIL_OVER):
+    if step not in (HelperStep.POWER_OFF, HelperStep.FAIL_OVER):
         return
     assert one.enabled
     assert why_never(one) is None
@@ -323,7 +323,7 @@ def test_nothing_happens_without_proof_and_every_no_has_a_sentence(one: Known) -
         assert not fresh or ANSWERS not in (testimony.noded, testimony.agent)
     assert one.heard.voices is not None
     assert len(one.heard.voices) >= majority(one.snapshot)
-    if step is Step.FAIL_OVER:
+    if step is HelperStep.FAIL_OVER:
         assert judged(one).life is Life.OFF
         assert one.cut
         assert one.power is not None
@@ -331,4 +331,4 @@ def test_nothing_happens_without_proof_and_every_no_has_a_sentence(one: Known) -
 
 
 def test_the_property_can_fail() -> None:
-    assert plan(known(**PROVEN)) is Step.FAIL_OVER
+    assert plan(known(**PROVEN)) is HelperStep.FAIL_OVER

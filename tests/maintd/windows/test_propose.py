@@ -10,7 +10,7 @@ import pytest
 from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.maintd.balancing.inputs import take_stock
 from nodeagent.maintd.planning.evacuation_time import Leads
-from nodeagent.maintd.windows.propose import Proposal, Wanted, _unfit, propose
+from nodeagent.maintd.windows.propose import ProposedWindows, WindowsWanted, _unfit, propose
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.outage import Back, Outage, Way
 from nodeagent.model.snapshot import Snapshot
@@ -53,20 +53,20 @@ def ring(count: int, free: int = 6000, **changed: Node) -> Cluster:
 
 def planned(
     cluster: Cluster, folder: Path, ledger: Ledger | None = None, **asked: object
-) -> Proposal:
+) -> ProposedWindows:
     snapshot, known = seen(Luxid(cluster), folder)
     return given(snapshot, known, ledger, **asked)
 
 
 def given(
     snapshot: Snapshot, known: Known, ledger: Ledger | None = None, **asked: object
-) -> Proposal:
+) -> ProposedWindows:
     names = tuple(one.name for one in known.cluster.nodes)
-    wanted = replace(Wanted(names, START, 2 * HOUR), **asked)  # type: ignore[arg-type]
+    wanted = replace(WindowsWanted(names, START, 2 * HOUR), **asked)  # type: ignore[arg-type]
     return propose(wanted, known, snapshot, ledger or Ledger(), NOW)
 
 
-def names(found: Proposal) -> list[list[str]]:
+def names(found: ProposedWindows) -> list[list[str]]:
     return [[machine.hostname for machine in window.machines] for window in found.windows]
 
 

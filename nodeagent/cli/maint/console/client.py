@@ -273,7 +273,7 @@ class Reach:
 
         try:
             replied = self._caller.request(method, target, seconds, body, more)
-        except blocking.Absent as error:
+        except blocking.NotConnected as error:
             raise self._not_connected(error) from None
         except Unavailable as error:
             raise Unreachable(str(error)) from None
@@ -281,7 +281,7 @@ class Reach:
             return replied
         raise self._no(replied)
 
-    def _not_connected(self, error: "blocking.Absent") -> click.ClickException:
+    def _not_connected(self, error: "blocking.NotConnected") -> click.ClickException:
         import ssl
 
         if isinstance(error.__cause__, PermissionError):

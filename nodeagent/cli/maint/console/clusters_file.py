@@ -20,7 +20,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class NamedCluster:
     """A named cluster, as its file has it."""
 
     name: str
@@ -53,7 +53,7 @@ class Entry:
         return path and os.path.join(os.path.dirname(self.file), os.path.expanduser(path))
 
 
-def entries() -> Mapping[str, Entry]:
+def entries() -> Mapping[str, NamedCluster]:
     """Return the entries of both files by name, in its order; ConfigError names the file."""
     by_name = {entry.name: entry for path in files() for entry in _entries(path)}
     return dict(sorted(by_name.items()))
@@ -81,7 +81,7 @@ def resolved(where: Where) -> Where:
     raise ConfigError(f"--cluster: {where.cluster!r} is not in {' or '.join(files())}; {choices}")
 
 
-def _entries(path: str) -> Iterator[Entry]:
+def _entries(path: str) -> Iterator[NamedCluster]:
     from nodeagent.section import Section
 
     values = _read(path)
@@ -92,7 +92,7 @@ def _entries(path: str) -> Iterator[Entry]:
         if not _NAME.fullmatch(name):
             wanted = "up to 64 letters, digits, . - and _, a letter or digit first"
             raise ConfigError(f"{path}: clusters.{name!r}: the name must have {wanted}")
-        yield Entry(name, path, values["clusters"][name])
+        yield NamedCluster(name, path, values["clusters"][name])
 
 
 def _read(path: str) -> dict[str, Any]:

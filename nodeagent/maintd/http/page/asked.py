@@ -22,7 +22,7 @@ _MOST = 255  # characters of a name
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Filters:
     """A reader's filters of the page; empty members filter nothing.
 
     `state` is a key of STATES or one of SPECIAL, `node` a part of the names.
@@ -74,10 +74,10 @@ class Asked:
         return f"{path}?{query}" if query else path
 
 
-def read(request: Request) -> Asked:
+def read(request: Request) -> Filters:
     """The parameters of a request; impossible values count as missing."""
     state = request.query("state") or ""
-    return Asked(
+    return Filters(
         (request.query("group") or "")[:_MOST],
         state if state in (*STATES, *SPECIAL) else "",
         (request.query("node") or "").strip().lower()[:_MOST],
@@ -85,7 +85,7 @@ def read(request: Request) -> Asked:
     )
 
 
-def choices(asked: Asked, nodes: Iterable[NodeView]) -> list[str]:
+def choices(asked: Filters, nodes: Iterable[NodeView]) -> list[str]:
     """The groups to choose from."""
     groups = {node.group for node in nodes}
     return sorted(groups | {asked.group} - {""})

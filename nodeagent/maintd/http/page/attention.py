@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from nodeagent.maintd.http import status as show
-from nodeagent.maintd.http.page.asked import Asked
+from nodeagent.maintd.http.page.asked import Filters
 from nodeagent.maintd.http.page.cluster_map import WORDS, shows_role
 from nodeagent.maintd.http.page.text import when
 from nodeagent.maintd.http.status import Json
@@ -182,7 +182,7 @@ class Attention:
             else:
                 self._other.append((need.held, reason, command))
 
-    def lists(self, asked: Asked) -> Lists:
+    def lists(self, asked: Filters) -> Lists:
         """The lines that pass the reader's filters."""
         mine = [node for node in self._nodes if self.is_yours(node)]
         listed = [node for node in self._nodes if asked.lists(node)]

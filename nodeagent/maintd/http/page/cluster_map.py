@@ -69,7 +69,7 @@ _APART = 14.0  # between groups
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class MapSpot:
     name: str
     label: str
     x: float
@@ -93,7 +93,7 @@ class Box:
     y: float
     width: float
     height: float
-    spots: tuple[Spot, ...]
+    spots: tuple[MapSpot, ...]
     count: int
     left_out: int
 
@@ -210,10 +210,10 @@ def _cost(sizes: Sequence[int], abreast: int, shape: Shape) -> tuple[float, floa
     return fullest, sum(max(line) + _APART for line in lines)
 
 
-def _spot(node: NodeView, x: float, y: float) -> Spot:
+def _spot(node: NodeView, x: float, y: float) -> MapSpot:
     short = node.name.partition(".")[0] or node.name
     state = node.state
-    return Spot(
+    return MapSpot(
         name=node.name,
         label=short if len(short) <= _CLIP else short[: _CLIP - 1] + "…",
         x=x,
@@ -271,7 +271,7 @@ def _moves(view: View) -> dict[Move, list[str]]:
     return moves
 
 
-def _arcs(moves: Mapping[Move, list[str]], spots: Mapping[str, Spot]) -> Iterable[Arrow]:
+def _arcs(moves: Mapping[Move, list[str]], spots: Mapping[str, MapSpot]) -> Iterable[Arrow]:
     """Arrows between cards: in the room above or below their rows, side by side on each edge."""
     shape = CARDS
     known = [move for move in sorted(moves) if move[0] in spots and move[1] in spots]
@@ -312,7 +312,7 @@ def _at(t: float, a: float, b: float, c: float, d: float) -> float:
     return u * u * u * a + 3 * u * u * t * b + 3 * u * t * t * c + t * t * t * d
 
 
-def _sides(spot: Spot, other: Spot, kind: str) -> tuple[bool, bool]:
+def _sides(spot: MapSpot, other: MapSpot, kind: str) -> tuple[bool, bool]:
     """Return whether an arrow starts at an upper edge, and whether it ends at one."""
     if spot.y == other.y:
         above = kind == "move"
@@ -328,7 +328,7 @@ def _told_move(move: Move, instances: list[str]) -> str:
 
 
 def _bows(
-    moves: Mapping[Move, list[str]], spots: Mapping[str, Spot], shape: Shape
+    moves: Mapping[Move, list[str]], spots: Mapping[str, MapSpot], shape: Shape
 ) -> Iterable[Arrow]:
     """Arrows between squares, which have no text to cover."""
     for move, instances in sorted(moves.items()):
@@ -339,7 +339,7 @@ def _bows(
         yield Arrow(_bow(spot, other, shape, side), move[2], "", 0, 0, _told_move(move, instances))
 
 
-def _bow(spot: Spot, other: Spot, shape: Shape, side: int) -> str:
+def _bow(spot: MapSpot, other: MapSpot, shape: Shape, side: int) -> str:
     ax, ay = spot.x + shape.width / 2, spot.y + shape.height / 2
     bx, by = other.x + shape.width / 2, other.y + shape.height / 2
     dx, dy = bx - ax, by - ay

@@ -13,7 +13,7 @@ from typing import Any
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.page import asked as asking
 from nodeagent.maintd.http.page import node_page, panels, text
-from nodeagent.maintd.http.page.asked import Asked
+from nodeagent.maintd.http.page.asked import Filters
 from nodeagent.maintd.http.page.attention import Attention, Blocked, alarms, fold, href
 from nodeagent.maintd.http.page.cluster_map import MARKS, STATES, draw
 from nodeagent.maintd.http.page.environment import templates
@@ -70,7 +70,7 @@ class Page:
             "Cross-Origin-Opener-Policy": "same-origin",
         }
 
-    def before(self, overview: Json, asked: Asked) -> Response:
+    def before(self, overview: Json, asked: Filters) -> Response:
         """The page before the first round."""
         words = {"round": overview, "view": None, "asked": asked, "path": "/status", "yours": 0}
         return self._answer(self._status.render(words))
@@ -82,7 +82,7 @@ class Page:
         groups: Sequence[Json],
         room: Sequence[Json],
         history: History,
-        asked: Asked,
+        asked: Filters,
     ) -> Response:
         """The status page: `overview` describes the round, `groups` their balance.
 
@@ -96,7 +96,7 @@ class Page:
         return self._answer(self._status.render(words))
 
     def node(
-        self, view: View, overview: Json, name: str, history: History, asked: Asked
+        self, view: View, overview: Json, name: str, history: History, asked: Filters
     ) -> Response:
         """The page of one node, or a line that it does not exist."""
         names = node_page.names(view.observed.snapshot.nodes, name)
@@ -117,7 +117,7 @@ class Page:
             return view, history
         return _hushed(view), lambda incident, limit: discreet_events(history(incident, limit))
 
-    def _common(self, view: View, overview: Json, asked: Asked) -> dict[str, Any]:
+    def _common(self, view: View, overview: Json, asked: Filters) -> dict[str, Any]:
         age = overview["now"] - overview["at"]
         return {"round": overview, "view": view, "asked": asked, "path": "/status", "age": age}
 
@@ -125,7 +125,7 @@ class Page:
         return Response(200, html.encode(), "text/html; charset=utf-8", self._headers)
 
 
-def _words(view: View, asked: Asked, history: History) -> dict[str, Any]:
+def _words(view: View, asked: Filters, history: History) -> dict[str, Any]:
     every = nodes(view)
     drawn = [node for node in every if asked.place(node)] if asked.narrow else every
     picture = draw(view, drawn)
@@ -173,7 +173,7 @@ def _words(view: View, asked: Asked, history: History) -> dict[str, Any]:
     }
 
 
-def _incidents(view: View, nodes: Iterable[NodeView], asked: Asked) -> Iterator[Incident]:
+def _incidents(view: View, nodes: Iterable[NodeView], asked: Filters) -> Iterator[Incident]:
     names = {node.name for node in nodes if asked.place(node)} if asked.narrow else set[str]()
     return (i for i in view.ledger.incidents if not asked.narrow or i.name in names)
 

@@ -25,7 +25,7 @@ KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DayEntry:
     """A window or an occurrence on one day: its short text, and its full title."""
 
     kind: str
@@ -43,7 +43,7 @@ class Day:
     alone: str
     is_today: bool
     is_past: bool
-    entries: tuple[Entry, ...]
+    entries: tuple[DayEntry, ...]
     more: int
 
 
@@ -139,7 +139,7 @@ def _is_on(span: Span, begin: float) -> bool:
     return end is None or end > begin
 
 
-def _entry(span: Span, begin: float) -> Entry:
+def _entry(span: Span, begin: float) -> DayEntry:
     names = [name.partition(".")[0] or name for name in span.machines]
     if any(name.replace(".", "").isdecimal() for name in span.machines):
         names = list(span.machines)  # addresses
@@ -151,7 +151,7 @@ def _entry(span: Span, begin: float) -> Entry:
     if len(span.machines) > _TOLD:
         full_names += f" and {len(span.machines) - _TOLD} more"
     title = f"{full_names}: {_stamp(span.start)} {until} UTC, {KINDS[span.kind]}"
-    return Entry(span.kind, _time(span, begin), shown, title + span.about)
+    return DayEntry(span.kind, _time(span, begin), shown, title + span.about)
 
 
 def _time(span: Span, begin: float) -> str:

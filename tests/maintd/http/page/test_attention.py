@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nodeagent.maintd.http.page import attention
-from nodeagent.maintd.http.page.asked import STATES, Asked, read
+from nodeagent.maintd.http.page.asked import STATES, Filters, read
 from nodeagent.maintd.http.page.cluster_map import STATES as HEALTH
 from nodeagent.maintd.http.status import event_json
 from nodeagent.model.event import happened
@@ -47,18 +47,18 @@ def test_events_of_one_moment_with_the_same_words_are_one() -> None:
 # Filters and links.
 
 
-def asked(query: str) -> Asked:
+def asked(query: str) -> Filters:
     return read(Request("GET", f"/status?{query}"))
 
 
-QUERIES: list[tuple[str, Asked]] = [
-    ("", Asked()),
-    ("group=rack-a&state=unhealthy&node=N1", Asked("rack-a", "unhealthy", "n1")),
-    ("state=nonsense", Asked()),
-    ("state=all&state=failed", Asked()),
-    ("refresh=off", Asked(refresh=False)),
-    ("refresh=on&sign-in=yes", Asked()),
-    ("node=" + "x" * 9999, Asked(node="x" * 255)),
+QUERIES: list[tuple[str, Filters]] = [
+    ("", Filters()),
+    ("group=rack-a&state=unhealthy&node=N1", Filters("rack-a", "unhealthy", "n1")),
+    ("state=nonsense", Filters()),
+    ("state=all&state=failed", Filters()),
+    ("refresh=off", Filters(refresh=False)),
+    ("refresh=on&sign-in=yes", Filters()),
+    ("node=" + "x" * 9999, Filters(node="x" * 255)),
 ]
 
 
@@ -71,7 +71,7 @@ def test_a_link_keeps_what_was_asked_for() -> None:
     one = asked("group=a%26b&state=all&refresh=off")
     assert one.href() == "/status?group=a%26b&state=all&refresh=off"
     assert one.href(refresh=True) == "/status?group=a%26b&state=all"
-    assert Asked().href("/status/n1") == "/status/n1"
+    assert Filters().href("/status/n1") == "/status/n1"
 
 
 def test_every_state_can_be_asked_for() -> None:
