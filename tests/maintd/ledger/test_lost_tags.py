@@ -6,18 +6,29 @@ from dataclasses import replace
 import pytest
 
 from nodeagent.errors import Unavailable
+from nodeagent.maintd.ledger import lost_tags
 from nodeagent.maintd.ledger.lost_tags import lost, missing
-from nodeagent.model.action import MovePrimary, Retag, Scope, TagPlace
+from nodeagent.model.action import Drain, MovePrimary, Retag, Scope, TagPlace
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import PAUSE_TAG, STORM_TAG, USED_TAG, Outcome, Removal, Result, Trail
-from nodeagent.model.reason import Kind
+from nodeagent.model.ledger import (
+    HOLD_TAG,
+    PAUSE_TAG,
+    STORM_TAG,
+    USED_TAG,
+    Hold,
+    Intent,
+    Ledger,
+    Outcome,
+    Removal,
+    Result,
+    Trail,
+)
+from nodeagent.model.purpose import OfTags
 from nodeagent.model.snapshot import Group, Snapshot
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import Cancel, Pause, Resume
-from tests.maintd.decided import details, kinds
-from tests.maintd.rig import QUICK, Rig, fleet, mirrored
-from tests.maintd.rounds import broken, moved, ticks
-from tests.maintd.world import EVACUATE, OK, REPAIR, node, snapshot
+from tests.maintd.rig import Rig
+from tests.maintd.rounds import broken, ticks
+from tests.maintd.world import NOW, REPAIR, incident, node, snapshot
 
 NODE = snapshot(node("n1.example"))
 READY = "maintd:repairready:x"
@@ -80,64 +91,6 @@ def test_a_failure_whose_tag_is_lost_is_told_again_and_not_tried_again(ledger: b
     assert rig.status("n3") is Status.COMPLETED, "and its removal is heeded as ever"
 
 
-def test_what_was_canceled_is_told_to_be() -> None:
-    rig = broken()
-    ticks(rig, 1)
-    identity = rig.incident("n3").id
-    rig.wish(Cancel(identity))
-    was = before(rig, lambda: tagged(rig, "canceled"))
-    jobs = len(rig.cluster.jobs)
-    change_master(rig, was, ledger=False)
-    ticks(rig, 60)
-    assert rig.cluster.nodes["n3"].tags == {f"maintd:canceled:{identity}"}
-    assert len(rig.cluster.jobs) == jobs + 1
-
-
-@both
-def test_a_pause_whose_tag_is_lost_holds_and_is_told_again(ledger: bool) -> None:
-    rig = Rig(fleet(), mirrored(("n3", "n4")))
-    rig.wish(Pause(Scope.CLUSTER, "", "the master is about to change"))
-    was = before(rig, lambda: PAUSE_TAG in rig.cluster.world.tags)
-    change_master(rig, was, ledger=ledger)
-    rig.agents.says["n3"] = EVACUATE
-    done = ticks(rig, 30)
-    assert not moved(rig)
-    assert kinds(done.decision.held)[0][0] is Kind.PAUSED
-    assert rig.cluster.world.tags == {PAUSE_TAG}
-    rig.wish(Resume(Scope.CLUSTER, ""))
-    rig.settle()
-    assert rig.status("n3") is Status.COMPLETED
-    rig.lose_ledger()
-    rig.settle()
-    assert not rig.ledger.holds, "what was resumed is not paused again"
-
-
-def test_a_pause_of_an_incident_whose_tag_is_lost_holds() -> None:
-    rig = broken(settle=60_000)
-    held = rig.incident("n3").id
-    rig.wish(Pause(Scope.NODE, "", "technician at work", held))
-    was = before(rig, lambda: tagged(rig, "hold"))
-    change_master(rig, was, ledger=False)
-    ticks(rig, 60)
-    assert not moved(rig)
-    assert rig.cluster.nodes["n3"].tags == {f"maintd:hold:{held}"}
-    rig.wish(Resume(Scope.NODE, "", held))
-    rig.settle()
-    assert rig.status("n3") is Status.COMPLETED
-
-
-def test_a_live_repair_whose_ready_tag_is_lost_is_not_run_again() -> None:
-    rig = Rig(fleet(), [], QUICK)
-    rig.agents.says["n3"] = REPAIR
-    was = before(rig, lambda: tagged(rig, "repairready"))
-    asked = dict(rig.agents.asked)
-    rig.agents.ran.clear()  # the agent has forgotten it
-    change_master(rig, was, ledger=False)
-    ticks(rig, 60)
-    assert rig.agents.asked == asked
-    assert (rig.status("n3"), tagged(rig, "repairready")) == (Status.COMPLETED, True)
-
-
 def test_an_old_answer_is_no_loss() -> None:
     rig = broken()
     was = before(rig, lambda: tagged(rig, "repairready"))
@@ -150,38 +103,7 @@ def test_an_old_answer_is_no_loss() -> None:
     assert len(rig.cluster.jobs) == jobs
 
 
-def test_what_was_lost_once_is_not_believed_for_weeks() -> None:
-    """The fault went away, so nothing was tagged anew; days later the master changes again."""
-    rig = broken()
-    ticks(rig, 1)
-    rig.wish(Cancel(rig.incident("n3").id))
-    was = before(rig, lambda: tagged(rig, "canceled"))
-    rig.agents.says["n3"] = OK
-    rig.cluster.set_master("n1", was)
-    rig.cluster.undrain("n3")
-    ticks(rig, 30)
-    assert not rig.ledger.incidents
-    rig.time += 7 * 86_400
-    rig.agents.says["n3"] = EVACUATE
-    rig.lose_ledger()
-    rig.settle()
-    assert rig.status("n3") is Status.COMPLETED
-
-
 # What is missing, and what of that is lost.
-
-
-def test_a_storm_brake_whose_tag_is_lost_brakes() -> None:
-    rig = Rig(fleet(8), mirrored(("n3", "n4")), replace(QUICK, storm=0.2))
-    rig.agents.says.update(dict.fromkeys(("n3", "n4", "n5"), EVACUATE))
-    was = before(rig, lambda: STORM_TAG in rig.cluster.world.tags)
-    rig.agents.says.update(dict.fromkeys(("n4", "n5"), OK))
-    change_master(rig, was, ledger=False)
-    done = ticks(rig, 20)
-    why = details(done.decision.held[:1], Kind.STORM)["why"]
-    assert "its tag was lost as the master changed" in str(why)
-    assert rig.cluster.world.tags == {STORM_TAG}
-    assert not moved(rig)
 
 
 def job(number: int, add: tuple[str, ...], remove: tuple[str, ...] = ()) -> Trail:
@@ -256,3 +178,54 @@ def test_of_the_cluster_and_of_groups() -> None:
     assert not lost({place: SET}, [gone], racks)
     assert lost({place: SET}, [replace(gone, name="another")], racks)
     assert not lost({place: SET}, [replace(gone, name="racks", tags=None)], racks)
+
+
+# What becomes of what has lost its tag.
+
+
+def test_an_incident_without_its_tag_is_told_again_and_what_was_ready_is_looked_at_again() -> None:
+    for status in Status:
+        old = incident(status=status, tag_seen=True)
+        assert lost_tags.incident(old, (), {old.mark}, NOW) == old
+        after = lost_tags.incident(old, {old.tag}, (), Ms(NOW + 1))
+        if old.status.active:
+            assert after == old
+        elif status is not Status.COMPLETED:
+            assert after == replace(old, tag_seen=False)
+        else:
+            assert (after.status, after.tag_seen) == (Status.PENDING, False)
+            assert (after.changed_at, after.repaired) == (NOW + 1, False)
+
+
+def test_a_live_repair_that_its_mark_proves_is_not_run_again() -> None:
+    old = incident(diagnosis=REPAIR, status=Status.COMPLETED)
+    assert lost_tags.incident(old, {old.tag}, {old.mark}, NOW).repaired
+    assert lost_tags.incident(replace(old, repaired=True), {old.tag}, (), NOW).repaired
+
+
+def test_a_job_that_sets_a_lost_tag_is_not_waited_for() -> None:
+    intent = Intent("1", OfTags(), "n1", Retag(Scope.NODE, "n1.example", (READY,)))
+    assert lost_tags.is_waited_for(intent, {PLACE})
+    assert not lost_tags.is_waited_for(intent, {TagPlace(Scope.NODE, "n2", READY)})
+    assert not lost_tags.is_waited_for(replace(intent, action=Drain("n1")), {PLACE})
+
+
+def test_a_pause_without_its_tag_holds() -> None:
+    active, ended = incident("n1"), incident("n2", status=Status.FAILED)
+    tags = [("n1", HOLD_TAG + active.id), ("n2", HOLD_TAG + ended.id), ("n3", PAUSE_TAG)]
+    tags += [("n4", PAUSE_TAG), ("n5", READY)]
+    places = {TagPlace(Scope.NODE, name, tag) for name, tag in tags}
+    asked = Hold(Scope.NODE, "n3", "ada", Ms(5), "disks", tag_seen=True)
+    resumed = Hold(Scope.NODE, "n4", "ada", Ms(5))
+    there = Ledger(incidents=(active, ended), holds=(asked,), resumed=(resumed,))
+    kept, other = lost_tags.holds(there, places, NOW)
+    assert kept == replace(asked, tag_seen=False)
+    assert (other.name, other.who, other.incident) == ("n1", "somebody", active.id)
+
+
+def test_a_storm_brake_without_its_tag_brakes() -> None:
+    assert lost_tags.storm({PLACE}, NOW) is None
+    found = lost_tags.storm({PLACE, TagPlace(Scope.CLUSTER, "", STORM_TAG)}, NOW)
+    assert found is not None
+    assert found.at == NOW
+    assert "its tag was lost as the master changed" in found.why

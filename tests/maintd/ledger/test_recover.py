@@ -94,7 +94,7 @@ def repaired(*ends: Outcome) -> Rig:
 @pytest.mark.parametrize(
     ("end", "status"), [(Outcome.SUCCESS, Status.COMPLETED), (Outcome.ERROR, Status.FAILED)]
 )
-@pytest.mark.parametrize("before", [0, 1, 3])
+@pytest.mark.parametrize("before", [0, 3])
 def test_a_repair_that_ended_before_the_ledger_was_lost_is_told(
     before: int, end: Outcome, status: Status
 ) -> None:
@@ -116,10 +116,7 @@ def test_a_repair_of_which_its_agent_knows_nothing_was_none() -> None:
     assert len(rig.agents.ran) == 1
 
 
-@pytest.mark.parametrize("hours", [0, 7, 24 * 30])
-def test_a_repair_acknowledged_while_its_fault_lasts_is_a_new_one_without_the_ledger(
-    hours: int,
-) -> None:
+def test_a_repair_acknowledged_while_its_fault_lasts_is_a_new_one_without_the_ledger() -> None:
     """As with evacuations: nobody knows whether the fault was gone meanwhile."""
     rig = Rig(fleet())
     rig.agents.says["n3"] = REPAIR
@@ -128,7 +125,7 @@ def test_a_repair_acknowledged_while_its_fault_lasts_is_a_new_one_without_the_le
     rig.cluster.untag("n3", done.tag)
     rig.settle()
     assert (rig.incident("n3").id, len(rig.agents.ran)) == (done.id, 1), "the ledger knows"
-    rig.time += hours * 3600  # the jobs are archived, or gone
+    rig.time += 7 * 3600  # the jobs are archived
     rig.lose_ledger()
     rig.settle()
     assert rig.incident("n3").id != done.id

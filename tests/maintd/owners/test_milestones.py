@@ -45,13 +45,6 @@ def events(one: Rig) -> list[tuple[str, str]]:
     return [(row["event"], row["owner"]) for row in told]
 
 
-def test_who_was_asked_is_told_that_it_will_not_be() -> None:
-    one = rig()
-    one.wish(SetSchedule(Schedule()))
-    ticks(one, 6)
-    assert events(one) == [("canceled", "db"), ("canceled", "web")]
-
-
 def test_who_was_asked_is_told_when_it_starts_and_ends() -> None:
     one = rig()
     one.wish(AnswerOffers(tuple(o.id for o in one.ledger.offers), Reply.ACCEPT, Ms(10**9)))
