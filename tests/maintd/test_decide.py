@@ -228,6 +228,11 @@ REFUSALS: dict[str, tuple[Observed, Policy, list[tuple[AnyKind, str]]]] = {
         POLICY,
         [(Kind.MASTER, "n1")],
     ),
+    "a live repair without a command is a person's": (
+        seen(six(), {"n1": need("live-repair", details={"fan": 3})}),
+        POLICY,
+        [(Kind.NO_COMMAND, "n1")],
+    ),
     "doubt opens nothing": (seen(six(), doubts={"n1": "not trusted: signature"}), POLICY, []),
     "paused by a tag": (
         seen(replace(six(), tags=frozenset({"maintd:pause:yes"})), {"n1": EVACUATE}),

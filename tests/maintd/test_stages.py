@@ -3,22 +3,21 @@
 from dataclasses import replace
 from itertools import islice
 
-import pytest
-
 from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.planning.stages import stages
-from nodeagent.model.action import Drain
+from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Retag
+from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger, Policy
 from nodeagent.model.reason import StageKind
 from nodeagent.model.snapshot import Group, Observed, Snapshot
-from nodeagent.model.stage import ADVISE, DRAIN, FULL, OBSERVE, STAGES
+from nodeagent.model.stage import ADVISE, DRAIN, FULL, OBSERVE
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Balance, Done, Evacuate
-from tests.maintd.decided import by_itself, kinds
+from tests.maintd.decided import POLICY, by_itself, kinds, new
 from tests.maintd.decisions import given, saved
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, OK, REPAIR
+from tests.maintd.world import EVACUATE, NOW, OK, REPAIR, node, seen, six
 
 
 def rig(stage: str) -> Rig:
@@ -29,32 +28,27 @@ def actions(one: Rig) -> set[str]:
     return {type(job.action).__name__ for job in one.cluster.jobs.values()}
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_an_evacuation_goes_as_far_as_its_stage(stage: str) -> None:
-    one = rig(stage)
-    one.agents.says["n3"] = EVACUATE
-    done = one.settle()
-    node = one.cluster.nodes["n3"]
-    would = (StageKind.WOULD_EVACUATE, "n3") in kinds(done.decision.held)
-    assert would == (stage != FULL)
-    assert node.drained == (stage == DRAIN)
-    assert node.offline == (stage == FULL)
-    moved = one.cluster.instances["i1"].primary != "n3"
-    assert moved == (stage == FULL)
-    if stage in (OBSERVE, ADVISE):
-        assert actions(one) == set()
+DRAINED = six(node("n1", drained=True), a=("n1", "n2"))
+ROWS: list[tuple[tuple[str, ...], Diagnosis, Snapshot, list[type]]] = [
+    ((OBSERVE, ADVISE), EVACUATE, six(), []),
+    ((DRAIN, FULL), EVACUATE, six(), [Drain]),
+    ((OBSERVE, ADVISE, DRAIN), EVACUATE, DRAINED, []),
+    ((FULL,), EVACUATE, DRAINED, [MovePrimary, MoveSecondary]),
+    # Not even the mark of a repair.
+    ((OBSERVE, ADVISE, DRAIN), REPAIR, six(), []),
+    ((FULL,), REPAIR, six(), [Retag]),
+]
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_a_live_repair_is_done_at_full_only(stage: str) -> None:
-    one = rig(stage)
-    one.agents.says["n3"] = REPAIR
-    done = one.settle()
-    assert bool(one.agents.ran) == (stage == FULL)
-    would = (StageKind.WOULD_REPAIR, "n3") in kinds(done.decision.held)
-    assert would == (stage != FULL)
-    if stage != FULL:
-        assert actions(one) == set(), "no mark of a repair either"
+def test_how_far_each_stage_goes() -> None:
+    rows = [(stage, row) for row in ROWS for stage in row[0]]
+    for stage, (_, said, world, wanted) in rows:
+        policy = replace(POLICY, stage=stage)
+        decision = decide(Ledger(), seen(world, {"n1": said}), policy, NOW)
+        assert [type(action) for action in new(decision)] == wanted, (stage, said)
+        told = {kind for kind, name in kinds(decision.held) if name == "n1"}
+        would = StageKind.WOULD_EVACUATE if said is EVACUATE else StageKind.WOULD_REPAIR
+        assert (would in told) is (wanted == []), (stage, said)
 
 
 def test_a_person_goes_on_where_the_stage_has_drained() -> None:

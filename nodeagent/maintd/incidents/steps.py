@@ -1,4 +1,4 @@
-"""NextSteps steps for one incident's node. Pure."""
+"""Next steps for one incident's node. Pure."""
 
 from nodeagent.maintd.planning.evacuation import NodeToEvacuate, empty, instances_left
 from nodeagent.maintd.planning.evacuation_moves import NextSteps

@@ -3,9 +3,10 @@
 import pytest
 
 from nodeagent.maintd.deciding.decide import decide
-from nodeagent.model.action import SetOffline
+from nodeagent.model.action import MovePrimary, SetOffline
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Ledger
+from nodeagent.model.ledger import Intent, Ledger, Outcome
+from nodeagent.model.purpose import OfIncident
 from nodeagent.model.reason import Kind
 from tests.maintd.decided import POLICY, kinds, new
 from tests.maintd.world import EVACUATE, NOW, REPAIR, incident, ledger, node, seen, six
@@ -39,3 +40,18 @@ def test_a_mirror_whose_instance_is_out_of_reach_holds_and_fails_nothing(what: s
     held = kinds(decision.held)
     assert held[held.index((Kind.MIRROR_CANNOT_MOVE, "b")) + 1][1] == "n3"
     assert SetOffline("n1") not in new(decision)
+
+
+def test_a_move_of_an_instance_that_was_just_removed_is_no_failure() -> None:
+    """Ganeti takes the disks off first: for a moment a plain instance could go anywhere."""
+    one = incident(status=Status.PENDING, drained=True)
+    move = Intent(
+        "1", OfIncident(one.id), "n1", MovePrimary("a", "n1", live=True, target="n3"), "7"
+    )
+    there, gone = six(node("n1", drained=True), a=("n1", None)), six(node("n1", drained=True))
+    before = ledger(one, intents=(move,))
+    failed = {"1": Outcome.ERROR}
+    over = decide(before, seen(gone, {"n1": EVACUATE}, results=failed), POLICY, NOW)
+    assert new(over) == [SetOffline("n1")]
+    still = decide(before, seen(there, {"n1": EVACUATE}, results=failed), POLICY, NOW)
+    assert still.ledger.incidents[0].status is Status.FAILED

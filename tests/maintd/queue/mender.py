@@ -17,12 +17,12 @@ from nodeagent.model.queue import (
     RepairStep,
     StepStatus,
 )
-from nodeagent.model.reason import AnyKind, Detail, Reason
+from nodeagent.model.reason import AnyKind, Detail
 from nodeagent.model.snapshot import Instance, Node
 from nodeagent.model.units import Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Schedule, Standing, Unavailability, Window
 from nodeagent.model.wish import AddEntry, BringUp, SetSchedule, TakeDown
-from tests.maintd.decided import details, kinds, whole
+from tests.maintd.decided import details, kinds
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 
 PLACES = (("n3", "n4"), ("n3", "n5"), ("n2", "n3"))
@@ -31,7 +31,6 @@ YES = Result(Outcome.SUCCESS, code=0, said="true")
 BROKEN = Result(Outcome.ERROR, "exit code 1", 1)
 HOUR = 3600
 WATCHES = RepairStep("try-1", watch_seconds=Seconds(300))
-TWO = RepairStep("try-2", watch_seconds=Seconds(300))
 DRAINS = RepairStep("try-1", need_drain=True, watch_seconds=Seconds(300))
 ADD = AddEntry("unreachable", "r640", "127.0.0.3", "S3")
 
@@ -123,10 +122,6 @@ class Mender(Rig):
         ran = sorted(self.agents.ran.values(), key=lambda row: row[0])
         names = [i.action.command for _, _, i in ran if isinstance(i.action, RunCommand)]
         return [name for name in names if name != "check"]
-
-    def whole(self) -> list[Reason]:
-        """What the next round holds, with the reasons among their details."""
-        return [one for held in self.tick().decision.held for one in whole(held.why)]
 
     def details(self, kind: AnyKind) -> dict[str, Detail]:
         """The details of the one reason of this kind that the next round holds."""

@@ -30,9 +30,9 @@ def add(one: Rig, *names: str, **more: Any) -> str:
 
 
 def at(one: Rig, moment: float) -> Round:
-    """The round at a moment, with the ones each hour before it."""
-    while one.time + HOUR < moment:
-        one.tick(HOUR)
+    """The round at a moment, with one every six hours before it."""
+    while one.time + 6 * HOUR < moment:
+        one.tick(6 * HOUR)
     return one.tick(moment - one.time)
 
 

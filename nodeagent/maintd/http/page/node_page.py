@@ -108,7 +108,7 @@ def _fencing_facts(view: FencingView) -> Iterator[tuple[str, str]]:
         yield "Failure", f"{tries}{fencing.said}"
     if view.next:
         at = f"at {when(view.next_at / 1000)}" if view.next_at else "as soon as maintd can"
-        yield "NextStep step", f"{view.next}, {at}"
+        yield "Next step", f"{view.next}, {at}"
 
 
 def _reasons(blocked: Blocked, node: NodeView) -> Iterator[NextStep]:
