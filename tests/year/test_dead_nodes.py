@@ -8,15 +8,16 @@ from tests.year.__main__ import DEAD_NODES
 from tests.year.dead import Outcome, Site, year
 from tests.year.dead_faults import NODES, Fault, Fleet
 
+# Of a machine behind a cut network whose BMC lies nobody can tell.
 BUSY = Fleet(
-    2,
-    20.0,
-    1.0,
-    0.6,
-    0.6,
-    0.6,
-    1.0,
-    lie=0.0,  # of a machine behind a cut network nobody can tell
+    clusters=2,
+    days=20.0,
+    crashes=1.0,
+    deaths=0.6,
+    hangs=0.6,
+    cuts=0.6,
+    rack_cuts=1.0,
+    lie=0.0,
 )
 
 
