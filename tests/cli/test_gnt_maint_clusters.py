@@ -4,7 +4,7 @@ import os
 import re
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,7 +24,6 @@ from tests.cli.run import Done, gnt_maint
 from tests.cli.terminal import in_a_terminal
 from tests.maintd.http.page.rigs import window
 
-Write = Callable[[str], Path]
 SCREEN = Path(__file__).parent / "screens" / "clusters.txt"
 URL = 'url = "https://127.0.0.1:1"\n'
 

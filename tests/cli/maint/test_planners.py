@@ -149,4 +149,4 @@ def test_screens(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         done = gnt_maint(*line.split())
         shown.append(f"$ gnt-maint {line}\n{done.out}{done.err}[{done.code}]\n")
     text = re.sub(r"(?m)^(searched for +).*$", r"\1…", "".join(shown))
-    golden.same(SCREENS / f"{name}.txt", text)
+    golden.same(SCREENS / f"planner-{name}.txt", text)

@@ -1,4 +1,4 @@
-"""gnt-maint repair and explain, as processes, on a Ganeti of which there is but the socket."""
+"""gnt-maint repair and explain on a Ganeti of which there is only the socket."""
 
 import fcntl
 import json
@@ -65,9 +65,6 @@ def place(tmp_path: Path) -> Iterator[Place]:
     world = luxi.World(nodes, instances, tags=[PREFIX + "failover"])
     with serving(world, str(tmp_path / "luxi")) as path:
         yield Place(world, path, str(tmp_path / "no-maintd"))
-
-
-NAMES = {"nodes": [], "instances": ["i"], "groups": []}
 
 
 def jobs(world: luxi.World) -> list[list[str]]:
@@ -267,6 +264,14 @@ def test_screens(place: Place, tmp_path: Path) -> None:
     text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "ID", "".join(shown))
     text = re.sub(r"\b20\d\d-\S+ \S+ \+0000|\b[12]\d{9}\b(\.\d+)?", "NOW", text)
     golden.same(SCREEN, text.replace(str(tmp_path), "FOLDER"))
+
+
+def test_explain_shows_what_maintd_holds(place: Place) -> None:
+    told = place.json("explain", "i") | {"held": ["instance i: no room"], "paused": ["a drill"]}
+    names = {"nodes": [], "instances": ["i"], "groups": []}
+    with Answering(place.maintd, {"/1/names": names, "/1/explain/i": told}):
+        lines = place.run("explain", "i").lines
+    assert {"Paused    a drill", "Held      instance i: no room"} <= set(lines)
 
 
 def test_explain_asks_no_other_cluster_than_the_one_named(place: Place) -> None:
