@@ -376,7 +376,7 @@ def test_a_snapshot_torn_between_its_queries_is_asked_again(
 ) -> None:
     info = says({"name": "c", "master": "n1", "tags": []})
 
-    def rows(*values: list[object]) -> Behave:
+    def rows(*values: list[Any]) -> Behave:
         return says({"data": [[[0, value] for value in row] for row in values]})
 
     instance = put(put(PLAIN, 0, "i1"), 1, "n2")
