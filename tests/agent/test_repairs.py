@@ -49,11 +49,11 @@ def test_a_clock_that_was_wrong_at_the_start_refuses_no_new_order_and_repeats_no
 ) -> None:
     """It is put right while the runner goes on."""
     real = time.time_ns() // 1_000_000
-    clock, steady = [real + wrong], [0]
+    clock, steady = [real + wrong], [5_000_000]
 
     async def main() -> None:
         shop = Workshop(place, lambda: Ms(clock[0]), lambda: Ms(steady[0]))
-        clock[0], steady[0] = real + 1000, 1000
+        clock[0], steady[0] = real + 1000, 5_001_000
         assert await shop.order(issued=real - 5, expires=real + 20_000) is None
         new, issued = str(uuid4()), real + 5
         assert await shop.order(id=new, issued=issued, expires=issued + 20_000) is not None

@@ -47,7 +47,7 @@ def majorities(events: list[Event]) -> list[tuple[int, str, str]]:
 
 
 @given(st.lists(asking, max_size=12))
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_never_two_candidates_or_masters_within_an_hour(events: list[Event]) -> None:
     found = majorities(events)
     for at, candidate, master in found:

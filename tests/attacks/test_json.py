@@ -182,7 +182,7 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
     max_leaves=12,
 )
-quick = settings(max_examples=150)
+quick = settings(max_examples=80)
 
 
 @quick

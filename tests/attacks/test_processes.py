@@ -392,7 +392,7 @@ def test_p09_and_its_supervisor_is_killed_too(folder: Path, cages: Make, subreap
 
 
 @either_way
-def test_p10_sixty_runs_leave_nothing(folder: Path, mark: Marked, cages: Make) -> None:
+def test_p10_thirty_runs_leave_nothing(folder: Path, mark: Marked, cages: Make) -> None:
     put(folder, "plain")
     put(folder, "messy", f"#!/bin/sh\nsleep 0 &\n(setsid sleep {mark.seconds} &) &\n")
     put(folder, "broken", "#!/bin/sh/\n")
@@ -400,8 +400,8 @@ def test_p10_sixty_runs_leave_nothing(folder: Path, mark: Marked, cages: Make) -
 
     async def all_of_them() -> None:
         commands = Commands(spare=1, cages=cages())
-        for number in range(60):
-            name = "messy" if number % 20 == 0 else "broken" if number % 20 == 1 else "plain"
+        for number in range(30):
+            name = "messy" if number % 10 == 0 else "broken" if number % 10 == 1 else "plain"
             assert refusal(folder, "refused")
             with vetted(folder, name) as tool:
                 ran = await commands.run(tool, b"text", Limits())

@@ -82,18 +82,6 @@ class ByHand(SimulatedCluster):
         """Take a node back into service, drained or offline."""
         self.put(replace(self.nodes[node], drained=False, offline=False))
 
-    def rename_node(self, old: str, new: str) -> None:
-        """Call a node by another name; its UUID stays."""
-        world = self._now()
-        world.nodes = {new if n == old else n: node for n, node in world.nodes.items()}
-        self.put(replace(world.nodes[new], name=new))
-        for instance in list(world.instances.values()):
-            if instance.primary == old:
-                self.put(replace(instance, primary=new))
-            elif instance.secondary == old:
-                self.put(replace(instance, secondary=new))
-        world.master = new if world.master == old else world.master
-
     def upgrade(self, ganeti: str) -> None:
         """Have another version of Ganeti answer."""
         self._now().ganeti = ganeti

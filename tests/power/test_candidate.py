@@ -3,9 +3,6 @@
 from pathlib import Path
 
 import pytest
-from click.shell_completion import ShellComplete
-
-from nodeagent.cli import oob
 
 from .fences import NODE, OTHER, Fences
 
@@ -88,12 +85,6 @@ def test_the_levels_of_named_nodes_are_judged_too(fences: Fences, candidate: Pat
     assert check(fences, "--candidate", str(candidate), NODE)[0] == 0
 
 
-def test_a_candidate_that_is_not_there(fences: Fences, tmp_path: Path) -> None:
-    code, lines = check(fences, "--candidate", f"{tmp_path}/absent")
-    said = f"nodeagent-oob: {tmp_path}/absent: No such file or directory"
-    assert (code, lines) == (78, [said])
-
-
 def test_mistakes_hide_no_agent_secret_or_node(fences: Fences) -> None:
     fences.levels({"machine": ""}, {"outlet-a": ""})
     good = fences.config.read_text().replace("how =", "nonsense =", 1)
@@ -120,19 +111,3 @@ def test_mistakes_hide_no_agent_secret_or_node(fences: Fences) -> None:
         ),
     )
     assert fences.asked() == []
-
-
-def test_mistakes_are_told_where_there_is_no_cluster(fences: Fences) -> None:
-    fences.write(WRONG)
-    fences.nodes.unlink()
-    code, lines = check(fences)
-    assert code == 78
-    are(lines, (*TOLD, "name the nodes instead"))
-
-
-def test_a_shell_completes_the_option() -> None:
-    shell = ShellComplete(oob.cli, {}, oob.NAME, "_NODEAGENT_OOB_COMPLETE")
-    found = [one.value for one in shell.get_completions(["check-config"], "--ca")]
-    assert found == ["--candidate"]
-    files = shell.get_completions(["check-config", "--candidate"], "po")
-    assert [one.type for one in files] == ["file"]

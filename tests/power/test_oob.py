@@ -49,10 +49,6 @@ def test_a_cycle_is_off_and_then_on_and_never_a_reboot(fences: Fences) -> None:
 WRONG = {
     "hang": "no answer in time",
     "rubbish": "exit 0: Status: MAYBE",
-    "blank": "exit 2: Status: OFF",
-    "both": "exit 2: Status: ON",
-    "two": "exit 2: no words",
-    "swapped": "exit 0: Status: OFF",
     "huge": "too much output",
     "ignored": "the agent ignored one of its options",
     "angry": "denied for ***",

@@ -15,6 +15,7 @@ from nodeagent.cluster.ganeti.luxi import Late, Luxi, Refusal, Unsent
 from nodeagent.errors import Unavailable
 from nodeagent.model.action import Drain, Retag, RunCommand, Scope
 from nodeagent.model.snapshot import Capacity, Running, Size
+from tests.cluster.ganeti.answers import GROUP, NODE, PLAIN, put
 from tests.cluster.ganeti.scripted import (
     Behave,
     drip_for_ever,
@@ -373,48 +374,14 @@ def test_a_hanging_node_hides_no_other(path: str, cluster: GanetiCluster) -> Non
 def test_a_snapshot_torn_between_its_queries_is_asked_again(
     path: str, cluster: GanetiCluster
 ) -> None:
-    node: list[object] = [
-        "n1",
-        "u1",
-        "10.0.0.1",
-        "g1",
-        False,
-        False,
-        True,
-        True,
-        [],
-        1,
-        False,
-        1,
-        "",
-    ]
-    instance: list[object] = [
-        "i1",
-        "n2",
-        [],
-        "plain",
-        1,
-        1,
-        "up",
-        [],
-        False,
-        1,
-        True,
-        1,
-        [],
-        False,
-        "kvm",
-    ]
-    group: list[object] = ["g1", "default", [], "preferred", {}]
     info = says({"name": "c", "master": "n1", "tags": []})
 
-    def rows(*values: list[object]) -> Behave:
+    def rows(*values: list[Any]) -> Behave:
         return says({"data": [[[0, value] for value in row] for row in values]})
 
-    torn = [info, rows(node), rows(instance), rows(group)]
-    two = [*node]
-    two[0] = "n2"
-    whole = [info, rows(node, two), rows(instance), rows(group)]
+    instance = put(put(PLAIN, 0, "i1"), 1, "n2")
+    torn = [info, rows(NODE), rows(instance), rows(GROUP)]
+    whole = [info, rows(NODE, put(NODE, 0, "n2")), rows(instance), rows(GROUP)]
     with luxid(path, *torn, *whole):
         assert set(cluster.snapshot().nodes) == {"n1", "n2"}
     Path(path).unlink()
