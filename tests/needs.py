@@ -114,7 +114,6 @@ def _is_in_the_matrix() -> bool:
 ALL: Mapping[str, Need] = {
     # who runs the tests
     "root": Need(lambda: _IS_ROOT, "root: sudo make test"),
-    "user": Need(lambda: not _IS_ROOT, "an ordinary user: make test without sudo", by_all=False),
     # the checkout and what is beside it
     "git": _tool("git"),
     "index": Need(_has_index, "a git checkout: this copy has no index of git"),

@@ -67,7 +67,7 @@ def test_an_unknown_need_is_found_when_the_tests_are_collected() -> None:
 
 def test_a_word_that_is_no_need_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEEDS", "hail, ginpnkg")
-    with pytest.raises(pytest.UsageError, match=r"NEEDS=.*ginpnkg is not one of all, root, user, "):
+    with pytest.raises(pytest.UsageError, match=r"NEEDS=.*ginpnkg is not one of all, root, git, "):
         needs.check()
 
 
