@@ -1,4 +1,4 @@
-"""A tool that answers in another form: no verdict, and the tool's own words are the reason."""
+"""A tool that answers in another form, or is absent: no verdict, and the reason is said."""
 
 import pytest
 
@@ -34,3 +34,23 @@ def run(shipped: Shipped, command: str, script: str) -> Ran:
 def test_the_words_of_the_tool_are_the_reason(shipped: Shipped, command: str) -> None:
     why = run(shipped, command, FAILS).complaint
     assert "answers 'timeout receiving packet', exit 3" in why
+
+
+NOWHERE = ("/nonexistent",)
+ABSENT: dict[str, tuple[dict[str, object], str]] = {
+    "smart": ({"TOOLS": NOWHERE}, "smartctl is not installed"),
+    "multipath": ({"TOOLS": NOWHERE}, "multipathd is not installed"),
+    "lvm": ({"FOLDERS": NOWHERE}, "vgs is not installed"),
+    "storcli": ({"FOLDERS": NOWHERE}, "neither storcli nor perccli is installed"),
+    "ssacli": ({"FOLDERS": NOWHERE}, "ssacli is not installed"),
+    "ipmi": ({"DEVICES": NOWHERE}, "no BMC's dev"),
+    "ganeti-certificates": ({"LIB": "/nonexistent"}, "this machine belongs to no cluster"),
+    "ganeti-daemons": ({"LIB": "/nonexistent"}, "this machine belongs to no cluster"),
+}
+
+
+def test_what_a_machine_does_not_have_is_not_judged(shipped: Shipped) -> None:
+    for command, (constants, why) in ABSENT.items():
+        ran = shipped.run(command, **constants)
+        assert ran.code == 69, command
+        assert ran.complaint.startswith(f"{command}: {why}"), command
