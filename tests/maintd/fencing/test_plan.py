@@ -112,7 +112,13 @@ def test_a_node_that_does_not_come_back_is_revived_once() -> None:
     loop.learn()
     loop.broken.add("n3")
     kill(loop)
-    loop.steps(100)
+    while not loop.powers(ON):
+        loop.step()
+    since = loop.now
+    while len(loop.powers(OFF)) < 2:
+        loop.step()
+    assert loop.now - since >= RESTART.revive_within, "its agent may answer until then"
+    loop.steps(20)
     assert loop.powers(ON) == ["n3"]
     assert loop.powers(OFF) == ["n3", "n3"]
     assert loop.stage("n3") is Stage.FENCED
