@@ -21,6 +21,7 @@ PARTS = (
     "page",
     "poll",
     "decide",
+    "evacuation",
     "night",
     "rolls",
     "save",
