@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from nodeagent.autorepair import health as health_rules
 from nodeagent.autorepair.tags import PREFIX, Ending
 from nodeagent.cli.maint.harep_run import Options
 from tests import needs
@@ -300,3 +301,9 @@ def test_the_real_one_does_the_same_to_fifty_clusters() -> None:
     cases = [case(seed) for seed in range(50)]
     for number, theirs, our in differences(cases, at_once=48):
         pytest.fail(f"world {number}\nharep: {theirs}\nours:  {our}")
+
+
+@needs_harep
+def test_the_comparison_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_rules, "harep_needs", lambda *_: None)
+    assert len(list(differences([case(seed) for seed in range(30)], at_once=30))) > 5
