@@ -311,6 +311,36 @@ def until(condition: Callable[[], bool], seconds: float, told: Callable[[], str]
         time.sleep(max(0.3, 2 * (now - asked)))
 
 
+def fail_over(name: str, told: Callable[[], str]) -> None:
+    """Have this node be the master by Ganeti's own command, while the old one lives.
+
+    What the old master still writes to Ganeti's files on the nodes may come there after what the
+    new one has written, and names the old one: Ganeti's address is then on the old master, and
+    maintd leaves on both. So it has to be written first.
+    """
+    until(_is_written, 120, told)
+    said = ""
+
+    def moves() -> bool:
+        """Before it changes anything Ganeti refuses if most nodes are too slow to answer it."""
+        nonlocal said
+        moved = node(name, "gnt-cluster", "master-failover", seconds=300)
+        said = moved.stderr
+        assert moved.returncode == 0 or "majority of nodes are still healthy" in said, said
+        return moved.returncode == 0
+
+    until(moves, 120, lambda: said)
+
+
+def _is_written() -> bool:
+    """Whether Ganeti's files on all nodes that run name the candidates which the master has."""
+    rows = listed("node", "name", "role")
+    candidates = {name for name, role in rows if role in ("M", "C")}
+    file = "/var/lib/ganeti/ssconf_master_candidates"
+    read = [node(name.partition(".")[0], "cat", file) for name, role in rows if role != "O"]
+    return all(set(one.stdout.split()) == candidates for one in read if one.returncode == 0)
+
+
 def flags(name: str) -> dict[str, str]:
     """What Ganeti's own list says of a node, in the words of `gnt-node list`."""
     fields = ("drained", "offline", "role", "tags", "pinst_cnt", "sinst_cnt")

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.real.lab import SEVEN, create, gnt, node
+from tests.real.lab import SEVEN, create, gnt
 from tests.real.maintd import (
     EVACUATE,
     Maintenance,
+    fail_over,
     flags,
     is_empty,
     maintained,
@@ -79,17 +80,7 @@ def _timeless(document: dict[str, Any]) -> dict[str, Any]:
 
 def fails_over(system: Maintenance, old: str, new: str) -> None:
     """Ganeti's own failover to a living master; maintd starts there, as its timer starts it."""
-    said = ""
-
-    def moves() -> bool:
-        """Before it changes anything Ganeti refuses if most nodes are too slow to answer it."""
-        nonlocal said
-        moved = node(new, "gnt-cluster", "master-failover", seconds=180)
-        said = moved.stderr
-        assert moved.returncode == 0 or "majority of nodes are still healthy" in said, said
-        return moved.returncode == 0
-
-    until(moves, 120, lambda: said)
+    fail_over(new, system.tail)
     assert system.maintd is not None
     assert system.maintd.wait(120) == 11, f"{old} is not the master any more"
     system.maintd = None

@@ -13,7 +13,7 @@ import pytest
 
 from tests.real.dying import Dying, Since, fencing, let_go
 from tests.real.lab import NODES, create, gnt, node, power, remove
-from tests.real.maintd import NEXT, flags, placed, until
+from tests.real.maintd import NEXT, fail_over, flags, placed, until
 from tests.real.powered import never_twice, powered, runs_on, state
 
 MASTER, SECOND, THIRD = NODES
@@ -320,7 +320,7 @@ def test_another_master_goes_on_with_the_fencing(lab: Dying, failpoint: str) -> 
             assert since() == ([] if hangs else steps[:1])
             old = system.maintd
             assert old is not None
-            failover("node2")
+            fail_over("node2", system.tail)
             system.start_maintd("node2")
             until(lambda: system.ask("status", master="node2").returncode == 0, 120, system.tail)
             until(lambda: lab.stage(THIRD) == "fenced", 400, system.tail)
@@ -338,7 +338,7 @@ def test_another_master_goes_on_with_the_fencing(lab: Dying, failpoint: str) -> 
                 let_go(one)
         system.stop_maintd()
         if system.where != "node1":
-            failover("node1")
+            fail_over("node1", system.tail)
         system.start_maintd()
         system.until_it_answers()
         remove("inst3")
@@ -347,12 +347,6 @@ def test_another_master_goes_on_with_the_fencing(lab: Dying, failpoint: str) -> 
 def _hung() -> bool:
     """Whether maintd on the first master has stopped."""
     return node("node1", "pgrep", "-r", "T", "-f", "nodeagent.cli.maintd").returncode == 0
-
-
-def failover(name: str) -> None:
-    """Have this node be the master."""
-    said = node(name, "gnt-cluster", "master-failover", seconds=300)
-    assert said.returncode == 0, said.stderr
 
 
 def test_a_drill_foretells_what_would_happen(lab: Dying) -> None:

@@ -22,6 +22,7 @@ from tests.real.maintd import (
     REPAIR,
     Maintenance,
     agrees_with_ganetis_own_commands,
+    fail_over,
     flags,
     job_list,
     last_job,
@@ -224,8 +225,7 @@ def test_a_pause_that_is_lost_as_the_master_changes_holds(system: Maintenance) -
         assert isinstance(answer, Accepted)
         until(lambda: cluster.results([answer.job])[answer.job].outcome is Outcome.SUCCESS, 60, str)
     system.shell("node3", f"cp -p /run/read-before {config}.new; mv {config}.new {config}")
-    done = node("node3", "gnt-cluster", "master-failover", seconds=180)
-    assert done.returncode == 0, done.stderr
+    fail_over("node3", system.tail)
     try:
         assert PAUSE_TAG not in gnt("gnt-cluster", "list-tags"), "it is lost"
         system.breaks("node2", {**EVACUATE, "details": {"part": "seen by no other master"}})
@@ -252,8 +252,7 @@ def test_a_master_failover_in_mid_evacuation(system: Maintenance) -> None:
     system.breaks("node2", EVACUATE)
     until(lambda: flags("node2")["drained"] == "Y", 60, system.tail)
     incident = system.until_status("node2", "pending")
-    done = node("node3", "gnt-cluster", "master-failover", seconds=180)
-    assert done.returncode == 0, done.stderr
+    fail_over("node3", system.tail)
     assert system.maintd is not None
     assert system.maintd.wait(90) == 11, "the old master's maintd leaves"
     system.start_maintd("node3")
@@ -263,7 +262,6 @@ def test_a_master_failover_in_mid_evacuation(system: Maintenance) -> None:
         assert placed("inst1")[0] in ("node1", "node3")
     finally:
         system.stop_maintd()
-        back = node("node1", "gnt-cluster", "master-failover", seconds=180)
-        assert back.returncode == 0, back.stderr
+        fail_over("node1", system.tail)
         system.start_maintd()
     remove("inst1")

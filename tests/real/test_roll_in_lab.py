@@ -15,7 +15,7 @@ import pytest
 from click import ClickException
 
 from tests.real.lab import FIVE, NODES, STATE, create, gnt, listed, node, power
-from tests.real.maintd import Maintenance, job_times, maintained, until
+from tests.real.maintd import Maintenance, fail_over, job_times, maintained, until
 from tests.real.steps import is_current
 
 SHORT = [name.partition(".")[0] for name in FIVE]
@@ -185,7 +185,7 @@ def five_nodes_reboot(system: Maintenance, machines: Machines) -> None:
     until(lambda: any("only node1" in one["reason"] for one in system.get("/1/held")), 60, str)
 
     system.stop_maintd()
-    node("node2", "gnt-cluster", "master-failover", seconds=300)
+    fail_over("node2", system.tail)
     system.start_maintd("node2")
     until(lambda: is_current(system, "node2"), 300, system.tail)
     until(lambda: state(system)["state"] == "over", 600, system.tail)
