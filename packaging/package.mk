@@ -4,7 +4,7 @@
 package:          ## build .deb and .rpm packages in build/package
 	@packaging/build
 
-package-test: $(READY)  ## try the packages in a fresh Debian 12: install, run, upgrade, purge (root; SUITE="bookworm trixie": in 13 too; SUITE=--no-suite: without our tests)
+package-test: $(READY)  ## try the packages in a fresh Debian 12: install, run, upgrade, purge (root; SUITE="bookworm trixie": in 13 too; SUITE=--no-suite: without our tests; SUITE=--quick: what each user meets)
 	@packaging/test-packages $(SUITE)
 
 ansible-test:     ## try packaging/ansible over ssh on three machines of a real Ganeti cluster (root; GANETI=3.1: of Debian 13; QUICK=1: on two, and half of it; PACKAGES=build/package: those that are built)
