@@ -44,7 +44,7 @@ def status(instance: str) -> str:
     return gnt("gnt-instance", "list", "--no-headers", "-o", "status", instance).strip()
 
 
-@pytest.mark.story
+@pytest.mark.story_3_0
 def test_a_mirrored_instance_gets_a_new_mirror_in_the_same_repair(system: Maintenance) -> None:
     create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
     dies("node2")

@@ -45,7 +45,7 @@ def primaries() -> Counter[str]:
     return Counter(placed(name)[0] for name in NAMES)
 
 
-@pytest.mark.story
+@pytest.mark.story_3_0
 def test_a_lopsided_group_is_balanced_and_then_left_alone(lopsided: Maintenance) -> None:
     rests(5)  # it is off by default
     before = last_job()

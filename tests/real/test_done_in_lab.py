@@ -42,7 +42,7 @@ def evacuated(system: Maintenance) -> int:
     return last_job()
 
 
-@pytest.mark.story
+@pytest.mark.story_3_1
 def test_an_evacuated_node_is_back_in_service_after_proof(system: Maintenance) -> None:
     create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
     try:

@@ -58,7 +58,7 @@ def test_a_node_that_lost_its_power_is_powered_on_once_and_is_well(lab: Dying) -
     assert (placed("inst1"), placed("inst2")) == (("node2", "node3"), ("node2", ""))
 
 
-@pytest.mark.story
+@pytest.mark.story_3_1
 def test_instances_of_a_dead_node_run_elsewhere(lab: Dying) -> None:
     create("inst3", "plain", SECOND)
     since = Since()

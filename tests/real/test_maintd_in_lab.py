@@ -42,7 +42,6 @@ def lab() -> Iterator[Maintenance]:
         yield system
 
 
-@pytest.mark.story
 def test_a_broken_node_is_emptied_taken_offline_and_tagged(system: Maintenance) -> None:
     create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
     create("inst2", "drbd", "node1.gnt.test", "node2.gnt.test")
@@ -106,7 +105,7 @@ def test_a_node_is_pinned_to_its_key_and_another_is_trusted_by_hand(system: Main
     assert [kind.partition("(")[0] for kind in summary.split(",")] == ["TAGS_DEL", "TAGS_SET"]
 
 
-@pytest.mark.story
+@pytest.mark.story_3_0
 def test_a_live_repair_is_fed_the_diagnosis_and_tagged(system: Maintenance) -> None:
     system.shell("node2", "rm -f /run/fed")
     before = last_job()
@@ -139,7 +138,6 @@ def test_of_a_master_candidate_another_is_promoted(system: Maintenance) -> None:
         gnt("gnt-cluster", "modify", "--candidate-pool-size=10")
 
 
-@pytest.mark.story
 def test_a_job_filter_on_an_incidents_id_holds_its_jobs_only(system: Maintenance) -> None:
     gnt("gnt-cluster", "add-tags", "maintd:settle:30s")
     try:
@@ -246,7 +244,7 @@ def test_a_pause_that_is_lost_as_the_master_changes_holds(system: Maintenance) -
         system.start_maintd()
 
 
-@pytest.mark.story
+@pytest.mark.story_3_0
 def test_a_master_failover_in_mid_evacuation(system: Maintenance) -> None:
     create("inst1", "drbd", "node2.gnt.test", "node1.gnt.test")
     system.breaks("node2", EVACUATE)

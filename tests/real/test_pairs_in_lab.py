@@ -122,13 +122,7 @@ CLAIMS = {
         ends=person_ends,
     ),
 }
-PAIRS = [
-    pytest.param(
-        *pair, ends_first, marks=[pytest.mark.story] if pair == ("window", "person") else []
-    )
-    for pair in combinations(CLAIMS, 2)
-    for ends_first in pair
-]
+PAIRS = [(*pair, ends_first) for pair in combinations(CLAIMS, 2) for ends_first in pair]
 
 
 @pytest.mark.parametrize(("first", "second", "ends_first"), PAIRS)

@@ -53,7 +53,6 @@ def test_check_asks_the_bmc_of_every_node(cluster: Powered) -> None:
     assert cluster.powerd.acts == [], "it switches nothing"
 
 
-@pytest.mark.story
 def test_a_node_is_switched_off_and_on_with_proof(cluster: Powered) -> None:
     assert cluster.status(SECOND) is True
     done = cluster.ends(Power(SECOND, OFF))

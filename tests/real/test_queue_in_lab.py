@@ -63,7 +63,7 @@ def standing(system: Maintenance) -> tuple[str, int, str]:
     return one["status"], one["step"], one["step_status"]
 
 
-@pytest.mark.story
+@pytest.mark.story_3_0
 def test_the_first_step_heals_nothing_and_the_second_does(system: Maintenance) -> None:
     create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
     create("inst3", "sharedfile", "node2.gnt.test")

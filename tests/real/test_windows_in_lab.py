@@ -68,7 +68,7 @@ def post(system: Maintenance, path: str, document: object) -> None:
     assert not said or said.startswith("kept on this node only: "), said
 
 
-@pytest.mark.story
+@pytest.mark.story_3_1
 def test_a_node_is_emptied_in_time_goes_down_and_comes_up_as_it_was(system: Maintenance) -> None:
     create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
     create("inst2", "drbd", "node1.gnt.test", "node2.gnt.test")
