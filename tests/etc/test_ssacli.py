@@ -143,18 +143,12 @@ def test_controllers_with_a_fault(shipped: Shipped) -> None:
 @pytest.mark.parametrize(
     ("files", "fault"),
     [
-        ({"proc/self/mountinfo": f"{ROOT}23 22 8:1 / /srv rw - xfs /dev/sda1 rw\n"}, "lost"),
-        ({"proc/swaps": f"{NO_SWAP}/dev/sda2 partition 8 0 -2\n"}, "lost"),
         ({"sys/block/dm-3/slaves/sda3": ""}, "lost"),
-        ({"sys/block/md0/slaves/sda3": ""}, "lost-unused"),
-        (
-            {"sys/block/dm-3/slaves/sda3": "", "sys/block/dm-3/dm/name": "vg-a_mimage_1\n"},
-            "lost-unused",
-        ),
         ({"sys/block/dm-3/slaves/sdaa": ""}, "lost-unused"),
     ],
 )
 def test_an_array_is_lost_if_it_is_used(shipped: Shipped, files: Files, fault: str) -> None:
+    """What is use: test_storcli.py, of the same function."""
     ran = ask(shipped, volume("Failed"), files)
     assert ran.faults == [GEN10 | SIX | {"fault": fault}]
     assert ran.need == ("evacuate" if fault == "lost" else "live-repair")
