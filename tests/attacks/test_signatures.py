@@ -418,7 +418,8 @@ def changed(place: Place, **members: Any) -> bytes:
 def at(place: Place, **shifts: int) -> bytes:
     """An order whose members are so many milliseconds from the moment of sending."""
     now = time.time_ns() // 1_000_000
-    return sealed_order(place, **{name: now + shift for name, shift in shifts.items()})
+    moments: dict[str, Any] = {name: now + shift for name, shift in shifts.items()}
+    return sealed_order(place, **moments)
 
 
 def sealed_with_another_key(place: Place) -> bytes:
