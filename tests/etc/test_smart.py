@@ -132,7 +132,7 @@ DISKS: dict[str, tuple[int, dict[str, Any]]] = {
     "SCSI 5d/10": (8, SATA | sense(0x5D, 0x10)),
     "SATA failed by an attribute": (24, prefailing("Reallocated", 5) | FAILED),
 }
-NAMES = (
+NAMES: tuple[dict[str, str], ...] = (
     {"model_name": "A", "scsi_model_name": "B"},
     {"scsi_model_name": "ACME SAS600"},
     {"scsi_vendor": "ACME", "scsi_product": "SAS600"},
@@ -211,38 +211,27 @@ def test_attributes_and_statistics_of_sata(shipped: Shipped) -> None:
     hold(shipped, "smart-sata", rows)
 
 
-@pytest.mark.parametrize(
-    ("status", "answer", "why"),
-    [
-        pytest.param(2, {}, "exit status 2", id="cannot be opened"),
-        pytest.param(1, {}, "exit status 1", id="unknown bridge"),
-        pytest.param(0, {}, "exit status 0", id="health not told"),
-        pytest.param(2, "not JSON", "answers 'not JSON', exit 2", id="no JSON"),
-        pytest.param(0, '["hostile"]', "list indices", id="another shape"),
-        pytest.param(
-            8, NVME | {"nvme_smart_health_information_log": {}}, "critical_warning", id="hollow"
-        ),
-        pytest.param(
-            8,
-            NVME | log(critical_warning=255, available_spare=255, percentage_used=255),
-            "its health log cannot be true: a spare of 255 %",
-            id="all ones",
-        ),
-        pytest.param(
-            0,
-            NVME | log(available_spare=64, available_spare_threshold=255, percentage_used=255),
-            "cannot be true",
-            id="a threshold of ones",
-        ),
-    ],
-)
-def test_a_disk_that_cannot_be_asked_is_not_ok(
-    shipped: Shipped, status: int, answer: dict[str, Any] | str, why: str
-) -> None:
-    ran = ask(shipped, ("/dev/sda", "scsi", status, answer), ("/dev/sdb", "scsi", 0, SATA))
-    assert ran.complaint.startswith("smart: ValueError: /dev/sda: ")
-    assert why in ran.complaint
-    assert ran.code == 1
+ONES = log(critical_warning=255, available_spare=255, percentage_used=255)
+LIMIT = log(available_spare=64, available_spare_threshold=255, percentage_used=255)
+DOUBTS: dict[str, tuple[int, dict[str, Any] | str]] = {
+    "cannot be opened": (2, {}),
+    "unknown bridge": (1, {}),
+    "health not told": (0, {}),
+    "no JSON": (2, "not JSON"),
+    "another shape": (0, '["hostile"]'),
+    "hollow": (8, NVME | {"nvme_smart_health_information_log": {}}),
+    "all ones": (8, NVME | ONES),
+    "a threshold of ones": (0, NVME | LIMIT),
+}
+
+
+def test_a_disk_that_cannot_be_asked_is_not_ok(shipped: Shipped) -> None:
+    well = ("/dev/sdb", "scsi", 0, SATA)
+    rows = (
+        (name, ask(shipped.anew(), ("/dev/sda", "scsi", *given), well))
+        for name, given in DOUBTS.items()
+    )
+    hold(shipped, "smart-doubt", rows)
 
 
 REFUSED = {
@@ -376,86 +365,48 @@ def told(ran: Ran) -> list[Device]:
 
 
 NOT_SEEN = "{}: the physical disks of a logical disk"
+BUS, SG9 = ("/dev/bus/0", "megaraid,0"), ("/dev/sg9", "areca,1")
+DELL_AND_HP: Answers = {LISTED[0]: PERC, LISTED[1]: HP, BUS: GOOD}
+DELL_AND_ARECA: Answers = {LISTED[0]: PERC, LISTED[1]: ARC}
+# What the scan lists, the constant PHYSICAL, and what smartctl answers.
+CONTROLLERS: dict[str, tuple[list[Device], tuple[Device, ...], Answers]] = {
+    "a failing disk behind the other controller": (
+        [*LISTED, BUS],
+        (),
+        DELL_AND_HP | {("/dev/sdb", "cciss,1"): BAD},
+    ),
+    "nothing answers behind the other controller": ([*LISTED, BUS], (), DELL_AND_HP),
+    "two controllers of one make": (
+        [*LISTED, BUS],
+        (),
+        DELL_AND_HP | {LISTED[1]: PERC, ("/dev/sdb", "megaraid,7"): BAD},
+    ),
+    "a line in PHYSICAL is for its own controller": (
+        LISTED,
+        (SG9,),
+        DELL_AND_ARECA | {SG9: GOOD, ("/dev/sda", "megaraid,3"): BAD},
+    ),
+    "and says nothing of another one": (LISTED, (SG9,), DELL_AND_ARECA | {SG9: BAD}),
+    "not each comma is a place of a controller": (
+        [LISTED[0]],
+        (("/dev/sdd", "sat,12"),),
+        {LISTED[0]: PERC, ("/dev/sdd", "sat,12"): GOOD, ("/dev/sda", "megaraid,3"): BAD},
+    ),
+    "a sleeping disk is a disk": (
+        [LISTED[0]],
+        (),
+        {LISTED[0]: PERC, ("/dev/sda", "megaraid,3"): say("", 3)},
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("listed", "physical", "answers", "bad", "not_asked"),
-    [
-        pytest.param(
-            [*LISTED, ("/dev/bus/0", "megaraid,0")],
-            (),
-            {LISTED[0]: PERC, LISTED[1]: HP, ("/dev/bus/0", "megaraid,0"): GOOD}
-            | {("/dev/sdb", "cciss,1"): BAD},
-            [("/dev/sdb", "cciss,1")],
-            [],
-            id="a failing disk behind the other controller",
-        ),
-        pytest.param(
-            [*LISTED, ("/dev/bus/0", "megaraid,0")],
-            (),
-            {LISTED[0]: PERC, LISTED[1]: HP, ("/dev/bus/0", "megaraid,0"): GOOD},
-            [],
-            ["/dev/sdb"],
-            id="nothing answers behind the other controller",
-        ),
-        pytest.param(
-            [*LISTED, ("/dev/bus/0", "megaraid,0")],
-            (),
-            {LISTED[0]: PERC, LISTED[1]: PERC, ("/dev/bus/0", "megaraid,0"): GOOD}
-            | {("/dev/sdb", "megaraid,7"): BAD},
-            [("/dev/sdb", "megaraid,7")],
-            [],
-            id="two controllers of one make",
-        ),
-        pytest.param(
-            LISTED,
-            (("/dev/sg9", "areca,1"),),
-            {LISTED[0]: PERC, LISTED[1]: ARC, ("/dev/sg9", "areca,1"): GOOD}
-            | {("/dev/sda", "megaraid,3"): BAD},
-            [("/dev/sda", "megaraid,3")],
-            [],
-            id="a line in PHYSICAL is for its own controller",
-        ),
-        pytest.param(
-            LISTED,
-            (("/dev/sg9", "areca,1"),),
-            {LISTED[0]: PERC, LISTED[1]: ARC, ("/dev/sg9", "areca,1"): BAD},
-            [("/dev/sg9", "areca,1")],
-            ["/dev/sda"],
-            id="and says nothing of another one",
-        ),
-        pytest.param(
-            [LISTED[0]],
-            (("/dev/sdd", "sat,12"),),
-            {LISTED[0]: PERC, ("/dev/sdd", "sat,12"): GOOD, ("/dev/sda", "megaraid,3"): BAD},
-            [("/dev/sda", "megaraid,3")],
-            [],
-            id="not each comma is a place of a controller",
-        ),
-        pytest.param(
-            [LISTED[0]],
-            (),
-            {LISTED[0]: PERC, ("/dev/sda", "megaraid,3"): say("", 3)},
-            [],
-            [],
-            id="a sleeping disk is a disk",
-        ),
-    ],
-)
-def test_each_controller_is_judged_by_itself(
-    shipped: Shipped,
-    listed: list[Device],
-    physical: tuple[Device, ...],
-    answers: Answers,
-    bad: list[Device],
-    not_asked: list[str],
-) -> None:
+def test_each_controller_is_judged_by_itself(shipped: Shipped) -> None:
     hosts = HOSTS | {"sg9": 1}
-    ran = controllers(shipped, listed, answers, hosts, PHYSICAL=physical)
-    assert told(ran) == bad
-    names = ran.diagnosis["details"].get("not_asked", [])
-    assert names == [NOT_SEEN.format(name) for name in not_asked]
-    assert ran.need == ("evacuate" if bad else "Ok")
+    rows = (
+        (name, controllers(shipped.anew(), listed, answers, hosts, PHYSICAL=physical))
+        for name, (listed, physical, answers) in CONTROLLERS.items()
+    )
+    hold(shipped, "smart-controllers", rows)
 
 
 def test_the_controller_of_aacraid_is_in_its_type(shipped: Shipped) -> None:
