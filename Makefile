@@ -75,6 +75,5 @@ nightly:          ## every suite, uncut, with new random lives each time: hours 
 	@$(MAKE) --no-print-directory ansible-test PACKAGES=build/package
 	@$(MAKE) --no-print-directory ansible-test PACKAGES=build/package GANETI=3.1
 	@$(MAKE) --no-print-directory demo test conformance test-real oracle fresh-test test-power year site bench
-	@$(MAKE) --no-print-directory torture MINUTES=60
 
 include $(wildcard packaging/*.mk)

@@ -2,7 +2,7 @@
 
 A test names its needs, and is skipped with the name of the one that is absent:
 
-    @needs.mark("root", "ip")
+    @needs.mark("root", "curl")
     def test_a_network_of_its_own() -> None: ...
 
 A fixture or a helper calls `needs.require("laboratory")`; where only trying shows it, it calls
@@ -142,7 +142,6 @@ ALL: Mapping[str, Need] = {
     "chromium": Need(lambda: chromium() is not None, "chromium: sudo packaging/test-tools"),
     "curl": _tool("curl"),
     "gcc": _tool("gcc"),
-    "ip": _tool("ip"),
     "openssl": _tool("openssl"),
     "prometheus": _tool("prometheus"),
     "prometheus-alertmanager": _tool("prometheus-alertmanager"),

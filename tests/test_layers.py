@@ -402,10 +402,10 @@ def test_what_decides_says_that_it_is_pure_and_asks_no_clock() -> None:
 TESTS = ROOT.parent / "tests"
 # Not of the quick suite; and who may look at the clock there: what waits for others, or fuzzes for
 # so long, beside the marked measurements and the real clusters' time.
-SLOW_PLACES = ("bench/", "real/", "torture/", "year/", "power/")
+SLOW_PLACES = ("bench/", "real/", "year/", "power/")
 MAY_ASK_THE_TIME = {
-    *("patience.py", "attacks/crowd.py", "attacks/test_hostile_node.py", "cluster/places.py"),
-    *("cluster/test_conformance.py", "fuzz/fuzzer.py", "fuzz/live.py"),
+    *("patience.py", "cluster/places.py"),
+    *("cluster/test_conformance.py", "fuzz/fuzzer.py"),
     *("fuzz/nasty.py", "maintd/http/page/browser.py", "maintd/lives/coordinator.py"),
 }
 _TIME = {"sleep", "monotonic", "perf_counter", "process_time", "thread_time"}

@@ -442,20 +442,6 @@ def test_wrong_folders_and_files_hide_no_value(folder: Path) -> None:
     )
 
 
-def test_a_folder_through_a_link_is_told_and_read(folder: Path) -> None:
-    (folder / "conf.d").rename(folder / "elsewhere")
-    (folder / "elsewhere/10.toml").write_text('agent.log = "loud"')
-    (folder / "conf.d").symlink_to(folder / "elsewhere")
-    told, _ = of_files(folder, os.getuid())
-    assert told[0] == "FOLDER/conf.d is a link or no folder"
-    assert told[1].startswith("FOLDER/conf.d/10.toml: agent.log is 'loud'")
-    assert len(told) == 2
-    (folder / "conf.d").unlink()
-    (folder / "conf.d").write_text("")
-    told, _ = of_files(folder, os.getuid())
-    assert told == ["FOLDER/conf.d is a link or no folder"]
-
-
 def test_every_wrong_tag() -> None:
     faults = Faults(collect=True)
     tags = [

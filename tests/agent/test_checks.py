@@ -132,25 +132,6 @@ def test_a_repair_runs_alone(place: Place, caplog: pytest.LogCaptureFixture) -> 
     assert ran(place) == 2
 
 
-def test_an_order_runs_once_however_often_it_is_sent(place: Place) -> None:
-    order = str(uuid4())
-
-    async def tell(bench: Bench) -> None:
-        bench.go()
-        await bench.end(await bench.look("e", order))
-        known = await bench.look("e", order)
-        assert known is not None
-        assert known.progress is Progress.DONE
-        again = await bench.repairs.order(
-            sealed_order(place, id=order, command="heal", entry="{}", seconds=5)
-        )
-        assert again == known, "nor as another command"
-
-    story(place, tell)
-    story(place, tell)
-    assert (ran(place), (place.folder / "heals").exists()) == (1, False)
-
-
 def test_what_waits_is_vetted_again_when_it_has_its_turn(place: Place) -> None:
     place.settings(checks=1)
 

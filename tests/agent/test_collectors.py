@@ -12,7 +12,6 @@ import pytest
 
 from nodeagent.agent.collectors import Sampler
 from nodeagent.agent.collectors.cpu import CpuAvgLoad
-from nodeagent.agent.collectors.disk import Diskstats
 from nodeagent.agent.collectors.kvm import KvmInstRss
 from tests.patience import until
 
@@ -109,15 +108,6 @@ def test_cpu_load_forgets_what_is_older_than_its_window(monkeypatch: pytest.Monk
         if step == 499:
             assert data["cpu_total"] == pytest.approx(0.4), "guest time is not counted twice"
     assert data["cpu_total"] == 0.0
-
-
-def test_diskstats_has_mond_s_members_and_this_machine_s_numbers() -> None:
-    rows = Diskstats().sample()
-    for row in rows:
-        assert len(row) == 14
-        assert all(type(row[key]) is (str if key == "name" else int) for key in row)
-        device = Path(f"/sys/class/block/{row['name']}/dev").read_text().strip()
-        assert f"{row['major']}:{row['minor']}" == device
 
 
 def test_kvm_instances_are_found_by_name(tmp_path: Path) -> None:

@@ -256,6 +256,8 @@ SUCCEED_NEVER: tuple[str, ...] = (
         ("nodeagent.agent.probe", FRONT_NEVER),
         ("nodeagent.cli.maintd_run", ("numpy",)),
         ("nodeagent.cli.maintd", ("h11", "nodeagent.maintd.engine.round")),
+        ("nodeagent.cli.gnt_maint", ("ssl", "h11", "asyncio", "http.client")),
+        ("nodeagent.web.blocking", ("ssl", "asyncio", "http.client")),
     ],
 )
 def test_neither_half_loads_what_is_the_other_s(module: str, never: tuple[str, ...]) -> None:

@@ -2,13 +2,11 @@
 
 import asyncio
 import grp
-import hashlib
 import os
 import pwd
 import socket
-import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,10 +18,8 @@ from nodeagent.agent.link import Frame, Link
 from nodeagent.agent.runner import Runner
 from nodeagent.agent.ssconf import read_settings, settings_to_start_with
 from nodeagent.errors import Unavailable
-from nodeagent.protocol.commands import read_commands, read_runs
 from nodeagent.protocol.envelope import Purpose
 from nodeagent.protocol.messages import Progress, Receipt, Report
-from tests import needs
 from tests.agent.place import ME, NODE, SICK_TEXT, Place, safe_folder, sealed_order
 from tests.agent.sick import FIX, OK, SICK
 from tests.patience import PATIENCE
@@ -105,26 +101,6 @@ def test_a_command_is_run_confirmed_and_reported(place: Place) -> None:
     story(place, tell)
 
 
-def test_a_broken_command_is_never_ok(place: Place) -> None:
-    broken = {
-        "nonsense": ("#!/bin/sh\necho nonsense\n", "not JSON"),
-        "no-tool": ("#!/bin/sh\necho no tool >&2; exit 69\n", "exit code 69: "),
-        "no-head": ('echo \'{"status":"Ok"}\'\n', "refused"),
-        "no-program": ("\x7fELF\n", "could not be started: "),
-    }
-    for name, (text, _) in broken.items():
-        place.command("diagnose", name, text)
-    place.settings(commands=", ".join(f'"{name}"' for name in broken))
-
-    async def tell(runner: Runner, link: Link) -> None:
-        found = await until(place, link, lambda r: len(r.unusable) == len(broken))
-        for name, (_, why) in broken.items():
-            assert why in found.unusable[name], name
-        assert found.diagnosis is None
-
-    story(place, tell)
-
-
 def test_a_refused_command_is_only_refused_and_the_log_says_why(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -142,30 +118,6 @@ def test_a_refused_command_is_only_refused_and_the_log_says_why(
     story(place, tell)
 
 
-def test_a_report_has_the_commands_with_their_last_runs(place: Place) -> None:
-    file = place.command("diagnose", "check", SICK)
-    place.settings(commands='"check"')
-
-    async def tell(runner: Runner, link: Link) -> None:
-        found = await until(place, link, lambda r: r.commands and r.diagnosis)
-        (check, *_) = commands = read_commands(found.commands or "")
-        assert check.digest == hashlib.sha256(file.read_bytes()).hexdigest()
-        (ran, *_) = read_runs(found.last_runs or "", len(commands))
-        assert (ran.since, ran.verdict) == (None, "live-repair")
-        assert ran.took is not None
-        assert ran.at is not None
-        assert ran.took > 0
-        assert ran.at <= found.time
-        place.command("diagnose", "check", OK)
-        runner.reload()  # else it looks again within a minute
-        after = await until(place, link, lambda r: r.commands != found.commands)
-        (ran, *_) = read_runs(after.last_runs or "", len(commands))
-        assert ran.since is not None
-        assert found.time <= ran.since <= after.time
-
-    story(place, tell)
-
-
 def test_an_audited_command_is_run_and_not_reported(place: Place) -> None:
     place.command("diagnose", "check", SICK)
     place.settings(commands='"check"', more="[diagnose.command.check]\naudit = true")
@@ -176,35 +128,6 @@ def test_an_audited_command_is_run_and_not_reported(place: Place) -> None:
                 await asyncio.sleep(0.02)
         found = await report(place, link)
         assert (found.diagnosis, found.unusable) == ('{"status":"Ok"}', {})
-
-    story(place, tell)
-
-
-def test_what_was_confirmed_survives_a_restart(place: Place) -> None:
-    place.command("diagnose", "check", SICK)
-    place.settings(commands='"check"')
-
-    async def first(runner: Runner, link: Link) -> None:
-        await until(place, link, lambda r: r.diagnosis)
-
-    async def second(runner: Runner, link: Link) -> None:
-        found = await report(place, link)
-        assert found.diagnosis == SICK_TEXT
-
-    story(place, first)
-    place.command("diagnose", "check", "#!/bin/sh\nsleep 30\n")
-    story(place, second)
-
-
-def test_a_hanging_command_delays_no_other(place: Place) -> None:
-    for number in range(3):
-        place.command("diagnose", f"hangs{number}", "#!/bin/sh\nsleep 3600\n")
-    place.command("diagnose", "check", SICK)
-    place.settings(commands='"hangs0", "hangs1", "hangs2", "check"')
-
-    async def tell(runner: Runner, link: Link) -> None:
-        found = await until(place, link, lambda r: r.diagnosis)
-        assert found.diagnosis == SICK_TEXT
 
     story(place, tell)
 
@@ -345,51 +268,6 @@ def test_what_another_runner_has_written_since_is_not_forgotten(place: Place) ->
     assert stdin.read_text() == SICK_TEXT, "once"
 
 
-@contextmanager
-def read_only(folder: Path) -> Iterator[None]:
-    """A folder of whose file system the kernel has had enough."""
-    if os.getuid():
-        modes = {path: path.stat().st_mode & 0o777 for path in (folder, *folder.rglob("*"))}
-        for path, mode in modes.items():
-            path.chmod(mode & ~0o222)
-        yield
-        for path, mode in modes.items():
-            path.chmod(mode)
-        return
-    for more in (("--bind", folder), ("-o", "remount,bind,ro")):
-        if subprocess.run(["/usr/bin/mount", *more, folder], stderr=subprocess.DEVNULL).returncode:
-            needs.lacking("mount")
-    try:
-        yield
-    finally:
-        subprocess.run(["/usr/bin/umount", folder], check=True)
-
-
-def test_a_runner_starts_and_reports_on_a_disk_that_takes_and_gives_nothing_more(
-    place: Place, caplog: pytest.LogCaptureFixture
-) -> None:
-    stdin, state, lost = prepare(place), place.folder / "state", str(uuid4())
-    place.settings(commands='"check"', more="confirm = 1")
-
-    async def before(runner: Runner, link: Link) -> None:
-        await until(place, link, lambda r: r.diagnosis)
-
-    async def after(runner: Runner, link: Link) -> None:
-        assert (await report(place, link)).diagnosis == SICK_TEXT
-        assert (await receipt(place, link, lost)).progress is Progress.FAILED
-        assert "sealed" in await send(link, sealed_order(place, id=lost)), "as it is known"
-        assert await send(link, sealed_order(place)) == {"refused": True}
-        assert "no receipt can be kept" in caplog.text
-        assert not stdin.exists(), "nothing was run"
-
-    story(place, before)
-    (state / f".new-{'0' * 16}").touch()
-    (state / "receipts" / f".new-{'1' * 16}").touch()
-    (state / "receipts" / f"{lost}.json").write_bytes(os.urandom(500))
-    with read_only(state):
-        story(place, after)
-
-
 def test_a_runner_that_is_kept_away_touches_nothing(place: Place) -> None:
     receipts = place.folder / "state" / "receipts"
 
@@ -513,33 +391,6 @@ def test_a_trouble_that_comes_back_is_said_again(
             place.key_file.write_bytes(key)
             place.key_file.chmod(0o440)
             assert "sealed" in await link.ask({"verb": "report", "salt": SALT})
-
-    story(place, tell)
-
-
-JITTER = """#!/bin/sh
-echo x >>{folder}/runs
-printf '{{"status": "evacuate", "details": {{"age": %d}}}}' $(wc -l <{folder}/runs)
-"""
-
-
-def test_a_command_whose_output_never_settles_is_said_once(
-    place: Place, caplog: pytest.LogCaptureFixture
-) -> None:
-    place.command("diagnose", "check", JITTER.format(folder=place.folder))
-    every(place, "1h")
-
-    async def tell(runner: Runner, link: Link) -> None:
-        while not (await link.ask({"verb": "health"}))["runs"]:
-            await asyncio.sleep(0.05)
-        for _ in range(8):
-            await runner.diagnose("check")
-        said = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
-        why = "output never settles: at /details/age first 5, then 6"
-        assert said == [f"diagnose-unsettled command=check why='{why}'"]
-        assert (await report(place, link)).unusable.keys() == {"check"}
-        health = await link.ask({"verb": "health"})
-        assert (health["firm"], health["unusable"]) == (False, ["check"])
 
     story(place, tell)
 

@@ -10,7 +10,6 @@ passes unread and leaves no control character in our own messages.
 import json
 import math
 import time
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
@@ -25,7 +24,6 @@ from nodeagent.protocol.canonical import MAX_DEPTH, canonical, printable, read, 
 from nodeagent.protocol.envelope import Key
 from nodeagent.protocol.look import Distrusted, Expected, judge_answer
 from nodeagent.protocol.messages import COMMAND_DEPTH, diagnosis_of
-from tests.web.live import Agent, agent
 
 
 def read_diagnosis(raw: bytes) -> Diagnosis:
@@ -246,27 +244,6 @@ def _typed(value: object) -> object:
 
 
 # Over the network, against the processes.
-
-
-@pytest.fixture(scope="module")
-def live() -> Iterator[Agent]:
-    with agent() as running:
-        yield running
-
-
-UNFIT = {
-    "control characters": b"\x01" * 262_000,
-    "J07 NUL": b"\0",
-    "J01 not UTF-8": b"\xff" * 262_000,
-    **BAD,
-    **{name: text.encode() for name, text in SLOW.items()},
-}
-
-
-def test_j_bad_orders_are_refused_at_once_and_reports_go_on(live: Agent) -> None:
-    for name, raw in UNFIT.items():
-        assert live.post("/1/order", raw).status in (403, 413), name
-        assert live.get("/1/report/node/diagnose").status == 200, name
 
 
 @pytest.mark.measures

@@ -175,13 +175,6 @@ def test_p04_output_bomb(folder: Path, text: str, cages: Make) -> None:
     assert not ran.stuck
 
 
-def test_p04_drip(folder: Path) -> None:
-    text = "#!/bin/sh\nwhile :; do printf x; sleep 0.05; done\n"
-    ran = run_text(folder, text, SHORT)
-    assert ran.stopped == "time"
-    assert set(ran.stdout) == {ord("x")}
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -364,30 +357,6 @@ def test_p09_uninterruptible_sleep(folder: Path, cages: Make) -> None:
         put(folder, "writer", f"#!/bin/sh\necho > {frozen}/written\n")
         put(folder, "other")
         asyncio.run(attack(frozen, thaw))
-    assert new_children() == []
-
-
-@needs.mark("root")
-@either_way
-def test_p09_and_its_supervisor_is_killed_too(folder: Path, cages: Make, subreaper: None) -> None:
-    async def attack(thaw: Callable[[], None]) -> None:
-        commands = Commands(spare=0, cages=cages())
-        with vetted(folder, "writer") as writer:
-            running = asyncio.create_task(commands.run(writer, b"", Limits()))
-            await until_async(lambda: "D" in map(_state, _below(commands, "writer")))
-            os.kill(commands._busy["writer"]._pid, signal.SIGKILL)
-            ran = await running
-            assert isinstance(ran, Finished)
-            assert (ran.code, len(ran.stuck)) == (None, 1)
-            assert (set(commands.busy), commands.stuck) == ({"writer"}, 1)
-            assert await commands.run(writer, b"", SHORT) == StillRunning("writer")
-            thaw()
-            await until_async(lambda: not commands.busy)
-        await commands.close()
-
-    with frozen_file_system(folder) as (frozen, thaw):
-        put(folder, "writer", f"#!/bin/sh\n: > {frozen}/written\n")
-        asyncio.run(attack(thaw))
     assert new_children() == []
 
 
@@ -723,17 +692,6 @@ def _few_descriptors(room: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def _below(commands: Commands, name: str) -> list[int]:
-    keeper = commands._busy.get(name)
-    return supervisor.descendants(keeper._pid) if keeper else []
-
-
-def _state(pid: int) -> str:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
-    return ""
 
 
 def _executing(name: str) -> list[int]:

@@ -4,7 +4,7 @@ import statistics
 import time
 from typing import Any
 
-from tests.attacks.crowd import LARGE, SMALL, crowd, target
+from tests.bench.crowd import LARGE, SMALL, crowd, target
 from tests.bench.table import Row, row
 
 NODES = 13_500

@@ -6,12 +6,14 @@ import re
 import runpy
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any, TypeAlias
+
+from tests import golden
 
 ETC = Path(__file__).resolve().parents[2] / "etc"
 DIAGNOSE = ETC / "node-diagnose-commands"
@@ -67,6 +69,16 @@ class Ran:
         assert self.stderr.count("\n") == 1, self.stderr
         assert self.stderr.endswith("\n")
         return self.stderr.rstrip("\n")
+
+
+def hold(shipped: "Shipped", file: str, rows: Iterable[tuple[str, Ran]]) -> None:
+    """Hold what a command prints in each row against a golden table; RENEW=1 writes it."""
+    told = ""
+    for name, ran in rows:
+        said = "well" if ran.code == 0 and ran.diagnosis == OK else ran.stdout or ran.complaint
+        told += f"{name}: {said.strip()}\n"
+    told = re.sub(rf"{re.escape(str(shipped.root))}(/row-\d+)?", "ROOT", told)
+    golden.same(Path(__file__).parent / "answers" / f"{file}.txt", told)
 
 
 def run_file(path: Path, stdin: bytes = b"") -> Ran:

@@ -11,7 +11,7 @@ import pytest
 from tests import needs
 
 from .mounts import as_root, command, mounted
-from .shipped import DIAGNOSE, ENVIRONMENT, REPAIR, Ran, Shipped, run_file
+from .shipped import DIAGNOSE, REPAIR, Shipped, run_file
 
 
 @as_root
@@ -34,21 +34,6 @@ def test_each_diagnosis_knows_or_says_why_not(name: str) -> None:
 def test_each_repair_refuses_to_guess(name: str) -> None:
     for stdin in (b"", b'{"status":"Ok","details":{}}'):
         assert run_file(REPAIR / name, stdin).complaint.startswith(f"{name}: ")
-
-
-@pytest.mark.parametrize("name", ["kernel", "nagios-example"])
-def test_a_command_needs_neither_its_place_nor_its_name(name: str) -> None:
-    """The agent runs a sealed copy in memory, so there is no folder to look into."""
-    copy = os.memfd_create(name, os.MFD_ALLOW_SEALING)
-    os.write(copy, (DIAGNOSE / name).read_bytes())
-    path = f"/proc/self/fd/{copy}"
-    done = subprocess.run(
-        [path], pass_fds=[copy], env=ENVIRONMENT, capture_output=True, check=False
-    )
-    os.close(copy)
-    assert Ran(done.returncode, done.stdout.decode(), done.stderr.decode()) == run_file(
-        DIAGNOSE / name
-    )
 
 
 @contextmanager

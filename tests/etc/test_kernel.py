@@ -40,62 +40,10 @@ def look(shipped: Shipped, changes: Files) -> Ran:
     return run(shipped, "kernel", changes)
 
 
-@pytest.mark.parametrize(
-    ("changes", "need", "faults"),
-    [
-        pytest.param({}, "Ok", [], id="sound"),
-        pytest.param({"proc/sys/kernel/tainted": "12289\n"}, "Ok", [], id="foreign modules"),
-        pytest.param(OOPS, "evacuate", ["oops_count"], id="oops"),
-        pytest.param(
-            {"proc/sys/kernel/tainted": "128\n"}, "evacuate", ["tainted-oops"], id="tainted by oops"
-        ),
-        pytest.param(
-            {"proc/sys/kernel/tainted": "16\n"},
-            "evacuate",
-            ["tainted-machine-check"],
-            id="machine check",
-        ),
-        pytest.param(
-            {"sys/kernel/hardlockup_count": "1\n"},
-            "evacuate",
-            ["hardlockup_count"],
-            id="hard lockup",
-        ),
-        pytest.param(HUNG, "live-repair", ["hung_task_detect_count"], id="hung task"),
-        pytest.param(
-            files("proc/sys/kernel/tainted=16384 sys/kernel/softlockup_count=3"),
-            "live-repair",
-            ["softlockup_count", "tainted-soft-lockup"],
-            id="soft lockup",
-        ),
-        pytest.param(
-            {**HUNG, **OOPS}, "evacuate", ["hung_task_detect_count", "oops_count"], id="both"
-        ),
-    ],
-)
-def test_counters(shipped: Shipped, changes: Files, need: str, faults: list[str]) -> None:
-    ran = look(shipped, changes)
-    assert ran.need == need
-    assert ran.diagnosis.get("command") == (CLEAR if need == "live-repair" else None)
-    assert ran.faults == faults
-
-
 def test_counts_stay_out(shipped: Shipped) -> None:
     first = look(shipped, HUNG)
     more: Files = files("proc/sys/kernel/hung_task_detect_count=77 sys/kernel/warn_count=5")
     assert look(shipped, more).stdout == first.stdout
-
-
-def test_warnings_are_mentioned_and_no_more(shipped: Shipped) -> None:
-    assert look(shipped, {}).diagnosis["details"]["warned"] is False
-    ran = look(shipped, {"sys/kernel/warn_count": "5\n"})
-    assert ran.need == "Ok"
-    assert ran.diagnosis["details"]["warned"] is True
-
-
-def test_what_an_older_kernel_does_not_count_is_named(shipped: Shipped) -> None:
-    ran = look(shipped, {"proc/sys/kernel/hung_task_detect_count": None})
-    assert ran.diagnosis["details"]["uncounted"] == ["hung_task_detect_count"]
 
 
 @pytest.mark.parametrize("merged", [False, True])
@@ -166,11 +114,3 @@ def test_a_damaged_baseline_is_named(shipped: Shipped, damage: str) -> None:
     ran = look(shipped, OOPS)
     assert ran.faults == ["oops_count"]  # which cannot have been accepted
     assert "kernel.json is damaged, remove it" in ran.diagnosis["details"]["not_asked"][0]
-
-
-def test_a_file_that_cannot_be_read_silences_no_fault(shipped: Shipped) -> None:
-    unreadable: Files = files("proc/sys/kernel/tainted=? sys/kernel/warn_count=?")
-    ran = look(shipped, {**OOPS, **unreadable})
-    assert (ran.need, ran.faults) == ("evacuate", ["oops_count"])
-    assert ran.diagnosis["details"]["not_asked"][0].startswith("tainted: ")
-    assert look(shipped, {"proc/sys/kernel/tainted": "?\n"}).complaint.startswith("kernel: ")

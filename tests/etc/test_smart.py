@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from .shipped import CALL, OK, Ran, Shipped
+from .shipped import CALL, OK, Ran, Shipped, hold
 
 SATA = {
     "model_name": "ACME 4000",
@@ -76,109 +76,83 @@ def prefailing(name: str, number: int = 1) -> dict[str, Any]:
 
 
 PAST = {"critical_warning": 4, "percentage_used": 104} | WHOLE
-# By the need: exit status, answer, complaints.
-DISKS: dict[str, dict[str, tuple[int, dict[str, Any], list[str]]]] = {
-    "Ok": {
-        "healthy": (0, SATA, []),
-        "bit 6: old errors in the log": (64, SATA, []),
-        "bit 7: an old self-test failed": (128, SATA, []),
-        "bit 5: below a threshold in the past": (32, SATA, []),
-        "bit 2: some command unsupported, health known": (4, SATA, []),
-        "an old-age attribute is no failure": (
-            0,
-            SATA | attribute("Power_On_Hours", "now", prefailure=False),
-            [],
-        ),
-        "a prefail attribute in the past": (
-            0,
-            SATA | attribute("Spin_Up_Time", "past", prefailure=True),
-            [],
-        ),
-        "healthy NVMe": (0, NVME, []),
-        "a hot NVMe is not a failing one": (8, NVME | log(critical_warning=2), []),
-        "NVMe memory region": (8, NVME | log(critical_warning=32), []),
-        "SCSI b/1": (8, SATA | sense(0x0B, 0x01), []),
-        "SCSI b/a": (8, SATA | sense(0x0B, 0x0A), []),
-        "SCSI b/11": (8, SATA | sense(0x0B, 0x11), []),
-        "SATA failed by a temperature": (24, prefailing("Airflow_Temperature", 190) | FAILED, []),
-        "an enclosure": (4, {"device_type": {"scsi_value": 13}}, []),
-        "asleep stays asleep": (3, {}, []),
-        "a virtual disk": (4, {"smart_support": {"available": False}}, []),
-    },
-    "live-repair": {
-        "NVMe worn out": (0, NVME | log(percentage_used=100), ["worn"]),
-        "NVMe degraded only by its endurance": (8, NVME | log(**PAST), ["worn"]),
-        "SCSI 5d/73": (8, SATA | sense(0x5D, 0x73), ["worn"]),
-        "SCSI 5d/ff": (8, SATA | sense(0x5D, 0xFF), ["prediction-test"]),
-        "SCSI b/2": (8, SATA | sense(0x0B, 0x02), ["warning-0b-02"]),
-        "SCSI b/3": (8, SATA | sense(0x0B, 0x03), ["warning-0b-03"]),
-        "SCSI b/5": (8, SATA | sense(0x0B, 0x05), ["warning-0b-05"]),
-        "SCSI b/12": (8, SATA | sense(0x0B, 0x12), ["warning-0b-12"]),
-        "SAS SSD worn out": (0, SATA | {"scsi_percentage_used_endurance_indicator": 100}, ["worn"]),
-        "SATA failed by its endurance": (24, prefailing("Media_Wearout", 233) | FAILED, ["worn"]),
-        "SMART is switched off": (
-            4,
-            {**SATA, "smart_support": {"available": True, "enabled": False}, "smart_status": {}},
-            ["smart-disabled"],
-        ),
-        "SSD worn out, since smartctl 7.4": (
-            0,
-            SATA | {"endurance_used": {"current_percent": 101}},
-            ["worn"],
-        ),
-    },
-    "evacuate": {
-        "bit 3: failing": (8, SATA | FAILED, ["health-failed"]),
-        "bit 4: prefail attribute below its threshold": (
-            16,
-            prefailing("Reallocated_Sector_Ct"),
-            ["attribute-Reallocated_Sector_Ct"],
-        ),
-        "NVMe spare low": (8, NVME | log(critical_warning=1), ["spare-low"]),
-        "NVMe two warnings": (
-            8,
-            NVME | log(critical_warning=0b1100),
-            ["read-only", "reliability-degraded"],
-        ),
-        "NVMe past its endurance, and errors": (
-            8,
-            NVME | log(**PAST | {"media_errors": 3}),
-            ["reliability-degraded", "worn"],
-        ),
-        "NVMe past its endurance, little spare": (
-            8,
-            NVME | log(**PAST | {"available_spare": 9}),
-            ["reliability-degraded", "worn"],
-        ),
-        "NVMe past its endurance, spare at its threshold": (
-            8,
-            NVME | log(**PAST | {"available_spare": 10}),
-            ["reliability-degraded", "worn"],
-        ),
-        "NVMe degraded within its endurance": (
-            8,
-            NVME | log(critical_warning=4, percentage_used=99, **WHOLE),
-            ["reliability-degraded"],
-        ),
-        "SCSI 5d/0": (8, SATA | sense(0x5D, 0x00), ["health-failed"]),
-        "SCSI 5d/10": (8, SATA | sense(0x5D, 0x10), ["health-failed"]),
-        "SATA failed by an attribute": (
-            24,
-            prefailing("Reallocated", 5) | FAILED,
-            ["attribute-Reallocated", "health-failed"],
-        ),
-    },
+OFF = {"smart_support": {"available": True, "enabled": False}, "smart_status": {}}
+# Exit status and answer.
+DISKS: dict[str, tuple[int, dict[str, Any]]] = {
+    "healthy": (0, SATA),
+    "bit 6: old errors in the log": (64, SATA),
+    "bit 7: an old self-test failed": (128, SATA),
+    "bit 5: below a threshold in the past": (32, SATA),
+    "bit 2: some command unsupported, health known": (4, SATA),
+    "an old-age attribute is no failure": (
+        0,
+        SATA | attribute("Power_On_Hours", "now", prefailure=False),
+    ),
+    "a prefail attribute in the past": (
+        0,
+        SATA | attribute("Spin_Up_Time", "past", prefailure=True),
+    ),
+    "healthy NVMe": (0, NVME),
+    "a hot NVMe is not a failing one": (8, NVME | log(critical_warning=2)),
+    "NVMe memory region": (8, NVME | log(critical_warning=32)),
+    "SCSI b/1": (8, SATA | sense(0x0B, 0x01)),
+    "SCSI b/a": (8, SATA | sense(0x0B, 0x0A)),
+    "SCSI b/11": (8, SATA | sense(0x0B, 0x11)),
+    "SATA failed by a temperature": (24, prefailing("Airflow_Temperature", 190) | FAILED),
+    "an enclosure": (4, {"device_type": {"scsi_value": 13}}),
+    "asleep stays asleep": (3, {}),
+    "a virtual disk": (4, {"smart_support": {"available": False}}),
+    "NVMe worn out": (0, NVME | log(percentage_used=100)),
+    "NVMe degraded only by its endurance": (8, NVME | log(**PAST)),
+    "SCSI 5d/73": (8, SATA | sense(0x5D, 0x73)),
+    "SCSI 5d/ff": (8, SATA | sense(0x5D, 0xFF)),
+    "SCSI b/2": (8, SATA | sense(0x0B, 0x02)),
+    "SCSI b/3": (8, SATA | sense(0x0B, 0x03)),
+    "SCSI b/5": (8, SATA | sense(0x0B, 0x05)),
+    "SCSI b/12": (8, SATA | sense(0x0B, 0x12)),
+    "SAS SSD worn out": (0, SATA | {"scsi_percentage_used_endurance_indicator": 100}),
+    "SATA failed by its endurance": (24, prefailing("Media_Wearout", 233) | FAILED),
+    "SMART is switched off": (4, SATA | OFF),
+    "SSD worn out, since smartctl 7.4": (0, SATA | {"endurance_used": {"current_percent": 101}}),
+    "bit 3: failing": (8, SATA | FAILED),
+    "bit 4: prefail attribute below its threshold": (16, prefailing("Reallocated_Sector_Ct")),
+    "NVMe spare low": (8, NVME | log(critical_warning=1)),
+    "NVMe two warnings": (8, NVME | log(critical_warning=0b1100)),
+    "NVMe past its endurance, and errors": (8, NVME | log(**PAST | {"media_errors": 3})),
+    "NVMe past its endurance, little spare": (8, NVME | log(**PAST | {"available_spare": 9})),
+    "NVMe past its endurance, spare at its threshold": (
+        8,
+        NVME | log(**PAST | {"available_spare": 10}),
+    ),
+    "NVMe degraded within its endurance": (
+        8,
+        NVME | log(critical_warning=4, percentage_used=99, **WHOLE),
+    ),
+    "SCSI 5d/0": (8, SATA | sense(0x5D, 0x00)),
+    "SCSI 5d/10": (8, SATA | sense(0x5D, 0x10)),
+    "SATA failed by an attribute": (24, prefailing("Reallocated", 5) | FAILED),
 }
+NAMES: tuple[dict[str, str], ...] = (
+    {"model_name": "A", "scsi_model_name": "B"},
+    {"scsi_model_name": "ACME SAS600"},
+    {"scsi_vendor": "ACME", "scsi_product": "SAS600"},
+    {"vendor": "ACME", "product": "SAS600"},
+    {},
+)
 
 
-@pytest.mark.parametrize("need", DISKS)
-def test_one_disk(shipped: Shipped, need: str) -> None:
-    disk = {"device": "/dev/sda", "type": "scsi", "model_name": "ACME 4000", "serial_number": "Z1"}
-    for name, (status, answer, complaints) in DISKS[need].items():
-        ran = ask(shipped, ("/dev/sda", "scsi", status, answer))
-        assert ran.need == need, name
-        assert ran.diagnosis.get("command") == (CALL if need == "live-repair" else None), name
-        assert ran.faults == ([disk | {"complaints": complaints}] if complaints else []), name
+def one_disk(shipped: Shipped, status: int, answer: dict[str, Any]) -> Ran:
+    return ask(shipped.anew(), ("/dev/sda", "scsi", status, answer))
+
+
+def test_one_disk(shipped: Shipped) -> None:
+    hold(shipped, "smart", ((name, one_disk(shipped, *given)) for name, given in DISKS.items()))
+
+
+def test_the_model_has_other_names_in_other_versions(shipped: Shipped) -> None:
+    nameless = {key: value for key, value in SATA.items() if key != "model_name"} | FAILED
+    rows = ((", ".join(names) or "none", one_disk(shipped, 8, nameless | names)) for names in NAMES)
+    hold(shipped, "smart-names", rows)
 
 
 CRUCIAL = row("Percent_Lifetime_Remain", "now", prefailure=False, number=202)
@@ -198,92 +172,66 @@ NAMELESS_HEAT = row("Unknown_Attribute", "now", prefailure=True, number=190)
 OLD_CRUCIAL = row("Percent_Lifetime_Remain", "past", prefailure=False, number=202)
 
 
-# The attributes, the complaints of a disk that passes, and whether they explain one that failed.
-ATTRIBUTES: dict[str, tuple[list[dict[str, Any]], list[str], bool]] = {
-    "nothing": ([], [], False),
-    "a used up Crucial": ([CRUCIAL], ["worn"], True),
-    "not now": ([OLD_CRUCIAL], [], False),
-    "233": ([WEAROUT], ["worn"], True),
-    "erase cycles": ([ERASED], ["worn"], True),
-    "a prefail attribute of wear": ([LEVELING], ["worn"], True),
-    "wear by its number alone": ([NAMELESS_SSD], ["worn"], True),
-    "too hot": ([AIRFLOW], [], True),
-    "too hot, by its number alone": ([NAMELESS_HEAT], [], True),
-    "worn and too hot": ([AIRFLOW, CRUCIAL], ["worn"], True),
-    "old age explains no failure": ([HOURS], [], False),
-    "not explained by wear alone": ([CRUCIAL, HOURS], ["worn"], False),
-    "worn and failing": ([CRUCIAL, SECTORS], ["attribute-Reallocated_Sector_Ct", "worn"], False),
-    "202 of a hard disk is no wear": ([ADDRESSES], ["attribute-Data_Address_Mark_Errs"], False),
-    "202 of another hard disk": ([OLD_ADDRESSES], [], False),
-    "177 of a hard disk": ([NAMELESS_DISK], ["attribute-Unknown_HDD_Attribute"], False),
-    "failed erasures are no wear": ([ERASE_FAILED], ["attribute-Erase_Fail_Count"], False),
-    "spare is no wear": ([SPARE], ["attribute-Available_Reservd_Space"], False),
+ATTRIBUTES: dict[str, list[dict[str, Any]]] = {
+    "nothing": [],
+    "a used up Crucial": [CRUCIAL],
+    "not now": [OLD_CRUCIAL],
+    "233": [WEAROUT],
+    "erase cycles": [ERASED],
+    "a prefail attribute of wear": [LEVELING],
+    "wear by its number alone": [NAMELESS_SSD],
+    "too hot": [AIRFLOW],
+    "too hot, by its number alone": [NAMELESS_HEAT],
+    "worn and too hot": [AIRFLOW, CRUCIAL],
+    "old age explains no failure": [HOURS],
+    "not explained by wear alone": [CRUCIAL, HOURS],
+    "worn and failing": [CRUCIAL, SECTORS],
+    "202 of a hard disk is no wear": [ADDRESSES],
+    "202 of another hard disk": [OLD_ADDRESSES],
+    "177 of a hard disk": [NAMELESS_DISK],
+    "failed erasures are no wear": [ERASE_FAILED],
+    "spare is no wear": [SPARE],
+}
+STATISTICS = {
+    "statistics, nearly": used(99),
+    "statistics, used up": used(100),
+    "statistics, more than used up": used(130),
+    "statistics, a value that is none": used(255, valid=False),
+    "statistics, told twice": used(100) | table(CRUCIAL),
+    "statistics, and failed": used(100) | FAILED,
 }
 
 
-@pytest.mark.parametrize("passed", [True, False], ids=["passed", "failed"])
-def test_attributes_of_sata_below_their_threshold(shipped: Shipped, passed: bool) -> None:
-    for name, (rows, complaints, explained) in ATTRIBUTES.items():
-        expected = complaints if passed or explained else sorted([*complaints, "health-failed"])
-        answer = SATA | table(*rows) | {"smart_status": {"passed": passed}}
-        ran = ask(shipped, ("/dev/sda", "scsi", 16 if passed else 24, answer))
-        found = [fault["complaints"] for fault in ran.faults]
-        assert found == ([expected] if expected else []), name
-        evacuates = any(word != "worn" for word in expected)
-        need = "evacuate" if evacuates else "live-repair" if expected else "Ok"
-        assert ran.need == need, name
+def test_attributes_and_statistics_of_sata(shipped: Shipped) -> None:
+    rows = []
+    for name, listed in ATTRIBUTES.items():
+        for word, status, passed in ((name, 16, {}), (f"{name}, failed", 24, FAILED)):
+            rows.append((word, one_disk(shipped, status, SATA | table(*listed) | passed)))
+    rows += [(name, one_disk(shipped, 0, SATA | said)) for name, said in STATISTICS.items()]
+    hold(shipped, "smart-sata", rows)
 
 
-@pytest.mark.parametrize(
-    ("answer", "complaints"),
-    [
-        pytest.param(used(99), [], id="nearly"),
-        pytest.param(used(100), ["worn"], id="used up"),
-        pytest.param(used(130), ["worn"], id="more than used up"),
-        pytest.param(used(255, valid=False), [], id="a value that is none"),
-        pytest.param(used(100) | table(CRUCIAL), ["worn"], id="told twice"),
-        pytest.param(used(100) | FAILED, ["health-failed", "worn"], id="and failed"),
-    ],
-)
-def test_the_device_statistics_of_a_sata_ssd(
-    shipped: Shipped, answer: dict[str, Any], complaints: list[str]
-) -> None:
-    ran = ask(shipped, ("/dev/sda", "scsi", 0, SATA | answer))
-    assert [fault["complaints"] for fault in ran.faults] == ([complaints] if complaints else [])
+ONES = log(critical_warning=255, available_spare=255, percentage_used=255)
+LIMIT = log(available_spare=64, available_spare_threshold=255, percentage_used=255)
+DOUBTS: dict[str, tuple[int, dict[str, Any] | str]] = {
+    "cannot be opened": (2, {}),
+    "unknown bridge": (1, {}),
+    "health not told": (0, {}),
+    "no JSON": (2, "not JSON"),
+    "another shape": (0, '["hostile"]'),
+    "hollow": (8, NVME | {"nvme_smart_health_information_log": {}}),
+    "all ones": (8, NVME | ONES),
+    "a threshold of ones": (0, NVME | LIMIT),
+}
 
 
-@pytest.mark.parametrize(
-    ("status", "answer", "why"),
-    [
-        pytest.param(2, {}, "exit status 2", id="cannot be opened"),
-        pytest.param(1, {}, "exit status 1", id="unknown bridge"),
-        pytest.param(0, {}, "exit status 0", id="health not told"),
-        pytest.param(2, "not JSON", "answers 'not JSON', exit 2", id="no JSON"),
-        pytest.param(0, '["hostile"]', "list indices", id="another shape"),
-        pytest.param(
-            8, NVME | {"nvme_smart_health_information_log": {}}, "critical_warning", id="hollow"
-        ),
-        pytest.param(
-            8,
-            NVME | log(critical_warning=255, available_spare=255, percentage_used=255),
-            "its health log cannot be true: a spare of 255 %",
-            id="all ones",
-        ),
-        pytest.param(
-            0,
-            NVME | log(available_spare=64, available_spare_threshold=255, percentage_used=255),
-            "cannot be true",
-            id="a threshold of ones",
-        ),
-    ],
-)
-def test_a_disk_that_cannot_be_asked_is_not_ok(
-    shipped: Shipped, status: int, answer: dict[str, Any] | str, why: str
-) -> None:
-    ran = ask(shipped, ("/dev/sda", "scsi", status, answer), ("/dev/sdb", "scsi", 0, SATA))
-    assert ran.complaint.startswith("smart: ValueError: /dev/sda: ")
-    assert why in ran.complaint
-    assert ran.code == 1
+def test_a_disk_that_cannot_be_asked_is_not_ok(shipped: Shipped) -> None:
+    well = ("/dev/sdb", "scsi", 0, SATA)
+    rows = (
+        (name, ask(shipped.anew(), ("/dev/sda", "scsi", *given), well))
+        for name, given in DOUBTS.items()
+    )
+    hold(shipped, "smart-doubt", rows)
 
 
 REFUSED = {
@@ -417,86 +365,48 @@ def told(ran: Ran) -> list[Device]:
 
 
 NOT_SEEN = "{}: the physical disks of a logical disk"
+BUS, SG9 = ("/dev/bus/0", "megaraid,0"), ("/dev/sg9", "areca,1")
+DELL_AND_HP: Answers = {LISTED[0]: PERC, LISTED[1]: HP, BUS: GOOD}
+DELL_AND_ARECA: Answers = {LISTED[0]: PERC, LISTED[1]: ARC}
+# What the scan lists, the constant PHYSICAL, and what smartctl answers.
+CONTROLLERS: dict[str, tuple[list[Device], tuple[Device, ...], Answers]] = {
+    "a failing disk behind the other controller": (
+        [*LISTED, BUS],
+        (),
+        DELL_AND_HP | {("/dev/sdb", "cciss,1"): BAD},
+    ),
+    "nothing answers behind the other controller": ([*LISTED, BUS], (), DELL_AND_HP),
+    "two controllers of one make": (
+        [*LISTED, BUS],
+        (),
+        DELL_AND_HP | {LISTED[1]: PERC, ("/dev/sdb", "megaraid,7"): BAD},
+    ),
+    "a line in PHYSICAL is for its own controller": (
+        LISTED,
+        (SG9,),
+        DELL_AND_ARECA | {SG9: GOOD, ("/dev/sda", "megaraid,3"): BAD},
+    ),
+    "and says nothing of another one": (LISTED, (SG9,), DELL_AND_ARECA | {SG9: BAD}),
+    "not each comma is a place of a controller": (
+        [LISTED[0]],
+        (("/dev/sdd", "sat,12"),),
+        {LISTED[0]: PERC, ("/dev/sdd", "sat,12"): GOOD, ("/dev/sda", "megaraid,3"): BAD},
+    ),
+    "a sleeping disk is a disk": (
+        [LISTED[0]],
+        (),
+        {LISTED[0]: PERC, ("/dev/sda", "megaraid,3"): say("", 3)},
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("listed", "physical", "answers", "bad", "not_asked"),
-    [
-        pytest.param(
-            [*LISTED, ("/dev/bus/0", "megaraid,0")],
-            (),
-            {LISTED[0]: PERC, LISTED[1]: HP, ("/dev/bus/0", "megaraid,0"): GOOD}
-            | {("/dev/sdb", "cciss,1"): BAD},
-            [("/dev/sdb", "cciss,1")],
-            [],
-            id="a failing disk behind the other controller",
-        ),
-        pytest.param(
-            [*LISTED, ("/dev/bus/0", "megaraid,0")],
-            (),
-            {LISTED[0]: PERC, LISTED[1]: HP, ("/dev/bus/0", "megaraid,0"): GOOD},
-            [],
-            ["/dev/sdb"],
-            id="nothing answers behind the other controller",
-        ),
-        pytest.param(
-            [*LISTED, ("/dev/bus/0", "megaraid,0")],
-            (),
-            {LISTED[0]: PERC, LISTED[1]: PERC, ("/dev/bus/0", "megaraid,0"): GOOD}
-            | {("/dev/sdb", "megaraid,7"): BAD},
-            [("/dev/sdb", "megaraid,7")],
-            [],
-            id="two controllers of one make",
-        ),
-        pytest.param(
-            LISTED,
-            (("/dev/sg9", "areca,1"),),
-            {LISTED[0]: PERC, LISTED[1]: ARC, ("/dev/sg9", "areca,1"): GOOD}
-            | {("/dev/sda", "megaraid,3"): BAD},
-            [("/dev/sda", "megaraid,3")],
-            [],
-            id="a line in PHYSICAL is for its own controller",
-        ),
-        pytest.param(
-            LISTED,
-            (("/dev/sg9", "areca,1"),),
-            {LISTED[0]: PERC, LISTED[1]: ARC, ("/dev/sg9", "areca,1"): BAD},
-            [("/dev/sg9", "areca,1")],
-            ["/dev/sda"],
-            id="and says nothing of another one",
-        ),
-        pytest.param(
-            [LISTED[0]],
-            (("/dev/sdd", "sat,12"),),
-            {LISTED[0]: PERC, ("/dev/sdd", "sat,12"): GOOD, ("/dev/sda", "megaraid,3"): BAD},
-            [("/dev/sda", "megaraid,3")],
-            [],
-            id="not each comma is a place of a controller",
-        ),
-        pytest.param(
-            [LISTED[0]],
-            (),
-            {LISTED[0]: PERC, ("/dev/sda", "megaraid,3"): say("", 3)},
-            [],
-            [],
-            id="a sleeping disk is a disk",
-        ),
-    ],
-)
-def test_each_controller_is_judged_by_itself(
-    shipped: Shipped,
-    listed: list[Device],
-    physical: tuple[Device, ...],
-    answers: Answers,
-    bad: list[Device],
-    not_asked: list[str],
-) -> None:
+def test_each_controller_is_judged_by_itself(shipped: Shipped) -> None:
     hosts = HOSTS | {"sg9": 1}
-    ran = controllers(shipped, listed, answers, hosts, PHYSICAL=physical)
-    assert told(ran) == bad
-    names = ran.diagnosis["details"].get("not_asked", [])
-    assert names == [NOT_SEEN.format(name) for name in not_asked]
-    assert ran.need == ("evacuate" if bad else "Ok")
+    rows = (
+        (name, controllers(shipped.anew(), listed, answers, hosts, PHYSICAL=physical))
+        for name, (listed, physical, answers) in CONTROLLERS.items()
+    )
+    hold(shipped, "smart-controllers", rows)
 
 
 def test_the_controller_of_aacraid_is_in_its_type(shipped: Shipped) -> None:
@@ -605,24 +515,6 @@ def test_a_failing_usb_disk_moves_no_instance(shipped: Shipped) -> None:
 
 def test_a_disk_in_a_hot_swap_bay_is_no_stick(shipped: Shipped) -> None:
     assert "/dev/sdb: no answer: " in beside(shipped, "scsi", NO_DISK, HOT_SWAP).complaint
-
-
-@pytest.mark.parametrize(
-    ("names", "model"),
-    [
-        ({"model_name": "A", "scsi_model_name": "B"}, "A"),
-        ({"scsi_model_name": "ACME SAS600"}, "ACME SAS600"),
-        ({"scsi_vendor": "ACME", "scsi_product": "SAS600"}, "ACME SAS600"),
-        ({"vendor": "ACME", "product": "SAS600"}, "ACME SAS600"),
-        ({}, None),
-    ],
-)
-def test_the_model_has_other_names_in_other_versions(
-    shipped: Shipped, names: dict[str, str], model: str | None
-) -> None:
-    answer = {key: value for key, value in SATA.items() if key != "model_name"} | FAILED | names
-    ran = ask(shipped, ("/dev/sda", "scsi", 8, answer))
-    assert [fault["model_name"] for fault in ran.faults] == [model]
 
 
 def test_the_type_is_given_only_where_smartctl_cannot_find_out(shipped: Shipped) -> None:

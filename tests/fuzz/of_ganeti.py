@@ -187,7 +187,6 @@ WHOLE = {
     "instance": rows(DRBD, PLAIN),
     "group": rows(GROUP),
 }
-HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n"
 TAGS = b"""maintd:moves:5
 maintd:offline:no
 nodeagent:diagnose-every:60s

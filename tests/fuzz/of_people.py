@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from unittest.mock import Mock, patch
 
 from nodeagent import settings
 from nodeagent.errors import ConfigError, Unavailable
@@ -21,8 +22,9 @@ from nodeagent.model.wish import AddEntry, ResetStorm, StopBalancing, Wish
 from nodeagent.store import codec
 from nodeagent.web.blocking import Caller
 from nodeagent.web.client import Call
-from nodeagent.web.exchange import Request
+from nodeagent.web.exchange import Request, Response
 from nodeagent.web.refusal import fault_of
+from nodeagent.web.server import Server, _Connection
 from nodeagent.web.transaction import Answered, Transaction
 from tests.fuzz.decoder import Decoder, each, seed, text_of
 from tests.fuzz.of_ganeti import Fed
@@ -115,6 +117,16 @@ def client(raw: bytes) -> None:
     Caller("x", lambda _: Fed(raw)).request("GET", "/", 5.0)  # type: ignore[arg-type, return-value]
 
 
+def requested(raw: bytes) -> None:
+    """A request in two pieces, as our server takes it; whatever it is, it is no bug."""
+    server = Server(lambda request: Response.text(f"{request.segments}"))
+    with patch("nodeagent.web.server.Stream"):
+        connection = _Connection(server, Mock(), Mock(), "127.0.0.1")
+    for part in (raw[:9], raw[9:], b""):
+        connection._received(part)
+    assert not server.answered[500]
+
+
 def _observation() -> str:
     there = Snapshot("c", {"n1": a_node("n1")}, {}, {}, "n1")
     return codec.encode_observation(LEDGER, Observed(there, {"n1": EVACUATE}), Policy(), NOW)
@@ -163,6 +175,14 @@ bob {HA1}7b1cc4a0a2ab2ac0dc5d5b3a1b2fa9b0 read,owner:web
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX: y\r\n\r\n"
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n"
 INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n" + HEAD + b'{"name":"c"}'
+
+
+def _requests() -> tuple[bytes, ...]:
+    head = b"POST /1/pause HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    get = b"GET /1/explain/n%31?limit=5 HTTP/1.1\r\nHost: x\r\n\r\n"
+    return get, head + b"Content-Length: 2\r\n\r\n{}", head + b"Expect: 100-continue\r\n\r\n"
+
+
 _SETTINGS = [(TOP / f"packaging/{name}.toml").read_bytes() for name in ("agent", "maintd")]
 DECODERS = (
     Decoder("mesos", schedules, seed({"windows": [WINDOW]}, WINDOW["machine_ids"], ANSWER)),
@@ -218,6 +238,7 @@ DECODERS = (
     ),
     Decoder("users", lambda raw: parse_users(text_of(raw)), (USERS,), (ConfigError,), json=False),
     Decoder("settings", toml, tuple(_SETTINGS), json=False),
+    Decoder("request", requested, _requests(), (), json=False),
     Decoder("ledger", kept, (codec.encode(LEDGER).encode(), _observation().encode())),
     Decoder(
         "client", client, (HEAD + b'{"name":"c"}', CHUNKED, INTERIM), (Unavailable,), json=False

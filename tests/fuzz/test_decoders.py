@@ -7,7 +7,6 @@ import pytest
 
 from tests.fuzz.decoder import Decoder
 from tests.fuzz.fuzzer import Fuzzer, corpus
-from tests.fuzz.live import doors, knock
 from tests.fuzz.nasty import NASTY, holes, outgrows
 from tests.fuzz.table import DECODERS
 from tests.patience import PATIENCE
@@ -15,7 +14,6 @@ from tests.patience import PATIENCE
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "0"))  # 0: so many inputs, not so long
 ALL = os.environ.get("FUZZ_PLACES") == "all"
 FEW = 150  # inputs a decoder
-FEW_KNOCKS = 10  # at a door, which keeps some waiting for half a second
 MOST_TRIED = 401  # places with a kind of text, in a short run: no multiple of how many kinds
 EACH = pytest.mark.parametrize("decoder", DECODERS.values(), ids=list(DECODERS))
 
@@ -30,16 +28,6 @@ def test_inputs_that_are_kept(decoder: Decoder) -> None:
     fuzzer = Fuzzer(decoder, random.Random(0))
     for raw in (*decoder.seeds, *corpus(decoder.name)):
         assert not fuzzer.attempt(raw), raw[:200]
-
-
-def test_bad_requests_at_open_doors() -> None:
-    with doors() as open_doors:
-        for door in open_doors:
-            sent, why = knock(
-                door, SECONDS / 8 or PATIENCE, _chance(), None if SECONDS else FEW_KNOCKS
-            )
-            assert not why, f"{door.name}: {why}"
-            assert sent
 
 
 @EACH

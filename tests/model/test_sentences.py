@@ -19,7 +19,8 @@ ABOUT_REASONS = """# Every reason
 
 This page is written from the program: each kind of reason with its label in metrics, what it is
 about, its sentence with and without the parts that may be missing, and the command that helps.
-[Reasons](reasons.md) tells what to do.
+A private one is hidden from readers who may not see everything. [Reasons](reasons.md) tells what
+to do.
 
 """
 HERE = Path(__file__).parent
@@ -52,7 +53,8 @@ def lines_of(kind: AnyKind) -> list[str]:
         told = because(kind, "<it>", **{k: given[k] for k in given if k not in OF_THE_SUBJECT})
         said = [f"  {told}"] + ([f"    $ {told.help}"] if told.help else [])
         found += said if said != found else []
-    return [f"{kind.word} ({kind.metric}, of a {kind.of.value})", *found]
+    private = ", private" if kind.private else ""
+    return [f"{kind.word} ({kind.metric}, of a {kind.of.value}{private})", *found]
 
 
 def test_every_reason() -> None:

@@ -44,23 +44,6 @@ def store(path: str) -> Iterator[SqliteStore]:
         yield opened
 
 
-@pytest.mark.parametrize("memory", [False, True])
-def test_what_was_saved_comes_back(path: str, memory: bool) -> None:
-    store = SqliteStore(":memory:" if memory else path)
-    store.save(Ledger(1))
-    for wish in WISHES:
-        store.wish(wish)
-    store.save(FULL, [event(1), event(2)], {"w2": ""})
-    if not memory:
-        store.close()
-        store = SqliteStore(path)
-    assert store.load() == FULL
-    assert store.history() == [event(1), event(2)]
-    assert store.wishes() == WISHES[1:]
-    assert store.answer("w2") == ""
-    store.close()
-
-
 def test_only_its_owner_may_read_it_and_its_logs(path: str, store: SqliteStore) -> None:
     store.save(FULL)
     for name in (path, f"{path}-wal", f"{path}-shm"):
@@ -203,18 +186,6 @@ def test_a_disk_that_is_full_at_the_start_is_called_full(small_disk: Path, there
     (small_disk / "ballast").unlink()
     with closing(SqliteStore(str(path))) as store:
         assert store.load() == (FULL if there else Ledger())
-
-
-def test_f6_a_read_only_disk(small_disk: Path) -> None:
-    path = str(small_disk / "ledger")
-    with closing(SqliteStore(path)) as store:
-        store.save(FULL)
-    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
-    with pytest.raises(Unavailable):
-        SqliteStore(path)
-    subprocess.run(["mount", "-o", "remount,rw", str(small_disk)], check=True)
-    with closing(SqliteStore(path)) as store:
-        assert store.load() == FULL
 
 
 def test_no_folder_no_file_no_permission_are_told(tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """The client of a command or a thread: light, and with one deadline."""
 
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,20 +11,6 @@ from nodeagent.errors import Unavailable
 from nodeagent.web.blocking import NotConnected, at_url
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
-
-
-def test_a_command_loads_no_tls_before_it_needs_it() -> None:
-    text = "import sys, nodeagent.cli.gnt_maint; print(*sys.modules)"
-    command = [sys.executable, "-c", text]
-    out = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
-    assert set(out.split()).isdisjoint({"ssl", "h11", "asyncio", "http.client"})
-
-
-def test_a_request_to_a_socket_loads_no_tls() -> None:
-    text = "import sys, nodeagent.web.blocking; print(*sys.modules)"
-    command = [sys.executable, "-c", text]
-    out = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
-    assert set(out.split()).isdisjoint({"ssl", "asyncio", "http.client"})
 
 
 @contextmanager

@@ -59,33 +59,3 @@ def test_of_many_strangers_at_once_some_are_heard_and_the_node_is() -> None:
     assert said.startswith(b"HTTP/1.1 200 ")
     assert answered == _STRANGERS
     assert server.shed == 300 - _STRANGERS
-
-
-def test_where_nobody_comes_first_all_are_heard() -> None:
-    answered, said, server = served(Limits(), 300, first=False)
-    assert said.startswith(b"HTTP/1.1 200 ")
-    assert (answered, server.shed) == (300, 0)
-
-
-def test_idle_strangers_make_room_for_a_node_and_a_node_for_nobody() -> None:
-    limits = Limits(connections=8, per_peer=8)
-    server = Server(lambda _: Response.text("ok\n"), limits, lambda peer: peer == NODE)
-
-    async def run() -> tuple[list[bytes], int]:
-        port = await server.start("127.0.0.1", 0)
-        nodes = [connect(port, NODE) for _ in range(4)]
-        strangers = [connect(port, f"127.0.1.{n + 1}") for n in range(12)]
-        while server.shed < 8:
-            await asyncio.sleep(0)
-        nodes += [connect(port, NODE) for _ in range(4)]
-        while server.shed < 12:
-            await asyncio.sleep(0)
-        try:
-            return await asyncio.gather(*map(answer, nodes)), server.connections
-        finally:
-            for one in (*nodes, *strangers):
-                one.close()
-            await server.close()
-
-    answers, _ = asyncio.run(run())
-    assert all(text.startswith(b"HTTP/1.1 200 ") for text in answers)

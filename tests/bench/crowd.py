@@ -1,6 +1,6 @@
 """A crowd of slow readers before a maintd in a process of its own, for an attack and a bench.
 
-`python -m tests.attacks.crowd NODES` is that maintd: its port, once a round was held.
+`python -m tests.bench.crowd NODES` is that maintd: its port, once a round was held.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class Target:
 @contextmanager
 def target(nodes: int) -> Iterator[Target]:
     """A maintd of so many nodes."""
-    command = [sys.executable, "-m", "tests.attacks.crowd", str(nodes)]
+    command = [sys.executable, "-m", "tests.bench.crowd", str(nodes)]
     root = Path(__file__).parents[2]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root)
     try:
