@@ -12,11 +12,10 @@ from tests.placement.asked import enough, laid_out
 from tests.placement.balance.options import OPTIONS
 from tests.placement.clusters import Case, case
 from tests.placement.hbal import FILES, generate, hbal, real, shipped, shown
-from tests.placement.referee import replay
 
 
 def agree(asked: Case, folder: Path) -> int:
-    """Our first scores and moves are hbal's, the referee has nothing to say; how many they are."""
+    """Our first scores and moves are hbal's; how many they are."""
     theirs = hbal(folder, asked.text, asked.options, asked.loads)
     assert theirs.code == 0, theirs.err
     if "Cluster is empty" in theirs.out:
@@ -36,9 +35,6 @@ def agree(asked: Case, folder: Path) -> int:
         instance = name(layout.cluster.instances[move.instance].name)
         ours.append((instance, move.kind.value.format(target), shown(after)))
     assert tuple(ours) == theirs.moves
-    names = [instance.name for instance in layout.cluster.instances]
-    if len(set(names)) == len(names):  # one shipped file has two of a name
-        assert not replay(asked.text, asked.options, asked.loads, ours, theirs.domain)
     return len(ours)
 
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from math import isnan
 
 import numpy as np
-import pytest
 
 from nodeagent.placement.balance.best_move import _Look
 from nodeagent.placement.balance.bound import Bound
@@ -17,7 +16,6 @@ from nodeagent.placement.layout.layout import Layout
 from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt, candidates, tried
 from tests.placement.asked import laid_out
 from tests.placement.clusters import case
-from tests.placement.hbal import shown
 
 SEEDS = range(300, 345)
 
@@ -151,20 +149,3 @@ def test_the_score_of_the_arrays_is_the_score_to_the_last_bit() -> None:
             for node in changed.values():
                 columns.read(node)
             assert columns.score({}) == now or isnan(now)
-
-
-@pytest.mark.parametrize(
-    ("value", "written"),
-    [
-        (7.133419375, "7.13341938"),  # binary it is a little less than the half
-        (0.5, "0.50000000"),
-        (1e-9, "0.00000000"),
-        (2.5e-8, "0.00000002"),  # a true half goes to the even digit
-        (3.5e-8, "0.00000004"),
-        (123456.123456785, "123456.12345678"),
-        (float("nan"), "NaN"),
-        (float("inf"), "Infinity"),
-    ],
-)
-def test_shown_as_the_htools_show_it(value: float, written: str) -> None:
-    assert shown(value) == written

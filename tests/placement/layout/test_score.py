@@ -11,23 +11,9 @@ from nodeagent.placement.layout import score
 from nodeagent.placement.layout.layout import lay_out
 from nodeagent.placement.layout.rules import Rules
 from tests.placement.asked import laid_out
-from tests.placement.clusters import Case, case
-from tests.placement.hbal import real, shown
+from tests.placement.clusters import Case
+from tests.placement.hbal import real
 from tests.placement.layout.agreeing import agree
-from tests.placement.referee import WEIGHTS, Referee
-
-
-def test_as_the_referee_has_it() -> None:
-    for seed in range(100, 140):
-        asked = case(seed)
-        ours = score.components(laid_out(asked).group_nodes())
-        theirs = Referee(asked.text, asked.options, asked.loads).components()
-        assert [shown(value) for value in ours] == [shown(value) for value in theirs], seed
-
-
-def test_the_weights_are_the_referees() -> None:
-    assert tuple(part.weight for part in score.COMPONENTS) == WEIGHTS
-
 
 TWO = """\
 g|u|preferred|
