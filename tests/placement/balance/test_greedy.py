@@ -9,9 +9,33 @@ from nodeagent.placement.balance.greedy import greedy, well_balanced
 from nodeagent.placement.cluster.textfile import parse
 from nodeagent.placement.layout.score import components, score
 from tests.placement.asked import enough, laid_out
-from tests.placement.balance.options import OPTIONS
 from tests.placement.clusters import Case, case
 from tests.placement.hbal import FILES, generate, hbal, real, shipped, shown
+
+OPTIONS: tuple[list[str], ...] = (
+    [],
+    ["--ignore-soft-errors"],
+    ["--no-disk-moves"],
+    ["--no-instance-moves"],
+    ["--restricted-migration"],
+    ["--evac-mode", "-O", "FIRST"],
+    ["-O", "LAST"],
+    ["--ignore-dynu"],
+    ["--exclusion-tags=test,service", "--min-disk=0.1"],
+    ["--max-cpu=0.4", "-l", "2"],
+    ["-e", "1", "-g", "0.5", "--min-gain-limit=100"],
+    ["--select-instances=SOME"],
+)
+# A node without spindles: a score that is no number.
+BARE = """\
+g|u|preferred|
+
+n1|1000|0|600|1000|1000|4|N|u|1
+n2|1000|0|1000|1000|1000|4|N|u|0
+
+i|400|0|1|running|Y|n1||ext|
+
+"""
 
 
 def agree(asked: Case, folder: Path) -> int:
@@ -76,6 +100,7 @@ def _loads(file: Path) -> str | None:
 
 @real
 def test_generated_clusters(tmp_path: Path) -> None:
+    agree(Case(BARE), tmp_path)
     for seed in range(40):
         agree(case(seed), tmp_path)
 
