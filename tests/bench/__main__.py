@@ -15,7 +15,6 @@ from tests.bench.table import keep, table
 PARTS = (
     "serve",
     "command",
-    "start",
     "idle",
     "readers",
     "page",

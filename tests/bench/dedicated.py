@@ -34,19 +34,16 @@ def rows(*, quick: bool = False) -> list[Row]:
         print("bench: no ../shared/htools, so no requests to an allocator", file=sys.stderr)
         return []
     with tempfile.TemporaryDirectory() as folder:
-        found = [
-            _compared(Path(folder), 1000 if quick else 5000, drbd=True),
-            _compared(Path(folder), 1000 if quick else 5000, drbd=False),
-        ]
+        large = _compared(Path(folder), 1000 if quick else 5000)
     spent = min(process([*OURS, str(SMALL)]).cpu for _ in range(20))
-    return [*found, row("iallocator, small request, CPU s", spent, most=0.1)]
+    return [large, row("iallocator, small request, CPU s", spent, most=0.1)]
 
 
-def _compared(folder: Path, nodes: int, *, drbd: bool) -> Row:
-    asked = generator().generate(nodes, 1, "quarter", drbd=drbd)
+def _compared(folder: Path, nodes: int) -> Row:
+    asked = generator().generate(nodes, 1, "quarter", drbd=True)
     ours, theirs = _both(folder, asked)
-    what = f"iallocator, {'drbd' if drbd else 'plain'}, {nodes:,} exclusive nodes, CPU s"
-    return row(what, ours, theirs, times=1 / 100 if drbd and nodes == 5000 else None)
+    what = f"iallocator, drbd, {nodes:,} exclusive nodes, CPU s"
+    return row(what, ours, theirs, times=1 / 100 if nodes == 5000 else None)
 
 
 def _both(folder: Path, asked: dict[str, Any]) -> tuple[float, float | None]:

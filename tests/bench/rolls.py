@@ -1,16 +1,13 @@
-"""A night of reboots: nodes an hour, beside one at a time and beside hroller's ideal.
+"""A night of reboots: nodes an hour, beside one at a time.
 
 All nodes but the master reboot, their instances migrated off meanwhile; mirrors stay. A third of
-the instances have disruption budgets that count migrations: two of ten at once. The ideal is that
-of hroller's groups: all nodes of a group go at the same moment, each group as fast as one node, and
-nobody asks for budgets.
+the instances have disruption budgets that count migrations: two of ten at once.
 """
 
 import random
 import time
 from collections import Counter
 
-from nodeagent.maintd.balancing.inputs import take_stock
 from nodeagent.maintd.planning.budgets import budget_tags
 from nodeagent.model.action import Action, MovePrimary
 from nodeagent.model.ledger import Outcome
@@ -18,10 +15,6 @@ from nodeagent.model.roll import REBOOT, Phase, Roll, Terms
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import StartRoll
-from nodeagent.placement.cluster.cluster import Group
-from nodeagent.placement.evacuate.rolling import Wanted, roll
-from nodeagent.placement.layout.layout import lay_out
-from nodeagent.placement.layout.rules import Rules
 from tests.bench.table import Row, row
 from tests.maintd.rig import QUICK, Rig, fleet
 
@@ -40,7 +33,6 @@ def rows(*, quick: bool = False) -> list[Row]:
     alone.live()
     together.live()
     what = f"{nodes} nodes, {nodes * each:,} instances, budgets on a third, {many} at once"
-    ideal = together.rate_by_groups(alone.seconds_of_a_node)
     broken = len(alone.broken | together.broken)
     return [
         row(
@@ -50,9 +42,6 @@ def rows(*, quick: bool = False) -> list[Row]:
             goal="> one at a time",
             met=together.rate > alone.rate,
         ),
-        row("the same (peer: hroller's groups, without budgets)", together.rate, ideal),
-        row("the same: nodes that have returned", together.done, alone.done),
-        row("the same: hours until the last one", together.hours, alone.hours),
         row("the same, both nights: budgets broken", broken, most=0),
         row("the same: longest round, CPU s", together.round, alone.round, most=1),
     ]
@@ -122,19 +111,6 @@ class Night:
     def rate(self) -> float:
         """Nodes an hour."""
         return self.done / self.hours
-
-    @property
-    def seconds_of_a_node(self) -> float:
-        """Seconds from the begin of a node's turn to its end."""
-        ended = [n for n in self._roll.nodes if n.phase is Phase.DONE]
-        return sum(node.since - node.left_at for node in ended) / len(ended) / 1000
-
-    def rate_by_groups(self, seconds: float) -> float:
-        """Nodes an hour if all of one of hroller's groups go together."""
-        cluster = take_stock(self.rig.cluster).cluster
-        layout = lay_out(cluster, Group("", ""), Rules())
-        batches = [batch for batch in roll(layout, Wanted()).batches if batch.nodes]
-        return len(self.names) * 3600 / (len(batches) * seconds)
 
     def _count(self) -> None:
         """Note the budgets of which more instances move now than they allow.

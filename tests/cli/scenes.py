@@ -176,28 +176,12 @@ def evacuated(folder: Path) -> Live:
     return live
 
 
-def ordered(folder: Path) -> Live:
-    """An agent works on a live repair."""
-    live = quiet(folder)
-    live.rig.agents.says["n3"] = REPAIR
-    live.rig.agents.takes = 10**9
-    live.tick(times=3)
-    return live
-
-
 def unreachable(folder: Path) -> Live:
     """n5's machine is off; only the agent of n6 is silent."""
     live = quiet(folder)
     live.rig.agents.says.update({"n5": None, "n6": None})
     live.rig.cluster.world.machines.off |= {"n5"}
     live.tick(seconds=200.0, times=3)
-    return live
-
-
-def all_silent(folder: Path) -> Live:
-    live = quiet(folder)
-    live.rig.agents.says.update(dict.fromkeys(live.rig.cluster.nodes))
-    live.tick()
     return live
 
 
@@ -242,16 +226,6 @@ def standby(folder: Path) -> Live:
     assert isinstance(end, Reason)
     engine.succession = outcome(second, end)
     live.seconds += 2.0
-    return live
-
-
-def ready_standby(folder: Path) -> Live:
-    """Another maintd acts, and its node answers."""
-    live = standby(folder)
-    first = known(asks=False)
-    end = plan(first)
-    assert isinstance(end, Reason)
-    live.rig.engine.succession = outcome(first, end)
     return live
 
 

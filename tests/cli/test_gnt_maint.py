@@ -44,18 +44,6 @@ def incident(live: Live, node: str = "n3") -> str:
 # What is shown.
 
 
-def test_every_look_as_json(busy: Live) -> None:
-    for verb in LOOKS:
-        done = at(busy, verb, "--json")
-        assert done.json
-        assert done.out.startswith(("[\n", "{\n")), verb
-    assert at(busy, "show", incident(busy), "--json").json["timeline"]
-    pending = at(busy, "wait", incident(busy), "--for", "pending", "--json").json
-    assert pending["uuid"] == incident(busy)
-    found = at(busy, "incidents", "--json").json
-    assert {"uuid", "node", "original", "repair-status", "jobs", "tag", "why"} <= set(found[0])
-
-
 def test_a_maintd_of_another_release_is_told(busy: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Version" not in at(busy, "status").out
     monkeypatch.setattr(overview, "__version__", "0.1.9")

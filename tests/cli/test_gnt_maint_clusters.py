@@ -4,10 +4,9 @@ import os
 import re
 import socket
 import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from click.shell_completion import ShellComplete
@@ -22,6 +21,7 @@ from tests.cli.fixtures import secret
 from tests.cli.live import Live
 from tests.cli.run import Done, gnt_maint
 from tests.cli.terminal import in_a_terminal
+from tests.maintd.answering import serving
 from tests.maintd.http.page.rigs import window
 
 SCREEN = Path(__file__).parent / "screens" / "clusters.txt"
@@ -259,35 +259,21 @@ def test_a_look_up_of_a_name_that_hangs_holds_up_nobody(
 def test_all_are_asked_at_once_and_another_release_costs_only_its_line(
     quiet: Live, shared: Path
 ) -> None:
+    """Another answers once two ask for the first time: no round, or one without texts."""
+    both = threading.Barrier(2)
+    odd = b'{"trouble":null,"at":1,"now":2,"every":3,"holds":[],"cluster":4,"master":5}'
+
+    def answer(head: Mapping[str, str], _: bytes) -> tuple[int, bytes]:
+        if head["path"] == "/1/round":
+            return 200, odd if both.wait(20) == 0 else b"{}"
+        return 200, b'{"windows":[],"returning":[]}' if head["path"] == "/1/windows" else b"[]"
+
     url, ca = quiet.over_tls()
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Other) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        other = f"http://127.0.0.1:{server.server_port}"
+    with serving(answer) as port:
+        other = f"http://127.0.0.1:{port}"
         shared.write_text(entry("a", url, ca) + entry("b", other) + entry("c", other))
         found = gnt_maint("clusters", "-o", "state,why", "--no-headers", "--separator", ": ")
-        server.shutdown()
-        thread.join(10)
     assert found.code == 3
     assert found.lines[0] == "OK: 6 nodes"
     for line in found.lines[1:]:
         assert line.startswith("UNKNOWN: a bug, or another maintd than this speaks to: ")
-
-
-class _Other(BaseHTTPRequestHandler):
-    """Answers in its own way, once two ask for the first time: no round, or one without texts."""
-
-    both: ClassVar = threading.Barrier(2)
-
-    def do_GET(self) -> None:
-        body = {"/1/round": b"{}", "/1/windows": b'{"windows":[],"returning":[]}'}
-        said = body.get(self.path, b"[]")
-        if self.path == "/1/round" and self.both.wait(20) == 0:
-            said = b'{"trouble":null,"at":1,"now":2,"every":3,"holds":[],"cluster":4,"master":5}'
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(said)))
-        self.end_headers()
-        self.wfile.write(said)
-
-    def log_message(self, *_: object) -> None:
-        """Write no log."""

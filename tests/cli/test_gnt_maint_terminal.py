@@ -1,12 +1,10 @@
 """gnt-maint at a terminal and among processes: colours, pager, signals; and hostile text."""
 
-import asyncio
 import os
 import re
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from click.shell_completion import ShellComplete
 from nodeagent.cli.gnt_maint import cli
 from nodeagent.cli.maint.console import pager
 from nodeagent.web.exchange import Request, Response
-from nodeagent.web.server import Server
+from tests.cli.fake import Answers, Fake
 from tests.cli.live import Live
 from tests.cli.run import at, gnt_maint
 from tests.cli.scenes import policy
@@ -70,26 +68,6 @@ def test_by_sudo_no_other_pager_runs(
 
 
 # Text of others.
-
-Answers = Callable[[Request], Response]
-
-
-class Fake:
-    """Answers at a socket as it is told to."""
-
-    def __init__(self, path: Path, handle: Answers) -> None:
-        self.socket = str(path)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        self._server = Server(handle)
-        start = self._server.start_unix(self.socket, 0o600)
-        asyncio.run_coroutine_threadsafe(start, self._loop).result(10)
-
-    def close(self) -> None:
-        asyncio.run_coroutine_threadsafe(self._server.close(), self._loop).result(10)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What the manual pages of the master's half say, held against the commands and the settings."""
+"""What the manual pages say, held against the commands and the settings."""
 
 import json
 import re
@@ -10,10 +10,10 @@ from typing import Any
 import click
 import pytest
 
-from nodeagent.cli import gnt_maint, maintd
+from nodeagent.cli import gnt_maint, maintd, nodeagent
 from nodeagent.maintd.engine.settings import Settings, parse
 from nodeagent.maintd.http import routes
-from tests.verbs import verbs_of
+from tests.verbs import manual, verbs_of
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 # The daemon's own names for two settings of the policy.
@@ -31,26 +31,20 @@ OF_LISTS = (
 )
 
 
-def plain(page: str) -> str:
-    """A manual page's text without what only marks it."""
-    words = re.sub(r"\\f[A-Z]|^\.[A-Z]+ ?", "", (DOCS / "man" / page).read_text(), flags=re.M)
-    bare = words.replace('" "', "").replace('"', "").replace("\\", "")
-    return re.sub(r" +(?=[ ,.])", "", bare)
-
-
 def commands() -> Iterator[tuple[str, click.Command]]:
     yield from (("gnt-maint.8", command) for command in verbs_of(gnt_maint.cli).values())
     yield from (("maintd.8", command) for command in verbs_of(maintd.cli).values())
+    yield from (("nodeagent.8", command) for command in verbs_of(nodeagent.cli).values())
 
 
 def test_every_command_with_every_option() -> None:
     for page, command in commands():
-        chapter = plain(page).partition("\nCOMMANDS\n")[2].partition("\nEXIT STATUS\n")[0]
-        entry = re.search(rf"^{command.name}\b.*(\n(?!\n).*)*?(?=\n\n|\Z)", chapter, re.M)
-        assert entry, command.name
+        chapter = manual(page).partition("\nCOMMANDS\n")[2].partition("\nEXIT STATUS\n")[0]
+        entries = re.findall(rf"^{command.name}\b.*\n(?:.+\n)*", chapter, re.M)
+        assert entries, command.name
         for parameter in command.params:
             if isinstance(parameter, click.Option):
-                told = entry[0] if parameter.opts[-1] not in OF_LISTS else chapter
+                told = "".join(entries) if parameter.opts[-1] not in OF_LISTS else chapter
                 assert {*parameter.opts} & {*re.findall(r"--[a-z-]+", told)}, parameter.opts
 
 
@@ -58,13 +52,13 @@ def test_every_command_with_every_option() -> None:
     ("page", "group"), [("gnt-maint.8", gnt_maint.cli), ("maintd.8", maintd.cli)]
 )
 def test_every_option_of_all_commands(page: str, group: click.Group) -> None:
-    told = plain(page).partition("\nOPTIONS\n")[2].partition("\nCOMMANDS\n")[0]
+    told = manual(page).partition("\nOPTIONS\n")[2].partition("\nCOMMANDS\n")[0]
     for parameter in group.params:
         assert parameter.opts[-1] in re.findall(r"--[a-z-]+", told)
 
 
 def test_every_exit_code_is_told() -> None:
-    told = plain("gnt-maint.8").partition("\nEXIT STATUS\n")[2].partition("\nEXAMPLES\n")[0]
+    told = manual("gnt-maint.8").partition("\nEXIT STATUS\n")[2].partition("\nEXAMPLES\n")[0]
     codes = [int(code) for code in re.findall(r"^(\d+)$", told, re.M)]
     assert codes == [0, 1, 2, 3, 4, 5, 64, 69, 70, 75, 78, 130]
 
@@ -92,7 +86,7 @@ def keys() -> Iterator[tuple[str, str, Any]]:
 
 def test_every_setting_with_its_default() -> None:
     """Said in the file, the default changes nothing."""
-    page = plain("maintd.toml.5")
+    page = manual("maintd.toml.5")
     for table, key, default in keys():
         chapter = page.partition(f"\n[{table}]\n")[2].partition("\n[")[0]
         entry = re.search(rf"^{key} \(([^)]*)[,;] ([^,;)]*)\)$", chapter, re.M)

@@ -11,11 +11,9 @@ from pathlib import Path
 import pytest
 
 from nodeagent.cli.nodeagent import main
-from nodeagent.protocol.canonical import read
-from nodeagent.protocol.messages import Progress, Receipt
 from tests import forked, needs
-from tests.agent.place import NODE, SICK_TEXT, Place, safe_folder, sealed_order
-from tests.agent.sick import FIX, OK, SICK
+from tests.agent.place import NODE, SICK_TEXT, Place, safe_folder
+from tests.agent.sick import OK, SICK
 from tests.patience import PATIENCE, until
 from tests.ports import free_port
 
@@ -206,55 +204,3 @@ def by_name(pid: int, word: str) -> list[int]:
             found += [child] if word.encode() in line else []
             found += by_name(child, word)
     return found
-
-
-def alive(pid: int) -> str:
-    """The command line of a process that has not ended; a zombie has."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        line = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-    except OSError:
-        return ""
-    return "" if state in "ZX" else f"{pid} {state} {line}"
-
-
-@root
-def test_a_runner_killed_in_mid_repair_never_runs_it_again(place: Place) -> None:
-    """kill -9 of everything that is ours; the order is then failed, and stays so."""
-    import urllib.request
-    from ssl import CERT_NONE, PROTOCOL_TLS_CLIENT, SSLContext
-    from uuid import uuid4
-
-    place.command("diagnose", "check", SICK)
-    stdin = place.folder / "stdin"
-    text = FIX.format(folder=place.folder, code=0) + "sleep 60\n"
-    place.command("repair", "fix", text.replace("exit 0\n", ""))
-    agent = Agent(place)
-    tls = SSLContext(PROTOCOL_TLS_CLIENT)
-    tls.check_hostname, tls.verify_mode = False, CERT_NONE
-    url = f"https://127.0.0.1:{agent.port}/1/order"
-    order = str(uuid4())
-
-    def post() -> int:
-        raw = sealed_order(place, id=order)
-        asked = urllib.request.Request(url, raw, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(asked, timeout=10, context=tls) as answer:
-            return int(answer.status)
-
-    try:
-        agent.until_reports(CONFIRMED)
-        assert post() == 202
-        until(lambda: stdin.exists() and stdin.read_text())
-        spawned = [p for p in by_name(agent.process.pid, "") if p]
-        for pid in [agent.process.pid, *children(agent.process.pid)]:
-            os.kill(pid, signal.SIGKILL)
-        agent.process.wait(PATIENCE)
-        until(lambda: not any(map(alive, spawned)), lambda: list(map(alive, spawned)))
-        agent.process = agent._start()
-        agent.until_reports(CONFIRMED)
-        kept = place.folder / f"state/receipts/{order}.json"
-        assert Receipt.from_body(read(kept.read_bytes())).progress is Progress.FAILED
-        assert post() == 202, "the receipt, not a second run"
-        assert stdin.read_text() == SICK_TEXT
-    finally:
-        agent.stop()

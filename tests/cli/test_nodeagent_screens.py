@@ -144,7 +144,7 @@ def commands(shown: Shown) -> None:
     shown.run("commands")
     shown.now("the repair is there")
     place.command("repair", "fix", FIX)
-    shown.run("commands", "--json")
+    shown.run("commands")
     shown.now("the folders are too open, so nothing was looked at")
     for name in ("diagnose", "repair"):
         (place.folder / name).chmod(0o775)

@@ -417,16 +417,13 @@ SCRIPTS: dict[str, tuple[Scene, str]] = {
         incidents --all
         """,
     ),
-    "ordered": (scenes.ordered, "status\nshow n3\nwhy n3\nhistory"),
     "unreachable": (
         scenes.unreachable,
         "status\nheld\nnodes\nnodes --state unreachable\nwhy n5\nwhy n6\ncheck",
     ),
-    "all silent": (scenes.all_silent, "status\nheld\nagents"),
     "auto-repair": (scenes.repaired_by_itself, "status\nexplain i3\nwhy i3\nheld"),
     "untried": (scenes.untried, "status\nheld\ncheck"),
     "standby": (scenes.standby, "status\nwhy cluster"),
-    "ready standby": (scenes.ready_standby, "why cluster"),
     "doubt": (
         scenes.in_doubt,
         """
@@ -436,25 +433,11 @@ SCRIPTS: dict[str, tuple[Scene, str]] = {
         incidents --json
         window list
         window show n4
-        queue list
-        groups
-        offers list
-        sources show
-        constraints show
         window list --json
-        window show n4 --json
-        queue list --json
-        groups --json
-        offers list --json
-        sources show --json
-        constraints show --json
         window export --ics
-        window export --json
         window wait n4 --for down --timeout 0s
         queue wait --timeout 0s
         queue is-enabled
-        sources is-enabled
-        sources get-variables
         """,
     ),
     "ganeti refuses": (

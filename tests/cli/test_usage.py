@@ -99,13 +99,6 @@ def test_the_manuals_tell_the_codes_that_all_share(name: str) -> None:
     assert told == sorted(told, key=int)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_without_a_command_the_help_is_shown(name: str) -> None:
-    done = run(name)
-    assert (done.code, done.err) == (exits.USAGE, "")
-    assert done.out.startswith(f"Usage: {name} [OPTIONS] COMMAND [ARGS]...\n")
-
-
 @pytest.mark.parametrize(
     ("name", "verb"), [("nodeagent", "commands"), ("maintd", "check-config"), ("gnt-maint", "held")]
 )

@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from math import inf
 from socket import AF_UNIX, socket
+from typing import TypeAlias
 
 from nodeagent.cluster.backend import Accepted, Answer, Cluster, Submission
 from nodeagent.cluster.ganeti import opcodes
@@ -20,7 +21,7 @@ from tests.cluster.by_hand import ByHand
 from tests.real import lab
 
 
-class Place(ABC):
+class _Place(ABC):
     """A cluster of three nodes, the first of them its master, and two instances.
 
     `mirrored` has its disks on the second and third node, `local` on the second alone.
@@ -85,56 +86,8 @@ class Place(ABC):
     def release(self, job: str) -> None:
         """Have that job end."""
 
-    @abstractmethod
-    def migrate(self, instance: str) -> str:
-        """Have somebody else migrate what is mirrored; the job's number."""
 
-    @abstractmethod
-    def untag(self, node: str, tag: str) -> str:
-        """Have somebody else take a tag off a node; the number that this goes by."""
-
-    @abstractmethod
-    def told(self, job: str) -> Mapping[str, object]:
-        """The one opcode of a job, as Ganeti has it in its queue."""
-
-    @abstractmethod
-    def undrain(self, node: str) -> str:
-        """Have somebody else put a node back into service; the number that this goes by."""
-
-    @abstractmethod
-    def cancel(self, job: str) -> None:
-        """Cancel a job that waits."""
-
-    @abstractmethod
-    def archive(self, job: str) -> None:
-        """Have a finished job archived."""
-
-    @abstractmethod
-    def drain_queue(self, *, drained: bool) -> None:
-        """Close or open the job queue."""
-
-    @abstractmethod
-    def want_candidates(self, count: int) -> None:
-        """Say how many master candidates there are to be: ten by default."""
-
-    @abstractmethod
-    def pause_watcher(self, seconds: int) -> float:
-        """Have the watcher paused for so long, or (0) go on; until when, by the cluster's clock."""
-
-    @abstractmethod
-    def power(self, node: str, *, on: bool) -> None:
-        """Switch a node off or on; when it returns the node is ready."""
-
-    @abstractmethod
-    def run(self, instance: str, *, running: bool) -> None:
-        """Start or stop an instance."""
-
-    @abstractmethod
-    def restore(self) -> None:
-        """Nodes in service, untagged, instances where they belong and running, queue open."""
-
-
-class Simulated(Place):
+class Simulated(_Place):
     """In memory; its clock is moved by waiting."""
 
     nodes = ("n1", "n2", "n3")
@@ -211,11 +164,8 @@ class Simulated(Place):
     def run(self, instance: str, *, running: bool) -> None:
         self.cluster.put(replace(self.cluster.instances[instance], running=running))
 
-    def restore(self) -> None:
-        """Each test has its own."""
 
-
-class Real(Place):
+class Real(_Place):
     """The laboratory of three nodes; whatever a test leaves there, `restore` sets right."""
 
     nodes = lab.NODES
@@ -242,24 +192,29 @@ class Real(Place):
             there.send(b"x")
 
     def migrate(self, instance: str) -> str:
+        """Have somebody else migrate what is mirrored; the job's number."""
         op = {"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": instance, "reason": []}
         return str(_ask("SubmitJob", [[op]]))
 
     def untag(self, node: str, tag: str) -> str:
+        """Have somebody else take a tag off a node; the number that this goes by."""
         lab.gnt("gnt-node", "remove-tags", node, tag)
         return str(max(number for (number,) in lab.listed("job", "id")))
 
     def told(self, job: str) -> Mapping[str, object]:
+        """The one opcode of a job, as Ganeti has it in its queue."""
         match _ask("QueryJobs", [[int(job)], ["ops"]]):
             case [[[{"OP_ID": str(_), **op}]]]:
                 return {str(name): value for name, value in op.items()}
         raise AssertionError(f"job {job} has not one opcode")
 
     def undrain(self, node: str) -> str:
+        """Have somebody else put a node back into service; the number that this goes by."""
         lab.gnt("gnt-node", "modify", "-f", "--offline=no", node)
         return str(max(number for (number,) in lab.listed("job", "id")))
 
     def cancel(self, job: str) -> None:
+        """Cancel a job that waits."""
         for _ in range(40):
             lab.node("master", "gnt-job", "cancel", job)
             if _status(job) == "canceled":
@@ -268,25 +223,32 @@ class Real(Place):
         raise AssertionError(f"job {job} cannot be canceled")
 
     def archive(self, job: str) -> None:
+        """Have a finished job archived."""
         lab.gnt("gnt-job", "archive", job)
 
     def drain_queue(self, *, drained: bool) -> None:
+        """Close or open the job queue."""
         lab.gnt("gnt-cluster", "queue", "drain" if drained else "undrain")
 
     def want_candidates(self, count: int) -> None:
+        """Say how many master candidates there are to be: ten by default."""
         lab.gnt("gnt-cluster", "modify", f"--candidate-pool-size={count}")
 
     def pause_watcher(self, seconds: int) -> float:
+        """Have the watcher paused for so long, or (0) go on; until when, by the cluster's clock."""
         lab.gnt("gnt-cluster", "watcher", *(("pause", f"{seconds}s") if seconds else ("continue",)))
         return time.time() + seconds
 
     def power(self, node: str, *, on: bool) -> None:
+        """Switch a node off or on; when it returns the node is ready."""
         lab.power(node, "on" if on else "off")
 
     def run(self, instance: str, *, running: bool) -> None:
+        """Start or stop an instance."""
         lab.gnt("gnt-instance", "startup" if running else "shutdown", instance)
 
     def restore(self) -> None:
+        """Nodes in service, untagged, instances where they belong and running, queue open."""
         for name in self.nodes:
             if not (lab.STATE / "nodes" / name.partition(".")[0] / "init.pid").exists():
                 self.power(name, on=True)
@@ -316,6 +278,9 @@ class Real(Place):
         self.restore()
         for name in (self.mirrored, self.local):
             lab.remove(name)
+
+
+Place: TypeAlias = Simulated | Real
 
 
 def _ask(method: str, arguments: list[object]) -> object:

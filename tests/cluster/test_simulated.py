@@ -123,32 +123,24 @@ MAY, NOT = True, False
         pytest.param(full("n2"), MIGRATE, NOT, id="no memory there"),
         pytest.param(full("n2"), FAILOVER, NOT, id="no memory there to fail over"),
         pytest.param(full("n2"), replace(MIGRATE, instance="off"), MAY, id="none needed"),
-        pytest.param(changed("n2", drained=True), MIGRATE, NOT, id="onto a drained node"),
         pytest.param(changed("n2", offline=True), MIGRATE, NOT, id="onto an offline node"),
         pytest.param(dead("n2"), MIGRATE, NOT, id="onto a dead node"),
         pytest.param(dead("n2"), UNCHECKED, NOT, id="onto a dead node, unchecked"),
         pytest.param(dead("n1"), STRICT, NOT, id="nobody to migrate from"),
-        pytest.param(dead("n1"), MIGRATE, NOT, id="nobody to shut it down"),
-        pytest.param(dead("n1"), FAILOVER, NOT, id="nobody to shut it down at a failover"),
         pytest.param(dead("n1"), UNCHECKED, MAY, id="shut down or not"),
         pytest.param(gone, STRICT, NOT, id="nobody to migrate from, known"),
         pytest.param(gone, MIGRATE, MAY, id="falling back from an offline node"),
-        pytest.param(gone, FAILOVER, MAY, id="failing over from an offline node"),
         pytest.param(degraded, MIGRATE, NOT, id="onto a stale disk"),
         pytest.param(degraded, FAILOVER, NOT, id="failing over onto a stale disk"),
         pytest.param(degraded, UNCHECKED, MAY, id="stale or not"),
         pytest.param(degraded, MIRROR, MAY, id="a new mirror mends"),
         pytest.param(full("n3"), MIRROR, NOT, id="no disk there"),
-        pytest.param(changed("n3", drained=True), MIRROR, NOT, id="mirror on a drained node"),
         pytest.param(changed("n3", offline=True), MIRROR, NOT, id="mirror on an offline node"),
         pytest.param(changed("n3", vm_capable=False), MIRROR, NOT, id="mirror not vm_capable"),
         pytest.param(dead("n3"), MIRROR, NOT, id="mirror on a dead node"),
         pytest.param(dead("n1"), MIRROR, NOT, id="mirror of a dead node"),
         pytest.param(gone, MIRROR, NOT, id="mirror of an offline node"),
         pytest.param(dead("n2"), MIRROR, MAY, id="mirror off a dead node"),
-        pytest.param(dead("n1"), Drain("n1"), MAY, id="drain a dead node"),
-        pytest.param(dead("n1"), SetOffline("n1"), MAY, id="a dead node offline"),
-        pytest.param(gone, Drain("n1"), NOT, id="a dead node online"),
     ],
 )
 def test_moves_depend_on_the_state_of_both_sides(
@@ -369,17 +361,6 @@ def power(cluster: Cluster, command: PowerCommand, name: str = "n1") -> Result:
 
 
 OFF_SHARED = MovePrimary("shared", "n1", live=False, target="n3")
-
-
-def test_a_power_control_does_as_it_is_told(cluster: Cluster, machines: Machines) -> None:
-    assert machines.running_on("web") == {"n1"}
-    assert '"powered":true' in power(cluster, PowerCommand.STATUS).said
-    assert power(cluster, PowerCommand.OFF) == Result(Outcome.SUCCESS, code=0)
-    assert machines.running_on("web") == set()
-    assert '"powered":false' in power(cluster, PowerCommand.STATUS).said
-    assert power(cluster, PowerCommand.ON).outcome is Outcome.SUCCESS
-    assert machines.running_on("web") == set(), "no instance starts by itself"
-    assert machines.boots == {"n1": 1}
 
 
 @pytest.mark.parametrize("command", PowerCommand)

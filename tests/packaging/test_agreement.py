@@ -11,9 +11,7 @@ from typing import Any
 import click
 import pytest
 
-from nodeagent import __version__
 from nodeagent.cli import iallocator, oob
-from nodeagent.cli.nodeagent import cli
 from nodeagent.cluster.ganeti.opcodes import POWER_WITHIN
 from nodeagent.maintd.engine import settings as maintd_settings
 from nodeagent.maintd.http.users import parse_users
@@ -22,7 +20,7 @@ from nodeagent.model.role import Role
 from nodeagent.power.settings import LONGEST
 from nodeagent.power.settings import load as load_power
 from nodeagent.settings import DiagnoseCommand, Settings, load, parse
-from tests.verbs import verbs_of
+from tests.verbs import MANUALS, manual, plain, verbs_of
 
 TOP = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]
@@ -33,17 +31,9 @@ LISTS = ("repair_procedures", "incidents")  # of tables
 MAINTD_EXAMPLE = TOP / "packaging/maintd.toml"
 
 
-def plain(roff: str) -> str:
-    """A manual page's text without what only marks it."""
-    words = re.sub(r"\\f[A-Z]|^\.[A-Z]+ ?", "", roff, flags=re.MULTILINE)
-    bare = words.replace('" "', "").replace('"', "").replace("\\", "")
-    return re.sub(r" +(?=[ ,.])", "", bare)
-
-
-MANUAL = plain((TOP / "docs/man/nodeagent.8").read_text())
 CHAPTERS = {
     plain(chapter).partition("\n")[0]: plain(chapter)
-    for chapter in (TOP / "docs/man/nodeagent.toml.5").read_text().split("\n.SH ")
+    for chapter in (MANUALS / "nodeagent.toml.5").read_text().split("\n.SH ")
 }
 
 
@@ -64,13 +54,6 @@ def test_the_installed_suite_has_the_files_that_tests_read() -> None:
     assert read - copied - pages <= {"nodeagent", "build"}
 
 
-def test_versions() -> None:
-    changelog = (TOP / "packaging/debian/changelog").read_text()
-    assert PROJECT["version"] == __version__
-    assert search(r"\Anodeagent \(([^)]*)\)", changelog) == __version__
-    assert search(r"^Version: (\S+)$", SPEC) == __version__
-
-
 IN_DEBIAN = {"cattrs": "cattr"}  # what Debian calls the library
 
 
@@ -80,22 +63,6 @@ def test_every_dependency_is_one_of_the_packages(line: str) -> None:
     debian = IN_DEBIAN.get(name, name)
     assert re.search(rf"^Depends:.*(\n .*)*?\bpython3-{debian},", CONTROL, re.MULTILINE)
     assert re.search(rf"^Requires: .*python3-{name}\)?$", SPEC, re.MULTILINE)
-
-
-def test_no_package_depends_on_a_library_that_is_none_of_ours() -> None:
-    names = [search(r"^([a-z0-9-]+)", line) for line in PROJECT["dependencies"]]
-    ours = {"python3-" + IN_DEBIAN.get(name, name) for name in names}
-    binary = CONTROL.split("\n\n", 1)[1]
-    assert set(re.findall(r"python3-[a-z0-9-]+", binary)) == ours
-
-
-@pytest.mark.parametrize("name", sorted(verbs_of(cli)))
-def test_the_manual_tells_every_command(name: str) -> None:
-    command = verbs_of(cli)[name]
-    entry = search(rf"^({re.escape(name)}\b.*(\n(?!TP).*)*)", MANUAL.partition("COMMANDS")[2])
-    for parameter in command.params:
-        if isinstance(parameter, click.Option):
-            assert set(parameter.opts) <= set(re.findall(r"--[a-z-]+", entry))
 
 
 def keys(settings: Any, section: str = "") -> Iterator[tuple[str, str]]:
@@ -226,24 +193,24 @@ def test_the_handbook_lists_every_line_of_the_journal() -> None:
 
 
 def test_the_allocators_manual_tells_every_option() -> None:
-    manual = plain((TOP / "docs/man/nodeagent-iallocator.8").read_text())
-    told = set(re.findall(r"(?<!\S)--?[a-zA-Z][a-z-]*", manual.partition("OPTIONS")[2]))
+    page = manual("nodeagent-iallocator.8")
+    told = set(re.findall(r"(?<!\S)--?[a-zA-Z][a-z-]*", page.partition("OPTIONS")[2]))
     options = {*iallocator._FLAGS, *iallocator._VALUES, "-V", "--version", "-h", "--help"}
     assert options <= told
     assert options <= set(re.findall(r"--?[a-zA-Z][a-z-]*", iallocator.USAGE))
 
 
 def test_the_manual_of_power_tells_every_command_and_setting() -> None:
-    manual = plain((TOP / "docs/man/nodeagent-oob.8").read_text())
+    page = manual("nodeagent-oob.8")
     for name, command in verbs_of(oob.cli).items():
-        entry = re.search(rf"^{re.escape(name)}\b.*", manual, re.MULTILINE)
+        entry = re.search(rf"^{re.escape(name)}\b.*", page, re.MULTILINE)
         assert entry, name
         options = [one for one in command.params if isinstance(one, click.Option)]
         assert {one.opts[-1] for one in options} == set(re.findall(r"--[a-z-]+", entry[0])), name
     shown = tomllib.loads((TOP / "packaging/power.toml").read_text())
     keys = {"outlet", *shown["power"], *(k for d in shown["device"].values() for k in d)}
     for key in keys | {k for row in shown["nodes"].values() for k in row}:
-        assert re.search(rf"^{key}\b", manual, re.MULTILINE), key
+        assert re.search(rf"^{key}\b", page, re.MULTILINE), key
 
 
 def test_ganeti_lets_the_power_control_end_by_itself() -> None:

@@ -5,6 +5,7 @@ wins, by the instances' order and then by that of `moves.candidates`.
 """
 
 from collections.abc import Iterator
+from math import isnan
 
 import numpy as np
 
@@ -25,8 +26,11 @@ def well_balanced(layout: Layout, enough: Enough) -> bool:
 
 
 def greedy(layout: Layout, enough: Enough) -> Iterator[Step]:
-    """The steps, each as soon as it is found; none if the cluster is well balanced."""
-    if well_balanced(layout, enough):
+    """The steps, each as soon as it is found; none if the cluster is well balanced.
+
+    Nor are there any where the score is no number: nothing lowers it.
+    """
+    if isnan(score(layout)) or well_balanced(layout, enough):
         return
     goal, taken = least(layout) + enough.excess, 0
     board = Board(layout)

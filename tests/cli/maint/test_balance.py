@@ -66,22 +66,6 @@ def test_json(small: Path) -> None:
     assert found["copies-gib"] == pytest.approx(sum(m["copies-gib"] for m in found["moves"]))
 
 
-@real
-def test_the_best_search_is_no_worse(tmp_path: Path) -> None:
-    words = place(tmp_path, case(0, "noisy"))
-    best, exact = told(*words, "--time", "1s"), told(*words, "--search", "exact")
-    assert best["score"]["initial"] == exact["score"]["initial"]
-    limits = ("final", "least")
-    (ours_, least), (theirs, _) = ([f["score"][one] for one in limits] for f in (best, exact))
-    if ours_ is not None:
-        assert ours_ <= max(theirs, least) + 1e-9
-
-
-def test_a_price(small: Path) -> None:
-    free, dear = (told("-t", small, "--time", "1s", "--price", price) for price in (0, 10))
-    assert dear["copies-gib"] < free["copies-gib"]
-
-
 def test_short_names_are_names(small: Path) -> None:
     found = told("-t", small, *EXACT, "-O", "a", "--select-instances", "i1,i2.example")
     assert [node["offline"] for node in found["nodes"]] == [True, False, False]

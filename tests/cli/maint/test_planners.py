@@ -77,7 +77,6 @@ SCRIPTS = {
         what-if evacuate -t roomy n1
         what-if evacuate -t roomy n1 --json
         what-if evacuate -t tight n1.example
-        what-if evacuate -t tight n1 --json
         what-if evacuate -t tight n1 --ignore-soft-errors
         what-if evacuate -t bare n1
         what-if evacuate -t roomy n7
@@ -91,7 +90,6 @@ SCRIPTS = {
         capacity -t counted --disk-template ext
         capacity -t counted -G g2 --disk-template ext
         capacity -t counted -G g1 --disk-template ext --away n1 --away n2
-        capacity -t counted -G g1 --disk-template ext --most 5
         capacity -t counted -G g1 --disk-template ext --most 5 --json
         capacity -t counted --away n9
         capacity -t counted -G g9
@@ -102,7 +100,6 @@ SCRIPTS = {
         balance -t two --search exact
         balance -t two --search exact -C
         balance -t two -l 0
-        balance -t two -e 100
         balance -t full -l 0
         balance -t empty
         balance -t hostile --search exact

@@ -13,7 +13,6 @@ from tests.cli.live import Live
 from tests.cli.maint.samples import samples
 from tests.cli.run import at, said
 from tests.maintd.queue.mender import Mender, policy
-from tests.maintd.rig import Rig, fleet
 
 ADD = ("add", "--force", "unreachable", "r640")
 
@@ -33,19 +32,6 @@ def run(live: Live, *words: str, code: int = 0) -> str:
 
 def entries(live: Live) -> Any:
     return at(live, "queue", "list", "--json").json
-
-
-def test_what_is_before_the_first_dot_will_do() -> None:
-    named = [replace(node, name=f"{node.name}.example.org") for node in fleet()]
-    with safe_folder() as folder:
-        rig = Rig(named, policy=policy(RepairStep("try-1")), me="n1.example.org")
-        rig.agents.master = rig.me
-        live = Live(rig, folder)
-        try:
-            assert run(live, *ADD, "n3") == "n3.example.org is queued.\n"
-            assert [entry["nodename"] for entry in entries(live)] == ["n3.example.org"]
-        finally:
-            live.close()
 
 
 def test_reset_backoff_zeroes_both(live: Live) -> None:

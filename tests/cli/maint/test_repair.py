@@ -1,14 +1,10 @@
 """gnt-maint repair and explain on a Ganeti of which there is only the socket."""
 
 import fcntl
-import json
 import os
 import re
-import shutil
-import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,17 +14,17 @@ import pytest
 
 from nodeagent.autorepair.tags import PREFIX
 from nodeagent.model.units import Seconds
-from tests import golden, needs
+from tests import golden
 from tests.agent.place import safe_folder
 from tests.autorepair import luxi
 from tests.autorepair.worlds import case, local, ours, theirs
+from tests.cli.fake import telling
 from tests.cli.run import Done, gnt_maint
 from tests.cli.terminal import at_a_terminal
 from tests.cluster.ganeti.answering import serving
 from tests.htools import beside
 
 COMMAND = (sys.executable, "-m", "nodeagent.cli.gnt_maint")
-SHARED = needs.SHARED / "harep-oracle"
 needs_harep = beside("harep")
 
 
@@ -145,7 +141,7 @@ def test_it_is_left_to_a_maintd_that_may_do_it(
     place: Place, mode: str, said: object, why: str
 ) -> None:
     place.world.nodes["n1"].offline = True
-    with Answering(place.maintd, {"/1/autorepair": said}):
+    with telling(place.maintd, {"/1/autorepair": said}):
         done, dry = place.repair("--mode", mode), place.repair("--mode", mode, "--dry-run")
     assert (done.code, done.out, place.world.jobs) == (1, "", {})
     assert done.err.startswith(f"gnt-maint: {why}")
@@ -158,14 +154,13 @@ def test_nodes_that_maintd_works_on_are_left_to_it(place: Place) -> None:
     uuid = "6f3b1d5e-0002-4000-8000-000000000001"
     incident = {"uuid": uuid, "node-name": "n1", "repair-status": "pending"}
     told = {"/1/autorepair": {"mode": "off"}, "/1/status": [incident], "/1/nodes": []}
-    with Answering(place.maintd, told):
+    with telling(place.maintd, told):
         done = place.repair()
     assert done.code == 0
     assert f"; maintd's incident {uuid} is about n1\n" in done.out
     assert not place.world.jobs
     incident["repair-status"] = "completed"
-    os.unlink(place.maintd)
-    with Answering(place.maintd, told):
+    with telling(place.maintd, told):
         place.repair()
     assert place.world.jobs
 
@@ -175,53 +170,14 @@ def test_a_node_that_maintd_itself_drained_is_nobody_s_leave(place: Place) -> No
     drained: dict[str, str | None] = {"name": "n1", "stranded": "maintd itself drained n1"}
     nodes = [drained, {"name": "n2", "stranded": None}]
     told = {"/1/autorepair": {"mode": "off"}, "/1/status": [], "/1/nodes": nodes}
-    with Answering(place.maintd, told):
+    with telling(place.maintd, told):
         done = place.repair()
     assert (done.code, place.world.jobs) == (0, {})
     assert "Healthy: 2" in done.out
     drained["stranded"] = None
-    os.unlink(place.maintd)
-    with Answering(place.maintd, told):
+    with telling(place.maintd, told):
         place.repair()
     assert place.world.jobs
-
-
-class Answering:
-    """A maintd that knows these resources and no others; of some it has nothing to tell yet."""
-
-    def __init__(self, path: str, table: dict[str, Any]) -> None:
-        self.path, self.table = path, table
-
-    def __enter__(self) -> None:
-        self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind(self.path)
-        self.listener.listen()
-        self.thread = threading.Thread(target=self._serve, daemon=True)
-        self.thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-        self.thread.join()
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                connection, _ = self.listener.accept()
-            except OSError:
-                return
-            with connection:
-                asked = connection.recv(65536).split()[1].decode()
-                said = self.table.get(asked, {"error": "no such resource"})
-                head = "200 OK" if asked in self.table else "404 Not Found"
-                if said is None:
-                    said, head = {"error": "no round was held yet"}, "503 Service Unavailable"
-                body = json.dumps(said).encode()
-                connection.sendall(
-                    f"HTTP/1.1 {head}\r\nContent-Type: application/json\r\n"
-                    f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
-                    + body
-                )
 
 
 SCREEN = Path(__file__).parents[1] / "screens" / "repair.txt"
@@ -269,7 +225,7 @@ def test_screens(place: Place, tmp_path: Path) -> None:
 def test_explain_shows_what_maintd_holds(place: Place) -> None:
     told = place.json("explain", "i") | {"held": ["instance i: no room"], "paused": ["a drill"]}
     names = {"nodes": [], "instances": ["i"], "groups": []}
-    with Answering(place.maintd, {"/1/names": names, "/1/explain/i": told}):
+    with telling(place.maintd, {"/1/names": names, "/1/explain/i": told}):
         lines = place.run("explain", "i").lines
     assert {"Paused    a drill", "Held      instance i: no room"} <= set(lines)
 
@@ -288,7 +244,7 @@ def test_explain_asks_no_other_cluster_than_the_one_named(place: Place) -> None:
 
 @pytest.mark.parametrize("name", ["k", "a\nb/../c?"])
 def test_explain_of_nobody_is_maintd_s_word_where_ganeti_has_none(place: Place, name: str) -> None:
-    with safe_folder() as folder, Answering(place.maintd, {}):
+    with safe_folder() as folder, telling(place.maintd, {}):
         config = folder / "maintd.toml"
         config.write_text(f'[cluster]\nluxi = "{folder}/none"\n')
         done = place.run("-c", str(config), "explain", name)
@@ -297,28 +253,6 @@ def test_explain_of_nobody_is_maintd_s_word_where_ganeti_has_none(place: Place, 
 
 
 # Compatible.
-
-
-@needs_harep
-@needs.mark("shared/harep-oracle")
-def test_the_real_harep_answers_as_was_recorded(tmp_path: Path) -> None:
-    """Recorded with 3.0.2: a later release has to say the same of the same."""
-    recorded_again(tmp_path, "harep -L{socket}")
-
-
-def recorded_again(folder: Path, command: str) -> None:
-    for file in SHARED.glob("*.py"):
-        shutil.copy(file, folder)
-    top = str(Path(__file__).parents[3])
-    said = {**os.environ, "TMPDIR": str(folder), "HAREP_CMD": command, "PYTHONPATH": top}
-    oracle = folder / "harep_oracle.py"
-    seconds = r'r"\b(%d\d{3})\b"%(now//1000)'  # it misses what comes after the next thousand
-    assert oracle.read_text().count(seconds) == 1
-    oracle.write_text(oracle.read_text().replace(seconds, r'r"\b(\d{10})\b"'))
-    driver = [sys.executable, str(oracle)]
-    subprocess.run(driver, env=said, check=True, capture_output=True, timeout=110)
-    again, recorded = folder / "golden1.json", SHARED / "golden1.json"
-    assert json.loads(again.read_text()) == json.loads(recorded.read_text())
 
 
 def test_the_command_does_what_its_run_does(tmp_path: Path) -> None:

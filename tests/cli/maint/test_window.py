@@ -151,14 +151,6 @@ def test_the_zone_is_this_places_where_none_is_named(
     assert at(live, "window", "show", "series/1", "--json").json["zone"] == "Australia/Sydney"
 
 
-def test_export(live: Live) -> None:
-    run(live, "add", "n3", "--weekly", "sun 02:00", "--for", "2h", "--zone", "UTC")
-    text = run(live, "export", "--ics")
-    assert text.startswith("BEGIN:VCALENDAR")
-    assert "\nRRULE:" in text
-    assert at(live, "window", "export", "--json").json == calendar(live)
-
-
 def test_a_window_that_is_canceled_ends_the_wait(
     live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,17 +165,3 @@ def test_a_window_that_is_canceled_ends_the_wait(
     monkeypatch.setattr(time, "sleep", sleep)
     said = run(live, "wait", "n3", code=3)
     assert said.startswith("n3 is in no window any longer.\n")
-
-
-def test_it_waits_for_the_end_of_one_window_whatever_else_is_planned(
-    live: Live, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(time, "sleep", lambda _: live.tick(60))
-    run(live, "add", "n3", "--start", "2026-11-18T11:10Z", "--duration", "2h")
-    run(live, "add", "n3", "--start", AHEAD)
-    run(live, "wait", "n3", "--for", "start")
-    run(live, "down", "n3")
-    run(live, "wait", "n3")
-    run(live, "up", "n3")
-    run(live, "wait", "n3", "--at", "2026-11-18T11:10Z", "--for", "start", code=1)
-    run(live, "wait", "n3", "--at", AHEAD, "--for", "up", "--timeout", "0s", code=4)

@@ -84,23 +84,6 @@ def test_what_is_printed_can_be_posted_as_it_is(live: Live, run: Run) -> None:
     assert calendar(run)["schedule"] == schedule
 
 
-def test_maintd_plans_them_and_empties_the_first_nodes_in_time(live: Live, run: Run) -> None:
-    code, out, _ = run("propose", "-G", "default", "--start", AHEAD, "--for", "2h", "--add")
-    assert (code, out.splitlines()[-1]) == (0, "Planned.")
-    first = calendar(run)["windows"][0]
-    live.tick(first["start"] - live.rig.time - 60)
-    live.tick(10, times=6)
-    for one in first["machines"]:
-        node = live.rig.cluster.nodes[one["node"]]
-        assert node.drained
-        held = live.rig.cluster.snapshot().instances.values()
-        assert not any(node.name in (i.primary, i.secondary) for i in held)
-    code, out, err = run("propose", "--start", AHEAD, "--for", "2h", "--add")
-    assert code == 1
-    assert out.count("is in a maintenance window already") == 6
-    assert "there is no window to propose" in err
-
-
 def test_somebody_else_plans_meanwhile(
     live: Live, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,10 +2,9 @@
 
 import json
 import socket
-import ssl
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias
 
@@ -21,12 +20,11 @@ class Scripted:
     The last behaviour goes on for ever. `requests` are those read in full.
     """
 
-    def __init__(self, listener: socket.socket, read: Callable[[socket.socket], Any]) -> None:
+    def __init__(self, listener: socket.socket, script: Sequence[Behave]) -> None:
         self.requests: list[Any] = []
         self.connections = 0
-        self.script: list[Behave] = []
+        self.script = script
         self._listener = listener
-        self._read = read
         self._open: list[socket.socket] = []
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
@@ -40,8 +38,8 @@ class Scripted:
 
     def _talk(self, connection: socket.socket) -> None:
         self.connections += 1
-        with suppress(OSError, ConnectionError, ssl.SSLError):
-            while (request := self._read(connection)) is not None:
+        with suppress(OSError):
+            while (request := _read(connection)) is not None:
                 number = len(self.requests)
                 self.requests.append(request)
                 if self.script[min(number, len(self.script) - 1)](connection, request):
@@ -63,15 +61,14 @@ def luxid(path: str, *script: Behave) -> Iterator[Scripted]:
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     listener.listen(5)
-    server = Scripted(listener, _read_luxi)
-    server.script = list(script)
+    server = Scripted(listener, script)
     try:
         yield server
     finally:
         server.close()
 
 
-def _read_luxi(connection: socket.socket) -> Any:
+def _read(connection: socket.socket) -> Any:
     taken = b""
     while not taken.endswith(b"\3"):
         part = connection.recv(65536)
@@ -110,17 +107,6 @@ def half(data: bytes) -> Behave:
         return True
 
     return begin
-
-
-def drip(data: bytes, every: float) -> Behave:
-    """A byte now and then."""
-
-    def slowly(connection: socket.socket, _: object) -> None:
-        for byte in data:
-            connection.sendall(bytes([byte]))
-            dawdle(every)
-
-    return slowly
 
 
 def drip_for_ever(beginning: bytes) -> Behave:

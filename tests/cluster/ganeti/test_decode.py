@@ -3,8 +3,6 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nodeagent.cluster.backend import Submission
 from nodeagent.cluster.ganeti import decode, jobqueue, opcodes
@@ -161,32 +159,6 @@ def test_a_field_without_a_value_is_named(status: int) -> None:
 def test_no_table_is_said(said: object) -> None:
     with pytest.raises(MessageError):
         decode.table("node", decode.NODE, said)
-
-
-json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=6,
-)
-
-
-@given(json, json, json, json, json)
-def test_whatever_a_job_is_it_is_read_or_named(
-    ops: object, status: object, statuses: object, said: object, executed: object
-) -> None:
-    (row,) = decode.table(
-        "job",
-        jobqueue.TRAIL,
-        answer([7, status, False, statuses, said, executed, ops, [1, 2], None]),
-    )
-    try:
-        jobqueue.trail(row)
-        jobqueue.result(row)
-    except MessageError:
-        assert status not in ("success", "error")
-    jobqueue.reasons(row)
-    jobqueue.removals(row)
-    jobqueue.unread([row])
 
 
 def test_a_whole_snapshot() -> None:

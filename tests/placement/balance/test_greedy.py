@@ -9,14 +9,37 @@ from nodeagent.placement.balance.greedy import greedy, well_balanced
 from nodeagent.placement.cluster.textfile import parse
 from nodeagent.placement.layout.score import components, score
 from tests.placement.asked import enough, laid_out
-from tests.placement.balance.options import OPTIONS
 from tests.placement.clusters import Case, case
 from tests.placement.hbal import FILES, generate, hbal, real, shipped, shown
-from tests.placement.referee import replay
+
+OPTIONS: tuple[list[str], ...] = (
+    [],
+    ["--ignore-soft-errors"],
+    ["--no-disk-moves"],
+    ["--no-instance-moves"],
+    ["--restricted-migration"],
+    ["--evac-mode", "-O", "FIRST"],
+    ["-O", "LAST"],
+    ["--ignore-dynu"],
+    ["--exclusion-tags=test,service", "--min-disk=0.1"],
+    ["--max-cpu=0.4", "-l", "2"],
+    ["-e", "1", "-g", "0.5", "--min-gain-limit=100"],
+    ["--select-instances=SOME"],
+)
+# A node without spindles: a score that is no number.
+BARE = """\
+g|u|preferred|
+
+n1|1000|0|600|1000|1000|4|N|u|1
+n2|1000|0|1000|1000|1000|4|N|u|0
+
+i|400|0|1|running|Y|n1||ext|
+
+"""
 
 
 def agree(asked: Case, folder: Path) -> int:
-    """Our first scores and moves are hbal's, the referee has nothing to say; how many they are."""
+    """Our first scores and moves are hbal's; how many they are."""
     theirs = hbal(folder, asked.text, asked.options, asked.loads)
     assert theirs.code == 0, theirs.err
     if "Cluster is empty" in theirs.out:
@@ -36,9 +59,6 @@ def agree(asked: Case, folder: Path) -> int:
         instance = name(layout.cluster.instances[move.instance].name)
         ours.append((instance, move.kind.value.format(target), shown(after)))
     assert tuple(ours) == theirs.moves
-    names = [instance.name for instance in layout.cluster.instances]
-    if len(set(names)) == len(names):  # one shipped file has two of a name
-        assert not replay(asked.text, asked.options, asked.loads, ours, theirs.domain)
     return len(ours)
 
 
@@ -80,6 +100,7 @@ def _loads(file: Path) -> str | None:
 
 @real
 def test_generated_clusters(tmp_path: Path) -> None:
+    agree(Case(BARE), tmp_path)
     for seed in range(40):
         agree(case(seed), tmp_path)
 

@@ -5,10 +5,7 @@ from collections.abc import Iterator
 from math import isnan
 
 import numpy as np
-import pytest
 
-from nodeagent.placement.balance.best_move import _Look
-from nodeagent.placement.balance.bound import Bound
 from nodeagent.placement.balance.departures import KINDS
 from nodeagent.placement.balance.move_outcomes import Outcomes
 from nodeagent.placement.layout import score
@@ -17,7 +14,6 @@ from nodeagent.placement.layout.layout import Layout
 from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt, candidates, tried
 from tests.placement.asked import laid_out
 from tests.placement.clusters import case
-from tests.placement.hbal import shown
 
 SEEDS = range(300, 345)
 
@@ -80,21 +76,6 @@ def all_alike(layout: Layout, outcomes: Outcomes, rows: int) -> int:
     return allowed
 
 
-def test_as_one_by_one_also_after_moves() -> None:
-    allowed = 0
-    for seed in SEEDS:
-        layout = laid_out(case(seed))
-        if not arrays_serve(layout):
-            continue
-        outcomes = Outcomes(Grid(layout))
-        allowed += all_alike(layout, outcomes, 12)
-        for moved, move, nodes in walk(layout, seed, 4):
-            take(outcomes, moved, move, nodes)
-            layout = moved
-        allowed += all_alike(layout, outcomes, 6)
-    assert allowed > 2000
-
-
 def test_a_tag_counts_at_all_nodes_of_a_location() -> None:
     """So a move changes what moves between other nodes are worth."""
     seen = 0
@@ -111,35 +92,6 @@ def test_a_tag_counts_at_all_nodes_of_a_location() -> None:
     assert seen > 300
 
 
-def test_bounds_bound() -> None:
-    """No move changes the score by less than its entry's bound, nor by less than its own."""
-    close, many = 0, 0
-    for seed in SEEDS:
-        layout = laid_out(case(seed))
-        if not arrays_serve(layout):
-            continue
-        bound = Bound(Outcomes(Grid(layout)))
-        if not len(bound.entries):
-            continue
-        for moved, move, nodes in walk(layout, seed, 3):
-            bound.read(take(bound.o, moved, move, nodes))
-        for gain in (1.0, 1e-3):  # the less there is to gain, the more parts there are
-            bound.gain = gain
-            count = bound.o.grid.count
-            look = _Look(bound, 0.0)
-            least, each = look._coarse(), look._fine(np.arange(len(bound.entries)))
-            targets = np.tile(np.arange(count), len(bound.entries))
-            changes = bound.o.change(np.repeat(bound.entries, count), targets)
-            changes = changes.reshape(-1, count)
-            assert (changes >= least[:, None] - 1e-8).all(), seed
-            assert (changes >= each - 1e-8).all(), seed
-            allowed = np.isfinite(changes)
-            many += allowed.sum()
-            close += (changes[allowed] - each[allowed] < 0.1).sum()
-    assert many > 3000
-    assert close > 0.6 * many
-
-
 def test_the_score_of_the_arrays_is_the_score_to_the_last_bit() -> None:
     for seed in SEEDS:
         layout = laid_out(case(seed))
@@ -151,20 +103,3 @@ def test_the_score_of_the_arrays_is_the_score_to_the_last_bit() -> None:
             for node in changed.values():
                 columns.read(node)
             assert columns.score({}) == now or isnan(now)
-
-
-@pytest.mark.parametrize(
-    ("value", "written"),
-    [
-        (7.133419375, "7.13341938"),  # binary it is a little less than the half
-        (0.5, "0.50000000"),
-        (1e-9, "0.00000000"),
-        (2.5e-8, "0.00000002"),  # a true half goes to the even digit
-        (3.5e-8, "0.00000004"),
-        (123456.123456785, "123456.12345678"),
-        (float("nan"), "NaN"),
-        (float("inf"), "Infinity"),
-    ],
-)
-def test_shown_as_the_htools_show_it(value: float, written: str) -> None:
-    assert shown(value) == written

@@ -1,6 +1,5 @@
 """A cluster as it stands: what the real hbal makes of the same answers of Ganeti, to the digit."""
 
-import json
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -12,19 +11,17 @@ from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.errors import MessageError
 from nodeagent.maintd.balancing.inputs import take_stock
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, Size, Snapshot
-from nodeagent.placement.cluster.cluster import Allocation, Known, Policy, Status, Template
+from nodeagent.placement.cluster.cluster import Known, Status
 from nodeagent.placement.cluster.from_ganeti import OWN_MEMORY, asked, assess
 from nodeagent.placement.cluster.textfile import parse
 from nodeagent.placement.layout import score
 from nodeagent.placement.layout.layout import lay_out
 from nodeagent.placement.layout.rules import Rules
-from simulation.cluster import SimulatedCluster
 from simulation.textfile import write
 from tests.cluster.ganeti.answering import serving
 from tests.placement.cluster.told import told
 from tests.placement.hbal import ask, real, shown
 from tests.placement.luxid import Luxid
-from tests.placement.luxid import policy as luxids_policy
 
 SIZE = Size(8192, 1024, 100_000, 8, 2, 4, 3)
 FREE = Capacity(4096, 50_000, SIZE)
@@ -96,31 +93,6 @@ def snapshot(*instances: Instance, **changes: Node) -> Snapshot:
     return Snapshot("c", NODES | changes, named, GROUPS, "n1")
 
 
-def test_the_simulated_cluster_can_be_balanced_too() -> None:
-    cluster = SimulatedCluster.of(
-        lambda: 0.0,
-        [*NODES.values(), replace(NODES["n1"], name="n4", offline=True)],
-        [
-            Instance("web", "n1", "n2", memory=1024, disk=2048, tags=frozenset({"a", "b"})),
-            Instance("down", "n2", None, "plain", 512, 1024, running=False, vcpus=4),
-        ],
-        GROUPS.values(),
-        "n1",
-    )
-    cluster.world.size = FREE
-    known = take_stock(cluster)
-    assert not known.doubts
-    one, two, _, four = known.cluster.nodes
-    assert (one.memory, one.own_memory, one.free_memory) == (8192, 1024, 4096 - 1024)
-    assert (one.disk, one.free_disk, one.cpus, one.master) == (100_000, 50_000 - 2048, 8, True)
-    assert (two.free_memory, two.free_disk, two.own_cpus) == (4096, 50_000 - 2048 - 1024, 2)
-    assert (four.offline, four.memory, four.own_cpus) == (True, 0, 0)
-    web, down = known.cluster.instances
-    assert (web.tags, web.status, web.secondary) == (("a", "b"), Status.RUNNING, "n2")
-    assert (down.status, down.vcpus, down.template) == (Status.ADMIN_DOWN, 4, Template.PLAIN)
-    assert known.cluster.policy == known.cluster.groups[0].policy == Policy()
-
-
 def test_a_node_that_does_not_say_what_it_has_is_in_doubt_and_nothing_on_it_moves() -> None:
     seen = snapshot(
         Instance("on", "n2", "n1"),
@@ -184,13 +156,6 @@ def test_one_that_is_left_down_and_one_that_is_mirrored_nowhere() -> None:
     assert not known.cluster.instances[1].movable
 
 
-def test_a_forthcoming_instance_has_its_place_already() -> None:
-    promised = Instance("soon", "n1", "n2", memory=128)
-    seen = replace(snapshot(), forthcoming={"soon": promised})
-    (soon,) = assess(seen, dict.fromkeys(NODES, FREE)).cluster.instances
-    assert (soon.forthcoming, soon.takes_memory, soon.secondary) == (True, False, "n2")
-
-
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
@@ -216,15 +181,3 @@ def test_a_forthcoming_instance_has_its_place_already() -> None:
 def test_what_cannot_be_is_refused_with_its_place(changes: dict[str, Any], why: str) -> None:
     with pytest.raises(MessageError, match=f"^{why}"):
         assess(replace(snapshot(), **changes), dict.fromkeys(NODES, FREE))
-
-
-def test_a_groups_policy_and_rank() -> None:
-    text = json.dumps(luxids_policy(Policy(vcpu_ratio=2.5, templates=(Template.DRBD,))))
-    group = Group("g", "default", frozenset({"y", "x"}), "last_resort", text)
-    seen = replace(snapshot(), groups={"g": group}, policy=text)
-    found = assess(seen, dict.fromkeys(NODES, FREE)).cluster
-    assert (found.groups[0].allocation, found.groups[0].tags) == (
-        Allocation.LAST_RESORT,
-        ("x", "y"),
-    )
-    assert found.policy.vcpu_ratio == found.groups[0].policy.vcpu_ratio == 2.5

@@ -19,7 +19,7 @@ from nodeagent.placement.cluster.cluster import (
     Template,
 )
 from nodeagent.placement.cluster.textfile import parse
-from nodeagent.placement.evacuate.evacuate import Emptier, Evacuation, _Emptying, evacuate, failing
+from nodeagent.placement.evacuate.evacuate import Emptier, Evacuation, evacuate, failing
 from nodeagent.placement.evacuate.targets import Arrivals
 from nodeagent.placement.layout.layout import Layout
 from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt
@@ -202,28 +202,6 @@ def reasons(found: Evacuation) -> dict[str, str]:
 THREE = [node("n1"), node("n2"), node("n3")]
 
 
-@pytest.mark.parametrize("drained", [False, True])
-def test_each_kind_of_instance(drained: bool) -> None:
-    found = evacuate(
-        cluster_of(
-            [replace(THREE[0], offline=drained), *THREE[1:]],
-            instance("primary", "n1:n2"),
-            instance("mirror", "n2:n1"),
-            instance("shared", "n1"),
-            instance("diskless", "n1", template=Template.DISKLESS),
-            instance("elsewhere", "n2:n3"),
-        ),
-        ["n1"],
-        Rules(),
-    )
-    assert found.complete
-    after = places(found)
-    assert (after["primary"], after["mirror"]) == ("n2:n3", "n2:n3")
-    assert {after["shared"], after["diskless"]} <= {"n2", "n3"}
-    assert "elsewhere" not in after
-    assert found.staying() == [1, 2]
-
-
 def test_several_nodes_at_once_are_no_place_for_each_other() -> None:
     nodes = [*THREE, node("n4"), node("other", group="u2")]
     two = instance("two", "n1:n2")
@@ -237,11 +215,6 @@ def test_several_nodes_at_once_are_no_place_for_each_other() -> None:
     full = evacuate(cluster_of([*nodes[:2], node("n3", 50)], two), ["n1", "n2"], Rules())
     assert reasons(full)["two"].startswith("the only other node does not take it: too little mem")
     assert not full.ways
-
-
-def test_the_first_node_of_all_is_a_place() -> None:
-    found = evacuate(cluster_of(THREE[:2], instance("i", "n2")), ["n2"], Rules())
-    assert places(found) == {"i": "n1"}
 
 
 @pytest.mark.parametrize(
@@ -318,23 +291,6 @@ def test_what_runs_elsewhere_while_its_mirror_stays_is_both() -> None:
     assert set(reasons(found)) == {"i"}
 
 
-def test_a_node_of_which_nothing_is_known_is_emptied_all_the_same() -> None:
-    nodes = [gone("n1"), node("n2"), node("n3")]
-    found = evacuate(
-        cluster_of(nodes, instance("i", "n1:n2"), instance("j", "n1")), ["n1"], Rules()
-    )
-    assert found.complete
-    assert places(found)["i"] == "n2:n3"
-
-
-@pytest.mark.parametrize("second", [gone("n2"), node("n2", offline=True)])
-def test_a_mirror_that_is_left_too_may_be_off(second: Node) -> None:
-    nodes = [node("n1"), second, node("n3"), node("n4")]
-    found = evacuate(cluster_of(nodes, instance("i", "n1:n2")), ["n1", "n2"], Rules())
-    assert found.complete
-    assert sorted(places(found)["i"].split(":")) == ["n3", "n4"]
-
-
 def test_the_large_one_goes_first() -> None:
     """By name, or each to the node with the most room, the small one would be in its way."""
     nodes = [node("n1"), node("n2", 1000), node("n3", 600)]
@@ -366,12 +322,6 @@ def test_an_unwise_mirror_runs_it_where_that_is_allowed() -> None:
         "i": "its secondary n2 cannot run it: too many virtual CPUs"
     }
     assert places(evacuate(known, ["n1"], Rules(ignore_soft=True))) == {"i": "n2:n3"}
-
-
-def test_of_tries_that_leave_as_much_the_first_counts() -> None:
-    nodes = [node("n1"), node("n2", 1000)]
-    known = cluster_of(nodes, instance("a", "n1", 900), instance("b", "n1", 800))
-    assert set(reasons(evacuate(known, ["n1"], Rules()))) == {"b"}
 
 
 def test_who_finds_no_place_is_first_in_another_try() -> None:
@@ -446,12 +396,6 @@ def at(way: tuple[Move, Moved]) -> int:
     return way[0].target
 
 
-def test_of_equal_places_the_arrays_offer_the_first_node_first() -> None:
-    nodes = [node("n1"), *(node(f"n{n}") for n in range(2, 9))]
-    emptier = Emptier(cluster_of(nodes, instance("i", "n1", 300)), Rules())
-    assert places(emptier.empty(["n1"])) == {"i": "n2"}
-
-
 def test_whether_nodes_can_be_emptied_is_known_from_the_first_that_stays() -> None:
     nodes = [node("n1"), node("n2", 1500), node("n3", 900)]
     known = cluster_of(nodes, instance("a", "n1", 1000), instance("b", "n2", 500))
@@ -511,54 +455,3 @@ def test_other_orders_are_tried_as_long_as_something_has_no_place() -> None:
     known = cluster_of(nodes, *[instance(name, "n1", mib) for name, mib in sizes.items()])
     found = evacuate(known, ["n1"], Rules())
     assert found.complete
-
-
-@pytest.mark.parametrize(
-    ("instances", "spindle_ratio", "tries"),
-    [
-        pytest.param({"large": ("n1", 900), "small": ("n1", 100)}, 32.0, 2, id="memory"),
-        pytest.param({f"i{n}": ("n1:n2", 100) for n in range(5)}, 0.5, 10, id="spindle ratio"),
-    ],
-)
-def test_what_no_order_helps_is_not_tried_again(
-    monkeypatch: pytest.MonkeyPatch,
-    instances: dict[str, tuple[str, int]],
-    spindle_ratio: float,
-    tries: int,
-) -> None:
-    """Where nodes take no more by their spindle ratio, the next try is already without it."""
-    best_first, count = Arrivals.best_first, 0
-
-    def counted(*args: Any) -> Iterator[tuple[Move, Moved]]:
-        nonlocal count
-        count += 1
-        return best_first(*args)
-
-    monkeypatch.setattr(Arrivals, "best_first", counted)
-    nodes = [node("n1"), node("n2", 800, spindles=10), node("n3", 800)]
-    known = cluster_of(nodes, *[instance(name, *there) for name, there in instances.items()])
-    known = with_ratio(known, spindle_ratio)
-    assert set(reasons(evacuate(known, ["n1"], Rules()))) <= {"large"}
-    assert count == tries
-
-
-def test_no_order_leaves_fewer_than_the_spindle_ratio_allows(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    least, best, equal = _Emptying._least, _Emptying.best, 0
-
-    def compared(self: _Emptying) -> Evacuation:
-        nonlocal equal
-        found, bound = best(self), least(self)
-        assert bound <= len(found.left)
-        equal += len(self._never) < bound == len(found.left)
-        return found
-
-    monkeypatch.setattr(_Emptying, "_least", lambda _: 0)
-    monkeypatch.setattr(_Emptying, "best", compared)
-    for features in ((), ("exclusive", "forthcoming")):
-        for seed in range(20):
-            known = parse(case(seed, *features).text)
-            for ratio in (1.0, 2.0, 6.0):
-                Emptier(with_ratio(known, ratio), Rules()).empty(leaving(known, seed))
-    assert equal

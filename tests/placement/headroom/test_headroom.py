@@ -24,7 +24,7 @@ from nodeagent.placement.cluster.textfile import parse
 from nodeagent.placement.headroom import counting
 from nodeagent.placement.headroom.counting import CLOSED, Count, counted
 from nodeagent.placement.headroom.sizes import sizes, usual_template
-from nodeagent.placement.headroom.survey import NO_ROOM, Headroom, document, site_of, survey
+from nodeagent.placement.headroom.survey import NO_ROOM, Headroom, site_of, survey
 from nodeagent.placement.layout.layout import lay_out
 from nodeagent.placement.layout.node import Refused
 from nodeagent.placement.layout.rules import Rules
@@ -302,33 +302,3 @@ def test_beside_hspace(tmp_path: Path, template: Template, spec: Spec) -> None:
         same += ours == theirs > 0
     assert same > 7
     assert (fewer > 0) == (template is DRBD)
-
-
-def test_the_document_has_stable_members() -> None:
-    told = document(surveyed(cluster(node("a"), node("b"), node("c")), DRBD, "a"))
-    assert {*told} == {"group", "uuid", "disk-template", "tried", "nodes", "next", "sizes"}
-    assert told["sizes"][0] == {
-        "names": ["standard", "largest", "smallest"],
-        "memory": 1000,
-        "disk": 1000,
-        "disks": 1,
-        "vcpus": 1,
-        "spindles": 1,
-        "today": {"fits": 8, "exact": True, "limit": "memory"},
-        "worst": {
-            "fits": 4,
-            "exact": True,
-            "limit": "memory",
-            "without": ["a"],
-            "homeless": [],
-            "stopped": [],
-        },
-        "away": {
-            "fits": 4,
-            "exact": True,
-            "limit": "memory",
-            "without": ["a"],
-            "homeless": [],
-            "stopped": [],
-        },
-    }
