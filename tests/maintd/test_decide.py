@@ -712,6 +712,7 @@ def test_a_canceled_incident_is_left_alone_and_told_in_ganeti() -> None:
         (Resume(Scope.NODE, "n2"), "node n2 is not paused"),
         (Resume(Scope.NODE, "n77"), "there is no node n77"),
         (Pause(Scope.GROUP, "g77"), "there is no group g77"),
+        (Pause(Scope.CLUSTER, "", until=Ms(NOW - 1)), "the pause would have ended at 2026-11-18T"),
         (ResetStorm(), "the storm brake has not tripped"),
     ],
 )
