@@ -52,17 +52,13 @@ from nodeagent.model.action import (
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Outcome, Policy
-from nodeagent.model.purpose import OfFencing
 from nodeagent.model.queue import RepairStep
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Instance
-from nodeagent.model.stage import DRAIN, FULL, STAGES
 from nodeagent.model.units import Ms, Seconds
-from nodeagent.model.wish import Balance
 from nodeagent.placement.cluster.cluster import Load
 from tests.cluster.by_hand import ByHand
 from tests.failpoints import NAMES as FAILPOINTS
-from tests.maintd.decided import by_itself
 from tests.maintd.lives.life import Life
 from tests.maintd.lives.promises import Promises
 from tests.maintd.lives.site import Site
@@ -235,18 +231,6 @@ class Coordinator(Life):
     def time_passes(self, seconds: float, rounds: int) -> None:
         self.some_rounds(rounds, seconds)
 
-    @about(INCIDENTS, REPAIRS)
-    @except_in(FENCING)
-    @rule(stage=st.sampled_from(STAGES), seconds=SECONDS)
-    def another_stage(self, stage: str, seconds: float) -> None:
-        self._set_stage(stage)
-        self.rounds(seconds)
-
-    def _set_stage(self, stage: str) -> None:
-        rig = self.rig
-        rig.policy = replace(rig.policy, stage=stage)
-        rig.engine.policy = replace(rig.engine.policy, stage=stage)
-
     @rule(seconds=SECONDS)
     def crash(self, seconds: float) -> None:
         self.rig.crash()
@@ -400,30 +384,6 @@ class Coordinator(Life):
         self.watched.note_moves()
         self.promises.after(before, held=done is not None)
         self.one_owner_a_node()
-        if done is not None:
-            self.within_its_stage(done)
-        self.after_a_round()
-
-    def within_its_stage(self, done: Round) -> None:
-        """S1: nothing that nobody has ordered begins beyond the stage."""
-        ledger, stage = done.decision.ledger, self.rig.engine.policy.stage
-        asked = any(isinstance(wish.asked, Balance) for wish in done.observed.wishes)
-        if stage == FULL or ledger.agenda or asked:
-            return
-        wanted = {one.node for one in ledger.outages if one.wanted is not None}
-        ordered = {one.id for one in ledger.incidents if one.node in wanted}
-        ordered |= {OfFencing(one.node).text for one in ledger.fencing if one.who}
-        for intent in ledger.intents:
-            if intent.promised < done.at or not by_itself(intent):
-                continue
-            if intent.incident in ordered or intent.purpose.text in ordered:
-                continue
-            counted["drained at its stage"] += 1
-            assert stage == DRAIN, f"S1: {intent}"
-            assert isinstance(intent.action, Drain), f"S1: {intent}"
-
-    def after_a_round(self) -> None:
-        """Look at what a subject promises of each round."""
 
     def one_owner_a_node(self) -> None:
         """O1: by the jobs under way, the entries at work and the incidents that have begun.
@@ -477,7 +437,6 @@ class Coordinator(Life):
         cluster.queue_drained, cluster.pauses = False, lambda _: False
         self.failing, self.late_failing, self.lossy = set(), set(), False
         self.watcher_starts()
-        self._set_stage(FULL)
         self.ends()
 
     def submits_nothing(self) -> None:

@@ -24,18 +24,18 @@ from tests.maintd.lives.repairs import Repairs
 from tests.maintd.lives.rolls import Rolls
 
 LIVES = {  # how many lives are about what
-    frozenset({INCIDENTS}): 10,
+    frozenset({INCIDENTS}): 8,
     frozenset({INCIDENTS, REPAIRS}): 4,
     frozenset({INCIDENTS, BALANCING}): 4,
-    frozenset({REPAIRS}): 11,
+    frozenset({REPAIRS}): 8,
     frozenset({REPAIRS, FENCING}): 3,
-    frozenset({FENCING}): 10,
-    frozenset({BALANCING}): 5,
-    frozenset({BALANCING, BESIDE}): 5,
-    frozenset({OUTAGES}): 10,
-    frozenset({OUTAGES, INCIDENTS}): 6,
-    frozenset({ROLLS}): 8,
-    frozenset({ROLLS, OUTAGES}): 6,
+    frozenset({FENCING}): 7,
+    frozenset({BALANCING}): 4,
+    frozenset({BALANCING, BESIDE}): 4,
+    frozenset({OUTAGES}): 6,
+    frozenset({OUTAGES, INCIDENTS}): 4,
+    frozenset({ROLLS}): 4,
+    frozenset({ROLLS, OUTAGES}): 4,
 }
 
 

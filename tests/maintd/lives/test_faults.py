@@ -2,66 +2,26 @@
 
 import gc
 import json
-import multiprocessing
-import os
 import re
-import signal
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from subprocess import PIPE, Popen
 
 import psutil
 import pytest
 
-from nodeagent.errors import ConfigError, Unavailable
+from nodeagent.errors import ConfigError
 from nodeagent.maintd.engine.settings import parse
-from nodeagent.model.action import MovePrimary, MoveSecondary
+from nodeagent.model.action import MoveSecondary
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Outcome
-from nodeagent.model.reason import Kind
-from nodeagent.model.snapshot import Capacity
 from nodeagent.protocol.envelope import Key, Purpose, seal
 from nodeagent.protocol.look import Distrusted, Expected, Look, Seen, judge_answer
 from nodeagent.protocol.messages import Report
 from nodeagent.store.sqlite import SqliteStore
 from tests import counted
-from tests.maintd.decided import kinds
-from tests.maintd.driver import Lasting, one_life
-from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
+from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, NOW, OK, REPAIR, need
-from tests.patience import PATIENCE
-
-FORK = multiprocessing.get_context("fork")
-# F1: killed anywhere; the machine of lives has all the places.
-
-
-def test_F01_a_process_that_is_killed_leaves_the_jobs_as_undisturbed(tmp_path: Path) -> None:
-    """By SIGKILL, after Ganeti has taken the drain and before its job is on disk."""
-
-    def folder(name: str) -> Path:
-        made = tmp_path / name
-        made.mkdir()
-        lasting = Lasting(made, EVACUATE)
-        lasting.save()
-        lasting.rig.store.close()
-        return made
-
-    def live(folder: Path) -> list[str]:
-        lasting = Lasting(folder)
-        lasting.until_forgotten()
-        lasting.rig.store.close()
-        return bare(lasting.rig)
-
-    killed = folder("killed")
-    process = FORK.Process(target=one_life, args=(killed, "submitted:kill:1"))
-    process.start()
-    process.join(60)
-    assert process.exitcode == -9
-    assert live(killed) == live(folder("undisturbed"))
 
 
 def broken(**members: object) -> Rig:
@@ -73,18 +33,6 @@ def broken(**members: object) -> Rig:
 def bare(rig: Rig) -> list[str]:
     """What was done, in no order; where to a mirror goes depends on what has gone before it."""
     return sorted(re.sub(", target='n.'", "", job) for job in rig.jobs())
-
-
-# F6: the ledger.
-
-
-# F9: what nodes say.
-
-
-# F15: tags.
-
-
-# F17: the process.
 
 
 def quiet() -> list[str]:
@@ -146,48 +94,6 @@ def test_F15_a_ready_tag_that_somebody_sets_while_we_work_is_not_the_end() -> No
     assert bare(rig) == quiet()
 
 
-@contextmanager
-def daemon(folder: Path, said: Diagnosis = EVACUATE, **env: str) -> Iterator[Popen[str]]:
-    Lasting(folder, said).save()
-    command = [sys.executable, "-m", "tests.maintd.driver", str(folder)]
-    process = Popen(
-        command,
-        stdout=PIPE,
-        stderr=PIPE,
-        text=True,
-        env=os.environ | env,
-        cwd=Path(__file__).parents[3],
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        for pipe in (process.stdout, process.stderr):
-            assert pipe is not None
-            pipe.close()
-
-
-def lines(process: Popen[str], count: int, word: str = "round") -> None:
-    assert process.stdout is not None
-    for line in process.stdout:
-        count -= line.startswith(word)
-        if count <= 0:
-            return
-    raise AssertionError("it has ended")
-
-
-def test_F17_sigterm_ends_it_cleanly(tmp_path: Path) -> None:
-    with daemon(tmp_path) as process:
-        lines(process, 3)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE) == 0
-    assert SqliteStore(str(tmp_path / "ledger.sqlite")).load().incidents
-
-
-# F18, F19: many, and long.
-
-
 def crowd(sick: int, silent: int, count: int) -> Rig:
     places = [(f"n{i}", f"n{i % count + 1}") for i in range(2, count)]
     policy = replace(QUICK, nodes_in_work=20, group_in_work=20)
@@ -238,12 +144,6 @@ def test_F19_many_rounds_leave_no_descriptor_thread_or_byte(tmp_path: Path) -> N
     assert last[3] < max(2 * first[3], 8_000_000)
 
 
-# F20: two by mistake.
-
-
-# Faults of the old daemon, whose numbers count its list.
-
-
 @pytest.mark.parametrize("address", ["*", "localhost", ""])
 def test_fault_04_it_never_listens_at_all_addresses(address: str) -> None:
     assert parse({}).http.address == "master", "and loopback: never at all addresses"
@@ -262,17 +162,3 @@ def test_nobody_is_promoted_where_no_candidate_goes() -> None:
         rig.tick()
     assert rig.cluster.nodes["n3"].offline
     assert rig.cluster.jobs[long].outcome is Outcome.RUNNING
-
-
-def test_fault_13_what_a_node_does_not_say_of_its_load_kills_no_round() -> None:
-    @dataclass
-    class Mute(Between):
-        def capacity(self, nodes: object) -> dict[str, Capacity]:
-            raise Unavailable("nobody says what is free")
-
-    rig = broken(through=Mute)
-    rig.agents.says["n2"] = REPAIR
-    rig.settle()
-    assert rig.status("n2") is Status.COMPLETED
-    assert (Kind.MIRROR_UNKNOWN, "n4") in kinds(rig.tick().decision.held)
-    assert not any(isinstance(job.action, MovePrimary) for job in rig.cluster.jobs.values())
