@@ -338,12 +338,6 @@ def test_a_node_that_says_it_is_well_is_not_emptied_further() -> None:
     assert after.ledger.incidents == ()
 
 
-def test_a_repaired_node_that_says_it_is_well_is_tagged() -> None:
-    before = ledger(incident(diagnosis=REPAIR, status=Status.PENDING, repaired=True))
-    decided = decide(before, seen(six()), POLICY, NOW + POLICY.withdraw + 1)
-    assert actions(decided.ledger) == [on_node(incident(diagnosis=REPAIR))]
-
-
 def test_what_somebody_put_back_into_service_is_not_drained_again() -> None:
     before = ledger(incident(status=Status.PENDING, drained=True))
     decided = decide(before, seen(six(), {"n1": EVACUATE}), POLICY, NOW)
@@ -374,18 +368,6 @@ def test_doubt_begins_nothing_and_goes_on_with_nothing(
     assert actions(decided.ledger) == []
     assert kinds(decided.held)[0] == (Kind.DOUBT, "n1")
     assert dict(decided.held[0].why.details)["doubt"] == "not trusted: signature"
-
-
-def test_a_node_in_doubt_is_given_nothing() -> None:
-    world = six(node("n1", drained=True), a=("n1", "n2"), b=("n3", "n1"))
-    doubts = {f"n{i}": "silent" for i in (2, 4, 5, 6)}
-    decided = decide(Ledger(), seen(world, {"n1": EVACUATE}, doubts), POLICY, NOW)
-    assert actions(decided.ledger) == []
-    doubtful = [(Kind.IN_DOUBT, name) for name in ("n2", "n4", "n5")]
-    assert kinds(decided.held) == [
-        *((Kind.CANNOT_MOVE, "a"), (Kind.MIRROR_CLOSED, "n2"), doubtful[0]),
-        *((Kind.MIRROR_CANNOT_MOVE, "b"), (Kind.ALL_TAKEN, "default"), *doubtful),
-    ]
 
 
 def test_who_takes_part_in_other_work_is_not_called_full() -> None:

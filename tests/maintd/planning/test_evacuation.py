@@ -287,18 +287,6 @@ def test_where_something_is_on_its_way_to_is_a_place_still() -> None:
 # Whether a node is emptied at all.
 
 
-def test_nothing_is_emptied_while_nobody_knows_what_the_others_have_free() -> None:
-    world = six(a=("n1", "n2"))
-    asked_in_vain = seen(world, {"n1": EVACUATE}, capacity={})
-    decision = decide(Ledger(), asked_in_vain, POLICY, NOW)
-    assert new(decision) == []
-    assert kinds(decision.held) == [
-        (Kind.UNKNOWN_IF_ROOM, "n1"),
-        (Kind.CANNOT_MOVE, "a"),
-        (Kind.MIRROR_UNKNOWN, "n2"),
-    ]
-
-
 def test_nor_is_what_somebody_drained_before_where_the_rest_would_be_too_full() -> None:
     world = replace(
         six(node("n1", drained=True)),

@@ -43,11 +43,6 @@ def rounds(rig: Rig, count: int = 12) -> None:
         rig.tick()
 
 
-def states(rig: Rig) -> dict[str, str]:
-    done = rig.tick()
-    return {one["name"]: one["state"] for one in agents(done.observed.snapshot, done.looks)}
-
-
 # What is planned, and what is refused.
 
 PINS = {"n1": FIRST, "n2": SECOND}
@@ -171,24 +166,6 @@ def test_the_state_of_a_nodes_key() -> None:
         assert told["n1"] == state, (look, pins)
 
 
-# At first sight.
-
-
-def test_every_node_is_pinned_to_the_key_that_it_shows_first() -> None:
-    rig = keyed()
-    rounds(rig)
-    assert {name: pins(rig, name) for name in rig.cluster.nodes} == {
-        name: (fingerprint(own(name)),) for name in rig.cluster.nodes
-    }
-    jobs = len(rig.cluster.jobs)
-    rounds(rig)
-    assert len(rig.cluster.jobs) == jobs
-    assert set(states(rig).values()) == {"pinned"}
-
-
-# Another key.
-
-
 def test_a_vote_with_another_key_does_not_count() -> None:
     """Whoever speaks for the majority of nodes would name the master."""
     rig = keyed(3)
@@ -199,9 +176,6 @@ def test_a_vote_with_another_key_does_not_count() -> None:
     assert (
         done.idle == "the vote is undecided: 1 of 3 nodes say that n1 is the master, 2 say nothing"
     )
-
-
-# Trusting another.
 
 
 def reinstalled() -> Rig:
@@ -227,6 +201,3 @@ def test_a_reinstalled_agent_is_believed_again_once_it_is_trusted() -> None:
     assert told.details == {"who": "alice", "request": f"trust the key {new} of n3"}
     rig.agents.keys["n3"] = own("n3")  # the old one counts no more
     assert isinstance(rig.tick().looks["n3"], Distrusted)
-
-
-# Lives of nodes and masters.

@@ -1,8 +1,7 @@
 """Asking an inventory beside the rounds: one question at a time, bounded, and never in vain."""
 
 import socket
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 from nodeagent.cli.maintd_run import assemble
 from nodeagent.errors import ConfigError, Unavailable
 from nodeagent.maintd.engine.settings import parse
-from nodeagent.maintd.queue.inventory import Inventory, InventorySettings, ask
+from nodeagent.maintd.queue.inventory import InventorySettings, ask
 from nodeagent.maintd.queue.sabakan import MOST_BYTES
 from nodeagent.model.queue import Queue
 from nodeagent.web.blocking import request
@@ -161,39 +160,6 @@ def test_a_bug_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
         one.seconds += 60
         one.answer()
         assert not isinstance(one.sick(), str)
-
-
-def test_where_no_thread_can_be_had_the_round_goes_on() -> None:
-    def none_left(work: Callable[[], None]) -> None:
-        tried.append(work)
-        raise RuntimeError("can't start new thread")
-
-    tried, seconds = list[object](), [0.0]
-    settings = InventorySettings("http://127.0.0.1:1/x")
-    inventory = Inventory(settings, lambda: NOW, lambda: seconds[0], none_left)
-    inventory.ask(Queue())
-    assert inventory.sick(Queue()) == {"sabakan": "it is not asked: can't start new thread"}
-    seconds[0] += settings.every
-    inventory.ask(Queue())
-    assert len(tried) == 2, "and tries again"
-
-
-def test_a_round_does_not_wait_for_it() -> None:
-    over = threading.Event()
-
-    def hang(_: socket.socket) -> None:
-        over.wait()
-
-    with speaking(hang) as port:
-        url = f"http://127.0.0.1:{port}/graphql"
-        inventory = Inventory(InventorySettings(url, seconds=3600.0), lambda: NOW)
-        for _ in range(100):
-            inventory.ask(Queue())
-            assert inventory.sick(Queue()) == {"sabakan": "it has not answered yet"}
-        assert sum(thread.name == "inventory" for thread in threading.enumerate()) == 1
-        over.set()
-        until(lambda: inventory.heard.failures)
-        assert "closed before the answer" in str(inventory.sick(Queue())["sabakan"])
 
 
 # Whatever comes over the wire.
