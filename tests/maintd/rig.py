@@ -84,6 +84,12 @@ class Agents:
     # For the repair queue: how a command ends, and what it says.
     tells: Callable[[Intent], Result] = lambda _: Result(Outcome.SUCCESS, code=0, said="true")
     told: dict[str, Result] = field(default_factory=dict)
+    # What their reports say that they run beside each other, and what they really do; by that they
+    # refuse what comes while something runs. None: they refuse nothing.
+    checks: tuple[str, ...] = ()
+    taken: int = 64
+    lists: tuple[str, ...] | None = None
+    refused: int = 0
     # For rolls: what needs no diagnosis, how long (ms) a machine is silent when it reboots, which
     # machines never come back, and which do not reboot at all.
     runs: tuple[str, ...] = (REBOOT, "upgrade-packages")
@@ -146,6 +152,8 @@ class Agents:
             master=master,
             tls="",
             software="",
+            checks=self.checks,
+            checks_taken=self.taken,
             key=self.keys.get(node.name, ""),
             runs=self.runs,
             boot=f"boot {len(self._reboots(node.name))} of {node.name}",
@@ -155,6 +163,18 @@ class Agents:
         seen = Seen(report, said)
         why = pins.why_not(node.name, seen.key)
         return Distrusted(why, seen.key) if why else seen
+
+    def _is_busy(self, intent: Intent) -> bool:
+        """As `agent.orders` judges."""
+        assert isinstance(intent.action, RunCommand)
+        if self.lists is None or self.job(intent) in self.ran:
+            return False
+        now, node = self.now(), intent.action.node
+        there = [i.action for at, _, i in self.ran.values() if now < at + self.takes]
+        running = [a.command for a in there if isinstance(a, RunCommand) and a.node == node]
+        looks = bool(intent.purpose.entry) and intent.action.command in self.lists
+        alone = any(command not in self.lists for command in running)
+        return alone or (len(running) >= self.taken if looks else bool(running))
 
     def job(self, intent: Intent) -> str:
         assert isinstance(intent.action, RunCommand)
@@ -168,6 +188,9 @@ class Agents:
             return NotTaken("refused")
         if self.is_silent(intent.action.node):
             raise Unavailable("silent")
+        if self._is_busy(intent):
+            self.refused += 1
+            return NotTaken("busy")
         self.asked[self.job(intent)] = self.asked.get(self.job(intent), 0) + 1
         if self.job(intent) not in self.ran and intent.purpose.entry:
             self.told[self.job(intent)] = self.tells(intent)
