@@ -2,10 +2,8 @@
 
 import asyncio
 import gzip
-import hashlib
 import json
 import os
-import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -24,7 +22,6 @@ from nodeagent.model.units import Ms
 from nodeagent.store.codec import decode_observation
 from nodeagent.web.compress import compressed
 from nodeagent.web.exchange import Request, Response
-from nodeagent.web.tls import make_certificate, server_tls
 from tests.maintd.http.routes import DOCUMENT, described, there
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.served import NOBODY, REMOTE, ROOT, Served, basic, error, me
@@ -333,54 +330,6 @@ def test_metrics_are_bounded_however_many_nodes_and_incidents(busy: Served, tmp_
     many = samples(big)
     big.close()
     assert len(many) == len(few)
-
-
-# Over real sockets.
-
-
-def test_a_user_changes_something_over_tls_and_root_at_the_socket(
-    quiet: Served, tmp_path: Path
-) -> None:
-    path = str(tmp_path / "admin.sock")
-    quiet.users.write_text("alice {HA1}" + _ha1("alice", "secret") + " write\n")
-
-    async def run() -> tuple[bytes, bytes, bytes]:
-        stop, open_to_all, admin = asyncio.Event(), quiet.api.server(), quiet.api.server()
-        running = asyncio.create_task(quiet.maintd.run(stop))
-        port = await open_to_all.start("127.0.0.1", 0, server_tls(make_certificate()))
-        await admin.start_unix(path, 0o600)
-        trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
-        login = f"Authorization: {basic('alice', 'secret')['authorization']}\r\n"
-        first = await _post(*await asyncio.open_connection("127.0.0.1", port, ssl=trusting), login)
-        second = await _post(*await asyncio.open_unix_connection(path), "")
-        reader, writer = await asyncio.open_unix_connection(path)
-        writer.write(b"GET /1/round HTTP/1.1\r\nHost: x\r\n\r\n")
-        third = await reader.read()
-        writer.close()
-        stop.set()
-        await running
-        await open_to_all.close()
-        await admin.close()
-        return first, second, third
-
-    first, second, third = quiet.runner.run(run())
-    assert first.startswith(b"HTTP/1.1 200 "), first
-    assert b"node n4 is paused already by alice" in second, "it was heard without a password"
-    assert b'"who": "alice"' in third
-
-
-def _ha1(name: str, password: str) -> str:
-    return hashlib.md5(f"{name}:Ganeti Remote API:{password}".encode()).hexdigest()
-
-
-async def _post(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, more: str) -> bytes:
-    body = b'{"scope": "node", "node": "n4"}'
-    head = f"POST /1/pause HTTP/1.1\r\nHost: x\r\n{more}Content-Type: application/json\r\n"
-    writer.write(head.encode() + b"Content-Length: %d\r\n\r\n" % len(body) + body)
-    answer = await reader.read()
-    writer.close()
-    return answer
 
 
 def test_root_need_not_wait_for_a_crowd_that_only_looks(quiet: Served) -> None:

@@ -4,13 +4,11 @@ Rules are what others do, and what goes wrong; those of each subject are in a mo
 What is promised of each submission is in `watched`, of incidents (P1 to P4) in `promises`. And
 always:
 
-P5 without its ledger maintd ends up with what it would have had with it.
-P6 a round ends within a bound.
-P7 no instance is started while its old node may still run it.
-P8 never more nodes than the limits are fenced.
-P9 a wrong or missing BMC, or that of another node, ends in a reason, never in an action.
-P10 no node that answers is powered off by its control, however late its power-off comes.
-P11 no instance is started on a mirror that has missed writes of a node that answered.
+P5 no instance is started while its old node may still run it.
+P6 never more nodes than the limits are fenced.
+P7 a wrong or missing BMC, or that of another node, ends in a reason, never in an action.
+P8 no node that answers is powered off by its control, however late its power-off comes.
+P9 no instance is started on a mirror that has missed writes of a node that answered.
 O1 never do two owners have jobs at one node.
 O2 what was acknowledged is known, whoever is the master.
 O3 a node that maintd took out is somebody's, who is told, or work goes on that will put it back.
@@ -21,7 +19,6 @@ E3 every node ends as it was found, where none was dying.
 Each life is about one or two of the subjects: these choose what maintd is to do, and the rules.
 """
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -84,7 +81,6 @@ BAD = (REPAIR, EVACUATE, FAILOVER, REWORDED, OTHER)
 PLACES = (("n2", "n3"), ("n2", "n4"), ("n3", "n5"), ("n4", "n2"), ("n5", "n1"), ("n1", "n3"))
 KINDS = (Drain, MovePrimary, MoveSecondary, SetOffline, Retag)
 OWNED = (Drain, MovePrimary, MoveSecondary, Restore, SetOffline, RunCommand)
-ROUND = 5.0  # s of our own CPU time that a round may take
 STEP = 20.0  # s between two rounds where machines die
 STEPS = (
     RepairStep(
@@ -371,14 +367,12 @@ class Coordinator(Life):
         rig = self.rig
         rig.pass_by(min(seconds, 61.0) if FENCING in self.subjects else seconds)
         before, known = self.promises.before(), len(rig.machines.commands)
-        began = time.thread_time()
         done: Round | None = None
         try:
             done = rig.round()
             self.done = done
         except Unavailable:
             counted["broken off"] += 1
-        assert time.thread_time() - began < ROUND, "P6: a round takes too long"
         assert done is None or done.idle is None
         rig.after_round(known)
         self.watched.note_moves()
