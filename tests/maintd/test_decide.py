@@ -751,36 +751,6 @@ def test_a_pause_begins_nothing_until_it_is_taken_back(
     assert Drain("n1") in actions(free.ledger) or where is Scope.NODE
 
 
-def test_a_pause_whose_tag_an_administrator_removes_is_over() -> None:
-    tagged = replace(six(), tags=frozenset({"maintd:pause:yes"}))
-    first = decide(Ledger(), wishing(seen(six()), Pause(Scope.CLUSTER, "")), POLICY, NOW)
-    done = {i.id: Outcome.SUCCESS for i in first.ledger.intents}
-    second = decide(submitted(first.ledger), seen(tagged, results=done), POLICY, NOW + 1)
-    assert second.ledger.holds[0].tag_seen
-    third = decide(second.ledger, seen(six(), {"n1": EVACUATE}), POLICY, NOW + 2)
-    assert third.ledger.holds == ()
-    assert actions(third.ledger) == [Drain("n1")]
-
-
-@pytest.mark.parametrize("before", [True, False], ids=["asked before", "not asked"])
-def test_a_pause_asked_for_while_its_tag_is_still_to_be_taken_off_stays(before: bool) -> None:
-    """The job waits for the node's lock, for hours perhaps; the tag that goes is an old one."""
-    tagged = six(node("n1", tags=frozenset({"maintd:pause:yes"})))
-    sick, bare = seen(tagged, {"n1": EVACUATE}), seen(six(), {"n1": EVACUATE})
-    holds = (Hold(Scope.NODE, "n1", "root", NOW, tag_seen=True),) if before else ()
-    resume, pause = Resume(Scope.NODE, "n1"), Pause(Scope.NODE, "n1")
-    resumed = decide(Ledger(holds=holds), wishing(sick, resume), POLICY, NOW)
-    (untag,) = submitted(resumed.ledger).intents
-    running = replace(sick, results={untag.id: Result(Outcome.RUNNING)})
-    again = decide(submitted(resumed.ledger), wishing(running, pause), POLICY, NOW + 1)
-    still = decide(again.ledger, running, POLICY, NOW + 2)
-    assert still.ledger.intents == (untag,)
-    done = replace(bare, results={untag.id: Result(Outcome.SUCCESS)})
-    over = decide(still.ledger, done, POLICY, NOW + 3)
-    assert [hold.tag_seen for hold in over.ledger.holds] == [False]
-    assert actions(over.ledger) == [tag(Scope.NODE, "n1", "maintd:pause:yes")]
-
-
 @pytest.mark.parametrize(
     ("uncertain", "stays"), [(None, False), (Uncertain(NOW, Trouble.UNREADABLE), True)]
 )
@@ -803,15 +773,6 @@ def test_a_pause_of_an_incident_that_is_forgotten_goes_with_its_tag() -> None:
     done = replace(bare, results={untag.id: Result(Outcome.SUCCESS)})
     over = decide(still, done, POLICY, NOW + 2).ledger
     assert (over.holds, over.intents) == ((), ())
-
-
-def test_the_nearest_pause_decides() -> None:
-    world = replace(
-        six(node("n1", tags=frozenset({"maintd:pause:no"}))),
-        tags=frozenset({"maintd:pause:yes"}),
-    )
-    decided = decide(Ledger(), seen(world, {"n1": EVACUATE, "n2": REPAIR}), WIDE, NOW)
-    assert actions(decided.ledger) == [Drain("n1")]
 
 
 def test_one_incident_can_be_held() -> None:

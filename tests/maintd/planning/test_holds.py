@@ -2,12 +2,22 @@
 
 from dataclasses import replace
 
-from nodeagent.maintd.planning.holds import expire, pause, resume, untag_resumed
+from nodeagent.maintd.planning.holds import (
+    GO_TAG,
+    expire,
+    pause,
+    paused,
+    release,
+    resume,
+    untag_resumed,
+)
 from nodeagent.model.action import Action, Retag, Scope
 from nodeagent.model.ledger import PAUSE_TAG, Hold, Ledger
 from nodeagent.model.purpose import OfTags
+from nodeagent.model.reason import AnyKind, Kind
+from nodeagent.model.snapshot import Group, Snapshot
 from nodeagent.model.units import Ms
-from tests.maintd.world import NOW, node, seen, six
+from tests.maintd.world import NOW, incident, ledger, node, seen, six
 
 UNTIL = Ms(NOW + 3_600_000)
 HOLD = Hold(Scope.NODE, "n3", "root", NOW, "a drill", until=UNTIL)
@@ -18,8 +28,8 @@ TAKES = Retag(Scope.NODE, "n3", remove=(PAUSE_TAG,))
 
 
 def doing(action: Action, **members: object) -> Ledger:
-    ledger = Ledger(**members)  # type: ignore[arg-type]
-    return ledger.promise(OfTags(), "n3", action, NOW)
+    before = Ledger(**members)  # type: ignore[arg-type]
+    return before.promise(OfTags(), "n3", action, NOW)
 
 
 def test_a_pause_ends_at_its_time_unless_another_master_may_have_paused_anew() -> None:
@@ -34,14 +44,14 @@ def test_a_pause_ends_at_its_time_unless_another_master_may_have_paused_anew() -
 
 def test_the_tag_of_an_ended_pause_goes_once_it_is_set() -> None:
     ended = (HOLD,)
-    for name, ledger, world, actions, left in (
+    for name, before, world, actions, left in (
         ("it is set", Ledger(resumed=ended), TAGGED, [TAKES], ended),
         ("it is gone", Ledger(resumed=ended), BARE, [], ()),
         ("it is being set", doing(SETS, resumed=ended), BARE, [SETS], ended),
         ("it is being taken off", doing(TAKES, resumed=ended), TAGGED, [TAKES], ended),
         ("paused again", Ledger(resumed=ended, holds=ended), TAGGED, [], ()),
     ):
-        after = untag_resumed(ledger, world, NOW)
+        after = untag_resumed(before, world, NOW)
         assert [intent.action for intent in after.intents] == actions, name
         assert after.resumed == left, name
 
@@ -56,15 +66,78 @@ def test_a_pause_taken_back_while_its_tag_is_being_set_leaves_none() -> None:
 def test_a_pause_by_hand_is_taken_over_only_by_force() -> None:
     why = "node n3 is paused already by its tag maintd:pause:yes: insist with"
     assert str(pause(Ledger(), HOLD, seen(TAGGED), force=False)).startswith(why)
-    for ledger, force in (
+    for before, force in (
         (Ledger(), True),
         (doing(TAKES), False),
         (Ledger(resumed=(HOLD,)), False),
     ):
-        after = pause(ledger, HOLD, seen(TAGGED), force=force)
+        after = pause(before, HOLD, seen(TAGGED), force=force)
         assert isinstance(after, Ledger)
         assert after.holds == (HOLD,)
     again = pause(Ledger(holds=(replace(HOLD, who="bob"),)), HOLD, seen(BARE), force=False)
     assert again == (
         "node n3 is paused already by bob (a drill): insist with gnt-maint pause --force"
     )
+
+
+def test_of_an_incident_its_node_has_the_tag() -> None:
+    known = incident("n3")
+    before = ledger(known)
+    for one in (known.id, "nobody"):
+        after = pause(before, replace(HOLD, name="", incident=one), seen(BARE), force=False)
+        if one == "nobody":
+            assert after == "there is no incident nobody: see gnt-maint incidents"
+            assert resume(before, Scope.NODE, "", one, seen(BARE), NOW) == after
+        else:
+            assert isinstance(after, Ledger)
+            assert [(hold.name, hold.tag) for hold in after.holds] == [
+                ("n3", f"maintd:hold:{known.id}")
+            ]
+
+
+RELEASES: list[tuple[str, bool, Ledger, Snapshot, list[bool]]] = [
+    ("its tag is on the way", False, Ledger(), BARE, [False]),
+    ("its tag is there", False, Ledger(), TAGGED, [True]),
+    ("its tag is there still", True, Ledger(), TAGGED, [True]),
+    ("somebody has removed its tag", True, Ledger(), BARE, []),
+    ("the tag is of the pause before, and goes", False, doing(TAKES), TAGGED, [False]),
+    ("its node is gone", False, Ledger(), Snapshot("c", {}), []),
+]
+
+
+def test_whether_a_pause_lasts() -> None:
+    for name, known, before, world, lasts in RELEASES:
+        after = release(replace(before, holds=(replace(HOLD, tag_seen=known),)), world)
+        assert [hold.tag_seen for hold in after.holds] == lasts, name
+
+
+def tagged(cluster: str = "", group: str = "", own: str = "") -> Snapshot:
+    """n3 in its group, each with at most one tag."""
+    tags = [frozenset(filter(None, [tag])) for tag in (cluster, group, own)]
+    groups = {"default": Group("default", "here", tags[1])}
+    return replace(six(node("n3", tags=tags[2])), tags=tags[0], groups=groups)
+
+
+OF_CLUSTER, OF_GROUP = replace(HOLD, scope=Scope.CLUSTER, name=""), replace(HOLD, scope=Scope.GROUP)
+ENDED = Ledger(resumed=(HOLD,))
+NEAREST: list[tuple[Ledger, Snapshot, AnyKind | None]] = [
+    (Ledger(), tagged(), None),
+    (Ledger(), tagged(cluster=PAUSE_TAG), Kind.TAGGED),
+    (Ledger(), tagged(cluster=PAUSE_TAG, group=GO_TAG), None),
+    (Ledger(), tagged(cluster=PAUSE_TAG, own=GO_TAG), None),
+    (Ledger(), tagged(cluster=GO_TAG, group=PAUSE_TAG), Kind.TAGGED),
+    (Ledger(holds=(OF_CLUSTER,)), tagged(), Kind.PAUSED),
+    (Ledger(holds=(OF_CLUSTER,)), tagged(group=GO_TAG), None),
+    (Ledger(holds=(replace(OF_GROUP, name="here"),)), tagged(), Kind.PAUSED),
+    (Ledger(holds=(replace(OF_GROUP, name="there"),)), tagged(), None),
+    (Ledger(holds=(HOLD,)), tagged(own=GO_TAG), Kind.PAUSED),
+    (Ledger(holds=(replace(HOLD, incident="another"),)), tagged(), None),
+    (ENDED, tagged(own=PAUSE_TAG), Kind.PAUSE_ENDED),
+    (ENDED, tagged(), None),
+]
+
+
+def test_the_nearest_pause_decides() -> None:
+    for before, world, kind in NEAREST:
+        why = paused(before, world).get("n3")
+        assert (why and why.kind) == kind, (before, world.tags)

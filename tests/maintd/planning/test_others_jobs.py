@@ -7,7 +7,7 @@ import pytest
 
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.deciding.decide import decide
-from nodeagent.model.action import Move, MovePrimary, MoveSecondary, move_of
+from nodeagent.model.action import Move, move_of
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Instance, Observed
@@ -97,23 +97,6 @@ def sick(one: Rig) -> None:
 def moves(one: Rig) -> list[Move]:
     """What our jobs move."""
     return [m for j in one.cluster.jobs.values() if j.ours and (m := move_of(j.action))]
-
-
-def test_his_job_is_waited_for_and_what_it_leaves_is_done() -> None:
-    one, _ = rig()
-    one.cluster.takes = lambda action: 45.0 if isinstance(action, MovePrimary) else 1.0
-    one.cluster.put(replace(one.cluster.nodes["n3"], drained=True, candidate=False))
-    one.cluster.submit_foreign(MovePrimary("i1", "n3", True, "n4"))
-    sick(one)
-    for _ in range(3):
-        one.tick()
-    assert {move.instance for move in moves(one)} == {"i2"}
-    for _ in range(20):
-        one.tick()
-    assert [move for move in moves(one) if move.instance == "i1"] == [
-        MoveSecondary("i1", "n3", one.cluster.instances["i1"].secondary or "")
-    ]
-    assert one.cluster.nodes["n3"].offline
 
 
 def test_a_queue_that_does_not_answer_fails_no_round() -> None:
