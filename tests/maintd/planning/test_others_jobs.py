@@ -79,7 +79,7 @@ class Beside(Between):
 
     def busy(self) -> Mapping[str, str]:
         self.ask()
-        return super().busy()
+        return self.cluster.busy()
 
 
 def rig() -> tuple[Rig, Beside]:
