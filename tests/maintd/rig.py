@@ -2,12 +2,13 @@
 
 import re
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from nodeagent.cluster.backend import Accepted, Answer, Cluster, NotTaken, Submission
+from nodeagent.cluster.backend import Accepted, Answer, NotTaken
 from nodeagent.errors import NotMaster, Unavailable
 from nodeagent.maintd.balancing.headroom_thread import Headrooms
 from nodeagent.maintd.balancing.inputs import stock_of
@@ -24,19 +25,9 @@ from nodeagent.model.asked import Asked
 from nodeagent.model.balance import Question
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Incident, Status
-from nodeagent.model.ledger import (
-    USED_TAG,
-    Intent,
-    Ledger,
-    Outcome,
-    Policy,
-    Removal,
-    Result,
-    RoleChange,
-    Trail,
-)
+from nodeagent.model.ledger import USED_TAG, Intent, Ledger, Outcome, Policy, Result
 from nodeagent.model.roll import REBOOT
-from nodeagent.model.snapshot import Capacity, Instance, Node, Running, Snapshot
+from nodeagent.model.snapshot import Instance, Node, Snapshot
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Wish
@@ -219,67 +210,8 @@ class Between:
 
     cluster: ByHand
 
-    @property
-    def grace(self) -> float:
-        return self.cluster.grace
-
-    @property
-    def at_once(self) -> int:
-        return self.cluster.at_once
-
-    def master(self) -> str:
-        return self.cluster.master()
-
-    def snapshot(self) -> Snapshot:
-        return self.cluster.snapshot()
-
-    def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
-        return self.cluster.capacity(nodes)
-
-    def running(self, nodes: Collection[str]) -> Mapping[str, Running]:
-        return self.cluster.running(nodes)
-
-    def submit(self, batch: Sequence[Submission]) -> Sequence[Answer]:
-        return self.cluster.submit(batch)
-
-    def find(self, reasons: Collection[str]) -> Mapping[str, str]:
-        return self.cluster.find(reasons)
-
-    def cancel(self, job: str) -> bool:
-        return self.cluster.cancel(job)
-
-    def results(self, jobs: Collection[str]) -> Mapping[str, Result]:
-        return self.cluster.results(jobs)
-
-    def busy(self) -> Mapping[str, str]:
-        return self.cluster.busy()
-
-    def unfinished(self) -> Mapping[str, int]:
-        return self.cluster.unfinished()
-
-    def watcher_paused(self) -> Ms:
-        return self.cluster.watcher_paused()
-
-    def trails(self) -> Sequence[Trail]:
-        return self.cluster.trails()
-
-    def removals(self) -> Sequence[Removal]:
-        return self.cluster.removals()
-
-    def roles(self, since: str) -> Sequence[RoleChange]:
-        return self.cluster.roles(since)
-
-    def ledger_rule_uuid(self) -> str:
-        return self.cluster.ledger_rule_uuid()
-
-    def ledger_rule(self) -> str | None:
-        return self.cluster.ledger_rule()
-
-    def write_ledger_rule(self, text: str) -> None:
-        self.cluster.write_ledger_rule(text)
-
-    def remove_ledger_rule(self) -> None:
-        self.cluster.remove_ledger_rule()
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.cluster, name)
 
 
 def elsewhere(work: Callable[[], None]) -> None:
@@ -305,7 +237,7 @@ class Rig:
         *,
         me: str = "n1",
         path: str = MEMORY,
-        through: Callable[[ByHand], Cluster] = lambda cluster: cluster,
+        through: Callable[[ByHand], Any] = lambda cluster: cluster,
     ) -> None:
         self.time = NOW / 1000
         self.skew = 0.0

@@ -338,12 +338,6 @@ def test_a_node_that_says_it_is_well_is_not_emptied_further() -> None:
     assert after.ledger.incidents == ()
 
 
-def test_a_repaired_node_that_says_it_is_well_is_tagged() -> None:
-    before = ledger(incident(diagnosis=REPAIR, status=Status.PENDING, repaired=True))
-    decided = decide(before, seen(six()), POLICY, NOW + POLICY.withdraw + 1)
-    assert actions(decided.ledger) == [on_node(incident(diagnosis=REPAIR))]
-
-
 def test_what_somebody_put_back_into_service_is_not_drained_again() -> None:
     before = ledger(incident(status=Status.PENDING, drained=True))
     decided = decide(before, seen(six(), {"n1": EVACUATE}), POLICY, NOW)
@@ -374,18 +368,6 @@ def test_doubt_begins_nothing_and_goes_on_with_nothing(
     assert actions(decided.ledger) == []
     assert kinds(decided.held)[0] == (Kind.DOUBT, "n1")
     assert dict(decided.held[0].why.details)["doubt"] == "not trusted: signature"
-
-
-def test_a_node_in_doubt_is_given_nothing() -> None:
-    world = six(node("n1", drained=True), a=("n1", "n2"), b=("n3", "n1"))
-    doubts = {f"n{i}": "silent" for i in (2, 4, 5, 6)}
-    decided = decide(Ledger(), seen(world, {"n1": EVACUATE}, doubts), POLICY, NOW)
-    assert actions(decided.ledger) == []
-    doubtful = [(Kind.IN_DOUBT, name) for name in ("n2", "n4", "n5")]
-    assert kinds(decided.held) == [
-        *((Kind.CANNOT_MOVE, "a"), (Kind.MIRROR_CLOSED, "n2"), doubtful[0]),
-        *((Kind.MIRROR_CANNOT_MOVE, "b"), (Kind.ALL_TAKEN, "default"), *doubtful),
-    ]
 
 
 def test_who_takes_part_in_other_work_is_not_called_full() -> None:
@@ -712,6 +694,7 @@ def test_a_canceled_incident_is_left_alone_and_told_in_ganeti() -> None:
         (Resume(Scope.NODE, "n2"), "node n2 is not paused"),
         (Resume(Scope.NODE, "n77"), "there is no node n77"),
         (Pause(Scope.GROUP, "g77"), "there is no group g77"),
+        (Pause(Scope.CLUSTER, "", until=Ms(NOW - 1)), "the pause would have ended at 2026-11-18T"),
         (ResetStorm(), "the storm brake has not tripped"),
     ],
 )
@@ -768,36 +751,6 @@ def test_a_pause_begins_nothing_until_it_is_taken_back(
     assert Drain("n1") in actions(free.ledger) or where is Scope.NODE
 
 
-def test_a_pause_whose_tag_an_administrator_removes_is_over() -> None:
-    tagged = replace(six(), tags=frozenset({"maintd:pause:yes"}))
-    first = decide(Ledger(), wishing(seen(six()), Pause(Scope.CLUSTER, "")), POLICY, NOW)
-    done = {i.id: Outcome.SUCCESS for i in first.ledger.intents}
-    second = decide(submitted(first.ledger), seen(tagged, results=done), POLICY, NOW + 1)
-    assert second.ledger.holds[0].tag_seen
-    third = decide(second.ledger, seen(six(), {"n1": EVACUATE}), POLICY, NOW + 2)
-    assert third.ledger.holds == ()
-    assert actions(third.ledger) == [Drain("n1")]
-
-
-@pytest.mark.parametrize("before", [True, False], ids=["asked before", "not asked"])
-def test_a_pause_asked_for_while_its_tag_is_still_to_be_taken_off_stays(before: bool) -> None:
-    """The job waits for the node's lock, for hours perhaps; the tag that goes is an old one."""
-    tagged = six(node("n1", tags=frozenset({"maintd:pause:yes"})))
-    sick, bare = seen(tagged, {"n1": EVACUATE}), seen(six(), {"n1": EVACUATE})
-    holds = (Hold(Scope.NODE, "n1", "root", NOW, tag_seen=True),) if before else ()
-    resume, pause = Resume(Scope.NODE, "n1"), Pause(Scope.NODE, "n1")
-    resumed = decide(Ledger(holds=holds), wishing(sick, resume), POLICY, NOW)
-    (untag,) = submitted(resumed.ledger).intents
-    running = replace(sick, results={untag.id: Result(Outcome.RUNNING)})
-    again = decide(submitted(resumed.ledger), wishing(running, pause), POLICY, NOW + 1)
-    still = decide(again.ledger, running, POLICY, NOW + 2)
-    assert still.ledger.intents == (untag,)
-    done = replace(bare, results={untag.id: Result(Outcome.SUCCESS)})
-    over = decide(still.ledger, done, POLICY, NOW + 3)
-    assert [hold.tag_seen for hold in over.ledger.holds] == [False]
-    assert actions(over.ledger) == [tag(Scope.NODE, "n1", "maintd:pause:yes")]
-
-
 @pytest.mark.parametrize(
     ("uncertain", "stays"), [(None, False), (Uncertain(NOW, Trouble.UNREADABLE), True)]
 )
@@ -820,15 +773,6 @@ def test_a_pause_of_an_incident_that_is_forgotten_goes_with_its_tag() -> None:
     done = replace(bare, results={untag.id: Result(Outcome.SUCCESS)})
     over = decide(still, done, POLICY, NOW + 2).ledger
     assert (over.holds, over.intents) == ((), ())
-
-
-def test_the_nearest_pause_decides() -> None:
-    world = replace(
-        six(node("n1", tags=frozenset({"maintd:pause:no"}))),
-        tags=frozenset({"maintd:pause:yes"}),
-    )
-    decided = decide(Ledger(), seen(world, {"n1": EVACUATE, "n2": REPAIR}), WIDE, NOW)
-    assert actions(decided.ledger) == [Drain("n1")]
 
 
 def test_one_incident_can_be_held() -> None:

@@ -79,13 +79,6 @@ def test_what_is_forecast_then_happens(mode: str, revive: bool) -> None:
     assert abs(minutes - took) < 3, "and when"
 
 
-def test_while_maintd_only_observes_the_drill_fails_and_says_so() -> None:
-    whole = ready(replace(RESTART, dead_nodes="observe"))
-    found = drilled(whole)
-    assert (found.fenced, found.done, found.mode) == (True, False, "observe")
-    assert [why.help for why in found.whys] == ["gnt-node add-tags n3 maintd:dead-nodes:restart"]
-
-
 def test_a_dead_bmc_is_found_before_it_is_needed() -> None:
     whole = ready()
     whole.machines.controls["n3"] = (Control(dead=True),)

@@ -36,12 +36,12 @@ from nodeagent.model.snapshot import Instance
 from nodeagent.model.stage import ADVISE, OBSERVE
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
-from nodeagent.model.wish import Done, SetSchedule, TakeDown
+from nodeagent.model.wish import SetSchedule, TakeDown
 from tests.cli.fixtures import Run, anywhere, in_utc
 from tests.cli.live import Live
 from tests.maintd.leaving import HOUR, in_windows, window
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, NOW, OK, incident, ledger, seen, six
+from tests.maintd.world import EVACUATE, NOW, incident, ledger, seen, six
 
 __all__ = ["anywhere", "in_utc"]  # fixtures
 
@@ -73,15 +73,6 @@ class Case:
         while not self.rig.cluster.nodes["n3"].drained:
             self.rig.tick()
 
-    def evacuated(self) -> None:
-        self.says(EVACUATE)
-        self.rig.settle()
-
-    def put(self, **members: object) -> None:
-        """Somebody else changes the node."""
-        node = self.rig.cluster.nodes["n3"]
-        self.rig.cluster.put(replace(node, candidate=False, **members))  # type: ignore[arg-type]
-
     def window(self, start: float, seconds: float) -> None:
         machine = Machine("n3")
         at = Nanoseconds(round((self.rig.time + start) * 1e9))
@@ -100,48 +91,20 @@ def under_evacuation(case: Case) -> None:
     case.rounds(2)
 
 
-def evacuated(case: Case) -> None:
-    case.evacuated()
-
-
 def failed(case: Case) -> None:
     case.rig.cluster.fails = lambda action: isinstance(action, Drain)
     case.says(EVACUATE, 10)
-
-
-def proves(case: Case) -> None:
-    case.evacuated()
-    case.says(OK)
-    case.rig.wish(Done("n3"))
-    case.rounds(6)
 
 
 def unreachable(case: Case) -> None:
     case.says(None, 10)
 
 
-def drained_by_others(case: Case) -> None:
-    case.put(drained=True)
-    case.rounds(3)
-
-
-def in_a_window(case: Case) -> None:
-    case.window(30, 36_000)
-    case.rounds(12)
-    case.rig.wish(TakeDown((Machine("n3"),)))
-    case.rounds(2)
-
-
-def with_a_plain_one(case: Case) -> None:
+def stuck(case: Case) -> None:
     """An instance whose disks are on n3 alone, beside two that move."""
     plain = Instance("i9", "n3", None, "plain", memory=64, disk=64)
     case.rig.cluster.put(plain)
-    case.says(EVACUATE, 20)
-
-
-def stuck(case: Case) -> None:
-    with_a_plain_one(case)
-    case.rounds(100)
+    case.says(EVACUATE, 120)
 
 
 def overdue(case: Case) -> None:
@@ -169,11 +132,7 @@ def list_of(rig: Rig) -> list[NeedsYou]:
     return list(needs_you(ledger, done.observed, done.decision.held, silent, done.at))
 
 
-# One of each sort, and of each that has the node without a person.
-SHOWN = (
-    *(untouched, under_evacuation, stuck, evacuated, failed, proves),
-    *(unreachable, drained_by_others, in_a_window, overdue),
-)
+SHOWN = (untouched, under_evacuation, stuck, failed, unreachable, overdue)
 
 
 @pytest.mark.parametrize("state", SHOWN)

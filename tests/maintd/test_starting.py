@@ -47,36 +47,21 @@ def settings(ganeti: Path, **maintd: str) -> Settings:
     return parse({"cluster": {"ganeti": str(ganeti)}, "maintd": maintd})
 
 
-def credentials(folder: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
-    folder.mkdir()
-    for name in names:
-        private(folder / name, f"systemd's {name}")
-    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(folder))
-
-
-def test_keys_are_ganetis(ganeti: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_stand_above_systemd_s_credentials_and_these_above_ganeti_s_files(
+    ganeti: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
     assert cluster_key(settings(ganeti)).whole == b"ganeti's key, long"
     assert own_certificate(settings(ganeti)) == b"ganeti's certificate"
-
-
-def test_what_systemd_hands_over_stands_above_them(
-    ganeti: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    credentials(tmp_path / "given", monkeypatch, "hmac.key")
+    given, mine = tmp_path / "given", tmp_path / "mine"
+    given.mkdir()
+    private(given / "hmac.key", "systemd's hmac.key")
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(given))
     assert cluster_key(settings(ganeti)).whole == b"systemd's hmac.key"
     assert own_certificate(settings(ganeti)) == b"ganeti's certificate"
-
-
-def test_what_the_settings_name_stands_above_all(
-    ganeti: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    credentials(tmp_path / "given", monkeypatch, "hmac.key", "client.pem")
-    private(tmp_path / "mine", "mine and mine alone")
-    assert cluster_key(settings(ganeti, key=f"{tmp_path}/mine")).whole == b"mine and mine alone"
-    assert (
-        own_certificate(settings(ganeti, certificate=f"{tmp_path}/mine")) == b"mine and mine alone"
-    )
+    private(mine, "mine and mine alone")
+    assert cluster_key(settings(ganeti, key=str(mine))).whole == b"mine and mine alone"
+    assert own_certificate(settings(ganeti, certificate=str(mine))) == b"mine and mine alone"
 
 
 @pytest.fixture

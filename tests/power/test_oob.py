@@ -57,7 +57,7 @@ WRONG = {
 
 @pytest.mark.parametrize("how", WRONG)
 def test_a_device_that_does_not_answer_exactly_gives_no_answer(fences: Fences, how: str) -> None:
-    """P9: a wrong BMC ends in a reason, not in an action; Ganeti would believe any success."""
+    """P7: a wrong BMC ends in a reason, not in an action; Ganeti would believe any success."""
     fences.levels({"machine": how}, limit="5s")
     fences.prove()
     done = fences.run("power-off", NODE)

@@ -24,7 +24,7 @@ class Asked(Between):
         self.asked.append(list(nodes))
         if self.refuses:
             raise self.refuses
-        return super().capacity(nodes)
+        return self.cluster.capacity(nodes)
 
 
 class Desk:

@@ -24,7 +24,7 @@ class Meddled(Between):
     meddle: Callable[[], object]
 
     def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
-        free = super().capacity(nodes)
+        free = self.cluster.capacity(nodes)
         self.meddle()
         return free
 

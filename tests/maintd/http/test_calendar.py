@@ -4,7 +4,6 @@ import pytest
 
 from nodeagent.maintd.http import calendar, ical
 from nodeagent.maintd.http.view import View
-from nodeagent.maintd.planning.names import Names
 from nodeagent.maintd.windows import recurrence
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.series import Series
@@ -17,25 +16,6 @@ from tests.maintd.world import NOW
 
 def view(ledger: Ledger, world: Snapshot) -> View:
     return View(NOW, ledger, Observed(world, {}, zones=ZONES))
-
-
-def test_calendars_look_at_the_nodes_once_however_many_series_there_are(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    looked = list[Snapshot]()
-
-    def names(snapshot: Snapshot) -> Names:
-        looked.append(snapshot)
-        return Names(snapshot)
-
-    for module in (ical, calendar):
-        monkeypatch.setattr(module, "Names", names)
-    there = view(Ledger(series=tuple(of(["n3"], n) for n in range(9))), world_of(["n3"]))
-    ical.calendar(there)
-    assert len(looked) <= 2
-    looked.clear()
-    assert len(calendar.calendar(there)["series"]) == 9
-    assert len(looked) <= 2
 
 
 @pytest.mark.parametrize(

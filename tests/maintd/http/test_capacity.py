@@ -94,15 +94,6 @@ def test_who_sees_no_schedule_sees_no_departure(served: Served) -> None:
     assert "maintenance window" not in page(served, "127.0.0.1")
 
 
-def test_the_page(served: Served) -> None:
-    text = page(served, "uid:0")
-    assert (
-        "alpha diskless; 0 s ago standard, smallest 1 GiB, 1 GiB, 1 CPU 14 N+1 7 without n3 7"
-        in text
-    )
-    assert "alpha : next n4 leaves at " in text
-
-
 def test_a_size_has_a_sample_for_each_of_its_names(served: Served) -> None:
     fits = {"standard": (14, 7), "smallest": (14, 7), "largest": (6, 3)}
     assert metrics(served, "instances") == {

@@ -86,20 +86,6 @@ def test_where_nobody_can_listen(
     assert not (tmp_path / "sock").exists(), "what was opened is closed again"
 
 
-def test_two_cannot_listen_at_one_place(tmp_path: Path) -> None:
-    http = HttpSettings(port=0, plain=True)
-    path = str(tmp_path / "sock")
-
-    async def run() -> None:
-        async with listening(served(tmp_path).api, path, ["127.0.0.1"], http):
-            with pytest.raises(Unavailable, match="another process listens"):
-                async with listening(served(tmp_path).api, path, ["127.0.0.1"], http):
-                    pass
-            assert os.path.exists(path), "it is the first one's still"
-
-    asyncio.run(run())
-
-
 @pytest.mark.parametrize("dry", [False, True])
 def test_ready_is_told_when_both_listen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dry: bool

@@ -1,6 +1,5 @@
 """Lives about incidents: nodes break, and administrators ask for things."""
 
-import copy
 from dataclasses import replace
 
 from hypothesis import strategies as st
@@ -9,9 +8,7 @@ from hypothesis.stateful import precondition, rule
 from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Scope, SetOffline
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
-from nodeagent.model.reason import Kind
 from nodeagent.model.wish import Cancel, Done, Pause, ResetStorm, Resume, Retry
-from tests.maintd.driver import CLUSTER
 from tests.maintd.lives.coordinator import (
     ANY_SICK,
     BAD,
@@ -26,7 +23,6 @@ from tests.maintd.lives.coordinator import (
     counted,
     except_in,
 )
-from tests.maintd.rig import Rig, fleet
 from tests.maintd.world import EVACUATE, FAILOVER, OK, REPAIR
 
 
@@ -38,11 +34,6 @@ class Incidents(Coordinator):
         if INCIDENTS in self.subjects:
             broken = st.dictionaries(ANY_SICK, st.sampled_from(BAD), min_size=1, max_size=2)
             self.rig.agents.says.update(data.draw(broken))
-
-    def ends(self) -> None:
-        super().ends()
-        if self.subjects == {INCIDENTS}:
-            self._ends_as_without_ledger()
 
     @about(INCIDENTS)
     @rule(node=ANY_SICK, said=st.sampled_from(BAD), rounds=st.integers(1, 4), seconds=SECONDS)
@@ -174,63 +165,3 @@ class Incidents(Coordinator):
             self.watched.meddled = True
             self.rig.cluster.put(replace(instance, primary=aim, secondary=instance.primary))
         self.rounds(seconds)
-
-    def _ends_as_without_ledger(self) -> None:
-        """P5."""
-        rig = self.rig
-        for node, said in rig.agents.says.items():
-            rig.agents.says[node] = said or OK
-        rig.time += 10.0
-        rig.round()
-        told = self.promises.all_is_told(late=self.late)
-        other = self._without_ledger() if told else None
-        rest = _rest(rig)
-        if other is None:
-            return
-        counted["compared"] += 1
-        differs = _rest(other) ^ rest
-        # Ganeti does not tell whether a fault was gone for a while after its repair was
-        # acknowledged: it is taken for a new one. Nor does it tell of which incident
-        # somebody has undone the draining, where one has gone on in the name of another.
-        lasting = {
-            i.name
-            for i in rig.ledger.incidents
-            if i.status is Status.COMPLETED and i.diagnosis == rig.agents.says.get(i.name, OK)
-            if i.mark not in rig.cluster.nodes[i.name].tags
-        }
-        differs -= lasting | self.promises.put_back_by_hand.keys()
-        # That is held, and may hold others whose mirrors are there.
-        held = rig.round().decision.held
-        undone = any(one.why.kind is Kind.PUT_BACK_BY_OTHERS for one in held)
-        assert undone or not differs, f"P5: {differs}: {other.ledger} and not {rig.ledger}"
-
-    def _without_ledger(self) -> Rig:
-        rig, other = self.rig, Rig(fleet(7), [], self.rig.policy)
-        other.time = rig.time
-        kept = {name: getattr(rig.cluster, name) for name in CLUSTER}
-        for name, value in copy.deepcopy(kept).items():
-            setattr(other.cluster, name, value)
-        other.cluster.world.ledger_rule = None
-        other.cluster.takes = rig.cluster.takes
-        other.agents.ran, other.agents.says = dict(rig.agents.ran), dict(rig.agents.says)
-        other.agents.takes = rig.agents.takes
-        return other
-
-
-def _rest(rig: Rig) -> set[str]:
-    """The nodes with something still to be done, long after all has been said.
-
-    Without the ledger nobody knows what an offline node had: it is not asked.
-    """
-    for _ in range(2):
-        rig.settle(300, 100.0)
-        rig.tick(rig.policy.withdraw / 1000)
-    left: set[str] = set()
-    for incident in rig.ledger.incidents:
-        said = rig.agents.says.get(incident.name, OK)
-        asked = not rig.cluster.nodes[incident.name].offline
-        over = asked and said != incident.diagnosis and not incident.repaired
-        assert not (over and incident.status.active), f"{incident} though it says {said}"
-        if incident.status.active and asked:
-            left.add(incident.name)
-    return left

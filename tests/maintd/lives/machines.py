@@ -182,12 +182,12 @@ class Machines(Coordinator):
 
     @about(FENCING)
     @invariant()
-    def p7_no_instance_runs_twice(self) -> None:
+    def p5_no_instance_runs_twice(self) -> None:
         assert not self.rig.machines.twice(), self.rig.cluster.jobs
 
     @about(FENCING)
     @invariant()
-    def p8_no_more_than_the_limits(self) -> None:
+    def p6_no_more_than_the_limits(self) -> None:
         rig = self.rig
         going = [one for one in rig.ledger.fencing if not (one.stage.over or one.who)]
         assert len(going) <= rig.policy.fence_limit
@@ -198,7 +198,7 @@ class Machines(Coordinator):
 
     @about(FENCING)
     @invariant()
-    def p9_a_wrong_control_ends_in_a_reason(self) -> None:
+    def p7_a_wrong_control_ends_in_a_reason(self) -> None:
         fenced = {
             job.action.node
             for job in self.ours()
@@ -210,10 +210,10 @@ class Machines(Coordinator):
 
     @about(FENCING)
     @invariant()
-    def p10_no_node_that_answers_is_powered_off(self) -> None:
+    def p8_no_node_that_answers_is_powered_off(self) -> None:
         assert not self.rig.hit
 
     @about(FENCING)
     @invariant()
-    def p11_no_instance_starts_on_a_mirror_that_missed_writes(self) -> None:
+    def p9_no_instance_starts_on_a_mirror_that_missed_writes(self) -> None:
         assert not self.rig.cluster.world.outdated, self.rig.ledger

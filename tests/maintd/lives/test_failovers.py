@@ -10,7 +10,6 @@ from unittest.mock import patch
 import pytest
 
 from nodeagent.errors import NotMaster
-from nodeagent.maintd.ledger import other_master
 from nodeagent.maintd.ledger.doubt import UNSURE
 from nodeagent.maintd.notices import needs_you
 from nodeagent.model.action import Drain, Scope
@@ -21,15 +20,7 @@ from nodeagent.model.queue import EntryStatus
 from nodeagent.model.reason import Kind, LedgerKind
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.window import Machine
-from nodeagent.model.wish import (
-    AddSeries,
-    AnswerOffers,
-    ImportLedger,
-    Pause,
-    Resume,
-    SetQueue,
-    TrustLedger,
-)
+from nodeagent.model.wish import AddSeries, AnswerOffers, ImportLedger, Pause, SetQueue, TrustLedger
 from nodeagent.store.carried import FORM, unpack
 from simulation.cluster import Job
 from tests.maintd import inline
@@ -84,33 +75,6 @@ def test_01_after_a_failover_all_is_as_before(rig: Masters) -> None:
     rig.tick()
     assert Kind.OUTDATED not in rig.kinds()
     assert rig.commands() == ["try-1"], "it is not begun again"
-
-
-def test_02_a_job_is_found_by_its_reason_and_not_given_twice(rig: Masters) -> None:
-    rig.cluster.takes = lambda _: 10_000.0
-    rig.cluster.loses_answer = lambda action: isinstance(action, Drain)
-    rig.agents.says["n3"] = EVACUATE
-    rig.until_true(lambda: bool(drains(rig)))
-    rig.fail_over(B)
-    rig.cluster.loses_answer = lambda _: False
-    for _ in range(5):
-        rig.tick()
-    assert len(drains(rig)) == 1
-    assert not rig.ledger.away
-
-
-def test_03_a_request_is_acknowledged_once_ganeti_has_it(rig: Masters) -> None:
-    rig.cluster.keeps = lambda _: "the configuration cannot be written"
-    assert rig.ask(SetQueue(enabled=False)) == ""
-    only_here = rig.engine.memory.only_here()
-    assert only_here.startswith("kept on this node only, and a new master would not know it")
-    assert "the configuration cannot be written" in only_here
-    rig.cluster.keeps = lambda _: ""
-    rig.tick()
-    assert rig.engine.memory.only_here() == ""
-    rig.fail_over(B)
-    rig.tick()
-    assert not rig.ledger.queue.enabled
 
 
 def test_04_nothing_is_begun_that_ganeti_has_not(rig: Masters) -> None:
@@ -277,40 +241,7 @@ def drains(rig: Masters) -> list[Job]:
     return [job for job in rig.cluster.jobs.values() if isinstance(job.action, Drain)]
 
 
-@pytest.mark.parametrize("days", [0.3, 22], ids=["archived", "deleted"])
-def test_16_a_job_that_is_archived_counts_and_one_deleted_by_its_effect(
-    rig: Masters, days: float
-) -> None:
-    rig.plan("n5", ahead=40 * 24 * HOUR)
-    rig.agents.says["n3"] = EVACUATE
-    rig.until_true(lambda: bool(drains(rig)))
-    rig.time += days * 24 * HOUR
-    rig.fail_over(B)
-    rig.until_true(lambda: rig.status("n3") is Status.COMPLETED)
-    assert len(drains(rig)) == 1
-    assert not rig.ledger.away, "a job of which Ganeti need not know is no gap"
-    assert rig.ledger.schedule.windows
-
-
 # Between the rule and the disk.
-
-
-def test_14_what_was_accepted_after_a_take_over_outlives_a_restart(rig: Masters) -> None:
-    """Ganeti took no rule since, so the other master's is still there."""
-    rig.cluster.keeps = lambda _: "no"
-    rig.fail_over(B)
-    rig.tick()
-    assert rig.ask(SetQueue(enabled=False)) == ""
-    for _ in range(2):
-        rig.wake(B)
-        rig.tick()
-    rig.cluster.keeps = lambda _: ""
-    rig.wake(B)
-    rig.tick()
-    assert not rig.ledger.queue.enabled
-    assert len(rig.told("ledger-taken")) == 1
-    assert not rig.told("requests-dropped")
-    assert rig.is_kept()
 
 
 def test_a_pause_that_was_taken_in_doubt_stays_when_the_doubt_ends(rig: Masters) -> None:
@@ -421,30 +352,7 @@ def test_an_unreadable_rule_waits_for_a_person_and_incidents_go_on(rig: Masters)
     assert not rig.ledger.away
 
 
-def test_a_rule_that_can_be_read_again_ends_the_doubt(rig: Masters) -> None:
-    rig.plan("n5", ahead=24 * HOUR)
-    good = rig.rule
-    rig.cluster.world.ledger_rule = "rubbish"
-    rig.fail_over(B)
-    rig.tick()
-    assert rig.doubtful is Trouble.UNREADABLE
-    assert not rig.ledger.schedule.windows
-    rig.cluster.world.ledger_rule = good
-    rig.tick()
-    assert rig.doubtful is None
-    assert rig.ledger.schedule.windows
-
-
 # Beside the table.
-
-
-def test_an_unanswered_request_must_be_repeated_after_anothers_ledger(rig: Masters) -> None:
-    rig.store = rig.disks[B]
-    old = rig.wish(Resume(Scope.CLUSTER, ""))
-    rig.fail_over(B)
-    rig.time += 1
-    rig.tick()
-    assert rig.store.answer(old) == other_master.SAY_AGAIN
 
 
 def test_nothing_is_written_in_a_dry_run(rig: Masters) -> None:

@@ -1,118 +1,20 @@
 """Faults that a coordinator has to live with, where no table or machine shows it more simply."""
 
-import gc
 import json
-import multiprocessing
-import os
-import re
-import signal
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
-from subprocess import PIPE, Popen
+from dataclasses import replace
 
-import psutil
 import pytest
 
-from nodeagent.errors import ConfigError, Unavailable
+from nodeagent.errors import ConfigError
 from nodeagent.maintd.engine.settings import parse
-from nodeagent.model.action import MovePrimary, MoveSecondary
-from nodeagent.model.diagnosis import Diagnosis
-from nodeagent.model.incident import Status
+from nodeagent.model.action import MoveSecondary
 from nodeagent.model.ledger import Outcome
-from nodeagent.model.reason import Kind
-from nodeagent.model.snapshot import Capacity
 from nodeagent.protocol.envelope import Key, Purpose, seal
 from nodeagent.protocol.look import Distrusted, Expected, Look, Seen, judge_answer
 from nodeagent.protocol.messages import Report
-from nodeagent.store.sqlite import SqliteStore
 from tests import counted
-from tests.maintd.decided import kinds
-from tests.maintd.driver import Lasting, one_life
-from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, NOW, OK, REPAIR, need
-from tests.patience import PATIENCE
-
-FORK = multiprocessing.get_context("fork")
-# F1: killed anywhere; the machine of lives has all the places.
-
-
-def test_F01_a_process_that_is_killed_leaves_the_jobs_as_undisturbed(tmp_path: Path) -> None:
-    """By SIGKILL, after Ganeti has taken the drain and before its job is on disk."""
-
-    def folder(name: str) -> Path:
-        made = tmp_path / name
-        made.mkdir()
-        lasting = Lasting(made, EVACUATE)
-        lasting.save()
-        lasting.rig.store.close()
-        return made
-
-    def live(folder: Path) -> list[str]:
-        lasting = Lasting(folder)
-        lasting.until_forgotten()
-        lasting.rig.store.close()
-        return bare(lasting.rig)
-
-    killed = folder("killed")
-    process = FORK.Process(target=one_life, args=(killed, "submitted:kill:1"))
-    process.start()
-    process.join(60)
-    assert process.exitcode == -9
-    assert live(killed) == live(folder("undisturbed"))
-
-
-def broken(**members: object) -> Rig:
-    rig = Rig(fleet(), mirrored(("n3", "n4"), ("n3", "n5"), ("n2", "n3")), **members)  # type: ignore[arg-type]
-    rig.agents.says["n3"] = EVACUATE
-    return rig
-
-
-def bare(rig: Rig) -> list[str]:
-    """What was done, in no order; where to a mirror goes depends on what has gone before it."""
-    return sorted(re.sub(", target='n.'", "", job) for job in rig.jobs())
-
-
-# F6: the ledger.
-
-
-# F9: what nodes say.
-
-
-# F15: tags.
-
-
-# F17: the process.
-
-
-def quiet() -> list[str]:
-    rig = broken()
-    rig.settle()
-    return bare(rig)
-
-
-@pytest.mark.parametrize("said", [EVACUATE, REPAIR], ids=lambda said: said.need.wire)
-def test_F06_an_older_ledger_restored_does_nothing_twice(said: Diagnosis, tmp_path: Path) -> None:
-    undone = broken()
-    undone.agents.says["n3"] = said
-    undone.settle()
-    back = 4
-    for at in (4, 9):
-        rig = broken(path=str(tmp_path / f"{at}.sqlite"))
-        rig.agents.says["n3"] = said
-        copies = []
-        for _ in range(at + 1):
-            rig.tick(3.0)
-            copies.append(rig.store.load())
-        rig.lose_ledger()
-        rig.store.save(copies[at - back])
-        rig.crash()
-        rig.settle()
-        assert bare(rig) == bare(undone), f"{back} rounds back after {at}"
-        assert len(rig.agents.ran) == (said == REPAIR)
-        assert rig.status("n3") is Status.COMPLETED
+from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+from tests.maintd.world import EVACUATE, NOW
 
 
 def test_F09_what_an_agent_of_a_newer_version_says_beyond_ours_is_passed_over() -> None:
@@ -134,58 +36,6 @@ def test_F09_what_an_agent_of_a_newer_version_says_beyond_ours_is_passed_over() 
     assert '"zone":"b"' in found.diagnosis.text
     assert replace(found.report, diagnosis=report.diagnosis) == report
     assert look(v=2) == Distrusted('report of version "2"; we speak 1')
-
-
-def test_F15_a_ready_tag_that_somebody_sets_while_we_work_is_not_the_end() -> None:
-    rig = broken()
-    rig.tick()
-    rig.cluster.tag("n3", rig.incident("n3").tag)
-    rig.tick()
-    rig.cluster.untag("n3", rig.incident("n3").tag)
-    rig.settle()
-    assert bare(rig) == quiet()
-
-
-@contextmanager
-def daemon(folder: Path, said: Diagnosis = EVACUATE, **env: str) -> Iterator[Popen[str]]:
-    Lasting(folder, said).save()
-    command = [sys.executable, "-m", "tests.maintd.driver", str(folder)]
-    process = Popen(
-        command,
-        stdout=PIPE,
-        stderr=PIPE,
-        text=True,
-        env=os.environ | env,
-        cwd=Path(__file__).parents[3],
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        for pipe in (process.stdout, process.stderr):
-            assert pipe is not None
-            pipe.close()
-
-
-def lines(process: Popen[str], count: int, word: str = "round") -> None:
-    assert process.stdout is not None
-    for line in process.stdout:
-        count -= line.startswith(word)
-        if count <= 0:
-            return
-    raise AssertionError("it has ended")
-
-
-def test_F17_sigterm_ends_it_cleanly(tmp_path: Path) -> None:
-    with daemon(tmp_path) as process:
-        lines(process, 3)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE) == 0
-    assert SqliteStore(str(tmp_path / "ledger.sqlite")).load().incidents
-
-
-# F18, F19: many, and long.
 
 
 def crowd(sick: int, silent: int, count: int) -> Rig:
@@ -213,37 +63,6 @@ def test_F18_a_round_over_ten_times_the_nodes_is_ten_times_the_work() -> None:
     assert work(1000) < 11 * work(100)
 
 
-def test_F19_many_rounds_leave_no_descriptor_thread_or_byte(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.sqlite"
-    rig = Rig(fleet(3), path=str(path))
-    rig.store.close()
-    rig.store = SqliteStore(str(path), keep=200)
-    rig.crash()
-
-    def rounds(count: int) -> tuple[int, int, int, int]:
-        for n in range(count):
-            rig.agents.says["n3"] = (need("live-repair", command="fix", n=n // 2), OK)[n % 2]
-            rig.tick()
-        gc.collect()
-        process = psutil.Process()
-        size = sum(p.stat().st_size for p in tmp_path.iterdir())
-        return process.num_fds(), process.num_threads(), process.memory_info().rss, size
-
-    rounds(20)
-    first = rounds(30)
-    last = rounds(60)
-    assert last[0] <= first[0]
-    assert last[1] <= first[1]
-    assert last[2] - first[2] < 8_000_000
-    assert last[3] < max(2 * first[3], 8_000_000)
-
-
-# F20: two by mistake.
-
-
-# Faults of the old daemon, whose numbers count its list.
-
-
 @pytest.mark.parametrize("address", ["*", "localhost", ""])
 def test_fault_04_it_never_listens_at_all_addresses(address: str) -> None:
     assert parse({}).http.address == "master", "and loopback: never at all addresses"
@@ -262,17 +81,3 @@ def test_nobody_is_promoted_where_no_candidate_goes() -> None:
         rig.tick()
     assert rig.cluster.nodes["n3"].offline
     assert rig.cluster.jobs[long].outcome is Outcome.RUNNING
-
-
-def test_fault_13_what_a_node_does_not_say_of_its_load_kills_no_round() -> None:
-    @dataclass
-    class Mute(Between):
-        def capacity(self, nodes: object) -> dict[str, Capacity]:
-            raise Unavailable("nobody says what is free")
-
-    rig = broken(through=Mute)
-    rig.agents.says["n2"] = REPAIR
-    rig.settle()
-    assert rig.status("n2") is Status.COMPLETED
-    assert (Kind.MIRROR_UNKNOWN, "n4") in kinds(rig.tick().decision.held)
-    assert not any(isinstance(job.action, MovePrimary) for job in rig.cluster.jobs.values())

@@ -159,7 +159,7 @@ class Watched(Between):
             self._check_balance(batch, seen)
         else:
             self._check_one_at_a_node(batch, seen)
-        return super().submit(batch)
+        return self.cluster.submit(batch)
 
     def _running(self) -> list[Job]:
         jobs = self.cluster.jobs.values()

@@ -9,7 +9,6 @@ from nodeagent.maintd.planning.budgets import Budgets, Cost, Limit, cost, nodes_
 from nodeagent.model.action import Move, MovePrimary, MoveSecondary, Reinstall
 from nodeagent.model.reason import MOST_TOLD, AnyKind, BudgetKind, Kind, Reason
 from nodeagent.model.snapshot import Instance, Observed, Running
-from nodeagent.placement.cluster.cluster import Status
 from tests.maintd.world import instance, node, seen, six
 
 WEB = "maintd:budget:web:"
@@ -356,7 +355,3 @@ def test_only_the_nodes_of_budgets_are_asked() -> None:
     )
     assert nodes_to_ask(found) == ["n1"]
     assert nodes_to_ask(observed(web("b"))) == []
-
-
-def test_the_states_are_ganeti_s() -> None:
-    assert {"running", "ERROR_down", "USER_down"} <= set(map(str, Status))

@@ -14,7 +14,6 @@ from nodeagent.model.reason import AnyKind, BudgetKind, Kind
 from nodeagent.model.roll import REBOOT, Terms
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.wish import Evacuate, StartRoll
-from tests.maintd.autorepair.repairs import RULES
 from tests.maintd.balancing.world import ON, advised, begun, done, shift
 from tests.maintd.balancing.world import world as balanced
 from tests.maintd.decided import whole
@@ -124,20 +123,6 @@ def test_evacuate_failover_does_not_wait_and_says_so() -> None:
     assert is_empty(one)
     assert most_at_once(one, "web1", "web2") == 2
     assert {BudgetKind.BUDGET_OVERRIDDEN, BudgetKind.BUDGET_EXCEEDED} <= told
-
-
-@pytest.mark.parametrize(("offline", "most"), [(False, 1), (True, 2)])
-def test_auto_repair_waits_but_for_what_is_down(*, offline: bool, most: int) -> None:
-    one = site(*pair("1"), autorepair="safe")
-    one.cluster.world.tags = frozenset({f"{RULES}failover"})
-    node = one.cluster.nodes["n3"]
-    one.cluster.put(replace(node, candidate=False, drained=not offline, offline=offline))
-    if offline:
-        one.cluster.power_off("n3")
-        one.agents.says["n3"] = None
-    names = ("web1", "web2")
-    one.until_true(lambda: all(one.cluster.instances[name].primary != "n3" for name in names))
-    assert most_at_once(one, *names) == most
 
 
 @pytest.mark.parametrize(("tag", "moved"), [("1", 2), ("1:live", 1), ("2:live", 2), ("0:live", 0)])

@@ -222,28 +222,23 @@ def test_of_nodes_that_the_checks_refuse_the_one_with_the_best_score_is_taken() 
     assert steps(room(seen, has)) == {"a": "n3"}
 
 
-def test_several_instances_that_the_checks_refuse_do_not_all_go_to_one_node() -> None:
+def test_several_that_the_checks_refuse_do_not_all_go_to_one_node() -> None:
+    """The checks take a drained primary for an offline one, and refuse each place beside it."""
     same = frozenset({"svc:a"})
     leaving = [replace(shared(name, 1000), tags=same) for name in ("a", "b", "c", "d")]
-    there = [replace(shared(f"on-{name}", 100, name), tags=same) for name in ("n2", "n3")]
-    seen = replace(world(*leaving, *there), tags=frozenset({"htools:iextags:svc"}))
-    has = free(n2=8000, n3=8000)
-    assert sorted(steps(room(seen, has)).values()) == ["n2", "n2", "n3", "n3"]
-
-
-def test_several_secondaries_that_the_checks_refuse_do_not_all_go_to_one_node() -> None:
-    seen = world(*[Instance(f"i{n}", "n4", "n1", memory=3000, disk=1000) for n in range(4)])
-    has = free(n2=2000, n3=2000, n4=3000)
-    assert sorted(steps(room(seen, has)).values()) == ["n2", "n2", "n3", "n3"]
-
-
-def test_secondaries_of_a_drained_primary_do_not_all_go_to_one_node() -> None:
-    """The checks take a drained node for an offline one, and refuse each place beside it."""
-    seen = world(*[Instance(f"i{n}", "n4", "n1", memory=3000, disk=1000) for n in range(4)])
-    drained = replace(seen.nodes["n4"], drained=True)
-    seen = replace(seen, nodes={**seen.nodes, "n4": drained})
-    has = free(n2=30_000, n3=30_000)
-    assert sorted(steps(room(seen, has)).values()) == ["n2", "n2", "n3", "n3"]
+    others = [replace(shared(f"on-{name}", 100, name), tags=same) for name in ("n2", "n3")]
+    tagged = replace(world(*leaving, *others), tags=frozenset({"htools:iextags:svc"}))
+    mirrors = [Instance(f"i{n}", "n4", "n1", memory=3000, disk=1000) for n in range(4)]
+    for name, there, has in (
+        ("instances", tagged, free(n2=8000, n3=8000)),
+        ("secondaries", world(*mirrors), free(n2=2000, n3=2000, n4=3000)),
+        (
+            "of a drained primary",
+            world(*mirrors, n4=node("n4", drained=True)),
+            free(n2=30_000, n3=30_000),
+        ),
+    ):
+        assert sorted(steps(room(there, has)).values()) == ["n2", "n2", "n3", "n3"], name
 
 
 def test_of_secondaries_that_the_checks_refuse_the_one_with_the_best_score_is_taken() -> None:
@@ -285,18 +280,6 @@ def test_where_something_is_on_its_way_to_is_a_place_still() -> None:
 
 
 # Whether a node is emptied at all.
-
-
-def test_nothing_is_emptied_while_nobody_knows_what_the_others_have_free() -> None:
-    world = six(a=("n1", "n2"))
-    asked_in_vain = seen(world, {"n1": EVACUATE}, capacity={})
-    decision = decide(Ledger(), asked_in_vain, POLICY, NOW)
-    assert new(decision) == []
-    assert kinds(decision.held) == [
-        (Kind.UNKNOWN_IF_ROOM, "n1"),
-        (Kind.CANNOT_MOVE, "a"),
-        (Kind.MIRROR_UNKNOWN, "n2"),
-    ]
 
 
 def test_nor_is_what_somebody_drained_before_where_the_rest_would_be_too_full() -> None:

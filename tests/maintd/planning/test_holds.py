@@ -1,86 +1,143 @@
-"""Holds: what is paused stays so, whoever is the master and whatever is lost."""
+"""Holds: when a pause ends, and how its tag goes. `test_decide` has how they are asked for."""
 
-import pytest
+from dataclasses import replace
 
-from nodeagent.maintd.planning.times import rfc3339
-from nodeagent.model.action import Retag, Scope
-from nodeagent.model.incident import Status
-from nodeagent.model.reason import Kind
+from nodeagent.maintd.planning.holds import (
+    GO_TAG,
+    expire,
+    pause,
+    paused,
+    release,
+    resume,
+    untag_resumed,
+)
+from nodeagent.model.action import Action, Retag, Scope
+from nodeagent.model.ledger import PAUSE_TAG, Hold, Ledger
+from nodeagent.model.purpose import OfTags
+from nodeagent.model.reason import AnyKind, Kind
+from nodeagent.model.snapshot import Group, Snapshot
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import Pause, Resume
-from tests.maintd.decided import details
-from tests.maintd.rig import Rig, fleet
-from tests.maintd.rounds import broken, moved, ticks
-from tests.maintd.windows.rounds import rig, until_calm
+from tests.maintd.world import NOW, incident, ledger, node, seen, six
+
+UNTIL = Ms(NOW + 3_600_000)
+HOLD = Hold(Scope.NODE, "n3", "root", NOW, "a drill", until=UNTIL)
+BARE = six()
+TAGGED = six(node("n3", tags=frozenset({PAUSE_TAG})))
+SETS = Retag(Scope.NODE, "n3", add=(PAUSE_TAG,))
+TAKES = Retag(Scope.NODE, "n3", remove=(PAUSE_TAG,))
 
 
-def in_an_hour(rig: Rig) -> Ms:
-    return Ms(rig.now() + 3_600_000)
+def doing(action: Action, **members: object) -> Ledger:
+    before = Ledger(**members)  # type: ignore[arg-type]
+    return before.promise(OfTags(), "n3", action, NOW)
 
 
-@pytest.mark.parametrize(("scope", "name"), [(Scope.CLUSTER, ""), (Scope.NODE, "n3")])
-@pytest.mark.parametrize("crashes", [False, True])
-def test_a_pause_ends_by_itself_and_its_tag_goes(scope: Scope, name: str, crashes: bool) -> None:
-    rig = broken()
-    until = in_an_hour(rig)
-    rig.wish(Pause(scope, name, "a drill", until=until))
-    done = ticks(rig, 5)
-    said = details(done.decision.held, Kind.PAUSED, name)
-    assert (said["who"], said["until"], said["why"]) == ("root", rfc3339(until), "a drill")
-    assert {held.why.kind for held in done.decision.held} == {Kind.PAUSED}
-    rig.time += 3540  # a minute is left
-    if crashes:
-        rig.crash()
-    rig.tick(0)
-    assert rig.ledger.holds
-    assert not moved(rig)
-    rig.time += 60
-    if crashes:
-        rig.crash()
-    done = rig.tick(0)
-    assert {held.why.kind for held in done.decision.held} == {Kind.PAUSE_ENDED}
-    until_calm(rig)
-    assert not rig.ledger.holds
-    assert not rig.ledger.resumed
-    assert "maintd:pause:yes" not in rig.cluster.snapshot().tags
-    assert "maintd:pause:yes" not in rig.cluster.nodes["n3"].tags
-    assert rig.status("n3") is Status.COMPLETED
+def test_a_pause_ends_at_its_time_unless_another_master_may_have_paused_anew() -> None:
+    before = Ledger(holds=(HOLD, replace(HOLD, name="n4", until=Ms(0))))
+    assert expire(before, Ms(UNTIL - 1)) is before
+    after = expire(before, UNTIL)
+    assert [hold.name for hold in after.holds] == ["n4"]
+    assert after.resumed == (HOLD,)
+    away = replace(before, away=NOW)
+    assert expire(away, UNTIL) is away
 
 
-def test_a_pause_that_would_be_over_is_refused() -> None:
-    rig = Rig(fleet())
-    rig.wish(Pause(Scope.CLUSTER, "", until=Ms(rig.now() - 1)))
-    (why,) = rig.tick().decision.refused.values()
-    assert why.startswith("the pause would have ended at 2026-11-18T")
-    assert not rig.ledger.holds
+def test_the_tag_of_an_ended_pause_goes_once_it_is_set() -> None:
+    ended = (HOLD,)
+    for name, before, world, actions, left in (
+        ("it is set", Ledger(resumed=ended), TAGGED, [TAKES], ended),
+        ("it is gone", Ledger(resumed=ended), BARE, [], ()),
+        ("it is being set", doing(SETS, resumed=ended), BARE, [SETS], ended),
+        ("it is being taken off", doing(TAKES, resumed=ended), TAGGED, [TAKES], ended),
+        ("paused again", Ledger(resumed=ended, holds=ended), TAGGED, [], ()),
+    ):
+        after = untag_resumed(before, world, NOW)
+        assert [intent.action for intent in after.intents] == actions, name
+        assert after.resumed == left, name
+
+
+def test_a_pause_taken_back_while_its_tag_is_being_set_leaves_none() -> None:
+    before = doing(SETS, holds=(HOLD,))
+    after = resume(before, Scope.NODE, "n3", "", seen(BARE), NOW)
+    assert isinstance(after, Ledger)
+    assert (after.holds, [hold.name for hold in after.resumed]) == ((), ["n3"])
 
 
 def test_a_pause_by_hand_is_taken_over_only_by_force() -> None:
-    rig = Rig(fleet())
-    rig.cluster.tag("n3", "maintd:pause:yes")
-    rig.tick()
-    rig.wish(Pause(Scope.NODE, "n3"))
-    (why,) = rig.tick().decision.refused.values()
-    assert why == (
-        "node n3 is paused already by its tag maintd:pause:yes: insist with gnt-maint pause --force"
+    why = "node n3 is paused already by its tag maintd:pause:yes: insist with"
+    assert str(pause(Ledger(), HOLD, seen(TAGGED), force=False)).startswith(why)
+    for before, force in (
+        (Ledger(), True),
+        (doing(TAKES), False),
+        (Ledger(resumed=(HOLD,)), False),
+    ):
+        after = pause(before, HOLD, seen(TAGGED), force=force)
+        assert isinstance(after, Ledger)
+        assert after.holds == (HOLD,)
+    again = pause(Ledger(holds=(replace(HOLD, who="bob"),)), HOLD, seen(BARE), force=False)
+    assert again == (
+        "node n3 is paused already by bob (a drill): insist with gnt-maint pause --force"
     )
-    assert not rig.ledger.holds
-    rig.wish(Pause(Scope.NODE, "n3", "mine now", force=True))
-    ticks(rig, 3)
-    assert [(h.name, h.why, h.tag_seen) for h in rig.ledger.holds] == [("n3", "mine now", True)]
 
 
-@pytest.mark.parametrize("pauses_again", [False, True])
-def test_a_pause_taken_back_while_its_tag_is_being_set_leaves_none(pauses_again: bool) -> None:
-    one = rig()
-    one.cluster.takes = lambda action: 100 if isinstance(action, Retag) else 1
-    one.wish(Pause(Scope.CLUSTER, ""))
-    one.tick()
-    one.wish(Resume(Scope.CLUSTER, ""))
-    one.tick()
-    one.crash()
-    if pauses_again:
-        one.wish(Pause(Scope.CLUSTER, ""))
-    until_calm(one)
-    assert (one.cluster.snapshot().tags == {"maintd:pause:yes"}) is pauses_again
-    assert one.ledger.resumed == ()
+def test_of_an_incident_its_node_has_the_tag() -> None:
+    known = incident("n3")
+    before = ledger(known)
+    for one in (known.id, "nobody"):
+        after = pause(before, replace(HOLD, name="", incident=one), seen(BARE), force=False)
+        if one == "nobody":
+            assert after == "there is no incident nobody: see gnt-maint incidents"
+            assert resume(before, Scope.NODE, "", one, seen(BARE), NOW) == after
+        else:
+            assert isinstance(after, Ledger)
+            assert [(hold.name, hold.tag) for hold in after.holds] == [
+                ("n3", f"maintd:hold:{known.id}")
+            ]
+
+
+RELEASES: list[tuple[str, bool, Ledger, Snapshot, list[bool]]] = [
+    ("its tag is on the way", False, Ledger(), BARE, [False]),
+    ("its tag is there", False, Ledger(), TAGGED, [True]),
+    ("its tag is there still", True, Ledger(), TAGGED, [True]),
+    ("somebody has removed its tag", True, Ledger(), BARE, []),
+    ("the tag is of the pause before, and goes", False, doing(TAKES), TAGGED, [False]),
+    ("its node is gone", False, Ledger(), Snapshot("c", {}), []),
+]
+
+
+def test_whether_a_pause_lasts() -> None:
+    for name, known, before, world, lasts in RELEASES:
+        after = release(replace(before, holds=(replace(HOLD, tag_seen=known),)), world)
+        assert [hold.tag_seen for hold in after.holds] == lasts, name
+
+
+def tagged(cluster: str = "", group: str = "", own: str = "") -> Snapshot:
+    """n3 in its group, each with at most one tag."""
+    tags = [frozenset(filter(None, [tag])) for tag in (cluster, group, own)]
+    groups = {"default": Group("default", "here", tags[1])}
+    return replace(six(node("n3", tags=tags[2])), tags=tags[0], groups=groups)
+
+
+OF_CLUSTER, OF_GROUP = replace(HOLD, scope=Scope.CLUSTER, name=""), replace(HOLD, scope=Scope.GROUP)
+ENDED = Ledger(resumed=(HOLD,))
+NEAREST: list[tuple[Ledger, Snapshot, AnyKind | None]] = [
+    (Ledger(), tagged(), None),
+    (Ledger(), tagged(cluster=PAUSE_TAG), Kind.TAGGED),
+    (Ledger(), tagged(cluster=PAUSE_TAG, group=GO_TAG), None),
+    (Ledger(), tagged(cluster=PAUSE_TAG, own=GO_TAG), None),
+    (Ledger(), tagged(cluster=GO_TAG, group=PAUSE_TAG), Kind.TAGGED),
+    (Ledger(holds=(OF_CLUSTER,)), tagged(), Kind.PAUSED),
+    (Ledger(holds=(OF_CLUSTER,)), tagged(group=GO_TAG), None),
+    (Ledger(holds=(replace(OF_GROUP, name="here"),)), tagged(), Kind.PAUSED),
+    (Ledger(holds=(replace(OF_GROUP, name="there"),)), tagged(), None),
+    (Ledger(holds=(HOLD,)), tagged(own=GO_TAG), Kind.PAUSED),
+    (Ledger(holds=(replace(HOLD, incident="another"),)), tagged(), None),
+    (ENDED, tagged(own=PAUSE_TAG), Kind.PAUSE_ENDED),
+    (ENDED, tagged(), None),
+]
+
+
+def test_the_nearest_pause_decides() -> None:
+    for before, world, kind in NEAREST:
+        why = paused(before, world).get("n3")
+        assert (why and why.kind) == kind, (before, world.tags)

@@ -16,8 +16,7 @@ from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Group, Instance, Observed, Size
 from nodeagent.model.stage import FULL
-from nodeagent.model.units import Ms, Nanoseconds
-from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
+from nodeagent.model.units import Ms
 from tests.maintd.decided import details, kinds
 from tests.maintd.world import EVACUATE, FAILOVER, NOW, OK, incident, ledger, node, seen, snapshot
 
@@ -116,21 +115,6 @@ def test_what_is_not_migrated_is_not_bound(instance: Instance, said: Diagnosis) 
 def test_what_ganeti_always_fails_over_is_not_bound() -> None:
     moves, _ = made(world(replace(WEB, always_failover=True), said=EVACUATE), STRICT)
     assert moves["web"].live, "as ever"
-
-
-def test_a_window_goes_by_the_tags() -> None:
-    when = Unavailability(Nanoseconds(NOW * 1_000_000), None)
-    machine = Machine("n1")
-    planned = Ledger(
-        schedule=Schedule((Window((machine,), when),)),
-        scheduled=(Scheduled(machine, when, Mode.DRAINING, NOW, "uuid-n1"),),
-    )
-    moves, _ = made(world(n3="new"), before=planned)
-    assert moves["web"] == MovePrimary("web", "n1", live=True, target="n3")
-    assert not moves["db"].live
-    strict, held = made(world(), STRICT, planned)
-    assert strict == {}
-    assert [kind for kind, _ in kinds(held)].count(Kind.TAGS_FORBID) == 2
 
 
 # Auto-repair.

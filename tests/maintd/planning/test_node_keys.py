@@ -15,7 +15,7 @@ from nodeagent.model.units import Ms
 from nodeagent.model.wish import TrustKey
 from nodeagent.protocol.look import Distrusted, Look, Seen, Silent
 from nodeagent.protocol.messages import Report, fingerprint
-from nodeagent.protocol.node_key import TAG, pinned
+from nodeagent.protocol.node_key import TAG
 from tests.maintd.rig import Rig, fleet, mirrored
 from tests.maintd.world import NOW, OK, node, seen, six, snapshot
 
@@ -34,18 +34,9 @@ def keyed(count: int = 6) -> Rig:
     return rig
 
 
-def pins(rig: Rig, name: str) -> tuple[str, ...]:
-    return pinned(rig.cluster.nodes[name].tags)
-
-
 def rounds(rig: Rig, count: int = 12) -> None:
     for _ in range(count):
         rig.tick()
-
-
-def states(rig: Rig) -> dict[str, str]:
-    done = rig.tick()
-    return {one["name"]: one["state"] for one in agents(done.observed.snapshot, done.looks)}
 
 
 # What is planned, and what is refused.
@@ -171,24 +162,6 @@ def test_the_state_of_a_nodes_key() -> None:
         assert told["n1"] == state, (look, pins)
 
 
-# At first sight.
-
-
-def test_every_node_is_pinned_to_the_key_that_it_shows_first() -> None:
-    rig = keyed()
-    rounds(rig)
-    assert {name: pins(rig, name) for name in rig.cluster.nodes} == {
-        name: (fingerprint(own(name)),) for name in rig.cluster.nodes
-    }
-    jobs = len(rig.cluster.jobs)
-    rounds(rig)
-    assert len(rig.cluster.jobs) == jobs
-    assert set(states(rig).values()) == {"pinned"}
-
-
-# Another key.
-
-
 def test_a_vote_with_another_key_does_not_count() -> None:
     """Whoever speaks for the majority of nodes would name the master."""
     rig = keyed(3)
@@ -199,34 +172,3 @@ def test_a_vote_with_another_key_does_not_count() -> None:
     assert (
         done.idle == "the vote is undecided: 1 of 3 nodes say that n1 is the master, 2 say nothing"
     )
-
-
-# Trusting another.
-
-
-def reinstalled() -> Rig:
-    rig = keyed()
-    rounds(rig)
-    rig.agents.keys["n3"] = own("n3", 2)
-    rig.tick()
-    return rig
-
-
-def test_a_reinstalled_agent_is_believed_again_once_it_is_trusted() -> None:
-    rig = reinstalled()
-    rig.wish(TrustKey("n3", fingerprint(own("n3", 2))), "alice")
-    done = rig.tick()
-    old, new = fingerprint(own("n3")), fingerprint(own("n3", 2))
-    (intent,) = done.decision.ledger.intents
-    assert intent.action == Retag(Scope.NODE, "n3", (f"{TAG}{new}",), (f"{TAG}{old}",))
-    rounds(rig, 4)
-    assert pins(rig, "n3") == (new,)
-    assert isinstance(rig.tick().looks["n3"], Seen)
-    (told,) = [e for e in rig.store.history() if e.kind == "wish-granted"]
-    assert told.node == "n3"
-    assert told.details == {"who": "alice", "request": f"trust the key {new} of n3"}
-    rig.agents.keys["n3"] = own("n3")  # the old one counts no more
-    assert isinstance(rig.tick().looks["n3"], Distrusted)
-
-
-# Lives of nodes and masters.

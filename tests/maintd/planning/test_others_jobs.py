@@ -7,14 +7,12 @@ import pytest
 
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.deciding.decide import decide
-from nodeagent.model.action import Move, MovePrimary, MoveSecondary, move_of
+from nodeagent.model.action import Move, move_of
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Instance, Observed
 from nodeagent.model.stage import FULL
-from nodeagent.model.units import Ms, Nanoseconds
-from nodeagent.model.window import Machine, Schedule, Unavailability, Window
-from nodeagent.model.wish import SetSchedule, TakeDown
+from nodeagent.model.units import Ms
 from tests.maintd.decided import details
 from tests.maintd.rig import Between, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, FAILOVER, NOW, node, seen, snapshot
@@ -81,7 +79,7 @@ class Beside(Between):
 
     def busy(self) -> Mapping[str, str]:
         self.ask()
-        return super().busy()
+        return self.cluster.busy()
 
 
 def rig() -> tuple[Rig, Beside]:
@@ -96,35 +94,9 @@ def sick(one: Rig) -> None:
     one.agents.says["n3"] = EVACUATE
 
 
-def window(one: Rig) -> None:
-    machine = Machine("n3")
-    when = Unavailability(Nanoseconds(round(one.time * 1e9)), None)
-    one.wish(SetSchedule(Schedule((Window((machine,), when),))))
-    one.tick()
-    one.wish(TakeDown((machine,)))
-
-
 def moves(one: Rig) -> list[Move]:
     """What our jobs move."""
     return [m for j in one.cluster.jobs.values() if j.ours and (m := move_of(j.action))]
-
-
-@pytest.mark.parametrize("wants", [sick, window])
-def test_his_job_is_waited_for_and_what_it_leaves_is_done(wants: Callable[[Rig], None]) -> None:
-    one, _ = rig()
-    one.cluster.takes = lambda action: 45.0 if isinstance(action, MovePrimary) else 1.0
-    one.cluster.put(replace(one.cluster.nodes["n3"], drained=True, candidate=False))
-    one.cluster.submit_foreign(MovePrimary("i1", "n3", True, "n4"))
-    wants(one)
-    for _ in range(3):
-        one.tick()
-    assert {move.instance for move in moves(one)} == {"i2"}
-    for _ in range(20):
-        one.tick()
-    assert [move for move in moves(one) if move.instance == "i1"] == [
-        MoveSecondary("i1", "n3", one.cluster.instances["i1"].secondary or "")
-    ]
-    assert one.cluster.nodes["n3"].offline
 
 
 def test_a_queue_that_does_not_answer_fails_no_round() -> None:

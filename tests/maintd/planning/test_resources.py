@@ -143,6 +143,3 @@ def test_what_is_planned_and_promised_takes_room() -> None:
     assert (left("n3"), left("n4")) == ((1000, 950, 12), (1000, 800, 12))
     assert room.placed["a"] == ("n2", "n4")
     assert {room.claims["n2"], room.claims["n4"]} == {"another"}
-
-
-# Whole lives.

@@ -8,15 +8,13 @@ import pytest
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.maintd.queue.entries import add, delete_all, entry_json
 from nodeagent.model.action import RunCommand
-from nodeagent.model.ledger import Intent, Ledger, Policy, Result
-from nodeagent.model.queue import Entry, EntryStatus, Queue, RepairStep, StepStatus
-from nodeagent.model.reason import Kind
-from nodeagent.model.snapshot import Instance, Snapshot
+from nodeagent.model.ledger import Intent, Ledger, Result
+from nodeagent.model.queue import Entry, EntryStatus, Queue, RepairStep
+from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms
-from nodeagent.model.window import Standing
-from nodeagent.model.wish import AddEntry, DeleteEntry, ResetBackOff, SetQueue
+from nodeagent.model.wish import AddEntry, DeleteEntry
 from tests.maintd.http.routes import DOCUMENT
-from tests.maintd.queue.mender import ADD, DRAINS, Mender, policy
+from tests.maintd.queue.mender import ADD, Mender, policy
 from tests.maintd.rig import fleet
 from tests.maintd.rounds import ticks
 from tests.maintd.world import NOW, snapshot
@@ -56,23 +54,6 @@ def test_need_drain_empties_the_node_and_gives_it_back() -> None:
     assert not rig.node().drained
     assert rig.jobs()[0].startswith("Drain")
     assert rig.jobs()[-1] == "Restore(node='n3', drained=False, candidate=False)"
-
-
-def test_what_cannot_be_emptied_backs_off_and_stays_in_service() -> None:
-    """CKE's workload with a budget of zero; `reset-backoff` has it tried again."""
-    rig = Mender(policy(RepairStep("try-1", need_drain=True)))
-    stays = Instance("stays", "n3", template="plain")
-    rig.cluster.world.put(stays)
-    rig.add()
-    ticks(rig, 6)
-    assert (rig.entry.status, rig.entry.step_status) == (EntryStatus.PROCESSING, StepStatus.WAITING)
-    assert (rig.entry.backoffs, rig.entry.backoff_until > rig.now()) == (1, True)
-    assert (Kind.BACKS_OFF, "") in rig.whys()
-    assert rig.jobs() == []
-    rig.cluster.world.drop("stays")
-    assert rig.ask(ResetBackOff()) == ""
-    assert (rig.entry.backoffs, rig.entry.backoff_until) == (0, 0)
-    rig.until(EntryStatus.SUCCEEDED)
 
 
 REFUSED: list[tuple[AddEntry, str]] = [
@@ -168,40 +149,6 @@ def test_the_finished_entries_are_deleted_or_all_others() -> None:
         assert deleted == [status for status in EntryStatus if status.finished is finished]
 
 
-# Several checks at once.
-
-
-def many(count: int, policy: Policy) -> Mender:
-    """A coordinator with so many machines in its queue, none of them a node."""
-    rig = Mender(policy)
-    for number in range(count):
-        rig.wish(replace(ADD, address=f"192.0.2.{number}", serial=f"S{number}"))
-    rig.agents.lists = rig.agents.checks = ("check",)
-    return rig
-
-
-def asked(rig: Mender) -> int:
-    """How many checks have been ordered."""
-    return sum(intent.purpose.entry.endswith(":check") for _, _, intent in rig.agents.ran.values())
-
-
-def test_as_many_are_checked_in_a_round_as_the_agent_takes() -> None:
-    """Sixteen rounds for a thousand: minutes, where one a round would take 17 hours."""
-    rig = many(10, policy(RepairStep("try-1")))
-    rig.agents.taken = 4
-    rig.ask(SetQueue(enabled=False))
-    assert asked(rig) == 4
-    rig.tick()
-    rig.tick()
-    assert asked(rig) == 3 * 4
-    rig.tick()
-    assert all(entry.checked_at for entry in rig.ledger.queue.entries)
-    assert rig.agents.refused == 0
-
-
-# What keeps others waiting, and whose a drained node is.
-
-
 @pytest.mark.parametrize("does", ["check", "repair"])
 def test_what_was_ordered_of_a_master_that_is_offline_now_is_not_waited_for(does: str) -> None:
     """The new master's agent is asked about the health; how far a repair came nobody can tell."""
@@ -219,20 +166,3 @@ def test_what_was_ordered_of_a_master_that_is_offline_now_is_not_waited_for(does
     else:
         assert "how far it came is unknown" in rig.until(EntryStatus.FAILED).why
         assert rig.commands() == ["try-1"]
-
-
-def test_at_work_it_is_let_be_by_a_window_that_then_takes_over() -> None:
-    rig = Mender(policy(DRAINS), heals="nothing")
-    rig.cluster.takes = lambda _: 60.0
-    rig.add()
-    rig.until_true(lambda: rig.at(StepStatus.WATCHING) and rig.node().drained)
-    rig.plan("n3")
-    assert (Kind.WINDOW_WAITS, "n3") in rig.whys()
-    rig.until_true(lambda: rig.found() is not None)
-    assert rig.found() is Standing.SERVING, "it was in service before the entry came"
-    rig.until_true(lambda: rig.resting)
-    assert (rig.drains(), rig.restores()) == (1, 0), "it is not drained twice"
-    rig.down()
-    rig.until_true(lambda: rig.node().offline)
-    rig.up()
-    rig.until_true(rig.in_service)

@@ -114,8 +114,3 @@ def test_a_failed_domain_is_forgotten_though_nothing_else_is_remembered() -> Non
     ledger = Ledger(queue=queue(failed=(FailedDomain("rack 7", ("gone",), 3),)))
     done = round_of(limits=LIMITS, ledger=ledger, observed=replace(world(), sick={}))
     assert done.ledger.queue.failed == ()
-
-
-def test_nothing_is_written_while_nothing_changes() -> None:
-    done = round_of(*rack(1, 2, 3), limits=LIMITS, ledger=Ledger(queue=queue()))
-    assert round_of(*rack(1, 2, 3), limits=LIMITS, ledger=done.ledger).ledger is done.ledger

@@ -1,12 +1,8 @@
 """What sabakan may be asked, and how its answers are read; every oddity is one line."""
 
 import json
-from collections.abc import Callable
-from ipaddress import ip_address
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nodeagent.errors import MessageError
 from nodeagent.maintd.queue.sabakan import machines, question, variables
@@ -74,8 +70,6 @@ NO_STATES = "having.states must name states: healthy machines would be reported 
         ('{"having":[]}', "having must be a JSON object"),
         ("[]", "the document must be a JSON object"),
         ("", "empty"),
-        ("having", "not JSON at line 1 column 1"),
-        ('{"having":{"states":["UNHEALTHY"]},"having":{}}', "stands twice in one object"),
         (" " * 20_000, "larger than 16384 characters"),
     ],
 )
@@ -125,18 +119,13 @@ NO_ANSWERS: list[tuple[int, bytes, str]] = [
     (202, answer(machine()), "HTTP status 202"),
     (503, b'{"errors":"x"}', "HTTP status 503"),
     (200, b"", "its answer is empty"),
-    (200, b"   ", "its answer is not to be read: empty"),
     (200, b"<html>sorry</html>", "its answer is not to be read: not JSON at line 1 column 1"),
-    (200, b"\xff", "not UTF-8 at byte 0"),
-    (200, answer(machine())[:-3], "its answer is not to be read: not JSON"),
     (200, b"[]", "its answer is not a JSON object"),
-    (200, b"null", "its answer is not a JSON object"),
     (200, b"{}", "its answer has no list data.searchMachines"),
     (200, b'{"data":null}', "its answer has no list data.searchMachines"),
     (200, b'{"data":[]}', "its answer has no list data.searchMachines"),
     (200, b'{"data":{"searchMachines":null}}', "its answer has no list data.searchMachines"),
     (200, b'{"data":{"searchMachines":{}}}', "its answer has no list data.searchMachines"),
-    (200, b'{"data":{"searchMachines":[]},"data":{}}', "stands twice in one object"),
     (200, answer(errors=[{"message": "no\nway"}]), 'it reports errors: "no\\nway"'),
     (200, answer(errors=[{"message": "a"}, {}, {}]), 'it reports errors: "a" and 2 more'),
     (200, answer(errors="oops"), 'it reports errors: "oops"'),
@@ -225,41 +214,3 @@ def test_who_answers_what_was_not_asked_is_not_believed() -> None:
         good = machine(spec_ipv4=["10.0.0.8"], spec_rack=6)
         told = fault(answer(good, machine(**members)), text=text)
         assert "were not asked for: the question is not heeded" in told, (members, text)
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=8,
-)
-PLACES = ("spec", "status", "spec_rack", "spec_ipv4", "spec_bmc", "status_duration")
-
-
-WRAPPED: list[Callable[[object], object]] = [
-    lambda value: value,
-    lambda value: {"data": value},
-    lambda value: {"errors": value, "data": {"searchMachines": []}},
-    lambda value: {"data": {"searchMachines": value}},
-    *(
-        lambda value, place=place: {"data": {"searchMachines": [machine(**{place: value})]}}
-        for place in PLACES
-    ),
-]
-
-
-@given(JSON, st.sampled_from(WRAPPED))
-def test_no_document_is_more_than_refused(
-    document: object, wrap: Callable[[object], object]
-) -> None:
-    found = sick_or_fault(json.dumps(wrap(document)).encode())
-    if isinstance(found, str):
-        assert found.isprintable()
-    else:
-        assert all(str(ip_address(one.address or "::")) for one in found)
-
-
-def sick_or_fault(body: bytes) -> tuple[Sick, ...] | str:
-    try:
-        return sick(body)
-    except MessageError as error:
-        return str(error)

@@ -65,11 +65,6 @@ def test_nodes_by_role_and_instances_by_state(served: Served) -> None:
     }
 
 
-def test_a_quiet_cluster_has_no_score_for_no_node_is_asked(served: Served) -> None:
-    assert values(served, "score") == {}
-    assert values(served, "memory_free_bytes") == {}
-
-
 def test_the_balance_of_the_groups_whose_nodes_were_asked(served: Served) -> None:
     served.rig.agents.says["n3"] = EVACUATE
     served.tick()
@@ -100,7 +95,7 @@ class Counting(Between):
         self.asked += 1
         if not self.answers:
             raise Unavailable("luxid is busy")
-        return super().unfinished()
+        return self.cluster.unfinished()
 
 
 def test_the_job_queue_is_counted_once_a_minute(tmp_path: Path) -> None:

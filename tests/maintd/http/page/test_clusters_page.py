@@ -1,38 +1,15 @@
 """The page of all clusters in a browser; tests/cli has what it shows."""
 
-import http.server
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 from nodeagent.cli.maint import clusters_page
 from tests import needs
+from tests.maintd.answering import serving
 from tests.maintd.http.page.browser import Browser
 
 pytestmark = needs.mark("chromium")
 _BADGES = "[...document.querySelectorAll('.badge')].map((one) => one.textContent)"
-
-
-@contextmanager
-def web(folder: Path) -> Iterator[str]:
-    """A web server of files: the URL of a folder."""
-    handler = partial(_Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join(10)
-
-
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        """Write no log."""
 
 
 def test_a_screen_shows_each_new_page_and_believes_no_old_one(tab: Browser, tmp_path: Path) -> None:
@@ -45,8 +22,8 @@ def test_a_screen_shows_each_new_page_and_believes_no_old_one(tab: Browser, tmp_
     tab.said.clear()
     file, now = str(tmp_path / "a.html"), time.time()
     old = "This page is out of date"
-    with web(tmp_path) as at:
-        for place in (f"{at}/a.html", f"file://{file}"):
+    with serving(lambda _, __: (200, Path(file).read_bytes())) as port:
+        for place in (f"http://127.0.0.1:{port}/a.html", f"file://{file}"):
             clusters_page.write(file, [well], {}, now)
             tab.open(place)
             for found, away, badge, is_old in (

@@ -191,7 +191,7 @@ def test_the_policy_allows_our_style_our_script_and_nothing_else(
 
 
 @needs.mark("chromium")
-@pytest.mark.parametrize("rig", [emptying, large, planned])
+@pytest.mark.parametrize("rig", [emptying, planned])
 def test_screenshots(tab: Browser, tmp_path: Path, rig: "type[Rig]") -> None:
     one = Served(rig(), tmp_path)  # type: ignore[call-arg]
     one.tick(times=4)
