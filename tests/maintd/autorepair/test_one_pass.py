@@ -147,15 +147,6 @@ def test_the_instances_of_a_fenced_node_are_left_to_maintd(secondary: str | None
     assert site.moves() == []
 
 
-def test_a_live_repair_that_has_ended_keeps_its_mark_and_stops_nothing() -> None:
-    site = Site([instance("i", "n2")])
-    site.change("n2", offline=True)
-    for kind in ("repairing", "repairready"):
-        site.cluster.tag("n2", f"maintd:{kind}:6f3b1d5e-0002-4000-8000-000000000001")
-    site.go()
-    assert site.moves() != []
-
-
 def test_a_node_that_maintd_works_on_is_left_to_it() -> None:
     site = Site([instance("i", "n2"), instance("j", "n3")])
     site.change("n2", drained=True)
@@ -248,38 +239,6 @@ def test_what_a_job_has_done_while_we_looked_is_not_done_again() -> None:
     site.go()
     assert len(site.moves()) == 1
     assert ":success:" in site.tags("s")[0]
-
-
-def test_a_repair_goes_on_under_the_new_name_of_its_instance() -> None:
-    """Its tags go with it; its jobs' opcodes have the old name."""
-    site = Site([instance("i", "n2", "n3")])
-    site.change("n2", offline=True)
-    site.cluster.takes = lambda _: 100.0
-    for _ in range(2):
-        site.go(150)  # failed over, then mirrored anew
-    old = site.cluster.instances["i"]
-    assert [tag.rpartition(":")[2] for tag in site.tags("i")] == ["1"]
-    site.cluster.remove_instance("i")
-    site.cluster.put(replace(old, name="k"))
-    for _ in range(4):
-        site.go()
-    assert [tag.split(":")[4] for tag in site.tags("k")] == ["success"]
-
-
-def test_nor_what_somebody_moves_while_nodes_are_asked() -> None:
-    site = Site([instance("s", "n2")])
-    site.change("n2", offline=True)
-    site.cluster.takes = lambda _: 1000.0
-
-    class Meanwhile(ByHand):
-        def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
-            self.submit_foreign(MovePrimary("s", "n2", live=False, target="n3"))
-            return super().capacity(nodes)
-
-    site.cluster.__class__ = Meanwhile
-    ((_, answer),) = site.go().repairs
-    assert answer == NotTaken(str(because(Kind.OTHERS_JOB, job="1")))
-    assert not site.moves()
 
 
 def test_a_dry_run_only_tells() -> None:

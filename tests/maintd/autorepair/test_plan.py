@@ -1,6 +1,5 @@
 """Instances that repair themselves, by a whole coordinator on the simulated cluster."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -10,18 +9,12 @@ import pytest
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.autorepair.jobs import remember
 from nodeagent.maintd.engine.failpoint import arm
-from nodeagent.maintd.engine.round import Round
-from nodeagent.maintd.http.autorepair import explained
-from nodeagent.maintd.http.view import View
 from nodeagent.model.action import Guarded, MovePrimary, Reinstall, Retag, Scope, move_of
-from nodeagent.model.ledger import STORM_TAG, Intent, Ledger, Outcome, Result
+from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.purpose import OfRepair
-from nodeagent.model.reason import Kind, StageKind, because
+from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Group, Instance, Observed
-from nodeagent.model.stage import DRAIN
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import ResetStorm
-from nodeagent.store.sqlite import MEMORY, SqliteStore
 from simulation.cluster import Job
 from tests.maintd.autorepair.repairs import (
     COMPATIBLE,
@@ -32,11 +25,9 @@ from tests.maintd.autorepair.repairs import (
     out,
     plain,
     result,
-    tags,
 )
-from tests.maintd.decided import details, kinds
+from tests.maintd.decided import details
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE
 
 
 def test_by_harep_s_rules_a_failover_and_the_new_mirror_are_two_repairs() -> None:
@@ -79,63 +70,6 @@ def test_it_is_off_unless_somebody_switches_it_on() -> None:
     rig.cluster.world.tags |= {"maintd:autorepair:safe"}
     rig.settle()
     assert result(rig) == ("failover", "success", 2)
-
-
-def test_a_node_that_an_incident_is_about_is_left_to_it() -> None:
-    rig = cluster(plain("i1", "n2", "rbd"))
-    rig.agents.says["n2"] = EVACUATE
-    rig.settle()
-    assert rig.cluster.nodes["n2"].offline
-    assert [job.action for job in rig.cluster.jobs.values() if move_of(job.action)] == [
-        MovePrimary("i1", "n2", live=True, target=rig.cluster.instances["i1"].primary)
-    ]
-    assert tags(rig) == []
-
-
-def test_the_storm_brake_begins_nothing_either() -> None:
-    rig = cluster(plain("i1", "n2", "rbd"))
-    rig.cluster.world.tags |= {STORM_TAG}
-    out(rig, "n2")
-    for _ in range(5):
-        done = rig.tick()
-    assert moves(rig) == []
-    assert (Kind.STORM, "") in kinds(done.decision.held)
-    why = details(done.decision.held, Kind.STORM)["why"]
-    assert told(rig, done)[0] == str(because(Kind.STORM, why=why))
-    rig.wish(ResetStorm())
-    rig.settle()
-    assert result(rig) == ("failover", "success", 1)
-
-
-def told(rig: Rig, done: Round) -> list[str]:
-    """Why nothing is begun with i1, as it is explained."""
-    view = View(done.at, rig.ledger, done.observed, done.decision.held, idle=done.idle)
-    found = explained(view, SAFE, "i1")
-    assert found is not None
-    return list(found["paused"])
-
-
-def test_a_repair_is_done_at_full_only() -> None:
-    rig = cluster(*mirrored(("n2", "n3")), policy=replace(SAFE, stage=DRAIN))
-    out(rig, "n2")
-    done = [rig.tick(100) for _ in range(3)][-1]
-    assert (StageKind.WOULD_MEND, "i1") in kinds(done.decision.held)
-    assert rig.jobs() == []
-    rig.engine.policy = SAFE
-    rig.tick(100)
-    assert rig.jobs()
-
-
-def test_a_pause_of_the_watcher_holds_repairs_and_says_until_when() -> None:
-    rig = cluster(*mirrored(("n2", "n3")))
-    out(rig, "n2")
-    rig.cluster.watcher_until = rig.time + 1000
-    done = [rig.tick(100) for _ in range(9)][-1]
-    (why,) = [one.why for one in done.decision.held if one.why.kind.metric == "watcher"]
-    assert why == because(Kind.WATCHER_PAUSED, until="2026-11-18T11:23:20Z")
-    assert rig.jobs() == []
-    rig.tick(200)
-    assert rig.jobs(), "it is over by itself"
 
 
 @pytest.mark.parametrize("allowed", ["fix-storage", "failover"])
@@ -288,41 +222,6 @@ def test_what_has_changed_since_it_was_decided_upon_is_not_repaired(
     for _ in range(20):
         rig.tick()
     assert moves(rig, "i1") == []
-
-
-def test_what_somebody_moves_by_hand_is_not_moved_again() -> None:
-    one_at_once = replace(SAFE, repairs=1)
-    rig = cluster(plain("i1", "n2", "rbd"), plain("i2", "n2", "rbd"), policy=one_at_once)
-    out(rig, "n2")
-    by_hand(rig)
-    for _ in range(10):
-        done = rig.tick()
-    why = because(Kind.OTHERS_JOB, job="1")
-    waits = because(Kind.STEP_WAITS, "i1", step="its primary node n2 is offline", why=why)
-    assert [held.why for held in done.decision.held] == [
-        because(Kind.NOT_REPAIRED, "i1", why=waits)
-    ]
-    assert told(rig, done) == [str(why)]
-    assert result(rig, "i2") == ("failover", "success", 1), "he takes nobody's turn"
-    rig.cluster.pauses = lambda _: False
-    rig.settle()
-    assert moves(rig) == []
-    assert rig.cluster.instances["i1"].primary == "n5"
-
-
-def test_of_two_who_begin_the_same_installation_one_does_it() -> None:
-    """Two maintd at once, which the vote is there to prevent; without a tag that both take off."""
-    rig = cluster(plain("i1", "n2"))
-    other = rig._engine()
-    other._store = SqliteStore(MEMORY)
-    out(rig, "n2")
-    rig.cluster.takes = lambda _: 5.0
-    for _ in range(40):
-        rig.time += 1
-        asyncio.run(rig.engine.one_round())
-        asyncio.run(other.one_round())
-    done = [j for j in rig.cluster.jobs.values() if isinstance(move_of(j.action), Reinstall)]
-    assert sum(job.outcome is Outcome.SUCCESS for job in done) == 1
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from nodeagent.model.balance import Agenda, Lopsided
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.reason import Kind
 from nodeagent.model.units import Ms
-from tests.maintd.balancing.world import ON, OVER, advised, begun, done, shift, why, world
+from tests.maintd.balancing.world import ON, OVER, advised, begun, done, why, world
 from tests.maintd.decided import details
 from tests.maintd.world import NOW, seen
 
@@ -53,24 +53,3 @@ def test_a_gain_that_nobody_has_looked_at_for_long_begins_anew() -> None:
         later = NOW + gap
         again = done(seen(world(), advice=advised(OVER, at=later)), first.ledger, SLOW, later)
         assert len(begun(again)) == expected
-
-
-def test_the_moves_of_a_round_are_no_break() -> None:
-    first = done(seen(world(), advice=advised(OVER)))
-    later = NOW + FRESH
-    under_way = done(seen(world()), first.ledger, SLOW, later)
-    assert under_way.ledger.lopsided == (Lopsided("default", NOW, later),)
-    ended = replace(under_way.ledger, intents=())
-    there = world(a=("n2", "n1"), c=("n4", "n5"))
-    more = advised(shift("c", "n4:n5", "n5:n4"), at=later + 1)
-    assert begun(done(seen(there, advice=more), ended, SLOW, later + 1))
-
-
-def test_what_was_in_the_way_is_a_break_in_the_gain() -> None:
-    first = done(seen(world(), advice=advised(OVER)), policy=SLOW)
-    later = NOW + 300_000
-    doubt = done(seen(world(), doubts={"n6": "silent"}), first.ledger, SLOW, later)
-    assert not doubt.ledger.lopsided
-    later = NOW + 600_000
-    again = done(seen(world(), advice=advised(OVER, at=later)), doubt.ledger, SLOW, later)
-    assert not begun(again)

@@ -10,13 +10,13 @@ from nodeagent.maintd.balancing import past_moves
 from nodeagent.maintd.balancing.moves import course, fault
 from nodeagent.maintd.balancing.plan import FRESH
 from nodeagent.maintd.planning.outcomes import BACK_OFF
-from nodeagent.model.action import MovePrimary, MoveSecondary, Retag, Scope, TagPlace
+from nodeagent.model.action import MovePrimary, Retag, Scope, TagPlace
 from nodeagent.model.balance import Advice, Agenda, Lopsided, Shift
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Decision, Intent, Ledger, Outcome, Policy, Result, Storm, Trail
 from nodeagent.model.outage import Outage
-from nodeagent.model.purpose import BALANCE, OfBalance, OfIncident, OfRepair
+from nodeagent.model.purpose import BALANCE, OfIncident, OfRepair
 from nodeagent.model.reason import AnyKind, Kind, Reason, StageKind, because
 from nodeagent.model.snapshot import Capacity, Group, Node, Snapshot
 from nodeagent.model.stage import ADVISE, FULL
@@ -24,7 +24,7 @@ from nodeagent.model.units import Ms
 from nodeagent.model.window import Mode, Scheduled
 from nodeagent.model.wish import Balance, StopBalancing, Wish
 from tests.maintd.balancing.world import HALT, ON, OVER, advised, begun, done, shift, why, world
-from tests.maintd.decided import details, kinds, within
+from tests.maintd.decided import details, within
 from tests.maintd.leaving import DAY, HOUR, in_windows, window
 from tests.maintd.world import EVACUATE, NOW, REPAIR, incident, instance, ledger, node, seen
 
@@ -57,13 +57,6 @@ def test_each_of_hbal_s_moves_is_these_jobs(at: str, to: str, jobs: list[str]) -
             assert job.node == pair[1]
             pair = [pair[0], job.target]
     assert ":".join(filter(None, pair)) == to
-
-
-def test_what_is_stopped_fails_over_and_loses_nothing() -> None:
-    (job,) = course(OVER, instance("a", "n1", "n2", running=False))
-    assert isinstance(job, MovePrimary)
-    assert not job.live
-    assert not job.unchecked
 
 
 @pytest.mark.parametrize(
@@ -103,13 +96,6 @@ def test_what_ganeti_never_migrates_is_not_interrupted(never: dict[str, Any]) ->
 
 
 # By itself.
-
-
-def test_nothing_is_done_unless_it_is_switched_on() -> None:
-    decision = done(seen(world(), advice=advised(OVER)), policy=Policy(stage=FULL))
-    assert not begun(decision)
-    assert not decision.held
-    assert not decision.questions
 
 
 def test_below_full_what_is_worth_it_is_only_told_unless_a_person_asks() -> None:
@@ -186,20 +172,6 @@ def test_a_group_rests_from_shortly_before_a_node_leaves_until_it_is_back(
     assert bool(begun(decision)) is not waits
     if waits:
         assert why(decision).kind is Kind.LEAVES
-
-
-def test_jobs_of_one_instance_follow_each_other() -> None:
-    decision = done(seen(world(), advice=advised(shift("a", "n1:n2", "n3:n2"))))
-    one, two, three = begun(decision)
-    assert (one.after, two.after, three.after) == (None, one.id, two.id)
-
-
-def test_one_round_after_the_other() -> None:
-    first = done(seen(world(), advice=advised(OVER)))
-    other = advised(shift("c", "n4:n5", "n5:n4"), at=NOW + 1)
-    second = done(seen(world(), advice=other), first.ledger, now=NOW + 2)
-    assert begun(second) == begun(first)
-    assert not second.questions
 
 
 def test_a_gain_must_last() -> None:
@@ -479,21 +451,6 @@ def test_what_the_change_of_master_cut_off_is_no_failure_and_waits_a_while() -> 
     assert not again.ledger.halts
 
 
-def test_a_halt_that_only_its_tag_tells_of_is_heeded() -> None:
-    decision = done(seen(world(tags=["maintd:balancefailed:9"]), advice=advised(OVER)))
-    assert not begun(decision)
-    assert why(decision).kind is Kind.HALTED
-    assert why(decision).help == "gnt-group remove-tags default maintd:balancefailed:9"
-    assert not decision.ledger.intents
-
-
-def test_what_fails_because_its_instance_was_removed_halts_nothing() -> None:
-    ledger, intent = submitted()
-    there = world(c=("n4", "n5"))
-    decision = done(seen(there, results={intent: Outcome.ERROR}), ledger, now=NOW + 2)
-    assert not decision.ledger.halts
-
-
 def test_a_success_is_waited_for_until_it_shows() -> None:
     ledger, intent = submitted()
     results = {intent: Outcome.SUCCESS}
@@ -505,35 +462,6 @@ def test_a_success_is_waited_for_until_it_shows() -> None:
     assert [t.job for t in over.ledger.shifted] == ["7"]
     given_up = done(seen(world(), results=results), stale.ledger, now=NOW + 60_000)
     assert not begun(given_up)
-
-
-def test_a_job_that_nobody_can_find_has_succeeded_if_its_effect_shows() -> None:
-    ledger, intent = submitted()
-    lost = seen(world(a=("n2", "n1")), results={intent: Outcome.LOST})
-    over = done(lost, ledger, now=NOW + 2)
-    assert not over.ledger.halts
-    assert [t.result.outcome for t in over.ledger.shifted] == [Outcome.SUCCESS]
-
-
-def test_of_jobs_that_follow_each_other_only_the_last_must_show() -> None:
-    """The mirror that the first one makes becomes the primary node by the second."""
-    first = done(seen(world(), advice=advised(shift("a", "n1:n2", "n3:n1"))))
-    one, two = begun(first)
-    submitted = (replace(one, job="7"), replace(two, job="8"))
-    results = {one.id: Outcome.SUCCESS, two.id: Outcome.SUCCESS}
-    there = seen(world(a=("n3", "n1")), results=results)
-    over = done(there, replace(first.ledger, intents=submitted), now=NOW + 2)
-    assert not begun(over)
-    assert [t.job for t in over.ledger.shifted] == ["7", "8"]
-
-
-def test_a_job_that_was_not_taken_is_planned_anew_after_a_while() -> None:
-    first = done(seen(world(), advice=advised(OVER)))
-    (intent,) = begun(first)
-    observed = seen(world(), absent={intent.id: "queue full"}, advice=advised(OVER, at=NOW + 1))
-    decision = done(observed, first.ledger, now=NOW + 2)
-    assert not begun(decision)
-    assert why(decision).kind is Kind.NOT_TAKEN
 
 
 # By wish.
@@ -553,17 +481,6 @@ def test_what_is_asked_for_is_done_though_it_is_switched_off() -> None:
     assert not after.ledger.agenda, "all of it is done"
 
 
-def test_what_must_wait_is_kept() -> None:
-    second = shift("a", "n2:n1", "n2:n3")
-    decision = done(seen(world(), wishes=wished(OVER, second)), policy=Policy(stage=FULL))
-    assert len(begun(decision)) == 1
-    assert decision.ledger.agenda == (Agenda("default", "ada", NOW, (OVER, second), True),)
-    moved = world(a=("n2", "n1"))
-    after = done(seen(moved), replace(decision.ledger, intents=()), Policy(stage=FULL), NOW + 1)
-    assert [i.action for i in begun(after)] == [MoveSecondary("a", "n1", "n3")]
-    assert after.ledger.agenda == (Agenda("default", "ada", NOW, (second,), True),)
-
-
 def test_what_was_asked_for_is_given_up_where_somebody_moves_things() -> None:
     left = Ledger(agenda=(Agenda("default", "ada", NOW, (OVER,), True),))
     decision = done(seen(world(a=("n3", "n2"))), left, Policy(stage=FULL))
@@ -571,17 +488,6 @@ def test_what_was_asked_for_is_given_up_where_somebody_moves_things() -> None:
     assert not decision.ledger.agenda
     gone = because(Kind.MOVE_WAITS, "a", move="a n1:n2 => n2:n1", why=because(Kind.NOT_THERE, "a"))
     assert why(decision) == because(Kind.LIST_GIVEN_UP, "default", who="ada", moves=1, why=gone)
-
-
-def test_without_a_list_what_is_advised_is_done_at_once_until_nothing_is() -> None:
-    slow = Policy(stage=FULL, balance_settle=Ms(10**8))
-    first = done(seen(world(), wishes=wished()), policy=slow)
-    assert first.questions
-    second = done(seen(world(), advice=advised(OVER)), first.ledger, slow)
-    assert len(begun(second)) == 1
-    even = replace(second.ledger, intents=())
-    third = done(seen(world(), advice=advised()), even, slow, NOW + 1)
-    assert not third.ledger.agenda
 
 
 def test_it_can_be_stopped() -> None:
@@ -619,28 +525,6 @@ def test_what_cannot_be_asked_for(wish: tuple[Wish, ...], before: Ledger, expect
     decision = done(seen(world(), wishes=wish), before, Policy(stage=FULL))
     assert expected in decision.refused["w"]
     assert decision.ledger.agenda == before.agenda
-
-
-def test_what_was_asked_for_ends_with_a_failure() -> None:
-    rest = Agenda("default", "ada", NOW, (shift("c", "n4:n5", "n5:n4"),), True)
-    intent = Intent("3", OfBalance("default"), "n1", MovePrimary("a", "n1", True, "n2"), "7")
-    before = Ledger(intents=(intent,), agenda=(rest,))
-    decision = done(seen(world(), results={"3": Outcome.ERROR}), before, Policy(stage=FULL))
-    assert not decision.ledger.agenda
-    assert decision.ledger.halts
-
-
-def test_what_was_asked_for_a_group_that_is_gone_is_forgotten() -> None:
-    left = Ledger(agenda=(Agenda("gone", "ada", NOW), Agenda("default", "ada", NOW)))
-    decision = done(seen(world()), left, Policy(stage=FULL))
-    assert [agenda.group for agenda in decision.ledger.agenda] == ["default"]
-
-
-def test_what_is_asked_for_a_group_of_one_node_says_what_is_missing() -> None:
-    there = world(node("n6", group="small"))
-    there = replace(there, groups={**there.groups, "small": Group("small", "small")})
-    decision = done(seen(there), Ledger(agenda=(Agenda("small", "ada", NOW),)), Policy(stage=FULL))
-    assert kinds(decision.held) == [(Kind.NOT_BALANCED, "small"), (Kind.FEW_NODES, "small")]
 
 
 # Moves that failed, also without a ledger.
@@ -681,8 +565,3 @@ def test_a_failure_whose_tag_was_lost_halts_and_is_told_again() -> None:
     known = Ledger(shifted=(failed,), halts=(replace(halts[0], tag_seen=True),))
     _, halts = past_moves.recalled(known, trails, world(), NOW, gone)
     assert [(halt.job, halt.tag_seen) for halt in halts] == [("5", False)]
-
-
-def test_what_is_a_day_old_is_over_also_without_a_ledger() -> None:
-    old = remembered(world(), ended=NOW - 86_400_000)
-    assert (old.shifted, old.halts) == ((), ())

@@ -3,13 +3,10 @@
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import cast
 
 import pytest
 
-from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import Unavailable
-from nodeagent.maintd.balancing.inputs import stock_of
 from nodeagent.maintd.balancing.ratings import rated
 from nodeagent.maintd.balancing.search_thread import RATED, Adviser, nothing_measured
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, Size, Snapshot
@@ -20,10 +17,7 @@ from nodeagent.placement.cluster.textfile import parse
 from nodeagent.placement.layout.layout import lay_out
 from nodeagent.placement.layout.rules import Rules
 from nodeagent.placement.layout.score import score
-from tests.cluster.by_hand import ByHand
 from tests.maintd.balancing.world import LOPSIDED
-from tests.maintd.rig import Between, Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE
 
 HALF = Capacity(2000, 50_000, Size(4000, 0, 100_000, 8))
 TWO = Snapshot(
@@ -83,45 +77,6 @@ def test_a_node_that_does_not_say_what_it_has(
     world = replace(TWO, nodes={**TWO.nodes, "a2": changed})
     known = assess(world, dict.fromkeys(("a1", "b1", "b2"), HALF))
     assert rated(known, world, ["a", "b"], Ms(0)).keys() == rated_groups
-
-
-# In rounds.
-
-
-class Counting(Between):
-    """Counts how often nodes are asked."""
-
-    asked = 0
-
-    def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
-        self.asked += 1
-        return self.cluster.capacity(nodes)
-
-    def running(self, nodes: Collection[str]) -> Mapping[str, Running]:
-        self.asked += 1
-        return self.cluster.running(nodes)
-
-
-def test_no_round_waits_for_it() -> None:
-    between: list[Counting] = []
-    rig = Rig(fleet(), mirrored(("n3", "n4"), ("n2", "n3")), through=lambda c: _kept(c, between))
-    rig.tick()
-    rig.tick()
-    assert dict(rig.engine.ratings) == {}
-    assert sum(one.asked for one in between) == 0
-
-    rig.agents.says["n3"] = EVACUATE  # now rounds want to know for themselves what is free
-    rig.tick()
-    assert sum(one.asked for one in between) == 1
-    (rating,) = rig.engine.ratings.values()
-    assert rating.at == rig.now()
-    assert rating.score > 0
-    assert not rating.instances, "nobody asked how they are"
-
-
-def _kept(cluster: ByHand, kept: list[Counting]) -> Counting:
-    kept.append(Counting(cluster))
-    return kept[-1]
 
 
 # Where no round asks, the adviser's thread does.
@@ -191,43 +146,6 @@ def test_a_quiet_cluster_s_instances_are_counted_by_their_status_in_ganeti() -> 
     one.round()
     assert len(one.told) == 2
     assert one.adviser.ratings["a"].instances == {}, "unknown, not old"
-
-
-def test_an_offline_node_s_instances_are_ganeti_s_to_know_and_a_dead_one_is_not_asked() -> None:
-    one = Quiet("a2", "b2")
-    off = replace(TWO.nodes["a2"], offline=True)
-    dead = replace(TWO.nodes["b2"], drained=True)
-    seen = replace(TWO, nodes={**TWO.nodes, "a2": off, "b2": dead})
-    one.adviser.rate(seen, {}, one.answering, Ms(0))
-    assert one.told == [["a1", "a2", "b1"]]
-
-
-class Asked:
-    """A cluster that notes whom it is asked about."""
-
-    def __init__(self) -> None:
-        self.about: list[tuple[str, list[str]]] = []
-
-    def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
-        self.about.append(("room", sorted(nodes)))
-        return dict.fromkeys(nodes, HALF)
-
-    def running(self, nodes: Collection[str]) -> Mapping[str, Running]:
-        self.about.append(("states", sorted(nodes)))
-        return {}
-
-
-def test_the_search_asks_for_states_on_offline_nodes_too_and_for_no_room_there() -> None:
-    off = replace(TWO.nodes["a2"], offline=True)
-    cluster = Asked()
-    stock_of(cast(Cluster, cluster), replace(TWO, nodes={**TWO.nodes, "a2": off}), {"a"})
-    assert cluster.about == [("room", ["a1"]), ("states", ["a1", "a2"])]
-
-
-def test_what_a_round_asked_is_not_asked_again() -> None:
-    one = Quiet()
-    assert one.round(dict.fromkeys(("a1", "a2"), HALF)) == {"a", "b"}
-    assert one.asked == [["b1", "b2"]]
 
 
 def test_where_ganeti_does_not_answer_it_is_asked_again_later() -> None:

@@ -13,9 +13,8 @@ from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 from nodeagent.placement.cluster.cluster import Cluster, Known, Load
 from nodeagent.placement.cluster.textfile import parse
-from nodeagent.placement.layout.layout import Place, lay_out
+from nodeagent.placement.layout.layout import Place
 from nodeagent.placement.layout.moves import Moved, attempt, candidates
-from nodeagent.placement.layout.rules import Rules
 from nodeagent.placement.layout.score import score
 from tests.maintd.balancing.world import LOPSIDED
 from tests.placement.clusters import case
@@ -143,16 +142,6 @@ def test_loads_count_where_there_are_some() -> None:
     assert not told(dear, cluster, 7, both).shifts
 
 
-def test_a_group_is_what_it_is_beside_others() -> None:
-    """Its score is that of the whole cluster laid out, where all its nodes are on."""
-    for cluster, question in asked():
-        (group,) = (group for group in cluster.groups if group.uuid == question.group)
-        members = [node for node in cluster.nodes if node.group == group.uuid]
-        if len(members) == len(question.nodes):
-            whole = score(lay_out(cluster, group, Rules()))
-            assert score(laid_out(question, cluster, {})) == pytest.approx(whole, nan_ok=True)
-
-
 @pytest.mark.parametrize("status", ["ERROR_down", "ERROR_up", "ERROR_wrongnode", "ADMIN_offline"])
 def test_what_is_broken_stays(status: str) -> None:
     for name, other in ("ab", "ba"):
@@ -160,13 +149,6 @@ def test_what_is_broken_stays(status: str) -> None:
         cluster = parse(broken)
         (question,) = questions(cluster)
         assert {s.instance for s in told(question, cluster, 7, {}).shifts} == {other}
-
-
-def test_what_is_not_there_yet_stays() -> None:
-    promised = "".join(f"f{n}|1000|1000|1|ADMIN_down|Y|n1|n2|drbd||1|-|Y\n" for n in range(4))
-    cluster = parse(LOPSIDED.replace("\na|", f"\n{promised}a|"))
-    (question,) = questions(cluster)
-    assert [shift.instance for shift in told(question, cluster, 7, {}).shifts] == ["a"]
 
 
 def test_what_would_take_too_long_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,25 +160,6 @@ def test_what_would_take_too_long_is_not_searched(monkeypatch: pytest.MonkeyPatc
     found = told(question, cluster, 7, {})
     assert not found.shifts
     assert found.why == "2 nodes and 2 instances that may move are too many to be searched"
-
-
-def test_where_there_is_always_a_way_back_only_what_comes_before_it_is_advised(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As many looks as there are do not find another way."""
-    monkeypatch.setattr("nodeagent.maintd.balancing.search._TIMES", 0)
-    cut = 0
-    for cluster, question in asked()[:20]:
-        first = told(question, cluster, 7, {}).shifts
-        for number, shift in enumerate(first[:3]):
-            node, part = min(comes(shift))
-            barred = replace(question, left=frozenset({(shift.instance, node, part)}))
-            kept = told(barred, cluster, 7, {}).shifts
-            before = [n for n, s in enumerate(first) if s.instance == shift.instance]
-            back = [n for n in before if (node, part) in comes(first[n])]
-            assert kept == first[: back[0]]
-            cut += number > 0
-    assert cut
 
 
 def test_time_that_is_over_ends_the_search_with_what_there_is() -> None:

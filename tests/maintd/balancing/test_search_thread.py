@@ -105,35 +105,6 @@ def test_where_no_thread_is_to_be_had_it_is_told_and_tried_again() -> None:
     assert not desk.adviser.advice()["g"].why
 
 
-def test_a_search_ends_after_ten_seconds_of_its_own() -> None:
-    more = "".join(f"{name}|1000|1000|1|running|Y|n1|n2|drbd|\n" for name in "cdef")
-    crowded = parse(LOPSIDED.replace("\na|", f"\n{more}a|").replace("7900", "3900"))
-    shifts = []
-    for each in (0.0, 6.0):
-        desk = Desk(Known(crowded, {}))
-        desk.seconds = 10_000.0
-
-        def steady(desk: Desk = desk, each: float = each) -> float:
-            desk.seconds += each
-            return desk.seconds
-
-        desk.adviser = Adviser(desk._look, desk._measure, desk.work.append, steady)
-        desk.ask(ASKED)
-        shifts.append(len(desk.adviser.advice()["g"].shifts))
-    assert shifts == [3, 2]
-
-
-def test_load_counts_for_those_who_asked_for_it() -> None:
-    clusters = [_of(group) for group in "gh"]
-    desk = Desk(Known(_together(clusters), {}))
-    desk.loads = {name: Load(0.0, 0.0, 0.0, 0.0) for name in ("ag", "bg", "ah", "bh")}
-    two = [replace(ASKED, group=g, nodes=frozenset({f"{g}1", f"{g}2"})) for g in "gh"]
-    desk.ask(*(replace(one, share=1.5, load=one.group == "h") for one in two))
-    assert desk.measured == ["h"]
-    found = desk.adviser.advice()
-    assert (len(found["g"].shifts), len(found["h"].shifts)) == (1, 0)
-
-
 def test_what_was_even_a_moment_ago_is_not_searched_again() -> None:
     even = replace(ASKED, share=100.0)
     desk = Desk()

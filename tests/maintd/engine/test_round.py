@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.errors import NotMaster, Unavailable
+from nodeagent.errors import NotMaster
 from nodeagent.model.action import Action, Drain, RunCommand
 from nodeagent.model.incident import Status
 from nodeagent.model.reason import Kind
 from nodeagent.model.units import Ms
 from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, OK, REPAIR, need
+from tests.maintd.world import EVACUATE, REPAIR
 
 
 def broken(**members: object) -> Rig:
@@ -108,16 +108,6 @@ def test_a_drain_whose_end_died_with_the_master_is_done_if_its_node_is_drained(
     assert rig.status("n3") is (Status.COMPLETED if had_effect else Status.FAILED)
 
 
-def test_a_cluster_that_does_not_answer_skips_the_round() -> None:
-    rig = broken()
-    rig.cluster.down = True
-    with pytest.raises(Unavailable):
-        rig.tick()
-    rig.cluster.down = False
-    rig.settle()
-    assert rig.status("n3") is Status.COMPLETED
-
-
 def test_a_dry_run_decides_and_does_nothing() -> None:
     rig = broken(policy=replace(QUICK, settle=Ms(15_000)))
     rig.engine.conduct = replace(rig.engine.conduct, dry=True)
@@ -128,13 +118,3 @@ def test_a_dry_run_decides_and_does_nothing() -> None:
         assert [i.action for i in done.decision.ledger.intents] == [Drain("n3", promote=True)]
     assert not rig.cluster.jobs
     assert rig.store.load().incidents == ()
-
-
-def test_a_node_that_says_something_else_every_round_adds_three_events_to_each() -> None:
-    """So it takes weeks to push others' events out, and never those of administrators' acts."""
-    rig = Rig(fleet())
-    rounds = 20
-    for number in range(rounds):
-        rig.agents.says["n3"] = OK if number % 2 else need("live-repair", details=str(number))
-        rig.tick(60)
-    assert 0 < len(rig.store.history(limit=1000)) <= 3 * rounds

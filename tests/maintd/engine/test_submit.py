@@ -75,9 +75,3 @@ def test_a_request_of_many_jobs_whose_answer_is_lost_is_not_repeated(loses: int)
     assert set(moves.values()) == {1}
     assert len(moves) == 80
     assert rig.status("n3") is Status.COMPLETED
-
-
-def test_what_is_decided_is_not_submitted_long_after() -> None:
-    rig, sizes = crowded(slow=400.0)
-    assert sizes[:4] == [1, 49, 31, 1], "the drain, then 49; the others are planned anew"
-    assert rig.status("n3") is Status.COMPLETED

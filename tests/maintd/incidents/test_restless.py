@@ -9,7 +9,7 @@ from nodeagent.model.reason import Kind
 from nodeagent.model.stage import FULL
 from tests.maintd.decided import details, kinds
 from tests.maintd.rig import Rig, fleet, mirrored
-from tests.maintd.world import OK, REPAIR, need
+from tests.maintd.world import need
 
 
 def said(**details: object) -> Diagnosis:
@@ -50,13 +50,3 @@ def test_details_that_always_change_are_named_and_worked_on_after_five_times_set
     assert named == list(range(6, 30)), "after the second change"
     assert begun[0] == 30, "300 s after it asked first"
     assert rig.cluster.nodes["n3"].offline
-
-
-@pytest.mark.parametrize("between", [OK, REPAIR, None])
-def test_only_the_same_need_without_a_break_counts(between: Diagnosis | None) -> None:
-    rig = Rig(fleet(), mirrored(("n3", "n4")), Policy(stage=FULL))
-    for count in range(60):
-        other = between if count % 15 == 14 else said(count=count // 3)
-        rig.agents.says["n3"] = other
-        rig.tick()
-    assert bool(rig.cluster.jobs) == (between is None), "silence denies nothing"

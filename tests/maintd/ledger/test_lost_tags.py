@@ -91,18 +91,6 @@ def test_a_failure_whose_tag_is_lost_is_told_again_and_not_tried_again(ledger: b
     assert rig.status("n3") is Status.COMPLETED, "and its removal is heeded as ever"
 
 
-def test_an_old_answer_is_no_loss() -> None:
-    rig = broken()
-    was = before(rig, lambda: tagged(rig, "repairready"))
-    done, jobs = rig.incident("n3").id, len(rig.cluster.jobs)
-    fresh, shows = rig.cluster.snapshot, rig.time + 40
-    rig.cluster.snapshot = lambda: fresh() if rig.time > shows else was  # type: ignore[method-assign]
-    begin_anew(rig, ledger=False)
-    ticks(rig, 30)
-    assert (rig.incident("n3").id, rig.status("n3")) == (done, Status.COMPLETED)
-    assert len(rig.cluster.jobs) == jobs
-
-
 # What is missing, and what of that is lost.
 
 

@@ -11,18 +11,16 @@ from nodeagent.maintd.ledger import other_master
 from nodeagent.model.action import Drain, Scope
 from nodeagent.model.balance import Agenda
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import USED_TAG, Intent, Ledger
+from nodeagent.model.ledger import Intent, Ledger
 from nodeagent.model.outage import Back, Outage, Way
 from nodeagent.model.purpose import OfTags
 from nodeagent.model.queue import Entry, EntryStatus, Queue
 from nodeagent.model.reason import Kind
 from nodeagent.model.series import Series, Weekly
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
-from nodeagent.model.window import Machine, Mode, Schedule, Unavailability, Window
-from nodeagent.model.wish import BringUp, Pause, SetQueue, TrustLedger
-from nodeagent.store.sqlite import MEMORY, SqliteStore
+from nodeagent.model.window import Machine, Schedule, Unavailability, Window
+from nodeagent.model.wish import Pause, SetQueue, TrustLedger
 from tests.maintd.queue.mender import ADD, HOUR, WATCHES, Mender, policy
-from tests.maintd.rig import QUICK
 from tests.maintd.world import EVACUATE
 
 OUTDATED = (Kind.OUTDATED, "")
@@ -39,13 +37,6 @@ def come_back(rig: Mender, folder: Path) -> None:
     rig.cluster.remove_ledger_rule()
     mark_away(str(folder))
     os.utime(folder / "away", (rig.time, rig.time))
-    again(rig, folder)
-
-
-def another(rig: Mender, folder: Path) -> None:
-    """Let a node be the master that never was, with no rule that tells of a ledger."""
-    rig.cluster.remove_ledger_rule()
-    rig.store = SqliteStore(MEMORY)
     again(rig, folder)
 
 
@@ -90,47 +81,6 @@ def test_what_nobody_had_answered_before_is_to_be_said_again(folder: Path) -> No
     assert str(told[0]["request"]).endswith("before another node was the master")
     assert [details["why"] for details in told] == [other_master.SAY_AGAIN] * 3
     assert rig.store.answer(after) == "", "that was said here, to the master of now"
-
-
-def test_one_that_was_down_is_not_taken_down_again(folder: Path) -> None:
-    """Elsewhere somebody has put it back since: here nobody has said so."""
-    rig = Mender(policy(WATCHES))
-    rig.plan("n3")
-    rig.down()
-    rig.until_true(lambda: rig.node().offline)
-    rig.cluster.undrain("n3")
-    come_back(rig, folder)
-    before = rig.jobs()
-    for _ in range(5):
-        rig.tick()
-    assert rig.jobs() == before
-    assert rig.ledger.scheduled[0].mode is Mode.DOWN
-    assert rig.ask(BringUp((Machine("n3"),))) == "", "what he wants done with it he may say"
-    assert rig.ask(TrustLedger()) == ""
-    rig.until_true(lambda: not rig.ledger.scheduled)
-    assert rig.in_service()
-
-
-def test_without_plans_nothing_waits(folder: Path) -> None:
-    rig = Mender(QUICK)
-    rig.agents.says["n5"] = EVACUATE
-    rig.tick()
-    come_back(rig, folder)
-    rig.tick()
-    assert (rig.ledger.away, away_since(str(folder))) == (0, 0)
-    assert rig.ask(TrustLedger()) == "no plan waits for that"
-
-
-@pytest.mark.parametrize("repairs", [False, True])
-def test_jobs_of_another_tell_of_its_queue_as_well(folder: Path, repairs: bool) -> None:
-    """As far as there is a queue: else nothing would be begun that nobody has planned."""
-    rig = Mender(policy(WATCHES) if repairs else QUICK)
-    rig.agents.says["n5"] = EVACUATE
-    rig.until_true(lambda: rig.status("n5") is Status.COMPLETED)
-    assert USED_TAG not in rig.cluster.world.tags, "what nobody has used leaves no trace"
-    another(rig, folder)
-    rig.tick()
-    assert bool(rig.ledger.away) is repairs
 
 
 def test_jobs_that_are_newer_than_the_ledger_tell_it_too(folder: Path) -> None:
@@ -226,10 +176,3 @@ def test_ganeti_must_know_the_newest_job_for_two_weeks() -> None:
     assert other_master.newest_job(there, Ms(at + weeks - 1)) == "76"
     assert other_master.newest_job(there, Ms(at + weeks)) == ""
     assert other_master.newest_job(Ledger(), Ms(5)) == ""
-
-
-def test_the_reason_has_a_kind_of_its_own() -> None:
-    told = other_master.doubt(replace(Ledger(), away=Ms(1_000_000)))
-    assert told is not None
-    assert told.kind is Kind.OUTDATED_QUEUE
-    assert other_master.doubt(Ledger()) is None

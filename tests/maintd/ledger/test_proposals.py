@@ -1,121 +1,148 @@
 """What maintd would have done is counted once each time, with what became of it."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
-import pytest
-
-from nodeagent.maintd.ledger.proposals import KEPT
+from nodeagent.maintd.deciding.decide import decide
+from nodeagent.maintd.ledger.proposals import KEPT, remember
+from nodeagent.model.asked import Asked
+from nodeagent.model.incident import Incident, Status
+from nodeagent.model.ledger import Decision, Ledger
+from nodeagent.model.outage import Outage, Wanted
 from nodeagent.model.proposal import Proposal, What
-from nodeagent.model.stage import ADVISE, DRAIN, FULL, OBSERVE
-from nodeagent.model.wish import Cancel, Evacuate
-from tests.maintd.rig import QUICK, Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, OK, REPAIR
+from nodeagent.model.reason import Held, Kind, Reason, StageKind, because
+from nodeagent.model.snapshot import Snapshot
+from nodeagent.model.stage import OBSERVE
+from nodeagent.model.units import Ms
+from nodeagent.model.wish import Cancel, Wish
+from tests.maintd.decided import POLICY
+from tests.maintd.world import EVACUATE, NOW, REPAIR, incident, ledger, node, seen, six
+
+NOTED = incident("n3")
+BEGUN = replace(NOTED, status=Status.PENDING)
+CANCELED = replace(NOTED, status=Status.CANCELED)
+WANTED = (Outage(NOTED.node, wanted=Wanted("ada", NOW, "as maintd says")),)
+DRAINED = six(node("n3", drained=True))
 
 
-def asking(stage: str, need: object = EVACUATE) -> Rig:
-    """n3 asks for something."""
-    rig = Rig(fleet(), mirrored(("n3", "n4")), replace(QUICK, stage=stage))
-    rig.agents.says["n3"] = need  # type: ignore[assignment]
-    rig.settle()
-    return rig
+def would(one: Incident = NOTED, kind: StageKind = StageKind.WOULD_EVACUATE) -> Held:
+    return held(because(kind, "n3"), one)
 
 
-def only(rig: Rig) -> Proposal:
-    (one,) = rig.ledger.proposals
-    return one
+def held(why: Reason, one: Incident = NOTED) -> Held:
+    return Held(why, "n3", one.id)
 
 
-def ends(one: Proposal) -> tuple[int, int, int, int]:
-    return one.begun, one.taken_back, one.by_person, one.passed
+class Rounds:
+    """Rounds, a second apart: what each finds, and what is remembered then."""
+
+    def __init__(self) -> None:
+        self.ledger, self.now = Ledger(), NOW
+
+    def hold(
+        self,
+        *incidents: Incident,
+        held: Held | None = None,
+        world: Snapshot | None = None,
+        asked: Asked | None = None,
+        **members: object,
+    ) -> "Rounds":
+        self.now = Ms(self.now + 1000)
+        wishes = () if asked is None else (Wish("w", "ada", self.now, asked),)
+        observed = seen(world or six(), wishes=wishes)
+        found = ledger(*incidents, proposals=self.ledger.proposals, **members)
+        whys = () if held is None else (held,)
+        self.ledger = remember(self.ledger, found, observed, whys, self.now)
+        return self
+
+    @property
+    def only(self) -> Proposal:
+        (one,) = self.ledger.proposals
+        return one
+
+    @property
+    def ends(self) -> tuple[int, int, int, int]:
+        return self.only.begun, self.only.taken_back, self.only.by_person, self.only.passed
+
+
+def observed() -> Rounds:
+    """maintd would evacuate n3, and may not."""
+    return Rounds().hold(NOTED, held=would())
+
+
+def acting() -> Rounds:
+    """It has begun to."""
+    return Rounds().hold(NOTED).hold(BEGUN)
 
 
 def test_a_request_counts_once_while_it_lasts() -> None:
-    rig = asking(OBSERVE)
-    one = only(rig)
+    rounds = observed()
+    one = rounds.only
     assert (one.what, one.name, one.times, one.open) == (What.EVACUATE, "n3", 1, True)
-    before = rig.ledger
-    rig.tick(3600)
-    assert only(rig) == one
-    assert rig.ledger.proposals is before.proposals or rig.ledger.proposals == before.proposals
+    assert rounds.hold(NOTED, held=would()).only == one
 
 
-def mends_itself(rig: Rig) -> None:
-    rig.agents.says["n3"] = OK
-    rig.tick()
-    rig.tick(QUICK.withdraw / 1000)
-    rig.settle()
+ENDS: dict[str, tuple[Rounds, tuple[int, int, int, int]]] = {
+    "it mends itself": (observed().hold(), (0, 0, 0, 1)),
+    "it is canceled": (observed().hold(CANCELED, asked=Cancel(NOTED.id)), (0, 1, 0, 0)),
+    "it is canceled by its tag": (
+        observed().hold(CANCELED, world=six(node("n3", tags=frozenset({CANCELED.tag})))),
+        (0, 1, 0, 0),
+    ),
+    "it is withdrawn": (observed().hold(CANCELED), (0, 0, 0, 1)),
+    "another fault is canceled": (
+        observed().hold(CANCELED, asked=Cancel("another")),
+        (0, 0, 0, 1),
+    ),
+    "it is drained by hand": (
+        observed().hold(NOTED, held=would(), world=DRAINED).hold(world=DRAINED),
+        (0, 0, 1, 0),
+    ),
+    "it is evacuated as asked": (
+        observed().hold(NOTED, held=would(), outages=WANTED).hold(CANCELED),
+        (0, 0, 1, 0),
+    ),
+    "begun, it mends itself": (acting().hold(), (1, 0, 0, 0)),
+    "begun, it is canceled": (acting().hold(CANCELED, asked=Cancel(NOTED.id)), (1, 1, 0, 0)),
+    "begun, it is put back": (
+        acting().hold(BEGUN, held=held(because(Kind.PUT_BACK_BY_OTHERS, "n3"))),
+        (1, 1, 0, 0),
+    ),
+    "begun, it ends": (
+        acting().hold(replace(BEGUN, status=Status.COMPLETED), world=DRAINED),
+        (1, 0, 0, 0),
+    ),
+}
 
 
-def is_canceled(rig: Rig) -> None:
-    rig.wish(Cancel(rig.incident("n3").id))
-    rig.settle()
+def test_what_became_of_it() -> None:
+    for name, (rounds, expected) in ENDS.items():
+        assert (rounds.ends, rounds.only.open) == (expected, False), name
 
 
-def is_canceled_by_its_tag(rig: Rig) -> None:
-    rig.cluster.tag("n3", f"maintd:canceled:{rig.incident('n3').id}")
-    rig.settle()
-
-
-def is_evacuated(rig: Rig) -> None:
-    rig.wish(Evacuate("n3", "as maintd says"))
-    rig.settle()
-
-
-def is_drained_by_hand(rig: Rig) -> None:
-    rig.cluster.put(replace(rig.cluster.nodes["n3"], drained=True))
-    rig.tick()
-    mends_itself(rig)
-
-
-def is_put_back(rig: Rig) -> None:
-    rig.cluster.undrain("n3")
-    rig.settle()
-
-
-ENDS: list[tuple[str, Callable[[Rig], None], tuple[int, int, int, int]]] = [
-    (OBSERVE, mends_itself, (0, 0, 0, 1)),
-    (ADVISE, is_canceled, (0, 1, 0, 0)),
-    (OBSERVE, is_canceled_by_its_tag, (0, 1, 0, 0)),
-    (OBSERVE, is_drained_by_hand, (0, 0, 1, 0)),
-    (ADVISE, is_evacuated, (0, 0, 1, 0)),
-    (DRAIN, mends_itself, (1, 0, 0, 0)),
-    (DRAIN, is_canceled, (1, 1, 0, 0)),
-    (DRAIN, is_put_back, (1, 1, 0, 0)),
-    (FULL, mends_itself, (1, 0, 0, 0)),
-]
-
-
-@pytest.mark.parametrize(("stage", "then", "expected"), ENDS)
-def test_what_became_of_it(
-    stage: str, then: Callable[[Rig], None], expected: tuple[int, int, int, int]
-) -> None:
-    rig = asking(stage)
-    then(rig)
-    one = only(rig)
-    assert (ends(one), one.open) == (expected, False)
-
-
-def test_the_same_again_counts_again() -> None:
-    rig = asking(OBSERVE)
-    mends_itself(rig)
-    rig.agents.says["n3"] = EVACUATE
-    rig.settle()
-    one = only(rig)
-    assert (one.times, one.open, ends(one)) == (2, True, (0, 0, 0, 1))
+def test_the_same_again_counts_again_and_one_that_is_superseded_goes_on() -> None:
+    rounds = observed().hold().hold(NOTED, held=would())
+    one = rounds.only
+    assert (one.times, one.open, rounds.ends) == (2, True, (0, 0, 0, 1))
     assert one.at > one.since
+    assert rounds.hold(replace(CANCELED, heir="heir")).only.incident == "heir"
 
 
 def test_another_need_is_another_request() -> None:
-    rig = asking(OBSERVE, REPAIR)
-    rig.agents.says["n3"] = EVACUATE
-    rig.settle()
-    found = {one.what: (one.open, one.passed) for one in rig.ledger.proposals}
+    repair = incident("n3", REPAIR)
+    rounds = Rounds().hold(repair, held=would(repair, StageKind.WOULD_REPAIR))
+    rounds.hold(NOTED, held=would())
+    found = {one.what: (one.open, one.passed) for one in rounds.ledger.proposals}
     assert found == {What.REPAIR: (False, 1), What.EVACUATE: (True, 0)}
 
 
 def test_what_is_long_over_is_forgotten() -> None:
-    rig = asking(OBSERVE)
-    mends_itself(rig)
-    rig.tick(KEPT / 1000 + 1)
-    assert rig.ledger.proposals == ()
+    rounds = observed().hold()
+    rounds.now = Ms(rounds.now + KEPT)
+    assert rounds.hold().ledger.proposals == ()
+
+
+def test_a_round_remembers_what_its_stage_keeps_it_from() -> None:
+    observe = replace(POLICY, stage=OBSERVE)
+    decided: Decision = decide(Ledger(), seen(six(), {"n3": EVACUATE}), observe, NOW)
+    (one,) = decided.ledger.proposals
+    assert (one.what, one.open, one.begun) == (What.EVACUATE, True, 0)

@@ -20,7 +20,6 @@ from tests.maintd.rig import Rig, fleet
 FIRST, SECOND, BLIND = ("alice", "secret"), ("eve", "plain"), ("mole", "dark")
 M1: dict[str, str] = {"hostname": "Machine1"}
 M2: dict[str, str] = {"ip": "0.0.0.2"}
-M3: dict[str, str] = {"hostname": "Machine3", "ip": "0.0.0.3"}
 
 
 class Master:

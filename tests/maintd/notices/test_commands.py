@@ -6,12 +6,9 @@ from pathlib import Path
 
 from nodeagent.model.ledger import Outcome, Result
 from nodeagent.model.notice import Sink
-from nodeagent.model.units import Ms, Seconds
-from nodeagent.model.wish import SendTestNotice, SetQueue
+from nodeagent.model.units import Seconds
 from nodeagent.protocol.messages import MOST_STDIN
-from tests.maintd.notices.sinks import CALM, Notifying, sick
-from tests.maintd.queue.mender import ADD, WATCHES, Mender, policy
-from tests.maintd.rounds import ticks
+from tests.maintd.notices.sinks import Notifying
 
 SINK = Sink("ticket", "command", command="open-ticket", seconds=Seconds(45))
 
@@ -45,17 +42,6 @@ def test_what_fails_is_tried_again_across_a_crash(tmp_path: Path) -> None:
     assert one.box("ticket").message is None
 
 
-def test_two_sinks_take_turns_and_a_test_reaches_both() -> None:
-    other = replace(SINK, name="mail", command="send-mail")
-    one = Notifying((SINK, None), (other, None))
-    one.ticks(1)
-    one.rig.wish(SendTestNotice())
-    one.ticks(8)
-    assert [order.command for order in one.rig.agents.orders] == ["open-ticket", "send-mail"]
-    told = [json.loads(order.stdin)["events"][0]["text"] for order in one.rig.agents.orders]
-    assert told == ["root asked for this test of ticket", "root asked for this test of mail"]
-
-
 def test_an_order_brings_no_more_than_an_agent_takes() -> None:
     one = Notifying((SINK, None), nodes=80)
     one.break_down(*(f"n{n}" for n in range(2, 81)))
@@ -70,21 +56,3 @@ def test_an_order_brings_no_more_than_an_agent_takes() -> None:
     assert len(order.stdin.encode()) <= MOST_STDIN
     assert said_json["count"] == 79
     assert len(said_json["events"]) + said_json["more"] == 79
-
-
-def test_a_notification_goes_out_beside_checks_without_end() -> None:
-    """The command runs alone: no check is started while it waits for those that run."""
-    both = replace(CALM, procedures=policy(WATCHES).procedures, notify=(SINK,))
-    one = Mender(both)
-    one.agents.checks = one.agents.lists = ("check",)
-    one.agents.takes = Ms(25_000)
-    one.ask(SetQueue(enabled=False))
-    for number in range(100, 106):  # so that in every round some of them run
-        one.wish(replace(ADD, address=f"192.0.2.{number}", serial=f"S{number}"))
-        one.tick()
-    one.agents.says["n5"] = sick()
-    ticks(one, 12)
-    commands = [order.command for order in one.agents.orders]
-    assert commands.count("open-ticket") == 1
-    assert one.ledger.notices.boxes[0].message is None
-    assert one.agents.refused == 0

@@ -4,15 +4,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from nodeagent.maintd.notices import mailbox
 from nodeagent.maintd.notices.conditions import conditions
 from nodeagent.maintd.notices.delivery import Delivered, Refused, Retry, Sent
 from nodeagent.maintd.notices.mailbox import QUIET
+from nodeagent.maintd.notices.render import rendered, values
 from nodeagent.model.incident import UNKNOWN, Incident, Status
 from nodeagent.model.ledger import Decision, Ledger, Policy, Storm
-from nodeagent.model.notice import Mailbox, Message, Notice, Notices, Occasion, Sink
+from nodeagent.model.notice import Mailbox, Message, Notice, Notices, Occasion, Severity, Sink
 from nodeagent.model.offer import Answer, Offer, Reply
 from nodeagent.model.queue import Entry, EntryStatus, Queue
 from nodeagent.model.units import Ms, Nanoseconds
@@ -48,27 +47,6 @@ class Told(Notifying):
         """Change the ledger behind the coordinator's back."""
         self.rig.store.save(replace(self.rig.ledger, **members))
         self.restart()
-
-
-@pytest.mark.parametrize("what", ["tag", "file"])
-def test_wrong_settings_are_told_of(what: str) -> None:
-    one = Told()
-
-    def wrong() -> None:
-        if what == "tag":
-            one.rig.cluster.tag("n3", "maintd:moves:many")
-        one.rig.engine.complaint = "policy.moves is 'many'" if what == "file" else ""
-
-    wrong()
-    assert one.after(10) == ["settings-wrong"]
-    wrong()
-    assert one.after(10) == []
-    if what == "tag":
-        one.rig.cluster.untag("n3", "maintd:moves:many")
-    one.rig.engine.complaint = ""
-    assert one.after(10, 700, 10) == []
-    wrong()
-    assert one.after(10) == ["settings-wrong"], "again, as it was right meanwhile"
 
 
 def test_somebody_is_needed_once_and_not_by_each_flicker() -> None:
@@ -186,17 +164,36 @@ def test_a_reason_that_flickers_is_no_news() -> None:
     assert there(mailbox.gather(gone, [SINK], [], Ms(NOW + 2 * QUIET + 1))) == 0
 
 
-def test_a_sink_that_is_removed_is_forgotten_and_without_any_nothing_is_kept() -> None:
-    one = Told()
-    one.break_down("n2")
-    one.after(10)
-    assert one.rig.ledger.notices.conditions
-    one.rig.engine.policy = replace(CALM, notify=(replace(SINK, name="other"),))
-    one.rig.tick(10)
-    assert [box.sink for box in one.rig.ledger.notices.boxes] == ["other"]
-    one.rig.engine.policy = CALM
-    one.rig.tick(10)
-    assert one.rig.ledger.notices == Ledger().notices
+def test_a_mailbox_is_bounded_and_counts_what_it_does_not_show() -> None:
+    """A message is given up after its time; the next one says how many events were lost."""
+    many = [told(str(number)) for number in range(200)]
+    first = mailbox.gather(Notices(), [SINK], many[:80], Ms(NOW))
+    (box,) = mailbox.gather(first, [SINK], many, Ms(NOW + 1)).boxes
+    assert box.message is not None
+    assert (len(box.message.notices), box.message.total) == (50, 80)
+    assert (len(box.waiting), box.counts) == (50, {"needs-you": 120})
+    late = Ms(NOW + SINK.give_up)
+    failed = Sent(box.message.id, 0, Retry("no route"), late)
+    lost = mailbox.settle(box, SINK, failed, late)
+    assert (lost.message, lost.lost) == (None, 80)
+    (box,) = mailbox.gather(Notices(boxes=(lost,)), [SINK], [], late).boxes
+    assert box.message is not None
+    assert (box.message.lost, box.message.total, box.waiting) == (80, 120, ())
+    _, text = rendered(SINK, values(box.message, SINK, "c"))
+    assert "80 earlier events could not be delivered" in text
+
+
+def test_a_sink_gets_what_it_asks_for() -> None:
+    some = replace(SINK, events=("unreachable",))
+    severe = replace(SINK, severity=Severity.CRITICAL)
+    for sink, taken in (
+        (SINK, {Occasion.DETECTED, Occasion.STORM, Occasion.UNREACHABLE}),
+        (some, {Occasion.UNREACHABLE}),
+        (severe, {Occasion.STORM}),
+    ):
+        asked = (Occasion.DETECTED, Occasion.STORM, Occasion.UNREACHABLE)
+        assert {occasion for occasion in asked if sink.takes(occasion)} == taken
+        assert sink.takes(Occasion.TEST)
 
 
 def test_a_try_is_settled_once() -> None:

@@ -1,9 +1,7 @@
 """Asking Alertmanagers which alerts fire: a thread beside the rounds; what is unknown is told."""
 
 import json
-import threading
 from collections.abc import Callable, Mapping
-from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
@@ -16,7 +14,6 @@ from nodeagent.maintd.notices.sinks.http import Endpoint
 from nodeagent.maintd.notices.sinks.webhook import Webhook
 from nodeagent.model.alerts import Alerts, is_matcher
 from tests.maintd.answering import serving
-from tests.patience import until
 
 CRITICAL = ('severity="critical"',)
 
@@ -151,38 +148,6 @@ def test_nobody_is_asked_without_a_roll_that_waits_and_not_again_before_it_is_du
         one.firing.ask(CRITICAL)
         assert one.firing.alerts(CRITICAL) == Alerts(CRITICAL), "a new roll waits for a new answer"
         assert len(one.works) == 1
-
-
-def test_it_asks_on_between_rounds_until_nobody_waits() -> None:
-    asked, go_on = list[float](), threading.Semaphore(0)
-
-    def say(*_: Any) -> tuple[int, bytes]:
-        asked.append(0)
-        return 200, body()
-
-    def wait(seconds: float) -> bool:
-        assert seconds == EVERY
-        return go_on.acquire()
-
-    def ended() -> bool:
-        return "alerts" not in {thread.name for thread in threading.enumerate()}
-
-    with serving(say) as port:
-        target = Alertmanager("am", Endpoint(f"http://127.0.0.1:{port}"))
-        one = Firing(lambda: [target], wait=wait)
-        one.ask(CRITICAL)
-        for count in (1, 2, 3):
-            until(lambda: len(asked) == count)  # noqa: B023
-            go_on.release()
-        one.ask(())  # the fourth question may have begun
-        go_on.release()
-        until(ended)
-        count = len(asked)
-        one.ask(CRITICAL)
-        until(lambda: len(asked) > count, lambda: "it does not begin again")
-        one.ask(())
-        go_on.release()
-        until(ended)
 
 
 def test_a_thread_that_cannot_begin_is_unknown_and_tried_again() -> None:

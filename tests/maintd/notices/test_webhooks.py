@@ -8,12 +8,10 @@ import socket
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from nodeagent.maintd.notices.sinks.http import Endpoint
-from nodeagent.model.notice import Severity
 from tests.maintd.answering import serving, speaking
 from tests.maintd.notices.sinks import Notifying, Receiver, hook
 from tests.maintd.rig import QUICK
@@ -99,61 +97,6 @@ def test_a_sink_that_asks_to_wait_is_left_alone() -> None:
         assert len(came) == 1
         one.ticks(5)
     assert len(came) == 2
-
-
-def test_a_sink_for_which_no_thread_begins_is_tried_in_the_next_round() -> None:
-    receiver, tries = Receiver(), list[Any]()
-
-    def start(work: Any) -> None:
-        tries.append(work)
-        if len(tries) == 1:
-            raise RuntimeError("can't start new thread")
-        work()
-
-    with serving(receiver) as port:
-        one = Notifying(hook(port), start=start)
-        one.break_down("n2")
-        one.ticks(3)
-    assert (len(receiver.bodies), len(tries)) == (1, 2)
-
-
-def test_a_sink_that_is_down_for_long_keeps_a_bounded_queue() -> None:
-    one = Notifying(hook(free_port(), give_up=600_000), nodes=160)
-    sizes = []
-    for number in range(1, 161, 4):
-        one.break_down(*(f"n{number + n}" for n in range(4)))
-        one.ticks(1, 30)
-        box = one.box()
-        shown = len(box.waiting) + (len(box.message.notices) if box.message else 0)
-        sizes.append(shown)
-    assert max(sizes) <= 100
-    assert one.box().lost > 0, "the first was given up after ten minutes"
-    receiver = Receiver()
-    with serving(receiver) as port:
-        one.targets[:] = [hook(port)[1]]
-        one.wire()
-        one.ticks(25)
-    said = receiver.said
-    assert sum(one["count"] + one["lost"] for one in said) == 160, "each event was counted once"
-    assert "earlier events could not be delivered" in said[0]["text"]
-
-
-def test_a_sink_gets_what_it_asks_for() -> None:
-    all_of_it, some, severe = Receiver(), Receiver(), Receiver()
-    with serving(all_of_it) as a, serving(some) as b, serving(severe) as c:
-        one = Notifying(
-            hook(a),
-            hook(b, "some", events=("unreachable",)),
-            hook(c, "severe", severity=Severity.CRITICAL),
-            policy=replace(QUICK, storm=0.3),
-        )
-        one.rig.agents.says["n4"] = None
-        one.break_down("n1", "n2", "n3")
-        one.ticks(5)
-    assert [event for message in some.events for event in message] == ["unreachable"]
-    assert [event for message in severe.events for event in message] == ["storm"]
-    told = {event for message in all_of_it.events for event in message}
-    assert {"detected", "storm", "unreachable"} <= told
 
 
 def test_no_secret_is_in_the_log_or_what_is_told(

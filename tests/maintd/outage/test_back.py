@@ -7,18 +7,17 @@ import pytest
 
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.round import Round
-from nodeagent.maintd.outage.waiting import left_to_do
-from nodeagent.model.action import MovePrimary, Restore, RunCommand, describe
+from nodeagent.model.action import RunCommand, describe
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import PAUSE_TAG, Outcome
-from nodeagent.model.reason import Kind, Reason, because
+from nodeagent.model.reason import Kind, Reason
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done
 from tests.failpoints import NAMES
 from tests.maintd.decided import within
-from tests.maintd.outage.returned import CHECKED, FIVE, PLACES, done, evacuated
-from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+from tests.maintd.outage.returned import CHECKED, FIVE, done, evacuated
+from tests.maintd.rig import QUICK, Rig, fleet
 from tests.maintd.world import EVACUATE, OK, REPAIR
 
 
@@ -88,17 +87,6 @@ def test_one_that_turns_unhealthy_does_not_return_and_begins_anew(
     assert state(rig) == "in service"
 
 
-def test_another_fault_there_ends_the_return_and_is_worked_on() -> None:
-    rig = evacuated()
-    done(rig)
-    later(rig, 5)
-    rig.agents.says["n3"] = Diagnosis(EVACUATE.need, None, '{"part":"fan","status":"evacuate"}')
-    later(rig, 15)
-    assert (state(rig), rig.ledger.returning()) == ("offline", frozenset())
-    kinds = [event.kind for event in rig.store.history(None, limit=1000)]
-    assert (kinds.count("returning"), kinds.count("return-over")) == (1, 1)
-
-
 @pytest.mark.parametrize("left", ["drained", "offline"])
 def test_it_is_kept_out_where_somebody_says_so(left: str) -> None:
     rig = evacuated()
@@ -110,26 +98,6 @@ def test_it_is_kept_out_where_somebody_says_so(left: str) -> None:
     assert told == (
         f"no incident of n3 waits to be closed; n3 is {left}: gnt-node modify --{left}=no n3"
     )
-
-
-def test_to_say_it_once_more_begins_no_proof_anew() -> None:
-    rig = evacuated()
-    done(rig)
-    later(rig, 25)
-    done(rig)
-    later(rig, 12)
-    assert state(rig) == "in service"
-    kinds = [event.kind for event in rig.store.history(None, limit=1000)]
-    assert "return-over" not in kinds, "the second request only replaces the first"
-
-
-def test_force_waits_for_no_proof() -> None:
-    rig = evacuated()
-    rig.agents.says["n3"] = None
-    before = len(rig.cluster.jobs)
-    assert done(rig, force=True) == ""
-    later(rig, 6)
-    assert (state(rig), jobs(rig, before)) == ("in service", ["Restore", "Retag"])
 
 
 # A command that proves it.
@@ -154,18 +122,6 @@ def test_a_check_that_fails_keeps_it_out_and_is_tried_five_times() -> None:
     assert state(rig) == "in service"
 
 
-def test_a_check_whose_agent_has_forgotten_it_runs_again() -> None:
-    rig = evacuated(CHECKED)
-    rig.agents.forgets = True
-    done(rig)
-    while not ran(rig):
-        rig.tick()
-    rig.tick()
-    rig.agents.forgets = False
-    later(rig, 30)
-    assert state(rig) == "in service"
-
-
 # What is refused.
 
 
@@ -187,36 +143,7 @@ def test_what_is_not_healthy_is_refused_with_the_way_to_insist() -> None:
     assert (rig.ledger.incidents, rig.cluster.nodes["n3"].tags) == ((), frozenset())
 
 
-def test_what_is_still_worked_on_is_refused() -> None:
-    rig = Rig(fleet(), mirrored(*PLACES), FIVE)
-    rig.cluster.takes = lambda _: 100.0
-    rig.agents.says["n3"] = EVACUATE
-    rig.tick()
-    assert done(rig) == ("incident ID of n3 has not ended: wait for it, or run gnt-maint cancel ID")
-
-
-def test_where_nothing_waits_and_where_there_is_no_such_node() -> None:
-    rig = Rig(fleet(), [], FIVE)
-    assert done(rig) == "no incident of n3 waits to be closed; n3 is in service"
-    wish = rig.wish(Done("n33"))
-    assert rig.tick().decision.refused[wish] == "there is no node n33: see gnt-maint nodes"
-
-
 # Other ends.
-
-
-def test_a_failed_incident_is_closed_and_its_node_returns() -> None:
-    rig = Rig(fleet(), mirrored(*PLACES), FIVE)
-    rig.cluster.fails = lambda action: isinstance(action, MovePrimary)
-    rig.agents.says["n3"] = EVACUATE
-    rig.settle()
-    assert (rig.status("n3"), state(rig)) == (Status.FAILED, "drained")
-    rig.cluster.fails = lambda _: False
-    rig.agents.says["n3"] = OK
-    rig.tick()
-    assert done(rig) == ""
-    later(rig, 40)
-    assert (state(rig), rig.ledger.incidents, rig.ledger.begun) == ("in service", (), ())
 
 
 @pytest.mark.parametrize(
@@ -265,19 +192,6 @@ def test_a_pause_stops_it(before: bool) -> None:
     assert state(rig) == ("offline" if before else "drained")
 
 
-def test_a_job_that_fails_is_tried_five_times_and_then_told() -> None:
-    rig = evacuated()
-    rig.cluster.fails = lambda action: isinstance(action, Restore)
-    before = len(rig.cluster.jobs)
-    done(rig)
-    result = later(rig, 60)
-    assert jobs(rig, before) == ["Restore"] * 5
-    why = whys(result)[0]
-    assert (why.kind, why.help) == (Kind.RETURN_FAILED, "gnt-maint done n3")
-    *_, last = (j.action for j in rig.cluster.jobs.values() if isinstance(j.action, Restore))
-    assert str(dict(why.details)["why"]).startswith(f"{describe(last)}: ")
-
-
 # Killed anywhere.
 
 
@@ -316,29 +230,6 @@ def test_killed_at_every_effect_each_job_is_given_once(name: str) -> None:
         assert (rig.ledger.incidents, rig.ledger.outages, rig.ledger.intents) == ((), (), ())
 
 
-@pytest.mark.parametrize(
-    ("name", "nth"), [("ordered", 1), ("promised", 1), ("promised", 2), ("remembered", 2)]
-)
-def test_killed_at_every_effect_the_check_is_ordered_once(name: str, nth: int) -> None:
-    """Its agent has the order before maintd knows: the next life asks for the receipt."""
-    rig = evacuated(CHECKED)
-    assert killed(rig, name, nth) == BACK
-    assert (state(rig), ran(rig)) == ("in service", ["memtest"])
-    assert (rig.ledger.incidents, rig.ledger.outages, rig.ledger.intents) == ((), (), ())
-
-
-def test_without_the_ledger_it_is_said_once_more() -> None:
-    rig = evacuated()
-    done(rig)
-    later(rig, 5)
-    rig.lose_ledger()
-    (why, *_) = whys(later(rig, 5))
-    assert why == because(Kind.WAITS_FOR_REPAIR, "n3", state="drained", left=())
-    assert done(rig) == ""
-    later(rig, 40)
-    assert (state(rig), rig.ledger.incidents) == ("in service", ())
-
-
 # Live repairs close themselves.
 
 
@@ -365,53 +256,3 @@ def test_a_live_repair_is_closed_once_its_node_was_healthy_for_an_hour() -> None
 
 
 # What is left to do.
-
-
-def told(rig: Rig) -> str:
-    return left_to_do(rig.incident("n3"), rig.cluster.snapshot(), rig.engine.policy)
-
-
-@pytest.mark.parametrize("close", [None, 3_600_000])
-def test_by_no_and_for_evacuations_a_person_closes_it(close: int | None) -> None:
-    if close is None:
-        rig = repaired(None)
-        rig.agents.says["n3"] = OK
-    else:
-        rig = evacuated(replace(FIVE, close_live_repairs=Ms(close)))
-    later(rig, 20, 600.0)
-    assert rig.status("n3") is Status.COMPLETED
-
-
-def test_a_node_that_somebody_has_put_back() -> None:
-    rig = evacuated()
-    rig.cluster.put(replace(rig.cluster.nodes["n3"], drained=False, offline=False))
-    later(rig, 5)
-    assert told(rig) == "n3 is in service: gnt-maint done n3 closes its incident"
-
-
-def test_a_node_put_back_by_force_that_does_not_answer() -> None:
-    """Its incident stays: a node that does not answer has not reported Ok."""
-    rig = evacuated()
-    rig.agents.says["n3"] = None
-    assert done(rig, force=True) == ""
-    later(rig, 6)
-    assert state(rig) == "in service"
-    assert (
-        told(rig)
-        == "n3 is in service: its incident closes once its agent reports that the fault is gone"
-    )
-    rig.agents.says["n3"] = OK
-    later(rig, 2)
-    assert not rig.ledger.incidents
-
-
-def test_a_live_repair_says_when_it_closes_by_itself() -> None:
-    rig = repaired(Ms(3_600_000))
-    assert "has not reported Ok since: check it, then run gnt-maint done n3" in told(rig)
-    rig.agents.says["n3"] = OK
-    rig.tick()
-    closes = "the repair command has succeeded: gnt-maint done n3 closes it"
-    assert told(rig).startswith(f"{closes}, or maintd does at 2026-11-18T")
-    assert told(rig).endswith("Z if it stays healthy")
-    rig.engine.policy = replace(rig.engine.policy, close_live_repairs=None)
-    assert told(rig) == closes

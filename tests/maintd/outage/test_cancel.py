@@ -5,10 +5,8 @@ from dataclasses import replace
 import pytest
 
 from nodeagent.maintd.outage.requests import cancel
-from nodeagent.model.action import Retag
 from nodeagent.model.incident import Status
 from nodeagent.model.outage import Back, Outage, Way
-from nodeagent.model.snapshot import Instance
 from nodeagent.model.wish import Cancel
 from tests.maintd.rig import Rig, fleet, mirrored
 from tests.maintd.rounds import broken, moved, ticks
@@ -23,26 +21,6 @@ def test_a_cancel_by_hand_is_honoured_in_the_next_round() -> None:
     assert rig.status("n3") is Status.CANCELED
     assert not moved(rig)
     assert rig.cluster.nodes["n3"].tags == {f"maintd:canceled:{identity}"}
-
-
-@pytest.mark.parametrize("runs", [False, True])
-def test_a_cancel_whose_tag_could_not_be_set_is_one_without_the_ledger_too(runs: bool) -> None:
-    rig = broken()
-    rig.cluster.put(Instance("p1", "n3", template="plain"))
-    ticks(rig, 10)
-    identity = rig.incident("n3").id
-    rig.cluster.fails = lambda action: isinstance(action, Retag)
-    rig.cluster.takes = lambda _: 15.0
-    rig.wish(Cancel(identity))
-    ticks(rig, 1 if runs else 3)
-    rig.lose_ledger()
-    rig.cluster.remove_instance("p1")
-    ticks(rig, 5)
-    rig.cluster.fails = lambda _: False
-    rig.settle()
-    assert rig.status("n3") is Status.CANCELED
-    assert rig.cluster.nodes["n3"].tags == {f"maintd:canceled:{identity}"}
-    assert not rig.cluster.nodes["n3"].offline
 
 
 # One that has ended.
@@ -97,16 +75,6 @@ def test_an_ended_incident_is_ignored_once_somebody_cancels_it(
     rig.agents.says["n3"] = EVACUATE
     rig.tick()
     assert rig.incident("n3").id != incident.id, "the next time it is a new one"
-
-
-@pytest.mark.parametrize("status", [Status.COMPLETED, Status.FAILED])
-def test_the_tag_of_the_end_goes_though_the_fault_is_gone_already(status: Status) -> None:
-    rig = ended(status)
-    rig.agents.says["n3"] = OK
-    rig.wish(Cancel(rig.incident("n3").id))
-    ticks(rig, 5)
-    assert not rig.ledger.incidents
-    assert not rig.cluster.nodes["n3"].tags
 
 
 def test_a_node_on_its_way_back_is_not_said_to_be_drained_by_others() -> None:

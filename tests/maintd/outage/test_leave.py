@@ -4,14 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.model.action import Drain, MovePrimary, SetOffline
-from nodeagent.model.incident import Status
+from nodeagent.model.action import MovePrimary
 from nodeagent.model.reason import Kind
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done, Evacuate
 from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, ask, fleet, mirrored
-from tests.maintd.world import EVACUATE, OK
 
 PLACES = (("n3", "n4"), ("n3", "n5"), ("n2", "n3"))
 POLICY = replace(QUICK, return_after=Ms(60_000))
@@ -84,59 +82,3 @@ def test_a_failed_move_stops_it_until_a_person_asks_again() -> None:
     ask(one, Evacuate("n3", "new disks"))
     until_calm(one)
     assert instances_on(one) == []
-
-
-def test_who_puts_the_node_back_by_hand_is_not_overruled() -> None:
-    one = rig()
-    ask(one, Evacuate("n3", "new disks"))
-    until_calm(one)
-    one.cluster.put(replace(one.cluster.nodes["n3"], drained=False))
-    until_calm(one)
-    assert (Kind.PUT_BACK_BY_OTHERS, "n3") in kinds(one.tick().decision.held)
-    assert len(actions(one, Drain)) == 1
-
-
-def test_asked_again_it_may_go_offline_as_well() -> None:
-    one = rig()
-    ask(one, Evacuate("n3", "new disks"))
-    until_calm(one)
-    ask(one, Evacuate("n3", "a new board", offline=True))
-    until_calm(one)
-    assert (len(actions(one, Drain)), len(actions(one, SetOffline))) == (1, 1)
-
-
-def test_done_while_it_is_being_marked_offline_puts_it_back() -> None:
-    one = rig()
-    ask(one, Evacuate("n3", "new disks"))
-    until_calm(one)
-    one.cluster.takes = lambda action: 90.0 if isinstance(action, SetOffline) else 1.0
-    ask(one, Evacuate("n3", "a new board", offline=True))
-    assert ask(one, Done("n3")) == ""
-    one.tick(120)
-    until_calm(one)
-    assert one.cluster.nodes["n3"].in_service
-
-
-def test_done_beside_an_incident_at_work_leaves_the_node_to_it() -> None:
-    one = rig()
-    one.cluster.takes = lambda action: 600.0 if isinstance(action, MovePrimary) else 1.0
-    ask(one, Evacuate("n3", "new disks"))
-    one.agents.says["n3"] = EVACUATE
-    one.tick(30)
-    while one.status("n3") is not Status.PENDING:
-        one.tick(30)
-    assert ask(one, Done("n3")) == ""
-    assert [outage.wanted for outage in one.ledger.outages] == [None]
-    one.cluster.takes = lambda _: 1.0
-    until_calm(one)
-    assert (one.status("n3"), one.cluster.nodes["n3"].offline) == (Status.COMPLETED, True)
-    one.agents.says["n3"] = OK
-    assert ask(one, Done("n3")) == ""
-    until_calm(one)
-    assert one.cluster.nodes["n3"].in_service
-
-
-def test_an_offline_node_with_instances_is_refused() -> None:
-    one = rig()
-    one.cluster.put(replace(one.cluster.nodes["n3"], offline=True))
-    assert "can only be failed over" in ask(one, Evacuate("n3", "new disks"))

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from nodeagent.errors import Unavailable
-from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.round import Round
 from nodeagent.model.action import Drain, Guarded, Restore, SetOffline
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import RoleChange
 from nodeagent.model.reason import AnyKind, Detail, Kind, Reason
-from nodeagent.model.wish import Cancel, Retry
+from nodeagent.model.wish import Cancel
 from tests.maintd.decided import details, within
 from tests.maintd.rig import ID, QUICK, Between, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK
@@ -111,45 +110,6 @@ def test_undrain_puts_it_back_once_its_jobs_have_ended() -> None:
     assert rig.status("n3") is Status.CANCELED, "it is observed still, and not drained again"
 
 
-def test_undrain_while_the_drain_is_under_way_undoes_it_afterwards() -> None:
-    rig = Rig(fleet(), MANY, SAFE)
-    rig.cluster.takes = lambda _: 35.0
-    rig.agents.says["n3"] = EVACUATE
-    rig.tick()
-    assert not cancel(rig, undrain=True)
-    later(rig, 20)
-    assert (rig.cluster.nodes["n3"].in_service, put_back(rig)) == (True, 1)
-
-
-def test_where_nobody_can_tell_who_drained_it_the_command_that_helps_is_ganetis() -> None:
-    rig = Rig(fleet(), MANY, SAFE)
-    rig.cluster.takes = lambda _: 15.0
-    rig.agents.says["n3"] = EVACUATE
-    rig.tick()
-    rig.cluster.cut_late = lambda _: True
-    rig.cluster.set_master("n1")
-    assert not cancel(rig)
-    assert not cancel(rig, undrain=True)
-    (why,) = whys(later(rig, 10))
-    assert (why.kind, why.help) == (Kind.STAYS, "gnt-maint done n3")
-    assert dict(why.details)["why"] == "it is unknown whether job 1 has changed it"
-
-
-def test_a_lost_job_that_puts_it_back_is_let_go_of_by_retry() -> None:
-    rig = emptying()
-    rig.cluster.pauses = lambda action: isinstance(action, Restore)
-    assert not cancel(rig, undrain=True)
-    later(rig, 6)
-    (number,) = [n for n, job in rig.cluster.jobs.items() if isinstance(job.action, Restore)]
-    del rig.cluster.jobs[number]
-    rig.cluster._queue.clear()
-    assert any((Kind.LOST_JOB, "n3") in within(why) for why in whys(rig.tick()))
-    rig.cluster.pauses = lambda _: False
-    rig.wish(Retry(rig.incident("n3").id))
-    later(rig, 10)
-    assert rig.cluster.nodes["n3"].in_service
-
-
 def test_withdrawn_it_is_put_back() -> None:
     rig = emptying()
     rig.agents.says["n3"] = OK
@@ -178,21 +138,6 @@ def test_what_somebody_else_has_touched_since_stays_as_it_is(
     node = rig.cluster.nodes["n3"]
     assert (node.in_service, put_back(rig)) == (False, 0)
     assert not any(outage.ours for outage in rig.ledger.outages)
-
-
-def test_what_was_drained_in_the_same_moment_by_somebody_else_is_his() -> None:
-    rig = Rig(fleet(), MANY, QUICK)
-    rig.agents.says["n3"] = EVACUATE
-    rig.cluster.takes = lambda _: 15.0
-    rig.cluster.submit_foreign(Drain("n3"))
-    while not rig.ledger.outages:
-        rig.tick(5)
-    rig.agents.says["n3"] = OK
-    done = later(rig, 80)
-    assert (rig.cluster.nodes["n3"].drained, put_back(rig)) == (True, 0)
-    (why,) = whys(done)
-    assert why.kind is Kind.STAYS
-    assert "it is unknown whether job" in str(dict(why.details)["why"])
 
 
 def test_it_is_not_put_back_while_it_cannot_be_asked_who_has_touched_it() -> None:
@@ -228,52 +173,3 @@ def test_a_lost_ledger_gives_no_leave_either(tmp_path: Path) -> None:
     assert not cancel(rig, undrain=True)
     later(rig, 5)
     assert rig.cluster.nodes["n3"].in_service
-
-
-@pytest.mark.parametrize("known", [True, False], ids=["forgotten", "canceled"])
-def test_with_a_lost_ledger_what_a_person_left_drained_stays_so(
-    tmp_path: Path, known: bool
-) -> None:
-    rig = emptying(path=str(tmp_path / "ledger"))
-    cancel(rig)
-    rig.agents.says["n3"] = OK
-    later(rig, 10 if known else 1)
-    rig.lose_ledger()
-    done = later(rig, 100)
-    assert (rig.cluster.nodes["n3"].drained, put_back(rig), repairs(rig)) == (True, 0, 0)
-    assert len(whys(done)) == 1
-
-
-EFFECTS = ("decided", "saved", "promised", "submitted", "remembered")
-
-
-@pytest.mark.parametrize("at", EFFECTS)
-def test_killed_at_each_effect_it_is_put_back_once(
-    at: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for nth in (1, 2, 3):
-        rig = emptying()
-        reached: list[str] = []
-
-        def reach(name: str, nth: int = nth, reached: list[str] = reached) -> None:
-            reached.append(name)
-            if reached.count(at) == nth and name == at:
-                raise Killed
-
-        rig.wish(Cancel(rig.incident("n3").id, undrain=True))
-        with monkeypatch.context() as patched:
-            patched.setattr(failpoint, "reach", reach)
-            for _ in range(15):
-                try:
-                    rig.tick()
-                except Killed:
-                    rig.crash()
-        if reached.count(at) < nth:
-            break
-        later(rig, 15)
-        assert rig.cluster.nodes["n3"].in_service, (at, nth)
-        assert (put_back(rig), repairs(rig), rig.ledger.outages) == (1, 0, ()), (at, nth)
-
-
-class Killed(Exception):
-    """As if the process had ended there."""

@@ -14,9 +14,9 @@ from nodeagent.model.window import Consent, Weight
 from nodeagent.model.wish import AnswerOffers
 from tests.maintd.owners.owned import instance
 from tests.maintd.rig import QUICK, Rig, fleet
-from tests.maintd.rolls.rolling import TERMS, go_on, phases, roll, start
+from tests.maintd.rolls.rolling import TERMS, go_on, phases, start
 from tests.maintd.rounds import ticks
-from tests.maintd.world import EVACUATE, FAILOVER
+from tests.maintd.world import EVACUATE
 
 HOUR = Ms(3_600_000)
 INSTANCES = [
@@ -25,7 +25,6 @@ INSTANCES = [
     instance("i3", None, "n4", "n6"),
 ]
 TOLD = replace(QUICK, announcing=Announcing("tell-owners", Seconds(45)))
-VETO = Consent(Weight.VETO, proceeds=True)
 REQUIRED = Consent(Weight.REQUIRED)
 
 
@@ -44,12 +43,6 @@ def told(one: Rig) -> list[tuple[str, str, str]]:
             found += [("asked", row["node"], row["owner"]) for row in said["offers"]]
             found += [(row["event"], row["node"], row["owner"]) for row in said.get("events", [])]
     return found
-
-
-def returned(one: Rig) -> list[str]:
-    """The nodes of a roll that is over, in the order of their return."""
-    assert set(phases(one).values()) == {Phase.DONE}
-    return [member.name for member in sorted(roll(one).nodes, key=lambda one: one.since)]
 
 
 def why_held(one: Rig) -> set[tuple[str, object]]:
@@ -85,19 +78,6 @@ def test_owners_hear_of_a_roll_when_it_is_asked_for_and_to_its_end() -> None:
         ("started", "n5", "web"),
         ("finished", "n5", "web"),
     ]
-
-
-def test_a_notice_gives_owners_time_unless_they_agree() -> None:
-    one = rig()
-    start(one, "n3", "n4", "n5", terms=replace(TERMS, notice=HOUR))
-    answer(one, Reply.ACCEPT, offer(one, "web", Work.ROLL))
-    go_on(one, 60)
-    waits, done = Phase.WAITING, Phase.DONE
-    assert phases(one) == {"n3": waits, "n4": waits, "n5": done}, "i1 has its mirror on n4"
-    assert ("n3", Kind.OWNER_WAITS) in why_held(one)
-    one.tick(HOUR / 1000)
-    go_on(one)
-    assert returned(one) == ["n5", "n3", "n4"]
 
 
 @pytest.mark.parametrize(
@@ -140,14 +120,3 @@ def test_an_evacuation_waits_for_owners_as_long_as_the_notice() -> None:
     ticks(one, 10)
     assert left(one)
     assert told(one)[1:3] == [("started", "n3", "db"), ("finished", "n3", "db")]
-
-
-def test_owners_who_agree_let_it_begin_and_a_failover_waits_for_nobody() -> None:
-    one = rig(replace(TOLD, owners_notice=HOUR))
-    one.agents.says |= {"n3": EVACUATE, "n5": FAILOVER}
-    ticks(one, 4)
-    assert not left(one)
-    assert left(one, "n5")
-    answer(one, Reply.ACCEPT, next(o for o in one.ledger.offers if o.owner == "db"))
-    ticks(one, 4)
-    assert left(one)

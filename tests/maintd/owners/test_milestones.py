@@ -4,17 +4,14 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from nodeagent.maintd.notices.outbox import Outbox
 from nodeagent.maintd.owners import milestones
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.offer import Announcing, Milestone, Offer, Progress, Reply
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import AnswerOffers, BringUp, SetSchedule, TakeDown
-from tests.maintd.answering import serving
-from tests.maintd.notices.sinks import Receiver
-from tests.maintd.owners.owned import hook, instance
-from tests.maintd.rig import QUICK, Rig, elsewhere, fleet
+from tests.maintd.owners.owned import instance
+from tests.maintd.rig import QUICK, Rig, fleet
 from tests.maintd.rounds import ticks
 from tests.maintd.world import NOW
 
@@ -60,26 +57,6 @@ def test_who_was_asked_is_told_when_it_starts_and_ends() -> None:
     assert one.ledger.milestones == ()
 
 
-def test_a_webhook_is_told_each_milestone_once() -> None:
-    owner = Receiver()
-    with serving(owner) as port:
-        one = Rig(fleet(), INSTANCES, QUICK)
-        one.engine.outbox = Outbox([hook(port, "db")], one.now, elsewhere)
-        one.wish(plan(one))
-        ticks(one, 3)
-        one.wish(TakeDown((N3,)))
-        ticks(one, 3)
-        one.wish(BringUp((N3,)))
-        ticks(one, 3)
-    asked, started, finished = (json.loads(body) for body in owner.bodies)
-    assert "event" not in asked
-    assert (started["event"], finished["event"]) == ("started", "finished")
-    assert (started["owner"], started["node"], started["instances"]) == ("db", "n3", ["i1"])
-    same = ("cluster", "unavailability", "work")
-    assert [started[key] for key in same] == [asked[key] for key in same]
-    assert len({asked["id"], started["id"], finished["id"]}) == 3
-
-
 def test_a_milestone_is_told_for_an_hour() -> None:
     when = Unavailability(Nanoseconds(NOW * 10**6))
     one = Milestone("e", "db", "uuid-n3", Progress.CANCELED, ("i1",), when, NOW)
@@ -97,20 +74,3 @@ def test_a_milestone_is_about_what_was_agreed_upon() -> None:
     before = Ledger(offers=(offer,))
     (found,) = milestones.note(before, Ledger(), (), NOW).milestones
     assert (found.progress, found.instances) == (Progress.CANCELED, ())
-
-
-def test_a_start_is_told_before_the_node_is_empty_and_once_for_two_windows() -> None:
-    """The second window overlaps the first; the node leaves once."""
-    one = rig()
-    start = round(one.time * 1e9)
-    first = Unavailability(Nanoseconds(start), Nanoseconds(3600 * 10**9))
-    second = Unavailability(Nanoseconds(start + 10**9), Nanoseconds(7200 * 10**9))
-    one.wish(SetSchedule(Schedule((Window((N3,), first), Window((N3,), second)))))
-    ticks(one, 12)
-    assert events(one) == [("started", "db"), ("started", "web")]
-    one.wish(SetSchedule(Schedule((Window((N3,), second),))))
-    ticks(one, 4)
-    assert len(events(one)) == 2, "the other window goes on"
-    one.wish(SetSchedule(Schedule()))
-    ticks(one, 4)
-    assert events(one)[2:] == [("finished", "db"), ("finished", "web")]

@@ -6,14 +6,13 @@ from typing import Any
 
 from nodeagent.maintd.notices import owners as notify
 from nodeagent.maintd.notices.owners import fitting
-from nodeagent.maintd.owners import offer_json
 from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Ledger, Outcome, Policy, Result
-from nodeagent.model.offer import Announcing, Answer, Offer, Reply, Sending
+from nodeagent.model.offer import Announcing, Offer, Sending
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Node, Observed, Snapshot
-from nodeagent.model.units import Ms, Nanoseconds, Seconds
-from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
+from nodeagent.model.units import Nanoseconds, Seconds
+from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import SetSchedule
 from nodeagent.protocol.canonical import canonical
 from nodeagent.protocol.messages import MOST_STDIN
@@ -21,7 +20,6 @@ from tests.maintd.decided import details
 from tests.maintd.owners.owned import instance
 from tests.maintd.rig import QUICK, Rig, fleet
 from tests.maintd.rounds import ticks
-from tests.maintd.windows.rounds import N3
 from tests.maintd.world import NOW
 
 TELLS = replace(QUICK, announcing=Announcing("tell-owners", Seconds(45)))
@@ -53,16 +51,6 @@ def test_all_open_offers_are_on_its_standard_input_once() -> None:
     assert first["id"] in {offer.id for offer in one.ledger.offers}
     assert told(one.ledger) == [True, True]
     assert one.ledger.intents == ()
-
-
-def test_a_command_that_takes_long_holds_up_no_round() -> None:
-    one = rig()
-    one.agents.takes = 100_000
-    ticks(one, 9)
-    assert told(one.ledger) == [False, False], "it runs still"
-    ticks(one, 4)
-    assert told(one.ledger) == [True, True]
-    assert not one.ledger.intents
 
 
 def test_an_order_brings_no_more_than_an_agent_takes() -> None:
@@ -99,24 +87,6 @@ def test_what_fails_is_tried_again_a_few_times_and_says_why() -> None:
 def asked(told: Sending = Sending(), **more: Any) -> Offer:
     about = Unavailability(Nanoseconds(NOW * 10**6))
     return replace(Offer("o", "db", "uuid-n3", ("i1",), about, NOW, NOW, told=told), **more)
-
-
-def test_an_owner_of_very_much_is_told_again_too() -> None:
-    names = tuple(f"instance-{n}.example.org" for n in range(2000))
-    said = Answer(Reply.DECLINE, "eve", NOW, names, NOW, "later")
-    offer = asked(instances=names, answer=said)
-    one = Scheduled(N3, offer.unavailability, Mode.DRAINING, Ms(0), "uuid-n3")
-    world = Snapshot("c", {"n3": Node("n3", "uuid-n3", "")})
-    ledger = Ledger(offers=(offer,), scheduled=(one,))
-    book = offer_json.Book(ledger, world, Policy(), NOW)
-    found = notify.fitting([offer_json.question_json(ledger.offers[0], book)])
-    assert len(canonical({"offers": found})) <= MOST_STDIN
-    assert found[0]["answer"]["reason"] == "later"
-    assert found[0]["instances"]
-    assert len(found[0]["instances"]) + found[0]["more"] == 2000
-    few = asked(instances=names[:3], answer=said)
-    (short,) = notify.fitting([offer_json.question_json(few, book)])
-    assert (short["instances"], short["answer"]["about"]) == (list(names[:3]), [])
 
 
 def test_who_could_not_be_told_stays_told_of() -> None:

@@ -151,15 +151,6 @@ def test_a_changed_set_of_the_owners_instances_asks_again() -> None:
     assert (left.status, left.instances, left.open) == ("DECLINE", (), False)
 
 
-def test_the_nearest_tag_says_whose_it_is() -> None:
-    one = Asking(owners={"i1": "db", "i4": ""})
-    one.cluster.tag("n3", "maintd:owner:rack")
-    one.cluster.tag("n5", "maintd:owner:a", "maintd:owner:b")
-    one.plan("n3")
-    found = {offer.owner: offer.instances for offer in one.offers}
-    assert found == {"db": ("i1",), "a": ("i2",), "b": ("i2",)}, "i4's tag says that it has none"
-
-
 # The filter, and the call.
 
 
@@ -284,14 +275,6 @@ def test_what_was_accepted_of_one_interval_does_not_count_for_the_next_in_the_sa
     assert f"there is no offer {old}" in refused[late]
 
 
-def test_what_has_come_since_the_owner_accepted_is_not_taken_down() -> None:
-    one = Asking(owners={"i1": "db"})
-    one.plan("n3", consent=Consent(Weight.REQUIRED))
-    one.accept(refuse=HOUR)
-    one.place("i9", "n3", "n4", owner="db")
-    assert "but not for i9" in one.down()
-
-
 def test_a_veto_ends_at_its_deadline_to_the_millisecond() -> None:
     consent = Consent(Weight.VETO, Ms(300_000), proceeds=True)
     one = Asking()
@@ -308,17 +291,6 @@ def test_a_veto_ends_at_its_deadline_to_the_millisecond() -> None:
     waits = replace(there, consent=replace(consent, weight=Weight.REQUIRED, proceeds=False))
     assert "owners must accept" in offers.hold(waits, made, Ms(until - 1))
     assert "owners had to accept" in offers.hold(waits, made, until)
-
-
-def test_offers_are_about_nodes_alone_and_listed_by_their_start() -> None:
-    one = Asking()
-    one.post(one.window("n4", ahead=2 * DAY), one.window("n3", "no-node"))
-    starts = [offer.unavailability.start for offer in one.offers]
-    assert starts == sorted(starts)
-    assert {offer.owner for offer in offers.listed(one.ledger, ["web"])} == {"web"}
-    made = offers.by_absence(one.ledger)
-    about = [made.get(of_window(each).key, []) for each in one.ledger.scheduled]
-    assert [[offer.owner for offer in found] for found in about] == [["db"], ["db", "web"], []]
 
 
 # Whatever happens.

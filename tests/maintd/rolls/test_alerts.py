@@ -23,7 +23,6 @@ from nodeagent.model.units import Ms
 from nodeagent.model.wish import ResumeRoll, SkipNode, StartRoll
 from tests import needs
 from tests.maintd.answering import serving
-from tests.maintd.decided import kinds
 from tests.maintd.notices.alertmanager import Manager, alertmanager
 from tests.maintd.notices.sinks import Receiver
 from tests.maintd.rig import QUICK, Rig, ask, elsewhere, fleet, mirrored
@@ -89,20 +88,6 @@ def test_no_node_begins_while_an_alert_fires_and_then_all_have_their_turn() -> N
         assert set(phases(one).values()) == {Phase.DONE}
 
 
-def test_a_node_that_has_begun_goes_on_and_returns() -> None:
-    server = Server()
-    with rig(server) as one:
-        start(one, "n3", "n6", terms=TERMS)
-        assert not away(one), "the first round cannot know"
-        one.tick(31)
-        one.tick(1)
-        assert away(one) == {"n3"}
-        server.firing = ["DiskFull"]
-        go_on(one)
-        assert phases(one) == {"n3": Phase.DONE, "n6": Phase.WAITING}
-        assert not away(one)
-
-
 def test_unknown_alerts_block_it_and_a_person_is_told() -> None:
     server = Server()
     server.status = 503
@@ -115,16 +100,6 @@ def test_unknown_alerts_block_it_and_a_person_is_told() -> None:
         assert not away(one)
         asking = needs_you(one.ledger, done.observed, done.decision.held, (), one.now())
         assert RollKind.ROLL_ALERTS_UNKNOWN in {n.held.why.kind for n in asking if n.held}
-
-
-def test_after_a_restart_it_waits_for_a_new_answer() -> None:
-    server = Server()
-    with rig(server) as one:
-        start(one, "n3", terms=TERMS)
-        one.crash()
-        done = one.tick(31).decision
-        assert (RollKind.ROLL_ALERTS_AWAITED, "") in kinds(done.held)
-        assert not away(one)
 
 
 def test_without_an_alertmanager_it_is_refused() -> None:

@@ -11,50 +11,18 @@ from nodeagent.maintd.http.view import View
 from nodeagent.maintd.planning.evacuation_time import Leads
 from nodeagent.maintd.windows.plan import wants_room
 from nodeagent.maintd.windows.schedule import changed
-from nodeagent.model.action import MovePrimary, Scope
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.reason import AnyKind, Kind
 from nodeagent.model.snapshot import Group, Instance, Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
-from nodeagent.model.window import (
-    NANOSECONDS,
-    Machine,
-    Mode,
-    Pace,
-    Schedule,
-    Unavailability,
-    Window,
-)
-from nodeagent.model.wish import Pause, SetSchedule, TakeDown
-from tests.maintd.decided import kinds
-from tests.maintd.rig import QUICK, Rig, ask, fleet, mirrored
-from tests.maintd.rounds import ticks
-from tests.maintd.windows.rounds import DAY, HOUR, N3, down, node, plan, rig, until_calm, up, when
-from tests.maintd.world import NOW, OK, REPAIR
-
-
-def whys(one: Rig, seconds: float = 10.0) -> list[tuple[AnyKind, str]]:
-    return kinds(one.tick(seconds).decision.held)
+from nodeagent.model.window import NANOSECONDS, Machine, Pace, Schedule, Unavailability, Window
+from nodeagent.model.wish import SetSchedule
+from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+from tests.maintd.windows.rounds import HOUR, N3, down, node, plan, rig, until_calm, up
+from tests.maintd.world import NOW, OK
 
 
 def on(one: Rig, name: str) -> list[str]:
     return [i.name for i in one.cluster.instances.values() if name in (i.primary, i.secondary)]
-
-
-def test_a_window_that_has_ended_is_not_begun_any_more() -> None:
-    one = rig()
-    plan(one, 2 * HOUR, N3)
-    one.time += 31 * 24 * HOUR  # somebody else's maintd was the master's
-    until_calm(one)
-    assert one.jobs() == []
-    late = [
-        [held.why for held in one.tick(600).decision.held if held.why.kind is Kind.LATE_DRAINING]
-        for _ in range(2)
-    ]
-    assert late[0] == late[1] != [], "the journal is told once"
-    down(one, "n3")
-    until_calm(one)
-    assert node(one, "n3").offline, "but if somebody says so"
 
 
 def test_a_window_drains_a_node_in_time_goes_down_and_comes_up_as_it_was() -> None:
@@ -79,61 +47,6 @@ def test_a_window_drains_a_node_in_time_goes_down_and_comes_up_as_it_was() -> No
     assert (one.ledger.schedule, one.ledger.scheduled) == (Schedule(), ())
 
 
-def test_a_failed_move_stops_the_window_until_it_is_changed() -> None:
-    one = rig()
-    one.cluster.fails = lambda action: isinstance(action, MovePrimary) and "disk broken"
-    plan(one, 0, N3)
-    one.tick()
-    ticks(one, 5, 60)
-    moves = sum(job.startswith("MovePrimary") for job in one.jobs())
-    assert moves == 1
-    (stopped,) = (h.why for h in one.tick().decision.held if h.why.kind is Kind.WINDOW_STOPPED)
-    assert "disk broken" in str(dict(stopped.details)["why"])
-    one.cluster.fails = lambda _: ""
-    plan(one, 60, N3)
-    until_calm(one)
-    assert on(one, "n3") == []
-
-
-def test_pauses_the_storm_brake_and_doubt_hold_a_window() -> None:
-    one = rig()
-    one.wish(Pause(Scope.NODE, "n3", "not now"))
-    plan(one, 0, N3)
-    assert (Kind.PAUSED, "n3") in whys(one)
-    doubted = rig()
-    doubted.agents.says["n3"] = None
-    plan(doubted, 0, N3)
-    assert (Kind.DOUBT, "n3") in whys(doubted)
-    stormy = rig(policy=replace(QUICK, storm=0.1))
-    for name in ("n4", "n5", "n6"):
-        stormy.agents.says[name] = REPAIR
-    plan(stormy, 0, N3)
-    assert (Kind.STORM, "") in whys(stormy)
-    assert one.jobs()[:1] != ["Drain"]
-    for one_of in (doubted, stormy):
-        assert not node(one_of, "n3").drained
-
-
-def test_while_one_window_lasts_the_end_of_another_puts_nothing_back() -> None:
-    one = rig()
-    near, far = (Window((N3,), when(one, *span)) for span in ((0, HOUR), (60, DAY)))
-    one.wish(SetSchedule(Schedule((near, far))))
-    until_calm(one)
-    begun = [(each.mode, each.begun) for each in one.ledger.scheduled]
-    assert begun == [(Mode.DRAINING, True), (Mode.DRAINING, True)]
-    down(one, "n3")
-    until_calm(one)
-    again = ask(one, TakeDown((N3,)))
-    assert again == "machine n3 is down, and must be draining for that"
-    up(one, "n3")
-    until_calm(one)
-    assert node(one).offline
-    assert one.ledger.schedule.windows == (far,)
-    one.wish(SetSchedule(Schedule()))
-    until_calm(one)
-    assert node(one).in_service
-
-
 def test_how_early_a_node_is_begun_with() -> None:
     nodes = {n.name: n for n in fleet()}
     small = {i.name: i for i in mirrored(("n3", "n4"))}
@@ -149,27 +62,6 @@ def test_how_early_a_node_is_begun_with() -> None:
     assert Leads(many, quick).of(nodes["n3"]) < Leads(many, ()).of(nodes["n3"]) / 10
     slow = [*quick, *[Pace(True, 10, Ms(1000))] * 5]
     assert Leads(many, slow).of(nodes["n3"]) > Leads(many, ()).of(nodes["n3"]), "by the slow ones"
-
-
-def test_past_moves_are_measured() -> None:
-    one = Rig(fleet(), mirrored(("n3", "n4"), ("n3", "n5")), QUICK)
-    one.cluster.takes = lambda action: 100.0
-    plan(one, 0, N3)
-    until_calm(one, seconds=10)
-    disks = [pace for pace in one.ledger.paces if pace.disk]
-    assert len(disks) == 2
-    assert all(pace.mib == 100 and pace.ms > 10_000 for pace in disks)
-
-
-def test_a_machine_that_is_no_node_yet_is_known_when_it_comes() -> None:
-    one = rig()
-    plan(one, 0, Machine("n7"))
-    down(one, "n7")
-    assert one.jobs() == []
-    new = Node("n7", "00000007-0000-4000-8000-000000000000", "127.0.0.7")
-    one.cluster.put(new)
-    until_calm(one)
-    assert node(one, "n7").offline
 
 
 @pytest.mark.measures

@@ -10,14 +10,14 @@ import pytest
 from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.maintd.balancing.inputs import take_stock
 from nodeagent.maintd.planning.evacuation_time import Leads
-from nodeagent.maintd.windows.propose import ProposedWindows, WindowsWanted, _unfit, propose
+from nodeagent.maintd.windows.propose import ProposedWindows, WindowsWanted, propose
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.outage import Back, Outage, Way
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
 from nodeagent.placement.cluster.cluster import Cluster, Group, Instance, Known, Node, Template
-from nodeagent.placement.evacuate.batches import afterwards, apart, immovable, most
+from nodeagent.placement.evacuate.batches import afterwards, apart, most
 from nodeagent.placement.evacuate.evacuate import evacuate
 from nodeagent.placement.layout.rules import Rules
 from simulation.textfile import write
@@ -204,10 +204,6 @@ def test_the_next_nodes_are_emptied_in_the_gap(tmp_path: Path) -> None:
     assert longer, "for what has come since"
 
 
-def test_so_many_at_most(tmp_path: Path) -> None:
-    assert {len(some) for some in names(planned(ring(6), tmp_path, most=1))} == {1}
-
-
 def test_what_can_have_no_window_is_told(tmp_path: Path) -> None:
     off = replace(node("n2"), offline=True)
     cluster = ring(8, n2=off, n3=off)
@@ -236,18 +232,6 @@ def test_what_can_have_no_window_is_told(tmp_path: Path) -> None:
     assert "its secondary n8 is in doubt (n8 does not report its" in found.left_out["n7"]
 
 
-def test_who_has_no_instances_or_has_gone_needs_no_window(tmp_path: Path) -> None:
-    snapshot, known = seen(Luxid(ring(6)), tmp_path)
-    nodes = dict(snapshot.nodes)
-    del nodes["n2"]
-    nodes["n3"] = replace(nodes["n3"], vm_capable=False)
-    names = tuple(_unfit(snapshot.nodes, known, replace(snapshot, nodes=nodes), Ledger()).items())
-    assert names == (
-        ("n2", "no longer exists"),
-        ("n3", "has no instances (vm_capable is off): nothing is to be moved"),
-    )
-
-
 def test_what_does_not_fit_is_told_and_the_rest_is_planned(tmp_path: Path) -> None:
     cluster = ring(4)
     alone = Instance("alone", 100, 100, 1, "n3", None, Template.PLAIN)
@@ -263,15 +247,6 @@ def test_what_does_not_fit_is_told_and_the_rest_is_planned(tmp_path: Path) -> No
     assert [one[:45] for one in stays] == ["instance alone stays on n3, and keeps it from"]
     found = planned(cluster, tmp_path, nodes=("n2",), ignore=True)
     assert (names(found), found.remarks) == ([["n2"]], ())
-
-
-def test_what_never_moves_has_its_disks_on_its_node_alone() -> None:
-    every = [
-        Instance(one.value, 100, 100, 1, "n1", "n2" if one is Template.DRBD else None, one)
-        for one in Template
-    ]
-    cluster = replace(ring(2), instances=tuple(every))
-    assert immovable(cluster) == {"plain", "file"}
 
 
 def test_fewer_go_together_where_there_is_little_room(tmp_path: Path) -> None:
@@ -318,26 +293,6 @@ def test_nodes_of_other_windows_are_not_counted_on(
     assert (4 in to) != counts
 
 
-def test_nodes_are_not_counted_on_from_when_they_are_being_emptied(tmp_path: Path) -> None:
-    snapshot, known = seen(Luxid(ring(6)), tmp_path)
-    wanted = ("n1", "n2")
-    last = given(snapshot, known, nodes=wanted).windows[-1].unavailability
-    over = last.start + (last.duration or 0)
-    for minutes, counts in ((5, True), (300, False)):
-        ledger = with_window(over + minutes * 60 * 10**9, "n5")
-        told = given(snapshot, known, ledger, nodes=wanted).remarks
-        assert any("meanwhile: n5" in remark for remark in told) == counts, minutes
-
-
-def test_a_node_that_is_down_still_is_not_counted_on_though_its_window_is_over(
-    tmp_path: Path,
-) -> None:
-    """And a machine that is no node is nothing to count on anyway."""
-    ledger = with_window(START - 50 * HOUR, "rack-switch", "n5", mode=Mode.DOWN)
-    found = planned(ring(6), tmp_path, ledger, nodes=("n1", "n2", "n3"))
-    assert "in maintenance windows of their own meanwhile: n5" in found.remarks
-
-
 def test_nodes_whose_instances_one_node_mirrors_are_apart() -> None:
     cluster = ring(6)
     there = (replace(one, secondary="n6") for one in cluster.instances[:2])
@@ -366,13 +321,6 @@ def test_too_late_to_be_empty_in_time(tmp_path: Path) -> None:
     assert late.endswith(" cannot be evacuated in time: that takes 15 min, and 0 min are left")
     soon = planned(ring(6), tmp_path, start=NOW * 10**6 + 15 * 60 * 10**9)
     assert soon.late == ()
-
-
-def test_windows_so_close_that_all_their_nodes_would_be_emptied_at_once(tmp_path: Path) -> None:
-    found = planned(ring(6), tmp_path, gap=20 * 10**9)
-    assert len(found.late) == len(found.windows) - 1 > 0
-    assert all(" min, and 0 min are between it" in one for one in found.late)
-    assert planned(ring(6), tmp_path, gap=HOUR).late == ()
 
 
 @pytest.mark.parametrize("limit", range(1, 14))

@@ -28,7 +28,6 @@ from nodeagent.maintd.windows.recurrence import (
     read_weekly,
     shortest,
     start,
-    today,
     weekly_text,
 )
 from nodeagent.model.series import Weekly, Zone
@@ -177,18 +176,6 @@ def test_local_times_that_are_none_or_two_have_one_meaning(
     assert moment_text(here, at) == shown
 
 
-@pytest.mark.parametrize("name", ZONES)
-@pytest.mark.parametrize("year", [2011, 2016, 2026])
-def test_a_zone_as_a_table_is_the_zone(name: str, year: int) -> None:
-    here, real = zone(name, year), ZoneInfo(name)
-    begin = round(datetime(year, 1, 1, tzinfo=UTC).timestamp())
-    for at in range(begin, begin + 366 * 86_400, 4 * 3600 + 7):
-        offset = datetime.fromtimestamp(at, real).utcoffset()
-        assert offset is not None
-        assert here.offset(Seconds(at)) == offset.total_seconds()
-        assert today(here, Seconds(at)) == datetime.fromtimestamp(at, real).toordinal()
-
-
 @settings(max_examples=300)
 @given(
     st.sampled_from(ZONES),
@@ -200,11 +187,6 @@ def test_moments_are_as_the_database_s_own_reader_has_them(name: str, local: dat
     assert zone(name).moment(Seconds(seconds)) == round(
         local.replace(tzinfo=ZoneInfo(name), fold=0).timestamp()
     )
-
-
-def test_before_its_table_a_zone_is_as_at_the_beginning() -> None:
-    here = zone("Europe/Istanbul", 2016)  # its last change is to another offset
-    assert here.offset(Seconds(0)) == 2 * 3600
 
 
 def test_what_has_begun_is_not_to_come_and_what_is_beyond_the_table_is_not_known() -> None:

@@ -11,7 +11,7 @@ from nodeagent.model.window import Machine
 from nodeagent.model.wish import AddSeries
 from tests.maintd.rig import QUICK, Rig, ask, fleet, mirrored
 
-HOUR, DAY = 3600, 86_400
+HOUR = 3600
 WEDNESDAY = datetime(2026, 11, 18, 12, tzinfo=UTC).timestamp()
 AHEAD = QUICK.window_ahead / 1000
 SUNDAYS = [datetime(2026, 11, day, 1, tzinfo=UTC).timestamp() for day in (22, 29)]  # 02:00 there
