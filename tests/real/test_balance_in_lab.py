@@ -14,7 +14,7 @@ from tests.real.steps import MOVES, ON
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
 
-NAMES = ("inst1", "inst2", "inst3")
+NAMES = ("inst1", "inst2")
 
 
 @pytest.fixture(scope="module")
