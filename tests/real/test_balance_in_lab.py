@@ -32,9 +32,7 @@ def lopsided(lab: Maintenance) -> Iterator[Maintenance]:
     lab.until_it_answers()
     lab.heal()
     yield lab
-    gone = gnt("gnt-group", "list-tags", "default").split()
-    for tag in gone:
-        node("master", "gnt-group", "remove-tags", "default", tag)
+    gnt("gnt-group", "remove-tags", "default", *gnt("gnt-group", "list-tags", "default").split())
     lab.heal()
     lab.stop_maintd()
     for name in NAMES:
