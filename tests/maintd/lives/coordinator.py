@@ -53,7 +53,6 @@ from nodeagent.model.queue import RepairStep
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms, Seconds
-from nodeagent.placement.cluster.cluster import Load
 from tests.cluster.by_hand import ByHand
 from tests.failpoints import NAMES as FAILPOINTS
 from tests.maintd.lives.life import Life
@@ -64,11 +63,10 @@ from tests.maintd.queue import mender
 from tests.maintd.rig import QUICK, mirrored
 from tests.maintd.world import EVACUATE, FAILOVER, OK, REPAIR, need
 
-INCIDENTS, REPAIRS, BALANCING, BESIDE, FENCING, OUTAGES, ROLLS = SUBJECTS = (
+INCIDENTS, REPAIRS, BALANCING, FENCING, OUTAGES, ROLLS = SUBJECTS = (
     "incidents",
     "repairs",
     "balancing",
-    "others beside balancing",
     "fencing",
     "outages",
     "rolls",
@@ -142,7 +140,7 @@ class Coordinator(Life):
         self.rig = Site(self._policy(at_once, data), instances)
         self.failing, self.late_failing = set[type](), set[type]()
         rig, cluster = self.rig, self.rig.cluster
-        self.watched = Watched(cluster, rig, counted, meddled=BESIDE in self.subjects)
+        self.watched = Watched(cluster, rig, counted)
         rig._through = lambda _: self.watched
         cluster.takes = lambda _: takes
         cluster.loses_answer = lambda _: self.lossy
@@ -157,8 +155,6 @@ class Coordinator(Life):
         self.promises = Promises(rig, counted)
         self.asked = 0
         self.acknowledged: set[int] = set()
-        self.loads: dict[str, Load] = {}
-        self.doubt = ""
         self.dying = False
         rig.crash()
         self.begin_with(data)
@@ -181,7 +177,6 @@ class Coordinator(Life):
                 balance=True,
                 balance_settle=Ms(20_000),
                 balance_cooldown=Ms(COOLDOWN * 1000),
-                balance_load=BESIDE in self.subjects,
                 withdraw=Ms(30_000),
             )
         if FENCING in self.subjects:
@@ -195,7 +190,7 @@ class Coordinator(Life):
         common: dict[str, Any] = {"memory": 100, "disk": 100}
         if INCIDENTS in self.subjects:
             yield from mirrored(*PLACES)
-        elif BALANCING in self.subjects and BESIDE not in self.subjects:
+        elif BALANCING in self.subjects:
             places = st.sampled_from([("n2", "n3"), ("n2", "n4"), ("n3", "n2"), ("n5", "n6")])
             yield from mirrored(*data.draw(st.lists(places, min_size=3, max_size=7)))
         elif OUTAGES in self.subjects or ROLLS in self.subjects:
@@ -282,13 +277,10 @@ class Coordinator(Life):
             self.rounds(10.0)
         assert self.watched.submitted == before, "submitted from memory"
 
-    @about(BESIDE, OUTAGES)
+    @about(OUTAGES)
     @rule(seconds=st.sampled_from([-4000.0, -100.0, 90_000.0]))
     def set_the_clock(self, seconds: float) -> None:
-        """Forward by a day all rests are over; G4 is not for that."""
         self.rig.skew += seconds
-        if seconds > 0:
-            self.watched.moved.clear()
         counted["clock"] += 1
         self.rounds(10.0)
 

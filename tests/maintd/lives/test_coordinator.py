@@ -7,7 +7,6 @@ from nodeagent.model.action import RunCommand
 from tests.maintd.lives.balancing import Balancing
 from tests.maintd.lives.coordinator import (
     BALANCING,
-    BESIDE,
     FENCING,
     INCIDENTS,
     KINDS,
@@ -31,7 +30,6 @@ LIVES = {  # how many lives are about what
     frozenset({REPAIRS, FENCING}): 3,
     frozenset({FENCING}): 7,
     frozenset({BALANCING}): 4,
-    frozenset({BALANCING, BESIDE}): 4,
     frozenset({OUTAGES}): 6,
     frozenset({OUTAGES, INCIDENTS}): 4,
     frozenset({ROLLS}): 4,
@@ -59,7 +57,7 @@ def test_the_machine_was_where_it_matters() -> None:
     repaired = [f"repaired by {move}" for move in (*moves, "Reinstall")]
     balanced = [f"balanced by {move}" for move in moves]
     seen = [kind.__name__ for kind in (*KINDS, RunCommand)]
-    seen += ["cancels", "ledger lost", "broken off", "clock", "by hand", "even"]
+    seen += ["cancels", "ledger lost", "broken off", "clock", "even"]
     seen += [
         "fenced",
         "acknowledged",
