@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 from unittest.mock import patch
 
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.engine import failpoint
@@ -53,9 +53,9 @@ from nodeagent.model.queue import RepairStep
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms, Seconds
+from simulation.cluster import Job
 from tests.cluster.by_hand import ByHand
 from tests.failpoints import NAMES as FAILPOINTS
-from tests.maintd.lives.life import Life
 from tests.maintd.lives.promises import Promises
 from tests.maintd.lives.site import Site
 from tests.maintd.lives.watched import BUDGET, COOLDOWN, Watched
@@ -117,7 +117,7 @@ def except_in(*subjects: str) -> Callable[[T], T]:
     return precondition(concerns)  # type: ignore[return-value]
 
 
-class Coordinator(Life):
+class Coordinator(RuleBasedStateMachine):
     """One life; `done` is the newest round that did not break off."""
 
     subjects: frozenset[str] = frozenset()
@@ -127,7 +127,20 @@ class Coordinator(Life):
 
     @property
     def cluster(self) -> ByHand | None:
+        """The cluster; None before it is set up."""
         return self.rig.cluster if hasattr(self, "rig") else None
+
+    def ours(self) -> list[Job]:
+        return [] if self.cluster is None else [j for j in self.cluster.jobs.values() if j.ours]
+
+    def running(self) -> list[Job]:
+        return [job for job in self.ours() if job.outcome is Outcome.RUNNING]
+
+    @invariant()
+    def each_reason_once(self) -> None:
+        """One promise is one job at most."""
+        reasons = Counter(job.reason for job in self.ours())
+        assert all(times == 1 for times in reasons.values()), reasons.most_common(2)
 
     @initialize(
         takes=st.sampled_from([1.0, 25.0, 150.0]),
