@@ -13,7 +13,7 @@ from nodeagent import service
 from nodeagent.cli import maintd_parts
 from nodeagent.cli import maintd_run as command
 from nodeagent.maintd.engine.daemon import Maintd
-from nodeagent.maintd.engine.limits import LINES
+from nodeagent.maintd.engine.limits import LINES, Chatter
 from nodeagent.maintd.engine.round import Round
 from nodeagent.maintd.engine.settings import MaintdSettings, Settings
 from nodeagent.model.action import Scope
@@ -83,26 +83,19 @@ def test_the_journal_names_the_entry_that_is_held_and_the_agent_that_is_silent(
     assert silent == f"agent-silent node=n3 why={why!r}"
 
 
-def test_a_node_that_says_something_else_each_round_cannot_fill_the_journal(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    rig, clock = Rig(fleet()), [0.0]
-    daemon = Maintd(rig.engine, rig.store, 60.0, rig.now, steady=lambda: clock[0])
-    caplog.set_level(logging.INFO)
-    done = rig.tick()
-    for number in range(3 * LINES):
+def test_a_node_that_says_something_else_each_round_cannot_fill_the_journal() -> None:
+    clock = [0.0]
+    chatter = Chatter(lambda: clock[0])
+    told = 0
+    for _ in range(3 * LINES):
         clock[0] += 0.1
-        held = (paused(f"reason {number}", "n2"), paused(f"balancing {number}"))
-        daemon._tell(replace(done, decision=replace(done.decision, held=held)))
-    told = [m for m in caplog.messages if m.startswith("held node=n2 ")]
-    assert len(told) == LINES
-    assert len([m for m in caplog.messages if m.startswith("held node=- ")]) == 3 * LINES
-    clock[0] += 60
-    daemon._tell(replace(done, decision=replace(done.decision, held=(paused("new", "n2"),))))
-    left_out, last = caplog.messages[-2:]
-    assert left_out == f"left-out node=n2 lines={2 * LINES}: it makes too many a minute"
-    why = str(paused("new").why)
-    assert last == f"held node=n2 incident=- why={why!r}"
+        told += chatter.take("n2")
+        assert chatter.take(""), "what is about no node is always told"
+        assert chatter.over() == []
+    assert told == LINES
+    clock[0] = 60.1
+    assert chatter.over() == [("n2", 2 * LINES)]
+    assert chatter.take("n2")
 
 
 def test_a_reason_that_comes_and_goes_is_logged_once_in_five_minutes(

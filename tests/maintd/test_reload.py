@@ -1,6 +1,7 @@
 """What SIGHUP takes up, and that what it does not is said."""
 
 import logging
+from collections.abc import Iterator
 from dataclasses import fields, replace
 
 import pytest
@@ -45,23 +46,27 @@ url = "https://hooks:443/x"
 """
 
 
+@pytest.fixture(autouse=True)
+def log_level() -> Iterator[None]:
+    """A reload sets it."""
+    level = logging.getLogger().level
+    yield
+    logging.getLogger().setLevel(level)
+
+
 def test_what_needs_a_restart_is_said_key_by_key(caplog: pytest.LogCaptureFixture) -> None:
     rig = Rig(fleet())
     maintd = Maintd(rig.engine, rig.store, 5.0, rig.now)
-    level = logging.getLogger().level
     said = []
     with safe_folder() as folder:
         config = folder / "maintd.toml"
         config.write_text(BEGAN)
         began = load(str(config), owner=config.stat().st_uid)
-        try:
-            for text in (LATER, BEGAN, "[policy]\nmoves = 'many'\n"):
-                config.write_text(text)
-                caplog.clear()
-                reload_settings(maintd, str(config), began)
-                said.append([r.getMessage().partition(" changed;")[0] for r in caplog.records])
-        finally:
-            logging.getLogger().setLevel(level)
+        for text in (LATER, BEGAN, "[policy]\nmoves = 'many'\n"):
+            config.write_text(text)
+            caplog.clear()
+            reload_settings(maintd, str(config), began)
+            said.append([r.getMessage().partition(" changed;")[0] for r in caplog.records])
     keys = [
         "maintd.state",
         "cluster.grace",
@@ -80,26 +85,20 @@ def test_what_needs_a_restart_is_said_key_by_key(caplog: pytest.LogCaptureFixtur
 def test_sinks_are_taken_up_and_what_was_refused_is_remembered() -> None:
     rig = Rig(fleet())
     maintd = Maintd(rig.engine, rig.store, 5.0, rig.now)
-    level = logging.getLogger().level
     with safe_folder() as folder:
         config = folder / "maintd.toml"
         config.write_text(SINK)
         began = load(str(config), owner=config.stat().st_uid)
-        try:
-            reload_settings(maintd, str(config), began)
-            assert [sink.name for sink in rig.engine.policy.notify] == ["ops"]
-            assert rig.engine.outbox.targets == {
-                "ops": Sink("ops", Endpoint("https://hooks:443/x"))
-            }
-            config.write_text(SINK + 'title = "{{ nonsense }}"')
-            reload_settings(maintd, str(config), began)
-            assert rig.engine.complaint.endswith("notify[0].title: 'nonsense' is undefined")
-            assert rig.engine.outbox.targets.keys() == {"ops"}
-            config.write_text("")
-            reload_settings(maintd, str(config), began)
-            assert (rig.engine.complaint, rig.engine.outbox.targets) == ("", {})
-        finally:
-            logging.getLogger().setLevel(level)
+        reload_settings(maintd, str(config), began)
+        assert [sink.name for sink in rig.engine.policy.notify] == ["ops"]
+        assert rig.engine.outbox.targets == {"ops": Sink("ops", Endpoint("https://hooks:443/x"))}
+        config.write_text(SINK + 'title = "{{ nonsense }}"')
+        reload_settings(maintd, str(config), began)
+        assert rig.engine.complaint.endswith("notify[0].title: 'nonsense' is undefined")
+        assert rig.engine.outbox.targets.keys() == {"ops"}
+        config.write_text("")
+        reload_settings(maintd, str(config), began)
+        assert (rig.engine.complaint, rig.engine.outbox.targets) == ("", {})
 
 
 def test_every_setting_is_either_taken_up_or_said_to_need_a_restart() -> None:

@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 from unittest.mock import patch
 
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.engine import failpoint
@@ -53,10 +53,9 @@ from nodeagent.model.queue import RepairStep
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms, Seconds
-from nodeagent.placement.cluster.cluster import Load
+from simulation.cluster import Job
 from tests.cluster.by_hand import ByHand
 from tests.failpoints import NAMES as FAILPOINTS
-from tests.maintd.lives.life import Life
 from tests.maintd.lives.promises import Promises
 from tests.maintd.lives.site import Site
 from tests.maintd.lives.watched import BUDGET, COOLDOWN, Watched
@@ -64,11 +63,10 @@ from tests.maintd.queue import mender
 from tests.maintd.rig import QUICK, mirrored
 from tests.maintd.world import EVACUATE, FAILOVER, OK, REPAIR, need
 
-INCIDENTS, REPAIRS, BALANCING, BESIDE, FENCING, OUTAGES, ROLLS = SUBJECTS = (
+INCIDENTS, REPAIRS, BALANCING, FENCING, OUTAGES, ROLLS = SUBJECTS = (
     "incidents",
     "repairs",
     "balancing",
-    "others beside balancing",
     "fencing",
     "outages",
     "rolls",
@@ -119,7 +117,7 @@ def except_in(*subjects: str) -> Callable[[T], T]:
     return precondition(concerns)  # type: ignore[return-value]
 
 
-class Coordinator(Life):
+class Coordinator(RuleBasedStateMachine):
     """One life; `done` is the newest round that did not break off."""
 
     subjects: frozenset[str] = frozenset()
@@ -129,7 +127,20 @@ class Coordinator(Life):
 
     @property
     def cluster(self) -> ByHand | None:
+        """The cluster; None before it is set up."""
         return self.rig.cluster if hasattr(self, "rig") else None
+
+    def ours(self) -> list[Job]:
+        return [] if self.cluster is None else [j for j in self.cluster.jobs.values() if j.ours]
+
+    def running(self) -> list[Job]:
+        return [job for job in self.ours() if job.outcome is Outcome.RUNNING]
+
+    @invariant()
+    def each_reason_once(self) -> None:
+        """One promise is one job at most."""
+        reasons = Counter(job.reason for job in self.ours())
+        assert all(times == 1 for times in reasons.values()), reasons.most_common(2)
 
     @initialize(
         takes=st.sampled_from([1.0, 25.0, 150.0]),
@@ -142,7 +153,7 @@ class Coordinator(Life):
         self.rig = Site(self._policy(at_once, data), instances)
         self.failing, self.late_failing = set[type](), set[type]()
         rig, cluster = self.rig, self.rig.cluster
-        self.watched = Watched(cluster, rig, counted, meddled=BESIDE in self.subjects)
+        self.watched = Watched(cluster, rig, counted)
         rig._through = lambda _: self.watched
         cluster.takes = lambda _: takes
         cluster.loses_answer = lambda _: self.lossy
@@ -157,8 +168,6 @@ class Coordinator(Life):
         self.promises = Promises(rig, counted)
         self.asked = 0
         self.acknowledged: set[int] = set()
-        self.loads: dict[str, Load] = {}
-        self.doubt = ""
         self.dying = False
         rig.crash()
         self.begin_with(data)
@@ -181,7 +190,6 @@ class Coordinator(Life):
                 balance=True,
                 balance_settle=Ms(20_000),
                 balance_cooldown=Ms(COOLDOWN * 1000),
-                balance_load=BESIDE in self.subjects,
                 withdraw=Ms(30_000),
             )
         if FENCING in self.subjects:
@@ -195,7 +203,7 @@ class Coordinator(Life):
         common: dict[str, Any] = {"memory": 100, "disk": 100}
         if INCIDENTS in self.subjects:
             yield from mirrored(*PLACES)
-        elif BALANCING in self.subjects and BESIDE not in self.subjects:
+        elif BALANCING in self.subjects:
             places = st.sampled_from([("n2", "n3"), ("n2", "n4"), ("n3", "n2"), ("n5", "n6")])
             yield from mirrored(*data.draw(st.lists(places, min_size=3, max_size=7)))
         elif OUTAGES in self.subjects or ROLLS in self.subjects:
@@ -282,13 +290,10 @@ class Coordinator(Life):
             self.rounds(10.0)
         assert self.watched.submitted == before, "submitted from memory"
 
-    @about(BESIDE, OUTAGES)
+    @about(OUTAGES)
     @rule(seconds=st.sampled_from([-4000.0, -100.0, 90_000.0]))
     def set_the_clock(self, seconds: float) -> None:
-        """Forward by a day all rests are over; G4 is not for that."""
         self.rig.skew += seconds
-        if seconds > 0:
-            self.watched.moved.clear()
         counted["clock"] += 1
         self.rounds(10.0)
 

@@ -189,19 +189,6 @@ def test_13_requests_that_never_left_are_said_to_be_not_in_force(rig: Masters) -
     assert rig.store.answer(wish) is None, "nobody is told that it was accepted"
 
 
-def test_14_a_write_whose_answer_is_lost_is_found_and_not_repeated(rig: Masters) -> None:
-    written: list[str] = []
-    rig.cluster.loses_rule = lambda text: not written.append(text)  # type: ignore[func-returns-value]
-    assert rig.ask(SetQueue(enabled=False)) == ""
-    assert rig.engine.memory.only_here()
-    rig.cluster.loses_rule = lambda _: False
-    before = len(written)
-    rig.tick()
-    assert rig.engine.memory.only_here() == ""
-    assert len(written) == before
-    assert rig.is_kept()
-
-
 def test_14_a_start_that_changes_nothing_writes_no_rule(rig: Masters) -> None:
     assert rig.ask(SetQueue(enabled=False)) == ""
     rig.tick()

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from nodeagent.errors import MessageError
-from nodeagent.maintd.planning.names import address_of
+from nodeagent.maintd.planning.names import address_of, node_at
 from nodeagent.model.snapshot import Snapshot
 from tests.maintd.queue.reports import M2, kinds, made, node, round_of, told
 
@@ -29,6 +29,11 @@ def test_the_address_of_a_machine() -> None:
     for text in NO_ADDRESSES:
         assert "is neither an address nor a node" in address(text), text
     assert address("::ffff:127.0.0.3", ("127.0.0.3",)) == "127.0.0.3", "it is a node's"
+
+
+def test_the_node_at_an_address_or_of_a_name() -> None:
+    assert [node_at(text, WORLD) for text in ("10.0.0.2", "n2")] == [WORLD.nodes["n2"]] * 2
+    assert node_at("10.0.0.9", WORLD) is None
 
 
 def test_a_report_about_the_master_s_loopback_becomes_no_entry() -> None:

@@ -1,22 +1,17 @@
 """Draw the pictures of the status page that the documentation shows: docs/page*.png.
 
-python -m tests.maintd.http.page.pictures [FILE ...]
+python -m tests.maintd.http.page.pictures [FILE ...]; pngquant makes them a third as large.
 """
 
 import base64
 import os
 import socket
-import struct
 import sys
 import tempfile
-import zlib
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
 
 from nodeagent.maintd.http.readers import Readers
 from nodeagent.maintd.http.routes import Api
@@ -35,17 +30,6 @@ from tests.maintd.served import Served
 from tests.maintd.world import need
 
 DOCS = Path(__file__).parents[4] / "docs"
-_APART = 10  # how far two colours are apart that are not drawn as one
-_PIXELS = """(async () => {
-    const image = await createImageBitmap(await (await fetch("data:image/png;base64,%s")).blob());
-    const canvas = new OffscreenCanvas(image.width, image.height), pen = canvas.getContext("2d");
-    pen.drawImage(image, 0, 0);
-    const found = pen.getImageData(0, 0, image.width, image.height).data;
-    let text = "";
-    for (let i = 0; i < found.length; i += 32768)
-        text += String.fromCharCode(...found.subarray(i, i + 32768));
-    return btoa(text);
-})()"""
 
 
 def name(number: int) -> str:
@@ -164,8 +148,8 @@ def main() -> None:
         if wanted := [shot for shot in shots if not named or shot.file in named]:
             with tempfile.TemporaryDirectory() as folder, browser() as tab:
                 with at_a_port(_everything(rig(), Path(folder))) as url:
-                    taken = {shot: _taken(tab, url, shot) for shot in wanted}
-                _write(tab, taken)
+                    for shot in wanted:
+                        _draw(tab, url, shot)
     if not named or CLUSTERS.file in named:
         _draw_clusters()
 
@@ -193,19 +177,10 @@ def _draw_clusters() -> None:
         contexts.parent.mkdir(parents=True)
         contexts.write_text("".join(f'[clusters.{c}]\nurl = "{url}"\n' for c, url in urls.items()))
         gnt_maint("clusters", "--html", f"{home}/clusters.html", "--timeout", "2s")
-        _write(tab, {CLUSTERS: _taken(tab, f"file://{home}/clusters.html", CLUSTERS)})
+        _draw(tab, f"file://{home}/clusters.html", CLUSTERS)
 
 
-def _write(tab: Browser, taken: Mapping[Shot, str]) -> None:
-    tab.open("about:blank")
-    for shot, png in taken.items():
-        raw = base64.b64decode(tab.run(_PIXELS % png))
-        pixels = np.frombuffer(raw, np.uint8).reshape(shot.height, shot.width, 4)
-        (DOCS / shot.file).write_bytes(small(pixels[:, :, :3]))
-
-
-def _taken(tab: Browser, url: str, shot: Shot) -> str:
-    """The PNG, in base64."""
+def _draw(tab: Browser, url: str, shot: Shot) -> None:
     tab.call("Emulation.setTimezoneOverride", timezoneId="Europe/Zurich")
     scheme = [{"name": "prefers-color-scheme", "value": "dark" if shot.dark else "light"}]
     tab.call("Emulation.setEmulatedMedia", features=scheme)
@@ -213,29 +188,8 @@ def _taken(tab: Browser, url: str, shot: Shot) -> str:
     tab.call("Emulation.setDeviceMetricsOverride", **size)
     tab.open(url + shot.path)
     tab.run(f"document.querySelector('{shot.opened}').open = true")
-    return str(tab.call("Page.captureScreenshot", format="png")["data"])
-
-
-def small(pixels: NDArray[np.uint8]) -> bytes:
-    """The pixels as a PNG of at most 256 colours: a third of what a browser writes."""
-    height, width, _ = pixels.shape
-    flat = pixels.reshape(-1, 3)
-    colours, of, times = np.unique(flat, axis=0, return_inverse=True, return_counts=True)
-    kept = np.empty((0, 3), int)
-    for colour in colours[np.argsort(-times)].astype(int):
-        if len(kept) < 256 and (np.abs(kept - colour).sum(1) >= _APART).all():
-            kept = np.vstack((kept, colour))
-    near = [np.abs(kept - colour.astype(int)).sum(1).argmin() for colour in colours]
-    rows = np.array(near, np.uint8)[of.reshape(-1)].reshape(height, width)
-    drawn = zlib.compress(np.insert(rows, 0, 0, axis=1).tobytes(), 9)
-    head = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
-    palette = kept.astype(np.uint8).tobytes()
-    parts = ((b"IHDR", head), (b"PLTE", palette), (b"IDAT", drawn), (b"IEND", b""))
-    chunks = (
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        for kind, data in parts
-    )
-    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+    png = tab.call("Page.captureScreenshot", format="png")["data"]
+    (DOCS / shot.file).write_bytes(base64.b64decode(png))
 
 
 if __name__ == "__main__":
