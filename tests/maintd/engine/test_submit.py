@@ -41,7 +41,7 @@ class Busy(Between):
         raise Unavailable("the connection is lost; luxid goes on")
 
 
-def crowded(loses: int = 0, *, slow: float = 0.0) -> tuple[Rig, list[int]]:
+def crowded(loses: int) -> tuple[Rig, list[int]]:
     """A node with 80 instances to be emptied, and how many jobs each request had."""
     sizes: list[int] = []
     rigs: list[Rig] = []
@@ -50,14 +50,6 @@ def crowded(loses: int = 0, *, slow: float = 0.0) -> tuple[Rig, list[int]]:
     rig = Rig(fleet(), instances, policy, through=lambda cluster: Busy(cluster, rigs, loses, sizes))
     rigs.append(rig)
     rig.agents.says["n3"] = EVACUATE
-    if slow:
-        plain = rig.cluster.submit
-
-        def submit(batch: Sequence[Submission]) -> Sequence[Answer]:
-            rig.time += slow * (len(batch) > 1)
-            return plain(batch)
-
-        rig.cluster.submit = submit  # type: ignore[method-assign]
     for _ in range(100):
         rig.tick(20)
     return rig, sizes

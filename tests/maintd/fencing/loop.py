@@ -23,11 +23,11 @@ from simulation.mirrors import Mirrors
 from tests.build import fleet
 from tests.cluster.by_hand import ByHand
 from tests.maintd.decided import details
-from tests.maintd.rig import QUICK
+from tests.maintd.fencing.whole import INSTANCES
+from tests.maintd.fencing.whole import RESTART as RESTART
 from tests.maintd.world import NOW, OK
 
 STEP = 20  # seconds between two rounds
-RESTART = replace(QUICK, dead_nodes="restart", revive=False)
 
 
 @dataclass
@@ -35,12 +35,7 @@ class Loop:
     """A coordinator, the simplest one. `broken` machines hang again after each power-on."""
 
     policy: Policy = RESTART
-    instances: tuple[Instance, ...] = (
-        Instance("drbd", "n3", "n4", memory=100, disk=100),
-        Instance("shared", "n3", template="rbd", memory=100),
-        Instance("plain", "n3", template="plain", memory=100, disk=10),
-        Instance("other", "n5", "n6", memory=100, disk=100),
-    )
+    instances: tuple[Instance, ...] = INSTANCES
     broken: set[str] = field(default_factory=set)
     mirrors: Mirrors = field(default_factory=Mirrors)
     wishes: list[Wish] = field(default_factory=list)

@@ -9,7 +9,7 @@ from nodeagent.model.fencing import Stage
 from nodeagent.model.ledger import Outcome
 from tests.maintd.fencing.loop import RESTART, Loop, kill
 
-OFF, ON = PowerCommand.OFF, PowerCommand.ON
+OFF = PowerCommand.OFF
 
 
 def cuts(action: Action) -> bool:

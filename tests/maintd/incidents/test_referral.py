@@ -106,8 +106,7 @@ def canceled(rig: Sick, how: str) -> None:
         rig.cluster.put(replace(rig.node(), tags=tags))
 
 
-@pytest.mark.parametrize("how", ["wish", "tag"])
-@pytest.mark.parametrize("after", [1, 3])
+@pytest.mark.parametrize(("how", "after"), [("wish", 3), ("tag", 1)])
 def test_who_cancels_an_incident_cancels_its_entry(how: str, after: int) -> None:
     rig = Sick()
     rig.ticks(after)

@@ -2,7 +2,6 @@
 
 import ast
 from dataclasses import is_dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -18,13 +17,11 @@ from nodeagent.model.ledger import Hold, Ledger, Policy
 from nodeagent.model.offer import Answer
 from nodeagent.model.outage import Back, Outage, Proof, Way
 from nodeagent.model.queue import Entry, Queue
-from nodeagent.model.reason import Kind
 from nodeagent.model.roll import Terms
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Consent, Pace
 from nodeagent.model.wish import Done
-from tests.maintd.decided import kinds
 from tests.maintd.rig import Rig, fleet, mirrored
 from tests.maintd.rounds import ticks
 from tests.maintd.world import EVACUATE, NOW, OK
@@ -168,38 +165,18 @@ def test_each_time_in_a_ledger_is_a_moment_a_date_or_a_length() -> None:
 # The same through whole rounds.
 
 
-@pytest.mark.parametrize("step", [140.0, -86_400.0])
-@pytest.mark.parametrize("after", ["settle", "return", "unreachable"])
-def test_a_wait_lasts_as_long_whatever_the_clock_does(after: str, step: float) -> None:
-    assert _rounds(after, step) == _rounds(after, 0.0)
-
-
-@cache
-def _rounds(after: str, step: float, boot: str = "") -> int:
-    """How many rounds of 10 s the wait lasts; before the third the clock steps."""
+@pytest.mark.parametrize("step", [0.0, 140.0, -86_400.0])
+def test_a_wait_lasts_as_long_whatever_the_clock_does(step: float) -> None:
+    """n3 is well again; before the third round of the wait the clock steps."""
     policy = Policy(stage=FULL, return_after=Ms(200_000), cooldown=Ms(0))
-    one = Rig(fleet(), mirrored(("n3", "n4")), policy)
-    if after == "return":
-        one.agents.says["n3"] = EVACUATE
-        one.settle()
-        one.agents.says["n3"] = OK
-        one.wish(Done("n3", False, ""))
-        one.tick()
-    else:
-        ticks(one, 3)
-        one.agents.says["n3"] = EVACUATE if after == "settle" else None
-    for count in range(60):
-        if count == 2:
-            one.skew += step
-            if boot:
-                one.boot, one.booted = boot, one.time
-                one.crash()
-        done = one.tick()
-        over = {
-            "settle": bool(one.cluster.jobs),
-            "return": one.cluster.nodes["n3"].in_service,
-            "unreachable": (Kind.AGENT_UNREACHABLE, "n3") in kinds(done.decision.held),
-        }
-        if over[after]:
-            return count
-    raise AssertionError("it never ends")
+    rig = Rig(fleet(), mirrored(("n3", "n4")), policy)
+    rig.agents.says["n3"] = EVACUATE
+    rig.settle()
+    rig.agents.says["n3"] = OK
+    rig.wish(Done("n3", False, ""))
+    ticks(rig, 3)
+    rig.skew += step
+    ticks(rig, 15)
+    assert not rig.cluster.nodes["n3"].in_service
+    ticks(rig, 8)
+    assert rig.cluster.nodes["n3"].in_service

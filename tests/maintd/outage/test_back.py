@@ -16,7 +16,7 @@ from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done
 from tests.failpoints import NAMES
 from tests.maintd.decided import within
-from tests.maintd.outage.returned import CHECKED, FIVE, done, evacuated
+from tests.maintd.outage.returned import CHECKED, done, evacuated
 from tests.maintd.rig import QUICK, Rig, fleet
 from tests.maintd.world import EVACUATE, OK, REPAIR
 
@@ -87,19 +87,6 @@ def test_one_that_turns_unhealthy_does_not_return_and_begins_anew(
     assert state(rig) == "in service"
 
 
-@pytest.mark.parametrize("left", ["drained", "offline"])
-def test_it_is_kept_out_where_somebody_says_so(left: str) -> None:
-    rig = evacuated()
-    assert done(rig, keep=left) == ""
-    result = later(rig, 20)
-    assert (state(rig), rig.ledger.incidents, whys(result)) == (left, (), [])
-    assert rig.cluster.nodes["n3"].tags == frozenset()
-    told = done(rig)
-    assert told == (
-        f"no incident of n3 waits to be closed; n3 is {left}: gnt-node modify --{left}=no n3"
-    )
-
-
 # A command that proves it.
 
 
@@ -120,27 +107,6 @@ def test_a_check_that_fails_keeps_it_out_and_is_tried_five_times() -> None:
     assert done(rig) == ""
     later(rig, 20)
     assert state(rig) == "in service"
-
-
-# What is refused.
-
-
-def test_what_is_not_healthy_is_refused_with_the_way_to_insist() -> None:
-    rig = Rig(fleet(), [], FIVE)
-    rig.agents.says["n3"] = REPAIR
-    rig.settle()
-    assert rig.status("n3") is Status.COMPLETED
-    assert done(rig) == (
-        "n3 is not healthy: its agent reports live-repair: repair it first, or insist with"
-        " gnt-maint done --force n3"
-    )
-    rig.agents.says["n3"] = None
-    doubt = "its agent is in doubt (does not answer: timed out): "
-    assert done(rig).startswith(f"n3 is not healthy: {doubt}")
-    rig.agents.says["n3"] = OK
-    assert done(rig) == ""
-    later(rig, 4)
-    assert (rig.ledger.incidents, rig.cluster.nodes["n3"].tags) == ((), frozenset())
 
 
 # Other ends.
@@ -253,6 +219,3 @@ def test_a_live_repair_is_closed_once_its_node_was_healthy_for_an_hour() -> None
     assert (rig.ledger.incidents, rig.cluster.nodes["n3"].tags) == ((), frozenset())
     kinds = [event.kind for event in rig.store.history(None, limit=1000)]
     assert "forgotten" in kinds
-
-
-# What is left to do.

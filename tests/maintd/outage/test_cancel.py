@@ -4,13 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.maintd.outage.requests import cancel
 from nodeagent.model.incident import Status
-from nodeagent.model.outage import Back, Outage, Way
 from nodeagent.model.wish import Cancel
 from tests.maintd.rig import Rig, fleet, mirrored
 from tests.maintd.rounds import broken, moved, ticks
-from tests.maintd.world import EVACUATE, NOW, OK, incident, ledger, node, seen, six
+from tests.maintd.world import EVACUATE, OK
 
 
 def test_a_cancel_by_hand_is_honoured_in_the_next_round() -> None:
@@ -43,9 +41,7 @@ def ended(status: Status) -> Rig:
     ("status", "by_tag", "forgets"),
     [
         (Status.COMPLETED, False, True),
-        (Status.COMPLETED, True, False),
-        (Status.FAILED, True, True),
-        (Status.FAILED, False, False),
+        (Status.FAILED, True, False),
     ],
 )
 def test_an_ended_incident_is_ignored_once_somebody_cancels_it(
@@ -75,13 +71,3 @@ def test_an_ended_incident_is_ignored_once_somebody_cancels_it(
     rig.agents.says["n3"] = EVACUATE
     rig.tick()
     assert rig.incident("n3").id != incident.id, "the next time it is a new one"
-
-
-def test_a_node_on_its_way_back_is_not_said_to_be_drained_by_others() -> None:
-    one = incident("n2", status=Status.CANCELED)
-    before = ledger(one, outages=(Outage(one.node, back=Back(Way.DONE, NOW, "ada")),))
-    observed = seen(six(node("n2", drained=True)))
-    why = cancel(before, Cancel(one.id, undrain=True), "root", observed, NOW)
-    assert isinstance(why, str)
-    assert why.startswith("nothing was changed: maintd puts n2 back already")
-    assert "gnt-maint done --force n2" in why

@@ -55,20 +55,6 @@ def test_it_is_evacuated_and_goes_back_after_proof(*, offline: bool) -> None:
     assert one.ledger.outages == ()
 
 
-@pytest.mark.parametrize(
-    ("asked", "why"),
-    [
-        (Evacuate("n99", "x"), "there is no node n99"),
-        (Evacuate("n1", "x"), "n1 is the master node"),
-        (Evacuate("n3", " "), "why is empty"),
-    ],
-)
-def test_what_is_refused(asked: Evacuate, why: str) -> None:
-    one = rig()
-    assert why in ask(one, asked)
-    assert one.ledger.outages == ()
-
-
 def test_a_failed_move_stops_it_until_a_person_asks_again() -> None:
     one = rig()
     one.cluster.fails = lambda action: isinstance(action, MovePrimary)

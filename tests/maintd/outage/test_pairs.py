@@ -81,8 +81,7 @@ CLAIMS = {
 }
 
 
-@pytest.mark.parametrize("found", [Standing.SERVING, Standing.DRAINED])
-@pytest.mark.parametrize("ends_first", [0, 1])
+@pytest.mark.parametrize(("ends_first", "found"), [(0, Standing.SERVING), (1, Standing.DRAINED)])
 @pytest.mark.parametrize(("first", "second"), permutations(CLAIMS, 2))
 def test_it_is_back_when_the_last_one_ends(
     first: str, second: str, ends_first: int, found: Standing

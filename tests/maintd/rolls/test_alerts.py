@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from nodeagent.maintd.notices.firing import Firing
-from nodeagent.maintd.notices.needs_you import needs_you
 from nodeagent.maintd.notices.outbox import Outbox
 from nodeagent.maintd.notices.sinks.alertmanager import Alertmanager
 from nodeagent.maintd.notices.sinks.http import Endpoint
@@ -86,20 +85,6 @@ def test_no_node_begins_while_an_alert_fires_and_then_all_have_their_turn() -> N
         server.firing = []
         assert go_on(one) == 1
         assert set(phases(one).values()) == {Phase.DONE}
-
-
-def test_unknown_alerts_block_it_and_a_person_is_told() -> None:
-    server = Server()
-    server.status = 503
-    with rig(server) as one:
-        start(one, "n3", terms=TERMS)
-        done = one.tick(31)
-        (held,) = [one for one in done.decision.held if isinstance(one.why.kind, RollKind)]
-        assert held.why.kind is RollKind.ROLL_ALERTS_UNKNOWN
-        assert "503" in str(dict(held.why.details)["why"])
-        assert not away(one)
-        asking = needs_you(one.ledger, done.observed, done.decision.held, (), one.now())
-        assert RollKind.ROLL_ALERTS_UNKNOWN in {n.held.why.kind for n in asking if n.held}
 
 
 def test_without_an_alertmanager_it_is_refused() -> None:

@@ -145,26 +145,14 @@ def test_days_are_those_that_counting_one_by_one_finds(found: Weekly, later: int
     [
         # Never shown: as if the clocks had not been changed yet.
         ("Europe/Zurich", "2026-03-29 02:30", "2026-03-29T03:30:00+02:00"),
-        ("Europe/Zurich", "2026-03-29 02:00", "2026-03-29T03:00:00+02:00"),
-        ("Europe/Zurich", "2026-03-29 03:00", "2026-03-29T03:00:00+02:00"),
-        ("Europe/Zurich", "2026-03-29 01:59", "2026-03-29T01:59:00+01:00"),
-        ("America/New_York", "2026-03-08 02:30", "2026-03-08T03:30:00-04:00"),
-        ("Australia/Lord_Howe", "2026-10-04 02:15", "2026-10-04T02:45:00+11:00"),
-        ("America/Santiago", "2026-09-06 00:00", "2026-09-06T01:00:00-03:00"),
         ("Pacific/Apia", "2011-12-30 02:00", "2011-12-31T02:00:00+14:00"),
         # Shown twice: the first.
         ("Europe/Zurich", "2026-10-25 02:30", "2026-10-25T02:30:00+02:00"),
         ("Europe/Zurich", "2026-10-25 03:00", "2026-10-25T03:00:00+01:00"),
-        ("America/New_York", "2026-11-01 01:30", "2026-11-01T01:30:00-04:00"),
-        ("Australia/Sydney", "2026-04-05 02:30", "2026-04-05T02:30:00+11:00"),
-        ("Australia/Lord_Howe", "2026-04-05 01:45", "2026-04-05T01:45:00+11:00"),
         ("Asia/Pyongyang", "2015-08-14 23:45", "2015-08-14T23:45:00+09:00"),
         # Rules that change: summer time for good; Ramadan.
         ("Europe/Istanbul", "2016-11-06 03:30", "2016-11-06T03:30:00+03:00"),
-        ("Africa/Casablanca", "2026-02-20 02:30", "2026-02-20T02:30:00+00:00"),
-        ("Africa/Casablanca", "2026-03-27 02:30", "2026-03-27T02:30:00+01:00"),
         ("Asia/Kolkata", "2026-03-29 02:30", "2026-03-29T02:30:00+05:30"),
-        ("Asia/Kathmandu", "2026-03-29 02:30", "2026-03-29T02:30:00+05:45"),
     ],
 )
 def test_local_times_that_are_none_or_two_have_one_meaning(

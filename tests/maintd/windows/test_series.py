@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from nodeagent.maintd.engine.timezones import read_zone
-from nodeagent.maintd.windows import occurrences, recurrence, schedule, series
+from nodeagent.maintd.windows import occurrences, schedule, series
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.outage import Back, Outage, Way
 from nodeagent.model.reason import Held, Kind, because
@@ -16,7 +16,7 @@ from nodeagent.model.series import Member, Series, Weekly
 from nodeagent.model.snapshot import Instance, Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Consent, Machine, Mode, Schedule, Unavailability, Weight, Window
-from nodeagent.model.wish import AddSeries, EditSeries, EndSeries, SetSchedule, TakeDown
+from nodeagent.model.wish import AddSeries, EditSeries, SetSchedule, TakeDown
 from tests.maintd.decided import kinds
 
 HOUR, DAY = 3_600_000, 86_400_000
@@ -99,46 +99,10 @@ def test_an_occurrence_does_not_wait_for_an_operators_own_window() -> None:
     assert [one.mode for one in over.scheduled] == [Mode.DOWN]
 
 
-def test_whoever_joins_later_does_so_at_the_time_of_the_rule() -> None:
-    """Else it would be emptied and taken down when somebody has moved another's window to."""
-    for spelt in (N3, Machine("N3", "192.0.2.3")):
-        moved = window(BEGINS + DAY, spelt)
-        done = advanced(ledger((of(Member(N3, SUNDAY, placed=True), Member(N6)),), moved))
-        assert done.ledger.schedule.windows == (moved, window(BEGINS, N6))
-
-
-def test_an_occurrence_that_was_given_no_end_goes_on() -> None:
-    endless = Window((N3,), Unavailability(Nanoseconds(BEGINS * 10**6)))
-    before = ledger((of(Member(N3, SUNDAY, placed=True)),), endless)
-    assert advanced(before, BEGINS + 5 * HOUR) == (before, [])
-
-
-def test_a_machine_of_two_series_is_in_an_occurrence_of_each() -> None:
-    soon = of(Member(N3), Member(N6), number=2, rule=replace(RULE, minute=60))
-    done = advanced(ledger((of(Member(N3)), soon)))
-    assert done.ledger.schedule.windows == (window(BEGINS - HOUR, N3, N6), window(BEGINS, N3))
-    assert done.held == []
-
-
-def test_of_two_series_of_one_time_the_later_waits_alone() -> None:
-    twin = of(Member(N3), Member(N6), number=2)
-    done = advanced(ledger((of(Member(N3)), twin)))
-    assert done.ledger.schedule.windows == (window(BEGINS, N3), window(BEGINS, N6))
-    same = because(Kind.SAME_WINDOW, "n3")
-    waits = because(Kind.SERIES_WAITS, "series/2 of 2026-11-22", why=same)
-    assert [h.why for h in done.held] == [waits]
-
-
 def test_while_a_window_is_open_nothing_is_told_of_the_next() -> None:
     nightly = replace(RULE, weekdays=tuple(range(7)))
     before = ledger((of(Member(N3, SUNDAY, placed=True), rule=nightly),), window(BEGINS, N3))
     assert advanced(before, BEGINS + HOUR) == (before, [])
-
-
-def test_whom_one_was_spared_keeps_no_other_from_it() -> None:
-    done = advanced(ledger((of(Member(N3, SUNDAY), Member(N6)),))).ledger
-    assert done.schedule.windows == (window(BEGINS, N6),)
-    assert done.series[0].rule.skipped == ()
 
 
 def test_of_a_canceled_occurrence_only_that_day_is_skipped() -> None:
@@ -225,39 +189,6 @@ def test_who_is_not_meant_by_a_change_keeps_its_window() -> None:
     for change in ({"skip": (SUNDAY + 7,)}, {"keep": (SUNDAY + 7,)}, {"consent": Consent()}):
         after = edited(before, **change)
         assert (after.series[0].members, after.schedule) == (both, before.schedule)
-
-
-def test_another_day_to_begin_on() -> None:
-    before = ledger((of(Member(N3)),))
-    assert edited(before, begins=SUNDAY + 1).series[0].rule.first == SUNDAY + 7
-    assert edited(before, begins=SUNDAY + 8, minute=0).series[0].rule.first == SUNDAY + 14
-
-
-def test_what_is_skipped_stays_so_at_another_time_of_the_day() -> None:
-    rule = replace(RULE, every=2, first=SUNDAY - 14, skipped=(SUNDAY - 14, SUNDAY))
-    (after,) = edited(ledger((of(Member(N3), rule=rule),)), minute=180).series
-    assert (after.rule.first, after.rule.skipped) == (SUNDAY, (SUNDAY,))
-    assert recurrence.is_day(after.rule, SUNDAY + 14), "in the same weeks as before"
-
-
-def test_an_end_can_be_taken_away_again_and_what_is_not_named_stays() -> None:
-    rule = replace(RULE, until=SUNDAY + 70, times=3)
-    before = ledger((of(Member(N3), rule=rule),))
-    assert edited(before, seconds=3600).series[0].rule == replace(rule, seconds=Seconds(3600))
-    assert edited(before, until=0).series[0].rule == replace(rule, until=0)
-    assert edited(before, times=0).series[0].rule == replace(rule, times=0)
-    assert edited(before, minute=0).series[0].rule.minute == 0
-
-
-def test_what_is_done_to_one_leaves_the_others_and_their_windows() -> None:
-    mine, other = of(Member(N3, SUNDAY, placed=True)), of(Member(N6, SUNDAY, placed=True), number=2)
-    before = ledger((mine, other), window(BEGINS, N3), window(BEGINS, N6))
-    after = series.grant(before, EndSeries(1), ("w", "root"), SEEN, Ms(NOW))
-    assert not isinstance(after, str)
-    assert (after.series, after.schedule.windows) == ((other,), (window(BEGINS, N6),))
-    changed = edited(before, minute=180)
-    assert changed.series[1:] == (other,)
-    assert changed.schedule.windows == (window(BEGINS, N6),)
 
 
 def test_the_longest_and_the_shortest_window_that_may_be() -> None:
@@ -354,16 +285,6 @@ def test_who_is_down_still_keeps_its_next_waiting_and_nothing_is_forced() -> Non
     )
 
 
-def test_who_joins_is_in_the_window_of_those_that_are_placed_and_of_no_others() -> None:
-    """n6 was spared that day, and has a window of its own at the same time."""
-    beside = window(BEGINS, N6)
-    done = advanced(ledger((of(Member(N3), Member(N6, SUNDAY)),), beside)).ledger
-    assert done.schedule.windows == (beside, window(BEGINS, N3))
-    placed = of(Member(N3), Member(N6, SUNDAY - 7, placed=True))
-    done = advanced(ledger((placed,), beside)).ledger
-    assert done.schedule.windows == (beside, window(BEGINS, N3))
-
-
 def test_what_is_unknown_here_is_told_and_the_others_go_on() -> None:
     left = replace(SEEN, snapshot=replace(SEEN.snapshot, nodes={"n3": NODES["n3"]}))
     before = ledger((of(Member(N3), Member(N6)),))
@@ -390,14 +311,6 @@ def test_another_rule_plans_anew_what_has_not_begun() -> None:
     after = edited(before, weekdays=(0,), remove=(N6,))
     assert after.schedule.windows == ()
     assert advanced(after, NOW + DAY).ledger.schedule.windows == (window(BEGINS + DAY, N3),)
-
-
-def test_a_series_that_is_ended_takes_its_window_along_but_not_who_is_down() -> None:
-    both = of(Member(N3, SUNDAY, placed=True), Member(N6, SUNDAY, placed=True))
-    before = down(ledger((both,), window(BEGINS, N3, N6)), N3)
-    after = series.grant(before, EndSeries(1), ("w", "root"), SEEN, Ms(NOW))
-    assert not isinstance(after, str)
-    assert (after.series, after.schedule.windows) == ((), (window(BEGINS, N3),))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,377 @@
+"""Rolls in tables: what nodes wait for, what becomes of their steps, and what people ask for."""
+
+from dataclasses import replace
+
+from nodeagent.maintd.deciding.decide import decide
+from nodeagent.maintd.engine.timezones import read_zone
+from nodeagent.maintd.planning.outcomes import TRIES
+from nodeagent.maintd.rolls.requests import Request, grant
+from nodeagent.model.action import Action, MovePrimary, RunCommand
+from nodeagent.model.alerts import Alerts
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Decision, Intent, Ledger, Outcome
+from nodeagent.model.outage import Back, Outage, Proof, Wanted, Way
+from nodeagent.model.purpose import OfRoll
+from nodeagent.model.reason import AnyKind, Kind, RollKind
+from nodeagent.model.roll import REBOOT, Hours, Phase, Roll, RollNode, Terms
+from nodeagent.model.snapshot import Observed, Snapshot
+from nodeagent.model.units import Ms
+from nodeagent.model.wish import CancelRoll, PauseRoll, ResumeRoll, RetryNode, SkipNode, StartRoll
+from tests.maintd.decided import POLICY, kinds
+from tests.maintd.world import EVACUATE, NOW, incident, node, seen, six
+
+ZURICH = "Europe/Zurich"
+ZONE = read_zone(ZURICH, NOW)
+assert ZONE is not None
+NEVER = Hours((), 0, 60, ZURICH)
+TERMS = Terms(REBOOT, reboots=True)
+CRITICAL = ('severity="critical"',)
+BLOCKED = replace(TERMS, blocked_by=CRITICAL)
+AWAY = six(node("n3", drained=True))
+LOCAL = six(a=("n3", None))
+MIRRORED = six(a=("n3", "n4"))
+
+
+def member(name: str, phase: Phase = Phase.WAITING, **members: object) -> RollNode:
+    return RollNode(f"uuid-{name}", name, phase, **members)  # type: ignore[arg-type]
+
+
+N3, N4, MASTER = member("n3"), member("n4"), member("n6")
+JUST_BACK = member("n5", Phase.DONE, since=Ms(NOW - 1))
+LEAVES = member("n3", Phase.LEAVING, begun=True)
+RUNS = member("n3", Phase.RUNNING, begun=True, boot="boot 0", ran_at=NOW)
+RETURNS = replace(RUNS, phase=Phase.RETURNING)
+FAILED = member("n3", Phase.FAILED, begun=True, why="it failed")
+
+
+def roll(*nodes: RollNode, terms: Terms = TERMS, **members: object) -> Ledger:
+    return Ledger(roll=Roll(1, "ada", NOW, terms, nodes, **members))  # type: ignore[arg-type]
+
+
+def found(world: Snapshot | None = None, **members: object) -> Observed:
+    there = world or six()
+    given: dict[str, object] = {
+        "runs": dict.fromkeys(there.nodes, (REBOOT, "upgrade-packages")),
+        "boots": dict.fromkeys(there.nodes, "boot 0"),
+        **members,
+    }
+    return seen(there, **given)  # type: ignore[arg-type]
+
+
+def decided(before: Ledger, observed: Observed) -> Decision:
+    return decide(before, observed, POLICY, NOW)
+
+
+def phases(after: Ledger) -> dict[str, Phase]:
+    assert after.roll is not None
+    return {one.name: one.phase for one in after.roll.nodes}
+
+
+def beside(before: Ledger, **members: object) -> Ledger:
+    return replace(before, **members)  # type: ignore[arg-type]
+
+
+OURS = (Outage("uuid-n3", drained_by="1"),)
+BACK = (replace(OURS[0], back=Back(Way.ROLL, NOW, proof=Proof(Ms(1)))),)
+WANTED = (Outage("uuid-n3", wanted=Wanted("bob", NOW, "new disks")),)
+AT_WORK = (incident("n5", status=Status.PENDING),)
+WAITS: dict[str, tuple[Ledger, Observed, AnyKind]] = {
+    "paused": (roll(N3, paused="ada"), found(), RollKind.ROLL_PAUSED),
+    "stopped": (roll(N3, stopped="n4: no"), found(), RollKind.ROLL_STOPPED),
+    "outside its hours": (
+        roll(N3, terms=replace(TERMS, hours=NEVER)),
+        found(zones={ZURICH: ZONE}),
+        RollKind.ROLL_HOURS,
+    ),
+    "an unknown zone": (roll(N3, terms=replace(TERMS, hours=NEVER)), found(), RollKind.ROLL_ZONE),
+    "in the pause after a return": (
+        roll(N3, JUST_BACK, terms=replace(TERMS, pause_between=Ms(2))),
+        found(),
+        RollKind.ROLL_PAUSE_BETWEEN,
+    ),
+    "nobody has asked for alerts": (
+        roll(N3, terms=BLOCKED),
+        found(alerts=Alerts(CRITICAL)),
+        RollKind.ROLL_ALERTS_AWAITED,
+    ),
+    "other alerts were asked for": (
+        roll(N3, terms=BLOCKED),
+        found(alerts=Alerts(("x=y",), awaited=False)),
+        RollKind.ROLL_ALERTS_AWAITED,
+    ),
+    "an alert fires": (
+        roll(N3, terms=BLOCKED),
+        found(alerts=Alerts(CRITICAL, ("Full",), "am2 is away", awaited=False)),
+        RollKind.ROLL_ALERTS,
+    ),
+    "alerts are unknown": (
+        roll(N3, terms=BLOCKED),
+        found(alerts=Alerts(CRITICAL, (), "am2 is away", awaited=False)),
+        RollKind.ROLL_ALERTS_UNKNOWN,
+    ),
+    "the master, before others": (roll(MASTER, N3), found(), RollKind.ROLL_MASTER_LAST),
+    "the master, as the last": (
+        roll(MASTER, member("n3", Phase.DONE)),
+        found(),
+        RollKind.ROLL_MASTER_WAITS,
+    ),
+    "offline": (roll(N3), found(six(node("n3", offline=True))), RollKind.ROLL_OFFLINE),
+    "a person wants it": (beside(roll(N3), outages=WANTED), found(), RollKind.ROLL_OUT_OF_SERVICE),
+    "an incident is at work in its group": (
+        beside(roll(N3), incidents=AT_WORK),
+        found(said={"n5": EVACUATE}),
+        RollKind.ROLL_INCIDENT,
+    ),
+    "in doubt": (roll(N3), found(doubts={"n3": "silent"}), Kind.DOUBT),
+    "its agent does not list the command": (roll(N3), found(runs={}), RollKind.ROLL_NOT_LISTED),
+    "it shares an instance with one that is away": (
+        roll(N4, RUNS, terms=replace(TERMS, at_once=2)),
+        found(six(node("n3", drained=True), a=("n4", "n3"))),
+        RollKind.ROLL_SHARES,
+    ),
+    "its instance fits nowhere": (roll(N3), found(LOCAL), RollKind.ROLL_NO_ROOM),
+    "canceled, and one has failed": (
+        roll(FAILED, canceled="ada"),
+        found(AWAY),
+        RollKind.ROLL_FAILED,
+    ),
+}
+
+
+def test_what_a_node_waits_for() -> None:
+    for name, (before, observed, kind) in WAITS.items():
+        after = decided(before, observed)
+        (told,) = [each for each in kinds(after.held) if each[0] is kind]
+        assert phases(after.ledger).get(told[1] or "n3") in (Phase.WAITING, Phase.FAILED), name
+
+
+BEGINS: dict[str, tuple[Ledger, Observed, list[str]]] = {
+    "one at a time": (roll(N3, N4), found(), ["n3"]),
+    "two at a time": (roll(N3, N4, terms=replace(TERMS, at_once=2)), found(), ["n3", "n4"]),
+    "no two that share an instance": (
+        roll(N3, N4, terms=replace(TERMS, at_once=2)),
+        found(MIRRORED),
+        ["n3"],
+    ),
+    "none while another is away": (beside(roll(N4, RETURNS), outages=BACK), found(AWAY), []),
+    "another after one that cannot": (roll(N3, N4), found(LOCAL), ["n4"]),
+    "after the pause": (
+        roll(N3, JUST_BACK, terms=replace(TERMS, pause_between=Ms(1))),
+        found(),
+        ["n3"],
+    ),
+    "while no alert fires": (
+        roll(N3, terms=BLOCKED),
+        found(alerts=Alerts(CRITICAL, awaited=False)),
+        ["n3"],
+    ),
+}
+
+
+def test_which_nodes_begin() -> None:
+    for name, (before, observed, begun) in BEGINS.items():
+        after = phases(decided(before, observed).ledger)
+        assert [one for one, phase in after.items() if phase is Phase.LEAVING] == begun, name
+
+
+# What becomes of a step.
+
+KEEPS = replace(TERMS, keep_secondaries=True)
+UPGRADE = Terms("upgrade-packages")
+MOVE = MovePrimary("a", "n3", live=True, target="n4")
+ORDER = RunCommand("n3", REBOOT, "{}")
+
+
+def under_way(one: RollNode, action: Action, terms: Terms = TERMS) -> Ledger:
+    intent = Intent("1", OfRoll("uuid-n3"), "n3", action, "7")
+    return beside(roll(one, N4, terms=terms), intents=(intent,), outages=OURS)
+
+
+def ended(outcome: Outcome, world: Snapshot = AWAY) -> Observed:
+    return found(world, results={"1": outcome})
+
+
+HALF = six(node("n3", drained=True), a=("n3", "n4"))
+STEPS: dict[str, tuple[Ledger, Observed, Phase]] = {
+    "a move fails": (under_way(LEAVES, MOVE), ended(Outcome.ERROR, HALF), Phase.FAILED),
+    "a move to a degraded mirror": (
+        under_way(LEAVES, MOVE, KEEPS),
+        ended(Outcome.ERROR, HALF),
+        Phase.LEAVING,
+    ),
+    "and another in the same minute": (
+        under_way(replace(LEAVES, tries=1, not_before=Ms(NOW + 1)), MOVE, KEEPS),
+        ended(Outcome.ERROR, HALF),
+        Phase.LEAVING,
+    ),
+    "and once too often": (
+        under_way(replace(LEAVES, tries=TRIES - 1), MOVE, KEEPS),
+        ended(Outcome.ERROR, HALF),
+        Phase.FAILED,
+    ),
+    "the command runs": (under_way(RUNS, ORDER), ended(Outcome.RUNNING), Phase.RUNNING),
+    "it has run": (under_way(RUNS, ORDER), ended(Outcome.SUCCESS), Phase.RETURNING),
+    "it fails": (under_way(RUNS, ORDER), ended(Outcome.ERROR), Phase.FAILED),
+    "it asks for time": (under_way(RUNS, ORDER), ended(Outcome.LATER), Phase.LEAVING),
+    "it asks for time too often": (
+        under_way(replace(RUNS, tries=TRIES - 1), ORDER),
+        ended(Outcome.LATER),
+        Phase.FAILED,
+    ),
+    "a lost reboot shows by the machine's start": (
+        under_way(RUNS, ORDER),
+        ended(Outcome.LOST),
+        Phase.RETURNING,
+    ),
+    "another lost command does not": (
+        under_way(RUNS, RunCommand("n3", "upgrade-packages", "{}"), UPGRADE),
+        ended(Outcome.LOST),
+        Phase.FAILED,
+    ),
+    "it is late": (
+        under_way(replace(RUNS, ran_at=Ms(NOW - TERMS.return_within - 1)), ORDER),
+        ended(Outcome.RUNNING),
+        Phase.RUNNING,
+    ),
+    "just in time": (
+        under_way(replace(RUNS, ran_at=Ms(NOW - TERMS.return_within)), ORDER),
+        ended(Outcome.RUNNING),
+        Phase.RUNNING,
+    ),
+    "back": (roll(RETURNS, N4), found(), Phase.DONE),
+    "on its way back": (
+        beside(roll(RETURNS, N4), outages=BACK),
+        found(AWAY, doubts={"n3": "silent"}),
+        Phase.RETURNING,
+    ),
+    "marked offline meanwhile": (
+        roll(RETURNS, N4),
+        found(six(node("n3", offline=True))),
+        Phase.SKIPPED,
+    ),
+    "removed": (
+        roll(RUNS, N4),
+        found(replace(six(), nodes={n: one for n, one in six().nodes.items() if n != "n3"})),
+        Phase.SKIPPED,
+    ),
+    "it leaves, and another one has failed": (
+        beside(roll(LEAVES, N4, stopped="n5: no"), outages=OURS),
+        found(AWAY),
+        Phase.WAITING,
+    ),
+    "it leaves, and the roll is canceled": (
+        beside(roll(LEAVES, N4, canceled="ada"), outages=OURS),
+        found(AWAY),
+        Phase.SKIPPED,
+    ),
+}
+
+
+def test_what_becomes_of_a_step() -> None:
+    for name, (before, observed, phase) in STEPS.items():
+        after = decided(before, observed).ledger
+        assert phases(after)["n3"] is phase, name
+        assert after.roll is not None
+        assert before.roll is not None
+        late = name == "it is late"
+        stops = late or phase is Phase.FAILED or bool(before.roll.stopped)
+        assert bool(after.roll.stopped) is stops, name
+
+
+def test_only_a_failure_after_the_wait_is_a_try() -> None:
+    """Of moves to mirrors that are degraded, and of a command that asks for time."""
+    for known, terms, tries in (
+        (LEAVES, KEEPS, 1),
+        (replace(LEAVES, tries=1, not_before=Ms(NOW + 1)), KEEPS, 1),
+        (replace(LEAVES, tries=1, not_before=NOW), KEEPS, 2),
+        (LEAVES, TERMS, 0),
+    ):
+        after = decided(under_way(known, MOVE, terms), ended(Outcome.ERROR, HALF)).ledger
+        assert after.roll is not None
+        assert after.roll.nodes[0].tries == tries
+    (asks, _) = decided(under_way(RUNS, ORDER), ended(Outcome.LATER)).ledger.roll.nodes  # type: ignore[union-attr]
+    assert asks.tries == 1
+
+
+def test_an_empty_node_is_given_its_order() -> None:
+    before = beside(roll(LEAVES), outages=OURS)
+    for observed, ordered in ((found(AWAY), True), (found(HALF), False)):
+        after = decided(before, observed).ledger
+        orders = [one for one in after.intents if isinstance(one.action, RunCommand)]
+        assert bool(orders) is ordered
+    unknown = decided(before, found(AWAY, boots={}))
+    assert (RollKind.ROLL_START_UNKNOWN, "n3") in kinds(unknown.held)
+
+
+# What people ask for.
+
+LATE = replace(RUNS, why="not back after 15 minutes")
+ASKED: dict[str, tuple[Ledger, Request, str]] = {
+    "a second one": (roll(N3), StartRoll(TERMS, ("n4",)), "a roll of ada is active"),
+    "a stranger": (Ledger(), StartRoll(TERMS, ("n99",)), "there is no node n99"),
+    "a group": (Ledger(), StartRoll(TERMS, groups=("gold",)), "there is no group gold"),
+    "a tag": (Ledger(), StartRoll(TERMS, tags=("gold",)), "no node has the tag gold"),
+    "nobody": (Ledger(), StartRoll(TERMS), "no nodes are named"),
+    "nobody needs it": (
+        Ledger(),
+        StartRoll(TERMS, needing="reboot-required"),
+        "no node reports that it is needed",
+    ),
+    "a strange command": (
+        Ledger(),
+        StartRoll(replace(TERMS, command="nothing"), ("n3",)),
+        "the agent of n3 takes no orders to run nothing",
+    ),
+    "none goes on": (Ledger(), ResumeRoll(), "no roll is active"),
+    "a zone": (
+        Ledger(),
+        StartRoll(replace(TERMS, hours=NEVER), ("n3",)),
+        "time zone Europe/Zurich is unknown",
+    ),
+    "offline with secondaries": (
+        Ledger(),
+        StartRoll(replace(KEEPS, offline=True), ("n3",)),
+        "a node with secondaries must not be marked offline",
+    ),
+    "one that is over goes on": (roll(N3, over_at=NOW), ResumeRoll(), "no roll is active"),
+    "a canceled one goes on": (roll(N3, canceled="bob"), ResumeRoll(), "bob has canceled it"),
+    "what runs goes on": (roll(N3), ResumeRoll(), "the roll is neither paused nor stopped"),
+    "past a failed node": (roll(FAILED, stopped="x"), ResumeRoll(), "n3 has failed: first run"),
+    "past a late one": (roll(LATE, stopped="x"), ResumeRoll(), "n3 has not returned"),
+    "a stranger is left out": (roll(N3), SkipNode("n99"), "there is no node n99"),
+    "another is left out": (roll(N3), SkipNode("n5"), "n5 is not in the roll"),
+    "what runs is left out": (roll(RUNS), SkipNode("n3"), "n3 runs reboot-node: wait for it"),
+    "what is done": (roll(member("n3", Phase.DONE)), SkipNode("n3"), "n3 is done already"),
+    "what has not failed": (roll(N3), RetryNode("n3"), "n3 has not failed: it is waiting"),
+    "what is late": (roll(LATE), RetryNode("n3"), "n3 is only late"),
+}
+
+
+def test_what_is_refused() -> None:
+    for name, (before, asked, why) in ASKED.items():
+        after = grant(before, asked, "ada", found(), NOW)
+        assert isinstance(after, str), name
+        assert after.startswith(why), name
+
+
+def test_what_is_granted() -> None:
+    def granted(before: Ledger, asked: Request) -> Ledger:
+        after = grant(before, asked, "ada", found(AWAY), NOW)
+        assert isinstance(after, Ledger), after
+        return after
+
+    assert granted(roll(N3), PauseRoll()).roll == replace(roll(N3).roll or NONE, paused="ada")
+    assert granted(roll(N3), CancelRoll()).roll == replace(roll(N3).roll or NONE, canceled="ada")
+    assert granted(roll(N3, paused="bob", stopped="x"), ResumeRoll()) == roll(N3)
+    again = granted(roll(replace(FAILED, tries=3), stopped="x"), RetryNode("n3"))
+    assert again == roll(replace(LEAVES, since=NOW))
+    order = Intent("1", OfRoll("uuid-n3"), "n3", ORDER, "7")
+    lost = granted(beside(roll(LATE), outages=OURS, intents=(order,)), SkipNode("n3"))
+    assert (phases(lost), lost.intents) == ({"n3": Phase.SKIPPED}, ()), "it is never given again"
+    owes = replace(BACK[0], back=Back(Way.ROLL, NOW, proof=Proof(Ms(5), "check", "boot 0")))
+    left = granted(beside(roll(RETURNS), outages=(owes,)), SkipNode("n3")).outages[0]
+    assert left.back is not None
+    assert left.back.proof == Proof(), "its machine may never start anew"
+
+
+NONE = Roll(0, "", NOW, TERMS)
