@@ -21,9 +21,9 @@ import pytest
 from nodeagent.web.exchange import Answer, Request, Response
 from nodeagent.web.refusal import Limits
 from nodeagent.web.server import Clear, Server
-from nodeagent.web.tls import make_certificate, server_tls
+from nodeagent.web.tls import make_certificate, server_tls, untrusting_tls
 from tests.patience import PATIENCE, dawdle, until
-from tests.web.live import Agent, agent, read_all, resident, untrusting, wait_for
+from tests.web.live import Agent, agent, read_all, resident, wait_for
 
 HEALTHY = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 MIB = 2**20
@@ -196,7 +196,7 @@ def test_a_large_answer_arrives_whole(secure: bool) -> None:
         with serving(Limits(), tls) as (server, port), ExitStack() as stack:
             server.handler = lambda _, body=body: Response(200, body)  # type: ignore[misc]
             one = stack.enter_context(connected(port))
-            one = stack.enter_context(untrusting().wrap_socket(one)) if secure else one
+            one = stack.enter_context(untrusting_tls().wrap_socket(one)) if secure else one
             one.sendall(HEALTHY)
             assert read_all(one).partition(b"\r\n\r\n")[2] == body
             until(lambda server=server: not server.connections)  # type: ignore[misc]
@@ -271,7 +271,9 @@ def test_h02_handshakes_are_counted_from_the_first_moment() -> None:
         with ExitStack() as stack:
             for _ in range(50):
                 stack.enter_context(connected(port))
-            with untrusting().wrap_socket(socket.create_connection(("127.0.0.1", port))) as good:
+            with untrusting_tls().wrap_socket(
+                socket.create_connection(("127.0.0.1", port))
+            ) as good:
                 good.sendall(HEALTHY)
                 assert read_all(good).startswith(b"HTTP/1.1 200 ")
             assert server.connections <= 10
@@ -450,7 +452,7 @@ def test_h06_nothing_a_client_sends_reaches_the_log_raw(
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1])
 def test_h08_old_tls_is_refused(secure: Agent, version: ssl.TLSVersion) -> None:
-    context = untrusting()
+    context = untrusting_tls()
     context.set_ciphers("ALL:@SECLEVEL=0")
     context.minimum_version = context.maximum_version = version
     plain = socket.create_connection((secure.address, secure.port), PATIENCE)
@@ -461,7 +463,7 @@ def test_h08_old_tls_is_refused(secure: Agent, version: ssl.TLSVersion) -> None:
 
 def test_h08_no_session_is_resumed_and_none_is_kept(secure: Agent) -> None:
     """What a connection was allowed to do ends with it; 1.3 knows no renegotiation at all."""
-    context = untrusting()
+    context = untrusting_tls()
     session = None
     for _ in range(3):
         plain = socket.create_connection((secure.address, secure.port), PATIENCE)
@@ -516,7 +518,7 @@ def threads(pid: int) -> int:
 
 def client_hello() -> bytes:
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    session = untrusting().wrap_bio(incoming, outgoing)
+    session = untrusting_tls().wrap_bio(incoming, outgoing)
     with suppress(ssl.SSLWantReadError):
         session.do_handshake()
     return outgoing.read()
@@ -575,7 +577,7 @@ def test_h10_what_is_neither_costs_little_and_ends(
             assert b"Content-Type: application/json\r\n" in answer
         until(lambda: server.connections == 0)
         assert ask(port, GET).startswith(b"HTTP/1.1 200 ")
-        with untrusting().wrap_socket(connected(port)) as good:
+        with untrusting_tls().wrap_socket(connected(port)) as good:
             good.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab")
             assert read_all(good).endswith(b"POST / 2")
 
@@ -583,7 +585,7 @@ def test_h10_what_is_neither_costs_little_and_ends(
 def test_h10_the_bytes_of_tls_may_come_one_by_one(tls: ssl.SSLContext) -> None:
     with serving(Limits(), tls, _get_only) as (_, port), connected(port) as one:
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        session = untrusting().wrap_bio(incoming, outgoing)
+        session = untrusting_tls().wrap_bio(incoming, outgoing)
         with suppress(ssl.SSLWantReadError):
             session.do_handshake()
         for byte in outgoing.read():

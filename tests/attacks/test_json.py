@@ -118,25 +118,6 @@ def test_j04_a_command_may_nest_as_deep_as_a_merged_diagnosis_can_hold() -> None
     assert isinstance(interpret(Finished(0, nested(COMMAND_DEPTH), b""), Reading()), Diagnosis)
 
 
-SLOW = {
-    "text that never ends": '"' + '\\"' * 120_000,
-    "and ends in half an escape": '"' + '\\"' * 120_000 + "\\",
-    "escaped line ends": '["' + '\\\n"' * 80_000,
-    "only quotes": '"' * 240_001,
-    "only backslashes": '"' + "\\" * 240_001,
-}
-
-
-@pytest.mark.measures
-@pytest.mark.parametrize("text", SLOW.values(), ids=SLOW.keys())
-def test_j04_no_text_takes_more_time_than_its_length_deserves(text: str) -> None:
-    """A bracket counter that tried each quote anew took minutes for a quarter megabyte."""
-    began = time.monotonic()
-    with pytest.raises(MessageError):
-        read_text(text)
-    assert time.monotonic() - began < 1
-
-
 def test_j09_other_members_are_kept_and_are_part_of_the_identity() -> None:
     diagnosis = read_diagnosis(b'{"vendor":"x","status":"evacuate","command":"ignored"}')
     assert diagnosis.text == '{"command":"ignored","status":"evacuate","vendor":"x"}'
