@@ -22,131 +22,11 @@ from tests.agent.place import safe_folder
 Document: TypeAlias = dict[str, Any]
 Parse: TypeAlias = Callable[[Document, Mapping[str, str] | None, Faults | None], object]
 
-AGENT = """
-[agent]
-node = "node1"
-log = "info"
-[listen]
-port = 1817
-[diagnose]
-commands = ["smart", "raid"]
-every = "1m"
-[diagnose.command.smart]
-timeout = "5s"
-bucket = {"/used" = 10}
-[diagnose.command.raid]
-nagios = {0 = "Ok", 2 = "live-repair"}
-repair = "rebuild"
-[repair]
-queue-commands = ["power-cycle"]
-"""
-MAINTD = """
-[maintd]
-every = "1m"
-standby = true
-[http]
-address = "127.0.0.1"
-read = "users"
-[succession]
-enabled = true
-[sabakan]
-url = "https://sabakan/graphql"
-ca = "/ca"
-token = "/token"
-priorities = {worker = 1}
-[policy]
-autorepair = "safe"
-storm = 50
-[owners]
-command = "tell"
-[[owners.webhooks]]
-owner = "db"
-url = "https://hooks/db"
-ca = "/ca"
-[[owners.webhooks]]
-owner = "web"
-url = "https://hooks/web"
-[constraints]
-partial-admission = 1
-[queue]
-back_off_seconds = 10
-[[queue.repair_procedures]]
-machine_types = ["r640"]
-[[queue.repair_procedures.repair_operations]]
-operation = "unhealthy"
-health_check_command = "is-healthy"
-[[queue.repair_procedures.repair_operations.repair_steps]]
-repair_command = "reset"
-watch_seconds = 60
-[[queue.repair_procedures.repair_operations.repair_steps]]
-repair_command = "power-cycle"
-[[queue.repair_procedures.repair_operations]]
-operation = "silent"
-health_check_command = "is-healthy"
-repair_steps = [{repair_command = "power-cycle"}]
-[[queue.repair_procedures]]
-machine_types = ["r740"]
-[[queue.repair_procedures.repair_operations]]
-operation = "unhealthy"
-health_check_command = "is-healthy"
-repair_steps = [{repair_command = "power-cycle"}]
-[[queue.incidents]]
-machine_type = "r640"
-operation = "unhealthy"
-needs = ["evacuate"]
-[[queue.incidents]]
-machine_type = "r740"
-operation = "unhealthy"
-needs = ["live-repair"]
-[[notify]]
-name = "hook"
-kind = "webhook"
-url = "https://hooks/x"
-events = ["failed"]
-title = "{{ summary }}"
-secret = "/secret"
-[[notify]]
-name = "manager"
-kind = "alertmanager"
-url-file = "/url"
-[[notify]]
-name = "mail"
-kind = "smtp"
-server = "mx"
-from = "a@b"
-to = ["c@d"]
-user = "u"
-password = "/password"
-[[notify]]
-name = "ticket"
-kind = "command"
-command = "open-ticket"
-"""
-POWER = """
-[power]
-time-limit = "40s"
-[device.bmc]
-agent = "fence_ipmilan"
-options = { ip = "{short}-bmc", lanplus = 1 }
-password-file = "/power/{short}"
-[device.redfish]
-agent = "fence_redfish"
-options = { ip = "{short}-bmc", systems_uri = "/redfish/v1/Systems/1" }
-[device.pdu]
-agent = "fence_apc_snmp"
-options = { ip = "pdu", plug = "{outlet}", snmp_version = 3 }
-secret-files = { snmp_auth = "/power/pdu" }
-outlet = true
-[nodes."node1.example.org"]
-levels = [["bmc"], ["pdu"]]
-values = { outlet = 7 }
-[nodes."*"]
-levels = [["redfish"]]
-"""
-FILES: dict[str, tuple[str, Parse]] = {
-    "agent.toml": (AGENT, agent.parse),
-    "maintd.toml": (MAINTD, maintd.parse),
-    "power.toml": (POWER, power.parse),
+HERE = Path(__file__).parent / "settings"
+PARSE: dict[str, Parse] = {
+    "agent.toml": agent.parse,
+    "maintd.toml": maintd.parse,
+    "power.toml": power.parse,
 }
 JUNK: tuple[Any, ...] = (-1, "\x00", [[]], {}, {"what": {}}, None)  # None: the key is missing
 
@@ -193,17 +73,20 @@ def part(path: tuple[Any, ...]) -> tuple[Any, ...]:
     return path[:2] if path[0] != "owners" else path[:3]
 
 
-@pytest.mark.parametrize("file", FILES)
+def read(file: str) -> tuple[Document, Parse]:
+    return tomllib.loads((HERE / file).read_text()), PARSE[file]
+
+
+@pytest.mark.parametrize("file", PARSE)
 def test_a_good_file_has_no_mistake(file: str) -> None:
-    text, parse = FILES[file]
-    assert lines(parse, tomllib.loads(text)) == []
+    document, parse = read(file)
+    assert lines(parse, document) == []
 
 
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", PARSE)
 def test_whatever_is_wrong_is_told_and_nothing_breaks(file: str) -> None:
     """Nor does a wrong value make its key `missing` or `not known`."""
-    text, parse = FILES[file]
-    document = tomllib.loads(text)
+    document, parse = read(file)
     for path in paths(document):
         for junk in JUNK:
             told = lines(parse, changed(document, path, junk))
@@ -211,10 +94,9 @@ def test_whatever_is_wrong_is_told_and_nothing_breaks(file: str) -> None:
             assert len(keys) == len(set(keys)), (path, junk, told)
 
 
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", PARSE)
 def test_a_mistake_of_one_table_hides_none_of_another(file: str) -> None:
-    text, parse = FILES[file]
-    document = tomllib.loads(text)
+    document, parse = read(file)
     places = [path for path in paths(document) if len(path) > len(part(path))]
     single = {path: lines(parse, changed(document, path, -1)) for path in places}
     for one, other in pairwise([*places, *places[::3], *places[::7]]):
@@ -225,125 +107,18 @@ def test_a_mistake_of_one_table_hides_none_of_another(file: str) -> None:
 
 # Exact lines.
 
-TABLES = {
-    "the reviewer's three sinks, and policy": """
-[policy]
-autorepair = "yes"
-[[notify]]
-name = "a"
-kind = "webhook"
-url = "https://x/"
-events = ["nonsense"]
-[[notify]]
-name = "b"
-kind = "webhook"
-url-file = "/url"
-events = ["nothing"]
-secs = 1
-[[notify]]
-name = "a"
-kind = "smtp"
-from = "a@b"
-to = ["c@d"]
-""",
-    "a wrong kind hides nothing, and makes nothing unknown or missing": """
-[[notify]]
-name = "a"
-kind = "webhok"
-url-file = "url"
-events = ["nonsense"]
-seconds = "5s"
-server = "mx:99999"
-command = "a b"
-colour = "red"
-[[notify]]
-name = "b"
-events = ["nothing"]
-""",
-    "both templates": """
-[[notify]]
-name = "a"
-kind = "webhook"
-url = "https://x/"
-title = "{{ one }}"
-body = "{{ two }}"
-""",
-    "what is no table": 'notify = [1, {name = "b", kind = "command"}]\nowners = 5',
-    "webhooks of owners": """
-[[owners.webhooks]]
-url = "http://x/"
-ca = "/ca"
-[[owners.webhooks]]
-owner = "a b"
-[[owners.webhooks]]
-url = "https://x:70000/"
-""",
-    "procedures and incidents": """
-[[queue.repair_procedures]]
-machine_types = ["a", "b"]
-[[queue.repair_procedures]]
-machine_types = ["b"]
-repair_operations = [
-  {operation = "o", health_check_command = "a b", repair_steps = [{watch_seconds = -1}]},
-  {operation = "o", health_check_command = "check", repair_steps = []},
-]
-[[queue.incidents]]
-machine_type = "c"
-operation = "o"
-needs = ["Ok"]
-[[queue.incidents]]
-machine_type = "c"
-needs = ["evacuate"]
-""",
-    "settings that are gone, and relations": """
-[store]
-kind = "etcd"
-[cluster]
-backend = "luxi"
-user = "maintd"
-[succession]
-enabled = true
-[sabakan]
-url = "http://x/graphql"
-ca = "/ca"
-token = "/token"
-oldest = "1s"
-[http]
-address = "somewhere"
-plain = true
-read = "users"
-""",
-}
-OF_POWER = """
-[power]
-time-limit = "51s"
-[device.one]
-agent = "fence_redfish"
-options = { action = "off", password = " s3cret", ip = '"x"', cipher = 5.5 }
-[device.two]
-options = { snmp_version = "2c" }
-secret-files = { snmp_version = "/x", password = "x" }
-[device."a b"]
-agent = "fence_dummy"
-[nodes.n1]
-levels = [["one"], ["three"], ["four", "two"]]
-[nodes.n2]
-[nodes."n 3"]
-levels = [["two"]]
-colour = 1
-"""
-
 
 def test_each_mistake_has_its_line() -> None:
-    """The lines of each file, in settings.txt; RENEW=1 writes it."""
-    shown = ""
-    for name, text in TABLES.items():
-        told = sorted(lines(maintd.parse, tomllib.loads(text)))
-        shown += f"{name}\n" + "".join(f"  {line}\n" for line in told)
-    told = sorted(lines(power.parse, tomllib.loads(OF_POWER)))
-    assert not any("s3cret" in line for line in told), "Ganeti shows them to everyone"
-    shown += "power.toml\n" + "".join(f"  {line}\n" for line in told)
-    golden.same(Path(__file__).with_name("settings.txt"), shown)
+    """settings/mistakes.txt has tables of maintd.toml, and their lines; RENEW=1 writes these."""
+    file, shown = HERE / "mistakes.txt", ""
+    for section in file.read_text().split("== ")[1:]:
+        name, _, rest = section.partition("\n")
+        text = "".join(f"{line}\n" for line in rest.splitlines() if not line.startswith("-> "))
+        parse = PARSE.get(name, maintd.parse)
+        told = sorted(lines(parse, tomllib.loads(text)))
+        assert not any("s3cret" in line for line in told), "Ganeti shows them to everyone"
+        shown += f"== {name}\n{text.rstrip()}\n" + "".join(f"-> {line}\n" for line in told)
+    golden.same(file, shown)
 
 
 # Files.

@@ -132,39 +132,37 @@ def test_a_repair_runs_alone(place: Place, caplog: pytest.LogCaptureFixture) -> 
     assert ran(place) == 2
 
 
-def test_what_waits_is_vetted_again_when_it_has_its_turn(place: Place) -> None:
+def open_to_all(place: Place) -> None:
+    (place.folder / "repair" / "look").chmod(0o777)
+
+
+def listed_no_more(place: Place) -> None:
+    text = Path(place.config).read_text()
+    Path(place.config).write_text(text.replace('queue-checks = ["look"]', ""))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (open_to_all, '"look": mode 0777 is more open than 0755'),
+        (listed_no_more, "look is no longer in repair.queue-checks"),
+    ],
+)
+def test_what_waits_is_judged_again_when_it_has_its_turn(
+    place: Place, change: Callable[[Place], None], why: str
+) -> None:
     place.settings(checks=1)
 
     async def tell(bench: Bench) -> None:
         first, second = await bench.look("e"), await bench.look("f")
         await bench.until(lambda: bench.running() == 1)
-        (place.folder / "repair" / "look").chmod(0o777)
+        change(place)
+        bench.reload()
         bench.go()
         assert (await bench.end(first)).progress is Progress.DONE
         end = await bench.end(second)
         assert (end.progress, end.code) == (Progress.LATER, None)
-        assert "look" in end.why
-
-    story(place, tell)
-    assert ran(place) == 1
-
-
-def test_what_is_not_listed_any_more_when_it_has_its_turn_does_not_run(place: Place) -> None:
-    place.settings(checks=1)
-
-    async def tell(bench: Bench) -> None:
-        first, second = await bench.look("e"), await bench.look("f")
-        await bench.until(lambda: bench.running() == 1)
-        text = Path(place.config).read_text()
-        Path(place.config).write_text(text.replace('queue-checks = ["look"]', ""))
-        bench.reload()
-        bench.go()
-        await bench.end(first)
-        end = await bench.end(second)
-        assert (end.progress, end.why) == (
-            Progress.LATER,
-            "look is no longer in repair.queue-checks",
-        )
+        assert why in end.why
 
     story(place, tell)
     assert ran(place) == 1

@@ -73,27 +73,14 @@ def keepers(commands: Commands) -> set[int]:
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "fault"),
-    [
-        ("exit 0", 0, None),
-        ("exit 7", 7, "exit code 7"),
-        ("echo one >&2; echo two >&2; exit 1", 1, 'exit code 1: "two"'),
-        ("printf '\\033[2J' >&2; exit 1", 1, 'exit code 1: "\\u001b[2J"'),
-        ("printf '\\377' >&2; exit 255", 255, 'exit code 255: "\\ufffd"'),
-        ("kill -KILL $$", -9, "was ended by signal 9"),
-        ("kill -SEGV $$", -11, "was ended by signal 11"),
-    ],
-)
-def test_how_it_ended(folder: Path, text: str, code: int, fault: str | None) -> None:
-    put(folder, "tool", f"#!/bin/sh\n{text}\n")
-    ran = run(folder)
-    assert (ran.code, ran.fault, ran.stopped) == (code, fault, None)
-
-
-@pytest.mark.parametrize(
     ("ran", "fault"),
     [
         (Finished(0, b"", b""), None),
+        (Finished(7, b"", b""), "exit code 7"),
+        (Finished(1, b"", b"one\ntwo\n"), 'exit code 1: "two"'),
+        (Finished(1, b"", b"\x1b[2J"), 'exit code 1: "\\u001b[2J"'),
+        (Finished(255, b"", b"\xff"), 'exit code 255: "\\ufffd"'),
+        (Finished(-9, b"", b""), "was ended by signal 9"),
         (Finished(None, b"", b""), "was lost"),
         (Finished(0, b"", b"", stopped="output"), "printed more than 256 KiB"),
         (Finished(0, b"", b"", stopped="memory"), "used more than 512 MiB of memory"),

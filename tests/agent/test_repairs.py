@@ -69,20 +69,6 @@ def test_a_clock_that_was_wrong_at_the_start_refuses_no_new_order_and_repeats_no
 GENUINE = 'print(\'{"digest": "%s"}\')'
 
 
-def test_a_checker_that_cannot_be_started_refuses(
-    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def tell(shop: Workshop) -> None:
-        with monkeypatch.context() as patched:
-            patched.setattr(sys, "executable", "/nonexistent/python")
-            assert await shop.order() is None
-        assert "the signature cannot be checked: [Errno 2]" in caplog.text
-        assert (ran(place), shop.repairs.refusals.count) == (0, 1)
-        await shop.serves()
-
-    story(place, tell)
-
-
 def logs_anew(shop: Workshop, caplog: pytest.LogCaptureFixture) -> None:
     """Have it log a reason that it has logged already."""
     shop.repairs.refusals = refusals.Refusals()

@@ -2,11 +2,9 @@
 
 import asyncio
 import os
-import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,11 +14,10 @@ from nodeagent.agent import supervisor
 from nodeagent.agent.cgroup import Cages
 from nodeagent.agent.command import Commands
 from nodeagent.agent.run import Finished, Limits
-from nodeagent.agent.whitelist import Found, Owner, Refused, Vetted, judge_folder, look_up
-from tests import needs
+from nodeagent.agent.whitelist import Found, Owner, Refused, Vetted, look_up
+from tests.agent.place import safe_folder
 from tests.patience import PATIENCE, until
 
-IS_ROOT = os.geteuid() == 0
 OWNER = Owner(os.geteuid(), os.getegid())
 NOBODY = 65534
 
@@ -31,14 +28,9 @@ EVIL = "#!/bin/sh\necho EVIL\n"
 @contextmanager
 def trusted_folder() -> Iterator[Path]:
     """A fresh folder whose whole chain passes; /tmp, which anybody may write, never does."""
-    place = Path(tempfile.mkdtemp(prefix="nodeagent-test-", dir="/run" if IS_ROOT else Path.home()))
-    try:
+    with safe_folder() as place:
         place.chmod(0o755)
-        if why := judge_folder(str(place), OWNER):
-            needs.lacking("trusted-folder", why)
         yield place
-    finally:
-        shutil.rmtree(place)
 
 
 def put(folder: Path, name: str, text: str | bytes = GOOD, mode: int = 0o755) -> Path:

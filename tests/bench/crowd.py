@@ -17,7 +17,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.web.live import read_all, untrusting
+from nodeagent.web.tls import untrusting_tls
+from tests.web.live import read_all
 
 MIB = 2**20
 SMALL, LARGE = "/healthz", "/1/nodes"
@@ -34,7 +35,7 @@ class Target:
 
     def connect(self, source: str) -> ssl.SSLSocket:
         address = ("127.0.0.1", self.port)
-        return untrusting().wrap_socket(socket.create_connection(address, 10, (source, 0)))
+        return untrusting_tls().wrap_socket(socket.create_connection(address, 10, (source, 0)))
 
     def get(self, target: str, source: str = "127.0.0.200", headers: str = "") -> bytes:
         with self.connect(source) as connection:

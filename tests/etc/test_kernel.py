@@ -85,11 +85,8 @@ def test_accepting_adds_to_what_was_accepted(shipped: Shipped) -> None:
 @pytest.mark.parametrize(
     "stdin",
     [
-        b"",
-        b"not JSON",
-        b'["a list"]',
+        b"\xff",
         b"[" * 100_000,
-        b"\xff\xfe",
         {"status": "Ok"},
         {"status": "live-repair", "command": CLEAR},
         {"status": "live-repair", "command": CLEAR, "details": {"faults": []}},

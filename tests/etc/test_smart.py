@@ -285,38 +285,6 @@ def say(text: str, status: int = 2, **more: Any) -> dict[str, Any]:
 HP = {"scsi_vendor": "HP", "scsi_product": "LOGICAL VOLUME", "smart_support": {"available": False}}
 
 
-@pytest.mark.parametrize(
-    ("logical", "kind"),
-    [
-        pytest.param(REFUSED, "megaraid,3", id="PERC"),
-        pytest.param(say("", 4, **HP), "cciss,1", id="Smart Array"),
-        pytest.param(say("please try adding '-d 3ware,N'"), "3ware,2", id="3ware"),
-        pytest.param(say("", vendor="Adaptec", product="ASR8405"), "aacraid,0,0,1", id="Adaptec"),
-        pytest.param(say("a RAID controller: say which"), "cciss,0", id="of unknown make"),
-    ],
-)
-@pytest.mark.parametrize("failing", [False, True])
-def test_disks_behind_a_controller_are_asked_where_no_scan_lists_them(
-    shipped: Shipped, logical: dict[str, Any], kind: str, failing: bool
-) -> None:
-    disk = {"smartctl": {"exit_status": 0}, **SATA, **(FAILED if failing else {})}
-    refused = json.dumps({"smartctl": {"exit_status": 2}})
-    scan = {"devices": [{"name": "/dev/sda", "type": "scsi"}]}
-    script = f"""case "$*" in
-*--scan*) echo '{json.dumps(scan)}';;
-*' -d {kind} /dev/sda') echo '{json.dumps(disk)}';;
-*' -d '*) echo '{refused}'; exit 2;;
-*) cat <<'END'
-{json.dumps(logical)}
-END
-esac"""
-    tool = shipped.tool("smartctl", script)
-    ran = shipped.run("smart", TOOLS=(str(tool),), SYS=shipped.root, SLOTS=4)
-    assert ran.need == ("evacuate" if failing else "Ok")
-    assert [fault["type"] for fault in ran.faults] == ([kind] if failing else [])
-    assert "not_asked" not in ran.diagnosis["details"]
-
-
 PERC = say("", 4, scsi_vendor="DELL", scsi_product="PERC H730", smart_support={"available": False})
 ARC = say("", 4, scsi_vendor="Areca", scsi_product="ARC-1882-VOL#00")
 ODD = say("a RAID controller: say which")
@@ -407,6 +375,26 @@ def test_each_controller_is_judged_by_itself(shipped: Shipped) -> None:
         for name, (listed, physical, answers) in CONTROLLERS.items()
     )
     hold(shipped, "smart-controllers", rows)
+
+
+# A logical disk, and where a disk behind its controller is.
+BEHIND = {
+    "megaraid,3": REFUSED,
+    "cciss,1": say("", 4, **HP),
+    "3ware,2": say("please try adding '-d 3ware,N'"),
+    "aacraid,0,0,1": say("", vendor="Adaptec", product="ASR8405"),
+    "cciss,0": say("a RAID controller: say which"),
+}
+
+
+def test_disks_behind_a_controller_are_asked_where_no_scan_lists_them(shipped: Shipped) -> None:
+    for kind, logical in BEHIND.items():
+        for disk, faults in ((GOOD, []), (BAD, [("/dev/sda", kind)])):
+            answers = {LISTED[0]: logical, ("/dev/sda", kind): disk}
+            ran = controllers(shipped.anew(), LISTED[:1], answers, SLOTS=4)
+            assert told(ran) == faults, kind
+            assert ran.need == ("evacuate" if faults else "Ok"), kind
+            assert "not_asked" not in ran.diagnosis["details"], kind
 
 
 def test_the_controller_of_aacraid_is_in_its_type(shipped: Shipped) -> None:

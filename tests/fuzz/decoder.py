@@ -1,8 +1,9 @@
 """One reader of what others wrote, as the fuzzer and the tests of growth drive it."""
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 
 from nodeagent.errors import MessageError, NodeAgentError
 
@@ -13,14 +14,25 @@ SURE = (MessageError,)
 class Decoder:
     """`read` may raise `errors` and nothing else, or return what it refused.
 
-    `seeds` are good inputs. With `json` each is a document, and others' texts stand in its strings.
+    Good inputs are the files in seeds/NAME, and those that are `made`. With `json` each is a
+    document, and others' texts stand in its strings.
     """
 
     name: str
     read: Callable[[bytes], object]
-    seeds: tuple[bytes, ...]
     errors: tuple[type[Exception], ...] = SURE
     json: bool = True
+    made: tuple[bytes, ...] = ()
+
+    @cached_property
+    def seeds(self) -> tuple[bytes, ...]:
+        return (*files(self.name), *self.made)
+
+
+def files(name: str) -> list[bytes]:
+    """The good inputs of a decoder that are kept in files."""
+    folder = Path(__file__).parent / "seeds" / name
+    return [path.read_bytes() for path in sorted(folder.iterdir())] if folder.is_dir() else []
 
 
 def each(readers: Iterable[Callable[[], object]]) -> str:
@@ -32,10 +44,6 @@ def each(readers: Iterable[Callable[[], object]]) -> str:
         except NodeAgentError as error:
             said.append(str(error))
     return "\n".join(said)
-
-
-def seed(*documents: object) -> tuple[bytes, ...]:
-    return tuple(json.dumps(document).encode() for document in documents)
 
 
 def text_of(raw: bytes) -> str:

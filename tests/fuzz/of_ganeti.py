@@ -20,7 +20,7 @@ from nodeagent.placement.allocate.iallocator import answer
 from nodeagent.placement.allocate.request import read_request
 from nodeagent.placement.cluster.textfile import parse, parse_loads
 from tests.cluster.ganeti.answers import DRBD, GROUP, INFO, NODE, PLAIN
-from tests.fuzz.decoder import SURE, Decoder, each, seed, text_of
+from tests.fuzz.decoder import SURE, Decoder, each, text_of
 from tests.placement.cluster.texts import TEXT
 from tests.placement.requests import request
 
@@ -143,84 +143,23 @@ def allocation(raw: bytes) -> None:
     answer(read_request(document), Terms())
 
 
-JOB = [
-    7,
-    "error",
-    False,
-    ["success", "error"],
-    [None, ["OpExecError", ["no room on n2", "more"]]],
-    [[5, 6], None],
-    [
-        {
-            "OP_ID": "OP_NODE_SET_PARAMS",
-            "node_name": "n1",
-            "drained": True,
-            "reason": [["gnt:daemon:maintd", f"{UUID}:1", 5], ["gnt:user", "balance:x", 5]],
-        },
-        {"OP_ID": "OP_TAGS_DEL", "kind": "node", "name": "n1", "tags": ["a", "b"]},
-    ],
-    [1_764_000_000, 5],
-    [1_764_000_001, 6],
-]
-MOVE = [
-    8,
-    "success",
-    False,
-    ["success"],
-    [None],
-    [[5, 6]],
-    [
-        {
-            "OP_ID": "OP_INSTANCE_MIGRATE",
-            "instance_name": "i1",
-            "comment": "off n1",
-            "target_node": "n2",
-            "reason": [["gnt:daemon:maintd", f"{UUID}:2", 5]],
-        }
-    ],
-    [1, 5],
-    None,
-]
 WHOLE = {
     "info": INFO,
     "node": rows(NODE, [*["n2", "u2"], *NODE[2:]]),
     "instance": rows(DRBD, PLAIN),
     "group": rows(GROUP),
 }
-TAGS = b"""maintd:moves:5
-maintd:offline:no
-nodeagent:diagnose-every:60s
-ganeti:watcher:autorepair:migrate
-ganeti:watcher:autorepair:suspend:1764000000
-ganeti:watcher:autorepair:pending:migrate:%b:1764000000:5+6
-ganeti:watcher:autorepair:result:failover:%b:1764000000:success:7""" % ((UUID.encode(),) * 2)
 SURE_OF_US = (*SURE, Unavailable)
 DECODERS = (
-    Decoder("luxi-snapshot", snapshot, seed(luxi(WHOLE)), SURE_OF_US),
-    Decoder("luxi-jobs", jobs, seed(luxi({"jobs": rows(JOB, MOVE)})), SURE_OF_US),
+    Decoder("luxi-snapshot", snapshot, SURE_OF_US, made=(json.dumps(luxi(WHOLE)).encode(),)),
+    Decoder("luxi-jobs", jobs, SURE_OF_US),
+    Decoder("luxi-amounts", amounts, SURE_OF_US),
+    Decoder("luxi-answers", answers, SURE_OF_US),
+    Decoder("tags", all_tags, (), json=False),
+    Decoder("textfile", textfile, json=False, made=(TEXT.encode(),)),
     Decoder(
-        "luxi-amounts",
-        amounts,
-        seed(
-            luxi(
-                {
-                    "node": rows(["n1", 100, 200, 300, 10, 400, 8, 1, 2, 1]),
-                    "instance": rows(["i1", "running", 128]),
-                }
-            )
-        ),
-        SURE_OF_US,
+        "iallocator",
+        allocation,
+        made=tuple(json.dumps(request(number)[0]).encode() for number in range(6)),
     ),
-    Decoder(
-        "luxi-answers",
-        answers,
-        seed(
-            luxi([[True, 5], [False, "no: it is drained"]]),
-            luxi(["OpPrereqError", ["no such node", "wrong_input"]], success=False),
-        ),
-        SURE_OF_US,
-    ),
-    Decoder("tags", all_tags, (TAGS,), (), json=False),
-    Decoder("textfile", textfile, (TEXT.encode(),), json=False),
-    Decoder("iallocator", allocation, seed(*(request(n)[0] for n in range(6)))),
 )

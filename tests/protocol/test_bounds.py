@@ -30,11 +30,14 @@ from nodeagent.protocol.bounds import (
 from nodeagent.protocol.look import Seen
 from nodeagent.protocol.messages import Receipt, Report
 from tests.cluster.ganeti.answers import DRBD, GROUP, INFO, NODE, PLAIN, answer, put
-from tests.fuzz.of_nodes import DOUBTED, NOW, RECEIPT
+from tests.fuzz.decoder import files
+from tests.fuzz.of_nodes import NOW
+
+REPORT, RECEIPT = (json.loads(files(name)[-1]) for name in ("report", "receipt"))
 
 
 def report(**members: object) -> Report:
-    return Report.from_body({**DOUBTED.body(), **members})
+    return Report.from_body({**REPORT, **members})
 
 
 def test_a_long_text_is_cut_and_says_how_long_it_was() -> None:
@@ -80,7 +83,7 @@ def test_what_nodes_believe_the_master_to_be_is_told_in_bounds() -> None:
 @pytest.mark.parametrize("code", [2**31, -(2**40), 10**300, 1.5])
 def test_an_exit_code_that_cannot_be_is_refused(code: object) -> None:
     with pytest.raises(MessageError, match="not an exit code"):
-        Receipt.from_body({**RECEIPT.body(), "code": code})
+        Receipt.from_body({**RECEIPT, "code": code})
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@ import os
 import shutil
 import sqlite3
 import stat
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -20,6 +19,7 @@ from nodeagent.store.errors import Fenced, TooNew
 from nodeagent.store.files import set_aside
 from nodeagent.store.sqlite import SqliteStore
 from tests import needs
+from tests.etc.mounts import mounted
 from tests.store.full import FULL
 
 WISHES = (
@@ -162,14 +162,9 @@ def test_a_wish_that_cannot_be_kept_is_refused_at_once(path: str) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    disk = tmp_path / "disk"
-    disk.mkdir()
     needs.require("root")
-    argv = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(disk)]
-    if subprocess.run(argv, check=False).returncode:
-        needs.lacking("mount")
-    yield disk
-    subprocess.run(["umount", str(disk)], check=True)
+    with mounted(tmp_path / "disk", "-t", "tmpfs", "-o", "size=400k", "tmpfs") as disk:
+        yield disk
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["no ledger yet", "with a ledger"])

@@ -2,7 +2,6 @@
 
 import os
 import socket
-import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nodeagent.web.tls import untrusting_tls
 from tests.agent.place import Place, safe_folder
 from tests.patience import PATIENCE, until
 from tests.ports import free_port
@@ -71,7 +71,7 @@ class Agent:
         plain = socket.create_connection((self.address, self.port), seconds, bound)
         if not self.tls:
             return plain
-        return untrusting().wrap_socket(plain)
+        return untrusting_tls().wrap_socket(plain)
 
     def send(self, raw: bytes, seconds: float = PATIENCE) -> "Raw":
         """Send bytes as they are; return all that comes back until the other side closes."""
@@ -106,13 +106,6 @@ class Raw:
     @property
     def body(self) -> bytes:
         return self.text.partition(b"\r\n\r\n")[2]
-
-
-def untrusting() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 def read_all(connection: socket.socket) -> bytes:

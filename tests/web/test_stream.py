@@ -3,13 +3,12 @@
 import asyncio
 import gc
 import socket
-import ssl
 
 import pytest
 
 from nodeagent.web.exchange import Request, Response
 from nodeagent.web.server import Server
-from nodeagent.web.tls import make_certificate, server_tls
+from nodeagent.web.tls import make_certificate, server_tls, untrusting_tls
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -21,9 +20,7 @@ async def later(_: Request) -> Response:
 
 def talk(port: int, *, tls: bool) -> bytes:
     with socket.create_connection(("127.0.0.1", port), 5) as plain:
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        with context.wrap_socket(plain) if tls else plain as connection:
+        with untrusting_tls().wrap_socket(plain) if tls else plain as connection:
             connection.sendall(REQUEST)
             return connection.recv(4096)
 
