@@ -110,12 +110,11 @@ def ends_lower(**features: object) -> None:
 
 
 @shared
-@pytest.mark.parametrize("moves", [1, 3, 10])
-def test_with_few_moves_the_best_so_many_lead_to(moves: int) -> None:
+def test_with_few_moves_the_best_so_many_lead_to() -> None:
     asked = generated(12, 90, 2)
-    layout, wanted = laid_out(asked), Enough(moves=moves)
+    layout, wanted = laid_out(asked), Enough(moves=3)
     ours = played(asked, best(layout, wanted))
-    assert 0 < len(ours.steps) <= moves
+    assert 0 < len(ours.steps) <= 3
     assert ours.final <= by_exact(layout, wanted).final
 
 
@@ -133,7 +132,7 @@ def test_data_that_costs_more_is_copied_less() -> None:
     asked = generated(8, 40, 1)
     layout, before = laid_out(asked), None
     greedily = by_exact(layout, Enough())
-    for price in (0.0, 0.001, 0.1, 10.0):
+    for price in (0.001, 10.0):
         plan = played(asked, best(layout, Enough(), price=price))
         sent = sum(copied(layout.demands[s.move.instance], s.move.kind) for s in plan.steps)
         assert plan.copied == sent
@@ -144,7 +143,7 @@ def test_data_that_costs_more_is_copied_less() -> None:
 
 
 @shared
-@pytest.mark.parametrize("after", [0, 10, 100])
+@pytest.mark.parametrize("after", [0, 30])
 def test_when_time_is_up_there_is_a_plan(after: int) -> None:
     """Whenever that is."""
     asked = generated(10, 80, 4)
