@@ -4,14 +4,14 @@ from math import isfinite
 
 import pytest
 
-from nodeagent.placement.balance.search import SMALL, Plan, best, exact
+from nodeagent.placement.balance.search import SMALL, Plan, best
 from nodeagent.placement.balance.state import Step, has_arrays
 from nodeagent.placement.layout.layout import Layout
 from nodeagent.placement.layout.moves import Moved, attempt, copied
 from nodeagent.placement.layout.rules import Enough
 from nodeagent.placement.layout.score import score
 from tests import needs
-from tests.placement.asked import enough, laid_out
+from tests.placement.asked import by_exact, enough, laid_out
 from tests.placement.clusters import Case, case
 from tests.placement.hbal import generate
 from tests.placement.referee import replay
@@ -46,10 +46,6 @@ def played(asked: Case, plan: Plan) -> Plan:
         then = then.with_changes(moved.nodes, {step.move.instance: moved.place})
         assert step.score == score(then)
     return plan
-
-
-def by_exact(layout: Layout, wanted: Enough) -> Plan:
-    return Plan(layout, score(layout), tuple(exact(layout, wanted)))
 
 
 def no_worse_than_exact(seed: int) -> None:
