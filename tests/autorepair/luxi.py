@@ -8,25 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from nodeagent.placement.cluster import cluster as placed
 from tests.cluster.ganeti.answering import Luxid, meets
 from tests.cluster.ganeti.answering import field as field_of
+from tests.placement import luxid
 
-_SPEC = {
-    "memory-size": 128,
-    "cpu-count": 1,
-    "disk-count": 1,
-    "disk-size": 1024,
-    "nic-count": 1,
-    "spindle-use": 1,
-}
-_TEMPLATES = "drbd plain diskless file sharedfile rbd ext gluster blockdev".split()
-_IPOLICY = {
-    "minmax": [{"min": _SPEC, "max": {key: value * 1024 for key, value in _SPEC.items()}}],
-    "std": _SPEC,
-    "disk-templates": _TEMPLATES,
-    "vcpu-ratio": 4.0,
-    "spindle-ratio": 32.0,
-}
+_IPOLICY = luxid.policy(placed.Policy())
 
 
 @dataclass
@@ -41,30 +28,20 @@ class Node:
     disk: int = 1_000_000
 
     def row(self, name: str) -> dict[str, Any]:
-        return {
-            "name": name,
-            "uuid": f"uuid-of-{name}",
-            "pip": "127.0.0.1",
-            "master_candidate": True,
-            "offline": self.offline,
-            "drained": self.drained,
-            "vm_capable": self.vm_capable,
-            "group.uuid": self.group,
-            "tags": [],
-            "mtotal": 131072,
-            "mnode": 0,
-            "mfree": self.memory,
-            "dtotal": 2_000_000,
-            "dfree": self.disk,
-            "ctotal": 8,
-            "cnos": 1,
-            "ndp/spindle_count": 1,
-            "ndp/exclusive_storage": False,
-            "sptotal": 1,
-            "spfree": 1,
-            "ndp/cpu_speed": 1.0,
-            "ndp/oob_program": "",
-        }
+        there = placed.Node(
+            name,
+            self.group,
+            131072.0,
+            0,
+            self.memory,
+            2_000_000.0,
+            self.disk,
+            8.0,
+            spindles=1,
+            free_spindles=1,
+        )
+        own = {"offline": self.offline, "drained": self.drained, "vm_capable": self.vm_capable}
+        return luxid.node_row(there) | own
 
 
 @dataclass
@@ -81,27 +58,21 @@ class Instance:
     always_failover: bool = False
 
     def row(self, name: str) -> dict[str, Any]:
-        return {
-            "name": name,
-            "pnode": self.primary,
-            "snodes": [self.secondary] if self.secondary else [],
-            "disk_template": self.template,
-            "tags": sorted(self.tags),
-            "status": self.status,
-            "oper_ram": 128,
-            "admin_state": "up" if self.up else "down",
-            "be/memory": 128,
-            "be/maxmem": 128,
-            "be/vcpus": 1,
-            "be/auto_balance": True,
-            "be/always_failover": self.always_failover,
-            "hypervisor": "kvm",
-            "be/spindle_use": 1,
-            "disk_usage": 1152,
-            "disk.sizes": [1024],
-            "disk.spindles": [None],
-            "forthcoming": self.forthcoming,
-        }
+        there = placed.Instance(
+            name,
+            128,
+            1152,
+            1,
+            self.primary,
+            self.secondary,
+            placed.Template(self.template),
+            status=placed.Status(self.status),
+            tags=tuple(sorted(self.tags)),
+            forthcoming=self.forthcoming,
+        )
+        wanted = "up" if self.up else "down"
+        own = {"admin_state": wanted, "be/always_failover": self.always_failover, "oper_ram": 128}
+        return luxid.instance_row(there) | own
 
 
 @dataclass

@@ -10,7 +10,7 @@ from nodeagent.autorepair.state import Unclear, as_harep
 from nodeagent.autorepair.steps import Judge, Mark, Next, Nothing, Step, Wait
 from nodeagent.autorepair.tags import PREFIX, Record, RepairType, read
 from nodeagent.model.action import Guarded, MovePrimary, Retag, Scope
-from nodeagent.model.ledger import SHOWS, Outcome, Result
+from nodeagent.model.ledger import Outcome, Result
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms
 from tests.autorepair import luxi
@@ -91,25 +91,6 @@ def test_a_job_of_ours_judges_its_repair() -> None:
     it.instances["i1"].primary, it.instances["i1"].secondary = "ns", "np"
     done = told(assess(it, [did(Outcome.SUCCESS, ago=0)]))
     assert done == f"success +result:failover:{ONE}:{AT}:success:7 -{pending}"
-
-
-def test_a_success_is_not_believed_before_it_can_be_seen() -> None:
-    it = world(["failover", f"pending:failover:{ONE}:1:"], "P")
-    assert told(assess(it, [did(Outcome.SUCCESS, ago=SHOWS - 1)])).startswith("wait: job 7 succee")
-    assert told(assess(it, [did(Outcome.SUCCESS)])).startswith("success ")
-
-
-def test_a_running_job_is_noted_and_waited_for() -> None:
-    it = world(["failover", f"pending:failover:{ONE}:1:"], "P")
-    assert told(assess(it, [did(Outcome.RUNNING)])).startswith("note +pending:")
-    it.instances["i1"].tags = {PREFIX + "failover"}
-    assert told(assess(it, [did(Outcome.RUNNING)])).startswith("wait: job 7 has not ended")
-
-
-def test_what_was_rejected_is_not_asked_for_again_at_once() -> None:
-    it = world(["failover"], "P")
-    assert told(assess(it, [did(Outcome.ERROR, ago=1000)])).startswith("wait: next attempt in")
-    assert isinstance(assess(it, [did(Outcome.ERROR)]), Step)
 
 
 # Where it does otherwise than harep, as the guide tells.

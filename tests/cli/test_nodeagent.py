@@ -34,30 +34,6 @@ def run(place: Place, *arguments: str, config: str | None = None) -> forked.Done
     return forked.run(main, "nodeagent", ["-c", config or place.config, *arguments])
 
 
-def drop_in(place: Place, text: str) -> Path:
-    (place.folder / "conf.d").mkdir(mode=0o755, exist_ok=True)
-    path = place.folder / "conf.d" / "10-test.toml"
-    path.write_text(text)
-    path.chmod(0o644)
-    return path
-
-
-@root
-@pytest.mark.parametrize(
-    ("name", "mode"), [("agent.toml", 0o600), ("conf.d", 0o700), ("conf.d/10-test.toml", 0o640)]
-)
-def test_check_config_judges_by_the_fronts_user_too(place: Place, name: str, mode: int) -> None:
-    """The runner is root and reads everything; the front would end, or miss a drop-in."""
-    drop_in(place, 'agent.front = "nobody"')
-    assert run(place, "check-config").returncode == 0
-    (place.folder / name).chmod(mode)
-    done = run(place, "check-config")
-    assert (done.returncode, done.stdout) == (78, "")
-    assert "the front, as user nobody, cannot start: " in done.stderr
-    assert f"{place.folder / name}: Permission denied" in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
 @root
 @pytest.mark.parametrize("kind", ["script", "nagios"])
 def test_a_new_command_works_and_so_does_its_test(place: Place, tmp_path: Path, kind: str) -> None:

@@ -118,15 +118,6 @@ def test_commands_are_found_and_complete_themselves(agent: Path, maintd: Path) -
         bash = (maintd / "usr/share/bash-completion/completions" / name).read_text()
         variable = f"_{name.upper().replace('-', '_')}_COMPLETE"
         assert f"{variable}=bash_complete $1" in bash
-    done = subprocess.run(
-        [sys.executable, "-c", "from nodeagent.cli.gnt_maint import main; main()"],
-        env={"_GNT_MAINT_COMPLETE": "bash_complete", "COMP_WORDS": "gnt-maint ", "COMP_CWORD": "1"},
-        capture_output=True,
-        text=True,
-        cwd=TOP,
-        check=True,
-    )
-    assert "plain," in done.stdout
 
 
 def test_every_manual_page_is_in_one_of_them(agent: Path, maintd: Path) -> None:

@@ -1,8 +1,12 @@
 """hbal's command line as our values, for tests that need no command line of ours."""
 
+from math import isnan
+
+from nodeagent.placement.balance.search import Plan, exact
 from nodeagent.placement.cluster.textfile import parse, parse_loads
 from nodeagent.placement.layout.layout import Layout, group_of, lay_out
 from nodeagent.placement.layout.rules import Enough, Rules
+from nodeagent.placement.layout.score import score
 from tests.placement.clusters import Case
 from tests.placement.referee import Options
 
@@ -27,6 +31,18 @@ def laid_out(case: Case) -> Layout:
     )
     cluster = parse(case.text)
     return lay_out(cluster, group_of(cluster, asked.group), rules)
+
+
+def arrays_serve(layout: Layout) -> bool:
+    """Not with exclusive storage, nor where there is nothing to move or to score."""
+    nodes = layout.group_nodes()
+    some = any(not node.host.offline for node in nodes) and bool(layout.movable)
+    return some and not any(n.host.exclusive for n in nodes) and not isnan(score(layout))
+
+
+def by_exact(layout: Layout, wanted: Enough) -> Plan:
+    """hbal's own search."""
+    return Plan(layout, score(layout), tuple(exact(layout, wanted)))
 
 
 def enough(options: list[str]) -> Enough:

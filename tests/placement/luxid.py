@@ -1,7 +1,7 @@
 """A Ganeti whose configuration and nodes are a cluster of the text format, behind a LUXI socket."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from nodeagent.placement.cluster.cluster import Cluster, Group, Instance, Node, Policy, Spec, Status
 from tests.cluster.ganeti import answering
@@ -9,6 +9,8 @@ from tests.cluster.ganeti import answering
 _NORMAL, _NO_DATA, _UNAVAILABLE, _OFFLINE = 0, 2, 3, 4
 _LIVE = ("mtotal", "mnode", "mfree", "dtotal", "dfree", "ctotal", "cnos", "sptotal", "spfree")
 _WANTED = {Status.ADMIN_DOWN: "down", Status.ADMIN_OFFLINE: "offline"}
+
+Row: TypeAlias = dict[str, tuple[int, Any]]
 
 
 @dataclass
@@ -42,7 +44,7 @@ class Luxid(answering.Luxid):
                 }
         raise KeyError(method)
 
-    def _rows(self, what: str) -> list[dict[str, tuple[int, Any]]]:
+    def _rows(self, what: str) -> list[Row]:
         match what:
             case "node":
                 return [self._node(node) for node in self.cluster.nodes]
@@ -52,43 +54,56 @@ class Luxid(answering.Luxid):
                 return [_group(group) for group in self.cluster.groups]
         raise KeyError(what)
 
-    def _node(self, node: Node) -> dict[str, tuple[int, Any]]:
+    def _node(self, node: Node) -> Row:
         offline = node.offline and node.name not in self.drained
-        known = {
-            "name": node.name,
-            "uuid": f"uuid-of-{node.name}",
-            "pip": "127.0.0.1",
-            "master_candidate": True,
-            "offline": offline,
-            "drained": node.offline and not offline,
-            "vm_capable": True,
-            "group.uuid": node.group,
-            "tags": list(node.tags),
-            "ndp/spindle_count": 1 if node.exclusive else node.spindles,
-            "ndp/exclusive_storage": node.exclusive,
-            "ndp/cpu_speed": node.speed,
-            "ndp/oob_program": "",
-        }
-        says = (
-            int(node.memory),
-            node.own_memory,
-            node.free_memory,
-            int(node.disk),
-            node.free_disk,
-            int(node.cpus),
-            node.own_cpus,
-            node.spindles,
-            node.free_spindles,
-        )
         status = _OFFLINE if offline else _NO_DATA if node.name in self.silent else _NORMAL
-        values = says if status == _NORMAL else (None,) * len(says)
-        live = {field: (status, value) for field, value in zip(_LIVE, values, strict=True)}
-        return {name: (_NORMAL, value) for name, value in known.items()} | live
+        known = node_row(node) | {"offline": offline, "drained": node.offline and not offline}
+        return {
+            name: (status, value if status == _NORMAL else None)
+            if name in _LIVE
+            else (_NORMAL, value)
+            for name, value in known.items()
+        }
 
 
-def _instance(instance: Instance) -> dict[str, tuple[int, Any]]:
-    runs = instance.takes_memory
-    known = {
+def node_row(node: Node) -> dict[str, Any]:
+    """What Ganeti tells of a node that answers."""
+    return {
+        "name": node.name,
+        "uuid": f"uuid-of-{node.name}",
+        "pip": "127.0.0.1",
+        "master_candidate": True,
+        "offline": node.offline,
+        "drained": False,
+        "vm_capable": True,
+        "group.uuid": node.group,
+        "tags": list(node.tags),
+        "ndp/spindle_count": 1 if node.exclusive else node.spindles,
+        "ndp/exclusive_storage": node.exclusive,
+        "ndp/cpu_speed": node.speed,
+        "ndp/oob_program": "",
+        "mtotal": int(node.memory),
+        "mnode": node.own_memory,
+        "mfree": node.free_memory,
+        "dtotal": int(node.disk),
+        "dfree": node.free_disk,
+        "ctotal": int(node.cpus),
+        "cnos": node.own_cpus,
+        "sptotal": node.spindles,
+        "spfree": node.free_spindles,
+    }
+
+
+def _instance(instance: Instance) -> Row:
+    ram = _NORMAL if instance.takes_memory else _UNAVAILABLE
+    known = instance_row(instance)
+    row = {name: (_NORMAL, value) for name, value in known.items()}
+    return row | {"oper_ram": (ram, known["oper_ram"])}
+
+
+def instance_row(instance: Instance) -> dict[str, Any]:
+    """What Ganeti tells of an instance."""
+    return {
         "name": instance.name,
         "disk_usage": instance.disk,
         "be/memory": instance.memory,
@@ -107,12 +122,11 @@ def _instance(instance: Instance) -> dict[str, tuple[int, Any]]:
         "disk.sizes": [instance.disk],
         "disk.spindles": [instance.spindles],
         "forthcoming": instance.forthcoming,
+        "oper_ram": instance.memory if instance.takes_memory else None,
     }
-    row = {name: (_NORMAL, value) for name, value in known.items()}
-    return row | {"oper_ram": (_NORMAL, instance.memory) if runs else (_UNAVAILABLE, None)}
 
 
-def _group(group: Group) -> dict[str, tuple[int, Any]]:
+def _group(group: Group) -> Row:
     known = {
         "uuid": group.uuid,
         "name": group.name,

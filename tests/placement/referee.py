@@ -311,14 +311,12 @@ class Referee:
 
     # --- moves ---
 
-    def play(self, name: str, action: str, domain: str = "") -> None:
+    def play(self, name: str, action: str) -> None:
         """Make a move as it is printed, or raise Foul."""
-        (i,) = [i for i in self.instances if i.name.removesuffix(domain) == name]
+        (i,) = [i for i in self.instances if i.name == name]
         words = action.split(" ")
         targets = [w.partition(":")[2] for w in words if ":" in w]
-        t = next(
-            (k for k, n in enumerate(self.nodes) if n.name.removesuffix(domain) in targets), NOWHERE
-        )
+        t = next((k for k, n in enumerate(self.nodes) if n.name in targets), NOWHERE)
         shape = " ".join(w.partition(":")[0] for w in words)
         self._may(i, shape, t)
         touched = [k for k in (i.p, i.s, t) if k != NOWHERE]
@@ -525,12 +523,12 @@ def _over(a: float, b: float) -> float:
     return a / b
 
 
-def replay(text: str, options: list[str], moves: list[tuple[str, str]], domain: str = "") -> str:
+def replay(text: str, options: list[str], moves: list[tuple[str, str]]) -> str:
     """The first of (instance, action) that is not allowed, and why; or nothing."""
     referee = Referee(text, options)
     for number, (name, action) in enumerate(moves, 1):
         try:
-            referee.play(name, action, domain)
+            referee.play(name, action)
         except Foul as foul:
             return f"{number}. {name} {action}: {foul}"
     return ""

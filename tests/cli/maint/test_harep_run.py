@@ -72,9 +72,19 @@ def _tells(line: str) -> bool:
 @needs_harep
 def test_the_real_one_does_the_same_to_fifty_clusters() -> None:
     """A sample of what `make oracle` asks. The worlds are always the same ones."""
-    cases = [case(seed) for seed in range(50)]
-    for number, theirs, our in differences(cases, at_once=48):
-        pytest.fail(f"world {number}\nharep: {theirs}\nours:  {our}")
+    agree(range(50))
+
+
+@needs_harep
+@pytest.mark.oracle
+@pytest.mark.parametrize("first", range(10_000, 12_000, 250))
+def test_and_to_thousands(first: int) -> None:
+    agree(range(first, first + 250))
+
+
+def agree(seeds: range) -> None:
+    for number, theirs, our in differences([case(seed) for seed in seeds], at_once=64):
+        pytest.fail(f"world {seeds[number]}\nharep: {theirs}\nours:  {our}")
 
 
 @needs_harep

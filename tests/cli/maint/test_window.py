@@ -5,14 +5,11 @@
 
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 
-from nodeagent.cli.gnt_maint import cli
 from nodeagent.cli.maint import window
 from nodeagent.cli.maint.console import arguments
 from nodeagent.cli.maint.console.client import Where
@@ -95,52 +92,6 @@ def test_a_machine_is_named_by_either_kind_of_address(address: str) -> None:
     assert arguments.machine("n3.example.com") == {"hostname": "n3.example.com"}
     calendar = {"windows": [{"machines": [{"hostname": "", "ip": address, "node": None}]}]}
     assert arguments.machine_of(calendar, address.upper())["ip"] == address
-
-
-def moment(text: str) -> int | None:
-    return arguments.moment(click.Context(cli), click.Option(["--start"]), text)
-
-
-@pytest.mark.parametrize(
-    ("now", "text", "then"),
-    [
-        ("2026-11-22T21:00", "22:00", "2026-11-22T22:00"),
-        ("2026-11-22T22:00", "22:00", "2026-11-23T22:00"),
-        ("2026-12-31T23:59", "0:05", "2027-01-01T00:05"),
-        ("2026-11-22T21:00", "tomorrow", "2026-11-23T00:00"),
-        ("2026-11-22T21:00", "tomorrow 22:00", "2026-11-23T22:00"),
-        ("2026-11-18T11:00", "sat 22:00", "2026-11-21T22:00"),
-        ("2026-11-18T11:00", "Saturday", "2026-11-21T00:00"),
-        ("2026-11-21T21:00", "sat 22:00", "2026-11-21T22:00"),
-        ("2026-11-21T22:00", "saturday 22:00", "2026-11-28T22:00"),
-    ],
-)
-def test_a_time_of_day_is_the_next_one(
-    monkeypatch: pytest.MonkeyPatch, now: str, text: str, then: str
-) -> None:
-    class Clock(datetime):
-        @classmethod
-        def now(cls, tz: Any = None) -> "Clock":
-            return cls.fromisoformat(now).replace(tzinfo=tz)
-
-    monkeypatch.setattr(arguments, "datetime", Clock)
-    assert moment(text) == datetime.fromisoformat(then).timestamp() * 10**9
-
-
-def test_times_of_this_place_are_one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "Europe/Berlin")
-    time.tzset()
-    assert moment("2026-07-01T12:00") == moment("2026-07-01T10:00Z")
-    assert moment("2026-12-01T12:00") == moment("2026-12-01T11:00Z")
-    assert moment("2026-10-25T02:30+01:00") == moment("2026-10-25T01:30Z")
-    nowhere = ("0001-01-01", "1969-12-31", "9999-12-31T23:59", "2500-01-01T00:00Z", "+999999999d")
-    for text, why in {
-        "2026-10-25T02:30": "the clock shows it twice",
-        "2026-03-29T02:30": "the clock never shows it",
-        **dict.fromkeys((*nowhere, "someday", "sat 25:00", ""), "is not a time"),
-    }.items():
-        with pytest.raises(click.BadParameter, match=why):
-            moment(text)
 
 
 def test_the_zone_is_this_places_where_none_is_named(

@@ -264,9 +264,3 @@ def test_what_a_request_names_must_be_there(request_: Asked, said: str) -> None:
     with pytest.raises(MessageError) as refused:
         read_request({**asked, "request": {"relocate_from": ["a1"], **request_}})
     assert said in str(refused.value)
-
-
-@pytest.mark.parametrize("found", [None, [], 3, "x"])
-def test_what_is_no_object_is_no_request(found: object) -> None:
-    with pytest.raises(MessageError, match="the request: is not an object"):
-        read_request(found)

@@ -4,22 +4,16 @@ from statistics import mean
 
 import pytest
 
-from nodeagent.placement.balance.search import Plan, best, exact
-from nodeagent.placement.layout.layout import Layout
+from nodeagent.placement.balance.search import best
 from nodeagent.placement.layout.rules import Enough
-from nodeagent.placement.layout.score import score
 from tests import needs
-from tests.placement.asked import laid_out
+from tests.placement.asked import by_exact, laid_out
 from tests.placement.clusters import Case
 from tests.placement.optima import optima, small
 
 # hbal stops far above their optimum.
 HARD = ("c9", "c21", "c66")
 MEAN_GAP = 2.0  # percent of the way from the start to the optimum
-
-
-def by_exact(layout: Layout, wanted: Enough) -> Plan:
-    return Plan(layout, score(layout), tuple(exact(layout, wanted)))
 
 
 def gap(name: str, optimum: float) -> float:

@@ -12,17 +12,10 @@ from nodeagent.placement.layout import score
 from nodeagent.placement.layout.arrays import Columns, Grid
 from nodeagent.placement.layout.layout import Layout
 from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt, candidates, tried
-from tests.placement.asked import laid_out
+from tests.placement.asked import arrays_serve, laid_out
 from tests.placement.clusters import case
 
 SEEDS = range(300, 345)
-
-
-def arrays_serve(layout: Layout) -> bool:
-    """Not with exclusive storage, nor where there is nothing to move or to score."""
-    nodes = layout.group_nodes()
-    some = any(not node.host.offline for node in nodes) and bool(layout.movable)
-    return some and not any(n.host.exclusive for n in nodes) and not isnan(score.score(layout))
 
 
 def walk(layout: Layout, seed: int, steps: int) -> Iterator[tuple[Layout, Move, set[int]]]:

@@ -4,14 +4,14 @@ from math import isfinite
 
 import pytest
 
-from nodeagent.placement.balance.search import SMALL, Plan, best, exact
+from nodeagent.placement.balance.search import SMALL, Plan, best
 from nodeagent.placement.balance.state import Step, has_arrays
 from nodeagent.placement.layout.layout import Layout
 from nodeagent.placement.layout.moves import Moved, attempt, copied
 from nodeagent.placement.layout.rules import Enough
 from nodeagent.placement.layout.score import score
 from tests import needs
-from tests.placement.asked import enough, laid_out
+from tests.placement.asked import by_exact, enough, laid_out
 from tests.placement.clusters import Case, case
 from tests.placement.hbal import generate
 from tests.placement.referee import replay
@@ -46,10 +46,6 @@ def played(asked: Case, plan: Plan) -> Plan:
         then = then.with_changes(moved.nodes, {step.move.instance: moved.place})
         assert step.score == score(then)
     return plan
-
-
-def by_exact(layout: Layout, wanted: Enough) -> Plan:
-    return Plan(layout, score(layout), tuple(exact(layout, wanted)))
 
 
 def no_worse_than_exact(seed: int) -> None:
@@ -110,12 +106,11 @@ def ends_lower(**features: object) -> None:
 
 
 @shared
-@pytest.mark.parametrize("moves", [1, 3, 10])
-def test_with_few_moves_the_best_so_many_lead_to(moves: int) -> None:
+def test_with_few_moves_the_best_so_many_lead_to() -> None:
     asked = generated(12, 90, 2)
-    layout, wanted = laid_out(asked), Enough(moves=moves)
+    layout, wanted = laid_out(asked), Enough(moves=3)
     ours = played(asked, best(layout, wanted))
-    assert 0 < len(ours.steps) <= moves
+    assert 0 < len(ours.steps) <= 3
     assert ours.final <= by_exact(layout, wanted).final
 
 
@@ -133,7 +128,7 @@ def test_data_that_costs_more_is_copied_less() -> None:
     asked = generated(8, 40, 1)
     layout, before = laid_out(asked), None
     greedily = by_exact(layout, Enough())
-    for price in (0.0, 0.001, 0.1, 10.0):
+    for price in (0.001, 10.0):
         plan = played(asked, best(layout, Enough(), price=price))
         sent = sum(copied(layout.demands[s.move.instance], s.move.kind) for s in plan.steps)
         assert plan.copied == sent
@@ -144,7 +139,7 @@ def test_data_that_costs_more_is_copied_less() -> None:
 
 
 @shared
-@pytest.mark.parametrize("after", [0, 10, 100])
+@pytest.mark.parametrize("after", [0, 30])
 def test_when_time_is_up_there_is_a_plan(after: int) -> None:
     """Whenever that is."""
     asked = generated(10, 80, 4)

@@ -1,7 +1,6 @@
 """Exchanges of pairs, judged at once and one by one; and the way to the layout they lead to."""
 
 from itertools import product
-from math import isnan
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from nodeagent.placement.layout.arrays import Grid
 from nodeagent.placement.layout.layout import Layout
 from nodeagent.placement.layout.moves import Moved, attempt, distance
 from nodeagent.placement.layout.score import score
-from tests.placement.asked import laid_out
+from tests.placement.asked import arrays_serve, laid_out
 from tests.placement.clusters import case
 
 SEEDS = range(500, 620)
@@ -21,14 +20,7 @@ SEEDS = range(500, 620)
 
 def layouts() -> list[Layout]:
     """Some for which arrays serve."""
-    found = []
-    for seed in SEEDS:
-        layout = laid_out(case(seed))
-        nodes = layout.group_nodes()
-        some = layout.movable and any(not node.host.offline for node in nodes)
-        if some and not any(n.host.exclusive for n in nodes) and not isnan(score(layout)):
-            found.append(layout)
-    return found
+    return [layout for seed in SEEDS if arrays_serve(layout := laid_out(case(seed)))]
 
 
 def is_tagged(layout: Layout) -> bool:

@@ -455,3 +455,32 @@ def test_other_orders_are_tried_as_long_as_something_has_no_place() -> None:
     known = cluster_of(nodes, *[instance(name, "n1", mib) for name, mib in sizes.items()])
     found = evacuate(known, ["n1"], Rules())
     assert found.complete
+
+
+@pytest.mark.parametrize(
+    ("instances", "spindle_ratio", "tries"),
+    [
+        pytest.param({"large": ("n1", 900), "small": ("n1", 100)}, 32.0, 2, id="memory"),
+        pytest.param({f"i{n}": ("n1:n2", 100) for n in range(5)}, 0.5, 10, id="spindle ratio"),
+    ],
+)
+def test_what_no_order_helps_is_not_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+    instances: dict[str, tuple[str, int]],
+    spindle_ratio: float,
+    tries: int,
+) -> None:
+    """Where nodes take no more by their spindle ratio, the next try is already without it."""
+    best_first, count = Arrivals.best_first, 0
+
+    def counted(*args: Any) -> Iterator[tuple[Move, Moved]]:
+        nonlocal count
+        count += 1
+        return best_first(*args)
+
+    monkeypatch.setattr(Arrivals, "best_first", counted)
+    nodes = [node("n1"), node("n2", 800, spindles=10), node("n3", 800)]
+    known = cluster_of(nodes, *[instance(name, *there) for name, there in instances.items()])
+    known = with_ratio(known, spindle_ratio)
+    assert set(reasons(evacuate(known, ["n1"], Rules()))) <= {"large"}
+    assert count == tries
