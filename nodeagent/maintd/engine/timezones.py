@@ -3,7 +3,6 @@
 import re
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -57,7 +56,8 @@ def _at(info: ZoneInfo, at: Seconds) -> Change:
 
 
 def _same(change: Change, other: Change) -> bool:
-    return replace(change, at=other.at) == other
+    """Whether clocks show the same after both."""
+    return (change.offset, change.name, change.summer) == (other.offset, other.name, other.summer)
 
 
 def _first_like(info: ZoneInfo, after: Change, begin: Seconds) -> Change:
