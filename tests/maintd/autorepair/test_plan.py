@@ -12,8 +12,9 @@ from nodeagent.maintd.engine.failpoint import arm
 from nodeagent.model.action import Guarded, MovePrimary, Reinstall, Retag, Scope, move_of
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.purpose import OfRepair
-from nodeagent.model.reason import Kind
+from nodeagent.model.reason import Kind, StageKind, because
 from nodeagent.model.snapshot import Group, Instance, Observed
+from nodeagent.model.stage import DRAIN
 from nodeagent.model.units import Ms
 from simulation.cluster import Job
 from tests.maintd.autorepair.repairs import (
@@ -26,7 +27,7 @@ from tests.maintd.autorepair.repairs import (
     plain,
     result,
 )
-from tests.maintd.decided import details
+from tests.maintd.decided import details, kinds
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 
 
@@ -300,3 +301,26 @@ def test_the_round_after_a_submission_writes_the_number_into_the_tag() -> None:
     assert rig.cluster.instances["i1"].primary == "n3", "it has not begun to move"
     rig.tick(30)
     assert rig.cluster.instances["i1"].primary == "n4"
+
+
+def test_a_repair_is_done_at_full_only() -> None:
+    rig = cluster(*mirrored(("n2", "n3")), policy=replace(SAFE, stage=DRAIN))
+    out(rig, "n2")
+    done = [rig.tick(100) for _ in range(3)][-1]
+    assert (StageKind.WOULD_MEND, "i1") in kinds(done.decision.held)
+    assert rig.jobs() == []
+    rig.engine.policy = SAFE
+    rig.tick(100)
+    assert rig.jobs()
+
+
+def test_a_pause_of_the_watcher_holds_repairs_and_says_until_when() -> None:
+    rig = cluster(*mirrored(("n2", "n3")))
+    out(rig, "n2")
+    rig.cluster.watcher_until = rig.time + 1000
+    done = [rig.tick(100) for _ in range(9)][-1]
+    (why,) = [one.why for one in done.decision.held if one.why.kind.metric == "watcher"]
+    assert why == because(Kind.WATCHER_PAUSED, until="2026-11-18T11:23:20Z")
+    assert rig.jobs() == []
+    rig.tick(200)
+    assert rig.jobs(), "it is over by itself"

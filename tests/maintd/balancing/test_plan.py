@@ -24,7 +24,7 @@ from nodeagent.model.units import Ms
 from nodeagent.model.window import Mode, Scheduled
 from nodeagent.model.wish import Balance, StopBalancing, Wish
 from tests.maintd.balancing.world import HALT, ON, OVER, advised, begun, done, shift, why, world
-from tests.maintd.decided import details, within
+from tests.maintd.decided import details, kinds, within
 from tests.maintd.leaving import DAY, HOUR, in_windows, window
 from tests.maintd.world import EVACUATE, NOW, REPAIR, incident, instance, ledger, node, seen
 
@@ -565,3 +565,10 @@ def test_a_failure_whose_tag_was_lost_halts_and_is_told_again() -> None:
     known = Ledger(shifted=(failed,), halts=(replace(halts[0], tag_seen=True),))
     _, halts = past_moves.recalled(known, trails, world(), NOW, gone)
     assert [(halt.job, halt.tag_seen) for halt in halts] == [("5", False)]
+
+
+def test_what_is_asked_for_a_group_of_one_node_says_what_is_missing() -> None:
+    there = world(node("n6", group="small"))
+    there = replace(there, groups={**there.groups, "small": Group("small", "small")})
+    decision = done(seen(there), Ledger(agenda=(Agenda("small", "ada", NOW),)), Policy(stage=FULL))
+    assert kinds(decision.held) == [(Kind.NOT_BALANCED, "small"), (Kind.FEW_NODES, "small")]

@@ -14,7 +14,8 @@ from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done, Wish
 from simulation.machines import Control
-from tests.maintd.fencing.loop import RESTART, Loop, kill
+from tests.maintd.decided import kinds
+from tests.maintd.fencing.loop import RESTART, STEP, Loop, kill
 
 OFF, ON, STATUS = PowerCommand.OFF, PowerCommand.ON, PowerCommand.STATUS
 HOW = ["off", "hung", "cut"]
@@ -202,3 +203,58 @@ def test_a_power_control_that_names_no_level_of_its_own_contradicts_itself(level
         None,
         "the power control's answer contradicts itself",
     )
+
+
+@pytest.mark.parametrize("how", ["hung", "cut"])
+def test_a_machine_with_power_may_be_booting_and_is_given_time(loop: Loop, how: str) -> None:
+    """With a connected DRBD disk, which only a kernel that runs can have, it is not waited for."""
+    kill(loop, how=how)
+    loop.machines.apart.add("n3")
+    while loop.seconds * 1000 < silence(loop) + RESTART.revive_within - 1000 * STEP:
+        loop.step()
+    assert (FencingKind.MAY_BOOT, "n3") in kinds(loop.decision.held)
+    assert not loop.powers(OFF)
+    loop.steps(4)
+    assert loop.powers(OFF) == ["n3"]
+
+
+def silence(loop: Loop) -> Ms:
+    """Since when n3 is silent; before the first round without an answer, now."""
+    return next((one.since for one in loop.ledger.unreachable), loop.now)
+
+
+def test_a_level_that_has_never_said_on_proves_nothing() -> None:
+    loop = Loop()
+    loop.machines.controls["n3"] = (Control(says="off", ignores=True),)
+    loop.steps(30, 61)
+    assert "CONTROL_FAILS" in loop.kinds()
+    kill(loop, how="cut")
+    loop.steps(60)
+    assert not loop.powers(OFF)
+    assert not loop.offline()
+
+
+def test_a_power_control_that_is_ignored_is_tried_again_more_and_more_seldom(loop: Loop) -> None:
+    loop.machines.controls["n3"] = (Control(ignores=True),)
+    kill(loop)
+    loop.steps(180)
+    assert not loop.offline()
+    assert 2 <= len(loop.powers(OFF)) <= 8
+    assert loop.kinds() & {"FENCE_TRIES_AGAIN", "FENCING_WAITS"}
+
+
+def test_a_node_without_power_control_is_said_to_have_none(loop: Loop) -> None:
+    del loop.machines.controls["n3"]
+    kill(loop)
+    loop.steps(40)
+    assert "NO_POWER_CONTROL" in loop.kinds()
+    assert not loop.powers(OFF)
+
+
+def test_a_node_whose_ports_only_connect_is_left_to_a_person(loop: Loop) -> None:
+    """Somebody may flood it, or use its address: its disks are connected."""
+    kill(loop, how="mute")
+    loop.steps(60)
+    assert not loop.powers(OFF, ON)
+    assert not loop.offline()
+    assert "YOU_DECIDE" in loop.kinds()

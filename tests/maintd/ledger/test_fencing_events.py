@@ -204,3 +204,21 @@ def test_the_life_of_a_dead_node(whole: Whole, tmp_path: Path) -> None:
     ours = ("suspected-dead", "fenced", "came-back", "instances-restarted", "instances-down")
     assert {event.kind for event in events} >= {*ours}
     assert "alice" not in " ".join(map(str, discreet_events(events)))
+
+
+@pytest.mark.usefixtures("at_once")
+def test_one_that_cannot_be_fenced_is_in_trouble(whole: Whole, tmp_path: Path) -> None:
+    whole.machines.controls["n3"] = (Control(ignores=True),)
+    whole.machines.cut.add("n3")
+    while not any(one.tries for one in whole.ledger.fencing):
+        whole.rounds(1)
+    whole.rounds(1)
+    served = Served(whole, tmp_path)
+    try:
+        served.maintd.latest = whole.newest
+        assert samples(served)["gnt_maint_node_trouble", "fencing-blocked", "n3"] == 1
+        row = next(one for one in served.get("/1/nodes") if one["name"] == "n3")["fencing"]
+        assert (row["failure"], row["failures"]) == ("its power is still on", 1)
+        assert row["next-at"] == whole.ledger.fencing[0].not_before / 1000
+    finally:
+        served.close()

@@ -176,3 +176,10 @@ def test_ganeti_must_know_the_newest_job_for_two_weeks() -> None:
     assert other_master.newest_job(there, Ms(at + weeks - 1)) == "76"
     assert other_master.newest_job(there, Ms(at + weeks)) == ""
     assert other_master.newest_job(Ledger(), Ms(5)) == ""
+
+
+def test_the_reason_has_a_kind_of_its_own() -> None:
+    told = other_master.doubt(replace(Ledger(), away=Ms(1_000_000)))
+    assert told is not None
+    assert told.kind is Kind.OUTDATED_QUEUE
+    assert other_master.doubt(Ledger()) is None

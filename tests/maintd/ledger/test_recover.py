@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nodeagent.maintd.deciding.recover import recover
-from nodeagent.model.action import Action, Drain, MovePrimary, Scope
+from nodeagent.model.action import Action, Drain, MovePrimary, Retag, Scope
 from nodeagent.model.incident import UNKNOWN, Incident, Status, incident_id
 from nodeagent.model.ledger import Ledger, Outcome, Result, Trail
 from nodeagent.model.reason import Kind
@@ -133,3 +133,12 @@ def test_what_was_only_detected_goes_on_as_what_another_master_has_worked_on() -
 def test_a_failed_job_says_why_its_incident_has_failed() -> None:
     (failed,) = recover(Ledger(), [done(OLD, 5, Drain("n1"), why="no")], six(), NOW).incidents
     assert (failed.status, failed.why) == (Status.FAILED, "job 5 (drain n1) failed: no")
+
+
+def test_a_cancel_whose_tag_could_not_be_set_is_one() -> None:
+    """The planner of the job has meant it, whatever became of the job."""
+    canceled = Retag(Scope.NODE, "n1", add=(f"maintd:canceled:{OLD.id}",))
+    for why in ("", "no"):
+        trails = [done(OLD, 5, Drain("n1")), done(OLD, 6, canceled, why=why)]
+        (one,) = recover(Ledger(), trails, six(), NOW).incidents
+        assert one.status is Status.CANCELED

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from nodeagent.maintd.notices import mailbox
 from nodeagent.maintd.notices.conditions import conditions
 from nodeagent.maintd.notices.delivery import Delivered, Refused, Retry, Sent
@@ -211,3 +213,24 @@ def test_a_message_that_its_sink_refuses_is_dropped_and_counted() -> None:
     refused = Sent("m", 0, Refused("too large"), Ms(NOW))
     box = mailbox.settle(Mailbox("ops", message, ended=Ms(5)), SINK, refused, Ms(NOW))
     assert box == Mailbox("ops", lost=3, ended=Ms(5))
+
+
+@pytest.mark.parametrize("what", ["tag", "file"])
+def test_wrong_settings_are_told_of(what: str) -> None:
+    one = Told()
+
+    def wrong() -> None:
+        if what == "tag":
+            one.rig.cluster.tag("n3", "maintd:moves:many")
+        one.rig.engine.complaint = "policy.moves is 'many'" if what == "file" else ""
+
+    wrong()
+    assert one.after(10) == ["settings-wrong"]
+    wrong()
+    assert one.after(10) == []
+    if what == "tag":
+        one.rig.cluster.untag("n3", "maintd:moves:many")
+    one.rig.engine.complaint = ""
+    assert one.after(10, 700, 10) == []
+    wrong()
+    assert one.after(10) == ["settings-wrong"], "again, as it was right meanwhile"

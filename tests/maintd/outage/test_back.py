@@ -219,3 +219,14 @@ def test_a_live_repair_is_closed_once_its_node_was_healthy_for_an_hour() -> None
     assert (rig.ledger.incidents, rig.cluster.nodes["n3"].tags) == ((), frozenset())
     kinds = [event.kind for event in rig.store.history(None, limit=1000)]
     assert "forgotten" in kinds
+
+
+def test_another_fault_there_ends_the_return_and_is_worked_on() -> None:
+    rig = evacuated()
+    done(rig)
+    later(rig, 5)
+    rig.agents.says["n3"] = Diagnosis(EVACUATE.need, None, '{"part":"fan","status":"evacuate"}')
+    later(rig, 15)
+    assert (state(rig), rig.ledger.returning()) == ("offline", frozenset())
+    kinds = [event.kind for event in rig.store.history(None, limit=1000)]
+    assert (kinds.count("returning"), kinds.count("return-over")) == (1, 1)

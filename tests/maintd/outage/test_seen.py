@@ -173,3 +173,18 @@ def test_a_lost_ledger_gives_no_leave_either(tmp_path: Path) -> None:
     assert not cancel(rig, undrain=True)
     later(rig, 5)
     assert rig.cluster.nodes["n3"].in_service
+
+
+def test_what_was_drained_in_the_same_moment_by_somebody_else_is_his() -> None:
+    rig = Rig(fleet(), MANY, QUICK)
+    rig.agents.says["n3"] = EVACUATE
+    rig.cluster.takes = lambda _: 15.0
+    rig.cluster.submit_foreign(Drain("n3"))
+    while not rig.ledger.outages:
+        rig.tick(5)
+    rig.agents.says["n3"] = OK
+    done = later(rig, 80)
+    assert (rig.cluster.nodes["n3"].drained, put_back(rig)) == (True, 0)
+    (why,) = whys(done)
+    assert why.kind is Kind.STAYS
+    assert "it is unknown whether job" in str(dict(why.details)["why"])

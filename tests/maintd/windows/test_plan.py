@@ -11,12 +11,15 @@ from nodeagent.maintd.http.view import View
 from nodeagent.maintd.planning.evacuation_time import Leads
 from nodeagent.maintd.windows.plan import wants_room
 from nodeagent.maintd.windows.schedule import changed
+from nodeagent.model.action import MovePrimary
 from nodeagent.model.ledger import Ledger
+from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Group, Instance, Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import NANOSECONDS, Machine, Pace, Schedule, Unavailability, Window
 from nodeagent.model.wish import SetSchedule
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+from tests.maintd.rounds import ticks
 from tests.maintd.windows.rounds import HOUR, N3, down, node, plan, rig, until_calm, up
 from tests.maintd.world import NOW, OK
 
@@ -83,3 +86,45 @@ def test_a_window_of_all_machines_costs_a_round_next_to_nothing() -> None:
     view = View(NOW, decision.ledger, observed, decision.held)
     assert len(calendar(view)["windows"][0]["machines"]) == 1000
     assert process_time() - began < 1.0
+
+
+def test_a_window_that_has_ended_is_not_begun_any_more() -> None:
+    one = rig()
+    plan(one, 2 * HOUR, N3)
+    one.time += 31 * 24 * HOUR  # somebody else's maintd was the master's
+    until_calm(one)
+    assert one.jobs() == []
+    late = [
+        [held.why for held in one.tick(600).decision.held if held.why.kind is Kind.LATE_DRAINING]
+        for _ in range(2)
+    ]
+    assert late[0] == late[1] != [], "the journal is told once"
+    down(one, "n3")
+    until_calm(one)
+    assert node(one, "n3").offline, "but if somebody says so"
+
+
+def test_a_failed_move_stops_the_window_until_it_is_changed() -> None:
+    one = rig()
+    one.cluster.fails = lambda action: isinstance(action, MovePrimary) and "disk broken"
+    plan(one, 0, N3)
+    one.tick()
+    ticks(one, 5, 60)
+    moves = sum(job.startswith("MovePrimary") for job in one.jobs())
+    assert moves == 1
+    (stopped,) = (h.why for h in one.tick().decision.held if h.why.kind is Kind.WINDOW_STOPPED)
+    assert "disk broken" in str(dict(stopped.details)["why"])
+    one.cluster.fails = lambda _: ""
+    plan(one, 60, N3)
+    until_calm(one)
+    assert on(one, "n3") == []
+
+
+def test_past_moves_are_measured() -> None:
+    one = Rig(fleet(), mirrored(("n3", "n4"), ("n3", "n5")), QUICK)
+    one.cluster.takes = lambda action: 100.0
+    plan(one, 0, N3)
+    until_calm(one, seconds=10)
+    disks = [pace for pace in one.ledger.paces if pace.disk]
+    assert len(disks) == 2
+    assert all(pace.mib == 100 and pace.ms > 10_000 for pace in disks)

@@ -6,7 +6,8 @@ import pytest
 
 from nodeagent.maintd.windows.schedule import STALE, asked_for, grant, version
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.snapshot import Observed, Snapshot
+from nodeagent.model.reason import Kind, because
+from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import (
     Consent,
@@ -19,7 +20,8 @@ from nodeagent.model.window import (
     Window,
 )
 from nodeagent.model.wish import BringUp, SetSchedule, TakeDown
-from tests.maintd.rig import fleet
+from tests.maintd.rig import Rig, fleet
+from tests.maintd.windows.rounds import DAY, N3, plan, wish
 from tests.maintd.world import NOW
 
 
@@ -242,3 +244,17 @@ def test_a_schedule_that_has_changed_since_is_not_overwritten() -> None:
     assert there.ask(TakeDown((M1,), (seen,))) == STALE
     now = version(there.ledger.schedule)
     assert there.schedule(of(M2), versions=("other", now)) == ""
+
+
+def test_a_name_that_is_another_s_too_by_now_keeps_nobody_from_the_schedule() -> None:
+    one = Rig([*fleet(2), Node("n3.a.org", "uuid-a", "127.0.1.1")])
+    plan(one, DAY, N3)
+    one.cluster.put(Node("n3.b.org", "uuid-b", "127.0.1.2"))
+    both = wish(one, DAY, N3, Machine("n2"))
+    done = one.tick()
+    assert both not in done.decision.refused
+    several = because(Kind.UNCLEAR_MACHINE, "n3", why="machine n3: several nodes are called so")
+    assert several in [h.why for h in done.decision.held]
+    plan(one)
+    again = wish(one, DAY, N3)
+    assert "several nodes" in one.tick().decision.refused[again]

@@ -400,3 +400,12 @@ def test_series_of_all_machines_are_planned_in_a_moment() -> None:
     took = process_time() - began
     assert [len(window.machines) for window in done.schedule.windows] == [1000] * 3
     assert took < 1.0
+
+
+def test_of_two_series_of_one_time_the_later_waits_alone() -> None:
+    twin = of(Member(N3), Member(N6), number=2)
+    done = advanced(ledger((of(Member(N3)), twin)))
+    assert done.ledger.schedule.windows == (window(BEGINS, N3), window(BEGINS, N6))
+    same = because(Kind.SAME_WINDOW, "n3")
+    waits = because(Kind.SERIES_WAITS, "series/2 of 2026-11-22", why=same)
+    assert [h.why for h in done.held] == [waits]
