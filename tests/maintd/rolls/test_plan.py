@@ -5,6 +5,7 @@ from dataclasses import replace
 from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.engine.timezones import read_zone
 from nodeagent.maintd.planning.outcomes import TRIES
+from nodeagent.maintd.rolls.plan import closed, to_ask
 from nodeagent.maintd.rolls.requests import Request, grant
 from nodeagent.model.action import Action, MovePrimary, RunCommand
 from nodeagent.model.alerts import Alerts
@@ -12,7 +13,7 @@ from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Decision, Intent, Ledger, Outcome
 from nodeagent.model.outage import Back, Outage, Proof, Wanted, Way
 from nodeagent.model.purpose import OfRoll
-from nodeagent.model.reason import AnyKind, Kind, RollKind
+from nodeagent.model.reason import AnyKind, Kind, RollKind, because
 from nodeagent.model.roll import REBOOT, Hours, Phase, Roll, RollNode, Terms
 from nodeagent.model.snapshot import Observed, Snapshot
 from nodeagent.model.units import Ms
@@ -40,6 +41,7 @@ N3, N4, MASTER = member("n3"), member("n4"), member("n6")
 JUST_BACK = member("n5", Phase.DONE, since=Ms(NOW - 1))
 LEAVES = member("n3", Phase.LEAVING, begun=True)
 RUNS = member("n3", Phase.RUNNING, begun=True, boot="boot 0", ran_at=NOW)
+LATE = replace(RUNS, why="not back after 15 minutes")
 RETURNS = replace(RUNS, phase=Phase.RETURNING)
 FAILED = member("n3", Phase.FAILED, begun=True, why="it failed")
 
@@ -142,7 +144,10 @@ def test_what_a_node_waits_for() -> None:
     for name, (before, observed, kind) in WAITS.items():
         after = decided(before, observed)
         (told,) = [each for each in kinds(after.held) if each[0] is kind]
-        assert phases(after.ledger).get(told[1] or "n3") in (Phase.WAITING, Phase.FAILED), name
+        assert after.ledger.roll is not None
+        assert before.roll is not None
+        waits = before.roll.member(f"uuid-{told[1] or 'n3'}")
+        assert waits in after.ledger.roll.nodes, f"{name}: nothing has changed"
 
 
 BEGINS: dict[str, tuple[Ledger, Observed, list[str]]] = {
@@ -238,6 +243,21 @@ STEPS: dict[str, tuple[Ledger, Observed, Phase]] = {
         ended(Outcome.RUNNING),
         Phase.RUNNING,
     ),
+    "the order was not taken: not before a while": (
+        under_way(RUNS, ORDER),
+        found(AWAY, absent={"1": "busy"}),
+        Phase.LEAVING,
+    ),
+    "it has not begun to leave, and the roll is paused": (
+        roll(member("n3", Phase.LEAVING), paused="ada"),
+        found(),
+        Phase.WAITING,
+    ),
+    "it returns without having run": (
+        beside(roll(replace(RETURNS, ran_at=Ms(0)), N4), outages=BACK),
+        found(AWAY, doubts={"n3": "silent"}),
+        Phase.RETURNING,
+    ),
     "back": (roll(RETURNS, N4), found(), Phase.DONE),
     "on its way back": (
         beside(roll(RETURNS, N4), outages=BACK),
@@ -276,6 +296,7 @@ def test_what_becomes_of_a_step() -> None:
         late = name == "it is late"
         stops = late or phase is Phase.FAILED or bool(before.roll.stopped)
         assert bool(after.roll.stopped) is stops, name
+        assert bool(after.roll.returned_at) is (phase is Phase.DONE), name
 
 
 def test_only_a_failure_after_the_wait_is_a_try() -> None:
@@ -303,9 +324,34 @@ def test_an_empty_node_is_given_its_order() -> None:
     assert (RollKind.ROLL_START_UNKNOWN, "n3") in kinds(unknown.held)
 
 
+# What a roll means to others.
+
+
+def test_no_other_work_starts_where_its_command_runs_unless_it_is_late_or_faulty() -> None:
+    kept = {"n3": because(RollKind.IN_ROLL, "n3")}
+    returning = (replace(OURS[0], back=Back(Way.DONE, NOW, "ada")),)
+    for before, observed, expected in (
+        (roll(RUNS), found(AWAY), kept),
+        (roll(RETURNS), found(AWAY), kept),
+        (roll(LEAVES), found(AWAY), {}),
+        (roll(LATE), found(AWAY), {}),
+        (roll(RUNS, over_at=NOW), found(AWAY), {}),
+        (roll(RUNS), found(AWAY, said={"n3": EVACUATE}), {}),
+        (beside(roll(RUNS), outages=returning), found(AWAY), {}),
+        (beside(roll(RUNS), incidents=(incident("n3", status=Status.PENDING),)), found(AWAY), {}),
+        (beside(roll(RUNS), incidents=(incident("n3", status=Status.FAILED),)), found(AWAY), kept),
+    ):
+        assert closed(before, observed) == expected
+
+
+def test_who_was_marked_offline_for_its_turn_is_asked_until_it_is_back() -> None:
+    there = six(node("n3", offline=True), node("n4", offline=True))
+    assert to_ask(beside(roll(RETURNS, over_at=NOW), outages=BACK), there) == {"n3"}
+    assert to_ask(beside(roll(RETURNS), outages=OURS), there) == frozenset()
+
+
 # What people ask for.
 
-LATE = replace(RUNS, why="not back after 15 minutes")
 ASKED: dict[str, tuple[Ledger, Request, str]] = {
     "a second one": (roll(N3), StartRoll(TERMS, ("n4",)), "a roll of ada is active"),
     "a stranger": (Ledger(), StartRoll(TERMS, ("n99",)), "there is no node n99"),

@@ -6,10 +6,8 @@ from dataclasses import replace
 import pytest
 
 from nodeagent.model.action import MovePrimary
-from nodeagent.model.asked import Asked
-from nodeagent.model.ledger import Outcome
 from nodeagent.model.roll import Phase
-from nodeagent.model.wish import CancelRoll, PauseRoll, ResumeRoll, RetryNode, SkipNode, StartRoll
+from nodeagent.model.wish import CancelRoll, PauseRoll, ResumeRoll, StartRoll
 from tests.maintd.rig import QUICK, Rig, ask, fleet, mirrored
 from tests.maintd.rolls.rolling import TERMS, away, go_on, phases, rebooted, rig, start
 
@@ -36,23 +34,6 @@ def test_nodes_that_leave_together_share_the_moves(moves: int, each: int) -> Non
         one.tick()
     moving = [i.node for i in one.ledger.intents if isinstance(i.action, MovePrimary)]
     assert Counter(moving) == dict.fromkeys(leaving, each)
-
-
-@pytest.mark.parametrize("again", [RetryNode("n3"), SkipNode("n3")])
-def test_a_failed_node_is_tried_again_or_left_out(again: Asked) -> None:
-    one = rig()
-    one.agents.ends = lambda _: Outcome.ERROR
-    start(one, "n3", "n4")
-    go_on(one)
-    assert phases(one)["n3"] is Phase.FAILED
-    one.agents.ends = lambda _: Outcome.SUCCESS
-    assert ask(one, again) == ""
-    if isinstance(again, SkipNode):
-        assert ask(one, ResumeRoll()) == ""
-    go_on(one)
-    done = Phase.DONE if isinstance(again, RetryNode) else Phase.SKIPPED
-    assert phases(one) == {"n3": done, "n4": Phase.DONE}
-    assert not away(one)
 
 
 def test_pause_lets_no_further_node_begin_and_cancel_returns_all() -> None:
