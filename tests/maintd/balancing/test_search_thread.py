@@ -206,3 +206,21 @@ def _of(group: str) -> Cluster:
     text = LOPSIDED.replace("|g|", f"|{group}|").replace("|g\n", f"|{group}\n")
     text = text.replace("n1|", f"{group}1|").replace("n2|", f"{group}2|")
     return parse(text.replace("\na|", f"\na{group}|").replace("\nb|", f"\nb{group}|"))
+
+
+def test_a_search_ends_after_ten_seconds_of_its_own() -> None:
+    more = "".join(f"{name}|1000|1000|1|running|Y|n1|n2|drbd|\n" for name in "cdef")
+    crowded = parse(LOPSIDED.replace("\na|", f"\n{more}a|").replace("7900", "3900"))
+    shifts = []
+    for each in (0.0, 6.0):
+        desk = Desk(Known(crowded, {}))
+        desk.seconds = 10_000.0
+
+        def steady(desk: Desk = desk, each: float = each) -> float:
+            desk.seconds += each
+            return desk.seconds
+
+        desk.adviser = Adviser(desk._look, desk._measure, desk.work.append, steady)
+        desk.ask(ASKED)
+        shifts.append(len(desk.adviser.advice()["g"].shifts))
+    assert shifts == [3, 2]

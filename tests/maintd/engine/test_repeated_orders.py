@@ -1,5 +1,6 @@
 """Orders that come late, are refused, or are asked for again."""
 
+import asyncio
 from unittest.mock import patch
 
 import pytest
@@ -79,6 +80,35 @@ def test_an_order_is_waited_for_as_long_as_it_is_valid_by_any_clock() -> None:
     assert ARRIVES == LIFE + SKEW
     rig = late(LIFE / 1000 + 140)
     assert rig.agents.asked == {}, "it was found, and not given again"
+
+
+def test_agents_are_ordered_and_asked_side_by_side() -> None:
+    rig = sick("n2", "n3", "n4", "n5")
+    at_once, most = [0], [0]
+    outcome, submit = rig.agents.outcome, rig.agents.submit
+
+    async def count() -> None:
+        at_once[0] += 1
+        most[0] = max(most[0], at_once[0])
+        for _ in range(20):  # the others have their turn
+            await asyncio.sleep(0)
+        at_once[0] -= 1
+
+    async def ordered(intent: Intent, snapshot: Snapshot) -> Answer:
+        await count()
+        await submit(intent, snapshot)
+        raise Unavailable("the answer was lost")
+
+    async def asked(job: str, node: Node) -> Result:
+        await count()
+        return await outcome(job, node)
+
+    rig.agents.submit, rig.agents.outcome = ordered, asked  # type: ignore[method-assign]
+    rig.tick()
+    assert (most, len(rig.agents.ran)) == ([4], 4)
+    most[0] = 0
+    rig.tick()
+    assert most == [4]
 
 
 def test_orders_and_questions_do_not_keep_a_round_for_long() -> None:

@@ -11,7 +11,7 @@ from nodeagent.model.reason import Kind
 from nodeagent.model.units import Ms
 from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, REPAIR
+from tests.maintd.world import EVACUATE, OK, REPAIR, need
 
 
 def broken(**members: object) -> Rig:
@@ -118,3 +118,13 @@ def test_a_dry_run_decides_and_does_nothing() -> None:
         assert [i.action for i in done.decision.ledger.intents] == [Drain("n3", promote=True)]
     assert not rig.cluster.jobs
     assert rig.store.load().incidents == ()
+
+
+def test_a_node_that_says_something_else_every_round_adds_three_events_to_each() -> None:
+    """So it takes weeks to push others' events out, and never those of administrators' acts."""
+    rig = Rig(fleet())
+    rounds = 20
+    for number in range(rounds):
+        rig.agents.says["n3"] = OK if number % 2 else need("live-repair", details=str(number))
+        rig.tick(60)
+    assert 0 < len(rig.store.history(limit=1000)) <= 3 * rounds

@@ -41,7 +41,7 @@ class Busy(Between):
         raise Unavailable("the connection is lost; luxid goes on")
 
 
-def crowded(loses: int) -> tuple[Rig, list[int]]:
+def crowded(loses: int = 0, *, slow: float = 0.0) -> tuple[Rig, list[int]]:
     """A node with 80 instances to be emptied, and how many jobs each request had."""
     sizes: list[int] = []
     rigs: list[Rig] = []
@@ -50,6 +50,14 @@ def crowded(loses: int) -> tuple[Rig, list[int]]:
     rig = Rig(fleet(), instances, policy, through=lambda cluster: Busy(cluster, rigs, loses, sizes))
     rigs.append(rig)
     rig.agents.says["n3"] = EVACUATE
+    if slow:
+        plain = rig.cluster.submit
+
+        def submit(batch: Sequence[Submission]) -> Sequence[Answer]:
+            rig.time += slow * (len(batch) > 1)
+            return plain(batch)
+
+        rig.cluster.submit = submit  # type: ignore[method-assign]
     for _ in range(100):
         rig.tick(20)
     return rig, sizes
@@ -66,4 +74,10 @@ def test_a_request_of_many_jobs_whose_answer_is_lost_is_not_repeated(loses: int)
     )
     assert set(moves.values()) == {1}
     assert len(moves) == 80
+    assert rig.status("n3") is Status.COMPLETED
+
+
+def test_what_is_decided_is_not_submitted_long_after() -> None:
+    rig, sizes = crowded(slow=400.0)
+    assert sizes[:4] == [1, 49, 31, 1], "the drain, then 49; the others are planned anew"
     assert rig.status("n3") is Status.COMPLETED
