@@ -54,7 +54,7 @@ from nodeagent.model.units import Ms
 from nodeagent.protocol import envelope
 from nodeagent.protocol.canonical import canonical
 from nodeagent.protocol.envelope import Key, Purpose, confd_hmac, open_outer, seal
-from nodeagent.protocol.look import Distrusted, Expected, Look, Seen, judge_answer
+from nodeagent.protocol.look import SKEW, Distrusted, Expected, Look, Seen, judge_answer
 from nodeagent.protocol.messages import Order, Progress, Receipt, Report, digest, fingerprint
 from nodeagent.protocol.node_key import TAG, Pins
 from nodeagent.protocol.signature import sign, verify
@@ -162,6 +162,14 @@ OUT_OF_CONTEXT: dict[str, dict[str, Any]] = {
 def test_s_a_report_out_of_its_context_is_distrusted(node: Place) -> None:
     for name, changes in OUT_OF_CONTEXT.items():
         assert isinstance(judged(node, **changes), Distrusted), name
+
+
+def test_s11_a_diagnosis_from_the_future_is_none(node: Place) -> None:
+    """It would never age; a clock may differ by SKEW."""
+    sign_ = NodeKey(str(node.folder)).sign
+    for checked, kind in ((NOW + SKEW, Seen), (NOW + SKEW + 1, Distrusted), (None, Seen)):
+        report = genuine(node, checked=checked)
+        assert isinstance(judged(node, answered(node, report, sign_)), kind), checked
 
 
 def test_s02_no_message_opens_as_one_of_another_purpose(node: Place) -> None:

@@ -56,10 +56,6 @@ def rows(*found: list[Any]) -> dict[str, Any]:
     return {"data": [[[0, value] for value in row] for row in found]}
 
 
-def luxi(result: object, *, success: bool = True) -> dict[str, object]:
-    return {"success": success, "result": result}
-
-
 def said(raw: bytes) -> Any:
     """The result of a good answer."""
     result = Luxi("")._read(raw)
@@ -151,7 +147,12 @@ WHOLE = {
 }
 SURE_OF_US = (*SURE, Unavailable)
 DECODERS = (
-    Decoder("luxi-snapshot", snapshot, SURE_OF_US, made=(json.dumps(luxi(WHOLE)).encode(),)),
+    Decoder(
+        "luxi-snapshot",
+        snapshot,
+        SURE_OF_US,
+        made=(json.dumps({"success": True, "result": WHOLE}).encode(),),
+    ),
     Decoder("luxi-jobs", jobs, SURE_OF_US),
     Decoder("luxi-amounts", amounts, SURE_OF_US),
     Decoder("luxi-answers", answers, SURE_OF_US),

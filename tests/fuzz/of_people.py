@@ -35,13 +35,11 @@ from tests.maintd.world import node as a_node
 TOP = Path(__file__).parents[2]
 
 
-def asked(
-    *readers: Callable[[Request], object], target: str = "/1/series/3"
-) -> Callable[[bytes], str]:
+def asked(*readers: Callable[[Request], object]) -> Callable[[bytes], str]:
     """Each of these readers on one body."""
 
     def read(raw: bytes) -> str:
-        request = Request("POST", target, {"content-type": "application/json"}, raw)
+        request = Request("POST", "/1/series/3", {"content-type": "application/json"}, raw)
         return each(partial(reader, request) for reader in readers)
 
     return read

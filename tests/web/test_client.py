@@ -16,7 +16,7 @@ from tests.patience import dawdle
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-def fetched(serve: Serve, *, seconds: float = 60.0, most: int = 10_000) -> Answered:
+def fetched(serve: Serve, *, seconds: float = 60.0) -> Answered:
     """Fetch once from a server that does as told."""
 
     async def main() -> Answered:
@@ -32,7 +32,7 @@ def fetched(serve: Serve, *, seconds: float = 60.0, most: int = 10_000) -> Answe
         server = await asyncio.start_server(handle, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         try:
-            return await fetch("127.0.0.1", port, "/x", seconds=seconds, most=most)
+            return await fetch("127.0.0.1", port, "/x", seconds=seconds, most=10_000)
         finally:
             server.close()
 
