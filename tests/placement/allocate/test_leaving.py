@@ -67,11 +67,29 @@ def test_the_answer_says_why_and_when() -> None:
     assert info.endswith(" (a1 leaves service at 2026-11-18T12:06:40Z for a maintenance window)")
 
 
+@pytest.mark.parametrize("exclusive", [True, False], ids=["dedicated", "ordinary"])
+def test_both_nodes_of_a_new_instance(exclusive: bool) -> None:
+    mirrored = new("new", 1) | {"disk_template": "drbd", "required_nodes": 2}
+    free = {"a1": 4, "a2": 4, "a3": 2, "a4": 2}
+    told = answered(asking("allocate", free, exclusive, **mirrored), NIGHT)
+    assert set(told["result"]) == {"a3", "a4"}
+    told = answered(asking("allocate", free | {"a4": 0}, exclusive, **mirrored), NIGHT)
+    assert set(told["result"]) == {"a2", "a3"}
+
+
 def test_the_allocation_policies_of_groups_come_first() -> None:
     asked = asking("allocate", {"a1": 4, "b1": 4}, True, **new("new", 1))
     assert answered(asked, NIGHT)["result"] == ["b1"]
     asked["nodegroups"]["uuid-b"]["alloc_policy"] = "last_resort"
     assert answered(asked, NIGHT)["result"] == ["a1"], "a window does not make a group full"
+
+
+def test_several_new_instances() -> None:
+    instances = [new(f"new{number}", 1) for number in range(3)]
+    asked = asking("multi-allocate", {"a1": 4, "a2": 4, "a3": 2}, True, instances=instances)
+    told = answered(asked, NIGHT)
+    assert [nodes for _, nodes in told["result"][0]] == [["a3"], ["a3"], ["a2"]]
+    assert "a2 leaves service" in told["info"]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from nodeagent.placement.cluster.cluster import (
     Template,
 )
 from nodeagent.placement.cluster.textfile import parse
-from nodeagent.placement.evacuate.evacuate import Emptier, Evacuation, evacuate, failing
+from nodeagent.placement.evacuate.evacuate import Emptier, Evacuation, _Emptying, evacuate, failing
 from nodeagent.placement.evacuate.targets import Arrivals
 from nodeagent.placement.layout.layout import Layout
 from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt
@@ -484,3 +484,25 @@ def test_what_no_order_helps_is_not_tried_again(
     known = with_ratio(known, spindle_ratio)
     assert set(reasons(evacuate(known, ["n1"], Rules()))) <= {"large"}
     assert count == tries
+
+
+def test_no_order_leaves_fewer_than_the_spindle_ratio_allows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    least, best, equal = _Emptying._least, _Emptying.best, 0
+
+    def compared(self: _Emptying) -> Evacuation:
+        nonlocal equal
+        found, bound = best(self), least(self)
+        assert bound <= len(found.left)
+        equal += len(self._never) < bound == len(found.left)
+        return found
+
+    monkeypatch.setattr(_Emptying, "_least", lambda _: 0)
+    monkeypatch.setattr(_Emptying, "best", compared)
+    for features in ((), ("exclusive", "forthcoming")):
+        for seed in range(20):
+            known = parse(case(seed, *features).text)
+            for ratio in (1.0, 2.0, 6.0):
+                Emptier(with_ratio(known, ratio), Rules()).empty(leaving(known, seed))
+    assert equal
