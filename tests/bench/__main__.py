@@ -15,6 +15,7 @@ from tests.bench.table import keep, table
 PARTS = (
     "serve",
     "command",
+    "start",
     "idle",
     "readers",
     "page",

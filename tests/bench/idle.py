@@ -64,6 +64,11 @@ def idle_agent() -> Iterator[dict[str, int]]:
                 process.wait(30)
 
 
+def by_itself(module: str, *arguments: str) -> list[str]:
+    """Return the command line of a command of ours, started as the packages start it."""
+    return _python(f"from nodeagent.cli.{module} import main; main()", *arguments)
+
+
 def _python(text: str, *arguments: str) -> list[str]:
     begin = f"import sys; sys.path[:0] = {PATHS}"
     return [PYTHON, "-I", "-c", f"{begin}; {text}", *arguments]
