@@ -22,7 +22,7 @@ STALE = "/run/ganeti/fake-hypervisor/inst9"
 
 pytestmark = [
     pytest.mark.real,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1500),
     powered,
 ]
 
@@ -106,7 +106,7 @@ def unrevived(name: str) -> Iterator[None]:
 
 def elsewhere(lab: Dying, since: Since) -> None:
     """Both instances run elsewhere, each by one job, after node2 was marked offline by one."""
-    until(lambda: lab.stage(SECOND) == "fenced", 300, lab.system.tail)
+    until(lambda: lab.stage(SECOND) == "fenced", 600, lab.system.tail)
     found = since()
     assert runs_on("inst1") == [THIRD], f"{found} {lab.why(SECOND)}"
     assert len(runs_on("inst2")) == 1, f"{found} {lab.why(SECOND)}"

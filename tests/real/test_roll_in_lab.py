@@ -208,7 +208,6 @@ def five_nodes_reboot(system: Maintenance, machines: Machines) -> None:
     assert sorted(starts) == sorted(ends), "and of the end"
 
 
-@pytest.mark.story_3_1
 def test_one_that_does_not_come_back_stops_it() -> None:
     with rolling(NODES) as (system, machines):
         one_does_not_come_back(system, machines)
