@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check stories test-real conformance nightly decisions cases
+.PHONY: help demo demo-test test check stories test-real conformance nightly decisions cases
 
 help:             ## show these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -17,6 +17,9 @@ some = $(if $(TURN),--turn=$(TURN))
 
 demo: $(READY)    ## a node breaks, is evacuated, mended and filled (KEEP=1 stays up)
 	@$(PYTHON) -m simulation.demo $(if $(KEEP),--keep)
+
+demo-test: $(READY) ## the demo keeps its promises, and so does each line that it prints to try
+	@$(PYTHON) -m pytest -q -rf -p no:cacheprovider -m demo tests/journeys
 
 check: $(READY)   ## formatting, lint, types, words
 	$(VENV)/bin/ruff format --check .
@@ -74,6 +77,6 @@ nightly:          ## every suite, uncut, with new random lives each time: hours 
 	@$(MAKE) --no-print-directory package-test SUITE="bookworm trixie"
 	@$(MAKE) --no-print-directory ansible-test PACKAGES=build/package
 	@$(MAKE) --no-print-directory ansible-test PACKAGES=build/package GANETI=3.1
-	@$(MAKE) --no-print-directory demo test conformance test-real oracle fresh-test test-power year site bench
+	@$(MAKE) --no-print-directory demo-test test conformance test-real oracle fresh-test test-power year site bench
 
 include $(wildcard packaging/*.mk)

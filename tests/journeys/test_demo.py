@@ -85,6 +85,7 @@ def is_busy() -> bool:
     return os.getloadavg()[0] > (os.cpu_count() or 1)
 
 
+@pytest.mark.demo
 def test_a_story_is_told_and_whoever_looks_around_stops_it() -> None:
     with started() as demo:
         assert demo.stdout is not None
