@@ -17,7 +17,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from functools import reduce
 from itertools import islice
 from operator import or_
@@ -32,7 +31,6 @@ from nodeagent.maintd.engine import round as rounds
 from nodeagent.model.ledger import Decision, Ledger, Policy
 from nodeagent.model.reason import Reason
 from nodeagent.model.snapshot import Observed
-from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 from nodeagent.store.codec import decode_observation, encode_observation
 from nodeagent.store.records import document_of, value_of
@@ -92,9 +90,8 @@ def decided_anew(observation: str) -> str:
 
 
 def given(observation: str) -> tuple[Ledger, Observed, Policy, Ms]:
-    """What was given to a round; the first ones are from before there were stages."""
-    ledger, observed, policy, now = decode_observation(observation)
-    return ledger, observed, replace(policy, stage=FULL), now
+    """What was given to a round."""
+    return decode_observation(observation)
 
 
 def shape(decision: Decision, before: Ledger) -> str:
@@ -106,9 +103,12 @@ def shape(decision: Decision, before: Ledger) -> str:
     held = sorted({h.why.kind.word for h in decision.held})
     states = sorted({i.status.value for i in ledger.incidents})
     entries = sorted({e.status.value for e in ledger.queue.entries})
-    windows = len(ledger.schedule.windows) if hasattr(ledger.schedule, "windows") else 0
+    ways = sorted({one.back.way.value for one in ledger.outages if one.back is not None})
+    stages = sorted({one.stage.value for one in ledger.fencing})
+    phases = sorted({one.phase.value for one in ledger.roll.nodes}) if ledger.roll else []
+    windows = min(len(ledger.schedule.windows), 2)
     refused = sorted({_NUMBERS.sub("#", why)[:60] for why in decision.refused.values()})
-    return repr((new, left, held, states, entries, min(windows, 2), refused))
+    return repr((new, left, held, states, entries, ways, stages, phases, windows, refused))
 
 
 class Recorder:
