@@ -9,7 +9,6 @@ from dataclasses import dataclass
 OK = r'"status": "Ok"'
 CALL = r'"command": "call-operator"'
 EVACUATE = r'"status": "evacuate"'
-NO_VERDICT = r"exit 1 "
 
 # Waits of at least 60 s (settle), 590 s (return-after) and 180 s (unreachable-after).
 _WAITS = (
