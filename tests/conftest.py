@@ -48,6 +48,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = kept
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """A day on which none has its turn is a good day."""
+    none = exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED
+    if none and session.config.getoption("--turn") is not None:
+        session.exitstatus = pytest.ExitCode.OK
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     needs.collected(item)
 
