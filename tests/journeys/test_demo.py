@@ -86,6 +86,7 @@ def is_busy() -> bool:
 
 
 @pytest.mark.demo
+@pytest.mark.timeout(900)
 def test_a_story_is_told_and_whoever_looks_around_stops_it() -> None:
     with started() as demo:
         assert demo.stdout is not None
