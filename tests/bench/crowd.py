@@ -1,4 +1,4 @@
-"""A crowd of slow readers before a maintd in a process of its own, for an attack and a bench.
+"""A crowd of slow readers before a maintd in a process of its own.
 
 `python -m tests.bench.crowd NODES` is that maintd: its port, once a round was held.
 """

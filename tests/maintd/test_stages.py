@@ -7,12 +7,13 @@ from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.planning.stages import stages
 from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Retag
 from nodeagent.model.diagnosis import Diagnosis
+from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger, Policy
 from nodeagent.model.reason import StageKind
 from nodeagent.model.snapshot import Group, Observed, Snapshot
 from nodeagent.model.stage import ADVISE, DRAIN, FULL, OBSERVE
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import Balance
+from nodeagent.model.wish import Balance, Done, Evacuate
 from tests.maintd.decided import POLICY, by_itself, kinds, new
 from tests.maintd.decisions import given, saved
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
@@ -64,6 +65,24 @@ def test_a_lower_stage_stops_what_has_begun_at_its_next_step() -> None:
     one.tick(QUICK.withdraw / 1000)
     one.settle()
     assert one.cluster.nodes["n3"].in_service, "its own drain is undone"
+
+
+def test_a_person_goes_on_where_the_stage_has_drained() -> None:
+    """Who evacuates the drained node decides whether it goes offline; then it is repaired."""
+    one = rig(DRAIN)
+    one.agents.says["n3"] = EVACUATE
+    one.settle()
+    one.wish(Evacuate("n3", "as maintd says"))
+    one.settle()
+    assert one.cluster.instances["i1"].primary != "n3"
+    assert one.status("n3") is Status.COMPLETED
+    assert not one.cluster.nodes["n3"].offline
+    one.agents.says["n3"] = OK
+    one.wish(Done("n3"))
+    one.tick()
+    one.tick(QUICK.return_after / 1000)
+    one.settle()
+    assert one.cluster.nodes["n3"].in_service
 
 
 def test_the_nearest_tag_counts() -> None:
