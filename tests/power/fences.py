@@ -157,13 +157,13 @@ class Fences:
             names.append(here)
         self.write(text + f'[nodes."node*.example.org"]\nlevels = {json.dumps(names)}\n')
 
-    def prove(self, *numbers: int, days: float = 0.0) -> None:
+    def prove(self, *numbers: int, days: float = 0.0, node: str = NODE) -> None:
         """Let levels have said ON, so many days ago."""
-        levels = load(str(self.config), owner=None).levels(NODE)
+        levels = load(str(self.config), owner=None).levels(node)
         chosen = [level for level in levels if not numbers or level.number in numbers]
-        assert not Proven(str(self.state)).note(NODE, levels, chosen)
+        assert not Proven(str(self.state)).note(node, levels, chosen)
         if days:
-            file = self.state / f"{NODE}.json"
+            file = self.state / f"{node}.json"
             marks = json.loads(file.read_text())
             file.write_text(json.dumps({m: time.time() - days * 86400 for m in marks}))
 

@@ -18,6 +18,7 @@ from textwrap import dedent
 from tests import needs
 from tests.ports import free_port
 
+TOP = Path(__file__).resolve().parents[2]
 PATH = needs.SYSTEM_PATH
 needed = needs.mark("root", *needs.POWER_TOOLS, "redfish-emulator")
 USER, PASSWORD = "fence", "s3cret-of-bmc"

@@ -11,8 +11,21 @@ WRONG = """
 time-limit = "1s"
 [device.a]
 agent = "/bin/sh"
+[device.b]
+agent = "fence_dummy"
+options = { password = "s3cret" }
+[nodes."node2.example.org"]
+levels = [["a"], ["c"]]
+colour = 1
 """
-TOLD = ("device.a.agent is '/bin/sh'", "power.time-limit is '1s'")
+TOLD = (
+    "device.a.agent is '/bin/sh'",
+    "device.b.agent is fence_dummy",
+    "device.b.options.password is a secret",
+    "nodes.node2.example.org.colour is not a known setting",
+    "nodes.node2.example.org.levels names c, but",
+    "power.time-limit is '1s'",
+)
 
 
 def check(fences: Fences, *words: str) -> tuple[int, list[str]]:

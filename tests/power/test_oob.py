@@ -57,7 +57,7 @@ WRONG = {
 
 @pytest.mark.parametrize("how", WRONG)
 def test_a_device_that_does_not_answer_exactly_gives_no_answer(fences: Fences, how: str) -> None:
-    """P7: a wrong BMC ends in a reason, not in an action; Ganeti would believe any success."""
+    """P9: a wrong BMC ends in a reason, not in an action; Ganeti would believe any success."""
     fences.levels({"machine": how}, limit="5s")
     fences.prove()
     done = fences.run("power-off", NODE)
@@ -93,6 +93,17 @@ def test_outlets_prove_it_where_the_bmc_is_dead(fences: Fences) -> None:
     assert (told["powered"], told["level"], told["agent"]) == (False, 2, "fence_wti")
 
 
+def test_half_of_the_outlets_prove_nothing(fences: Fences) -> None:
+    fences.levels({"outlet-a": "", "outlet-b": "refuses"})
+    fences.prove()
+    done = fences.run("power-off", NODE)
+    assert done.returncode == 1
+    assert (fences.power("outlet-a"), fences.power("outlet-b")) == ("off", "on")
+    status = fences.run("power-status", NODE)
+    assert status.returncode == 1
+    assert "some devices say on and others off" in status.stderr
+
+
 @pytest.mark.parametrize(
     ("days", "why"),
     [
@@ -114,6 +125,14 @@ def test_a_level_that_did_not_say_on_lately_is_not_used(
     status = fences.run("power-status", NODE)
     assert (status.returncode, status.stdout) == (1, "")
     assert f"says off, but does not count: {why}" in status.stderr
+
+
+def test_a_level_counts_once_check_has_heard_it_say_on(fences: Fences) -> None:
+    fences.levels({"machine": ""})
+    assert fences.run("check", NODE).returncode == 0
+    assert fences.told()["powered"] is True
+    assert fences.run("power-off", NODE).returncode == 0
+    assert fences.told()["powered"] is False
 
 
 @pytest.mark.parametrize("noded", ["takes", "refuses"])
@@ -294,6 +313,15 @@ def test_a_level_that_says_off_is_not_believed_against_one_that_says_on(fences: 
     (fences.folder / "machine").write_text("off")
     assert fences.run("power-off", NODE).returncode == 0
     assert fences.power("machine2") == "off"
+
+
+def test_a_state_that_flaps_is_no_state(fences: Fences) -> None:
+    fences.levels({"machine": "flaps"})
+    fences.prove()
+    (fences.folder / "machine").write_text("off")
+    done = fences.run("power-status", NODE)
+    assert done.returncode == 1
+    assert "it said off, and then on" in done.stderr
 
 
 def test_a_grandchild_that_holds_the_output_is_not_waited_for_and_ends(fences: Fences) -> None:

@@ -1,7 +1,9 @@
 """Real fence agents on a real IPMI stack, a Redfish emulator, and real SNMP to a stand-in PDU."""
 
 import json
+import os
 import re
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -113,6 +115,17 @@ def test_a_dead_bmc_ends_in_the_next_level(rack: Rack) -> None:
     assert told["levels"][0]["said"] == "nothing"
 
 
+def test_a_redfish_that_never_answers_is_ended_by_us(rack: Rack) -> None:
+    rack.levels('[["redfish"]]', limit="10s")
+    assert rack.fences.run("check", NODE).returncode == 0
+    rack.redfish.freeze()
+    started = time.monotonic()
+    done = rack.fences.run("power-off", NODE)
+    assert time.monotonic() - started < 11
+    assert done.returncode == 1
+    assert "level 1 (fence_redfish): no answer in time" in done.stderr
+
+
 def test_a_bmc_that_lies_off_is_sent_nothing(rack: Rack) -> None:
     rack.levels('[["ipmi"], ["redfish"]]')
     assert rack.fences.run("check", NODE).returncode == 0
@@ -163,6 +176,34 @@ def test_tls_is_verified(rack: Rack) -> None:
     assert "certificate verify failed" in done.stderr
 
 
+def test_our_own_processes_show_no_secret(rack: Rack) -> None:
+    """Command lines of all processes while the agents run; ipmitool's own is excepted."""
+    rack.levels('[["ipmi"], ["redfish"]]')
+    seen: set[str] = set()
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.is_set():
+            for pid in filter(str.isdigit, os.listdir("/proc")):
+                try:
+                    line = Path(f"/proc/{pid}/cmdline").read_bytes()
+                except OSError:
+                    continue
+                seen.add(line.replace(b"\0", b" ").decode(errors="replace"))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        assert rack.fences.run("check", NODE).returncode == 0
+    finally:
+        ended.set()
+        watcher.join()
+    assert any("fence_redfish" in line for line in seen)
+    shown = [line for line in seen if rig.PASSWORD in line]
+    assert not [line for line in shown if "fence_" in line or "nodeagent" in line]
+    assert rig.PASSWORD not in "".join(p.read_text() for p in rack.fences.state.iterdir())
+
+
 def test_every_agent_of_the_package_can_be_asked_for_its_options() -> None:
     """What `check-config` needs of them; those that are none are refused by name before."""
     from nodeagent.errors import ConfigError
@@ -183,3 +224,17 @@ def test_every_agent_of_the_package_can_be_asked_for_its_options() -> None:
     assert OUTLETS <= fit, OUTLETS - fit
     assert {*NO_POWER} <= fit | {*unfit}
     assert oob.Places().controls.agents == "/usr/sbin"
+
+
+def test_a_pattern_that_gives_all_nodes_one_bmc_switches_nothing(rack: Rack) -> None:
+    rack.levels('[["ipmi"]]')
+    assert rack.fences.run("check", NODE).returncode == 0
+    rack.fences.nodes.write_text(f"{NODE}\nnode7.example.org\n")
+    done = rack.fences.run("check-config")
+    assert done.returncode == 78
+    assert "level 1: device ipmi also switches node7.example.org: each node needs its own" in (
+        done.stderr
+    )
+    for words in (("check",), ("power-off", NODE), ("power-on", NODE), ("power-status", NODE)):
+        assert rack.fences.run(*words).returncode == 1
+    assert rack.powerd.acts == []

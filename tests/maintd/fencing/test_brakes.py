@@ -7,6 +7,7 @@ from types import MappingProxyType
 import pytest
 
 from nodeagent.maintd.fencing.brakes import QUIET, STRIKES, TOGETHER, Brakes
+from nodeagent.model.action import PowerCommand
 from nodeagent.model.fencing import BURST, Cut, Fencing, Stage, Unreachable
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.queue import Entry, EntryStatus, FailedDomain, Queue, StepStatus
@@ -15,6 +16,7 @@ from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
+from tests.maintd.fencing.loop import RESTART, Loop, kill
 from tests.maintd.world import NOW, seen, snapshot
 
 NODES = [Node(f"n{i}", f"uuid-n{i}", f"10.0.0.{i}", group=f"g{i}") for i in range(1, 31)]
@@ -213,3 +215,34 @@ def test_a_power_off_that_hits_another_node_while_it_is_proven(
 
 
 # In whole rounds.
+
+
+def pair() -> Loop:
+    """n3 and n5 share a rack, and no other brake is near."""
+    loop = Loop(replace(RESTART, fence_limit=9, fence_burst=9))
+    for number, node in enumerate(loop.cluster.nodes.values()):
+        loop.cluster.put(replace(node, group=f"g{number // 2}"))
+    loop.learn()
+    for name in ("n3", "n5"):
+        loop.cluster.tag(name, "rack:r1")
+    loop.cluster.world.tags |= {"htools:nlocation:rack"}
+    return loop
+
+
+def told(loop: Loop, node: str) -> set[str]:
+    return {
+        kind.name for held in loop.decision.held if held.node == node for kind in held.why.kinds
+    }
+
+
+@pytest.mark.parametrize("later", [0, 3, 14])
+def test_a_group_that_falls_silent_bit_by_bit_is_fenced_only_at_its_first(later: int) -> None:
+    """Also when the first is being fenced, or fenced, by the time that the next one counts."""
+    loop = pair()
+    kill(loop)
+    loop.steps(later)
+    kill(loop, "n5")
+    loop.steps(90)
+    assert "n5" not in loop.powers(PowerCommand.OFF)
+    assert "DOMAIN_SILENT" in told(loop, "n5")
+    assert loop.stage("n3") is (Stage.FENCED if later == 14 else None)

@@ -57,6 +57,24 @@ def test_a_dead_node_is_fenced_and_its_instances_run_again(loop: Loop, how: str)
     assert any(tag.startswith("maintd:fenced:") for tag in node.tags)
 
 
+@pytest.mark.parametrize("how", ["hung", "cut"])
+def test_a_machine_with_power_may_be_booting_and_is_given_time(loop: Loop, how: str) -> None:
+    """With a connected DRBD disk, which only a kernel that runs can have, it is not waited for."""
+    kill(loop, how=how)
+    loop.machines.apart.add("n3")
+    while loop.seconds * 1000 < silence(loop) + RESTART.revive_within - 1000 * STEP:
+        loop.step()
+    assert (FencingKind.MAY_BOOT, "n3") in kinds(loop.decision.held)
+    assert not loop.powers(OFF)
+    loop.steps(4)
+    assert loop.powers(OFF) == ["n3"]
+
+
+def silence(loop: Loop) -> Ms:
+    """Since when n3 is silent; before the first round without an answer, now."""
+    return next((one.since for one in loop.ledger.unreachable), loop.now)
+
+
 @pytest.mark.parametrize("limits", [{"dead_nodes": "observe"}, {"stage": "drain"}])
 def test_by_default_nothing_is_done_and_said(limits: dict[str, str]) -> None:
     loop = Loop(replace(RESTART, **limits))  # type: ignore[arg-type]
@@ -66,6 +84,16 @@ def test_by_default_nothing_is_done_and_said(limits: dict[str, str]) -> None:
     assert not loop.powers(OFF, ON)
     assert not loop.offline()
     assert loop.kinds() >= {"WOULD_FENCE"}
+
+
+def test_without_restart_the_node_is_only_proven_dead() -> None:
+    loop = Loop(replace(RESTART, dead_nodes="fence"))
+    loop.learn()
+    kill(loop)
+    loop.steps(60)
+    assert loop.stage("n3") is Stage.FENCED
+    assert loop.cluster.nodes["n3"].offline
+    assert not loop.failovers()
 
 
 def test_a_hung_node_is_revived_and_nothing_moves() -> None:
@@ -98,6 +126,26 @@ def test_a_node_that_does_not_come_back_is_revived_once() -> None:
 
 
 # Doubt does nothing, and says why.
+
+
+def test_a_level_that_has_never_said_on_proves_nothing() -> None:
+    loop = Loop()
+    loop.machines.controls["n3"] = (Control(says="off", ignores=True),)
+    loop.steps(30, 61)
+    assert "CONTROL_FAILS" in loop.kinds()
+    kill(loop, how="cut")
+    loop.steps(60)
+    assert not loop.powers(OFF)
+    assert not loop.offline()
+
+
+def test_a_power_control_that_is_ignored_is_tried_again_more_and_more_seldom(loop: Loop) -> None:
+    loop.machines.controls["n3"] = (Control(ignores=True),)
+    kill(loop)
+    loop.steps(180)
+    assert not loop.offline()
+    assert 2 <= len(loop.powers(OFF)) <= 8
+    assert loop.kinds() & {"FENCE_TRIES_AGAIN", "FENCING_WAITS"}
 
 
 @pytest.mark.parametrize(("how", "revive"), [("off", True), ("hung", False), ("cut", True)])
@@ -137,6 +185,14 @@ def test_the_level_that_says_off_is_the_one_that_counts(at: int, proves: bool) -
     assert (why is None) == proves
     on = (*readings, replace(readings[0], at=Ms(50), alive=False))
     assert why_unproven(node, Ledger(power=on), {"n6": Ms(at)}) is None
+
+
+def test_a_node_without_power_control_is_said_to_have_none(loop: Loop) -> None:
+    del loop.machines.controls["n3"]
+    kill(loop)
+    loop.steps(40)
+    assert "NO_POWER_CONTROL" in loop.kinds()
+    assert not loop.powers(OFF)
 
 
 def test_a_fenced_node_is_known_again_without_a_ledger(loop: Loop) -> None:
@@ -203,52 +259,6 @@ def test_a_power_control_that_names_no_level_of_its_own_contradicts_itself(level
         None,
         "the power control's answer contradicts itself",
     )
-
-
-@pytest.mark.parametrize("how", ["hung", "cut"])
-def test_a_machine_with_power_may_be_booting_and_is_given_time(loop: Loop, how: str) -> None:
-    """With a connected DRBD disk, which only a kernel that runs can have, it is not waited for."""
-    kill(loop, how=how)
-    loop.machines.apart.add("n3")
-    while loop.seconds * 1000 < silence(loop) + RESTART.revive_within - 1000 * STEP:
-        loop.step()
-    assert (FencingKind.MAY_BOOT, "n3") in kinds(loop.decision.held)
-    assert not loop.powers(OFF)
-    loop.steps(4)
-    assert loop.powers(OFF) == ["n3"]
-
-
-def silence(loop: Loop) -> Ms:
-    """Since when n3 is silent; before the first round without an answer, now."""
-    return next((one.since for one in loop.ledger.unreachable), loop.now)
-
-
-def test_a_level_that_has_never_said_on_proves_nothing() -> None:
-    loop = Loop()
-    loop.machines.controls["n3"] = (Control(says="off", ignores=True),)
-    loop.steps(30, 61)
-    assert "CONTROL_FAILS" in loop.kinds()
-    kill(loop, how="cut")
-    loop.steps(60)
-    assert not loop.powers(OFF)
-    assert not loop.offline()
-
-
-def test_a_power_control_that_is_ignored_is_tried_again_more_and_more_seldom(loop: Loop) -> None:
-    loop.machines.controls["n3"] = (Control(ignores=True),)
-    kill(loop)
-    loop.steps(180)
-    assert not loop.offline()
-    assert 2 <= len(loop.powers(OFF)) <= 8
-    assert loop.kinds() & {"FENCE_TRIES_AGAIN", "FENCING_WAITS"}
-
-
-def test_a_node_without_power_control_is_said_to_have_none(loop: Loop) -> None:
-    del loop.machines.controls["n3"]
-    kill(loop)
-    loop.steps(40)
-    assert "NO_POWER_CONTROL" in loop.kinds()
-    assert not loop.powers(OFF)
 
 
 def test_a_node_whose_ports_only_connect_is_left_to_a_person(loop: Loop) -> None:

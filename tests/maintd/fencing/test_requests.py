@@ -9,7 +9,7 @@ from nodeagent.maintd.planning.names import no_such
 from nodeagent.model.action import Drain, Power, PowerCommand
 from nodeagent.model.evidence import Evidence
 from nodeagent.model.fencing import Fate, Fencing, Stage, Unreachable
-from nodeagent.model.ledger import Ledger
+from nodeagent.model.ledger import PAUSE_TAG, Ledger
 from nodeagent.model.purpose import OfFencing
 from nodeagent.model.snapshot import Instance, Node
 from nodeagent.model.units import Ms
@@ -38,6 +38,13 @@ def loop() -> Loop:
 
 def dead_control(loop: Loop, node: str = "n3") -> None:
     loop.machines.controls[node] = (Control(dead=True),)
+
+
+def unplug(loop: Loop, node: str = "n3") -> None:
+    """A person pulls the plug, and the BMC dies with it."""
+    loop.machines.switch_off(node)
+    loop.machines.unplugged.add(node)
+    dead_control(loop, node)
 
 
 # What is taken, and what is refused.
@@ -160,6 +167,42 @@ def test_a_node_is_drilled_once_it_answers_and_nothing_else_goes_on_there() -> N
         busy = Ledger().promise(OfFencing("uuid-n3"), "n3", action, NOW)
         assert told(drill(busy, DrillPower("n3"), "alice", observed, NOW)).startswith(why)
         assert bool(told(drill(busy, DrillPower("n3"), "alice", observed, NOW))) is bool(why)
+
+
+# It is kept.
+
+
+def test_one_that_gets_power_again_before_the_offline_mark_stops_it(loop: Loop) -> None:
+    """Its watcher may start the instances as soon as its daemons run."""
+    waiting(loop)
+    loop.machines.unplugged.clear()
+    loop.machines.switch_on("n3")
+    loop.machines.apart.add("n3")
+    loop.machines.hung.add("n3")
+    loop.machines.start("n3", "shared")
+    let_go(loop)
+    loop.steps(10)
+    assert not loop.offline()
+    assert loop.machines.running_on("shared") == {"n3"}
+    assert "FENCING_WAITS" in loop.kinds()
+    unplug(loop)
+    loop.steps(10)
+    assert loop.stage("n3") is Stage.FENCED
+
+
+def waiting(loop: Loop) -> None:
+    """A person's word is taken, and a pause keeps it waiting."""
+    unplug(loop)
+    loop.steps(15)
+    loop.cluster.tag("n3", PAUSE_TAG)
+    assert not word(loop)
+    loop.steps(3)
+    assert loop.stage("n3") is Stage.REMOVES
+    assert not loop.offline()
+
+
+def let_go(loop: Loop) -> None:
+    loop.cluster.put(replace(loop.cluster.nodes["n3"], tags=frozenset()))
 
 
 # The node is offline already.

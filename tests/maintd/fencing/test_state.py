@@ -9,7 +9,7 @@ from nodeagent.model.fencing import Stage
 from nodeagent.model.ledger import Outcome
 from tests.maintd.fencing.loop import RESTART, Loop, kill
 
-OFF = PowerCommand.OFF
+OFF, ON = PowerCommand.OFF, PowerCommand.ON
 
 
 def cuts(action: Action) -> bool:
@@ -43,6 +43,36 @@ def resume(loop: Loop) -> None:
 
 def outcomes(loop: Loop) -> list[Outcome]:
     return [job.outcome for job in loop.cluster.jobs.values() if cuts(job.action)]
+
+
+def test_a_node_that_answers_again_is_not_powered_off(loop: Loop) -> None:
+    recover(loop)
+    loop.steps(2)
+    resume(loop)
+    loop.steps(60)
+    assert outcomes(loop) == [Outcome.ERROR]
+    assert not loop.machines.boots
+    assert "n3" not in loop.machines.off
+    assert loop.stage("n3") is None
+    assert not loop.offline()
+
+
+@pytest.mark.parametrize("mode", ["fence", "restart"])
+@pytest.mark.parametrize("revive", [True, False])
+def test_a_node_that_recovered_and_loses_power_all_the_same_gets_it_back(
+    mode: str, *, revive: bool
+) -> None:
+    loop = waiting(Loop(replace(RESTART, dead_nodes=mode, revive=revive)))
+    loop.cluster.cancels = False
+    recover(loop)
+    loop.steps(2)
+    resume(loop)
+    loop.steps(20)
+    assert (loop.powers(OFF), loop.powers(ON)) == (["n3"], ["n3"])
+    assert loop.stage("n3") is None
+    assert not loop.offline()
+    assert not loop.failovers()
+    assert "n3" not in loop.machines.off
 
 
 def test_without_its_ledger_another_master_cancels_it(loop: Loop) -> None:
