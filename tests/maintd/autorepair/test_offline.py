@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from nodeagent.maintd.autorepair.offline import STOPPED
-from nodeagent.model.fencing import FENCED_TAG
 from nodeagent.model.reason import Kind
 from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
@@ -41,21 +40,3 @@ def test_a_person_confirms_it_by_a_tag() -> None:
     done = ticks(rig, 10)
     assert rig.cluster.instances["i1"].primary == "n4"
     assert Kind.OFFLINE_ANSWERS not in {kind for kind, _ in kinds(done.decision.held)}
-
-
-def test_a_person_puts_it_back() -> None:
-    rig = marked_offline()
-    ticks(rig, 3)
-    rig.cluster.put(replace(rig.cluster.nodes["n3"], offline=False))
-    done = ticks(rig, 5)
-    assert not rig.cluster.jobs
-    assert not done.decision.held
-
-
-@pytest.mark.parametrize("tags", [(), (FENCED_TAG + "x",)])
-def test_no_offline_node_becomes_an_incident_or_is_polled_for_more(tags: tuple[str, ...]) -> None:
-    rig = marked_offline(*tags)
-    done = ticks(rig, 3)
-    assert not done.decision.ledger.incidents
-    assert "n3" not in done.looks
-    assert "n3" not in done.observed.diagnoses
