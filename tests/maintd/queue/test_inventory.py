@@ -12,11 +12,10 @@ from nodeagent.cli.maintd_run import assemble
 from nodeagent.errors import ConfigError, Unavailable
 from nodeagent.maintd.engine.settings import parse
 from nodeagent.maintd.queue.inventory import InventorySettings, ask
-from nodeagent.maintd.queue.sabakan import MOST_BYTES
 from nodeagent.model.queue import Queue
 from nodeagent.web.blocking import request
 from nodeagent.web.transaction import Answered
-from tests.maintd.answering import serving, speaking
+from tests.maintd.answering import serving
 from tests.maintd.queue.certificates import certificate
 from tests.maintd.queue.desk import NOW, Desk
 from tests.maintd.queue.sabakan_answers import answer, machine
@@ -29,14 +28,6 @@ OTHERS = '{"having":{"states":["UNHEALTHY"]}}'
 def desk() -> Iterator[Desk]:
     with serving(lambda _, __: (200, answer(machine()))) as port:
         yield Desk(port)
-
-
-def test_what_is_heard_is_told_from_then_on() -> None:
-    with desk() as one:
-        assert one.sick() == "it has not answered yet"
-        one.answer()
-        (found,) = one.machines()
-        assert (found.address, found.since) == ("10.0.0.9", NOW - 90_500)
 
 
 @pytest.mark.parametrize("ms", [3_600_000, -3_600_000])
@@ -52,16 +43,6 @@ def test_nothing_lasts_longer_because_the_clock_was_set(ms: int) -> None:
         assert one.machines()[0].since == NOW - 90_500 + ms
         one.ahead = -(NOW)
         assert one.machines()[0].since == 1
-
-
-@pytest.mark.parametrize(
-    ("url", "queue"), [("", Queue()), ("http://127.0.0.1:1/x", Queue(auto_repair=False))]
-)
-def test_without_a_url_or_disabled_nobody_is_asked_and_nothing_told(url: str, queue: Queue) -> None:
-    one = Desk(url=url)
-    one.inventory.ask(queue)
-    assert (one.work, one.inventory.sick(queue)) == ([], {})
-    assert one.inventory.on is bool(url)
 
 
 def test_one_question_at_a_time_and_no_sooner_than_it_is_due() -> None:
@@ -80,24 +61,6 @@ def test_one_question_at_a_time_and_no_sooner_than_it_is_due() -> None:
     one.seconds += 5
     one.inventory.ask(one.queue)
     assert len(one.work) == 1, "rounds are not held to the second"
-
-
-def test_other_variables_are_asked_at_once_and_older_answers_do_not_count() -> None:
-    asked = list[bytes]()
-
-    def say(_: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
-        asked.append(body)
-        return 200, answer()
-
-    with serving(say) as port:
-        one = Desk(port)
-        one.answer()
-        assert one.sick() == ()
-        one.queue = Queue(variables=OTHERS)
-        assert one.sick() == "it has not answered to the variables that are set now"
-        one.answer()
-        assert one.sick() == ()
-    assert b'"states":["UNHEALTHY"]' in asked[1]
 
 
 def test_an_answer_on_its_way_while_the_variables_change_is_none_to_the_new_ones() -> None:
@@ -163,15 +126,6 @@ def test_a_bug_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # Whatever comes over the wire.
-
-
-def test_an_answer_that_says_that_it_is_huge_is_not_read() -> None:
-    """tests/web/test_client.py has other odd answers."""
-    raw = b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"
-    with speaking(lambda connection: connection.sendall(raw)) as port:
-        one = Desk(port)
-        one.answer()
-        assert f"answer larger than {MOST_BYTES} bytes" in one.fault()
 
 
 def test_nobody_there() -> None:
