@@ -4,8 +4,6 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from nodeagent.maintd.deciding import requests
 from nodeagent.maintd.ledger.history import tell
 from nodeagent.maintd.planning.times import rfc3339
@@ -351,13 +349,6 @@ def test_who_asked_what_is_told() -> None:
         assert less == Event(NOW, "wish-refused", details={"why": "no such thing"})
 
 
-def test_a_request_about_an_incident_names_its_node() -> None:
-    observed = seen(six(), wishes=(Wish("w", "ada", NOW, Cancel(ID)),))
-    before = Ledger(incidents=(replace(incident("n3"), id=ID),))
-    (event,) = tell(before, before, Decision(before), None, NOW, observed)
-    assert (event.kind, event.node) == ("wish-granted", "n3")
-
-
 def span(start: int, *names: str) -> Window:
     when = Unavailability(Nanoseconds(start * 10**9), None)
     return Window(tuple(map(Machine, names)), when)
@@ -375,17 +366,6 @@ def test_the_second_schedule_of_a_round_is_compared_with_the_first() -> None:
         ("cancel the window of n4, n5", None),
     ]
     assert {event.details["who"] for event in told} == {"ada"}
-
-
-@pytest.mark.parametrize("why", [None, "it is not there"])
-def test_the_command_of_a_request_is_told(why: str | None) -> None:
-    wish = Wish("w", "ada (root)", NOW, SetSchedule(Schedule()), "window cancel n4")
-    decision = Decision(EMPTY, refused={} if why is None else {"w": why})
-    before = replace(EMPTY, schedule=Schedule((span(1, "n4"),)))
-    (event,) = tell(before, EMPTY, decision, None, NOW, seen(six(), wishes=(wish,)))
-    asks = {"who": "ada (root)", "request": "cancel the window of n4"}
-    refused = {} if why is None else {"why": why}
-    assert event.details == {**asks, "command": "window cancel n4", **refused}
 
 
 def held(kind: Kind, **details: Detail) -> Held:

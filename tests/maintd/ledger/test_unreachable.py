@@ -7,7 +7,7 @@ from nodeagent.model.evidence import Contact, Evidence, Mirror
 from nodeagent.model.evidence import Testimony as Told
 from nodeagent.model.fencing import Unreachable
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.reason import MOST_TOLD, FencingKind, Held, Kind, because
+from nodeagent.model.reason import FencingKind, Held, Kind
 from nodeagent.model.units import Ms
 from tests.maintd.decided import details, kinds
 from tests.maintd.rig import QUICK, Rig, fleet
@@ -17,30 +17,6 @@ from tests.maintd.world import NOW, node, seen, six
 def told(rig: Rig, seconds: float = 10.0) -> list[Held]:
     kinds = (Kind.UNREACHABLE, Kind.AGENT_UNREACHABLE, Kind.MORE_UNREACHABLE)
     return [held for held in rig.tick(seconds).decision.held if held.why.kind in kinds]
-
-
-def test_a_silent_node_is_listed_after_a_while_and_until_it_answers() -> None:
-    rig = Rig(fleet())
-    rig.agents.says["n4"] = None
-    rig.cluster.world.machines.off |= {"n4"}
-    assert told(rig) == []
-    assert told(rig, 179.0) == []
-    (held,) = told(rig, 1.0)
-    assert held.node == "n4"
-    assert details([held], Kind.UNREACHABLE) == {
-        "it": "n4",
-        "since": "2026-11-18T11:06:50Z",
-        "doubt": "does not answer: timed out",
-        "noded": "Ganeti's noded does not answer either",
-        "judged": because(FencingKind.FEW_WITNESSES, "n4", count=0, least=3),
-    }
-    assert held.why.help == "nodeagent report n4"
-    (known,) = told(rig)
-    assert told(rig)[0].key == known.key, "it is the same line in the round after"
-    del rig.agents.says["n4"]
-    assert told(rig) == []
-    assert rig.ledger.unreachable == ()
-    assert rig.jobs() == []
 
 
 @pytest.mark.parametrize("dead", [True, False])
@@ -76,16 +52,6 @@ def test_when_a_silent_node_will_count_as_unreachable() -> None:
     assert expected(silent, world, QUICK, Ms(NOW + after)) == {}
     assert unreachable(silent, world, QUICK, Ms(NOW + after - 1)) == {}
     assert unreachable(silent, world, QUICK, Ms(NOW + after)) == {"n1": NOW}
-
-
-def test_of_many_each_beyond_twenty_is_counted() -> None:
-    rig = Rig(fleet(60))
-    rig.agents.says |= dict.fromkeys(f"n{i}" for i in range(35, 60))
-    rig.tick()
-    found = told(rig, 200.0)
-    assert len(found) == MOST_TOLD + 1
-    assert found[-1].why == because(Kind.MORE_UNREACHABLE, count=5)
-    assert found[-1].why.help == "gnt-maint nodes --state unreachable"
 
 
 # The last sign of life.
@@ -157,9 +123,3 @@ def test_an_earlier_sign_changes_nothing_and_none_is_in_the_future() -> None:
     mirror = Mirror("web1", "WFConnection", "UpToDate", Ms(3_600_000))
     assert lived(before=SINCE, witnesses=told_of(Contact.SILENT, mirror)) == SINCE
     assert lived(before=NOW + 99) == NOW
-
-
-def test_nobody_asks_while_nothing_is_known() -> None:
-    observed = seen(WORLD, unanswered=frozenset({"n1"}))
-    (one,) = remember(Ledger(), observed, NOW).unreachable
-    assert one == Unreachable("uuid-n1", NOW)
