@@ -1,6 +1,5 @@
 """Orders that come late, are refused, or are asked for again."""
 
-import asyncio
 from unittest.mock import patch
 
 import pytest
@@ -82,35 +81,6 @@ def test_an_order_is_waited_for_as_long_as_it_is_valid_by_any_clock() -> None:
     assert rig.agents.asked == {}, "it was found, and not given again"
 
 
-def test_agents_are_ordered_and_asked_side_by_side() -> None:
-    rig = sick("n2", "n3", "n4", "n5")
-    at_once, most = [0], [0]
-    outcome, submit = rig.agents.outcome, rig.agents.submit
-
-    async def count() -> None:
-        at_once[0] += 1
-        most[0] = max(most[0], at_once[0])
-        for _ in range(20):  # the others have their turn
-            await asyncio.sleep(0)
-        at_once[0] -= 1
-
-    async def ordered(intent: Intent, snapshot: Snapshot) -> Answer:
-        await count()
-        await submit(intent, snapshot)
-        raise Unavailable("the answer was lost")
-
-    async def asked(job: str, node: Node) -> Result:
-        await count()
-        return await outcome(job, node)
-
-    rig.agents.submit, rig.agents.outcome = ordered, asked  # type: ignore[method-assign]
-    rig.tick()
-    assert (most, len(rig.agents.ran)) == ([4], 4)
-    most[0] = 0
-    rig.tick()
-    assert most == [4]
-
-
 def test_orders_and_questions_do_not_keep_a_round_for_long() -> None:
     rig = sick("n2", "n3", "n4", "n5")
     submit = rig.agents.submit
@@ -128,20 +98,3 @@ def test_orders_and_questions_do_not_keep_a_round_for_long() -> None:
         rig.settle()
     assert set(rig.agents.asked.values()) == {1}
     assert len(rig.agents.ran) == 4
-
-
-def test_an_agent_that_does_not_tell_of_its_order_is_said_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    rig = sick("n3")
-    rig.tick()
-    rig.agents.takes = 10**7
-    for _ in range(2):
-        caplog.clear()
-        rig.agents.says["n3"] = None
-        for _ in range(5):
-            rig.tick()
-        told = [m for m in caplog.messages if m.startswith("receipt-unknown")]
-        assert len(told) == 1
-        rig.agents.says["n3"] = REPAIR
-        rig.tick()
