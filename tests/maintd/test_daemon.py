@@ -17,12 +17,10 @@ from nodeagent.maintd.engine.limits import LINES, Chatter
 from nodeagent.maintd.engine.round import Round
 from nodeagent.maintd.engine.settings import MaintdSettings, Settings
 from nodeagent.model.action import Scope
-from nodeagent.model.event import happened
 from nodeagent.model.reason import Held, Kind, because
 from nodeagent.model.snapshot import Capacity, Snapshot
-from nodeagent.model.wish import AddEntry, Pause, Wish
+from nodeagent.model.wish import Pause, Wish
 from nodeagent.protocol.look import Look
-from tests.maintd.queue.mender import Mender, policy
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE
 from tests.patience import until
@@ -63,24 +61,6 @@ def test_rounds_that_are_skipped_are_said_once_and_for_how_long(
         assert first.startswith("rounds-skipped why=")
         assert last.startswith("rounds-resumed after_s=1")
         assert int(last.partition("skipped=")[2]) >= 5
-
-
-def test_the_journal_names_the_entry_that_is_held_and_the_agent_that_is_silent(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    rig = Mender(policy())
-    daemon = Maintd(rig.engine, rig.store, 0.0, rig.now)
-    rig.agents.says["n3"] = None
-    rig.wish(AddEntry("unreachable", "r640", "10.9.9.9"))
-    rig.wish(Pause(Scope.CLUSTER, "", "night"))
-    caplog.set_level(logging.INFO)
-    for _ in range(4):
-        daemon._tell(rig.tick())
-    (held,) = [m for m in caplog.messages if m.startswith("held ")]
-    assert held.startswith("held node=- incident=- entry=0 why=")
-    (silent,) = [m for m in caplog.messages if m.startswith("agent-")]
-    why = str(happened(rig.now(), "agent-silent", "", "n3", why="timed out"))
-    assert silent == f"agent-silent node=n3 why={why!r}"
 
 
 def test_a_node_that_says_something_else_each_round_cannot_fill_the_journal() -> None:

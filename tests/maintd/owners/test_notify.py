@@ -7,10 +7,9 @@ from typing import Any
 from nodeagent.maintd.notices import owners as notify
 from nodeagent.maintd.notices.owners import fitting
 from nodeagent.model.action import RunCommand
-from nodeagent.model.ledger import Ledger, Outcome, Policy, Result
+from nodeagent.model.ledger import Ledger, Outcome, Result
 from nodeagent.model.offer import Announcing, Offer, Sending
 from nodeagent.model.reason import Kind
-from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import SetSchedule
@@ -87,14 +86,3 @@ def test_what_fails_is_tried_again_a_few_times_and_says_why() -> None:
 def asked(told: Sending = Sending(), **more: Any) -> Offer:
     about = Unavailability(Nanoseconds(NOW * 10**6))
     return replace(Offer("o", "db", "uuid-n3", ("i1",), about, NOW, NOW, told=told), **more)
-
-
-def test_who_could_not_be_told_stays_told_of() -> None:
-    world = Snapshot("c", {"n3": Node("n3", "uuid-n3", "")}, master="n3")
-    ledger = Ledger(offers=(asked(Sending("", done=True, tries=5, why="no route")),))
-    by = Policy(announcing=Announcing("tell-owners"))
-    _, (held,) = notify.announce(ledger, Observed(world, {}), by, NOW)
-    said = details([held], Kind.OWNER_NOT_TOLD)
-    assert (said["owner"], said["why"], said["tries"]) == ("db", "no route", "5")
-    over = replace(ledger, offers=(replace(ledger.offers[0], open=False),))
-    assert notify.announce(over, Observed(world, {}), by, NOW) == (over, [])
