@@ -6,7 +6,7 @@ from typing import Any
 
 from nodeagent.maintd.owners import milestones
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.offer import Announcing, Milestone, Offer, Progress, Reply
+from nodeagent.model.offer import Announcing, Milestone, Progress, Reply
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import AnswerOffers, BringUp, SetSchedule, TakeDown
@@ -65,12 +65,3 @@ def test_a_milestone_is_told_for_an_hour() -> None:
     later = NOW + milestones.KEEP
     assert milestones.to_tell(ledger, later) == []
     assert milestones.note(ledger, ledger, (), later).milestones == ()
-
-
-def test_a_milestone_is_about_what_was_agreed_upon() -> None:
-    """By then the instances may have left."""
-    when = Unavailability(Nanoseconds(NOW * 10**6))
-    offer = Offer("o", "db", "uuid-n3", (), when, NOW, NOW, open=False)
-    before = Ledger(offers=(offer,))
-    (found,) = milestones.note(before, Ledger(), (), NOW).milestones
-    assert (found.progress, found.instances) == (Progress.CANCELED, ())

@@ -8,30 +8,16 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from nodeagent.errors import MessageError
 from nodeagent.maintd.owners import offers
 from nodeagent.maintd.owners.absences import of_window
 from nodeagent.maintd.windows.mesos import read_answer
-from nodeagent.model.ledger import Ledger, Policy
-from nodeagent.model.offer import Answer, Reply
-from nodeagent.model.snapshot import Snapshot
-from nodeagent.model.stage import FULL
-from nodeagent.model.units import Ms, Nanoseconds
-from nodeagent.model.window import (
-    Consent,
-    Machine,
-    Mode,
-    Schedule,
-    Scheduled,
-    Unavailability,
-    Weight,
-)
+from nodeagent.model.offer import Reply
+from nodeagent.model.units import Ms
+from nodeagent.model.window import Consent, Machine, Mode, Schedule, Weight
 from nodeagent.model.wish import AnswerOffers, SetSchedule, TakeDown
-from tests.maintd.owners.owned import Asking, instance
-from tests.maintd.rig import fleet
+from tests.maintd.owners.owned import Asking
 
 HOUR, DAY = 3600, 86400
 MINUTES = 600  # a window so far ahead is to be emptied for from now on
@@ -60,22 +46,6 @@ def test_inverse_offers() -> None:
     one.tick()
     assert one.offer().open, "whatever it has answered"
     assert one.offer().status == "ACCEPT"
-
-
-def test_inverse_offers_filters() -> None:
-    one = Asking()
-    one.place("i5", "n6", "n2", owner="db")
-    one.plan("n3", "n6")
-    assert one.open("db") == [("db", "n3"), ("db", "n6")]
-    one.decline("db", "n6", refuse=10 + 100)
-    one.accept("db", "n3", refuse=0)
-    one.tick()
-    assert one.open("db") == [("db", "n3")]
-    one.decline("db", "n3", refuse=0)
-    one.tick()
-    assert one.open("db") == [("db", "n3")]
-    one.tick(100)
-    assert one.open("db") == [("db", "n3"), ("db", "n6")]
 
 
 def test_accept_invalid_inverse_offer() -> None:
@@ -294,59 +264,3 @@ def test_a_veto_ends_at_its_deadline_to_the_millisecond() -> None:
 
 
 # Whatever happens.
-
-ACTS = st.sampled_from(["accept", "decline", "more", "less", "other", "wait", "move", "reschedule"])
-
-
-@given(st.lists(st.tuples(ACTS, st.sampled_from(["db", "web"])), max_size=25))
-@settings(max_examples=200)
-def test_an_answer_is_lost_only_with_its_interval(acts: list[tuple[str, str]]) -> None:
-    """And nobody is asked two things about one node, nor twice by one id."""
-    nodes = {node.name: node for node in fleet()}
-    things = {name: instance(name, owner) for name, owner in (("i1", "db"), ("i2", "web"))}
-    start, elsewhere, now, newest = 10**12, 10**12, 1, dict[str, Answer]()
-    one, other = nodes["n3"].uuid, nodes["n4"].uuid
-    asked: set[str] = set()
-    ledger = Ledger()
-    for act, owner in acts:
-        now += 7_000
-        match act:
-            case "accept" | "decline":
-                found = (o for o in ledger.offers if (o.node, o.owner) == (one, owner))
-                if (offer := next(found, None)) is not None and offer.instances:
-                    said = AnswerOffers((offer.id,), Reply[act.upper()], Ms(20_000))
-                    after = offers.grant(ledger, said, owner, Ms(now))
-                    assert not isinstance(after, str)
-                    ledger = after
-                    newest[owner] = Answer(
-                        said.reply, owner, Ms(now), offer.instances, Ms(now + 20_000)
-                    )
-            case "more":
-                things[f"{owner}{now}"] = instance(f"{owner}{now}", owner, "n3", "n6")
-            case "less":
-                gone = [n for n, i in things.items() if n.startswith(owner) and i.primary == "n3"]
-                for name in gone[:1]:
-                    del things[name]
-            case "other":
-                things[f"x{now}"] = instance(f"x{now}", "else", "n3", "n6")
-            case "move":
-                elsewhere += 10**9
-            case "reschedule":
-                start, newest = start + 10**9, {}
-        this, that = (Unavailability(Nanoseconds(at)) for at in (start, elsewhere))
-        scheduled = (
-            Scheduled(Machine("n3"), this, Mode.DRAINING, Ms(0), one),
-            Scheduled(Machine("n4"), that, Mode.DRAINING, Ms(0), other),
-        )
-        ledger = replace(ledger, scheduled=scheduled)
-        ledger = offers.ask(ledger, Snapshot("c", nodes, things), Policy(stage=FULL), Ms(now))
-        places = [(o.node, o.owner) for o in ledger.offers]
-        assert len(places) == len(set(places))
-        fresh = {o.id for o in ledger.offers if o.asked_at == now}
-        assert not fresh & asked
-        asked |= fresh
-        here = {o.owner: o.answer for o in ledger.offers if o.node == one}
-        assert {k: v for k, v in here.items() if v is not None} == newest
-        for o in ledger.offers:
-            assert o.open or o.answer is not None
-            assert o.open or not o.instances or set(o.instances) <= set(o.answer.about)  # type: ignore[union-attr]
