@@ -118,24 +118,6 @@ def allowed(budgets: Budgets, move: Move, it: Instance) -> Move | AnyKind:
     return found.kind if isinstance(found, Reason) else found
 
 
-def test_a_planned_failover_counts_and_the_next_one_waits() -> None:
-    a, b, c = (web(name, f"{WEB}2") for name in "abc")
-    budgets = Budgets.of(observed(a, b, c))
-    for it in (a, b):
-        assert allowed(budgets, failover(it.name), it) == failover(it.name)
-        budgets.plan(failover(it.name), it, INCIDENT)
-    why = budgets.allow(failover("c"), c)
-    assert isinstance(why, Reason)
-    assert why.kind is BudgetKind.BUDGET_SPENT
-    assert str(why) == (
-        "budget web allows 2 disrupted at once; disrupted now: a (incident 0b0e9d3a-0000-4000-8000-"
-        "000000000001 moves it); b (incident 0b0e9d3a-0000-4000-8000-000000000001 moves it); c"
-        " waits until this ends: gnt-maint why a"
-    )
-    assert allowed(budgets, failover("a"), a) == failover("a"), "it counts already"
-    assert allowed(budgets, MoveSecondary("c", "n2", "n3"), c) == MoveSecondary("c", "n2", "n3")
-
-
 @pytest.mark.parametrize(
     ("tag", "move", "then"),
     [
@@ -303,14 +285,6 @@ def test_of_different_tags_the_strictest_counts(
     assert held.why.kind is BudgetKind.BUDGET_DIFFERS
     assert held.why.help in {f"gnt-instance remove-tags i{n} {WEB}{t}" for n, t in enumerate(tags)}
     assert not held.why.help.endswith(f" {WEB}{tag}"), "the one that counts stays"
-
-
-def test_wrong_tags_are_told_with_the_command() -> None:
-    found = observed(web("a", f"{WEB}many"))
-    (held,) = Budgets.of(found).held(found.snapshot)
-    assert (held.why.kind, held.node) == (Kind.WRONG_TAG, "n1")
-    assert held.why.help == f"gnt-instance remove-tags a {WEB}many"
-    assert held.why.subject.name == "a"
 
 
 def test_the_first_wrong_tags_are_told_and_how_many_more() -> None:

@@ -10,7 +10,7 @@ from nodeagent.model.action import MovePrimary, move_of
 from nodeagent.model.ledger import Decision, Intent, Ledger
 from nodeagent.model.purpose import OfFencing, OfPerson, Purpose
 from nodeagent.model.queue import EntryStatus, RepairStep
-from nodeagent.model.reason import AnyKind, BudgetKind, Kind
+from nodeagent.model.reason import AnyKind, Kind
 from nodeagent.model.roll import REBOOT, Terms
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.wish import Evacuate, StartRoll
@@ -19,7 +19,7 @@ from tests.maintd.balancing.world import world as balanced
 from tests.maintd.decided import whole
 from tests.maintd.queue.mender import Mender, policy
 from tests.maintd.rig import Rig
-from tests.maintd.world import EVACUATE, FAILOVER, instance, seen, six
+from tests.maintd.world import EVACUATE, instance, seen, six
 
 WEB = "maintd:budget:web:"
 PAIR = ("n3", "n4"), ("n3", "n5")
@@ -112,17 +112,6 @@ def test_two_of_a_node_go_one_after_the_other(
     wants(one)
     one.until_true(lambda: is_empty(one))
     assert most_at_once(one, "web1", "web2") == most
-
-
-def test_evacuate_failover_does_not_wait_and_says_so() -> None:
-    one = site(*pair("1", kvm))
-    one.agents.says["n3"] = FAILOVER
-    told = set[AnyKind]()
-    for _ in range(20):
-        told |= set(reasons(one))
-    assert is_empty(one)
-    assert most_at_once(one, "web1", "web2") == 2
-    assert {BudgetKind.BUDGET_OVERRIDDEN, BudgetKind.BUDGET_EXCEEDED} <= told
 
 
 @pytest.mark.parametrize(("tag", "moved"), [("1", 2), ("1:live", 1), ("2:live", 2), ("0:live", 0)])

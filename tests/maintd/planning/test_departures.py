@@ -6,14 +6,13 @@ from dataclasses import replace
 import pytest
 
 from nodeagent.maintd.deciding.decide import decide
-from nodeagent.maintd.planning.departures import departures, leaves, returns_at, turns
+from nodeagent.maintd.planning.departures import departures, leaves, returns_at
 from nodeagent.model.action import Drain, MovePrimary, MoveSecondary
 from nodeagent.model.departure import Cause, Departure, joined, ranks, stay_longest
 from nodeagent.model.fencing import Fencing, Stage
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.outage import Outage, Wanted
-from nodeagent.model.queue import Entry, EntryStatus, Queue, StepStatus
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.roll import Phase, Roll, RollNode, Terms
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Size, Snapshot
@@ -74,23 +73,6 @@ def test_a_window_takes_its_node_away(scheduled: Scheduled, departure: Departure
 def test_who_else_takes_nodes_away(ledger: Ledger, departure: Departure | None) -> None:
     found = departures(ledger, six(), Policy(), NOW)
     assert found == ({} if departure is None else {"n2": departure})
-
-
-@pytest.mark.parametrize(
-    ("status", "found"),
-    [
-        (EntryStatus.QUEUED, {}),
-        (EntryStatus.PROCESSING, {"n2": Departure(NOW, None, Cause.ENTRY)}),
-        (EntryStatus.FAILED, {}),
-    ],
-)
-def test_an_entry_takes_its_node_away_once_it_is_at_work(
-    status: EntryStatus, found: Mapping[str, Departure]
-) -> None:
-    entry = Entry(1, "10.0.0.2", "r640", "reboot", status=status, begun_at=NOW)
-    entry = replace(entry, step_status=StepStatus.DRAINING)
-    cluster = six(replace(node("n2"), address="10.0.0.2"))
-    assert departures(Ledger(queue=Queue((entry,))), cluster, Policy(), NOW) == found
 
 
 def test_absences_that_overlap_are_one_and_later_ones_do_not_count() -> None:
@@ -158,23 +140,6 @@ def test_each_takes_as_long_as_the_others_did(
     assert [found[name] // MINUTE for name in "bcde"] == list(minutes)
 
 
-def test_nothing_is_foreseen_without_a_first_one_or_while_a_person_has_to_act() -> None:
-    one = roll(*waiting("b"))
-    assert returns_at(one, Ms(0))
-    assert not returns_at(replace(one, nodes=one.nodes[1:]), Ms(0))
-    for word in ("stopped", "paused", "canceled"):
-        assert not returns_at(replace(one, **{word: "why"}), Ms(0))  # type: ignore[arg-type]
-
-
-def test_at_first_each_may_take_as_long_as_it_is_allowed_to() -> None:
-    one = replace(roll(*waiting("b", "c")), nodes=tuple(waiting("b", "c")))
-    within = one.terms.return_within
-    assert [(turn.leaves, turn.returns) for turn in turns(one, Ms(0)).values()] == [
-        (0, within),
-        (within, 2 * within),
-    ]
-
-
 # Evacuations.
 
 SIZE = Size(16_384, 1024, 1_000_000, 64)
@@ -240,12 +205,6 @@ def test_instances_go_to_the_node_that_stays_longest(
         capacity = {name: replace(one, size=None) for name, one in capacity.items()}
     assert evacuating(cluster(shared("a")), capacity, *SOON) == {"a": target}
     assert evacuating(cluster(shared("a")), capacity) == {"a": "n2"}, "it has the most room"
-
-
-def test_secondaries_go_to_the_node_that_stays_longest() -> None:
-    there = cluster(drbd("a", "n1", "n2"), drbd("b", "n2", "n1"))
-    moved = evacuating(there, roomy(n5=1000), window("n3", HOUR, None), window("n4", HOUR, None))
-    assert moved == {"a": "n5", "b": "n5"}
 
 
 def test_what_cannot_avoid_a_node_that_leaves_says_so_while_it_moves() -> None:

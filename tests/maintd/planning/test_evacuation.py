@@ -93,17 +93,6 @@ def test_exclusion_tags_are_heeded() -> None:
     assert steps(room(seen, free(n2=8000))) == {"a": "n2"}, "better there than on a sick node"
 
 
-def test_mirrors_and_what_is_mirrored_go_together() -> None:
-    seen = world(
-        Instance("web", "n1", "n2", memory=1000, disk=1000),
-        Instance("mail", "n3", "n1", memory=1000, disk=1000),
-    )
-    found = Targets(seen.nodes["n1"], room(seen, free(n2=8000, n3=8000, n4=8000)), AWAY.id).places
-    assert set(found) == {"web", "mail"}
-    assert found["web"] in ("n3", "n4")
-    assert found["mail"] in ("n2", "n4")
-
-
 def test_what_is_mirrored_from_a_sick_node_that_answers_moves_too() -> None:
     seen = world(Instance("mail", "n3", "n1", memory=1000, disk=1000))
     silent = room(seen, free(n2=8000, n4=8000), {"n3": EVACUATE})
@@ -122,21 +111,6 @@ def test_what_is_mirrored_from_a_node_that_does_not_answer_is_not_counted_in(
     observed = Observed(seen, everyone, capacity=free(n2=8000, n3=8000, n4=8000))
     into = open_room(Ledger(incidents=(AWAY,)), observed, {})
     assert not Targets(seen.nodes["n1"], into, AWAY.id).places
-
-
-def test_the_first_node_of_all_is_a_place_for_a_mirror() -> None:
-    seen = world(Instance("web", "n1", "n2", memory=1000, disk=1000))
-    seen = replace(seen, nodes={name: seen.nodes[name] for name in ("n4", "n3", "n2", "n1")})
-    into = room(seen, free(n2=8000, n4=8000))
-    assert Targets(seen.nodes["n1"], into, AWAY.id).places == {"web": "n4"}
-
-
-def test_places_are_sought_in_the_room_there_was_at_first() -> None:
-    seen = world(shared("a", 1000), shared("b", 900))
-    into = room(seen, free(n2=2500, n3=100))
-    targets = Targets(seen.nodes["n1"], into, AWAY.id)
-    into.plan(MovePrimary("a", "n1", live=True, target="n2"), AWAY.id)
-    assert targets.places == {"a": "n2", "b": "n2"}
 
 
 def test_what_forthcoming_instances_were_promised_is_left_to_them() -> None:
@@ -170,17 +144,6 @@ def test_no_node_is_begun_that_would_need_what_is_promised() -> None:
     assert said == {"it": "n2", "free": 0, "wanted": 3000, "other": "n4"}
 
 
-def test_other_groups_and_what_is_promised_there_do_not_matter() -> None:
-    """One whose policy is none; and an instance that is to come to it."""
-    groups = {
-        "default": Group("default", "default"),
-        "other": Group("other", "other", policy="{"),
-    }
-    seen = world(shared("a", 500), x=node("x", group="other"))
-    seen = replace(seen, groups=groups, forthcoming={"new": shared("new", 100, "x")})
-    assert Targets(seen.nodes["n1"], room(seen, free(n2=1000)), AWAY.id).places == {"a": "n2"}
-
-
 def test_a_policy_that_is_none_and_a_group_that_is_none() -> None:
     seen = world(shared("a", 500))
     bad = {"default": Group("default", "default", policy="{")}
@@ -207,21 +170,6 @@ def test_a_node_that_does_not_report_its_size_is_a_place_by_its_free_room(
     assert Targets(seen.nodes["n1"], room(seen, has), AWAY.id).places == places
 
 
-def test_of_nodes_that_the_checks_refuse_the_one_with_the_best_score_is_taken() -> None:
-    """Each has an instance with its tag. n2 has more free memory, and is the fuller of both."""
-    same = frozenset({"svc:a"})
-    seen = world(
-        replace(shared("a", 100), tags=same),
-        replace(shared("b", 100, "n2"), tags=same),
-        replace(shared("c", 100, "n3"), tags=same),
-    )
-    seen = replace(seen, tags=frozenset({"htools:iextags:svc"}))
-    has = free(n2=9000, n3=8000)
-    has["n2"] = replace(has["n2"], size=replace(SIZE, memory=SIZE.memory * 4))
-    assert not Targets(seen.nodes["n1"], room(seen, has), AWAY.id).places
-    assert steps(room(seen, has)) == {"a": "n3"}
-
-
 def test_several_that_the_checks_refuse_do_not_all_go_to_one_node() -> None:
     """The checks take a drained primary for an offline one, and refuse each place beside it."""
     same = frozenset({"svc:a"})
@@ -239,32 +187,6 @@ def test_several_that_the_checks_refuse_do_not_all_go_to_one_node() -> None:
         ),
     ):
         assert sorted(steps(room(there, has)).values()) == ["n2", "n2", "n3", "n3"], name
-
-
-def test_of_secondaries_that_the_checks_refuse_the_one_with_the_best_score_is_taken() -> None:
-    """Each would lack the memory for another failure; n2 has more free disk, and is fuller."""
-    seen = world(Instance("mail", "n4", "n1", memory=7000, disk=1000))
-    has = free(n2=6000, n3=6000, n4=8000)
-    has["n2"] = Capacity(6000, 600_000, replace(SIZE, disk=4_000_000))
-    assert not Targets(seen.nodes["n1"], room(seen, has), AWAY.id).places
-    assert steps(room(seen, has)) == {"mail": "n3"}
-
-
-def test_a_new_secondary_for_a_drained_one_is_the_best_place_to_run_at() -> None:
-    """n4 has more free disk; n3 has more of its memory free, and will run the instance."""
-    seen = world(Instance("web", "n1", "n2", memory=1000, disk=1000), n2=node("n2", drained=True))
-    has = free(n2=8000, n3=8000, n4=2000)
-    has["n4"] = replace(has["n4"], disk=600_000)
-    assert steps(room(seen, has)) == {"web": "n3"}
-
-
-def test_more_instances_than_the_spindle_ratio_allows_all_find_a_place() -> None:
-    """Ganeti counts a node as one disk by default, and 32 instances a disk: it refuses none."""
-    seen = world(*[Instance(f"i{n}", "n1", "n2", memory=10, disk=100) for n in range(40)])
-    has = free(n2=8000, n3=8000, n4=8000)
-    found = Targets(seen.nodes["n1"], room(seen, has), AWAY.id).places
-    assert len(found) == 40
-    assert set(found.values()) == {"n3", "n4"}
 
 
 def test_where_something_is_on_its_way_to_is_a_place_still() -> None:

@@ -17,7 +17,7 @@ from nodeagent.model.purpose import OfTags
 from nodeagent.model.reason import AnyKind, Kind
 from nodeagent.model.snapshot import Group, Snapshot
 from nodeagent.model.units import Ms
-from tests.maintd.world import NOW, incident, ledger, node, seen, six
+from tests.maintd.world import NOW, node, seen, six
 
 UNTIL = Ms(NOW + 3_600_000)
 HOLD = Hold(Scope.NODE, "n3", "root", NOW, "a drill", until=UNTIL)
@@ -78,21 +78,6 @@ def test_a_pause_by_hand_is_taken_over_only_by_force() -> None:
     assert again == (
         "node n3 is paused already by bob (a drill): insist with gnt-maint pause --force"
     )
-
-
-def test_of_an_incident_its_node_has_the_tag() -> None:
-    known = incident("n3")
-    before = ledger(known)
-    for one in (known.id, "nobody"):
-        after = pause(before, replace(HOLD, name="", incident=one), seen(BARE), force=False)
-        if one == "nobody":
-            assert after == "there is no incident nobody: see gnt-maint incidents"
-            assert resume(before, Scope.NODE, "", one, seen(BARE), NOW) == after
-        else:
-            assert isinstance(after, Ledger)
-            assert [(hold.name, hold.tag) for hold in after.holds] == [
-                ("n3", f"maintd:hold:{known.id}")
-            ]
 
 
 RELEASES: list[tuple[str, bool, Ledger, Snapshot, list[bool]]] = [

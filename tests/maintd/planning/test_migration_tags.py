@@ -57,13 +57,6 @@ def made(
     return {one.instance: one for one in found}, done.held
 
 
-def test_what_may_not_migrate_is_failed_over() -> None:
-    moves, held = made(world(said=EVACUATE))
-    assert {name: one.live for name, one in moves.items()} == {"web": False, "db": False}
-    assert moves["db"].target == "n2"
-    assert held == ()
-
-
 def test_without_fallback_it_stays_and_the_tags_are_named() -> None:
     moves, held = made(world(said=EVACUATE), STRICT)
     assert moves == {}
@@ -110,11 +103,6 @@ def test_what_is_not_migrated_is_not_bound(instance: Instance, said: Diagnosis) 
     moves, held = made(world(instance, said=said), STRICT)
     assert not moves["web"].live
     assert held == ()
-
-
-def test_what_ganeti_always_fails_over_is_not_bound() -> None:
-    moves, _ = made(world(replace(WEB, always_failover=True), said=EVACUATE), STRICT)
-    assert moves["web"].live, "as ever"
 
 
 # Auto-repair.

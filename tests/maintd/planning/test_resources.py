@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 
 from nodeagent.maintd.planning.resources import open_room
-from nodeagent.model.action import MovePrimary, MoveSecondary, Reinstall
+from nodeagent.model.action import Reinstall
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import UNKNOWN, Status
-from nodeagent.model.ledger import Intent
-from nodeagent.model.purpose import OfBalance
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Instance, Size
 from tests.maintd.world import (
@@ -20,7 +18,6 @@ from tests.maintd.world import (
     OK,
     REPAIR,
     incident,
-    instance,
     ledger,
     need,
     node,
@@ -103,26 +100,6 @@ def test_which_nodes_are_closed_only_for_a_while() -> None:
     assert room.evacuated == {"n5"}
     silent = open_room(ledger(mending), seen(world, {}, {"n3": SILENT}), {})
     assert silent.briefly_closed == frozenset()
-
-
-def test_where_an_instance_could_run_instead() -> None:
-    world = six(node("n2", drained=True), node("n3", group="other"))
-    room = open_room(ledger(), seen(world), {})
-    assert room.possible_hosts(instance("a", "n1", "n2")) == {"n2"}
-    assert room.possible_hosts(instance("a", "n1", None)) == {"n4", "n5", "n6"}
-
-
-def test_what_leaves_a_node_is_not_copied_from_it() -> None:
-    world = six(a=("n1", "n2"))
-    balance = OfBalance("default")
-    leaving = (
-        Intent("3", balance, "n1", MovePrimary("a", "n1", True, "n2"), "12"),
-        Intent("4", balance, "n1", MoveSecondary("a", "n1", "n3"), "13", "3"),
-    )
-    copying = (Intent("3", balance, "n2", MoveSecondary("a", "n2", "n3"), "12"),)
-    for intents, copied in ((leaving, None), (copying, "a"), ((), None)):
-        room = open_room(ledger(intents=intents), seen(world), {})
-        assert (room.copied_from("n1"), room.copied_from("n2")) == (copied, None)
 
 
 def test_what_is_planned_and_promised_takes_room() -> None:
