@@ -118,13 +118,3 @@ def test_a_failed_move_stops_the_window_until_it_is_changed() -> None:
     plan(one, 60, N3)
     until_calm(one)
     assert on(one, "n3") == []
-
-
-def test_past_moves_are_measured() -> None:
-    one = Rig(fleet(), mirrored(("n3", "n4"), ("n3", "n5")), QUICK)
-    one.cluster.takes = lambda action: 100.0
-    plan(one, 0, N3)
-    until_calm(one, seconds=10)
-    disks = [pace for pace in one.ledger.paces if pace.disk]
-    assert len(disks) == 2
-    assert all(pace.mib == 100 and pace.ms > 10_000 for pace in disks)

@@ -17,9 +17,7 @@ from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
 from nodeagent.placement.cluster.cluster import Cluster, Group, Instance, Known, Node, Template
-from nodeagent.placement.evacuate.batches import afterwards, apart, most
-from nodeagent.placement.evacuate.evacuate import evacuate
-from nodeagent.placement.layout.rules import Rules
+from nodeagent.placement.evacuate.batches import most
 from simulation.textfile import write
 from tests.cluster.ganeti.answering import serving
 from tests.placement.cluster.told import told as as_told
@@ -291,28 +289,6 @@ def test_nodes_of_other_windows_are_not_counted_on(
     assert (told in found.remarks) == counts
     to = {at for evacuation in found.evacuations for way in evacuation.ways for at in way.after[:2]}
     assert (4 in to) != counts
-
-
-def test_nodes_whose_instances_one_node_mirrors_are_apart() -> None:
-    cluster = ring(6)
-    there = (replace(one, secondary="n6") for one in cluster.instances[:2])
-    assert apart(replace(cluster, instances=tuple(there)), ["n1", "n2", "n3"]) == [
-        ["n2", "n3"],
-        ["n1"],
-    ]
-
-
-def test_physical_disks_that_were_taken_are_taken_afterwards() -> None:
-    cluster = ring(3)
-    nodes = tuple(
-        replace(one, exclusive=True, spindles=10, free_spindles=free)
-        for one, free in zip(cluster.nodes, (8, 8, 10), strict=True)
-    )
-    mirrored = replace(cluster.instances[0], spindles=2)
-    cluster = replace(cluster, nodes=nodes, instances=(mirrored,))
-    found = evacuate(cluster, ["n1"], Rules())
-    assert found.complete
-    assert [one.free_spindles for one in afterwards(cluster, found).nodes] == [10, 8, 8]
 
 
 def test_too_late_to_be_empty_in_time(tmp_path: Path) -> None:

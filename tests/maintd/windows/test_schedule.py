@@ -176,15 +176,6 @@ def test_fail_to_unschedule_deactivated_machines() -> None:
     assert there.up(M1) == there.schedule(of(M2)) == ""
 
 
-def test_a_machine_keeps_its_mode_in_another_window() -> None:
-    """Mesos loses it as its window changes."""
-    there = Calendar()
-    there.schedule(of(M1), of(M2))
-    there.down(M1)
-    assert there.schedule(of(M2), of(M3, M1, hours=7)) == ""
-    assert there.modes == ([M2, M3], [M1])
-
-
 @pytest.mark.parametrize(
     "ip",
     [
@@ -224,15 +215,6 @@ def test_a_node_is_itself_however_it_is_spelt(address: str) -> None:
     assert there.down(by_address) == ""
     assert there.schedule(of(both)) == "", "it is still there"
     assert there.modes == ([], [both])
-
-
-def test_the_case_of_a_host_name_tells_nobody_apart_and_is_kept() -> None:
-    there = Calendar()
-    twice = there.schedule(of(Machine("HOST")), of(Machine("host")))
-    assert "machine host is in the schedule for the same time more than once" in twice
-    assert there.schedule(of(Machine("Host"))) == ""
-    assert there.down(Machine("hOST")) == ""
-    assert there.modes == ([], [Machine("Host")])
 
 
 def test_a_schedule_that_has_changed_since_is_not_overwritten() -> None:

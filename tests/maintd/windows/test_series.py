@@ -10,7 +10,6 @@ import pytest
 from nodeagent.maintd.engine.timezones import read_zone
 from nodeagent.maintd.windows import occurrences, schedule, series
 from nodeagent.model.ledger import Ledger, Policy
-from nodeagent.model.outage import Back, Outage, Way
 from nodeagent.model.reason import Held, Kind, because
 from nodeagent.model.series import Member, Series, Weekly
 from nodeagent.model.snapshot import Instance, Node, Observed, Snapshot
@@ -82,13 +81,6 @@ def down(before: Ledger, *machines: Machine) -> Ledger:
 # Windows that are not of a series, or no more where it has put them.
 
 
-def test_an_operators_own_window_is_not_let_go_when_its_end_has_passed() -> None:
-    own = window(NOW - 5 * HOUR, N3, hours=1)
-    done = advanced(ledger((of(Member(N3)),), own))
-    assert done.ledger.schedule.windows == (own, window(BEGINS, N3))
-    assert done.held == []
-
-
 def test_an_occurrence_does_not_wait_for_an_operators_own_window() -> None:
     own = window(NOW - HOUR, N3)
     done = advanced(down(ledger((of(Member(N3), Member(N6)),), own), N3))
@@ -97,12 +89,6 @@ def test_an_occurrence_does_not_wait_for_an_operators_own_window() -> None:
     over = advanced(done.ledger, BEGINS + 3 * HOUR).ledger
     assert over.schedule.windows == (own,)
     assert [one.mode for one in over.scheduled] == [Mode.DOWN]
-
-
-def test_while_a_window_is_open_nothing_is_told_of_the_next() -> None:
-    nightly = replace(RULE, weekdays=tuple(range(7)))
-    before = ledger((of(Member(N3, SUNDAY, placed=True), rule=nightly),), window(BEGINS, N3))
-    assert advanced(before, BEGINS + HOUR) == (before, [])
 
 
 def test_of_a_canceled_occurrence_only_that_day_is_skipped() -> None:
@@ -222,13 +208,6 @@ def test_no_more_series_and_machines_than_may_be(monkeypatch: pytest.MonkeyPatch
     asked = EditSeries(1, add=(N6,))
     why = "a series has 1 machines at most"
     assert series.grant(one, asked, ("w", "root"), SEEN, Ms(NOW)) == why
-
-
-def test_who_is_being_put_back_is_planned_when_that_is_done() -> None:
-    back = Outage("uuid-n3", back=Back(Way.WINDOW, Ms(NOW)))
-    before = replace(Ledger(series=(of(Member(N3)),)), outages=(back,))
-    assert advanced(before).ledger.schedule.windows == ()
-    assert advanced(replace(before, outages=())).ledger.schedule.windows == (window(BEGINS, N3),)
 
 
 PLACED = of(Member(N3, SUNDAY, placed=True))
