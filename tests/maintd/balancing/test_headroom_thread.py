@@ -75,14 +75,6 @@ def test_other_nodes_that_leave_next_are_counted_soon() -> None:
     assert size["away"]["without"] == ["b1"]
 
 
-def test_a_group_that_is_gone_is_forgotten() -> None:
-    desk = Desk()
-    desk.take()
-    desk.round()
-    desk.round("b")
-    assert desk.headrooms.found.keys() == {"b"}
-
-
 def test_no_second_count_beside_a_running_one() -> None:
     desk = Desk()
     desk.take()

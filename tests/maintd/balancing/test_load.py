@@ -146,12 +146,6 @@ def test_a_clock_put_back_begins_anew() -> None:
     assert isinstance(meter.loads(NODES, world(), Ms(now - 10**7)), str)
 
 
-def test_what_is_gone_is_forgotten() -> None:
-    meter, now = measured(9, STEADY)
-    meter = meter.take({}, Snapshot("c", {"n1": node("n1")}), Ms(now))
-    assert (set(meter.cpu), set(meter.since), set(meter.last)) == (set(), {"n1"}, {"n1"})
-
-
 # Smoothing.
 
 VALUES = st.lists(st.floats(0, 64), min_size=1, max_size=30)
@@ -166,15 +160,6 @@ def test_a_smoothed_value_is_never_beyond_what_was_measured(
         now += gap
         smooth = smooth.after(value, now)
     assert min(values) - 1e-9 <= smooth.value <= max(values) + 1e-9
-
-
-@given(st.floats(0, 64), st.floats(0, 64), st.integers(500, 59_000))
-def test_how_often_it_is_measured_makes_no_difference(old: float, new: float, step: int) -> None:
-    """The same for so long is the same, whether it was asked once or often."""
-    often, once = Smooth(old, NOW), Smooth(old, NOW).after(new, NOW + 60_000)
-    for now in (*range(NOW + step, NOW + 60_000, step), NOW + 60_000):
-        often = often.after(new, now)
-    assert often.value == pytest.approx(once.value, abs=1e-9)
 
 
 def test_a_peak_of_a_minute_is_a_tenth() -> None:

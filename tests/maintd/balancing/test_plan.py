@@ -334,22 +334,6 @@ def test_what_balancing_gives_way_to(given: Given, reason: tuple[AnyKind, str] |
 
 
 @pytest.mark.parametrize(
-    ("need", "told"), [(EVACUATE, "is to be evacuated"), (REPAIR, "has a fault of its own")]
-)
-def test_trouble_is_named_and_nothing_is_searched(need: Diagnosis, told: str) -> None:
-    decision = Given(world(), said={"n6": need}).decision()
-    assert told in dict(why(decision).details).values()
-    assert not decision.questions
-
-
-def test_a_wrong_tag_is_named() -> None:
-    decision = Given(world(tags=["maintd:balance-threshold:much"])).decision()
-    assert not begun(decision)
-    fault = details([why(decision)], Kind.WRONG_TAG)["fault"]
-    assert "a number from 1e-06 to 1000, such as 0.1" in str(fault)
-
-
-@pytest.mark.parametrize(
     "given",
     [
         pytest.param(Given(DRAINED), id="drained"),
@@ -469,16 +453,6 @@ def test_a_success_is_waited_for_until_it_shows() -> None:
 
 def wished(*shifts: Shift, group: str = "default") -> tuple[Wish, ...]:
     return (Wish("w", "ada", NOW, Balance(group, shifts)),)
-
-
-def test_what_is_asked_for_is_done_though_it_is_switched_off() -> None:
-    decision = done(seen(world(), wishes=wished(OVER)), policy=Policy(stage=FULL))
-    assert not decision.refused
-    assert [i.action for i in begun(decision)] == [MovePrimary("a", "n1", True, "n2", False)]
-    there = world(a=("n2", "n1"))
-    after = done(seen(there), replace(decision.ledger, intents=()), Policy(stage=FULL), NOW + 1)
-    assert not begun(after)
-    assert not after.ledger.agenda, "all of it is done"
 
 
 def test_what_was_asked_for_is_given_up_where_somebody_moves_things() -> None:

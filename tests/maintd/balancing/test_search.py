@@ -187,11 +187,3 @@ def test_a_score_that_is_no_number_is_told_and_nothing_moves() -> None:
         (question,) = questions(cluster)
         why = "its score is not a number: a node has no size"
         assert told(question, cluster, 7, {}) == Advice(question.group, Ms(7), why=why)
-
-
-def test_no_more_moves_than_are_asked_for() -> None:
-    more = "".join(f"{name}|1000|1000|1|running|Y|n1|n2|drbd|\n" for name in "cdef")
-    cluster = parse(LOPSIDED.replace("\na|", f"\n{more}a|").replace("7900", "3900"))
-    for most, moved in ((1, 1), (2, 2), (10, 3)):
-        (question,) = questions(cluster, moves=most)
-        assert len(told(question, cluster, 7, {}).shifts) == moved

@@ -1,11 +1,10 @@
 """The search beside the rounds: one at a time, none in vain, and no end of the daemon."""
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from nodeagent.errors import Unavailable
-from nodeagent.maintd.balancing.search_thread import Adviser, nothing_measured
+from nodeagent.maintd.balancing.search_thread import Adviser
 from nodeagent.model.balance import Advice, Question
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms
@@ -45,16 +44,6 @@ class Desk:
         self.adviser.ask(questions, SEEN, Ms(now))
         while self.work:
             self.work.pop()()
-
-
-def test_what_is_asked_is_known_later() -> None:
-    desk = Desk()
-    assert desk.adviser.advice() == {}
-    desk.ask(ASKED, now=9)
-    advice = desk.adviser.advice()["g"]
-    assert advice.at == 9
-    assert advice.shifts
-    assert advice.final < advice.score
 
 
 def test_one_search_at_a_time() -> None:
@@ -154,25 +143,6 @@ def test_load_that_is_in_doubt_is_not_counted_and_said() -> None:
     advice = desk.adviser.advice()["g"]
     assert advice.doubt == "n2 has not been measured"
     assert advice.shifts, "all count the same"
-
-
-def test_in_a_thread() -> None:
-    begun, go = threading.Event(), threading.Event()
-
-    def look(_: Snapshot, __: Sequence[Question]) -> Known:
-        begun.set()
-        go.wait(10)
-        return KNOWN
-
-    adviser = Adviser(look, nothing_measured)
-    adviser.ask([ASKED], SEEN, Ms(1))
-    assert begun.wait(10)
-    assert adviser.advice() == {}, "nobody waits for it"
-    (thread,) = (t for t in threading.enumerate() if t.name == "adviser")
-    assert thread.daemon, "nobody waits for it at the end either"
-    go.set()
-    thread.join(10)
-    assert adviser.advice()["g"].shifts
 
 
 def test_whoever_waits_longest_is_searched_first_where_there_is_no_time_for_all() -> None:
