@@ -292,17 +292,6 @@ def test_many_that_hang_delay_nobody(agents: Agents, monkeypatch: pytest.MonkeyP
         asyncio.run(main())
 
 
-def test_the_quiet_are_asked_first(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "AT_ONCE", 1)
-    for name in ("n1", "n2", "n3"):
-        agents.well(name, epoch="new")
-    previous = {
-        name: Seen(replace(REPORT, time=NOW - age), OK) for name, age in {"n1": 9, "n2": 99}.items()
-    }
-    agents.looks(previous)
-    assert agents.asked == ["n3", "n2", "n1"]
-
-
 def test_the_total_deadline_holds(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "AT_ONCE", 2)
     monkeypatch.setattr(module, "_SOONEST", 60.0)
