@@ -251,21 +251,6 @@ def test_a_dry_run_only_tells() -> None:
     assert [answer for _, answer in done.expired] == [None]
 
 
-def test_a_calm_cluster_is_asked_for_its_configuration_and_nothing_else() -> None:
-    site = Site([instance("i", "n2", "n3")])
-    asked: list[str] = []
-
-    class Watched(ByHand):
-        def __getattribute__(self, name: str) -> object:
-            if name in ("snapshot", "trails", "results", "capacity", "submit"):
-                asked.append(name)
-            return super().__getattribute__(name)
-
-    site.cluster.__class__ = Watched
-    site.go()
-    assert asked == ["snapshot"]
-
-
 def test_an_installation_that_waits_is_canceled_when_a_node_with_the_data_is_back() -> None:
     site = Site([instance("i", "n2", "n3")])
     for node in ("n2", "n3"):

@@ -46,24 +46,6 @@ def test_tags_that_cannot_be_set_are_not_tried_again_and_again(allowed: str) -> 
     assert result(rig)[1] == ("success" if allowed == "failover" else "enoperm")
 
 
-def test_another_who_was_quicker_makes_ours_fail_without_effect() -> None:
-    """harep, or a pass of our own, takes the same instance in the same moment."""
-    rig = cluster(plain("i1", "n2", "rbd"))
-    out(rig, "n2")
-    old = f"{RULES}result:failover:6f3b1d5e-0002-4000-8000-000000000001:1:success:3"
-    rig.cluster.put(replace(rig.cluster.instances["i1"], tags=frozenset({old})))
-    theirs = Retag(Scope.INSTANCE, "i1", add=(f"{RULES}pending:failover:x:2:",), remove=(old,))
-    rig.cluster.takes = lambda action: 5.0 if action == theirs else 1.0
-    rig.cluster.submit_foreign(theirs)
-    rig.tick(1)
-    guarded = [job for job in rig.cluster.jobs.values() if isinstance(job.action, Guarded)]
-    for _ in range(3):
-        rig.tick(3)
-    assert guarded
-    assert guarded[0].outcome is Outcome.ERROR
-    assert "not found" in guarded[0].result.why
-
-
 def by_hand(rig: Rig) -> None:
     """Somebody fails i1 over, and his job waits."""
     rig.cluster.pauses = lambda action: isinstance(action, MovePrimary)

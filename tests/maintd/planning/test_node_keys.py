@@ -160,3 +160,15 @@ def test_the_state_of_a_nodes_key() -> None:
         looks = {} if look is None else {"n1": look}
         told = {one["name"]: one["state"] for one in agents(world, looks)}
         assert told["n1"] == state, (look, pins)
+
+
+def test_a_vote_with_another_key_does_not_count() -> None:
+    """Whoever speaks for the majority of nodes would name the master."""
+    rig = keyed(3)
+    rounds(rig)
+    rig.agents.masters = {"n2": "n3", "n3": "n3"}
+    rig.agents.keys |= {"n2": FIRST, "n3": SECOND}
+    done = rig.tick()  # believed, they would end this maintd
+    assert (
+        done.idle == "the vote is undecided: 1 of 3 nodes say that n1 is the master, 2 say nothing"
+    )
