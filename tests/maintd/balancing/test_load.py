@@ -6,8 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nodeagent.errors import MessageError
 from nodeagent.maintd.balancing.load import (
@@ -148,19 +146,6 @@ def test_a_clock_put_back_begins_anew() -> None:
 
 # Smoothing.
 
-VALUES = st.lists(st.floats(0, 64), min_size=1, max_size=30)
-
-
-@given(VALUES, st.lists(st.integers(0, GAP), min_size=30, max_size=30))
-def test_a_smoothed_value_is_never_beyond_what_was_measured(
-    values: list[float], gaps: list[int]
-) -> None:
-    smooth, now = Smooth(values[0], NOW), NOW
-    for value, gap in zip(values[1:], gaps, strict=False):
-        now += gap
-        smooth = smooth.after(value, now)
-    assert min(values) - 1e-9 <= smooth.value <= max(values) + 1e-9
-
 
 def test_a_peak_of_a_minute_is_a_tenth() -> None:
     peak = Smooth(0.0, NOW).after(10.0, NOW + 60_000)
@@ -214,10 +199,3 @@ def test_reports_of_a_mond_and_of_our_agents() -> None:
 def test_what_cannot_be_read_is_no_load(body: bytes, why: str) -> None:
     with pytest.raises(MessageError, match=why.replace("(", r"\(")):
         read_busy(body, NOW)
-
-
-@given(st.binary(max_size=200))
-def test_whatever_is_said_is_read_or_refused(body: bytes) -> None:
-    for read in (read_busy, read_own, read_resident):
-        with pytest.raises(MessageError):
-            read(body, NOW)

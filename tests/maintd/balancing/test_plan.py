@@ -377,15 +377,6 @@ def test_what_has_no_room_now_is_not_begun(has: Mapping[str, Capacity], expected
     assert why(decision).parts == (expected,)
 
 
-def test_the_nearest_setting_decides() -> None:
-    assert not begun(Given(world(tags=["maintd:balance:no"])).decision())
-    on = world(tags=["maintd:balance:yes", "maintd:balance-threshold:2.5"])
-    for gain, moves in ((1.0, 0), (2.5, 1)):
-        advice = advised(replace(OVER, gain=gain))
-        decision = Given(on, advice=advice).decision(Policy(stage=FULL, balance_settle=Ms(0)))
-        assert len(begun(decision)) == moves
-
-
 # When a job fails.
 
 

@@ -14,9 +14,6 @@ from nodeagent.model.units import Ms
 from nodeagent.placement.cluster.cluster import Known
 from nodeagent.placement.cluster.from_ganeti import assess
 from nodeagent.placement.cluster.textfile import parse
-from nodeagent.placement.layout.layout import lay_out
-from nodeagent.placement.layout.rules import Rules
-from nodeagent.placement.layout.score import score
 from tests.maintd.balancing.world import LOPSIDED
 
 HALF = Capacity(2000, 50_000, Size(4000, 0, 100_000, 8))
@@ -33,15 +30,6 @@ TWO = Snapshot(
     },
     {group: Group(group, group) for group in "ab"},
 )
-
-
-def test_it_is_the_score_of_each_group_by_itself() -> None:
-    known = Known(parse(LOPSIDED), {})
-    (group,) = known.cluster.groups
-    said = rated(known, Snapshot("c", {}), [group.uuid], Ms(7))[group.uuid]
-    assert said.at == 7
-    assert said.score == score(lay_out(known.cluster, group, Rules())) > 0
-    assert said.instances == {"running": 2}
 
 
 def test_each_group_counts_its_own_nodes_and_instances() -> None:

@@ -94,26 +94,6 @@ def test_where_no_thread_is_to_be_had_it_is_told_and_tried_again() -> None:
     assert not desk.adviser.advice()["g"].why
 
 
-def test_what_was_even_a_moment_ago_is_not_searched_again() -> None:
-    even = replace(ASKED, share=100.0)
-    desk = Desk()
-    desk.ask(even)
-    desk.ask(even)
-    assert desk.looked == 1
-    desk.ask(replace(even, never=frozenset({"a"})))
-    assert desk.looked == 2, "another question"
-    desk.ask(replace(even, never=frozenset({"a"}), load=True))
-    desk.ask(replace(even, never=frozenset({"a"}), load=True))
-    assert desk.looked == 4, "load changes all the time"
-    desk.seconds += 1000
-    desk.ask(even)
-    desk.ask(even)
-    assert desk.looked == 5
-    desk.seconds += 1000
-    desk.ask(even)
-    assert desk.looked == 6, "it may have changed since"
-
-
 def test_who_cannot_be_asked_is_told_and_asked_again() -> None:
     desk = Desk(Unavailable("luxid does not answer"))
     desk.ask(ASKED)
