@@ -189,20 +189,6 @@ def test_13_requests_that_never_left_are_said_to_be_not_in_force(rig: Masters) -
     assert rig.store.answer(wish) is None, "nobody is told that it was accepted"
 
 
-def test_14_a_start_that_changes_nothing_writes_no_rule(rig: Masters) -> None:
-    assert rig.ask(SetQueue(enabled=False)) == ""
-    rig.tick()
-    before, written = rig.rule, list[str]()
-    rig.cluster.keeps = lambda text: written.append(text) or ""  # type: ignore[func-returns-value]
-    rig.wake(M)
-    for _ in range(3):
-        rig.tick()
-    assert not written
-    assert rig.rule == before
-    assert rig.ask(SetQueue(enabled=True)) == ""
-    assert written
-
-
 def test_15_what_a_newer_nodeagent_wrote_is_waited_for(rig: Masters) -> None:
     rig.plan("n5", ahead=24 * HOUR)
     newer = f"{FORM + 1}:whatever"
@@ -222,10 +208,6 @@ def lose_jobs(rig: Masters, *jobs: Job) -> None:
         rig.cluster.jobs.pop(job.number)
         rig.cluster._active.pop(job.number, None)
         rig.cluster._reasons.pop(job.reason, None)
-
-
-def drains(rig: Masters) -> list[Job]:
-    return [job for job in rig.cluster.jobs.values() if isinstance(job.action, Drain)]
 
 
 # Between the rule and the disk.
