@@ -73,9 +73,9 @@ class Live:
         while self.maintd.rounds == before:
             await asyncio.sleep(0.001)
 
-    def over_tls(self, pem: bytes = b"") -> tuple[str, str]:
+    def over_tls(self) -> tuple[str, str]:
         """Serve over TLS as well: the URL, and the file with the certificate."""
-        pem = pem or make_certificate()
+        pem = make_certificate()
         file = self.folder / "cert.pem"
         file.write_bytes(pem[pem.index(b"-----BEGIN CERTIFICATE-----") :])
 

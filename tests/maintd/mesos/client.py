@@ -5,15 +5,11 @@ import json
 import socket
 import ssl
 from base64 import b64encode
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from cryptography import x509
-
 from nodeagent.model.snapshot import Instance, Node
 from tests.cli.live import USERS, Live
-from tests.maintd.queue.certificates import self_signed
 from tests.maintd.rig import Rig, fleet
 
 # Mesos' fixture: its first principal may do everything, the second only what is said.
@@ -137,8 +133,3 @@ def window(*machines: object, start: int = NOW_NS, duration: int | None = None) 
 
 def schedule(*windows: object) -> dict[str, Any]:
     return {"windows": list(windows)}
-
-
-def named() -> bytes:
-    """A key, and a certificate that is for 127.0.0.1, as an operator has one for the master."""
-    return b"".join(self_signed(x509.IPAddress(ip_address("127.0.0.1"))))

@@ -5,8 +5,6 @@ The rules of schedules and modes are in `windows/test_schedule.py`, what is read
 """
 
 import json
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +12,7 @@ import pytest
 
 from nodeagent.errors import NotMaster
 from nodeagent.maintd.engine import daemon
-from tests import needs
-from tests.maintd.mesos.client import BLIND, FIRST, M1, M2, SECOND, Master, named, schedule, window
+from tests.maintd.mesos.client import BLIND, M1, M2, SECOND, Master, schedule, window
 
 SCHEDULE, STATUS, DOWN, UP = (
     "/maintenance/schedule",
@@ -122,72 +119,3 @@ def test_who_is_not_the_leader_changes_nothing(
     assert master.modes == ([M1], [])
     with pytest.raises(NotMaster):
         master.close()
-
-
-LINES = """
-curl {url}/maintenance/schedule -u alice:secret
-  -H "Content-type: application/json"
-  -X POST
-  -d @schedule.json
-curl {url}/machine/down -u alice:secret
-  -H "Content-type: application/json"
-  -X POST
-  -d @machines.json
-curl {url}/machine/up -u alice:secret
-  -H "Content-type: application/json"
-  -X POST
-  -d @machines.json
-"""
-THREE = {
-    "windows": [
-        {
-            "machine_ids": [
-                {"hostname": "machine1", "ip": "10.0.0.1"},
-                {"hostname": "machine2", "ip": "10.0.0.2"},
-            ],
-            "unavailability": {
-                "start": {"nanoseconds": 1443830400000000000},
-                "duration": {"nanoseconds": 3600000000000},
-            },
-        },
-        {
-            "machine_ids": [{"hostname": "machine3", "ip": "10.0.0.3"}],
-            "unavailability": {
-                "start": {"nanoseconds": 1443834000000000000},
-                "duration": {"nanoseconds": 3600000000000},
-            },
-        },
-    ]
-}
-
-
-@needs.mark("curl")
-def test_the_lines_of_mesos_own_guide_by_curl(master: Master) -> None:
-    """Nothing is changed in them but the address and `-u`; the certificate is looked at."""
-    url, certificate = master.live.over_tls(named())
-    folder = master.folder
-    (folder / "schedule.json").write_text(json.dumps(THREE))
-    (folder / "machines.json").write_text(json.dumps(THREE["windows"][0]["machine_ids"]))
-    (folder / ".curlrc").write_text("silent\nshow-error\nfail\n")
-    environment = {"HOME": str(folder), "CURL_HOME": str(folder), "CURL_CA_BUNDLE": certificate}
-    environment = {**os.environ, **environment}
-    set_it, take_down, bring_up = (
-        "curl" + " ".join(part.split("\n")) for part in LINES.format(url=url).split("curl")[1:]
-    )
-
-    def run(line: str) -> str:
-        done = subprocess.run(
-            ["/bin/sh", "-c", line], cwd=folder, env=environment, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    assert run(set_it) == ""
-    assert json.loads(run(f"curl {url}/maintenance/schedule -u alice:secret")) == THREE
-    assert run(take_down) == ""
-    status = json.loads(run(f"curl {url}/maintenance/status -u alice:secret"))
-    assert status["down_machines"] == THREE["windows"][0]["machine_ids"]
-    assert run(bring_up) == ""
-    left = json.loads(run(f"curl {url}/maintenance/schedule -u alice:secret"))
-    assert left == {"windows": THREE["windows"][1:]}
-    assert master.ask("GET", STATUS, user=FIRST)[0] == 200
