@@ -41,25 +41,6 @@ def state(rig: Rig) -> str:
 # Back into service.
 
 
-def test_an_evacuated_node_is_brought_back_drained_and_returns_after_proof() -> None:
-    rig = evacuated()
-    before = len(rig.cluster.jobs)
-    assert done(rig) == ""
-    later(rig, 4)
-    assert (state(rig), jobs(rig, before)) == ("drained", ["Restore"])
-    (why,) = whys(rig.tick())
-    assert (why.kind, why.subject.name) == (Kind.PROVES, "n3")
-    assert 200_000 <= dict(why.details)["left"] < 300_000  # type: ignore[operator]
-    later(rig, 22)
-    assert state(rig) == "drained"
-    later(rig, 12)
-    assert (state(rig), jobs(rig, before)) == ("in service", ["Restore", "Restore", "Retag"])
-    assert rig.cluster.nodes["n3"].tags == frozenset()
-    ledger = rig.ledger
-    assert (ledger.incidents, ledger.outages, ledger.intents) == ((), (), ())
-    assert not whys(rig.tick())
-
-
 @pytest.mark.parametrize(
     ("says", "kinds"),
     [

@@ -2,12 +2,10 @@
 
 from dataclasses import replace
 
-import pytest
-
 from nodeagent.model.action import MovePrimary
 from nodeagent.model.reason import Kind
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import Done, Evacuate
+from nodeagent.model.wish import Evacuate
 from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, ask, fleet, mirrored
 
@@ -38,21 +36,6 @@ def instances_on(one: Rig, name: str = "n3") -> list[str]:
 
 def actions(one: Rig, *kinds: type) -> list[str]:
     return [job for job in one.jobs() if job.startswith(tuple(kind.__name__ for kind in kinds))]
-
-
-@pytest.mark.parametrize("offline", [False, True])
-def test_it_is_evacuated_and_goes_back_after_proof(*, offline: bool) -> None:
-    one = rig()
-    assert ask(one, Evacuate("n3", "new disks", offline=offline)) == ""
-    until_calm(one)
-    node = one.cluster.nodes["n3"]
-    assert (node.drained, node.offline, instances_on(one)) == (not offline, offline, [])
-    assert ask(one, Done("n3")) == ""
-    one.tick(30)
-    assert not one.cluster.nodes["n3"].in_service, "it owes its proof"
-    until_calm(one)
-    assert one.cluster.nodes["n3"].in_service
-    assert one.ledger.outages == ()
 
 
 def test_a_failed_move_stops_it_until_a_person_asks_again() -> None:

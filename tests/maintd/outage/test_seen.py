@@ -110,14 +110,6 @@ def test_undrain_puts_it_back_once_its_jobs_have_ended() -> None:
     assert rig.status("n3") is Status.CANCELED, "it is observed still, and not drained again"
 
 
-def test_withdrawn_it_is_put_back() -> None:
-    rig = emptying()
-    rig.agents.says["n3"] = OK
-    later(rig, 80)
-    assert (rig.cluster.nodes["n3"].in_service, put_back(rig), repairs(rig)) == (True, 1, 0)
-    assert (rig.ledger.incidents, rig.ledger.outages, rig.ledger.intents) == ((), (), ())
-
-
 @pytest.mark.parametrize(
     "touch",
     [
