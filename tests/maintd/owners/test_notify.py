@@ -8,7 +8,7 @@ from nodeagent.maintd.notices import owners as notify
 from nodeagent.maintd.notices.owners import fitting
 from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Ledger, Outcome, Result
-from nodeagent.model.offer import Announcing, Offer, Sending
+from nodeagent.model.offer import Announcing
 from nodeagent.model.reason import Kind
 from nodeagent.model.units import Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
@@ -19,7 +19,6 @@ from tests.maintd.decided import details
 from tests.maintd.owners.owned import instance
 from tests.maintd.rig import QUICK, Rig, fleet
 from tests.maintd.rounds import ticks
-from tests.maintd.world import NOW
 
 TELLS = replace(QUICK, announcing=Announcing("tell-owners", Seconds(45)))
 
@@ -81,8 +80,3 @@ def test_what_fails_is_tried_again_a_few_times_and_says_why() -> None:
     ticks(one, 400)
     assert len(one.agents.orders) == notify.TRIES
     assert told(one.ledger) == [True, True], "given up"
-
-
-def asked(told: Sending = Sending(), **more: Any) -> Offer:
-    about = Unavailability(Nanoseconds(NOW * 10**6))
-    return replace(Offer("o", "db", "uuid-n3", ("i1",), about, NOW, NOW, told=told), **more)
