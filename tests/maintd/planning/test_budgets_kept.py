@@ -1,6 +1,6 @@
 """Disruption budgets in whole rounds, for everybody who moves instances."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -10,13 +10,12 @@ from nodeagent.model.action import MovePrimary, move_of
 from nodeagent.model.ledger import Decision, Intent, Ledger
 from nodeagent.model.purpose import OfFencing, OfPerson, Purpose
 from nodeagent.model.queue import EntryStatus, RepairStep
-from nodeagent.model.reason import AnyKind, Kind
+from nodeagent.model.reason import Kind
 from nodeagent.model.roll import REBOOT, Terms
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.wish import Evacuate, StartRoll
 from tests.maintd.balancing.world import ON, advised, begun, done, shift
 from tests.maintd.balancing.world import world as balanced
-from tests.maintd.decided import whole
 from tests.maintd.queue.mender import Mender, policy
 from tests.maintd.rig import Rig
 from tests.maintd.world import EVACUATE, instance, seen, six
@@ -29,10 +28,6 @@ def lxc(name: str, primary: str, secondary: str, *tags: str) -> Instance:
     """One that cannot migrate."""
     tagged = frozenset(tags)
     return Instance(name, primary, secondary, memory=100, disk=100, hypervisor="lxc", tags=tagged)
-
-
-def kvm(name: str, primary: str, secondary: str, *tags: str) -> Instance:
-    return replace(lxc(name, primary, secondary, *tags), hypervisor="kvm")
 
 
 def most_at_once(one: Rig, *names: str) -> int:
@@ -60,9 +55,9 @@ def site(*instances: Instance, **members: object) -> Mender:
     return made
 
 
-def pair(tag: str, make: Callable[..., Instance] = lxc) -> tuple[Instance, ...]:
+def pair(tag: str) -> tuple[Instance, ...]:
     tags = (f"{WEB}{tag}",) if tag else ()
-    return tuple(make(f"web{n}", *places, *tags) for n, places in enumerate(PAIR, 1))
+    return tuple(lxc(f"web{n}", *places, *tags) for n, places in enumerate(PAIR, 1))
 
 
 def by_incident(one: Mender) -> None:
@@ -90,11 +85,6 @@ OWNERS = [by_incident, by_person, by_window, by_entry, by_roll]
 
 def is_empty(one: Mender) -> bool:
     return all("n3" not in (i.primary, i.secondary) for i in one.cluster.instances.values())
-
-
-def reasons(one: Rig) -> Iterator[AnyKind]:
-    for held in one.tick().decision.held:
-        yield from (why.kind for why in whole(held.why))
 
 
 @pytest.mark.parametrize(

@@ -102,16 +102,6 @@ def test_of_nodes_that_leave_the_last_comes_first_and_of_these_the_first_back() 
     assert stay_longest(known, []) == []
 
 
-def test_a_departure_that_is_put_off_is_the_same_reason() -> None:
-    """A roll foresees the turns of its nodes anew in each round; the journal tells once."""
-    first, later = (
-        because(Kind.MOVES_AGAIN, "web", why=leaves("n2", Departure(ahead(n), ahead(n + HOUR))))
-        for n in (HOUR, 2 * HOUR)
-    )
-    assert first != later
-    assert first.key == later.key
-
-
 # When the nodes of a roll will be back.
 
 MINUTE = 60_000

@@ -152,24 +152,6 @@ def test_a_policy_that_is_none_and_a_group_that_is_none() -> None:
         assert steps(room(some, free(n2=1000))) == {"a": "n2"}
 
 
-@pytest.mark.parametrize(
-    ("said", "places"),
-    [
-        pytest.param({}, {"b": "n2"}, id="its free room is unknown"),
-        pytest.param({"n3": Capacity(8000, 8000)}, {"a": "n2", "b": "n3"}, id="its size is"),
-        pytest.param({"n3": Capacity(600, 8000)}, {"a": "n3", "b": "n2"}, id="little is free"),
-    ],
-)
-def test_a_node_that_does_not_report_its_size_is_a_place_by_its_free_room(
-    said: dict[str, Capacity], places: dict[str, str]
-) -> None:
-    seen = world(shared("a", 500), shared("b", 600))
-    seen = replace(seen, hypervisor="kvm")  # a node itself then counts as using memory
-    has = free(n2=1000) | said
-    has["n2"] = replace(has["n2"], size=replace(SIZE, memory=SIZE.memory * 2))
-    assert Targets(seen.nodes["n1"], room(seen, has), AWAY.id).places == places
-
-
 def test_several_that_the_checks_refuse_do_not_all_go_to_one_node() -> None:
     """The checks take a drained primary for an offline one, and refuse each place beside it."""
     same = frozenset({"svc:a"})
