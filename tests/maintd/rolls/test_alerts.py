@@ -14,18 +14,17 @@ from nodeagent.maintd.notices.firing import Firing
 from nodeagent.maintd.notices.outbox import Outbox
 from nodeagent.maintd.notices.sinks.alertmanager import Alertmanager
 from nodeagent.maintd.notices.sinks.http import Endpoint
-from nodeagent.model.ledger import Outcome
 from nodeagent.model.notice import Sink
 from nodeagent.model.reason import RollKind
 from nodeagent.model.roll import REBOOT, Phase, Terms
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import ResumeRoll, SkipNode, StartRoll
+from nodeagent.model.wish import StartRoll
 from tests import needs
 from tests.maintd.answering import serving
 from tests.maintd.notices.alertmanager import Manager, alertmanager
 from tests.maintd.notices.sinks import Receiver
 from tests.maintd.rig import QUICK, Rig, ask, elsewhere, fleet, mirrored
-from tests.maintd.rolls.rolling import away, go_on, phases, rebooted, roll, start
+from tests.maintd.rolls.rolling import away, go_on, phases, start
 from tests.patience import until
 
 CRITICAL = 'severity="critical"'
@@ -45,10 +44,10 @@ class Server:
         return self.status, json.dumps(alerts).encode()
 
 
-def wire(one: Rig, url: str, *, tells: bool = False) -> None:
-    """Ask the Alertmanager at the end of each round; `tells`: notify it as well."""
+def wire(one: Rig, url: str) -> None:
+    """Ask the Alertmanager at the end of each round."""
     target = Alertmanager("am", Endpoint(url, seconds=5.0))
-    one.engine.outbox = Outbox([target] if tells else [], one.now, elsewhere)
+    one.engine.outbox = Outbox([], one.now, elsewhere)
     one.engine.firing = Firing(
         lambda: [target], lambda: one.time, lambda work: work(), lambda _: False
     )
@@ -147,28 +146,3 @@ def test_a_real_alertmanager_tells_what_fires(tmp_path: Path) -> None:
         until(lambda: target.firing(['severity="warning"'], 10) == ())
         with pytest.raises(Exception, match=r"HTTP status 400: .*regexp"):
             target.firing(["severity=~["], 10)
-
-
-@needs.mark("prometheus-alertmanager")
-def test_our_own_alerts_do_not_keep_a_roll_from_going_on_for_ever(tmp_path: Path) -> None:
-    """Even if the matchers take them: the roll stops, maintd tells of it, a person resumes it."""
-    every = replace(TERMS, blocked_by=('cluster!=""',))
-    with serving(Receiver()) as hook, alertmanager(tmp_path, hook) as manager:
-        one = Rig(fleet(), mirrored(("n3", "n4"), ("n5", "n6")), replace(QUICK, notify=(SINK,)))
-        one.skew = time.time() - one.time - 7200
-        wire(one, manager.url, tells=True)
-        one.agents.ends = lambda _: Outcome.ERROR
-        one.tick()
-        start(one, "n3", "n6", terms=every)
-        go_on(one, 40)
-        assert roll(one).stopped
-        one.skew = time.time() - one.time  # Alertmanager has the machine's clock
-        one.tick(0)
-        until(lambda: ("MaintdNeedsYou", "") in manager.alerts)
-        assert ask(one, SkipNode("n3")) == ""
-        one.agents.ends = lambda _: Outcome.SUCCESS
-        assert ask(one, ResumeRoll()) == ""
-        one.skew = time.time() - one.time
-        go_on(one)
-        assert phases(one) == {"n3": Phase.SKIPPED, "n6": Phase.DONE}
-        assert rebooted(one)[-1] == "n6"

@@ -7,7 +7,7 @@ import pytest
 
 from nodeagent.model.action import MovePrimary
 from nodeagent.model.roll import Phase
-from nodeagent.model.wish import CancelRoll, PauseRoll, ResumeRoll, StartRoll
+from nodeagent.model.wish import CancelRoll, StartRoll
 from tests.maintd.rig import QUICK, Rig, ask, fleet, mirrored
 from tests.maintd.rolls.rolling import TERMS, away, go_on, phases, rebooted, rig, start
 
@@ -34,22 +34,6 @@ def test_nodes_that_leave_together_share_the_moves(moves: int, each: int) -> Non
         one.tick()
     moving = [i.node for i in one.ledger.intents if isinstance(i.action, MovePrimary)]
     assert Counter(moving) == dict.fromkeys(leaving, each)
-
-
-def test_pause_lets_no_further_node_begin_and_cancel_returns_all() -> None:
-    one = rig()
-    start(one, "n3", "n4", "n5")
-    one.tick(5)
-    assert ask(one, PauseRoll()) == ""
-    go_on(one)
-    assert phases(one) == {"n3": Phase.DONE, "n4": Phase.WAITING, "n5": Phase.WAITING}
-    assert ask(one, ResumeRoll()) == ""
-    one.tick(5)
-    assert away(one) == {"n4"}
-    assert ask(one, CancelRoll()) == ""
-    go_on(one)
-    assert phases(one) == {"n3": Phase.DONE, "n4": Phase.SKIPPED, "n5": Phase.SKIPPED}
-    assert (away(one), rebooted(one), one.ledger.outages) == (set(), ["n3"], ())
 
 
 def test_names_groups_tags_and_patterns_choose_the_nodes() -> None:
