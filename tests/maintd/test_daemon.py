@@ -17,17 +17,12 @@ from nodeagent.maintd.engine.limits import LINES, Chatter
 from nodeagent.maintd.engine.round import Round
 from nodeagent.maintd.engine.settings import MaintdSettings, Settings
 from nodeagent.model.action import Scope
-from nodeagent.model.reason import Held, Kind, because
 from nodeagent.model.snapshot import Capacity, Snapshot
 from nodeagent.model.wish import Pause, Wish
 from nodeagent.protocol.look import Look
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE
 from tests.patience import until
-
-
-def paused(who: str, node: str = "") -> Held:
-    return Held(because(Kind.PAUSED, node, what="node", who=who), node)
 
 
 def test_rounds_that_are_skipped_are_said_once_and_for_how_long(
@@ -76,27 +71,6 @@ def test_a_node_that_says_something_else_each_round_cannot_fill_the_journal() ->
     clock[0] = 60.1
     assert chatter.over() == [("n2", 2 * LINES)]
     assert chatter.take("n2")
-
-
-def test_a_reason_that_comes_and_goes_is_logged_once_in_five_minutes(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """A dead node's agent times out, and has no route, in turn."""
-    rig, clock = Rig(fleet()), [0.0]
-    daemon = Maintd(rig.engine, rig.store, 60.0, rig.now, steady=lambda: clock[0])
-    caplog.set_level(logging.INFO)
-    done = rig.tick()
-
-    def rounds(*names: str) -> None:
-        for name in names:
-            clock[0] += 30
-            held = (paused(name, "n2"),) if name else ()
-            daemon._tell(replace(done, decision=replace(done.decision, held=held)))
-
-    rounds(*["timed out", "no route"] * 20)
-    assert [m.rpartition(" ")[2] for m in caplog.messages] == ["out'", "route'"]
-    rounds(*[""] * 10, "no route")
-    assert len(caplog.messages) == 3
 
 
 def test_a_request_is_answered_once_ganeti_has_the_ledger_too(

@@ -21,9 +21,9 @@ from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import UNKNOWN, Incident, Status
 from nodeagent.model.keeping import Trouble, Uncertain
 from nodeagent.model.ledger import Begun, Hold, Intent, Ledger, Outcome, Policy
-from nodeagent.model.purpose import OfIncident, OfTags
+from nodeagent.model.purpose import OfIncident
 from nodeagent.model.reason import AnyKind, Kind, Of, Subject, because
-from nodeagent.model.snapshot import Capacity, Group, Observed, Snapshot
+from nodeagent.model.snapshot import Group, Observed, Snapshot
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Schedule
@@ -40,7 +40,7 @@ from nodeagent.model.wish import (
     TrustLedger,
     Wish,
 )
-from tests.maintd.decided import details, kinds, within
+from tests.maintd.decided import kinds, within
 from tests.maintd.world import (
     EVACUATE,
     FAILOVER,
@@ -331,27 +331,6 @@ def test_doubt_begins_nothing_and_goes_on_with_nothing(
     assert actions(decided.ledger) == []
     assert kinds(decided.held)[0] == (Kind.DOUBT, "n1")
     assert dict(decided.held[0].why.details)["doubt"] == "not trusted: signature"
-
-
-def test_who_takes_part_in_other_work_is_not_called_full() -> None:
-    """In the laboratory 199 GiB were free everywhere, and all nodes were claimed."""
-    world = six(node("n1", drained=True), b=("n3", "n1"))
-    before = ledger(incident(status=Status.PENDING, drained=True))
-    for number, name in enumerate(("n2", "n4", "n5", "n6")):
-        other = Retag(Scope.NODE, name, ("t",))
-        before = replace(
-            before, intents=(*before.intents, Intent(f"{number}", OfTags(), name, other))
-        )
-    (held,) = decide(before, seen(world, {"n1": EVACUATE}), POLICY, NOW).held
-    assert (held.why.kind, held.why.subject.name) == (Kind.MIRROR_CANNOT_MOVE, "b")
-    said = details([held], Kind.ALL_TAKEN)
-    taken = tuple(because(Kind.CLAIMED, n, who="another repair") for n in ("n2", "n4", "n5"))
-    assert (said["whys"], said["more"]) == (taken, "1")
-    small = dict.fromkeys(("n2", "n4", "n5", "n6"), Capacity(10**6, 100))
-    world = replace(world, instances={"b": replace(world.instances["b"], disk=192)})
-    full = seen(world, {"n1": EVACUATE}, capacity=small)
-    (held,) = decide(replace(before, intents=()), full, POLICY, NOW).held
-    assert details([held], Kind.NO_FREE_NODE)["wanted"] == ("192 MiB of disk",)
 
 
 def test_what_was_cut_off_after_its_effect_is_done_and_was_ours() -> None:

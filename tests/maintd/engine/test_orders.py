@@ -10,7 +10,6 @@ from uuid import uuid4
 import pytest
 
 from nodeagent.agent.execute import OUTPUT_KEPT
-from nodeagent.agent.run import Finished
 from nodeagent.cluster.backend import Accepted, NotTaken
 from nodeagent.errors import MessageError, Unavailable
 from nodeagent.maintd.engine.orders import MAX_RECEIPT, Orders
@@ -153,25 +152,6 @@ def test_a_receipt_counts(size: int) -> None:
 def test_how_a_command_has_ended_and_what_it_said_is_told() -> None:
     told = outcome(replace(DONE, output=" true\n"))
     assert told == Result(Outcome.SUCCESS, "exit code 0:  true", 0, "true")
-
-
-@pytest.mark.parametrize(
-    ("ran", "output", "why"),
-    [
-        (Finished(3, b"", b""), "", "exit code 3"),
-        (Finished(1, b"", b"bmc busy\n"), "", 'exit code 1: "bmc busy"'),
-        (Finished(1, b"", b"bmc busy"), "gave up\n", 'exit code 1: "bmc busy": gave up'),
-        (Finished(1, b"", b'the "bmc"'), 'say "no"', 'exit code 1: "the \'bmc\'": say "no"'),
-        (Finished(-9, b"", b""), "", "was ended by signal 9"),
-        (Finished(None, b"", b"", "time"), "", "timed out after 30 s"),
-    ],
-)
-def test_a_reason_says_nothing_twice_and_has_no_backslashes(
-    ran: Finished, output: str, why: str
-) -> None:
-    code = ran.code if ran.code is None or ran.code >= 0 else None
-    failed = replace(DONE, progress=Progress.FAILED, code=code, why=ran.fault or "", output=output)
-    assert outcome(failed) == Result(Outcome.ERROR, why, code, output.strip())
 
 
 def test_a_receipt_larger_than_any_is_not_read() -> None:

@@ -3,13 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
-from nodeagent.maintd.incidents.referral import give_up, reason_of, referral_of
+from nodeagent.maintd.incidents.referral import give_up, referral_of
 from nodeagent.model.constraints import Constraints
 from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.incident import UNKNOWN, Incident, Status
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.queue import Entry, EntryStatus, Procedures, Queue, Referral, RepairStep
-from nodeagent.model.reason import Detail, Kind, because
+from nodeagent.model.reason import Detail, Kind
 from nodeagent.model.snapshot import Group, Node, Snapshot
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms, Seconds
@@ -46,10 +46,6 @@ class Sick(Mender):
         said = self.details(Kind.LEFT_TO_QUEUE)
         assert said["it"] == "n3"
         return said["operation"], said["type"], said["how"]
-
-    def ticks(self, times: int) -> None:
-        for _ in range(times):
-            self.tick()
 
 
 def test_an_incident_becomes_an_entry_and_is_not_worked_on_itself() -> None:
@@ -125,21 +121,3 @@ def test_which_incidents_fit() -> None:
             whole, procedures=Procedures(incidents=(referral, replace(referral, operation="b")))
         )
         assert referral_of(incident, SEEN, two) == (referral if fits else None), "the first counts"
-
-
-def test_what_has_become_of_the_newest_entry_is_told() -> None:
-    elsewhere = Entry(2, "10.0.0.4", "t", "o")
-    for status, why in (
-        (EntryStatus.QUEUED, "is queued"),
-        (EntryStatus.PROCESSING, "is being worked on"),
-        (
-            EntryStatus.SUCCEEDED,
-            "has succeeded, but the node still reports the fault: delete it for another",
-        ),
-        (EntryStatus.FAILED, "has failed: delete it for another"),
-    ):
-        old = Entry(0, NODE.address, "t", "o", status=EntryStatus.FAILED)
-        queue = Queue((old, Entry(1, NODE.address, "t", "o", status=status), elsewhere))
-        left = {"operation": "o", "type": "t", "how": f"entry 1 {why}"}
-        wanted = because(Kind.LEFT_TO_QUEUE, NODE.name, **left)
-        assert reason_of(Referral("t", "o", ()), NODE, queue) == wanted

@@ -229,21 +229,6 @@ def test_a_ca_that_cannot_be_read(tmp_path: Path) -> None:
 # Settings.
 
 
-def test_all_that_can_be_set() -> None:
-    said = {
-        "url": "https://[fe80::1]:443/graphql?x=y",
-        "every": "2m",
-        "seconds": "500ms",
-        "oldest": "1h",
-        "ca": "/etc/ca.pem",
-        "token": "/etc/token",
-        "priorities": {"ss": 5, "boot server": -1},
-    }
-    read = parse({"sabakan": said}).sabakan
-    expected = (str(said["url"]), 120, 0.5, 3600, "/etc/ca.pem", "/etc/token")
-    assert read == InventorySettings(*expected, {"ss": 5, "boot server": -1})
-
-
 @pytest.mark.parametrize(
     ("said", "why"),
     [

@@ -233,23 +233,6 @@ def test_it_is_told_with_times_in_seconds() -> None:
     }
 
 
-def test_before_a_question_it_is_told_without_a_judgement() -> None:
-    one = known(heard=None, since=None, asks=False)
-    end = plan(one)
-    assert isinstance(end, Reason)
-    found = outcome(one, end)
-    assert (found["life"], found["judgement"], found["silent-since"]) == (None, None, None)
-    assert (found["agree"], found["voices"]) == ([], [])
-    assert found["steps"][0].startswith("n0 has answered nobody for 10 min (this node is number 1")
-
-
-def test_a_node_that_may_not_shows_no_steps() -> None:
-    one = known(enabled=False)
-    end = plan(one)
-    assert isinstance(end, Reason)
-    assert (outcome(one, end)["able"], outcome(one, end)["steps"]) == (False, [])
-
-
 def test_a_majority_is_one_of_all_nodes() -> None:
     assert majority(world()) == 3
     assert majority(world("n4 offline")) == 3
