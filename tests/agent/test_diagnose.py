@@ -34,36 +34,11 @@ OK, EVACUATE = said("Ok"), said("evacuate", details="x")
 
 
 @pytest.mark.parametrize(
-    "document",
-    [
-        {"status": "Ok"},
-        {"status": "live-repair", "command": "fix-nic"},
-        {"status": "live-repair"},
-        {"status": "live-repair", "details": "tell a technician, keep running"},
-        {"status": "evacuate", "details": {"slot": "DIMM_A1", "wwn": 0x5000C500A1B2C3D4}},
-        {"status": "evacuate-failover", "details": None},
-        {"status": "Ok", "more": [1, 2.5, True, None, "für"]},
-    ],
-)
-def test_a_good_diagnosis_is_read_whole(document: dict[str, Any]) -> None:
-    diagnosis = read(document)
-    assert isinstance(diagnosis, Diagnosis)
-    assert json.loads(diagnosis.text) == document
-    assert diagnosis.need.wire == document["status"]
-
-
-@pytest.mark.parametrize(
     ("document", "place"),
     [
         ({}, "'status' is a required property"),
         ({"status": "ok"}, "at $.status"),
-        ({"status": 2}, "at $.status"),
-        ({"status": ["evacuate"]}, "at $.status"),
-        ({"status": "live-repair", "command": ""}, "at $.command"),
-        ({"status": "live-repair", "command": "../x"}, "at $.command"),
         ({"status": "live-repair", "command": "x\n"}, "at $.command"),
-        ({"status": "live-repair", "command": ["x"]}, "at $.command"),
-        ([], "is not of type 'object'"),
         ("evacuate", "is not of type 'object'"),
     ],
 )
@@ -78,11 +53,7 @@ def test_a_bad_diagnosis_is_named_with_its_place(document: object, place: str) -
     ("ran", "why"),
     [
         (finished(b'{"status":"Ok"}', code=1), "exit code 1"),
-        (finished(b'{"status":"Ok"}', code=-9), "signal 9"),
         (finished(b'{"status":"Ok"}', stopped="time"), "timed out after 30 s"),
-        (finished(b'{"status":"Ok"}', stopped="output"), "printed more than 256 KiB"),
-        (finished(b'{"status":"Ok"}', stuck=(4711,)), "4711"),
-        (Finished(None, b"", b"", unstarted="Exec format error"), "Exec format error"),
         (StillRunning("x"), "has not ended"),
         (finished(b""), "empty"),
         (finished(b"OK - all fine"), "not JSON at line 1 column 1"),
@@ -159,9 +130,6 @@ def test_a_nagios_plug_in_is_read_by_its_exit_code(code: int, line: bytes, wante
         (finished(b"UNKNOWN", code=127), "plug-in returned 127: no verdict"),
         (finished(b"OK", code=-9), "signal 9"),
         (finished(b"OK", stopped="time"), "timed out after 30 s"),
-        (finished(b"OK", stuck=(4711,)), "4711"),
-        (Finished(None, b"", b""), "was lost"),
-        (Finished(None, b"", b"", unstarted="Exec format error"), "Exec format error"),
         (Finished(0, b"OK", b"", unstarted="no descriptors"), "no descriptors"),
     ],
 )
@@ -210,15 +178,6 @@ def test_a_change_counts_after_two_equal_runs(
 def test_worse_needs_may_be_believed_sooner() -> None:
     assert fold(OK, OK, EVACUATE, worse=1).current == EVACUATE
     assert fold(EVACUATE, EVACUATE, OK, worse=1).current == EVACUATE
-
-
-@given(st.lists(st.sampled_from([OK, EVACUATE, BROKEN]), max_size=30), st.integers(1, 4))
-def test_what_we_stand_by_was_seen_that_often_in_a_row(
-    history: list[Diagnosis | Unusable], confirm: int
-) -> None:
-    current = fold(*history, confirm=confirm).current
-    rows = [history[i : i + confirm] for i in range(len(history) - confirm + 1)]
-    assert current is None or [current] * confirm in rows
 
 
 def test_what_is_contradicted_is_neither_fresh_nor_firm() -> None:
