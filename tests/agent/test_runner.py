@@ -89,18 +89,6 @@ async def receipt(place: Place, link: Link, order: str, *, final: bool = True) -
             await asyncio.sleep(0.02)
 
 
-def test_a_command_is_run_confirmed_and_reported(place: Place) -> None:
-    place.command("diagnose", "check", SICK)
-    place.settings(commands='"check"')
-
-    async def tell(runner: Runner, link: Link) -> None:
-        assert (await report(place, link)).diagnosis is None, "unconfirmed is not Ok"
-        found = await until(place, link, lambda r: r.diagnosis)
-        assert (found.diagnosis, found.unusable) == (SICK_TEXT, {})
-
-    story(place, tell)
-
-
 def test_a_refused_command_is_only_refused_and_the_log_says_why(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
