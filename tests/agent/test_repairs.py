@@ -115,14 +115,6 @@ def test_a_checker_that_breaks_refuses(
 STRANGER, STRANGER_DIGEST = client_pem()
 
 
-def from_a_stranger(place: Place) -> bytes:
-    own, place.master_pem = place.master_pem, STRANGER
-    try:
-        return sealed_order(place)
-    finally:
-        place.master_pem = own
-
-
 def without_a_certificate(place: Place) -> bytes:
     return json.dumps(json.loads(sealed_order(place)) | {"certificate": "x"}).encode()
 
@@ -137,7 +129,7 @@ def test_no_process_is_started_for_what_would_not_run_whoever_signed(
 
     async def tell(shop: Workshop) -> None:
         for sent, why in (
-            (from_a_stranger(place), f"signed by {STRANGER_DIGEST}"),
+            (sealed_order(place, pem=STRANGER), f"signed by {STRANGER_DIGEST}"),
             (without_a_certificate(place), "not a certificate"),
             (sealed_order(place, name="node2"), "for node"),
             (sealed_order(place, issued=1, expires=2), "expired"),
