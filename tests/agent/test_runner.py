@@ -221,19 +221,6 @@ def test_what_needs_a_restart_is_said_table_by_table(
     story(place, tell)
 
 
-def test_a_reload_disturbs_no_command_that_runs(place: Place) -> None:
-    place.command("diagnose", "check", f"#!/bin/sh\nsleep 0.3\n{SICK.partition(chr(10))[2]}")
-    place.settings(commands='"check"', more="confirm = 1")
-
-    async def tell(runner: Runner, link: Link) -> None:
-        while not (found := await report(place, link)).diagnosis:
-            assert found.unusable == {}
-            runner.reload()
-            await asyncio.sleep(0.05)
-
-    story(place, tell)
-
-
 def test_what_another_runner_has_written_since_is_not_forgotten(place: Place) -> None:
     """Made while the other still ran; what that one did last counts all the same."""
     stdin = prepare(place)
