@@ -12,7 +12,6 @@ FAULTS = [
     ('{"details":{"x":[0,{"a":1,"b":2,"a":1}]}}', 'at $.details.x[1]: key "a" stands twice'),
     ('{"details":{"\\u001b":{"a":1,"a":2}}}', r"at $.details.\u001b: key"),
     ('{"details":{"t":NaN}}', "at $.details.t: NaN is not a JSON number"),
-    ("[1,[2,-Infinity]]", "at $[1][1]: -Infinity is not a JSON number"),
     ('{"a":[1e5,1e999]}', "at $.a[1]: number 1e999 is too large"),
     ('{"a":' + "9" * 310 + "}", "at $.a: integer of 310 digits; at most 309 are read"),
     ('{"a":"\\ud800"}', "at $.a: half of a surrogate pair"),
