@@ -167,9 +167,12 @@ commands = [{commands}]
 
 
 def sealed_order(
-    place: Place, text: str = SICK_TEXT, entry: str | None = None, **changes: Any
+    place: Place, text: str = SICK_TEXT, entry: str | None = None, pem: bytes = b"", **changes: Any
 ) -> bytes:
-    """An order of this node's master to run `fix` on this diagnosis, or this entry; valid now."""
+    """An order of this node's master to run `fix` on this diagnosis, or this entry; valid now.
+
+    Another `pem` signs it in his place.
+    """
     now = time.time_ns() // 1_000_000
     members: dict[str, Any] = {
         "id": str(uuid4()),
@@ -184,7 +187,7 @@ def sealed_order(
         "expires": now + 30_000,
     }
     order = Order(**{**members, **changes})
-    certificate, signature = sign(place.master_pem, order_bytes(place.key, order))
+    certificate, signature = sign(pem or place.master_pem, order_bytes(place.key, order))
     return seal_order(place.key, order, certificate, signature)
 
 

@@ -15,26 +15,18 @@ def homes(base: Path) -> Cages:
     return Cages([("v2", str(base), f"{base}/runner")])
 
 
-def test_a_set_for_each_supervisor(tmp_path: Path) -> None:
-    cages = homes(tmp_path)
-    first, second = cages.make(), cages.make()
-    assert first != second
-    assert list(first.values()) == [f"{tmp_path}/runner"]
-    assert all(os.path.isdir(group) for group in (*first, *second))
-    cages.discard(first)
-    assert [os.path.exists(group) for group in (*first, *second)] == [False, True]
-
-
-def test_busy_ones_are_removed_later(tmp_path: Path) -> None:
+def test_each_supervisor_has_one_and_busy_ones_are_removed_later(tmp_path: Path) -> None:
     cages = homes(tmp_path)
     [group] = made = cages.make()
+    other = cages.make()
+    assert list(made.values()) == list(other.values()) == [f"{tmp_path}/runner"]
     inhabitant = Path(group, "busy")
     inhabitant.touch()
     cages.discard(made)
     assert os.path.exists(group)
     inhabitant.unlink()
     cages.tidy()
-    assert not os.path.exists(group)
+    assert [os.path.exists(each) for each in (group, *other)] == [False, True]
 
 
 def test_groups_of_killed_runners_are_removed_at_the_start(tmp_path: Path) -> None:

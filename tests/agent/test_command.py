@@ -197,28 +197,6 @@ def test_limits_of_one_run_are_not_those_of_the_next(folder: Path) -> None:
     with_commands(folder, journey)
 
 
-def test_what_one_run_exceeded_is_not_held_against_the_next(folder: Path, tmp_path: Path) -> None:
-    class Counted(Cages):
-        def make(self) -> dict[str, str]:
-            made = super().make()
-            for group in made:
-                Path(group, "pids.events").write_text("max 0\n")
-            return made
-
-    greedy = f"for group in {tmp_path}/nodeagent-*; do echo max 3 > $group/pids.events; done"
-    put(folder, "greedy", f"#!/bin/sh\n{greedy}\nexec cat /dev/zero\n")
-    put(folder, "tool")
-
-    async def journey(commands: Commands, ask: Ask) -> None:
-        commands.warm_up()
-        [keeper] = commands._idle
-        assert (await ask("greedy")).fault == "printed more than 256 KiB"
-        assert commands._idle[-1] is keeper
-        assert (await ask("tool")).fault is None
-
-    with_commands(folder, journey, cages=Counted([("v2", str(tmp_path), f"{tmp_path}/runner")]))
-
-
 def test_a_command_is_never_spared_as_its_supervisor_is(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

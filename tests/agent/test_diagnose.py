@@ -3,8 +3,6 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nodeagent.agent.diagnose import Reading, interpret, merge, stabilise
 from nodeagent.agent.link import MAX_FRAME, frame
@@ -14,7 +12,7 @@ from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical
 from nodeagent.protocol.envelope import Key, Purpose, seal
 from nodeagent.protocol.look import Expected, Look, Seen, judge_answer
-from nodeagent.protocol.messages import Report
+from nodeagent.protocol.messages import COMMAND_DEPTH, Report
 
 
 def finished(stdout: bytes = b"", code: int = 0, **members: Any) -> Finished:
@@ -34,36 +32,11 @@ OK, EVACUATE = said("Ok"), said("evacuate", details="x")
 
 
 @pytest.mark.parametrize(
-    "document",
-    [
-        {"status": "Ok"},
-        {"status": "live-repair", "command": "fix-nic"},
-        {"status": "live-repair"},
-        {"status": "live-repair", "details": "tell a technician, keep running"},
-        {"status": "evacuate", "details": {"slot": "DIMM_A1", "wwn": 0x5000C500A1B2C3D4}},
-        {"status": "evacuate-failover", "details": None},
-        {"status": "Ok", "more": [1, 2.5, True, None, "für"]},
-    ],
-)
-def test_a_good_diagnosis_is_read_whole(document: dict[str, Any]) -> None:
-    diagnosis = read(document)
-    assert isinstance(diagnosis, Diagnosis)
-    assert json.loads(diagnosis.text) == document
-    assert diagnosis.need.wire == document["status"]
-
-
-@pytest.mark.parametrize(
     ("document", "place"),
     [
         ({}, "'status' is a required property"),
         ({"status": "ok"}, "at $.status"),
-        ({"status": 2}, "at $.status"),
-        ({"status": ["evacuate"]}, "at $.status"),
-        ({"status": "live-repair", "command": ""}, "at $.command"),
-        ({"status": "live-repair", "command": "../x"}, "at $.command"),
         ({"status": "live-repair", "command": "x\n"}, "at $.command"),
-        ({"status": "live-repair", "command": ["x"]}, "at $.command"),
-        ([], "is not of type 'object'"),
         ("evacuate", "is not of type 'object'"),
     ],
 )
@@ -78,11 +51,7 @@ def test_a_bad_diagnosis_is_named_with_its_place(document: object, place: str) -
     ("ran", "why"),
     [
         (finished(b'{"status":"Ok"}', code=1), "exit code 1"),
-        (finished(b'{"status":"Ok"}', code=-9), "signal 9"),
         (finished(b'{"status":"Ok"}', stopped="time"), "timed out after 30 s"),
-        (finished(b'{"status":"Ok"}', stopped="output"), "printed more than 256 KiB"),
-        (finished(b'{"status":"Ok"}', stuck=(4711,)), "4711"),
-        (Finished(None, b"", b"", unstarted="Exec format error"), "Exec format error"),
         (StillRunning("x"), "has not ended"),
         (finished(b""), "empty"),
         (finished(b"OK - all fine"), "not JSON at line 1 column 1"),
@@ -159,9 +128,6 @@ def test_a_nagios_plug_in_is_read_by_its_exit_code(code: int, line: bytes, wante
         (finished(b"UNKNOWN", code=127), "plug-in returned 127: no verdict"),
         (finished(b"OK", code=-9), "signal 9"),
         (finished(b"OK", stopped="time"), "timed out after 30 s"),
-        (finished(b"OK", stuck=(4711,)), "4711"),
-        (Finished(None, b"", b""), "was lost"),
-        (Finished(None, b"", b"", unstarted="Exec format error"), "Exec format error"),
         (Finished(0, b"OK", b"", unstarted="no descriptors"), "no descriptors"),
     ],
 )
@@ -210,15 +176,6 @@ def test_a_change_counts_after_two_equal_runs(
 def test_worse_needs_may_be_believed_sooner() -> None:
     assert fold(OK, OK, EVACUATE, worse=1).current == EVACUATE
     assert fold(EVACUATE, EVACUATE, OK, worse=1).current == EVACUATE
-
-
-@given(st.lists(st.sampled_from([OK, EVACUATE, BROKEN]), max_size=30), st.integers(1, 4))
-def test_what_we_stand_by_was_seen_that_often_in_a_row(
-    history: list[Diagnosis | Unusable], confirm: int
-) -> None:
-    current = fold(*history, confirm=confirm).current
-    rows = [history[i : i + confirm] for i in range(len(history) - confirm + 1)]
-    assert current is None or [current] * confirm in rows
 
 
 def test_what_is_contradicted_is_neither_fresh_nor_firm() -> None:
@@ -449,31 +406,27 @@ def details(text: str, need: str = "evacuate") -> bytes:
     return f'{{"status":"{need}","details":{text}}}'.encode()
 
 
-nests = st.integers(1, 33).map(lambda levels: "[" * levels + "]" * levels)
-UNITS = [
-    "x",
-    '\\"',
-    "\\\\",
-    "\x7f",
-    "\\u0001",
-    "\N{CYRILLIC SMALL LETTER YU}",
-    "\u2028",
-    "\N{ANGER SYMBOL}",
-]
-texts = st.builds(
-    lambda unit, size: f'"{unit * (size // len(unit.encode()))}"',
-    st.sampled_from(UNITS),
-    st.sampled_from([1, 1000, 262_000]),
-)
-outputs = st.builds(details, nests | texts, st.sampled_from(["Ok", "evacuate"]))
+LONGEST = 262_000  # bytes of a text
+TEXTS = {
+    "as deep as a command may": "[" * (COMMAND_DEPTH - 1) + "]" * (COMMAND_DEPTH - 1),
+    "plain": "x",
+    "quotes": '\\"',
+    "backslashes": "\\\\",
+    "a control character": "\x7f",
+    "an escaped control character": "\\u0001",
+    "two bytes each": "\N{CYRILLIC SMALL LETTER YU}",
+    "a separator of lines": "\u2028",
+    "four bytes each": "\N{ANGER SYMBOL}",
+}
 
 
-@given(st.dictionaries(st.sampled_from("abcdefgh"), outputs, min_size=1))
-def test_whatever_is_merged_is_believed_by_the_master(outputs: dict[str, bytes]) -> None:
-    verdict = printed(**outputs)
-    look = looked_at(verdict)
-    assert isinstance(look, Seen), look
-    assert look.diagnosis == verdict.diagnosis
+def test_whatever_is_merged_is_believed_by_the_master() -> None:
+    for name, unit in TEXTS.items():
+        text = unit if unit[0] == "[" else f'"{unit * (LONGEST // len(unit.encode()))}"'
+        verdict = printed(a=details(text), b=details(text), c=details(text, "Ok"))
+        look = looked_at(verdict)
+        assert isinstance(look, Seen), name
+        assert look.diagnosis == verdict.diagnosis, name
 
 
 def test_what_rounding_lengthens_is_measured_as_it_then_is() -> None:

@@ -89,18 +89,6 @@ async def receipt(place: Place, link: Link, order: str, *, final: bool = True) -
             await asyncio.sleep(0.02)
 
 
-def test_a_command_is_run_confirmed_and_reported(place: Place) -> None:
-    place.command("diagnose", "check", SICK)
-    place.settings(commands='"check"')
-
-    async def tell(runner: Runner, link: Link) -> None:
-        assert (await report(place, link)).diagnosis is None, "unconfirmed is not Ok"
-        found = await until(place, link, lambda r: r.diagnosis)
-        assert (found.diagnosis, found.unusable) == (SICK_TEXT, {})
-
-    story(place, tell)
-
-
 def test_a_refused_command_is_only_refused_and_the_log_says_why(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -229,19 +217,6 @@ def test_what_needs_a_restart_is_said_table_by_table(
         caplog.clear()
         runner.reload()
         assert [r for r in caplog.records if r.levelname == "WARNING"] == []
-
-    story(place, tell)
-
-
-def test_a_reload_disturbs_no_command_that_runs(place: Place) -> None:
-    place.command("diagnose", "check", f"#!/bin/sh\nsleep 0.3\n{SICK.partition(chr(10))[2]}")
-    place.settings(commands='"check"', more="confirm = 1")
-
-    async def tell(runner: Runner, link: Link) -> None:
-        while not (found := await report(place, link)).diagnosis:
-            assert found.unusable == {}
-            runner.reload()
-            await asyncio.sleep(0.05)
 
     story(place, tell)
 

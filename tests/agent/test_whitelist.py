@@ -8,11 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from nodeagent.agent import whitelist
-from nodeagent.agent.whitelist import Refused, Vetted, list_names, look_up
+from nodeagent.agent.whitelist import Vetted, list_names
 from tests.attacks.folder import GOOD, find, put, refusal, run, text_of, trusted_folder, vetted
 
 
@@ -56,14 +53,8 @@ def test_without_executable_memory_the_file_itself_is_held(
         path.rename(folder / "moved")
         put(folder, "tool", "#!/bin/sh\necho EVIL\n")
         assert os.read(found.fd, 100) == GOOD.encode()
-    monkeypatch.undo()
-    (folder / "moved").unlink()
-
-
-def test_the_file_itself_can_be_executed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whitelist, "_sealed_copy", lambda *_: None)
     put(folder, "tool")
-    assert run(folder).stdout == GOOD.split()[-1].encode() + b"\n"
+    assert run(folder).stdout == b"GOOD\n", "and it can be executed"
 
 
 def test_old_kernels_know_no_executable_flag(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,9 +116,3 @@ def test_names_are_listed_as_they_are(folder: Path) -> None:
     for name in names:
         put(folder, name)
     assert list_names(str(folder)) == sorted(names)
-
-
-@given(name=st.text(max_size=70), folder=st.text(max_size=30))
-def test_never_raises(name: str, folder: str) -> None:
-    assert isinstance(look_up(folder, name), Refused)
-    assert isinstance(look_up("/" + folder, "tool"), Refused)

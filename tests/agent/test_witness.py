@@ -1,4 +1,4 @@
-"""Questions about other nodes: who may ask, how often, and a whole agent that answers one."""
+"""Questions about other nodes: who may ask, and how often."""
 
 import asyncio
 import json
@@ -20,7 +20,6 @@ from nodeagent.protocol.canonical import canonical, read
 from nodeagent.protocol.envelope import Purpose, open_outer
 from nodeagent.protocol.testimony import Words
 from nodeagent.protocol.witness import Question, body_of, has_promised, open_question, words_of
-from tests.agent.listening import listener, talk_tls
 from tests.agent.place import (
     NODE,
     Clock,
@@ -32,7 +31,6 @@ from tests.agent.place import (
 )
 from tests.agent.witnessing import DEAD, with_others
 from tests.patience import dawdle
-from tests.web.live import Agent, agent
 
 WORDS = canonical(Words(Contact.SILENT, Contact.REFUSED, (), "").body())
 
@@ -97,11 +95,6 @@ def claimed(place: Place) -> bytes:
     return json.dumps(outer).encode()
 
 
-def unsigned(place: Place) -> bytes:
-    outer = json.loads(sealed_question(place, DEAD))
-    return json.dumps({k: v for k, v in outer.items() if k != "signature"}).encode()
-
-
 def changed(**changes: Any) -> Callable[[Place], bytes]:
     return lambda place: sealed_question(place, **{"target": DEAD, **changes})
 
@@ -115,22 +108,16 @@ def late(place: Place) -> bytes:
 
 REFUSED: dict[str, tuple[Callable[[Place], bytes], str]] = {
     "rubbish": (lambda _: b"rubbish", "not a sealed message"),
-    "empty": (lambda _: b"{}", "not a sealed message"),
     "an order": (lambda p: sealed_order(p), "not match"),
     "another cluster's key": (other_key, "not match"),
-    "unsigned": (unsigned, "no certificate or no signature"),
     "no candidate": (foreign, "not the certificate of a master candidate"),
     "a candidate's certificate, stolen": (claimed, "signature does not match"),
-    "cluster": (changed(cluster="other"), "meant for cluster 'other'"),
     "node": (changed(name="node9"), "meant for node 'node9'"),
-    "uuid": (changed(node=str(uuid4())), "meant for the node with UUID"),
     "stranger": (changed(target="evil.example"), "is not a node of this cluster"),
     "address": (changed(target="127.0.0.2"), "is not a node of this cluster"),
     "itself": (changed(target=NODE), "cannot be a witness of itself"),
     "no id": (changed(id="x"), "question.id is not of the form"),
     "expired": (late, "expired"),
-    "valid for ever": (changed(expires=2**62), "at most 60000 is accepted"),
-    "long ago": (changed(issued=1, expires=2), "expired"),
 }
 
 
@@ -194,9 +181,6 @@ NO_WORDS: list[object] = [
     "[]",
     "{}",
     '{"agent":"alive","mirrors":null,"noded":"silent","why":""}',
-    '{"agent":"silent","mirrors":[["a","b"]],"noded":"silent","why":""}',
-    '{"agent":"silent","mirrors":[["a","b",7]],"noded":"silent","why":""}',
-    '{"agent":"silent","mirrors":{},"noded":"silent","why":""}',
     '{"agent":"silent","mirrors":null,"noded":"silent","why":7}',
     "\ud800",
 ]
@@ -286,25 +270,3 @@ def test_no_voice_for_a_signer_that_is_demoted_meanwhile(place: Place) -> None:
     question, _ = open_question(place.key, raw)
     document = open_outer(place.key, Purpose.TESTIMONY, question.id, read(sealed, depth=1))
     assert not has_promised(document)
-
-
-# A whole agent.
-
-
-@pytest.fixture(scope="module")
-def live() -> Iterator[Agent]:
-    with agent(tls=True) as running:
-        with_others(running.place)
-        yield running
-
-
-def test_a_whole_agent_answers(live: Agent) -> None:
-    raw = sealed_question(live.place, DEAD)
-    with listener(talk_tls, "127.0.0.2", live.port):
-        answer = live.post("/1/witness", raw)
-    assert answer.status == 200, answer.text
-    words = opened(live.place, raw, answer.body)
-    assert (words.agent, words.noded) == (Contact.ANSWERS, Contact.REFUSED)
-    again = live.post("/1/witness", raw)
-    assert (again.status, again.body) == (403, b'{"error": "refused"}')
-    assert "was asked before" in live.log("runner")

@@ -1,11 +1,9 @@
 """What the strict reader says of a document it refuses: the place of the fault, in one line."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nodeagent.errors import MessageError
-from nodeagent.protocol.canonical import canonical, read_text
+from nodeagent.protocol.canonical import read_text
 
 DEEP = "a" * 40
 
@@ -14,7 +12,6 @@ FAULTS = [
     ('{"details":{"x":[0,{"a":1,"b":2,"a":1}]}}', 'at $.details.x[1]: key "a" stands twice'),
     ('{"details":{"\\u001b":{"a":1,"a":2}}}', r"at $.details.\u001b: key"),
     ('{"details":{"t":NaN}}', "at $.details.t: NaN is not a JSON number"),
-    ("[1,[2,-Infinity]]", "at $[1][1]: -Infinity is not a JSON number"),
     ('{"a":[1e5,1e999]}', "at $.a[1]: number 1e999 is too large"),
     ('{"a":' + "9" * 310 + "}", "at $.a: integer of 310 digits; at most 309 are read"),
     ('{"a":"\\ud800"}', "at $.a: half of a surrogate pair"),
@@ -33,23 +30,3 @@ def test_a_fault_is_said_with_its_place(text: str, said: str) -> None:
     assert said in str(caught.value)
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 300
-
-
-KEYS = st.text(alphabet="abc", min_size=1, max_size=2)
-NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-VALUES = st.recursive(
-    st.none() | st.booleans() | NUMBERS | KEYS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
-    max_leaves=12,
-)
-
-
-@given(before=st.lists(VALUES, max_size=3), keys=st.lists(KEYS, max_size=4))
-def test_the_place_leads_to_the_fault(before: list[object], keys: list[str]) -> None:
-    text = f"[{','.join([*map(canonical, before), 'NaN'])}]"
-    for key in reversed(keys):
-        text = f'{{"{key}":{text}}}'
-    place = "".join(f".{key}" for key in keys)
-    with pytest.raises(MessageError) as caught:
-        read_text(text)
-    assert str(caught.value) == f"at ${place}[{len(before)}]: NaN is not a JSON number"

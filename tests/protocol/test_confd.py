@@ -8,7 +8,6 @@ from nodeagent.protocol.envelope import Key, confd_hmac
 from tests.protocol.confd import Question, seal_query
 
 KEY = Key(b"0123456789abcdef0123456789abcdef01234567\n")
-EVACUATE = '{"status":"evacuate","details":{"slot":"DIMM_A1"}}'
 MASTER = '{"protocol": 1, "type": 3, "query": null, "rsalt": "r-0001"}\n'
 
 VECTORS = {
@@ -19,22 +18,12 @@ VECTORS = {
         MASTER,
         "7a2724a7b9a109532793a020b061132758e2d79d",
     ),
-    "T2": (
-        KEY,
-        "r-0001",
-        '{"protocol":1,"status":0,"answer":"node1.example.org","serial":7}',
-        "4d0358e6e82b2d5625dfb65960dee82baad8ed77",
-    ),
-    "T3": (KEY, "1700000000", EVACUATE, "4ee7ef6f609114427f289c0e15ebd85b92e0b59f"),
     "T4 UTF-8": (
         KEY,
         "1700000000",
         '{"status":"Ok","details":"für"}',
         "62523561d663aa66b50f9c4f47df3616c55dac59",
     ),
-    "T5": (KEY, "17000000001", "2{}", "8eb426145b9db7504896df27e27646456efa8a55"),
-    "T5 boundary moved": (KEY, "1700000000", "12{}", "8eb426145b9db7504896df27e27646456efa8a55"),
-    "T6 no salt": (KEY, "", EVACUATE, "1a1448851fa5f2d69a0e88241b5cbbd45d298f95"),
     "T7 made by ganeti-confd 3.0.2": (
         Key(b"deadbeef" * 5 + b"\n"),
         "rsalt-1",

@@ -25,7 +25,6 @@ TABLE = (
     ("method", "target", "status", "body"),
     [
         ("GET", "/", 200, b"root"),
-        ("GET", "/?x=1", 200, b"root"),
         ("GET", "/1/list", 200, b"list"),
         ("GET", "/1/list/", 200, b"list"),
         ("GET", "/1/list/more/and/more", 200, b"list"),
@@ -45,11 +44,9 @@ TABLE = (
         ("GET", f"/1/at/{UUID[:-1]}", 404, b"Resource not found"),
         ("GET", f"/1/at/{UUID.upper()}", 404, b"Resource not found"),
         ("GET", "/1/at/<uuid>", 404, b"Resource not found"),
-        ("GET", "/1/at/%3Cuuid%3E", 404, b"Resource not found"),
         ("GET", f"/1/at/{UUID}%0a", 404, b"Resource not found"),
         ("DELETE", f"/1/at/{UUID}", 405, b'{"error": "method not allowed"}'),
         ("POST", "/1/order/x", 405, b'{"error": "method not allowed"}'),
-        ("DELETE", "/1/order", 405, b'{"error": "method not allowed"}'),
     ],
 )
 def test_route(method: str, target: str, status: int, body: bytes) -> None:
