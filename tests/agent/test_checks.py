@@ -179,6 +179,24 @@ def nearly_expired(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return {"issued": issued, "expires": expires}
 
 
+def test_what_waits_for_longer_than_its_order_is_valid_does_not_run(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.settings(checks=1)
+
+    async def tell(bench: Bench) -> None:
+        first = await bench.look("e")
+        await bench.until(lambda: bench.running() == 1)
+        second = await bench.look("f", **nearly_expired(monkeypatch))
+        end = await bench.end(second)
+        assert (end.progress, end.why) == (Progress.LATER, "the checks before it took too long")
+        bench.go()
+        await bench.end(first)
+
+    story(place, tell)
+    assert ran(place) == 1
+
+
 def test_an_agent_that_stops_waits_for_those_that_run_and_starts_no_other(place: Place) -> None:
     place.settings(checks=1)
 
