@@ -130,13 +130,6 @@ def test_the_setting_says_who_looks_without_a_password(planned: Served, read: st
             assert not secrets_in(answer)
 
 
-def test_the_address_maintd_serves_at_is_this_machine(planned: Served) -> None:
-    served = under(Readers(LOCAL, ours={"192.0.2.1"}.__contains__), planned)
-    assert ask(served, "/1/status", None, peer="192.0.2.1").status == 200
-    assert ask(served, "/1/status", None, peer="192.0.2.2").status == 401
-    assert ask(served, "/1/windows", None, peer="192.0.2.1").status == 401
-
-
 def test_a_wrong_password_is_no_reason_to_show_less(planned: Served) -> None:
     """It is refused, also where no password is needed: the reader would not see why."""
     answer = ask(planned, "/1/status", "alice:", peer="127.0.0.1")
@@ -170,12 +163,6 @@ def test_the_page_without_windows_says_so_and_asks_for_a_password(planned: Serve
     assert "sign-in" not in full
 
 
-def test_what_holds_a_window_is_there_without_its_reason(planned: Served) -> None:
-    held = json.loads(ask(planned, "/1/held", None, peer="127.0.0.1").body)
-    hidden = {"kind": "not-shown", "subject": None, "reason": NOT_SHOWN, "help": None}
-    assert {"node": "n4", "incident": None, **hidden} in held
-
-
 def test_the_values_of_reasons_are_hidden_as_their_texts_are(planned: Served) -> None:
     """An incident of a node in a window waits for it: `waits`, `held` and `reasons` say so."""
     view = planned.api.context.view
@@ -193,13 +180,6 @@ def test_the_values_of_reasons_are_hidden_as_their_texts_are(planned: Served) ->
     (machine,) = json.loads(ask(planned, "/1/windows", "reader").body)["windows"][0]["machines"]
     assert [why["reason"] for why in machine["reasons"]] == machine["held"]
     assert {why["kind"] for why in machine["reasons"]} == {"owner-waits"}
-
-
-def test_what_was_asked_for_is_there_without_who_and_what(planned: Served) -> None:
-    events = json.loads(ask(planned, "/1/history", None, peer="127.0.0.1").body)
-    assert {e["text"] for e in events if e["kind"] == "wish-granted"} == {NOT_SHOWN}
-    assert not [e for e in events if e["kind"] in ("offered", "declined")]
-    assert [e for e in events if e["kind"] == "noted"]
 
 
 SECRET = because(Kind.IN_WINDOW, "n9")
@@ -258,12 +238,6 @@ def test_no_event_that_names_who_asked_for_something_is_shown() -> None:
     for kind in naming:
         event = happened(NOW, kind, who="alice (root)", requests="alice asked to pause: layoffs")
         assert not any("alice" in str(told) for told in discreet_events([event])), kind
-
-
-def test_the_history_has_the_kinds_of_what_blocks(planned: Served) -> None:
-    there = [e for e in planned.rig.store.history(None, None, 1000) if e.kind == "held"]
-    assert there
-    assert all(e.details["kinds"] for e in there)
 
 
 def test_the_setting() -> None:
