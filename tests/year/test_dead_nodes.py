@@ -3,29 +3,11 @@
 from dataclasses import replace
 
 from tests.year.__main__ import DEAD_NODES
-from tests.year.dead import Outcome, Site, year
-from tests.year.dead_faults import NODES, Fault, Fleet
+from tests.year.dead import Outcome, Site
+from tests.year.dead_faults import NODES, Fault
+
 
 # Of a machine behind a cut network whose BMC lies nobody can tell.
-BUSY = Fleet(
-    clusters=2,
-    days=20.0,
-    crashes=1.0,
-    deaths=0.6,
-    hangs=0.6,
-    cuts=0.6,
-    rack_cuts=1.0,
-    lie=0.0,
-)
-
-
-def test_no_healthy_machine_is_powered_off_and_nothing_runs_twice() -> None:
-    told = year(BUSY, DEAD_NODES["`restart`"], 1, range(BUSY.clusters))
-    assert told.faults >= 10
-    assert (told.wrong, told.twice) == (0, 0)
-    assert told.power_offs > 0
-
-
 def hang() -> Fault:
     return Fault(0.0, "hang", ("n7",), 600.0, False, 1800.0, 3600.0, "good", False)
 
