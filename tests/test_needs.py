@@ -46,25 +46,6 @@ def test_absence_fails_only_where_it_is_wanted(
         assert str(ended.value.msg).startswith(f"needs {needs.ALL[name].name}")
 
 
-@pytest.mark.usefixtures("table")
-def test_a_module_that_is_absent_is_an_error_where_all_is_wanted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with pytest.raises(pytest.skip.Exception, match=r"^needs no_such_module: "):
-        needs.module("no_such_module")
-    with pytest.raises(pytest.skip.Exception, match=r"^needs pytest 999: [0-9.]+ is here$"):
-        needs.module("pytest", least=(999,))
-    assert needs.module("pytest", least=(8,)) is pytest
-    monkeypatch.setenv("NEEDS", "all")
-    with pytest.raises(ImportError, match=r"^needs no_such_module: "):
-        needs.module("no_such_module")
-
-
-def test_an_unknown_need_is_found_when_the_tests_are_collected() -> None:
-    with pytest.raises(KeyError):
-        needs.mark("ginpnkg")
-
-
 def test_a_word_that_is_no_need_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEEDS", "hail, ginpnkg")
     with pytest.raises(pytest.UsageError, match=r"NEEDS=.*ginpnkg is not one of all, root, git, "):

@@ -1,14 +1,10 @@
-"""Fixtures around gnt-maint for tests elsewhere, too, and a file with a password."""
+"""A fixture around gnt-maint for tests elsewhere, too, and a file with a password."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from tests.cli.run import Done, gnt_maint
-
-Run = Callable[..., Done]
 
 
 @pytest.fixture(autouse=True)
@@ -19,12 +15,6 @@ def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     monkeypatch.undo()
     time.tzset()
-
-
-@pytest.fixture
-def anywhere() -> Run:
-    """gnt-maint, without a socket that it is to ask."""
-    return gnt_maint
 
 
 def secret(folder: Path, text: bytes = b"secret\n", mode: int = 0o600) -> str:

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
@@ -74,3 +75,10 @@ def said(live: Live, *words: str, code: int = 0, stdin: str = "") -> str:
     done = at(live, *words, stdin=stdin)
     assert done.code == code, done
     return done.out + done.err
+
+
+def typed(screen: str) -> list[str]:
+    """What is typed in a golden file of commands, and what happens between them."""
+    lines = re.findall(r"^(?:\$ gnt-maint|\.\.\.) (.*)$", screen, re.M)
+    assert lines, "nothing is typed"
+    return lines

@@ -31,7 +31,7 @@ from tests.agent.place import safe_folder
 from tests.cli.live import Live
 from tests.cli.run import ME, at, gnt_maint
 from tests.maintd.rig import Rig, fleet
-from tests.maintd.world import EVACUATE, FAILOVER, OK
+from tests.maintd.world import EVACUATE, OK
 
 NOT_THERE = "6f3b1d5e-0002-8000-8000-00000000abcd"
 LOOKS = ("status", "incidents", "held", "nodes", "history", "plan", "groups")
@@ -118,17 +118,6 @@ def test_a_beginning_must_be_of_one(busy: Live) -> None:
     assert at(busy, "show", one[:18].upper(), "--json").json["uuid"] == one
     paused = at(busy, "pause", "--incident", other[:20]).out
     assert paused.startswith(f"Paused: incident {other}.")
-
-
-def test_of_a_nodes_incidents_the_open_one_is_meant(busy: Live) -> None:
-    old = incident(busy)
-    at(busy, "cancel", "--undrain", "n3")
-    busy.rig.agents.says["n3"] = FAILOVER
-    for _ in range(5):
-        busy.rig.tick()
-    found = at(busy, "incidents", "--json").json
-    (new,) = {i["uuid"] for i in found if i["node-name"] == "n3" and i["uuid"] != old}
-    assert at(busy, "show", "n3", "--json").json["uuid"] == new
 
 
 def test_a_node_has_its_short_name_too(tmp_path: Path) -> None:
@@ -263,24 +252,6 @@ def test_a_saved_observation_is_decided_without_a_daemon(quiet: Live, tmp_path: 
     piped = at(quiet, "plan", "--save", "-")
     at(quiet, "plan", "--save", str(file))
     assert (piped.out, piped.err) == (file.read_text(), "")
-
-
-@pytest.mark.parametrize(
-    ("raw", "why"),
-    [
-        (b"", "the observation cannot be read: it is not JSON at line 1 column 1"),
-        (b"\xff", "not UTF-8 at byte 0"),
-        (b'{"v": 99}', "it is of a newer nodeagent"),
-        (b"[" * 100_000, "is not JSON we read"),
-        (b'{"v": 2}', "lacks ledger"),
-    ],
-)
-def test_what_is_no_observation_is_one_line(tmp_path: Path, raw: bytes, why: str) -> None:
-    file = tmp_path / "o.json"
-    file.write_bytes(raw)
-    said = gnt_maint("plan", "--from", str(file)).refused(1)
-    assert said.startswith(f"{file}: ")
-    assert why in said
 
 
 def test_files_of_plan_that_cannot_be_used(busy: Live, tmp_path: Path) -> None:

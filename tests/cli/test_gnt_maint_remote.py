@@ -1,7 +1,5 @@
 """gnt-maint from elsewhere: over TLS, with a password, and where nobody answers, or another."""
 
-import socket
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +20,6 @@ def remote(busy: Live, tmp_path: Path) -> Any:
         return gnt_maint("--url", url, *(("--ca", ca) if ca else ()), *who, *words)
 
     return run
-
-
-def test_over_tls_anybody_looks_and_users_change(busy: Live, remote: Any) -> None:
-    assert remote("incidents", "--json").json
-    said = remote("cancel", "n3").refused(1)
-    assert "a name and a password are needed (--user, --password-file)" in said
-    assert remote("cancel", "n3", user="alice").code == 0
-    assert busy.rig.incident("n3").why == "canceled by alice"
-    assert "the name or the password is wrong" in remote("pause", user="mallory").refused(1)
 
 
 def test_a_certificate_that_is_not_the_one_expected(remote: Any, tmp_path: Path) -> None:
@@ -69,25 +58,3 @@ def test_a_wrong_url_is_told(tmp_path: Path, url: str, why: str) -> None:
 def test_an_unfit_password_file(tmp_path: Path, raw: bytes, mode: int, why: str) -> None:
     who = ("--user", "u", "--password-file", secret(tmp_path, raw, mode))
     assert why in gnt_maint("--url", "https://127.0.0.1:1", *who, "held").refused(78)
-
-
-@pytest.mark.parametrize(
-    "answer", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx", b"\x00" * 50]
-)
-def test_broken_answers_are_one_line(answer: bytes) -> None:
-    """Nothing at all comes from a server of TLS that is asked by http."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        place = f"http://127.0.0.1:{server.getsockname()[1]}"
-
-        def serve() -> None:
-            connection, _ = server.accept()
-            with connection:
-                connection.recv(4096)
-                connection.sendall(answer)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        said = gnt_maint("--url", place, "held").refused(69)
-        thread.join()
-    assert said.startswith(f"{place}: ")
-    assert answer or said == f"{place}: the connection was closed before the answer"

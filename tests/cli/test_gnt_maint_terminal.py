@@ -176,14 +176,6 @@ def process(*words: str, **more: Any) -> "subprocess.Popen[str]":
     return subprocess.Popen([*COMMAND, *words], stderr=subprocess.PIPE, text=True, **more)
 
 
-def test_a_full_disk_is_one_line(busy: Live) -> None:
-    with open("/dev/full", "w") as full:
-        started = process("--socket", busy.socket, "history", stdout=full)
-        _, said = started.communicate(timeout=30)
-    told = "gnt-maint: standard output: No space left on device\n"
-    assert (started.returncode, said) == (1, told)
-
-
 def test_who_reads_may_stop_reading(busy: Live) -> None:
     read, write = os.pipe()
     os.close(read)

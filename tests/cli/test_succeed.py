@@ -245,19 +245,6 @@ def journal(standby: Standby) -> str:
     return (standby.folder / "journal").read_text()
 
 
-def test_it_makes_this_node_the_master_with_proof_only(standby: Standby) -> None:
-    agents = Agents()
-    told = standby.ask(agents=agents)
-    assert (standby.master, told.get("kind")) == (ME, "is-master"), journal(standby)
-    assert standby.failovers == ["master-failover while the old master is off"]
-    assert agents.claims == [False] * 4 + [True] * 8
-    kept = json.loads((standby.state / MEMORY).read_text())
-    tried = kept["tried"]
-    assert (tried["master"], tried["why"]) == (MASTER, "this node became the master")
-    assert standby.ask()["kind"] == "is-master"
-    assert len(standby.failovers) == 1
-
-
 def test_maintds_standby_carries_the_questions_of_the_helper(standby: Standby) -> None:
     """The two ends of the connection, over HTTP to the agents; nothing answers for the master."""
     agents, path = Agents(), str(standby.folder / "sock")
@@ -294,6 +281,9 @@ def test_maintds_standby_carries_the_questions_of_the_helper(standby: Standby) -
     assert told is not None
     assert (standby.master, told["kind"]) == (ME, "is-master"), f"{told} {journal(standby)}"
     assert agents.claims == [False] * 4 + [True] * 8
+    assert standby.failovers == ["master-failover while the old master is off"]
+    tried = json.loads((standby.state / MEMORY).read_text())["tried"]
+    assert (tried["master"], tried["why"]) == (MASTER, "this node became the master")
 
 
 def no_power(standby: Standby) -> None:

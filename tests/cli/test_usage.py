@@ -29,16 +29,10 @@ def run(name: str, *words: str) -> Done:
 @pytest.mark.parametrize(
     ("name", "arguments", "said"),
     [
-        ("nodeagent", ("frob",), "No such command 'frob'"),
-        ("nodeagent", ("--frob",), "No such option"),
-        ("nodeagent", ("report",), "Missing argument 'HOST' (see nodeagent report --help)"),
-        ("nodeagent", ("report", "--port", "0", "n1"), "Invalid value for '--port': 0 is not"),
-        ("nodeagent", ("commands", "more"), "Got unexpected extra argument (more)"),
         ("maintd", ("frob",), "No such command 'frob' (see maintd --help)"),
         ("maintd", ("run", "a\nb"), "Got unexpected extra argument (a b) (see maintd run --help)"),
         ("maintd", ("run", "--no-voting"), "--no-voting lets two masters act at once: add"),
         ("maintd", ("-c", "", "run"), "Invalid value for '-c' / '--config': it names no file"),
-        ("gnt-maint", ("frob",), "No such command 'frob' (see gnt-maint --help)"),
     ],
 )
 def test_a_wrong_command_line_is_one_line(name: str, arguments: tuple[str, ...], said: str) -> None:

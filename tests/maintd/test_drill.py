@@ -16,13 +16,10 @@ from nodeagent.model.ledger import Policy
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 from simulation.machines import Control
-from tests.cli.fixtures import Run, anywhere
 from tests.cli.live import Live
+from tests.cli.run import gnt_maint
 from tests.maintd import inline
 from tests.maintd.fencing.whole import INSTANCES, RESTART, Whole
-
-__all__ = ["anywhere"]  # a fixture
-
 
 pytestmark = pytest.mark.usefixtures("at_once")
 
@@ -114,26 +111,26 @@ def test_what_cannot_be_drilled() -> None:
         assert refusal(observed, name).startswith(why)
 
 
-def test_over_http_and_on_the_command_line(tmp_path: Path, anywhere: Run) -> None:
+def test_over_http_and_on_the_command_line(tmp_path: Path) -> None:
     whole = ready()
     live = Live(whole, tmp_path)
     live.maintd.every = 20.0
     try:
-        done = anywhere("--socket", live.socket, "drill", "n3")
+        done = gnt_maint("--socket", live.socket, "drill", "n3")
         assert done.code == 0
         assert done.out.endswith("All would go as it should.\n")
         whole.policy = replace(RESTART, dead_nodes="observe")
         live.maintd.engine.policy = whole.policy
-        done = anywhere("--socket", live.socket, "drill", "n3")
+        done = gnt_maint("--socket", live.socket, "drill", "n3")
         assert done.code == 1
         assert done.err == "gnt-maint: not all would go as it should if n3 died\n"
-        done = anywhere("--socket", live.socket, "drill", "n3", "--json")
+        done = gnt_maint("--socket", live.socket, "drill", "n3", "--json")
         told = json.loads(done.out)
         assert told["reasons"][0]["kind"] == "drill-observes"
         described = json.loads(Path(routes.__file__).with_name("openapi.json").read_text())
         schema = {"$ref": "#/components/schemas/Drill", "components": described["components"]}
         jsonschema.validate(told, schema)
-        why = anywhere("--socket", live.socket, "drill", "n1").refused(1)
+        why = gnt_maint("--socket", live.socket, "drill", "n1").refused(1)
         assert why == "n1 is the master node, where maintd runs: it never fences it"
     finally:
         live.close()

@@ -37,13 +37,14 @@ from nodeagent.model.stage import ADVISE, OBSERVE
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import SetSchedule, TakeDown
-from tests.cli.fixtures import Run, anywhere, in_utc
+from tests.cli.fixtures import in_utc
 from tests.cli.live import Live
+from tests.cli.run import gnt_maint
 from tests.maintd.leaving import HOUR, in_windows, window
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, NOW, incident, ledger, seen, six
 
-__all__ = ["anywhere", "in_utc"]  # fixtures
+__all__ = ["in_utc"]  # a fixture
 
 SINK = Sink("ops", "webhook", interval=Ms(0))
 POLICY = replace(QUICK, notify=(SINK,), return_after=Ms(120_000), unreachable_after=Ms(60_000))
@@ -137,7 +138,7 @@ SHOWN = (untouched, under_evacuation, stuck, failed, unreachable, overdue)
 
 @pytest.mark.parametrize("state", SHOWN)
 def test_all_surfaces_name_a_node_that_waits_for_a_person(
-    case: Case, anywhere: Run, state: Callable[[Case], None]
+    case: Case, state: Callable[[Case], None]
 ) -> None:
     state(case)
     sorts = [one.sort for one in list_of(case.rig) if one.node == "n3"]
@@ -145,9 +146,9 @@ def test_all_surfaces_name_a_node_that_waits_for_a_person(
     try:
 
         def run(*words: str) -> str:
-            return anywhere("--socket", live.socket, *words).out
+            return gnt_maint("--socket", live.socket, *words).out
 
-        check = anywhere("--socket", live.socket, "check")
+        check = gnt_maint("--socket", live.socket, "check")
         reach = Where(socket=live.socket).reach()
         page = reach.get_raw("/status").decode()
         metrics = reach.get_raw("/metrics").decode()

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.maint.balanced import CRASHED, TWO, agree, ours, told
 from tests.placement.clusters import Case, case
-from tests.placement.hbal import FILES, ask, real, shipped
+from tests.placement.hbal import ask, real
 
 EXACT = ("--search", "exact")
 
@@ -29,12 +29,6 @@ def beside(words: list[str]) -> None:
         return
     assert theirs.code == 0, theirs.err
     agree(theirs, mine)
-
-
-@real
-def test_a_shipped_file_that_is_wrong() -> None:
-    (file,) = (file for file in shipped(FILES) if file.stem == "invalid-node")
-    assert ours("-t", file).code == ask(["-t", str(file)]).code == 1
 
 
 @real
@@ -64,12 +58,6 @@ def test_json(small: Path) -> None:
     }
     assert sum(node["after"]["instances"] for node in found["nodes"]) == 2
     assert found["copies-gib"] == pytest.approx(sum(m["copies-gib"] for m in found["moves"]))
-
-
-def test_short_names_are_names(small: Path) -> None:
-    found = told("-t", small, *EXACT, "-O", "a", "--select-instances", "i1,i2.example")
-    assert [node["offline"] for node in found["nodes"]] == [True, False, False]
-    assert {move["instance"] for move in found["moves"]} == {"i1.example", "i2.example"}
 
 
 def test_a_script_of_the_commands(small: Path, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.maint.balanced import FULL, NODE
-from tests.cli.run import gnt_maint
 from tests.cli.terminal import Typed, in_a_terminal
 
 
@@ -43,8 +42,3 @@ def test_ctrl_c_takes_what_is_found_so_far(large: Path) -> None:
     assert "final score" in said
     assert "JOB SET" in said
     assert "s; more time may find more" in said
-
-
-def test_without_a_terminal_nothing_is_said_of_progress(large: Path) -> None:
-    done = gnt_maint("balance", "-t", str(large), "--time", "1s")
-    assert (done.code, done.err) == (0, "")

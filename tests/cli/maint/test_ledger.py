@@ -18,7 +18,7 @@ from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.store.carried import Carried, pack
 from tests.agent.place import safe_folder
 from tests.cli.live import Live
-from tests.cli.run import at, gnt_maint, said
+from tests.cli.run import gnt_maint, said
 from tests.cluster.ganeti.answering import Luxid, serving
 from tests.maintd.rig import Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE
@@ -61,13 +61,6 @@ def test_a_standby_shows_what_ganeti_has(live: Live, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Maintd, "standby", "n2 acts")
     told = said(live, "ledger", "show", code=exits.UNAVAILABLE)
     assert "config.data" in told, "which this machine does not have"
-
-
-def test_it_tells_what_is_kept_where(rig: Rig, live: Live) -> None:
-    told = at(live, "ledger", "--json").json
-    number = rig.store.number
-    assert (told["number"], told["rule"]["number"]) == (number, number)
-    assert told["rule"]["writer"] == "n1"
 
 
 def test_what_is_exported_can_be_imported_while_paused(

@@ -1,4 +1,7 @@
-"""What the verbs show that plan for a cluster in a file. RENEW=1 writes it (tests/golden.py)."""
+"""What the verbs show that plan for a cluster in a file.
+
+The golden files have what is typed; RENEW=1 writes what is shown below it (tests/golden.py).
+"""
 
 import re
 from collections.abc import Iterator
@@ -19,7 +22,7 @@ from nodeagent.placement.cluster.cluster import (
 from simulation.textfile import write
 from tests import golden
 from tests.cli.maint.balanced import FULL, NODE, TWO
-from tests.cli.run import gnt_maint
+from tests.cli.run import gnt_maint, typed
 from tests.placement.evacuate.rings import RING
 
 SCREENS = Path(__file__).parents[1] / "screens"
@@ -72,78 +75,14 @@ def files() -> Iterator[tuple[str, str]]:
     yield "crowded", RING.replace("|8000|9000|5000", "|900|9000|5000")
 
 
-SCRIPTS = {
-    "what-if": """
-        what-if evacuate -t roomy n1
-        what-if evacuate -t roomy n1 --json
-        what-if evacuate -t tight n1.example
-        what-if evacuate -t tight n1 --ignore-soft-errors
-        what-if evacuate -t bare n1
-        what-if evacuate -t roomy n7
-        what-if evacuate -t roomy n
-        what-if evacuate -t roomy n1 --luxi /x
-        what-if evacuate -t none n1
-        what-if evacuate -t bad n1
-        what-if evacuate --luxi none n1
-        """,
-    "capacity": """
-        capacity -t counted --disk-template ext
-        capacity -t counted -G g2 --disk-template ext
-        capacity -t counted -G g1 --disk-template ext --away n1 --away n2
-        capacity -t counted -G g1 --disk-template ext --most 5 --json
-        capacity -t counted --away n9
-        capacity -t counted -G g9
-        capacity -t counted -L /x
-        capacity -t counted --time soon
-        """,
-    "balance": """
-        balance -t two --search exact
-        balance -t two --search exact -C
-        balance -t two -l 0
-        balance -t full -l 0
-        balance -t empty
-        balance -t hostile --search exact
-        balance -t hostile --search exact -C
-        balance -t two -O nobody
-        balance -t two -O a.ex
-        balance -t two --select-instances i1,i9
-        balance -t two --exclude-instances i9
-        balance -t two -G h
-        balance -t two -U /dev/null/x
-        balance -t two -U loads
-        balance -t two -L
-        balance -t two --search exact --seed 1
-        balance -t two --time soon
-        balance -t two --time 0s
-        balance -t two -C/dev/null/x
-        balance -t wrong
-        balance -t two --exec
-        balance --exec -C
-        balance --stop --exec
-        --url https://192.0.2.1 balance --exec
-        """,
-    "rolling": """
-        rolling -t ring
-        rolling -t ring --json
-        rolling -t no-master
-        rolling -t masters
-        rolling -t ring -G h
-        rolling -t ring -O e
-        rolling -t ring --node-tags=x
-        rolling -t ring -L
-        rolling -t crowded
-        """,
-}
-
-
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", ["what-if", "capacity", "balance", "rolling"])
 def test_screens(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for file, text in files():
         Path(file).write_text(text)
-    shown = []
-    for line in filter(None, map(str.strip, SCRIPTS[name].splitlines())):
+    shown, screen = [], SCREENS / f"planner-{name}.txt"
+    for line in typed(screen.read_text()):
         done = gnt_maint(*line.split())
         shown.append(f"$ gnt-maint {line}\n{done.out}{done.err}[{done.code}]\n")
     text = re.sub(r"(?m)^(searched for +).*$", r"\1…", "".join(shown))
-    golden.same(SCREENS / f"planner-{name}.txt", text)
+    golden.same(screen, text)

@@ -70,34 +70,6 @@ def jobs(world: luxi.World) -> list[list[str]]:
 # Safe.
 
 
-def test_a_pass_submits_one_job_with_tags_and_repair(place: Place) -> None:
-    place.world.nodes["n1"].offline = True
-    done = place.repair()
-    assert done.code == 0, done.err
-    (job,) = place.world.jobs.values()
-    assert [op["OP_ID"] for op in job.ops] == [
-        "OP_TAGS_SET",
-        "OP_TEST_DELAY",
-        "OP_INSTANCE_FAILOVER",
-    ]
-    assert job.ops[2]["target_node"] == "n2"
-    (tag,) = place.tags("i")
-    identity = tag.split(":")[2]
-    assert tag == f"pending:failover:{identity}:{tag.split(':')[3]}:"
-    source, reason, _ = job.ops[0]["reason"][0]
-    assert source == "gnt:daemon:maintd"
-    assert re.fullmatch(rf"autorepair:{identity}:\d+", reason)
-    assert done.out.splitlines() == [
-        "Executing repair on i: its primary node n1 is offline",
-        ">>> fail over i off n1 to n2 as job 1000",
-        "---------------------",
-        "Instance status count",
-        "---------------------",
-        "Healthy: 1",
-        "Pending repair: 1",
-    ]
-
-
 def test_on_a_terminal_a_pass_shows_its_repairs_and_asks(place: Place) -> None:
     words = ("--socket", place.maintd, "repair", "--luxi", place.path)
     place.world.nodes["n1"].offline = True

@@ -64,11 +64,3 @@ def test_a_balance_leaves_out_the_nodes_that_leave_soon(here: str) -> None:
     done = gnt_maint("--socket", here, "balance", "--search", "exact", "--json")
     used = {name for move in json.loads(done.out)["moves"] for name in move["to"].values()}
     assert {"n1", "n4"} <= used
-
-
-def test_a_wrong_file_of_departures_is_named(here: str) -> None:
-    file = Path(here).with_name("departures.json")
-    file.write_text("{")
-    done = gnt_maint("--socket", here, "what-if", "evacuate", "n2", "--json")
-    assert (done.code, json.loads(done.out)["leave-soon"]) == (0, [])
-    assert done.err == f"gnt-maint: {file}: is not JSON\n"

@@ -14,7 +14,6 @@ from nodeagent.cli.maint import window
 from nodeagent.cli.maint.console import arguments
 from nodeagent.cli.maint.console.client import Where
 from nodeagent.maintd.http import parse
-from nodeagent.model.action import MovePrimary
 from nodeagent.model.units import Nanoseconds
 from nodeagent.model.window import Machine
 from tests.cli.live import Live
@@ -43,16 +42,6 @@ def calendar(live: Live) -> Any:
 def machines(live: Live) -> list[list[str]]:
     rows = calendar(live)["schedule"].get("windows", [])
     return [[m.get("hostname") or m["ip"] for m in row["machine_ids"]] for row in rows]
-
-
-def test_the_list_shows_every_reason_of_a_machine(live: Live) -> None:
-    live.rig.cluster.fails = lambda action: isinstance(action, MovePrimary) and "disk broken"
-    run(live, "add", "n3", "--start", "2026-11-18T00:00Z")
-    assert "overdue" not in run(live, "list"), "it was planned a moment ago"
-    live.tick(60, times=11)
-    (_, row) = run(live, "list").splitlines()
-    assert "overdue: n3 is still draining" in row
-    assert "the maintenance window of n3 has stopped: job" in row
 
 
 def test_a_machine_of_a_name_and_an_address_goes_down_and_comes_up(live: Live) -> None:

@@ -14,11 +14,9 @@ from nodeagent.model.event import Detail
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import DrillPower
 from simulation.machines import Control
-from tests.cli.fixtures import Run, anywhere
 from tests.cli.live import Live
+from tests.cli.run import gnt_maint
 from tests.maintd.fencing.whole import RESTART, Whole
-
-__all__ = ["anywhere"]  # a fixture
 
 OFF, ON = PowerCommand.OFF, PowerCommand.ON
 KINDS = ("drill-started", "drill-passed", "drill-failed", "fencing-failed")
@@ -84,15 +82,15 @@ def test_a_control_of_another_node_fails_it_and_that_one_is_on_again(whole: Whol
 
 
 def test_the_command_shows_each_step(
-    whole: Whole, tmp_path: Path, anywhere: Run, monkeypatch: pytest.MonkeyPatch
+    whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live = Live(whole, tmp_path)
     monkeypatch.setattr(waiting, "EVERY", 0.0)
     monkeypatch.setattr(time, "sleep", lambda _: live.tick(20.0))
     try:
         ask = ("--socket", live.socket, "drill", "--really")
-        assert "n3 is in service" in anywhere(*ask, "n3").refused(1)
-        done = anywhere(*ask, "n2")
+        assert "n3 is in service" in gnt_maint(*ask, "n3").refused(1)
+        done = gnt_maint(*ask, "n2")
         assert done.code == 0, done
         steps = [line.partition("  ")[2] for line in done.out.splitlines()]
         wanted = [
@@ -104,7 +102,7 @@ def test_the_command_shows_each_step(
         ]
         assert [step for step in steps if step in wanted] == wanted
         whole.machines.controls["n2"] = (Control(ignores=True),)
-        done = anywhere(*ask, "n2", "--json")
+        done = gnt_maint(*ask, "n2", "--json")
         assert done.code == 1
         assert done.err == "gnt-maint: the drill of n2 failed: see gnt-maint why n2\n"
         assert json.loads(done.out)["steps"][-1]["kind"] == "drill-failed"

@@ -9,13 +9,14 @@ from nodeagent.model.action import MovePrimary, Power, PowerCommand, SetOffline
 from nodeagent.model.fencing import Stage
 from nodeagent.model.ledger import Intent, Outcome
 from nodeagent.model.wish import Done
-from tests.cli.fixtures import Run, anywhere, in_utc
+from tests.cli.fixtures import in_utc
 from tests.cli.live import Live
+from tests.cli.run import gnt_maint
 from tests.maintd.fencing.whole import Whole
 from tests.maintd.http.page.node_page import page, section
 from tests.maintd.served import Served
 
-__all__ = ["anywhere", "in_utc"]  # fixtures
+__all__ = ["in_utc"]  # a fixture
 
 
 pytestmark = pytest.mark.usefixtures("at_once")
@@ -74,21 +75,19 @@ def test_a_power_off_that_waits_until_its_node_answers_is_canceled(
     assert any("had recovered" in event.details["why"] for event in failed) is not cancels
 
 
-def live(whole: Whole, folder: Path, anywhere: Run, *arguments: str) -> str:
+def live(whole: Whole, folder: Path, *arguments: str) -> str:
     """What gnt-maint prints of the present state, over a real socket."""
     one = Live(whole, folder)
     try:
-        return " ".join(anywhere("--socket", one.socket, *arguments).out.split())
+        return " ".join(gnt_maint("--socket", one.socket, *arguments).out.split())
     finally:
         one.close()
 
 
-def test_why_and_status_tell_of_it(
-    whole: Whole, tmp_path: Path, anywhere: Run, in_utc: None
-) -> None:
+def test_why_and_status_tell_of_it(whole: Whole, tmp_path: Path, in_utc: None) -> None:
     whole.machines.cut.add("n3")
     until(whole, Stage.PROVES)
-    out = live(whole, tmp_path, anywhere, "why", "n3")
+    out = live(whole, tmp_path, "why", "n3")
     assert "Fencing proving since 2026-" in out
     assert "Because n3 is cut off: " in out
     assert "Next step read its power, until it says off, as soon as maintd can" in out
@@ -96,14 +95,14 @@ def test_why_and_status_tell_of_it(
     assert "--offline=yes" not in out, "maintd does it"
     assert "power control on, says level 1" in out
     until(whole, Stage.FENCED)
-    out = live(whole, tmp_path, anywhere, "why", "n3")
+    out = live(whole, tmp_path, "why", "n3")
     assert "Fencing fenced since 2026-" in out
     assert "drbd restarted on n4" in out
     assert "plain stays down its disks (plain) are only on n3" in out
-    out = live(whole, tmp_path, anywhere, "status")
+    out = live(whole, tmp_path, "status")
     assert "Fencing n3: fenced since 2026-" in out
     assert "instances: 2 restarted, 1 stays down; gnt-maint why n3" in out
-    assert "fencing: fenced" in live(whole, tmp_path, anywhere, "nodes")
+    assert "fencing: fenced" in live(whole, tmp_path, "nodes")
 
 
 def test_the_page_shows_evidence_and_fencing(whole: Whole, tmp_path: Path) -> None:

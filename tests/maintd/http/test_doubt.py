@@ -13,7 +13,6 @@ import pytest
 
 from nodeagent.maintd.engine import daemon
 from nodeagent.model.keeping import Trouble, Uncertain
-from nodeagent.model.ledger import PAUSE_TAG
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import SetQueue, Wish
 from nodeagent.web.exchange import Response
@@ -110,16 +109,6 @@ def test_no_change_is_accepted_that_becomes_void(served: Served, state: int) -> 
     if state in (OTHER_LEDGER, WAITS):
         assert served.rig.engine.ledger is before, "nothing was changed, and no round was held"
         assert not served.rig.store.wishes()
-
-
-@pytest.mark.parametrize("state", [OTHER_LEDGER, WAITS])
-def test_what_ganeti_keeps_goes_on_in_doubt(served: Served) -> None:
-    known = served.rig.incident("n3")
-    assert served.change("POST", "/1/pause", {"scope": "cluster"}).status == 200
-    served.tick(times=3)
-    assert PAUSE_TAG in served.rig.cluster.snapshot().tags
-    canceled = served.change("DELETE", f"/1/incidents/{known.id}")
-    assert canceled.status in (200, 409), "accepted, or completed already"
 
 
 @pytest.mark.parametrize("state", [OTHER_LEDGER, WAITS])

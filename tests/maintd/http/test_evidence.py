@@ -61,10 +61,6 @@ def test_every_source_has_its_row() -> None:
     assert "web1" not in str(evidence_json(shown)), "any reader may see it"
 
 
-def test_without_evidence_there_is_nothing_to_show() -> None:
-    assert evidence_views(seen(six()), NOW) == {}
-
-
 def test_a_master_that_suspects_itself_says_so_of_each_node() -> None:
     silent = frozenset({"n1", "n2", "n3", "n4"})
     observed = replace(seen(six(), unanswered=silent), evidence={"n1": EVIDENCE})

@@ -109,7 +109,3 @@ UNKNOWN: dict[str, tuple[Look | None, str]] = {
 def test_why_the_commands_of_a_node_are_unknown(name: str) -> None:
     look, word = UNKNOWN[name]
     assert (commands_of(look).unknown, commands_of(look).commands) == (word, {})
-
-
-def test_a_node_without_commands_is_known() -> None:
-    assert commands_of(Seen(replace(REPORT, commands="", last_runs=""), None)) == NodeCommands()

@@ -3,7 +3,6 @@
 import asyncio
 import gzip
 import json
-import os
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -19,12 +18,11 @@ from nodeagent.maintd.http.status import evacuated
 from nodeagent.model.action import MovePrimary, MoveSecondary
 from nodeagent.model.event import Detail, happened
 from nodeagent.model.units import Ms
-from nodeagent.store.codec import decode_observation
 from nodeagent.web.compress import compressed
 from nodeagent.web.exchange import Request, Response
 from tests.maintd.http.routes import DOCUMENT, described, there
-from tests.maintd.rig import QUICK, Rig, fleet, mirrored
-from tests.maintd.served import NOBODY, REMOTE, ROOT, Served, basic, error, me
+from tests.maintd.rig import Rig, fleet, mirrored
+from tests.maintd.served import REMOTE, ROOT, Served, basic, error, me
 from tests.maintd.world import EVACUATE, REPAIR, need
 from tests.patience import PATIENCE
 
@@ -71,13 +69,6 @@ def test_evacuated_are_the_moves_that_have_ended_well() -> None:
     )
     told = [done.about(moved), done.about(mirror), planned.about(other), failed.about(other)]
     assert evacuated(told) == ["i1"]
-
-
-def test_the_observation_is_all_that_a_round_was_decided_from(busy: Served) -> None:
-    answer = busy.ask("GET", "/1/observation", peer=ROOT)
-    ledger, observed, policy, now = decode_observation(answer.body.decode())
-    assert (ledger, policy, now) == (busy.rig.ledger, QUICK, busy.rig.now())
-    assert observed.snapshot == busy.maintd.latest.observed.snapshot  # type: ignore[union-attr]
 
 
 def test_ready_is_that_a_round_was_held_lately(quiet: Served) -> None:
@@ -145,21 +136,6 @@ def asked_for(served: Served) -> list[Mapping[str, Detail]]:
     return [one.details for one in granted]
 
 
-def test_root_and_maintd_s_own_user_need_no_password_at_the_admin_socket(
-    quiet: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    quiet.tick()
-    assert quiet.change("POST", "/1/pause", PAUSE, peer=ROOT).status == 200
-    monkeypatch.setattr(os, "geteuid", lambda: 4711)
-    assert quiet.change("POST", "/1/resume", PAUSE, peer=me()).status == 200
-    assert asked_for(quiet) == [
-        {"who": "root", "request": "pause the cluster"},
-        {"who": "user 4711", "request": "resume the cluster"},
-    ]
-    answer = quiet.ask("POST", "/1/pause", PAUSE, peer=NOBODY)
-    assert (answer.status, error(answer)) == (403, LOCAL)
-
-
 @pytest.mark.parametrize(
     ("login", "command", "who", "typed"),
     [
@@ -184,18 +160,6 @@ def test_root_s_process_says_who_sits_there_and_what_was_typed(
     assert quiet.change("POST", "/1/pause", place, peer=ROOT, headers=headers).status == 200
     by = {} if typed is None else {"command": typed}
     assert asked_for(quiet) == [{"who": who, "request": "pause node n2", **by}]
-
-
-def test_a_dry_run_does_nothing(quiet: Served) -> None:
-    quiet.tick()
-    assert quiet.ask("POST", "/dry-run/1/pause", PAUSE, peer=ROOT).status == 200
-    assert quiet.ask("GET", "/dry-run/1/round", peer=ROOT).status == 404
-    assert error(quiet.ask("POST", "/dry-run/1/resume", PAUSE, peer=ROOT)) == (
-        "the cluster is not paused"
-    )
-    quiet.tick()
-    assert quiet.get("/1/round")["holds"] == []
-    assert not [e for e in quiet.get("/1/history") if e["kind"].startswith("wish-")]
 
 
 def test_over_the_network_it_takes_tls_and_a_password(quiet: Served) -> None:
@@ -232,17 +196,10 @@ def test_who_fails_too_often_is_not_listened_to_for_a_while(quiet: Served) -> No
     answer = ask("alice", "secret", REMOTE)
     assert (answer.status, answer.headers["Retry-After"]) == (429, "6")
     assert error(answer) == "too many failed logins: try again in 6 s"
-    assert ask("alice", "secret", "192.0.2.8").status == 200
-    answer = ask("eve", "plain", REMOTE)
-    assert error(answer) == f"user eve has the role observer; {TAKES}", (
-        "so her password was looked at"
-    )
     answer = quiet.ask("POST", "/1/pause", PAUSE, peer=REMOTE, secure=True)
     assert answer.status == 401, "who gives no password has not failed"
     quiet.seconds += 6
-    assert error(ask("alice", "secret", REMOTE)).startswith(
-        "the cluster is paused already by alice"
-    )
+    assert ask("alice", "secret", REMOTE).status == 200
 
 
 def test_no_failed_login_locks_the_admin_socket(quiet: Served) -> None:

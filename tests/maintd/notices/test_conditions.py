@@ -19,7 +19,6 @@ from nodeagent.model.queue import Entry, EntryStatus, Queue
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
 from tests.maintd.notices.sinks import CALM, Notifying
-from tests.maintd.rig import QUICK
 from tests.maintd.world import NOW, OK, REPAIR, incident, need, seen, six
 
 SINK = Sink("ops", "webhook", interval=Ms(0))
@@ -49,17 +48,6 @@ class Told(Notifying):
         """Change the ledger behind the coordinator's back."""
         self.rig.store.save(replace(self.rig.ledger, **members))
         self.restart()
-
-
-def test_somebody_is_needed_once_and_not_by_each_flicker() -> None:
-    one = Told(QUICK)
-    one.break_down("n2")
-    found: list[str] = []
-    for _ in range(30):
-        found += one.after(10)
-    assert found.count("needs-you") == 1
-    assert found.count("completed") == 1
-    assert one.after(*[60] * 30) == []
 
 
 LIVE = incident("n1", REPAIR, Status.COMPLETED)

@@ -8,14 +8,12 @@ import pytest
 
 from nodeagent.errors import ConfigError
 from nodeagent.maintd.engine.settings import needing_restart, parse
-from nodeagent.maintd.notices.settings import sinks_of
 from nodeagent.maintd.notices.sinks.alertmanager import Alertmanager
 from nodeagent.maintd.notices.sinks.http import Endpoint
 from nodeagent.maintd.notices.sinks.smtp import Smtp
 from nodeagent.maintd.notices.sinks.webhook import Webhook
 from nodeagent.model.notice import Occasion, Severity, Sink
 from nodeagent.model.units import Ms
-from nodeagent.section import Section
 
 DOCS = Path(__file__).parents[3] / "docs"
 HOOK = {"name": "ops", "kind": "webhook", "url": "https://hooks.example/x"}
@@ -50,25 +48,7 @@ def test_all_kinds_are_read() -> None:
 @pytest.mark.parametrize(
     ("table", "why"),
     [
-        ({**HOOK, "events": ["need-you"]}, "needs-you, storm"),
-        ({**HOOK, "url": ""}, "notify[0] needs url, or url-file"),
-        ({**HOOK, "intervall": "1m"}, "is not a known setting; did you mean interval?"),
-    ],
-)
-def test_a_fault_names_its_file_and_what_may_be(table: dict[str, object], why: str) -> None:
-    root = Section("", {"notify": [table]}, places={"notify": "/etc/nodeagent/maintd.toml"})
-    with pytest.raises(ConfigError, match=re.escape(why)) as fault:
-        sinks_of(root)
-    assert str(fault.value).startswith("/etc/nodeagent/maintd.toml: notify[0]")
-
-
-@pytest.mark.parametrize(
-    ("table", "why"),
-    [
         ({"kind": "webhook"}, "notify[0].name is missing"),
-        ({"name": "a"}, "notify[0].kind is missing"),
-        ({"name": "a", "kind": "fax"}, "notify[0].kind is 'fax'; it must be webhook, alert"),
-        ({**HOOK, "events": ["fail"]}, "notify[0].events is ['fail']"),
         ({**HOOK, "events": ["test"]}, "notify[0].events is ['test']"),
         ({**HOOK, "min-severity": "high"}, "notify[0].min-severity is 'high'"),
         ({**HOOK, "command": "x"}, "notify[0].command is not a known setting"),
@@ -78,8 +58,6 @@ def test_a_fault_names_its_file_and_what_may_be(table: dict[str, object], why: s
         ({"name": "a", "kind": "webhook"}, "notify[0] needs url, or url-file"),
         ({**HOOK, "url": "http://x/", "token": "/t"}, "notify[0].token needs an https: url"),
         ({**HOOK, "url": "http://x/", "ca": "/t"}, "notify[0].ca needs an https: url"),
-        ({**HOOK, "title": "{{ nonsense }}"}, "notify[0].title: 'nonsense' is undefined"),
-        ({**HOOK, "body": "{\n{{ tile | tojson }}}"}, "notify[0].body: 'tile' is undefined"),
         ({**HOOK, "body": "{\n{% if %}"}, "notify[0].body: line 2: "),
         ({**HOOK, "body": '{"text": "{{ text }}"}'}, "notify[0].body: it renders no JSON"),
         ({**HOOK, "title": "{{ events[1].node }}"}, "notify[0].title: "),
@@ -94,9 +72,7 @@ def test_a_fault_names_its_file_and_what_may_be(table: dict[str, object], why: s
         ({**MAIL, "to": ["a@b\nBcc: c"]}, "notify[0].to is"),
         ({**MAIL, "user": "u"}, "notify[0] needs user and password, or neither"),
         ({**MAIL, "user": "u", "password": "/p", "tls": "none"}, 'notify[0].tls "none" sends'),
-        ({**MAIL, "server": "mx:99999"}, "notify[0].server has the port 99999"),
         ({**MAIL, "url": "https://x/"}, "notify[0].url is not a known setting"),
-        ({"name": "c", "kind": "command"}, "notify[0].command is missing"),
         ({**COMMAND, "body": "{}"}, "notify[0].body is not a known setting"),
         ({**COMMAND, "interval": "0s"}, "notify[0].interval is '0s'"),
     ],
@@ -107,11 +83,7 @@ def test_a_table_that_is_wrong_is_refused_with_its_place(table: dict[str, Any], 
     assert str(caught.value).startswith(why)
 
 
-def test_names_are_given_once_and_there_is_a_limit() -> None:
-    with pytest.raises(
-        ConfigError, match=r"notify\[1\]\.name has 'ops', which notify\[0\] has too"
-    ):
-        parse({"notify": [HOOK, HOOK]})
+def test_there_is_a_limit() -> None:
     with pytest.raises(ConfigError, match="there are 21 tables, and may be 20"):
         parse({"notify": [{**HOOK, "name": f"n{n}"} for n in range(21)]})
 
