@@ -22,7 +22,6 @@ from nodeagent.autorepair.tags import (
 from nodeagent.model.tag import LENGTH
 from nodeagent.model.units import Seconds
 
-UUID = "11111111-1111-1111-1111-111111111111"
 GANETIS = re.compile(r"^[\w.+*/:@-]+$")
 
 kinds = st.sampled_from(RepairType)
@@ -33,15 +32,6 @@ jobs = st.lists(st.integers(1, 10**9), max_size=30).map(tuple)
 
 
 @given(kinds, ids, times, jobs, endings)
-def test_what_is_written_is_read(
-    kind: RepairType, identity: str, at: int, jobs: tuple[int, ...], ending: Ending | None
-) -> None:
-    record = compose(kind, identity, Seconds(at), jobs, ending)
-    assert read(record.tag) == record
-    assert read(record.tag, strict=False) == record
-
-
-@given(kinds, ids, times, jobs, endings)
 def test_ganeti_takes_what_was_fitted(
     kind: RepairType, identity: str, at: int, jobs: tuple[int, ...], ending: Ending | None
 ) -> None:
@@ -49,21 +39,10 @@ def test_ganeti_takes_what_was_fitted(
     assert record is not None
     assert len(record.tag) <= LENGTH
     assert GANETIS.match(record.tag)
-    assert read(record.tag) == record
+    assert read(record.tag) == read(record.tag, strict=False) == record
     assert jobs[len(jobs) - len(record.jobs) :] == record.jobs  # the newest are kept
     more = compose(kind, identity, Seconds(at), jobs[len(jobs) - len(record.jobs) - 1 :], ending)
     assert record.jobs == jobs or len(more.tag) > LENGTH  # and no fewer than fit
-
-
-def test_a_result_has_room_for_fewer_jobs_than_its_pending_tag_had() -> None:
-    jobs = tuple(range(123_456, 123_461))
-    pending = fit(compose(RepairType.FIX_STORAGE, UUID, Seconds(1_700_000_000), jobs))
-    failure = fit(
-        compose(RepairType.FIX_STORAGE, UUID, Seconds(1_700_000_000), jobs, Ending.FAILURE)
-    )
-    assert pending is not None
-    assert failure is not None
-    assert (pending.jobs, failure.jobs) == (jobs, jobs[1:])
 
 
 @pytest.mark.parametrize("identity", ["x" * 80, "what is this", "a\nb", "ü" * 90])

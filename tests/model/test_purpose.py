@@ -72,7 +72,7 @@ def test_who_has_a_node(purpose: Purpose, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "12", ":12", "incident:12", "queue:x:empty:12", "balance::12"]
+    "text", ["", "12", ":12", "incident:12", "queue:x:empty:12", "balance::12", "autorepair:12"]
 )
 def test_what_is_none_of_ours_serves_nothing(text: str) -> None:
     assert parse(text)[0] == OfTags()
