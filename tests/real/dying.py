@@ -90,6 +90,11 @@ class Dying(Powered):
         self._signal(name, signal.SIGSTOP)
         self._frozen.add(name)
 
+    def part(self, name: str) -> None:
+        """Have the peers of a node lose its DRBD disks; its network stays."""
+        switch(name, "cut")
+        self.link(name, "up")
+
     def wake(self, name: str) -> None:
         """Have the programs of a hung node go on."""
         self._signal(name, signal.SIGCONT)
@@ -145,7 +150,7 @@ class Dying(Powered):
                 self.turn(name, "off")
             if state(name) == "off":
                 until(partial(self._on, name), 120, self.system.tail)
-            self.link(name, "up")
+            switch(name, "join")
         for name in self.system.nodes:
             if flags(name)["offline"] == "Y":
                 until(partial(self._returned, name), 120, self.system.tail)
@@ -220,7 +225,7 @@ def let_go(process: "subprocess.Popen[bytes]") -> None:
 
 
 def switch(name: str, what: str) -> None:
-    """Switch a node off or on at once, whatever it is asked just now."""
+    """Switch a node off or on, or cut it off, at once, whatever it is asked just now."""
     command = [str(LAB / "power"), name, what]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

@@ -124,10 +124,18 @@ def untouched(lab: Dying, seconds: float) -> None:
     assert (placed("inst1"), placed("inst2")) == (("node2", "node3"), ("node2", ""))
 
 
+def hangs(lab: Dying) -> None:
+    """Have node2 hang: a person decides, until the peers of its DRBD disks have lost it too."""
+    lab.hang(SECOND)
+    until(lambda: "look at its console" in lab.why(SECOND), 180, lab.system.tail)
+    untouched(lab, 15)
+    lab.part(SECOND)
+
+
 def test_a_hung_node_is_powered_off_and_on_and_is_well(lab: Dying) -> None:
     since = Since()
     with never_twice("inst1", "inst2"):
-        lab.hang(SECOND)
+        hangs(lab)
         until(lambda: lab.stage(SECOND) != "", 180, lab.system.tail)
         until(lambda: lab.stage(SECOND) == "", 180, lab.system.tail)
     assert lab.powerd.acts == [f"power-off {SECOND}", f"power-on {SECOND}"]
@@ -140,7 +148,7 @@ def test_a_hung_node_is_off_before_its_instances_run_elsewhere(lab: Dying) -> No
     """Its kernel lives, and its hypervisor has them until then."""
     since = Since()
     with unrevived(SECOND), never_twice("inst1", "inst2"):
-        lab.hang(SECOND)
+        hangs(lab)
         elsewhere(lab, since)
         assert since()[:3] == [f"power-off {SECOND}", "tag", f"offline {SECOND}"]
     assert lab.powerd.acts == [f"power-off {SECOND}"]
