@@ -28,6 +28,7 @@ from nodeagent.cli.maint.console.text import age, harmless, seconds_of, short, s
 from nodeagent.model.wish import Done as Finished
 from tests import needs
 from tests.agent.place import safe_folder
+from tests.cli.fixtures import secret
 from tests.cli.live import Live
 from tests.cli.run import ME, at, gnt_maint
 from tests.maintd.rig import Rig, fleet
@@ -274,6 +275,16 @@ def test_without_a_daemon_it_says_how_to_look(tmp_path: Path, verb: str) -> None
         said = gnt_maint("--socket", path, verb, *more).refused(69)
         assert said.startswith(f"maintd does not answer at {path}: {why}; it runs on the master")
         assert said.endswith(": see systemctl status maintd")
+
+
+def test_a_check_is_critical_without_a_daemon_and_unknown_where_it_cannot_ask(
+    tmp_path: Path,
+) -> None:
+    done = gnt_maint("--socket", str(tmp_path / "none"), "check")
+    assert (done.code, done.out.partition(" does not")[0]) == (2, "MAINTD CRITICAL - maintd")
+    ask = ("--url", "https://127.0.0.1:1", "--user", "me")
+    done = gnt_maint(*ask, "--password-file", secret(tmp_path, mode=0o644), "check")
+    assert (done.code, done.out.partition(" - ")[0]) == (3, "MAINTD UNKNOWN")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""gnt-maint what-if where Ganeti is asked; tests/cli/maint/test_planners.py has files."""
+"""gnt-maint what-if, capacity and balance where Ganeti is asked; test_planners.py has files."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nodeagent.cli.maint.console import cluster_source
-from nodeagent.model.departure import Departure
+from nodeagent.model.departure import Cause, Departure
 from nodeagent.model.units import Ms
 from nodeagent.placement.cluster.textfile import parse
 from nodeagent.store.departures_file import DeparturesFile
@@ -40,7 +40,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     rig = Rig(fleet(4), mirrored(("n2", "n3"), ("n2", "n3"), ("n2", "n3")))
     monkeypatch.setattr(cluster_source, "ganeti", lambda path: Here(rig.cluster))
     socket = str(tmp_path / "admin.sock")
-    leaving = {"n1": Departure(Ms(FAR + 1)), "n4": Departure(FAR)}
+    leaving = {"n1": Departure(Ms(FAR + 1)), "n4": Departure(FAR, cause=Cause.ROLL)}
     DeparturesFile.beside(socket).tell(leaving)
     return socket
 
@@ -52,6 +52,12 @@ def test_the_last_to_leave_comes_first_and_is_named(here: str) -> None:
     assert found["leave-soon"] == [words]
     shown = gnt_maint("--socket", here, "what-if", "evacuate", "n2").out
     assert "\nn1 leaves service at 2096-10-02 07:06:40 +0000 for a maintenance window: " in shown
+
+
+def test_capacity_without_the_next_node_to_leave(here: str) -> None:
+    (group,) = gnt_maint("--socket", here, "capacity", "--json").json["groups"]
+    assert group["next"] == {"leaves": FAR / 1000, "why": "for rolling maintenance"}
+    assert {tuple(size["away"]["without"]) for size in group["sizes"]} == {("n4",)}
 
 
 def test_a_balance_leaves_out_the_nodes_that_leave_soon(here: str) -> None:

@@ -143,6 +143,13 @@ def test_no_password_is_read_from_plain_http(planned: Served) -> None:
         assert "over TLS" in json.loads(answer.body)["error"]
 
 
+def test_a_refusal_says_who_may_look_and_how(planned: Served) -> None:
+    said = json.loads(ask(planned, "/1/status", None).body)["error"]
+    assert said.startswith("maintd shows itself to this machine and users with a role: ")
+    said = json.loads(planned.ask("GET", "/1/status", peer=REMOTE).body)["error"]
+    assert said.endswith("ask over TLS with a name and a password, or at the admin socket")
+
+
 def test_the_page_asks_for_a_password_where_it_is_wanted(planned: Served) -> None:
     answer = ask(planned, "/status?sign-in=yes", None, peer="127.0.0.1")
     assert (answer.status, list(answer.headers)) == (401, ["WWW-Authenticate"])

@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -22,7 +23,7 @@ from nodeagent.web.compress import compressed
 from nodeagent.web.exchange import Request, Response
 from tests.maintd.http.routes import DOCUMENT, described, there
 from tests.maintd.rig import Rig, fleet, mirrored
-from tests.maintd.served import REMOTE, ROOT, Served, basic, error, me
+from tests.maintd.served import NOBODY, REMOTE, ROOT, Served, basic, error, me
 from tests.maintd.world import EVACUATE, REPAIR, need
 from tests.patience import PATIENCE
 
@@ -134,6 +135,21 @@ def asked_for(served: Served) -> list[Mapping[str, Detail]]:
     told = [one["text"] for one in served.get("/1/history") if one["kind"] == "wish-granted"]
     assert told == [str(one) for one in granted]
     return [one.details for one in granted]
+
+
+def test_root_and_maintd_s_own_user_need_no_password_at_the_admin_socket(
+    quiet: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quiet.tick()
+    assert quiet.change("POST", "/1/pause", PAUSE, peer=ROOT).status == 200
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    assert quiet.change("POST", "/1/resume", PAUSE, peer=me()).status == 200
+    assert asked_for(quiet) == [
+        {"who": "root", "request": "pause the cluster"},
+        {"who": "user 4711", "request": "resume the cluster"},
+    ]
+    answer = quiet.ask("POST", "/1/pause", PAUSE, peer=NOBODY)
+    assert (answer.status, error(answer)) == (403, LOCAL)
 
 
 @pytest.mark.parametrize(
