@@ -70,6 +70,7 @@ $(READY): pyproject.toml packaging/setup-venv
 
 nightly: export LIFE_TIMES = 10
 nightly: export PYTEST_TIMEOUT = 1200
+nightly: export FUZZ_PLACES = all
 nightly:          ## every suite, uncut, with new random lives each time: hours (root)
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),3600)
 	@$(MAKE) --no-print-directory conformance test-real oracle GANETI=3.1

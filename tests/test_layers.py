@@ -406,7 +406,7 @@ SLOW_PLACES = ("bench/", "real/", "year/", "power/")
 MAY_ASK_THE_TIME = {
     *("patience.py", "cluster/places.py"),
     *("cluster/test_conformance.py", "fuzz/fuzzer.py"),
-    *("maintd/http/page/browser.py", "maintd/lives/coordinator.py"),
+    *("fuzz/nasty.py", "maintd/http/page/browser.py", "maintd/lives/coordinator.py"),
 }
 _TIME = {"sleep", "monotonic", "perf_counter", "process_time", "thread_time"}
 

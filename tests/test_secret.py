@@ -5,14 +5,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from nodeagent.cli.maintd import cli
 from nodeagent.cli.maintd_parts import cluster_key, own_certificate
 from nodeagent.errors import ConfigError
 from nodeagent.maintd.engine.settings import parse
 from nodeagent.maintd.http.listen import public_tls
 from nodeagent.maintd.http.users import Users
 from nodeagent.secret import read_password, read_private, read_private_text, read_token
+from nodeagent.web.tls import make_certificate
 from tests import needs
+from tests.agent.place import safe_folder
 from tests.attacks.folder import NOBODY
 from tests.maintd.served import basic
 
@@ -113,3 +117,17 @@ def test_users_of_a_file_that_is_too_open_are_let_in_no_more(
     file.chmod(0o644)
     assert Users(str(file)).check(header) is None
     assert f"chmod 640 {file}" in caplog.text
+
+
+def test_check_config_finds_it(file: Path) -> None:
+    file.write_bytes(make_certificate())
+    file.chmod(0o666)
+    with safe_folder() as folder:
+        config = folder / "maintd.toml"
+        config.write_text(f'[http]\ntls = "{file}"\nusers = "/none"\n')
+        done = CliRunner().invoke(cli, ["-c", str(config), "check-config"])
+    assert done.exit_code == 78
+    assert done.output == (
+        f"maintd: {config}: http.tls {file}: its mode 0666 lets others read or write a secret:"
+        f" chmod 640 {file}\n"
+    )

@@ -128,6 +128,10 @@ WRONG: list[tuple[str, str]] = [
     ("[diagnose.command.x]\nrepair = 'a/b'", "it must be a name: letters, digits, - and _"),
     ("agent = 1", "agent must be a table"),
     ("[diagnose.command]\nx = 1", "diagnose.command.x must be a table"),
+    ("[diagnose", "not TOML"),
+    ("#\n" + "a." * 8193, "line 2 is longer than 16384 characters"),
+    ("a = " + "[" * 3000 + "]" * 3000, "nested too deeply"),
+    ("a" + ".a" * 5000 + " = 1", "nested too deeply"),
     ("[diagnose]\nevery." + "a." * 700 + "a = 1", "diagnose.every is"),
     ("[listen]\nport = " + "9" * 5000, "holds a number of thousands of digits"),
     ("[listen]\nport = 0x" + "f" * 5000, "listen.port is much too large"),
@@ -157,6 +161,12 @@ def test_drop_ins_replace_in_order_and_are_named_in_complaints(folder: Path) -> 
     assert (settings.diagnose.confirm, settings.diagnose.every) == (4, 10.0)
     bad = write(folder / "conf.d" / "30-c.toml", "[diagnose]\nconfirm = 'x'")
     with pytest.raises(ConfigError, match=str(bad)):
+        load(str(path), owner=os.getuid())
+
+
+def test_a_file_others_can_write_is_refused(folder: Path) -> None:
+    path = write(folder / "agent.toml", "", mode=0o666)
+    with pytest.raises(ConfigError, match="mode 0666"):
         load(str(path), owner=os.getuid())
 
 

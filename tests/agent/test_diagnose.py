@@ -52,6 +52,9 @@ def test_a_bad_diagnosis_is_named_with_its_place(document: object, place: str) -
     [
         (finished(b'{"status":"Ok"}', code=1), "exit code 1"),
         (finished(b'{"status":"Ok"}', stopped="time"), "timed out after 30 s"),
+        (finished(b'{"status":"Ok"}', stopped="output"), "printed more than 256 KiB"),
+        (finished(b'{"status":"Ok"}', stuck=(4711,)), "4711"),
+        (Finished(None, b"", b"", unstarted="Exec format error"), "Exec format error"),
         (StillRunning("x"), "has not ended"),
         (finished(b""), "empty"),
         (finished(b"OK - all fine"), "not JSON at line 1 column 1"),
@@ -128,6 +131,8 @@ def test_a_nagios_plug_in_is_read_by_its_exit_code(code: int, line: bytes, wante
         (finished(b"UNKNOWN", code=127), "plug-in returned 127: no verdict"),
         (finished(b"OK", code=-9), "signal 9"),
         (finished(b"OK", stopped="time"), "timed out after 30 s"),
+        (finished(b"OK", stuck=(4711,)), "4711"),
+        (Finished(None, b"", b""), "was lost"),
         (Finished(0, b"OK", b"", unstarted="no descriptors"), "no descriptors"),
     ],
 )

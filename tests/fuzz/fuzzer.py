@@ -6,7 +6,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from types import FrameType
 
 from tests.fuzz.decoder import Decoder
 from tests.fuzz.mutate import Mutator
+from tests.fuzz.nasty import cpu
 
 CORPUS = Path(__file__).parent / "corpus"
 MOST_WORDS = 8000  # characters of all complaints about one input
@@ -91,16 +92,6 @@ class Fuzzer:
             self.pool.append(raw)
         else:
             self.pool[self.rng.randrange(len(self.decoder.seeds), KEPT)] = raw
-
-
-def cpu(work: Callable[[], object]) -> float:
-    """The least CPU time of this thread for it, in seconds."""
-    least = float("inf")
-    for _ in range(3):
-        began = time.thread_time()
-        work()
-        least = min(least, time.thread_time() - began)
-    return least
 
 
 class Hung(BaseException):

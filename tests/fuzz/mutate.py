@@ -5,29 +5,9 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+from tests.fuzz.nasty import NASTY, long
+
 MOST = 128 * 1024  # bytes of an input
-# Texts that a careless reader works on for longer than their length.
-NASTY = {
-    "digits": "1",
-    "numbers": "1.",
-    "spaces": " ",
-    "tabs and lines": " \t\n",
-    "brackets": "[",
-    "closed brackets": "[]",
-    "braces": '{"a":',
-    "quotes": '"',
-    "backslashes": "\\",
-    "combining": "e\u0301\u0300\u0302",
-    "surrogates": "\ud83d",
-    "nul": "\0",
-    "colons": "a:",
-    "bars and commas": "a|,",
-    "numbers with units": "12 s, 3.5 MiB ",
-    "our own words": "group  is not balanced: maintenance window ",
-    "percent": "%41%",
-    "entity tags": '"a", ',
-    "certificate": "-----BEGIN CERTIFICATE-----\n",
-}
 WORDS = (
     b"\0",
     b"\xff",
@@ -77,11 +57,6 @@ VALUES: tuple[Any, ...] = (
     "n1",
     "\u0661",
 )
-
-
-def long(kind: str, size: int) -> str:
-    unit = NASTY[kind]
-    return (unit * (size // len(unit) + 1))[:size]
 
 
 class Mutator:

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from nodeagent.errors import Unavailable
 from nodeagent.maintd.autorepair.jobs import remember
+from nodeagent.maintd.engine.failpoint import arm
 from nodeagent.model.action import Guarded, MovePrimary, Reinstall, Retag, Scope, move_of
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.purpose import OfRepair
@@ -14,9 +16,51 @@ from nodeagent.model.reason import Kind, StageKind, because
 from nodeagent.model.snapshot import Group, Instance, Observed
 from nodeagent.model.stage import DRAIN
 from nodeagent.model.units import Ms
-from tests.maintd.autorepair.repairs import RULES, SAFE, cluster, moves, out, plain, result
+from simulation.cluster import Job
+from tests.maintd.autorepair.repairs import (
+    COMPATIBLE,
+    RULES,
+    SAFE,
+    cluster,
+    moves,
+    out,
+    plain,
+    result,
+)
 from tests.maintd.decided import details, kinds
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+
+
+def test_by_harep_s_rules_a_failover_and_the_new_mirror_are_two_repairs() -> None:
+    rig = cluster(*mirrored(("n2", "n3")), policy=COMPATIBLE)
+    out(rig, "n2")
+    rig.settle()
+    assert moves(rig) == ["MovePrimary", "MoveSecondary"]
+    ids = {j.reason.split(":")[1] for j in rig.cluster.jobs.values() if move_of(j.action)}
+    assert len(ids) == 2
+    assert result(rig) == ("fix-storage", "success", 1), "the first one's result went with it"
+
+
+@pytest.mark.parametrize(
+    ("template", "flag", "kind", "done"),
+    [
+        ("rbd", "offline", "failover", ["MovePrimary"]),
+        ("rbd", "drained", "migrate", ["MovePrimary"]),
+        ("plain", "offline", "reinstall", ["Reinstall"]),
+        ("file", "offline", "reinstall", ["Reinstall"]),
+        ("plain", "drained", "", []),
+    ],
+)
+def test_what_is_done_by_template_and_trouble(
+    template: str, flag: str, kind: str, done: list[str]
+) -> None:
+    rig = cluster(plain("i1", "n2", template))
+    out(rig, "n2", **{flag: True})
+    rig.settle()
+    assert moves(rig) == done
+    if kind:
+        assert result(rig) == (kind, "success", 1)
+    assert rig.cluster.world.emptied == ({"i1"} if kind == "reinstall" else set())
 
 
 def test_it_is_off_unless_somebody_switches_it_on() -> None:
@@ -44,6 +88,90 @@ def test_tags_that_cannot_be_set_are_not_tried_again_and_again(allowed: str) -> 
     for _ in range(50):
         rig.tick(40)
     assert result(rig)[1] == ("success" if allowed == "failover" else "enoperm")
+
+
+@pytest.mark.parametrize("name", ["promised", "submitted", "remembered", "saved"])
+@pytest.mark.parametrize("ledger", [True, False], ids=["ledger", "no ledger"])
+def test_nothing_is_done_twice_after_a_crash(name: str, ledger: bool) -> None:
+    rig = cluster(*mirrored(("n2", "n3")), plain("i2", "n2", "rbd"))
+    rig.tick()
+    out(rig, "n2")
+    arm(f"{name}:raise:1")
+    try:
+        for _ in range(20):
+            rig.tick()
+    except Unavailable:
+        pass
+    finally:
+        arm("")
+    if ledger:
+        rig.crash()
+    else:
+        rig.lose_ledger()
+    rig.settle()
+    assert moves(rig, "i1") == ["MovePrimary", "MoveSecondary"]
+    assert moves(rig, "i2") == ["MovePrimary"]
+    assert result(rig, "i1") == ("failover", "success", 2)
+    assert result(rig, "i2") == ("failover", "success", 1)
+
+
+@pytest.mark.parametrize("arrives", [0.0, 3.0])
+def test_a_lost_answer_is_no_second_repair(arrives: float) -> None:
+    rig = cluster(plain("i1", "n2", "rbd"))
+    rig.cluster.takes = lambda _: 30.0
+    rig.cluster.loses_answer = lambda action: isinstance(action, Guarded)
+    rig.cluster.arrives = lambda _: arrives
+    out(rig, "n2")
+    rig.tick(1)
+    rig.cluster.loses_answer = lambda _: False
+    rig.tick(1)
+    rig.settle()
+    assert moves(rig) == ["MovePrimary"]
+    assert result(rig) == ("failover", "success", 1)
+
+
+def test_another_who_was_quicker_makes_ours_fail_without_effect() -> None:
+    """harep, or a pass of our own, takes the same instance in the same moment."""
+    rig = cluster(plain("i1", "n2", "rbd"))
+    out(rig, "n2")
+    old = f"{RULES}result:failover:6f3b1d5e-0002-4000-8000-000000000001:1:success:3"
+    rig.cluster.put(replace(rig.cluster.instances["i1"], tags=frozenset({old})))
+    theirs = Retag(Scope.INSTANCE, "i1", add=(f"{RULES}pending:failover:x:2:",), remove=(old,))
+    rig.cluster.takes = lambda action: 5.0 if action == theirs else 1.0
+    rig.cluster.submit_foreign(theirs)
+    rig.tick(1)
+    guarded = [job for job in rig.cluster.jobs.values() if isinstance(job.action, Guarded)]
+    for _ in range(3):
+        rig.tick(3)
+    assert guarded
+    assert guarded[0].outcome is Outcome.ERROR
+    assert "not found" in guarded[0].result.why
+
+
+def _vanishes(rig: Rig, job: Job) -> None:
+    """What ganeti-cleaner does to an archived one, and a lost disk to any."""
+    del rig.cluster.jobs[job.number]
+    rig.cluster._active.pop(job.number, None)
+    rig.cluster._reasons.pop(job.reason, None)
+
+
+def test_an_installation_whose_job_has_gone_is_looked_at_by_somebody() -> None:
+    """It has new disks: whether there is anything on them nobody knows."""
+    rig = cluster(plain("i1", "n2"))
+    rig.cluster.takes = lambda action: 300.0 if move_of(action) else 1.0
+    out(rig, "n2")
+    while not moves(rig):
+        rig.tick()
+    rig.tick()
+    (job,) = (j for j in rig.cluster.jobs.values() if move_of(j.action))
+    assert isinstance(job.action, Guarded)
+    assert isinstance(job.action.then, Reinstall)
+    moved = replace(rig.cluster.instances["i1"], primary=job.action.then.target)
+    rig.cluster.put(replace(moved, tags=frozenset(job.action.swap.add)))
+    _vanishes(rig, job)
+    rig.settle()
+    assert result(rig)[:2] == ("reinstall", "failure")
+    assert moves(rig) == []
 
 
 def by_hand(rig: Rig) -> None:

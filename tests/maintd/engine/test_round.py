@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nodeagent.errors import NotMaster
-from nodeagent.model.action import Drain, RunCommand
+from nodeagent.model.action import Action, Drain, RunCommand
 from nodeagent.model.incident import Status
 from nodeagent.model.reason import Kind
 from nodeagent.model.units import Ms
@@ -48,6 +48,20 @@ def test_a_live_repair_runs_its_command_once_and_is_tagged() -> None:
 # Losses.
 
 
+def test_a_request_that_was_lost_is_made_again_after_the_grace() -> None:
+    rig = broken()
+    lost: list[Action] = []
+
+    def unreached(action: Action) -> bool:
+        lost.append(action)
+        return len(lost) == 1
+
+    rig.cluster.unreached = unreached
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+    assert sum(isinstance(j.action, Drain) for j in rig.cluster.jobs.values()) == 1
+
+
 # Mastership.
 
 
@@ -75,6 +89,23 @@ def test_an_undecided_vote_does_nothing_and_says_so() -> None:
     )
     assert not rig.cluster.jobs
     assert rig.store.load().incidents == ()
+
+
+@pytest.mark.parametrize("had_effect", [False, True], ids=["before", "after its effect"])
+def test_a_drain_whose_end_died_with_the_master_is_done_if_its_node_is_drained(
+    *, had_effect: bool
+) -> None:
+    """Ganeti replicates a job's end to the candidates; one that was slow calls it dead."""
+    rig = Rig(fleet(), mirrored(("n3", "n4")), QUICK)
+    rig.agents.says["n3"] = EVACUATE
+    rig.cluster.takes = lambda _: 25.0
+    rig.tick(5)
+    (drain,) = rig.cluster.jobs
+    if had_effect:
+        rig.cluster.put(replace(rig.cluster.nodes["n3"], drained=True))
+    rig.cluster.kill(drain)
+    rig.settle()
+    assert rig.status("n3") is (Status.COMPLETED if had_effect else Status.FAILED)
 
 
 def test_a_dry_run_decides_and_does_nothing() -> None:

@@ -13,14 +13,18 @@ from nodeagent.model.action import Scope
 from nodeagent.model.clock import STEP, Moment
 from nodeagent.model.evidence import PowerReading
 from nodeagent.model.incident import Incident
-from nodeagent.model.ledger import Hold, Ledger
+from nodeagent.model.ledger import Hold, Ledger, Policy
 from nodeagent.model.offer import Answer
 from nodeagent.model.outage import Back, Outage, Proof, Way
 from nodeagent.model.queue import Entry, Queue
 from nodeagent.model.roll import Terms
+from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Consent, Pace
-from tests.maintd.world import EVACUATE, NOW
+from nodeagent.model.wish import Done
+from tests.maintd.rig import Rig, fleet, mirrored
+from tests.maintd.rounds import ticks
+from tests.maintd.world import EVACUATE, NOW, OK
 
 # A clock that steps: one row each.
 
@@ -159,3 +163,20 @@ def test_each_time_in_a_ledger_is_a_moment_a_date_or_a_length() -> None:
 
 
 # The same through whole rounds.
+
+
+@pytest.mark.parametrize("step", [0.0, 140.0, -86_400.0])
+def test_a_wait_lasts_as_long_whatever_the_clock_does(step: float) -> None:
+    """n3 is well again; before the third round of the wait the clock steps."""
+    policy = Policy(stage=FULL, return_after=Ms(200_000), cooldown=Ms(0))
+    rig = Rig(fleet(), mirrored(("n3", "n4")), policy)
+    rig.agents.says["n3"] = EVACUATE
+    rig.settle()
+    rig.agents.says["n3"] = OK
+    rig.wish(Done("n3", False, ""))
+    ticks(rig, 3)
+    rig.skew += step
+    ticks(rig, 15)
+    assert not rig.cluster.nodes["n3"].in_service
+    ticks(rig, 8)
+    assert rig.cluster.nodes["n3"].in_service

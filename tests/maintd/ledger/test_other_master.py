@@ -10,6 +10,7 @@ from nodeagent.maintd.engine.memory import away_since, mark_away, unmark_away
 from nodeagent.maintd.ledger import other_master
 from nodeagent.model.action import Drain, Scope
 from nodeagent.model.balance import Agenda
+from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger
 from nodeagent.model.outage import Back, Outage, Way
 from nodeagent.model.purpose import OfTags
@@ -20,6 +21,7 @@ from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import Pause, SetQueue, TrustLedger
 from tests.maintd.queue.mender import ADD, HOUR, WATCHES, Mender, policy
+from tests.maintd.world import EVACUATE
 
 OUTDATED = (Kind.OUTDATED, "")
 
@@ -81,6 +83,23 @@ def test_what_nobody_had_answered_before_is_to_be_said_again(folder: Path) -> No
     assert rig.store.answer(after) == "", "that was said here, to the master of now"
 
 
+def test_jobs_that_are_newer_than_the_ledger_tell_it_too(folder: Path) -> None:
+    """As after a node that had died while it was the master, or with a ledger from a backup."""
+    rig = Mender(policy(WATCHES))
+    rig.plan("n3", ahead=2 * HOUR)
+    old = rig.ledger
+    rig.agents.says["n5"] = EVACUATE
+    rig.until_true(lambda: rig.status("n5") is Status.COMPLETED)
+    again(rig, folder)
+    rig.tick()
+    assert not rig.ledger.away, "its own jobs are no other's"
+    rig.store.save(old)
+    again(rig, folder)
+    rig.tick()
+    assert rig.ledger.away
+    assert OUTDATED in rig.whys()
+
+
 def test_the_mark_is_taken_off_when_the_ledger_has_it(folder: Path) -> None:
     rig = Mender(policy(WATCHES))
     rig.plan("n3", ahead=2 * HOUR)
@@ -100,6 +119,15 @@ def test_the_mark_is_taken_off_when_the_ledger_has_it(folder: Path) -> None:
     again(rig, folder)
     rig.tick()
     assert rig.ledger.away == since, "until somebody says that it holds"
+
+
+def test_a_dry_run_leaves_the_mark(folder: Path) -> None:
+    rig = Mender(policy(WATCHES))
+    rig.plan("n3", ahead=2 * HOUR)
+    come_back(rig, folder)
+    rig.engine.conduct = replace(rig.engine.conduct, dry=True)
+    rig.tick()
+    assert away_since(str(folder))
 
 
 def test_without_a_ledger_there_is_nothing_to_mark(tmp_path: Path) -> None:
@@ -148,3 +176,10 @@ def test_ganeti_must_know_the_newest_job_for_two_weeks() -> None:
     assert other_master.newest_job(there, Ms(at + weeks - 1)) == "76"
     assert other_master.newest_job(there, Ms(at + weeks)) == ""
     assert other_master.newest_job(Ledger(), Ms(5)) == ""
+
+
+def test_the_reason_has_a_kind_of_its_own() -> None:
+    told = other_master.doubt(replace(Ledger(), away=Ms(1_000_000)))
+    assert told is not None
+    assert told.kind is Kind.OUTDATED_QUEUE
+    assert other_master.doubt(Ledger()) is None

@@ -9,7 +9,7 @@ from nodeagent.maintd.planning.storm_brake import brake
 from nodeagent.model.action import Drain, MovePrimary, RunCommand, describe
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Incident, Status
-from nodeagent.model.ledger import Intent, Outcome, Policy
+from nodeagent.model.ledger import Intent, Outcome, Policy, Storm
 from nodeagent.model.purpose import OfIncident
 from nodeagent.model.reason import Kind, because
 from nodeagent.model.stage import FULL
@@ -87,6 +87,11 @@ def test_one_node_is_no_storm_in_the_smallest_cluster() -> None:
         assert (brake(before, found, BRAKED, NOW).storm is not None) is trips
 
 
+def test_a_tripped_brake_is_left_as_it_is() -> None:
+    before = ledger(*TWO, storm=Storm(CALM, "a reason"))
+    assert brake(before, seen(six(), dict.fromkeys(SILENT, EVACUATE)), BRAKED, NOW) is before
+
+
 @pytest.mark.parametrize(
     ("ago", "most", "trips"), [(599_999, 2, True), (600_000, 2, False), (0, 3, False)]
 )
@@ -121,6 +126,16 @@ def test_the_list_of_nodes_is_bounded(names: list[str], left: int) -> None:
     assert more == (f"{left} more" if left else "")
 
 
+def test_a_node_that_was_well_before_it_fell_silent_is_no_sick_one() -> None:
+    before = [healed("n2"), healed("n3")]
+    nodes = [node(one.name, tags=frozenset({one.tag})) for one in before]
+    silent = dict.fromkeys(("n2", "n3"), "does not answer: timed out")
+    for said, trips in ((OK, False), (REPAIR, True)):
+        first = decide(ledger(*before), seen(six(*nodes), {"n2": said, "n3": said}), BRAKED, NOW)
+        late = seen(six(*nodes), {"n1": EVACUATE}, silent)
+        assert (decide(first.ledger, late, BRAKED, NOW + 1).ledger.storm is not None) is trips
+
+
 # Which nodes are in work.
 
 
@@ -147,6 +162,14 @@ def test_an_order_nobody_hears_of_is_told_and_keeps_no_other_node_from_being_emp
     retried = decide(decision.ledger, retry, POLICY, NOW + 1)
     assert ("w" in retried.refused) is not offline
     assert (order in retried.ledger.intents) is not offline
+
+
+def test_a_lost_job_keeps_no_other_node_from_being_emptied() -> None:
+    one = incident(status=Status.PENDING)
+    lost = Intent("1", OfIncident(one.id), "n1", Drain("n1"), "7")
+    observed = seen(six(), {"n1": EVACUATE, "n2": EVACUATE}, results={"1": Outcome.LOST})
+    decision = decide(ledger(one, intents=(lost,)), observed, POLICY, NOW)
+    assert new(decision) == [Drain("n2")]
 
 
 @pytest.mark.parametrize("status", [Status.FAILED, Status.CANCELED])

@@ -1,6 +1,6 @@
 """Disruption budgets in whole rounds, for everybody who moves instances."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -10,15 +10,16 @@ from nodeagent.model.action import MovePrimary, move_of
 from nodeagent.model.ledger import Decision, Intent, Ledger
 from nodeagent.model.purpose import OfFencing, OfPerson, Purpose
 from nodeagent.model.queue import EntryStatus, RepairStep
-from nodeagent.model.reason import Kind
+from nodeagent.model.reason import AnyKind, BudgetKind, Kind
 from nodeagent.model.roll import REBOOT, Terms
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.wish import Evacuate, StartRoll
 from tests.maintd.balancing.world import ON, advised, begun, done, shift
 from tests.maintd.balancing.world import world as balanced
+from tests.maintd.decided import whole
 from tests.maintd.queue.mender import Mender, policy
 from tests.maintd.rig import Rig
-from tests.maintd.world import EVACUATE, instance, seen, six
+from tests.maintd.world import EVACUATE, FAILOVER, instance, seen, six
 
 WEB = "maintd:budget:web:"
 PAIR = ("n3", "n4"), ("n3", "n5")
@@ -28,6 +29,10 @@ def lxc(name: str, primary: str, secondary: str, *tags: str) -> Instance:
     """One that cannot migrate."""
     tagged = frozenset(tags)
     return Instance(name, primary, secondary, memory=100, disk=100, hypervisor="lxc", tags=tagged)
+
+
+def kvm(name: str, primary: str, secondary: str, *tags: str) -> Instance:
+    return replace(lxc(name, primary, secondary, *tags), hypervisor="kvm")
 
 
 def most_at_once(one: Rig, *names: str) -> int:
@@ -55,9 +60,9 @@ def site(*instances: Instance, **members: object) -> Mender:
     return made
 
 
-def pair(tag: str) -> tuple[Instance, ...]:
+def pair(tag: str, make: Callable[..., Instance] = lxc) -> tuple[Instance, ...]:
     tags = (f"{WEB}{tag}",) if tag else ()
-    return tuple(lxc(f"web{n}", *places, *tags) for n, places in enumerate(PAIR, 1))
+    return tuple(make(f"web{n}", *places, *tags) for n, places in enumerate(PAIR, 1))
 
 
 def by_incident(one: Mender) -> None:
@@ -87,6 +92,11 @@ def is_empty(one: Mender) -> bool:
     return all("n3" not in (i.primary, i.secondary) for i in one.cluster.instances.values())
 
 
+def reasons(one: Rig) -> Iterator[AnyKind]:
+    for held in one.tick().decision.held:
+        yield from (why.kind for why in whole(held.why))
+
+
 @pytest.mark.parametrize(
     ("wants", "tag", "most"),
     [
@@ -102,6 +112,17 @@ def test_two_of_a_node_go_one_after_the_other(
     wants(one)
     one.until_true(lambda: is_empty(one))
     assert most_at_once(one, "web1", "web2") == most
+
+
+def test_evacuate_failover_does_not_wait_and_says_so() -> None:
+    one = site(*pair("1", kvm))
+    one.agents.says["n3"] = FAILOVER
+    told = set[AnyKind]()
+    for _ in range(20):
+        told |= set(reasons(one))
+    assert is_empty(one)
+    assert most_at_once(one, "web1", "web2") == 2
+    assert {BudgetKind.BUDGET_OVERRIDDEN, BudgetKind.BUDGET_EXCEEDED} <= told
 
 
 @pytest.mark.parametrize(("tag", "moved"), [("1", 2), ("1:live", 1), ("2:live", 2), ("0:live", 0)])
