@@ -20,10 +20,10 @@ from nodeagent.model.asked import Asked
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import UNKNOWN, Incident, Status
 from nodeagent.model.keeping import Trouble, Uncertain
-from nodeagent.model.ledger import Begun, Hold, Intent, Ledger, Outcome, Policy
-from nodeagent.model.purpose import OfIncident
+from nodeagent.model.ledger import Begun, Hold, Intent, Ledger, Outcome, Policy, Result
+from nodeagent.model.purpose import OfIncident, OfTags
 from nodeagent.model.reason import AnyKind, Kind, Of, Subject, because
-from nodeagent.model.snapshot import Group, Observed, Snapshot
+from nodeagent.model.snapshot import Capacity, Group, Observed, Snapshot
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Schedule
@@ -40,7 +40,7 @@ from nodeagent.model.wish import (
     TrustLedger,
     Wish,
 )
-from tests.maintd.decided import kinds, within
+from tests.maintd.decided import details, kinds, within
 from tests.maintd.world import (
     EVACUATE,
     FAILOVER,
@@ -54,9 +54,11 @@ from tests.maintd.world import (
     node,
     seen,
     six,
+    snapshot,
 )
 
 POLICY = Policy(stage=FULL, settle=Ms(0), cooldown=Ms(0))
+WIDE = replace(POLICY, nodes_in_work=10, group_in_work=10, storm=1.0)
 MINUTE = 60_000
 TRIPPED = Retag(Scope.CLUSTER, "", add=("maintd:brake:tripped",))
 
@@ -257,6 +259,41 @@ def test_every_no_has_its_reason() -> None:
         assert not whys or whys in [within(held.why) for held in decided.held], (name, decided.held)
 
 
+def test_what_is_stuck_does_not_keep_others_from_being_worked_on() -> None:
+    """The old daemon's fault 9: one instance that could not move stopped everything for ever."""
+    world = six(node("n1", drained=True), a=("n1", None))
+    stuck = ledger(incident(status=Status.PENDING, drained=True))
+    both = seen(world, {"n1": EVACUATE, "n2": EVACUATE})
+    decided = decide(stuck, both, replace(POLICY, storm=1.0), NOW)
+    assert actions(decided.ledger) == [Drain("n2")]
+
+
+def test_a_long_job_on_one_node_never_delays_another() -> None:
+    policy = replace(WIDE, nodes_in_work=2)
+    first = decide(Ledger(), seen(six(), {"n1": EVACUATE}), policy, NOW).ledger
+    assert actions(first) == [Drain("n1")]
+    running = submitted(first)
+    both = seen(
+        six(), {"n1": EVACUATE, "n2": REPAIR}, results={first.intents[0].id: Outcome.RUNNING}
+    )
+    second = decide(running, both, policy, NOW + 1)
+    assert [getattr(a, "name", None) for a in actions(second.ledger)] == ["n2"]
+
+
+def test_moves_are_topped_up_as_they_end() -> None:
+    world = replace(
+        six(node("n1", drained=True)), instances={n: instance(n, "n2", "n1") for n in "abcde"}
+    )
+    policy = replace(POLICY, moves=2)
+    first = decide(Ledger(), seen(world, {"n1": EVACUATE}), policy, NOW).ledger
+    assert len(actions(first)) == 2
+    one = first.intents[0]
+    done = replace(world, instances={**world.instances, "a": instance("a", "n2", "n3")})
+    observed = seen(done, {"n1": EVACUATE}, results={one.id: Outcome.SUCCESS})
+    second = decide(submitted(first), observed, policy, NOW + 1).ledger
+    assert [getattr(a, "instance", None) for a in actions(second)] == ["c"]
+
+
 # Escalation, and what is not observed any more.
 
 
@@ -333,6 +370,27 @@ def test_doubt_begins_nothing_and_goes_on_with_nothing(
     assert dict(decided.held[0].why.details)["doubt"] == "not trusted: signature"
 
 
+def test_who_takes_part_in_other_work_is_not_called_full() -> None:
+    """In the laboratory 199 GiB were free everywhere, and all nodes were claimed."""
+    world = six(node("n1", drained=True), b=("n3", "n1"))
+    before = ledger(incident(status=Status.PENDING, drained=True))
+    for number, name in enumerate(("n2", "n4", "n5", "n6")):
+        other = Retag(Scope.NODE, name, ("t",))
+        before = replace(
+            before, intents=(*before.intents, Intent(f"{number}", OfTags(), name, other))
+        )
+    (held,) = decide(before, seen(world, {"n1": EVACUATE}), POLICY, NOW).held
+    assert (held.why.kind, held.why.subject.name) == (Kind.MIRROR_CANNOT_MOVE, "b")
+    said = details([held], Kind.ALL_TAKEN)
+    taken = tuple(because(Kind.CLAIMED, n, who="another repair") for n in ("n2", "n4", "n5"))
+    assert (said["whys"], said["more"]) == (taken, "1")
+    small = dict.fromkeys(("n2", "n4", "n5", "n6"), Capacity(10**6, 100))
+    world = replace(world, instances={"b": replace(world.instances["b"], disk=192)})
+    full = seen(world, {"n1": EVACUATE}, capacity=small)
+    (held,) = decide(replace(before, intents=()), full, POLICY, NOW).held
+    assert details([held], Kind.NO_FREE_NODE)["wanted"] == ("192 MiB of disk",)
+
+
 def test_what_was_cut_off_after_its_effect_is_done_and_was_ours() -> None:
     working = incident(status=Status.PENDING)
     before = ledger(working).promise(OfIncident(working.id), "n1", Drain("n1"), NOW)
@@ -381,6 +439,13 @@ def test_what_a_wrong_tag_stops_tells_all_of_them() -> None:
     (why,) = (held.why for held in decided.held if held.incident)
     assert {dict(wrong.details)["tag"] for wrong in why.parts} == tags
     assert {wrong.kind for wrong in why.parts} == {Kind.WRONG_TAG}
+
+
+def test_many_wrong_tags_are_summed_up() -> None:
+    nodes = [node(f"n{i}", tags=frozenset({"maintd:storm:5"})) for i in range(1, 301)]
+    held = decide(Ledger(), seen(snapshot(*nodes)), POLICY, NOW).held
+    assert len(held) == 21
+    assert held[-1].why == because(Kind.MORE_WRONG_TAGS, count=280)
 
 
 # Forgetting.
@@ -552,6 +617,12 @@ def test_a_failure_tag_that_cannot_be_set_is_tried_again_later() -> None:
     assert actions(later.ledger) == [on_node(one)]
 
 
+def test_details_that_change_make_another_incident() -> None:
+    other = need("evacuate", details="other")
+    decided = decide(ledger(incident()), seen(six(), {"n1": other}), POLICY, NOW)
+    assert [i.diagnosis for i in decided.ledger.incidents] == [other]
+
+
 # Where things may be moved to, and what holds a node.
 
 
@@ -680,6 +751,31 @@ def test_a_pause_ends_at_its_time_unless_the_ledger_is_in_doubt(
     tagged = seen(six(node("n1", tags=frozenset({hold.tag}))), uncertain=uncertain)
     after = decide(Ledger(holds=(hold,)), tagged, POLICY, NOW).ledger
     assert (hold in after.holds) is stays
+
+
+def test_a_pause_of_an_incident_that_is_forgotten_goes_with_its_tag() -> None:
+    hold = Hold(Scope.NODE, "n1", "root", NOW, incident=incident().id, tag_seen=True)
+    held, bare = seen(six(node("n1", tags=frozenset({hold.tag})))), seen(six())
+    first = submitted(decide(Ledger(holds=(hold,)), held, POLICY, NOW).ledger)
+    (untag,) = first.intents
+    running = replace(held, results={untag.id: Result(Outcome.RUNNING)})
+    still = decide(first, running, POLICY, NOW + 1).ledger
+    done = replace(bare, results={untag.id: Result(Outcome.SUCCESS)})
+    over = decide(still, done, POLICY, NOW + 2).ledger
+    assert (over.holds, over.intents) == ((), ())
+
+
+def test_one_incident_can_be_held() -> None:
+    one = incident(status=Status.PENDING, drained=True)
+    world = six(node("n1", drained=True), a=("n1", "n2"))
+    observed = seen(world, {"n1": EVACUATE})
+    pause = wishing(observed, Pause(Scope.NODE, "", "wait for the spare part", one.id))
+    decided = decide(ledger(one), pause, POLICY, NOW)
+    assert actions(decided.ledger) == [tag(Scope.NODE, "n1", f"maintd:hold:{one.id}")]
+    (held,) = decided.held
+    said = details([held], Kind.PAUSED)
+    assert (said["what"], said["who"]) == ("incident", "root")
+    assert said["why"] == "wait for the spare part"
 
 
 # Settings in tags.

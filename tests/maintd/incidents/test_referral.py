@@ -3,16 +3,21 @@
 from dataclasses import replace
 from typing import Any
 
-from nodeagent.maintd.incidents.referral import give_up, referral_of
+import pytest
+
+from nodeagent.maintd.incidents.referral import give_up, reason_of, referral_of, report
+from nodeagent.model.action import Scope
 from nodeagent.model.constraints import Constraints
 from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.incident import UNKNOWN, Incident, Status
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.queue import Entry, EntryStatus, Procedures, Queue, Referral, RepairStep
-from nodeagent.model.reason import Detail, Kind
+from nodeagent.model.reason import Detail, Kind, because
+from nodeagent.model.sick import Sick as Reported
 from nodeagent.model.snapshot import Group, Node, Snapshot
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms, Seconds
+from nodeagent.model.wish import Cancel, Pause, Resume
 from tests.maintd.queue.mender import Mender, policy
 from tests.maintd.world import EVACUATE, OK
 
@@ -47,6 +52,10 @@ class Sick(Mender):
         assert said["it"] == "n3"
         return said["operation"], said["type"], said["how"]
 
+    def ticks(self, times: int) -> None:
+        for _ in range(times):
+            self.tick()
+
 
 def test_an_incident_becomes_an_entry_and_is_not_worked_on_itself() -> None:
     rig = Sick()
@@ -68,6 +77,47 @@ def test_an_incident_becomes_an_entry_and_is_not_worked_on_itself() -> None:
     assert rig.node().in_service
     drains = [job for job in rig.jobs() if job.startswith("Drain")]
     assert len(drains) == 1
+
+
+def test_what_holds_an_incident_holds_its_entry_back() -> None:
+    rig = Sick(replace(referring(), settle=Ms(60_000)))
+    rig.wish(Pause(Scope.NODE, "n3"))
+    rig.ticks(10)
+    assert rig.ledger.queue.entries == ()
+    assert (Kind.PAUSED, "n3") in rig.whys()
+    assert rig.ask(Resume(Scope.NODE, "n3")) == ""
+    rig.ticks(2)
+    assert len(rig.ledger.queue.entries) == 1
+    rig = Sick(replace(referring(), settle=60_000))
+    rig.ticks(3)
+    assert rig.ledger.queue.entries == ()
+    assert (Kind.SETTLING, "n3") in rig.whys()
+    rig.agents.says["n3"] = None
+    rig.ticks(20)
+    assert rig.ledger.queue.entries == (), "who is silent says nothing"
+
+
+def canceled(rig: Sick, how: str) -> None:
+    incident = rig.incident("n3")
+    if how == "wish":
+        assert rig.ask(Cancel(incident.id)) == ""
+    else:
+        tags = rig.node().tags | {f"maintd:canceled:{incident.id}"}
+        rig.cluster.put(replace(rig.node(), tags=tags))
+
+
+@pytest.mark.parametrize(("how", "after"), [("wish", 3), ("tag", 1)])
+def test_who_cancels_an_incident_cancels_its_entry(how: str, after: int) -> None:
+    rig = Sick()
+    rig.ticks(after)
+    assert (rig.entry.status is EntryStatus.QUEUED) is (after == 1)
+    canceled(rig, how)
+    rig.ticks(20)
+    assert rig.ledger.queue.entries == ()
+    assert rig.commands() == []
+    assert rig.node().in_service
+    assert rig.status("n3") is Status.CANCELED
+    assert any(job.startswith("Drain") for job in rig.jobs()) is (after == 3)
 
 
 def entries_left(*incidents: Incident, **members: Any) -> int:
@@ -121,3 +171,38 @@ def test_which_incidents_fit() -> None:
             whole, procedures=Procedures(incidents=(referral, replace(referral, operation="b")))
         )
         assert referral_of(incident, SEEN, two) == (referral if fits else None), "the first counts"
+
+
+def test_the_guards_are_told_what_they_go_by() -> None:
+    incident = Incident("i", "u3", "n3", EVACUATE, Ms(7))
+    given = Referral("t", "o", (Need.EVACUATE,), priority=5)
+    assert report(incident, given, SEEN) == Reported(
+        "incidents",
+        "10.0.0.3",
+        "t",
+        "o",
+        "",
+        "evacuate",
+        "group rack-1",
+        5,
+        Ms(7),
+        "incident i on n3",
+    )
+
+
+def test_what_has_become_of_the_newest_entry_is_told() -> None:
+    elsewhere = Entry(2, "10.0.0.4", "t", "o")
+    for status, why in (
+        (EntryStatus.QUEUED, "is queued"),
+        (EntryStatus.PROCESSING, "is being worked on"),
+        (
+            EntryStatus.SUCCEEDED,
+            "has succeeded, but the node still reports the fault: delete it for another",
+        ),
+        (EntryStatus.FAILED, "has failed: delete it for another"),
+    ):
+        old = Entry(0, NODE.address, "t", "o", status=EntryStatus.FAILED)
+        queue = Queue((old, Entry(1, NODE.address, "t", "o", status=status), elsewhere))
+        left = {"operation": "o", "type": "t", "how": f"entry 1 {why}"}
+        wanted = because(Kind.LEFT_TO_QUEUE, NODE.name, **left)
+        assert reason_of(Referral("t", "o", ()), NODE, queue) == wanted

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from nodeagent.maintd.queue.guards import Admitted
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.queue import FailedDomain
+from nodeagent.model.queue import EntryStatus, FailedDomain
 from nodeagent.model.reason import Kind, because
 from nodeagent.model.sick import Sick
 from nodeagent.store.codec import decode, encode
@@ -15,10 +15,12 @@ from tests.maintd.queue.reports import (
     entry,
     kinds,
     made,
+    queue,
     rack,
     round_of,
     world,
 )
+from tests.maintd.world import NOW
 
 LIMITS = replace(CKE, maximum_repair_queue_entries=10, domain_failure_machines=3)
 THERE = (entry(1, domain="rack 7", who="sabakan"), entry(5, domain="rack 8"))
@@ -101,3 +103,14 @@ def test_so_many_of_a_domain_whichever_source_has_reported_them() -> None:
     assert (made(done, 1), kinds(done)) == ([], {"domain-limit": 1})
     done = round_of(limits=limits, observed=observed)
     assert (made(done), kinds(done)) == ([1], {"domain-limit": 1})
+
+
+def test_what_is_being_repaired_is_no_repair_that_counts_yet() -> None:
+    busy = entry(2, status=EntryStatus.PROCESSING, begun_at=NOW - 1)
+    assert round_of(entries=(busy,)).ledger.queue.attempts == ()
+
+
+def test_a_failed_domain_is_forgotten_though_nothing_else_is_remembered() -> None:
+    ledger = Ledger(queue=queue(failed=(FailedDomain("rack 7", ("gone",), 3),)))
+    done = round_of(limits=LIMITS, ledger=ledger, observed=replace(world(), sick={}))
+    assert done.ledger.queue.failed == ()

@@ -13,7 +13,7 @@ from nodeagent.model.constraints import Constraints, wrong
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger
 from nodeagent.model.purpose import OfIncident
-from nodeagent.model.queue import Attempt, Entry, EntryStatus, Queue
+from nodeagent.model.queue import Attempt, Entry, EntryStatus, Queue, StepStatus
 from nodeagent.model.reason import MOST_TOLD, Kind, because
 from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Node
@@ -195,6 +195,12 @@ def test_why_reports_become_no_entries() -> None:
         assert any(why in said for name, said in told(done).items() if of in ("", name)), (done, of)
 
 
+def test_one_source_in_doubt_does_not_silence_another() -> None:
+    observed = replace(world(), sick={"a": "stale", "b": (replace(M2, source="b"),)})
+    done = round_of(observed=observed)
+    assert (made(done), kinds(done)) == ([2], {"source": 1})
+
+
 @pytest.mark.parametrize(
     ("switches", "expected", "refused"),
     [
@@ -258,6 +264,15 @@ def test_whatever_is_reported_waits_if_that_is_asked_for(
         done = round_of(limits=limits, observed=world(sick(1, state, ago), nodes=nodes))
         assert made(done) == expected
         assert ("waiting" in kinds(done)) is (expected == [])
+
+
+def test_an_entry_is_as_its_report() -> None:
+    one = replace(M2, domain="rack 3", priority=2)
+    (new,) = round_of(one).ledger.queue.entries
+    assert (new.index, new.address, new.machine_type) == (0, "10.0.0.2", "type1")
+    assert (new.operation, new.serial, new.who) == ("unhealthy", "S2", "sabakan")
+    assert (new.status, new.step_status) == (EntryStatus.QUEUED, StepStatus.WAITING)
+    assert (new.queued_at, new.domain, new.priority) == (NOW, "rack 3", 2)
 
 
 # Beyond.
@@ -353,6 +368,23 @@ def test_an_entry_of_a_machine_that_is_no_node_begins_nothing_in_its_window() ->
         done = round_of(ledger=replace(outside(machine), queue=there))
         assert list(done.shut) == shut
         assert done.shut[shut[0]] == because(Kind.IN_WINDOW, str(machine))
+
+
+def test_a_machine_in_a_window_is_known_by_its_ipv6_address() -> None:
+    """However its inventory spells it."""
+    stranger = replace(M3, address="2001:DB8:0::77", serial="S77")
+    (entry,) = round_of(stranger).ledger.queue.entries
+    assert entry.address == "2001:db8::77"
+    held = round_of(stranger, ledger=outside(Machine(ip="2001:db8::77")))
+    assert (held.ledger.queue.entries, kinds(held)) == ((), {"window": 1})
+
+
+def test_what_is_queued_when_its_domain_fails_waits() -> None:
+    limits = replace(CKE, domain_failure_machines=2)
+    there = (entry(1, domain="rack 7"), entry(5))
+    done = round_of(*rack(1, 2, 3), limits=limits, entries=there)
+    assert list(done.shut) == [0]
+    assert done.shut[0] == because(Kind.DOMAIN_FAILED, machines=3, domain="rack 7")
 
 
 def repaired(done: Admitted, ago: int, number: int = 0) -> Ledger:
@@ -463,6 +495,13 @@ def test_constraints_are_read_by_their_names() -> None:
     assert not any(wrong(name, 1) for name in every)
     assert constraints_of(Section("constraints", every)).named() == every
     assert constraints_of(Section("constraints", {})) == Constraints()
+
+
+def test_nothing_to_do_changes_nothing() -> None:
+    ledger = Ledger(queue=queue())
+    done = round_of(ledger=ledger, observed=replace(world(), sick={}))
+    assert done.ledger is ledger
+    assert done.held == ()
 
 
 def test_the_serial_that_only_one_of_two_sources_knows_counts() -> None:

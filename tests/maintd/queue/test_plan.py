@@ -6,10 +6,10 @@ from typing import Any
 
 from nodeagent.maintd.planning.resources import open_room
 from nodeagent.maintd.queue.plan import Stopped, wants_room, work_off
-from nodeagent.model.action import Action, Drain, MoveSecondary, RunCommand
+from nodeagent.model.action import Action, Drain, MovePrimary, MoveSecondary, RunCommand
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger, Policy
-from nodeagent.model.purpose import OfEntry, OfPerson, Purpose
+from nodeagent.model.purpose import OfEntry, OfIncident, OfPerson, Purpose
 from nodeagent.model.queue import (
     INCIDENTS,
     Entry,
@@ -291,3 +291,17 @@ def test_when_room_is_asked_for() -> None:
         (replace(DRAINS, step=2), False),
     ):
         assert wants_room(Ledger(queue=Queue((one,))), POLICY) is asks, one
+
+
+def test_an_intent_of_an_entry_claims_nothing_from_itself() -> None:
+    moving = works(MovePrimary("a", "n4", live=True, target="n2"), OfEntry(0, "empty"))
+    ours = Case(
+        (begun(at=DRAINING, operation="drains", drained=True),),
+        observed=with_node(machine("n4", 0, drained=True)),
+        ledger=Ledger(intents=(moving,)),
+    )
+    _, _, whys = worked(ours)
+    assert Kind.CLAIMED not in whys
+    theirs = replace(moving, purpose=OfIncident(OTHER.id))
+    _, _, whys = worked(replace(ours, ledger=Ledger(intents=(theirs,))))
+    assert Kind.CLAIMED in whys
