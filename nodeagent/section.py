@@ -240,9 +240,9 @@ class Section:
         )
         return self._take(key, default, read, wanted)
 
-    def ms(self, key: str, default: Ms) -> Ms:
-        """Read a duration of up to 30 days, in ms."""
-        return Ms(round(self.duration(key, default / 1000, 0, _MONTH) * 1000))
+    def ms(self, key: str, default: Ms, least: Ms = Ms(0)) -> Ms:
+        """Read a duration from `least` up to 30 days, in ms."""
+        return Ms(round(self.duration(key, default / 1000, least / 1000, _MONTH) * 1000))
 
     def ms_or_no(self, key: str, default: Ms | None) -> Ms | None:
         """Read a duration of up to 30 days, in ms; None for no."""

@@ -81,6 +81,7 @@ class Policy:
         "ms",
         Ms(180_000),
         scope=Scope.NODE,
+        least=Ms(10_000),
         text="How long an agent may not answer until its node is unreachable."
         " An answer that maintd does not trust does not count. `dead-nodes` says what follows.",
     )

@@ -10,6 +10,11 @@ from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Group, Node, Snapshot
 from tests.maintd.decided import details
 
+_TOO_SOON = (
+    "tag maintd.unreachable-after is '9s'; it must be a duration such as 500ms, 30s, 5m, 2h, 1d,"
+    " from 10s to 30d"
+)
+
 
 @pytest.mark.parametrize("key", sorted(described(Policy())))
 def test_a_tag_counts_on_a_node_or_group_or_is_told_to_be_wrong(key: str) -> None:
@@ -45,6 +50,8 @@ def test_a_tag_counts_on_a_node_or_group_or_is_told_to_be_wrong(key: str) -> Non
         ("MAINTD:settle:1h", "it must begin with maintd:, in small letters"),
         ("maintd:stopped:yes", ""),
         ("maintd:stopped:1", "stopped is '1'; it must be yes"),
+        ("maintd:unreachable-after:10s", ""),
+        ("maintd:unreachable-after:9s", _TOO_SOON),  # one lost answer is no dead node
         ("maintd", ""),  # of somebody else
         ("maintdx:pause:yes", ""),
     ],
