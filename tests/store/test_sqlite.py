@@ -54,9 +54,6 @@ def test_only_its_owner_may_read_it_and_its_logs(path: str, store: SqliteStore) 
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
 
 
-# Wishes and answers.
-
-
 # History.
 
 
