@@ -1,5 +1,6 @@
 """The shipped commands on this very machine, and on faults really made here."""
 
+import fcntl
 import os
 import subprocess
 from collections.abc import Iterator
@@ -12,6 +13,19 @@ from tests import needs
 
 from .mounts import as_root, command, mounted
 from .shipped import DIAGNOSE, REPAIR, Shipped, run_file
+
+ALONE = "/run/lock/nodeagent-test-here"
+
+
+@pytest.fixture(autouse=True)
+def alone() -> Iterator[None]:
+    """One test run at a time: LVM sees the disks of all, and asks for no lock that others hold."""
+    if os.geteuid() != 0:
+        yield
+        return
+    with open(ALONE, "w", encoding="ascii") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @as_root
