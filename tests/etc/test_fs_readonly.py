@@ -1,5 +1,7 @@
 """Read-only and error-counting file systems, and the command which remounts them."""
 
+import errno
+import os
 from typing import Any
 
 import pytest
@@ -185,6 +187,46 @@ def test_errors_on_a_file_system_still_writable(shipped: Shipped) -> None:
 def test_errors_of_btrfs(shipped: Shipped) -> None:
     ran = look(shipped, ROOT, POOL, btrfs=2)
     assert [(row["mount"], row["errors"]) for row in ran.faults] == [("/pool", True)]
+
+
+def xfs_answers(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """Let the mount point of XFS answer with an error (its xfs_vn_getattr() knows one: EIO)."""
+    stat = os.stat
+
+    def answer(path: Any, **more: Any) -> os.stat_result:
+        if path == "/srv/my disk":
+            raise OSError(code, os.strerror(code))
+        return stat(path, **more)
+
+    monkeypatch.setattr(os, "stat", answer)
+
+
+@pytest.mark.parametrize(
+    ("options", "need", "lost"),
+    [
+        ("defaults", "evacuate", True),
+        ("nofail", "live-repair", True),
+        ("ro", "live-repair", False),
+    ],
+)
+def test_xfs_that_has_shut_down_is_still_mounted_read_write(
+    shipped: Shipped, monkeypatch: pytest.MonkeyPatch, options: str, need: str, lost: bool
+) -> None:
+    """Its mountinfo after a log error: coreos/bugs, issue 1396."""
+    xfs_answers(monkeypatch, errno.EIO)
+    table = f"/dev/sdb1 /srv/my\\040disk xfs {options} 0 2\n"
+    ran = shipped.run("fs-readonly", **world(shipped, f"{ROOT}\n{DISK}", table=table))
+    assert ran.need == need
+    assert ran.diagnosis.get("command") == ("call-operator" if need == "live-repair" else None)
+    row = fault("/srv/my disk", "xfs", "/dev/sdb1", lost=lost, errors=True)
+    assert ran.faults == [row | {"shut_down": True}]
+
+
+def test_only_an_error_of_input_and_output_says_that_xfs_has_shut_down(
+    shipped: Shipped, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    xfs_answers(monkeypatch, errno.ENOENT)  # a mount above hides it
+    assert look(shipped, ROOT, DISK).need == "Ok"
 
 
 def test_the_topmost_mount_counts(shipped: Shipped) -> None:
