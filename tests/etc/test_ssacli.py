@@ -48,6 +48,14 @@ def disk(**said: str) -> str:
     return within(P408I, "physicaldrive 2I:1:2\n", **said)
 
 
+def lost_sectors(status: str) -> str:
+    """An array with the warning that glensc/nagios-plugin-check_raid's issue 213 shows."""
+    text = within(volume(status), "Logical Drive: 1", Unrecoverable_Media_Errors="Detected")
+    before, header, after = text.partition("      Logical Drive: 1\n")
+    warning = "Warning: Unrecoverable Media Errors Detected on Drives during previous Rebuild"
+    return f"{before}\n\n{warning}\nor Background Surface Analysis (ARM) scan.\n\n{header}{after}"
+
+
 BOTH = within(P440AR, "Logical Drive: 1", Status="Recovering, 26% complete")
 HEALTHY = {
     "P408i-a": P408I,
@@ -90,6 +98,8 @@ FAULTS = {
     "an array misses a disk that is not listed": within(P408I, "Array: A", Status=FAILED),
     "its disk is listed": within(disk(Status="Failed"), "Array: A", Status=FAILED),
     "the disk is replaced, and nothing heals": volume("Ready for Rebuild"),
+    "sectors of an array were lost": lost_sectors("OK"),
+    "sectors were lost, and the array heals": lost_sectors("Recovering, 54.28% complete"),
     "a disk predicts its failure": disk(Status="Predictive Failure"),
     "a worn disk": disk(Wearout="True"),
     "a failed array without a name": within(
