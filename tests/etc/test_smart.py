@@ -169,6 +169,15 @@ SPARE = row("Available_Reservd_Space", "now", prefailure=True, number=232)
 NAMELESS_SSD = row("Unknown_SSD_Attribute", "now", prefailure=False, number=202)
 NAMELESS_DISK = row("Unknown_HDD_Attribute", "now", prefailure=True, number=177)
 NAMELESS_HEAT = row("Unknown_Attribute", "now", prefailure=True, number=190)
+CYCLES = row("Average_PE_Cycles_TLC", "now", prefailure=True, number=173)
+ERASURES = row("Avg_Program/Erase_Ct", "now", prefailure=True, number=173)
+MOST_ERASED = row("MaxAvgErase_Ct", "now", prefailure=True, number=173)
+THROTTLED = row("Temp_Throttle_Status", "now", prefailure=True, number=244)
+ACTIVATED = row("Therm_Throt_Activation", "now", prefailure=True, number=244)
+HOT_DRIVE = row("Drive_Temp_Warning", "now", prefailure=True, number=190)
+DIES = row("Lifetime_Die_Failure_Ct", "now", prefailure=True, number=175)
+UNREADABLE = row("Lifetime_UECC_Ct", "now", prefailure=True, number=13)
+RETIRED = row("Lifetime_Retried_Blk_Ct", "now", prefailure=True, number=196)
 OLD_CRUCIAL = row("Percent_Lifetime_Remain", "past", prefailure=False, number=202)
 
 
@@ -191,6 +200,16 @@ ATTRIBUTES: dict[str, list[dict[str, Any]]] = {
     "177 of a hard disk": [NAMELESS_DISK],
     "failed erasures are no wear": [ERASE_FAILED],
     "spare is no wear": [SPARE],
+    # Names of smartctl's drivedb.h, of SSDs by Western Digital, Seagate, Phison and Sandisk.
+    "cycles of programming and erasing": [CYCLES],
+    "the same, by Seagate": [ERASURES],
+    "the same, by Phison": [MOST_ERASED],
+    "slowed down by heat": [THROTTLED],
+    "the same, by Sandisk": [ACTIVATED],
+    "a drive's warning of heat": [HOT_DRIVE],
+    "chips that failed in its lifetime are no wear": [DIES],
+    "nor are unreadable pages": [UNREADABLE],
+    "nor are retired blocks": [RETIRED],
 }
 STATISTICS = {
     "statistics, nearly": used(99),
