@@ -74,6 +74,13 @@ def test_read_only_with_errors_needs_an_empty_node(shipped: Shipped, flag: str) 
     assert ran.faults == [fault("/", "ext4", "/dev/sda1", lost=True, errors=True)]
 
 
+@pytest.mark.parametrize("kind", ["ext2", "ext3", "ext4"])
+def test_the_driver_of_ext4_counts_the_errors_of_its_ancestors(shipped: Shipped, kind: str) -> None:
+    ran = look(shipped, read_only(ROOT.replace("ext4", kind)), errors=3)
+    assert ran.need == "evacuate"
+    assert ran.faults == [fault("/", kind, "/dev/sda1", lost=True, errors=True)]
+
+
 @pytest.mark.parametrize(
     "row",
     [
