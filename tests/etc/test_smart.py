@@ -524,6 +524,37 @@ def test_a_disk_in_a_hot_swap_bay_is_no_stick(shipped: Shipped) -> None:
     assert "/dev/sdb: no answer: " in beside(shipped, "scsi", NO_DISK, HOT_SWAP).complaint
 
 
+STANDS_BY = {"smartctl": {"exit_status": 2}, "scsi_vendor": "3PARdata", "scsi_product": "VV"}
+
+
+@pytest.mark.parametrize(
+    ("uuid", "doubt"), [("mpath-360002ac0000000000123456789012345", False), ("LVM-Ab12", True)]
+)
+def test_a_path_that_stands_by_keeps_no_node_in_doubt(
+    shipped: Shipped, uuid: str, doubt: bool
+) -> None:
+    """smartctl gives up where TEST UNIT READY fails, as at a port of an array that stands by."""
+    shipped.tree({"sys/class/block/sdb/holders/dm-3/dm/uuid": f"{uuid}\n"})
+    ran = beside(shipped, "scsi", STANDS_BY)
+    if doubt:
+        assert "/dev/sdb: no answer: " in ran.complaint
+    else:
+        not_asked = ["/dev/sdb: a path of multipath that does not answer"]
+        assert ran.diagnosis == OK | {"details": {"faults": [], "not_asked": not_asked}}
+
+
+def test_a_logical_disk_that_multipath_took_hides_no_physical_one(shipped: Shipped) -> None:
+    """Some configurations of multipath take all disks, also a PERC's single path."""
+    shipped.tree({"sys/class/block/sda/holders/dm-3/dm/uuid": "mpath-36848f690ebf1a700\n"})
+    ran = controllers(shipped, LISTED[:1], {LISTED[0]: PERC, ("/dev/sda", "megaraid,4"): BAD})
+    assert told(ran) == [("/dev/sda", "megaraid,4")]
+
+
+def test_a_failing_disk_behind_multipath_is_told(shipped: Shipped) -> None:
+    shipped.tree({"sys/class/block/sdb/holders/dm-3/dm/uuid": "mpath-35000cca2c271be1c\n"})
+    assert beside(shipped, "scsi", SATA | FAILED | {"serial_number": "Z2"}).need == "evacuate"
+
+
 def test_the_type_is_given_only_where_smartctl_cannot_find_out(shipped: Shipped) -> None:
     answers = [("/dev/sda", "scsi"), ("/dev/bus/0", "megaraid,4"), ("/dev/nvme0", "nvme")]
     ask(shipped, *((name, kind, 0, SATA) for name, kind in answers))
