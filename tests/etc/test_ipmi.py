@@ -91,8 +91,13 @@ FAULTS = {
     "a fan block": (
         "Fan Block 1 | 09h | ok | 7.1 | 0 percent, Transition to Critical from less severe"
     ),
+    "better than beyond recovery, and still critical": (
+        "PSU 1 Failure | 9Ch | ok | 10.1 | Transition to Critical from Non-recoverable"
+    ),
     "a battery": "CMOS Battery | 10h | ok | 7.1 | Failed",
     "a drive": "Drive 3 | 63h | ok | 4.3 | Drive Present, Drive Fault",
+    "a drive of a degraded array": "Drive 3 | 63h | ok | 4.3 | Drive Present, In Critical Array",
+    "a drive of a failed array": "Drive 3 | 63h | ok | 4.3 | Drive Present, In Failed Array",
 }
 
 
