@@ -20,6 +20,7 @@ ZERO: Files = {
 }
 HUNG = {"proc/sys/kernel/hung_task_detect_count": "2\n"}
 OOPS = {"sys/kernel/oops_count": "1\n"}
+BAD_PAGE = {"proc/sys/kernel/tainted": "32\n"}
 
 
 def baseline(shipped: Shipped) -> Path:
@@ -92,6 +93,7 @@ def test_accepting_adds_to_what_was_accepted(shipped: Shipped) -> None:
         {"status": "live-repair", "command": CLEAR, "details": {"faults": []}},
         {"status": "live-repair", "command": CLEAR, "details": {"faults": [["list"]]}},
         {"status": "live-repair", "command": CLEAR, "details": {"faults": ["oops_count"]}},
+        {"status": "live-repair", "command": CLEAR, "details": {"faults": ["tainted-bad-page"]}},
         {"status": "live-repair", "command": CLEAR, "details": {"faults": ["../../etc/passwd"]}},
     ],
 )
@@ -108,6 +110,8 @@ def test_a_damaged_baseline_is_named(shipped: Shipped, damage: str) -> None:
     baseline(shipped).write_text(damage)
     assert "kernel.json is damaged, remove it" in look(shipped, {}).complaint
     assert "kernel.json is damaged, remove it" in look(shipped, HUNG).complaint
-    ran = look(shipped, OOPS)
-    assert ran.faults == ["oops_count"]  # which cannot have been accepted
-    assert "kernel.json is damaged, remove it" in ran.diagnosis["details"]["not_asked"][0]
+    # These cannot have been accepted.
+    for changes, fault in ((OOPS, "oops_count"), (BAD_PAGE, "tainted-bad-page")):
+        ran = look(shipped, changes)
+        assert ran.faults == [fault]
+        assert "kernel.json is damaged, remove it" in ran.diagnosis["details"]["not_asked"][0]
