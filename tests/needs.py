@@ -163,6 +163,7 @@ ALL: Mapping[str, Need] = {
     # what the kernel and its file systems allow
     "acl": _kernel("a file system with access control lists"),
     "ext4-errors": _kernel("a kernel that can make an error of ext4"),
+    "ext4-shutdown": Need(_is_tried, "a kernel that tells a shutdown of ext4", by_all=False),
     "inode-flags": _kernel("a file system with immutable files"),
     "loop": _kernel("loop devices"),
     "memory-controller": _kernel("the memory controller of control groups"),

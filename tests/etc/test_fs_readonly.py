@@ -67,9 +67,27 @@ def test_healthy(shipped: Shipped) -> None:
     assert (ran.need, ran.faults) == ("Ok", [])
 
 
-@pytest.mark.parametrize("flag", ["ro", "emergency_ro", "rw,shutdown"])
+@pytest.mark.parametrize("flag", ["ro", "emergency_ro"])
 def test_read_only_with_errors_needs_an_empty_node(shipped: Shipped, flag: str) -> None:
     ran = look(shipped, read_only(ROOT, flag), DISK, errors=3)
+    assert ran.need == "evacuate"
+    assert ran.faults == [fault("/", "ext4", "/dev/sda1", lost=True, errors=True)]
+
+
+@pytest.mark.parametrize("errors", [0, 3])
+def test_no_remount_ends_a_shutdown(shipped: Shipped, errors: int) -> None:
+    """Really made in test_here.py: its remount fails."""
+    ran = look(shipped, read_only(ROOT, "rw,shutdown"), errors=errors)
+    assert ran.need == "evacuate"
+    row = fault("/", "ext4", "/dev/sda1", lost=True, errors=True)
+    assert ran.faults == [row | {"shut_down": True}]
+
+
+def test_errors_outlive_the_device(shipped: Shipped) -> None:
+    """The kernel drops a dead disk from /sys/dev/block, and not what ext4 has counted."""
+    constants = world(shipped, read_only(ROOT), errors=3)
+    (shipped.root / "sys/dev/block/8:1").unlink()
+    ran = shipped.run("fs-readonly", **constants)
     assert ran.need == "evacuate"
     assert ran.faults == [fault("/", "ext4", "/dev/sda1", lost=True, errors=True)]
 
@@ -287,6 +305,14 @@ def test_a_remount_that_does_not_work(shipped: Shipped, script: str, why: str) -
     said = look(shipped, read_only(DISK)).diagnosis
     ran = repair(shipped, said, read_only(DISK), script)
     assert ran.complaint.endswith(f"'/srv/my disk' stays read-only: {why}")
+
+
+@pytest.mark.parametrize("flag", ["rw,shutdown", "emergency_ro"])
+def test_a_remount_that_leaves_a_file_system_without_writes_has_not_worked(
+    shipped: Shipped, flag: str
+) -> None:
+    ran = repair(shipped, order(GOOD), read_only(DISK, flag), "exit 32")
+    assert ran.complaint.endswith("'/srv/my disk' stays read-only: exit 32")
 
 
 def order(*faults: object, command: str = REMOUNT) -> dict[str, Any]:

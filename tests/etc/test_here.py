@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import struct
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -109,6 +110,24 @@ def test_a_real_error_of_ext4_is_found_and_not_remounted(shipped: Shipped, ext4:
     ]
     forced = {"status": "live-repair", "command": "remount-rw", "details": {"faults": ran.faults}}
     assert "needs fsck" in shipped.run("remount-rw", forced, FSTAB=table).complaint
+
+
+SHUTDOWN, NO_FLUSH = 0x8004587D, 2  # EXT4_IOC_SHUTDOWN; the kernel does so as a device is removed
+
+
+@as_root
+def test_a_real_shutdown_of_ext4_is_found_and_not_remounted(shipped: Shipped, ext4: Path) -> None:
+    table = fstab(shipped, ext4)
+    folder = os.open(ext4, os.O_RDONLY)
+    fcntl.ioctl(folder, SHUTDOWN, struct.pack("I", NO_FLUSH))
+    os.close(folder)
+    if "shutdown" not in command("/usr/bin/findmnt", "-n", "-o", "FS-OPTIONS", ext4):
+        needs.lacking("ext4-shutdown")
+    ran = shipped.run("fs-readonly", FSTAB=table)
+    assert (ran.need, [fault["shut_down"] for fault in ran.faults]) == ("evacuate", [True])
+    claimed = [fault | {"errors": False} for fault in ran.faults]
+    forced = {"status": "live-repair", "command": "remount-rw", "details": {"faults": claimed}}
+    assert "stays read-only" in shipped.run("remount-rw", forced, FSTAB=table).complaint
 
 
 VOLUME = """
