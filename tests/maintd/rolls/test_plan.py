@@ -7,16 +7,17 @@ from nodeagent.maintd.engine.timezones import read_zone
 from nodeagent.maintd.planning.outcomes import TRIES
 from nodeagent.maintd.rolls.plan import closed, to_ask
 from nodeagent.maintd.rolls.requests import Request, grant
-from nodeagent.model.action import Action, MovePrimary, RunCommand
+from nodeagent.model.action import Action, MovePrimary, Restore, RunCommand, SetOffline
 from nodeagent.model.alerts import Alerts
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Decision, Intent, Ledger, Outcome
 from nodeagent.model.outage import Back, Outage, Proof, Wanted, Way
-from nodeagent.model.purpose import OfRoll
+from nodeagent.model.purpose import OfReturn, OfRoll, Purpose
 from nodeagent.model.reason import AnyKind, Kind, RollKind, because
 from nodeagent.model.roll import REBOOT, Hours, Phase, Roll, RollNode, Terms
 from nodeagent.model.snapshot import Observed, Snapshot
-from nodeagent.model.units import Ms
+from nodeagent.model.units import Ms, Nanoseconds
+from nodeagent.model.window import Machine, Mode, Scheduled, Unavailability
 from nodeagent.model.wish import CancelRoll, PauseRoll, ResumeRoll, RetryNode, SkipNode, StartRoll
 from tests.maintd.decided import POLICY, kinds
 from tests.maintd.world import EVACUATE, NOW, incident, node, seen, six
@@ -75,8 +76,12 @@ def beside(before: Ledger, **members: object) -> Ledger:
 
 OURS = (Outage("uuid-n3", drained_by="1"),)
 BACK = (replace(OURS[0], back=Back(Way.ROLL, NOW, proof=Proof(Ms(1)))),)
+PROVED = Back(Way.ROLL, NOW, online=True, well=NOW, proof=Proof())
 WANTED = (Outage("uuid-n3", wanted=Wanted("bob", NOW, "new disks")),)
 AT_WORK = (incident("n5", status=Status.PENDING),)
+REPAIRED = (incident("n3", status=Status.COMPLETED, drained=True),)
+HOUR = Unavailability(Nanoseconds(NOW * 10**6), Nanoseconds(3600 * 10**9))
+IN_WINDOW = Scheduled(Machine("n3"), HOUR, Mode.DRAINING, NOW, node="uuid-n3", begun=True)
 WAITS: dict[str, tuple[Ledger, Observed, AnyKind]] = {
     "paused": (roll(N3, paused="ada"), found(), RollKind.ROLL_PAUSED),
     "stopped": (roll(N3, stopped="n4: no"), found(), RollKind.ROLL_STOPPED),
@@ -119,6 +124,17 @@ WAITS: dict[str, tuple[Ledger, Observed, AnyKind]] = {
     ),
     "offline": (roll(N3), found(six(node("n3", offline=True))), RollKind.ROLL_OFFLINE),
     "a person wants it": (beside(roll(N3), outages=WANTED), found(), RollKind.ROLL_OUT_OF_SERVICE),
+    "its window has begun": (beside(roll(N3), scheduled=(IN_WINDOW,)), found(AWAY), Kind.IN_WINDOW),
+    "its window must begin": (
+        beside(roll(N3), scheduled=(replace(IN_WINDOW, begun=False),)),
+        found(),
+        Kind.IN_WINDOW,
+    ),
+    "a person repairs it": (
+        beside(roll(N3), incidents=REPAIRED, outages=(replace(OURS[0], incident=REPAIRED[0].id),)),
+        found(AWAY),
+        Kind.CLAIMED,
+    ),
     "an incident is at work in its group": (
         beside(roll(N3), incidents=AT_WORK),
         found(said={"n5": EVACUATE}),
@@ -187,9 +203,20 @@ MOVE = MovePrimary("a", "n3", live=True, target="n4")
 ORDER = RunCommand("n3", REBOOT, "{}")
 
 
-def under_way(one: RollNode, action: Action, terms: Terms = TERMS) -> Ledger:
-    intent = Intent("1", OfRoll("uuid-n3"), "n3", action, "7")
-    return beside(roll(one, N4, terms=terms), intents=(intent,), outages=OURS)
+OFFLINE = replace(TERMS, offline=True)
+OFF = six(node("n3", offline=True), a=("n3", "n4"))
+BACK_ONLINE = (replace(BACK[0], offline_by="2"),)
+
+
+def under_way(
+    one: RollNode,
+    action: Action,
+    terms: Terms = TERMS,
+    purpose: Purpose | None = None,
+    outages: tuple[Outage, ...] = OURS,
+) -> Ledger:
+    intent = Intent("1", purpose or OfRoll("uuid-n3"), "n3", action, "7")
+    return beside(roll(one, N4, terms=terms), intents=(intent,), outages=outages)
 
 
 def ended(outcome: Outcome, world: Snapshot = AWAY) -> Observed:
@@ -269,6 +296,26 @@ STEPS: dict[str, tuple[Ledger, Observed, Phase]] = {
         found(six(node("n3", offline=True))),
         Phase.SKIPPED,
     ),
+    "drained by somebody else meanwhile": (
+        beside(roll(RETURNS, N4), outages=(Outage("uuid-n3", back=PROVED),)),
+        found(AWAY),
+        Phase.SKIPPED,
+    ),
+    "its own job brings it back from offline": (
+        under_way(RETURNS, Restore("n3", drained=True), OFFLINE, OfReturn("uuid-n3"), BACK_ONLINE),
+        ended(Outcome.RUNNING),
+        Phase.RETURNING,
+    ),
+    "its own job marks it offline": (
+        under_way(LEAVES, SetOffline("n3"), OFFLINE),
+        ended(Outcome.RUNNING, OFF),
+        Phase.LEAVING,
+    ),
+    "somebody marks it offline while it leaves": (
+        beside(roll(LEAVES, N4), outages=OURS),
+        found(OFF),
+        Phase.SKIPPED,
+    ),
     "removed": (
         roll(RUNS, N4),
         found(replace(six(), nodes={n: one for n, one in six().nodes.items() if n != "n3"})),
@@ -297,6 +344,13 @@ def test_what_becomes_of_a_step() -> None:
         stops = late or phase is Phase.FAILED or bool(before.roll.stopped)
         assert bool(after.roll.stopped) is stops, name
         assert bool(after.roll.returned_at) is (phase is Phase.DONE), name
+
+
+def test_a_return_is_not_taken_for_somebody_elses_before_its_result_is_known() -> None:
+    """Results are fetched before the snapshot, so the effect of a job may show before its end."""
+    before, observed, _ = STEPS["its own job brings it back from offline"]
+    (outage,) = decided(before, observed).ledger.outages
+    assert outage.drained_by == OURS[0].drained_by
 
 
 def test_only_a_failure_after_the_wait_is_a_try() -> None:
