@@ -325,13 +325,14 @@ class _Work:
 
     def _leave(self, member: RollNode) -> None:
         node, terms = self.nodes[member.node], self.roll.terms
+        obstacle = self._obstacle(member, node)
         leaving = Leaving(
             node,
             OfRoll(node.uuid),
             offline=terms.offline,
             begun=member.begun,
             drained=member.drained,
-            obstacle=self._obstacle(member, node),
+            obstacle=obstacle,
             secondaries=not terms.keep_secondaries,
         )
         outcome = leave(leaving, self.ledger, self.observed, self._shared(), self.room, self.now)
@@ -341,7 +342,11 @@ class _Work:
         if outcome.begun and not member.begun:
             member = replace(member, begun=True)
             self._put(member)
-        if outcome.done and not node.in_service:
+        if not outcome.done or node.in_service:
+            return
+        if obstacle is not None:  # an offline node has left whatever stops its steps
+            self._hold(member, obstacle)
+        else:
             self._order(member, node)
 
     def _shared(self) -> Policy:

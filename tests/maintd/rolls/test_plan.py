@@ -7,10 +7,10 @@ from nodeagent.maintd.engine.timezones import read_zone
 from nodeagent.maintd.planning.outcomes import TRIES
 from nodeagent.maintd.rolls.plan import closed, to_ask
 from nodeagent.maintd.rolls.requests import Request, grant
-from nodeagent.model.action import Action, MovePrimary, Restore, RunCommand, SetOffline
+from nodeagent.model.action import Action, MovePrimary, Restore, RunCommand, Scope, SetOffline
 from nodeagent.model.alerts import Alerts
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Decision, Intent, Ledger, Outcome
+from nodeagent.model.ledger import Decision, Hold, Intent, Ledger, Outcome
 from nodeagent.model.outage import Back, Outage, Proof, Wanted, Way
 from nodeagent.model.purpose import OfReturn, OfRoll, Purpose
 from nodeagent.model.reason import AnyKind, Kind, RollKind, because
@@ -376,6 +376,23 @@ def test_an_empty_node_is_given_its_order() -> None:
         assert bool(orders) is ordered
     unknown = decided(before, found(AWAY, boots={}))
     assert (RollKind.ROLL_START_UNKNOWN, "n3") in kinds(unknown.held)
+
+
+def test_no_order_is_given_while_the_node_is_paused_or_waits_for_its_next_try() -> None:
+    """Whether the node stays drained meanwhile, or is marked offline for its turn."""
+    offline = six(node("n3", offline=True)), OFFLINE, (replace(OURS[0], offline_by="2"),)
+    pause = Hold(Scope.CLUSTER, "", "ada", NOW)
+    for world, terms, outages in ((AWAY, TERMS, OURS), offline):
+        for leaving, holds, ordered in (
+            (LEAVES, (), True),
+            (LEAVES, (pause,), False),
+            (replace(LEAVES, not_before=Ms(NOW + 1)), (), False),
+        ):
+            before = beside(roll(leaving, terms=terms), outages=outages, holds=holds)
+            after = decided(before, found(world))
+            orders = [i for i in after.ledger.intents if isinstance(i.action, RunCommand)]
+            assert bool(orders) is ordered, (terms, leaving, holds)
+            assert ordered or after.held
 
 
 # What a roll means to others.
