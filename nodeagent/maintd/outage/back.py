@@ -62,8 +62,9 @@ def closed(ledger: Ledger, observed: Observed) -> dict[str, Reason]:
     """Say why no work starts on nodes whose window is over, by name: they go back first.
 
     A node that asks for an evacuation waits for that, and so does one with an incident at work.
+    Whoever else wants the node out of service has it: its return waits for them.
     """
-    nodes = by_uuid(observed)
+    nodes, claims = by_uuid(observed), Claims(ledger)
     busy = {i.node for i in ledger.incidents if i.status is Status.PENDING}
     return {
         node.name: because(Kind.IN_WINDOW, node.name)
@@ -71,6 +72,7 @@ def closed(ledger: Ledger, observed: Observed) -> dict[str, Reason]:
         if outage.ours and outage.back is not None and outage.back.way is Way.WINDOW
         if (node := nodes.get(outage.node)) is not None
         and node.uuid not in busy
+        and not claims.of(node)
         and not is_faulty(node, observed)
     }
 

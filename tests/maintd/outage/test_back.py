@@ -7,10 +7,13 @@ import pytest
 
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.round import Round
+from nodeagent.maintd.outage.back import closed
 from nodeagent.model.action import RunCommand, describe
 from nodeagent.model.diagnosis import Diagnosis
+from nodeagent.model.fencing import Fencing, Stage
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import PAUSE_TAG, Outcome
+from nodeagent.model.ledger import PAUSE_TAG, Ledger, Outcome
+from nodeagent.model.outage import Back, Outage, Wanted, Way
 from nodeagent.model.reason import Kind, Reason
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done
@@ -18,7 +21,7 @@ from tests.failpoints import NAMES
 from tests.maintd.decided import within
 from tests.maintd.outage.returned import CHECKED, done, evacuated
 from tests.maintd.rig import QUICK, Rig, fleet
-from tests.maintd.world import EVACUATE, OK, REPAIR
+from tests.maintd.world import EVACUATE, NOW, OK, REPAIR, incident, node, seen, six
 
 
 def later(rig: Rig, rounds: int = 10, seconds: float = 10.0) -> Round:
@@ -36,6 +39,26 @@ def jobs(rig: Rig, since: int = 0) -> list[str]:
 def state(rig: Rig) -> str:
     node = rig.cluster.nodes["n3"]
     return "offline" if node.offline else "drained" if node.drained else "in service"
+
+
+# After a window.
+
+
+def test_a_node_whose_window_is_over_is_closed_but_to_those_who_want_it_out() -> None:
+    """Its return waits for them, so they must not wait for its return."""
+    outage = Outage("uuid-n3", offline_by="1", back=Back(Way.WINDOW, NOW))
+    observed = seen(six(node("n3", offline=True)))
+    fenced = (Fencing("uuid-n3", Stage.RESTARTS, NOW, NOW),)
+    for name, before, closes in (
+        ("nobody else", Ledger(), True),
+        ("its fencing", Ledger(fencing=fenced), False),
+        ("a drill", Ledger(fencing=(replace(fenced[0], drill=True),)), True),
+        ("an incident", Ledger(incidents=(incident("n3", status=Status.PENDING),)), False),
+        ("a person", Ledger(), False),
+    ):
+        wanted = Wanted("ada", NOW, "new disks") if name == "a person" else None
+        ledger = replace(before, outages=(replace(outage, wanted=wanted),))
+        assert ("n3" in closed(ledger, observed)) is closes, name
 
 
 # Back into service.
