@@ -209,14 +209,12 @@ class _Work:
             return because(Kind.TRY_AGAIN, node.name, left=remaining, why=back.failure)
         if why := self._why_claimed(node, back):
             return why
-        if back.way in (Way.WITHDRAWN, Way.WINDOW):
+        if back.way is not Way.UNDRAINED:
             stopped = self.stops.repairs if back.way is Way.WITHDRAWN else self.stops.maintenance
             if why := stopped.get("") or stopped.get(node.name):
                 return why
-            if why := self._why_unhealthy(back, node):
-                return why
-        if back.way is Way.ENTRY and self.stops.doubt is not None:
-            return self.stops.doubt
+        if back.way in (Way.WITHDRAWN, Way.WINDOW) and (why := self._why_unhealthy(back, node)):
+            return why
         if back.unless_touched and (self.observed.roles is None or not outage.drained_by):
             return because(Kind.UNKNOWN_CHANGES, node.name)
         return None

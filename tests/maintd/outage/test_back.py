@@ -5,20 +5,21 @@ from dataclasses import replace
 
 import pytest
 
+from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.round import Round
 from nodeagent.maintd.outage.back import closed
-from nodeagent.model.action import RunCommand, describe
+from nodeagent.model.action import Restore, RunCommand, Scope, describe
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.fencing import Fencing, Stage
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import PAUSE_TAG, Ledger, Outcome
-from nodeagent.model.outage import Back, Outage, Wanted, Way
+from nodeagent.model.ledger import PAUSE_TAG, Hold, Ledger, Outcome, RoleChange
+from nodeagent.model.outage import Back, Outage, Proof, Wanted, Way
 from nodeagent.model.reason import Kind, Reason
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done
 from tests.failpoints import NAMES
-from tests.maintd.decided import within
+from tests.maintd.decided import POLICY, within
 from tests.maintd.outage.returned import CHECKED, done, evacuated
 from tests.maintd.rig import QUICK, Rig, fleet
 from tests.maintd.world import EVACUATE, NOW, OK, REPAIR, incident, node, seen, six
@@ -59,6 +60,25 @@ def test_a_node_whose_window_is_over_is_closed_but_to_those_who_want_it_out() ->
         wanted = Wanted("ada", NOW, "new disks") if name == "a person" else None
         ledger = replace(before, outages=(replace(outage, wanted=wanted),))
         assert ("n3" in closed(ledger, observed)) is closes, name
+
+
+# What stops it, whichever way it goes.
+
+
+def test_no_node_returns_while_it_is_paused_but_where_a_person_cancels_and_undrains() -> None:
+    world = six(node("n3", drained=True))
+    change = RoleChange("1", "n3", ours=True, changed=True)
+    pause = Hold(Scope.NODE, "n3", "ada", NOW)
+    for way in Way:
+        proof = Proof() if way is Way.ROLL else None
+        back = Back(way, NOW, online=True, well=Ms(1), proof=proof)
+        outage = Outage("uuid-n3", drained_by="1", back=back)
+        for holds in ((), (pause,)):
+            before = Ledger(outages=(outage,), holds=holds)
+            after = decide(before, seen(world, roles=(change,)), POLICY, NOW)
+            returns = any(isinstance(i.action, Restore) for i in after.ledger.intents)
+            assert returns is (not holds or way is Way.UNDRAINED), (way, holds)
+            assert returns or "n3" in {held.node for held in after.held}, way
 
 
 # Back into service.
