@@ -90,7 +90,7 @@ def _looked_at(member: RollNode, node: Node | None, ledger: Ledger, now: Ms) -> 
     if member.phase is Phase.LEAVING and member.begun:
         if node.offline and not _is_offline_for_roll(node, outage, ledger):
             return member.at(Phase.SKIPPED, now, "somebody has marked it offline")
-        return member if node.in_service else replace(member, drained=True)
+        return replace(member, drained=True) if node.is_out else member
     if member.phase is Phase.RETURNING and (outage is None or outage.back is None):
         if node.offline:
             return member.at(Phase.SKIPPED, now, "somebody has marked it offline")
@@ -342,7 +342,7 @@ class _Work:
         if outcome.begun and not member.begun:
             member = replace(member, begun=True)
             self._put(member)
-        if not outcome.done or node.in_service:
+        if not (outcome.done and node.is_out):
             return
         if obstacle is not None:  # an offline node has left whatever stops its steps
             self._hold(member, obstacle)

@@ -223,16 +223,18 @@ def test_killed_at_every_effect_each_job_is_given_once(name: str) -> None:
 # Live repairs close themselves.
 
 
-def repaired(close: Ms | None) -> Rig:
-    rig = Rig(fleet(), [], replace(QUICK, close_live_repairs=close))
+def repaired(close: Ms | None, **members: bool) -> Rig:
+    nodes = [replace(node, **members) if node.name == "n3" else node for node in fleet()]  # type: ignore[arg-type]
+    rig = Rig(nodes, [], replace(QUICK, close_live_repairs=close))
     rig.agents.says["n3"] = REPAIR
     rig.settle()
     assert rig.status("n3") is Status.COMPLETED
     return rig
 
 
-def test_a_live_repair_is_closed_once_its_node_was_healthy_for_an_hour() -> None:
-    rig = repaired(Ms(3_600_000))
+@pytest.mark.parametrize("vm_capable", [True, False])
+def test_a_live_repair_is_closed_once_its_node_was_healthy_for_an_hour(vm_capable: bool) -> None:
+    rig = repaired(Ms(3_600_000), vm_capable=vm_capable)
     later(rig, 10, 600.0)
     assert rig.status("n3") is Status.COMPLETED, "it reports live-repair still"
     rig.agents.says["n3"] = OK

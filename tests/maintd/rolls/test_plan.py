@@ -7,7 +7,15 @@ from nodeagent.maintd.engine.timezones import read_zone
 from nodeagent.maintd.planning.outcomes import TRIES
 from nodeagent.maintd.rolls.plan import closed, to_ask
 from nodeagent.maintd.rolls.requests import Request, grant
-from nodeagent.model.action import Action, MovePrimary, Restore, RunCommand, Scope, SetOffline
+from nodeagent.model.action import (
+    Action,
+    Drain,
+    MovePrimary,
+    Restore,
+    RunCommand,
+    Scope,
+    SetOffline,
+)
 from nodeagent.model.alerts import Alerts
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Decision, Hold, Intent, Ledger, Outcome
@@ -366,6 +374,12 @@ def test_only_a_failure_after_the_wait_is_a_try() -> None:
         assert after.roll.nodes[0].tries == tries
     (asks, _) = decided(under_way(RUNS, ORDER), ended(Outcome.LATER)).ledger.roll.nodes  # type: ignore[union-attr]
     assert asks.tries == 1
+
+
+def test_a_node_that_never_takes_instances_is_drained_like_all_others() -> None:
+    """As it was not drained yet, nobody can have put it back."""
+    after = decided(roll(LEAVES), found(six(node("n3", vm_capable=False))))
+    assert [intent.action for intent in after.ledger.intents] == [Drain("n3")]
 
 
 def test_an_empty_node_is_given_its_order() -> None:
