@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from nodeagent.maintd.outage.claims import Claims
 from nodeagent.maintd.outage.job_queue import doubt, touched
-from nodeagent.maintd.outage.waiting import state_of, waiting
+from nodeagent.maintd.outage.waiting import is_anothers, state_of, waiting
 from nodeagent.maintd.planning.outcomes import TRIES, by_uuid
 from nodeagent.maintd.planning.resources import Room, Taken
 from nodeagent.maintd.planning.stops import Stops
@@ -237,6 +237,8 @@ class _Work:
         ended = self._ended(node) if back.reported else []
         if any(intent.purpose == purpose for intent in self.ledger.intents):
             return
+        if is_anothers(node, outage) and not back.reported:
+            return  # the next round gives it up
         going = [i for i in self.ledger.intents if self._works(i, outage, node)]
         if going := [intent for intent in going if not isinstance(intent.action, RunCommand)]:
             ends = because(Kind.WAITS_FOR_JOB, node.name, job=str(going[0].job))

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from nodeagent.maintd.outage.claims import Claims, incident_that_keeps_out
-from nodeagent.maintd.outage.waiting import is_as_left
+from nodeagent.maintd.outage.waiting import is_anothers, is_as_left
 from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, by_uuid, first_ended, how_ended
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.action import Drain, Restore, RunCommand, SetOffline, describe
@@ -64,11 +64,9 @@ def _as_found_now(outage: Outage, node: Node) -> Outage:
     """Give up what is not as our jobs left it; what somebody else did there is not undone."""
     if is_as_left(node, outage):
         return outage
-    outage, back = outage.disowned, outage.back
-    standing = Standing.of(drained=node.drained, offline=node.offline)
-    if back is None or back.reported or standing in (Standing.SERVING, outage.found):
-        return outage
-    return replace(outage, back=None)
+    reported = outage.back is not None and outage.back.reported
+    ends = is_anothers(node, outage) and not reported
+    return replace(outage.disowned, back=None) if ends else outage.disowned
 
 
 def _is_role(intent: Intent) -> bool:

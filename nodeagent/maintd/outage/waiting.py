@@ -9,6 +9,7 @@ from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.outage import Outage
 from nodeagent.model.reason import Held, Kind, because
 from nodeagent.model.snapshot import Node, Snapshot
+from nodeagent.model.window import Standing
 
 
 def waiting(ledger: Ledger, snapshot: Snapshot) -> list[Held]:
@@ -95,6 +96,12 @@ def is_as_left(node: Node, outage: Outage) -> bool:
     if outage.offline_by:
         return node.offline
     return outage.ours and node.drained and not node.offline
+
+
+def is_anothers(node: Node, outage: Outage) -> bool:
+    """Check whether a node is out of service, but not by our jobs, and not as it was found."""
+    standing = Standing.of(drained=node.drained, offline=node.offline)
+    return standing not in (Standing.SERVING, outage.found) and not is_as_left(node, outage)
 
 
 def unlicensed(ledger: Ledger, snapshot: Snapshot) -> dict[str, str]:

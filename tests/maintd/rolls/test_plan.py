@@ -309,6 +309,11 @@ STEPS: dict[str, tuple[Ledger, Observed, Phase]] = {
         found(AWAY),
         Phase.SKIPPED,
     ),
+    "canceled, and somebody else has drained it": (
+        beside(roll(LEAVES, N4, canceled="ada"), outages=(Outage("uuid-n3"),)),
+        found(AWAY),
+        Phase.SKIPPED,
+    ),
     "its own job brings it back from offline": (
         under_way(RETURNS, Restore("n3", drained=True), OFFLINE, OfReturn("uuid-n3"), BACK_ONLINE),
         ended(Outcome.RUNNING),
