@@ -510,4 +510,16 @@ def test_what_is_granted() -> None:
     assert left.back.proof == Proof(), "its machine may never start anew"
 
 
+def test_who_ends_a_turn_gives_up_on_its_lost_jobs() -> None:
+    """Its node would else wait for ever for their end."""
+    before = under_way(LEAVES, MOVE)
+    for outcome, kept in ((Outcome.LOST, ()), (Outcome.RUNNING, before.intents)):
+        for asked in (SkipNode("n3"), CancelRoll()):
+            after = grant(before, asked, "ada", ended(outcome, HALF), NOW)
+            assert isinstance(after, Ledger)
+            assert after.intents == kept, (asked, outcome)
+    (told,) = [held.why for held in decided(before, ended(Outcome.LOST, HALF)).held]
+    assert told.help == "gnt-maint roll skip n3"
+
+
 NONE = Roll(0, "", NOW, TERMS)
