@@ -41,7 +41,12 @@ class Node:
     @property
     def in_service(self) -> bool:
         """Tell whether Ganeti may put instances on it."""
-        return self.vm_capable and not (self.drained or self.offline)
+        return self.vm_capable and not self.is_out
+
+    @property
+    def is_out(self) -> bool:
+        """Tell whether somebody has taken it out of service: one may never take instances."""
+        return self.drained or self.offline
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,14 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
         ledger, observed, policy, room, stops.maintenance, now
     )
     ledger, roll_held = rolls.go_on(
-        ledger, observed, policy, room, stops.maintenance, waiting[Work.ROLL], now
+        ledger,
+        observed,
+        policy,
+        room,
+        stops.maintenance,
+        stops.windows,
+        waiting[Work.ROLL],
+        now,
     )
     # 11. The way back of nodes that nobody needs out of service any more.
     ledger, back_held = back.put_back(ledger, observed, policy, room, stops, now)

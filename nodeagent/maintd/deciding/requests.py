@@ -20,7 +20,7 @@ from nodeagent.maintd.owners import offers
 from nodeagent.maintd.planning import node_keys
 from nodeagent.maintd.planning.effects import tags_of
 from nodeagent.maintd.planning.holds import pause, resume, untag_resumed
-from nodeagent.maintd.planning.intents import without_claim
+from nodeagent.maintd.planning.intents import without_claim, without_lost
 from nodeagent.maintd.planning.names import no_such
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.maintd.queue import entries
@@ -30,7 +30,7 @@ from nodeagent.model import wish as to
 from nodeagent.model.action import Retag, Scope
 from nodeagent.model.asked import Asked, some_of
 from nodeagent.model.keeping import Trouble, Uncertain
-from nodeagent.model.ledger import PAUSE_TAG, STORM_TAG, USED_TAG, Hold, Ledger, Outcome, Policy
+from nodeagent.model.ledger import PAUSE_TAG, STORM_TAG, USED_TAG, Hold, Ledger, Policy
 from nodeagent.model.purpose import OfFencing, OfRepair, OfTags
 from nodeagent.model.reason import Reason
 from nodeagent.model.snapshot import Observed
@@ -269,22 +269,19 @@ def _asking(ledger: Ledger, here: _Here) -> Ledger:
 def _retry(ledger: Ledger, identity: str, observed: Observed) -> Ledger | str:
     if ledger.incident(identity) is None:
         return no_such("incident", identity)
-    lost = {
-        i.id
-        for i in ledger.intents
-        if i.incident == identity
-        and (result := observed.results.get(i.id)) is not None
-        and result.outcome is Outcome.LOST
-    }
-    if not lost:
-        return "none of its jobs is lost; nothing to give up on"
-    return replace(ledger, intents=tuple(i for i in ledger.intents if i.id not in lost))
+    after = without_lost(ledger, observed, lambda intent: intent.incident == identity)
+    return "none of its jobs is lost; nothing to give up on" if after is ledger else after
 
 
 def keep_tags(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
     """Plan missing changes of tags of holds, ended incidents and the queue."""
     snapshot = observed.snapshot
-    ledger = _without_lost(ledger, observed)
+    # Nobody can give up on lost jobs without an owner: maintd plans them again.
+    ledger = without_lost(
+        ledger,
+        observed,
+        lambda intent: isinstance(intent.purpose, OfTags | OfRepair | OfFencing),
+    )
     under_way = {
         tag
         for intent in ledger.intents
@@ -308,17 +305,3 @@ def keep_tags(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Le
         action = Retag(Scope.CLUSTER, "", add=(USED_TAG,))
         ledger = without_claim(ledger, OfTags(), action, now)
     return close_healed(tag_ended(ledger, observed, under_way, now), observed, policy, now)
-
-
-def _without_lost(ledger: Ledger, observed: Observed) -> Ledger:
-    """Drop lost jobs without an incident, which nobody can give up on; maintd plans them again."""
-    lost = {
-        i.id
-        for i in ledger.intents
-        if isinstance(i.purpose, OfTags | OfRepair | OfFencing)
-        and (result := observed.results.get(i.id)) is not None
-        and result.outcome is Outcome.LOST
-    }
-    if not lost:
-        return ledger
-    return replace(ledger, intents=tuple(i for i in ledger.intents if i.id not in lost))

@@ -27,7 +27,15 @@ from nodeagent.model.action import (
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Incident, Status, StatusEvent
 from nodeagent.model.ledger import Begun, Intent, Ledger, Outcome, Policy, Result
-from nodeagent.model.purpose import OfEntry, OfIncident, OfNotices, OfOwners, OfWindow
+from nodeagent.model.purpose import (
+    OfEntry,
+    OfIncident,
+    OfNotices,
+    OfOwners,
+    OfPerson,
+    OfRoll,
+    OfWindow,
+)
 from nodeagent.model.queue import INCIDENTS
 from nodeagent.model.reason import Held, Kind, Reason, StageKind, because
 from nodeagent.model.sick import Sick
@@ -36,8 +44,8 @@ from nodeagent.model.stage import DRAIN
 from nodeagent.model.units import Ms
 
 
-def _lost(intent: Intent, result: Result) -> Reason:
-    action, then, what = intent.action, _let_go(intent), describe(intent.action)
+def _lost(intent: Intent, result: Result, ledger: Ledger) -> Reason:
+    action, then, what = intent.action, _let_go(intent, ledger), describe(intent.action)
     # A check of the repair queue belongs to no node.
     node = action.node if isinstance(action, RunCommand) else intent.node
     if isinstance(action, RunCommand) and result.why:
@@ -45,18 +53,29 @@ def _lost(intent: Intent, result: Result) -> Reason:
     return because(Kind.LOST_JOB, node, job=intent.job, what=what, then=then)
 
 
-def _let_go(intent: Intent) -> str:
+def _let_go(intent: Intent, ledger: Ledger) -> str:
     match intent.purpose:
         case OfOwners():
             return "wait: maintd tells owners again"
         case OfNotices():
             return "wait: maintd sends the notification again"
-        case OfWindow():
+        case OfWindow(node) if any(scheduled.node == node for scheduled in ledger.scheduled):
             return "change its window"
         case OfEntry(index):
             return f"gnt-maint queue delete {index}"
+        case OfRoll(node) if _is_in_roll(node, ledger):
+            return f"gnt-maint roll skip {intent.node}"
+        case OfPerson():
+            return f"gnt-maint evacuate {intent.node} again, or gnt-maint done {intent.node}"
+        case OfRoll() | OfWindow():
+            return f"gnt-maint done {intent.node}"
         case _:
             return "gnt-maint retry or cancel"
+
+
+def _is_in_roll(node: str, ledger: Ledger) -> bool:
+    member = None if ledger.roll is None else ledger.roll.member(node)
+    return member is not None and member.claims
 
 
 def _to_be_tried_again(incident: Incident, now: Ms) -> Reason | None:
@@ -160,7 +179,7 @@ class Planner:
         for intent in self.ledger.intents:
             result = self.observed.results.get(intent.id)
             if result is not None and result.outcome is Outcome.LOST:
-                self._hold(intent.node, intent.incident, _lost(intent, result))
+                self._hold(intent.node, intent.incident, _lost(intent, result, self.ledger))
             elif self._unheard(intent) and not intent.purpose.roll:  # silence is expected there
                 assert isinstance(intent.action, RunCommand)
                 node, what = intent.action.node, describe(intent.action)

@@ -64,7 +64,7 @@ def close_healed(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) ->
     busy = {intent.node for intent in ledger.intents} | ledger.returning()
     for incident in ledger.incidents:
         node = nodes.get(incident.node)
-        if incident.status is not Status.COMPLETED or node is None or not node.in_service:
+        if incident.status is not Status.COMPLETED or node is None or node.is_out:
             continue
         live = incident.diagnosis.need is Need.LIVE_REPAIR or incident.mark in node.tags
         after = with_tags(policy, observed.snapshot, node).close_live_repairs

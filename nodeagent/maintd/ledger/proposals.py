@@ -144,7 +144,7 @@ class _Round:
         node = by_uuid(self.observed).get(proposal.subject)
         outage = self.ledger.outage(proposal.subject)
         wanted = outage is not None and outage.wanted is not None
-        out = node is not None and not (node.in_service or proposal.acted)
+        out = node is not None and node.is_out and not proposal.acted
         return (
             replace(proposal, followed=True)
             if (out or wanted) and not proposal.followed

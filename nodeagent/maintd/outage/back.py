@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from nodeagent.maintd.outage.claims import Claims
 from nodeagent.maintd.outage.job_queue import doubt, touched
-from nodeagent.maintd.outage.waiting import state_of, waiting
+from nodeagent.maintd.outage.waiting import is_anothers, state_of, waiting
 from nodeagent.maintd.planning.outcomes import TRIES, by_uuid
 from nodeagent.maintd.planning.resources import Room, Taken
 from nodeagent.maintd.planning.stops import Stops
@@ -62,8 +62,9 @@ def closed(ledger: Ledger, observed: Observed) -> dict[str, Reason]:
     """Say why no work starts on nodes whose window is over, by name: they go back first.
 
     A node that asks for an evacuation waits for that, and so does one with an incident at work.
+    Whoever else wants the node out of service has it: its return waits for them.
     """
-    nodes = by_uuid(observed)
+    nodes, claims = by_uuid(observed), Claims(ledger)
     busy = {i.node for i in ledger.incidents if i.status is Status.PENDING}
     return {
         node.name: because(Kind.IN_WINDOW, node.name)
@@ -71,6 +72,7 @@ def closed(ledger: Ledger, observed: Observed) -> dict[str, Reason]:
         if outage.ours and outage.back is not None and outage.back.way is Way.WINDOW
         if (node := nodes.get(outage.node)) is not None
         and node.uuid not in busy
+        and not claims.of(node)
         and not is_faulty(node, observed)
     }
 
@@ -207,14 +209,12 @@ class _Work:
             return because(Kind.TRY_AGAIN, node.name, left=remaining, why=back.failure)
         if why := self._why_claimed(node, back):
             return why
-        if back.way in (Way.WITHDRAWN, Way.WINDOW):
+        if back.way is not Way.UNDRAINED:
             stopped = self.stops.repairs if back.way is Way.WITHDRAWN else self.stops.maintenance
             if why := stopped.get("") or stopped.get(node.name):
                 return why
-            if why := self._why_unhealthy(back, node):
-                return why
-        if back.way is Way.ENTRY and self.stops.doubt is not None:
-            return self.stops.doubt
+        if back.way in (Way.WITHDRAWN, Way.WINDOW) and (why := self._why_unhealthy(back, node)):
+            return why
         if back.unless_touched and (self.observed.roles is None or not outage.drained_by):
             return because(Kind.UNKNOWN_CHANGES, node.name)
         return None
@@ -237,6 +237,8 @@ class _Work:
         ended = self._ended(node) if back.reported else []
         if any(intent.purpose == purpose for intent in self.ledger.intents):
             return
+        if is_anothers(node, outage) and not back.reported:
+            return  # the next round gives it up
         going = [i for i in self.ledger.intents if self._works(i, outage, node)]
         if going := [intent for intent in going if not isinstance(intent.action, RunCommand)]:
             ends = because(Kind.WAITS_FOR_JOB, node.name, job=str(going[0].job))

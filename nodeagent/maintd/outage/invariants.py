@@ -73,7 +73,7 @@ def _check_roll(before: Ledger, ledger: Ledger) -> None:
 
 def _check_command(intent: Intent, ledger: Ledger, observed: Observed) -> None:
     node = observed.snapshot.nodes[intent.node]
-    assert not node.in_service, f"a roll's command is ordered at {node.name}, which is in service"
+    assert node.is_out, f"a roll's command is ordered at {node.name}, which is in service"
     stay = ledger.roll is not None and ledger.roll.terms.keep_secondaries
     for instance in observed.snapshot.instances.values():
         here = instance.primary == node.name and (instance.running or not stay)
@@ -122,7 +122,7 @@ def _check_told(decision: Decision, observed: Observed, claims: Claims) -> None:
     active = {incident.node for incident in ledger.incidents if incident.status.active}
     for outage in ledger.outages:
         node = nodes.get(outage.node)
-        if node is None or node.in_service or not outage.ours:
+        if node is None or not (node.is_out and outage.ours):
             continue
         named = node.name in held_nodes or node.name in working
         begun = node.uuid in active

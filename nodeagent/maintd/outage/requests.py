@@ -3,15 +3,15 @@
 from dataclasses import replace
 
 from nodeagent.maintd.outage.claims import begin, incident_that_keeps_out
-from nodeagent.maintd.outage.seen import is_lost
 from nodeagent.maintd.outage.waiting import by_hand, state_of
+from nodeagent.maintd.planning.intents import without_lost
 from nodeagent.maintd.planning.names import no_such
 from nodeagent.model.action import Drain
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Incident, Status, StatusEvent
-from nodeagent.model.ledger import Intent, Ledger, Outcome
+from nodeagent.model.ledger import Ledger
 from nodeagent.model.outage import Back, Outage, Wanted, Way
-from nodeagent.model.purpose import OfPerson
+from nodeagent.model.purpose import OfPerson, Purpose
 from nodeagent.model.reason import Kind, because
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms
@@ -72,13 +72,13 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
     )
     if not (why or node.offline):  # a second request keeps the proof
         back = replace(back, well=before.well if before is not None and before.well else now)
-    intents = (
-        intent
-        for intent in ledger.intents
-        if intent.purpose.back != node.uuid or not is_lost(intent, observed)
-    )
-    over = replace(outage, back=back, wanted=None)
-    return replace(ledger.with_outage(over), intents=tuple(intents))
+    over = ledger.with_outage(replace(outage, back=back, wanted=None))
+    return without_lost(over, observed, lambda intent: _is_of_node(intent.purpose, node))
+
+
+def _is_of_node(purpose: Purpose, node: Node) -> bool:
+    """Check whether a job is for the node's return, a person, a window or a roll."""
+    return node.uuid in (purpose.back, purpose.person, purpose.window, purpose.roll)
 
 
 def evacuate(
@@ -101,15 +101,8 @@ def evacuate(
     wanted = Wanted(who, now, asked.why, asked.offline)
     if before is not None:
         wanted = replace(wanted, begun=before.begun, drained=before.drained)
-    lost = (i for i in ledger.intents if i.purpose.person != node.uuid or not _is_void(i, observed))
-    ledger = replace(ledger, intents=tuple(lost))
+    ledger = without_lost(ledger, observed, lambda intent: intent.purpose.person == node.uuid)
     return ledger.with_outage(replace(outage, back=None, wanted=wanted))
-
-
-def _is_void(intent: Intent, observed: Observed) -> bool:
-    """Check whether a job is lost: a new request goes on from the observed state."""
-    result = observed.results.get(intent.id)
-    return result is not None and result.outcome is Outcome.LOST
 
 
 def _goal(asked: Done, node: Node, outage: Outage) -> Standing:

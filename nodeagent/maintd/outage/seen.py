@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from nodeagent.maintd.outage.claims import Claims, incident_that_keeps_out
-from nodeagent.maintd.outage.waiting import is_as_left
+from nodeagent.maintd.outage.waiting import is_anothers, is_as_left
 from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, by_uuid, first_ended, how_ended
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.action import Drain, Restore, RunCommand, SetOffline, describe
@@ -38,8 +38,8 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
         uuid = uuids.get(intent.node, "")
         outage = outages.pop(uuid, Outage(uuid))
         failure = _failure(intent, observed, now)
-        if failure is None and not intent.purpose.back:
-            running.add(uuid)
+        if failure is None and _is_role(intent):
+            running.add(uuid)  # its effect may show before its result
         if failure is not None:
             node = nodes.get(uuid)
             outage = (
@@ -53,11 +53,20 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
         if (node := nodes.get(uuid)) is None:
             continue
         outage = _with_ended(outage, ledger)
-        if uuid not in running and not is_as_left(node, outage):
-            outage = outage.disowned
+        if uuid not in running:
+            outage = _as_found_now(outage, node)
         kept.append(_looked_at(outage, node, ledger, observed, now))
     kept_intents = tuple(intent for intent in ledger.intents if intent.id not in lost)
     return replace(ledger, outages=tuple(kept), intents=kept_intents)
+
+
+def _as_found_now(outage: Outage, node: Node) -> Outage:
+    """Give up what is not as our jobs left it; what somebody else did there is not undone."""
+    if is_as_left(node, outage):
+        return outage
+    reported = outage.back is not None and outage.back.reported
+    ends = is_anothers(node, outage) and not reported
+    return replace(outage.disowned, back=None) if ends else outage.disowned
 
 
 def _is_role(intent: Intent) -> bool:

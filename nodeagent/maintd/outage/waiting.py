@@ -9,6 +9,7 @@ from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.outage import Outage
 from nodeagent.model.reason import Held, Kind, because
 from nodeagent.model.snapshot import Node, Snapshot
+from nodeagent.model.window import Standing
 
 
 def waiting(ledger: Ledger, snapshot: Snapshot) -> list[Held]:
@@ -19,11 +20,11 @@ def waiting(ledger: Ledger, snapshot: Snapshot) -> list[Held]:
     returning = ledger.returning()
     for incident in ledger.incidents:
         node = nodes.get(incident.node)
-        if incident.status is not Status.COMPLETED or node is None or node.in_service:
+        if incident.status is not Status.COMPLETED or node is None or not node.is_out:
             continue
         if incident.node in returning or is_of_before(incident, ours.get(incident.node)):
             continue
-        if not (node.drained or node.offline) or not _has_emptied(incident):
+        if not _has_emptied(incident):
             continue
         if incident.tag not in node.tags and not incident.tag_seen:
             continue
@@ -53,7 +54,7 @@ def left_to_do(incident: Incident, snapshot: Snapshot, policy: Policy) -> str:
     """Say what closes a completed incident that nothing else waits for."""
     name = incident.name
     node = next((node for node in snapshot.nodes.values() if node.uuid == incident.node), None)
-    serves = node is not None and node.in_service
+    serves = node is not None and not node.is_out
     if node is not None and serves and incident.tag_seen and incident.tag not in node.tags:
         gone = "its incident closes once its agent reports that the fault is gone"
         return f"{name} is in service: {gone}"
@@ -97,6 +98,12 @@ def is_as_left(node: Node, outage: Outage) -> bool:
     return outage.ours and node.drained and not node.offline
 
 
+def is_anothers(node: Node, outage: Outage) -> bool:
+    """Check whether a node is out of service, but not by our jobs, and not as it was found."""
+    standing = Standing.of(drained=node.drained, offline=node.offline)
+    return standing not in (Standing.SERVING, outage.found) and not is_as_left(node, outage)
+
+
 def unlicensed(ledger: Ledger, snapshot: Snapshot) -> dict[str, str]:
     """Say which nodes only maintd took out of service, though nobody needs that any more; and why.
 
@@ -107,7 +114,7 @@ def unlicensed(ledger: Ledger, snapshot: Snapshot) -> dict[str, str]:
     claims = Claims(ledger)
     for outage in ledger.outages:
         node = nodes.get(outage.node)
-        if node is None or node.in_service:
+        if node is None or not node.is_out:
             continue
         if outage.back is not None and (outage.back.reported or outage.ours):
             reasons[node.name] = f"maintd puts {node.name} back into service"

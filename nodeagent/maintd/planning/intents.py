@@ -1,5 +1,6 @@
 """Intents and their jobs; which intents are orders, and which are repeated. Pure."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from nodeagent.model.action import Power, PowerCommand, Retag, RunCommand
@@ -32,6 +33,13 @@ def with_job(ledger: Ledger, intent: Intent, job: str) -> Ledger:
     """The ledger with the job that an intent has become."""
     noted = replace(intent, job=job)
     return replace(ledger, intents=tuple(noted if i.id == intent.id else i for i in ledger.intents))
+
+
+def without_lost(ledger: Ledger, observed: Observed, concerns: Callable[[Intent], bool]) -> Ledger:
+    """Give up on the lost jobs that this concerns: work goes on from the observed state."""
+    lost = {name for name, result in observed.results.items() if result.outcome is Outcome.LOST}
+    kept = tuple(i for i in ledger.intents if not (i.id in lost and concerns(i)))
+    return ledger if len(kept) == len(ledger.intents) else replace(ledger, intents=kept)
 
 
 def with_unheard(ledger: Ledger, observed: Observed) -> Observed:

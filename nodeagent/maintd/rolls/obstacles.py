@@ -5,7 +5,7 @@ after a return, while all maintenance is stopped, while an alert that blocks the
 alerts are unknown, or while as many nodes are away as asked for. Otherwise one may begin if:
 
 1. It is not the master: that one comes last, after a failover.
-2. It is online, in no window, not paused, and on no way back into service.
+2. It is online, in no window, not paused, and on no way back into service; nobody else has it out.
 3. No incident is at work in its group.
 4. Its agent reports Ok, and lists the command.
 5. It shares no instance with a node that is away: those could not run anywhere (hroller's rule).
@@ -15,12 +15,13 @@ alerts are unknown, or while as many nodes are away as asked for. Otherwise one 
 
 from collections.abc import Callable, Iterator, Mapping
 
-from nodeagent.maintd.outage.claims import away_for
+from nodeagent.maintd.outage.claims import Claims, away_for
 from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.maintd.rolls.hours import hours_text, is_within
 from nodeagent.model.asked import some_of
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.ledger import Ledger
+from nodeagent.model.purpose import OfRoll, claimant
 from nodeagent.model.reason import Held, Kind, Reason, RollKind, because
 from nodeagent.model.roll import Phase, Roll, RollNode
 from nodeagent.model.snapshot import Node, Observed
@@ -32,8 +33,8 @@ _TOLD = 5  # waiting nodes whose own reasons are shown
 class Obstacles:
     """A look at the waiting nodes of the roll; `stopped` is why no maintenance starts there.
 
-    `owners` says why owners of instances on a node (a UUID) block its turn, `why_stays` why it
-    cannot be emptied to its end now.
+    `windows` names the nodes whose window has started. `owners` says why owners of instances on a
+    node (a UUID) block its turn, `why_stays` why it cannot be emptied to its end now.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Obstacles:
         ledger: Ledger,
         observed: Observed,
         stopped: Mapping[str, Reason],
+        windows: Mapping[str, Reason],
         owners: Mapping[str, Reason],
         now: Ms,
         why_stays: Callable[[Node], Reason | None],
@@ -49,7 +51,8 @@ class Obstacles:
         self.held: list[Held] = []
         self._roll: Roll = ledger.roll
         self._ledger, self._observed, self._stopped, self._now = ledger, observed, stopped, now
-        self._owners, self._why_stays = owners, why_stays
+        self._windows, self._owners, self._why_stays = windows, owners, why_stays
+        self._claims = Claims(ledger)
         self._nodes = by_uuid(observed)
         self._away = away_for(ledger)
         groups = {node.name: node.group for node in observed.snapshot.nodes.values()}
@@ -129,11 +132,14 @@ class Obstacles:
             return because(RollKind.ROLL_MASTER_WAITS if last else RollKind.ROLL_MASTER_LAST, name)
         if node.offline:
             return because(RollKind.ROLL_OFFLINE, name)
-        if why := self._stopped.get(name):
+        if why := self._stopped.get(name) or self._windows.get(name):
             return why
         outage = self._ledger.outage(node.uuid)
         if outage is not None and (outage.back is not None or outage.wanted is not None):
             return because(RollKind.ROLL_OUT_OF_SERVICE, name)
+        for claim in self._claims.of(node):
+            if not isinstance(claim, OfRoll):
+                return because(Kind.CLAIMED, name, who=claimant(claim.owner))
         if incident := self._at_work.get(node.group):
             return because(RollKind.ROLL_INCIDENT, name, incident=incident)
         if doubt := self._observed.doubts.get(name):

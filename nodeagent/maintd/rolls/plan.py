@@ -19,15 +19,16 @@ from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, by_uuid, is_cut_
 from nodeagent.maintd.planning.resources import Room, Taken
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.rolls.obstacles import Obstacles
-from nodeagent.model.action import RunCommand
+from nodeagent.model.action import RunCommand, SetOffline
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy
-from nodeagent.model.outage import Proof, Way
+from nodeagent.model.outage import Outage, Proof, Way
 from nodeagent.model.purpose import OfRoll
 from nodeagent.model.reason import Held, Kind, Reason, RollKind, because
 from nodeagent.model.roll import MINUTE, Phase, Roll, RollNode
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms
+from nodeagent.model.window import Standing
 from nodeagent.protocol.canonical import canonical
 
 _DEGRADED = Ms(2 * MINUTE)  # until the next try of a move whose secondary may be degraded
@@ -85,14 +86,32 @@ def _looked_at(member: RollNode, node: Node | None, ledger: Ledger, now: Ms) -> 
     """Record that a node is gone, out of service, or back."""
     if node is None:
         return member.at(Phase.SKIPPED, now, "it is no longer in the cluster")
-    if member.phase is Phase.LEAVING and member.begun and not node.in_service:
-        return replace(member, drained=True)
     outage = ledger.outage(node.uuid)
+    if member.phase is Phase.LEAVING and member.begun:
+        if node.offline and not _is_offline_for_roll(node, outage, ledger):
+            return member.at(Phase.SKIPPED, now, "somebody has marked it offline")
+        return replace(member, drained=True) if node.is_out else member
     if member.phase is Phase.RETURNING and (outage is None or outage.back is None):
         if node.offline:
             return member.at(Phase.SKIPPED, now, "somebody has marked it offline")
+        if outage is not None and outage.wanted is None and _is_drained_anew(node, outage):
+            return member.at(Phase.SKIPPED, now, "somebody has drained it")
         return member.at(Phase.DONE, now)
     return member
+
+
+def _is_offline_for_roll(node: Node, outage: Outage | None, ledger: Ledger) -> bool:
+    """Check whether our own job has marked the node offline, or is about to."""
+    if outage is not None and outage.offline_by:
+        return True
+    return any(
+        intent.node == node.name and isinstance(intent.action, SetOffline)
+        for intent in ledger.intents
+    )
+
+
+def _is_drained_anew(node: Node, outage: Outage) -> bool:
+    return node.drained and outage.found is Standing.SERVING
 
 
 def _with_answer(
@@ -213,17 +232,18 @@ def go_on(
     policy: Policy,
     room: Room,
     stopped: Mapping[str, Reason],
+    windows: Mapping[str, Reason],
     owners: Mapping[str, Reason],
     now: Ms,
 ) -> tuple[Ledger, list[Held]]:
     """Give each node its next step, and let further ones begin; say what the others wait for.
 
-    `stopped` is why no maintenance starts on a node, or anywhere (""); `owners` why owners of
-    instances block a node (a UUID).
+    `stopped` is why no maintenance starts on a node, or anywhere (""); `windows` names the nodes
+    whose window has started, and `owners` says why owners of instances block a node (a UUID).
     """
     if ledger.roll is None or ledger.roll.over:
         return ledger, []
-    work = _Work(ledger, observed, policy, room, stopped, owners, now)
+    work = _Work(ledger, observed, policy, room, stopped, windows, owners, now)
     work.all()
     return work.ledger, work.held
 
@@ -235,6 +255,7 @@ class _Work:
     policy: Policy
     room: Room
     stopped: Mapping[str, Reason]
+    windows: Mapping[str, Reason]
     owners: Mapping[str, Reason]
     now: Ms
     held: list[Held] = field(default_factory=list)
@@ -258,6 +279,7 @@ class _Work:
             self.ledger,
             self.observed,
             self.stopped,
+            self.windows,
             self.owners,
             self.now,
             why_stays=self._why_stays,
@@ -303,13 +325,14 @@ class _Work:
 
     def _leave(self, member: RollNode) -> None:
         node, terms = self.nodes[member.node], self.roll.terms
+        obstacle = self._obstacle(member, node)
         leaving = Leaving(
             node,
             OfRoll(node.uuid),
             offline=terms.offline,
             begun=member.begun,
             drained=member.drained,
-            obstacle=self._obstacle(member, node),
+            obstacle=obstacle,
             secondaries=not terms.keep_secondaries,
         )
         outcome = leave(leaving, self.ledger, self.observed, self._shared(), self.room, self.now)
@@ -319,7 +342,11 @@ class _Work:
         if outcome.begun and not member.begun:
             member = replace(member, begun=True)
             self._put(member)
-        if outcome.done and not node.in_service:
+        if not (outcome.done and node.is_out):
+            return
+        if obstacle is not None:  # an offline node has left whatever stops its steps
+            self._hold(member, obstacle)
+        else:
             self._order(member, node)
 
     def _shared(self) -> Policy:

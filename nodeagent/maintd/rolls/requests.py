@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from nodeagent.maintd.outage.claims import release
+from nodeagent.maintd.planning.intents import without_lost
 from nodeagent.maintd.planning.names import no_such
 from nodeagent.maintd.rolls.members import chosen, members
 from nodeagent.model.action import RunCommand
@@ -32,9 +33,15 @@ def grant(ledger: Ledger, asked: Request, who: str, observed: Observed, now: Ms)
         case ResumeRoll():
             return _resume(ledger, roll)
         case CancelRoll():
+            ledger = without_lost(ledger, observed, lambda intent: bool(intent.purpose.roll))
             return replace(ledger, roll=replace(roll, canceled=who))
         case SkipNode(node):
-            return _at(roll, node, observed, lambda member: _skip(ledger, roll, member, who, now))
+            return _at(
+                roll,
+                node,
+                observed,
+                lambda member: _skip(ledger, roll, member, who, observed, now),
+            )
         case RetryNode(node):
             return _at(roll, node, observed, lambda roll_node: _retry(ledger, roll, roll_node, now))
 
@@ -91,13 +98,16 @@ def _at(
     return f"{name} is not in the roll" if member is None else change(member)
 
 
-def _skip(ledger: Ledger, roll: Roll, member: RollNode, who: str, now: Ms) -> Ledger | str:
+def _skip(
+    ledger: Ledger, roll: Roll, member: RollNode, who: str, observed: Observed, now: Ms
+) -> Ledger | str:
     """Leave a node out: it returns if it has left, once it reports Ok."""
     if member.phase.over:
         return f"{member.name} is {member.phase.value} already"
     if member.phase is Phase.RUNNING and not member.late:
         return f"{member.name} runs {roll.terms.command}: wait for it"
     skipped = replace(member.at(Phase.SKIPPED, now, f"left out by {who}"))
+    ledger = without_lost(ledger, observed, lambda intent: intent.purpose.roll == member.node)
     after = replace(ledger, roll=roll.put(skipped))
     if member.phase is Phase.RETURNING:
         return _with_less_proof(after, member)

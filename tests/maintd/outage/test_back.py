@@ -5,20 +5,24 @@ from dataclasses import replace
 
 import pytest
 
+from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.round import Round
-from nodeagent.model.action import RunCommand, describe
+from nodeagent.maintd.outage.back import closed
+from nodeagent.model.action import Restore, RunCommand, Scope, describe
 from nodeagent.model.diagnosis import Diagnosis
+from nodeagent.model.fencing import Fencing, Stage
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import PAUSE_TAG, Outcome
+from nodeagent.model.ledger import PAUSE_TAG, Hold, Ledger, Outcome, RoleChange
+from nodeagent.model.outage import Back, Outage, Proof, Wanted, Way
 from nodeagent.model.reason import Kind, Reason
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done
 from tests.failpoints import NAMES
-from tests.maintd.decided import within
+from tests.maintd.decided import POLICY, within
 from tests.maintd.outage.returned import CHECKED, done, evacuated
 from tests.maintd.rig import QUICK, Rig, fleet
-from tests.maintd.world import EVACUATE, OK, REPAIR
+from tests.maintd.world import EVACUATE, NOW, OK, REPAIR, incident, node, seen, six
 
 
 def later(rig: Rig, rounds: int = 10, seconds: float = 10.0) -> Round:
@@ -36,6 +40,45 @@ def jobs(rig: Rig, since: int = 0) -> list[str]:
 def state(rig: Rig) -> str:
     node = rig.cluster.nodes["n3"]
     return "offline" if node.offline else "drained" if node.drained else "in service"
+
+
+# After a window.
+
+
+def test_a_node_whose_window_is_over_is_closed_but_to_those_who_want_it_out() -> None:
+    """Its return waits for them, so they must not wait for its return."""
+    outage = Outage("uuid-n3", offline_by="1", back=Back(Way.WINDOW, NOW))
+    observed = seen(six(node("n3", offline=True)))
+    fenced = (Fencing("uuid-n3", Stage.RESTARTS, NOW, NOW),)
+    for name, before, closes in (
+        ("nobody else", Ledger(), True),
+        ("its fencing", Ledger(fencing=fenced), False),
+        ("a drill", Ledger(fencing=(replace(fenced[0], drill=True),)), True),
+        ("an incident", Ledger(incidents=(incident("n3", status=Status.PENDING),)), False),
+        ("a person", Ledger(), False),
+    ):
+        wanted = Wanted("ada", NOW, "new disks") if name == "a person" else None
+        ledger = replace(before, outages=(replace(outage, wanted=wanted),))
+        assert ("n3" in closed(ledger, observed)) is closes, name
+
+
+# What stops it, whichever way it goes.
+
+
+def test_no_node_returns_while_it_is_paused_but_where_a_person_cancels_and_undrains() -> None:
+    world = six(node("n3", drained=True))
+    change = RoleChange("1", "n3", ours=True, changed=True)
+    pause = Hold(Scope.NODE, "n3", "ada", NOW)
+    for way in Way:
+        proof = Proof() if way is Way.ROLL else None
+        back = Back(way, NOW, online=True, well=Ms(1), proof=proof)
+        outage = Outage("uuid-n3", drained_by="1", back=back)
+        for holds in ((), (pause,)):
+            before = Ledger(outages=(outage,), holds=holds)
+            after = decide(before, seen(world, roles=(change,)), POLICY, NOW)
+            returns = any(isinstance(i.action, Restore) for i in after.ledger.intents)
+            assert returns is (not holds or way is Way.UNDRAINED), (way, holds)
+            assert returns or "n3" in {held.node for held in after.held}, way
 
 
 # Back into service.
@@ -180,16 +223,18 @@ def test_killed_at_every_effect_each_job_is_given_once(name: str) -> None:
 # Live repairs close themselves.
 
 
-def repaired(close: Ms | None) -> Rig:
-    rig = Rig(fleet(), [], replace(QUICK, close_live_repairs=close))
+def repaired(close: Ms | None, **members: bool) -> Rig:
+    nodes = [replace(node, **members) if node.name == "n3" else node for node in fleet()]  # type: ignore[arg-type]
+    rig = Rig(nodes, [], replace(QUICK, close_live_repairs=close))
     rig.agents.says["n3"] = REPAIR
     rig.settle()
     assert rig.status("n3") is Status.COMPLETED
     return rig
 
 
-def test_a_live_repair_is_closed_once_its_node_was_healthy_for_an_hour() -> None:
-    rig = repaired(Ms(3_600_000))
+@pytest.mark.parametrize("vm_capable", [True, False])
+def test_a_live_repair_is_closed_once_its_node_was_healthy_for_an_hour(vm_capable: bool) -> None:
+    rig = repaired(Ms(3_600_000), vm_capable=vm_capable)
     later(rig, 10, 600.0)
     assert rig.status("n3") is Status.COMPLETED, "it reports live-repair still"
     rig.agents.says["n3"] = OK

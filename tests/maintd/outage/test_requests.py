@@ -9,7 +9,7 @@ from nodeagent.model.fencing import Fencing, Stage
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy
 from nodeagent.model.outage import Back, Outage, Wanted, Way
-from nodeagent.model.purpose import OfIncident, OfPerson, OfReturn
+from nodeagent.model.purpose import OfIncident, OfPerson, OfReturn, OfRoll, OfWindow
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Standing
@@ -160,13 +160,19 @@ def test_what_is_done_goes_back() -> None:
 
 
 def test_a_silent_node_is_put_back_by_force_and_a_lost_job_is_let_go_of() -> None:
-    job = Intent("1", OfReturn("uuid-n3"), "n3", Restore("n3", drained=False), "7")
-    before = ledger(ENDED, intents=(job,))
+    restore, drain = Restore("n3", drained=False), Drain("n3")
     observed = seen(six(DRAINED), doubts={"n3": "timed out"}, results={"1": Outcome.LOST})
-    after = done(before, Done("n3", force=True), "ada", observed, NOW)
-    assert isinstance(after, Ledger)
-    assert after.outages[0].back == Back(Way.FORCED, NOW, "ada", online=True)
-    assert after.intents == ()
+    for purpose, action in (
+        (OfReturn("uuid-n3"), restore),
+        (OfPerson("uuid-n3"), drain),
+        (OfRoll("uuid-n3"), drain),
+        (OfWindow("uuid-n3"), drain),
+    ):
+        before = ledger(ENDED, intents=(Intent("1", purpose, "n3", action, "7"),))
+        after = done(before, Done("n3", force=True), "ada", observed, NOW)
+        assert isinstance(after, Ledger)
+        assert after.outages[0].back == Back(Way.FORCED, NOW, "ada", online=True)
+        assert after.intents == (), purpose
 
 
 def test_done_beside_an_incident_at_work_leaves_the_node_to_it() -> None:

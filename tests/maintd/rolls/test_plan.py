@@ -7,16 +7,25 @@ from nodeagent.maintd.engine.timezones import read_zone
 from nodeagent.maintd.planning.outcomes import TRIES
 from nodeagent.maintd.rolls.plan import closed, to_ask
 from nodeagent.maintd.rolls.requests import Request, grant
-from nodeagent.model.action import Action, MovePrimary, RunCommand
+from nodeagent.model.action import (
+    Action,
+    Drain,
+    MovePrimary,
+    Restore,
+    RunCommand,
+    Scope,
+    SetOffline,
+)
 from nodeagent.model.alerts import Alerts
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Decision, Intent, Ledger, Outcome
+from nodeagent.model.ledger import Decision, Hold, Intent, Ledger, Outcome
 from nodeagent.model.outage import Back, Outage, Proof, Wanted, Way
-from nodeagent.model.purpose import OfRoll
+from nodeagent.model.purpose import OfReturn, OfRoll, Purpose
 from nodeagent.model.reason import AnyKind, Kind, RollKind, because
 from nodeagent.model.roll import REBOOT, Hours, Phase, Roll, RollNode, Terms
 from nodeagent.model.snapshot import Observed, Snapshot
-from nodeagent.model.units import Ms
+from nodeagent.model.units import Ms, Nanoseconds
+from nodeagent.model.window import Machine, Mode, Scheduled, Unavailability
 from nodeagent.model.wish import CancelRoll, PauseRoll, ResumeRoll, RetryNode, SkipNode, StartRoll
 from tests.maintd.decided import POLICY, kinds
 from tests.maintd.world import EVACUATE, NOW, incident, node, seen, six
@@ -75,8 +84,12 @@ def beside(before: Ledger, **members: object) -> Ledger:
 
 OURS = (Outage("uuid-n3", drained_by="1"),)
 BACK = (replace(OURS[0], back=Back(Way.ROLL, NOW, proof=Proof(Ms(1)))),)
+PROVED = Back(Way.ROLL, NOW, online=True, well=NOW, proof=Proof())
 WANTED = (Outage("uuid-n3", wanted=Wanted("bob", NOW, "new disks")),)
 AT_WORK = (incident("n5", status=Status.PENDING),)
+REPAIRED = (incident("n3", status=Status.COMPLETED, drained=True),)
+HOUR = Unavailability(Nanoseconds(NOW * 10**6), Nanoseconds(3600 * 10**9))
+IN_WINDOW = Scheduled(Machine("n3"), HOUR, Mode.DRAINING, NOW, node="uuid-n3", begun=True)
 WAITS: dict[str, tuple[Ledger, Observed, AnyKind]] = {
     "paused": (roll(N3, paused="ada"), found(), RollKind.ROLL_PAUSED),
     "stopped": (roll(N3, stopped="n4: no"), found(), RollKind.ROLL_STOPPED),
@@ -119,6 +132,17 @@ WAITS: dict[str, tuple[Ledger, Observed, AnyKind]] = {
     ),
     "offline": (roll(N3), found(six(node("n3", offline=True))), RollKind.ROLL_OFFLINE),
     "a person wants it": (beside(roll(N3), outages=WANTED), found(), RollKind.ROLL_OUT_OF_SERVICE),
+    "its window has begun": (beside(roll(N3), scheduled=(IN_WINDOW,)), found(AWAY), Kind.IN_WINDOW),
+    "its window must begin": (
+        beside(roll(N3), scheduled=(replace(IN_WINDOW, begun=False),)),
+        found(),
+        Kind.IN_WINDOW,
+    ),
+    "a person repairs it": (
+        beside(roll(N3), incidents=REPAIRED, outages=(replace(OURS[0], incident=REPAIRED[0].id),)),
+        found(AWAY),
+        Kind.CLAIMED,
+    ),
     "an incident is at work in its group": (
         beside(roll(N3), incidents=AT_WORK),
         found(said={"n5": EVACUATE}),
@@ -187,9 +211,20 @@ MOVE = MovePrimary("a", "n3", live=True, target="n4")
 ORDER = RunCommand("n3", REBOOT, "{}")
 
 
-def under_way(one: RollNode, action: Action, terms: Terms = TERMS) -> Ledger:
-    intent = Intent("1", OfRoll("uuid-n3"), "n3", action, "7")
-    return beside(roll(one, N4, terms=terms), intents=(intent,), outages=OURS)
+OFFLINE = replace(TERMS, offline=True)
+OFF = six(node("n3", offline=True), a=("n3", "n4"))
+BACK_ONLINE = (replace(BACK[0], offline_by="2"),)
+
+
+def under_way(
+    one: RollNode,
+    action: Action,
+    terms: Terms = TERMS,
+    purpose: Purpose | None = None,
+    outages: tuple[Outage, ...] = OURS,
+) -> Ledger:
+    intent = Intent("1", purpose or OfRoll("uuid-n3"), "n3", action, "7")
+    return beside(roll(one, N4, terms=terms), intents=(intent,), outages=outages)
 
 
 def ended(outcome: Outcome, world: Snapshot = AWAY) -> Observed:
@@ -269,6 +304,31 @@ STEPS: dict[str, tuple[Ledger, Observed, Phase]] = {
         found(six(node("n3", offline=True))),
         Phase.SKIPPED,
     ),
+    "drained by somebody else meanwhile": (
+        beside(roll(RETURNS, N4), outages=(Outage("uuid-n3", back=PROVED),)),
+        found(AWAY),
+        Phase.SKIPPED,
+    ),
+    "canceled, and somebody else has drained it": (
+        beside(roll(LEAVES, N4, canceled="ada"), outages=(Outage("uuid-n3"),)),
+        found(AWAY),
+        Phase.SKIPPED,
+    ),
+    "its own job brings it back from offline": (
+        under_way(RETURNS, Restore("n3", drained=True), OFFLINE, OfReturn("uuid-n3"), BACK_ONLINE),
+        ended(Outcome.RUNNING),
+        Phase.RETURNING,
+    ),
+    "its own job marks it offline": (
+        under_way(LEAVES, SetOffline("n3"), OFFLINE),
+        ended(Outcome.RUNNING, OFF),
+        Phase.LEAVING,
+    ),
+    "somebody marks it offline while it leaves": (
+        beside(roll(LEAVES, N4), outages=OURS),
+        found(OFF),
+        Phase.SKIPPED,
+    ),
     "removed": (
         roll(RUNS, N4),
         found(replace(six(), nodes={n: one for n, one in six().nodes.items() if n != "n3"})),
@@ -299,6 +359,13 @@ def test_what_becomes_of_a_step() -> None:
         assert bool(after.roll.returned_at) is (phase is Phase.DONE), name
 
 
+def test_a_return_is_not_taken_for_somebody_elses_before_its_result_is_known() -> None:
+    """Results are fetched before the snapshot, so the effect of a job may show before its end."""
+    before, observed, _ = STEPS["its own job brings it back from offline"]
+    (outage,) = decided(before, observed).ledger.outages
+    assert outage.drained_by == OURS[0].drained_by
+
+
 def test_only_a_failure_after_the_wait_is_a_try() -> None:
     """Of moves to mirrors that are degraded, and of a command that asks for time."""
     for known, terms, tries in (
@@ -314,6 +381,12 @@ def test_only_a_failure_after_the_wait_is_a_try() -> None:
     assert asks.tries == 1
 
 
+def test_a_node_that_never_takes_instances_is_drained_like_all_others() -> None:
+    """As it was not drained yet, nobody can have put it back."""
+    after = decided(roll(LEAVES), found(six(node("n3", vm_capable=False))))
+    assert [intent.action for intent in after.ledger.intents] == [Drain("n3")]
+
+
 def test_an_empty_node_is_given_its_order() -> None:
     before = beside(roll(LEAVES), outages=OURS)
     for observed, ordered in ((found(AWAY), True), (found(HALF), False)):
@@ -322,6 +395,23 @@ def test_an_empty_node_is_given_its_order() -> None:
         assert bool(orders) is ordered
     unknown = decided(before, found(AWAY, boots={}))
     assert (RollKind.ROLL_START_UNKNOWN, "n3") in kinds(unknown.held)
+
+
+def test_no_order_is_given_while_the_node_is_paused_or_waits_for_its_next_try() -> None:
+    """Whether the node stays drained meanwhile, or is marked offline for its turn."""
+    offline = six(node("n3", offline=True)), OFFLINE, (replace(OURS[0], offline_by="2"),)
+    pause = Hold(Scope.CLUSTER, "", "ada", NOW)
+    for world, terms, outages in ((AWAY, TERMS, OURS), offline):
+        for leaving, holds, ordered in (
+            (LEAVES, (), True),
+            (LEAVES, (pause,), False),
+            (replace(LEAVES, not_before=Ms(NOW + 1)), (), False),
+        ):
+            before = beside(roll(leaving, terms=terms), outages=outages, holds=holds)
+            after = decided(before, found(world))
+            orders = [i for i in after.ledger.intents if isinstance(i.action, RunCommand)]
+            assert bool(orders) is ordered, (terms, leaving, holds)
+            assert ordered or after.held
 
 
 # What a roll means to others.
@@ -418,6 +508,18 @@ def test_what_is_granted() -> None:
     left = granted(beside(roll(RETURNS), outages=(owes,)), SkipNode("n3")).outages[0]
     assert left.back is not None
     assert left.back.proof == Proof(), "its machine may never start anew"
+
+
+def test_who_ends_a_turn_gives_up_on_its_lost_jobs() -> None:
+    """Its node would else wait for ever for their end."""
+    before = under_way(LEAVES, MOVE)
+    for outcome, kept in ((Outcome.LOST, ()), (Outcome.RUNNING, before.intents)):
+        for asked in (SkipNode("n3"), CancelRoll()):
+            after = grant(before, asked, "ada", ended(outcome, HALF), NOW)
+            assert isinstance(after, Ledger)
+            assert after.intents == kept, (asked, outcome)
+    (told,) = [held.why for held in decided(before, ended(Outcome.LOST, HALF)).held]
+    assert told.help == "gnt-maint roll skip n3"
 
 
 NONE = Roll(0, "", NOW, TERMS)
