@@ -5,6 +5,7 @@ from dataclasses import replace
 from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.engine.timezones import read_zone
 from nodeagent.maintd.planning.outcomes import TRIES
+from nodeagent.maintd.rolls.members import chosen
 from nodeagent.maintd.rolls.plan import closed, to_ask
 from nodeagent.maintd.rolls.requests import Request, grant
 from nodeagent.model.action import Action, MovePrimary, RunCommand
@@ -19,7 +20,7 @@ from nodeagent.model.snapshot import Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import CancelRoll, PauseRoll, ResumeRoll, RetryNode, SkipNode, StartRoll
 from tests.maintd.decided import POLICY, kinds
-from tests.maintd.world import EVACUATE, NOW, incident, node, seen, six
+from tests.maintd.world import EVACUATE, NOW, incident, need, node, seen, six
 
 ZURICH = "Europe/Zurich"
 ZONE = read_zone(ZURICH, NOW)
@@ -76,6 +77,7 @@ def beside(before: Ledger, **members: object) -> Ledger:
 OURS = (Outage("uuid-n3", drained_by="1"),)
 BACK = (replace(OURS[0], back=Back(Way.ROLL, NOW, proof=Proof(Ms(1)))),)
 WANTED = (Outage("uuid-n3", wanted=Wanted("bob", NOW, "new disks")),)
+RETURNING = (replace(OURS[0], back=Back(Way.DONE, NOW, "ada", proof=Proof(Ms(5)))),)
 AT_WORK = (incident("n5", status=Status.PENDING),)
 WAITS: dict[str, tuple[Ledger, Observed, AnyKind]] = {
     "paused": (roll(N3, paused="ada"), found(), RollKind.ROLL_PAUSED),
@@ -119,6 +121,11 @@ WAITS: dict[str, tuple[Ledger, Observed, AnyKind]] = {
     ),
     "offline": (roll(N3), found(six(node("n3", offline=True))), RollKind.ROLL_OFFLINE),
     "a person wants it": (beside(roll(N3), outages=WANTED), found(), RollKind.ROLL_OUT_OF_SERVICE),
+    "a person has it on its way back": (
+        beside(roll(N3), outages=RETURNING),
+        found(),
+        RollKind.ROLL_OUT_OF_SERVICE,
+    ),
     "an incident is at work in its group": (
         beside(roll(N3), incidents=AT_WORK),
         found(said={"n5": EVACUATE}),
@@ -314,6 +321,14 @@ def test_only_a_failure_after_the_wait_is_a_try() -> None:
     assert asks.tries == 1
 
 
+def test_a_lost_order_is_forgotten_alone() -> None:
+    other = Intent("2", OfRoll("uuid-n4"), "n4", RunCommand("n4", REBOOT, "{}"), "8")
+    before = under_way(RUNS, ORDER)
+    before = beside(before, intents=(*before.intents, other))
+    observed = found(AWAY, results={"1": Outcome.LOST, "2": Outcome.RUNNING})
+    assert decided(before, observed).ledger.intents == (other,)
+
+
 def test_an_empty_node_is_given_its_order() -> None:
     before = beside(roll(LEAVES), outages=OURS)
     for observed, ordered in ((found(AWAY), True), (found(HALF), False)):
@@ -329,7 +344,6 @@ def test_an_empty_node_is_given_its_order() -> None:
 
 def test_no_other_work_starts_where_its_command_runs_unless_it_is_late_or_faulty() -> None:
     kept = {"n3": because(RollKind.IN_ROLL, "n3")}
-    returning = (replace(OURS[0], back=Back(Way.DONE, NOW, "ada")),)
     for before, observed, expected in (
         (roll(RUNS), found(AWAY), kept),
         (roll(RETURNS), found(AWAY), kept),
@@ -337,7 +351,7 @@ def test_no_other_work_starts_where_its_command_runs_unless_it_is_late_or_faulty
         (roll(LATE), found(AWAY), {}),
         (roll(RUNS, over_at=NOW), found(AWAY), {}),
         (roll(RUNS), found(AWAY, said={"n3": EVACUATE}), {}),
-        (beside(roll(RUNS), outages=returning), found(AWAY), {}),
+        (beside(roll(RUNS), outages=RETURNING), found(AWAY), {}),
         (beside(roll(RUNS), incidents=(incident("n3", status=Status.PENDING),)), found(AWAY), {}),
         (beside(roll(RUNS), incidents=(incident("n3", status=Status.FAILED),)), found(AWAY), kept),
     ):
@@ -418,6 +432,23 @@ def test_what_is_granted() -> None:
     left = granted(beside(roll(RETURNS), outages=(owes,)), SkipNode("n3")).outages[0]
     assert left.back is not None
     assert left.back.proof == Proof(), "its machine may never start anew"
+    for others in ((), RETURNING):
+        assert granted(beside(roll(RETURNS), outages=others), SkipNode("n3")).outages == others
+
+
+def test_a_node_needs_the_command_only_if_its_agent_says_so() -> None:
+    for details, needs in (
+        ({"needed": True}, True),
+        ({"needed": False}, False),
+        ({"needed": "yes"}, False),
+        ({"reboot-required": {"details": {"needed": True}}}, True),
+        ({"reboot-required": {"details": {"needed": False}}, "needed": True}, False),
+        ({"reboot-required": {"details": "needed"}}, False),
+        ("needed", False),
+    ):
+        told = found(said={"n3": need("Ok", details=details)})
+        nodes = chosen(StartRoll(TERMS, needing="reboot-required"), told)
+        assert (not isinstance(nodes, str)) is needs, details
 
 
 NONE = Roll(0, "", NOW, TERMS)
