@@ -1,6 +1,8 @@
 """The fencing of dead nodes over simulated machines."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 import pytest
 
@@ -13,7 +15,7 @@ from nodeagent.model.fencing import Deaf, End, Fencing, Stage
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.outage import Back, Outage, Way
 from nodeagent.model.purpose import OfFencing
-from nodeagent.model.reason import FencingKind, Kind
+from nodeagent.model.reason import FencingKind, Kind, Reason, because
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done, Wish
@@ -131,13 +133,18 @@ def test_a_node_that_does_not_come_back_is_revived_once() -> None:
     assert loop.machines.running_on("drbd") == {"n4"}
 
 
-def fencer(fencing: Fencing, *power: PowerReading, back: Back | None = None) -> Fencer:
+def fencer(
+    fencing: Fencing,
+    *power: PowerReading,
+    back: Back | None = None,
+    stopped: Mapping[str, Reason] = MappingProxyType({}),
+) -> Fencer:
     """One round over n1, which is offline."""
     observed = seen(six(replace(six().nodes["n1"], offline=True)))
     outages = (Outage("uuid-n1", back=back),) if back is not None else ()
     given = ledger(fencing=(fencing,), power=power, outages=outages)
     room = open_room(given, observed, {})
-    made = Fencer(given, observed, RESTART, room, {}, {}, NOW)
+    made = Fencer(given, observed, RESTART, room, stopped, {}, NOW)
     made.plan()
     return made
 
@@ -151,6 +158,19 @@ def test_a_node_is_claimed_until_it_returns_after_its_fencing() -> None:
     ):
         made = fencer(Fencing("uuid-n1", stage, NOW, NOW, ""), back=back)
         assert ("n1" in made.room.claims) == claimed, (stage, back)
+
+
+def test_nothing_is_switched_where_work_is_stopped() -> None:
+    why = because(Kind.PAUSED, "n1")
+    revives = Fencing("uuid-n1", Stage.REVIVES, NOW, NOW, "")
+    for stopped, acts in (
+        ({}, True),
+        ({"n2": why}, True),
+        ({"n1": why}, False),
+        ({"": why}, False),
+    ):
+        intents = fencer(revives, stopped=stopped).ledger.intents
+        assert (Power("n1", ON) in [intent.action for intent in intents]) is acts, stopped
 
 
 def test_a_reading_proves_a_power_off_only_after_it_and_while_it_is_fresh() -> None:

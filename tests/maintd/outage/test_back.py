@@ -7,18 +7,22 @@ import pytest
 
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.round import Round
+from nodeagent.maintd.outage.back import put_back
+from nodeagent.maintd.planning.resources import open_room
+from nodeagent.maintd.planning.stops import Stops
 from nodeagent.model.action import RunCommand, describe
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import PAUSE_TAG, Outcome
-from nodeagent.model.reason import Kind, Reason
+from nodeagent.model.ledger import PAUSE_TAG, Ledger, Outcome, RoleChange
+from nodeagent.model.outage import Back, Outage, Way
+from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done
 from tests.failpoints import NAMES
 from tests.maintd.decided import within
 from tests.maintd.outage.returned import CHECKED, done, evacuated
 from tests.maintd.rig import QUICK, Rig, fleet
-from tests.maintd.world import EVACUATE, OK, REPAIR
+from tests.maintd.world import EVACUATE, NOW, OK, REPAIR, node, seen, six
 
 
 def later(rig: Rig, rounds: int = 10, seconds: float = 10.0) -> Round:
@@ -211,3 +215,22 @@ def test_another_fault_there_ends_the_return_and_is_worked_on() -> None:
     assert (state(rig), rig.ledger.returning()) == ("offline", frozenset())
     kinds = [event.kind for event in rig.store.history(None, limit=1000)]
     assert (kinds.count("returning"), kinds.count("return-over")) == (1, 1)
+
+
+def test_a_node_does_not_go_back_by_itself_where_work_is_stopped() -> None:
+    """A withdrawn incident's does in doubt about the ledger, as a fault asks for it."""
+    why = because(Kind.PAUSED, "n3")
+    free = Stops({}, {}, {}, None, None)
+    here, there = replace(free, pauses={"n3": why}), replace(free, pauses={"n4": why})
+    storm, doubt = replace(free, storm=why), replace(free, doubt=why)
+    ours = RoleChange("1", "n3", ours=True, changed=True)
+    observed = replace(seen(six(node("n3", drained=True))), roles=(ours,))
+    for way, goes, waits in (
+        (Way.WINDOW, (free, there), (here, storm, doubt)),
+        (Way.WITHDRAWN, (free, there, doubt), (here, storm)),
+    ):
+        back = Ledger(outages=(Outage("uuid-n3", drained_by="1", back=Back(way, NOW)),))
+        for stops in (*goes, *waits):
+            room = open_room(back, observed, {})
+            after, _ = put_back(back, observed, QUICK, room, stops, NOW)
+            assert bool(after.intents) is (stops in goes), (way, stops)

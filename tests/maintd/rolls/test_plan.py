@@ -8,10 +8,10 @@ from nodeagent.maintd.planning.outcomes import TRIES
 from nodeagent.maintd.rolls.members import chosen
 from nodeagent.maintd.rolls.plan import closed, to_ask
 from nodeagent.maintd.rolls.requests import Request, grant
-from nodeagent.model.action import Action, MovePrimary, RunCommand
+from nodeagent.model.action import Action, MovePrimary, RunCommand, Scope
 from nodeagent.model.alerts import Alerts
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Decision, Intent, Ledger, Outcome
+from nodeagent.model.ledger import Decision, Hold, Intent, Ledger, Outcome
 from nodeagent.model.outage import Back, Outage, Proof, Wanted, Way
 from nodeagent.model.purpose import OfRoll
 from nodeagent.model.reason import AnyKind, Kind, RollKind, because
@@ -335,6 +335,9 @@ def test_an_empty_node_is_given_its_order() -> None:
         after = decided(before, observed).ledger
         orders = [one for one in after.intents if isinstance(one.action, RunCommand)]
         assert bool(orders) is ordered
+    for stop in ({"holds": (Hold(Scope.NODE, "n3", "bob", NOW, ""),)}, {"away": Ms(1)}):
+        after = decided(beside(before, **stop), found(AWAY)).ledger
+        assert not any(isinstance(one.action, RunCommand) for one in after.intents), stop
     unknown = decided(before, found(AWAY, boots={}))
     assert (RollKind.ROLL_START_UNKNOWN, "n3") in kinds(unknown.held)
 
