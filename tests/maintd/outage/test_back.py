@@ -217,7 +217,7 @@ def test_another_fault_there_ends_the_return_and_is_worked_on() -> None:
     assert (kinds.count("returning"), kinds.count("return-over")) == (1, 1)
 
 
-def test_a_node_does_not_go_back_by_itself_where_work_is_stopped() -> None:
+def test_a_node_does_not_go_back_where_work_is_stopped() -> None:
     """A withdrawn incident's does in doubt about the ledger, as a fault asks for it."""
     why = because(Kind.PAUSED, "n3")
     free = Stops({}, {}, {}, None, None)
@@ -227,9 +227,11 @@ def test_a_node_does_not_go_back_by_itself_where_work_is_stopped() -> None:
     observed = replace(seen(six(node("n3", drained=True))), roles=(ours,))
     for way, goes, waits in (
         (Way.WINDOW, (free, there), (here, storm, doubt)),
+        (Way.DONE, (free, there), (here, storm, doubt)),
         (Way.WITHDRAWN, (free, there, doubt), (here, storm)),
     ):
-        back = Ledger(outages=(Outage("uuid-n3", drained_by="1", back=Back(way, NOW)),))
+        healthy = Back(way, NOW, online=True, well=Ms(1))
+        back = Ledger(outages=(Outage("uuid-n3", drained_by="1", back=healthy),))
         for stops in (*goes, *waits):
             room = open_room(back, observed, {})
             after, _ = put_back(back, observed, QUICK, room, stops, NOW)
