@@ -80,6 +80,11 @@ class RepairSettings:
     checks_at_once: int = setting("count", 8, least=1, most=32)
 
     @property
+    def checks(self) -> tuple[str, ...]:
+        """Return the checks that maintd may order now."""
+        return self.queue_checks if self.enabled else ()
+
+    @property
     def without_diagnosis(self) -> tuple[str, ...]:
         """Return the commands that maintd may order without a diagnosis now."""
         return (*self.queue_commands, *self.queue_checks) if self.enabled else ()

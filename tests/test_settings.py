@@ -1,13 +1,14 @@
 import os
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from nodeagent.errors import ConfigError
 from nodeagent.model.diagnosis import Need
-from nodeagent.settings import RunLimits, Settings, load, parse, with_tags
+from nodeagent.settings import RepairSettings, RunLimits, Settings, load, parse, with_tags
 from tests import needs
 from tests.agent.place import safe_folder
 
@@ -69,6 +70,13 @@ audit = true
     assert raid.limits.timeout == 10.0
     assert raid.nagios == {0: Need.OK, 1: Need.OK, 2: Need.LIVE_REPAIR}
     assert (raid.repair, raid.audit) == ("rebuild", True)
+
+
+def test_a_node_with_repairs_switched_off_offers_no_command() -> None:
+    repair = RepairSettings(queue_commands=("heal",), queue_checks=("is-healthy",))
+    assert (repair.checks, repair.without_diagnosis) == (("is-healthy",), ("heal", "is-healthy"))
+    off = replace(repair, enabled=False)
+    assert (off.checks, off.without_diagnosis) == ((), ())
 
 
 def test_the_empty_name_is_the_builtin_diagnosis_as_in_the_design() -> None:

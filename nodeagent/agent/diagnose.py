@@ -199,7 +199,7 @@ def _merged(worst: Need, speaking: Sequence[tuple[str, Steady, Diagnosis]]) -> D
         "details": {name: read_text(diagnosis.text) for name, _, diagnosis in speaking},
     }
     if worst is Need.LIVE_REPAIR:
-        named = (s.command for _, _, s in speaking if s.need is worst and s.command)
+        named = (diagnosis.command for _, _, diagnosis in speaking if diagnosis.command)
         if command := next(named, None):
             document["command"] = command
     return Diagnosis(worst, document.get("command"), canonical(document))

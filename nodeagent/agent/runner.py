@@ -338,7 +338,7 @@ class Runner:
             master=self._ssconf.master(),
             tls=caller.tls,
             software=__version__,
-            checks=self.settings.repair.queue_checks if self.settings.repair.enabled else (),
+            checks=self.settings.repair.checks,
             checks_taken=self.repairs.checks.most,
             runs=self.settings.repair.without_diagnosis,
             boot=service.this_boot(),

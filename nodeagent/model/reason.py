@@ -94,16 +94,15 @@ class Reason:
     def public(self) -> "Reason":
         """Return it for all readers, without private reasons, wherever they are.
 
-        A pause is there without the words of the person who asked for it, and without the name.
+        A person who asked for something is there without the name and the words.
         """
         if self.kind.private:
             return because(Kind.NOT_SHOWN)
-        if self.kind is Kind.PAUSED:
-            hidden = {"who": "an administrator", "why": ""}
-            return replace(self, details=tuple((n, hidden.get(n, v)) for n, v in self.details))
-        if not any(kind.private or kind is Kind.PAUSED for kind in self.kinds):
+        if not any(kind.private or kind.personal for kind in self.kinds):
             return self
-        return replace(self, details=tuple((name, _public(value)) for name, value in self.details))
+        hidden = {name: SOMEBODY if name == "who" else "" for name in self.kind.personal}
+        details = ((name, hidden.get(name, _public(value))) for name, value in self.details)
+        return replace(self, details=tuple(details))
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -152,6 +151,7 @@ def because(kind: AnyKind, name: str = "", of: Of | None = None, /, **details: D
     return Reason(kind, Subject(of or kind.of, name), tuple(details.items()))
 
 
+SOMEBODY = "an administrator"  # as others than users with a role see a person
 MOST_TOLD = 20  # of one kind that are told one by one
 
 

@@ -16,6 +16,7 @@ class Kind(AnyKind):
         Of.CLUSTER,
         "{what} paused by {who}{until:+ until %}{why:+: %}",
         command="gnt-maint resume{place}",
+        personal=("who", "why"),
     )
     TAGGED = kind(
         "paused",
@@ -287,7 +288,10 @@ class Kind(AnyKind):
         " drained",
     )
     RETURN_WAITS = kind(
-        "returning", Of.NODE, "{it} will be {goal} ({who} ran gnt-maint done): {why}"
+        "returning",
+        Of.NODE,
+        "{it} will be {goal} ({who} ran gnt-maint done): {why}",
+        personal=("who",),
     )
     RETURN_FAILED = kind(
         "return-failed",
@@ -301,6 +305,7 @@ class Kind(AnyKind):
         "{who} ran gnt-maint done {it}, but its agent reports {need}: repair {it}, and maintd puts"
         " it back into service; {help} shows the fault",
         command="nodeagent report {it}",
+        personal=("who",),
     )
     TAG_AWAITED = kind("returning", Of.NODE, "a job is changing a tag of {it}")
     UNDER_REPAIR = kind("limit", Of.NODE, "it is under repair ({repair})")
@@ -412,6 +417,7 @@ class Kind(AnyKind):
         "balance",
         Of.GROUP,
         "maintd gave up the moves that {who} asked for, {moves} before their end: {why}",
+        personal=("who",),
     )
 
     # Windows and owners.

@@ -19,7 +19,8 @@ class Of(Enum):
 class Form:
     """The form of a kind: label of the metric, usual subject, sentence, and helping command.
 
-    A `private` kind may name an owner, a window or a series, which not everybody may see.
+    A `private` kind may name an owner, a window or a series, which not everybody may see. The
+    `personal` details are the name `who` and the words of a person: the rest may be seen.
     """
 
     metric: str
@@ -27,11 +28,20 @@ class Form:
     sentence: str
     command: str
     private: bool
+    personal: tuple[str, ...]
 
 
-def kind(metric: str, of: Of, sentence: str, *, command: str = "", private: bool = False) -> Form:
+def kind(
+    metric: str,
+    of: Of,
+    sentence: str,
+    *,
+    command: str = "",
+    private: bool = False,
+    personal: tuple[str, ...] = (),
+) -> Form:
     """Return the form of a kind, for the classes below: `command` is the one that helps."""
-    return Form(metric, of, sentence, command, private)
+    return Form(metric, of, sentence, command, private, personal)
 
 
 class AnyKind(Enum):
@@ -43,6 +53,7 @@ class AnyKind(Enum):
         self.sentence = form.sentence
         self.command = form.command
         self.private = form.private
+        self.personal = form.personal
 
     @property
     def word(self) -> str:

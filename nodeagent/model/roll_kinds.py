@@ -28,6 +28,7 @@ class RollKind(AnyKind):
         Of.CLUSTER,
         "the roll is paused by {who}: {help} goes on",
         command="gnt-maint roll resume",
+        personal=("who",),
     )
     ROLL_HOURS = kind("roll", Of.CLUSTER, "the roll waits for its hours: {hours}")
     ROLL_ZONE = kind(

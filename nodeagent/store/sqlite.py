@@ -97,13 +97,13 @@ class SqliteStore:
         if verdict != "ok":
             raise Corrupt(verdict)
         with self._transaction():
-            self._form = tables.form_of(self._db)
-            if not self._form:
+            form = tables.form_of(self._db)
+            self._of_before = form == tables.BEFORE
+            if not form:
                 tables.create(self._db)
-            elif self._form == tables.BEFORE and not self._reads_only:
+            elif self._of_before and not self._reads_only:
                 tables.convert(self._db)
-            if not (self._form == tables.BEFORE and self._reads_only):
-                self._form = tables.FORM
+                self._of_before = False
         bad = "SELECT number FROM event WHERE typeof(text) != 'text' OR NOT json_valid(text)"
         self._damaged = {number for (number,) in self._db.execute(f"{bad} LIMIT {_SHOWN}")}
 
@@ -112,7 +112,7 @@ class SqliteStore:
         with self._lock:
             self._check_place()
             with self._errors("read"):
-                if self._form == tables.BEFORE:
+                if self._of_before:
                     return form_before.read(self._db)[1]
                 number, text, self.rule = tables.read(self._db)
                 ledger = decode(Ledger, text) if number else Ledger()
@@ -135,7 +135,7 @@ class SqliteStore:
         answer is empty for an accepted request, else the reason of the refusal; it ends the
         request's wait, and is kept for a day.
         """
-        if self._form == tables.BEFORE:
+        if self._of_before:
             raise Unavailable(f"{self._path} is of an older form, and only read")
         lines = lines_of(events)
         now = self._now()

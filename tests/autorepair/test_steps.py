@@ -200,6 +200,9 @@ def test_what_ends_before_it_can_set_its_tag_is_tried_more_and_more_seldom(
     assert isinstance(waiting, Wait)
     assert "no luck" in waiting.why
     assert isinstance(after(minutes * 60_000), Step)
+    once = did(9, FAILOVER, ERROR, "c")
+    for beside in (did(8, FAILOVER, repair="a", ago=1), did(8, FAILOVER, ERROR, "b", 86_400_000)):
+        assert isinstance(step(seen, [beside, once]), Step), "a success, and one of yesterday"
 
 
 # Pending.

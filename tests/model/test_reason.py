@@ -91,7 +91,23 @@ def test_a_private_reason_is_hidden_wherever_it_is() -> None:
         assert "pangolin" not in f"{deep.public} {deep.public.help}"
 
 
+OF_PROGRAMS = {"claimed", "standby", "lives", "only-one-says"}  # `who` is a node, or work
+OF_PROGRAMS |= {"power-contradicted", "older-than-power", "daemons-stopped"}
+
+
+def test_no_reason_names_a_person_to_all_readers() -> None:
+    for kind in KINDS:
+        named = "who" in _fields(kind.sentence) and kind.word not in OF_PROGRAMS
+        assert not named or kind.private or "who" in kind.personal, kind
+        if kind.personal:
+            shown = _filled(kind).public
+            told = [dict(shown.details)[name] for name in kind.personal]
+            assert told == ["an administrator", ""][: len(told)], kind
+            deep = because(Kind.CANNOT_MOVE, "i1", why=_filled(kind))
+            assert deep.public == because(Kind.CANNOT_MOVE, "i1", why=shown), kind
+
+
 def test_another_reason_is_shown_as_it_is() -> None:
     for kind in KINDS:
-        if not kind.private and kind is not Kind.PAUSED:
+        if not kind.private and not kind.personal:
             assert _filled(kind).public == _filled(kind)

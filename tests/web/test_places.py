@@ -74,6 +74,9 @@ def test_the_slowest_goes_first_and_a_quick_one_only_in_a_hurry() -> None:
     for one in (slow, slower, quick):
         readers.add(one, 0.0)
     assert readers.slowest([slow, slower, quick, stranger], now, hurry=False) is slower
+    young = One(taken=700)
+    readers.add(young, now - 1)
+    assert readers.slowest([slower, young], now, hurry=False) is slower, "what it took in its time"
     assert readers.slowest([quick, slow], now, hurry=False) is slow
     assert readers.slowest([quick, stranger], now, hurry=False) is None
     assert readers.slowest([quick, stranger], now, hurry=True) is quick

@@ -233,11 +233,11 @@ def roll_json(view: View) -> Json | None:
     terms, back = roll.terms, returns_at(roll, view.at)
     return {
         "number": roll.number,
-        "who": roll.who if view.full else "",
-        "why": terms.why if view.full else "",
+        "who": roll.who,
+        "why": terms.why,
         "at": roll.at / 1000,
         "state": state_of(roll),
-        "paused-by": roll.paused or None if view.full else None,
+        "paused-by": roll.paused or None,
         "stopped": roll.stopped or None,
         "over-at": roll.over_at / 1000 if roll.over else None,
         "command": terms.command,

@@ -38,13 +38,13 @@ class Cases:
 
     async def _incident(self, request: Request) -> Response:
         view, identity = self._context.seen(), request.segments[2]
-        incident = view.ledger.incident(identity)
-        if incident is None:
-            return self._unknown(identity)
 
         def tell_all() -> Response:
-            kept = self._context.maintd.memory.history(identity, limit=parse.MOST_EVENTS)
             seen = view if request.full else discreet(view)
+            incident = seen.ledger.incident(identity)
+            if incident is None:
+                return self._unknown(identity)
+            kept = self._context.maintd.memory.history(identity, limit=parse.MOST_EVENTS)
             events = kept if request.full else discreet_events(kept)
             return Response.json(show.incident_in_full(seen, incident, events))
 

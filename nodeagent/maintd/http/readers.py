@@ -21,8 +21,11 @@ from nodeagent.maintd.http.users import Access, Asker, Rejected
 from nodeagent.maintd.http.view import View
 from nodeagent.maintd.queue.guards import WINDOW
 from nodeagent.model.event import Event
+from nodeagent.model.incident import Incident, Status
+from nodeagent.model.outage import Outage
 from nodeagent.model.queue import Entry
-from nodeagent.model.reason import KINDS, Held, Kind, because
+from nodeagent.model.reason import KINDS, SOMEBODY, Held, Kind, because
+from nodeagent.model.roll import Phase, Roll
 from nodeagent.web.exchange import ANY_NAME, ANY_UUID, Answer, Request, Response, Route
 from nodeagent.web.own_addresses import is_own, plain_form
 
@@ -57,13 +60,17 @@ _HIDDEN = frozenset(
         "wish-granted",
         "wish-refused",
         "answers-refused",
+        "canceled",
         "entry-put-off",
         "paused",
         "returning",
         "requests-dropped",
+        "roll-over",
+        "roll-skipped",
+        "roll-started",
     }
 )
-_PUBLIC = frozenset(x.word for x in KINDS if not x.private and x is not Kind.PAUSED)
+_PUBLIC = frozenset(x.word for x in KINDS if not x.private and not x.personal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +187,7 @@ class Reading:
 
 
 def discreet(view: View) -> View:
-    """The view for all allowed readers: without private reasons, and without who paused and why."""
+    """The view for all allowed readers: without private reasons and who asked for what, and why."""
     ledger, queue = view.ledger, view.ledger.queue
     entries = tuple(replace(entry, why=_why_of(entry)) for entry in queue.entries)
     refusals = tuple(
@@ -188,10 +195,40 @@ def discreet(view: View) -> View:
         for refusal in queue.refusals
     )
     holds = tuple(replace(hold, who="", why=NOT_SHOWN) for hold in ledger.holds)
-    queue = replace(queue, entries=entries, refusals=refusals)
-    ledger = replace(ledger, queue=queue, holds=holds)
+    ledger = replace(
+        ledger,
+        queue=replace(queue, entries=entries, refusals=refusals),
+        holds=holds,
+        incidents=tuple(map(_without_who_canceled, ledger.incidents)),
+        outages=tuple(map(_without_who_asked, ledger.outages)),
+        agenda=tuple(replace(agenda, who=SOMEBODY) for agenda in ledger.agenda),
+        roll=ledger.roll and _without_persons(ledger.roll),
+    )
     held = discreet_held(view.held)
     return replace(view, ledger=ledger, held=held, full=False, complaint="")
+
+
+def _without_who_canceled(incident: Incident) -> Incident:
+    canceled = incident.status is Status.CANCELED
+    return replace(incident, why=NOT_SHOWN) if canceled else incident
+
+
+def _without_who_asked(outage: Outage) -> Outage:
+    wanted, back = outage.wanted, outage.back
+    return replace(
+        outage,
+        wanted=wanted and replace(wanted, who="", why=NOT_SHOWN),
+        back=back and replace(back, who=SOMEBODY),
+    )
+
+
+def _without_persons(roll: Roll) -> Roll:
+    nodes = tuple(
+        replace(node, why=NOT_SHOWN) if node.phase is Phase.SKIPPED else node for node in roll.nodes
+    )
+    terms = replace(roll.terms, why="")
+    paused = SOMEBODY if roll.paused else ""
+    return replace(roll, who="", terms=terms, paused=paused, nodes=nodes)
 
 
 def _why_of(entry: Entry) -> str:

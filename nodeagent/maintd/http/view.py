@@ -22,7 +22,7 @@ from nodeagent.model.keeping import Kept
 from nodeagent.model.ledger import Decision, Intent, Ledger, Policy
 from nodeagent.model.outage import Back, Wanted
 from nodeagent.model.purpose import OfPerson, OfWindow, claimant
-from nodeagent.model.reason import Held, Kind, Reason, because
+from nodeagent.model.reason import Held, Reason
 from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
@@ -226,11 +226,9 @@ def _returning(view: View, node: Node) -> Return | None:
 
 
 def _wanted(view: View, node: Node) -> Wanted | None:
-    """The request of a person to have the node evacuated, with names only for who sees all."""
+    """The request of a person to have the node evacuated."""
     outage = view.ledger.outage(node.uuid)
-    if outage is None or (wanted := outage.wanted) is None:
-        return None
-    return wanted if view.full else replace(wanted, who="", why=str(because(Kind.NOT_SHOWN)))
+    return None if outage is None else outage.wanted
 
 
 def _out_for(view: View, node: Node, claims: Claims) -> Iterator[str]:

@@ -199,9 +199,8 @@ def evacuate_wanted(
         held += [Held(reason, node.name) for reason in outcome.held]
         ledger = outcome.ledger
         if outcome.begun and not person.begun:
-            begun = replace(person, begun=True)
-            current = ledger.outage(node.uuid) or outage
-            ledger = ledger.with_outage(replace(current, wanted=begun))
+            begun = replace(person, begun=True)  # the claim of a person leaves its outage as it is
+            ledger = ledger.with_outage(replace(outage, wanted=begun))
     return ledger, held
 
 

@@ -3,18 +3,20 @@
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nodeagent.cluster.backend import Accepted, NotTaken, Submission
+from nodeagent.cluster.ganeti import queries
 from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.cluster.ganeti.luxi import Late, Luxi, Refusal, Unsent
 from nodeagent.errors import Unavailable
 from nodeagent.model.action import Drain, Retag, RunCommand, Scope
 from nodeagent.model.snapshot import Capacity, Running, Size
+from tests.cluster.ganeti.answering import meets
 from tests.cluster.ganeti.answers import GROUP, NODE, PLAIN, put
 from tests.cluster.ganeti.scripted import (
     Behave,
@@ -379,3 +381,95 @@ def test_a_snapshot_torn_between_its_queries_is_asked_again(
         pytest.raises(Unavailable, match="i1 is on node n2, which is not among the nodes"),
     ):
         cluster.snapshot()
+
+
+class Queue(queries.Queries):
+    """A job queue: jobs up to `top` are there when maintd asks, the later ones are submitted then.
+
+    The first three are archived. Jobs `torn` cannot be read the first times that they are listed.
+    """
+
+    def __init__(self, *numbers: int, top: int = 6, torn: int = 0) -> None:
+        super().__init__(asking=1.0, grace=1.0)
+        self.top = top
+        self.torn = torn
+        self.pages: list[list[int]] = []
+        self.rows = [self.row(number) for number in numbers]
+
+    @staticmethod
+    def row(number: int) -> dict[str, Any]:
+        drain = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": f"n{number}", "drained": True}
+        power = {"OP_ID": "OP_OOB_COMMAND", "node_names": [f"n{number}"]}
+        reason = ["gnt:daemon:maintd", f"maintd:{number % 7}", 1]
+        return {
+            "id": number,
+            "status": "success",
+            "archived": number <= 3,
+            "ops": [{**(power if number == 5 else drain), "reason": [reason]}],
+            "opstatus": ["success"],
+            "opresult": [[]],
+            "opexec": [[1, 0]],
+            "received_ts": [1, 0],
+            "end_ts": [2, 0],
+            "oplog": [[[1, [1, 0], "message", "no such plug"]]],
+        }
+
+    def _info(self) -> object:
+        raise AssertionError
+
+    def _query_nodes(self, *_: object) -> object:
+        raise AssertionError("nobody is asked about no nodes")
+
+    def _query(self, what: str, fields: Sequence[str], condition: object) -> object:
+        found = [row for row in self.rows if meets(row, condition)]
+        if fields == ("id",):
+            found = [row for row in found if not row["archived"] and row["id"] <= self.top]
+        else:
+            self.pages.append([row["id"] for row in found])
+            if self.torn:
+                self.torn -= 1
+                found = [{**row, "ops": None} for row in found]
+        return {"data": [[[0, row[name]] for name in fields] for row in reversed(found)]}
+
+
+def test_all_jobs_are_asked_for_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last page has no end: jobs submitted while maintd asks are on it."""
+    monkeypatch.setattr(queries, "PAGE", 3)
+    queue = Queue(*range(1, 9))
+    assert [trail.job for trail in queue.trails()] == list("12345678")
+    assert queue.pages == [[1, 2], [3, 4, 5], [6, 7, 8]]
+    assert [change.job for change in queue.roles("2")] == list("234678")
+    assert queue.pages[3:] == [[2, 3, 4], [5, 6, 7, 8]]
+    wanted = [f"maintd:{number}" for number in (0, 1, 2, 6)]
+    found = dict(zip(wanted, "7126", strict=True))
+    assert queue.find(wanted) == found, "of jobs with one reason the first"
+    for top in range(9):
+        trails = Queue(*range(1, 9), top=top).trails()
+        assert [trail.job for trail in trails] == list("12345678"), top
+
+
+def test_results_are_asked_for_page_by_page_and_logs_of_failed_power_controls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(queries, "PAGE", 3)
+    queue = Queue(*range(1, 9))
+    results = queue.results(["7", "4", "5", "6", "1", "2", "3", "no job"])
+    assert queue.pages == [[1, 2, 3], [4, 5, 6], [7], [5]]
+    outcomes = {job: result.outcome.name for job, result in results.items()}
+    assert outcomes.pop("5") == "ERROR"
+    assert outcomes.pop("no job") == "LOST"
+    assert (set(outcomes.values()), len(outcomes)) == ({"SUCCESS"}, 6)
+    assert results["5"].why == "no such plug"
+
+
+def test_what_asks_about_nothing_asks_nothing() -> None:
+    queue = Queue(1)
+    assert (queue.find([]), queue.capacity([]), queue.running([])) == ({}, {}, {})
+    assert queue.results([]) == {}
+    assert queue.pages == []
+
+
+def test_a_job_deleted_as_it_was_listed_is_asked_for_again() -> None:
+    assert len(Queue(4, 5, torn=2).trails()) == 2
+    with pytest.raises(Unavailable, match="Ganeti lists job 5 and cannot read it"):
+        Queue(4, 5, torn=3).trails()

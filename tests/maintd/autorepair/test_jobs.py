@@ -1,10 +1,14 @@
 """Jobs of repairs, as a ledger and a look at the cluster tell of them."""
 
-from nodeagent.maintd.autorepair.jobs import known, under_way
-from nodeagent.model.action import Guarded, MovePrimary, Retag, Scope
+from nodeagent.maintd.autorepair.jobs import keep_off, known, under_way
+from nodeagent.maintd.planning.resources import open_room
+from nodeagent.model.action import Drain, Guarded, MovePrimary, Restore, Retag, Scope, SetOffline
+from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
-from nodeagent.model.purpose import OfRepair
+from nodeagent.model.purpose import OfIncident, OfRepair
 from nodeagent.model.snapshot import Observed, Snapshot
+from tests.maintd import world
+from tests.maintd.world import incident, six
 
 REPAIR = "6f3b1d5e-0002-4000-8000-000000000001"
 SWAP = Retag(Scope.INSTANCE, "i", add=("t",))
@@ -36,3 +40,17 @@ def test_a_running_job_says_how_it_stands_and_an_ended_one_runs_until_it_is_seen
         ("2", Result(Outcome.RUNNING)),
         ("9", Result(Outcome.RUNNING)),
     ]
+
+
+def test_repairs_keep_off_nodes_of_incidents_and_start_nothing_where_a_node_leaves() -> None:
+    incidents = (
+        incident("n1", status=Status.PENDING),
+        incident("n2", status=Status.COMPLETED),
+        incident("gone", status=Status.PENDING),
+    )
+    actions = (Drain("n3"), SetOffline("n4"), Restore("n5"))
+    intents = tuple(Intent(a.node, OfIncident("x"), a.node, a) for a in actions)
+    observed = world.seen(six())
+    room = open_room(Ledger(), observed, {})
+    keep_off(Ledger(incidents=incidents, intents=intents), observed, room)
+    assert (set(room.claims), set(room.shut)) == ({"n1"}, {"n3", "n4"})

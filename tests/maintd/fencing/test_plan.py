@@ -1,21 +1,29 @@
 """The fencing of dead nodes over simulated machines."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 import pytest
 
-from nodeagent.maintd.fencing.readings import read, why_unproven
-from nodeagent.model.action import PowerCommand
+from nodeagent.maintd.fencing.plan import FRESH, Fencer
+from nodeagent.maintd.fencing.readings import AGAIN, DAILY, outcome, read, why_unproven
+from nodeagent.maintd.planning.resources import open_room
+from nodeagent.model.action import Power, PowerCommand
 from nodeagent.model.evidence import Level, PowerReading
-from nodeagent.model.fencing import End, Stage
-from nodeagent.model.ledger import Ledger
-from nodeagent.model.reason import FencingKind, Kind
+from nodeagent.model.fencing import Deaf, End, Fencing, Stage
+from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
+from nodeagent.model.outage import Back, Outage, Way
+from nodeagent.model.purpose import OfFencing
+from nodeagent.model.reason import FencingKind, Kind, Reason, because
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done, Wish
 from simulation.machines import Control
 from tests.maintd.decided import kinds
+from tests.maintd.fencing.evidence import power
 from tests.maintd.fencing.loop import RESTART, STEP, Loop, kill
+from tests.maintd.world import NOW, ledger, seen, six
 
 OFF, ON, STATUS = PowerCommand.OFF, PowerCommand.ON, PowerCommand.STATUS
 HOW = ["off", "hung", "cut"]
@@ -123,6 +131,65 @@ def test_a_node_that_does_not_come_back_is_revived_once() -> None:
     assert loop.powers(OFF) == ["n3", "n3"]
     assert loop.stage("n3") is Stage.FENCED
     assert loop.machines.running_on("drbd") == {"n4"}
+
+
+def fencer(
+    fencing: Fencing,
+    *power: PowerReading,
+    back: Back | None = None,
+    stopped: Mapping[str, Reason] = MappingProxyType({}),
+) -> Fencer:
+    """One round over n1, which is offline."""
+    observed = seen(six(replace(six().nodes["n1"], offline=True)))
+    outages = (Outage("uuid-n1", back=back),) if back is not None else ()
+    given = ledger(fencing=(fencing,), power=power, outages=outages)
+    room = open_room(given, observed, {})
+    made = Fencer(given, observed, RESTART, room, stopped, {}, NOW)
+    made.plan()
+    return made
+
+
+def test_a_node_is_claimed_until_it_returns_after_its_fencing() -> None:
+    done = Back(Way.DONE, NOW)
+    for stage, back, claimed in (
+        (Stage.FENCED, None, True),
+        (Stage.FENCED, done, False),
+        (Stage.PROVES, done, True),
+    ):
+        made = fencer(Fencing("uuid-n1", stage, NOW, NOW, ""), back=back)
+        assert ("n1" in made.room.claims) == claimed, (stage, back)
+
+
+def test_nothing_is_switched_where_work_is_stopped() -> None:
+    why = because(Kind.PAUSED, "n1")
+    revives = Fencing("uuid-n1", Stage.REVIVES, NOW, NOW, "")
+    for stopped, acts in (
+        ({}, True),
+        ({"n2": why}, True),
+        ({"n1": why}, False),
+        ({"": why}, False),
+    ):
+        intents = fencer(revives, stopped=stopped).ledger.intents
+        assert (Power("n1", ON) in [intent.action for intent in intents]) is acts, stopped
+
+
+def test_a_reading_proves_a_power_off_only_after_it_and_while_it_is_fresh() -> None:
+    cut = Fencing("uuid-n1", Stage.PROVES, NOW, NOW, "", off=Ms(NOW - 2 * FRESH))
+    for age, proves in ((2 * FRESH + 1, False), (FRESH, False), (FRESH - 1, True)):
+        asked = [intent.action for intent in fencer(cut, power(False, age)).ledger.intents]
+        assert (Power("n1", STATUS) not in asked) == proves, age
+    late = fencer(replace(cut, off=Ms(NOW - 50)), power(False, 51)).ledger.intents
+    assert Power("n1", STATUS) in [intent.action for intent in late]
+
+
+def test_a_level_that_is_absent_is_asked_daily_and_one_that_fails_soon_again() -> None:
+    world = six()
+    intent = Intent("p", OfFencing("uuid-n1"), "n1", Power("n1", STATUS), "7", promised=NOW)
+    for code, after, never in ((3, DAILY, True), (1, AGAIN, False), (None, AGAIN, False)):
+        failed = {"p": Result(Outcome.ERROR, "no", code=code)}
+        observed = replace(seen(world), results=failed)
+        told = outcome(intent, observed, (), world.nodes["n1"], NOW)
+        assert told == Deaf("uuid-n1", Ms(NOW + after), "no", never=never), code
 
 
 # Doubt does nothing, and says why.

@@ -4,12 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.maintd.fencing.restarts import TOLERANCE, fates
+from nodeagent.maintd.fencing.restarts import TOLERANCE, Failovers, fates, plan
+from nodeagent.maintd.planning.resources import open_room
 from nodeagent.model.evidence import Contact, Evidence, Mirror
 from nodeagent.model.evidence import Testimony as Told
-from nodeagent.model.fencing import End, Fate, Unreachable
+from nodeagent.model.fencing import End, Fate, Fencing, Stage, Unreachable
 from nodeagent.model.ledger import Ledger
+from nodeagent.model.reason import Kind
+from nodeagent.model.snapshot import Capacity
 from nodeagent.model.units import Ms
+from tests.maintd.rig import QUICK
 from tests.maintd.world import NOW, instance, seen, six
 
 WORLD = six(web1=("n1", "n2"))
@@ -122,3 +126,36 @@ def test_the_most_important_comes_first() -> None:
     observed = seen(replace(WORLD, instances=there))
     order = [one.instance for one in fates(WORLD.nodes["n1"], observed, Ledger(), NOW)]
     assert order == ["c", "b", "e", "a", "d"]
+
+
+def planned(*fates: Fate, **limits: object) -> Failovers:
+    """A round's failovers of n1: n2 has the most memory, and web2 of n3 needs nearly all of it."""
+    there = {
+        "web1": instance("web1", "n1", "n2", memory=10),
+        "moved": instance("moved", "n2", "n1"),
+        "shared": instance("shared", "n1", None, template="rbd", memory=100),
+        "web2": instance("web2", "n3", "n2", memory=1050),
+    }
+    nodes = {**WORLD.nodes, "n1": replace(WORLD.nodes["n1"], offline=True)}
+    free = dict.fromkeys(nodes, Capacity(500, 500)) | {"n2": Capacity(1100, 500)}
+    observed = seen(replace(WORLD, nodes=nodes, instances=there), capacity=free)
+    fencing = Fencing("uuid-n1", Stage.RESTARTS, NOW, NOW, "", fates=fates)
+    policy = replace(QUICK, **limits)  # type: ignore[arg-type]
+    return plan(fencing, nodes["n1"], observed, policy, open_room(Ledger(), observed, {}))
+
+
+def test_what_still_runs_nowhere_is_failed_over_and_no_more_at_once_than_allowed() -> None:
+    stays = Fate("moved", end=End.STAYS)
+    fates = (stays, Fate("moved"), Fate("gone"), Fate("web1", synced=True), Fate("shared"))
+    ends = [End.STAYS, End.RESTARTED, End.RESTARTED, End.OPEN, End.OPEN]
+    for moves, spare, targets in (
+        (9, True, {"web1": "n2", "shared": "n3"}),
+        (9, False, {"web1": "n2", "shared": "n2"}),
+        (1, True, {"web1": "n2"}),
+    ):
+        told = planned(*fates, moves=moves, spare=spare)
+        assert [fate.end for fate in told.fencing.fates] == ends
+        assert {move.instance: move.target for move in told.actions} == targets, (moves, spare)
+        assert not any(move.live for move in told.actions)
+    (held,) = planned(Fate("web1")).held
+    assert held.why.kinds == {Kind.CANNOT_MOVE, Kind.MIRROR_UNKNOWN}

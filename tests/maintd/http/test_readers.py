@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -24,9 +25,9 @@ from nodeagent.web.exchange import Response
 from tests.maintd.http.planned import SECRETS, ask, made, under
 from tests.maintd.http.routes import held_to
 from tests.maintd.http.table import CHANGES, GET, NO_WISH, PLANS, READERS, STATUS
-from tests.maintd.rig import Rig, fleet
+from tests.maintd.rig import Rig, fleet, mirrored
 from tests.maintd.served import REMOTE, Served, basic
-from tests.maintd.world import NOW
+from tests.maintd.world import EVACUATE, NOW
 
 TABLE = {path: row for path, (row, _) in GET.items()}
 
@@ -224,12 +225,51 @@ def test_events_are_hidden_by_the_kinds_of_their_reason() -> None:
         assert list(map(str, discreet_events([event]))) == [text], (event, text)
 
 
+NAMING = ("{who}", "{requests", "{canceled")
+FOR_A_REASON = {"canceled", "roll-started", "roll-skipped"}  # by whom, or in a person's words
+
+
 def test_no_event_that_names_who_asked_for_something_is_shown() -> None:
-    naming = {kind for kind, text in SENTENCES.items() if "{who}" in text or "{requests" in text}
+    naming = {kind for kind, text in SENTENCES.items() if any(name in text for name in NAMING)}
     assert {"returning", "requests-dropped", "paused"} <= naming
-    for kind in naming:
-        event = happened(NOW, kind, who="alice (root)", requests="alice asked to pause: layoffs")
+    for kind in naming | FOR_A_REASON:
+        asked = "alice asked to pause: layoffs"
+        event = happened(NOW, kind, who="alice (root)", requests=asked, why=asked, canceled="alice")
         assert not any("alice" in str(told) for told in discreet_events([event])), kind
+
+
+ROLL = {"command": "reboot-node", "nodes": ["n5", "n6"], "why": "for gnu-annual"}
+WORK: tuple[tuple[str, str, object], ...] = (
+    ("POST", "/1/balance", {"group": "default"}),
+    ("POST", "/1/nodes/n2/evacuate", {"why": "for gnu-annual"}),
+    ("POST", "/1/nodes/n2/done", None),
+    ("POST", "/1/roll", ROLL),
+    ("POST", "/1/roll/nodes/n6/skip", None),
+    ("POST", "/1/roll/pause", None),
+    ("DELETE", "/1/incidents/<uuid>", None),
+    ("POST", "/1/roll/cancel", None),
+)
+
+
+def test_who_asked_for_work_is_told_to_nobody_without_a_role(tmp_path: Path) -> None:
+    moved = mirrored(("n2", "n4"), ("n4", "n2"), ("n4", "n2"), ("n4", "n2"))
+    served = Served(Rig(fleet(), moved), tmp_path)
+    served.users.write_text("gnu-annual plain write\n")
+    served.rig.agents.says["n3"] = EVACUATE
+    served.tick(times=2)
+    incident = served.rig.incident("n3").id
+    peer, told = READERS["loopback"][0], set()
+    for method, path, body in WORK:
+        path, headers = path.replace("<uuid>", incident), basic("gnu-annual", "plain")
+        served.ask(method, path, body, peer=REMOTE, secure=True, headers=headers, loop=True)
+        served.tick(times=3)
+        for route in TABLE:
+            for node in ("n2", "n3", "n6"):
+                there = route.replace("<uuid>", incident).replace("<name>", node)
+                if b"gnu-annual" in served.ask("GET", there, peer=peer).body:
+                    told.add((route, path))
+    served.close()
+    assert not told
 
 
 def test_the_setting() -> None:
@@ -242,9 +282,7 @@ def test_the_setting() -> None:
 
 
 def test_a_pause_is_there_without_who_asked_for_it_and_why() -> None:
-    paused = because(
-        Kind.PAUSED, "n3", Of.NODE, what="node", who="bob", why="he leaves", place=" --node n3"
-    )
+    paused = because(Kind.PAUSED, "n3", Of.NODE, what="node", who="bob", why="he leaves", place="")
     view = view_of(paused, because(FencingKind.FENCING_WAITS, "n3", why=paused))
     hold = Hold(Scope.NODE, "n3", "bob", Ms(5), "he leaves")
     told = discreet(replace(view, ledger=replace(view.ledger, holds=(hold,))))

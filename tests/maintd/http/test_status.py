@@ -5,12 +5,15 @@ from typing import Any
 import pytest
 
 from nodeagent.maintd.engine.round import Round
-from nodeagent.maintd.http.status import status
+from nodeagent.maintd.http.status import intent_json, status
 from nodeagent.maintd.http.view import View
+from nodeagent.model.action import Drain
 from nodeagent.model.diagnosis import Diagnosis
+from nodeagent.model.ledger import Intent, Ledger, Outcome
+from nodeagent.model.purpose import OfIncident
 from nodeagent.model.reason import Kind, because
 from tests.maintd.rig import Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, FAILOVER, need
+from tests.maintd.world import EVACUATE, FAILOVER, NOW, need, seen, six
 
 
 def told(rig: Rig, done: Round) -> list[dict[str, Any]]:
@@ -51,3 +54,16 @@ def test_an_emptying_that_goes_on_under_a_new_name_keeps_its_jobs() -> None:
     doubt = because(Kind.IN_DOUBT, "n4", doubt="does not answer: timed out")
     closed = because(Kind.MIRROR_CLOSED, "n4", why=doubt)
     assert heir["waits"] == [str(because(Kind.CANNOT_MOVE, "i1", why=closed))]
+
+
+def test_a_job_is_planned_submitted_or_lost() -> None:
+    for job, outcome, state in (
+        (None, None, "promised"),
+        ("7", None, "submitted"),
+        ("7", Outcome.RUNNING, "submitted"),
+        ("7", Outcome.LOST, "lost"),
+    ):
+        results = {"1": outcome} if outcome is not None else {}
+        view = View(NOW, Ledger(), seen(six(), results=results))
+        intent = Intent("1", OfIncident("x"), "n1", Drain("n1"), job)
+        assert intent_json(view, intent)["state"] == state

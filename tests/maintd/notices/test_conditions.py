@@ -203,6 +203,24 @@ def test_a_message_that_its_sink_refuses_is_dropped_and_counted() -> None:
     assert box == Mailbox("ops", lost=3, ended=Ms(5))
 
 
+def test_a_test_goes_at_once_and_loses_no_notice() -> None:
+    hourly, other = replace(SINK, interval=Ms(3_600_000)), Mailbox("mail", waiting=(told(),))
+    failing = Message("m", Ms(NOW), (told(),), {"needs-you": 1}, tries=3, after=Ms(NOW + 5))
+    waits = Mailbox("ops", waiting=(told(),), counts={"needs-you": 1}, made=Ms(NOW))
+    for box, goes, kept in (
+        (None, ["test"], []),
+        (waits, ["needs-you", "test"], []),
+        (Mailbox("ops", failing), ["needs-you"], ["test"]),
+    ):
+        before = Notices(boxes=(other, box) if box is not None else (other,))
+        beside, after = mailbox.test(before, hourly, "root", Ms(NOW + 1)).boxes
+        assert beside == other
+        assert (after.sink, mailbox.due(after, Ms(NOW + 1))) == ("ops", after.message)
+        assert after.message is not None
+        assert [notice.occasion.value for notice in after.message.notices] == goes
+        assert [notice.occasion.value for notice in after.waiting] == kept
+
+
 @pytest.mark.parametrize("what", ["tag", "file"])
 def test_wrong_settings_are_told_of(what: str) -> None:
     one = Told()

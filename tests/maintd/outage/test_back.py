@@ -8,14 +8,16 @@ import pytest
 from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.round import Round
-from nodeagent.maintd.outage.back import closed
+from nodeagent.maintd.outage.back import closed, put_back
+from nodeagent.maintd.planning.resources import open_room
+from nodeagent.maintd.planning.stops import Stops
 from nodeagent.model.action import Restore, RunCommand, Scope, describe
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.fencing import Fencing, Stage
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import PAUSE_TAG, Hold, Ledger, Outcome, RoleChange
 from nodeagent.model.outage import Back, Outage, Proof, Wanted, Way
-from nodeagent.model.reason import Kind, Reason
+from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done
 from tests.failpoints import NAMES
@@ -256,3 +258,24 @@ def test_another_fault_there_ends_the_return_and_is_worked_on() -> None:
     assert (state(rig), rig.ledger.returning()) == ("offline", frozenset())
     kinds = [event.kind for event in rig.store.history(None, limit=1000)]
     assert (kinds.count("returning"), kinds.count("return-over")) == (1, 1)
+
+
+def test_a_node_does_not_go_back_where_work_is_stopped() -> None:
+    """A withdrawn incident's does in doubt about the ledger, as a fault asks for it."""
+    why = because(Kind.PAUSED, "n3")
+    free = Stops({}, {}, {}, None, None)
+    here, there = replace(free, pauses={"n3": why}), replace(free, pauses={"n4": why})
+    storm, doubt = replace(free, storm=why), replace(free, doubt=why)
+    ours = RoleChange("1", "n3", ours=True, changed=True)
+    observed = replace(seen(six(node("n3", drained=True))), roles=(ours,))
+    for way, goes, waits in (
+        (Way.WINDOW, (free, there), (here, storm, doubt)),
+        (Way.DONE, (free, there), (here, storm, doubt)),
+        (Way.WITHDRAWN, (free, there, doubt), (here, storm)),
+    ):
+        healthy = Back(way, NOW, online=True, well=Ms(1))
+        back = Ledger(outages=(Outage("uuid-n3", drained_by="1", back=healthy),))
+        for stops in (*goes, *waits):
+            room = open_room(back, observed, {})
+            after, _ = put_back(back, observed, QUICK, room, stops, NOW)
+            assert bool(after.intents) is (stops in goes), (way, stops)

@@ -2,12 +2,17 @@
 
 from dataclasses import replace
 
+from nodeagent.maintd.outage.leave import evacuate_wanted
+from nodeagent.maintd.planning.resources import open_room
 from nodeagent.model.action import MovePrimary
-from nodeagent.model.reason import Kind
+from nodeagent.model.ledger import Ledger
+from nodeagent.model.outage import Outage, Wanted
+from nodeagent.model.reason import Kind, because
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Evacuate
 from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, ask, fleet, mirrored
+from tests.maintd.world import NOW, seen, six
 
 PLACES = (("n3", "n4"), ("n3", "n5"), ("n2", "n3"))
 POLICY = replace(QUICK, return_after=Ms(60_000))
@@ -51,3 +56,18 @@ def test_a_failed_move_stops_it_until_a_person_asks_again() -> None:
     ask(one, Evacuate("n3", "new disks"))
     until_calm(one)
     assert instances_on(one) == []
+
+
+def test_no_evacuation_starts_where_work_is_stopped() -> None:
+    why, observed = because(Kind.PAUSED, "n3"), seen(six())
+    asked = Ledger(outages=(Outage("uuid-n3", wanted=Wanted("bob", NOW, "new disks")),))
+    for stopped, begins in (
+        ({}, True),
+        ({"n4": why}, True),
+        ({"n3": why}, False),
+        ({"": why}, False),
+    ):
+        room = open_room(asked, observed, {})
+        after, held = evacuate_wanted(asked, observed, POLICY, room, stopped, NOW)
+        assert bool(after.intents) is begins, stopped
+        assert (why in [blocked.why for blocked in held]) is not begins, stopped

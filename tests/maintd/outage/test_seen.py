@@ -8,14 +8,19 @@ import pytest
 
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.engine.round import Round
+from nodeagent.maintd.outage.seen import remember
+from nodeagent.maintd.outage.waiting import unlicensed
 from nodeagent.model.action import Drain, Guarded, Restore, SetOffline
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import RoleChange
+from nodeagent.model.ledger import Intent, Ledger, Outcome, RoleChange
+from nodeagent.model.outage import Back, Outage, Way
+from nodeagent.model.purpose import OfPerson
 from nodeagent.model.reason import AnyKind, Detail, Kind, Reason
+from nodeagent.model.window import Standing
 from nodeagent.model.wish import Cancel
 from tests.maintd.decided import details, within
 from tests.maintd.rig import ID, QUICK, Between, Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, OK
+from tests.maintd.world import EVACUATE, NOW, OK, node, seen, six
 
 RULES = "ganeti:watcher:autorepair:"
 SAFE = replace(QUICK, autorepair="safe", moves=3)
@@ -180,3 +185,23 @@ def test_what_was_drained_in_the_same_moment_by_somebody_else_is_his() -> None:
     (why,) = whys(done)
     assert why.kind is Kind.STAYS
     assert "it is unknown whether job" in str(dict(why.details)["why"])
+
+
+def test_a_failed_job_leaves_a_node_ours_that_an_earlier_one_took() -> None:
+    for before, found, ours in (
+        (Outage("uuid-n3", drained_by="1"), Standing.SERVING, True),
+        (Outage("uuid-n3", offline_by="1"), Standing.SERVING, True),
+        (Outage("uuid-n3"), Standing.DRAINED, False),
+    ):
+        world = six(node("n3", drained=not before.offline_by, offline=bool(before.offline_by)))
+        intent = Intent("2", OfPerson("uuid-n3"), "n3", SetOffline("n3"), "7")
+        observed = seen(world, results={"2": Outcome.ERROR})
+        (after,) = remember(Ledger(intents=(intent,), outages=(before,)), observed, NOW).outages
+        assert (after.found, after.ours) == (found, ours), before
+
+
+def test_who_is_in_service_or_gone_is_not_held_by_maintd() -> None:
+    back = Outage("uuid-n3", back=Back(Way.DONE, NOW))
+    for world, held in ((six(node("n3", drained=True)), {"n3"}), (six(), set())):
+        assert set(unlicensed(Ledger(outages=(back,)), world)) == held
+    assert unlicensed(Ledger(outages=(replace(back, node="gone"),)), six()) == {}

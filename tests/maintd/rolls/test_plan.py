@@ -5,6 +5,7 @@ from dataclasses import replace
 from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.engine.timezones import read_zone
 from nodeagent.maintd.planning.outcomes import TRIES
+from nodeagent.maintd.rolls.members import chosen
 from nodeagent.maintd.rolls.plan import closed, to_ask
 from nodeagent.maintd.rolls.requests import Request, grant
 from nodeagent.model.action import (
@@ -28,7 +29,7 @@ from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Mode, Scheduled, Unavailability
 from nodeagent.model.wish import CancelRoll, PauseRoll, ResumeRoll, RetryNode, SkipNode, StartRoll
 from tests.maintd.decided import POLICY, kinds
-from tests.maintd.world import EVACUATE, NOW, incident, node, seen, six
+from tests.maintd.world import EVACUATE, NOW, incident, need, node, seen, six
 
 ZURICH = "Europe/Zurich"
 ZONE = read_zone(ZURICH, NOW)
@@ -86,6 +87,7 @@ OURS = (Outage("uuid-n3", drained_by="1"),)
 BACK = (replace(OURS[0], back=Back(Way.ROLL, NOW, proof=Proof(Ms(1)))),)
 PROVED = Back(Way.ROLL, NOW, online=True, well=NOW, proof=Proof())
 WANTED = (Outage("uuid-n3", wanted=Wanted("bob", NOW, "new disks")),)
+RETURNING = (replace(OURS[0], back=Back(Way.DONE, NOW, "ada", proof=Proof(Ms(5)))),)
 AT_WORK = (incident("n5", status=Status.PENDING),)
 REPAIRED = (incident("n3", status=Status.COMPLETED, drained=True),)
 HOUR = Unavailability(Nanoseconds(NOW * 10**6), Nanoseconds(3600 * 10**9))
@@ -142,6 +144,11 @@ WAITS: dict[str, tuple[Ledger, Observed, AnyKind]] = {
         beside(roll(N3), incidents=REPAIRED, outages=(replace(OURS[0], incident=REPAIRED[0].id),)),
         found(AWAY),
         Kind.CLAIMED,
+    ),
+    "a person has it on its way back": (
+        beside(roll(N3), outages=RETURNING),
+        found(),
+        RollKind.ROLL_OUT_OF_SERVICE,
     ),
     "an incident is at work in its group": (
         beside(roll(N3), incidents=AT_WORK),
@@ -387,12 +394,23 @@ def test_a_node_that_never_takes_instances_is_drained_like_all_others() -> None:
     assert [intent.action for intent in after.ledger.intents] == [Drain("n3")]
 
 
+def test_a_lost_order_is_forgotten_alone() -> None:
+    other = Intent("2", OfRoll("uuid-n4"), "n4", RunCommand("n4", REBOOT, "{}"), "8")
+    before = under_way(RUNS, ORDER)
+    before = beside(before, intents=(*before.intents, other))
+    observed = found(AWAY, results={"1": Outcome.LOST, "2": Outcome.RUNNING})
+    assert decided(before, observed).ledger.intents == (other,)
+
+
 def test_an_empty_node_is_given_its_order() -> None:
     before = beside(roll(LEAVES), outages=OURS)
     for observed, ordered in ((found(AWAY), True), (found(HALF), False)):
         after = decided(before, observed).ledger
         orders = [one for one in after.intents if isinstance(one.action, RunCommand)]
         assert bool(orders) is ordered
+    for stop in ({"holds": (Hold(Scope.NODE, "n3", "bob", NOW, ""),)}, {"away": Ms(1)}):
+        after = decided(beside(before, **stop), found(AWAY)).ledger
+        assert not any(isinstance(one.action, RunCommand) for one in after.intents), stop
     unknown = decided(before, found(AWAY, boots={}))
     assert (RollKind.ROLL_START_UNKNOWN, "n3") in kinds(unknown.held)
 
@@ -419,7 +437,6 @@ def test_no_order_is_given_while_the_node_is_paused_or_waits_for_its_next_try() 
 
 def test_no_other_work_starts_where_its_command_runs_unless_it_is_late_or_faulty() -> None:
     kept = {"n3": because(RollKind.IN_ROLL, "n3")}
-    returning = (replace(OURS[0], back=Back(Way.DONE, NOW, "ada")),)
     for before, observed, expected in (
         (roll(RUNS), found(AWAY), kept),
         (roll(RETURNS), found(AWAY), kept),
@@ -427,7 +444,7 @@ def test_no_other_work_starts_where_its_command_runs_unless_it_is_late_or_faulty
         (roll(LATE), found(AWAY), {}),
         (roll(RUNS, over_at=NOW), found(AWAY), {}),
         (roll(RUNS), found(AWAY, said={"n3": EVACUATE}), {}),
-        (beside(roll(RUNS), outages=returning), found(AWAY), {}),
+        (beside(roll(RUNS), outages=RETURNING), found(AWAY), {}),
         (beside(roll(RUNS), incidents=(incident("n3", status=Status.PENDING),)), found(AWAY), {}),
         (beside(roll(RUNS), incidents=(incident("n3", status=Status.FAILED),)), found(AWAY), kept),
     ):
@@ -508,6 +525,23 @@ def test_what_is_granted() -> None:
     left = granted(beside(roll(RETURNS), outages=(owes,)), SkipNode("n3")).outages[0]
     assert left.back is not None
     assert left.back.proof == Proof(), "its machine may never start anew"
+    for others in ((), RETURNING):
+        assert granted(beside(roll(RETURNS), outages=others), SkipNode("n3")).outages == others
+
+
+def test_a_node_needs_the_command_only_if_its_agent_says_so() -> None:
+    for details, needs in (
+        ({"needed": True}, True),
+        ({"needed": False}, False),
+        ({"needed": "yes"}, False),
+        ({"reboot-required": {"details": {"needed": True}}}, True),
+        ({"reboot-required": {"details": {"needed": False}}, "needed": True}, False),
+        ({"reboot-required": {"details": "needed"}}, False),
+        ("needed", False),
+    ):
+        told = found(said={"n3": need("Ok", details=details)})
+        nodes = chosen(StartRoll(TERMS, needing="reboot-required"), told)
+        assert (not isinstance(nodes, str)) is needs, details
 
 
 def test_who_ends_a_turn_gives_up_on_its_lost_jobs() -> None:

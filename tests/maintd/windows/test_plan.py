@@ -9,19 +9,20 @@ from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.http.calendar import calendar
 from nodeagent.maintd.http.view import View
 from nodeagent.maintd.planning.evacuation_time import Leads
-from nodeagent.maintd.windows.plan import wants_room
+from nodeagent.maintd.planning.resources import open_room
+from nodeagent.maintd.windows.plan import maintain, wants_room
 from nodeagent.maintd.windows.schedule import changed
-from nodeagent.model.action import MovePrimary
+from nodeagent.model.action import Drain, MovePrimary, Scope
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.reason import Kind
+from nodeagent.model.reason import Kind, because
 from nodeagent.model.snapshot import Group, Instance, Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import NANOSECONDS, Machine, Pace, Schedule, Unavailability, Window
-from nodeagent.model.wish import SetSchedule
-from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+from nodeagent.model.wish import Pause, SetSchedule
+from tests.maintd.rig import QUICK, Rig, ask, fleet, mirrored
 from tests.maintd.rounds import ticks
 from tests.maintd.windows.rounds import HOUR, N3, down, node, plan, rig, until_calm, up
-from tests.maintd.world import NOW, OK
+from tests.maintd.world import NOW, OK, seen
 
 
 def on(one: Rig, name: str) -> list[str]:
@@ -48,6 +49,23 @@ def test_a_window_drains_a_node_in_time_goes_down_and_comes_up_as_it_was() -> No
     until_calm(one)
     assert node(one, "n3").in_service
     assert (one.ledger.schedule, one.ledger.scheduled) == (Schedule(), ())
+
+
+def test_no_work_starts_for_a_window_where_it_is_stopped() -> None:
+    one, why = rig(), because(Kind.PAUSED, "n3")
+    assert ask(one, Pause(Scope.NODE, "n3")) == ""
+    plan(one, 0, N3)
+    observed = seen(one.cluster.snapshot())
+    for stopped, begins in (
+        ({}, True),
+        ({"n4": why}, True),
+        ({"n3": why}, False),
+        ({"": why}, False),
+    ):
+        room = open_room(one.ledger, observed, {})
+        after, held = maintain(one.ledger, observed, QUICK, room, stopped, one.now())
+        assert any(isinstance(i.action, Drain) for i in after.intents) is begins, stopped
+        assert (why in [blocked.why for blocked in held]) is not begins, stopped
 
 
 def test_how_early_a_node_is_begun_with() -> None:
