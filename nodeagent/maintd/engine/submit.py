@@ -12,7 +12,7 @@ from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.orders import ASKING, AT_ONCE, AT_ONCE_THERE, Ordering
 from nodeagent.maintd.planning.intents import is_order, with_job
 from nodeagent.maintd.planning.preconditions import at_work_on, is_as_it_was
-from nodeagent.model.action import Drain, Move, RunCommand, SetOffline, move_of
+from nodeagent.model.action import Drain, Move, Restore, RunCommand, SetOffline, move_of
 from nodeagent.model.ledger import Intent, Ledger
 from nodeagent.model.snapshot import Instance, Node, Snapshot
 
@@ -104,13 +104,14 @@ class Submitter:
         return self._cluster.submit(batch)
 
     async def _unchanged(self, intents: list[Intent], snapshot: Snapshot) -> list[Intent]:
-        """Drop actions that take a node out of service if it has changed since the decision.
+        """Drop changes of a node's role if the node has changed since the decision.
 
         Also drop moves of changed instances: they may be repaired by now, suspended or elsewhere.
         And drop moves of instances that another job works on: an instance that an administrator
         moves by hand would move a second time, by a failover perhaps.
         """
-        grave = [i for i in intents if isinstance(i.action, Drain | SetOffline) or _moved(i)]
+        roles = Drain | SetOffline | Restore
+        grave = [i for i in intents if isinstance(i.action, roles) or _moved(i)]
         if not grave:
             return intents
         try:
@@ -199,6 +200,8 @@ def _moved(intent: Intent) -> Move | None:
 def _is_as_it_was(intent: Intent, before: Snapshot, now: Snapshot) -> bool:
     if (move := _moved(intent)) is not None:
         return is_as_it_was(move, before, now)
+    if isinstance(intent.action, Restore):  # whatever its instances do meanwhile
+        return _alone(intent.node, before) == _alone(intent.node, now)
     assert isinstance(intent.action, Drain | SetOffline)
     if not intent.action.promote:
         node = now.nodes.get(intent.node)
@@ -214,9 +217,13 @@ def _why_busy(intent: Intent, snapshot: Snapshot, busy: Mapping[str, str]) -> st
 
 def _as_it_is(name: str, snapshot: Snapshot) -> tuple[Node | None, set[Instance]]:
     """A node with its instances, primary or secondary, without fields that Ganeti changes."""
-    node = snapshot.nodes.get(name)
     here = (i for i in snapshot.instances.values() if name in (i.primary, i.secondary))
-    return node and replace(node, candidate=False), {replace(i, tags=frozenset()) for i in here}
+    return _alone(name, snapshot), {replace(i, tags=frozenset()) for i in here}
+
+
+def _alone(name: str, snapshot: Snapshot) -> Node | None:
+    node = snapshot.nodes.get(name)
+    return node and replace(node, candidate=False)
 
 
 def _waves(intents: list[Intent]) -> list[list[Intent]]:
