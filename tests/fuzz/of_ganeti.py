@@ -91,7 +91,7 @@ def jobs(raw: bytes) -> str:
     readers = (jobqueue.trail, jobqueue.result, jobqueue.removals, jobqueue.reasons)
     listed = decode.table("job", jobqueue.TRAIL, found)
     jobqueue.unread(listed)
-    busy = partial(jobqueue.busy, listed)
+    busy = partial(jobqueue.busy, listed, {"web.example", "n1"})
     return each((busy, *(partial(read, row) for read in readers for row in listed)))
 
 

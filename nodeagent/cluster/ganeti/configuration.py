@@ -6,7 +6,7 @@ read it. It has what the small files beside it lack: UUIDs, tags, instances and 
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from nodeagent.cluster.ganeti import filter_rule
@@ -22,7 +22,7 @@ _MAJOR = 3  # of Ganeti's version, which the file has as 3010000 for 3.1
 def read(path: str) -> Snapshot:
     """Read config.data, or raise Unavailable, also for one of another Ganeti than 3.
 
-    Sizes and states of instances are left out.
+    Sizes and real states of instances are left out, and those that only have a reserved place.
     """
     return _read(path, snapshot_of)
 
@@ -64,7 +64,9 @@ def snapshot_of(document: Mapping[str, Any]) -> Snapshot:
     names = {uuid: str(row["name"]) for uuid, row in rows.items()}
     nodes = [_node(uuid, row) for uuid, row in rows.items()]
     disks = document.get("disks", {})
-    instances = [_instance(row, names, disks) for row in document["instances"].values()]
+    rows_of_instances = document["instances"].values()
+    real = [row for row in rows_of_instances if not row.get("forthcoming", False)]
+    instances = [_instance(row, names, disks) for row in real]
     groups = {
         uuid: Group(uuid, row["name"], _tags(row)) for uuid, row in document["nodegroups"].items()
     }
@@ -95,16 +97,23 @@ def _node(uuid: str, row: Mapping[str, Any]) -> Node:
 def _instance(
     row: Mapping[str, Any], names: Mapping[str, str], disks: Mapping[str, Any]
 ) -> Instance:
+    """Read an instance; of its disks only those of DRBD count."""
     primary = names[row["primary_node"]]
-    mirrors = {names[uuid] for uuid in _mirrors(row["disks"], disks)} - {primary}
-    return Instance(str(row["name"]), primary, min(mirrors, default=None))
+    mirrored = [disk for uuid in row["disks"] if _is_drbd(disk := disks[uuid])]
+    mirrors = {names[uuid] for disk in mirrored for uuid in disk["logical_id"][:2]} - {primary}
+    state = row["admin_state"]
+    return Instance(
+        str(row["name"]),
+        primary,
+        min(mirrors, default=None),
+        running=state == "up",
+        offline=state == "offline",
+        disks=len(mirrored),
+    )
 
 
-def _mirrors(wanted: list[str], disks: Mapping[str, Any]) -> Iterator[str]:
-    """The nodes of all DRBD disks."""
-    for uuid in wanted:
-        if disks[uuid]["dev_type"] in ("drbd", "drbd8"):
-            yield from disks[uuid]["logical_id"][:2]
+def _is_drbd(disk: Mapping[str, Any]) -> bool:
+    return disk["dev_type"] in ("drbd", "drbd8")
 
 
 def _tags(row: Mapping[str, Any]) -> frozenset[str]:

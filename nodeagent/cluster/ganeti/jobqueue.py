@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
@@ -213,20 +214,38 @@ _ASKING = frozenset({"OP_INSTANCE_QUERY_DATA", "OP_INSTANCE_CONSOLE"})
 _EMPTYING = frozenset({"OP_NODE_EVACUATE", "OP_NODE_MIGRATE"})
 
 
-def busy(rows: Sequence[Row]) -> dict[str, str]:
-    """Return the instances and nodes that these jobs change, by rows of the fields BUSY."""
-    jobs: dict[str, str] = {}
+def busy(rows: Sequence[Row], names: Collection[str]) -> dict[str, str]:
+    """Return the instances and nodes that these jobs change, by rows of the fields BUSY.
+
+    `names` are all instances and nodes. A job has a name as a person typed it, perhaps without its
+    domain or in capitals, until Ganeti begins it. A name that may mean several counts for each.
+    """
+    meant, jobs = _meanings(names), dict[str, str]()
     for row in rows:
         if reasons(row):
             continue
         ops = row.any("ops")
         for op in ops if isinstance(ops, list) else ():
             match op:
-                case {"OP_ID": str(kind), "instance_name": str(name)} if kind not in _ASKING:
-                    jobs.setdefault(name, str(row.number("id")))
-                case {"OP_ID": str(kind), "node_name": str(name)} if kind in _EMPTYING:
-                    jobs.setdefault(name, str(row.number("id")))
+                case {"OP_ID": str(kind), "instance_name": str(typed)} if kind not in _ASKING:
+                    pass
+                case {"OP_ID": str(kind), "node_name": str(typed)} if kind in _EMPTYING:
+                    pass
+                case _:
+                    continue
+            for name in [typed] if typed in names else meant.get(typed.casefold(), ()):
+                jobs.setdefault(name, str(row.number("id")))
     return jobs
+
+
+def _meanings(names: Collection[str]) -> Mapping[str, Sequence[str]]:
+    """Return by each name, in small letters and without some of its domain, whom it may mean."""
+    meant: defaultdict[str, list[str]] = defaultdict(list)
+    for name in names:
+        labels = name.casefold().split(".")
+        for count in range(1, len(labels) + 1):
+            meant[".".join(labels[:count])].append(name)
+    return meant
 
 
 def removals(row: Row) -> list[Removal]:

@@ -127,10 +127,11 @@ def _pause() -> Opcode:
     """Give whoever follows a repair by its tag the time to write the job's number into it.
 
     Ganeti gives a job its number when it takes it, and the next opcode locks the instance until it
-    is done. As harep's.
+    is done. harep's delay is on the master: it locks that node alone (LUTestDelay), so repairs wait
+    for each other, and for a copy of disks there. On no node the job itself sleeps, without a lock.
     """
     seconds = NOTE_WITHIN // 1000
-    return {"OP_ID": "OP_TEST_DELAY", "duration": seconds, "on_master": True, "on_nodes": []}
+    return {"OP_ID": "OP_TEST_DELAY", "duration": seconds, "on_master": False, "on_nodes": []}
 
 
 def _set(node: str, *, promote: bool, **flag: bool) -> Opcode:

@@ -117,7 +117,10 @@ class Queries(ABC):
     def busy(self) -> Mapping[str, str]:
         """Return the instances and nodes in others' unfinished jobs; luxid reads no archive."""
         with _sense():
-            return jobqueue.busy(self._table("job", jobqueue.BUSY, _UNDER_WAY))
+            if not (rows := self._table("job", jobqueue.BUSY, _UNDER_WAY)):
+                return {}
+            named = (row for what in ("instance", "node") for row in self._table(what, ("name",)))
+            return jobqueue.busy(rows, {row.text("name") for row in named})
 
     def unfinished(self) -> Mapping[str, int]:
         """Count the unfinished jobs by status; luxid reads no archive."""

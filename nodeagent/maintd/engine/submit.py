@@ -12,7 +12,7 @@ from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.orders import ASKING, AT_ONCE, AT_ONCE_THERE, Ordering
 from nodeagent.maintd.planning.intents import is_order, with_job
 from nodeagent.maintd.planning.preconditions import at_work_on, is_as_it_was
-from nodeagent.model.action import Drain, Move, RunCommand, SetOffline, move_of
+from nodeagent.model.action import Drain, Move, Restore, RunCommand, SetOffline, move_of
 from nodeagent.model.ledger import Intent, Ledger
 from nodeagent.model.snapshot import Instance, Node, Snapshot
 
@@ -64,7 +64,8 @@ class Submitter:
                 continue
             self._void([intent for later in chunks[number + 1 :] for intent in later], why)
             break
-        await self._give([i for i in fresh if is_order(i)], snapshot)
+        orders = await self._still_away([i for i in fresh if is_order(i)], snapshot)
+        await self._give(orders, snapshot)
 
     async def _submit_jobs(self, intents: list[Intent], snapshot: Snapshot) -> bool:
         """Submit these with one request; return whether the result is known."""
@@ -104,13 +105,14 @@ class Submitter:
         return self._cluster.submit(batch)
 
     async def _unchanged(self, intents: list[Intent], snapshot: Snapshot) -> list[Intent]:
-        """Drop actions that take a node out of service if it has changed since the decision.
+        """Drop changes of a node's role if the node has changed since the decision.
 
         Also drop moves of changed instances: they may be repaired by now, suspended or elsewhere.
         And drop moves of instances that another job works on: an instance that an administrator
         moves by hand would move a second time, by a failover perhaps.
         """
-        grave = [i for i in intents if isinstance(i.action, Drain | SetOffline) or _moved(i)]
+        roles = Drain | SetOffline | Restore
+        grave = [i for i in intents if isinstance(i.action, roles) or _moved(i)]
         if not grave:
             return intents
         try:
@@ -126,6 +128,23 @@ class Submitter:
                 if why := _why_busy(intent, fresh, busy):
                     self._void([intent], why)
         return [i for i in intents if i.id not in self.not_taken]
+
+    async def _still_away(self, orders: list[Intent], snapshot: Snapshot) -> list[Intent]:
+        """Drop orders about nodes out of service that somebody uses again since the decision.
+
+        Such a command may reboot the node, or install it. The jobs before may have taken minutes.
+        """
+        away = [i for i in orders if _out_of_service(i, snapshot)]
+        if not away:
+            return orders
+        try:
+            fresh = await asyncio.to_thread(self._cluster.snapshot)
+        except Unavailable as error:
+            self._void(away, f"the node cannot be checked again: {error}")
+        else:
+            used = [i for i in away if _is_used_again(i, snapshot, fresh)]
+            self._void(used, "its object has changed meanwhile")
+        return [i for i in orders if i.id not in self.not_taken]
 
     async def _may_act(self, intents: Sequence[Intent]) -> bool:
         """Check that this is still the master; if that is unknown, do not submit these."""
@@ -199,12 +218,37 @@ def _moved(intent: Intent) -> Move | None:
 def _is_as_it_was(intent: Intent, before: Snapshot, now: Snapshot) -> bool:
     if (move := _moved(intent)) is not None:
         return is_as_it_was(move, before, now)
+    if isinstance(intent.action, Restore):  # whatever its instances do meanwhile
+        return _alone(intent.node, before) == _alone(intent.node, now)
     assert isinstance(intent.action, Drain | SetOffline)
     if not intent.action.promote:
         node = now.nodes.get(intent.node)
         if node is not None and node.candidate:
             return False  # it has become a candidate: another node must be promoted for it
     return _as_it_is(intent.node, before) == _as_it_is(intent.node, now)
+
+
+def _out_of_service(order: Intent, snapshot: Snapshot) -> list[str]:
+    """The nodes out of service that an order is about: its own, and that of its agent."""
+    assert isinstance(order.action, RunCommand)
+    nodes = snapshot.nodes
+    names = {order.node, order.action.node}
+    return [name for name in names if name in nodes and not nodes[name].in_service]
+
+
+def _is_used_again(order: Intent, before: Snapshot, now: Snapshot) -> bool:
+    """Tell whether a node is in another role, or another instance has come to run there."""
+    for name in _out_of_service(order, before):
+        old, new = before.nodes[name], now.nodes.get(name)
+        if new is None or (old.drained, old.offline) != (new.drained, new.offline):
+            return True
+        if _running_on(name, now) - _running_on(name, before):
+            return True
+    return False
+
+
+def _running_on(name: str, snapshot: Snapshot) -> set[str]:
+    return {i.name for i in snapshot.instances.values() if i.primary == name and i.running}
 
 
 def _why_busy(intent: Intent, snapshot: Snapshot, busy: Mapping[str, str]) -> str:
@@ -214,9 +258,13 @@ def _why_busy(intent: Intent, snapshot: Snapshot, busy: Mapping[str, str]) -> st
 
 def _as_it_is(name: str, snapshot: Snapshot) -> tuple[Node | None, set[Instance]]:
     """A node with its instances, primary or secondary, without fields that Ganeti changes."""
-    node = snapshot.nodes.get(name)
     here = (i for i in snapshot.instances.values() if name in (i.primary, i.secondary))
-    return node and replace(node, candidate=False), {replace(i, tags=frozenset()) for i in here}
+    return _alone(name, snapshot), {replace(i, tags=frozenset()) for i in here}
+
+
+def _alone(name: str, snapshot: Snapshot) -> Node | None:
+    node = snapshot.nodes.get(name)
+    return node and replace(node, candidate=False)
 
 
 def _waves(intents: list[Intent]) -> list[list[Intent]]:

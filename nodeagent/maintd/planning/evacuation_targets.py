@@ -14,7 +14,6 @@ from nodeagent.maintd.planning.resources import Room, needs_memory
 from nodeagent.model.departure import ranks, stay_longest
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Size, Snapshot
 from nodeagent.placement.cluster.cluster import Instance as Placed
-from nodeagent.placement.cluster.cluster import Template
 from nodeagent.placement.cluster.from_ganeti import OWN_MEMORY, assess, instance_of, policy_of
 from nodeagent.placement.cluster.tags import rules_of
 from nodeagent.placement.evacuate.evacuate import OneByOne, Way, evacuate
@@ -22,7 +21,6 @@ from nodeagent.placement.layout.layout import demand_of
 from nodeagent.placement.layout.node import Demand
 from nodeagent.placement.layout.rules import Rules
 
-_TEMPLATES = frozenset(map(str, Template))
 _UNKNOWN_CPUS = 10**6  # of a node that does not report its processors: they refuse nothing
 
 
@@ -127,8 +125,6 @@ def _read(group: Snapshot, room: Room, rules: Rules) -> list[tuple[Placed, Deman
 
 
 def _as_placed(instance: Instance, room: Room) -> Instance:
-    if instance.template not in _TEMPLATES:  # of a later Ganeti
-        instance = replace(instance, template=Template.PLAIN)
     if instance.name not in room.placed:
         return instance
     primary, secondary = room.placed[instance.name]

@@ -16,6 +16,7 @@ from nodeagent.placement.cluster.cluster import (
     Node,
     Status,
     Template,
+    template_of,
 )
 from nodeagent.placement.cluster.json_reader import Object
 from nodeagent.placement.cluster.policy import read_policy
@@ -220,7 +221,8 @@ def _node(name: str, of: Object, groups: frozenset[str], own_memory: int) -> Nod
 
 
 def _newcomer(of: Object) -> Newcomer:
-    return _instance(of.text("name"), of, "", None, of.whole("required_nodes"))
+    template = of.word("disk_template", Template)
+    return _instance(of.text("name"), of, template, "", None, of.whole("required_nodes"))
 
 
 def _placed(name: str, of: Object, nodes: frozenset[str]) -> Newcomer:
@@ -230,14 +232,17 @@ def _placed(name: str, of: Object, nodes: frozenset[str]) -> Newcomer:
     for place in at[:2]:
         if place not in nodes:
             of.wrong("nodes", f"there is no node {place}")
-    secondary = at[1] if len(at) > 1 else None
-    newcomer = _instance(name, of, at[0], secondary, len(at))
-    if newcomer.instance.template is Template.DRBD and secondary in (None, at[0]):
+    word = of.text("disk_template")
+    template = template_of(word)
+    secondary = at[1] if len(at) > 1 and word == template else None
+    if template is Template.DRBD and secondary in (None, at[0]):
         of.wrong("nodes", "drbd needs two")
-    return newcomer
+    return _instance(name, of, template, at[0], secondary, len(at))
 
 
-def _instance(name: str, of: Object, primary: str, secondary: str | None, nodes: int) -> Newcomer:
+def _instance(
+    name: str, of: Object, template: Template, primary: str, secondary: str | None, nodes: int
+) -> Newcomer:
     disks, spindles = [], cast(int | None, 0)
     for disk in of.sequence("disks"):
         disks.append(disk.count("size"))
@@ -256,7 +261,7 @@ def _instance(name: str, of: Object, primary: str, secondary: str | None, nodes:
         vcpus=of.count("vcpus"),
         primary=primary,
         secondary=secondary,
-        template=of.word("disk_template", Template),
+        template=template,
         status=_STATUS[state],
         tags=of.texts("tags"),
         spindle_use=of.count("spindle_use"),

@@ -45,6 +45,15 @@ class Template(StrEnum):
     GLUSTER = "gluster"
 
 
+def template_of(word: str) -> Template:
+    """Read the template of an existing instance; one of disks that stay on their node if unknown.
+
+    Ganeti calls an instance with several kinds of disks `mixed`, and moves none of them.
+    """
+    return Template(word) if word in _TEMPLATES else Template.PLAIN
+
+
+_TEMPLATES = frozenset(map(str, Template))
 UP = frozenset({Status.RUNNING, Status.ERROR_UP})
 TAKES_MEMORY = UP | {
     Status.ERROR_NODE_DOWN,

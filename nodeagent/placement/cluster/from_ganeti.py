@@ -9,7 +9,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TypeVar
 
 from nodeagent.errors import MessageError
 from nodeagent.model import snapshot as seen
@@ -24,11 +23,11 @@ from nodeagent.placement.cluster.cluster import (
     Policy,
     Status,
     Template,
+    template_of,
 )
 from nodeagent.placement.cluster.json_reader import Object
 from nodeagent.placement.cluster.policy import read_policy
 
-T = TypeVar("T", Allocation, Template)
 OWN_MEMORY = 4096  # MiB that the htools reserve for a kvm node itself
 _NOBODY: Mapping[str, str] = MappingProxyType({})
 _NOT_ASKED: Mapping[str, Running] = MappingProxyType({})
@@ -120,7 +119,13 @@ def policy_of(text: str, whose: str) -> Policy:
 
 
 def _group(group: seen.Group, policy: Policy) -> Group:
-    allocation = _word(Allocation, group.allocation, f"group {group.name}: allocation policy")
+    try:
+        allocation = Allocation(group.allocation)
+    except ValueError:
+        raise MessageError(
+            f"group {group.name}: allocation policy: {group.allocation!r} is not one of"
+            f" {', '.join(Allocation)}"
+        ) from None
     return Group(group.name, group.uuid, allocation, tuple(sorted(group.tags)), (), policy)
 
 
@@ -168,8 +173,8 @@ def _node(
 
 
 def instance_of(instance: seen.Instance, now: Running | None = None) -> Instance:
-    """Read one instance, and its state now if that is known; MessageError if it is unreadable."""
-    template = _word(Template, instance.template, f"instance {instance.name}: disk template")
+    """Read one instance, and its state now if that is known."""
+    template = template_of(instance.template)
     if template is Template.DRBD and instance.secondary is None:
         template = Template.PLAIN  # on no second node; its disks stay on one node
     return Instance(
@@ -192,10 +197,3 @@ def _wanted(instance: seen.Instance) -> Status:
     if instance.running:
         return Status.RUNNING
     return Status.ADMIN_OFFLINE if instance.offline else Status.ADMIN_DOWN
-
-
-def _word(words: type[T], text: str, what: str) -> T:
-    try:
-        return words(text)
-    except ValueError:
-        raise MessageError(f"{what}: {text!r} is not one of {', '.join(words)}") from None

@@ -41,9 +41,9 @@ DOCUMENT: dict[str, Any] = {
         "d2": {"dev_type": "plain", "logical_id": ["xenvg", "a.disk0"]},
     },
     "instances": {
-        "i1": {"name": "web1", "primary_node": "u1", "disks": ["d1"]},
-        "i2": {"name": "web2", "primary_node": "u2", "disks": ["d2"]},
-        "i3": {"name": "web3", "primary_node": "u2", "disks": []},
+        "i1": {"name": "web1", "primary_node": "u1", "disks": ["d1", "d2"], "admin_state": "up"},
+        "i2": {"name": "web2", "primary_node": "u2", "disks": ["d2"], "admin_state": "down"},
+        "i3": {"name": "web3", "primary_node": "u2", "disks": [], "admin_state": "offline"},
     },
 }
 
@@ -67,6 +67,23 @@ def test_nodes_groups_tags_and_the_pairs_of_drbd() -> None:
         "web3": ("n2.test", None),
     }
     assert found.groups["g1"].tags == {"x"}
+
+
+def test_an_instance_that_is_down_has_no_disks_in_use() -> None:
+    """Else DRBD disks that nobody has activated make a standby doubt its evidence for ever."""
+    found = snapshot_of(DOCUMENT).instances
+    assert {name: (one.running, one.offline, one.disks) for name, one in found.items()} == {
+        "web1": (True, False, 1),
+        "web2": (False, False, 0),
+        "web3": (False, True, 0),
+    }
+
+
+def test_an_instance_with_only_a_reserved_place_is_left_out() -> None:
+    promised = {"forthcoming": True, "name": "web4", "primary_node": "u1", "disks": ["d1"]}
+    placeless = {"forthcoming": True}
+    instances = DOCUMENT["instances"] | {"i4": promised, "i5": placeless}
+    assert snapshot_of(DOCUMENT | {"instances": instances}) == snapshot_of(DOCUMENT)
 
 
 def without(member: str) -> str:

@@ -430,7 +430,25 @@ def test_what_others_are_at_work_on() -> None:
         (9, [None, {"OP_ID": "OP_BACKUP_EXPORT", "instance_name": "db"}]),
     ]
     rows = decode.table("job", jobqueue.BUSY, {"data": [[[0, n], [0, said]] for n, said in ops]})
-    assert jobqueue.busy(rows) == {"web": "1", "n1": "4", "db": "9"}
+    names = {"web", "ours", "tagged", "n1", "n2", "seen", "db"}
+    assert jobqueue.busy(rows, names) == {"web": "1", "n1": "4", "db": "9"}
+
+
+def test_the_names_of_a_waiting_job_are_read_as_ganeti_reads_them() -> None:
+    """Until a job begins it has them as a person typed them (MatchNameComponent)."""
+    typed = {1: "Web", 2: "web.a", 3: "db", 4: "web.a.ex", 5: "gone"}
+    ops = {n: [{"OP_ID": "OP_INSTANCE_FAILOVER", "instance_name": t}] for n, t in typed.items()}
+    ops[6] = [{"OP_ID": "OP_NODE_EVACUATE", "node_name": "N1"}]
+    rows = decode.table(
+        "job", jobqueue.BUSY, {"data": [[[0, n], [0, said]] for n, said in ops.items()]}
+    )
+    names = {"web.a.example", "web.b.example", "db", "db.a.example", "n1.example"}
+    assert jobqueue.busy(rows, names) == {
+        "web.a.example": "1",
+        "web.b.example": "1",
+        "db": "3",
+        "n1.example": "6",
+    }
 
 
 OURS = [SOURCE, "maintd:7", 1]

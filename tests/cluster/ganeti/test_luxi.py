@@ -362,6 +362,21 @@ def test_a_hanging_node_hides_no_other(path: str, cluster: GanetiCluster) -> Non
     assert running == dict.fromkeys(("n1", "n2"), Running("running", 128))
 
 
+def test_what_others_are_at_work_on_is_named_in_full(path: str, cluster: GanetiCluster) -> None:
+    def ask(connection: object, request: dict[str, list[Any]]) -> None:
+        failover = {"OP_ID": "OP_INSTANCE_FAILOVER", "instance_name": "web"}
+        rows: dict[str, list[object]] = {
+            "job": [7, [failover]],
+            "instance": ["web.example"],
+            "node": ["n1.example"],
+        }
+        cells = [[0, value] for value in rows[request["args"][0]]]
+        says({"data": [cells]})(connection, request)  # type: ignore[arg-type]
+
+    with luxid(path, ask):
+        assert cluster.busy() == {"web.example": "7"}
+
+
 def test_a_snapshot_torn_between_its_queries_is_asked_again(
     path: str, cluster: GanetiCluster
 ) -> None:

@@ -211,7 +211,7 @@ SENT: dict[str, tuple[Action, list[dict[str, Any]]]] = {
         [
             op("TAGS_DEL", kind="instance", name="i", tags=["a"]),
             op("TAGS_SET", kind="instance", name="i", tags=["b"]),
-            op("TEST_DELAY", duration=10, on_master=True, on_nodes=[]),
+            op("TEST_DELAY", duration=10, on_master=False, on_nodes=[]),
             op("INSTANCE_FAILOVER", **LOST, target_node="n2", ignore_consistency=False),
         ],
     ),

@@ -6,14 +6,15 @@ from dataclasses import replace
 import pytest
 
 from nodeagent.errors import Unavailable
-from nodeagent.model.action import SetOffline
+from nodeagent.model.action import Restore, RunCommand, SetOffline
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Intent, Ledger
+from nodeagent.model.ledger import PAUSE_TAG, Intent, Ledger
 from nodeagent.model.reason import Kind
-from nodeagent.model.snapshot import Capacity, Instance, Snapshot
+from nodeagent.model.snapshot import Capacity, Instance, Node, Snapshot
 from nodeagent.model.wish import Balance
 from tests.maintd.balancing.world import OVER, shift
 from tests.maintd.decided import kinds
+from tests.maintd.outage.returned import CHECKED, done, evacuated
 from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE
 
@@ -114,3 +115,76 @@ def test_a_node_that_cannot_be_looked_at_again_is_not_drained(
     rig.settle()
     assert rig.status("n3") is Status.COMPLETED
     assert sum("Drain" in job for job in rig.jobs()) == 1
+
+
+@pytest.mark.parametrize(
+    ("at", "does"),
+    [
+        pytest.param(
+            Restore("n3"),
+            lambda node: replace(node, drained=False, offline=True),
+            id="taken offline",
+        ),
+        pytest.param(
+            Restore("n3"),
+            lambda node: replace(node, tags=node.tags | {PAUSE_TAG}),
+            id="paused",
+        ),
+        pytest.param(
+            Restore("n3", drained=True),
+            lambda node: replace(node, offline=False),
+            id="put back",
+        ),
+    ],
+)
+def test_a_node_that_somebody_has_after_deciding_is_not_put_back(
+    at: Restore,
+    does: Callable[[Node], Node],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig = evacuated()
+    save = rig.store.save
+    before: list[int] = []
+
+    def late(ledger: Ledger, *more: object) -> None:
+        save(ledger, *more)  # type: ignore[arg-type]
+        if not before and any(i.action == at for i in ledger.intents):
+            before.append(len(rig.cluster.jobs))
+            rig.cluster.put(does(rig.cluster.nodes["n3"]))
+
+    monkeypatch.setattr(rig.store, "save", late)
+    done(rig)
+    for _ in range(60):
+        rig.tick()
+    since = list(rig.cluster.jobs.values())[before[0] :]
+    assert not any(isinstance(job.action, Restore) for job in since)
+
+
+@pytest.mark.parametrize(
+    "does",
+    [
+        pytest.param(lambda rig: rig.cluster.undrain("n3"), id="put back"),
+        pytest.param(
+            lambda rig: rig.cluster.put(Instance("new", "n3", template="plain")), id="used"
+        ),
+    ],
+)
+def test_no_command_runs_on_a_node_that_is_used_again_after_deciding(
+    does: Callable[[Rig], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = evacuated(CHECKED)
+    save = rig.store.save
+    meddled: list[bool] = []
+
+    def late(ledger: Ledger, *more: object) -> None:
+        save(ledger, *more)  # type: ignore[arg-type]
+        if not meddled and any(isinstance(i.action, RunCommand) for i in ledger.intents):
+            meddled.append(True)
+            does(rig)
+
+    monkeypatch.setattr(rig.store, "save", late)
+    done(rig)
+    while not meddled:
+        rig.tick()
+    rig.tick(1)
+    assert not rig.agents.orders

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from nodeagent.errors import MessageError
+from nodeagent.placement.allocate.candidates import Terms
+from nodeagent.placement.allocate.iallocator import answer
 from nodeagent.placement.allocate.request import read_request
 from tests.placement.allocate.asked import Asked, cluster, new
 from tests.placement.hail import FILES, hail, mistaken, ours, real, same
@@ -20,6 +22,20 @@ def agree(seeds: range, folder: Path, kind: str | None = None) -> None:
         asked, options = request(seed, kind)
         if not mistaken(asked, options):
             same(ours(asked, options), hail(folder, asked, options), seed)
+
+
+def test_an_instance_with_several_kinds_of_disks_stops_no_other() -> None:
+    """Hail refuses every request as soon as the cluster has one."""
+    asked = cluster({"a1": 4, "a2": 4}, exclusive=False)
+    odd = new("", 1) | {"nodes": ["a1", "a2"], "disk_template": "mixed", "admin_state": "up"}
+    asked["instances"]["odd"] = odd
+    asked["request"] = {"type": "allocate", **new("new", 1)}
+    assert answer(read_request(asked), Terms(capacity=False))["success"]
+    asked["request"] = {"type": "node-evacuate", "instances": ["odd"], "evac_mode": "all"}
+    assert answer(read_request(asked), Terms())["result"][:2] == [
+        [],
+        [["odd", "Instances of type plain cannot be relocated"]],
+    ]
 
 
 @real
