@@ -1,7 +1,7 @@
 """This node's voice in a succession: one candidate has it about one dead master, for an hour.
 
 Two majorities share a node, so two candidates never have the voices of a majority within an hour.
-The promise is on the disk before anybody hears of it.
+The promise is on the disk before anybody hears of it. A step of the wall clock does not end it.
 """
 
 import json
@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from nodeagent.errors import in_words
 from nodeagent.folder import replace_file
+from nodeagent.model.clock import Moment
 from nodeagent.model.units import Ms
 
 FILE = "promise.json"
@@ -20,7 +21,7 @@ _MOST = 4096
 class Promises:
     """The newest promise, in one file of a folder."""
 
-    def __init__(self, folder: str, now: Callable[[], Ms]) -> None:
+    def __init__(self, folder: str, now: Callable[[], Moment]) -> None:
         self._path = os.path.join(folder, FILE)
         self._now = now
 
@@ -33,22 +34,31 @@ class Promises:
             return f"{self._path} cannot be read: {in_words(error)}"
         if kept is not None:
             about, to, at = kept
-            if (about, to) != (target, candidate) and abs(now - at) < LASTS:
+            if (about, to) != (target, candidate) and _age(at, now) < LASTS:
                 return f"{to} has this node's voice about {about} for an hour"
-        text = json.dumps({"target": target, "candidate": candidate, "at": now})
+        times = {"at": now.wall, "steady": now.steady, "boot": now.boot}
+        text = json.dumps({"target": target, "candidate": candidate, **times})
         try:
             replace_file(self._path, text.encode())
         except OSError as error:
             return f"the disk cannot keep it: {in_words(error)}"
         return ""
 
-    def _read(self) -> tuple[str, str, int] | None:
+    def _read(self) -> tuple[str, str, Moment] | None:
         try:
             with open(self._path, "rb") as file:
                 document = json.loads(file.read(_MOST))
         except FileNotFoundError:
             return None
         try:
-            return str(document["target"]), str(document["candidate"]), int(document["at"])
+            about, to, wall = document["target"], document["candidate"], int(document["at"])
+            # An earlier release wrote the wall clock only.
+            steady, boot = int(document.get("steady", 0)), str(document.get("boot", ""))
+            return str(about), str(to), Moment(Ms(wall), Ms(steady), boot, "")
         except (KeyError, TypeError) as error:
             raise ValueError(f"it lacks {error}") from None
+
+
+def _age(at: Moment, now: Moment) -> int:
+    """Return the age of a promise: by the wall clock only after a restart of the machine."""
+    return now.steady - at.steady if at.boot == now.boot else abs(now.wall - at.wall)

@@ -40,8 +40,12 @@ class Ssconf:
         return ssconf.lines(self._settings.ganeti, name, missing)
 
     def tags(self) -> list[str]:
-        """Return the cluster's tags; none if this node belongs to no cluster yet."""
-        return self.lines("cluster_tags", missing=[])
+        """Return the cluster's tags; none if this node belongs to no cluster yet.
+
+        In a cluster, Unavailable without their file: no tags would mean no command, hence Ok.
+        """
+        member = bool(self.lines("cluster_name", missing=[]))
+        return self.lines("cluster_tags", missing=None if member else [])
 
     def master(self) -> str:
         """Return the master's name as this node knows it; empty if unknown."""

@@ -9,7 +9,7 @@ from typing import Any
 from nodeagent.errors import MessageError
 from nodeagent.folder import replace_file
 from nodeagent.model.clock import Moment, step
-from nodeagent.model.diagnosis import Steady
+from nodeagent.model.diagnosis import Diagnosis, Steady
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import read
 from nodeagent.protocol.messages import believe_diagnosis
@@ -54,10 +54,14 @@ def load(path: str, now: Moment) -> dict[str, Steady]:
 
 
 def store(path: str, steadies: Mapping[str, Steady], now: Moment) -> None:
-    """Write the confirmed diagnoses, so that they survive a restart."""
+    """Write the confirmed diagnoses, so that they survive a restart.
+
+    So does a challenger, as the doubt that it is; to be confirmed, it begins anew.
+    """
     rows = {
-        name: asdict(replace(row, challenger=None, times=0, unequal=0))
-        | {"current": row.current.text if row.current else None, "moment": asdict(now)}
+        name: asdict(replace(row, times=0, unequal=0))
+        | {"current": _text(row.current), "challenger": _text(row.challenger)}
+        | {"moment": asdict(now)}
         for name, row in steadies.items()
     }
     try:
@@ -67,9 +71,21 @@ def store(path: str, steadies: Mapping[str, Steady], now: Moment) -> None:
 
 
 def _steady(row: dict[str, Any]) -> Steady:
-    text = row["current"]
-    current = believe_diagnosis(text) if text is not None else None
-    return Steady(current, checked=row["checked"], changed=row["changed"], why=row["why"])
+    return Steady(
+        current=_diagnosis(row["current"]),
+        challenger=_diagnosis(row["challenger"]),
+        checked=row["checked"],
+        changed=row["changed"],
+        why=row["why"],
+    )
+
+
+def _text(diagnosis: Diagnosis | None) -> str | None:
+    return None if diagnosis is None else diagnosis.text
+
+
+def _diagnosis(text: str | None) -> Diagnosis | None:
+    return None if text is None else believe_diagnosis(text)
 
 
 def _moment(row: dict[str, Any]) -> Moment | None:

@@ -12,6 +12,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
+from nodeagent import service
 from nodeagent.agent import orders
 from nodeagent.agent.link import Frame
 from nodeagent.agent.promises import Promises
@@ -20,6 +21,7 @@ from nodeagent.agent.signer import signer
 from nodeagent.agent.ssconf import Ssconf, certificate_digest
 from nodeagent.clocks import steady_ms, unix_ms
 from nodeagent.errors import MessageError
+from nodeagent.model.clock import Moment
 from nodeagent.model.evidence import Contact
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import read
@@ -56,10 +58,13 @@ class Witness:
         self._now = now
         self._steady = steady
         self._began = steady()
-        self._promises = Promises(settings.agent.state, now)
+        self._promises = Promises(settings.agent.state, self._moment)
         self._taken: dict[str, Ms] = {}  # by the question's id, when
         self._tickets: dict[str, tuple[Ms, Question, str]] = {}  # with the signer's digest
         self._judging = asyncio.Lock()
+
+    def _moment(self) -> Moment:
+        return Moment(self._now(), self._steady(), service.this_boot(), "")
 
     async def ask(self, asked: Frame, _: object) -> Frame:
         """Take a sealed question: `addresses` to try and a `ticket`, or `refused`, or `busy`."""

@@ -86,7 +86,7 @@ nagios = {{ 0 = "Ok", 1 = "Ok", 2 = "evacuate" }}   # 3, UNKNOWN, is never mappe
     "--kind",
     type=click.Choice(["script", "nagios"]),
     default="script",
-    help="A script of your own (default), or a Nagios plug-in: PLUGIN with its arguments.",
+    help="A script of your own (default), or a Nagios plug-in: -- PLUGIN with its arguments.",
 )
 @click.option(
     "--into", "folder", default=".", metavar="FOLDER", help="Write there (default: here)."
@@ -107,7 +107,7 @@ def new_command(name: str, plugin: tuple[str, ...], kind: str, folder: str) -> N
             else "a plug-in needs --kind nagios"
         )
     if plugin and not os.access(plugin[0], os.X_OK):
-        raise click.UsageError(f"{plugin[0]} is not a program that can be run")
+        raise click.UsageError(f"{plugin[0]!r} is not a program that can be run")
     text, test = (_NAGIOS, _NAGIOS_TEST) if plugin else (_SCRIPT, _SCRIPT_TEST)
     files = {Path(folder, name): text, Path(folder, f"{name}-test"): test}
     _write({path: _filled(text, name, plugin) for path, text in files.items()})

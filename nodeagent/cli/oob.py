@@ -21,7 +21,7 @@ import click
 
 from nodeagent.cli import exits, usage
 from nodeagent.cli.terminal import table
-from nodeagent.errors import Unavailable, plain
+from nodeagent.errors import Unavailable, in_words, plain
 from nodeagent.faults import Faults
 from nodeagent.power import alive, settings
 from nodeagent.power.agents import Agents
@@ -269,8 +269,10 @@ def _online(controls: Controls) -> list[str]:
             out = set(file.read(_MOST_NODES * 255).split())
     except FileNotFoundError:
         out = set()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Unavailable(f"{offline}: {error}; name the nodes instead") from None
+    except OSError as error:
+        raise Unavailable(f"{in_words(error)}; name the nodes instead") from None
+    except UnicodeDecodeError:
+        raise Unavailable(f"{offline}: not UTF-8; name the nodes instead") from None
     return [name for name in controls.cluster() if name not in out]
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from nodeagent.errors import Unavailable
+from nodeagent.errors import Unavailable, in_words
 from nodeagent.power import agents, proven, settings
 from nodeagent.power.agents import Agents
 from nodeagent.power.control import Control
@@ -72,8 +72,10 @@ class Controls:
         try:
             with open(path, encoding="utf-8") as file:
                 names = file.read(_MOST_NODES * 255).split()
-        except (OSError, UnicodeDecodeError) as error:
-            raise Unavailable(f"{path}: {error}; name the nodes instead") from None
+        except OSError as error:
+            raise Unavailable(f"{in_words(error)}; name the nodes instead") from None
+        except UnicodeDecodeError:
+            raise Unavailable(f"{path}: not UTF-8; name the nodes instead") from None
         if not names:
             raise Unavailable(f"{path}: it names no node; name the nodes instead")
         return names[:_MOST_NODES]

@@ -144,15 +144,18 @@ TAGS = "nodeagent:diagnose:check\nnodeagent:confirm:1\n"
     [
         (b"nodeagent:evry:5m", "cluster tag nodeagent:evry:5m: unknown setting 'evry'"),
         (b"\0\0\0", "ssconf_cluster_tags: holds a NUL character"),
+        (None, "ssconf_cluster_tags: No such file or directory"),
     ],
 )
 def test_while_the_tags_are_ignored_the_node_says_nothing_not_ok(
-    place: Place, caplog: pytest.LogCaptureFixture, tag: bytes, why: str
+    place: Place, caplog: pytest.LogCaptureFixture, tag: bytes | None, why: str
 ) -> None:
     """The commands stand in the tags alone, as the manual has it."""
     place.command("diagnose", "check", SICK)
     tags = place.folder / "ganeti" / "ssconf_cluster_tags"
-    tags.write_bytes(TAGS.encode() + tag)
+    tags.unlink()
+    if tag is not None:
+        tags.write_bytes(TAGS.encode() + tag)
     reload = partial(read_settings, place.config)
 
     async def main() -> None:

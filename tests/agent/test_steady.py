@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from nodeagent.agent.diagnose import merge, stabilise
 from nodeagent.agent.steady import in_step, load, store
 from nodeagent.model.clock import Moment
-from nodeagent.model.diagnosis import Steady
+from nodeagent.model.diagnosis import Diagnosis, Steady
 from nodeagent.model.units import Ms
 from tests.maintd.world import EVACUATE, NOW, OK
 
@@ -35,6 +36,22 @@ def test_a_step_of_the_clock_makes_no_diagnosis_younger(name: str, tmp_path: Pat
     file = str(tmp_path / "steady.json")
     store(file, steadies, BEFORE)
     assert load(file, now) == moved
+
+
+@pytest.mark.parametrize(("confirmed", "last"), [(EVACUATE, OK), (OK, EVACUATE), (None, OK)])
+def test_a_contradicted_diagnosis_is_still_in_doubt_after_a_restart(
+    confirmed: Diagnosis | None, last: Diagnosis, tmp_path: Path
+) -> None:
+    file, now = str(tmp_path / "steady.json"), Ms(NOW)
+    before = Steady(confirmed, checked=CHECKED, changed=CHANGED)
+    contradicted = stabilise(before, last, now, confirm=2)
+    store(file, {"disk": contradicted}, BEFORE)
+    after = load(file, BEFORE)
+    assert not merge(after, ["disk"], now).firm
+    # A run from before the restart is not one of two in a row.
+    once = stabilise(after["disk"], last, now, confirm=2)
+    assert once.current == confirmed
+    assert stabilise(once, last, now, confirm=2).current == last
 
 
 def test_a_file_of_an_earlier_release_is_read(tmp_path: Path) -> None:

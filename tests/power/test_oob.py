@@ -383,6 +383,25 @@ def test_check_asks_no_node_that_ganeti_has_offline_unless_it_is_named(fences: F
     assert fences.run("check", gone).returncode == 1
 
 
+@pytest.mark.parametrize("content", [None, b"\xff"])
+@pytest.mark.parametrize("file", ["ssconf_node_list", "ssconf_offline_nodes"])
+def test_an_unreadable_list_of_nodes_is_named_once(
+    fences: Fences, file: str, content: bytes | None
+) -> None:
+    fences.levels({"machine": ""})
+    fences.nodes.write_text(f"{NODE}\n")
+    path = fences.nodes.with_name(file)
+    path.unlink(missing_ok=True)
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+    done = fences.run("check")
+    why = "not UTF-8" if content else "Is a directory"
+    told = f"nodeagent-oob: {path}: {why}; name the nodes instead\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", told)
+
+
 def test_a_node_without_a_level(fences: Fences) -> None:
     fences.levels({"machine": ""})
     done = fences.run("power-off", "stranger.example.com")

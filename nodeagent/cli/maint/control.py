@@ -6,12 +6,12 @@ from typing import Any, TypeVar
 
 import click
 
-from nodeagent.cli.maint.console.arguments import SECOND, moment, when
+from nodeagent.cli.maint.console.arguments import SECOND, length, moment, when
 from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import Body, NotFound, Reach, Unreachable, Where
 from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.nodes import full_name
-from nodeagent.cli.maint.console.options import UUID, as_json, beginning, cli, duration, find
+from nodeagent.cli.maint.console.options import UUID, as_json, beginning, cli, find
 from nodeagent.cli.maint.console.screen import emit, screen
 from nodeagent.cli.maint.console.text import harmless, remedied
 
@@ -156,7 +156,7 @@ def _one_place(*places: object) -> None:
 @cli.command()
 @_place_options
 @click.option("--why", metavar="TEXT", default="", help="Reason, shown to everybody.")
-@click.option("--for", "lasting", metavar="DURATION", callback=duration, help="Resume after this.")
+@click.option("--for", "lasting", metavar="DURATION", callback=length, help="Resume after this.")
 @click.option(
     "--until",
     metavar="TIME",

@@ -8,7 +8,7 @@ from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import Reach, Refused, Where
 from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.looking import lists
-from nodeagent.cli.maint.console.options import JSON, Verbs, as_json, cli
+from nodeagent.cli.maint.console.options import JSON, Verbs, Whole, as_json, cli, filled
 from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
 from nodeagent.cli.maint.console.text import age
 from nodeagent.cli.maint.console.waiting import looks_at
@@ -32,16 +32,22 @@ def notify(context: click.Context, *, as_json: bool) -> None:
 
 
 @notify.command()
-@click.argument("name", required=False, default="", shell_complete=complete("sink"))
-@click.option("--timeout", default=150, show_default=True, help="Wait at most this many seconds.")
+@click.argument("name", required=False, callback=filled, shell_complete=complete("sink"))
+@click.option(
+    "--timeout",
+    type=Whole(1, 86_400),
+    default=150,
+    show_default=True,
+    help="Wait at most this many seconds.",
+)
 @changes
 @as_json
-def test(where: Where, name: str, *, timeout: int, as_json: bool) -> None:
+def test(where: Where, name: str | None, *, timeout: int, as_json: bool) -> None:
     """Send a test message to sink NAME, or to all, and tell how it went.
 
     Exit code 2: a sink failed, or did not answer in time.
     """
-    reach = where.reach()
+    name, reach = name or "", where.reach()
     asked = reach.get("/1/round")["now"]
     reach.change("POST", f"{_PLACE}/test", {"name": name})
     with progress(quiet=as_json) as on:

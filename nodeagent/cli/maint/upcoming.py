@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from nodeagent.cli.maint.console.arguments import when
-from nodeagent.cli.maint.console.text import told_name
+from nodeagent.cli.maint.console.text import is_missed, told_name
 from nodeagent.model.asked import some_of
 
 Json = dict[str, Any]
@@ -66,6 +66,8 @@ def _of_turn(turn: Json, reasons: set[str]) -> Iterator[Step]:
 def _of_instance(about: Json, this: Json) -> Iterator[Step]:
     """Yield what its nodes' windows do with it; the rest is the judgement of auto-repair."""
     for window in about["windows"]:
+        if is_missed(window):
+            continue
         if window["mode"] == "draining" and not window["begun"] and window["begins"] is not None:
             yield f"the evacuation of {window['node']} starts {_at(window['begins'], this)}", ""
 
@@ -110,6 +112,9 @@ def _of_window(about: Json, this: Json) -> Iterator[Step]:
         yield "once your work there is done, end the window", f"gnt-maint window up {name}"
     elif window["node"] is None:
         yield f"from {when(window['start'])} on, take it down", f"gnt-maint window down {name}"
+    elif is_missed(window):
+        over = f"the window of {name} is over: maintd evacuates nothing for it"
+        yield over, f"gnt-maint window cancel {name}"
     elif not window["begun"]:
         yield f"the evacuation of {name} starts {_at(window['begins'], this)}", ""
     elif window["left"]:

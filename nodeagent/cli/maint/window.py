@@ -29,7 +29,7 @@ from nodeagent.cli.maint.console.looking import lists, looks
 from nodeagent.cli.maint.console.nodes import only_nodes
 from nodeagent.cli.maint.console.options import as_json, cli
 from nodeagent.cli.maint.console.screen import Json, ListScreen, Screen, emit, screen
-from nodeagent.cli.maint.console.text import age, mode_of, told_name
+from nodeagent.cli.maint.console.text import age, is_missed, mode_of, told_name
 from nodeagent.cli.maint.offers import answered
 from nodeagent.cli.usage import Verb
 from nodeagent.model.units import Nanoseconds
@@ -128,7 +128,9 @@ def _show(on: Screen, member: Json) -> None:
         ("mode", mode_of(member)),
         ("node", member["node"] or "not in this cluster"),
     ]
-    if member["mode"] == "draining" and member["begins"] is not None and not member["begun"]:
+    if is_missed(member):
+        facts.append(("evacuation", "none: the window is over"))
+    elif member["mode"] == "draining" and member["begins"] is not None and not member["begun"]:
         facts.append(("evacuation", f"starts at {when(member['begins'])}"))
     if member["begun"]:
         facts += [("found", member["found"]), ("left", member["left"])]
@@ -153,6 +155,8 @@ def _remark(member: Json) -> str:
         return "; ".join(member["held"])
     if member["node"] is None:
         return "not a node of this cluster"
+    if is_missed(member):
+        return "over: maintd evacuates nothing for it"
     if member["mode"] == "draining" and not member["begun"]:
         return f"evacuation starts {when(member['begins'])}"
     return ""
@@ -211,10 +215,10 @@ def _report(
 
 
 def _idle(before: Json, after: Json) -> Iterator[str]:
-    """Yield new machines that maintd does nothing for: perhaps a typing error."""
-    known = [as_scheduled(machine) for row in before["windows"] for machine in row["machines"]]
-    for member in (member for row in after["windows"] for member in row["machines"]):
-        if as_scheduled(member) in known:
+    """Yield machines of new windows that maintd does nothing for: perhaps a typing error."""
+    known = [place for place, _ in _places(before)]
+    for place, member in _places(after):
+        if place in known:
             continue
         if not member["node"]:
             text = f"{told_name(member)} is not a node: its window evacuates nothing"
@@ -222,6 +226,14 @@ def _idle(before: Json, after: Json) -> Iterator[str]:
             yield f"{text}{'' if member['ip'] else by_name}."
         elif member["over"]:
             yield f"{told_name(member)}'s window is over already: maintd evacuates nothing for it."
+
+
+def _places(calendar: Json) -> Iterator[tuple[Json, Json]]:
+    """Yield each machine of each window: which and when, and the facts about it."""
+    for row in calendar["windows"]:
+        times = {"start": row["start"], "duration": row["duration"]}
+        for member in row["machines"]:
+            yield as_scheduled(member) | times, member
 
 
 def _find(

@@ -35,6 +35,7 @@ WINDOW: dict[str, Any] = {
     "start": NOW + 7200,
     "begins": NOW + 3600,
     "started": False,
+    "over": False,
     "overdue": 0,
     "held": [],
 }
@@ -103,6 +104,12 @@ def test_a_blocked_entry_has_its_reason_instead() -> None:
     [
         ({}, "the evacuation of n3 starts at +3600", ""),
         ({"begins": NOW - 5}, "the evacuation of n3 starts as soon as maintd can", ""),
+        (
+            {"over": True},
+            "the window of n3 is over: maintd evacuates nothing for it",
+            "gnt-maint window cancel n3",
+        ),
+        ({"begun": True, "over": True}, "maintd evacuates n3: 2 instances are left", ""),
         ({"begun": True}, "maintd evacuates n3: 2 instances are left", ""),
         ({"begun": True, "left": 0}, "n3 is empty: take it down", "gnt-maint window down n3"),
         (

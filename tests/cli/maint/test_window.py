@@ -65,6 +65,17 @@ def test_somebody_else_changes_the_schedule_meanwhile(
     assert calendar(quiet)["windows"][0]["duration"] == 3600
 
 
+def test_a_window_of_the_past_is_told_also_of_a_machine_that_is_in_another(quiet: Live) -> None:
+    past = ("n3", "--start", "2020-01-02T00:00Z", "--for", "1h")
+    told = "n3's window is over already: maintd evacuates nothing for it."
+    run(quiet, "add", "n3", "--start", AHEAD)
+    assert told in run(quiet, "add", *past)
+    assert "over: maintd evacuates nothing for it" in run(quiet, "list")
+    shown = run(quiet, "show", "n3", "--at", "2020-01-02T00:30Z")
+    assert "evacuation  none: the window is over" in shown
+    assert told not in run(quiet, "add", "n3", "--start", LATER), "it was told before"
+
+
 @pytest.mark.parametrize("address", ["10.0.0.3", "2001:db8::3", "::1"])
 def test_a_machine_is_named_by_either_kind_of_address(address: str) -> None:
     assert arguments.machine(address) == {"ip": address}

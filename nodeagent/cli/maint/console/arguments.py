@@ -51,6 +51,14 @@ def past_moment(context: click.Context, option: click.Parameter, text: str | Non
     return nanoseconds
 
 
+def length(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
+    """Read how long a window or a pause lasts, in seconds; a callback."""
+    seconds = duration(context, option, text)
+    if seconds == 0:
+        raise click.BadParameter(f"{text} is too short: write 1s or longer", context, option)
+    return seconds
+
+
 def _no_time(text: str, forms: str) -> str:
     return f"{harmless(text, 40)!r} is not a time: write {forms}"
 
@@ -164,8 +172,9 @@ def window_of(calendar: Json, name: str, at: Nanoseconds | None = None) -> tuple
         if not windows:
             raise NotFound(f"{name} is in no window at {when(at / SECOND)}")
     if len(windows) > 1:
-        starts = " and ".join(when(row["start"]) for row, _ in windows)
-        raise Refused(f"{name} is in windows from {starts}: choose one by a time in it, with --at")
+        starts = [when(row["start"]) for row, _ in windows]
+        several = f"{name} is in windows from {' and '.join(starts)}"
+        raise Refused(f"{several}: choose one by a time in it, such as --at '{starts[0]}'")
     return windows[0]
 
 
@@ -236,7 +245,7 @@ AT = click.option(
     help="Choose the window of this time, where the machine is in several.",
 )
 LASTING = click.option(
-    "--duration", "--for", "lasting", metavar="DURATION", callback=duration, help="Length."
+    "--duration", "--for", "lasting", metavar="DURATION", callback=length, help="Length."
 )
 
 

@@ -19,6 +19,7 @@ Said = TypeVar("Said", str | None, tuple[str, ...])
 CONFIG = "/etc/nodeagent/maintd.toml"
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NAME = re.compile("[A-Za-z0-9._-]{1,255}")
+LONGEST = 36_500 * 86_400  # seconds of a duration: clocks and threads can still wait so long
 
 
 class Verbs(LazyGroup):
@@ -137,6 +138,8 @@ def duration(context: click.Context, option: click.Parameter, text: str | None) 
     if seconds is None:
         why = f"{harmless(text, 40)!r} is not a duration: write 90s, 10m, 2h or 7d"
         raise click.BadParameter(why, context, option)
+    if seconds > LONGEST:
+        raise click.BadParameter(f"{text} is longer than 36500d", context, option)
     return seconds
 
 

@@ -86,6 +86,11 @@ def mode_of(machine: Mapping[str, Any]) -> str:
     return "planned" if planned else str(machine["mode"])
 
 
+def is_missed(machine: Mapping[str, Any]) -> bool:
+    """Tell whether a machine's window was over before its evacuation started: it never will."""
+    return bool(machine["mode"] == "draining" and machine["over"] and not machine["begun"])
+
+
 def told_name(machine: Mapping[str, Any]) -> str:
     """Return a machine's name: its node's, if it is a node."""
     return str(machine["node"] or machine["hostname"] or machine["ip"])
