@@ -11,6 +11,7 @@ from nodeagent.placement.allocate.request import Newcomer
 from nodeagent.placement.cluster.cluster import Cluster, Group, Instance, Policy, Template
 
 STANDARD = "standard"
+META = 128  # MiB of DRBD's own data beside each disk, for which Ganeti asks the allocator, too
 
 
 class NamedSize(NamedTuple):
@@ -38,7 +39,7 @@ class NamedSize(NamedTuple):
         instance = Instance(
             name="new",
             memory=self.memory,
-            disk=sum(disks),
+            disk=sum(disks) + (META * len(disks) if template is Template.DRBD else 0),
             vcpus=self.vcpus,
             primary="",
             template=template,

@@ -23,7 +23,7 @@ from nodeagent.placement.cluster.cluster import (
 from nodeagent.placement.cluster.textfile import parse
 from nodeagent.placement.headroom import counting
 from nodeagent.placement.headroom.counting import CLOSED, Count, counted
-from nodeagent.placement.headroom.sizes import sizes, usual_template
+from nodeagent.placement.headroom.sizes import META, sizes, usual_template
 from nodeagent.placement.headroom.survey import NO_ROOM, Headroom, site_of, survey
 from nodeagent.placement.layout.layout import lay_out
 from nodeagent.placement.layout.node import Refused
@@ -79,7 +79,10 @@ DRBD, PLAIN, EXT, DISKLESS = Template.DRBD, Template.PLAIN, Template.EXT, Templa
         pytest.param((node("a"), node("b"), node("c")), DISKLESS, 8, NOT_REDUNDANT, id="N+1"),
         pytest.param(tuple(node(f"n{n}") for n in range(12)), EXT, 44, MEMORY, id="N+1 of many"),
         pytest.param(
-            (node("a", disk=3001), node("b", disk=3001)), DRBD, 3, DISK, id="disks on both"
+            (node("a", disk=3385), node("b", disk=3385)), DRBD, 3, DISK, id="disks on both"
+        ),
+        pytest.param(
+            (node("a", disk=3384), node("b", disk=3384)), DRBD, 2, DISK, id="DRBD's own data, too"
         ),
         pytest.param(
             (node("a", 9001, cpus=1), node("b", 9001, cpus=1)),
@@ -160,7 +163,7 @@ def test_the_worst_node_away() -> None:
 
 def test_the_worst_is_not_always_the_first_guess() -> None:
     """Without a least memory is left; without b or c only the disk of a."""
-    nodes = node("a", 9001, 2001), node("b", 5001, 10_001), node("c", 5001, 10_001)
+    nodes = node("a", 9001, 2257), node("b", 5001, 10_001), node("c", 5001, 10_001)
     found = surveyed(cluster(*nodes), DRBD).worst
     assert found
     assert (found.found[0].nodes, found.found[0].counts[0]) == (("b",), Count(2, True, DISK))
@@ -259,7 +262,9 @@ def test_quick_counts_beside_the_allocators_own(
 def hspace(folder: Path, of: Cluster, template: Template, spec: Spec) -> int:
     file = folder / "cluster.data"
     file.write_text(write(of))
-    size = f"{spec.disk},{spec.memory},{spec.vcpus}"
+    # It takes the disk as typed; Ganeti asks the allocator for DRBD's own data beside it, too.
+    disk = spec.disk + (META if template is DRBD else 0)
+    size = f"{disk},{spec.memory},{spec.vcpus}"
     words = ["-t", str(file), "--disk-template", template, "--machine-readable"]
     # Its tiered allocation would start from the largest size, and take most of the time.
     words += ["--standard-alloc", size, "--tiered-alloc", size]
