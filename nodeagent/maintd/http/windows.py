@@ -86,7 +86,11 @@ class Maintenance:
             if response.status != 200 or request.dry:
                 return response
             view = self._context.view
-            headers = {} if view is None else _etag(view.ledger.schedule)
+            headers = {}
+            if isinstance(asked, SetSchedule):
+                headers = _etag(asked.schedule)  # somebody may have changed it since
+            elif view is not None:
+                headers = _etag(view.ledger.schedule)
             if view is not None and before is not None:
                 headers |= _still_planned(before, view)
             kept = json.loads(response.body).get("kept", "")  # Mesos' own answer is empty

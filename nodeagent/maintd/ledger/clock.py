@@ -24,13 +24,13 @@ from nodeagent.model.fencing import Cut, Deaf, Fencing, Unreachable
 from nodeagent.model.incident import Incident
 from nodeagent.model.ledger import Begun, Hold, Intent, Ledger, Storm, Trail, Undiagnosed
 from nodeagent.model.notice import Condition, Mailbox, Message, Notice
-from nodeagent.model.offer import Answer, Milestone, Offer, Sending
+from nodeagent.model.offer import Answer, Milestone, Offer, Sending, Work
 from nodeagent.model.outage import Back, Wanted
 from nodeagent.model.proposal import Proposal
 from nodeagent.model.queue import Attempt, Entry, Refusal
 from nodeagent.model.roll import Roll, RollNode
-from nodeagent.model.units import Ms
-from nodeagent.model.window import Scheduled
+from nodeagent.model.units import Ms, Nanoseconds
+from nodeagent.model.window import NANOSECONDS, Scheduled
 
 RENEWED = Ms(600_000)  # how old `Ledger.clock` may become while nothing else is saved
 
@@ -78,22 +78,23 @@ MOMENTS: Mapping[type, tuple[str, ...]] = {
 }
 EVIDENCE: Mapping[type, tuple[str, ...]] = {Entry: ("checked_at",), PowerReading: ("at",)}
 T = TypeVar("T")
+N = TypeVar("N", Offer, Milestone)
 
 
 def in_step(ledger: Ledger, moment: Moment) -> Ledger:
     """Return the ledger with its moments as the wall clock of this moment has them."""
     before = ledger.clock
     if before is None:
-        return replace(_stepped(ledger, Ms(0), moment.wall), clock=moment)
+        return replace(_moved(ledger, Ms(0), moment.wall), clock=moment)
     by = step(before, moment)
     if before.boot != moment.boot:
         if moment.wall >= before.wall:
             # It ran for no longer than the wall clock says: a maintd before 1.0.0 could not read
             # the boot id below systemd, and took each start of its own for one of the machine.
             by = max(by, Ms(0))
-        return replace(_stepped(ledger, by, moment.wall), clock=moment)
+        return replace(_moved(ledger, by, moment.wall), clock=moment)
     if abs(by) >= STEP:
-        return replace(_stepped(ledger, by), clock=moment)
+        return replace(_moved(ledger, by), clock=moment)
     if passed(before, moment) < RENEWED:
         return ledger
     return replace(ledger, clock=_later(before, moment))
@@ -111,6 +112,27 @@ def renewed(saved: Ledger, ledger: Ledger, moment: Moment) -> Ledger:
 def _later(before: Moment, moment: Moment) -> Moment:
     """The moment, without the drift so far: drift must not get lost, or much of it is no step."""
     return replace(moment, wall=Ms(before.wall + passed(before, moment)))
+
+
+def _moved(ledger: Ledger, by: Ms, unknown_at: Ms | None = None) -> Ledger:
+    """Move all moments, as `_stepped`, and with them the times about which owners were asked.
+
+    Those of a roll and of an incident are reckoned from its own moments, and an owner's answer
+    counts for the same times only. Those of a window are what people typed.
+    """
+    after = _stepped(ledger, by, unknown_at)
+    if not (by and (after.offers or after.milestones)):
+        return after
+
+    def moved(notice: N) -> N:
+        when = notice.unavailability
+        if notice.work is Work.WINDOW:
+            return notice
+        start = Nanoseconds(when.start + by * NANOSECONDS)
+        return replace(notice, unavailability=replace(when, start=start))
+
+    offers, milestones = tuple(map(moved, after.offers)), tuple(map(moved, after.milestones))
+    return replace(after, offers=offers, milestones=milestones)
 
 
 def _stepped(value: T, by: Ms, unknown_at: Ms | None = None) -> T:

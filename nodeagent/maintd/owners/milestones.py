@@ -1,31 +1,29 @@
 """Owners that were asked hear that the maintenance has started, finished, or is canceled. Pure."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeAlias
 from uuid import NAMESPACE_URL, uuid5
 
-from nodeagent.maintd.owners.absences import Absence
+from nodeagent.maintd.owners.absences import Absence, Key, key_of
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.offer import Milestone, Offer, Progress, Work
+from nodeagent.model.offer import Milestone, Offer, Progress
 from nodeagent.model.units import Ms
 
 KEEP = Ms(3_600_000)  # ms for which owners are notified of a milestone
 _NAMESPACE = uuid5(NAMESPACE_URL, "nodeagent milestone")
-_Begun: TypeAlias = Collection[tuple[str, Work]]  # UUIDs of nodes, and the work that has begun
 
 
-def note(before: Ledger, after: Ledger, absences: Iterable[Absence], now: Ms) -> Ledger:
+def note(before: Ledger, after: Ledger, absences: Sequence[Absence], now: Ms) -> Ledger:
     """Record which maintenance has begun, is over, or will not be.
 
     `absences` are all that are foreseen or have begun, and the offers of `after` are about these.
     """
-    begun = {(absence.key.node, absence.key.work) for absence in absences if absence.begun}
+    begun = _Begun(before, absences)
     known = [_later(milestone, begun, now) for milestone in before.milestones]
     milestones = (
         *known,
-        *_started(before, after, begun, now),
+        *_started(known, (*before.offers, *after.offers), begun, now),
         *_canceled(before, after, begun, now),
     )
     kept = tuple(
@@ -34,27 +32,50 @@ def note(before: Ledger, after: Ledger, absences: Iterable[Absence], now: Ms) ->
     return after if kept == after.milestones else replace(after, milestones=kept)
 
 
+class _Begun:
+    """The absences that have begun, also those whose times somebody has changed since."""
+
+    def __init__(self, before: Ledger, absences: Sequence[Absence]) -> None:
+        self._foreseen = {absence.key for absence in absences}
+        self._begun = {absence.key for absence in absences if absence.begun}
+        told = {key_of(offer) for offer in before.offers}
+        told |= {key_of(milestone) for milestone in before.milestones if _starts(milestone)}
+        self._moved = {
+            (key.node, key.work): key
+            for key in (absence.key for absence in absences)
+            if key in self._begun and key not in told
+        }
+
+    def of(self, notice: Offer | Milestone) -> Key | None:
+        """The absence that this is about, with its present times; None if it has not begun."""
+        key = key_of(notice)
+        if key in self._foreseen:
+            return key if key in self._begun else None
+        return self._moved.get((key.node, key.work))
+
+
 def _starts(milestone: Milestone) -> bool:
     return milestone.progress is Progress.STARTED
 
 
 def _later(milestone: Milestone, begun: _Begun, now: Ms) -> Milestone:
-    if _starts(milestone) and (milestone.node, milestone.work) not in begun:
+    if not _starts(milestone):
+        return milestone
+    key = begun.of(milestone)
+    if key is None:
         return _milestone(milestone, Progress.FINISHED, now)
-    return milestone
+    return replace(milestone, unavailability=key.when)
 
 
-def _started(before: Ledger, after: Ledger, begun: _Begun, now: Ms) -> Iterator[Milestone]:
-    known = {
-        (milestone.node, milestone.work, milestone.owner)
-        for milestone in before.milestones
-        if _starts(milestone)
-    }
-    for offer in (*before.offers, *after.offers):
-        key = offer.node, offer.work, offer.owner
-        if (offer.node, offer.work) in begun and key not in known:
-            known.add(key)
-            yield _milestone(offer, Progress.STARTED, now)
+def _started(
+    milestones: Iterable[Milestone], offers: Iterable[Offer], begun: _Begun, now: Ms
+) -> Iterator[Milestone]:
+    known = {(key_of(found), found.owner) for found in milestones if _starts(found)}
+    for offer in offers:
+        key = begun.of(offer)
+        if key is not None and (key, offer.owner) not in known:
+            known.add((key, offer.owner))
+            yield _milestone(replace(offer, unavailability=key.when), Progress.STARTED, now)
 
 
 def _canceled(before: Ledger, after: Ledger, begun: _Begun, now: Ms) -> Iterator[Milestone]:
@@ -62,7 +83,7 @@ def _canceled(before: Ledger, after: Ledger, begun: _Begun, now: Ms) -> Iterator
     was, current = set(map(_key, before.offers)), set(map(_key, after.offers))
     moved = Counter((o.node, o.work, o.owner) for o in after.offers if _key(o) not in was)
     for offer in before.offers:
-        if _key(offer) in current or (offer.node, offer.work) in begun:
+        if _key(offer) in current or begun.of(offer) is not None:
             continue
         if moved[offer.node, offer.work, offer.owner]:
             moved[offer.node, offer.work, offer.owner] -= 1

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from datetime import date, timedelta, timezone
+from itertools import takewhile
 
 from nodeagent.errors import MessageError
 from nodeagent.maintd.planning.times import WEEKDAYS, moment, weekday_of
@@ -55,6 +56,12 @@ def _monday(day: int) -> int:
     return day - (day - 1) % 7  # the first of January of the year 1 is a Monday
 
 
+def earlier_week(day: int, every: int, before: int) -> int:
+    """The Monday of a week before a day that is a multiple of `every` weeks from another day's."""
+    monday, step = _monday(day), 7 * every
+    return monday - step * (max(0, monday - before) // step + 1)
+
+
 def last_day(rule: Weekly) -> int:
     """The last day that it can have; LAST_DAY if it never ends."""
     until = rule.until or LAST_DAY
@@ -98,6 +105,19 @@ def shortest(rule: Weekly) -> int:
 
 def start(rule: Weekly, zone: Zone, day: int) -> Seconds:
     return zone.moment(Seconds((day - EPOCH) * _DAY + rule.minute * 60))
+
+
+def passed(rule: Weekly, zone: Zone | None, now: Seconds) -> int:
+    """The number of its days, also skipped ones, that have started; of a rule with an end.
+
+    Where the zone is unknown, a day of UTC has started.
+    """
+    today = now // _DAY + EPOCH
+
+    def has_started(day: int) -> bool:
+        return day <= today if zone is None else start(rule, zone, day) <= now
+
+    return sum(1 for _ in takewhile(has_started, all_days(rule)))
 
 
 def coming(rule: Weekly, zone: Zone, now: Seconds, after: int = 0) -> Iterator[tuple[int, Seconds]]:

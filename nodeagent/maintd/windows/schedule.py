@@ -192,6 +192,9 @@ def _wrong_ip(text: str) -> str:
     return "" if address == text else f"its ip must be written {address}"
 
 
+_Key: TypeAlias = tuple[tuple[str, str], Unavailability]
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """A machine as a new schedule names it in a window, and the policy given with that."""
@@ -217,44 +220,64 @@ def _replaced(
         identity: _kept_times(times, list(asked.get(identity, ())))
         for identity, times in before.items()
     }
-    kept: list[Scheduled] = []
+    kept: dict[_Key, Scheduled] = {}
     gone: list[Scheduled] = []
-    for scheduled in ledger.scheduled:
+    # Of two records that turn out to be one node's, the most urgent one stays.
+    for scheduled in sorted(ledger.scheduled, key=lambda scheduled: scheduled.urgency):
         identity = names.identity(scheduled.machine)
         when = stay[identity].get(scheduled.when)
-        if when is not None:
-            kept.append(_kept(scheduled, when, asked[identity].pop(when)))
+        new = None if when is None else _take(asked[identity][when], scheduled)
+        if when is not None and new is not None:
+            kept[scheduled.key] = _kept(scheduled, when, new)
         elif scheduled.mode is Mode.DOWN:
             return (
                 f"machine {scheduled.machine} is down, and must be in the schedule until it is up"
             )
         else:
             gone.append(scheduled)
-    kept += [
+    remaining = [kept[old.key] for old in ledger.scheduled if old.key in kept]
+    added = [
         Scheduled(new.machine, when, Mode.DRAINING, now, consent=new.consent or Consent())
         for windows in asked.values()
-        for when, new in windows.items()
+        for when, machines in windows.items()
+        for new in machines
     ]
-    ledger = replace(ledger, schedule=schedule, scheduled=tuple(kept))
+    ledger = replace(ledger, schedule=schedule, scheduled=(*remaining, *added))
     return _released(ledger, gone, now)
+
+
+def _take(machines: list[_Asked], scheduled: Scheduled) -> _Asked | None:
+    """Take the machine of this record out of those: by its own name, or by another one."""
+    if not machines:
+        return None
+    own = (new for new in machines if new.machine.key == scheduled.machine.key)
+    new = next(own, machines[0])
+    machines.remove(new)
+    return new
 
 
 def _by_identity(
     ledger: Ledger, schedule: Schedule, consents: Sequence[Consent | None], names: Names
-) -> dict[Identity, dict[Unavailability, _Asked]] | str:
-    """The windows of a new schedule by machine and time, or the fault of a name in it."""
-    asked: dict[Identity, dict[Unavailability, _Asked]] = {}
+) -> dict[Identity, dict[Unavailability, list[_Asked]]] | str:
+    """The windows of a new schedule by machine and time, or the fault of a name in it.
+
+    What newer nodes have made ambiguous, or two names of one node, stays valid if it is in the
+    schedule already.
+    """
+    asked: dict[Identity, dict[Unavailability, list[_Asked]]] = {}
     known = {scheduled.machine.key for scheduled in ledger.scheduled}
+    placed = {scheduled.key for scheduled in ledger.scheduled}
     for number, window in enumerate(schedule.windows):
+        when = window.unavailability
         consent = consents[number] if number < len(consents) else None
         for machine in window.machines:
-            # A name that newer nodes made ambiguous stays valid if it is in the schedule already.
             if isinstance(why := names.node(machine), str) and machine.key not in known:
                 return why
-            theirs = asked.setdefault(names.identity(machine), {})
-            if earlier := theirs.get(window.unavailability):
-                return f"machine {machine} is in the schedule as {earlier.machine} already"
-            theirs[window.unavailability] = _Asked(machine, consent)
+            same = asked.setdefault(names.identity(machine), {}).setdefault(when, [])
+            for earlier in same:
+                if not {(machine.key, when), (earlier.machine.key, when)} <= placed:
+                    return f"machine {machine} is in the schedule as {earlier.machine} already"
+            same.append(_Asked(machine, consent))
     return asked
 
 

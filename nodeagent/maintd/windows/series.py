@@ -69,12 +69,17 @@ def _add(
     return replace(ledger, series=(*ledger.series, series), last_series=number)
 
 
-def _begin(rule: Weekly, begins: int, zone: Zone | None, now: Ms) -> Weekly | str:
-    """The rule with its first day: the first one from a given day (0: from now) on."""
+def _begin(rule: Weekly, begins: int, zone: Zone | None, now: Ms, week_of: int = 0) -> Weekly | str:
+    """The rule with its first day: the first one from a given day (0: from now) on.
+
+    It is in any week, or, given `week_of`, in one that is `every` weeks from the week of that day.
+    """
     if zone is None:
         return f"time zone {rule.zone} is unknown here"
     begins = max(begins, recurrence.today(zone, in_seconds(now)))
-    loose = replace(rule, first=begins - 7, every=1, until=0, times=0, skipped=())
+    every = rule.every if week_of else 1
+    earlier = recurrence.earlier_week(week_of or begins, every, begins)
+    loose = replace(rule, first=earlier, every=every, until=0, times=0, skipped=())
     first = next(recurrence.coming(loose, zone, in_seconds(now), begins - 1), None)
     if first is None:
         return "it would begin too far in the future"
@@ -117,8 +122,7 @@ def _edit(
 ) -> Ledger | str:
     rule = _other_rule(old.rule, asked)
     if _when(rule) != _when(old.rule) or asked.begins:
-        begins = asked.begins or _later(old.rule, observed.zones.get(old.rule.zone), now)
-        begun = _begin(rule, begins, observed.zones.get(rule.zone), now)
+        begun = _begin_again(rule, old, asked, observed, now)
         if isinstance(begun, str):
             return begun
         rule = begun
@@ -146,6 +150,23 @@ def _edit(
     new = replace(old, rule=rule, members=members, consent=asked.consent or old.consent)
     series = tuple(new if known is old else known for known in ledger.series)
     return _withdraw(replace(ledger, series=series), old, out, observed, now)
+
+
+def _begin_again(
+    rule: Weekly, old: Series, asked: EditSeries, observed: Observed, now: Ms
+) -> Weekly | str:
+    """The changed rule from its next day on: in the weeks of the series, for the times left."""
+    zone = observed.zones.get(old.rule.zone)
+    if asked.times is None and rule.times:
+        left = rule.times - recurrence.passed(old.rule, zone, in_seconds(now))
+        if left <= 0:
+            more = f"gnt-maint window edit {old.name} --times N"
+            return f"{old.name} is over after {rule.times} times: say how many more ({more})"
+        rule = replace(rule, times=left)
+    begins = asked.begins or _later(old.rule, zone, now)
+    same_weeks = not asked.begins and rule.every == old.rule.every
+    week_of = old.rule.first if same_weeks else 0
+    return _begin(rule, begins, observed.zones.get(rule.zone), now, week_of)
 
 
 def _later(rule: Weekly, zone: Zone | None, now: Ms) -> int:

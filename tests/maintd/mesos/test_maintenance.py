@@ -12,6 +12,10 @@ import pytest
 
 from nodeagent.errors import NotMaster
 from nodeagent.maintd.engine import daemon
+from nodeagent.model.asked import Asked
+from nodeagent.model.units import Nanoseconds
+from nodeagent.model.window import Machine, Schedule, Unavailability, Window
+from nodeagent.model.wish import SetSchedule
 from tests.maintd.mesos.client import BLIND, M1, M2, SECOND, Master, schedule, window
 
 SCHEDULE, STATUS, DOWN, UP = (
@@ -70,6 +74,27 @@ def test_a_change_may_be_bound_to_what_was_read(master: Master) -> None:
     assert master.ask("POST", SCHEDULE, schedule(window(M2)), headers=now)[0] == 200
     assert master.ask("POST", SCHEDULE, {}, headers={"If-Match": "*"})[0] == 200
     assert master.ask("POST", SCHEDULE, {}, headers={"If-Match": "none"})[0] == 400
+
+
+def test_an_answer_has_the_version_that_its_author_has_posted(
+    master: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its author would overwrite the change of somebody who was just behind it, unseen."""
+    maintd = master.live.maintd
+    ask, others = maintd.ask, Schedule((Window((Machine("n2"),), Unavailability(Nanoseconds(1))),))
+
+    async def overtaken(asked: Asked, who: str, command: str = "") -> str:
+        answer = await ask(asked, who, command)
+        await ask(SetSchedule(others), "bob")
+        return answer
+
+    monkeypatch.setattr(maintd, "ask", overtaken)
+    status, headers, _ = master.ask("POST", SCHEDULE, schedule(window(M1)))
+    assert status == 200
+    monkeypatch.setattr(maintd, "ask", ask)
+    mine = {"If-Match": headers["etag"]}
+    assert master.ask("POST", SCHEDULE, schedule(window(M1, M2)), headers=mine)[0] == 412
+    assert master.windows == [[{"hostname": "n2"}]]
 
 
 @pytest.mark.parametrize(

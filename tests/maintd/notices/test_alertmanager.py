@@ -4,9 +4,13 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from nodeagent.maintd.notices.sinks.alertmanager import ALERTS, TITLES, Alertmanager
+import pytest
+
+from nodeagent.maintd.notices.delivery import Letter
+from nodeagent.maintd.notices.sinks.alertmanager import ALERTS, TITLES, Alertmanager, alerts
 from nodeagent.maintd.notices.sinks.http import Endpoint
-from nodeagent.model.notice import ENDS, Occasion, Sink
+from nodeagent.maintd.planning.times import rfc3339
+from nodeagent.model.notice import ENDS, Condition, Message, Occasion, Sink
 from nodeagent.model.units import Ms
 from tests import needs
 from tests.maintd.answering import serving
@@ -91,6 +95,16 @@ def test_many_alerts_are_the_most_severe(tmp_path: Path) -> None:
     names = [alert["labels"]["alertname"] for alert in receiver.said[-1]]
     assert len(names) == ALERTS
     assert names[0] == "MaintdStorm"
+
+
+@pytest.mark.parametrize(("interval", "ends"), [(60, 300), (600, 1800)])
+def test_an_alert_lasts_until_it_comes_again(interval: int, ends: int) -> None:
+    """Else it would be resolved, and fire anew, between two messages of a long interval."""
+    condition = Condition(Occasion.FAILED, "01a2", "n2", Ms(0))
+    sink = replace(SINK, interval=Ms(interval * 1000))
+    letter = Letter(Message("m", Ms(0), (), {}), sink, "c", Ms(0), [(condition, "")])
+    (alert,) = alerts(letter)
+    assert alert["endsAt"] == rfc3339(Ms(ends * 1000))
 
 
 def test_each_condition_has_a_name_as_an_alert() -> None:

@@ -16,7 +16,7 @@ import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 
-from nodeagent.errors import Unavailable
+from nodeagent.errors import ConfigError, Unavailable
 from nodeagent.maintd.notices.sinks import smtp
 from nodeagent.maintd.notices.sinks.smtp import Smtp
 from nodeagent.model.notice import Sink
@@ -137,6 +137,24 @@ def test_a_password_goes_to_no_server_that_is_not_trusted(
     with open_office(office) as port, pytest.raises(Unavailable, match="STARTTLS"):
         send(port, pem[1], host="localhost", **login)
     assert (office.logins, office.mails) == ([], [])
+
+
+def test_no_part_of_a_password_that_cannot_be_sent_is_told(
+    office: Office, pem: tuple[ssl.SSLContext, str], password: str
+) -> None:
+    """smtplib's own error quotes the first character that is not ASCII, and its place."""
+    tls, ca = pem
+    Path(password).write_text("gehe\u00efm\n")
+    options = {"tls_context": tls, "auth_required": True, "authenticator": office.login}
+    login: dict[str, Any] = {"user": "maintd", "password": password, "tls": "starttls"}
+    with open_office(office, **options) as port, pytest.raises(ConfigError) as error:
+        send(port, ca, host="localhost", **login)
+    why = f"{password}: its first line is not ASCII, as a password for mail must be"
+    assert str(error.value) == why
+    ((key, path, read),) = Smtp("mail", "127.0.0.1", 25, "a@b", ("c@d",), **login).secrets()
+    assert (key, path) == ("password", password)
+    with pytest.raises(ConfigError, match="is not ASCII"):
+        read(path)
 
 
 def test_a_wrong_password_is_told_without_it(

@@ -70,6 +70,7 @@ def test_all_kinds_are_read() -> None:
         ({**MAIL, "server": ""}, "notify[0].server is"),
         ({**MAIL, "to": []}, "notify[0].to is missing or empty"),
         ({**MAIL, "to": ["a@b\nBcc: c"]}, "notify[0].to is"),
+        ({**MAIL, "user": "\u00fc"}, "notify[0].user is"),
         ({**MAIL, "user": "u"}, "notify[0] needs user and password, or neither"),
         ({**MAIL, "user": "u", "password": "/p", "tls": "none"}, 'notify[0].tls "none" sends'),
         ({**MAIL, "url": "https://x/"}, "notify[0].url is not a known setting"),

@@ -102,6 +102,20 @@ def test_who_must_accept_holds_its_node_until_then(
     assert (phases(one)["n3"] is not Phase.WAITING) == begins
 
 
+@pytest.mark.parametrize("step", [300, -300])
+def test_a_veto_outlives_a_step_of_the_clock(step: int) -> None:
+    one = rig()
+    veto = Consent(Weight.VETO)
+    terms = replace(TERMS, consent=veto, notice=HOUR, deadline=Ms(10 * HOUR))
+    start(one, "n3", terms=terms)
+    answer(one, Reply.DECLINE, offer(one, "db", Work.ROLL))
+    one.skew += step
+    one.tick(2 * HOUR / 1000)
+    ticks(one, 6)
+    assert offer(one, "db", Work.ROLL).answer, "the same offer, with its answer"
+    assert phases(one)["n3"] is Phase.WAITING
+
+
 # Incidents.
 
 

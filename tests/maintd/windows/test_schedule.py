@@ -240,3 +240,30 @@ def test_a_name_that_is_another_s_too_by_now_keeps_nobody_from_the_schedule() ->
     plan(one)
     again = wish(one, DAY, N3)
     assert "several nodes" in one.tick().decision.refused[again]
+
+
+def test_two_machines_that_turn_out_to_be_one_node() -> None:
+    """Such as a name and an address that were planned before the node was added."""
+    when = Unavailability(at(1), at(2))
+    name, address, other = Machine("n9"), Machine(ip="192.0.2.9"), Machine("n8")
+    stranger = Observed(Snapshot("c", {}), {})
+    node = Observed(Snapshot("c", {"n9": Node("n9", "u9", "192.0.2.9")}), {})
+
+    def posted(before: Ledger, seen: Observed, *machines: Machine) -> Ledger | str:
+        schedule = Schedule((Window(machines, when),))
+        return grant(before, SetSchedule(schedule), seen, Ms(1))
+
+    both = posted(Ledger(), stranger, name, address)
+    assert isinstance(both, Ledger)
+    more = posted(both, node, name, address, other)
+    assert isinstance(more, Ledger), "nobody else's change is refused for them"
+    assert [one.machine for one in more.scheduled] == [name, address, other]
+    down = grant(both, TakeDown((address,)), node, Ms(1))
+    assert isinstance(down, Ledger)
+    for left in (name, address):
+        one = posted(down, node, left)
+        assert isinstance(one, Ledger)
+        assert [(one.machine, one.mode) for one in one.scheduled] == [(left, Mode.DOWN)]
+    assert posted(Ledger(), node, name, address) == (
+        "machine 192.0.2.9 is in the schedule as n9 already"
+    )

@@ -349,6 +349,38 @@ def test_a_series_that_is_to_begin_in_spring_does_so_at_another_time_too() -> No
         assert after.series[0].rule.first == SUNDAY - 1, "its next may be earlier"
 
 
+def test_another_time_of_day_leaves_a_series_its_weeks() -> None:
+    """Else a node would be drained in a week in which nobody expects it."""
+    second = replace(RULE, first=SUNDAY - 7, every=2)
+    before = ledger((of(Member(N3, SUNDAY - 7), rule=second),))
+    for change in ({"minute": 180}, {"zone": "Europe/Zurich", "minute": 60}, {"weekdays": (5, 6)}):
+        after = edited(before, **change)
+        first = SUNDAY + (6 if "weekdays" in change else 7)
+        assert after.series[0].rule.first == first
+        assert advanced(after).ledger.schedule.windows == ()
+    in_spring = replace(RULE, first=SUNDAY + 21, every=4)
+    later = ledger((of(Member(N3), rule=in_spring),))
+    assert edited(later, weekdays=(0,)).series[0].rule.first == SUNDAY + 43
+    for change in ({"every": 3}, {"begins": SUNDAY}):
+        assert edited(before, **change).series[0].rule.first == SUNDAY, "other weeks are asked for"
+
+
+def test_another_time_of_day_leaves_a_series_its_number_of_times() -> None:
+    rule = replace(RULE, first=SUNDAY - 21, times=5)
+    before = ledger((of(Member(N3, SUNDAY - 7), rule=rule),))
+    for change, times in (({}, 2), ({"times": 9}, 9), ({"times": 0}, 0)):
+        new = edited(before, minute=180, **change).series[0].rule
+        assert (new.first, new.times) == (SUNDAY, times)
+    over = ledger((of(Member(N3, SUNDAY - 7), rule=replace(rule, times=3)),))
+    asked = EditSeries(1, minute=180)
+    more = "gnt-maint window edit series/1 --times N"
+    why = f"series/1 is over after 3 times: say how many more ({more})"
+    assert series.grant(over, asked, ("w", "root"), SEEN, Ms(NOW)) == why
+    elsewhere = replace(rule, zone="Atlantis/Poseidonis")
+    moved = edited(ledger((of(Member(N3), rule=elsewhere),)), zone="Europe/Zurich")
+    assert moved.series[0].rule.times == 2
+
+
 def test_skipped_days_are_forgotten_after_a_year_and_no_more_than_a_thousand() -> None:
     old, late = SUNDAY - 7 * 53, SUNDAY - 7 * 51
     rule = replace(RULE, first=SUNDAY - 7 * 60, skipped=(old, late))

@@ -24,7 +24,8 @@ ALERTS = 500  # alerts of one message
 _MOST_BYTES = 16 * 1024 * 1024  # of an answer with firing alerts
 _NAME = 80  # characters of an alert's name
 _ACTIVE = (("active", "true"), ("silenced", "false"), ("inhibited", "false"))
-LASTS = 300_000  # ms that Alertmanager keeps an alert without a repetition
+LASTS = 300_000  # ms at least that Alertmanager keeps an alert without a repetition
+_INTERVALS = 3  # of the sink that it keeps one: else a long interval would end it in between
 TITLES = {
     Occasion.DETECTED: "MaintdIncident",
     Occasion.STARTED: "MaintdIncidentStarted",
@@ -133,7 +134,8 @@ def _alert(notice: Notice, letter: Letter) -> dict[str, Any]:
         "node": notice.node,
         "incident" if occasion in OF_INCIDENT else "subject": notice.subject,
     }
-    ends = letter.at if notice.over else Ms(letter.at + LASTS)
+    lasts = max(LASTS, _INTERVALS * letter.sink.interval)
+    ends = letter.at if notice.over else Ms(letter.at + lasts)
     return {
         "labels": {name: value for name, value in labels.items() if value},
         "annotations": {"summary": notice.text} if notice.text else {},

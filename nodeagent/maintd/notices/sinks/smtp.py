@@ -11,7 +11,7 @@ from email.message import EmailMessage
 from email.utils import formatdate
 from typing import BinaryIO, cast
 
-from nodeagent.errors import Unavailable, plain
+from nodeagent.errors import ConfigError, Unavailable, plain
 from nodeagent.maintd.notices.delivery import Delivered, Delivery, Letter, Secret, seconds_of
 from nodeagent.maintd.notices.render import check, rendered, template_of, values
 from nodeagent.model.notice import Sink
@@ -56,7 +56,7 @@ class Smtp:
         return Delivered()
 
     def secrets(self) -> Iterator[Secret]:
-        yield "password", self.password, read_password
+        yield "password", self.password, _read_password
 
 
 def read(section: Section, sink: Sink) -> tuple[Sink, Smtp]:
@@ -65,7 +65,7 @@ def read(section: Section, sink: Sink) -> tuple[Sink, Smtp]:
     server = section.text("server", "", _SERVER, "HOST or HOST:PORT")
     sender = section.text("from", "", _ADDRESS, "a mail address")
     to = section.words("to", _ADDRESS, "a list of mail addresses, each once")
-    user = section.text("user", "", r"[^\x00-\x20\x7f]*", "a name without space")
+    user = section.text("user", "", r"[\x21-\x7e]*", "a name of ASCII without space")
     password = section.path("password", "")
     if section.is_right("kind"):
         section.require({"server": server, "from": sender, "to": to})
@@ -97,6 +97,14 @@ def read(section: Section, sink: Sink) -> tuple[Sink, Smtp]:
         table=section.name,
     )
     return sink, smtp
+
+
+def _read_password(path: str) -> str:
+    """The password; smtplib sends only ASCII, and its error would quote what is not."""
+    password = read_password(path)
+    if not password.isascii():
+        raise ConfigError(f"{path}: its first line is not ASCII, as a password for mail must be")
+    return password
 
 
 class _Bounded:
@@ -155,7 +163,7 @@ def send(by: Smtp, identity: str, title: str, body: str) -> None:
         if by.tls == "starttls":
             smtp.starttls(context=secure)
         if by.user:
-            smtp.login(by.user, read_password(by.password))
+            smtp.login(by.user, _read_password(by.password))
         refused = smtp.send_message(mail, by.sender, by.to)
         with suppress(OSError, smtplib.SMTPException):
             smtp.quit()
