@@ -226,16 +226,20 @@ def busy(rows: Sequence[Row], names: Collection[str]) -> dict[str, str]:
             continue
         ops = row.any("ops")
         for op in ops if isinstance(ops, list) else ():
-            match op:
-                case {"OP_ID": str(kind), "instance_name": str(typed)} if kind not in _ASKING:
-                    pass
-                case {"OP_ID": str(kind), "node_name": str(typed)} if kind in _EMPTYING:
-                    pass
-                case _:
-                    continue
+            typed = _changed_by(op)
             for name in [typed] if typed in names else meant.get(typed.casefold(), ()):
                 jobs.setdefault(name, str(row.number("id")))
     return jobs
+
+
+def _changed_by(op: object) -> str:
+    """Return the instance or node that an opcode changes, as it names it; empty if none."""
+    match op:
+        case {"OP_ID": str(kind), "instance_name": str(name)} if kind not in _ASKING:
+            return name
+        case {"OP_ID": str(kind), "node_name": str(name)} if kind in _EMPTYING:
+            return name
+    return ""
 
 
 def _meanings(names: Collection[str]) -> Mapping[str, Sequence[str]]:
