@@ -221,6 +221,14 @@ class Kind(AnyKind):
         " {incident}",
         command="gnt-node modify --offline=no {it}",
     )
+    EVACUATED_BY_PERSON = kind(
+        "other",
+        Of.NODE,
+        "{who} has had {it} evacuated, and maintd repairs nothing there meanwhile: run {help} when"
+        " the node is ready",
+        command="gnt-maint done {it}",
+        personal=("who",),
+    )
     OFFLINE_NO_ORDER = kind("other", Of.NODE, "{it} is offline: maintd sends no orders there")
     NO_COMMAND = kind(
         "other",

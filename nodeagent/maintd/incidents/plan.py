@@ -233,7 +233,7 @@ class Planner:
         """Why work on a detected incident may not start, no matter who would do it."""
         return (
             admission.may_go_on(incident, self.observed, self.holds)
-            or admission.may_begin_there(incident, self.observed)
+            or admission.may_begin_there(incident, self.ledger, self.observed)
             or admission.failed_before(incident, self.ledger, self.policy)
             or admission.may_begin(incident, self.ledger, self.policy, self.paused, self.now)
             or self.owners.get(incident.node)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from nodeagent.maintd.outage.claims import begin, incident_that_keeps_out
 from nodeagent.maintd.outage.waiting import by_hand, state_of
+from nodeagent.maintd.planning.admission import waits_for_person
 from nodeagent.maintd.planning.intents import without_lost
 from nodeagent.maintd.planning.names import no_such
 from nodeagent.model.action import Drain
@@ -22,14 +23,20 @@ from nodeagent.model.wish import Cancel, Done, Evacuate
 def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> Ledger | str:
     """Close a node's ended incidents, end a person's request, and return the node as it was found.
 
-    While an incident evacuates the node, only the request ends.
+    While an incident evacuates the node, only the request ends. A live repair that waits for the
+    person begins then, and the node returns after it.
     """
     node = observed.snapshot.nodes.get(asked.node)
     if node is None:
         return no_such("node", asked.node)
     incidents = [incident for incident in ledger.incidents if incident.node == node.uuid]
-    active = [incident for incident in incidents if incident.status.active and not incident.by_hand]
     outage = ledger.outage(node.uuid) or Outage(node.uuid)
+    repairs = [incident for incident in incidents if waits_for_person(incident, outage)]
+    active = [
+        incident
+        for incident in incidents
+        if incident.status.active and not incident.by_hand and incident not in repairs
+    ]
     keeper = incident_that_keeps_out(ledger, node.uuid, outage)
     if outage.wanted is not None and keeper is not None and keeper.status.active:
         # The node stays out of service for its incident, which puts it back if it is withdrawn.
@@ -57,7 +64,7 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
         stays = f"{state_of(node)}: {by_hand(node)}" if out else "in service"
         return f"no incident of {node.name} waits to be closed; {node.name} is {stays}"
     why = _unhealthy(node, observed)
-    if why and not (asked.force or node.offline):
+    if why and not (asked.force or node.offline or repairs):
         return (
             f"{node.name} is not healthy: {why}: repair it first, or insist with"
             f" gnt-maint done --force {node.name}"

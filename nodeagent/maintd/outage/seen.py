@@ -163,12 +163,15 @@ def _looked_at(outage: Outage, node: Node, ledger: Ledger, observed: Observed, n
     """Record since when a node that owes its proof is healthy.
 
     It does not go back if somebody took it offline meanwhile; what is reported repaired, neither if
-    new work has started on it.
+    an incident evacuates it again. It waits for a live repair.
     """
     back = outage.back
     if back is None or not back.proves:
         return outage
-    again = any(i.node == node.uuid and i.status is Status.PENDING for i in ledger.incidents)
+    again = any(
+        i.node == node.uuid and i.status is Status.PENDING and i.diagnosis.need >= Need.EVACUATE
+        for i in ledger.incidents
+    )
     if (again and back.reported) or (back.online and node.offline):
         return replace(outage, back=None)
     diagnosis = observed.diagnoses.get(node.name)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.outage import Outage
 from nodeagent.model.reason import Detail, Kind, Reason, because
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
@@ -62,12 +63,24 @@ def may_go_on(incident: Incident, observed: Observed, holds: Mapping[str, Reason
     return None
 
 
-def may_begin_there(incident: Incident, observed: Observed) -> Reason | None:
-    """Why no work may start at the node itself."""
+def may_begin_there(incident: Incident, ledger: Ledger, observed: Observed) -> Reason | None:
+    """Why no work may start at the node itself.
+
+    Whoever has had the node evacuated works on it: no repair command runs there beside them.
+    """
     node = observed.snapshot.nodes.get(incident.name)
     if node is not None and node.offline:
         return because(Kind.OFFLINE, node.name, incident=incident.id)
+    outage = ledger.outage(incident.node)
+    if outage is not None and outage.wanted is not None and waits_for_person(incident, outage):
+        return because(Kind.EVACUATED_BY_PERSON, incident.name, who=outage.wanted.who)
     return None
+
+
+def waits_for_person(incident: Incident, outage: Outage) -> bool:
+    """Check whether a live repair waits for the person who has had its node evacuated."""
+    repairs = incident.status is Status.NOTED and incident.diagnosis.need is Need.LIVE_REPAIR
+    return repairs and outage.wanted is not None and outage.wanted.begun
 
 
 def may_begin(

@@ -9,10 +9,10 @@ from nodeagent.model.ledger import Ledger
 from nodeagent.model.outage import Outage, Wanted
 from nodeagent.model.reason import Kind, because
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import Evacuate
+from nodeagent.model.wish import Done, Evacuate
 from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, ask, fleet, mirrored
-from tests.maintd.world import NOW, seen, six
+from tests.maintd.world import NOW, OK, REPAIR, seen, six
 
 PLACES = (("n3", "n4"), ("n3", "n5"), ("n2", "n3"))
 POLICY = replace(QUICK, return_after=Ms(60_000))
@@ -71,3 +71,21 @@ def test_no_evacuation_starts_where_work_is_stopped() -> None:
         after, held = evacuate_wanted(asked, observed, POLICY, room, stopped, NOW)
         assert bool(after.intents) is begins, stopped
         assert (why in [blocked.why for blocked in held]) is not begins, stopped
+
+
+def test_no_repair_starts_where_a_person_works() -> None:
+    one = rig()
+    ask(one, Evacuate("n3", "new disks"))
+    until_calm(one)
+    one.agents.says["n3"] = REPAIR
+    for _ in range(10):
+        held = one.tick(30).decision.held
+    assert (Kind.EVACUATED_BY_PERSON, "n3") in kinds(held)
+    assert one.agents.orders == []
+    assert ask(one, Done("n3")) == ""
+    for _ in range(10):
+        one.tick(30)
+    assert len(one.agents.orders) == 1
+    one.agents.says["n3"] = OK
+    until_calm(one)
+    assert one.cluster.nodes["n3"].in_service
