@@ -12,6 +12,7 @@ import pytest
 
 from nodeagent.agent.collectors import Sampler
 from nodeagent.agent.collectors.cpu import CpuAvgLoad
+from nodeagent.agent.collectors.disk import Diskstats
 from nodeagent.agent.collectors.kvm import KvmInstRss
 from tests.patience import until
 
@@ -108,6 +109,22 @@ def test_cpu_load_forgets_what_is_older_than_its_window(monkeypatch: pytest.Monk
         if step == 499:
             assert data["cpu_total"] == pytest.approx(0.4), "guest time is not counted twice"
     assert data["cpu_total"] == 0.0
+
+
+def test_diskstats_are_the_kernels_first_columns(tmp_path: Path) -> None:
+    file = tmp_path / "diskstats"
+    file.write_text(
+        "   8       0 sda 11 12 13 14 21 22 23 24 31 32 33\n"  # until Linux 4.17
+        " 259       1 nvme0n1p1 1 0 8 2 0 0 0 0 0 2 2 41 42 43 44 51 52\n"
+    )
+    sda, partition = Diskstats(file).sample()
+    assert list(sda.values()) == [8, 0, "sda", 11, 12, 13, 14, 21, 22, 23, 24, 31, 32, 33]
+    assert " ".join(sda) == (  # as mond calls them
+        "major minor name readsNum mergedReads secRead timeRead"
+        " writes mergedWrites secWritten timeWrite ios timeIO wIOmillis"
+    )
+    assert list(partition) == list(sda)
+    assert (partition["name"], partition["wIOmillis"]) == ("nvme0n1p1", 2)
 
 
 def test_kvm_instances_are_found_by_name(tmp_path: Path) -> None:
