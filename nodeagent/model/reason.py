@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, Union
 
+from nodeagent.model.balance_kinds import BalanceKind
 from nodeagent.model.budget_kinds import BudgetKind
 from nodeagent.model.fencing_kinds import FencingKind
 from nodeagent.model.ledger_kinds import LedgerKind
@@ -21,6 +22,7 @@ __all__ = [
     "KINDS",
     "MOST_TOLD",
     "AnyKind",
+    "BalanceKind",
     "BudgetKind",
     "Detail",
     "FencingKind",
@@ -39,6 +41,7 @@ __all__ = [
 
 KINDS: tuple[AnyKind, ...] = (
     *Kind,
+    *BalanceKind,
     *BudgetKind,
     *FencingKind,
     *LedgerKind,

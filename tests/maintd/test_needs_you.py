@@ -24,6 +24,7 @@ from nodeagent.model.purpose import OfIncident
 from nodeagent.model.queue import Entry, EntryStatus, Queue
 from nodeagent.model.reason import (
     AnyKind,
+    BalanceKind,
     BudgetKind,
     Detail,
     FencingKind,
@@ -243,7 +244,7 @@ WAITS: list[tuple[Ledger, tuple[Held, ...], list[Sort]]] = [
     (ledger(), (held(Kind.CANNOT_MOVE, why=DOWN),), [Sort.REASON]),
     (ledger(LATELY), (held(Kind.CANNOT_MOVE, of=LATELY.id, why=DOWN),), []),
     (ledger(LATELY), (held(Kind.CANNOT_MOVE, of=LATELY.id, why=NEVER),), [Sort.REASON]),
-    (ledger(), (held(Kind.NOT_BALANCED, why=DOWN),), []),
+    (ledger(), (held(BalanceKind.NOT_BALANCED, why=DOWN),), []),
     (in_windows(OLD), (held(Kind.LATE_DRAINING),), [Sort.OVERDUE]),
     (in_windows(replace(OLD, since=NOW)), (held(Kind.LATE_DRAINING),), []),
     (ledger(queue=Queue((Entry(0, "a", "t", "o", status=EntryStatus.FAILED),))), (), [Sort.ENTRY]),

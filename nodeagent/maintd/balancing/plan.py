@@ -20,7 +20,7 @@ from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import FAILED_TAGS, Incident, Status
 from nodeagent.model.ledger import Ledger, Policy, Trail
 from nodeagent.model.purpose import BALANCE, OfBalance, claimant
-from nodeagent.model.reason import Detail, Held, Kind, Reason, StageKind, because
+from nodeagent.model.reason import BalanceKind, Detail, Held, Kind, Reason, StageKind, because
 from nodeagent.model.snapshot import Group, Node, Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Balance
@@ -142,7 +142,7 @@ class _Seen:
         if (incident := self.sick.get(node.uuid)) is not None:
             emptied = incident.diagnosis.need >= Need.EVACUATE
             what = "is to be evacuated" if emptied else "has a fault of its own"
-            return because(Kind.HAS_TROUBLE, node.name, what=what, incident=incident.id)
+            return because(BalanceKind.HAS_TROUBLE, node.name, what=what, incident=incident.id)
         if node.in_service and (doubt := self.observed.doubts.get(node.name)) is not None:
             return because(Kind.IN_DOUBT, node.name, doubt=doubt)
         if (owner := self.working.get(node.name)) is not None:
@@ -171,7 +171,7 @@ class _Group:
         if len(nodes) < 2:
             self._forget()
             if any(agenda.group == uuid for agenda in self.done.ledger.agenda):
-                self._hold(because(Kind.FEW_NODES, self.group.name))
+                self._hold(because(BalanceKind.FEW_NODES, self.group.name))
             return
         free = self._free(nodes)
         if isinstance(free, Reason):
@@ -197,7 +197,7 @@ class _Group:
         if why := stopped.get(""):
             return why
         if (remaining := ledger.balance_after - self.now) > 0:
-            return because(Kind.NOT_TAKEN, left=remaining)
+            return because(BalanceKind.NOT_TAKEN, left=remaining)
         for node in nodes:
             if why := self.seen.unquiet(node) or self._is_leaving(node):
                 return why
@@ -205,7 +205,7 @@ class _Group:
         free = [n.name for n in nodes if n.name not in unfit and self._takes_part(n)]
         if len(free) < 2:
             taken = next((unfit[node.name] for node in nodes if node.name in unfit), None)
-            return because(Kind.FEW_FREE_NODES, self.group.name, why=taken)
+            return because(BalanceKind.FEW_FREE_NODES, self.group.name, why=taken)
         return frozenset(free)
 
     def _is_leaving(self, node: Node) -> Reason | None:
@@ -230,7 +230,7 @@ class _Group:
         halt = next((halt for halt in halts if halt.group == self.group.uuid), None)
         if halt is None:
             return None
-        return because(Kind.HALTED, self.group.name, why=halt.why, tag=halt.tag)
+        return because(BalanceKind.HALTED, self.group.name, why=halt.why, tag=halt.tag)
 
     def _takes_part(self, node: Node) -> bool:
         """Tell whether its own tags leave it in; a person's request is not limited by stages."""
@@ -264,7 +264,7 @@ class _Group:
 
     def _by_advice(self, advice: Advice, agenda: Agenda | None, free: frozenset[str]) -> None:
         if advice.why:
-            self._hold(because(Kind.NO_SEARCH, self.group.name, why=advice.why))
+            self._hold(because(BalanceKind.NO_SEARCH, self.group.name, why=advice.why))
             return
         gain, wanted = advice.score - advice.final, self.policy.balance_threshold
         if not advice.shifts or gain < wanted:
@@ -278,7 +278,7 @@ class _Group:
         if remaining > 0:
             details: dict[str, Detail] = {"moves": len(advice.shifts), "doubt": advice.doubt}
             details |= {"score": advice.score, "final": advice.final, "left": remaining}
-            self._hold(because(Kind.NOT_LASTING, self.group.name, **details))
+            self._hold(because(BalanceKind.NOT_LASTING, self.group.name, **details))
             return
         if agenda is None and not self.policy.acts:
             why = because(
@@ -300,14 +300,16 @@ class _Group:
         for shift in agenda.shifts:
             instance = self.seen.observed.snapshot.instances.get(shift.instance)
             if instance is None:
-                self._give_up(agenda, because(Kind.INSTANCE_GONE, shift.instance))
+                self._give_up(agenda, because(BalanceKind.INSTANCE_GONE, shift.instance))
                 return
             if shift.instance not in places and spot(instance) == shift.to:
                 continue  # done; a move whose job was not taken is tried again
             if places.get(shift.instance, spot(instance)) != shift.at:
                 name, move = shift.instance, described(shift)
-                not_there = because(Kind.NOT_THERE, name)
-                self._give_up(agenda, because(Kind.MOVE_WAITS, name, move=move, why=not_there))
+                not_there = because(BalanceKind.NOT_THERE, name)
+                self._give_up(
+                    agenda, because(BalanceKind.MOVE_WAITS, name, move=move, why=not_there)
+                )
                 return
             places[shift.instance] = shift.to
             shifts.append(shift)
@@ -336,7 +338,7 @@ class _Group:
             why = self._unfit(shift, free) or (self._overbooked(shift) if spare else None)
             if why:
                 name, move = shift.instance, described(shift)
-                self._hold(because(Kind.MOVE_WAITS, name, move=move, why=why))
+                self._hold(because(BalanceKind.MOVE_WAITS, name, move=move, why=why))
                 continue
             self._promise(shift)
             begun += 1
@@ -344,12 +346,12 @@ class _Group:
     def _unfit(self, shift: Shift, free: frozenset[str]) -> Reason | None:
         instance = self.seen.observed.snapshot.instances.get(shift.instance)
         if instance is None or spot(instance) != shift.at:
-            return because(Kind.NOT_THERE, shift.instance)
+            return because(BalanceKind.NOT_THERE, shift.instance)
         if wrong := fault(shift, instance):
-            return because(Kind.NO_MOVE, shift.instance, why=wrong)
+            return because(BalanceKind.NO_MOVE, shift.instance, why=wrong)
         for name in sorted(shift.nodes):
             if name not in free:
-                return self._unfit_nodes().get(name) or because(Kind.NOT_IN_BALANCE, name)
+                return self._unfit_nodes().get(name) or because(BalanceKind.NOT_IN_BALANCE, name)
             if (owner := self.seen.room.claims.get(name)) is not None:
                 return because(Kind.CLAIMED, name, who=claimant(owner))
         if shift.instance in self.seen.room.placed:
@@ -405,7 +407,9 @@ class _Group:
 
     def _give_up(self, agenda: Agenda, why: Reason) -> None:
         who, moves = agenda.who, len(agenda.shifts)
-        self._hold(because(Kind.LIST_GIVEN_UP, self.group.name, who=who, moves=moves, why=why))
+        self._hold(
+            because(BalanceKind.LIST_GIVEN_UP, self.group.name, who=who, moves=moves, why=why)
+        )
         self._replace(agenda, None)
 
     def _replace(self, old: Agenda, new: Agenda | None) -> None:
@@ -438,7 +442,7 @@ class _Group:
         self.done.ledger = replace(self.done.ledger, lopsided=lopsided)
 
     def _hold(self, why: Reason) -> None:
-        self.done.held.append(Held(because(Kind.NOT_BALANCED, self.group.name, why=why)))
+        self.done.held.append(Held(because(BalanceKind.NOT_BALANCED, self.group.name, why=why)))
 
 
 def _moves(trail: Trail) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from nodeagent.maintd.http.view import View
 from nodeagent.maintd.planning.tag_settings import nearer, with_tags
 from nodeagent.model.balance import Agenda, Shift, Spot
 from nodeagent.model.ledger import Policy
-from nodeagent.model.reason import Kind, Of, Reason, Subject
+from nodeagent.model.reason import BalanceKind, Of, Reason, Subject
 from nodeagent.model.snapshot import Group
 from nodeagent.model.units import Ms
 
@@ -46,7 +46,7 @@ def _balance(
     )
     agenda = next((a for a in ledger.agenda if a.group == group.uuid), None)
     held = reasons.get(Subject(Of.GROUP, group.name), [])
-    given_up = (str(part) for part in held if part.kind is Kind.LIST_GIVEN_UP)
+    given_up = (str(part) for part in held if part.kind is BalanceKind.LIST_GIVEN_UP)
     return {
         "group": group.name,
         "uuid": group.uuid,

@@ -27,6 +27,7 @@ from nodeagent.model.ledger import Ledger
 from nodeagent.model.queue import Entry, EntryStatus
 from nodeagent.model.reason import (
     AnyKind,
+    BalanceKind,
     BudgetKind,
     FencingKind,
     Held,
@@ -48,7 +49,7 @@ YOURS: frozenset[AnyKind] = frozenset(
         Kind.OUTDATED,
         Kind.OUTDATED_QUEUE,
         Kind.LEDGER,
-        Kind.HALTED,
+        BalanceKind.HALTED,
         Kind.WINDOW_STOPPED,
         Kind.DOWN_STILL,
         Kind.NO_TIME_ZONE,
@@ -184,7 +185,7 @@ def _lasts(held: Held, ledger: Ledger, now: Ms) -> bool:
         return True
     in_time = BudgetKind.BUDGET_NEVER not in why.kinds and bool(held.incident)
     waits = not why.kinds.isdisjoint(BUDGET_LASTS) and not in_time
-    return waits and why.kind not in (Kind.NOT_BALANCED, BudgetKind.BUDGET_OVERRIDDEN)
+    return waits and why.kind not in (BalanceKind.NOT_BALANCED, BudgetKind.BUDGET_OVERRIDDEN)
 
 
 def _is_stuck(ledger: Ledger, incident: str, now: Ms) -> bool:

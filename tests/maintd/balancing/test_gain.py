@@ -7,7 +7,7 @@ import pytest
 from nodeagent.maintd.balancing.plan import DOUBTED, FRESH
 from nodeagent.model.balance import Agenda, Lopsided
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.reason import Kind
+from nodeagent.model.reason import BalanceKind
 from nodeagent.model.units import Ms
 from tests.maintd.balancing.world import ON, OVER, advised, begun, done, why, world
 from tests.maintd.decided import details
@@ -22,7 +22,7 @@ def test_a_gain_that_is_one_only_without_the_load_must_last_by_itself() -> None:
     by_load = Ledger(lopsided=(Lopsided("default", NOW - 3_600_000, NOW - 60_000),))
     first = done(seen(world(), advice=advised(OVER, doubt=DOUBT)), by_load, SLOW)
     assert not begun(first)
-    said = details([why(first)], Kind.NOT_LASTING)
+    said = details([why(first)], BalanceKind.NOT_LASTING)
     assert (said["doubt"], said["left"]) == (DOUBT, 600_000)
     later = NOW + 300_000
     known = done(seen(world(), advice=advised(OVER, at=later)), first.ledger, SLOW, later)

@@ -17,7 +17,7 @@ from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Decision, Intent, Ledger, Outcome, Policy, Result, Storm, Trail
 from nodeagent.model.outage import Outage
 from nodeagent.model.purpose import BALANCE, OfIncident, OfRepair
-from nodeagent.model.reason import AnyKind, Kind, Reason, StageKind, because
+from nodeagent.model.reason import AnyKind, BalanceKind, Kind, Reason, StageKind, because
 from nodeagent.model.snapshot import Capacity, Group, Node, Snapshot
 from nodeagent.model.stage import ADVISE, FULL
 from nodeagent.model.units import Ms
@@ -141,7 +141,7 @@ def test_a_node_that_leaves_soon_takes_no_part(moved: Shift) -> None:
     before = in_windows(window("n3", 10 * HOUR, 11 * HOUR))
     decision = done(seen(world(), advice=advised(moved)), before)
     assert not begun(decision)
-    (held,) = (h.why for h in decision.held if h.why.kind is Kind.NOT_BALANCED)
+    (held,) = (h.why for h in decision.held if h.why.kind is BalanceKind.NOT_BALANCED)
     assert (Kind.LEAVES, "n3") in within(held)
     (question,) = decision.questions
     assert question.nodes == {"n1", "n2", "n4", "n5", "n6"}
@@ -178,7 +178,7 @@ def test_a_gain_must_last() -> None:
     slow = replace(ON, balance_settle=Ms(600_000))
     first = done(seen(world(), advice=advised(OVER)), policy=slow)
     assert not begun(first)
-    said = details([why(first)], Kind.NOT_LASTING)
+    said = details([why(first)], BalanceKind.NOT_LASTING)
     assert (said["moves"], said["score"], said["final"]) == (1, 10.0, 9.0)
     assert first.ledger.lopsided == (Lopsided("default", NOW, NOW),)
     later = NOW + 500_000
@@ -286,7 +286,7 @@ GIVES_WAY: dict[tuple[AnyKind, str] | None, dict[str, Given]] = {
         "a drained node that is silent": Given(DRAINED, doubts={"n6": "silent"}),
         "another job at a node that has no part": Given(world(), busy={"n6": "77"}),
     },
-    (Kind.HAS_TROUBLE, "n6"): {
+    (BalanceKind.HAS_TROUBLE, "n6"): {
         "an evacuation": Given(world(), said=EVACUATES),
         "a live repair": Given(world(), said={"n6": REPAIR}),
     },
@@ -309,8 +309,10 @@ GIVES_WAY: dict[tuple[AnyKind, str] | None, dict[str, Given]] = {
         "another job of its instance": Given(world(), busy={"a": "77"}),
         "another job that empties its node": Given(world(), busy={"n2": "77"}),
     },
-    (Kind.NO_SEARCH, "default"): {"a search that is refused": Given(world(), advice=NO_ROOM)},
-    (Kind.FEW_FREE_NODES, "default"): {
+    (BalanceKind.NO_SEARCH, "default"): {
+        "a search that is refused": Given(world(), advice=NO_ROOM)
+    },
+    (BalanceKind.FEW_FREE_NODES, "default"): {
         "five nodes out of service": Given(
             world(*(node(f"n{n}", drained=True) for n in range(2, 7)))
         ),
@@ -373,7 +375,7 @@ def test_what_has_no_room_now_is_not_begun(has: Mapping[str, Capacity], expected
     wanted = advised(shift("a", "n1:n2", "n3:n1"))
     decision = done(seen(there, advice=wanted, capacity=has))
     assert not begun(decision)
-    assert why(decision).kind is Kind.MOVE_WAITS
+    assert why(decision).kind is BalanceKind.MOVE_WAITS
     assert why(decision).parts == (expected,)
 
 
@@ -400,7 +402,7 @@ def test_whatever_fails_ends_it_until_somebody_acknowledges(result: Outcome) -> 
     tag = Retag(Scope.GROUP, "default", (halt.tag,))
     assert [i.action for i in decision.ledger.intents] == [tag]
     assert halt.tag == "maintd:balancefailed:7"
-    assert (why(decision).kind, why(decision).subject.name) == (Kind.HALTED, "default")
+    assert (why(decision).kind, why(decision).subject.name) == (BalanceKind.HALTED, "default")
     assert str(dict(why(decision).details)["why"]).startswith("job 7 (migrate a off n1 to n2) ")
     assert why(decision).help == f"gnt-group remove-tags default {halt.tag}"
 
@@ -419,7 +421,7 @@ def test_what_the_change_of_master_cut_off_is_no_failure_and_waits_a_while() -> 
     decision = failing(Outcome.LATER)
     assert not decision.ledger.halts
     assert not begun(decision)
-    assert why(decision).kind is Kind.NOT_TAKEN
+    assert why(decision).kind is BalanceKind.NOT_TAKEN
     assert dict(why(decision).details)["left"] == 60_000
     later = NOW + BACK_OFF + 10
     again = done(seen(world(), advice=advised(OVER, at=later)), decision.ledger, now=later + 1)
@@ -451,8 +453,15 @@ def test_what_was_asked_for_is_given_up_where_somebody_moves_things() -> None:
     decision = done(seen(world(a=("n3", "n2"))), left, Policy(stage=FULL))
     assert not begun(decision)
     assert not decision.ledger.agenda
-    gone = because(Kind.MOVE_WAITS, "a", move="a n1:n2 => n2:n1", why=because(Kind.NOT_THERE, "a"))
-    assert why(decision) == because(Kind.LIST_GIVEN_UP, "default", who="ada", moves=1, why=gone)
+    gone = because(
+        BalanceKind.MOVE_WAITS,
+        "a",
+        move="a n1:n2 => n2:n1",
+        why=because(BalanceKind.NOT_THERE, "a"),
+    )
+    assert why(decision) == because(
+        BalanceKind.LIST_GIVEN_UP, "default", who="ada", moves=1, why=gone
+    )
 
 
 def test_it_can_be_stopped() -> None:
@@ -536,4 +545,7 @@ def test_what_is_asked_for_a_group_of_one_node_says_what_is_missing() -> None:
     there = world(node("n6", group="small"))
     there = replace(there, groups={**there.groups, "small": Group("small", "small")})
     decision = done(seen(there), Ledger(agenda=(Agenda("small", "ada", NOW),)), Policy(stage=FULL))
-    assert kinds(decision.held) == [(Kind.NOT_BALANCED, "small"), (Kind.FEW_NODES, "small")]
+    assert kinds(decision.held) == [
+        (BalanceKind.NOT_BALANCED, "small"),
+        (BalanceKind.FEW_NODES, "small"),
+    ]

@@ -7,7 +7,7 @@ from typing import Any
 from nodeagent.maintd.deciding.decide import decide
 from nodeagent.model.balance import Advice, Halt, Shift, Spot
 from nodeagent.model.ledger import Decision, Intent, Ledger, Policy
-from nodeagent.model.reason import Kind, Reason
+from nodeagent.model.reason import BalanceKind, Reason
 from nodeagent.model.snapshot import Group, Observed, Snapshot
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
@@ -61,7 +61,7 @@ def begun(decision: Decision) -> list[Intent]:
 
 def why(decision: Decision) -> Reason:
     """The one reason why the group is not balanced."""
-    (held,) = (h.why for h in decision.held if h.why.kind is Kind.NOT_BALANCED)
+    (held,) = (h.why for h in decision.held if h.why.kind is BalanceKind.NOT_BALANCED)
     assert held.subject.name == "default"
     (inner,) = held.parts
     return inner

@@ -19,7 +19,7 @@ from nodeagent.model.offer import Answer, Offer, Reply
 from nodeagent.model.outage import Back, Outage, Way
 from nodeagent.model.purpose import OfIncident, OfTags
 from nodeagent.model.queue import Entry, EntryStatus, Queue
-from nodeagent.model.reason import Detail, Held, Kind, because
+from nodeagent.model.reason import AnyKind, BalanceKind, Detail, Held, Kind, because
 from nodeagent.model.roll import Phase, Terms
 from nodeagent.model.series import Member, Series, Weekly
 from nodeagent.model.snapshot import Observed
@@ -368,7 +368,7 @@ def test_the_second_schedule_of_a_round_is_compared_with_the_first() -> None:
     assert {event.details["who"] for event in told} == {"ada"}
 
 
-def held(kind: Kind, **details: Detail) -> Held:
+def held(kind: AnyKind, **details: Detail) -> Held:
     return Held(because(kind, "n1", **details), "n1", ID)
 
 
@@ -390,7 +390,7 @@ HOLDS: list[tuple[Held | None, Held, bool]] = [
     (held(Kind.COOLING_DOWN, left=9000), held(Kind.SETTLING, left=9000), True),
     (held(Kind.TRY_AGAIN, left=1, why="a"), held(Kind.TRY_AGAIN, left=1, why="b"), True),
     (held(Kind.TOO_SMALL, free=900), held(Kind.TOO_SMALL, free=100), False),
-    (held(Kind.NOT_LASTING, score=1.5), held(Kind.NOT_LASTING, score=1.25), False),
+    (held(BalanceKind.NOT_LASTING, score=1.5), held(BalanceKind.NOT_LASTING, score=1.25), False),
     (held(Kind.WAITS_FOR_JOB, job="12"), held(Kind.WAITS_FOR_JOB, job="13"), True),
     (held(Kind.DOUBT, doubt="30 s old"), held(Kind.DOUBT, doubt="40 s old"), False),
     (

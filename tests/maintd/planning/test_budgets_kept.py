@@ -10,7 +10,7 @@ from nodeagent.model.action import MovePrimary, move_of
 from nodeagent.model.ledger import Decision, Intent, Ledger
 from nodeagent.model.purpose import OfFencing, OfPerson, Purpose
 from nodeagent.model.queue import EntryStatus, RepairStep
-from nodeagent.model.reason import AnyKind, BudgetKind, Kind
+from nodeagent.model.reason import AnyKind, BalanceKind, BudgetKind
 from nodeagent.model.roll import REBOOT, Terms
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.wish import Evacuate, StartRoll
@@ -137,7 +137,7 @@ def test_a_wave_of_balancing_leaves_out_what_its_budget_has_no_room_for(
     shifts = shift("a", "n1:n2", "n2:n1"), shift("b", "n3:n4", "n4:n3")
     decision = done(seen(there, advice=advised(*shifts)))
     assert len(begun(decision)) == moved
-    assert Kind.NOT_BALANCED in {held.why.kind for held in decision.held} or moved == 2
+    assert BalanceKind.NOT_BALANCED in {held.why.kind for held in decision.held} or moved == 2
 
 
 def test_the_search_is_not_asked_to_move_what_its_budget_has_no_room_for() -> None:
