@@ -64,6 +64,13 @@ HEALTHY = {
     "a broken sensor of temperature": "SSB Temp | 22h | lcr | 7.1 | 0 degrees C",
     "the same, by an older ipmitool": "SSB Temp | 22h | nr | 7.1 | -128 degrees C",
     "a sensor without a reading": "FAN 7 | 47h | ns | 29.7 | No Reading",
+    # Supermicro X11 and newer give a battery bits, not volts.
+    "a battery that is there": "VBAT | FFh | ok | 7.1 | Presence Detected",
+    "a processor that slows down": "CPU1_Status | 50h | ok | 3.1 | Presence detected, Throttled",
+    "an opened chassis": "Chassis Intru | AAh | ok | 23.1 | General Chassis intrusion",
+    "supplies that were never enough for redundancy": (
+        "PS Redundancy | 77h | ok | 7.1 | Non-Redundant: Sufficient from Insufficient"
+    ),
 }
 
 
@@ -95,6 +102,22 @@ FAULTS = {
         "PSU 1 Failure | 9Ch | ok | 10.1 | Transition to Critical from Non-recoverable"
     ),
     "a battery": "CMOS Battery | 10h | ok | 7.1 | Failed",
+    "a battery by another name, low": "VBAT | FFh | ok | 7.1 | Low, Presence Detected",
+    "HPE's battery, failed": "Megacell Status | 0Ah | ok | 62.3 | Failed",
+    "a processor after an error": "P1 Status | 70h | ok | 3.1 | IERR, Presence detected",
+    "a processor that failed its test": "CPU2_Status | 51h | ok | 3.2 | FRB1/BIST failure",
+    "a power unit without mains": "Pwr Unit Status | 01h | ok | 21.1 | AC lost",
+    "redundancy regained in part": (
+        "Fans | 0Dh | ok | 7.5 | 0 percent, Redundancy Degraded from Non-Redundant"
+    ),
+    "a fan below its strength": (
+        "Fan Block 2 | 0Ah | ok | 7.2 | 21.56 percent, Transition to Degraded"
+    ),
+    "a slot": "PCIe Slot 3 | 61h | ok | 11.3 | Fault Status, Device Installed",
+    "a drive that could not be rebuilt": (
+        "Drive 3 | 63h | ok | 4.3 | Drive Present, Rebuild Aborted"
+    ),
+    "memory in wrong slots": "DIMM | 2Bh | ok | 8.1 | Presence Detected, Configuration Error",
     "a drive": "Drive 3 | 63h | ok | 4.3 | Drive Present, Drive Fault",
     "a drive of a degraded array": "Drive 3 | 63h | ok | 4.3 | Drive Present, In Critical Array",
     "a drive of a failed array": "Drive 3 | 63h | ok | 4.3 | Drive Present, In Failed Array",
