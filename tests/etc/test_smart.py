@@ -218,6 +218,7 @@ STATISTICS = {
     "statistics, a value that is none": used(255, valid=False),
     "statistics, told twice": used(100) | table(CRUCIAL),
     "statistics, and failed": used(100) | FAILED,
+    "statistics, a page without entries": {"ata_device_statistics": {"pages": [{"number": 7}]}},
 }
 
 
@@ -414,6 +415,30 @@ def test_disks_behind_a_controller_are_asked_where_no_scan_lists_them(shipped: S
             assert told(ran) == faults, kind
             assert ran.need == ("evacuate" if faults else "Ok"), kind
             assert "not_asked" not in ran.diagnosis["details"], kind
+
+
+@pytest.mark.parametrize(
+    ("driver", "vendor", "product", "kind"),
+    [
+        ("megaraid_sas", "HPE", "MR416i-p Gen10+", "megaraid,3"),
+        ("megaraid_sas", "Intel", "RS3DC080", "megaraid,3"),
+        ("smartpqi", "Adaptec", "Boot", "cciss,1"),
+    ],
+)
+def test_the_driver_tells_a_logical_disk_of_a_make_that_is_not_known(
+    shipped: Shipped, driver: str, vendor: str, product: str, kind: str
+) -> None:
+    shipped.tree({"sys/class/scsi_host/host0/proc_name": f"{driver}\n"})
+    logical = HP | {"scsi_vendor": vendor, "scsi_product": product}
+    answers = {LISTED[0]: say("", 4, **logical), ("/dev/sda", kind): BAD}
+    assert told(controllers(shipped, LISTED[:1], answers)) == [("/dev/sda", kind)]
+
+
+def test_a_dead_disk_of_a_raid_controller_is_doubt(shipped: Shipped) -> None:
+    """It is no logical disk: those say that they have no SMART."""
+    shipped.tree({"sys/class/scsi_host/host0/proc_name": "megaraid_sas\n"})
+    ran = controllers(shipped, LISTED[:1], {LISTED[0]: say("", 2)})
+    assert "/dev/sda: no answer: " in ran.complaint
 
 
 def test_the_controller_of_aacraid_is_in_its_type(shipped: Shipped) -> None:
