@@ -119,6 +119,12 @@ def test_a_local_file_system_below_a_network_is_not_asked(shipped: Shipped, smal
     assert shipped.run("fs-full", **constants).need == "live-repair"
 
 
+def test_a_mount_without_a_source_silences_no_other(shipped: Shipped) -> None:
+    """As `mount -t tmpfs "" /x` makes it."""
+    root = shipped.tree({"proc/self/mountinfo": "1 1 0:9 / /x rw - tmpfs  rw\n"})
+    assert shipped.run("fs-full", PROC=root / "proc", STATE=state(shipped)).diagnosis == OK
+
+
 @as_root
 def test_a_mount_that_cannot_be_asked_silences_no_other(shipped: Shipped, small: Path) -> None:
     fill(small, 98)
