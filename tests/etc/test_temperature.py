@@ -1,6 +1,10 @@
 """Sensors of several chips in /sys/class/hwmon; of one: trees/temperature.txt."""
 
+import builtins
+import errno
+import os
 import socket
+from typing import Any
 
 import pytest
 
@@ -36,6 +40,22 @@ def test_a_sensor_asleep_has_no_reading(shipped: Shipped, monkeypatch: pytest.Mo
         monkeypatch.chdir(folder)  # the path of a socket may not be long
         sleeper.bind("temp1_input")
         assert look(shipped, {}).faults == []
+
+
+def test_a_zone_of_which_the_firmware_knows_no_temperature(
+    shipped: Shipped, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Linux's acpi/thermal.c answers ENODEV, for ever on some boards."""
+    true_open = builtins.open
+
+    def without(path: Any, *more: Any, **others: Any) -> Any:
+        if str(path).endswith("hwmon1/temp1_input"):
+            raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
+        return true_open(path, *more, **others)
+
+    look(shipped, files("name=acpitz"), "hwmon1")
+    monkeypatch.setattr(builtins, "open", without)
+    assert look(shipped, {}).faults == []
 
 
 def test_an_ignored_sensor(shipped: Shipped) -> None:
