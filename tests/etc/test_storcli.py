@@ -159,6 +159,9 @@ FAULTS: dict[str, Data] = {
         recorded("storcli-sas3108-failed"), "Cachevault_Info", 0, State="Failed"
     ),
     "cache of an array that is gone": with_status(M5015, Any_Offline_VD_Cache_Preserved="Yes"),
+    "arrays whose key is missing": with_status(M5015, Failed_to_get_lock_key_on_bootup="Yes"),
+    "safe mode": with_status(M5015, Controller_has_booted_into_safe_mode="Yes"),
+    "it asks to be shut down": with_status(M5015, Controller_shutdown_required="Yes"),
     "errors of the controller's memory": with_status(M5015, Memory_Uncorrectable_Errors=2),
     "attention, and nothing tells why": with_status(M5015, Controller_Status="Needs Attention"),
     "a failed controller": with_status(M5015, Controller_Status="Failed"),
