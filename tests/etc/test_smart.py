@@ -95,6 +95,7 @@ DISKS: dict[str, tuple[int, dict[str, Any]]] = {
     "healthy NVMe": (0, NVME),
     "a hot NVMe is not a failing one": (8, NVME | log(critical_warning=2)),
     "NVMe memory region": (8, NVME | log(critical_warning=32)),
+    "NVMe memory region, and hot": (8, NVME | log(critical_warning=34)),
     "SCSI b/1": (8, SATA | sense(0x0B, 0x01)),
     "SCSI b/a": (8, SATA | sense(0x0B, 0x0A)),
     "SCSI b/11": (8, SATA | sense(0x0B, 0x11)),
@@ -118,6 +119,7 @@ DISKS: dict[str, tuple[int, dict[str, Any]]] = {
     "bit 4: prefail attribute below its threshold": (16, prefailing("Reallocated_Sector_Ct")),
     "NVMe spare low": (8, NVME | log(critical_warning=1)),
     "NVMe two warnings": (8, NVME | log(critical_warning=0b1100)),
+    "NVMe a known warning and a new one": (8, NVME | log(critical_warning=0b1000100, **WHOLE)),
     "NVMe past its endurance, and errors": (8, NVME | log(**PAST | {"media_errors": 3})),
     "NVMe past its endurance, little spare": (8, NVME | log(**PAST | {"available_spare": 9})),
     "NVMe past its endurance, spare at its threshold": (
@@ -242,6 +244,8 @@ DOUBTS: dict[str, tuple[int, dict[str, Any] | str]] = {
     "hollow": (8, NVME | {"nvme_smart_health_information_log": {}}),
     "all ones": (8, NVME | ONES),
     "a threshold of ones": (0, NVME | LIMIT),
+    "warnings of ones": (8, NVME | log(critical_warning=255, **WHOLE)),
+    "a warning of a newer standard": (8, NVME | log(critical_warning=64, **WHOLE)),
 }
 
 
