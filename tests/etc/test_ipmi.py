@@ -179,6 +179,7 @@ def test_the_same_error_is_told_once_and_new_ones_change_nothing(shipped: Shippe
 def test_ignored_sensors_are_not_judged(shipped: Shipped) -> None:
     text = FAULTS["Dell R320, two broken fans"]
     assert ask(shipped, text, IGNORED=("Fan3B", "07h")).diagnosis == OK
+    assert ask(shipped, "Odd | 31h | us | 7.1 | ?", IGNORED=("31h",)).diagnosis == OK
 
 
 @pytest.mark.parametrize(

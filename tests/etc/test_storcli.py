@@ -287,6 +287,7 @@ def test_the_worst_controller_decides_and_an_ignored_one_does_not(shipped: Shipp
     assert (ran.need, [one["fault"] for one in ran.faults]) == ("evacuate", ["lost", "degraded"])
     ran = ask(shipped, *controllers, array=SDA, IGNORED=(0,))
     assert [one["controller"] for one in ran.faults] == [1]
+    assert ask(shipped, DOUBTS["a failure"], M5015, IGNORED=(0,)).diagnosis == OK
 
 
 def test_what_moves_stays_out(shipped: Shipped) -> None:
