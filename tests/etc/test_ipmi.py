@@ -176,6 +176,13 @@ def test_the_same_error_is_told_once_and_new_ones_change_nothing(shipped: Shippe
     )
 
 
+def test_the_reading_of_a_sensor_of_unknown_level_stays_out(shipped: Shipped) -> None:
+    first = ask(shipped, "FAN1 | 30h | us | 29.1 | 3400 RPM\n12V | 20h | cr | 7.1 | 9 Volts")
+    assert first.diagnosis["details"]["not_asked"] == ["sdr elist: 'FAN1' is 'us'"]
+    again = ask(shipped, "FAN1 | 30h | us | 29.1 | 3500 RPM\n12V | 20h | cr | 7.1 | 9 Volts")
+    assert again.stdout == first.stdout
+
+
 def test_ignored_sensors_are_not_judged(shipped: Shipped) -> None:
     text = FAULTS["Dell R320, two broken fans"]
     assert ask(shipped, text, IGNORED=("Fan3B", "07h")).diagnosis == OK

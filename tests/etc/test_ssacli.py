@@ -179,3 +179,7 @@ def test_numbers_that_move_stay_out(shipped: Shipped) -> None:
     first = ask(shipped, FAULTS["a disk predicts its failure"])
     text = disk(Status="Predictive Failure", **{"Current_Temperature (C)": "51"})
     assert ask(shipped, text).stdout == first.stdout
+    for text in (volume("Shrinking, 12.5% complete"), disk(Status="Shrinking (13 %)")):
+        not_asked = ask(shipped, f"{text}\n{P420I}").diagnosis["details"]["not_asked"]
+        assert len(not_asked) == 1
+        assert not_asked[0].endswith("is 'Shrinking'")

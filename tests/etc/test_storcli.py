@@ -290,6 +290,16 @@ def test_the_worst_controller_decides_and_an_ignored_one_does_not(shipped: Shipp
     assert ask(shipped, DOUBTS["a failure"], M5015, IGNORED=(0,)).diagnosis == OK
 
 
+def test_a_tool_that_hangs_at_an_array_says_the_same_each_time(shipped: Shipped) -> None:
+    ask(shipped, OFFLINE)
+    tool = shipped.root / "tools/storcli64"
+    tool.write_text(f"{tool.read_text()}\ncase $1 in /c0/v*) exec sleep 60;; esac\n")
+    ran = shipped.run("storcli", FOLDERS=(str(tool.parent),), SECONDS=0.3)
+    not_asked = ["controller 0: who uses array 0/0: storcli64 /c0/v0: no answer in time"]
+    assert ran.diagnosis["details"]["not_asked"] == not_asked
+    assert [one["fault"] for one in ran.faults] == ["offline"]
+
+
 def test_what_moves_stays_out(shipped: Shipped) -> None:
     data = FAULTS["a degraded battery"]
     later = with_status(data, Memory_Correctable_Errors=7)
