@@ -58,6 +58,32 @@ def test_a_zone_of_which_the_firmware_knows_no_temperature(
     assert look(shipped, {}).faults == []
 
 
+def core(number: int, degrees: int, alarm: int = 1) -> Files:
+    label, at = f"Core {number - 2}", f"temp{number}"
+    words = f"{at}_input={degrees}000 {at}_max=80000 {at}_crit=100000 {at}_crit_alarm={alarm}"
+    return {**files(words), f"{at}_label": f"{label}\n"}
+
+
+def test_cores_that_take_turns_at_their_limit_change_nothing(shipped: Shipped) -> None:
+    """Else a machine that overheats would never say the same twice, and no diagnosis counts."""
+    package = files("temp1_input=101000")
+    first = look(shipped, {**package, **core(2, 101), **core(3, 81), **core(10, 70)})
+    assert [(one["sensor"], one["level"]) for one in first.faults] == [("Package id 0", "critical")]
+    assert first.need == "evacuate"
+    for two, three, ten in ((99, 101, 85), (100, 100, 100), (79, 79, 101)):
+        again = {**package, **core(2, two), **core(3, three), **core(10, ten)}
+        assert look(shipped, again).stdout == first.stdout
+    slow = {"temp1_crit_alarm": "0\n", **core(2, 100, 0)}
+    ran = look(shipped, {**package, **slow, **core(3, 100), **core(10, 101)})
+    assert [(one["sensor"], one["level"]) for one in ran.faults] == [("Core 1", "critical")]
+
+
+def test_two_sensors_of_a_board_are_two_places(shipped: Shipped) -> None:
+    words = "name=nct6798 temp1_input=110000 temp2_input=110000 temp2_crit=90000 temp3_input=85000"
+    ran = look(shipped, {**files(f"{words} temp3_max=80000"), "temp2_label": "SYSTIN\n"})
+    assert [one["sensor"] for one in ran.faults] == ["Package id 0", "SYSTIN"]
+
+
 def test_an_ignored_sensor(shipped: Shipped) -> None:
     floating = files("name=nct6798 temp1_label=AUXTIN1 temp1_input=108000")
     assert look(shipped, floating).need == "live-repair"
