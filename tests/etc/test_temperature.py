@@ -59,6 +59,7 @@ def test_a_zone_of_which_the_firmware_knows_no_temperature(
 
 
 def core(number: int, degrees: int, alarm: int = 1) -> Files:
+    """A sensor of a processor; the kernel counts its cores behind the package."""
     label, at = f"Core {number - 2}", f"temp{number}"
     words = f"{at}_input={degrees}000 {at}_max=80000 {at}_crit=100000 {at}_crit_alarm={alarm}"
     return {**files(words), f"{at}_label": f"{label}\n"}
@@ -76,6 +77,14 @@ def test_cores_that_take_turns_at_their_limit_change_nothing(shipped: Shipped) -
     slow = {"temp1_crit_alarm": "0\n", **core(2, 100, 0)}
     ran = look(shipped, {**package, **slow, **core(3, 100), **core(10, 101)})
     assert [(one["sensor"], one["level"]) for one in ran.faults] == [("Core 1", "critical")]
+
+
+def test_a_warm_processor_says_the_same_each_time(shipped: Shipped) -> None:
+    warm = look(shipped, {**files("temp1_input=85000"), **core(2, 85), **core(3, 70)})
+    assert [(one["sensor"], one["level"]) for one in warm.faults] == [("Package id 0", "hot")]
+    for two, three in ((70, 85), (85, 85)):
+        again = {**files("temp1_input=85000"), **core(2, two), **core(3, three), **core(10, 81)}
+        assert look(shipped, again).stdout == warm.stdout
 
 
 def test_two_sensors_of_a_board_are_two_places(shipped: Shipped) -> None:
