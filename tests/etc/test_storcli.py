@@ -190,6 +190,7 @@ USES: dict[str, Files] = {
     "below a volume group, and the kernel has dropped the disk": {DM3: "-> ../../sda/sda3"},
     "below software RAID, which judges itself": {"sys/block/md0/slaves/sda3": ""},
     "below an image of an LVM mirror, which judges itself": {DM3: "", NAME: "vg-root_rimage_0\n"},
+    "below an image with integrity": {DM3: "", NAME: "vg-root_rimage_0_iorig\n"},
     "below a volume of LVM": {DM3: "", NAME: "xenvg-root\n"},
     "another disk is used": {"sys/block/dm-3/slaves/sdaa3": ""},
     "unused": {},
