@@ -87,6 +87,16 @@ def test_a_warm_processor_says_the_same_each_time(shipped: Shipped) -> None:
         assert look(shipped, again).stdout == warm.stdout
 
 
+def test_each_processor_is_told(shipped: Shipped) -> None:
+    look(
+        shipped,
+        {"device": None, "temp1_label": "Package id 1\n", "temp1_input": "101000\n"},
+        "hwmon1",
+    )
+    ran = look(shipped, {"device": None, "temp1_input": "101000\n"})
+    assert [one["sensor"] for one in ran.faults] == ["Package id 0", "Package id 1"]
+
+
 def test_two_sensors_of_a_board_are_two_places(shipped: Shipped) -> None:
     words = "name=nct6798 temp1_input=110000 temp2_input=110000 temp2_crit=90000 temp3_input=85000"
     ran = look(shipped, {**files(f"{words} temp3_max=80000"), "temp2_label": "SYSTIN\n"})
