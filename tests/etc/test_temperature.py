@@ -87,6 +87,20 @@ def test_a_warm_processor_says_the_same_each_time(shipped: Shipped) -> None:
         assert look(shipped, again).stdout == warm.stdout
 
 
+def test_drives_that_take_turns_in_a_warm_room_change_nothing(shipped: Shipped) -> None:
+    seen = set()
+    for hot in ({1, 2}, {2, 5}, {1, 3, 4}, {3, 4, 5, 6}):
+        for drive in range(1, 7):
+            degrees = 61 if drive in hot else 59
+            words = f"name=drivetemp temp1_input={degrees}000 temp1_max=60000 temp1_crit=70000"
+            place = f"-> ../../../devices/{drive}:0:0:0"
+            ran = look(shipped, {**files(words), "device": place}, f"hwmon{drive}")
+        seen.add(ran.stdout)
+        assert ran.need == "Ok"
+    several = {"chip": "drivetemp", "device": "", "sensor": "several", "level": "hot"}
+    assert (ran.faults, len(seen)) == ([several], 1)
+
+
 def test_each_processor_is_told(shipped: Shipped) -> None:
     look(
         shipped,
