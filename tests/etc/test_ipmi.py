@@ -63,6 +63,7 @@ HEALTHY = {
     "one supply by design": "PS Redundancy | 77h | ns | 7.1 | Disabled",
     "a broken sensor of temperature": "SSB Temp | 22h | lcr | 7.1 | 0 degrees C",
     "the same, by an older ipmitool": "SSB Temp | 22h | nr | 7.1 | -128 degrees C",
+    "Intel's margin below a limit": "P1 Therm Margin | 74h | ok | 3.1 | -55 degrees C",
     "a sensor without a reading": "FAN 7 | 47h | ns | 29.7 | No Reading",
     # Supermicro X11 and newer give a battery bits, not volts.
     "a battery that is there": "VBAT | FFh | ok | 7.1 | Presence Detected",
@@ -95,6 +96,8 @@ FAULTS = {
     "a voltage": "12V | 20h | ucr | 7.1 | 13.60 Volts",
     "a voltage below zero": "-12V | 21h | cr | 7.1 | -9.10 Volts",
     "heat": "CPU1 Temp | 01h | unr | 3.1 | 104 degrees C",
+    "heat, by its margin": "P1 Therm Margin | 74h | ucr | 3.1 | -2 degrees C",
+    "the same, shortened": "DIMM Thrm Mrgn 1 | B0h | cr | 8.1 | 0 degrees C",
     "a fan block": (
         "Fan Block 1 | 09h | ok | 7.1 | 0 percent, Transition to Critical from less severe"
     ),
