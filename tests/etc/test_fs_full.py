@@ -109,6 +109,23 @@ def test_what_is_not_asked(shipped: Shipped, small: Path, kind: str, options: st
 
 
 @as_root
+def test_a_local_file_system_below_a_network_is_not_asked(shipped: Shipped, small: Path) -> None:
+    fill(small, 100)
+    rows = (f"1 1 8:1 / {small} rw - ext4 /dev/x rw\n", f"2 1 0:5 / {small} rw - nfs4 nas:/ rw\n")
+    root = shipped.tree({"proc/self/mountinfo": "".join(rows)})
+    constants = {"PROC": root / "proc", "STATE": state(shipped)}
+    assert shipped.run("fs-full", **constants).diagnosis == OK
+    shipped.tree({"proc/self/mountinfo": "".join(reversed(rows))})
+    assert shipped.run("fs-full", **constants).need == "live-repair"
+
+
+def test_a_mount_without_a_source_silences_no_other(shipped: Shipped) -> None:
+    """As `mount -t tmpfs "" /x` makes it."""
+    root = shipped.tree({"proc/self/mountinfo": "1 1 0:9 / /x rw - tmpfs  rw\n"})
+    assert shipped.run("fs-full", PROC=root / "proc", STATE=state(shipped)).diagnosis == OK
+
+
+@as_root
 def test_a_mount_that_cannot_be_asked_silences_no_other(shipped: Shipped, small: Path) -> None:
     fill(small, 98)
     ran = look(shipped, small, shipped.root / "not there")

@@ -63,7 +63,15 @@ HEALTHY = {
     "one supply by design": "PS Redundancy | 77h | ns | 7.1 | Disabled",
     "a broken sensor of temperature": "SSB Temp | 22h | lcr | 7.1 | 0 degrees C",
     "the same, by an older ipmitool": "SSB Temp | 22h | nr | 7.1 | -128 degrees C",
+    "Intel's margin below a limit": "P1 Therm Margin | 74h | ok | 3.1 | -55 degrees C",
     "a sensor without a reading": "FAN 7 | 47h | ns | 29.7 | No Reading",
+    # Supermicro X11 and newer give a battery bits, not volts.
+    "a battery that is there": "VBAT | FFh | ok | 7.1 | Presence Detected",
+    "a processor that slows down": "CPU1_Status | 50h | ok | 3.1 | Presence detected, Throttled",
+    "an opened chassis": "Chassis Intru | AAh | ok | 23.1 | General Chassis intrusion",
+    "supplies that were never enough for redundancy": (
+        "PS Redundancy | 77h | ok | 7.1 | Non-Redundant: Sufficient from Insufficient"
+    ),
 }
 
 
@@ -88,6 +96,8 @@ FAULTS = {
     "a voltage": "12V | 20h | ucr | 7.1 | 13.60 Volts",
     "a voltage below zero": "-12V | 21h | cr | 7.1 | -9.10 Volts",
     "heat": "CPU1 Temp | 01h | unr | 3.1 | 104 degrees C",
+    "heat, by its margin": "P1 Therm Margin | 74h | ucr | 3.1 | -2 degrees C",
+    "the same, shortened": "DIMM Thrm Mrgn 1 | B0h | cr | 8.1 | 0 degrees C",
     "a fan block": (
         "Fan Block 1 | 09h | ok | 7.1 | 0 percent, Transition to Critical from less severe"
     ),
@@ -95,6 +105,22 @@ FAULTS = {
         "PSU 1 Failure | 9Ch | ok | 10.1 | Transition to Critical from Non-recoverable"
     ),
     "a battery": "CMOS Battery | 10h | ok | 7.1 | Failed",
+    "a battery by another name, low": "VBAT | FFh | ok | 7.1 | Low, Presence Detected",
+    "HPE's battery, failed": "Megacell Status | 0Ah | ok | 62.3 | Failed",
+    "a processor after an error": "P1 Status | 70h | ok | 3.1 | IERR, Presence detected",
+    "a processor that failed its test": "CPU2_Status | 51h | ok | 3.2 | FRB1/BIST failure",
+    "a power unit without mains": "Pwr Unit Status | 01h | ok | 21.1 | AC lost",
+    "redundancy regained in part": (
+        "Fans | 0Dh | ok | 7.5 | 0 percent, Redundancy Degraded from Non-Redundant"
+    ),
+    "a fan below its strength": (
+        "Fan Block 2 | 0Ah | ok | 7.2 | 21.56 percent, Transition to Degraded"
+    ),
+    "a slot": "PCIe Slot 3 | 61h | ok | 11.3 | Fault Status, Device Installed",
+    "a drive that could not be rebuilt": (
+        "Drive 3 | 63h | ok | 4.3 | Drive Present, Rebuild Aborted"
+    ),
+    "memory in wrong slots": "DIMM | 2Bh | ok | 8.1 | Presence Detected, Configuration Error",
     "a drive": "Drive 3 | 63h | ok | 4.3 | Drive Present, Drive Fault",
     "a drive of a degraded array": "Drive 3 | 63h | ok | 4.3 | Drive Present, In Critical Array",
     "a drive of a failed array": "Drive 3 | 63h | ok | 4.3 | Drive Present, In Failed Array",
@@ -153,9 +179,17 @@ def test_the_same_error_is_told_once_and_new_ones_change_nothing(shipped: Shippe
     )
 
 
+def test_the_reading_of_a_sensor_of_unknown_level_stays_out(shipped: Shipped) -> None:
+    first = ask(shipped, "FAN1 | 30h | us | 29.1 | 3400 RPM\n12V | 20h | cr | 7.1 | 9 Volts")
+    assert first.diagnosis["details"]["not_asked"] == ["sdr elist: 'FAN1' is 'us'"]
+    again = ask(shipped, "FAN1 | 30h | us | 29.1 | 3500 RPM\n12V | 20h | cr | 7.1 | 9 Volts")
+    assert again.stdout == first.stdout
+
+
 def test_ignored_sensors_are_not_judged(shipped: Shipped) -> None:
     text = FAULTS["Dell R320, two broken fans"]
     assert ask(shipped, text, IGNORED=("Fan3B", "07h")).diagnosis == OK
+    assert ask(shipped, "Odd | 31h | us | 7.1 | ?", IGNORED=("31h",)).diagnosis == OK
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,23 @@ def test_maps_with_a_fault(shipped: Shipped) -> None:
     hold(shipped, "multipath", rows)
 
 
+@pytest.mark.parametrize(
+    ("opened", "fault"), [("200", "lost-unused"), ("201", "lost"), ("300", "lost")]
+)
+def test_partitions_that_kpartx_made_are_no_use(shipped: Shipped, opened: str, fault: str) -> None:
+    """Two partitions hold their map open; the numbers are of the map and of both of them."""
+    ask(shipped, FAILED)
+    for number in (4, 5):
+        files = {"dm/uuid": f"part{number}-mpath-{FAILED[0]['uuid']}\n", "dev": f"253:{number}\n"}
+        shipped.tree(files, under=f"sys/block/dm-{number}")
+        shipped.tree({f"sys/block/{FAILED[0]['sysfs']}/holders/dm-{number}": ""})
+    cases = [f"*'-m {minor}') echo {count};;" for minor, count in zip("345", opened, strict=True)]
+    script = f'case "$*" in {" ".join(cases)} esac'
+    world = {"DMSETUP": (str(shipped.tool("dmsetup", script)),), "SYS": shipped.root / "sys"}
+    ran = shipped.run("multipath", TOOLS=(str(shipped.root / "tools/multipathd"),), **world)
+    assert [one["fault"] for one in ran.faults] == [fault]
+
+
 def test_paths_that_vanished_are_few(shipped: Shipped) -> None:
     groups = [{"paths": DS8K[0]["path_groups"][0]["paths"][:1]}]
     maps = [DS8K[0] | {"path_groups": groups}, DS8K[1]]

@@ -95,6 +95,7 @@ DISKS: dict[str, tuple[int, dict[str, Any]]] = {
     "healthy NVMe": (0, NVME),
     "a hot NVMe is not a failing one": (8, NVME | log(critical_warning=2)),
     "NVMe memory region": (8, NVME | log(critical_warning=32)),
+    "NVMe memory region, and hot": (8, NVME | log(critical_warning=34)),
     "SCSI b/1": (8, SATA | sense(0x0B, 0x01)),
     "SCSI b/a": (8, SATA | sense(0x0B, 0x0A)),
     "SCSI b/11": (8, SATA | sense(0x0B, 0x11)),
@@ -118,6 +119,7 @@ DISKS: dict[str, tuple[int, dict[str, Any]]] = {
     "bit 4: prefail attribute below its threshold": (16, prefailing("Reallocated_Sector_Ct")),
     "NVMe spare low": (8, NVME | log(critical_warning=1)),
     "NVMe two warnings": (8, NVME | log(critical_warning=0b1100)),
+    "NVMe a known warning and a new one": (8, NVME | log(critical_warning=0b1000100, **WHOLE)),
     "NVMe past its endurance, and errors": (8, NVME | log(**PAST | {"media_errors": 3})),
     "NVMe past its endurance, little spare": (8, NVME | log(**PAST | {"available_spare": 9})),
     "NVMe past its endurance, spare at its threshold": (
@@ -218,6 +220,7 @@ STATISTICS = {
     "statistics, a value that is none": used(255, valid=False),
     "statistics, told twice": used(100) | table(CRUCIAL),
     "statistics, and failed": used(100) | FAILED,
+    "statistics, a page without entries": {"ata_device_statistics": {"pages": [{"number": 7}]}},
 }
 
 
@@ -241,6 +244,8 @@ DOUBTS: dict[str, tuple[int, dict[str, Any] | str]] = {
     "hollow": (8, NVME | {"nvme_smart_health_information_log": {}}),
     "all ones": (8, NVME | ONES),
     "a threshold of ones": (0, NVME | LIMIT),
+    "warnings of ones": (8, NVME | log(critical_warning=255, **WHOLE)),
+    "a warning of a newer standard": (8, NVME | log(critical_warning=64, **WHOLE)),
 }
 
 
@@ -414,6 +419,30 @@ def test_disks_behind_a_controller_are_asked_where_no_scan_lists_them(shipped: S
             assert told(ran) == faults, kind
             assert ran.need == ("evacuate" if faults else "Ok"), kind
             assert "not_asked" not in ran.diagnosis["details"], kind
+
+
+@pytest.mark.parametrize(
+    ("driver", "vendor", "product", "kind"),
+    [
+        ("megaraid_sas", "HPE", "MR416i-p Gen10+", "megaraid,3"),
+        ("megaraid_sas", "Intel", "RS3DC080", "megaraid,3"),
+        ("smartpqi", "Adaptec", "Boot", "cciss,1"),
+    ],
+)
+def test_the_driver_tells_a_logical_disk_of_a_make_that_is_not_known(
+    shipped: Shipped, driver: str, vendor: str, product: str, kind: str
+) -> None:
+    shipped.tree({"sys/class/scsi_host/host0/proc_name": f"{driver}\n"})
+    logical = HP | {"scsi_vendor": vendor, "scsi_product": product}
+    answers = {LISTED[0]: say("", 4, **logical), ("/dev/sda", kind): BAD}
+    assert told(controllers(shipped, LISTED[:1], answers)) == [("/dev/sda", kind)]
+
+
+def test_a_dead_disk_of_a_raid_controller_is_doubt(shipped: Shipped) -> None:
+    """It is no logical disk: those say that they have no SMART."""
+    shipped.tree({"sys/class/scsi_host/host0/proc_name": "megaraid_sas\n"})
+    ran = controllers(shipped, LISTED[:1], {LISTED[0]: say("", 2)})
+    assert "/dev/sda: no answer: " in ran.complaint
 
 
 def test_the_controller_of_aacraid_is_in_its_type(shipped: Shipped) -> None:

@@ -115,16 +115,26 @@ def test_controllers_with_a_fault(shipped: Shipped) -> None:
     hold(shipped, "ssacli", ((name, ask(shipped.anew(), text)) for name, text in FAULTS.items()))
 
 
+HOLDER = "sys/block/dm-3/slaves/sda3"
+
+
 @pytest.mark.parametrize(
-    ("files", "fault"),
+    ("disk", "holder", "fault"),
     [
-        ({"sys/block/dm-3/slaves/sda3": ""}, "lost"),
-        ({"sys/block/dm-3/slaves/sdaa": ""}, "lost-unused"),
+        ("/dev/sda", HOLDER, "lost"),
+        ("/dev/sda", "sys/block/dm-3/slaves/sdaa", "lost-unused"),
+        # hpssacli's form of a P420i.
+        ("/dev/sda          Mount Points: None", HOLDER, "lost"),
+        ("/dev/sda          Mount Points: / 20.0 GB", HOLDER, "lost"),
+        ("", HOLDER, "offline"),
     ],
 )
-def test_an_array_is_lost_if_it_is_used(shipped: Shipped, files: Files, fault: str) -> None:
+def test_an_array_is_lost_if_it_is_used(
+    shipped: Shipped, disk: str, holder: str, fault: str
+) -> None:
     """What is use: test_storcli.py, of the same function."""
-    ran = ask(shipped, volume("Failed"), files)
+    text = within(volume("Failed"), "Logical Drive: 1", Disk_Name=disk)
+    ran = ask(shipped, text, {holder: ""})
     assert ran.faults == [GEN10 | SIX | {"fault": fault}]
     assert ran.need == ("evacuate" if fault == "lost" else "live-repair")
 
@@ -169,3 +179,7 @@ def test_numbers_that_move_stay_out(shipped: Shipped) -> None:
     first = ask(shipped, FAULTS["a disk predicts its failure"])
     text = disk(Status="Predictive Failure", **{"Current_Temperature (C)": "51"})
     assert ask(shipped, text).stdout == first.stdout
+    for text in (volume("Shrinking, 12.5% complete"), disk(Status="Shrinking (13 %)")):
+        not_asked = ask(shipped, f"{text}\n{P420I}").diagnosis["details"]["not_asked"]
+        assert len(not_asked) == 1
+        assert not_asked[0].endswith("is 'Shrinking'")

@@ -159,6 +159,9 @@ FAULTS: dict[str, Data] = {
         recorded("storcli-sas3108-failed"), "Cachevault_Info", 0, State="Failed"
     ),
     "cache of an array that is gone": with_status(M5015, Any_Offline_VD_Cache_Preserved="Yes"),
+    "arrays whose key is missing": with_status(M5015, Failed_to_get_lock_key_on_bootup="Yes"),
+    "safe mode": with_status(M5015, Controller_has_booted_into_safe_mode="Yes"),
+    "it asks to be shut down": with_status(M5015, Controller_shutdown_required="Yes"),
     "errors of the controller's memory": with_status(M5015, Memory_Uncorrectable_Errors=2),
     "attention, and nothing tells why": with_status(M5015, Controller_Status="Needs Attention"),
     "a failed controller": with_status(M5015, Controller_Status="Failed"),
@@ -187,6 +190,7 @@ USES: dict[str, Files] = {
     "below a volume group, and the kernel has dropped the disk": {DM3: "-> ../../sda/sda3"},
     "below software RAID, which judges itself": {"sys/block/md0/slaves/sda3": ""},
     "below an image of an LVM mirror, which judges itself": {DM3: "", NAME: "vg-root_rimage_0\n"},
+    "below an image with integrity": {DM3: "", NAME: "vg-root_rimage_0_iorig\n"},
     "below a volume of LVM": {DM3: "", NAME: "xenvg-root\n"},
     "another disk is used": {"sys/block/dm-3/slaves/sdaa3": ""},
     "unused": {},
@@ -284,6 +288,17 @@ def test_the_worst_controller_decides_and_an_ignored_one_does_not(shipped: Shipp
     assert (ran.need, [one["fault"] for one in ran.faults]) == ("evacuate", ["lost", "degraded"])
     ran = ask(shipped, *controllers, array=SDA, IGNORED=(0,))
     assert [one["controller"] for one in ran.faults] == [1]
+    assert ask(shipped, DOUBTS["a failure"], M5015, IGNORED=(0,)).diagnosis == OK
+
+
+def test_a_tool_that_hangs_at_an_array_says_the_same_each_time(shipped: Shipped) -> None:
+    ask(shipped, OFFLINE)
+    tool = shipped.root / "tools/storcli64"
+    tool.write_text(f"{tool.read_text()}\ncase $1 in /c0/v*) exec sleep 60;; esac\n")
+    ran = shipped.run("storcli", FOLDERS=(str(tool.parent),), SECONDS=0.3)
+    not_asked = ["controller 0: who uses array 0/0: storcli64 /c0/v0: no answer in time"]
+    assert ran.diagnosis["details"]["not_asked"] == not_asked
+    assert [one["fault"] for one in ran.faults] == ["offline"]
 
 
 def test_what_moves_stays_out(shipped: Shipped) -> None:

@@ -1,6 +1,10 @@
 """Sensors of several chips in /sys/class/hwmon; of one: trees/temperature.txt."""
 
+import builtins
+import errno
+import os
 import socket
+from typing import Any
 
 import pytest
 
@@ -36,6 +40,81 @@ def test_a_sensor_asleep_has_no_reading(shipped: Shipped, monkeypatch: pytest.Mo
         monkeypatch.chdir(folder)  # the path of a socket may not be long
         sleeper.bind("temp1_input")
         assert look(shipped, {}).faults == []
+
+
+def test_a_zone_of_which_the_firmware_knows_no_temperature(
+    shipped: Shipped, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Linux's acpi/thermal.c answers ENODEV, for ever on some boards."""
+    true_open = builtins.open
+
+    def without(path: Any, *more: Any, **others: Any) -> Any:
+        if str(path).endswith("hwmon1/temp1_input"):
+            raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
+        return true_open(path, *more, **others)
+
+    look(shipped, files("name=acpitz"), "hwmon1")
+    monkeypatch.setattr(builtins, "open", without)
+    assert look(shipped, {}).faults == []
+
+
+def core(number: int, degrees: int, alarm: int = 1) -> Files:
+    """A sensor of a processor; the kernel counts its cores behind the package."""
+    label, at = f"Core {number - 2}", f"temp{number}"
+    words = f"{at}_input={degrees}000 {at}_max=80000 {at}_crit=100000 {at}_crit_alarm={alarm}"
+    return {**files(words), f"{at}_label": f"{label}\n"}
+
+
+def test_cores_that_take_turns_at_their_limit_change_nothing(shipped: Shipped) -> None:
+    """Else a machine that overheats would never say the same twice, and no diagnosis counts."""
+    package = files("temp1_input=101000")
+    first = look(shipped, {**package, **core(2, 101), **core(3, 81), **core(10, 70)})
+    assert [(one["sensor"], one["level"]) for one in first.faults] == [("Package id 0", "critical")]
+    assert first.need == "evacuate"
+    for two, three, ten in ((99, 101, 85), (100, 100, 100), (79, 79, 101)):
+        again = {**package, **core(2, two), **core(3, three), **core(10, ten)}
+        assert look(shipped, again).stdout == first.stdout
+    slow = {"temp1_crit_alarm": "0\n", **core(2, 100, 0)}
+    ran = look(shipped, {**package, **slow, **core(3, 100), **core(10, 101)})
+    assert [(one["sensor"], one["level"]) for one in ran.faults] == [("Core 1", "critical")]
+
+
+def test_a_warm_processor_says_the_same_each_time(shipped: Shipped) -> None:
+    warm = look(shipped, {**files("temp1_input=85000"), **core(2, 85), **core(3, 70)})
+    assert [(one["sensor"], one["level"]) for one in warm.faults] == [("Package id 0", "hot")]
+    for two, three in ((70, 85), (85, 85)):
+        again = {**files("temp1_input=85000"), **core(2, two), **core(3, three), **core(10, 81)}
+        assert look(shipped, again).stdout == warm.stdout
+
+
+def test_drives_that_take_turns_in_a_warm_room_change_nothing(shipped: Shipped) -> None:
+    seen = set()
+    for hot in ({1, 2}, {2, 5}, {1, 3, 4}, {3, 4, 5, 6}):
+        for drive in range(1, 7):
+            degrees = 61 if drive in hot else 59
+            words = f"name=drivetemp temp1_input={degrees}000 temp1_max=60000 temp1_crit=70000"
+            place = f"-> ../../../devices/{drive}:0:0:0"
+            ran = look(shipped, {**files(words), "device": place}, f"hwmon{drive}")
+        seen.add(ran.stdout)
+        assert ran.need == "Ok"
+    several = {"chip": "drivetemp", "device": "", "sensor": "several", "level": "hot"}
+    assert (ran.faults, len(seen)) == ([several], 1)
+
+
+def test_each_processor_is_told(shipped: Shipped) -> None:
+    look(
+        shipped,
+        {"device": None, "temp1_label": "Package id 1\n", "temp1_input": "101000\n"},
+        "hwmon1",
+    )
+    ran = look(shipped, {"device": None, "temp1_input": "101000\n"})
+    assert [one["sensor"] for one in ran.faults] == ["Package id 0", "Package id 1"]
+
+
+def test_two_sensors_of_a_board_are_two_places(shipped: Shipped) -> None:
+    words = "name=nct6798 temp1_input=110000 temp2_input=110000 temp2_crit=90000 temp3_input=85000"
+    ran = look(shipped, {**files(f"{words} temp3_max=80000"), "temp2_label": "SYSTIN\n"})
+    assert [one["sensor"] for one in ran.faults] == ["Package id 0", "SYSTIN"]
 
 
 def test_an_ignored_sensor(shipped: Shipped) -> None:
