@@ -99,3 +99,10 @@ def test_a_name_is_one_word_to_a_shell(small: Path, tmp_path: Path) -> None:
     assert done.code == 0, done
     assert any("$(touch${IFS}bad);i1" in line for line in run([tmp_path / "go"], tmp_path))
     assert not (tmp_path / "bad").exists()
+
+
+@pytest.mark.parametrize("ratio", ["0", "-1", "nan"])
+def test_a_cpu_ratio_is_more_than_nothing(ratio: str, small: Path) -> None:
+    """As for hbal; less than nothing would allow any number of virtual CPUs."""
+    done = ours("-t", small, "--max-cpu", ratio)
+    assert (done.code, "--max-cpu" in done.err) == (64, True)
