@@ -113,6 +113,8 @@ def test_generated_clusters(tmp_path: Path) -> None:
     assert agree(in_bytes(), tmp_path) == 9
     for seed in range(40):
         agree(case(seed), tmp_path)
+    for seed in range(8):
+        agree(case(seed, "dedicated"), tmp_path)
 
 
 @real
@@ -121,6 +123,7 @@ def test_generated_clusters(tmp_path: Path) -> None:
 def test_more_generated_clusters(first: int, tmp_path: Path) -> None:
     for seed in range(first, first + 96):
         agree(case(seed), tmp_path)
+        agree(case(seed, "dedicated"), tmp_path)
 
 
 KINDS: dict[str, dict[str, object]] = {

@@ -48,8 +48,8 @@ def played(asked: Case, plan: Plan) -> Plan:
     return plan
 
 
-def no_worse_than_exact(seed: int) -> None:
-    asked = case(seed)
+def no_worse_than_exact(seed: int, *features: str) -> None:
+    asked = case(seed, *features)
     layout, wanted = laid_out(asked), enough(asked.options)
     theirs = by_exact(layout, wanted)
     if not isfinite(theirs.initial):
@@ -65,12 +65,15 @@ def no_worse_than_exact(seed: int) -> None:
 def test_never_worse_than_exact() -> None:
     for seed in range(401, 406):
         no_worse_than_exact(seed)
+    no_worse_than_exact(401, "dedicated")
 
 
 @pytest.mark.oracle
 def test_never_worse_than_exact_on_many() -> None:
     for seed in range(406, 600):
         no_worse_than_exact(seed)
+    for seed in range(402, 500):
+        no_worse_than_exact(seed, "dedicated")
 
 
 FEATURES: dict[str, dict[str, object]] = {
