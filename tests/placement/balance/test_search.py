@@ -151,6 +151,20 @@ def test_when_time_is_up_there_is_a_plan(after: int) -> None:
     assert played(asked, plan).final < plan.initial
 
 
+def test_the_only_search_takes_all_the_time() -> None:
+    """Where some nodes have exclusive storage there is none but hbal's own."""
+    nodes = [
+        f"n{n}|999999|0|{999999 - 120000 * (n == 0)}|9999|9999|999|N|u|9||{'NY'[n % 2]}|9\n"
+        for n in range(3)
+    ]
+    instances = [f"i{n}|1000|0|1|running|Y|n0||ext||1|0\n" for n in range(120)]
+    asked = Case("g|u|preferred|\n\n" + "".join(nodes) + "\n" + "".join(instances) + "\n")
+    layout, calls = laid_out(asked), iter(range(1000))
+    assert not has_arrays(layout)
+    plan = best(layout, Enough(), spent=lambda: next(calls) * 0.03)
+    assert len(played(asked, plan).steps) == 34
+
+
 def test_nothing_to_do() -> None:
     """Well balanced, or without anything that may move."""
     asked = case(1)
