@@ -36,9 +36,7 @@ def laid_out(case: Case) -> Layout:
 
 def arrays_serve(layout: Layout) -> bool:
     """Not where there are none, nor where there is nothing to score."""
-    nodes = layout.group_nodes()
-    some = any(not node.host.offline for node in nodes)
-    return some and has_arrays(layout) and not isnan(score(layout))
+    return has_arrays(layout) and not isnan(score(layout))
 
 
 def by_exact(layout: Layout, wanted: Enough) -> Plan:

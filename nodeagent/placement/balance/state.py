@@ -90,14 +90,14 @@ class Board:
 def has_arrays(layout: Layout) -> bool:
     """Tell whether all its moves can be examined at once.
 
-    Not where only some nodes have exclusive storage, or may get an instance whose number of
-    spindles is unknown: no sum tells their free spindles.
+    Not where all nodes are off. Not where only some have exclusive storage, or may get an instance
+    whose number of spindles is unknown: no sum tells their free spindles.
     """
     hosts = [node.host for node in layout.group_nodes()]
     demands = [layout.demands[index] for index in layout.movable]
     stay = all(d.spindles is not None or (d.local and not d.forthcoming) for d in demands)
     exclusive = any(host.exclusive for host in hosts)
-    alike = len({host.exclusive for host in hosts if not host.offline}) <= 1
+    alike = len({host.exclusive for host in hosts if not host.offline}) == 1
     return bool(demands) and alike and (stay or not exclusive)
 
 

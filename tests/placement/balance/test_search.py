@@ -170,6 +170,9 @@ def test_nothing_to_do() -> None:
     asked = case(1)
     assert not best(laid_out(asked), Enough(excess=1e9)).steps
     assert not best(laid_out(asked), Enough(moves=0)).steps
+    nodes = [node.host.name for node in laid_out(asked).group_nodes()]
+    off = Case(asked.text, [*asked.options, *(word for name in nodes for word in ("-O", name))])
+    assert not best(laid_out(off), Enough(excess=-1.0)).steps
     names = [line.partition("|")[0] for line in asked.text.splitlines() if line.count("|") > 8]
     still = Case(asked.text, [*asked.options, "--exclude-instances=" + ",".join(names)])
     assert not best(laid_out(still), Enough()).steps
