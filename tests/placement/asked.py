@@ -3,6 +3,7 @@
 from math import isnan
 
 from nodeagent.placement.balance.search import Plan, exact
+from nodeagent.placement.balance.state import has_arrays
 from nodeagent.placement.cluster.textfile import parse, parse_loads
 from nodeagent.placement.layout.layout import Layout, group_of, lay_out
 from nodeagent.placement.layout.rules import Enough, Rules
@@ -34,10 +35,8 @@ def laid_out(case: Case) -> Layout:
 
 
 def arrays_serve(layout: Layout) -> bool:
-    """Not with exclusive storage, nor where there is nothing to move or to score."""
-    nodes = layout.group_nodes()
-    some = any(not node.host.offline for node in nodes) and bool(layout.movable)
-    return some and not any(n.host.exclusive for n in nodes) and not isnan(score(layout))
+    """Not where there are none, nor where there is nothing to score."""
+    return has_arrays(layout) and not isnan(score(layout))
 
 
 def by_exact(layout: Layout, wanted: Enough) -> Plan:

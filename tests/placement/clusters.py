@@ -52,6 +52,7 @@ class _Maker:
         self.migrating = rng.random() < 0.3
         self.forthcoming = rng.random() < 0.3
         self.exclusive = rng.random() < 0.12
+        self.dedicated = False  # every node, and the spindles of every instance are known
         self.speeds = rng.random() < 0.3
         self.tight = rng.random() < 0.4
         self.noisy = rng.random() < 0.6
@@ -113,6 +114,8 @@ class _Maker:
             template = "plain"
         forthcoming = self.forthcoming and rng.random() < 0.2
         spindles: str | int = rng.choice(("-", 1, 2)) if self.exclusive else "-"
+        if self.dedicated:
+            spindles = rng.choice((1, 1, 2))
         if not forthcoming:
             takes = status in ("running", "ERROR_up") or status.startswith("ERROR_n")
             primary.used += memory if takes or status == "ERROR_wrongnode" else 0
@@ -160,7 +163,8 @@ class _Maker:
         free = memory - 1024 - node.used
         if self.noisy:
             free -= rng.choice((0, 0, 64, 300, -200))
-        spindles = rng.choice((1, 2, 4)) if not self.exclusive else node.spindles_used + 4
+        exclusive = self.exclusive or self.dedicated
+        spindles = rng.choice((1, 2, 4)) if not exclusive else node.spindles_used + 4
         flag = "N"
         if rng.random() < 0.12:
             flag = "Y"
@@ -179,8 +183,8 @@ class _Maker:
             f"uuid-{node.group}",
             spindles,
             ",".join(node.tags),
-            "Y" if self.exclusive and rng.random() < 0.8 else "N",
-            spindles - node.spindles_used if self.exclusive else 0,
+            "Y" if self.dedicated or (self.exclusive and rng.random() < 0.8) else "N",
+            spindles - node.spindles_used if exclusive else 0,
             rng.choice((1, 1, 2)),
             speed,
         )

@@ -23,8 +23,9 @@ from nodeagent.placement.layout.moves import Kind
 
 _FIRST = 32  # entries, and moves, examined at first, for comparison
 _CHUNK = 256  # entries bounded at once
-# Near zero the root is too steep for sums of large parts; less is a bound as well.
-_NARROW, _STEEP = 1e-8, 1e6
+# Near zero the root is too steep for sums of large parts; less is a bound as well. No range is
+# narrower than rounding, which grows with the variance: a chord needs two ends.
+_NARROW, _ROUNDING, _STEEP = 1e-8, 1e-12, 1e6
 # Segments are cut by so many terms, into so many parts, and not with so many sizes; a chord may lie
 # below the root by this part of the possible gain.
 _LEAST_GAIN = 1e-4
@@ -246,7 +247,7 @@ class _Look:
         lower = middle - crossing * np.abs(sums)
         bottom = np.maximum(lower + low, 0.0)
         low = bottom - lower
-        top = np.maximum(lower + high, bottom + _NARROW)
+        top = _apart(bottom, lower + high)
         high = top - lower
         weights = grid.weights[:, None]
         root, slope = _chord(bottom, top, weights)
@@ -300,9 +301,15 @@ def _lowest(values: Floats, count: int) -> Ints:
 
 def _chord(bottom: Floats, top: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Return the weighed root at the bottom of a range and its mean slope over the range."""
-    top = np.maximum(top, bottom + _NARROW)
+    top = _apart(bottom, top)
     root = np.sqrt(bottom)
     return weights * root, weights * (np.sqrt(top) - root) / (top - bottom)
+
+
+def _apart(bottom: Floats, top: Floats) -> Floats:
+    """Return the top of a range that is wide enough for a chord."""
+    apart: Floats = np.maximum(top, bottom + np.maximum(_NARROW, _ROUNDING * bottom))
+    return apart
 
 
 def _bend(bottom: Floats, top: Floats, weights: Floats) -> Floats:

@@ -149,7 +149,8 @@ class Departure:
         self._sum(into, entries, steps, p_change_of_reserved, (self.s, -p_change, self.s_less))
 
     def _replace(self, into: Leavings, offered: Bools) -> None:
-        fits = ~self.real | is_possible(self.at_p, self.grid.sizes.local[self.which])
+        here = is_possible(self.grid, self.p, self.at_p, self.grid.sizes, self.which)
+        fits = ~self.real | here
         p_fails = self.at_p[at.FREE] <= self.grid.reserved[self.p]
         p_fails = np.where(self.real, p_fails, self.p_failing)
         steps = self._counted(self.p, np.zeros_like(self.primary), p_fails)

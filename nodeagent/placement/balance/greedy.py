@@ -17,8 +17,8 @@ from nodeagent.placement.layout.rules import Enough
 from nodeagent.placement.layout.score import least, score
 
 # Scores from sums of changes may be wrong by so much: rounding may turn a variance of 0 into 1e-16,
-# and its root into 1e-8.
-_UNSURE = 3e-7
+# and its root into 1e-8. Loads in small units, as bytes, make large spreads: then by this part.
+_UNSURE, _ROUNDING = 3e-7, 1e-11
 
 
 def well_balanced(layout: Layout, enough: Enough) -> bool:
@@ -62,7 +62,7 @@ def _promising(board: Board) -> Iterator[Move]:
         for instance in tried(board.layout):
             yield from candidates(board.layout, instance)
         return
-    moves = best(board.bound, _UNSURE)
+    moves = best(board.bound, max(_UNSURE, _ROUNDING * board.bound.o.spread))
     leavings, rows = board.bound.o.leavings, board.bound.o.leavings.row[moves.entries]
     for n in np.lexsort((leavings.kind[moves.entries], moves.targets, rows)):
         yield board.bound.move(int(moves.entries[n]), int(moves.targets[n]))

@@ -114,8 +114,10 @@ class _Search:
 
     def plan(self) -> Plan:
         first, whole = self._exactly()
+        if not has_arrays(self.layout):
+            return first
         smoothed = self._smooth(first, whole=whole)
-        if len(self.layout.members) > SMALL or not has_arrays(self.layout):
+        if len(self.layout.members) > SMALL:
             return smoothed
         plans = [self._ahead(smoothed)]
         if whole:
@@ -155,7 +157,9 @@ class _Search:
         limit = self.enough.moves
         ways = list(self._ways())
         if limit is None:
-            fewest = min(len(plan.steps) for plan in ([first] if whole else ways))
+            fewest = len(first.steps)  # of `exact`, at least
+            if not whole:
+                fewest = max(fewest, min(len(plan.steps) for plan in ways))
             extra = _EXTRA if whole else _EXTRA_UNKNOWN
             limit = fewest + max(int(fewest * extra), _FEW)
         plans = sorted((self._cut(plan, limit) for plan in [first, *ways]), key=self._value)
@@ -167,13 +171,15 @@ class _Search:
         """Return hbal's plan, and whether it is whole; start it only if the time suffices."""
         begun, steps = self.spent(), list[Step]()
         expected = self.enough.moves or len(self.layout.movable) / 3
-        until = _EXACT if has_arrays(self.layout) else 1.0
+        others = has_arrays(self.layout)  # there are other searches, which want time, too
+        until = _EXACT if others else 1.0
         whole = True
         for step in greedy(self.layout, self.enough):
             steps.append(step)
             now = self.spent()
             each = (now - begun) / len(steps)
-            if now >= until or (len(steps) >= _JUDGED and begun + each * expected > until):
+            too_long = others and len(steps) >= _JUDGED and begun + each * expected > until
+            if now >= until or too_long:
                 whole = False
                 break
         plan = self._planned(steps)
@@ -201,8 +207,6 @@ class _Search:
 
     def _polish(self, plan: Plan, limit: int) -> Plan:
         """Exchange instances at a plan's end, and find the moves that lead there."""
-        if not has_arrays(self.layout):
-            return plan
         board = Board(self.layout)
         # Some may have to step aside. And if data has its price, unmoved instances stay.
         allowance = len(plan.steps) if self.price else limit - limit // _ASIDE

@@ -29,7 +29,7 @@ class Step(NamedTuple):
 
 
 class Board:
-    """`bound` is None without arrays: with exclusive storage, or nothing to move.
+    """`bound` is None without arrays, see `has_arrays`.
 
     Bounds take `price` as the cost of each copied GiB.
     """
@@ -88,9 +88,17 @@ class Board:
 
 
 def has_arrays(layout: Layout) -> bool:
-    """Tell whether all its moves can be examined at once."""
-    exclusive = any(node.host.exclusive for node in layout.group_nodes())
-    return bool(layout.movable) and not exclusive
+    """Tell whether all its moves can be examined at once.
+
+    Not where all nodes are off. Not where only some have exclusive storage, or may get an instance
+    whose number of spindles is unknown: no sum tells their free spindles.
+    """
+    hosts = [node.host for node in layout.group_nodes()]
+    demands = [layout.demands[index] for index in layout.movable]
+    stay = all(d.spindles is not None or (d.local and not d.forthcoming) for d in demands)
+    exclusive = any(host.exclusive for host in hosts)
+    alike = len({host.exclusive for host in hosts if not host.offline}) == 1
+    return bool(demands) and alike and (stay or not exclusive)
 
 
 def after(layout: Layout, steps: Iterable[Step]) -> Layout:

@@ -134,7 +134,6 @@ class Scores(Columns):
         super().__init__(nodes)
         hosts = [node.host for node in nodes]
         self.crowdable = np.array([host.crowdable for host in hosts], bool)
-        self._exclusive = np.array([host.exclusive for host in hosts], bool)
         spindles = [host.spindles if host.exclusive else 0 for host in hosts]
         self._spindle_part = parts_of(spindles)
 
@@ -169,7 +168,7 @@ class Scores(Columns):
 
     def crowded(self, demand: Demand) -> Bools:
         """Mark nodes on which it would exceed the spindle ratio."""
-        pressure = np.where(self._exclusive, 0, demand.spindle_use if demand.local else 0)
+        pressure = np.where(self.exclusive, 0, demand.spindle_use if demand.local else 0)
         used = np.maximum(self.state[PRESSURE], self.state[P_PRESSURE])
         crowded: Bools = (pressure > 0) & (used + pressure > self.pressure_limit)
         return crowded
@@ -204,17 +203,17 @@ class Scores(Columns):
         """
         changes = self.changes(demand, primary=primary)
         for component in ("spindles_cv", "spindles_cv_forth"):
-            changes[PLACE[component], self._exclusive] = 0.0
+            changes[PLACE[component], self.exclusive] = 0.0
         for component in ("free_disk_cv", "free_disk_cv_forth"):
             if demand.forthcoming and component == "free_disk_cv":
                 continue
-            part = self._spindle_part[self._exclusive]
+            part = self._spindle_part[self.exclusive]
             if demand.spindles is None:
-                free = self.measured[PLACE[component], self._exclusive]
+                free = self.measured[PLACE[component], self.exclusive]
                 own = np.where(part > 0, -(free + part), 0.0)
             else:
                 own = -demand.spindles * part
-            changes[PLACE[component], self._exclusive] = own
+            changes[PLACE[component], self.exclusive] = own
         return changes
 
     def _then_reserved(self, demand: Demand, peer: int) -> Floats:

@@ -23,8 +23,8 @@ Bools = NDArray[np.bool_]
 
 # Amounts, the rows of `state`.
 FREE, DISK, CPUS, LOAD_CPU, LOAD_MEMORY, LOAD_DISK, LOAD_NET, PRESSURE = range(8)
-P_MEMORY, P_DISK, P_CPUS, P_PRESSURE, PRIMARIES, SECONDARIES = range(8, 14)
-AMOUNTS = 14
+P_MEMORY, P_DISK, P_CPUS, P_PRESSURE, PRIMARIES, SECONDARIES, SPINDLES, P_SPINDLES = range(8, 16)
+AMOUNTS = 16
 # Components that are spreads of amounts, and the amount of each; reserved memory is apart.
 _SPREAD_OF = {
     "free_mem_cv": FREE,
@@ -40,6 +40,8 @@ _SPREAD_OF = {
     "vcpu_ratio_cv_forth": P_CPUS,
     "spindles_cv_forth": P_PRESSURE,
 }
+# With exclusive storage.
+_SPREAD_OF_DEDICATED = _SPREAD_OF | {"free_disk_cv": SPINDLES, "free_disk_cv_forth": P_SPINDLES}
 WEIGHT = {part.name: part.weight for part in COMPONENTS}
 PLACE = {part.name: place for place, part in enumerate(COMPONENTS)}
 
@@ -63,6 +65,7 @@ class Sizes(NamedTuple):
     kept: Floats  # as `reserved`, but for every one
     local: Bools
     forthcoming: Bools
+    unknown: Bools  # its number of spindles, so no node with exclusive storage takes it
 
 
 class Columns:
@@ -79,6 +82,7 @@ class Columns:
         self.column = {host.index: place for place, host in enumerate(hosts)}
         self.online = np.array([not host.offline for host in hosts], bool)
         self.online_count = int(self.online.sum())
+        self.exclusive = np.array([host.exclusive for host in hosts], bool)
         self.pressure_limit = _floats(host.spindle_limit for host in hosts)
         self.placing = any(host.locations for host in hosts)
         self.parts = {name: _part_of(name, nodes) for name in _SPREAD_OF}
@@ -150,7 +154,7 @@ class Columns:
         It would be each node's primary instance or its secondary one. The memory reserved for it is
         left out.
         """
-        sizes = _sizes([demand])
+        sizes = _sizes([demand], dedicated=False)
         amounts = (sizes.primary if primary else sizes.secondary)[:, 0]
         changes = np.zeros_like(self.measured)
         for name, amount in _SPREAD_OF.items():
@@ -159,12 +163,21 @@ class Columns:
 
 
 class Grid(Columns):
-    """The columns and rows of a layout; nodes that are off have no weight in any spread."""
+    """The columns and rows of a layout; nodes that are off have no weight in any spread.
+
+    `dedicated`: the nodes that are not off have exclusive storage. Spindles count there as disks do
+    elsewhere.
+    """
 
     def __init__(self, layout: Layout) -> None:
         nodes = layout.group_nodes()
         super().__init__(nodes)
         hosts = [node.host for node in nodes]
+        self.dedicated = bool((self.exclusive & self.online).any())
+        self.spread_of = _SPREAD_OF_DEDICATED if self.dedicated else _SPREAD_OF
+        if self.dedicated:
+            whole = parts_of(host.spindles for host in hosts)
+            self.parts |= {"free_disk_cv": whole, "free_disk_cv_forth": whole}
         self.layout = layout
         self.members = layout.members
         self.low_disk = _floats(host.low_disk for host in hosts)
@@ -183,11 +196,14 @@ class Grid(Columns):
         self.rows = layout.movable
         self.row = {index: place for place, index in enumerate(self.rows)}
         demands = [layout.demands[index] for index in self.rows]
-        self.size, sizes = _distinct([_amounts_key(demand) for demand in demands], demands)
-        self.sizes = _sizes(sizes)
+        apart = bool(self.exclusive.any())
+        amounts = [_amounts_key(demand, spindles=apart) for demand in demands]
+        self.size, sizes = _distinct(amounts, demands)
+        self.sizes = _sizes(sizes, dedicated=self.dedicated)
         # The same facts decide whether a node takes it for many instances with different loads.
-        self.fit, fits = _distinct([_fit_key(demand) for demand in demands], demands)
-        self.fits = _sizes(fits)
+        checked = [_fit_key(demand, spindles=apart) for demand in demands]
+        self.fit, fits = _distinct(checked, demands)
+        self.fits = _sizes(fits, dedicated=self.dedicated)
         self.fit_of_size = np.zeros(len(sizes), np.intp)
         self.fit_of_size[self.size] = self.fit
         self.mirrored = np.array([demand.mirrored for demand in demands], bool)
@@ -215,7 +231,7 @@ class Grid(Columns):
         """Merge spreads that are and stay alike, with the sum of their weights."""
         online = self.online
         chosen: list[tuple[Floats, Floats, Floats, int, float]] = []
-        for name, amount in _SPREAD_OF.items():
+        for name, amount in self.spread_of.items():
             values = self.measured[PLACE[name]]
             centred = np.where(online, values - values[online].mean(), 0.0)
             part = np.where(online, self.parts[name], 0.0)
@@ -230,7 +246,7 @@ class Grid(Columns):
                     break
             else:
                 chosen.append((centred, part, added, amount, WEIGHT[name]))
-        by_amount = {amount: PLACE[name] for name, amount in _SPREAD_OF.items()}
+        by_amount = {amount: PLACE[name] for name, amount in self.spread_of.items()}
         self.term_amounts = [first for *_, first, _ in chosen]
         self.term_components = [by_amount[first] for first in self.term_amounts]
         self.term_components.append(PLACE["reserved_mem_cv"])
@@ -265,21 +281,25 @@ def _amounts(node: Filled) -> list[float]:
         node.promised_spindles,
         node.primaries,
         node.secondaries,
+        node.free_spindles,
+        node.promised_free_spindles,
     ]
 
 
-def _sizes(demands: Sequence[Demand]) -> Sizes:
+def _sizes(demands: Sequence[Demand], *, dedicated: bool) -> Sizes:
     primary, secondary = [], []
     for demand in demands:
         real = not demand.forthcoming
         disk = demand.disk if demand.local else 0
-        pressure = demand.spindle_use if demand.local else 0
+        pressure = demand.spindle_use if demand.local and not dedicated else 0
+        spindles = (demand.spindles or 0) if dedicated else 0
+        on_spindles = [-spindles if real else 0, -spindles]
         promised = [-demand.memory, -disk, demand.vcpus, pressure]
         present = [-demand.used, -disk, demand.vcpus, *demand.load, pressure]
-        primary.append([*(present if real else [0] * 8), *promised, real, 0])
+        primary.append([*(present if real else [0] * 8), *promised, real, 0, *on_spindles])
         promised = [0, -disk, 0, pressure]
         present = [0, -disk, 0, 0, 0, demand.load.disk, 0, pressure]
-        secondary.append([*(present if real else [0] * 8), *promised, 0, real])
+        secondary.append([*(present if real else [0] * 8), *promised, 0, real, *on_spindles])
     return Sizes(
         np.array(primary, float).reshape(-1, AMOUNTS).T.copy(),
         np.array(secondary, float).reshape(-1, AMOUNTS).T.copy(),
@@ -288,6 +308,7 @@ def _sizes(demands: Sequence[Demand]) -> Sizes:
         _floats(demand.reserved for demand in demands),
         np.array([demand.local for demand in demands], bool),
         np.array([demand.forthcoming for demand in demands], bool),
+        np.array([demand.spindles is None for demand in demands], bool),
     )
 
 
@@ -304,11 +325,11 @@ def _part_of(name: str, nodes: Sequence[Filled]) -> Floats:
     return np.ones(len(nodes))
 
 
-def _amounts_key(demand: Demand) -> tuple[Any, ...]:
-    return (*_fit_key(demand), demand.load)
+def _amounts_key(demand: Demand, *, spindles: bool) -> tuple[Any, ...]:
+    return (*_fit_key(demand, spindles=spindles), demand.load)
 
 
-def _fit_key(demand: Demand) -> tuple[Any, ...]:
+def _fit_key(demand: Demand, *, spindles: bool) -> tuple[Any, ...]:
     d = demand
     return (
         d.memory,
@@ -320,6 +341,7 @@ def _fit_key(demand: Demand) -> tuple[Any, ...]:
         d.mirrored,
         d.spindle_use,
         d.forthcoming,
+        d.spindles if spindles else None,
     )
 
 

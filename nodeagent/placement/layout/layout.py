@@ -80,17 +80,17 @@ def among(layout: Layout, names: Collection[str]) -> Layout:
 
 
 def group_of(cluster: Cluster, wanted: str | None = None) -> Group:
-    """Return the group of this name or UUID; without, the only one that has nodes."""
+    """Return the group of this name or UUID; without, the only one, or the only one with nodes."""
     if wanted is not None:
         for group in cluster.groups:
             if wanted in (group.name, group.uuid):
                 return group
         raise MessageError(f"there is no group {wanted}; there are {_listed(cluster.groups)}")
     used = {node.group for node in cluster.nodes}
-    groups = [group for group in cluster.groups if group.uuid in used]
+    groups = [group for group in cluster.groups if group.uuid in used] or cluster.groups
     if len(groups) != 1:
         raise MessageError(
-            f"name one group of {_listed(groups)}" if groups else "there are no nodes"
+            f"name one group of {_listed(groups)}" if groups else "there are no groups"
         )
     return groups[0]
 

@@ -99,3 +99,18 @@ def test_a_name_is_one_word_to_a_shell(small: Path, tmp_path: Path) -> None:
     assert done.code == 0, done
     assert any("$(touch${IFS}bad);i1" in line for line in run([tmp_path / "go"], tmp_path))
     assert not (tmp_path / "bad").exists()
+
+
+@pytest.mark.parametrize("ratio", ["0", "-1", "nan"])
+def test_a_cpu_ratio_is_more_than_nothing(ratio: str, small: Path) -> None:
+    """As for hbal; less than nothing would allow any number of virtual CPUs."""
+    done = ours("-t", small, "--max-cpu", ratio)
+    assert (done.code, "--max-cpu" in done.err) == (64, True)
+
+
+@pytest.mark.parametrize("options", [(), ("-G", "g")])
+def test_a_group_without_nodes_is_balanced(options: tuple[str, ...], tmp_path: Path) -> None:
+    """As for hbal: a new cluster is no error."""
+    (tmp_path / "new").write_text("g|u|preferred|\n\n\n\n")
+    found = told("-t", tmp_path / "new", *options)
+    assert (found["group"], found["moves"], found["nodes"]) == ("g", [], [])

@@ -38,6 +38,15 @@ i|400|0|1|running|Y|n1||ext|
 """
 
 
+def in_bytes() -> Case:
+    """All instances on one node of four; one of them stays, with a load in bytes."""
+    nodes = [f"n{n}|99000|0|{99000 - 12000 * (n == 0)}|99|99|99|N|u\n" for n in range(4)]
+    instances = [f"i{n}|1000|0|1|running|Y|n0||{'ext' if n else 'plain'}|\n" for n in range(12)]
+    loads = [f"i{n} {0 if n else 3e9} 0 0 0\n" for n in range(12)]
+    text = "g|u|preferred|\n\n" + "".join(nodes) + "\n" + "".join(instances) + "\n"
+    return Case(text, [], "".join(loads))
+
+
 def agree(asked: Case, folder: Path) -> int:
     """Our first scores and moves are hbal's; how many they are."""
     theirs = hbal(folder, asked.text, asked.options, asked.loads)
@@ -101,8 +110,11 @@ def _loads(file: Path) -> str | None:
 @real
 def test_generated_clusters(tmp_path: Path) -> None:
     agree(Case(BARE), tmp_path)
+    assert agree(in_bytes(), tmp_path) == 9
     for seed in range(40):
         agree(case(seed), tmp_path)
+    for seed in range(8):
+        agree(case(seed, "dedicated"), tmp_path)
 
 
 @real
@@ -111,6 +123,7 @@ def test_generated_clusters(tmp_path: Path) -> None:
 def test_more_generated_clusters(first: int, tmp_path: Path) -> None:
     for seed in range(first, first + 96):
         agree(case(seed), tmp_path)
+        agree(case(seed, "dedicated"), tmp_path)
 
 
 KINDS: dict[str, dict[str, object]] = {

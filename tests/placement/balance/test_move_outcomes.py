@@ -85,6 +85,19 @@ def test_a_tag_counts_at_all_nodes_of_a_location() -> None:
     assert seen > 300
 
 
+def test_exclusive_storage_counts_spindles() -> None:
+    seen = 0
+    for seed in range(30):
+        layout = laid_out(case(seed, "dedicated"))
+        if not arrays_serve(layout):
+            continue
+        outcomes = Outcomes(Grid(layout))
+        for moved, move, nodes in walk(layout, seed, 2):
+            take(outcomes, moved, move, nodes)
+            seen += all_alike(moved, outcomes, 9)
+    assert seen > 1000
+
+
 def test_the_score_of_the_arrays_is_the_score_to_the_last_bit() -> None:
     for seed in SEEDS:
         layout = laid_out(case(seed))

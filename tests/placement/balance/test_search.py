@@ -48,8 +48,8 @@ def played(asked: Case, plan: Plan) -> Plan:
     return plan
 
 
-def no_worse_than_exact(seed: int) -> None:
-    asked = case(seed)
+def no_worse_than_exact(seed: int, *features: str) -> None:
+    asked = case(seed, *features)
     layout, wanted = laid_out(asked), enough(asked.options)
     theirs = by_exact(layout, wanted)
     if not isfinite(theirs.initial):
@@ -65,12 +65,15 @@ def no_worse_than_exact(seed: int) -> None:
 def test_never_worse_than_exact() -> None:
     for seed in range(401, 406):
         no_worse_than_exact(seed)
+    no_worse_than_exact(401, "dedicated")
 
 
 @pytest.mark.oracle
 def test_never_worse_than_exact_on_many() -> None:
     for seed in range(406, 600):
         no_worse_than_exact(seed)
+    for seed in range(402, 500):
+        no_worse_than_exact(seed, "dedicated")
 
 
 FEATURES: dict[str, dict[str, object]] = {
@@ -148,11 +151,28 @@ def test_when_time_is_up_there_is_a_plan(after: int) -> None:
     assert played(asked, plan).final < plan.initial
 
 
+def test_the_only_search_takes_all_the_time() -> None:
+    """Where some nodes have exclusive storage there is none but hbal's own."""
+    nodes = [
+        f"n{n}|999999|0|{999999 - 120000 * (n == 0)}|9999|9999|999|N|u|9||{'NY'[n % 2]}|9\n"
+        for n in range(3)
+    ]
+    instances = [f"i{n}|1000|0|1|running|Y|n0||ext||1|0\n" for n in range(120)]
+    asked = Case("g|u|preferred|\n\n" + "".join(nodes) + "\n" + "".join(instances) + "\n")
+    layout, calls = laid_out(asked), iter(range(1000))
+    assert not has_arrays(layout)
+    plan = best(layout, Enough(), spent=lambda: next(calls) * 0.03)
+    assert len(played(asked, plan).steps) == 34
+
+
 def test_nothing_to_do() -> None:
     """Well balanced, or without anything that may move."""
     asked = case(1)
     assert not best(laid_out(asked), Enough(excess=1e9)).steps
     assert not best(laid_out(asked), Enough(moves=0)).steps
+    nodes = [node.host.name for node in laid_out(asked).group_nodes()]
+    off = Case(asked.text, [*asked.options, *(word for name in nodes for word in ("-O", name))])
+    assert not best(laid_out(off), Enough(excess=-1.0)).steps
     names = [line.partition("|")[0] for line in asked.text.splitlines() if line.count("|") > 8]
     still = Case(asked.text, [*asked.options, "--exclude-instances=" + ",".join(names)])
     assert not best(laid_out(still), Enough()).steps

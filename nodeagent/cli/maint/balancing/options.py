@@ -71,7 +71,12 @@ class Options:
     min_score: float = _real("EPSILON", 1e-9, "Stop this close to the least score.", "-e")
     min_gain: float = _real("DELTA", 1e-2, "Least gain of a move near the goal.", "-g")
     min_gain_limit: float = _real("SCORE", 1e-1, "Score below which --min-gain applies.")
-    max_cpu: float | None = _real("RATIO", None, "Most virtual CPUs per physical CPU.")
+    max_cpu: float | None = _option(
+        metavar="RATIO",
+        type=click.FloatRange(min=0, min_open=True),
+        callback=_number,
+        help="Most virtual CPUs per physical CPU.",
+    )
     min_disk: float = _option(
         metavar="RATIO",
         type=click.FloatRange(0, 1),
