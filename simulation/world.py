@@ -160,7 +160,7 @@ class World:
                 return frozenset() if scope is Scope.CLUSTER else frozenset({(scope, name)})
             case MovePrimary(name, _, _, target) | MoveSecondary(name, _, target):
                 instance = self.instances.get(name)
-                sides = (instance.primary, instance.secondary) if instance else ()
+                sides = instance.nodes if instance else ()
                 nodes = {(Scope.NODE, node) for node in (*sides, target) if node}
                 return frozenset({(Scope.INSTANCE, name), *nodes})
             case _:
@@ -255,10 +255,10 @@ class World:
     def _count(self, instance: Instance, sign: int) -> None:
         disk = 0 if instance.shared else instance.disk
         memory = instance.memory if instance.running else 0
-        for place, taken in ((instance.primary, memory), (instance.secondary, 0)):
-            if place:
-                old_memory, old_disk = self._used.get(place, (0, 0))
-                self._used[place] = old_memory + sign * taken, old_disk + sign * disk
+        for place in instance.nodes:
+            taken = memory if place == instance.primary else 0
+            old_memory, old_disk = self._used.get(place, (0, 0))
+            self._used[place] = old_memory + sign * taken, old_disk + sign * disk
 
     def _role(
         self,
@@ -385,8 +385,10 @@ class World:
         node, primary = self.nodes.get(target), self.nodes.get(instance.primary)
         if node is None:
             return f"Node '{target}' not known"
-        if instance.secondary is None:
-            return "The instance has a strange layout, expected one secondary but found 0"
+        if (count := len(instance.nodes) - 1) != 1:
+            return f"The instance has a strange layout, expected one secondary but found {count}"
+        if instance.template != "drbd":
+            return "Can only run replace disks for DRBD8-based instances"
         if target in (instance.primary, instance.secondary):
             return f"The specified node {target} has a disk of the instance already"
         if node.drained:

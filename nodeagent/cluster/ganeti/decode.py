@@ -187,12 +187,13 @@ def instance(row: Row) -> Instance:
     name = row.text("name")
     template, others = row.text("disk_template"), row.texts("snodes")
     state = row.text("admin_state")
+    # Ganeti names all nodes with its DRBD disks. It moves none of them unless all disks are of this
+    # kind, and on one other node.
+    movable = template == "drbd" and len(others) == 1
     return Instance(
         name=name,
         primary=row.text("pnode"),
-        # A DRBD instance without a secondary is broken, and nobody moves it; the others must be
-        # seen.
-        secondary=others[0] if template == "drbd" and len(others) == 1 else None,
+        secondary=others[0] if movable else None,
         template=template,
         memory=row.number("be/maxmem"),
         disk=row.number("disk_usage"),
@@ -205,7 +206,8 @@ def instance(row: Row) -> Instance:
         spindles=_spindles(row),
         always_failover=row.flag("be/always_failover"),
         hypervisor=row.text("hypervisor"),
-        disks=_disks(row),
+        disks=_disks(row) if movable or not others else 0,
+        partly_on=frozenset() if movable else frozenset(others),
     )
 
 
@@ -298,8 +300,8 @@ def version(info: object) -> str:
 def misfit(seen: Snapshot) -> str:
     """Say which parts of a snapshot do not fit each other; empty if all do."""
     for item in (*seen.instances.values(), *seen.forthcoming.values()):
-        for place in (item.primary, item.secondary):
-            if place is not None and place not in seen.nodes:
+        for place in sorted(item.nodes):
+            if place not in seen.nodes:
                 return f"instance {item.name} is on node {place}, which is not among the nodes"
     for node in seen.nodes.values():
         if node.group not in seen.groups:

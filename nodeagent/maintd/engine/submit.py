@@ -258,7 +258,7 @@ def _why_busy(intent: Intent, snapshot: Snapshot, busy: Mapping[str, str]) -> st
 
 def _as_it_is(name: str, snapshot: Snapshot) -> tuple[Node | None, set[Instance]]:
     """A node with its instances, primary or secondary, without fields that Ganeti changes."""
-    here = (i for i in snapshot.instances.values() if name in (i.primary, i.secondary))
+    here = (i for i in snapshot.instances.values() if name in i.nodes)
     return _alone(name, snapshot), {replace(i, tags=frozenset()) for i in here}
 
 

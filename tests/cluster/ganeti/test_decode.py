@@ -97,11 +97,25 @@ def test_a_bad_node_row_names_its_field(row: list[Any], fault: str) -> None:
     assert str(caught.value) == fault
 
 
-@pytest.mark.parametrize("others", [[], ["n2", "n3"]])
-def test_one_that_is_mirrored_nowhere_does_not_hide_the_others(others: list[str]) -> None:
-    (row,) = instances(put(DRBD, 2, others))
+@pytest.mark.parametrize(
+    ("template", "others", "secondary", "partly_on", "disks"),
+    [
+        ("drbd", ["n2"], "n2", [], 1),
+        ("drbd", [], None, [], 1),
+        ("drbd", ["n2", "n3"], None, ["n2", "n3"], 0),
+        ("mixed", ["n2"], None, ["n2"], 0),
+        ("mixed", [], None, [], 1),
+    ],
+)
+def test_where_its_disks_are(
+    template: str, others: list[str], secondary: str | None, partly_on: list[str], disks: int
+) -> None:
+    """Ganeti moves only an instance whose disks are all of DRBD, with one secondary."""
+    (row,) = instances(put(put(DRBD, 2, others), 3, template))
     found = decode.instance(row)
-    assert (found.secondary, found.shared) == (None, False)
+    assert (found.secondary, sorted(found.partly_on), found.shared) == (secondary, partly_on, False)
+    assert found.nodes == {"n1", *others}
+    assert found.disks == disks, "of how many are DRBD's, Ganeti says nothing"
 
 
 @pytest.mark.parametrize(
@@ -179,6 +193,12 @@ def test_a_whole_snapshot() -> None:
     ("info", "instance", "group", "fault"),
     [
         (INFO, DRBD, GROUP, "instance i1 is on node n2, which is not among the nodes"),
+        (
+            INFO,
+            put(put(DRBD, 2, ["n3"]), 3, "mixed"),
+            GROUP,
+            "instance i1 is on node n3, which is not among the nodes",
+        ),
         (INFO, PLAIN, put(GROUP, 0, "g2"), "node n1 is in group g1"),
         ({**INFO, "master": "n9"}, PLAIN, GROUP, "the master 'n9' is not among the nodes"),
         ({**INFO, "tags": [1]}, PLAIN, GROUP, "cluster field tags"),

@@ -130,12 +130,12 @@ def _instances(view: View, name: str) -> Iterator[Json]:
             moving.setdefault(action.instance, []).append(describe(intent.action))
     snapshot = view.observed.snapshot
     for instance in sorted(snapshot.instances.values(), key=lambda i: (i.primary != name, i.name)):
-        if name in (instance.primary, instance.secondary):
+        if name in instance.nodes:
             primary = instance.primary == name
             yield {
                 "name": instance.name,
                 "role": "primary" if primary else "secondary",
-                "other": (instance.secondary or "") if primary else instance.primary,
+                "others": sorted(instance.nodes - {name}) if primary else [instance.primary],
                 "memory": instance.memory,
                 "disk": instance.disk,
                 "moving": ", then ".join(moving.get(instance.name, ())),
