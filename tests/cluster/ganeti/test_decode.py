@@ -459,6 +459,7 @@ def test_the_names_of_a_waiting_job_are_read_as_ganeti_reads_them() -> None:
     typed = {1: "Web", 2: "web.a", 3: "db", 4: "web.a.ex", 5: "gone"}
     ops = {n: [{"OP_ID": "OP_INSTANCE_FAILOVER", "instance_name": t}] for n, t in typed.items()}
     ops[6] = [{"OP_ID": "OP_NODE_EVACUATE", "node_name": "N1"}]
+    ops[7] = [{"OP_ID": "OP_INSTANCE_FAILOVER", "instance_name": ""}]
     rows = decode.table(
         "job", jobqueue.BUSY, {"data": [[[0, n], [0, said]] for n, said in ops.items()]}
     )

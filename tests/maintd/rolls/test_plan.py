@@ -38,6 +38,7 @@ from tests.maintd.world import (
     node,
     seen,
     six,
+    snapshot,
     with_instances,
 )
 
@@ -520,6 +521,14 @@ def test_what_is_refused() -> None:
         after = grant(before, asked, "ada", found(), NOW)
         assert isinstance(after, str), name
         assert after.startswith(why), name
+
+
+def test_a_short_name_of_two_nodes_means_neither() -> None:
+    two = found(snapshot(node("m.a"), node("m.b"), node("n6")))
+    after = grant(Ledger(), StartRoll(TERMS, ("m",)), "ada", two, NOW)
+    assert after == "m is short for m.a and m.b: name one of them, or m.*"
+    both = grant(Ledger(), StartRoll(TERMS, ("m.*",)), "ada", two, NOW)
+    assert "m.a" in str(both)
 
 
 def test_what_is_granted() -> None:

@@ -28,13 +28,6 @@ POLLED = {
 }
 
 
-def names(nodes: Iterable[str], name: str) -> list[str]:
-    """The nodes with this name, full or short."""
-    name = name.lower()
-    matches = [node for node in nodes if name in (node.lower(), node.lower().partition(".")[0])]
-    return [node for node in matches if node.lower() == name] or matches
-
-
 def page_of(view: View, name: str, history: History) -> dict[str, Any]:
     """All that the page shows of an existing node."""
     node = next(node for node in nodes(view) if node.name == name)
