@@ -312,15 +312,17 @@ def misfit(seen: Snapshot) -> str:
 
 
 def capacity(rows: Sequence[Row]) -> dict[str, Capacity]:
-    """Read rows of the fields CAPACITY; leave out the nodes without a report.
+    """Read rows of the fields CAPACITY; leave out the nodes without a report, or with nonsense.
 
     A node without reported storage (all disks elsewhere, say) still has memory.
     """
-    return {
-        row.text("name"): Capacity(row.number("mfree"), _known(row, "dfree"), _size(row))
-        for row in rows
-        if row.has("mfree")
-    }
+    free: dict[str, Capacity] = {}
+    for row in rows:
+        name = row.text("name")
+        if row.has("mfree"):
+            with suppress(MessageError):
+                free[name] = Capacity(row.number("mfree"), _known(row, "dfree"), _size(row))
+    return free
 
 
 def _size(row: Row) -> Size | None:
@@ -345,12 +347,14 @@ def _known(row: Row, field: str) -> int:
 
 
 def running(rows: Sequence[Row]) -> dict[str, Running]:
-    return {
-        row.text("name"): Running(
-            row.text("status"), row.number("oper_ram") if row.has("oper_ram") else None
-        )
-        for row in rows
-    }
+    """Read rows of the fields RUNNING; leave out the instances with nonsense."""
+    states: dict[str, Running] = {}
+    for row in rows:
+        name = row.text("name")
+        with suppress(MessageError):
+            memory = row.number("oper_ram") if row.has("oper_ram") else None
+            states[name] = Running(row.text("status"), memory)
+    return states
 
 
 _COLLAPSED = 16  # times as many characters are read as one line shows: some are spaces

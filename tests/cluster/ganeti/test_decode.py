@@ -224,6 +224,8 @@ def test_capacity_without_those_that_do_not_say() -> None:
             [[0, "n4"], *nowhere, [2, None], [2, None]],
             [[0, "n5"], [0, 100], [0, 200], *silent[2:]],
             [[0, "n6"], [0, 100], [0, 200], [0, 1000], [0, -50], *size[2:]],
+            [[0, "n7"], [0, -1], [0, 200], *size],
+            [[0, "n8"], [0, 100], [0, "much"], *size],
         ]
     }
     rows = decode.table("node", decode.CAPACITY, said)
@@ -241,6 +243,8 @@ def test_what_runs_and_what_may() -> None:
             [[0, "i1"], [0, "running"], [0, 100]],
             [[0, "i2"], [0, "ADMIN_down"], [3, None]],
             [[0, "i3"], [0, "ERROR_nodedown"], [2, None]],
+            [[0, "i4"], [2, None], [2, None]],
+            [[0, "i5"], [0, "running"], [0, -1]],
         ]
     }
     assert decode.running(decode.table("instance", decode.RUNNING, said)) == {
