@@ -43,7 +43,8 @@ class World:
     `machines` are the real ones, `unpowered` the nodes without power by the configuration,
     `degraded` the instances with an inconsistent DRBD mirror, `behind` those whose mirror misses
     writes, `outdated` those that were started on such a one, `emptied` those that have lost their
-    data, `crashed` those that should run and do not. `candidates` is how many master candidates
+    data, `crashed` those that should run and do not. `blind` are the nodes whose noded answers and
+    whose hypervisor tells nothing. `candidates` is how many master candidates
     there are to be. `sizes` is the free room of an empty node where it is not `size`. `ganeti` is
     the version that it imitates. `ledger_rule` is the text in maintd's job filter rule, a part of
     the configuration.
@@ -65,6 +66,7 @@ class World:
     outdated: set[str] = field(default_factory=set)
     emptied: set[str] = field(default_factory=set)
     crashed: set[str] = field(default_factory=set)
+    blind: set[str] = field(default_factory=set)
     size: Capacity = _ROOMY
     sizes: dict[str, Capacity] = field(default_factory=dict)
     _used: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -137,7 +139,12 @@ class World:
 
     def free(self, names: Collection[str]) -> Mapping[str, Capacity]:
         """Return these nodes' free capacity, without those that do not answer."""
-        return {name: self._free(name) for name in names if self._answers(name)}
+        told = self.answering(names) - self.blind
+        return {name: self._free(name) for name in names if name in told}
+
+    def answering(self, names: Collection[str]) -> frozenset[str]:
+        """Return those of these nodes whose noded answers."""
+        return frozenset(filter(self._answers, names))
 
     def running(self, nodes: Collection[str]) -> Mapping[str, Running]:
         """Return the states of the instances on these nodes."""

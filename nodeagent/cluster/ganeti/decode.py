@@ -58,6 +58,7 @@ CAPACITY = (
     "sptotal",
     "spfree",
 )
+ANSWERING = ("name", "bootid")  # no field of the hypervisor or of storage, which may fail
 RUNNING = ("name", "status", "oper_ram")
 
 _NORMAL, _MISSING = 0, frozenset({2, 3, 4})  # no data, unavailable (for this item), node offline
@@ -344,6 +345,11 @@ def _size(row: Row) -> Size | None:
 
 def _known(row: Row, field: str) -> int:
     return row.number(field) if row.has(field) else 0
+
+
+def answering(rows: Sequence[Row]) -> dict[str, bool]:
+    """Read rows of the fields ANSWERING: noded gives the id of the node's start."""
+    return {row.text("name"): row.has("bootid") for row in rows}
 
 
 def running(rows: Sequence[Row]) -> dict[str, Running]:

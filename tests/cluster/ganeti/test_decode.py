@@ -237,6 +237,14 @@ def test_capacity_without_those_that_do_not_say() -> None:
     }
 
 
+def test_noded_answers_though_the_hypervisor_and_the_storage_fail() -> None:
+    rows = [[[0, "n1"], [0, "8a7e"]], [[0, "n2"], [2, None]], [[0, "n3"], [4, None]]]
+    told = decode.answering(decode.table("node", decode.ANSWERING, {"data": rows}))
+    assert told == {"n1": True, "n2": False, "n3": False}
+    failing = {"mfree", "dfree", "mtotal", "mnode", "dtotal", "ctotal", "cnos"}
+    assert failing.isdisjoint(decode.ANSWERING), "Ganeti would ask these as well"
+
+
 def test_what_runs_and_what_may() -> None:
     said = {
         "data": [
