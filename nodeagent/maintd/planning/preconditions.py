@@ -27,8 +27,8 @@ def is_as_it_was(move: Move, before: Snapshot, now: Snapshot) -> bool:
 
 def are_rules_as_they_were(name: str, before: Snapshot, now: Snapshot) -> bool:
     """Check that nobody has paused or limited maintd for the node's group or everywhere."""
-    node = before.nodes[name]
-    if name not in now.nodes or now.nodes[name].group != node.group:
+    node, later_node = before.nodes.get(name), now.nodes.get(name)
+    if node is None or later_node is None or node.group != later_node.group:
         return False
     places = [(before.tags, now.tags), (_of_group(node.group, before), _of_group(node.group, now))]
     return all(_of_maintd(earlier) == _of_maintd(later) for earlier, later in places)
