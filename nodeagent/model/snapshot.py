@@ -87,8 +87,12 @@ class Instance:
     @property
     def nodes(self) -> frozenset[str]:
         """All nodes that have it or some of its disks."""
-        own = {self.primary} if self.secondary is None else {self.primary, self.secondary}
-        return self.partly_on | own
+        return self.others | {self.primary}
+
+    @property
+    def others(self) -> frozenset[str]:
+        """All nodes but its primary that have some of its disks."""
+        return self.partly_on if self.secondary is None else self.partly_on | {self.secondary}
 
     @property
     def migratable(self) -> bool:

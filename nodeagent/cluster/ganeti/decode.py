@@ -301,7 +301,7 @@ def version(info: object) -> str:
 def misfit(seen: Snapshot) -> str:
     """Say which parts of a snapshot do not fit each other; empty if all do."""
     for item in (*seen.instances.values(), *seen.forthcoming.values()):
-        for place in sorted(item.nodes):
+        for place in (item.primary, *item.others):
             if place not in seen.nodes:
                 return f"instance {item.name} is on node {place}, which is not among the nodes"
     for node in seen.nodes.values():

@@ -155,7 +155,7 @@ def peers(node: str, snapshot: Snapshot) -> frozenset[str]:
     for instance in snapshot.instances.values():
         if node == instance.primary:
             sharing |= instance.nodes
-        elif node in instance.nodes:
+        elif node == instance.secondary or node in instance.partly_on:
             sharing.add(instance.primary)
     return frozenset(sharing - {node} - {n.name for n in snapshot.nodes.values() if n.offline})
 

@@ -338,7 +338,7 @@ def _room(observed: Observed, unfit: Mapping[str, Reason], shut: dict[str, Reaso
     mirrors: dict[str, list[Instance]] = {}
     for instance in observed.snapshot.instances.values():
         primaries.setdefault(instance.primary, []).append(instance)
-        for name in instance.nodes - {instance.primary}:
+        for name in instance.others:
             mirrors.setdefault(name, []).append(instance)
     fit: dict[str, list[str]] = {}
     for name, node in observed.snapshot.nodes.items():

@@ -74,7 +74,7 @@ class _Search:
         self.pairs = {
             frozenset({instance.primary, name})
             for instance in self.snapshot.instances.values()
-            for name in instance.nodes - {instance.primary}
+            for name in instance.others
         }
 
     def all(self, rest: list[Node], is_late: Callable[[], bool]) -> list[Node]:
