@@ -41,6 +41,7 @@ from nodeagent.maintd.succession.plan import (
     HelperStep,
     Known,
     Memory,
+    before_power_off,
     outcome,
     plan,
     remember,
@@ -245,6 +246,7 @@ class Session:
             case HelperStep.READ_POWER:
                 return replace(known, power=read_power(places.controls, known.master)), None
             case HelperStep.POWER_OFF:
+                known = self._keep(known, before_power_off(known))
                 if why := power_off(places.controls, known.master):
                     return known, because(SuccessionKind.NOT_OFF, known.master.name, why=why)
                 time.sleep(places.settles)

@@ -282,7 +282,9 @@ def test_maintds_standby_carries_the_questions_of_the_helper(standby: Standby) -
     assert (standby.master, told["kind"]) == (ME, "is-master"), f"{told} {journal(standby)}"
     assert agents.claims == [False] * 4 + [True] * 8
     assert standby.failovers == ["master-failover while the old master is off"]
-    tried = json.loads((standby.state / MEMORY).read_text())["tried"]
+    memory = json.loads((standby.state / MEMORY).read_text())
+    assert memory["silence"]["answered"] == sorted(set(NODES) - {MASTER})
+    tried = memory["tried"]
     assert (tried["master"], tried["why"]) == (MASTER, "this node became the master")
 
 
@@ -471,7 +473,7 @@ def fuse(at: int) -> Callable[[], None]:
     return light
 
 
-TICKS = 16  # before and after each effect of a whole session
+TICKS = 18  # before and after each effect of a whole session
 
 
 @pytest.mark.parametrize("at", range(1, TICKS + 1))
