@@ -417,6 +417,14 @@ def test_an_unreadable_memory_stops_all(standby: Standby) -> None:
     assert (standby.failovers, standby.fences.asked()) == ([], [])
 
 
+def test_the_memory_of_a_large_cluster_is_read_again(standby: Standby) -> None:
+    names = tuple(f"node{n:06d}.{'x' * 230}.example.org" for n in range(10_000))
+    at = moment()
+    silence = Silence(uuid(MASTER), at.boot, Ms(at.steady - HOUR), at.steady, names)
+    standby.remembers(Memory(silence))
+    assert standby.ask("preview")["kind"] == "not-asked", journal(standby)
+
+
 def test_what_cannot_be_read_is_told_to_maintd(standby: Standby) -> None:
     (standby.ganeti / "config.data").unlink()
     assert "config.data: No such file" in standby.ask()["failed"]
