@@ -27,6 +27,7 @@ def means(typed: str, name: str) -> bool:
 
 def meant(typed: str, names: Iterable[str]) -> list[str]:
     """Return the names that may be meant: more than one only if it is short for each of them."""
-    may_be = [name for name in dict.fromkeys(names) if means(typed, name)]
-    whole = [name for name in may_be if plain(name) == plain(typed)]
+    wanted = plain(typed)
+    may_be = [name for name in dict.fromkeys(names) if wanted and wanted in forms(name)]
+    whole = [name for name in may_be if plain(name) == wanted]
     return [typed] if typed in whole else whole or may_be

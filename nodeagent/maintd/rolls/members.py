@@ -45,13 +45,14 @@ def _all(observed: Observed) -> list[Node]:
 
 def _named(asked: StartRoll, observed: Observed) -> Iterator[Node | str]:
     """The nodes of each name or pattern, in the order in which they were given."""
-    nodes = _all(observed)
+    nodes, there = _all(observed), observed.snapshot.nodes
     for name in asked.nodes:
-        known = meant(name, (n.name for n in nodes))
+        known = [name] if name in there else meant(name, there)
         if len(known) > 1:
             yield f"{name} is short for {' and '.join(known)}: name one of them, or {name}.*"
             continue
-        here = [n for n in nodes if n.name in known or fnmatchcase(n.name, name)]
+        here = [n for n in nodes if n.name in known]
+        here = here or [n for n in nodes if fnmatchcase(n.name, name)]
         yield from here
         if not here:
             yield no_such("node", name)
