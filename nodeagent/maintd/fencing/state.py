@@ -42,13 +42,20 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
         mine = [i for i in before.intents if i.purpose == OfFencing(fencing.node)]
         for intent in mine:
             fencing = _after(fencing, intent, node, before, observed, now)
+            if _cuts(intent) and intent.id in observed.absent:
+                cuts = _with_missed(cuts, fencing.node)
         fencing = _online_again(fencing, node, observed, now)
         fencing = _powered_on(fencing, node, observed, now)
         if not _is_over(fencing, node, observed, mine, now):
             kept.append(fencing)
         elif fencing.answered and fencing.stage in (Stage.CUTS, Stage.PROVES, Stage.STOPPED):
-            cuts = tuple(replace(c, missed=True) if c.node == fencing.node else c for c in cuts)
+            cuts = _with_missed(cuts, fencing.node)
     return replace(ledger, fencing=tuple(kept), cuts=cuts)
+
+
+def _with_missed(cuts: tuple[Cut, ...], node: str) -> tuple[Cut, ...]:
+    """The cuts, of which that of a node (its UUID) did nothing."""
+    return tuple(replace(cut, missed=True) if cut.node == node else cut for cut in cuts)
 
 
 def why_canceled(intent: Intent, ledger: Ledger, observed: Observed, now: Ms) -> str:

@@ -259,6 +259,21 @@ def test_a_node_is_not_powered_off_that_lives_or_that_somebody_has_after_decidin
     assert whole.machines.boots == {}
 
 
+def test_a_power_off_that_was_not_submitted_counts_as_missed(
+    whole: Whole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the node is not powered on once before it is fenced, if it dies within the hour."""
+    whole.machines.cut.add("n3")
+    before = in_between(whole, monkeypatch, OFF, changed("n3", tags=frozenset({PAUSE_TAG})))
+    while not before:
+        whole.rounds(1)
+    whole.rounds(2)
+    whole.machines.cut.discard("n3")
+    whole.rounds(3)
+    assert (whole.stage("n3"), OFF in jobs_since(whole, before)) == (None, False)
+    assert [cut.missed for cut in whole.ledger.cuts] == [True]
+
+
 def test_the_new_master_is_not_powered_off(whole: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ganeti refuses that as well, but only to power off the master of that moment."""
     plain = whole.cluster.snapshot
