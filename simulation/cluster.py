@@ -147,6 +147,10 @@ class SimulatedCluster:
         self._live()
         return self.world.free(nodes)
 
+    def answering(self, nodes: Collection[str]) -> frozenset[str]:
+        self._live()
+        return self.world.answering(nodes)
+
     def running(self, nodes: Collection[str]) -> Mapping[str, Running]:
         self._live()
         return self.world.running(nodes)

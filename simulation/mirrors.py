@@ -49,8 +49,8 @@ class Mirrors:
                 continue
             self.parted.pop(name, None)
             world.behind.discard(name)
-            for node in (one.primary, one.secondary):
-                if node and node not in machines.hung | machines.mute and name not in self.states:
+            for node in one.nodes:
+                if node not in machines.hung | machines.mute and name not in self.states:
                     self.complete[node, name] = seconds
 
     def told(self, world: World, witness: str, seconds: float) -> tuple[Mirror, ...]:
@@ -63,8 +63,8 @@ class Mirrors:
                 self._ago(witness, one.name, seconds),
             )
             for one in _mirrored(world)
-            if witness in (one.primary, one.secondary)
-            for _ in range(one.disks - self.unlisted.get(one.name, 0))
+            if witness in one.nodes
+            for _ in range(_listed(one) - self.unlisted.get(one.name, 0))
         )
 
     def _ago(self, witness: str, instance: str, seconds: float) -> Ms | None:
@@ -74,9 +74,13 @@ class Mirrors:
 
 def connected(world: World, instance: Instance) -> bool:
     """Tell whether the nodes of an instance reach each other's disks."""
-    sides = instance.primary, instance.secondary
-    return all(world.machines.connected(side) for side in sides if side)
+    return all(world.machines.connected(side) for side in instance.nodes)
 
 
 def _mirrored(world: World) -> Iterator[Instance]:
-    return (one for one in world.instances.values() if one.secondary is not None)
+    return (one for one in world.instances.values() if len(one.nodes) > 1)
+
+
+def _listed(instance: Instance) -> int:
+    """Count its disks on each node; one, where only some of them are of DRBD."""
+    return 1 if instance.partly_on else instance.disks

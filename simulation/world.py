@@ -43,7 +43,8 @@ class World:
     `machines` are the real ones, `unpowered` the nodes without power by the configuration,
     `degraded` the instances with an inconsistent DRBD mirror, `behind` those whose mirror misses
     writes, `outdated` those that were started on such a one, `emptied` those that have lost their
-    data, `crashed` those that should run and do not. `candidates` is how many master candidates
+    data, `crashed` those that should run and do not. `blind` are the nodes whose noded answers and
+    whose hypervisor tells nothing. `candidates` is how many master candidates
     there are to be. `sizes` is the free room of an empty node where it is not `size`. `ganeti` is
     the version that it imitates. `ledger_rule` is the text in maintd's job filter rule, a part of
     the configuration.
@@ -65,6 +66,7 @@ class World:
     outdated: set[str] = field(default_factory=set)
     emptied: set[str] = field(default_factory=set)
     crashed: set[str] = field(default_factory=set)
+    blind: set[str] = field(default_factory=set)
     size: Capacity = _ROOMY
     sizes: dict[str, Capacity] = field(default_factory=dict)
     _used: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -137,7 +139,12 @@ class World:
 
     def free(self, names: Collection[str]) -> Mapping[str, Capacity]:
         """Return these nodes' free capacity, without those that do not answer."""
-        return {name: self._free(name) for name in names if self._answers(name)}
+        told = self.answering(names) - self.blind
+        return {name: self._free(name) for name in names if name in told}
+
+    def answering(self, names: Collection[str]) -> frozenset[str]:
+        """Return those of these nodes whose noded answers."""
+        return frozenset(filter(self._answers, names))
 
     def running(self, nodes: Collection[str]) -> Mapping[str, Running]:
         """Return the states of the instances on these nodes."""
@@ -160,7 +167,7 @@ class World:
                 return frozenset() if scope is Scope.CLUSTER else frozenset({(scope, name)})
             case MovePrimary(name, _, _, target) | MoveSecondary(name, _, target):
                 instance = self.instances.get(name)
-                sides = (instance.primary, instance.secondary) if instance else ()
+                sides = instance.nodes if instance else ()
                 nodes = {(Scope.NODE, node) for node in (*sides, target) if node}
                 return frozenset({(Scope.INSTANCE, name), *nodes})
             case _:
@@ -255,10 +262,10 @@ class World:
     def _count(self, instance: Instance, sign: int) -> None:
         disk = 0 if instance.shared else instance.disk
         memory = instance.memory if instance.running else 0
-        for place, taken in ((instance.primary, memory), (instance.secondary, 0)):
-            if place:
-                old_memory, old_disk = self._used.get(place, (0, 0))
-                self._used[place] = old_memory + sign * taken, old_disk + sign * disk
+        for place in instance.nodes:
+            taken = memory if place == instance.primary else 0
+            old_memory, old_disk = self._used.get(place, (0, 0))
+            self._used[place] = old_memory + sign * taken, old_disk + sign * disk
 
     def _role(
         self,
@@ -385,8 +392,10 @@ class World:
         node, primary = self.nodes.get(target), self.nodes.get(instance.primary)
         if node is None:
             return f"Node '{target}' not known"
-        if instance.secondary is None:
-            return "The instance has a strange layout, expected one secondary but found 0"
+        if (count := len(instance.nodes) - 1) != 1:
+            return f"The instance has a strange layout, expected one secondary but found {count}"
+        if instance.template != "drbd":
+            return "Can only run replace disks for DRBD8-based instances"
         if target in (instance.primary, instance.secondary):
             return f"The specified node {target} has a disk of the instance already"
         if node.drained:

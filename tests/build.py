@@ -1,5 +1,7 @@
 """Builders: nodes, instances and snapshots of a small cluster, one set for all rooms."""
 
+from dataclasses import replace
+
 from nodeagent.model.snapshot import Instance, Node, Snapshot
 
 
@@ -10,6 +12,12 @@ def node(name: str, **members: object) -> Node:
 def instance(name: str, primary: str, secondary: str | None, **members: object) -> Instance:
     template = "drbd" if secondary else "plain"
     return Instance(name, primary, secondary, **{"template": template, **members})  # type: ignore[arg-type]
+
+
+def in_parts(name: str, primary: str, *others: str, **members: object) -> Instance:
+    """An instance with some of its disks on other nodes, as LUXI shows it."""
+    of = {"template": "mixed", "disks": 0, **members}
+    return Instance(name, primary, partly_on=frozenset(others), **of)  # type: ignore[arg-type]
 
 
 def snapshot(*nodes: Node, **instances: tuple[str, str | None]) -> Snapshot:
@@ -25,6 +33,11 @@ def six(*special: Node, **instances: tuple[str, str | None]) -> Snapshot:
     """n1 to n6, some of them special; n6 is the master."""
     names = {n.name: n for n in special}
     return snapshot(*(names.get(f"n{i}", node(f"n{i}")) for i in range(1, 7)), **instances)
+
+
+def with_instances(world: Snapshot, *instances: Instance) -> Snapshot:
+    """The cluster with these instances instead of its own."""
+    return replace(world, instances={one.name: one for one in instances})
 
 
 def fleet(count: int = 6) -> list[Node]:

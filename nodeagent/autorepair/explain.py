@@ -36,7 +36,7 @@ def explain(
     return {
         "instance": instance.name,
         "at": now / 1000,
-        "nodes": [node for node in (instance.primary, instance.secondary) if node is not None],
+        "nodes": [instance.primary, *sorted(instance.others)],
         "template": instance.template,
         "running": instance.running,
         "mode": rules.mode,

@@ -49,6 +49,8 @@ HEALTHY = Healthy()
 def check(instance: Instance, nodes: Mapping[str, Node]) -> Health:
     primary = nodes[instance.primary]
     mirror = nodes[instance.secondary] if instance.secondary is not None else None
+    if primary.in_service and (lost := _lost_parts(instance, nodes)):
+        return Stuck(f"{lost}, where some of its disks are, and Ganeti replaces only all of them")
     if primary.in_service and (mirror is None or mirror.in_service):
         return HEALTHY
     health = (
@@ -58,6 +60,11 @@ def check(instance: Instance, nodes: Mapping[str, Node]) -> Health:
         # Ganeti would make new disks, and then refuse the installation.
         return Stuck(f"{health.why}; it is marked offline itself, so it is not reinstalled")
     return health
+
+
+def _lost_parts(instance: Instance, nodes: Mapping[str, Node]) -> str:
+    lost = (nodes[name] for name in sorted(instance.partly_on) if not nodes[name].in_service)
+    return ", and ".join(map(fault_of, lost))
 
 
 def _alone(instance: Instance, primary: Node) -> Health:

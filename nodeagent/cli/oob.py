@@ -82,7 +82,7 @@ def _switched(node: str, what: str, outcome: Switched) -> None:
 @click.pass_obj
 def power_off(places: Places, node: str) -> None:
     """Switch a node off, and end with 0 only if it is proven off."""
-    _switched(node, "off", places.controls.of(node).off())
+    _switched(node, "off", places.controls.of(places.controls.called(node)).off())
 
 
 @cli.command("power-on")
@@ -90,7 +90,7 @@ def power_off(places: Places, node: str) -> None:
 @click.pass_obj
 def power_on(places: Places, node: str) -> None:
     """Switch a node on, and end with 0 only if it is proven on."""
-    _switched(node, "on", places.controls.of(node).on())
+    _switched(node, "on", places.controls.of(places.controls.called(node)).on())
 
 
 @cli.command("power-cycle")
@@ -98,7 +98,7 @@ def power_on(places: Places, node: str) -> None:
 @click.pass_obj
 def power_cycle(places: Places, node: str) -> None:
     """Switch a node off with proof, and then on with proof."""
-    _switched(node, "cycle", places.controls.of(node).cycle())
+    _switched(node, "cycle", places.controls.of(places.controls.called(node)).cycle())
 
 
 @cli.command("power-status")
@@ -106,7 +106,7 @@ def power_cycle(places: Places, node: str) -> None:
 @click.pass_obj
 def power_status(places: Places, node: str) -> None:
     """Print a node's state of power as JSON, or end with 1 in doubt."""
-    status = places.controls.of(node).status()
+    status = places.controls.of(places.controls.called(node)).status()
     if status.powered is None:
         _tell(node, status.lines)
         sys.exit(exits.FAULT)
@@ -118,7 +118,7 @@ def power_status(places: Places, node: str) -> None:
 @click.pass_obj
 def health(places: Places, node: str) -> None:
     """Print the health of a node's levels as JSON: OK is on, WARNING off, UNKNOWN no answer."""
-    status = places.controls.of(node).status()
+    status = places.controls.of(places.controls.called(node)).status()
     items = [
         [row.level.label, _HEALTH.get(row.answer.state, "UNKNOWN")] for row in status.rows
     ] or [["power.toml has no level for this node", "UNKNOWN"]]
@@ -143,7 +143,8 @@ def check_config(places: Places, nodes: Sequence[str], candidate: str | None) ->
         usage.die_of_faults(NAME, faults)
         click.echo(f"{file}: ok; whether its agents and files of secrets fit shows on a master")
         return
-    known, names = Agents(places.controls.agents), list(nodes)
+    known = Agents(places.controls.agents)
+    names = [places.controls.called(node) for node in nodes]
     try:
         names = names or places.controls.cluster()
     except Unavailable as error:
@@ -193,7 +194,7 @@ def check(places: Places, nodes: Sequence[str], *, as_json: bool) -> None:
     """
     controls = places.controls
     read, known = controls.load(), Agents(controls.agents)
-    names = list(nodes) or _online(controls)
+    names = [controls.called(node) for node in nodes] or _online(controls)
     clashes = controls.clashes(read, names)  # refuses what is not a name, before asking any device
     lives = partial(alive.lives, _addresses(controls.nodes), places.noded or alive.noded_port())
     control = partial(controls.control, read=read, known=known, clashes=clashes, lives=lives)

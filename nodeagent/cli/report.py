@@ -14,6 +14,7 @@ import click
 from nodeagent.cli import exits
 from nodeagent.cli.terminal import read, shown
 from nodeagent.clocks import unix_ms
+from nodeagent.model.short_name import meant
 from nodeagent.protocol.canonical import printable
 
 MAX_TIMEOUT = 3600
@@ -84,12 +85,11 @@ def report(
 
 def _whom(host: str, node: str | None, addresses: Mapping[str, str]) -> tuple[str, str]:
     """Return the node's name and address for HOST; the resolver is not asked."""
-    short = [name for name in addresses if name.partition(".")[0] == host]
-    if host in addresses or len(short) == 1:
-        name = host if host in addresses else short[0]
-        return node or name, addresses[name]
-    if short:
-        raise click.BadParameter(f"it is short for {' and '.join(short)}", param_hint="HOST")
+    known = meant(host, addresses)
+    if len(known) == 1:
+        return node or known[0], addresses[known[0]]
+    if known:
+        raise click.BadParameter(f"it is short for {' and '.join(known)}", param_hint="HOST")
     if not host.isprintable() or not _is_address(host):
         why = f"{printable(host)} is neither a node of this cluster nor an address"
         raise click.BadParameter(why, param_hint="HOST")

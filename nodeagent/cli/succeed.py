@@ -41,6 +41,7 @@ from nodeagent.maintd.succession.plan import (
     HelperStep,
     Known,
     Memory,
+    before_power_off,
     outcome,
     plan,
     remember,
@@ -63,7 +64,7 @@ LIMIT = ("/usr/bin/timeout", "--verbose", "--kill-after=10", "600")  # seconds
 COMMAND = (*LIMIT, "/usr/sbin/gnt-cluster", "master-failover")  # Ganeti votes: no --no-voting
 _MOST_STEPS = 12
 _MOST_LINE = 64 * 1024 * 1024  # all answers of a round
-_MOST_MEMORY = 64 * 1024
+_MOST_MEMORY = 4 * 1024 * 1024  # 10,000 names of nodes have up to 2.5 MB
 _VERBS = {"preview": False, "succeed": True}  # and whether to ask anybody
 _ONLY_MAINTD = "maintd's standby talks to this command; see gnt-maint why cluster"
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "HOME": "/root"}
@@ -245,6 +246,7 @@ class Session:
             case HelperStep.READ_POWER:
                 return replace(known, power=read_power(places.controls, known.master)), None
             case HelperStep.POWER_OFF:
+                known = self._keep(known, before_power_off(known))
                 if why := power_off(places.controls, known.master):
                     return known, because(SuccessionKind.NOT_OFF, known.master.name, why=why)
                 time.sleep(places.settles)

@@ -59,6 +59,10 @@ class Cluster(Protocol):
         """Ask these nodes for their free capacity; leave out those that do not report it."""
         ...
 
+    def answering(self, nodes: Collection[str]) -> frozenset[str]:
+        """Return those of these nodes whose noded answers, whatever their hypervisor says."""
+        ...
+
     def running(self, nodes: Collection[str]) -> Mapping[str, Running]:
         """Return the states of the instances on these primary nodes, by name; asks the nodes."""
         ...

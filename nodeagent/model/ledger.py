@@ -21,6 +21,7 @@ from nodeagent.model.queue import Queue
 from nodeagent.model.reason import Held
 from nodeagent.model.roll import Roll
 from nodeagent.model.series import Series
+from nodeagent.model.short_name import means
 from nodeagent.model.sick import Sick
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Pace, Schedule, Scheduled
@@ -143,8 +144,7 @@ class RoleChange:
 
     def is_of(self, name: str) -> bool:
         """Tell whether it is about this node, as Ganeti reads names."""
-        ours, theirs = name.casefold(), self.node.casefold()
-        return ours == theirs or ours.startswith(f"{theirs}.")
+        return means(self.node, name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -358,6 +358,11 @@ class Kind(AnyKind):
         "room", Of.INSTANCE, "{hypervisor} cannot migrate, and the fallback to a failover is off"
     )
     LOCAL_DISKS = kind("room", Of.INSTANCE, "its disks ({template}) are only on {node}")
+    PARTLY_MIRRORED = kind(
+        "room",
+        Of.INSTANCE,
+        "Ganeti moves none of its disks ({template}), as only some of them are on {nodes}",
+    )
     TAGS_FORBID = kind(
         "room", Of.INSTANCE, "migration tags forbid a move from {node} to {to}{off:+, and %}"
     )

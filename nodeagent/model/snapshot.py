@@ -51,14 +51,19 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """An instance; `secondary` is None unless it has DRBD disks.
+    """An instance; `secondary` is None unless all its disks are DRBD's, on one other node.
+
+    `partly_on` are the other nodes with some of its disks where that is not so: Ganeti calls disks
+    of several kinds `mixed`, and a broken instance may have several secondaries. It moves none of
+    them, nor the instance.
 
     `memory` is in MiB, `disk` the MiB it takes on each of its nodes. `running` is the state its
     administrator wants, not the observed one. `offline`: its administrator wants it left down, and
     Ganeti then installs nothing. `spindle_use` is its pressure on disks, `spindles` how many it has
     for itself (None: unknown). Without `auto_balance` its administrator chooses its place, and no
     memory is kept free for it elsewhere. With `always_failover` Ganeti fails it over even when told
-    to migrate it. `hypervisor` is empty if unknown. `disks` is how many it has, 0 if unknown.
+    to migrate it. `hypervisor` is empty if unknown. `disks` is how many it has, or how many of DRBD
+    if `partly_on` a node; 0 if unknown.
     """
 
     name: str
@@ -77,6 +82,17 @@ class Instance:
     always_failover: bool = False
     hypervisor: str = ""
     disks: int = 1
+    partly_on: frozenset[str] = frozenset()
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """All nodes that have it or some of its disks."""
+        return self.others | {self.primary}
+
+    @property
+    def others(self) -> frozenset[str]:
+        """All nodes but its primary that have some of its disks."""
+        return self.partly_on if self.secondary is None else self.partly_on | {self.secondary}
 
     @property
     def migratable(self) -> bool:

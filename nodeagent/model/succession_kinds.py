@@ -61,6 +61,14 @@ class SuccessionKind(AnyKind):
         " look at it, and run {help} yourself if {it} is dead",
         command="gnt-cluster master-failover",
     )
+    HIT_ANOTHER = kind(
+        "succession",
+        Of.NODE,
+        "{nodes} stopped answering when {it} was powered off, so its power control may switch them"
+        " instead: look at them, and correct the levels of {it} in power.toml; if {it} itself is"
+        " off, run {help} on a master candidate",
+        command="gnt-cluster master-failover",
+    )
     WAITS = kind(
         "succession",
         Of.NODE,

@@ -6,7 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from nodeagent.errors import Unavailable, in_words
+from nodeagent.errors import ConfigError, Unavailable, in_words
+from nodeagent.model.short_name import meant
 from nodeagent.power import agents, proven, settings
 from nodeagent.power.agents import Agents
 from nodeagent.power.control import Control
@@ -65,6 +66,16 @@ class Controls:
         with suppress(Unavailable):
             others = self.cluster()
         return read.clashes([*nodes, *others])
+
+    def called(self, node: str) -> str:
+        """Return Ganeti's name of a node that a person has typed; as it is if Ganeti has none."""
+        try:
+            names = meant(node, self.cluster())
+        except Unavailable:
+            return node
+        if len(names) > 1:
+            raise ConfigError(f"{node} is short for {' and '.join(names)}: name one of them")
+        return names[0] if names else node
 
     def cluster(self) -> list[str]:
         """Return the names of the cluster's nodes, from Ganeti's own file."""

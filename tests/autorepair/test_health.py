@@ -106,6 +106,14 @@ def test_on_one_node_alone() -> None:
             assert told(primary, None, template) == unknown, (primary, template)
 
 
+@pytest.mark.parametrize("state", ["drained", "offline", "not capable"])
+def test_a_node_with_only_some_of_its_disks(state: str) -> None:
+    instance = Instance("i", "p", template="mixed", partly_on=frozenset({"s"}))
+    assert check(instance, {"p": STATES["ok"], "s": STATES["ok"]}) == HEALTHY
+    assert isinstance(check(instance, {"p": STATES["ok"], "s": STATES[state]}), Stuck)
+    assert isinstance(check(instance, {"p": STATES[state], "s": STATES["ok"]}), Stuck)
+
+
 def test_all_is_to_be_allowed_that_is_to_be_done() -> None:
     assert Broken((RepairType.FIX_STORAGE, RepairType.MIGRATE), "").need is RepairType.MIGRATE
 

@@ -282,7 +282,9 @@ def test_maintds_standby_carries_the_questions_of_the_helper(standby: Standby) -
     assert (standby.master, told["kind"]) == (ME, "is-master"), f"{told} {journal(standby)}"
     assert agents.claims == [False] * 4 + [True] * 8
     assert standby.failovers == ["master-failover while the old master is off"]
-    tried = json.loads((standby.state / MEMORY).read_text())["tried"]
+    memory = json.loads((standby.state / MEMORY).read_text())
+    assert memory["silence"]["answered"] == sorted(set(NODES) - {MASTER})
+    tried = memory["tried"]
     assert (tried["master"], tried["why"]) == (MASTER, "this node became the master")
 
 
@@ -415,6 +417,14 @@ def test_an_unreadable_memory_stops_all(standby: Standby) -> None:
     assert (standby.failovers, standby.fences.asked()) == ([], [])
 
 
+def test_the_memory_of_a_large_cluster_is_read_again(standby: Standby) -> None:
+    names = tuple(f"node{n:06d}.{'x' * 230}.example.org" for n in range(10_000))
+    at = moment()
+    silence = Silence(uuid(MASTER), at.boot, Ms(at.steady - HOUR), at.steady, names)
+    standby.remembers(Memory(silence))
+    assert standby.ask("preview")["kind"] == "not-asked", journal(standby)
+
+
 def test_what_cannot_be_read_is_told_to_maintd(standby: Standby) -> None:
     (standby.ganeti / "config.data").unlink()
     assert "config.data: No such file" in standby.ask()["failed"]
@@ -471,7 +481,7 @@ def fuse(at: int) -> Callable[[], None]:
     return light
 
 
-TICKS = 16  # before and after each effect of a whole session
+TICKS = 18  # before and after each effect of a whole session
 
 
 @pytest.mark.parametrize("at", range(1, TICKS + 1))

@@ -558,6 +558,7 @@ def test_capacity_is_what_nodes_have_free(place: Place, reason: Reason) -> None:
     assert place.cluster.capacity([]) == {}
     assert not place.do(SetOffline(place.nodes[2]), reason()).why
     assert set(place.cluster.capacity(place.nodes)) == set(place.nodes[:2])
+    assert place.cluster.answering(place.nodes) == set(place.nodes[:2])
 
 
 def test_a_dead_node_delays_nothing(place: Place, reason: Reason) -> None:
@@ -567,6 +568,7 @@ def test_a_dead_node_delays_nothing(place: Place, reason: Reason) -> None:
     began = time.monotonic()
     assert set(place.cluster.capacity(place.nodes)) == {place.nodes[0], there}
     assert time.monotonic() - began < SOON
+    assert place.cluster.answering([*place.nodes, "none.example"]) == {place.nodes[0], there}
     began = time.monotonic()
     assert set(place.cluster.snapshot().nodes) == set(place.nodes)
     assert place.cluster.master() == place.nodes[0]

@@ -26,7 +26,7 @@ from nodeagent.model.action import (
 from nodeagent.model.ledger import Outcome, Result
 from nodeagent.model.snapshot import Capacity, Group, Instance, Running, Size
 from simulation.machines import Control, Machines
-from tests.build import node
+from tests.build import in_parts, node
 from tests.cluster.by_hand import ByHand
 
 DAY = 86400.0
@@ -109,6 +109,14 @@ def degraded(c: Cluster) -> None:
     c.world.degraded.add("web")
 
 
+def mixed(c: Cluster) -> None:
+    c.put(in_parts("web", "n1", "n2"))
+
+
+def two_secondaries(c: Cluster) -> None:
+    c.put(in_parts("web", "n1", "n2", "n4", template="drbd"))
+
+
 def gone(c: Cluster) -> None:
     c.power_off("n1")
     c.put(replace(c.nodes["n1"], offline=True))
@@ -141,6 +149,10 @@ MAY, NOT = True, False
         pytest.param(dead("n1"), MIRROR, NOT, id="mirror of a dead node"),
         pytest.param(gone, MIRROR, NOT, id="mirror of an offline node"),
         pytest.param(dead("n2"), MIRROR, MAY, id="mirror off a dead node"),
+        pytest.param(mixed, MIGRATE, NOT, id="disks of several kinds"),
+        pytest.param(mixed, FAILOVER, NOT, id="disks of several kinds, failing over"),
+        pytest.param(mixed, MIRROR, NOT, id="only some disks are DRBD's"),
+        pytest.param(two_secondaries, MIRROR, NOT, id="two secondaries"),
     ],
 )
 def test_moves_depend_on_the_state_of_both_sides(

@@ -47,6 +47,7 @@ from tests.maintd.world import (
     NOW,
     OK,
     REPAIR,
+    in_parts,
     incident,
     instance,
     ledger,
@@ -55,6 +56,7 @@ from tests.maintd.world import (
     seen,
     six,
     snapshot,
+    with_instances,
 )
 
 POLICY = Policy(stage=FULL, settle=Ms(0), cooldown=Ms(0))
@@ -214,6 +216,22 @@ REFUSALS: dict[str, tuple[Observed, Policy, list[tuple[AnyKind, str]]]] = {
         seen(six(node("n1", drained=True), a=("n1", None)), {"n1": EVACUATE}),
         POLICY,
         [(Kind.CANNOT_MOVE, "a"), (Kind.LOCAL_DISKS, "a")],
+    ),
+    "some of its disks are elsewhere as well": (
+        seen(
+            with_instances(six(node("n1", drained=True)), in_parts("a", "n1", "n2")),
+            {"n1": EVACUATE},
+        ),
+        POLICY,
+        [(Kind.CANNOT_MOVE, "a"), (Kind.PARTLY_MIRRORED, "a")],
+    ),
+    "some disks of an instance are here": (
+        seen(
+            with_instances(six(node("n1", drained=True)), in_parts("a", "n2", "n1", "n3")),
+            {"n1": EVACUATE},
+        ),
+        POLICY,
+        [(Kind.MIRROR_CANNOT_MOVE, "a"), (Kind.PARTLY_MIRRORED, "a")],
     ),
     "its target is out of service": (
         seen(

@@ -11,10 +11,12 @@ from nodeagent.model.ledger import Ledger, Outcome, Result
 from nodeagent.model.snapshot import Capacity, Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical
+from tests.build import in_parts as in_parts
 from tests.build import instance as instance
 from tests.build import node as node
 from tests.build import six as six
 from tests.build import snapshot as snapshot
+from tests.build import with_instances as with_instances
 
 NOW = Ms(1_795_000_000_000)
 

@@ -46,6 +46,19 @@ def test_a_cycle_is_off_and_then_on_and_never_a_reboot(fences: Fences) -> None:
     assert acts == ["off", "on"]
 
 
+def test_a_node_has_its_short_name_too(fences: Fences) -> None:
+    """Else its levels are those of another table, or proven of a node that Ganeti does not know."""
+    fences.levels({"machine": ""})
+    fences.nodes.write_text(f"{NODE}\nother.example.org\nother.example.net\n")
+    assert fences.run("check", "NODE2").returncode == 0
+    assert fences.told("node2.example")["powered"] is True
+    assert fences.run("power-off", "node2").returncode == 0
+    assert fences.power() == "off"
+    done = fences.run("power-off", "other")
+    assert done.returncode == 78
+    assert "other is short for other.example.org and other.example.net: name one" in done.stderr
+
+
 WRONG = {
     "hang": "no answer in time",
     "rubbish": "exit 0: Status: MAYBE",

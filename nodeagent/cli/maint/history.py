@@ -16,6 +16,7 @@ from nodeagent.cli.maint.console.options import Whole, as_json, beginning, cli, 
 from nodeagent.cli.maint.console.screen import Json, ListScreen, Screen, emit, screen
 from nodeagent.cli.maint.console.text import seconds_of, short
 from nodeagent.model.event_kinds import word_of
+from nodeagent.model.short_name import means
 
 _MOST = 1000  # events of one answer
 
@@ -156,11 +157,7 @@ def find_known(reach: Any, prefix: str) -> str:
             known |= {"uuid": event["incident"], "repair-status": "canceled"}
             known |= {"node-name": event["node"] or known["node-name"]}  # not all name a node
     incidents = past | {incident["uuid"]: incident for incident in reach.get("/1/status")}
-    of_node = [
-        uuid
-        for uuid, incident in incidents.items()
-        if prefix in (incident["node-name"], incident["node-name"].partition(".")[0])
-    ]
+    of_node = [uuid for uuid, incident in incidents.items() if means(prefix, incident["node-name"])]
     # The beginning of an id is its time.
     return max(of_node) if of_node else one_of(prefix, [*incidents.values()])
 

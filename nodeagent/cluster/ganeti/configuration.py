@@ -98,17 +98,19 @@ def _instance(
     row: Mapping[str, Any], names: Mapping[str, str], disks: Mapping[str, Any]
 ) -> Instance:
     """Read an instance; of its disks only those of DRBD count."""
-    primary = names[row["primary_node"]]
-    mirrored = [disk for uuid in row["disks"] if _is_drbd(disk := disks[uuid])]
+    primary, own = names[row["primary_node"]], [disks[uuid] for uuid in row["disks"]]
+    mirrored = [disk for disk in own if _is_drbd(disk)]
     mirrors = {names[uuid] for disk in mirrored for uuid in disk["logical_id"][:2]} - {primary}
+    whole = len(mirrors) == 1 and len(mirrored) == len(own)
     state = row["admin_state"]
     return Instance(
         str(row["name"]),
         primary,
-        min(mirrors, default=None),
+        min(mirrors) if whole else None,
         running=state == "up",
         offline=state == "offline",
-        disks=len(mirrored),
+        disks=len(mirrored) if len(mirrors) <= 1 else 0,
+        partly_on=frozenset() if whole else frozenset(mirrors),
     )
 
 

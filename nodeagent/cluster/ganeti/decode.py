@@ -58,6 +58,7 @@ CAPACITY = (
     "sptotal",
     "spfree",
 )
+ANSWERING = ("name", "bootid")  # no field of the hypervisor or of storage, which may fail
 RUNNING = ("name", "status", "oper_ram")
 
 _NORMAL, _MISSING = 0, frozenset({2, 3, 4})  # no data, unavailable (for this item), node offline
@@ -187,12 +188,13 @@ def instance(row: Row) -> Instance:
     name = row.text("name")
     template, others = row.text("disk_template"), row.texts("snodes")
     state = row.text("admin_state")
+    # Ganeti names all nodes with its DRBD disks. It moves none of them unless all disks are of this
+    # kind, and on one other node.
+    movable = template == "drbd" and len(others) == 1
     return Instance(
         name=name,
         primary=row.text("pnode"),
-        # A DRBD instance without a secondary is broken, and nobody moves it; the others must be
-        # seen.
-        secondary=others[0] if template == "drbd" and len(others) == 1 else None,
+        secondary=others[0] if movable else None,
         template=template,
         memory=row.number("be/maxmem"),
         disk=row.number("disk_usage"),
@@ -205,7 +207,8 @@ def instance(row: Row) -> Instance:
         spindles=_spindles(row),
         always_failover=row.flag("be/always_failover"),
         hypervisor=row.text("hypervisor"),
-        disks=_disks(row),
+        disks=_disks(row) if movable or not others else 0,
+        partly_on=frozenset() if movable else frozenset(others),
     )
 
 
@@ -298,8 +301,8 @@ def version(info: object) -> str:
 def misfit(seen: Snapshot) -> str:
     """Say which parts of a snapshot do not fit each other; empty if all do."""
     for item in (*seen.instances.values(), *seen.forthcoming.values()):
-        for place in (item.primary, item.secondary):
-            if place is not None and place not in seen.nodes:
+        for place in (item.primary, *item.others):
+            if place not in seen.nodes:
                 return f"instance {item.name} is on node {place}, which is not among the nodes"
     for node in seen.nodes.values():
         if node.group not in seen.groups:
@@ -310,15 +313,17 @@ def misfit(seen: Snapshot) -> str:
 
 
 def capacity(rows: Sequence[Row]) -> dict[str, Capacity]:
-    """Read rows of the fields CAPACITY; leave out the nodes without a report.
+    """Read rows of the fields CAPACITY; leave out the nodes without a report, or with nonsense.
 
     A node without reported storage (all disks elsewhere, say) still has memory.
     """
-    return {
-        row.text("name"): Capacity(row.number("mfree"), _known(row, "dfree"), _size(row))
-        for row in rows
-        if row.has("mfree")
-    }
+    free: dict[str, Capacity] = {}
+    for row in rows:
+        name = row.text("name")
+        if row.has("mfree"):
+            with suppress(MessageError):
+                free[name] = Capacity(row.number("mfree"), _known(row, "dfree"), _size(row))
+    return free
 
 
 def _size(row: Row) -> Size | None:
@@ -342,13 +347,20 @@ def _known(row: Row, field: str) -> int:
     return row.number(field) if row.has(field) else 0
 
 
+def answering(rows: Sequence[Row]) -> dict[str, bool]:
+    """Read rows of the fields ANSWERING: noded gives the id of the node's start."""
+    return {row.text("name"): row.has("bootid") for row in rows}
+
+
 def running(rows: Sequence[Row]) -> dict[str, Running]:
-    return {
-        row.text("name"): Running(
-            row.text("status"), row.number("oper_ram") if row.has("oper_ram") else None
-        )
-        for row in rows
-    }
+    """Read rows of the fields RUNNING; leave out the instances with nonsense."""
+    states: dict[str, Running] = {}
+    for row in rows:
+        name = row.text("name")
+        with suppress(MessageError):
+            memory = row.number("oper_ram") if row.has("oper_ram") else None
+            states[name] = Running(row.text("status"), memory)
+    return states
 
 
 _COLLAPSED = 16  # times as many characters are read as one line shows: some are spaces

@@ -18,6 +18,7 @@ from nodeagent.cluster.ganeti.opcodes import (
 )
 from nodeagent.errors import MessageError
 from nodeagent.model.ledger import Outcome, Removal, Result, RoleChange, Trail
+from nodeagent.model.short_name import forms, plain
 from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import POWER, SAID, WHY, brief, cut
 from nodeagent.protocol.canonical import printable
@@ -227,7 +228,7 @@ def busy(rows: Sequence[Row], names: Collection[str]) -> dict[str, str]:
         ops = row.any("ops")
         for op in ops if isinstance(ops, list) else ():
             typed = _changed_by(op)
-            for name in [typed] if typed in names else meant.get(typed.casefold(), ()):
+            for name in [typed] if typed in names else meant.get(plain(typed), ()):
                 jobs.setdefault(name, str(row.number("id")))
     return jobs
 
@@ -243,12 +244,11 @@ def _changed_by(op: object) -> str:
 
 
 def _meanings(names: Collection[str]) -> Mapping[str, Sequence[str]]:
-    """Return by each name, in small letters and without some of its domain, whom it may mean."""
+    """Return by each form in which one may be typed the names that it may mean."""
     meant: defaultdict[str, list[str]] = defaultdict(list)
     for name in names:
-        labels = name.casefold().split(".")
-        for count in range(1, len(labels) + 1):
-            meant[".".join(labels[:count])].append(name)
+        for form in forms(name):
+            meant[form].append(name)
     return meant
 
 

@@ -79,6 +79,19 @@ class Queries(ABC):
 
         return _said_by(some, nodes, self.asking)
 
+    def answering(self, nodes: Collection[str]) -> frozenset[str]:
+        """Return those of these nodes whose noded answers, within `asking`.
+
+        A question about memory or disks gets no answer where the hypervisor fails, either.
+        """
+
+        def some(names: Collection[str], seconds: float) -> Mapping[str, bool]:
+            condition = _one_of("name", names)
+            answer = self._query_nodes("node", decode.ANSWERING, condition, seconds)
+            return decode.answering(decode.table("node", decode.ANSWERING, answer))
+
+        return frozenset(name for name, yes in _said_by(some, nodes, self.asking).items() if yes)
+
     def running(self, nodes: Collection[str]) -> Mapping[str, Running]:
         """Return the states of the instances of these nodes, within `asking`."""
 

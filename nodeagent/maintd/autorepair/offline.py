@@ -14,8 +14,7 @@ STOPPED = "maintd:stopped:yes"  # a person says that nothing runs on this offlin
 
 def to_ask(ledger: Ledger, snapshot: Snapshot) -> frozenset[str]:
     """The offline nodes with instances that neither maintd nor a person vouches for."""
-    used = {i.primary for i in snapshot.instances.values()}
-    used |= {i.secondary for i in snapshot.instances.values() if i.secondary is not None}
+    used = {name for instance in snapshot.instances.values() for name in instance.nodes}
     ours = {outage.node for outage in ledger.outages if outage.offline_by}
     ours |= {fencing.node for fencing in ledger.fencing}
     return frozenset(

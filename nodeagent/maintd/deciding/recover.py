@@ -146,14 +146,18 @@ def _so_far(trail: Trail, now: Ms) -> Trail:
 
 def _cuts(ledger: Ledger, trails: Sequence[Trail], now: Ms) -> tuple[Cut, ...]:
     """The power-offs of the last hour, also those that another master ordered."""
-    cuts = {cut.node: cut.at for cut in ledger.cuts}
+    cuts = {cut.node: cut for cut in ledger.cuts}
     for trail in trails:
         purpose, action = trail.purpose, trail.action
         if not isinstance(purpose, OfFencing) or not isinstance(action, Power):
             continue
-        if action.command is PowerCommand.OFF and now - trail.at < BURST:
-            cuts[purpose.fenced] = max(cuts.get(purpose.fenced, Ms(0)), trail.at)
-    return tuple(Cut(node, at) for node, at in cuts.items())
+        if action.command is not PowerCommand.OFF or now - trail.at >= BURST:
+            continue
+        cut = cuts.get(purpose.fenced)
+        is_known = cut is not None and (parse(trail.reason)[1] or 0) <= ledger.round
+        if cut is None or (cut.at < trail.at and not is_known):
+            cuts[purpose.fenced] = Cut(purpose.fenced, trail.at)
+    return tuple(cuts.values())
 
 
 def _take_up(incidents: dict[str, Incident], trail: Trail, nodes: dict[str, Node], now: Ms) -> None:

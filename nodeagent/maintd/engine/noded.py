@@ -66,13 +66,13 @@ class Noded:
             log.warning("noded-unknown why=%r", why)
 
     def _ask(self, chosen: Collection[str], witness: str) -> None:
-        """Ask noded for live data: if any node gives them, the nodes without do not answer.
+        """Ask noded on these nodes: if any node answers, the others do not.
 
         If Ganeti tells nothing, an older answer is no evidence either.
         """
         answering: dict[str, bool] = {}
         try:
-            answered = self._cluster.capacity([*chosen, witness]).keys()
+            answered = self._cluster.answering([*chosen, witness])
             answering = {name: name in answered for name in chosen if answered}
         except NodeAgentError as error:
             log.warning("noded-unknown why=%r", str(error))

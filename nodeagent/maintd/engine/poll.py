@@ -282,6 +282,16 @@ def as_online(snapshot: Snapshot, names: Collection[str]) -> Snapshot:
     return replace(snapshot, nodes={**snapshot.nodes, **online})
 
 
+def alone(snapshot: Snapshot, names: Collection[str]) -> Snapshot:
+    """The snapshot with all other nodes offline, so that a poll asks only these. Pure."""
+    others = {
+        name: replace(node, offline=True)
+        for name, node in snapshot.nodes.items()
+        if name not in names
+    }
+    return replace(snapshot, nodes={**snapshot.nodes, **others})
+
+
 def apart(
     looks: Mapping[str, Look], names: Collection[str]
 ) -> tuple[Mapping[str, Look], frozenset[str]]:

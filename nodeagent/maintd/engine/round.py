@@ -8,7 +8,7 @@ again from the new state. Safe to be killed between any two lines.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nodeagent.cluster.backend import Cluster
@@ -25,6 +25,7 @@ from nodeagent.maintd.engine.memory import Memory
 from nodeagent.maintd.engine.noded import Noded
 from nodeagent.maintd.engine.orders import Ordering
 from nodeagent.maintd.engine.poll import (
+    alone,
     apart,
     as_online,
     beside,
@@ -38,6 +39,7 @@ from nodeagent.maintd.engine.submit import Submitter
 from nodeagent.maintd.engine.timezones import read_zones
 from nodeagent.maintd.engine.withdrawals import Withdrawals
 from nodeagent.maintd.engine.witnesses import Witnesses
+from nodeagent.maintd.fencing.state import takes_for_dead, why_spared
 from nodeagent.maintd.ledger import clock
 from nodeagent.maintd.ledger.agent_events import AgentStates, hear
 from nodeagent.maintd.ledger.doubt import doubt
@@ -184,6 +186,7 @@ class Engine:
             self._remember,
             steady,
             self.acting.check,
+            self._spared,
         )
         self._withdrawals = Withdrawals(
             cluster, self._check_acting, self.acting.check, inquiries.OBSOLETE
@@ -371,6 +374,20 @@ class Engine:
         self.firing.ask(inquiries.blocking_alerts(decision.ledger))
         return Round(now, observed, decision, self.policy, seen.looks, idle, heard.events)
 
+    async def _spared(self, intents: Sequence[Intent], before: Observed) -> Mapping[str, str]:
+        """Ask nodes once more that jobs take for dead; say which jobs are obsolete, and why."""
+        ledger, nodes = self._known(), before.snapshot.nodes
+        names = {i.node for i in intents if takes_for_dead(i, ledger) and i.node in nodes}
+        if not names:
+            return {}
+        looks = await self._look(alone(before.snapshot, names))
+        now = self._now()
+        diagnoses, _ = understand(looks, now, self.conduct.oldest)
+        evidence = self._witnesses.evidence(dict.fromkeys(names, now), looks, self._noded, now)
+        observed = replace(before, diagnoses=diagnoses, evidence=evidence)
+        whys = {i.id: why_spared(i, ledger, before, observed, now) for i in intents}
+        return {intent_id: why for intent_id, why in whys.items() if why}
+
     def _departures(self, ledger: Ledger, snapshot: Snapshot, now: Ms) -> Mapping[str, Departure]:
         return departures(ledger, snapshot, with_tags(self.policy, snapshot), now)
 
@@ -462,7 +479,7 @@ class Engine:
             if not handed_over:
                 fresh, held = self._without_waiting(fresh, observed.uncertain)
                 decision = replace(decision, held=(*decision.held, *held))
-            await self._submitter.submit(fresh, observed.snapshot)
+            await self._submitter.submit(fresh, observed)
             await self._memory.hand_over(self._known())
         return replace(decision, ledger=self._ledger)
 

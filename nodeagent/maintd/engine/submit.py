@@ -11,10 +11,19 @@ from nodeagent.errors import NotMaster, Unavailable
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.orders import ASKING, AT_ONCE, AT_ONCE_THERE, Ordering
 from nodeagent.maintd.planning.intents import is_order, with_job
-from nodeagent.maintd.planning.preconditions import at_work_on, is_as_it_was
-from nodeagent.model.action import Drain, Move, Restore, RunCommand, SetOffline, move_of
+from nodeagent.maintd.planning.preconditions import are_rules_as_they_were, at_work_on, is_as_it_was
+from nodeagent.model.action import (
+    Drain,
+    Move,
+    Power,
+    PowerCommand,
+    Restore,
+    RunCommand,
+    SetOffline,
+    move_of,
+)
 from nodeagent.model.ledger import Intent, Ledger
-from nodeagent.model.snapshot import Instance, Node, Snapshot
+from nodeagent.model.snapshot import Instance, Node, Observed, Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +34,8 @@ class Submitter:
     `known` returns the current ledger; `remember` returns once the ledger is on disk.
     `check_master` raises NotMaster, which ends the submission, or Unavailable. `check_acting` asks
     nobody, and so comes last: in the thread that sends, and once more before each request of it.
+    `spared` asks nodes once more that jobs take for dead, and says which jobs are obsolete, by
+    intent with the reason.
     """
 
     def __init__(
@@ -36,6 +47,7 @@ class Submitter:
         remember: Callable[[Ledger], None],
         steady: Callable[[], float],
         check_acting: Callable[[], None],
+        spared: Callable[[Sequence[Intent], Observed], Awaitable[Mapping[str, str]]],
     ) -> None:
         self.not_taken: dict[str, str] = {}
         self._cluster = cluster
@@ -45,8 +57,9 @@ class Submitter:
         self._remember = remember
         self._steady = steady
         self._check_acting = check_acting
+        self._spared = spared
 
-    async def submit(self, fresh: list[Intent], snapshot: Snapshot) -> None:
+    async def submit(self, fresh: list[Intent], observed: Observed) -> None:
         """Submit independent jobs first, then those that follow them, and so on; then give orders.
 
         A request arrives within the grace or never. Jobs that follow a lost answer, or that come
@@ -56,7 +69,7 @@ class Submitter:
         limit, until = max(1, self._cluster.at_once), self._steady() + self._cluster.grace
         chunks = [chunk for wave in _waves(jobs) for chunk in _in_chunks(wave, limit)]
         for number, chunk in enumerate(chunks):
-            if not await self._submit_jobs(chunk, snapshot):
+            if not await self._submit_jobs(chunk, observed):
                 why = "the answer to an earlier submission was lost"
             elif self._steady() > until:
                 why = "an earlier submission took too long"
@@ -64,14 +77,14 @@ class Submitter:
                 continue
             self._void([intent for later in chunks[number + 1 :] for intent in later], why)
             break
-        orders = await self._still_away([i for i in fresh if is_order(i)], snapshot)
-        await self._give(orders, snapshot)
+        orders = await self._still_away([i for i in fresh if is_order(i)], observed.snapshot)
+        await self._give(orders, observed.snapshot)
 
-    async def _submit_jobs(self, intents: list[Intent], snapshot: Snapshot) -> bool:
+    async def _submit_jobs(self, intents: list[Intent], observed: Observed) -> bool:
         """Submit these with one request; return whether the result is known."""
         jobs = {i.id: i.job for i in self._known().intents}
         batch: list[tuple[Intent, Submission]] = []
-        intents = await self._unchanged(intents, snapshot)
+        intents = await self._unchanged(intents, observed)
         for intent in intents:
             if intent.after is not None and jobs.get(intent.after) is None:
                 self.not_taken[intent.id] = "the job it follows was not submitted"
@@ -104,17 +117,20 @@ class Submitter:
             return [NotTaken(str(error))] * len(batch)
         return self._cluster.submit(batch)
 
-    async def _unchanged(self, intents: list[Intent], snapshot: Snapshot) -> list[Intent]:
-        """Drop changes of a node's role if the node has changed since the decision.
+    async def _unchanged(self, intents: list[Intent], observed: Observed) -> list[Intent]:
+        """Drop changes of a node's role or power if the node has changed since the decision.
 
-        Also drop moves of changed instances: they may be repaired by now, suspended or elsewhere.
-        And drop moves of instances that another job works on: an instance that an administrator
-        moves by hand would move a second time, by a failover perhaps.
+        So do those that take a node for dead if it shows a new sign of life. Also drop moves of
+        changed instances: they may be repaired by now, suspended or elsewhere. And drop moves of
+        instances that another job works on: an instance that an administrator moves by hand would
+        move a second time, by a failover perhaps.
         """
-        roles = Drain | SetOffline | Restore
-        grave = [i for i in intents if isinstance(i.action, roles) or _moved(i)]
+        grave = [i for i in intents if _is_of_a_node(i) or _moved(i)]
         if not grave:
             return intents
+        for intent_id, why in (await self._spared(grave, observed)).items():
+            self._void([i for i in grave if i.id == intent_id], why)
+        grave = [i for i in grave if i.id not in self.not_taken]
         try:
             moves = any(_moved(i) for i in grave)
             busy = await asyncio.to_thread(self._cluster.busy) if moves else {}
@@ -122,7 +138,7 @@ class Submitter:
         except Unavailable as error:
             self._void(grave, f"the node cannot be checked again: {error}")
         else:
-            changed = [i for i in grave if not _is_as_it_was(i, snapshot, fresh)]
+            changed = [i for i in grave if not _is_as_it_was(i, observed.snapshot, fresh)]
             self._void(changed, "its object has changed meanwhile")
             for intent in [i for i in grave if i not in changed]:
                 if why := _why_busy(intent, fresh, busy):
@@ -215,13 +231,28 @@ def _moved(intent: Intent) -> Move | None:
     return move_of(intent.action) if intent.after is None else None
 
 
+def _is_of_a_node(intent: Intent) -> bool:
+    """Tell whether a job changes a node's role or power; reading its power changes nothing."""
+    match intent.action:
+        case Drain() | SetOffline() | Restore():
+            return True
+        case Power(_, command):
+            return command is not PowerCommand.STATUS
+        case _:
+            return False
+
+
 def _is_as_it_was(intent: Intent, before: Snapshot, now: Snapshot) -> bool:
     if (move := _moved(intent)) is not None:
         return is_as_it_was(move, before, now)
-    if isinstance(intent.action, Restore):  # whatever its instances do meanwhile
-        return _alone(intent.node, before) == _alone(intent.node, now)
-    assert isinstance(intent.action, Drain | SetOffline)
-    if not intent.action.promote:
+    if not are_rules_as_they_were(intent.node, before, now):
+        return False
+    match intent.action:
+        case Restore() | Power(_, PowerCommand.ON):  # whatever its instances do meanwhile
+            return _alone(intent.node, before) == _alone(intent.node, now)
+        case Power() if now.master in (intent.node, ""):
+            return False
+    if isinstance(intent.action, Drain | SetOffline) and not intent.action.promote:
         node = now.nodes.get(intent.node)
         if node is not None and node.candidate:
             return False  # it has become a candidate: another node must be promoted for it
@@ -258,7 +289,7 @@ def _why_busy(intent: Intent, snapshot: Snapshot, busy: Mapping[str, str]) -> st
 
 def _as_it_is(name: str, snapshot: Snapshot) -> tuple[Node | None, set[Instance]]:
     """A node with its instances, primary or secondary, without fields that Ganeti changes."""
-    here = (i for i in snapshot.instances.values() if name in (i.primary, i.secondary))
+    here = (i for i in snapshot.instances.values() if name in i.nodes)
     return _alone(name, snapshot), {replace(i, tags=frozenset()) for i in here}
 
 

@@ -17,7 +17,7 @@ def why_not(node: Node, observed: Observed) -> str:
     if not node.drained:
         return f"{name} is in service: run gnt-node modify --drained=yes {name}, and empty it first"
     instances = (*snapshot.instances.values(), *snapshot.forthcoming.values())
-    count = sum(name in (instance.primary, instance.secondary) for instance in instances)
+    count = sum(name in instance.nodes for instance in instances)
     if count:
         return (
             f"{name} has {count} instances, also as secondary: move them first; see gnt-maint"

@@ -142,9 +142,10 @@ def suspects_itself(observed: Observed) -> Reason | None:
 def shared_disks(node: str, witness: str, snapshot: Snapshot) -> frozenset[str]:
     """The instances with a DRBD disk on both nodes."""
     pair = {node, witness}
-    instances = snapshot.instances.values()
     return frozenset(
-        instance.name for instance in instances if {instance.primary, instance.secondary} == pair
+        instance.name
+        for instance in snapshot.instances.values()
+        if instance.primary in pair and pair <= instance.nodes
     )
 
 
@@ -152,8 +153,10 @@ def peers(node: str, snapshot: Snapshot) -> frozenset[str]:
     """The nodes in service or drained that share DRBD disks with the node."""
     sharing = set[str]()
     for instance in snapshot.instances.values():
-        if instance.secondary is not None and node in (instance.primary, instance.secondary):
-            sharing |= {instance.primary, instance.secondary}
+        if node == instance.primary:
+            sharing |= instance.nodes
+        elif node == instance.secondary or node in instance.partly_on:
+            sharing.add(instance.primary)
     return frozenset(sharing - {node} - {n.name for n in snapshot.nodes.values() if n.offline})
 
 

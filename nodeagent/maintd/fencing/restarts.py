@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from nodeagent.maintd.fencing.judgement import TESTIMONY_LASTS
+from nodeagent.maintd.planning.evacuation_moves import partly_mirrored
 from nodeagent.maintd.planning.preconditions import at_work_on
 from nodeagent.maintd.planning.resources import Room, needs_memory
 from nodeagent.maintd.planning.times import rfc3339
@@ -56,6 +57,8 @@ def _fate(
 ) -> Fate:
     if instance.shared:
         return Fate(instance.name)
+    if instance.partly_on:
+        return Fate(instance.name, end=End.STAYS, why=str(partly_mirrored(instance)))
     if instance.secondary is None:
         why = because(Kind.LOCAL_DISKS, instance.name, template=instance.template, node=node.name)
         return Fate(instance.name, end=End.STAYS, why=str(why))

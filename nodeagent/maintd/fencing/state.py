@@ -12,7 +12,7 @@ from nodeagent.maintd.fencing.judgement import judge
 from nodeagent.maintd.planning.effects import is_seen
 from nodeagent.maintd.planning.outcomes import by_uuid, first_ended, how_ended
 from nodeagent.model.action import MovePrimary, Power, PowerCommand, Retag, SetOffline
-from nodeagent.model.evidence import PowerReading
+from nodeagent.model.evidence import SIGNS, PowerReading
 from nodeagent.model.fencing import BURST, FENCED_TAG, Cut, Deaf, End, Fate, Fencing, Life, Stage
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.purpose import OfFencing
@@ -42,24 +42,54 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
         mine = [i for i in before.intents if i.purpose == OfFencing(fencing.node)]
         for intent in mine:
             fencing = _after(fencing, intent, node, before, observed, now)
+            if _cuts(intent) and intent.id in observed.absent:
+                cuts = _with_missed(cuts, fencing.node)
         fencing = _online_again(fencing, node, observed, now)
         fencing = _powered_on(fencing, node, observed, now)
         if not _is_over(fencing, node, observed, mine, now):
             kept.append(fencing)
         elif fencing.answered and fencing.stage in (Stage.CUTS, Stage.PROVES, Stage.STOPPED):
-            cuts = tuple(replace(c, missed=True) if c.node == fencing.node else c for c in cuts)
+            cuts = _with_missed(cuts, fencing.node)
     return replace(ledger, fencing=tuple(kept), cuts=cuts)
+
+
+def _with_missed(cuts: tuple[Cut, ...], node: str) -> tuple[Cut, ...]:
+    """The cuts, of which that of a node (its UUID) did nothing."""
+    return tuple(replace(cut, missed=True) if cut.node == node else cut for cut in cuts)
 
 
 def why_canceled(intent: Intent, ledger: Ledger, observed: Observed, now: Ms) -> str:
     """Why a job is obsolete that takes a node for dead: the node lives; empty if it is not."""
-    purpose, nodes = intent.purpose, observed.snapshot.nodes
-    if not isinstance(purpose, OfFencing) or not (_cuts(intent) or _removes(intent)):
+    nodes = observed.snapshot.nodes
+    if not takes_for_dead(intent, ledger):
         return ""
-    if any(fencing.drill and fencing.node == purpose.fenced for fencing in ledger.fencing):
-        return ""  # its node is healthy
     lives = intent.node in nodes and _lives(nodes[intent.node], observed, now)
     return f"{intent.node} answers again" if lives else ""
+
+
+def takes_for_dead(intent: Intent, ledger: Ledger) -> bool:
+    """Tell whether a job powers a node off or removes it because it seems dead; no drill does."""
+    purpose = intent.purpose
+    if not isinstance(purpose, OfFencing) or not (_cuts(intent) or _removes(intent)):
+        return False
+    drilled = {fencing.node for fencing in ledger.fencing if fencing.drill}
+    return purpose.fenced not in drilled
+
+
+def why_spared(
+    intent: Intent, ledger: Ledger, before: Observed, observed: Observed, now: Ms
+) -> str:
+    """Why a job that takes a node for dead is not submitted after all; empty if it is.
+
+    `before` is what was decided by. A kernel that shows a new sign of life may be booting.
+    """
+    if why := why_canceled(intent, ledger, observed, now):
+        return why
+    old, new = before.evidence.get(intent.node), observed.evidence.get(intent.node)
+    if not takes_for_dead(intent, ledger) or new is None or new.agent not in SIGNS:
+        return ""
+    same = old is not None and old.agent is new.agent
+    return "" if same else f"the agent's port of {intent.node} {new.agent.value} now"
 
 
 def _cuts(intent: Intent) -> bool:

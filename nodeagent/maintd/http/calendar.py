@@ -73,9 +73,7 @@ class _MachineFacts:
         self.names, self.windows = Names(snapshot), Windows(view)
         self._book = offer_json.Book(view.ledger, snapshot, view.policy, view.at)
         self._leads = Leads(snapshot, view.ledger.paces)
-        self._left = Counter(
-            place for i in snapshot.instances.values() for place in (i.primary, i.secondary)
-        )
+        self._left = Counter(place for i in snapshot.instances.values() for place in i.nodes)
         self._held: dict[str, list[Reason]] = {}
         for held in view.held:
             if not held.incident:

@@ -261,7 +261,7 @@ def _counts(view: View) -> dict[str, tuple[int, int]]:
     for instance in view.observed.snapshot.instances.values():
         primaries, secondaries = counts.get(instance.primary, (0, 0))
         counts[instance.primary] = primaries + 1, secondaries
-        if instance.secondary is not None:
-            primaries, secondaries = counts.get(instance.secondary, (0, 0))
-            counts[instance.secondary] = primaries, secondaries + 1
+        for name in instance.others:
+            primaries, secondaries = counts.get(name, (0, 0))
+            counts[name] = primaries, secondaries + 1
     return counts

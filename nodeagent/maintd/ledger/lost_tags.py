@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from nodeagent.maintd.planning.effects import tags_of
 from nodeagent.maintd.planning.outcomes import TAG_SHOWS
-from nodeagent.model.action import Retag, TagPlace
+from nodeagent.model.action import Retag, Scope, TagPlace
 from nodeagent.model.balance import FAILED_TAG
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import (
@@ -28,6 +28,7 @@ from nodeagent.model.ledger import (
     Storm,
     Trail,
 )
+from nodeagent.model.short_name import meant
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms
 
@@ -80,13 +81,21 @@ def lost(
 
 
 def _concerns(removal: Removal, place: TagPlace, snapshot: Snapshot) -> bool:
-    """Compare names as Ganeti does: nodes without a domain or in capitals, groups also as UUIDs."""
+    """Read names as Ganeti does: groups whole or as UUIDs, others without a domain as well."""
     if removal.scope is not place.scope:
         return False
-    group = snapshot.groups.get(removal.name)
-    ours, theirs = place.name.casefold(), (group.name if group else removal.name).casefold()
-    named = not ours or ours == theirs or ours.startswith(f"{theirs}.")
-    return named and (removal.tags is None or place.tag in removal.tags)
+    if removal.tags is not None and place.tag not in removal.tags:
+        return False
+    match place.scope:
+        case Scope.CLUSTER:
+            return True
+        case Scope.GROUP:
+            group = snapshot.groups.get(removal.name)
+            return place.name == (group.name if group else removal.name)
+        case Scope.NODE:
+            return place.name in meant(removal.name, snapshot.nodes)
+        case Scope.INSTANCE:
+            return place.name in meant(removal.name, snapshot.instances)
 
 
 def may_show_yet(trails: Iterable[Trail], now: Ms) -> str | None:

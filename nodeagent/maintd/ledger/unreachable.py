@@ -57,7 +57,7 @@ def _lived(silence: Unreachable, evidence: Evidence, snapshot: Snapshot, now: Ms
 
 def _is_on(node: str, name: str, snapshot: Snapshot) -> bool:
     instance = snapshot.instances.get(name)
-    return instance is not None and node in (instance.primary, instance.secondary)
+    return instance is not None and node in instance.nodes
 
 
 def unreachable(

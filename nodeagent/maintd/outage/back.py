@@ -369,7 +369,7 @@ def _machine(node: Node, observed: Observed) -> str:
     """The node, and which instances may run there, for the check for stale instances."""
     instances = observed.snapshot.instances.values()
     here = sorted(instance.name for instance in instances if instance.primary == node.name)
-    mirrors = sorted(instance.name for instance in instances if instance.secondary == node.name)
+    mirrors = sorted(i.name for i in instances if node.name in i.others)
     return canonical(
         {"name": node.name, "uuid": node.uuid, "instances": here, "secondaries": mirrors}
     )

@@ -77,7 +77,7 @@ def _check_command(intent: Intent, ledger: Ledger, observed: Observed) -> None:
     stay = ledger.roll is not None and ledger.roll.terms.keep_secondaries
     for instance in observed.snapshot.instances.values():
         here = instance.primary == node.name and (instance.running or not stay)
-        here |= instance.secondary == node.name and not stay
+        here |= node.name in instance.others and not stay
         assert not here, f"a roll's command is ordered at {node.name}, where {instance.name} is"
 
 

@@ -43,7 +43,7 @@ def waiting(ledger: Ledger, snapshot: Snapshot) -> list[Held]:
         mirrored = sorted(
             instance.name
             for instance in snapshot.instances.values()
-            if instance.secondary == node.name
+            if node.name in instance.others
         )
         why = because(kind, node.name, state=state_of(node), left=tuple(mirrored))
         held.append(Held(why, node.name, incident.id))

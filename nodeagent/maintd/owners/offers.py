@@ -47,7 +47,7 @@ def holdings(snapshot: Snapshot, names: frozenset[str]) -> Mapping[str, Mapping[
     """By node and owner, the instances with their primary or secondary on these nodes."""
     by_node: dict[str, dict[str, list[str]]] = {name: {} for name in names}
     for instance in snapshot.instances.values():
-        here = names & {instance.primary, instance.secondary}
+        here = names & instance.nodes
         for owner in owners_of(instance, snapshot) if here else ():
             for name in here:
                 by_node[name].setdefault(owner, []).append(instance.name)

@@ -13,6 +13,12 @@ from nodeagent.model.units import Ms
 _NAMED = 3  # nodes in one reason
 
 
+def partly_mirrored(instance: Instance) -> Reason:
+    """Why Ganeti moves neither an instance nor those of its disks that are on other nodes."""
+    nodes = tuple(sorted(instance.partly_on))
+    return because(Kind.PARTLY_MIRRORED, instance.name, template=instance.template, nodes=nodes)
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedAction:
     """An action, and the position in its list of the one that must succeed first."""
@@ -74,6 +80,8 @@ class Emptying:
             why = because(Kind.ONLY_FAILOVER, node)
         elif self._must_migrate(instance) and not (instance.migratable or self.policy.fallback):
             why = because(Kind.NEVER_MIGRATES, instance.name, hypervisor=instance.hypervisor)
+        elif instance.partly_on:
+            why = partly_mirrored(instance)
         elif instance.secondary is None and not instance.shared:
             why = because(Kind.LOCAL_DISKS, instance.name, template=instance.template, node=node)
         else:
@@ -84,8 +92,13 @@ class Emptying:
     def mirror(self, instance: Instance) -> None:
         """Move the secondary of an instance from here to any other node."""
         why = self.room.why_not_through(instance.primary, self.owner)
-        if self.node.offline and self.policy.degraded:
+        if (self.node.offline or instance.partly_on) and self.policy.degraded:
             self.steps.left.append(instance.name)
+            return
+        if instance.partly_on:
+            why, alone = partly_mirrored(instance), self.node.name
+            why = because(Kind.MIRROR_CANNOT_MOVE, instance.name, why=why, alone=alone)
+            self.steps.obstacles.append(why)
             return
         if self.node.offline:
             why = because(Kind.NOT_FOR_MAINTD, self.node.name)

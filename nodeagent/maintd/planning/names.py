@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from nodeagent.errors import MessageError
 from nodeagent.model.address import one_form, read_address
+from nodeagent.model.short_name import forms, plain
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.window import Machine
 
@@ -28,14 +29,13 @@ class Names:
         self._by_name: dict[str, list[Node]] = {}
         self._by_address: dict[str, list[Node]] = {}
         for node in snapshot.nodes.values():
-            name = node.name.lower()
-            for called in {name, name.partition(".")[0]}:
+            for called in forms(node.name):
                 self._by_name.setdefault(called, []).append(node)
             self._by_address.setdefault(one_form(node.address), []).append(node)
 
     def node(self, machine: Machine) -> Node | str | None:
         """The node; None if the machine is outside this cluster; or why the answer is unclear."""
-        named = self._one(self._by_name, machine.hostname.lower())
+        named = self._one(self._by_name, plain(machine.hostname))
         at = self._one(self._by_address, machine.ip)
         if isinstance(named, str) or isinstance(at, str):
             return f"machine {machine}: several nodes are called so"
@@ -58,7 +58,7 @@ class Names:
     @staticmethod
     def _one(nodes: dict[str, list[Node]], name: str) -> Node | str | None:
         named = nodes.get(name, []) if name else []
-        exact = [node for node in named if node.name.lower() == name] or named
+        exact = [node for node in named if plain(node.name) == name] or named
         return "several" if len(exact) > 1 else exact[0] if exact else None
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from nodeagent.autorepair.tags import PREFIX
 from nodeagent.model.action import Move
+from nodeagent.model.instance_tags import of_maintd
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Instance, Node, Snapshot
 
@@ -22,6 +23,15 @@ def is_as_it_was(move: Move, before: Snapshot, now: Snapshot) -> bool:
     group = before.nodes[old.primary].group
     farther = [(before.tags, now.tags), (_of_group(group, before), _of_group(group, now))]
     return all(_rules(earlier) == _rules(later) for earlier, later in farther)
+
+
+def are_rules_as_they_were(name: str, before: Snapshot, now: Snapshot) -> bool:
+    """Check that nobody has paused or limited maintd for the node's group or everywhere."""
+    node, later_node = before.nodes.get(name), now.nodes.get(name)
+    if node is None or later_node is None or node.group != later_node.group:
+        return False
+    places = [(before.tags, now.tags), (_of_group(node.group, before), _of_group(node.group, now))]
+    return all(_of_maintd(earlier) == _of_maintd(later) for earlier, later in places)
 
 
 def at_work_on(instance: Instance, busy: Mapping[str, str]) -> Reason | None:
@@ -44,6 +54,10 @@ def _role(name: str, snapshot: Snapshot) -> Node | None:
 def _of_group(uuid: str, snapshot: Snapshot) -> Collection[str]:
     group = snapshot.groups.get(uuid)
     return () if group is None else group.tags
+
+
+def _of_maintd(tags: Collection[str]) -> list[str]:
+    return of_maintd(frozenset(tags))
 
 
 def _rules(tags: Collection[str]) -> set[str]:

@@ -247,7 +247,9 @@ class Room:
         return None
 
     def _mirrored_to(self, node: str) -> Iterator[Instance]:
-        yield from (i for i in self.mirrors.get(node, ()) if i.name not in self.placed)
+        for instance in self.mirrors.get(node, ()):
+            if instance.name not in self.placed and instance.secondary == node:
+                yield instance
         for name, (_, mirror) in self.placed.items():
             if mirror == node:
                 yield self.snapshot.instances[name]
@@ -336,8 +338,8 @@ def _room(observed: Observed, unfit: Mapping[str, Reason], shut: dict[str, Reaso
     mirrors: dict[str, list[Instance]] = {}
     for instance in observed.snapshot.instances.values():
         primaries.setdefault(instance.primary, []).append(instance)
-        if instance.secondary is not None:
-            mirrors.setdefault(instance.secondary, []).append(instance)
+        for name in instance.others:
+            mirrors.setdefault(name, []).append(instance)
     fit: dict[str, list[str]] = {}
     for name, node in observed.snapshot.nodes.items():
         if name not in unfit:

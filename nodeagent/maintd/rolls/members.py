@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 
 from nodeagent.maintd.planning.names import no_such
 from nodeagent.model.roll import RollNode
+from nodeagent.model.short_name import meant
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import StartRoll
@@ -44,9 +45,13 @@ def _all(observed: Observed) -> list[Node]:
 
 def _named(asked: StartRoll, observed: Observed) -> Iterator[Node | str]:
     """The nodes of each name or pattern, in the order in which they were given."""
-    nodes = _all(observed)
+    nodes, there = _all(observed), observed.snapshot.nodes
     for name in asked.nodes:
-        here = [n for n in nodes if name in (n.name, n.name.partition(".")[0])]
+        known = [name] if name in there else meant(name, there)
+        if len(known) > 1:
+            yield f"{name} is short for {' and '.join(known)}: name one of them, or {name}.*"
+            continue
+        here = [n for n in nodes if n.name in known]
         here = here or [n for n in nodes if fnmatchcase(n.name, name)]
         yield from here
         if not here:

@@ -161,8 +161,6 @@ class Obstacles:
         """The nodes that share an instance with these, and one such instance."""
         away, linked = set(names), dict[str, str]()
         for instance in self._observed.snapshot.instances.values():
-            ends = instance.primary, instance.secondary
-            for here, opposite in (ends, ends[::-1]):
-                if here in away and opposite is not None:
-                    linked[opposite] = instance.name
+            for here in away & instance.nodes:
+                linked |= dict.fromkeys(instance.nodes - {here}, instance.name)
         return linked

@@ -72,8 +72,9 @@ class _Search:
 
     def __post_init__(self) -> None:
         self.pairs = {
-            frozenset({instance.primary, instance.secondary})
+            frozenset({instance.primary, name})
             for instance in self.snapshot.instances.values()
+            for name in instance.others
         }
 
     def all(self, rest: list[Node], is_late: Callable[[], bool]) -> list[Node]:

@@ -12,7 +12,8 @@ remembers is the master's silence, and how the last failover ended.
 5. The master has been silent for long enough. Each later candidate waits longer.
 6. It is judged hung, isolated or off, and more than half of all nodes give this node their voice.
    Only then is its power switched off, and proven off: a power-off alone would help nobody.
-7. It is then judged off, and the nodes give this node their voices again.
+7. It is then judged off, no other node has stopped answering with the power-off, and the nodes
+   give this node their voices again.
 """
 
 from collections.abc import Mapping
@@ -52,12 +53,14 @@ class Silence:
     """The first and the last time that a master (its UUID) was silent.
 
     Both are steady ms of this `boot`, so neither sleep nor a clock that is set changes the silence.
+    `answered` are the other nodes that answered right before its power was switched off first.
     """
 
     master: str
     boot: str
     first: Ms
     last: Ms
+    answered: tuple[str, ...] = ()
 
     def lasts(self, master: str, at: Moment) -> bool:
         """Tell whether nothing is known against the silence of this master until now."""
@@ -145,6 +148,14 @@ def remember(known: Known) -> Memory:
     return replace(memory, silence=replace(silence, last=at.steady))
 
 
+def before_power_off(known: Known) -> Memory:
+    """Return the memory right before a power-off, which may hit another node than the master."""
+    memory, silence, heard = known.memory, known.memory.silence, known.heard
+    if silence is None or silence.answered or heard is None:
+        return memory
+    return replace(memory, silence=replace(silence, answered=tuple(sorted(heard.testimonies))))
+
+
 def plan(known: Known) -> HelperStep | Reason:
     """Return the next step, or why there is none."""
     if why := why_never(known):
@@ -156,6 +167,8 @@ def plan(known: Known) -> HelperStep | Reason:
         return HelperStep.ASK_FOR_VOICES if known.cut else HelperStep.ASK
     judgement = judged(known)
     if why := _not_silent(known, heard, judgement) or _braked(known, heard) or _too_soon(known):
+        return why
+    if why := _struck(known, heard):
         return why
     if known.power is None:
         return HelperStep.READ_POWER
@@ -271,6 +284,18 @@ def _braked(known: Known, heard: Heard) -> Reason | None:
         names = tuple(sorted(node.name for node in silent))
         return because(SuccessionKind.OTHERS_SILENT, name, nodes=names)
     return None
+
+
+def _struck(known: Known, heard: Heard) -> Reason | None:
+    """Why a power-off may have hit other nodes: they answered before it, and do not since."""
+    silence, nodes = known.memory.silence, known.snapshot.nodes
+    if silence is None or not silence.lasts(known.master.uuid, known.at):
+        return None
+    lost = set(silence.answered) - heard.testimonies.keys()
+    names = tuple(sorted(name for name in lost if name in nodes and not nodes[name].offline))
+    if not names:
+        return None
+    return because(SuccessionKind.HIT_ANOTHER, known.snapshot.master, nodes=names)
 
 
 def _too_soon(known: Known) -> Reason | None:

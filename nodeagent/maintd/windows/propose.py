@@ -10,6 +10,7 @@ uses their places of today. It does not count on nodes of other windows at that 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from nodeagent.maintd.planning.evacuation_moves import partly_mirrored
 from nodeagent.maintd.planning.evacuation_time import Leads
 from nodeagent.maintd.planning.names import Names, node_of
 from nodeagent.model.ledger import Ledger
@@ -71,7 +72,7 @@ def propose(
 
     `tell` gets the number of planned nodes, and of all.
     """
-    left_out = _unfit(wanted.nodes, known, snapshot, ledger)
+    left_out = _unfit(wanted, known, snapshot, ledger)
     names = [name for name in wanted.nodes if name not in left_out]
     stays = batches.immovable(known.cluster) if wanted.ignore else frozenset()
     planned = _Planned(
@@ -89,7 +90,7 @@ def propose(
         planned = replace(planned, busy=busy | planned.busy).afresh()
     remarks = planned.remarks()
     if wanted.ignore:
-        remarks += _staying(known.cluster, stays, planned)
+        remarks += _staying(known.cluster, stays, planned, snapshot)
     left_out |= planned.stuck
     reasons = {name: left_out[name] for name in wanted.nodes if name in left_out}
     return ProposedWindows(
@@ -106,15 +107,25 @@ def propose(
 
 
 def _unfit(
-    names: Iterable[str], known: Known, snapshot: Snapshot, ledger: Ledger
+    wanted: WindowsWanted, known: Known, snapshot: Snapshot, ledger: Ledger
 ) -> dict[str, str]:
     windows = _windows(ledger, snapshot)
+    kept = {} if wanted.ignore else _with_parts(snapshot)
     reasons = {}
-    for name in names:
+    for name in wanted.nodes:
         why = windows.get(name) or _out(snapshot.nodes.get(name)) or known.doubts.get(name)
-        if why:
+        if why := why or kept.get(name):
             reasons[name] = why
     return reasons
+
+
+def _with_parts(snapshot: Snapshot) -> dict[str, str]:
+    """Why nodes cannot be evacuated that have only some disks of an instance."""
+    return {
+        name: f"cannot be evacuated: instance {instance.name} stays: {partly_mirrored(instance)}"
+        for instance in snapshot.instances.values()
+        for name in instance.partly_on
+    }
 
 
 def _windows(ledger: Ledger, snapshot: Snapshot) -> dict[str, str]:
@@ -163,13 +174,19 @@ def _busy(
     return frozenset(busy)
 
 
-def _staying(cluster: Cluster, names: Collection[str], planned: "_Planned") -> list[str]:
+def _staying(
+    cluster: Cluster, names: Collection[str], planned: "_Planned", snapshot: Snapshot
+) -> list[str]:
     inside = {machine.hostname for window in planned.windows for machine in window.machines}
+    stays = [(one.name, one.primary) for one in cluster.instances if one.name in names]
+    stays += [
+        (one.name, node) for one in snapshot.instances.values() for node in sorted(one.partly_on)
+    ]
     return [
-        f"instance {instance.name} stays on {instance.primary}, and keeps it from going down"
+        f"instance {name} stays on {node}, and keeps it from going down"
         " until somebody has moved or removed it"
-        for instance in cluster.instances
-        if instance.name in names and instance.primary in inside
+        for name, node in stays
+        if node in inside
     ]
 
 

@@ -22,7 +22,10 @@ def test_instances_have_short_names_too(tmp_path: Path) -> None:
     live = Live(Rig(fleet(), there), tmp_path)
     try:
         for verb in ("why", "explain"):
-            assert at(live, verb, "web").out.startswith("Instance  web.example (drbd) on n3, n4\n")
+            for name in ("web", "WEB.example."):
+                assert at(live, verb, name).out.startswith(
+                    "Instance  web.example (drbd) on n3, n4\n"
+                )
             told = at(live, verb, "db").refused(1)
             assert told == "db is short for db.a.example and db.b.example"
     finally:

@@ -44,6 +44,7 @@ DOCUMENT: dict[str, Any] = {
         "i1": {"name": "web1", "primary_node": "u1", "disks": ["d1", "d2"], "admin_state": "up"},
         "i2": {"name": "web2", "primary_node": "u2", "disks": ["d2"], "admin_state": "down"},
         "i3": {"name": "web3", "primary_node": "u2", "disks": [], "admin_state": "offline"},
+        "i4": {"name": "web4", "primary_node": "u1", "disks": ["d1"], "admin_state": "up"},
     },
 }
 
@@ -60,11 +61,14 @@ def test_nodes_groups_tags_and_the_pairs_of_drbd() -> None:
         *(True, True, False),
         {"a:b"},
     )
-    pairs = {name: (one.primary, one.secondary) for name, one in found.instances.items()}
-    assert pairs == {
-        "web1": ("n1.test", "n2.test"),
+    places = {
+        name: (one.primary, one.secondary, *one.partly_on) for name, one in found.instances.items()
+    }
+    assert places == {
+        "web1": ("n1.test", None, "n2.test"),
         "web2": ("n2.test", None),
         "web3": ("n2.test", None),
+        "web4": ("n1.test", "n2.test"),
     }
     assert found.groups["g1"].tags == {"x"}
 
@@ -76,13 +80,26 @@ def test_an_instance_that_is_down_has_no_disks_in_use() -> None:
         "web1": (True, False, 1),
         "web2": (False, False, 0),
         "web3": (False, True, 0),
+        "web4": (True, False, 1),
     }
 
 
+def test_two_secondaries_of_one_instance() -> None:
+    """A replacement of disks that broke off leaves it so; how many are on each is unknown."""
+    nodes = DOCUMENT["nodes"] | {"u3": DOCUMENT["nodes"]["u2"] | {"name": "n3.test"}}
+    other = {"dev_type": "drbd", "logical_id": ["u1", "u3", 11001, 0, 1, "secret"]}
+    two = {"i4": DOCUMENT["instances"]["i4"] | {"disks": ["d1", "d4"]}}
+    disks = DOCUMENT["disks"] | {"d4": other}
+    found = snapshot_of(DOCUMENT | {"nodes": nodes, "disks": disks, "instances": two})
+    web4 = found.instances["web4"]
+    assert (web4.secondary, sorted(web4.partly_on)) == (None, ["n2.test", "n3.test"])
+    assert web4.disks == 0
+
+
 def test_an_instance_with_only_a_reserved_place_is_left_out() -> None:
-    promised = {"forthcoming": True, "name": "web4", "primary_node": "u1", "disks": ["d1"]}
+    promised = {"forthcoming": True, "name": "web5", "primary_node": "u1", "disks": ["d1"]}
     placeless = {"forthcoming": True}
-    instances = DOCUMENT["instances"] | {"i4": promised, "i5": placeless}
+    instances = DOCUMENT["instances"] | {"i5": promised, "i6": placeless}
     assert snapshot_of(DOCUMENT | {"instances": instances}) == snapshot_of(DOCUMENT)
 
 

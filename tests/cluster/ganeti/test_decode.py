@@ -97,11 +97,25 @@ def test_a_bad_node_row_names_its_field(row: list[Any], fault: str) -> None:
     assert str(caught.value) == fault
 
 
-@pytest.mark.parametrize("others", [[], ["n2", "n3"]])
-def test_one_that_is_mirrored_nowhere_does_not_hide_the_others(others: list[str]) -> None:
-    (row,) = instances(put(DRBD, 2, others))
+@pytest.mark.parametrize(
+    ("template", "others", "secondary", "partly_on", "disks"),
+    [
+        ("drbd", ["n2"], "n2", [], 1),
+        ("drbd", [], None, [], 1),
+        ("drbd", ["n2", "n3"], None, ["n2", "n3"], 0),
+        ("mixed", ["n2"], None, ["n2"], 0),
+        ("mixed", [], None, [], 1),
+    ],
+)
+def test_where_its_disks_are(
+    template: str, others: list[str], secondary: str | None, partly_on: list[str], disks: int
+) -> None:
+    """Ganeti moves only an instance whose disks are all of DRBD, with one secondary."""
+    (row,) = instances(put(put(DRBD, 2, others), 3, template))
     found = decode.instance(row)
-    assert (found.secondary, found.shared) == (None, False)
+    assert (found.secondary, sorted(found.partly_on), found.shared) == (secondary, partly_on, False)
+    assert found.nodes == {"n1", *others}
+    assert found.disks == disks, "of how many are DRBD's, Ganeti says nothing"
 
 
 @pytest.mark.parametrize(
@@ -179,6 +193,12 @@ def test_a_whole_snapshot() -> None:
     ("info", "instance", "group", "fault"),
     [
         (INFO, DRBD, GROUP, "instance i1 is on node n2, which is not among the nodes"),
+        (
+            INFO,
+            put(put(DRBD, 2, ["n3"]), 3, "mixed"),
+            GROUP,
+            "instance i1 is on node n3, which is not among the nodes",
+        ),
         (INFO, PLAIN, put(GROUP, 0, "g2"), "node n1 is in group g1"),
         ({**INFO, "master": "n9"}, PLAIN, GROUP, "the master 'n9' is not among the nodes"),
         ({**INFO, "tags": [1]}, PLAIN, GROUP, "cluster field tags"),
@@ -204,6 +224,8 @@ def test_capacity_without_those_that_do_not_say() -> None:
             [[0, "n4"], *nowhere, [2, None], [2, None]],
             [[0, "n5"], [0, 100], [0, 200], *silent[2:]],
             [[0, "n6"], [0, 100], [0, 200], [0, 1000], [0, -50], *size[2:]],
+            [[0, "n7"], [0, -1], [0, 200], *size],
+            [[0, "n8"], [0, 100], [0, "much"], *size],
         ]
     }
     rows = decode.table("node", decode.CAPACITY, said)
@@ -215,12 +237,22 @@ def test_capacity_without_those_that_do_not_say() -> None:
     }
 
 
+def test_noded_answers_though_the_hypervisor_and_the_storage_fail() -> None:
+    rows = [[[0, "n1"], [0, "8a7e"]], [[0, "n2"], [2, None]], [[0, "n3"], [4, None]]]
+    told = decode.answering(decode.table("node", decode.ANSWERING, {"data": rows}))
+    assert told == {"n1": True, "n2": False, "n3": False}
+    failing = {"mfree", "dfree", "mtotal", "mnode", "dtotal", "ctotal", "cnos"}
+    assert failing.isdisjoint(decode.ANSWERING), "Ganeti would ask these as well"
+
+
 def test_what_runs_and_what_may() -> None:
     said = {
         "data": [
             [[0, "i1"], [0, "running"], [0, 100]],
             [[0, "i2"], [0, "ADMIN_down"], [3, None]],
             [[0, "i3"], [0, "ERROR_nodedown"], [2, None]],
+            [[0, "i4"], [2, None], [2, None]],
+            [[0, "i5"], [0, "running"], [0, -1]],
         ]
     }
     assert decode.running(decode.table("instance", decode.RUNNING, said)) == {
@@ -439,6 +471,7 @@ def test_the_names_of_a_waiting_job_are_read_as_ganeti_reads_them() -> None:
     typed = {1: "Web", 2: "web.a", 3: "db", 4: "web.a.ex", 5: "gone"}
     ops = {n: [{"OP_ID": "OP_INSTANCE_FAILOVER", "instance_name": t}] for n, t in typed.items()}
     ops[6] = [{"OP_ID": "OP_NODE_EVACUATE", "node_name": "N1"}]
+    ops[7] = [{"OP_ID": "OP_INSTANCE_FAILOVER", "instance_name": ""}]
     rows = decode.table(
         "job", jobqueue.BUSY, {"data": [[[0, n], [0, said]] for n, said in ops.items()]}
     )

@@ -316,6 +316,7 @@ def test_answers_that_make_no_sense_are_no_answers(path: str, cluster: GanetiClu
             lambda: cluster.trails(),
             lambda: cluster.capacity(["n1"]),
             lambda: cluster.running(["n1"]),
+            lambda: cluster.answering(["n1"]),
             lambda: cluster.unfinished(),
             lambda: cluster.master(),
         ):
@@ -341,7 +342,8 @@ _SAYS: dict[str, list[object]] = {
 def test_a_hanging_node_hides_no_other(path: str, cluster: GanetiCluster) -> None:
     def ask(connection: object, request: dict[str, list[Any]]) -> None:
         asked = json.dumps(request["args"])
-        says_of_each = _SAYS[request["args"][0]]
+        answering = request["args"][1] == ["name", "bootid"]
+        says_of_each = ["8a7e"] if answering else _SAYS[request["args"][0]]
         rows = [
             [[0, name], *([0, value] for value in says_of_each)]
             for name in ("n1", "n2")
@@ -354,6 +356,7 @@ def test_a_hanging_node_hides_no_other(path: str, cluster: GanetiCluster) -> Non
         told = cluster.capacity(["n1", "hung", "n2"])
         (_, _, condition) = server.requests[0]["args"]
         assert condition[0] == "&", "else one unknown name fails the question"
+        assert cluster.answering(["n1", "hung", "n2"]) == {"n1", "n2"}
         running = cluster.running(["n1", "hung", "n2"])
         alone = [["&", ["|", ["=", "pnode", name]]] for name in ("n1", "n2")]
         asked = [request["args"][2] for request in server.requests]

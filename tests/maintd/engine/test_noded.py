@@ -7,7 +7,7 @@ import pytest
 
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.engine.noded import AGAIN, AT_ONCE, Noded
-from nodeagent.model.snapshot import Capacity, Snapshot
+from nodeagent.model.snapshot import Snapshot
 from tests.cluster.by_hand import ByHand
 from tests.maintd.rig import Between, fleet
 
@@ -20,11 +20,11 @@ class Asked(Between):
         self.asked: list[list[str]] = []
         self.refuses: Exception | None = None
 
-    def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
+    def answering(self, nodes: Collection[str]) -> frozenset[str]:
         self.asked.append(list(nodes))
         if self.refuses:
             raise self.refuses
-        return self.cluster.capacity(nodes)
+        return self.cluster.answering(nodes)
 
 
 class Desk:
@@ -72,6 +72,13 @@ def test_the_dead_is_told_from_the_one_whose_agent_is_down_and_asked_again_seldo
     assert desk.ask("n5") == {"n5": True}, "who answers again is forgotten"
     assert desk.ask("n4", "n5") == {"n4": True, "n5": True}
     assert desk.between.asked[2:] == [["n4", "n1"]], "and asked at once if it is silent again"
+
+
+def test_a_hypervisor_that_fails_is_no_silence() -> None:
+    desk = Desk()
+    desk.cluster.world.blind |= {"n4"}
+    assert "n4" not in desk.cluster.capacity(["n4"])
+    assert desk.ask("n4") == {"n4": True}
 
 
 def test_if_nobody_answers_it_is_no_evidence() -> None:

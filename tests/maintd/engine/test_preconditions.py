@@ -2,21 +2,25 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 import pytest
 
 from nodeagent.errors import Unavailable
-from nodeagent.model.action import Restore, RunCommand, SetOffline
+from nodeagent.model.action import Action, Power, PowerCommand, Restore, RunCommand, SetOffline
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import PAUSE_TAG, Intent, Ledger
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Capacity, Instance, Node, Snapshot
-from nodeagent.model.wish import Balance
+from nodeagent.model.wish import Balance, DrillPower
 from tests.maintd.balancing.world import OVER, shift
 from tests.maintd.decided import kinds
+from tests.maintd.fencing.whole import Whole
 from tests.maintd.outage.returned import CHECKED, done, evacuated
 from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE
+
+Does: TypeAlias = Callable[[Whole], object]
 
 
 class Meddled(Between):
@@ -188,3 +192,144 @@ def test_no_command_runs_on_a_node_that_is_used_again_after_deciding(
         rig.tick()
     rig.tick(1)
     assert not rig.agents.orders
+
+
+# A node that seems dead.
+
+OFF = Power("n3", PowerCommand.OFF)
+
+
+def in_between(
+    whole: Whole, monkeypatch: pytest.MonkeyPatch, action: type | Action, does: Does
+) -> list[int]:
+    """Let somebody do something once between a decision and its job; count the jobs before it."""
+    save = whole.store.save
+    before: list[int] = []
+
+    def late(ledger: Ledger, *more: object) -> None:
+        save(ledger, *more)  # type: ignore[arg-type]
+        due = (i.action == action or type(i.action) is action for i in ledger.intents)
+        if not before and any(due):
+            before.append(len(whole.cluster.jobs))
+            does(whole)
+
+    monkeypatch.setattr(whole.store, "save", late)
+    return before
+
+
+def jobs_since(whole: Whole, before: list[int]) -> list[Action]:
+    assert before, "it is never decided"
+    return [job.action for job in list(whole.cluster.jobs.values())[before[0] :]]
+
+
+def changed(name: str, **members: object) -> Does:
+    return lambda whole: whole.cluster.put(replace(whole.cluster.nodes[name], **members))  # type: ignore[arg-type]
+
+
+def tagged_group(whole: Whole) -> None:
+    group = whole.cluster.world.groups["default"]
+    whole.cluster.put(replace(group, tags=frozenset({PAUSE_TAG})))
+
+
+def tagged_cluster(whole: Whole) -> None:
+    whole.cluster.world.tags |= {PAUSE_TAG}
+
+
+@pytest.mark.parametrize(
+    "does",
+    [
+        pytest.param(lambda whole: whole.machines.cut.discard("n3"), id="it answers again"),
+        pytest.param(changed("n3", tags=frozenset({PAUSE_TAG})), id="paused"),
+        pytest.param(tagged_group, id="its group is paused"),
+        pytest.param(tagged_cluster, id="all are paused"),
+        pytest.param(changed("n3", offline=True, candidate=False), id="taken offline"),
+        pytest.param(
+            lambda whole: whole.cluster.put(Instance("new", "n3", template="rbd")), id="in use"
+        ),
+    ],
+)
+def test_a_node_is_not_powered_off_that_lives_or_that_somebody_has_after_deciding(
+    whole: Whole, does: Does, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole.machines.cut.add("n3")
+    before = in_between(whole, monkeypatch, OFF, does)
+    while not before:
+        whole.rounds(1)
+    assert OFF not in jobs_since(whole, before)
+    assert whole.machines.boots == {}
+
+
+def test_a_power_off_that_was_not_submitted_counts_as_missed(
+    whole: Whole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the node is not powered on once before it is fenced, if it dies within the hour."""
+    whole.machines.cut.add("n3")
+    before = in_between(whole, monkeypatch, OFF, changed("n3", tags=frozenset({PAUSE_TAG})))
+    while not before:
+        whole.rounds(1)
+    whole.rounds(2)
+    whole.machines.cut.discard("n3")
+    whole.rounds(3)
+    assert (whole.stage("n3"), OFF in jobs_since(whole, before)) == (None, False)
+    assert [cut.missed for cut in whole.ledger.cuts] == [True]
+
+
+def test_the_new_master_is_not_powered_off(whole: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ganeti refuses that as well, but only to power off the master of that moment."""
+    plain = whole.cluster.snapshot
+
+    def failed_over(_: Whole) -> None:
+        def once() -> Snapshot:
+            monkeypatch.setattr(whole.cluster, "snapshot", plain)
+            return replace(plain(), master="n3")
+
+        monkeypatch.setattr(whole.cluster, "snapshot", once)
+
+    whole.machines.cut.add("n3")
+    before = in_between(whole, monkeypatch, OFF, failed_over)
+    while not before:
+        whole.rounds(1)
+    assert OFF not in jobs_since(whole, before)
+
+
+@pytest.mark.parametrize(
+    ("sign", "word"), [("mute", "connects"), ("cut", "")], ids=["it boots", "still nothing"]
+)
+def test_a_kernel_that_shows_a_new_sign_of_life_is_judged_anew(
+    whole: Whole,
+    sign: str,
+    word: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def boots(_: Whole) -> None:
+        whole.machines.cut.discard("n3")
+        getattr(whole.machines, sign).add("n3")
+
+    whole.machines.cut.add("n3")
+    before = in_between(whole, monkeypatch, OFF, boots)
+    while not before:
+        whole.rounds(1)
+    assert (OFF in jobs_since(whole, before)) is not bool(word)
+    assert (f"the agent's port of n3 {word} now" in caplog.text) is bool(word)
+
+
+def test_a_fenced_node_that_answers_after_deciding_is_not_marked_offline(
+    whole: Whole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole.machines.switch_off("n3")
+    before = in_between(
+        whole, monkeypatch, SetOffline, lambda whole: whole.machines.switch_on("n3")
+    )
+    while not before:
+        whole.rounds(1)
+    assert not any(isinstance(action, SetOffline) for action in jobs_since(whole, before))
+    assert not whole.cluster.nodes["n3"].offline
+
+
+def test_a_drill_powers_off_a_node_that_answers(whole: Whole) -> None:
+    whole.cluster.put(replace(whole.cluster.nodes["n2"], drained=True, candidate=False))
+    whole.rounds(2)
+    whole.wish(DrillPower("n2"))
+    whole.rounds(3)
+    assert Power("n2", PowerCommand.OFF) in [job.action for job in whole.cluster.jobs.values()]

@@ -14,6 +14,7 @@ from nodeagent.maintd.fencing.judgement import (
     apart,
     judge,
     peers,
+    shared_disks,
     suspects_itself,
 )
 from nodeagent.model.evidence import DISCONNECTED, Contact, Evidence, Level, Mirror
@@ -38,7 +39,7 @@ from tests.maintd.fencing.evidence import (
     power,
     told_by,
 )
-from tests.maintd.world import NOW, node, seen, six, snapshot
+from tests.maintd.world import NOW, in_parts, node, seen, six, snapshot, with_instances
 
 
 def judged(one: Evidence, world: Snapshot = WORLD) -> Judgement:
@@ -325,6 +326,26 @@ def test_a_disk_that_is_not_listed_is_unread(
     if missing:
         why = details([said.reason], FencingKind.DISKS_UNREAD)["why"]
         assert f"{missing} disks are not listed there" in str(why)
+
+
+def test_disks_of_an_instance_with_others_that_are_not_of_drbd() -> None:
+    """Of how many of its disks are there, Ganeti says nothing; one is."""
+    world = with_instances(WORLD, in_parts("web1", "n1", "n2"))
+    assert "n2" in peers("n1", world)
+    unread = evidence(told_by("n2", mirrors=()), *SILENCE[1:], power=power(False))
+    assert judged(unread, world).life is Life.UNKNOWN
+    listed = evidence(told_by("n2", mirrors=(GONE,)), *SILENCE[1:], power=power(False))
+    assert judged(listed, world).life is Life.OFF
+    live = evidence(connected(), *SILENCE[1:], power=power(False))
+    assert judged(live, world).connected == ("web1",)
+
+
+def test_two_secondaries_share_nothing_with_each_other() -> None:
+    world = with_instances(WORLD, in_parts("web1", "n1", "n2", "n3"))
+    assert shared_disks("n1", "n3", world) == {"web1"}
+    assert shared_disks("n3", "n1", world) == {"web1"}
+    assert shared_disks("n2", "n3", world) == frozenset()
+    assert ("n3" in peers("n2", world), "n1" in peers("n2", world)) == (False, True)
 
 
 def test_the_disks_of_an_instance_that_is_down_need_not_be_configured() -> None:

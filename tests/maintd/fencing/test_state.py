@@ -101,3 +101,19 @@ def test_an_offline_mark_that_waits_is_canceled_as_well() -> None:
     assert not loop.cluster.nodes["n3"].offline
     assert not loop.cluster.nodes["n3"].tags
     assert loop.stage("n3") is None
+
+
+def test_a_restart_does_not_forget_that_a_power_off_has_missed(loop: Loop) -> None:
+    """Else a node that dies within the hour is not powered on once before it is fenced."""
+    recover(loop)
+    loop.steps(2)
+    resume(loop)
+    loop.steps(20)
+    (cut,) = loop.ledger.cuts
+    assert cut.missed
+    loop.restart()
+    assert loop.ledger.cuts == (cut,)
+    kill(loop, how="hung")
+    while not loop.powers(ON):
+        loop.steps(1)
+    assert not loop.offline()

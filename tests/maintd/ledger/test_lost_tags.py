@@ -154,6 +154,14 @@ def test_what_nobody_took_off_is_lost(removals: list[Removal]) -> None:
     assert lost({PLACE: SET}, removals, NODE) == {PLACE: SET}
 
 
+def test_a_whole_name_is_short_for_no_other() -> None:
+    two = snapshot(node("n1.example"), node("n1"))
+    assert lost({PLACE: SET}, [off(6, READY, name="n1")], two)
+    assert not lost(
+        {PLACE: SET}, [off(6, READY, name="n1.ex"), off(7, READY, name="N1.Example")], two
+    )
+
+
 def test_of_the_cluster_and_of_groups() -> None:
     place = TagPlace(Scope.CLUSTER, "", USED_TAG)
     gone = Removal("6", Scope.CLUSTER, "", frozenset([USED_TAG]))
@@ -166,6 +174,9 @@ def test_of_the_cluster_and_of_groups() -> None:
     assert not lost({place: SET}, [gone], racks)
     assert lost({place: SET}, [replace(gone, name="another")], racks)
     assert not lost({place: SET}, [replace(gone, name="racks", tags=None)], racks)
+    dotted = replace(NODE, groups={"the-uuid": Group("the-uuid", "racks.a")})
+    place = TagPlace(Scope.GROUP, "racks.a", PAUSE_TAG)
+    assert lost({place: SET}, [replace(gone, name="racks")], dotted), "Ganeti wants it whole"
 
 
 # What becomes of what has lost its tag.

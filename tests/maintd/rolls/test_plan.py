@@ -29,7 +29,18 @@ from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Mode, Scheduled, Unavailability
 from nodeagent.model.wish import CancelRoll, PauseRoll, ResumeRoll, RetryNode, SkipNode, StartRoll
 from tests.maintd.decided import POLICY, kinds
-from tests.maintd.world import EVACUATE, NOW, incident, need, node, seen, six
+from tests.maintd.world import (
+    EVACUATE,
+    NOW,
+    in_parts,
+    incident,
+    need,
+    node,
+    seen,
+    six,
+    snapshot,
+    with_instances,
+)
 
 ZURICH = "Europe/Zurich"
 ZONE = read_zone(ZURICH, NOW)
@@ -160,6 +171,11 @@ WAITS: dict[str, tuple[Ledger, Observed, AnyKind]] = {
     "it shares an instance with one that is away": (
         roll(N4, RUNS, terms=replace(TERMS, at_once=2)),
         found(six(node("n3", drained=True), a=("n4", "n3"))),
+        RollKind.ROLL_SHARES,
+    ),
+    "it has only some disks of an instance of one that is away": (
+        roll(N4, RUNS, terms=replace(TERMS, at_once=2)),
+        found(with_instances(six(node("n3", drained=True)), in_parts("a", "n3", "n4"))),
         RollKind.ROLL_SHARES,
     ),
     "its instance fits nowhere": (roll(N3), found(LOCAL), RollKind.ROLL_NO_ROOM),
@@ -505,6 +521,14 @@ def test_what_is_refused() -> None:
         after = grant(before, asked, "ada", found(), NOW)
         assert isinstance(after, str), name
         assert after.startswith(why), name
+
+
+def test_a_short_name_of_two_nodes_means_neither() -> None:
+    two = found(snapshot(node("m.a"), node("m.b"), node("n6")))
+    after = grant(Ledger(), StartRoll(TERMS, ("m",)), "ada", two, NOW)
+    assert after == "m is short for m.a and m.b: name one of them, or m.*"
+    both = grant(Ledger(), StartRoll(TERMS, ("m.*",)), "ada", two, NOW)
+    assert "m.a" in str(both)
 
 
 def test_what_is_granted() -> None:

@@ -12,7 +12,7 @@ from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.reason import AnyKind, Kind
 from nodeagent.model.roll import REBOOT, Roll, Terms
 from nodeagent.model.snapshot import Capacity, Instance, Observed, Snapshot
-from tests.build import fleet, mirrored
+from tests.build import fleet, in_parts, mirrored
 from tests.maintd.world import NOW, OK
 
 ROOM = Capacity(1000, 1000)
@@ -60,6 +60,16 @@ def test_sets_are_those_that_can_be_away_together(
     found = tried(mirrored(*places), nodes, terms)
     assert found.sets == tuple(sets)
     assert found.stuck == ()
+
+
+def test_nodes_that_have_only_some_disks_of_an_instance() -> None:
+    found = tried([in_parts("web", "n3", "n2")], ("n2", "n3", "n4"), TWO)
+    assert (found.sets, stuck(found)) == (
+        (("n4",),),
+        [("n2", Kind.MIRROR_CANNOT_MOVE), ("n3", Kind.CANNOT_MOVE)],
+    )
+    stay = replace(TWO, keep_secondaries=True)
+    assert tried([in_parts("web", "n3", "n2")], ("n2", "n4"), stay).sets == (("n2", "n4"),)
 
 
 def test_two_that_can_leave_only_one_after_the_other_are_no_set() -> None:

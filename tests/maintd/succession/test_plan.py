@@ -16,7 +16,9 @@ from nodeagent.maintd.succession.plan import (
     Heard,
     HelperStep,
     Known,
+    Memory,
     agreeing,
+    before_power_off,
     judged,
     majority,
     outcome,
@@ -188,6 +190,34 @@ def one_silent_beside(count: int) -> Known:
     there = replace(snapshot(*near, *far), master="n0")
     names = [one.name for one in near[1:]]
     return known(snapshot=there, heard=heard("farther", *names))
+
+
+def struck(before: tuple[str, ...], now: tuple[str, ...] = (), **members: Any) -> Known:
+    """One of twenty nodes does not answer after the power-off that answered before it."""
+    silent = one_silent_beside(20)
+    assert silent.memory.silence is not None
+    assert silent.heard is not None
+    silence = replace(silent.memory.silence, answered=before)
+    names = (*silent.heard.testimonies, *now)
+    heard_again = replace(heard(*names), voices=frozenset(names))
+    found = {"heard": heard_again, "memory": Memory(silence), **CUT, **members}
+    return replace(silent, **found)
+
+
+def test_a_power_off_after_which_another_node_is_silent() -> None:
+    """Its power control may be that of the other one: then the master lives, cut off."""
+    hit = because(SuccessionKind.HIT_ANOTHER, "n0", nodes=("far",))
+    assert plan(struck(("far", "n1"))) == hit
+    assert plan(struck(("far", "n1"), cut=False)) == hit, "also in a later session"
+    assert plan(struck(("far", "n1"), now=("far",))) is HelperStep.FAIL_OVER, "it answers again"
+    assert plan(struck(("n1",))) is HelperStep.FAIL_OVER, "it was silent before"
+    assert plan(struck(("gone",))) is HelperStep.FAIL_OVER, "it is no node any more"
+    first = struck((), cut=False, power=None)
+    memory = before_power_off(first)
+    assert memory.silence is not None
+    assert memory.silence.answered == tuple(sorted(first.heard.testimonies if first.heard else ()))
+    later = replace(first, memory=memory, heard=heard("n1"))
+    assert before_power_off(later) == memory, "only the first power-off of a silence counts"
 
 
 def test_two_silent_nodes_of_twenty_are_two_deaths_and_of_nineteen_one_event() -> None:

@@ -19,6 +19,7 @@ from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailab
 from nodeagent.placement.cluster.cluster import Cluster, Group, Instance, Known, Node, Template
 from nodeagent.placement.evacuate.batches import most
 from simulation.textfile import write
+from tests.build import in_parts
 from tests.cluster.ganeti.answering import serving
 from tests.placement.cluster.told import told as as_told
 from tests.placement.luxid import Luxid
@@ -245,6 +246,16 @@ def test_what_does_not_fit_is_told_and_the_rest_is_planned(tmp_path: Path) -> No
     assert [one[:45] for one in stays] == ["instance alone stays on n3, and keeps it from"]
     found = planned(cluster, tmp_path, nodes=("n2",), ignore=True)
     assert (names(found), found.remarks) == ([["n2"]], ())
+
+
+def test_a_node_with_only_some_disks_of_an_instance_can_have_no_window(tmp_path: Path) -> None:
+    snapshot, known = seen(Luxid(ring(4)), tmp_path)
+    snapshot = replace(snapshot, instances={"odd": in_parts("odd", "n1", "n3")})
+    found = given(snapshot, known, Ledger())
+    assert found.left_out == {
+        "n3": "cannot be evacuated: instance odd stays: Ganeti moves none of its disks (mixed), as"
+        " only some of them are on n3"
+    }
 
 
 def test_fewer_go_together_where_there_is_little_room(tmp_path: Path) -> None:

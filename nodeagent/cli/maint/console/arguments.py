@@ -14,6 +14,7 @@ from nodeagent.cli.maint.console.options import duration
 from nodeagent.cli.maint.console.text import harmless, seconds_of, told_name
 from nodeagent.cli.usage import SOCKET
 from nodeagent.model.address import is_address, one_form
+from nodeagent.model.short_name import meant
 from nodeagent.model.units import Nanoseconds
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -196,18 +197,13 @@ def _windows_of(calendar: Json, name: str) -> list[tuple[Json, Json]]:
     if not name:  # an empty variable of a script names nobody
         raise click.UsageError("the name of a machine is empty")
     rows = [(row, machine) for row in calendar["windows"] for machine in row["machines"]]
+    address, hosts = one_form(name.lower()), [host for _, each in rows for host in _hosts(each)]
+    called = set(meant(name, hosts))
     windows = [
         (row, machine_row)
         for row, machine_row in rows
-        if one_form(name.lower()) in (*_hosts(machine_row), machine_row["ip"])
+        if called.intersection(_hosts(machine_row)) or machine_row["ip"] == address
     ]
-    if not windows:
-        short = name.lower()
-        windows = [
-            (row, machine_row)
-            for row, machine_row in rows
-            if short in (host.partition(".")[0] for host in _hosts(machine_row))
-        ]
     if not windows:
         raise NotFound(f"{name} is in no window: see gnt-maint window list")
     machines = dict.fromkeys(told_name(machine_row) for _, machine_row in windows)

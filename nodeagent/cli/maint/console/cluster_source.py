@@ -16,6 +16,7 @@ from nodeagent.cli.maint.console.options import filled
 from nodeagent.cli.maint.console.text import harmless
 from nodeagent.cli.usage import FILE
 from nodeagent.errors import MessageError, NodeAgentError, in_words
+from nodeagent.model.short_name import meant
 
 if TYPE_CHECKING:
     from nodeagent.cluster.ganeti.backend import GanetiCluster
@@ -129,12 +130,10 @@ def named(option: str, what: str, asked: Iterable[str], names: Iterable[str]) ->
     all_names = list(names)
     chosen = set()
     for name in asked:
-        same = [full_name for full_name in all_names if full_name == name] or [
-            full_name for full_name in all_names if full_name.startswith(f"{name}.")
-        ]
+        same = meant(name, all_names)
         if not same:
             raise NotFound(f"{option}: there is no {what} {harmless(name, 80)}")
-        if len(set(same)) > 1:
+        if len(same) > 1:
             few = ", ".join(same[:5])
             raise NotFound(f"{option}: {name} may be any of {few}")
         chosen.add(same[0])

@@ -8,6 +8,7 @@ from nodeagent.cli.maint.console.client import Reach, Refused, Unreachable
 from nodeagent.cli.maint.console.screen import Json
 from nodeagent.cli.maint.console.text import harmless
 from nodeagent.model.address import one_form
+from nodeagent.model.short_name import meant
 
 # Of names and addresses, which can stand in a path as they are.
 _NODE = re.compile(r"[A-Za-z0-9:][A-Za-z0-9._:-]{0,254}")
@@ -15,12 +16,14 @@ _NODE = re.compile(r"[A-Za-z0-9:][A-Za-z0-9._:-]{0,254}")
 
 def node_of(nodes: Sequence[Json], name: str) -> Json | None:
     """Find the node of that name in the answer of `/1/nodes`, or None. Refused: several."""
-    called = one_form(name.lower())
-    matches = [n for n in nodes if called in (n["name"], n["name"].partition(".")[0], n["address"])]
-    whole = [n for n in matches if n["name"] == called] or matches
-    if len(whole) > 1:
-        raise Refused(f"{name} is short for {' and '.join(n['name'] for n in whole)}")
-    return whole[0] if whole else None
+    called = meant(name, (n["name"] for n in nodes))
+    if len(called) > 1:
+        raise Refused(f"{name} is short for {' and '.join(called)}")
+    address = one_form(name.lower())
+    found = [n for n in nodes if n["name"] in called] or [
+        n for n in nodes if n["address"] == address
+    ]
+    return found[0] if found else None
 
 
 def full_name(reach: Reach, name: str) -> str:
@@ -40,7 +43,7 @@ def full_name(reach: Reach, name: str) -> str:
 def instance_path(reach: Reach, name: str) -> str:
     """Return the path of an instance's explanation; full or short name. Refused: several."""
     names: list[str] = reach.get("/1/names")["instances"]
-    matches = [name] if name in names else [n for n in names if n.partition(".")[0] == name]
+    matches = meant(name, names)
     if len(matches) > 1:
         raise Refused(f"{name} is short for {' and '.join(matches)}")
     return f"/1/explain/{quote(matches[0] if matches else name, safe='', errors='replace')}"

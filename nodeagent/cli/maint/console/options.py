@@ -14,6 +14,7 @@ from nodeagent.cli.maint.console.completion import complete, complete_cluster
 from nodeagent.cli.maint.console.text import harmless, seconds_of
 from nodeagent.cli.maint.console.verbs import ALIASES, HINTS, RENAMED, VERBS
 from nodeagent.cli.usage import FILE, SOCKET, LazyGroup, named_file, needs_command
+from nodeagent.model.short_name import means
 
 Said = TypeVar("Said", str | None, tuple[str, ...])
 CONFIG = "/etc/nodeagent/maintd.toml"
@@ -188,4 +189,4 @@ def one_of(name: str, incidents: Sequence[Mapping[str, Any]]) -> str:
 
 def _is_meant(name: str, incident: Mapping[str, Any]) -> bool:
     node = str(incident["node-name"])
-    return name in (node, node.partition(".")[0]) or str(incident["uuid"]).startswith(name)
+    return means(name, node) or str(incident["uuid"]).startswith(name)

@@ -28,13 +28,6 @@ POLLED = {
 }
 
 
-def names(nodes: Iterable[str], name: str) -> list[str]:
-    """The nodes with this name, full or short."""
-    name = name.lower()
-    matches = [node for node in nodes if name in (node.lower(), node.lower().partition(".")[0])]
-    return [node for node in matches if node.lower() == name] or matches
-
-
 def page_of(view: View, name: str, history: History) -> dict[str, Any]:
     """All that the page shows of an existing node."""
     node = next(node for node in nodes(view) if node.name == name)
@@ -130,12 +123,12 @@ def _instances(view: View, name: str) -> Iterator[Json]:
             moving.setdefault(action.instance, []).append(describe(intent.action))
     snapshot = view.observed.snapshot
     for instance in sorted(snapshot.instances.values(), key=lambda i: (i.primary != name, i.name)):
-        if name in (instance.primary, instance.secondary):
+        if name in instance.nodes:
             primary = instance.primary == name
             yield {
                 "name": instance.name,
                 "role": "primary" if primary else "secondary",
-                "other": (instance.secondary or "") if primary else instance.primary,
+                "others": sorted(instance.nodes - {name}) if primary else [instance.primary],
                 "memory": instance.memory,
                 "disk": instance.disk,
                 "moving": ", then ".join(moving.get(instance.name, ())),

@@ -24,6 +24,7 @@ from nodeagent.maintd.http.view import NodeState, NodeView, View, nodes
 from nodeagent.model.incident import Incident
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.outage import Way
+from nodeagent.model.short_name import meant
 from nodeagent.web.exchange import Response
 
 _MOST_INCIDENTS = 60
@@ -99,7 +100,7 @@ class Page:
         self, view: View, overview: Json, name: str, history: History, asked: Filters
     ) -> Response:
         """The page of one node, or a line that it does not exist."""
-        names = node_page.names(view.observed.snapshot.nodes, name)
+        names = meant(name, view.observed.snapshot.nodes)
         if len(names) != 1:
             why = (
                 f"{name} is short for {' and '.join(names)}"
