@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from nodeagent.cluster.backend import Accepted, Cluster, Submission
+from nodeagent.cluster.ganeti import configuration
 from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.cluster.ganeti.ssconf import Ssconf
 from nodeagent.errors import NotMaster
@@ -25,7 +26,7 @@ from nodeagent.placement.layout.rules import Rules
 from simulation.textfile import write
 from tests.placement.hbal import ask as hbal
 from tests.placement.hbal import real, shown
-from tests.real.lab import CLUSTER, NODES, STATE, create, gnt, remove, socket_path, wait
+from tests.real.lab import CLUSTER, NODES, STATE, create, gnt, listed, remove, socket_path, wait
 
 pytest_plugins = ["tests.real.lab"]
 pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
@@ -141,6 +142,36 @@ def test_the_cluster_is_what_the_real_hbal_takes_it_for(
     names = [part.name for part in score.COMPONENTS]
     assert said.components == tuple(zip(names, map(shown, values), strict=True))
     assert said.initial == shown(score.score(layout))
+
+
+def test_disks_of_several_kinds_are_seen_on_their_other_node(
+    cluster: Cluster, instances: None
+) -> None:
+    """Ganeti attaches disks of several kinds at once where an instance has none."""
+    mirrored, plain = (_disk(name) for name in (MIRRORED, PLAIN))
+    _modify(PLAIN, "0:detach")
+    _modify(MIRRORED, "0:detach")
+    _modify(MIRRORED, f"0:attach,uuid={mirrored}", f"1:attach,uuid={plain}")
+    try:
+        seen = cluster.snapshot().instances[MIRRORED]
+        on_disk = configuration.read(f"{STATE}/nodes/node1/lib/config.data").instances[MIRRORED]
+    finally:
+        _modify(MIRRORED, "1:detach")
+        _modify(PLAIN, f"0:attach,uuid={plain}")
+    assert seen.template == "mixed"
+    for instance in (seen, on_disk):
+        assert (instance.primary, instance.secondary) == (TWO, None)
+        assert instance.partly_on == {THREE}
+
+
+def _disk(instance: str) -> str:
+    ((disks,),) = listed("instance", "disk.uuids", name=instance)
+    return str(disks[0])
+
+
+def _modify(instance: str, *disks: str) -> None:
+    changes = [word for disk in disks for word in ("--disk", disk)]
+    gnt("gnt-instance", "modify", *changes, instance)
 
 
 def test_a_node_set_offline_by_others_is_woken_by_a_drain(cluster: Cluster) -> None:
