@@ -195,8 +195,9 @@ def report(shown: Shown) -> None:
         shown.run("report", host)
     for host in ("node1", NODE, "127.0.0.1"):
         shown.run("report", host, "--port", "9")
-    for seconds in ("nan", "-1", "0", "inf"):
-        shown.run("report", NODE, "--timeout", seconds)
+    shown.run("report", NODE, "--port", "9", "--timeout", "500ms")
+    for timeout in ("nan", "-1", "0", "inf", "61m", "1e3", "5 s"):
+        shown.run("report", NODE, "--timeout", timeout)
 
 
 def new_command(shown: Shown) -> None:
