@@ -293,6 +293,32 @@ def safe() -> Iterator[Path]:
         yield folder
 
 
+@pytest.mark.parametrize(
+    ("verb", "more"),
+    [
+        ("held", ""),
+        ("pause --dry-run", ""),
+        ("pause", "; it is unknown whether the request was accepted: run gnt-maint history"),
+    ],
+)
+def test_without_an_answer_a_change_may_have_been_accepted(
+    verb: str, more: str, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "closes.sock")
+    with socket.create_server(path, family=socket.AF_UNIX) as server:
+
+        def hang_up() -> None:
+            connection, _ = server.accept()
+            connection.recv(65536)
+            connection.close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        said = gnt_maint("--socket", path, *verb.split()).refused(69)
+        thread.join()
+    assert said == f"{path}: the connection was closed before the answer{more}"
+
+
 def test_the_socket_is_where_the_settings_say(busy: Live, safe: Path) -> None:
     config = safe / "maintd.toml"
     config.write_text(f'[maintd]\nsocket = "{busy.socket}"\n')

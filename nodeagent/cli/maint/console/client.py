@@ -25,6 +25,7 @@ Body: TypeAlias = dict[str, Any] | bytes | None
 
 _IN_DOUBT = (("Nodeagent-In-Doubt", "show"),)
 SOCKET = "/run/maintd/admin.sock"
+_PERHAPS = "; it is unknown whether the request was accepted: run gnt-maint history"
 LOOKING = 120.0  # seconds an answer may take to come
 CHANGING = 150.0  # the answering round may take a minute to start, and then some to end
 
@@ -276,7 +277,8 @@ class Reach:
         except blocking.NotConnected as error:
             raise self._not_connected(error) from None
         except Unavailable as error:
-            raise Unreachable(str(error)) from None
+            looks = method == "GET" or target.startswith("/dry-run/")
+            raise Unreachable(f"{error}{'' if looks else _PERHAPS}") from None
         if replied.status == 200:
             return replied
         raise self._no(replied)
