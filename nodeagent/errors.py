@@ -35,6 +35,13 @@ class Corrupt(NodeAgentError):
     """State of our own on disk is unreadable."""
 
 
+def unmarked(text: str, path: str) -> str:
+    """Return the text of a file; ConfigError if it has a byte order mark, which nobody sees."""
+    if text.startswith("\ufeff"):
+        raise ConfigError(f"{path}: starts with a byte order mark: save it as UTF-8 without one")
+    return text
+
+
 def in_words(error: BaseException) -> str:
     """Describe a failure on one line for people: of a file its name and the fault, no number."""
     if isinstance(error, OSError) and error.strerror:

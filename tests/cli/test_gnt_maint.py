@@ -328,6 +328,10 @@ def test_the_socket_is_where_the_settings_say(busy: Live, safe: Path) -> None:
     assert done.code == 69
     hint = "maintd.soket is not a known setting; did you mean socket?"
     assert f"{hint}; trying /run/maintd/admin.sock\n" in done.err
+    config.unlink()
+    config.symlink_to("missing")
+    done = gnt_maint("-c", str(config), "incidents")
+    assert f"{config}: is a link; trying /run/maintd/admin.sock\n" in done.err
     assert "'--socket': it names no socket" in gnt_maint("--socket", "", "held").refused(64)
 
 

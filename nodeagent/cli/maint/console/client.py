@@ -13,7 +13,7 @@ from nodeagent.cli import exits
 from nodeagent.cli.maint.console import author, changing
 from nodeagent.cli.maint.console.screen import Json, progress
 from nodeagent.cli.maint.console.text import harmless
-from nodeagent.errors import ConfigError, Unavailable
+from nodeagent.errors import ConfigError, Unavailable, unmarked
 
 if TYPE_CHECKING:
     from nodeagent.maintd.engine.settings import Settings
@@ -109,7 +109,7 @@ class Where:
 
     def settings(self) -> "Settings | None":
         """Return the daemon's settings, if there are any; ConfigError if they are unreadable."""
-        if not os.path.exists(self.config) and not os.path.exists(_drops(self.config)):
+        if not os.path.lexists(self.config) and not os.path.lexists(_drops(self.config)):
             return None
         from nodeagent.maintd.engine.settings import load
 
@@ -144,7 +144,7 @@ def _password(path: str) -> str:
             info = os.fstat(file.fileno())
             if stat.S_ISREG(info.st_mode) and info.st_mode & 0o077:
                 raise ConfigError(f"{path}: others may read it: chmod 600 {path}")
-            lines = file.read(4096).decode().splitlines()
+            lines = unmarked(file.read(4096).decode(), path).splitlines()
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
