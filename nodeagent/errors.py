@@ -50,6 +50,12 @@ def in_words(error: BaseException) -> str:
     return str(error)
 
 
+def with_path(path: str, error: BaseException) -> str:
+    """Describe a failure with a file or folder on one line that names it once."""
+    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return f"{path}: {why}"
+
+
 def plain(text: str, limit: int) -> str:
     """Cut a text, and write a question mark for each unprintable character."""
     line = "".join(letter if letter.isprintable() else "?" for letter in text[:limit])

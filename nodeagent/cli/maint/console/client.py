@@ -172,7 +172,7 @@ class Reach:
         return exits.UNAVAILABLE if self._doubt else 0
 
     def get(self, target: str, seconds: float = LOOKING) -> Any:
-        return _parsed(self._ask("GET", target, seconds))
+        return parsed(self._ask("GET", target, seconds).body)
 
     def plans(self, target: str, *, as_json: bool) -> Any:
         """Get what is planned; in doubt show a person the ledger of this node, and say so.
@@ -189,7 +189,7 @@ class Reach:
 
     def shown(self, target: str) -> Any:
         """Get what this maintd shows, whether it is in doubt or not."""
-        return _parsed(self._ask("GET", target, LOOKING, more=_IN_DOUBT))
+        return parsed(self._ask("GET", target, LOOKING, more=_IN_DOUBT).body)
 
     def _tell_doubt(self, error: "InDoubt") -> None:
         if not self._doubt:
@@ -214,7 +214,7 @@ class Reach:
         text = b"" if body is None else body
         if not isinstance(text, bytes):
             text = json.dumps(text).encode()
-        answer = _parsed(self._change(method, target, text))
+        answer = parsed(self._change(method, target, text).body)
         if isinstance(answer, dict):
             _tell_kept(answer.get("kept"))
         return answer
@@ -255,7 +255,7 @@ class Reach:
     ) -> Json:
         """Ask maintd what it would do. TooOld: it cannot say; other errors as for the change."""
         try:
-            answer = _parsed(self._ask(method, f"/dry-run{target}", LOOKING, body, more))
+            answer = parsed(self._ask(method, f"/dry-run{target}", LOOKING, body, more).body)
         except NotFound as error:
             if error.message == "Resource not found":
                 raise TooOld("this maintd is too old to say what it would do") from None
@@ -340,8 +340,9 @@ def _master(path: str = "/var/lib/ganeti/ssconf_master_node") -> str:
         return ""
 
 
-def _parsed(replied: "Answered") -> Any:
+def parsed(body: bytes) -> Any:
+    """Return the document in an answer; Unreachable if it is not JSON."""
     try:
-        return json.loads(replied.body)
+        return json.loads(body)
     except (ValueError, RecursionError):
         raise Unreachable("maintd's answer is not JSON") from None
