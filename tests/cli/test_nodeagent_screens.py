@@ -162,6 +162,8 @@ def diagnose(shown: Shown) -> None:
     shown.run("diagnose", "--json")
     shown.diagnose("broken", "#!/bin/sh\necho why >&2; exit 3\n")
     shown.run("diagnose", "check", "broken", "absent")
+    shown.diagnose("loud", "#!/bin/sh\nhead -c 9999 /dev/zero | tr '\\0' x >&2; exit 3\n")
+    shown.run("diagnose", "loud")
     shown.diagnose("raid", "#!/bin/sh\necho CRITICAL; exit 2\n")
     shown.run("diagnose", "raid")
     shown.diagnose("slow", "#!/bin/sh\nsleep 60\n")
