@@ -26,6 +26,7 @@ from nodeagent.cli.maint.console import author, waiting
 from nodeagent.cli.maint.console.client import Reach, Unreachable
 from nodeagent.cli.maint.console.text import age, harmless, seconds_of, short, shown
 from nodeagent.model.wish import Done as Finished
+from nodeagent.web.blocking import Caller
 from tests import needs
 from tests.agent.place import safe_folder
 from tests.cli.fixtures import secret
@@ -317,6 +318,19 @@ def test_without_an_answer_a_change_may_have_been_accepted(
         said = gnt_maint("--socket", path, *verb.split()).refused(69)
         thread.join()
     assert said == f"{path}: the connection was closed before the answer{more}"
+
+
+def test_ctrl_c_while_maintd_is_asked_for_a_change_leaves_it_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Caller, "request", interrupted)
+    for verb in ("held", "pause"):
+        done = gnt_maint("--socket", str(tmp_path / "any"), verb)
+        assert done.code == 130
+        assert ("unknown whether the request was accepted" in done.err) == (verb == "pause")
 
 
 def test_the_socket_is_where_the_settings_say(busy: Live, safe: Path) -> None:

@@ -25,7 +25,7 @@ Body: TypeAlias = dict[str, Any] | bytes | None
 
 _IN_DOUBT = (("Nodeagent-In-Doubt", "show"),)
 SOCKET = "/run/maintd/admin.sock"
-_PERHAPS = "; it is unknown whether the request was accepted: run gnt-maint history"
+_PERHAPS = "it is unknown whether the request was accepted: run gnt-maint history"
 LOOKING = 120.0  # seconds an answer may take to come
 CHANGING = 150.0  # the answering round may take a minute to start, and then some to end
 
@@ -272,13 +272,17 @@ class Reach:
     ) -> "Answered":
         from nodeagent.web import blocking
 
+        looks = method == "GET" or target.startswith("/dry-run/")
         try:
             replied = self._caller.request(method, target, seconds, body, more)
         except blocking.NotConnected as error:
             raise self._not_connected(error) from None
         except Unavailable as error:
-            looks = method == "GET" or target.startswith("/dry-run/")
-            raise Unreachable(f"{error}{'' if looks else _PERHAPS}") from None
+            raise Unreachable(str(error) if looks else f"{error}; {_PERHAPS}") from None
+        except KeyboardInterrupt:
+            if not looks:
+                click.echo(f"gnt-maint: {_PERHAPS}", err=True)
+            raise
         if replied.status == 200:
             return replied
         raise self._no(replied)
