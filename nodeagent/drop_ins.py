@@ -83,6 +83,21 @@ def read_files(
     return merged, places
 
 
+def unread_drop_ins(path: str, drops: str = "conf.d") -> Iterator[str]:
+    """Yield a complaint about each file among the drop-ins that its name keeps from being read.
+
+    What editors and packages leave beside a drop-in, and a README, are as they are meant.
+    """
+    folder = os.path.join(os.path.dirname(os.path.abspath(path)), drops)
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    for name in names:
+        if ".toml" not in name and not name.startswith((".", "README")):
+            yield f"{folder}/{name} is not read: its name must end in .toml"
+
+
 def _overlay(
     under: dict[str, Any], over: dict[str, Any], file: str, prefix: str, places: dict[str, str]
 ) -> None:

@@ -58,6 +58,12 @@ def check_config(shown: Shown) -> None:
     shown.drop_in('agent.front = "nobody"', mode=0o640)
     shown.run("check-config")
     shutil.rmtree(place.folder / "conf.d")
+    shown.now("a drop-in has a wrong name")
+    (place.folder / "conf.d").mkdir()
+    for name in ("10-commands", "20-a.conf", "30-a.toml~", "40-a.toml.dpkg-new", ".x", "README"):
+        (place.folder / "conf.d" / name).write_text("")
+    shown.run("check-config")
+    shutil.rmtree(place.folder / "conf.d")
     shown.now("a cluster tag is wrong")
     place.ssconf("cluster_tags", "other\nnodeagent:confirm:none\n")
     shown.run("check-config")
