@@ -159,8 +159,6 @@ class Options:
             raise click.UsageError("--exec and --stop are opposites")
         if self.prints_script and self.exec:
             raise click.UsageError("--exec makes the moves itself: give --script a FILE")
-        if self.prints_script and self.as_json:
-            raise click.UsageError("--script and --json both print: give --script a FILE")
         if self.time == 0:
             raise click.UsageError("--time 0 leaves no time to look")
         if self.search == "exact" and (self.time, self.seed, self.price) != (None,) * 3:
