@@ -7,9 +7,10 @@ import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any
 
-from nodeagent.errors import ConfigError
+from nodeagent.errors import ConfigError, unmarked
 from nodeagent.faults import Faults
 from nodeagent.folder import Absent, Unfit, opened_folder, unfit_folders
 
@@ -80,6 +81,21 @@ def read_files(
             faults.incomplete = True
             faults.add(f"{file}: nested too deeply", file)
     return merged, places
+
+
+def unread_drop_ins(path: str, drops: str = "conf.d") -> Iterator[str]:
+    """Yield a complaint about each file among the drop-ins that its name keeps from being read.
+
+    What editors and packages leave beside a drop-in, and a README, are as they are meant.
+    """
+    folder = os.path.join(os.path.dirname(os.path.abspath(path)), drops)
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    for name in names:
+        if ".toml" not in name and not name.startswith((".", "README")):
+            yield f"{folder}/{name} is not read: its name must end in .toml"
 
 
 def _overlay(
@@ -161,7 +177,7 @@ def _read_file(place: int, name: str, path: str, rules: _Rules) -> dict[str, Any
     try:
         with open(_opened(place, name, path, rules), "rb") as file:
             _judge(os.fstat(file.fileno()), path, rules)
-            text = file.read().decode()
+            text = unmarked(file.read().decode(), path)
             for number, line in enumerate(text.split("\n"), 1):
                 if len(line) > LONGEST_LINE:
                     raise ConfigError(
@@ -204,13 +220,13 @@ def _judge(info: os.stat_result, path: str, rules: _Rules) -> None:
     if rules.owner is None:
         return
     if info.st_uid not in (0, rules.owner) or mode & rules.closed:
-        wanted = (
-            f"have mode 0600: chown root {path}; chmod 600 {path}"
-            if rules.closed & 0o044
-            else "not be writable by others"
-        )
+        wanted, bits = ("have mode 0600", "600")
+        if not rules.closed & 0o044:
+            wanted, bits = ("not be writable by others", "go-w")
+        file = quote(path)
         rules.faults.add(
             f"{path}: owned by uid {info.st_uid}, mode {mode:04o};"
-            f" it must be owned by {rules.who} and {wanted}",
+            f" it must be owned by {rules.who} and {wanted}:"
+            f" chown root {file}; chmod {bits} {file}",
             path,
         )

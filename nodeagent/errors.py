@@ -35,12 +35,25 @@ class Corrupt(NodeAgentError):
     """State of our own on disk is unreadable."""
 
 
+def unmarked(text: str, path: str) -> str:
+    """Return the text of a file; ConfigError if it has a byte order mark, which nobody sees."""
+    if text.startswith("\ufeff"):
+        raise ConfigError(f"{path}: starts with a byte order mark: save it as UTF-8 without one")
+    return text
+
+
 def in_words(error: BaseException) -> str:
     """Describe a failure on one line for people: of a file its name and the fault, no number."""
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if isinstance(error.filename, str) else ""
         return where + error.strerror
     return str(error)
+
+
+def with_path(path: str, error: BaseException) -> str:
+    """Describe a failure with a file or folder on one line that names it once."""
+    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return f"{path}: {why}"
 
 
 def plain(text: str, limit: int) -> str:

@@ -7,7 +7,7 @@ import os
 import re
 import stat
 
-from nodeagent.errors import ConfigError
+from nodeagent.errors import ConfigError, unmarked
 
 MOST_BYTES = 1024 * 1024
 _OPEN = 0o037  # beyond 0640: the group may read, and no more
@@ -46,7 +46,7 @@ def _unfit(path: str, info: os.stat_result, *, any_owner: bool) -> str:
 def read_private_text(path: str, limit: int = MOST_BYTES) -> str:
     """Return the content as text."""
     try:
-        return read_private(path, limit).decode()
+        return unmarked(read_private(path, limit).decode(), path)
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: it is not UTF-8") from None
 

@@ -68,6 +68,7 @@ def test_an_empty_one(file: Path, kind: str) -> None:
     [
         ("text", b"\xff\n", "it is not UTF-8"),
         ("password", b"\xff\n", "it is not UTF-8"),
+        ("password", b"\xef\xbb\xbfs3cret\n", "starts with a byte order mark"),
         ("password", b"\nx\n", "its first line holds no password"),
         ("token", b"\xff\n", "its first line is not a token of printable characters"),
         ("token", b"a b\n", "its first line is not a token of printable characters"),

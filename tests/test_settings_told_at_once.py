@@ -152,6 +152,7 @@ def of_files(folder: Path, owner: int | None = None) -> tuple[list[str], Faults]
     [
         (b"[listen\nport = 0\n", "not TOML: "),
         (b"\xff", "not UTF-8 at byte 0"),
+        (b"\xef\xbb\xbf", "starts with a byte order mark: save it as UTF-8 without one"),
         (b"#" * 16385, "line 1 is longer than"),
         (b"a = " + b"[" * 3000 + b"]" * 3000, "nested too deeply"),
         (b"a" + b".a" * 5000 + b" = 1", "nested too deeply"),

@@ -70,6 +70,17 @@ def test_a_sentence_begins_with_its_subject_or_a_verb(
     ]
 
 
+def test_a_remark_behind_a_command_cannot_become_its_arguments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(words, "TOP", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text(
+        "    gnt-maint plan   # next\n    gnt-maint plan   next\n    gnt-maint why a b\n"
+    )
+    assert [one.split(": ")[0] for one in words.bare_remarks(page)] == ["page.md:2"]
+
+
 def test_the_glossary_s_words_are_used() -> None:
     rows = (words.TOP / "docs" / "glossary.md").read_text().partition("|---|")[2].splitlines()[1:]
     pages = [

@@ -54,6 +54,7 @@ NO_PROSE = re.compile(  # SQL, GraphQL, lines of the log, and what an epoch's pr
 )
 KEPT = ("docs/glossary.md", "CHANGELOG.md")
 FIGURES = ("docs/measured.md", "docs/repair-queue-year.md")  # their tables are wide
+REMARK = re.compile(r" {4}(?:gnt-[a-z]+|maintd|nodeagent[a-z-]*)(?: [^\s#]+)+ {2,}[a-zA-Z`]")
 LONGEST = 72
 WIDTH = 100
 SINCE = "d35368aa003e31aefd796427bf48932b33e70b9c"  # subjects before this rule are as they are
@@ -117,6 +118,15 @@ def wide_lines(path: Path) -> list[str]:
         f"{path.relative_to(TOP)}:{number}: {len(line)} characters wide, more than {WIDTH}"
         for number, line in prose(path)
         if len(line) > WIDTH
+    ]
+
+
+def bare_remarks(path: Path) -> list[str]:
+    """Complaints about remarks behind a command that would become its arguments if copied."""
+    return [
+        f"{path.relative_to(TOP)}:{number}: the remark behind the command must begin with #"
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if REMARK.match(line)
     ]
 
 
@@ -215,6 +225,7 @@ def complaints() -> list[str]:
     pages = [path for path in texts() if path.suffix in (".md", ".5", ".8")]
     found += [complaint for path in pages for complaint in unclear_sentences(path)]
     found += [complaint for path in markdown() for complaint in wide_lines(path)]
+    found += [complaint for path in markdown() for complaint in bare_remarks(path)]
     return found + [f"commit: {why}" for subject in subjects() if (why := wrong_subject(subject))]
 
 

@@ -17,13 +17,12 @@ from typing import Any
 
 from nodeagent.agent import cgroup, supervisor
 from nodeagent.agent.cgroup import Cages
-from nodeagent.agent.run import ENVIRONMENT, Finished, Limits, Ran, StillRunning
+from nodeagent.agent.run import ENVIRONMENT, STDERR_MOST, Finished, Limits, Ran, StillRunning
 from nodeagent.agent.whitelist import Vetted
 
 log = logging.getLogger(__name__)
 
 STDERR_KEPT = 64 * 1024
-STDERR_MOST = 16 * 1024 * 1024  # discarding output is work for the runner, too
 _ANSWER_WITHIN = supervisor.GRACE + supervisor.PATIENCE + 5
 
 
@@ -177,7 +176,7 @@ class _Supervisor:
             code=answer.get("code"),
             stdout=bytes(stdout.taken),
             stderr=bytes(stderr.taken),
-            stopped="output" if stdout.over or stderr.over else answer.get("stopped"),
+            stopped=_flooded(stdout, stderr) or answer.get("stopped"),
             stuck=tuple(answer.get("stuck", ())),
             unstarted=answer.get("unstarted"),
             limits=limits,
@@ -370,6 +369,11 @@ def _in_memory(content: bytes) -> int:
         return os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.close(fd)
+
+
+def _flooded(stdout: "_Intake", stderr: "_Intake") -> str:
+    """Name the limit that a flood of output has reached; "" without one."""
+    return "output" if stdout.over else "stderr" if stderr.over else ""
 
 
 def _unstarted(why: str) -> Finished:

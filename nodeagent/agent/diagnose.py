@@ -23,6 +23,7 @@ from nodeagent.protocol.messages import (
 Interpreted: TypeAlias = Diagnosis | Unusable
 
 UNSETTLED = 5  # changing results in a row that count as a fault
+LOST = "its diagnosis of before a restart cannot be read, and none has been confirmed since"
 
 _NAGIOS = {1: "WARNING", 2: "CRITICAL", 3: "UNKNOWN"}
 _PERHAPS_NAGIOS = " (for a Nagios plug-in, map its exit codes by the setting `nagios`)"
@@ -115,7 +116,8 @@ def stabilise(
     An unusable run confirms nothing and denies nothing: it keeps the current diagnosis, which ages,
     and breaks the challenger's row. So does a run with another result: until that is settled, the
     result it contradicts is neither fresh nor firm. An output that always differs never settles: it
-    is unusable too, and the reason says where it differs.
+    is unusable too, and the reason says where it differs. A lost diagnosis stays lost until one is
+    confirmed.
     """
     if isinstance(that, Unusable):
         return replace(steady, challenger=None, times=0, why=that.why)
@@ -129,8 +131,10 @@ def stabilise(
         return Steady(current=that, checked=now, changed=now)
     if steady.challenger is None or that == steady.challenger:
         why = steady.why if steady.challenger and steady.unequal >= UNSETTLED else None
+        if steady.lost:
+            why = LOST
         return replace(steady, challenger=that, times=times, why=why)
-    unequal, why = steady.unequal + 1, None
+    unequal, why = steady.unequal + 1, LOST if steady.lost else None
     if unequal >= UNSETTLED:
         why = _differs(read_text(steady.challenger.text), read_text(that.text))
     return replace(steady, challenger=that, times=times, unequal=unequal, why=why)
@@ -184,6 +188,8 @@ def merge(steadies: Mapping[str, Steady], order: Sequence[str], now: Ms) -> Verd
     grounds = [row for _, row, current in speaking if current.need is worst]
     checked = min(row.checked or Ms(0) for row in grounds)
     firm = all(row.why is None and row.challenger is None for row in grounds)
+    # A lost diagnosis may have been the worst one.
+    firm = firm and not any(row.lost for _, row in rows)
     changed = max((row.changed or Ms(0)) for _, row, _ in speaking)
     diagnosis = speaking[0][2] if len(speaking) == 1 else _merged(worst, speaking)
     if sent_size(diagnosis.text) > MAX_DIAGNOSIS:

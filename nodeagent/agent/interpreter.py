@@ -25,6 +25,8 @@ def judge_interpreter(head: bytes, uid: int, who: str, depth: int = 0) -> None:
     """
     if head.startswith(b"\x7fELF"):
         return
+    if head.startswith(b"\xef\xbb\xbf#!"):
+        raise Unfit("starts with a byte order mark: save it as UTF-8 without one")
     if not head.startswith(b"#!"):
         raise Unfit(
             "has no #! line and is not an ELF program: begin it with a line such as #!/bin/sh"

@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Callable
 
-from nodeagent.errors import in_words
+from nodeagent.errors import with_path
 from nodeagent.folder import replace_file
 from nodeagent.model.clock import Moment
 from nodeagent.model.units import Ms
@@ -31,7 +31,7 @@ class Promises:
         try:
             kept = self._read()
         except (OSError, ValueError, RecursionError) as error:
-            return f"{self._path} cannot be read: {in_words(error)}"
+            return f"its last voice cannot be read: {with_path(self._path, error)}"
         if kept is not None:
             about, to, at = kept
             if (about, to) != (target, candidate) and _age(at, now) < LASTS:
@@ -41,7 +41,7 @@ class Promises:
         try:
             replace_file(self._path, text.encode())
         except OSError as error:
-            return f"the disk cannot keep it: {in_words(error)}"
+            return f"its voice cannot be kept: {with_path(self._path, error)}"
         return ""
 
     def _read(self) -> tuple[str, str, Moment] | None:

@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from nodeagent.protocol.canonical import printable
 
+STDERR_MOST = 16 * 1024 * 1024  # discarding output is work for the runner, too
 # A command's whole environment, beside its own name.
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/"}
 
@@ -28,6 +29,7 @@ class Limits:
         key, text = {
             "time": ("timeout", f"timed out after {self.seconds:g} s"),
             "output": ("output", f"printed more than {self.output_bytes / 1024:g} KiB"),
+            "stderr": ("", f"wrote more than {STDERR_MOST / 2**20:g} MiB to standard error"),
             "memory": ("memory", f"used more than {self.memory / 2**20:g} MiB of memory"),
             "processes": ("processes", f"started more than {self.processes} processes"),
         }.get(which, ("", "was stopped with the agent"))
@@ -39,9 +41,9 @@ class Finished:
     """The end of a run.
 
     `code` is the exit code, or the negative number of the signal, or None if the command's end was
-    not seen. `stopped` is the reached limit: `time`, `output`, `processes`, `memory`, or None;
-    `limits` has its value. `stuck` are descendants that survive even SIGKILL. `unstarted` says why
-    the command did not start.
+    not seen. `stopped` is the reached limit: `time`, `output`, `stderr`, `processes`, `memory`, or
+    None; `limits` has its value. `stuck` are descendants that survive even SIGKILL. `unstarted`
+    says why the command did not start.
     """
 
     code: int | None

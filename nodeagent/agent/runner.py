@@ -107,7 +107,8 @@ class Runner:
         state = self.settings.agent.state
         sweep(state)
         self._moment = service.moment()
-        self._steadies = steady.load(self._steady_file, self._moment)
+        wanted = self.settings.diagnose.commands
+        self._steadies = steady.load(self._steady_file, self._moment, wanted)
         self._installed.load()
         self.repairs = Repairs(
             os.path.join(state, "receipts"),

@@ -2,19 +2,22 @@
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
+from nodeagent.agent.diagnose import LOST
 from nodeagent.errors import MessageError
 from nodeagent.folder import replace_file
 from nodeagent.model.clock import Moment, step
 from nodeagent.model.diagnosis import Diagnosis, Steady
 from nodeagent.model.units import Ms
-from nodeagent.protocol.canonical import read
+from nodeagent.protocol.canonical import printable, read
 from nodeagent.protocol.messages import believe_diagnosis
 
 log = logging.getLogger(__name__)
+
+_LOST = Steady(why=LOST, lost=True)
 
 
 def in_step(steadies: Mapping[str, Steady], before: Moment, now: Moment) -> dict[str, Steady]:
@@ -36,20 +39,26 @@ def _moved(at: Ms | None, by: Ms) -> Ms | None:
     return at and Ms(max(1, at + by))
 
 
-def load(path: str, now: Moment) -> dict[str, Steady]:
-    """Read the confirmed diagnoses of before a restart; log an unreadable file and start empty."""
-    kept: dict[str, Steady] = {}
+def load(path: str, now: Moment, commands: Iterable[str]) -> dict[str, Steady]:
+    """Read the confirmed diagnoses of before a restart, and log what cannot be read.
+
+    A command whose row cannot be read is lost; if the file cannot be read, all commands are.
+    """
     try:
         with open(path, "rb") as file:
-            document = read(file.read(), limit=64 * 1024 * 1024)
-        for name, row in document.items():
-            before = _moment(row)
-            kept |= in_step({name: _steady(row)}, before, now) if before else {name: _steady(row)}
+            rows: list[tuple[str, Any]] = [*read(file.read(), limit=64 * 1024 * 1024).items()]
     except FileNotFoundError:
         return {}
-    except (OSError, MessageError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except (OSError, MessageError, AttributeError) as error:
         log.error("steady-lost file=%s why=%r", path, str(error))  # noqa: TRY400
-        return {}
+        return dict.fromkeys(commands, _LOST)
+    kept: dict[str, Steady] = {}
+    for name, row in rows:
+        try:
+            kept |= _row(name, row, now)
+        except (MessageError, AttributeError, LookupError, TypeError, ValueError) as error:
+            kept[name] = _LOST
+            log.error("steady-lost file=%s command=%s why=%r", path, printable(name), str(error))  # noqa: TRY400
     return kept
 
 
@@ -70,14 +79,27 @@ def store(path: str, steadies: Mapping[str, Steady], now: Moment) -> None:
         log.error("steady-unsaved file=%s why=%r", path, str(error))  # noqa: TRY400
 
 
-def _steady(row: dict[str, Any]) -> Steady:
-    return Steady(
+def _row(name: str, row: dict[str, Any], now: Moment) -> dict[str, Steady]:
+    before, why, lost = _moment(row), row["why"], row.get("lost", False)
+    if not isinstance(why, str | None) or not isinstance(lost, bool):
+        raise TypeError("why is not a text, or lost is neither true nor false")
+    steady = Steady(
         current=_diagnosis(row["current"]),
         challenger=_diagnosis(row["challenger"]),
-        checked=row["checked"],
-        changed=row["changed"],
-        why=row["why"],
+        checked=_ms(row["checked"]),
+        changed=_ms(row["changed"]),
+        why=why,
+        lost=lost,
     )
+    return in_step({name: steady}, before, now) if before else {name: steady}
+
+
+def _ms(value: object) -> Ms | None:
+    if value is None:
+        return None
+    if type(value) is not int or value < 0:
+        raise ValueError("a time is not in ms")
+    return Ms(value)
 
 
 def _text(diagnosis: Diagnosis | None) -> str | None:

@@ -10,8 +10,8 @@ import click
 
 from nodeagent.cli import exits, usage
 from nodeagent.cli.usage import as_user
-from nodeagent.drop_ins import read_files
-from nodeagent.errors import ConfigError, NodeAgentError
+from nodeagent.drop_ins import read_files, unread_drop_ins
+from nodeagent.errors import ConfigError, NodeAgentError, plain
 from nodeagent.faults import Faults
 from nodeagent.protocol.canonical import printable
 from nodeagent.settings import Settings, parse, with_tags
@@ -47,6 +47,7 @@ def check_config(config: str, candidate: str | None, drop_in: str | None) -> Non
     # A tag names commands for all nodes, and each node has its own set.
     own = set(of_files.diagnose.commands)
     notes, failed = _notes(settings, own, faults)
+    notes += [plain(note, 500) for note in unread_drop_ins(config)]
     for note in [*map(str, unavailable), *notes]:
         click.echo(f"nodeagent: {note}", err=True)
     usage.die_of_faults("nodeagent", faults)

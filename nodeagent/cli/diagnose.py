@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from nodeagent.agent.diagnose import Interpreted
     from nodeagent.model.diagnosis import Steady
 
+_LINE = 500  # characters of a line that a command writes to standard error
+
 
 @click.command()
 @click.argument("names", nargs=-1)
@@ -100,6 +102,7 @@ async def _run(settings: Settings, names: tuple[str, ...]) -> dict[str, "Interpr
     from nodeagent.agent.execute import run_diagnose
     from nodeagent.agent.run import Finished, Limits, Ran
     from nodeagent.agent.whitelist import ROOT, Vetted
+    from nodeagent.protocol.bounds import cut
 
     class Aloud(Commands):
         """Prints the commands' standard error; a runner only logs its head."""
@@ -109,7 +112,8 @@ async def _run(settings: Settings, names: tuple[str, ...]) -> dict[str, "Interpr
         ) -> Ran:
             ran = await super().run(vetted, stdin, limits, alias=alias)
             for line in ran.stderr.splitlines() if isinstance(ran, Finished) else ():
-                click.echo(f"{vetted.name}: {shown(line.decode('utf-8', 'replace'))}", err=True)
+                text = cut(line.decode("utf-8", "replace"), _LINE)
+                click.echo(f"{vetted.name}: {shown(text)}", err=True)
             return ran
 
     commands = Aloud(spare=0, cages=Cages([]))  # a login session's groups are not ours

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from nodeagent import __version__
 from nodeagent.cli.departures import leaving_in
-from nodeagent.errors import ConfigError, MessageError, NodeAgentError, in_words
+from nodeagent.errors import ConfigError, MessageError, NodeAgentError, in_words, with_path
 from nodeagent.model.departure import FILE, Departure
 from nodeagent.placement.allocate.candidates import Terms
 from nodeagent.placement.allocate.iallocator import answer
@@ -160,7 +160,7 @@ def _leaving(order: Order) -> Mapping[str, Departure]:
     try:
         return leaving_in(order.departures)
     except (NodeAgentError, OSError) as error:
-        print(f"nodeagent-iallocator: {order.departures}: {in_words(error)}", file=sys.stderr)
+        print(f"nodeagent-iallocator: {with_path(order.departures, error)}", file=sys.stderr)
         return {}
 
 

@@ -48,6 +48,7 @@ def check_config(config: str, candidate: str | None, drop_in: str | None) -> Non
     if not judged.whole:
         click.echo(f"{candidate}: ok; whether maintd can read the files it names shows on a master")
         return
+    usage.warn_of_unread("maintd", config, DROP_INS)
     missing = candidate is None and not os.path.exists(config)
     verdict = "ok: the file is missing, so the defaults hold" if missing else "ok"
     click.echo(f"{candidate or config}: {verdict}")

@@ -157,6 +157,7 @@ def check_config(places: Places, nodes: Sequence[str], candidate: str | None) ->
         for why in known.faults(device):
             faults.add(f"{file}: {why}")
     usage.die_of_faults(NAME, faults)
+    usage.warn_of_unread(NAME, file, settings.DROP_INS)
     click.echo(f"{file}: ok, nodes checked: {len(names)}")
 
 

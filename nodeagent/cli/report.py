@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import secrets
 import sys
 import time
@@ -18,6 +19,17 @@ from nodeagent.model.short_name import meant
 from nodeagent.protocol.canonical import printable
 
 MAX_TIMEOUT = 3600
+_SECONDS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0}
+
+
+def _limit(_: click.Context, option: click.Parameter, text: str) -> float:
+    """A callback: a duration; a number without a unit means seconds, as in former releases."""
+    match = re.fullmatch(r"([0-9]{1,7}(?:\.[0-9]{1,3})?)(ms|s|m|)", text)
+    seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
+    if not 0 < seconds <= MAX_TIMEOUT:
+        why = f"{printable(text, 40)} is not a duration up to an hour: write 500ms, 10s or 1m"
+        raise click.BadParameter(why, param=option)
+    return seconds
 
 
 @click.command()
@@ -32,10 +44,11 @@ MAX_TIMEOUT = 3600
 @click.option("--plain", is_flag=True, help="Use plain HTTP.")
 @click.option(
     "--timeout",
-    metavar="SECONDS",
-    default=5.0,
+    metavar="DURATION",
+    callback=_limit,
+    default="5s",
     show_default=True,
-    help="Time limit of the whole request.",
+    help="Time limit of the whole request: 500ms, 10s.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.pass_obj
@@ -58,8 +71,6 @@ def report(
     from nodeagent.agent.ssconf import Ssconf
     from nodeagent.protocol.look import Distrusted, Seen, Silent
 
-    if not 0 < timeout <= MAX_TIMEOUT:  # it also refuses NaN
-        raise click.BadParameter(f"at most {MAX_TIMEOUT}, above 0", param_hint="'--timeout'")
     settings = read(config)
     ssconf = Ssconf(settings.agent)
     name, address = _whom(host, node, ssconf.addresses())

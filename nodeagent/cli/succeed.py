@@ -29,7 +29,7 @@ from nodeagent import service
 from nodeagent.cli import usage
 from nodeagent.cluster.ganeti import configuration
 from nodeagent.cluster.ganeti.ssconf import Ssconf
-from nodeagent.errors import MessageError, NodeAgentError, Unavailable, in_words, plain
+from nodeagent.errors import MessageError, NodeAgentError, Unavailable, plain, with_path
 from nodeagent.folder import Unfit, locked_folder, read_own, write_own
 from nodeagent.maintd.engine.helper_settings import DEFAULT_FILE, HelperSettings, load_for_helper
 from nodeagent.maintd.engine.questions import Questions
@@ -305,15 +305,15 @@ def _load(folder: str) -> Memory:
     except FileNotFoundError:
         return Memory()
     except (OSError, Unfit, Fault, ValueError, RecursionError) as error:
-        why = f"{in_words(error)}: look whether a failover runs, then remove it"
-        raise Unavailable(f"{folder}/{MEMORY}: {why}") from None
+        why = with_path(f"{folder}/{MEMORY}", error)
+        raise Unavailable(f"{why}: look whether a failover runs, then remove it") from None
 
 
 def _save(folder: str, memory: Memory) -> None:
     try:
         write_own(folder, MEMORY, json.dumps(document_of(memory)).encode())
     except (OSError, Unfit) as error:
-        raise Unavailable(f"{folder}: {in_words(error)}") from None
+        raise Unavailable(with_path(folder, error)) from None
 
 
 def main(places: Places | None = None) -> NoReturn:

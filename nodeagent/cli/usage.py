@@ -13,7 +13,7 @@ import click
 
 from nodeagent import __version__
 from nodeagent.cli import exits
-from nodeagent.errors import ConfigError, NodeAgentError, in_words
+from nodeagent.errors import ConfigError, NodeAgentError, in_words, plain
 from nodeagent.faults import Faults
 
 if TYPE_CHECKING:
@@ -203,6 +203,14 @@ def die_of_faults(name: str, faults: Faults) -> None:
         click.echo(f"{name}: {line}", err=True)
     if faults.lines:
         sys.exit(exits.CONFIG)
+
+
+def warn_of_unread(name: str, config: str, drops: str) -> None:
+    """Warn of files among the drop-ins of `config` that are not read."""
+    from nodeagent.drop_ins import unread_drop_ins
+
+    for line in unread_drop_ins(config, drops):
+        click.echo(f"{name}: {plain(line, 500)}", err=True)
 
 
 def needs_command(context: click.Context) -> None:

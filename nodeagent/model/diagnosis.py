@@ -71,7 +71,8 @@ class Steady:
     `times` counts how often in a row the command has returned the challenger. `unequal` counts how
     often it has changed since the last settled result. Times are unix milliseconds: `checked` is
     the last usable run, `changed` the moment when `current` became confirmed. `why` says why the
-    last run was unusable, or that nothing settles; else it is None.
+    last run was unusable, or that nothing settles; else it is None. `lost` tells that the diagnosis
+    of before a restart could not be read; nothing has been confirmed since.
     """
 
     current: Diagnosis | None = None
@@ -81,6 +82,7 @@ class Steady:
     checked: Ms | None = None
     changed: Ms | None = None
     why: str | None = None
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ class Verdict:
 
     `diagnosis` is None until every command is confirmed once or some command requests an action.
     `unusable` names the commands whose last run gave no usable diagnosis. `firm` tells whether the
-    diagnosis rests on none of these: doubt never acts.
+    diagnosis rests on none of these, and none is lost: doubt never acts.
     """
 
     diagnosis: Diagnosis | None

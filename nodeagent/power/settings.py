@@ -21,6 +21,7 @@ from nodeagent.model.setting import setting
 from nodeagent.section import NAME, Section
 
 DEFAULT_FILE = "/etc/nodeagent/power.toml"
+DROP_INS = "power.conf.d"
 LONGEST = 50.0  # seconds of a call: Ganeti ends the program after 60 s
 MOST_LEVELS = 8  # of a node, and devices of a level
 _MOST_OPTIONS = 32
@@ -210,7 +211,7 @@ def load(
     """Read power.toml, or raise ConfigError with the key and what to do; see `parse`."""
     if not os.path.lexists(path):
         raise ConfigError(f"{path}: it does not exist, so no node has power control")
-    values, places = read_files(path, owner, "power.conf.d", private=True, faults=faults)
+    values, places = read_files(path, owner, DROP_INS, private=True, faults=faults)
     return parse(values, places, faults)
 
 

@@ -83,6 +83,7 @@ def keepers(commands: Commands) -> set[int]:
         (Finished(-9, b"", b""), "was ended by signal 9"),
         (Finished(None, b"", b""), "was lost"),
         (Finished(0, b"", b"", stopped="output"), "printed more than 256 KiB"),
+        (Finished(0, b"", b"", stopped="stderr"), "wrote more than 16 MiB to standard error"),
         (Finished(0, b"", b"", stopped="memory"), "used more than 512 MiB of memory"),
         (Finished(None, b"", b"", stopped="asked"), "was stopped with the agent"),
         (

@@ -75,4 +75,6 @@ def test_an_unread_promise_is_never_given_again(tmp_path: Path, text: str) -> No
 
 
 def test_a_promise_that_cannot_be_kept_is_not_given(tmp_path: Path) -> None:
-    assert "cannot keep it" in Promises(str(tmp_path / "none"), Clock()).give("n1", "b")
+    path = tmp_path / "none" / FILE
+    said = Promises(str(path.parent), Clock()).give("n1", "b")
+    assert said == f"its voice cannot be kept: {path}: No such file or directory"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from nodeagent.agent.diagnose import merge, stabilise
+from nodeagent.agent.diagnose import LOST, merge, stabilise
 from nodeagent.agent.steady import in_step, load, store
 from nodeagent.model.clock import Moment
-from nodeagent.model.diagnosis import Diagnosis, Steady
+from nodeagent.model.diagnosis import Diagnosis, Steady, Unusable
 from nodeagent.model.units import Ms
 from tests.maintd.world import EVACUATE, NOW, OK
 
@@ -35,7 +35,7 @@ def test_a_step_of_the_clock_makes_no_diagnosis_younger(name: str, tmp_path: Pat
     assert moved["new"] == Steady()
     file = str(tmp_path / "steady.json")
     store(file, steadies, BEFORE)
-    assert load(file, now) == moved
+    assert load(file, now, []) == moved
 
 
 @pytest.mark.parametrize(("confirmed", "last"), [(EVACUATE, OK), (OK, EVACUATE), (None, OK)])
@@ -46,7 +46,7 @@ def test_a_contradicted_diagnosis_is_still_in_doubt_after_a_restart(
     before = Steady(confirmed, checked=CHECKED, changed=CHANGED)
     contradicted = stabilise(before, last, now, confirm=2)
     store(file, {"disk": contradicted}, BEFORE)
-    after = load(file, BEFORE)
+    after = load(file, BEFORE, [])
     assert not merge(after, ["disk"], now).firm
     # A run from before the restart is not one of two in a row.
     once = stabilise(after["disk"], last, now, confirm=2)
@@ -63,14 +63,53 @@ def test_a_file_of_an_earlier_release_is_read(tmp_path: Path) -> None:
     rows = json.loads(file.read_text())
     del rows["disk"]["moment"]
     file.write_text(json.dumps(rows))
-    assert load(str(file), replace(BEFORE, wall=Ms(NOW + HOUR))) == steadies
+    assert load(str(file), replace(BEFORE, wall=Ms(NOW + HOUR)), []) == steadies
 
 
-@pytest.mark.parametrize("moment", ["later", {}, {"wall": "x", "steady": 1, "boot": "b"}, [1]])
-def test_a_file_with_a_broken_moment_is_a_lost_file(moment: object, tmp_path: Path) -> None:
+BROKEN: list[tuple[str, object]] = [
+    ("moment", "later"),
+    ("moment", {}),
+    ("moment", {"wall": "x", "steady": 1, "boot": "b"}),
+    ("moment", [1]),
+    ("current", "evacuate"),
+    ("current", 7),
+    ("challenger", '{"status":"perhaps"}'),
+    ("checked", "now"),
+    ("changed", 1.5),
+    ("why", ["no"]),
+    ("lost", 1),
+]
+
+
+@pytest.mark.parametrize(("member", "value"), BROKEN)
+def test_a_broken_row_is_lost_alone_and_leaves_the_node_in_doubt(
+    member: str, value: object, tmp_path: Path
+) -> None:
+    file, now = str(tmp_path / "steady.json"), Ms(NOW)
+    memory = Steady(EVACUATE, checked=CHECKED, changed=CHANGED)
+    store(file, {"disk": Steady(OK, checked=CHECKED), "memory": memory}, BEFORE)
+    rows = json.loads(Path(file).read_text())
+    rows["disk"][member] = value
+    Path(file).write_text(json.dumps(rows))
+    after = load(file, BEFORE, [])
+    assert after["memory"] == memory
+    store(file, after, BEFORE)  # an unreadable row is lost in the next restart as well
+    after = load(file, BEFORE, [])
+    once = {**after, "disk": stabilise(after["disk"], OK, now, confirm=2)}
+    failed = {**once, "disk": stabilise(once["disk"], Unusable("no answer"), now, confirm=2)}
+    for steadies, why in ((after, LOST), (once, LOST), (failed, "no answer")):
+        verdict = merge(steadies, ["disk", "memory"], now)
+        assert (verdict.diagnosis, verdict.firm) == (EVACUATE, False)
+        assert verdict.unusable == {"disk": why}
+    twice = {**once, "disk": stabilise(once["disk"], OK, now, confirm=2)}
+    assert merge(twice, ["disk", "memory"], now).firm
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "null"])
+def test_all_commands_are_lost_with_their_file(text: str, tmp_path: Path) -> None:
     file = tmp_path / "steady.json"
-    store(str(file), {"disk": Steady(OK, checked=CHECKED)}, BEFORE)
-    rows = json.loads(file.read_text())
-    rows["disk"]["moment"] = moment
-    file.write_text(json.dumps(rows))
-    assert load(str(file), BEFORE) == {}
+    assert load(str(file), BEFORE, ["disk"]) == {}  # a new node has lost nothing
+    file.write_text(text)
+    lost = load(str(file), BEFORE, ["disk", "memory"])
+    confirmed = {**lost, "memory": Steady(EVACUATE, checked=CHECKED)}
+    assert not merge(confirmed, ["disk", "memory"], Ms(NOW)).firm

@@ -26,6 +26,7 @@ from nodeagent.cli.maint.console import author, waiting
 from nodeagent.cli.maint.console.client import Reach, Unreachable
 from nodeagent.cli.maint.console.text import age, harmless, seconds_of, short, shown
 from nodeagent.model.wish import Done as Finished
+from nodeagent.web.blocking import Caller
 from tests import needs
 from tests.agent.place import safe_folder
 from tests.cli.fixtures import secret
@@ -293,6 +294,45 @@ def safe() -> Iterator[Path]:
         yield folder
 
 
+@pytest.mark.parametrize(
+    ("verb", "more"),
+    [
+        ("held", ""),
+        ("pause --dry-run", ""),
+        ("pause", "; it is unknown whether the request was accepted: run gnt-maint history"),
+    ],
+)
+def test_without_an_answer_a_change_may_have_been_accepted(
+    verb: str, more: str, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "closes.sock")
+    with socket.create_server(path, family=socket.AF_UNIX) as server:
+
+        def hang_up() -> None:
+            connection, _ = server.accept()
+            connection.recv(65536)
+            connection.close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        said = gnt_maint("--socket", path, *verb.split()).refused(69)
+        thread.join()
+    assert said == f"{path}: the connection was closed before the answer{more}"
+
+
+def test_ctrl_c_while_maintd_is_asked_for_a_change_leaves_it_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Caller, "request", interrupted)
+    for verb in ("held", "pause"):
+        done = gnt_maint("--socket", str(tmp_path / "any"), verb)
+        assert done.code == 130
+        assert ("unknown whether the request was accepted" in done.err) == (verb == "pause")
+
+
 def test_the_socket_is_where_the_settings_say(busy: Live, safe: Path) -> None:
     config = safe / "maintd.toml"
     config.write_text(f'[maintd]\nsocket = "{busy.socket}"\n')
@@ -302,6 +342,10 @@ def test_the_socket_is_where_the_settings_say(busy: Live, safe: Path) -> None:
     assert done.code == 69
     hint = "maintd.soket is not a known setting; did you mean socket?"
     assert f"{hint}; trying /run/maintd/admin.sock\n" in done.err
+    config.unlink()
+    config.symlink_to("missing")
+    done = gnt_maint("-c", str(config), "incidents")
+    assert f"{config}: is a link; trying /run/maintd/admin.sock\n" in done.err
     assert "'--socket': it names no socket" in gnt_maint("--socket", "", "held").refused(64)
 
 

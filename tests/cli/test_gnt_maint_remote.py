@@ -53,6 +53,7 @@ def test_a_wrong_url_is_told(tmp_path: Path, url: str, why: str) -> None:
         (b"secret\n", 0o644, "others may read it: chmod 600"),
         (b"\n", 0o600, "its first line holds no password"),
         (b"\xff", 0o600, "not UTF-8"),
+        (b"\xef\xbb\xbfsecret\n", 0o600, "starts with a byte order mark"),
     ],
 )
 def test_an_unfit_password_file(tmp_path: Path, raw: bytes, mode: int, why: str) -> None:

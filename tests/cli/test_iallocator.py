@@ -142,6 +142,7 @@ def test_a_wrong_file_of_departures_prevents_no_answer(tmp_path: Path) -> None:
         place, said = _placed(tmp_path, "--departures", wrong)
         assert place == "a2"
         assert said.startswith(f"nodeagent-iallocator: {wrong}: ")
+        assert said.count(str(wrong)) == 1
         assert why in said
     for text, why in (("[]", "is not an object"), (" " * (MOST + 1), "has more than")):
         file.write_text(text)

@@ -118,6 +118,13 @@ def test_the_settings_of_power_are_read_too(folder: Path, monkeypatch: pytest.Mo
     assert "power.limit is not a known setting" in check(folder)[1]
 
 
+def test_a_drop_in_of_a_wrong_name_is_told(folder: Path) -> None:
+    (folder / "maintd.conf.d" / "50-stage").write_text("")
+    code, said = check(folder)
+    told = f"maintd: {folder}/maintd.conf.d/50-stage is not read: its name must end in .toml"
+    assert (code, told in said) == (0, True)
+
+
 def test_a_candidate_is_judged_whoever_owns_it(folder: Path, tmp_path: Path) -> None:
     candidate = tmp_path / "maintd.toml"
     candidate.write_text('[maintd]\nevery = "30s"\nkey = "/nowhere"\n')

@@ -58,6 +58,12 @@ def check_config(shown: Shown) -> None:
     shown.drop_in('agent.front = "nobody"', mode=0o640)
     shown.run("check-config")
     shutil.rmtree(place.folder / "conf.d")
+    shown.now("a drop-in has a wrong name")
+    (place.folder / "conf.d").mkdir()
+    for name in ("10-commands", "20-a.conf", "30-a.toml~", "40-a.toml.dpkg-new", ".x", "README"):
+        (place.folder / "conf.d" / name).write_text("")
+    shown.run("check-config")
+    shutil.rmtree(place.folder / "conf.d")
     shown.now("a cluster tag is wrong")
     place.ssconf("cluster_tags", "other\nnodeagent:confirm:none\n")
     shown.run("check-config")
@@ -162,6 +168,8 @@ def diagnose(shown: Shown) -> None:
     shown.run("diagnose", "--json")
     shown.diagnose("broken", "#!/bin/sh\necho why >&2; exit 3\n")
     shown.run("diagnose", "check", "broken", "absent")
+    shown.diagnose("loud", "#!/bin/sh\nhead -c 9999 /dev/zero | tr '\\0' x >&2; exit 3\n")
+    shown.run("diagnose", "loud")
     shown.diagnose("raid", "#!/bin/sh\necho CRITICAL; exit 2\n")
     shown.run("diagnose", "raid")
     shown.diagnose("slow", "#!/bin/sh\nsleep 60\n")
@@ -195,8 +203,9 @@ def report(shown: Shown) -> None:
         shown.run("report", host)
     for host in ("node1", NODE, "127.0.0.1"):
         shown.run("report", host, "--port", "9")
-    for seconds in ("nan", "-1", "0", "inf"):
-        shown.run("report", NODE, "--timeout", seconds)
+    shown.run("report", NODE, "--port", "9", "--timeout", "500ms")
+    for timeout in ("nan", "-1", "0", "inf", "61m", "1e3", "5 s"):
+        shown.run("report", NODE, "--timeout", timeout)
 
 
 def new_command(shown: Shown) -> None:

@@ -13,7 +13,7 @@ from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.looking import again_and_again, lists
 from nodeagent.cli.maint.console.nodes import full_name
 from nodeagent.cli.maint.console.options import Whole, as_json, beginning, cli, is_whole, one_of
-from nodeagent.cli.maint.console.screen import Json, ListScreen, Screen, emit, screen
+from nodeagent.cli.maint.console.screen import Json, Screen, emit, refuse_list, screen
 from nodeagent.cli.maint.console.text import seconds_of, short
 from nodeagent.model.event_kinds import word_of
 from nodeagent.model.short_name import means
@@ -124,9 +124,7 @@ def _follow(
     reach: Reach, asked: dict[str, object], names: set[str] | None, *, as_json: bool
 ) -> NoReturn:
     shown: list[Json] = []  # of the newest moment: others of it may still come
-
-    if isinstance(screen(), ListScreen):
-        raise click.UsageError("--follow prints lines: leave out the options of lists")
+    refuse_list(click.get_current_context(), "--follow")
 
     def more() -> None:
         nonlocal shown

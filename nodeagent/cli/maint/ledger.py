@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import click
 
 from nodeagent.cli.maint.console.changing import changes, is_dry, said_yes
-from nodeagent.cli.maint.console.client import Absent, InDoubt, Reach, Refused, Unreachable, Where
+from nodeagent.cli.maint.console.client import (
+    Absent,
+    InDoubt,
+    Reach,
+    Refused,
+    Unreachable,
+    Where,
+    parsed,
+)
 from nodeagent.cli.maint.console.files import read, save
 from nodeagent.cli.maint.console.looking import lists
 from nodeagent.cli.maint.console.options import JSON, Verbs, as_json, cli
@@ -83,12 +91,12 @@ def show(where: Where, *, as_json: bool) -> None:
     Root on any master candidate can read that one.
     """
     try:
-        text = where.reach().shown_raw(_PLACE).decode()
+        text = where.reach().shown_raw(_PLACE)
     except (Absent, InDoubt) as error:  # it does not run, or is a standby
         if where.elsewhere:  # the Ganeti of this machine may be another one
             raise
-        text = _of_ganeti(where, error)
-    click.echo(json.dumps(json.loads(text), indent=2, ensure_ascii=False))
+        text = _of_ganeti(where, error).encode()
+    click.echo(json.dumps(parsed(text), indent=2, ensure_ascii=False))
 
 
 @ledger.command("export")
@@ -97,8 +105,8 @@ def show(where: Where, *, as_json: bool) -> None:
 def export(where: Where, file: str, *, as_json: bool) -> None:
     """Write the ledger to FILE (JSON), for `gnt-maint ledger import`."""
     raw = where.reach().shown_raw(_PLACE)
+    number = parsed(raw)["number"]
     save(file, raw, 0o600)
-    number = json.loads(raw)["number"]
     if as_json:
         emit({"file": file, "number": number})
     else:
@@ -205,7 +213,9 @@ def _of_ganeti(where: Where, absent: Absent | InDoubt) -> str:
         if text is None:
             raise Refused(f"{absent.format_message()}; and {path} has no ledger")
         ledger_json = document(unpack(text))
-    except (Corrupt, Unavailable) as error:
+    except Unavailable as error:
+        raise Unreachable(f"{absent.format_message()}; and {error}") from None
+    except Corrupt as error:
         raise Unreachable(f"{absent.format_message()}; and {path}: {error}") from None
     click.echo(f"gnt-maint: maintd has none to show: this is from {path}", err=True)
     return ledger_json

@@ -8,7 +8,7 @@ from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import Reach, Refused, Where
 from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.looking import lists
-from nodeagent.cli.maint.console.options import JSON, Verbs, Whole, as_json, cli, filled
+from nodeagent.cli.maint.console.options import JSON, Verbs, as_json, cli, duration, filled
 from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
 from nodeagent.cli.maint.console.text import age
 from nodeagent.cli.maint.console.waiting import looks_at
@@ -31,14 +31,20 @@ def notify(context: click.Context, *, as_json: bool) -> None:
     _show(where.reach().get(_PLACE), as_json=as_json)
 
 
+def _limit(context: click.Context, option: click.Parameter, text: str) -> int | None:
+    """A callback: a duration; a number without a unit means seconds, as in former releases."""
+    return duration(context, option, f"{text}s" if text.isdecimal() else text)
+
+
 @notify.command()
 @click.argument("name", required=False, callback=filled, shell_complete=complete("sink"))
 @click.option(
     "--timeout",
-    type=Whole(1, 86_400),
-    default=150,
+    metavar="DURATION",
+    callback=_limit,
+    default="150s",
     show_default=True,
-    help="Wait at most this many seconds.",
+    help="Time limit: 90s, 10m.",
 )
 @changes
 @as_json

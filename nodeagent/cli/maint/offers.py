@@ -117,7 +117,7 @@ def _ids(reach: Reach, names: Sequence[str], owner: str | None, node: str | None
     matching = [offer for offer in _matching(reach, owner, node) if offer["instances"]]
     if not names:
         if not matching:
-            raise NotFound("there is no such offer")
+            raise NotFound("there is no such offer: see gnt-maint offers list")
         return [offer["id"] for offer in matching]
     return [_one(name.lower(), [offer["id"] for offer in matching]) for name in names]
 
@@ -127,7 +127,7 @@ def _one(prefix: str, ids: Sequence[str]) -> str:
     if len(matching) > 1:
         raise Refused(f"{harmless(prefix, 40)} is the beginning of {len(matching)} offers")
     if not matching:
-        raise NotFound(f"there is no offer {harmless(prefix, 40)}")
+        raise NotFound(f"there is no offer {harmless(prefix, 40)}: see gnt-maint offers list")
     return matching[0]
 
 

@@ -9,7 +9,7 @@ from nodeagent.cli.maint.console.looking import lists
 from nodeagent.cli.maint.console.nodes import node_of
 from nodeagent.cli.maint.console.options import as_json, cli, duration
 from nodeagent.cli.maint.console.screen import emit, progress, screen
-from nodeagent.cli.maint.console.text import counted
+from nodeagent.cli.maint.console.text import age, counted
 from nodeagent.cli.maint.console.waiting import looks_at
 from nodeagent.cli.maint.control import ask, asking
 
@@ -200,7 +200,7 @@ def wait(where: Where, timeout: int, timeout_seconds: int | None, *, as_json: bo
         emit({"entries": remaining})
     elif remaining:
         are = "is" if remaining == 1 else "are"
-        screen().line(f"{counted(remaining, 'entry', 'entries')} {are} left after {timeout} s.")
+        screen().line(f"{counted(remaining, 'entry', 'entries')} {are} left after {age(timeout)}.")
     else:
         screen().line(_EMPTY)
     return EXIT_TIMEOUT if remaining else 0

@@ -108,7 +108,7 @@ def is_series(name: str) -> bool:
 def target(name: str) -> str:
     number = name.removeprefix(_PREFIX)
     if not (number.isascii() and number.isdecimal() and len(number) < 10):
-        raise NotFound(f"there is no {name}")
+        raise NotFound(f"there is no {name}: see gnt-maint window list")
     return f"/1/series/{int(number)}"
 
 
@@ -124,7 +124,7 @@ def find(calendar: Json, name: str) -> Json:
     for row in rows:
         if row["name"] == name:
             return row
-    raise NotFound(f"there is no {name}")
+    raise NotFound(f"there is no {name}: see gnt-maint window list")
 
 
 def going_on(before: Json, after: Json) -> list[str]:

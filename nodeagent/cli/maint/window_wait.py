@@ -9,7 +9,7 @@ from nodeagent.cli.maint.console.client import NotFound, Reach, Where
 from nodeagent.cli.maint.console.nodes import only_nodes
 from nodeagent.cli.maint.console.options import as_json, duration
 from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
-from nodeagent.cli.maint.console.text import counted, told_name
+from nodeagent.cli.maint.console.text import age, counted, told_name
 from nodeagent.cli.maint.console.waiting import looks_at
 from nodeagent.cli.maint.wait import EXIT_CANCELED, EXIT_TIMEOUT
 from nodeagent.model.units import Nanoseconds
@@ -58,7 +58,7 @@ def wait(
     elif code == EXIT_CANCELED:
         screen().line(f"{name} is in no window any longer.")
     elif code == EXIT_TIMEOUT:
-        screen().line(f"{name} is not there after {timeout} s: {_words(machine, wanted)}.")
+        screen().line(f"{name} is not there after {age(timeout or 0)}: {_words(machine, wanted)}.")
     else:
         screen().line(f"{name}: {_DONE[wanted]}.")
     return code

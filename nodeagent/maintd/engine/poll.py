@@ -34,6 +34,7 @@ _TURNS = 4  # turns of the sweep in this time
 _WEIGH = 0.05  # seconds between checks of the held bytes
 CHECKS = 256  # orders of checks at once to one agent, whatever it reports
 _SPARE = 128  # file descriptors for the rest of the process
+_CONTRADICTED = "its diagnosis is not firm: the last run of one of its commands contradicts it"
 
 
 async def poll(
@@ -242,9 +243,10 @@ def understand(
             case Distrusted(why):
                 doubts[name] = f"not trusted: {why}"
             case Seen(report, None):
-                doubts[name] = f"stands by no diagnosis yet ({_unusable(report.unusable)})"
+                why = _unusable(report.unusable) or "nothing has been confirmed"
+                doubts[name] = f"stands by no diagnosis yet ({why})"
             case Seen(report, diagnosis) if not report.firm:
-                doubts[name] = _unusable(report.unusable)
+                doubts[name] = _unusable(report.unusable) or _CONTRADICTED
             case Seen(report, diagnosis) if now - (report.checked or 0) > oldest:
                 age = (now - (report.checked or 0)) // 1000
                 doubts[name] = f"its diagnosis is {age} s old"
@@ -318,4 +320,4 @@ def without_diagnosis(looks: Mapping[str, Look]) -> dict[str, tuple[str, ...]]:
 
 def _unusable(commands: Mapping[str, str]) -> str:
     each = "; ".join(f"{name}: {why}" for name, why in sorted(commands.items()))
-    return f"unusable: {each}" if each else "nothing has been confirmed"
+    return f"unusable: {each}" if each else ""

@@ -43,7 +43,7 @@ def grant(
         return _add(ledger, asked, who, observed, now)
     old = next((series for series in ledger.series if series.number == asked.number), None)
     if old is None:
-        return f"there is no series/{asked.number}"
+        return f"there is no series/{asked.number}: see gnt-maint window list"
     if isinstance(asked, EndSeries):
         remaining = tuple(series for series in ledger.series if series is not old)
         return _withdraw(replace(ledger, series=remaining), old, old.members, observed, now)

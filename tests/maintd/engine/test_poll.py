@@ -379,7 +379,8 @@ def seen(
 DOUBTS: dict[str, tuple[Look, str]] = {
     "silence is not health": (Silent("hangs"), "does not answer: hangs"),
     "forgery is not silence": (Distrusted("forged"), "not trusted: forged"),
-    "nothing confirmed": (seen(None), "stands by no diagnosis yet"),
+    "nothing confirmed": (seen(None), "no diagnosis yet (nothing has been confirmed)"),
+    "contradicted": (seen(EVACUATE, firm=False), "last run of one of its commands contradicts it"),
     "Ok in doubt": (seen(OK, unusable={"smart": "exit code 1"}, firm=False), "smart: exit code 1"),
     "a broken script is not a broken node": (
         seen(EVACUATE, unusable={"smart": "exit code 1"}, firm=False),

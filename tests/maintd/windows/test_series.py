@@ -321,7 +321,7 @@ def test_what_is_refused(more: dict[str, Any], why: str) -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"number": 7}, "there is no series/7"),
+        ({"number": 7}, "there is no series/7: see gnt-maint window list"),
         ({"skip": (SUNDAY + 1,)}, "series/1 has no occurrence on 2026-11-23"),
         ({"keep": (SUNDAY - 7,)}, "series/1 has no occurrence on 2026-11-15"),
         ({"add": (Machine(ip="192.0.2.3"),)}, "machine 192.0.2.3 is in series/1 already"),

@@ -13,7 +13,7 @@ from nodeagent.cli import exits
 from nodeagent.cli.maint.console import author, changing
 from nodeagent.cli.maint.console.screen import Json, progress
 from nodeagent.cli.maint.console.text import harmless
-from nodeagent.errors import ConfigError, Unavailable
+from nodeagent.errors import ConfigError, Unavailable, unmarked
 
 if TYPE_CHECKING:
     from nodeagent.maintd.engine.settings import Settings
@@ -25,6 +25,7 @@ Body: TypeAlias = dict[str, Any] | bytes | None
 
 _IN_DOUBT = (("Nodeagent-In-Doubt", "show"),)
 SOCKET = "/run/maintd/admin.sock"
+_PERHAPS = "it is unknown whether the request was accepted: run gnt-maint history"
 LOOKING = 120.0  # seconds an answer may take to come
 CHANGING = 150.0  # the answering round may take a minute to start, and then some to end
 
@@ -108,7 +109,7 @@ class Where:
 
     def settings(self) -> "Settings | None":
         """Return the daemon's settings, if there are any; ConfigError if they are unreadable."""
-        if not os.path.exists(self.config) and not os.path.exists(_drops(self.config)):
+        if not os.path.lexists(self.config) and not os.path.lexists(_drops(self.config)):
             return None
         from nodeagent.maintd.engine.settings import load
 
@@ -143,7 +144,7 @@ def _password(path: str) -> str:
             info = os.fstat(file.fileno())
             if stat.S_ISREG(info.st_mode) and info.st_mode & 0o077:
                 raise ConfigError(f"{path}: others may read it: chmod 600 {path}")
-            lines = file.read(4096).decode().splitlines()
+            lines = unmarked(file.read(4096).decode(), path).splitlines()
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -171,7 +172,7 @@ class Reach:
         return exits.UNAVAILABLE if self._doubt else 0
 
     def get(self, target: str, seconds: float = LOOKING) -> Any:
-        return _parsed(self._ask("GET", target, seconds))
+        return parsed(self._ask("GET", target, seconds).body)
 
     def plans(self, target: str, *, as_json: bool) -> Any:
         """Get what is planned; in doubt show a person the ledger of this node, and say so.
@@ -188,7 +189,7 @@ class Reach:
 
     def shown(self, target: str) -> Any:
         """Get what this maintd shows, whether it is in doubt or not."""
-        return _parsed(self._ask("GET", target, LOOKING, more=_IN_DOUBT))
+        return parsed(self._ask("GET", target, LOOKING, more=_IN_DOUBT).body)
 
     def _tell_doubt(self, error: "InDoubt") -> None:
         if not self._doubt:
@@ -213,7 +214,7 @@ class Reach:
         text = b"" if body is None else body
         if not isinstance(text, bytes):
             text = json.dumps(text).encode()
-        answer = _parsed(self._change(method, target, text))
+        answer = parsed(self._change(method, target, text).body)
         if isinstance(answer, dict):
             _tell_kept(answer.get("kept"))
         return answer
@@ -254,7 +255,7 @@ class Reach:
     ) -> Json:
         """Ask maintd what it would do. TooOld: it cannot say; other errors as for the change."""
         try:
-            answer = _parsed(self._ask(method, f"/dry-run{target}", LOOKING, body, more))
+            answer = parsed(self._ask(method, f"/dry-run{target}", LOOKING, body, more).body)
         except NotFound as error:
             if error.message == "Resource not found":
                 raise TooOld("this maintd is too old to say what it would do") from None
@@ -271,12 +272,17 @@ class Reach:
     ) -> "Answered":
         from nodeagent.web import blocking
 
+        looks = method == "GET" or target.startswith("/dry-run/")
         try:
             replied = self._caller.request(method, target, seconds, body, more)
         except blocking.NotConnected as error:
             raise self._not_connected(error) from None
         except Unavailable as error:
-            raise Unreachable(str(error)) from None
+            raise Unreachable(str(error) if looks else f"{error}; {_PERHAPS}") from None
+        except KeyboardInterrupt:
+            if not looks:
+                click.echo(f"gnt-maint: {_PERHAPS}", err=True)
+            raise
         if replied.status == 200:
             return replied
         raise self._no(replied)
@@ -338,8 +344,9 @@ def _master(path: str = "/var/lib/ganeti/ssconf_master_node") -> str:
         return ""
 
 
-def _parsed(replied: "Answered") -> Any:
+def parsed(body: bytes) -> Any:
+    """Return the document in an answer; Unreachable if it is not JSON."""
     try:
-        return json.loads(replied.body)
+        return json.loads(body)
     except (ValueError, RecursionError):
         raise Unreachable("maintd's answer is not JSON") from None

@@ -15,7 +15,7 @@ from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.options import filled
 from nodeagent.cli.maint.console.text import harmless
 from nodeagent.cli.usage import FILE
-from nodeagent.errors import MessageError, NodeAgentError, in_words
+from nodeagent.errors import MessageError, NodeAgentError, with_path
 from nodeagent.model.short_name import meant
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def leaving(
     try:
         return leaving_in(path)
     except (NodeAgentError, OSError) as error:
-        click.echo(harmless(f"gnt-maint: {path}: {in_words(error)}"), err=True)
+        click.echo(harmless(f"gnt-maint: {with_path(path, error)}"), err=True)
         return {}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from nodeagent.cli.maint.console.client import Where
-from nodeagent.errors import ConfigError
+from nodeagent.errors import ConfigError, unmarked
 
 SHARED = "/etc/nodeagent/clusters.toml"
 OWN = "~/.config/nodeagent/clusters.toml"
@@ -112,7 +112,7 @@ def _read(path: str) -> dict[str, Any]:
                 )
             if info.st_mode & 0o022:
                 raise ConfigError(f"{path}: others may write it: chmod go-w {path}")
-            return tomllib.load(file)
+            return tomllib.loads(unmarked(file.read().decode(), path))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:

@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 import click
 
 from nodeagent.cli.maint.console import pager
 from nodeagent.cli.maint.console.client import Unreachable
 from nodeagent.cli.maint.console.options import duration
-from nodeagent.cli.maint.console.screen import listed_so, redraw
+from nodeagent.cli.maint.console.screen import listed_so, redraw, refuse_list
 from nodeagent.cli.maint.console.text import harmless
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -123,7 +123,14 @@ def _asked_for(context: click.Context, option: click.Parameter, value: Any) -> N
 
 def lists(verb: F) -> F:
     """Give a verb that prints one table the options of Ganeti's lists, and those of `looks`."""
-    verb = looks(verb)
+
+    @wraps(verb)
+    def run(*args: Any, **options: Any) -> Any:
+        if options.get("as_json"):
+            refuse_list(click.get_current_context(), "--json")
+        return verb(*args, **options)
+
+    listing = looks(cast(F, run))
     for option in (
         click.option(
             "--separator",
@@ -149,5 +156,5 @@ def lists(verb: F) -> F:
             help="Print these fields: the names of columns, as in node,waits-for.",
         ),
     ):
-        verb = option(verb)
-    return verb
+        listing = option(listing)
+    return listing

@@ -105,6 +105,14 @@ def listed_so(context: click.Context, **changes: Any) -> None:
     context.meta[_LISTING] = replace(context.meta.get(_LISTING, ListScreen()), **changes)
 
 
+def refuse_list(context: click.Context, option: str) -> None:
+    """Raise a usage error if the command line has options of lists beside one without a list."""
+    if _LISTING in context.meta:
+        raise click.UsageError(
+            f"-o, --no-headers and --separator are for tables, and {option} prints none"
+        )
+
+
 _PROGRESS = f"{__name__}.progress"
 _REDRAWS = f"{__name__}.redraws"
 _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
