@@ -20,6 +20,7 @@ from nodeagent.maintd.planning.resources import Room, Taken
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.rolls.obstacles import Obstacles
 from nodeagent.model.action import RunCommand, SetOffline
+from nodeagent.model.asked import some_of
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy
 from nodeagent.model.outage import Outage, Proof, Way
@@ -42,7 +43,7 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     roll = ledger.roll
     if roll is None or roll.over:
         return ledger
-    nodes = by_uuid(observed)
+    nodes, snapshot = by_uuid(observed), observed.snapshot
     for intent in ledger.intents:
         member = roll.member(intent.purpose.roll) if intent.purpose.roll else None
         if member is None:
@@ -53,7 +54,9 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
             ledger = _with_fault(ledger, roll, member, failed, now)
         roll = ledger.roll or roll
     looked_at = tuple(
-        member if member.phase.over else _looked_at(member, nodes.get(member.node), ledger, now)
+        member
+        if member.phase.over
+        else _looked_at(member, nodes.get(member.node), ledger, snapshot, now)
         for member in roll.nodes
     )
     ledger = replace(ledger, roll=replace(roll, nodes=looked_at))
@@ -82,14 +85,19 @@ def _with_fault(
     return _put(ledger, member.at(Phase.FAILED, now, failed.why) if ends else again)
 
 
-def _looked_at(member: RollNode, node: Node | None, ledger: Ledger, now: Ms) -> RollNode:
-    """Record that a node is gone, out of service, or back."""
+def _looked_at(
+    member: RollNode, node: Node | None, ledger: Ledger, snapshot: Snapshot, now: Ms
+) -> RollNode:
+    """Record that a node is gone, out of service, used again, or back."""
     if node is None:
         return member.at(Phase.SKIPPED, now, "it is no longer in the cluster")
     outage = ledger.outage(node.uuid)
     if member.phase is Phase.LEAVING and member.begun:
         if node.offline and not _is_offline_for_roll(node, outage, ledger):
             return member.at(Phase.SKIPPED, now, "somebody has marked it offline")
+        is_away = node.offline and outage is not None and outage.offline_by
+        if is_away and (used_by := _instances_of(node, snapshot)):
+            return member.at(Phase.FAILED, now, f"it is offline, and has {some_of(used_by)}")
         return replace(member, drained=True) if node.is_out else member
     if member.phase is Phase.RETURNING and (outage is None or outage.back is None):
         if node.offline:
@@ -108,6 +116,11 @@ def _is_offline_for_roll(node: Node, outage: Outage | None, ledger: Ledger) -> b
         intent.node == node.name and isinstance(intent.action, SetOffline)
         for intent in ledger.intents
     )
+
+
+def _instances_of(node: Node, snapshot: Snapshot) -> list[str]:
+    instances = snapshot.instances.values()
+    return sorted(one.name for one in instances if node.name in (one.primary, one.secondary))
 
 
 def _is_drained_anew(node: Node, outage: Outage) -> bool:

@@ -347,6 +347,11 @@ STEPS: dict[str, tuple[Ledger, Observed, Phase]] = {
         ended(Outcome.RUNNING, OFF),
         Phase.LEAVING,
     ),
+    "somebody put an instance there before it went offline": (
+        beside(roll(LEAVES, N4, terms=OFFLINE), outages=(replace(OURS[0], offline_by="2"),)),
+        found(OFF),
+        Phase.FAILED,
+    ),
     "somebody marks it offline while it leaves": (
         beside(roll(LEAVES, N4), outages=OURS),
         found(OFF),
