@@ -164,8 +164,12 @@ class Strangers(Coordinator):
     @about(STRANGERS)
     @rule(node=st.sampled_from(REPLACED), rounds=ROUNDS)
     def replace_a_node(self, node: str, rounds: int) -> None:
-        """It is removed, and added again: this node or another one that no instance needs."""
-        unused = [name for name in (node, *REPLACED) if not self._is_used(name)]
+        """It is removed, and added again: this node or another one that nothing uses.
+
+        Ganeti's jobs keep it, as they name it.
+        """
+        at_work = {getattr(job.action, "node", "") for job in self.running()}
+        unused = [n for n in (node, *REPLACED) if n not in at_work and not self._is_used(n)]
         if not unused:
             return
         node = unused[0]
