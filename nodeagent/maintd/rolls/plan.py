@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from nodeagent.maintd.outage.back import is_faulty
-from nodeagent.maintd.outage.claims import release
+from nodeagent.maintd.outage.claims import Claims, release
 from nodeagent.maintd.outage.leave import Leaving, StepFailure, fault, leave
 from nodeagent.maintd.planning.evacuation import NodeToEvacuate, why_not_wholly
 from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, by_uuid, is_cut_off
@@ -24,7 +24,7 @@ from nodeagent.model.asked import some_of
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy
 from nodeagent.model.outage import Outage, Proof, Way
-from nodeagent.model.purpose import OfRoll
+from nodeagent.model.purpose import OfRoll, claimant
 from nodeagent.model.reason import Held, Kind, Reason, RollKind, because
 from nodeagent.model.roll import MINUTE, Phase, Roll, RollNode
 from nodeagent.model.snapshot import Node, Observed, Snapshot
@@ -274,7 +274,7 @@ class _Work:
     held: list[Held] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.nodes = by_uuid(self.observed)
+        self.nodes, self.claims = by_uuid(self.observed), Claims(self.ledger)
 
     @property
     def roll(self) -> Roll:
@@ -376,6 +376,9 @@ class _Work:
         for incident in self.ledger.incidents:
             if incident.node == node.uuid and incident.status is Status.PENDING:
                 return because(Kind.UNDER_REPAIR, node.name, repair=incident.id)
+        for claim in self.claims.of(node):  # somebody may have a hand in the machine
+            if not isinstance(claim, OfRoll):
+                return because(Kind.CLAIMED, node.name, who=claimant(claim.owner))
         if (remaining := member.not_before - self.now) > 0:
             return because(Kind.TRY_AGAIN, node.name, left=remaining, why=member.why)
         return self.stopped.get("") or self.stopped.get(node.name)
