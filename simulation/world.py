@@ -281,7 +281,7 @@ class World:
             return f"Node '{name}' not known"
         if name == self.master:
             return "The master role can be changed only via master-failover"
-        if node.offline and not offline and name in self.unpowered:
+        if node.offline and not (drained or offline) and name in self.unpowered:
             return f"Node {name} needs to be turned on before its offline status can be reset"
         if node.offline and not offline and not self.machines.answers(name):
             return f"Node {name} is being de-offlined but fails to report its version"

@@ -613,6 +613,9 @@ def test_an_online_node_is_powered_off_and_on_and_only_that_node(
     back = place.do(Restore(name), reason())
     assert back.outcome is Outcome.ERROR, "it has no power, as far as is known"
     assert "turned on" in back.why
+    drained = place.do(Restore(name, drained=True), reason())
+    assert drained.outcome is Outcome.ERROR, "to drain it asks the node, not what is known"
+    assert "report its version" in drained.why
     assert not place.do(Power(name, PowerCommand.ON), reason()).why
 
 

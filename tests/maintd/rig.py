@@ -117,6 +117,10 @@ class Agents:
             and at + self.takes <= self.now()
         ]
 
+    def boot(self, name: str) -> str:
+        """Which start of its machine it is."""
+        return f"boot {len(self._reboots(name))} of {name}"
+
     def is_silent(self, name: str) -> bool:
         down = any(name in self.hangs or self.now() < at + self.down for at in self._reboots(name))
         return down or self.says.get(name, OK) is None
@@ -147,7 +151,7 @@ class Agents:
             checks_taken=self.taken,
             key=self.keys.get(node.name, ""),
             runs=self.runs,
-            boot=f"boot {len(self._reboots(node.name))} of {node.name}",
+            boot=self.boot(node.name),
             commands=None if rows is None else write_commands([one for one, _ in rows]),
             last_runs=None if rows is None else write_runs([run for _, run in rows]),
         )

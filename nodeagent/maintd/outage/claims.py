@@ -19,7 +19,7 @@ from nodeagent.model.purpose import (
     OfWindow,
     Purpose,
 )
-from nodeagent.model.roll import RollNode
+from nodeagent.model.roll import Phase, RollNode
 from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Standing
@@ -95,6 +95,17 @@ def away_for(ledger: Ledger) -> list[RollNode]:
     ]
 
 
+def is_in_turn(ledger: Ledger, node: Node) -> bool:
+    """Check whether a node has its turn in a roll, or owes the roll its proof."""
+    member = None if ledger.roll is None else ledger.roll.member(node.uuid)
+    if member is None:
+        return False
+    outage = ledger.outage(node.uuid)
+    back = None if outage is None else outage.back
+    owes = back is not None and back.way is Way.ROLL and member.phase is Phase.RETURNING
+    return member.claims or owes
+
+
 def begin(ledger: Ledger, node: Node, claim: Purpose) -> Ledger:
     """Return the ledger with an outage of a node that is about to be claimed.
 
@@ -115,10 +126,13 @@ def begin(ledger: Ledger, node: Node, claim: Purpose) -> Ledger:
 def release(ledger: Ledger, uuid: str, way: Way, now: Ms, proof: Proof | None = None) -> Ledger:
     """Return the ledger in which a node goes back to the state in which it was found.
 
-    It does so once nobody else wants it out of service, and after its `proof` if it owes one.
+    It does so once nobody else wants it out of service, and after its `proof` if it owes one. One
+    that was to return without a proof owes it as well.
     """
     outage = ledger.outage(uuid)
-    if outage is None or outage.back is not None:
+    if outage is None:
+        return ledger
+    if outage.back is not None and (proof is None or outage.back.proves):
         return ledger
     back = Back(way, now, proof=proof)
     return ledger.with_outage(

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from nodeagent.maintd.outage.claims import begin, incident_that_keeps_out
+from nodeagent.maintd.outage.claims import begin, incident_that_keeps_out, is_in_turn
 from nodeagent.maintd.outage.waiting import by_hand, state_of
 from nodeagent.maintd.planning.admission import waits_for_person
 from nodeagent.maintd.planning.intents import without_lost
@@ -23,8 +23,8 @@ from nodeagent.model.wish import Cancel, Done, Evacuate
 def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> Ledger | str:
     """Close a node's ended incidents, end a person's request, and return the node as it was found.
 
-    While an incident evacuates the node, only the request ends. A live repair that waits for the
-    person begins then, and the node returns after it.
+    While an incident evacuates the node, or in its turn in a roll, only the request ends. A live
+    repair that waits for the person begins then, and the node returns after it.
     """
     node = observed.snapshot.nodes.get(asked.node)
     if node is None:
@@ -42,6 +42,10 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
         # The node stays out of service for its incident, which puts it back if it is withdrawn.
         kept = replace(outage, wanted=None, incident=outage.incident or keeper.id)
         return ledger.with_outage(kept)
+    if is_in_turn(ledger, node):
+        if outage.wanted is not None:
+            return ledger.with_outage(replace(outage, wanted=None))
+        return _why_in_turn(node)
     if active:
         return (
             f"incident {active[0].id} of {node.name} has not ended: wait for it, or run"
@@ -81,6 +85,13 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
         back = replace(back, well=before.well if before is not None and before.well else now)
     over = ledger.with_outage(replace(outage, back=back, wanted=None))
     return without_lost(over, observed, lambda intent: _is_of_node(intent.purpose, node))
+
+
+def _why_in_turn(node: Node) -> str:
+    return (
+        f"{node.name} has its turn in a roll: wait until it is back, or leave it out first:"
+        f" gnt-maint roll skip {node.name}"
+    )
 
 
 def _is_of_node(purpose: Purpose, node: Node) -> bool:
@@ -169,6 +180,8 @@ def _undrained(
             f" healthy. Without that proof: gnt-maint done --force {node.name}. Cancel without"
             " --undrain to leave it so"
         )
+    if is_in_turn(ledger, node):
+        return f"nothing was changed: {_why_in_turn(node)}. Cancel without --undrain to leave it so"
     other = incident_that_keeps_out(ledger, incident.node, outage)
     if other is not None and other.id != incident.id:
         return f"{node.name} is out of service for incident {other.id} as well: cancel that first"

@@ -17,6 +17,7 @@ from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy
 from nodeagent.model.outage import STALE, Back, Outage, Way
+from nodeagent.model.purpose import OfFencing
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Standing
@@ -119,7 +120,8 @@ def _done(outage: Outage, intent: Intent) -> Outage:
         case SetOffline():
             offline = None if back is None else replace(back, online=False)
             incident = intent.incident or outage.incident
-            return replace(outage, incident=incident, offline_by=job, back=offline)
+            found = _drained_by_others(outage, intent)
+            return replace(outage, incident=incident, offline_by=job, back=offline, found=found)
         case Restore(_, drained):
             over = back is None or not back.proves
             proved = None if over or back is None else replace(back, checked=False, tries=0)
@@ -131,6 +133,14 @@ def _done(outage: Outage, intent: Intent) -> Outage:
             checked = isinstance(action, RunCommand)
             return replace(outage, back=replace(back, checked=checked, tries=0, failure=""))
     return outage
+
+
+def _drained_by_others(outage: Outage, intent: Intent) -> Standing:
+    """Return the state to restore: only a dead node goes offline without a drain before."""
+    ours = outage.drained_by or isinstance(intent.purpose, OfFencing)
+    if ours or outage.found is not Standing.SERVING:
+        return outage.found
+    return Standing.DRAINED
 
 
 def _failed(outage: Outage, intent: Intent, why: str, node: Node | None, now: Ms) -> Outage:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from nodeagent.maintd.outage.back import is_faulty
-from nodeagent.maintd.outage.claims import release
+from nodeagent.maintd.outage.claims import Claims, release
 from nodeagent.maintd.outage.leave import Leaving, StepFailure, fault, leave
 from nodeagent.maintd.planning.evacuation import NodeToEvacuate, why_not_wholly
 from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, by_uuid, is_cut_off
@@ -20,10 +20,11 @@ from nodeagent.maintd.planning.resources import Room, Taken
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.rolls.obstacles import Obstacles
 from nodeagent.model.action import RunCommand, SetOffline
+from nodeagent.model.asked import some_of
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy
 from nodeagent.model.outage import Outage, Proof, Way
-from nodeagent.model.purpose import OfRoll
+from nodeagent.model.purpose import OfRoll, claimant
 from nodeagent.model.reason import Held, Kind, Reason, RollKind, because
 from nodeagent.model.roll import MINUTE, Phase, Roll, RollNode
 from nodeagent.model.snapshot import Node, Observed, Snapshot
@@ -42,7 +43,7 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     roll = ledger.roll
     if roll is None or roll.over:
         return ledger
-    nodes = by_uuid(observed)
+    nodes, snapshot = by_uuid(observed), observed.snapshot
     for intent in ledger.intents:
         member = roll.member(intent.purpose.roll) if intent.purpose.roll else None
         if member is None:
@@ -53,7 +54,9 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
             ledger = _with_fault(ledger, roll, member, failed, now)
         roll = ledger.roll or roll
     looked_at = tuple(
-        member if member.phase.over else _looked_at(member, nodes.get(member.node), ledger, now)
+        member
+        if member.phase.over
+        else _looked_at(member, nodes.get(member.node), ledger, snapshot, now)
         for member in roll.nodes
     )
     ledger = replace(ledger, roll=replace(roll, nodes=looked_at))
@@ -82,14 +85,19 @@ def _with_fault(
     return _put(ledger, member.at(Phase.FAILED, now, failed.why) if ends else again)
 
 
-def _looked_at(member: RollNode, node: Node | None, ledger: Ledger, now: Ms) -> RollNode:
-    """Record that a node is gone, out of service, or back."""
+def _looked_at(
+    member: RollNode, node: Node | None, ledger: Ledger, snapshot: Snapshot, now: Ms
+) -> RollNode:
+    """Record that a node is gone, out of service, used again, or back."""
     if node is None:
         return member.at(Phase.SKIPPED, now, "it is no longer in the cluster")
     outage = ledger.outage(node.uuid)
     if member.phase is Phase.LEAVING and member.begun:
         if node.offline and not _is_offline_for_roll(node, outage, ledger):
             return member.at(Phase.SKIPPED, now, "somebody has marked it offline")
+        is_away = node.offline and outage is not None and outage.offline_by
+        if is_away and (used_by := _instances_of(node, snapshot)):
+            return member.at(Phase.FAILED, now, f"it is offline, and has {some_of(used_by)}")
         return replace(member, drained=True) if node.is_out else member
     if member.phase is Phase.RETURNING and (outage is None or outage.back is None):
         if node.offline:
@@ -108,6 +116,11 @@ def _is_offline_for_roll(node: Node, outage: Outage | None, ledger: Ledger) -> b
         intent.node == node.name and isinstance(intent.action, SetOffline)
         for intent in ledger.intents
     )
+
+
+def _instances_of(node: Node, snapshot: Snapshot) -> list[str]:
+    instances = snapshot.instances.values()
+    return sorted(one.name for one in instances if node.name in (one.primary, one.secondary))
 
 
 def _is_drained_anew(node: Node, outage: Outage) -> bool:
@@ -261,7 +274,7 @@ class _Work:
     held: list[Held] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.nodes = by_uuid(self.observed)
+        self.nodes, self.claims = by_uuid(self.observed), Claims(self.ledger)
 
     @property
     def roll(self) -> Roll:
@@ -363,6 +376,9 @@ class _Work:
         for incident in self.ledger.incidents:
             if incident.node == node.uuid and incident.status is Status.PENDING:
                 return because(Kind.UNDER_REPAIR, node.name, repair=incident.id)
+        for claim in self.claims.of(node):  # somebody may have a hand in the machine
+            if not isinstance(claim, OfRoll):
+                return because(Kind.CLAIMED, node.name, who=claimant(claim.owner))
         if (remaining := member.not_before - self.now) > 0:
             return because(Kind.TRY_AGAIN, node.name, left=remaining, why=member.why)
         return self.stopped.get("") or self.stopped.get(node.name)

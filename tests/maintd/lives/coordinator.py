@@ -1,8 +1,8 @@
 """A whole coordinator under everything that can happen to it, and what is promised throughout.
 
 Rules are what others do, and what goes wrong; those of each subject are in a module of its own.
-What is promised of each submission is in `watched`, of incidents (P1 to P4) in `promises`. And
-always:
+What is promised of each submission is in `watched`, of incidents (P1 to P4) in `promises`, of all
+that a person takes back (S1, S2) in `people`. And always:
 
 P5 no instance is started while its old node may still run it.
 P6 never more nodes than the limits are fenced.
@@ -12,6 +12,7 @@ P9 no instance is started on a mirror that has missed writes of a node that answ
 O1 never do two owners have jobs at one node.
 O2 what was acknowledged is known, whoever is the master.
 O3 a node that maintd took out is somebody's, who is told, or work goes on that will put it back.
+O4 no work begins at a paused node.
 E1 rounds come to rest when nothing happens any more, and no repair of what is well is pending.
 E2 a group gets even, and balancing never ends with a higher score than it began with.
 E3 every node ends as it was found, where none was dying.
@@ -34,8 +35,10 @@ from nodeagent.maintd.engine.failpoint import arm
 from nodeagent.maintd.engine.round import Round
 from nodeagent.maintd.notices.needs_you import needs_you
 from nodeagent.maintd.outage.claims import Claims
+from nodeagent.maintd.planning.holds import paused
 from nodeagent.model.action import (
     Drain,
+    Guarded,
     MovePrimary,
     MoveSecondary,
     Power,
@@ -56,20 +59,21 @@ from nodeagent.model.units import Ms, Seconds
 from simulation.cluster import Job
 from tests.cluster.by_hand import ByHand
 from tests.failpoints import NAMES as FAILPOINTS
-from tests.maintd.lives.promises import Promises
+from tests.maintd.lives.promises import Before, Promises
 from tests.maintd.lives.site import Site
 from tests.maintd.lives.watched import BUDGET, COOLDOWN, Watched
 from tests.maintd.queue import mender
 from tests.maintd.rig import QUICK, mirrored
 from tests.maintd.world import EVACUATE, FAILOVER, OK, REPAIR, need
 
-INCIDENTS, REPAIRS, BALANCING, FENCING, OUTAGES, ROLLS = SUBJECTS = (
+INCIDENTS, REPAIRS, BALANCING, FENCING, OUTAGES, ROLLS, STRANGERS = SUBJECTS = (
     "incidents",
     "repairs",
     "balancing",
     "fencing",
     "outages",
     "rolls",
+    "strangers",
 )
 EVERY = tuple(f"n{n}" for n in range(1, 8))
 SICK = ("n2", "n3", "n4")  # the others stay well, or there would be no majority and no room
@@ -250,7 +254,7 @@ class Coordinator(RuleBasedStateMachine):
             arm("")
         self.crash(1.0)
 
-    @except_in(OUTAGES, ROLLS)
+    @except_in(OUTAGES, ROLLS, STRANGERS)
     @rule(seconds=SECONDS)
     def ledger_lost(self, seconds: float) -> None:
         if INCIDENTS not in self.subjects or self.promises.all_is_told(late=self.late):
@@ -290,7 +294,7 @@ class Coordinator(RuleBasedStateMachine):
             self.rounds(10.0)
         assert self.watched.submitted == before, "submitted from memory"
 
-    @about(OUTAGES)
+    @about(OUTAGES, STRANGERS)
     @rule(seconds=st.sampled_from([-4000.0, -100.0, 90_000.0]))
     def set_the_clock(self, seconds: float) -> None:
         self.rig.skew += seconds
@@ -303,7 +307,7 @@ class Coordinator(RuleBasedStateMachine):
         self.rounds(10.0)
         self.rig.cluster.queue_drained = False
 
-    @about(INCIDENTS, BALANCING)
+    @about(INCIDENTS, BALANCING, STRANGERS)
     @rule(node=ANY_SICK, said=st.sampled_from((OK, *BAD, None)), seconds=SECONDS)
     def says(self, node: str, said: Diagnosis | None, seconds: float) -> None:
         self.rig.agents.says[node] = said
@@ -315,7 +319,7 @@ class Coordinator(RuleBasedStateMachine):
         self.failing = kinds
         self.rounds(seconds)
 
-    @about(INCIDENTS, OUTAGES)
+    @about(INCIDENTS, OUTAGES, STRANGERS)
     @except_in(BALANCING, REPAIRS)
     @rule(nth=st.integers(0, 5), watched=st.booleans(), seconds=SECONDS)
     def instance_crashes(self, nth: int, watched: bool, seconds: float) -> None:
@@ -383,6 +387,16 @@ class Coordinator(RuleBasedStateMachine):
         self.watched.note_moves()
         self.promises.after(before, held=done is not None)
         self.one_owner_a_node()
+        if done is not None:
+            self.no_work_begins_at_a_paused_node(before, done)
+
+    def no_work_begins_at_a_paused_node(self, before: Before, done: Round) -> None:
+        """O4; an order that was given before is only asked for."""
+        pauses = paused(done.decision.ledger, done.observed.snapshot)
+        for intent in done.decision.ledger.intents:
+            known = intent.id in before.known or intent.job in before.given
+            if isinstance(intent.action, (*OWNED, Guarded)) and not known:
+                assert intent.node not in pauses, f"O4: {intent}: {pauses[intent.node]}"
 
     def one_owner_a_node(self) -> None:
         """O1: by the jobs under way, the entries at work and the incidents that have begun.
@@ -395,7 +409,8 @@ class Coordinator(RuleBasedStateMachine):
         ledger = self.rig.ledger
         for entry in ledger.queue.entries:
             if entry.at_work:
-                owners.setdefault(by_address[entry.address], set()).add(entry.owner)
+                here = by_address.get(entry.address, entry.address)
+                owners.setdefault(here, set()).add(entry.owner)
         for incident in ledger.incidents:
             if incident.status is Status.PENDING:
                 owners.setdefault(incident.name, set()).add(one or incident.id)

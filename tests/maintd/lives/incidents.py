@@ -18,6 +18,7 @@ from tests.maintd.lives.coordinator import (
     REWORDED,
     SECONDS,
     SICK,
+    STRANGERS,
     Coordinator,
     about,
     counted,
@@ -35,7 +36,7 @@ class Incidents(Coordinator):
             broken = st.dictionaries(ANY_SICK, st.sampled_from(BAD), min_size=1, max_size=2)
             self.rig.agents.says.update(data.draw(broken))
 
-    @about(INCIDENTS)
+    @about(INCIDENTS, STRANGERS)
     @rule(node=ANY_SICK, said=st.sampled_from(BAD), rounds=st.integers(1, 4), seconds=SECONDS)
     def breaks(self, node: str, said: Diagnosis, rounds: int, seconds: float) -> None:
         """A fault, and some time for it to be worked on."""
@@ -60,7 +61,7 @@ class Incidents(Coordinator):
         self.rig.cluster.undrain(node)
         self.rounds(10.0)
 
-    @about(INCIDENTS)
+    @about(INCIDENTS, STRANGERS)
     @rule()
     def archived(self) -> None:
         """Seven hours: all finished jobs are archived."""
@@ -86,7 +87,7 @@ class Incidents(Coordinator):
         self.failing = set()
         self.rounds(seconds)
 
-    @about(INCIDENTS, OUTAGES)
+    @about(INCIDENTS, OUTAGES, STRANGERS)
     @precondition(lambda self: self.rig.ledger.incidents)
     @rule(data=st.data(), seconds=SECONDS, rounds=st.integers(1, 2))
     def cancel(self, data: st.DataObject, seconds: float, rounds: int) -> None:
@@ -96,23 +97,23 @@ class Incidents(Coordinator):
         self.promises.asked[self.rig.wish(Cancel(incident.id))] = incident
         self.some_rounds(rounds, seconds)
 
-    @about(INCIDENTS)
+    @about(INCIDENTS, STRANGERS)
     @precondition(lambda self: self.rig.ledger.incidents)
     @rule(data=st.data())
     def retry(self, data: st.DataObject) -> None:
         self.rig.wish(Retry(data.draw(st.sampled_from(self.rig.ledger.incidents)).id))
 
-    @about(INCIDENTS, OUTAGES)
+    @about(INCIDENTS, OUTAGES, STRANGERS)
     @rule(node=ANY_SICK, on=st.booleans())
     def pause(self, node: str, on: bool) -> None:
         self.rig.wish(Pause(Scope.NODE, node, "later") if on else Resume(Scope.NODE, node))
 
-    @about(INCIDENTS)
+    @about(INCIDENTS, STRANGERS)
     @rule()
     def calm(self) -> None:
         self.rig.wish(ResetStorm())
 
-    @about(INCIDENTS, OUTAGES)
+    @about(INCIDENTS, OUTAGES, STRANGERS)
     @rule(node=ANY_SICK, well=st.booleans(), force=st.booleans(), rounds=st.integers(1, 12))
     def say_that_it_is_repaired(self, node: str, well: bool, force: bool, rounds: int) -> None:
         if well:

@@ -10,7 +10,15 @@ from nodeagent.model.action import Action, MovePrimary, Power, PowerCommand, Set
 from nodeagent.model.purpose import OfFencing, purpose_of
 from nodeagent.model.wish import PulledPlug
 from simulation.machines import Control
-from tests.maintd.lives.coordinator import ANY_NODE, FENCING, STEP, Coordinator, about, counted
+from tests.maintd.lives.coordinator import (
+    ANY_NODE,
+    FENCING,
+    STEP,
+    STRANGERS,
+    Coordinator,
+    about,
+    counted,
+)
 from tests.maintd.queue.mender import HOUR
 
 CONTROLS = {
@@ -116,7 +124,7 @@ class Machines(Coordinator):
     def recover_while_jobs_wait(self, node: str, how: str, kind: str, *, crash: bool) -> None:
         self.rig.cluster.pauses = SLOW[kind]
         self.die(node, how, 1)
-        if crash:
+        if crash and STRANGERS not in self.subjects:
             self.rig.lose_ledger()
         self.be_well(node)
         self.some_rounds(2, STEP)

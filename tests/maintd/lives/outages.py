@@ -32,6 +32,7 @@ from tests.maintd.lives.coordinator import (
     OUTAGES,
     ROLLS,
     SICK,
+    STRANGERS,
     Coordinator,
     about,
     counted,
@@ -85,7 +86,7 @@ class Outages(Coordinator):
         self.rig.agents.says[node] = said
         self.some_rounds(rounds, 30.0)
 
-    @about(OUTAGES, ROLLS)
+    @about(OUTAGES, ROLLS, STRANGERS)
     @rule(name=st.sampled_from(MASTERS), times=st.integers(1, 3))
     def fail_over(self, name: str, times: int) -> None:
         if not self.rig.cluster.nodes[name].in_service:
@@ -94,7 +95,7 @@ class Outages(Coordinator):
         counted["failovers"] += 1
         self.some_rounds(times, 10.0)
 
-    @about(OUTAGES, ROLLS)
+    @about(OUTAGES, ROLLS, STRANGERS)
     @rule(name=st.sampled_from(MASTERS), at=st.sampled_from(FAILPOINTS), times=st.integers(1, 3))
     def fail_over_in_a_round(self, name: str, at: str, times: int) -> None:
         """The old master goes on with its round, but its luxid is gone; the next one begins."""

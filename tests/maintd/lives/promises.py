@@ -58,7 +58,8 @@ class Before:
 class Promises:
     """What nodes have said, what was promised for it, and what administrators have decided.
 
-    `lost` tells that the ledger was lost. `put_back_by_hand` is what each node said that somebody
+    `lost` tells that the ledger was lost. Where others have `meddled`, only P3 is promised: what
+    they have changed is another event. `put_back_by_hand` is what each node said that somebody
     has put back in the midst of its evacuation.
     """
 
@@ -70,6 +71,7 @@ class Promises:
     canceled: dict[str, Event] = field(default_factory=dict)
     put_back_by_hand: dict[str, Diagnosis] = field(default_factory=dict)
     lost: bool = False
+    meddled: bool = False
 
     def ours(self) -> list[Job]:
         return [job for job in self.rig.cluster.jobs.values() if job.ours]
@@ -94,6 +96,8 @@ class Promises:
             if isinstance(intent.action, RunCommand) and intent.job in before.given:
                 continue  # it was given before, and is only asked for
             self._check(intent, ledger, before)
+        if self.meddled:
+            return
         if held:  # else what it has found out is not on disk
             self._check_incidents(ledger, before.failed)
         self._check_effects()
@@ -157,6 +161,9 @@ class Promises:
             assert (incident.status, said) == (Status.CANCELED, OK), f"put back: {intent}, {said}"
             assert intent.incident not in self.canceled, f"a person's to put back: {intent}"
             return
+        if self.meddled:
+            self._check_words(intent, incident, before.snapshot)
+            return
         again = isinstance(action, RunCommand) and self.lost  # asks for its receipt
         assert intent.incident not in before.failed or again, f"P2: {intent} after a failure"
         canceled = {(other.node, other.text) for other in self.canceled.values()}
@@ -181,8 +188,8 @@ class Promises:
 
     def _check_words(self, intent: Intent, incident: Incident, before: Snapshot) -> None:
         """P3: nothing is done to a node, or by means of one, that is silent or says otherwise."""
-        node = before.nodes[incident.name]
-        if not node.offline:
+        node = before.nodes.get(incident.name)
+        if node is not None and not node.offline:
             said = self.rig.heard(node.name)
             assert said is not None, f"P3: {intent} while {node.name} is silent"
             ready = isinstance(intent.action, Retag) and incident.repaired

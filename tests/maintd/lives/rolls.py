@@ -2,6 +2,7 @@
 
 L1 a command that reboots is ordered once, unless a person has retried the node.
 L2 after the end all nodes are as found, or a line says why not.
+L3 a node whose turn is done has started anew, if its command reboots.
 
 How many are away at once, and that they are empty, `decide` itself checks (outage/invariants).
 """
@@ -24,9 +25,11 @@ from tests.maintd.lives.coordinator import (
     INCIDENTS,
     ROLLS,
     STEP,
+    STRANGERS,
     Coordinator,
     about,
     counted,
+    except_in,
 )
 
 IN_ROLL = st.sampled_from(EVERY[1:6])
@@ -160,6 +163,17 @@ class Rolls(Coordinator):
             counted["rolled and back"] += any(one.phase is Phase.DONE for one in roll.nodes)
         for (number, node), times in ran.items():
             assert times <= 1 + self.retried[number, node], f"L1: {node}: {self.rig.ledger.roll}"
+
+    @about(ROLLS)
+    @except_in(STRANGERS)
+    @invariant()
+    def l3_a_node_whose_turn_is_done_has_started_anew(self) -> None:
+        """Unless a person has taken it from the roll meanwhile."""
+        roll = self.rig.ledger.roll
+        for member in self._members():
+            done = member.phase is Phase.DONE and member.ran_at
+            if roll is not None and roll.terms.reboots and done:
+                assert self.rig.agents.boot(member.name) != member.boot, f"L3: {member}"
 
     def ends(self) -> None:
         if ROLLS in self.subjects:

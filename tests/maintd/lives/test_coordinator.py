@@ -16,11 +16,13 @@ from tests.maintd.lives.coordinator import (
     OUTAGES,
     REPAIRS,
     ROLLS,
+    STRANGERS,
     counted,
 )
 from tests.maintd.lives.incidents import Incidents
 from tests.maintd.lives.machines import Machines
 from tests.maintd.lives.outages import Outages
+from tests.maintd.lives.people import People
 from tests.maintd.lives.repairs import Repairs
 from tests.maintd.lives.rolls import Rolls
 
@@ -36,6 +38,10 @@ LIVES = {  # how many lives are about what
     frozenset({OUTAGES, INCIDENTS}): 4,
     frozenset({ROLLS}): 4,
     frozenset({ROLLS, OUTAGES}): 4,
+    frozenset({STRANGERS}): 4,
+    frozenset({STRANGERS, OUTAGES}): 4,
+    frozenset({STRANGERS, ROLLS}): 4,
+    frozenset({STRANGERS, FENCING}): 3,
 }
 
 
@@ -55,7 +61,7 @@ def at_random(lives: int) -> settings:
     )
 
 
-class Everything(Rolls, Outages, Repairs, Machines, Balancing, Incidents):
+class Everything(People, Rolls, Outages, Repairs, Machines, Balancing, Incidents):
     """The rules and promises of all subjects."""
 
 
@@ -93,6 +99,8 @@ def test_the_machine_was_where_it_matters() -> None:
         "rolled and back",
         "rolled as found",
         "rolls over",
+        "lifted",
+        "nonsense",
     ]
     for name in (*seen, *repaired, *balanced):
-        assert counted[name], counted
+        assert counted[name], (name, counted)

@@ -32,6 +32,8 @@ from nodeagent.model.action import (
     Guarded,
     MovePrimary,
     MoveSecondary,
+    Power,
+    PowerCommand,
     Reinstall,
     RunCommand,
     move_of,
@@ -121,9 +123,11 @@ def short(world: World) -> set[str]:
 
 
 def taken(action: Action, seen: Snapshot) -> set[str]:
-    """The nodes that an action takes."""
+    """The nodes that an action takes; to read its power takes none."""
     if isinstance(action, RunCommand):
         return {action.node}
+    if isinstance(action, Power) and action.command is PowerCommand.STATUS:
+        return set()
     move = move_of(action)
     if move is None:
         return {name for name in (getattr(action, "node", ""),) if name}

@@ -2,14 +2,16 @@
 
 from dataclasses import replace
 
+from nodeagent.maintd.outage.claims import release
 from nodeagent.maintd.outage.requests import cancel, done, evacuate
 from nodeagent.maintd.outage.waiting import left_to_do
 from nodeagent.model.action import Drain, Restore, SetOffline
 from nodeagent.model.fencing import Fencing, Stage
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy
-from nodeagent.model.outage import Back, Outage, Wanted, Way
+from nodeagent.model.outage import Back, Outage, Proof, Wanted, Way
 from nodeagent.model.purpose import OfIncident, OfPerson, OfReturn, OfRoll, OfWindow
+from nodeagent.model.roll import REBOOT, Phase, Roll, RollNode, Terms
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Standing
@@ -23,6 +25,7 @@ CANCELED = incident("n3", status=Status.CANCELED)
 OURS = Outage("uuid-n3", drained_by="1")
 WANTED = replace(OURS, wanted=Wanted("bob", Ms(5), "new disks", begun=True, drained=True))
 BACK = replace(OURS, back=Back(Way.DONE, Ms(5), "bob", well=Ms(7)))
+IN_TURN = "n3 has its turn in a roll: wait until it is back, or leave it out first: gnt-maint roll"
 
 
 def told(after: Ledger | str) -> str:
@@ -34,8 +37,15 @@ def fenced(stage: Stage) -> Ledger:
     return ledger(ENDED, fencing=(Fencing("uuid-n3", stage, NOW, NOW, "it is cut off"),))
 
 
+def in_roll(phase: Phase, outage: Outage = OURS) -> Ledger:
+    member = RollNode("uuid-n3", "n3", phase, begun=True)
+    roll = Roll(1, "bob", NOW, Terms(REBOOT), (member,))
+    return ledger(CANCELED, outages=(outage,), roll=roll)
+
+
 # It is done.
 
+RETURNS = replace(OURS, back=Back(Way.ROLL, NOW, proof=Proof(boot="1")))
 REFUSED: dict[str, tuple[Ledger, Observed, Done, str]] = {
     "a stranger": (ledger(), seen(six()), Done("n33"), "there is no node n33: see gnt-maint nodes"),
     "at work": (
@@ -75,6 +85,13 @@ REFUSED: dict[str, tuple[Ledger, Observed, Done, str]] = {
         seen(six(DRAINED), doubts={"n3": "timed out"}),
         Done("n3"),
         "n3 is not healthy: its agent is in doubt (timed out)",
+    ),
+    "in a roll": (in_roll(Phase.LEAVING), seen(six(DRAINED)), Done("n3"), IN_TURN),
+    "its machine is about to reboot": (
+        in_roll(Phase.RETURNING, RETURNS),
+        seen(six(DRAINED)),
+        Done("n3", force=True),
+        IN_TURN,
     ),
 }
 
@@ -142,6 +159,12 @@ GOES_BACK: dict[str, tuple[Ledger, Node, Done, Back]] = {
         Back(Way.DONE, NOW, "ada", online=True, well=NOW),
     ),
     "fenced": (fenced(Stage.FENCED), OFFLINE, Done("n3"), Back(Way.DONE, NOW, "ada", fenced=True)),
+    "left out of a roll": (
+        in_roll(Phase.SKIPPED, RETURNS),
+        DRAINED,
+        Done("n3"),
+        Back(Way.DONE, NOW, "ada", online=True, well=NOW),
+    ),
     "wanted by a person": (
         ledger(outages=(WANTED,)),
         DRAINED,
@@ -180,6 +203,28 @@ def test_done_beside_an_incident_at_work_leaves_the_node_to_it() -> None:
     after = done(before, Done("n3"), "ada", seen(six(DRAINED)), NOW)
     assert isinstance(after, Ledger)
     assert after.outages == (replace(OURS, incident=WORKS.id),)
+
+
+def test_done_in_a_roll_ends_a_request_alone() -> None:
+    after = done(in_roll(Phase.RUNNING, WANTED), Done("n3"), "ada", seen(six(DRAINED)), NOW)
+    assert isinstance(after, Ledger)
+    assert after.outages == (OURS,)
+
+
+def test_a_way_back_with_a_proof_takes_the_place_of_one_without() -> None:
+    proof = Proof(Ms(60_000), "check")
+    rolled = Back(Way.ROLL, NOW, proof=proof)
+    for before, after in (
+        (None, rolled),
+        (Back(Way.WINDOW, Ms(5)), rolled),
+        (Back(Way.WITHDRAWN, Ms(5)), rolled),
+        (BACK.back, BACK.back),
+    ):
+        out = ledger(outages=(replace(OURS, back=before),))
+        (outage,) = release(out, "uuid-n3", Way.ROLL, NOW, proof).outages
+        assert outage.back == after
+    returns = ledger(outages=(replace(OURS, back=rolled),))
+    assert release(returns, "uuid-n3", Way.WINDOW, NOW) == returns
 
 
 # A person wants it.
@@ -226,6 +271,7 @@ UNDRAINED: dict[str, tuple[Ledger, Node, str]] = {
         OFFLINE,
         "nothing was changed: maintd did not take n3 offline",
     ),
+    "in a roll": (in_roll(Phase.RUNNING), DRAINED, f"nothing was changed: {IN_TURN}"),
     "in service": (ledger(CANCELED, outages=(OURS,)), SERVES, ""),
     "drained by us": (ledger(CANCELED, outages=(OURS,)), DRAINED, ""),
     "being drained by us": (

@@ -14,7 +14,7 @@ from nodeagent.model.action import Drain, Guarded, Restore, SetOffline
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger, Outcome, RoleChange
 from nodeagent.model.outage import Back, Outage, Way
-from nodeagent.model.purpose import OfPerson
+from nodeagent.model.purpose import OfFencing, OfPerson, OfWindow
 from nodeagent.model.reason import AnyKind, Detail, Kind, Reason
 from nodeagent.model.window import Standing
 from nodeagent.model.wish import Cancel
@@ -198,6 +198,21 @@ def test_a_failed_job_leaves_a_node_ours_that_an_earlier_one_took() -> None:
         observed = seen(world, results={"2": Outcome.ERROR})
         (after,) = remember(Ledger(intents=(intent,), outages=(before,)), observed, NOW).outages
         assert (after.found, after.ours) == (found, ours), before
+
+
+def test_an_offline_node_that_somebody_drains_is_drained_again_when_it_is_back() -> None:
+    """maintd takes it offline once more, for whoever still wants it so."""
+    world = six(node("n3", offline=True))
+    for before, purpose, found in (
+        (Outage("uuid-n3"), OfWindow("uuid-n3"), Standing.DRAINED),
+        (Outage("uuid-n3", drained_by="1"), OfWindow("uuid-n3"), Standing.SERVING),
+        (Outage("uuid-n3"), OfFencing("uuid-n3"), Standing.SERVING),
+        (Outage("uuid-n3", Standing.OFFLINE), OfPerson("uuid-n3"), Standing.OFFLINE),
+    ):
+        intent = Intent("2", purpose, "n3", SetOffline("n3"), "7")
+        observed = seen(world, results={"2": Outcome.SUCCESS})
+        (after,) = remember(Ledger(intents=(intent,), outages=(before,)), observed, NOW).outages
+        assert (after.found, after.offline_by) == (found, "7"), (before, purpose)
 
 
 def test_who_is_in_service_or_gone_is_not_held_by_maintd() -> None:

@@ -9,6 +9,7 @@ from nodeagent.maintd.queue.plan import Stopped, wants_room, work_off
 from nodeagent.model.action import Action, Drain, MovePrimary, MoveSecondary, RunCommand
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger, Policy
+from nodeagent.model.outage import Outage, Wanted
 from nodeagent.model.purpose import OfEntry, OfIncident, OfPerson, Purpose
 from nodeagent.model.queue import (
     INCIDENTS,
@@ -170,6 +171,9 @@ AGENT = {
         ledger=Ledger(incidents=(incident("n2", REPAIR, Status.PENDING),)),
     ),
 }
+BOB = Wanted("bob", NOW, "new disks", begun=True)
+WANTED = Outage("uuid-n4", wanted=BOB)
+EVACUATED = Kind.EVACUATED_BY_PERSON
 MACHINES = {
     "the cluster is paused": Case(stopped=Stopped({"": PAUSED}), why=Kind.PAUSED),
     "but a step that is due goes on": Case(
@@ -203,6 +207,14 @@ MACHINES = {
     "an incident is held that it is not of": Case(
         ledger=Ledger(incidents=(OPEN,)),
         stopped=Stopped({}, incidents={OPEN.id: PAUSED}),
+        ordered=ORDERED,
+    ),
+    "a person has had it evacuated": Case(ledger=Ledger(outages=(WANTED,)), why=EVACUATED),
+    "the person who added it": Case(
+        (entry(who="bob"),), ledger=Ledger(outages=(WANTED,)), ordered=ORDERED
+    ),
+    "its evacuation has not begun": Case(
+        ledger=Ledger(outages=(Outage("uuid-n4", wanted=replace(BOB, begun=False)),)),
         ordered=ORDERED,
     ),
     "others work there": Case(

@@ -347,6 +347,11 @@ STEPS: dict[str, tuple[Ledger, Observed, Phase]] = {
         ended(Outcome.RUNNING, OFF),
         Phase.LEAVING,
     ),
+    "somebody put an instance there before it went offline": (
+        beside(roll(LEAVES, N4, terms=OFFLINE), outages=(replace(OURS[0], offline_by="2"),)),
+        found(OFF),
+        Phase.FAILED,
+    ),
     "somebody marks it offline while it leaves": (
         beside(roll(LEAVES, N4), outages=OURS),
         found(OFF),
@@ -446,6 +451,25 @@ def test_no_order_is_given_while_the_node_is_paused_or_waits_for_its_next_try() 
             orders = [i for i in after.ledger.intents if isinstance(i.action, RunCommand)]
             assert bool(orders) is ordered, (terms, leaving, holds)
             assert ordered or after.held
+
+
+def test_no_order_is_given_while_somebody_else_has_the_node_in_the_midst_of_its_turn() -> None:
+    """They may have a hand in the machine, though it is drained and empty."""
+    ended = incident("n3", status=Status.COMPLETED, drained=True, jobs=("5",))
+    down = replace(IN_WINDOW, mode=Mode.DOWN)
+    away = replace(OURS[0], offline_by="2")
+    for world, outage in ((AWAY, OURS[0]), (six(node("n3", offline=True)), away)):
+        for claims in (
+            {"incidents": (ended,)},
+            {"incidents": (replace(ended, status=Status.FAILED),)},
+            {"scheduled": (IN_WINDOW,)},
+            {"scheduled": (down,)},
+            {"outages": (replace(outage, wanted=WANTED[0].wanted),)},
+        ):
+            before = beside(roll(LEAVES), **{"outages": (outage,), **claims})
+            after = decided(before, found(world))
+            assert not any(isinstance(i.action, RunCommand) for i in after.ledger.intents), claims
+            assert (Kind.CLAIMED, "n3") in kinds(after.held), (outage, claims)
 
 
 # What a roll means to others.
