@@ -147,7 +147,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     ledger = proposals.remember(before, ledger, observed, held, now)
     decision = Decision(ledger, held, refused, tuple(evened.questions), sick)
     if __debug__:
-        check_invariants(before, decision, observed)
+        check_invariants(before, decision, observed, policy)
     return decision
 
 

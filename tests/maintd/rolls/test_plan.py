@@ -472,6 +472,16 @@ def test_no_order_is_given_while_somebody_else_has_the_node_in_the_midst_of_its_
             assert (Kind.CLAIMED, "n3") in kinds(after.held), (outage, claims)
 
 
+def test_with_degraded_secondaries_that_have_nowhere_to_go_do_not_keep_its_command_back() -> None:
+    degraded = node("n3", drained=True, tags=frozenset({"maintd:degraded:yes"}))
+    for one, ordered in ((node("n3", drained=True), False), (degraded, True)):
+        others = [node(name, drained=True) for name in ("n1", "n2", "n5", "n6")]
+        world = six(one, *others, a=("n4", "n3"))
+        after = decided(beside(roll(LEAVES), outages=OURS), found(world))
+        orders = [i for i in after.ledger.intents if isinstance(i.action, RunCommand)]
+        assert bool(orders) is ordered
+
+
 # What a roll means to others.
 
 
