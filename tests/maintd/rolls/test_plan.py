@@ -24,7 +24,7 @@ from nodeagent.model.outage import Back, Outage, Proof, Wanted, Way
 from nodeagent.model.purpose import OfReturn, OfRoll, Purpose
 from nodeagent.model.reason import AnyKind, Kind, RollKind, because
 from nodeagent.model.roll import REBOOT, Hours, Phase, Roll, RollNode, Terms
-from nodeagent.model.snapshot import Observed, Snapshot
+from nodeagent.model.snapshot import Instance, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Mode, Scheduled, Unavailability
 from nodeagent.model.wish import CancelRoll, PauseRoll, ResumeRoll, RetryNode, SkipNode, StartRoll
@@ -474,12 +474,14 @@ def test_no_order_is_given_while_somebody_else_has_the_node_in_the_midst_of_its_
 
 def test_with_degraded_secondaries_that_have_nowhere_to_go_do_not_keep_its_command_back() -> None:
     degraded = node("n3", drained=True, tags=frozenset({"maintd:degraded:yes"}))
+    mixed = Instance("a", "n4", template="mixed", partly_on=frozenset({"n3"}))
     for one, ordered in ((node("n3", drained=True), False), (degraded, True)):
         others = [node(name, drained=True) for name in ("n1", "n2", "n5", "n6")]
         world = six(one, *others, a=("n4", "n3"))
-        after = decided(beside(roll(LEAVES), outages=OURS), found(world))
-        orders = [i for i in after.ledger.intents if isinstance(i.action, RunCommand)]
-        assert bool(orders) is ordered
+        for there in (world, replace(six(one), instances={"a": mixed})):
+            after = decided(beside(roll(LEAVES), outages=OURS), found(there))
+            orders = [i for i in after.ledger.intents if isinstance(i.action, RunCommand)]
+            assert bool(orders) is ordered
 
 
 # What a roll means to others.
