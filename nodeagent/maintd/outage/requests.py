@@ -24,14 +24,19 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
     """Close a node's ended incidents, end a person's request, and return the node as it was found.
 
     While an incident evacuates the node, or in its turn in a roll, only the request ends. A live
-    repair that waits for the person begins then, and the node returns after it.
+    repair or a queue entry that waits for the person begins then, and the node returns after it.
     """
     node = observed.snapshot.nodes.get(asked.node)
     if node is None:
         return no_such("node", asked.node)
     incidents = [incident for incident in ledger.incidents if incident.node == node.uuid]
     outage = ledger.outage(node.uuid) or Outage(node.uuid)
-    repairs = [incident for incident in incidents if waits_for_person(incident, outage)]
+    queued = _waits_in_queue(ledger, node, outage)
+    repairs = [
+        incident
+        for incident in incidents
+        if waits_for_person(incident, outage) or (queued and incident.status is Status.NOTED)
+    ]
     active = [
         incident
         for incident in incidents
@@ -68,7 +73,7 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
         stays = f"{state_of(node)}: {by_hand(node)}" if out else "in service"
         return f"no incident of {node.name} waits to be closed; {node.name} is {stays}"
     why = _unhealthy(node, observed)
-    if why and not (asked.force or node.offline or repairs):
+    if why and not (asked.force or node.offline or repairs or queued):
         return (
             f"{node.name} is not healthy: {why}: repair it first, or insist with"
             f" gnt-maint done --force {node.name}"
@@ -85,6 +90,14 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
         back = replace(back, well=before.well if before is not None and before.well else now)
     over = ledger.with_outage(replace(outage, back=back, wanted=None))
     return without_lost(over, observed, lambda intent: _is_of_node(intent.purpose, node))
+
+
+def _waits_in_queue(ledger: Ledger, node: Node, outage: Outage) -> bool:
+    """Check whether an entry of the repair queue waits for the person who works at the node."""
+    if outage.wanted is None or not outage.wanted.begun:
+        return False
+    here = (entry for entry in ledger.queue.entries if entry.address == node.address)
+    return any(not entry.at_rest and entry.who != outage.wanted.who for entry in here)
 
 
 def _why_in_turn(node: Node) -> str:

@@ -96,6 +96,22 @@ def test_no_live_repair_is_left_to_the_queue_where_a_person_works() -> None:
     assert rig.commands() == ["try-1"]
 
 
+def test_an_entry_that_waits_for_a_person_begins_once_they_are_done() -> None:
+    """`done` waits neither for its incident nor for a healthy node: these wait for the entry."""
+    rig = Sick()
+    rig.agents.says["n3"] = OK
+    rig.tick()
+    assert ask(rig, Evacuate("n3", "new disks")) == ""
+    rig.ticks(15)
+    rig.agents.says["n3"] = EVACUATE
+    rig.ticks(20)
+    assert (rig.entry.status, rig.commands()) == (EntryStatus.QUEUED, [])
+    assert ask(rig, Done("n3")) == ""
+    rig.ticks(200)
+    assert rig.commands() == ["try-1"]
+    assert rig.node().in_service
+
+
 def test_what_holds_an_incident_holds_its_entry_back() -> None:
     rig = Sick(replace(referring(), settle=Ms(60_000)))
     rig.wish(Pause(Scope.NODE, "n3"))
