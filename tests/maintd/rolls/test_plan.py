@@ -473,15 +473,22 @@ def test_no_order_is_given_while_somebody_else_has_the_node_in_the_midst_of_its_
 
 
 def test_with_degraded_secondaries_that_have_nowhere_to_go_do_not_keep_its_command_back() -> None:
-    degraded = node("n3", drained=True, tags=frozenset({"maintd:degraded:yes"}))
     mixed = Instance("a", "n4", template="mixed", partly_on=frozenset({"n3"}))
-    for one, ordered in ((node("n3", drained=True), False), (degraded, True)):
-        others = [node(name, drained=True) for name in ("n1", "n2", "n5", "n6")]
-        world = six(one, *others, a=("n4", "n3"))
-        for there in (world, replace(six(one), instances={"a": mixed})):
-            after = decided(beside(roll(LEAVES), outages=OURS), found(there))
-            orders = [i for i in after.ledger.intents if isinstance(i.action, RunCommand)]
-            assert bool(orders) is ordered
+    away = (replace(OURS[0], offline_by="2"),)
+    for outages, offline in ((OURS, False), (away, True)):
+        for tags, ordered in (
+            (frozenset[str](), False),
+            (frozenset({"maintd:degraded:yes"}), True),
+        ):
+            one = node("n3", tags=tags, drained=not offline, offline=offline)
+            others = [node(name, drained=True) for name in ("n1", "n2", "n5", "n6")]
+            for there in (
+                six(one, *others, a=("n4", "n3")),
+                replace(six(one), instances={"a": mixed}),
+            ):
+                after = decided(beside(roll(LEAVES), outages=outages), found(there))
+                orders = [i for i in after.ledger.intents if isinstance(i.action, RunCommand)]
+                assert bool(orders) is ordered
 
 
 # What a roll means to others.
