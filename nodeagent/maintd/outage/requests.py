@@ -50,7 +50,7 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
     if is_in_turn(ledger, node):
         if outage.wanted is not None:
             return ledger.with_outage(replace(outage, wanted=None))
-        return _why_in_turn(node)
+        return _why_in_turn(node, keeper)
     if active:
         return (
             f"incident {active[0].id} of {node.name} has not ended: wait for it, or run"
@@ -100,7 +100,11 @@ def _waits_in_queue(ledger: Ledger, node: Node, outage: Outage) -> bool:
     return any(not entry.at_rest and entry.who != outage.wanted.who for entry in here)
 
 
-def _why_in_turn(node: Node) -> str:
+def _why_in_turn(node: Node, keeper: Incident | None) -> str:
+    """Say why nobody puts a node back; the roll waits for an ended incident that keeps it out."""
+    if keeper is not None:
+        turn = f"{node.name} has its turn in a roll, which waits for incident {keeper.id}:"
+        return f"{turn} leave it out first: gnt-maint roll skip {node.name}"
     return (
         f"{node.name} has its turn in a roll: wait until it is back, or leave it out first:"
         f" gnt-maint roll skip {node.name}"
@@ -194,7 +198,8 @@ def _undrained(
             " --undrain to leave it so"
         )
     if is_in_turn(ledger, node):
-        return f"nothing was changed: {_why_in_turn(node)}. Cancel without --undrain to leave it so"
+        why = _why_in_turn(node, None)
+        return f"nothing was changed: {why}. Cancel without --undrain to leave it so"
     other = incident_that_keeps_out(ledger, incident.node, outage)
     if other is not None and other.id != incident.id:
         return f"{node.name} is out of service for incident {other.id} as well: cancel that first"
