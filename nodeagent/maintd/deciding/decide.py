@@ -147,7 +147,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     ledger = proposals.remember(before, ledger, observed, held, now)
     decision = Decision(ledger, held, refused, tuple(evened.questions), sick)
     if __debug__:
-        check_invariants(before, decision, observed)
+        check_invariants(before, decision, observed, policy)
     return decision
 
 
@@ -156,7 +156,7 @@ def _with_results(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -
     ledger = remember_wanted(ledger, observed, now)
     ledger = lifecycle.back_off(ledger, observed, now)
     ledger = windows_plan.remember(ledger, observed, now)
-    ledger = rolls.remember(ledger, observed, now)
+    ledger = rolls.remember(ledger, observed, policy, now)
     ledger = repair_jobs.remember(ledger, observed, now)
     ledger = past_moves.remember(ledger, observed, now)
     ledger = notice_owners.remember(ledger, observed, now)

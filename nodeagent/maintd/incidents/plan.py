@@ -231,9 +231,11 @@ class Planner:
 
     def _why_not(self, incident: Incident) -> Reason | None:
         """Why work on a detected incident may not start, no matter who would do it."""
+        rule = referral.referral_of(incident, self.observed.snapshot, self.policy)
+        referred = rule is not None
         return (
             admission.may_go_on(incident, self.observed, self.holds)
-            or admission.may_begin_there(incident, self.ledger, self.observed)
+            or admission.may_begin_there(incident, self.ledger, self.observed, referred=referred)
             or admission.failed_before(incident, self.ledger, self.policy)
             or admission.may_begin(incident, self.ledger, self.policy, self.paused, self.now)
             or self.owners.get(incident.node)

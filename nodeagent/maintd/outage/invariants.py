@@ -8,7 +8,7 @@
 6. No planned job exceeds a disruption budget, but for dead nodes and `evacuate-failover`.
 7. No node begins in a roll that has as many away as it may have.
 8. A roll's command is ordered at a node that is out of service and empty; with secondaries that
-   stay, no instance runs there.
+   stay, no instance runs there. With `degraded` those stay that have nowhere to go.
 """
 
 from collections.abc import Iterable
@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from nodeagent.maintd.outage.claims import Claims, away_for
 from nodeagent.maintd.planning.budgets import Budgets, budget_tags
 from nodeagent.maintd.planning.outcomes import by_uuid
+from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.action import (
     Drain,
     MovePrimary,
@@ -27,7 +28,7 @@ from nodeagent.model.action import (
 )
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Decision, Intent, Ledger
+from nodeagent.model.ledger import Decision, Intent, Ledger, Policy
 from nodeagent.model.purpose import OfFencing, OfIncident, OfReturn
 from nodeagent.model.roll import Phase
 from nodeagent.model.snapshot import Node, Observed
@@ -35,7 +36,9 @@ from nodeagent.model.snapshot import Node, Observed
 _OF_ONE_OWNER = (Drain, SetOffline, Restore, MovePrimary, MoveSecondary)
 
 
-def check_invariants(before: Ledger, decision: Decision, observed: Observed) -> None:
+def check_invariants(
+    before: Ledger, decision: Decision, observed: Observed, policy: Policy
+) -> None:
     """Raise AssertionError if a decision breaks a promise: that is a bug of ours."""
     ledger, known = decision.ledger, {intent.id for intent in before.intents}
     new = [intent for intent in ledger.intents if intent.id not in known]
@@ -51,7 +54,7 @@ def check_invariants(before: Ledger, decision: Decision, observed: Observed) -> 
     _check_roll(before, ledger)
     for intent in new:
         if intent.purpose.roll and isinstance(intent.action, RunCommand):
-            _check_command(intent, ledger, observed)
+            _check_command(intent, ledger, observed, policy)
 
 
 def _check_roll(before: Ledger, ledger: Ledger) -> None:
@@ -71,13 +74,14 @@ def _check_roll(before: Ledger, ledger: Ledger) -> None:
     assert not (begun and len(away) > roll.terms.at_once), f"{begun} begin in a roll; away: {away}"
 
 
-def _check_command(intent: Intent, ledger: Ledger, observed: Observed) -> None:
+def _check_command(intent: Intent, ledger: Ledger, observed: Observed, policy: Policy) -> None:
     node = observed.snapshot.nodes[intent.node]
     assert node.is_out, f"a roll's command is ordered at {node.name}, which is in service"
     stay = ledger.roll is not None and ledger.roll.terms.keep_secondaries
+    degraded = with_tags(policy, observed.snapshot, node).degraded
     for instance in observed.snapshot.instances.values():
         here = instance.primary == node.name and (instance.running or not stay)
-        here |= node.name in instance.others and not stay
+        here |= node.name in instance.others and not (stay or degraded)
         assert not here, f"a roll's command is ordered at {node.name}, where {instance.name} is"
 
 

@@ -24,14 +24,19 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
     """Close a node's ended incidents, end a person's request, and return the node as it was found.
 
     While an incident evacuates the node, or in its turn in a roll, only the request ends. A live
-    repair that waits for the person begins then, and the node returns after it.
+    repair or a queue entry that waits for the person begins then, and the node returns after it.
     """
     node = observed.snapshot.nodes.get(asked.node)
     if node is None:
         return no_such("node", asked.node)
     incidents = [incident for incident in ledger.incidents if incident.node == node.uuid]
     outage = ledger.outage(node.uuid) or Outage(node.uuid)
-    repairs = [incident for incident in incidents if waits_for_person(incident, outage)]
+    queued = _waits_in_queue(ledger, node, outage)
+    repairs = [
+        incident
+        for incident in incidents
+        if waits_for_person(incident, outage) or (queued and incident.status is Status.NOTED)
+    ]
     active = [
         incident
         for incident in incidents
@@ -45,7 +50,7 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
     if is_in_turn(ledger, node):
         if outage.wanted is not None:
             return ledger.with_outage(replace(outage, wanted=None))
-        return _why_in_turn(node)
+        return _why_in_turn(node, keeper)
     if active:
         return (
             f"incident {active[0].id} of {node.name} has not ended: wait for it, or run"
@@ -68,7 +73,7 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
         stays = f"{state_of(node)}: {by_hand(node)}" if out else "in service"
         return f"no incident of {node.name} waits to be closed; {node.name} is {stays}"
     why = _unhealthy(node, observed)
-    if why and not (asked.force or node.offline or repairs):
+    if why and not (asked.force or node.offline or repairs or queued):
         return (
             f"{node.name} is not healthy: {why}: repair it first, or insist with"
             f" gnt-maint done --force {node.name}"
@@ -87,7 +92,19 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
     return without_lost(over, observed, lambda intent: _is_of_node(intent.purpose, node))
 
 
-def _why_in_turn(node: Node) -> str:
+def _waits_in_queue(ledger: Ledger, node: Node, outage: Outage) -> bool:
+    """Check whether an entry of the repair queue waits for the person who works at the node."""
+    if outage.wanted is None or not outage.wanted.begun:
+        return False
+    here = (entry for entry in ledger.queue.entries if entry.address == node.address)
+    return any(not entry.at_rest and entry.who != outage.wanted.who for entry in here)
+
+
+def _why_in_turn(node: Node, keeper: Incident | None) -> str:
+    """Say why nobody puts a node back; the roll waits for an ended incident that keeps it out."""
+    if keeper is not None:
+        turn = f"{node.name} has its turn in a roll, which waits for incident {keeper.id}:"
+        return f"{turn} leave it out first: gnt-maint roll skip {node.name}"
     return (
         f"{node.name} has its turn in a roll: wait until it is back, or leave it out first:"
         f" gnt-maint roll skip {node.name}"
@@ -181,7 +198,8 @@ def _undrained(
             " --undrain to leave it so"
         )
     if is_in_turn(ledger, node):
-        return f"nothing was changed: {_why_in_turn(node)}. Cancel without --undrain to leave it so"
+        why = _why_in_turn(node, None)
+        return f"nothing was changed: {why}. Cancel without --undrain to leave it so"
     other = incident_that_keeps_out(ledger, incident.node, outage)
     if other is not None and other.id != incident.id:
         return f"{node.name} is out of service for incident {other.id} as well: cancel that first"

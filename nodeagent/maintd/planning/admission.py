@@ -63,16 +63,23 @@ def may_go_on(incident: Incident, observed: Observed, holds: Mapping[str, Reason
     return None
 
 
-def may_begin_there(incident: Incident, ledger: Ledger, observed: Observed) -> Reason | None:
+def may_begin_there(
+    incident: Incident, ledger: Ledger, observed: Observed, *, referred: bool
+) -> Reason | None:
     """Why no work may start at the node itself.
 
-    Whoever has had the node evacuated works on it: no repair command runs there beside them.
+    Whoever has had the node evacuated works on it: nothing is repaired there beside them. A fault
+    without a repair command, which is not `referred` to the repair queue, calls a person as ever.
     """
     node = observed.snapshot.nodes.get(incident.name)
     if node is not None and node.offline:
         return because(Kind.OFFLINE, node.name, incident=incident.id)
     outage = ledger.outage(incident.node)
-    if outage is not None and outage.wanted is not None and waits_for_person(incident, outage):
+    if outage is None or outage.wanted is None:
+        return None
+    if incident.diagnosis.command is None and not referred:
+        return None
+    if waits_for_person(incident, outage):
         return because(Kind.EVACUATED_BY_PERSON, incident.name, who=outage.wanted.who)
     return None
 

@@ -38,7 +38,7 @@ _LEAST = 2  # moves of a node at once: one runs, and one waits for its locks
 # Remember.
 
 
-def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
+def remember(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
     """Record what became of moves and commands, before the jobs are settled."""
     roll = ledger.roll
     if roll is None or roll.over:
@@ -56,7 +56,7 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     looked_at = tuple(
         member
         if member.phase.over
-        else _looked_at(member, nodes.get(member.node), ledger, snapshot, now)
+        else _looked_at(member, nodes.get(member.node), ledger, snapshot, policy, now)
         for member in roll.nodes
     )
     ledger = replace(ledger, roll=replace(roll, nodes=looked_at))
@@ -86,7 +86,12 @@ def _with_fault(
 
 
 def _looked_at(
-    member: RollNode, node: Node | None, ledger: Ledger, snapshot: Snapshot, now: Ms
+    member: RollNode,
+    node: Node | None,
+    ledger: Ledger,
+    snapshot: Snapshot,
+    policy: Policy,
+    now: Ms,
 ) -> RollNode:
     """Record that a node is gone, out of service, used again, or back."""
     if node is None:
@@ -96,7 +101,7 @@ def _looked_at(
         if node.offline and not _is_offline_for_roll(node, outage, ledger):
             return member.at(Phase.SKIPPED, now, "somebody has marked it offline")
         is_away = node.offline and outage is not None and outage.offline_by
-        if is_away and (used_by := _instances_of(node, snapshot)):
+        if is_away and (used_by := _instances_of(node, snapshot, policy)):
             return member.at(Phase.FAILED, now, f"it is offline, and has {some_of(used_by)}")
         return replace(member, drained=True) if node.is_out else member
     if member.phase is Phase.RETURNING and (outage is None or outage.back is None):
@@ -118,9 +123,14 @@ def _is_offline_for_roll(node: Node, outage: Outage | None, ledger: Ledger) -> b
     )
 
 
-def _instances_of(node: Node, snapshot: Snapshot) -> list[str]:
-    instances = snapshot.instances.values()
-    return sorted(one.name for one in instances if node.name in (one.primary, one.secondary))
+def _instances_of(node: Node, snapshot: Snapshot, policy: Policy) -> list[str]:
+    """Return who keeps its command back; with `degraded` secondaries do not."""
+    stay = with_tags(policy, snapshot, node).degraded
+    return sorted(
+        instance.name
+        for instance in snapshot.instances.values()
+        if instance.primary == node.name or (node.name in instance.others and not stay)
+    )
 
 
 def _is_drained_anew(node: Node, outage: Outage) -> bool:

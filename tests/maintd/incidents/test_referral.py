@@ -17,9 +17,11 @@ from nodeagent.model.sick import Sick as Reported
 from nodeagent.model.snapshot import Group, Node, Snapshot
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms, Seconds
-from nodeagent.model.wish import Cancel, Pause, Resume
+from nodeagent.model.wish import Cancel, Done, Evacuate, Pause, Resume
+from tests.maintd.decided import kinds
 from tests.maintd.queue.mender import Mender, policy
-from tests.maintd.world import EVACUATE, OK
+from tests.maintd.rig import ask
+from tests.maintd.world import EVACUATE, OK, need
 
 REFERRAL = Referral("r640", "unreachable", (Need.EVACUATE,))
 
@@ -77,6 +79,37 @@ def test_an_incident_becomes_an_entry_and_is_not_worked_on_itself() -> None:
     assert rig.node().in_service
     drains = [job for job in rig.jobs() if job.startswith("Drain")]
     assert len(drains) == 1
+
+
+def test_no_live_repair_is_left_to_the_queue_where_a_person_works() -> None:
+    """Not even one without a repair command, for which a person is called otherwise."""
+    rig = Sick(referring(Referral("r640", "unreachable", (Need.LIVE_REPAIR,))))
+    rig.agents.says["n3"] = OK
+    rig.tick()
+    assert ask(rig, Evacuate("n3", "new disks")) == ""
+    rig.agents.says["n3"] = need("live-repair")
+    rig.ticks(20)
+    assert (Kind.EVACUATED_BY_PERSON, "n3") in kinds(rig.tick().decision.held)
+    assert rig.ledger.queue.entries == ()
+    assert ask(rig, Done("n3")) == ""
+    rig.ticks(20)
+    assert rig.commands() == ["try-1"]
+
+
+def test_an_entry_that_waits_for_a_person_begins_once_they_are_done() -> None:
+    """`done` waits neither for its incident nor for a healthy node: these wait for the entry."""
+    rig = Sick()
+    rig.agents.says["n3"] = OK
+    rig.tick()
+    assert ask(rig, Evacuate("n3", "new disks")) == ""
+    rig.ticks(15)
+    rig.agents.says["n3"] = EVACUATE
+    rig.ticks(20)
+    assert (rig.entry.status, rig.commands()) == (EntryStatus.QUEUED, [])
+    assert ask(rig, Done("n3")) == ""
+    rig.ticks(200)
+    assert rig.commands() == ["try-1"]
+    assert rig.node().in_service
 
 
 def test_what_holds_an_incident_holds_its_entry_back() -> None:

@@ -12,7 +12,7 @@ from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done, Evacuate
 from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, ask, fleet, mirrored
-from tests.maintd.world import NOW, OK, REPAIR, seen, six
+from tests.maintd.world import NOW, OK, REPAIR, need, seen, six
 
 PLACES = (("n3", "n4"), ("n3", "n5"), ("n2", "n3"))
 POLICY = replace(QUICK, return_after=Ms(60_000))
@@ -89,3 +89,13 @@ def test_no_repair_starts_where_a_person_works() -> None:
     one.agents.says["n3"] = OK
     until_calm(one)
     assert one.cluster.nodes["n3"].in_service
+
+
+def test_a_fault_without_a_repair_command_calls_a_person_meanwhile() -> None:
+    one = rig()
+    ask(one, Evacuate("n3", "new disks"))
+    until_calm(one)
+    one.agents.says["n3"] = need("live-repair")
+    for _ in range(3):
+        held = one.tick(30).decision.held
+    assert (Kind.NO_COMMAND, "n3") in kinds(held)

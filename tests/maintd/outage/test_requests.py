@@ -87,6 +87,12 @@ REFUSED: dict[str, tuple[Ledger, Observed, Done, str]] = {
         "n3 is not healthy: its agent is in doubt (timed out)",
     ),
     "in a roll": (in_roll(Phase.LEAVING), seen(six(DRAINED)), Done("n3"), IN_TURN),
+    "in a roll that waits for its incident": (
+        replace(in_roll(Phase.LEAVING), incidents=(replace(ENDED, drained=True, jobs=("5",)),)),
+        seen(six(DRAINED)),
+        Done("n3"),
+        "n3 has its turn in a roll, which waits for incident",
+    ),
     "its machine is about to reboot": (
         in_roll(Phase.RETURNING, RETURNS),
         seen(six(DRAINED)),

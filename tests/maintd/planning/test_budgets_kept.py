@@ -16,7 +16,7 @@ from nodeagent.model.snapshot import Instance
 from nodeagent.model.wish import Evacuate, StartRoll
 from tests.maintd.balancing.world import ON, advised, begun, done, shift
 from tests.maintd.balancing.world import world as balanced
-from tests.maintd.decided import whole
+from tests.maintd.decided import POLICY, whole
 from tests.maintd.queue.mender import Mender, policy
 from tests.maintd.rig import Rig
 from tests.maintd.world import EVACUATE, FAILOVER, instance, seen, six
@@ -179,7 +179,7 @@ def test_a_decision_that_exceeds_a_budget_is_a_bug(
     decision = Decision(Ledger(intents=intents), (), {}, (), {})
     observed = seen(replace(six(), instances=named))
     if holds:
-        check_invariants(Ledger(), decision, observed)
+        check_invariants(Ledger(), decision, observed, POLICY)
     else:
         with pytest.raises(AssertionError, match="exceeds a budget"):
-            check_invariants(Ledger(), decision, observed)
+            check_invariants(Ledger(), decision, observed, POLICY)

@@ -24,7 +24,7 @@ from nodeagent.model.outage import Back, Outage, Proof, Wanted, Way
 from nodeagent.model.purpose import OfReturn, OfRoll, Purpose
 from nodeagent.model.reason import AnyKind, Kind, RollKind, because
 from nodeagent.model.roll import REBOOT, Hours, Phase, Roll, RollNode, Terms
-from nodeagent.model.snapshot import Observed, Snapshot
+from nodeagent.model.snapshot import Instance, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Mode, Scheduled, Unavailability
 from nodeagent.model.wish import CancelRoll, PauseRoll, ResumeRoll, RetryNode, SkipNode, StartRoll
@@ -470,6 +470,25 @@ def test_no_order_is_given_while_somebody_else_has_the_node_in_the_midst_of_its_
             after = decided(before, found(world))
             assert not any(isinstance(i.action, RunCommand) for i in after.ledger.intents), claims
             assert (Kind.CLAIMED, "n3") in kinds(after.held), (outage, claims)
+
+
+def test_with_degraded_secondaries_that_have_nowhere_to_go_do_not_keep_its_command_back() -> None:
+    mixed = Instance("a", "n4", template="mixed", partly_on=frozenset({"n3"}))
+    away = (replace(OURS[0], offline_by="2"),)
+    for outages, offline in ((OURS, False), (away, True)):
+        for tags, ordered in (
+            (frozenset[str](), False),
+            (frozenset({"maintd:degraded:yes"}), True),
+        ):
+            one = node("n3", tags=tags, drained=not offline, offline=offline)
+            others = [node(name, drained=True) for name in ("n1", "n2", "n5", "n6")]
+            for there in (
+                six(one, *others, a=("n4", "n3")),
+                replace(six(one), instances={"a": mixed}),
+            ):
+                after = decided(beside(roll(LEAVES), outages=outages), found(there))
+                orders = [i for i in after.ledger.intents if isinstance(i.action, RunCommand)]
+                assert bool(orders) is ordered
 
 
 # What a roll means to others.

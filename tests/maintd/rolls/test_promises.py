@@ -10,7 +10,7 @@ from nodeagent.model.ledger import Decision, Intent, Ledger
 from nodeagent.model.purpose import OfRoll
 from nodeagent.model.roll import Phase, Roll
 from nodeagent.model.snapshot import Observed
-from tests.maintd.rig import Rig
+from tests.maintd.rig import QUICK, Rig
 from tests.maintd.rolls.rolling import TERMS, rig, roll, start
 
 
@@ -32,24 +32,27 @@ def test_no_more_nodes_begin_than_may_be_away(first: Phase) -> None:
     before = Ledger(roll=with_phases(one, first, Phase.WAITING))
     after = Ledger(roll=with_phases(one, first, Phase.LEAVING))
     with pytest.raises(AssertionError, match="begin in a roll"):
-        check_invariants(before, Decision(after), observed)
+        check_invariants(before, Decision(after), observed, QUICK)
     two = replace(after.roll or roll(one), terms=replace(TERMS, at_once=2))
-    check_invariants(before, Decision(replace(after, roll=two)), observed)
+    check_invariants(before, Decision(replace(after, roll=two)), observed, QUICK)
 
 
 @pytest.mark.parametrize(
-    ("node", "keeps", "why"),
+    ("node", "keeps", "degraded", "why"),
     [
-        ("n3", False, "in service"),
-        ("n4", False, "where i2 is"),
-        ("n4", True, "where i2 is"),
-        ("n6", False, "where i3 is"),
-        ("n6", True, ""),
+        ("n3", False, False, "in service"),
+        ("n4", False, False, "where i2 is"),
+        ("n4", True, False, "where i2 is"),
+        ("n4", False, True, "where i2 is"),
+        ("n6", False, False, "where i3 is"),
+        ("n6", True, False, ""),
+        ("n6", False, True, ""),
     ],
 )
 def test_a_command_is_ordered_at_an_empty_node_out_of_service(
-    node: str, *, keeps: bool, why: str
+    node: str, *, keeps: bool, degraded: bool, why: str
 ) -> None:
+    policy = replace(QUICK, degraded=degraded)
     one, observed = begun()
     nodes = {
         name: replace(there, drained=name != "n3")
@@ -64,6 +67,6 @@ def test_a_command_is_ordered_at_an_empty_node_out_of_service(
     before = Ledger(roll=current)
     if why:
         with pytest.raises(AssertionError, match=why):
-            check_invariants(before, Decision(ledger), seen)
+            check_invariants(before, Decision(ledger), seen, policy)
     else:
-        check_invariants(before, Decision(ledger), seen)
+        check_invariants(before, Decision(ledger), seen, policy)
