@@ -29,67 +29,94 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
     node = observed.snapshot.nodes.get(asked.node)
     if node is None:
         return no_such("node", asked.node)
-    incidents = [incident for incident in ledger.incidents if incident.node == node.uuid]
     outage = ledger.outage(node.uuid) or Outage(node.uuid)
-    queued = _waits_in_queue(ledger, node, outage)
-    repairs = [
-        incident
-        for incident in incidents
-        if waits_for_person(incident, outage) or (queued and incident.status is Status.NOTED)
-    ]
-    active = [
-        incident
-        for incident in incidents
-        if incident.status.active and not incident.by_hand and incident not in repairs
-    ]
-    keeper = incident_that_keeps_out(ledger, node.uuid, outage)
-    if outage.wanted is not None and keeper is not None and keeper.status.active:
-        # The node stays out of service for its incident, which puts it back if it is withdrawn.
-        kept = replace(outage, wanted=None, incident=outage.incident or keeper.id)
+    if (kept := _without_request(ledger, node, outage)) is not None:
         return ledger.with_outage(kept)
-    if is_in_turn(ledger, node):
-        if outage.wanted is not None:
-            return ledger.with_outage(replace(outage, wanted=None))
-        return _why_in_turn(node, keeper)
-    if active:
+    if why := _why_not_done(ledger, node, outage):
+        return why
+    fault = _unhealthy(node, observed)
+    goes_on = _waits_in_queue(ledger, node, outage) or _waiting(ledger, node, outage)
+    if fault and not (asked.force or node.offline or goes_on):
         return (
-            f"incident {active[0].id} of {node.name} has not ended: wait for it, or run"
-            f" gnt-maint cancel {active[0].id}"
-        )
-    before = outage.back if outage.back is not None and outage.back.reported else None
-    out = node.drained or node.offline
-    fencing = next((fencing for fencing in ledger.fencing if fencing.node == node.uuid), None)
-    if fencing is not None and not fencing.stage.over:
-        return f"maintd is still fencing {node.name}: see gnt-maint why {node.name}"
-    fenced = fencing is not None or (before is not None and before.fenced)
-    wanted = outage.wanted is not None
-    waits = (
-        fenced
-        or wanted
-        or any(_waits(incident, node) for incident in incidents)
-        or (outage.ours and out)
-    )
-    if not waits:
-        stays = f"{state_of(node)}: {by_hand(node)}" if out else "in service"
-        return f"no incident of {node.name} waits to be closed; {node.name} is {stays}"
-    why = _unhealthy(node, observed)
-    if why and not (asked.force or node.offline or repairs or queued):
-        return (
-            f"{node.name} is not healthy: {why}: repair it first, or insist with"
+            f"{node.name} is not healthy: {fault}: repair it first, or insist with"
             f" gnt-maint done --force {node.name}"
         )
+    before = _report_before(outage)
     back = Back(
         Way.FORCED if asked.force else Way.DONE,
         now,
         who,
         _goal(asked, node, outage),
         online=not node.offline,
-        fenced=fenced,
+        fenced=_is_fenced(ledger, node, outage),
     )
-    if not (why or node.offline):  # a second request keeps the proof
+    if not (fault or node.offline):  # a second request keeps the proof
         back = replace(back, well=before.well if before is not None and before.well else now)
     over = ledger.with_outage(replace(outage, back=back, wanted=None))
     return without_lost(over, observed, lambda intent: _is_of_node(intent.purpose, node))
+
+
+def _without_request(ledger: Ledger, node: Node, outage: Outage) -> Outage | None:
+    """Return the outage of a node that stays out for others when a person's request ends."""
+    if outage.wanted is None:
+        return None
+    keeper = incident_that_keeps_out(ledger, node.uuid, outage)
+    if keeper is not None and keeper.status.active:
+        # It puts the node back if it is withdrawn.
+        return replace(outage, wanted=None, incident=outage.incident or keeper.id)
+    return replace(outage, wanted=None) if is_in_turn(ledger, node) else None
+
+
+def _why_not_done(ledger: Ledger, node: Node, outage: Outage) -> str:
+    """Say why nothing of a node can be closed now; empty if something can."""
+    incidents = _incidents_of(node, ledger)
+    if is_in_turn(ledger, node):
+        return _why_in_turn(node, incident_that_keeps_out(ledger, node.uuid, outage))
+    waiting = _waiting(ledger, node, outage)
+    for incident in incidents:
+        if incident.status.active and not incident.by_hand and incident not in waiting:
+            return (
+                f"incident {incident.id} of {node.name} has not ended: wait for it, or run"
+                f" gnt-maint cancel {incident.id}"
+            )
+    if any(one.node == node.uuid and not one.stage.over for one in ledger.fencing):
+        return f"maintd is still fencing {node.name}: see gnt-maint why {node.name}"
+    out = node.drained or node.offline
+    if (
+        _is_fenced(ledger, node, outage)
+        or outage.wanted is not None
+        or any(_waits(incident, node) for incident in incidents)
+        or (outage.ours and out)
+    ):
+        return ""
+    stays = f"{state_of(node)}: {by_hand(node)}" if out else "in service"
+    return f"no incident of {node.name} waits to be closed; {node.name} is {stays}"
+
+
+def _incidents_of(node: Node, ledger: Ledger) -> list[Incident]:
+    return [incident for incident in ledger.incidents if incident.node == node.uuid]
+
+
+def _waiting(ledger: Ledger, node: Node, outage: Outage) -> list[Incident]:
+    """The incidents that wait for the person who works at the node, or for an entry that does."""
+    queued = _waits_in_queue(ledger, node, outage)
+    return [
+        incident
+        for incident in _incidents_of(node, ledger)
+        if waits_for_person(incident, outage) or (queued and incident.status is Status.NOTED)
+    ]
+
+
+def _report_before(outage: Outage) -> Back | None:
+    """Return the return that somebody has asked for before, if it goes on."""
+    return outage.back if outage.back is not None and outage.back.reported else None
+
+
+def _is_fenced(ledger: Ledger, node: Node, outage: Outage) -> bool:
+    """Check whether the node was fenced, and has not proved since that nothing stale runs there."""
+    before = _report_before(outage)
+    fenced = any(fencing.node == node.uuid for fencing in ledger.fencing)
+    return fenced or (before is not None and before.fenced)
 
 
 def _waits_in_queue(ledger: Ledger, node: Node, outage: Outage) -> bool:
