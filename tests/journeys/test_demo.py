@@ -316,7 +316,8 @@ def test_a_machine_that_maintd_has_switched_off_can_be_put_online_after_power_on
     assert world.power(name, PowerCommand.ON)[0], "nothing starts it"
     assert not world.power(name, PowerCommand.OFF)[0]
     assert not world.apply(SetOffline(name))
-    assert "turned on" in world.apply(Restore(name, drained=True))
+    assert "turned on" in world.apply(Restore(name))
+    assert "report its version" in world.apply(Restore(name, drained=True))
     machines.do("power-on", name)
     assert not world.apply(Restore(name, drained=True))
 
