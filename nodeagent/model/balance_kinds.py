@@ -23,7 +23,7 @@ class BalanceKind(AnyKind):
     NOT_LASTING = kind(
         "balance",
         Of.GROUP,
-        "{moves} moves would bring its score from {score:.8f} to {final:.8f}{doubt:+ (%)}: they"
+        "{moves} moves would bring its score from {score:.4f} to {final:.4f}{doubt:+ (%)}: they"
         " start if this holds for {left:s} more",
     )
     NO_SEARCH = kind("balance", Of.GROUP, "{why}")
