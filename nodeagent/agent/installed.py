@@ -15,7 +15,7 @@ from typing import TypeAlias
 from nodeagent.agent import whitelist
 from nodeagent.errors import MessageError
 from nodeagent.folder import replace_file
-from nodeagent.model.units import Ms
+from nodeagent.model.units import Ms, ms_of
 from nodeagent.protocol.canonical import canonical, read
 from nodeagent.protocol.commands import Command, Kind, LastRun, State, write_commands, write_runs
 from nodeagent.protocol.messages import COMMAND_NAME, Receipt
@@ -64,7 +64,7 @@ class Installed:
         try:
             with open(self._file, "rb") as file:
                 rows = read(file.read(_MOST_BYTES))
-            self._known = {(str(a), str(b)): (str(c), _ms(since)) for a, b, c, since in rows}
+            self._known = {(str(a), str(b)): (str(c), ms_of(since)) for a, b, c, since in rows}
         except FileNotFoundError:
             return
         except (OSError, MessageError, TypeError, ValueError) as error:
@@ -202,11 +202,3 @@ def _version(folder: str, name: str) -> tuple[int, ...] | None:
 def _digest(fd: int) -> str:
     with open(fd, "rb", closefd=False) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _ms(value: object) -> Ms | None:
-    if value is None:
-        return None
-    if type(value) is not int or value < 0:
-        raise ValueError("a time is not in ms")
-    return Ms(value)

@@ -11,7 +11,7 @@ from nodeagent.errors import MessageError
 from nodeagent.folder import replace_file
 from nodeagent.model.clock import Moment, step
 from nodeagent.model.diagnosis import Diagnosis, Steady
-from nodeagent.model.units import Ms
+from nodeagent.model.units import Ms, ms_of
 from nodeagent.protocol.canonical import printable, read
 from nodeagent.protocol.messages import believe_diagnosis
 
@@ -86,20 +86,12 @@ def _row(name: str, row: dict[str, Any], now: Moment) -> dict[str, Steady]:
     steady = Steady(
         current=_diagnosis(row["current"]),
         challenger=_diagnosis(row["challenger"]),
-        checked=_ms(row["checked"]),
-        changed=_ms(row["changed"]),
+        checked=ms_of(row["checked"]),
+        changed=ms_of(row["changed"]),
         why=why,
         lost=lost,
     )
     return in_step({name: steady}, before, now) if before else {name: steady}
-
-
-def _ms(value: object) -> Ms | None:
-    if value is None:
-        return None
-    if type(value) is not int or value < 0:
-        raise ValueError("a time is not in ms")
-    return Ms(value)
 
 
 def _text(diagnosis: Diagnosis | None) -> str | None:

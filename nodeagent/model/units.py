@@ -18,3 +18,12 @@ def in_ms(seconds: Seconds) -> Ms:
 
 def in_ns(seconds: Seconds) -> Nanoseconds:
     return seconds * 1_000_000_000
+
+
+def ms_of(value: object) -> Ms | None:
+    """Return a time of a saved document, which may have been changed by hand, or ValueError."""
+    if value is None:
+        return None
+    if type(value) is not int or value < 0:
+        raise ValueError("a time is not in ms")
+    return value
