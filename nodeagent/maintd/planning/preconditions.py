@@ -1,4 +1,4 @@
-"""Check that an instance is unchanged since the decision to repair or move it. Pure.
+"""Check that an instance or a node's rules are unchanged since the decision. Pure.
 
 Between the two maintd asks nodes for their room and submits other jobs, which may take minutes. If
 something has changed by then, it decides again.
@@ -20,18 +20,17 @@ def is_as_it_was(move: Move, before: Snapshot, now: Snapshot) -> bool:
     places = [place for place in (old.primary, old.secondary) if place is not None]
     if old != new or any(_role(place, before) != _role(place, now) for place in places):
         return False
-    group = before.nodes[old.primary].group
-    farther = [(before.tags, now.tags), (_of_group(group, before), _of_group(group, now))]
+    farther = _farther(before.nodes[old.primary].group, before, now)
     return all(_rules(earlier) == _rules(later) for earlier, later in farther)
 
 
 def are_rules_as_they_were(name: str, before: Snapshot, now: Snapshot) -> bool:
-    """Check that nobody has paused or limited maintd for the node's group or everywhere."""
+    """Check that maintd's tags of the cluster and of the node's group have not changed."""
     node, later_node = before.nodes.get(name), now.nodes.get(name)
     if node is None or later_node is None or node.group != later_node.group:
         return False
-    places = [(before.tags, now.tags), (_of_group(node.group, before), _of_group(node.group, now))]
-    return all(_of_maintd(earlier) == _of_maintd(later) for earlier, later in places)
+    farther = _farther(node.group, before, now)
+    return all(of_maintd(earlier) == of_maintd(later) for earlier, later in farther)
 
 
 def at_work_on(instance: Instance, busy: Mapping[str, str]) -> Reason | None:
@@ -51,13 +50,17 @@ def _role(name: str, snapshot: Snapshot) -> Node | None:
     return node and replace(node, candidate=False, tags=frozenset())
 
 
-def _of_group(uuid: str, snapshot: Snapshot) -> Collection[str]:
+def _farther(
+    group: str, before: Snapshot, now: Snapshot
+) -> list[tuple[frozenset[str], frozenset[str]]]:
+    """Return the tags of the cluster, and of a group (its UUID), before and now."""
+    of_group = (_of_group(group, before), _of_group(group, now))
+    return [(before.tags, now.tags), of_group]
+
+
+def _of_group(uuid: str, snapshot: Snapshot) -> frozenset[str]:
     group = snapshot.groups.get(uuid)
-    return () if group is None else group.tags
-
-
-def _of_maintd(tags: Collection[str]) -> list[str]:
-    return of_maintd(frozenset(tags))
+    return frozenset() if group is None else group.tags
 
 
 def _rules(tags: Collection[str]) -> set[str]:
