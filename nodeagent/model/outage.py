@@ -142,6 +142,11 @@ class Outage:
         return self.incident != "" or self.drained_by != "" or self.offline_by != ""
 
     @property
+    def evacuated_for(self) -> Wanted | None:
+        """Return the request of a person who has had the node evacuated, and works there."""
+        return self.wanted if self.wanted is not None and self.wanted.begun else None
+
+    @property
     def disowned(self) -> "Outage":
         """Return it without what our jobs did to the node: what people asked for stays."""
         back = self.back if self.back is not None and self.back.proves else None

@@ -121,10 +121,11 @@ def _is_fenced(ledger: Ledger, node: Node, outage: Outage) -> bool:
 
 def _waits_in_queue(ledger: Ledger, node: Node, outage: Outage) -> bool:
     """Check whether an entry of the repair queue waits for the person who works at the node."""
-    if outage.wanted is None or not outage.wanted.begun:
+    person = outage.evacuated_for
+    if person is None:
         return False
     here = (entry for entry in ledger.queue.entries if entry.address == node.address)
-    return any(not entry.at_rest and entry.who != outage.wanted.who for entry in here)
+    return any(not entry.at_rest and entry.who != person.who for entry in here)
 
 
 def _why_in_turn(node: Node, keeper: Incident | None) -> str:

@@ -74,20 +74,18 @@ def may_begin_there(
     node = observed.snapshot.nodes.get(incident.name)
     if node is not None and node.offline:
         return because(Kind.OFFLINE, node.name, incident=incident.id)
-    outage = ledger.outage(incident.node)
-    if outage is None or outage.wanted is None:
-        return None
-    if incident.diagnosis.command is None and not referred:
-        return None
-    if waits_for_person(incident, outage):
-        return because(Kind.EVACUATED_BY_PERSON, incident.name, who=outage.wanted.who)
+    outage = ledger.outage(incident.node) or Outage(incident.node)
+    person = outage.evacuated_for
+    repaired = incident.diagnosis.command is not None or referred
+    if person is not None and repaired and waits_for_person(incident, outage):
+        return because(Kind.EVACUATED_BY_PERSON, incident.name, who=person.who)
     return None
 
 
 def waits_for_person(incident: Incident, outage: Outage) -> bool:
     """Check whether a live repair waits for the person who has had its node evacuated."""
     repairs = incident.status is Status.NOTED and incident.diagnosis.need is Need.LIVE_REPAIR
-    return repairs and outage.wanted is not None and outage.wanted.begun
+    return repairs and outage.evacuated_for is not None
 
 
 def may_begin(

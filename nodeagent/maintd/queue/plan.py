@@ -190,8 +190,7 @@ class _Places:
         self._observed, self._policy, self._room = observed, policy, room
         self._stopped, self._busy, self._shut = stopped, busy, shut
         self._incidents = ledger.incidents
-        wanted = ((outage.node, outage.wanted) for outage in ledger.outages)
-        self._wanted = {node: person for node, person in wanted if person is not None}
+        self._evacuated_for = {outage.node: outage.evacuated_for for outage in ledger.outages}
         nodes = observed.snapshot.nodes.values()
         self._nodes = {node.uuid: node for node in nodes}
         self._by_address = {node.address: node for node in nodes}
@@ -254,8 +253,8 @@ class _Places:
             return self._stopped.outside
         if why := self._stopped.nodes.get(node.name):
             return why
-        person = self._wanted.get(node.uuid)
-        if person is not None and person.begun and person.who != entry.who:
+        person = self._evacuated_for.get(node.uuid)
+        if person is not None and person.who != entry.who:
             return because(Kind.EVACUATED_BY_PERSON, node.name, who=person.who)
         for incident in self._incidents:
             if incident.node != node.uuid:
