@@ -8,17 +8,31 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from nodeagent.autorepair.tags import PREFIX
+from nodeagent.maintd.planning.holds import GO_TAG
+from nodeagent.maintd.planning.resources import target_of
+from nodeagent.maintd.planning.stages import STAGE_TAG
 from nodeagent.model.action import Move
 from nodeagent.model.instance_tags import of_maintd
+from nodeagent.model.ledger import HOLD_TAG, PAUSE_TAG
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Instance, Node, Snapshot
 
+_LIMITS = (PAUSE_TAG, GO_TAG, HOLD_TAG, STAGE_TAG)
+
 
 def is_as_it_was(move: Move, before: Snapshot, now: Snapshot) -> bool:
-    """Check that the instance, its nodes' roles and the allowed actions have not changed."""
+    """Check that the instance, its nodes' roles and pauses, and the rules around have not changed.
+
+    Its nodes are those that it leaves, stays on and moves to.
+    """
     old, new = before.instances[move.instance], now.instances.get(move.instance)
-    places = [place for place in (old.primary, old.secondary) if place is not None]
-    if old != new or any(_role(place, before) != _role(place, now) for place in places):
+    if old != new:
+        return False
+    names = (*old.nodes, target_of(move, before))
+    places = [name for name in names if name is not None]
+    if any(_role(place, before) != _role(place, now) for place in places):
+        return False
+    if not all(are_rules_as_they_were(place, before, now) for place in places):
         return False
     farther = _farther(before.nodes[old.primary].group, before, now)
     return all(_rules(earlier) == _rules(later) for earlier, later in farther)
@@ -45,9 +59,15 @@ def others_job(job: str) -> Reason:
 
 
 def _role(name: str, snapshot: Snapshot) -> Node | None:
-    """A node without the fields that do not affect whether it is in service."""
+    """A node without the fields that do not affect whether it may be worked on.
+
+    Of its tags pauses and stages are left: maintd itself sets others while it works there.
+    """
     node = snapshot.nodes.get(name)
-    return node and replace(node, candidate=False, tags=frozenset())
+    if node is None:
+        return None
+    limits = frozenset(tag for tag in node.tags if tag.startswith(_LIMITS))
+    return replace(node, candidate=False, tags=limits)
 
 
 def _farther(

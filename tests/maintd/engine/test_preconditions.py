@@ -34,21 +34,82 @@ class Meddled(Between):
         return free
 
 
-def test_what_has_changed_since_it_was_decided_is_not_submitted() -> None:
+def stopped(rig: Rig) -> None:
+    rig.cluster.put(replace(rig.cluster.instances["i1"], running=False))
+
+
+def paused_node(rig: Rig, name: str = "n2") -> None:
+    node = rig.cluster.nodes[name]
+    rig.cluster.put(replace(node, tags=node.tags | {PAUSE_TAG}))
+
+
+def lower_stage(rig: Rig) -> None:
+    node = rig.cluster.nodes["n2"]
+    rig.cluster.put(replace(node, tags=node.tags | {"maintd:stage:advise"}))
+
+
+def paused_group(rig: Rig) -> None:
+    group = rig.cluster.world.groups["default"]
+    rig.cluster.put(replace(group, tags=group.tags | {PAUSE_TAG}))
+
+
+def paused_cluster(rig: Rig) -> None:
+    rig.cluster.world.tags |= {PAUSE_TAG}
+
+
+def lifted(rig: Rig) -> None:
+    """Somebody takes back what `meddle` did."""
+    rig.cluster.put(replace(rig.cluster.instances["i1"], running=True))
+    for node in list(rig.cluster.nodes.values()):
+        rig.cluster.put(replace(node, tags=node.tags - {PAUSE_TAG, "maintd:stage:advise"}))
+    group = rig.cluster.world.groups["default"]
+    rig.cluster.put(replace(group, tags=group.tags - {PAUSE_TAG}))
+    rig.cluster.world.tags -= {PAUSE_TAG}
+
+
+@pytest.mark.parametrize(
+    "meddle",
+    [
+        pytest.param(stopped, id="stopped"),
+        pytest.param(paused_node, id="its node is paused"),
+        pytest.param(lambda rig: paused_node(rig, "n3"), id="its target is paused"),
+        pytest.param(paused_group, id="its group is paused"),
+        pytest.param(paused_cluster, id="all are paused"),
+        pytest.param(lower_stage, id="the stage of its node is lower"),
+    ],
+)
+def test_what_has_changed_since_it_was_decided_is_not_submitted(
+    meddle: Callable[[Rig], None],
+) -> None:
     rig = Rig(fleet(4), mirrored(("n2", "n3")), QUICK)
     meddled = Meddled(rig.cluster)
-    meddled.meddle = lambda: rig.cluster.put(replace(rig.cluster.instances["i1"], running=False))
+    meddled.meddle = lambda: meddle(rig)
     rig._through = lambda _: meddled
     rig.crash()
     rig.tick()
     rig.wish(Balance("default", (replace(OVER, instance="i1", at=SPOT, to=OTHER),)))
     rig.tick()
-    assert not rig.jobs(), "what is stopped cannot be migrated"
+    assert not rig.jobs()
     meddled.meddle = lambda: None
+    lifted(rig)
     for _ in range(8):
         rig.tick()
     assert len(rig.jobs()) == 1
     assert rig.cluster.instances["i1"].primary == "n3"
+
+
+def test_other_tags_of_a_node_do_not_hold_up_a_move() -> None:
+    """maintd sets some itself while it works there."""
+    rig = Rig(fleet(4), mirrored(("n2", "n3")), QUICK)
+    meddled = Meddled(rig.cluster)
+    node = rig.cluster.nodes["n2"]
+    meddled.meddle = lambda: rig.cluster.put(replace(node, tags=frozenset({"maintd:x"})))
+    rig._through = lambda _: meddled
+    rig.crash()
+    rig.tick()
+    rig.wish(Balance("default", (replace(OVER, instance="i1", at=SPOT, to=OTHER),)))
+    rig.tick()
+    assert len(rig.jobs()) == 1
 
 
 SPOT = shift("i1", "n2:n3", "n3:n2").at
