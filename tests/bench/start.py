@@ -1,4 +1,8 @@
-"""What it costs to start a command: processor time of all its processes, by the system's python."""
+"""What it costs to start a command: processor time of all its processes, by the system's python.
+
+The peer is that python with nothing to do, started in turn with the command: it took 9 ms where the
+goals were set (50, 90 and 200 ms), and takes 25 ms on another machine.
+"""
 
 import statistics
 
@@ -8,6 +12,8 @@ from tests.bench.idle import OK, PYTHON, by_itself
 from tests.bench.table import Row, row
 
 RUNS = 9
+ALONE = 9  # ms that python alone took where the goals were set
+NOTHING = [PYTHON, "-I", "-c", "pass"]
 CLUSTER = """\
 here|uuid-1|preferred|
 
@@ -30,7 +36,6 @@ def rows(*, quick: bool = False) -> list[Row]:
         place.settings(commands='"ok"')
         (folder / "cluster").write_text(CLUSTER)
         return [
-            _row("python alone", None, [PYTHON, "-I", "-c", "pass"], runs),
             _row("gnt-maint --help", 50, by_itself("gnt_maint", "--help"), runs),
             _row(
                 "nodeagent diagnose, one small command",
@@ -47,6 +52,10 @@ def rows(*, quick: bool = False) -> list[Row]:
         ]
 
 
-def _row(name: str, goal: float | None, words: list[str], runs: int) -> Row:
-    used = statistics.median(process(words).cpu for _ in range(runs)) * 1000
-    return row(f"start of {name}, processor ms", used, most=goal)
+def _row(name: str, goal: float, words: list[str], runs: int) -> Row:
+    """One command beside python alone; its goal is in ms where that takes `ALONE`."""
+    turns = [(process(words).cpu, process(NOTHING).cpu) for _ in range(runs)]
+    used, alone = (statistics.median(times) * 1000 for times in zip(*turns, strict=True))
+    return row(
+        f"start of {name}, processor ms, beside python alone", used, alone, times=goal / ALONE
+    )
