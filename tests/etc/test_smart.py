@@ -29,8 +29,11 @@ def sense(asc: int, ascq: int) -> dict[str, Any]:
     return {"smart_status": {"passed": False, "scsi": {"asc": asc, "ascq": ascq}}}
 
 
-def row(name: str, when: str, *, prefailure: bool, number: int = 1) -> dict[str, Any]:
-    return {"id": number, "name": name, "when_failed": when, "flags": {"prefailure": prefailure}}
+def row(
+    name: str, when: str, *, prefailure: bool, number: int = 1, thresh: int = 10
+) -> dict[str, Any]:
+    flags = {"prefailure": prefailure}
+    return {"id": number, "name": name, "thresh": thresh, "when_failed": when, "flags": flags}
 
 
 def table(*rows: dict[str, Any]) -> dict[str, Any]:
@@ -94,6 +97,8 @@ DISKS: dict[str, tuple[int, dict[str, Any]]] = {
     ),
     "healthy NVMe": (0, NVME),
     "a hot NVMe is not a failing one": (8, NVME | log(critical_warning=2)),
+    # prometheus-community/smartctl_exporter's testdata, a SAMSUNG MZWLL3T2HAJQ-00005.
+    "NVMe whose capacitors have failed": (8, NVME | log(critical_warning=16, **WHOLE)),
     "NVMe memory region": (8, NVME | log(critical_warning=32)),
     "NVMe memory region, and hot": (8, NVME | log(critical_warning=34)),
     "SCSI b/1": (8, SATA | sense(0x0B, 0x01)),
@@ -180,6 +185,9 @@ HOT_DRIVE = row("Drive_Temp_Warning", "now", prefailure=True, number=190)
 DIES = row("Lifetime_Die_Failure_Ct", "now", prefailure=True, number=175)
 UNREADABLE = row("Lifetime_UECC_Ct", "now", prefailure=True, number=13)
 RETIRED = row("Lifetime_Retried_Blk_Ct", "now", prefailure=True, number=196)
+CAPACITOR = row("Power_Loss_Cap_Test", "now", prefailure=True, number=175)
+# Seagate's IronWolf 125 SSD, whose attribute has no name in smartctl 7.3 (its ticket 1396).
+ALWAYS_FAILS = row("Unknown_SSD_Attribute", "now", prefailure=True, number=246, thresh=255)
 OLD_CRUCIAL = row("Percent_Lifetime_Remain", "past", prefailure=False, number=202)
 
 
@@ -212,6 +220,9 @@ ATTRIBUTES: dict[str, list[dict[str, Any]]] = {
     "chips that failed in its lifetime are no wear": [DIES],
     "nor are unreadable pages": [UNREADABLE],
     "nor are retired blocks": [RETIRED],
+    "its capacitors for a power cut": [CAPACITOR],
+    "capacitors, and failing": [CAPACITOR, SECTORS],
+    "a threshold that always fails": [ALWAYS_FAILS],
 }
 STATISTICS = {
     "statistics, nearly": used(99),
