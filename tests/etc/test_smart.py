@@ -235,12 +235,24 @@ STATISTICS = {
 }
 
 
+# smartctl 7.3 says this of a SAMSUNG MZ7L31T9HBLT-00A07 behind a MegaRAID.
+BY_ATTRIBUTES = {
+    "smartctl": {
+        "exit_status": 24,
+        "messages": [{"string": "Warning: This result is based on an Attribute check."}],
+    }
+}
+
+
 def test_attributes_and_statistics_of_sata(shipped: Shipped) -> None:
     rows = []
     for name, listed in ATTRIBUTES.items():
         for word, status, passed in ((name, 16, {}), (f"{name}, failed", 24, FAILED)):
             rows.append((word, one_disk(shipped, status, SATA | table(*listed) | passed)))
     rows += [(name, one_disk(shipped, 0, SATA | said)) for name, said in STATISTICS.items()]
+    for name in ("a threshold that always fails", "worn and failing"):
+        answer = SATA | table(*ATTRIBUTES[name]) | FAILED | BY_ATTRIBUTES
+        rows.append((f"{name}, failed by smartctl", one_disk(shipped, 24, answer)))
     hold(shipped, "smart-sata", rows)
 
 
