@@ -110,6 +110,7 @@ DISKS: dict[str, tuple[int, dict[str, Any]]] = {
     "a virtual disk": (4, {"smart_support": {"available": False}}),
     "NVMe worn out": (0, NVME | log(percentage_used=100)),
     "NVMe degraded only by its endurance": (8, NVME | log(**PAST)),
+    "SCSI 5d/1d": (8, SATA | sense(0x5D, 0x1D)),
     "SCSI 5d/73": (8, SATA | sense(0x5D, 0x73)),
     "SCSI 5d/ff": (8, SATA | sense(0x5D, 0xFF)),
     "SCSI b/2": (8, SATA | sense(0x0B, 0x02)),
