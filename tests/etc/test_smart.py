@@ -122,7 +122,15 @@ DISKS: dict[str, tuple[int, dict[str, Any]]] = {
     "SMART is switched off": (4, SATA | OFF),
     "SSD worn out, since smartctl 7.4": (0, SATA | {"endurance_used": {"current_percent": 101}}),
     "bit 3: failing": (8, SATA | FAILED),
-    "bit 4: prefail attribute below its threshold": (16, prefailing("Reallocated_Sector_Ct")),
+    # An ST3160812AS said so of the attribute 255 of a garbled table (Ubuntu forums, 2008-01-02).
+    "bit 5: prefail attribute below its threshold, and passed": (
+        32,
+        prefailing("Reallocated_Sector_Ct"),
+    ),
+    "bit 4: prefail attribute below its threshold, not passed": (
+        24,
+        prefailing("Reallocated_Sector_Ct") | FAILED,
+    ),
     "NVMe spare low": (8, NVME | log(critical_warning=1)),
     "NVMe two warnings": (8, NVME | log(critical_warning=0b1100)),
     "NVMe a known warning and a new one": (8, NVME | log(critical_warning=0b1000100, **WHOLE)),
@@ -248,7 +256,7 @@ BY_ATTRIBUTES = {
 def test_attributes_and_statistics_of_sata(shipped: Shipped) -> None:
     rows = []
     for name, listed in ATTRIBUTES.items():
-        for word, status, passed in ((name, 16, {}), (f"{name}, failed", 24, FAILED)):
+        for word, status, passed in ((name, 32, {}), (f"{name}, failed", 24, FAILED)):
             rows.append((word, one_disk(shipped, status, SATA | table(*listed) | passed)))
     rows += [(name, one_disk(shipped, 0, SATA | said)) for name, said in STATISTICS.items()]
     for name in ("a threshold that always fails", "worn and failing"):
