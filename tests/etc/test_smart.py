@@ -29,8 +29,11 @@ def sense(asc: int, ascq: int) -> dict[str, Any]:
     return {"smart_status": {"passed": False, "scsi": {"asc": asc, "ascq": ascq}}}
 
 
-def row(name: str, when: str, *, prefailure: bool, number: int = 1) -> dict[str, Any]:
-    return {"id": number, "name": name, "when_failed": when, "flags": {"prefailure": prefailure}}
+def row(
+    name: str, when: str, *, prefailure: bool, number: int = 1, thresh: int = 10
+) -> dict[str, Any]:
+    flags = {"prefailure": prefailure}
+    return {"id": number, "name": name, "thresh": thresh, "when_failed": when, "flags": flags}
 
 
 def table(*rows: dict[str, Any]) -> dict[str, Any]:
@@ -94,6 +97,8 @@ DISKS: dict[str, tuple[int, dict[str, Any]]] = {
     ),
     "healthy NVMe": (0, NVME),
     "a hot NVMe is not a failing one": (8, NVME | log(critical_warning=2)),
+    # prometheus-community/smartctl_exporter's testdata, a SAMSUNG MZWLL3T2HAJQ-00005.
+    "NVMe whose capacitors have failed": (8, NVME | log(critical_warning=16, **WHOLE)),
     "NVMe memory region": (8, NVME | log(critical_warning=32)),
     "NVMe memory region, and hot": (8, NVME | log(critical_warning=34)),
     "SCSI b/1": (8, SATA | sense(0x0B, 0x01)),
@@ -105,6 +110,7 @@ DISKS: dict[str, tuple[int, dict[str, Any]]] = {
     "a virtual disk": (4, {"smart_support": {"available": False}}),
     "NVMe worn out": (0, NVME | log(percentage_used=100)),
     "NVMe degraded only by its endurance": (8, NVME | log(**PAST)),
+    "SCSI 5d/1d": (8, SATA | sense(0x5D, 0x1D)),
     "SCSI 5d/73": (8, SATA | sense(0x5D, 0x73)),
     "SCSI 5d/ff": (8, SATA | sense(0x5D, 0xFF)),
     "SCSI b/2": (8, SATA | sense(0x0B, 0x02)),
@@ -116,7 +122,15 @@ DISKS: dict[str, tuple[int, dict[str, Any]]] = {
     "SMART is switched off": (4, SATA | OFF),
     "SSD worn out, since smartctl 7.4": (0, SATA | {"endurance_used": {"current_percent": 101}}),
     "bit 3: failing": (8, SATA | FAILED),
-    "bit 4: prefail attribute below its threshold": (16, prefailing("Reallocated_Sector_Ct")),
+    # An ST3160812AS said so of the attribute 255 of a garbled table (Ubuntu forums, 2008-01-02).
+    "bit 5: prefail attribute below its threshold, and passed": (
+        32,
+        prefailing("Reallocated_Sector_Ct"),
+    ),
+    "bit 4: prefail attribute below its threshold, not passed": (
+        24,
+        prefailing("Reallocated_Sector_Ct") | FAILED,
+    ),
     "NVMe spare low": (8, NVME | log(critical_warning=1)),
     "NVMe two warnings": (8, NVME | log(critical_warning=0b1100)),
     "NVMe a known warning and a new one": (8, NVME | log(critical_warning=0b1000100, **WHOLE)),
@@ -180,6 +194,9 @@ HOT_DRIVE = row("Drive_Temp_Warning", "now", prefailure=True, number=190)
 DIES = row("Lifetime_Die_Failure_Ct", "now", prefailure=True, number=175)
 UNREADABLE = row("Lifetime_UECC_Ct", "now", prefailure=True, number=13)
 RETIRED = row("Lifetime_Retried_Blk_Ct", "now", prefailure=True, number=196)
+CAPACITOR = row("Power_Loss_Cap_Test", "now", prefailure=True, number=175)
+# Seagate's IronWolf 125 SSD, whose attribute has no name in smartctl 7.3 (its ticket 1396).
+ALWAYS_FAILS = row("Unknown_SSD_Attribute", "now", prefailure=True, number=246, thresh=255)
 OLD_CRUCIAL = row("Percent_Lifetime_Remain", "past", prefailure=False, number=202)
 
 
@@ -212,6 +229,9 @@ ATTRIBUTES: dict[str, list[dict[str, Any]]] = {
     "chips that failed in its lifetime are no wear": [DIES],
     "nor are unreadable pages": [UNREADABLE],
     "nor are retired blocks": [RETIRED],
+    "its capacitors for a power cut": [CAPACITOR],
+    "capacitors, and failing": [CAPACITOR, SECTORS],
+    "a threshold that always fails": [ALWAYS_FAILS],
 }
 STATISTICS = {
     "statistics, nearly": used(99),
@@ -224,12 +244,24 @@ STATISTICS = {
 }
 
 
+# smartctl 7.3 says this of a SAMSUNG MZ7L31T9HBLT-00A07 behind a MegaRAID.
+BY_ATTRIBUTES = {
+    "smartctl": {
+        "exit_status": 24,
+        "messages": [{"string": "Warning: This result is based on an Attribute check."}],
+    }
+}
+
+
 def test_attributes_and_statistics_of_sata(shipped: Shipped) -> None:
     rows = []
     for name, listed in ATTRIBUTES.items():
-        for word, status, passed in ((name, 16, {}), (f"{name}, failed", 24, FAILED)):
+        for word, status, passed in ((name, 32, {}), (f"{name}, failed", 24, FAILED)):
             rows.append((word, one_disk(shipped, status, SATA | table(*listed) | passed)))
     rows += [(name, one_disk(shipped, 0, SATA | said)) for name, said in STATISTICS.items()]
+    for name in ("a threshold that always fails", "worn and failing"):
+        answer = SATA | table(*ATTRIBUTES[name]) | FAILED | BY_ATTRIBUTES
+        rows.append((f"{name}, failed by smartctl", one_disk(shipped, 24, answer)))
     hold(shipped, "smart-sata", rows)
 
 
