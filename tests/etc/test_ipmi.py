@@ -54,9 +54,10 @@ HEALTHY = {
     "Supermicro X11": recordings.read("ipmi-sdr-supermicro-x11"),
     "OpenBMC: memory that a person disabled": recordings.read("ipmi-sdr-openbmc"),
     "lines of many boards": recordings.read("ipmi-sdr-various"),
-    "HP, corrected errors of memory": "\n".join(
-        line for line in HP.splitlines() if "Failure" not in line and "Redundant:" not in line
+    "a single corrected error of memory": (
+        "Memory | 2Bh | ok | 7.7 | Correctable ECC, Presence Detected"
     ),
+    "power good, by Cisco": "PSU1_PWRGD | 28h | ok | 10.1 | State Asserted",
     "a processor whose temperature is low": "CPU1 Temp | 01h | ok | 3.1 | Low",
     "beyond a limit that is not critical": "VBAT | 20h | nc | 7.1 | 2.70 Volts",
     "the same, by a newer ipmitool": "VBAT | 20h | lnc | 7.1 | 2.70 Volts",
