@@ -54,9 +54,10 @@ HEALTHY = {
     "Supermicro X11": recordings.read("ipmi-sdr-supermicro-x11"),
     "OpenBMC: memory that a person disabled": recordings.read("ipmi-sdr-openbmc"),
     "lines of many boards": recordings.read("ipmi-sdr-various"),
-    "HP, corrected errors of memory": "\n".join(
-        line for line in HP.splitlines() if "Failure" not in line and "Redundant:" not in line
+    "a single corrected error of memory": (
+        "Memory | 2Bh | ok | 7.7 | Correctable ECC, Presence Detected"
     ),
+    "power good, by Cisco": "PSU1_PWRGD | 28h | ok | 10.1 | State Asserted",
     "a processor whose temperature is low": "CPU1 Temp | 01h | ok | 3.1 | Low",
     "beyond a limit that is not critical": "VBAT | 20h | nc | 7.1 | 2.70 Volts",
     "the same, by a newer ipmitool": "VBAT | 20h | lnc | 7.1 | 2.70 Volts",
@@ -137,6 +138,11 @@ UNDATED = f"   1 |  Pre-Init  |0000013879| {ECC}"
 HOUR_AGO = f"   2 | 06/20/2016 | 11:30:00 | {ECC}"
 FULL = "   1 | 01/01/2014 | 11:30:00 | Event Logging Disabled #0x72 | Log full | Asserted"
 SYNCED = "   2 | 01/01/2015 | 11:30:00 | System Event #0x01 | Timestamp Clock Sync | Asserted"
+# As one of Intel's boards starts it sets the BMC's clock back by hours.
+STARTS = [
+    " 3 | 06/20/2016 | 10:41:52 | System Event BIOS Evt Sensor | OEM System boot event | Asserted",
+    " 3 | 06/20/2016 | 10:41:52 | System Boot Initiated #0xe8 | Initiated by power up | Asserted",
+]
 NEWER = "11/29/26 11:02:53 UTC"
 # The log, and the BMC's time if it is not NOW; the machine runs for a day.
 LOGS: dict[str, tuple[str, ...]] = {
@@ -146,7 +152,13 @@ LOGS: dict[str, tuple[str, ...]] = {
     "since the start": (HOUR_AGO,),
     "with the name of a DIMM": (f"  34 | 06/20/2016 | 04:50:09 AM | {DIMM}",),
     "by a newer ipmitool": (f"   7 | 11/29/26 | 11:01:53 UTC | {ECC}", NEWER),
-    "ahead, as in another time zone": (f"  35 | 06/20/2016 | 11:30:00 PM | {ECC}",),
+    "hours ahead: the BMC's clock was set back, before or after the start": (
+        f"  35 | 06/20/2016 | 11:30:00 PM | {ECC}",
+    ),
+    "seconds ahead": (f"  35 | 06/20/2016 | 12:00:09 | {ECC}",),
+    "the machine has started since, by the order of the log": (f"{HOUR_AGO}\n{STARTS[0]}",),
+    "the same on another board": (f"{HOUR_AGO}\n{STARTS[1]}",),
+    "once more since the machine has started": (f"{HOUR_AGO}\n{STARTS[0]}\n{HOUR_AGO}",),
     "at the start to the second": (f"  2 | 06/19/2016 | 12:00:00 | {ECC}",),
     "just before the start": (f"  2 | 06/19/2016 | 11:59:59 | {ECC}",),
     "a week ago": (f"   2 | 06/13/2016 | 12:00:00 | {ECC}",),

@@ -61,6 +61,14 @@ def test_a_hung_task_is_told_once_and_again_when_it_recurs(shipped: Shipped, mer
     assert look(shipped, again).faults == ["hung_task_detect_count"]
 
 
+def test_what_hangs_after_a_person_has_set_the_count_back_is_told(shipped: Shipped) -> None:
+    """Newer kernels let them."""
+    run(shipped, CLEAR, HUNG, look(shipped, HUNG).diagnosis)
+    assert look(shipped, files("proc/sys/kernel/hung_task_detect_count=0")).need == "Ok"
+    again = files("proc/sys/kernel/hung_task_detect_count=1")
+    assert look(shipped, again).faults == ["hung_task_detect_count"]
+
+
 def test_accepting_is_for_this_boot_only(shipped: Shipped) -> None:
     run(shipped, CLEAR, HUNG, look(shipped, HUNG).diagnosis)
     next_boot: Files = {**HUNG, "proc/sys/kernel/random/boot_id": "another\n"}

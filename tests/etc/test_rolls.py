@@ -149,6 +149,24 @@ def test_apt_updates_its_lists_and_upgrades(shipped: Shipped) -> None:
     assert "--force-confold" in install
 
 
+INTERRUPTED = "dpkg was interrupted, you must manually run 'dpkg --configure -a' to correct it."
+
+
+@pytest.mark.parametrize("mends", [True, False])
+def test_an_upgrade_goes_on_where_another_was_cut_off(shipped: Shipped, mends: bool) -> None:
+    """Until then apt refuses to do anything, for ever."""
+    log, done = shipped.root / "log", shipped.root / "done"
+    script = (
+        f'case "$*" in *upgrade*) [ -e {done} ] || {{ echo "E: {INTERRUPTED}" >&2; exit 100; }}'
+    )
+    apt = shipped.tool("apt-get", f"{script};; esac")
+    dpkg = shipped.tool("dpkg", f"echo $* >>{log}; {f'touch {done}' if mends else 'true'}")
+    ran = shipped.run("upgrade-packages", ROLL, APT=apt, DPKG=dpkg)
+    assert log.read_text() == "--force-confdef --force-confold --configure -a\n"
+    assert ran.code == (0 if mends else 1)
+    assert mends or ran.complaint.endswith(INTERRUPTED)
+
+
 def test_a_failed_upgrade_says_why(shipped: Shipped) -> None:
     apt = Path(shipped.tool("apt-get", "echo E: no network >&2; exit 100"))
     code, said = upgrade(shipped, apt, shipped.root / "none")

@@ -76,7 +76,8 @@ def test_the_rpms_scripts_change_no_owner(rpms: Sequence[Path]) -> None:
 
 def test_the_settings_are_the_administrators(debs: Sequence[Path], rpms: Sequence[Path]) -> None:
     settings = ["/etc/nodeagent/agent.toml", "/etc/nodeagent/maintd.toml"]
-    assert sorted(line for deb in debs for line in conffiles(deb)) == settings
+    script = "/etc/needrestart/restart.d/nodeagent-runner.service"
+    assert sorted(line for deb in debs for line in conffiles(deb)) == sorted([*settings, script])
     marked = output("rpm", "-qp", "--configfiles", rpms[0], rpms[1]).split()
     assert sorted(marked) == settings
 

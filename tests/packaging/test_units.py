@@ -75,6 +75,19 @@ def test_stopping_waits_for_a_repair_and_for_nothing_else() -> None:
     assert os.access(UNITS.parent / "runner-ended", os.X_OK)
 
 
+def test_needrestart_does_not_wait_for_the_repair_that_runs_it() -> None:
+    """It restarts a unit by the script of that name, if there is one, or else waits for systemctl.
+
+    A repair that upgrades packages has apt run it; the runner ends only after that repair.
+    """
+    script = UNITS.parent / "needrestart"
+    assert os.access(script, os.X_OK)
+    last = script.read_text().splitlines()[-1]
+    assert last == "exec systemctl --no-block try-restart nodeagent-runner.service"
+    rules = (UNITS.parent / "debian/rules").read_text()
+    assert "/etc/needrestart/restart.d/nodeagent-runner.service\n" in rules
+
+
 def test_the_units_name_what_the_settings_do() -> None:
     from nodeagent.settings import Settings
 
