@@ -10,7 +10,6 @@ from typing import Any, NoReturn, TypeVar, cast
 
 import click
 
-from nodeagent.cli.maint.console import pager
 from nodeagent.cli.maint.console.client import Unreachable
 from nodeagent.cli.maint.console.options import duration
 from nodeagent.cli.maint.console.screen import listed_so, redraw, refuse_list
@@ -30,10 +29,7 @@ def looks(verb: F) -> F:
     @wraps(verb)
     def run(*args: Any, **options: Any) -> Any:
         context = click.get_current_context()
-        if context.invoked_subcommand:
-            return verb(*args, **options)
-        if not context.meta.get(_WATCHES):
-            pager.wanted(context)
+        if context.invoked_subcommand or not context.meta.get(_WATCHES):
             return verb(*args, **options)
         again_and_again(lambda: verb(*args, **options), clears=True)
 
@@ -64,7 +60,6 @@ def looks(verb: F) -> F:
 def again_and_again(show: Callable[[], object], *, clears: bool = False) -> NoReturn:
     """Show it until Ctrl-C, which is a good end; on a terminal in place of what it `clears`."""
     context = click.get_current_context()
-    pager.unwanted(context)
     first = True
     try:
         with _interrupts() as interrupts:

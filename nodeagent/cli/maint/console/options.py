@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from nodeagent import __version__
-from nodeagent.cli.maint.console import author, pager
+from nodeagent.cli.maint.console import author
 from nodeagent.cli.maint.console.client import NotFound, Reach, Refused, Where
 from nodeagent.cli.maint.console.clusters_file import resolved
 from nodeagent.cli.maint.console.completion import complete, complete_cluster
@@ -103,13 +103,6 @@ def filled(_: click.Context, option: click.Parameter, value: Said) -> Said:
 @click.option("--user", metavar="NAME", callback=filled, help="User name, with --url.")
 @click.option("--password-file", metavar="FILE", type=FILE, help="File with the password.")
 @click.option("--ca", metavar="FILE", type=FILE, help="Certificate of server or signer.")
-@click.option(
-    "--no-pager",
-    is_flag=True,
-    expose_value=False,
-    callback=lambda context, _, value: pager.unwanted(context) if value else None,
-    help="Do not pipe long output into a pager.",
-)
 @click.pass_context
 def cli(context: click.Context, /, **options: Any) -> None:
     """Show what maintd knows, plans and blocks, and tell it what to do."""
