@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from nodeagent.faults import Faults
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.setting import settings_of
-from nodeagent.model.units import Ms, Seconds
+from nodeagent.model.units import SECONDS, Ms, Seconds, read_duration
 
 T = TypeVar("T")
 
@@ -16,8 +16,6 @@ LEVELS: Mapping[str, Any] = {  # of a log
     "pattern": "debug|info|warning|error",
     "wanted": "debug, info, warning or error",
 }
-_DURATION = re.compile(r"(\d{1,6})(ms|s|m|h|d)")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE = re.compile(r"(\d{1,6})(KiB|MiB|GiB)")
 _EXIT_CODE = re.compile("0|[1-9][0-9]{0,2}")  # one spelling each: 2 and 02 would be two keys
 _DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
@@ -232,7 +230,7 @@ class Section:
 
     def duration(self, key: str, default: float, least: float, most: float) -> float:
         def read(value: Any) -> float | None:
-            seconds = _duration(value)
+            seconds = read_duration(value) if isinstance(value, str) else None
             return seconds if seconds is not None and least <= seconds <= most else None
 
         wanted = (
@@ -367,7 +365,7 @@ def place_of(full: str, places: Mapping[str, str]) -> str:
 def _lasting(seconds: float) -> str:
     """Write a duration in the largest unit that fits."""
     ms = round(seconds * 1000)
-    each = {unit: round(value * 1000) for unit, value in _SECONDS.items()}
+    each = {unit: round(value * 1000) for unit, value in SECONDS.items()}
     fits = [unit for unit in each if unit != "ms" and ms % each[unit] == 0]
     unit = (fits[-1] if ms else "s") if fits else "ms"
     return f"{ms // each[unit]}{unit}"
@@ -403,11 +401,6 @@ def _address(value: Any) -> str | None:
         return value if isinstance(value, str) and ip_address(value) else None
     except ValueError:
         return None
-
-
-def _duration(value: Any) -> float | None:
-    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
-    return int(match[1]) * _SECONDS[match[2]] if match else None
 
 
 def _is_number(value: Any) -> bool:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 import secrets
 import sys
 import time
@@ -16,16 +15,15 @@ from nodeagent.cli import exits
 from nodeagent.cli.terminal import read, shown
 from nodeagent.clocks import unix_ms
 from nodeagent.model.short_name import meant
+from nodeagent.model.units import read_duration
 from nodeagent.protocol.canonical import printable
 
 MAX_TIMEOUT = 3600
-_SECONDS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0}
 
 
 def _limit(_: click.Context, option: click.Parameter, text: str) -> float:
-    """A callback: a duration; a number without a unit means seconds, as in former releases."""
-    match = re.fullmatch(r"([0-9]{1,7}(?:\.[0-9]{1,3})?)(ms|s|m|)", text)
-    seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
+    """A callback: a duration, in seconds."""
+    seconds = read_duration(text) or 0.0
     if not 0 < seconds <= MAX_TIMEOUT:
         why = f"{printable(text, 40)} is not a duration up to an hour: write 500ms, 10s or 1m"
         raise click.BadParameter(why, param=option)

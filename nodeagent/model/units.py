@@ -4,7 +4,17 @@ At run time each of them is int: `units.pyi` holds mypy's rules. A sum or a diff
 number keeps its unit. With another unit, and as a product or a quotient, it has none.
 """
 
+import re
+
 Ms = Seconds = Nanoseconds = int
+_DURATION = re.compile(r"([0-9]{1,9})(ms|s|m|h|d)")
+SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}  # of each unit
+
+
+def read_duration(text: str) -> float | None:
+    """Return the seconds of `500ms`, `90s`, `10m`, `2h` or `7d`; None for other texts."""
+    match = _DURATION.fullmatch(text)
+    return int(match[1]) * SECONDS[match[2]] if match else None
 
 
 def in_seconds(ms: Ms) -> Seconds:

@@ -28,7 +28,7 @@ def at_a_terminal(reply: str, *words: str) -> tuple[int, str]:
 def in_a_terminal(*words: str, typed: Typed | None = None, **env: str) -> tuple[int, str]:
     """Return the exit code and the output of gnt-maint with these words and this environment."""
     master, slave = pty.openpty()
-    usual = {"TERM": "xterm-256color", "COLUMNS": "120", "PAGER": "cat"}
+    usual = {"TERM": "xterm-256color", "COLUMNS": "120"}
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     process = subprocess.Popen(
         [sys.executable, "-m", "nodeagent.cli.gnt_maint", *words],

@@ -1,4 +1,4 @@
-"""gnt-maint at a terminal and among processes: colours, pager, signals; and hostile text."""
+"""gnt-maint at a terminal and among processes: colours, signals; and hostile text."""
 
 import os
 import re
@@ -13,7 +13,6 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from nodeagent.cli.gnt_maint import cli
-from nodeagent.cli.maint.console import pager
 from nodeagent.web.exchange import Request, Response
 from tests.cli.fake import Answers, Fake
 from tests.cli.live import Live
@@ -25,46 +24,11 @@ NOT_THERE = "6f3b1d5e-0002-8000-8000-00000000abcd"
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\r\n\u202e\x9b31m[bold red]x[/]"
 CONTROL = re.compile(r"[^\n\x20-\x7e\u00a0-\uffff]|[\u202a-\u202e\x80-\x9f]")
-CAPITALS = "tr a-z A-Z"
 COMMAND = [sys.executable, "-m", "nodeagent.cli.gnt_maint"]
 
 
 def incident(live: Live, node: str = "n3") -> str:
     return live.rig.incident(node).id
-
-
-# A terminal.
-
-
-@pytest.mark.parametrize("verb", ["nodes", "status --json"])
-def test_a_pager_shows_what_is_long(busy: Live, verb: str) -> None:
-    line = ("--socket", busy.socket, *verb.split())
-    code, said = in_a_terminal(*line, PAGER=CAPITALS, NO_COLOR="1")
-    assert (code, "N3" in said, "n3" in said) == (0, True, False)
-    code, bare = in_a_terminal("--no-pager", *line, PAGER=CAPITALS, NO_COLOR="1")
-    assert (code, "n3" in bare) == (0, True)
-    _, colours = in_a_terminal(*line, PAGER=CAPITALS)
-    assert "json" in verb or "\x1b[" in colours, "it is for a terminal still"
-
-
-@pytest.mark.parametrize(
-    ("setting", "sudo", "command"),
-    [
-        (None, "", ["less"]),
-        (CAPITALS, "", ["tr", "a-z", "A-Z"]),
-        (CAPITALS, "alice", ["less"]),
-        ("'", "", []),
-        ("cat", "", []),
-    ],
-)
-def test_by_sudo_no_other_pager_runs(
-    monkeypatch: pytest.MonkeyPatch, setting: str | None, sudo: str, command: list[str]
-) -> None:
-    for name, value in (("PAGER", setting), ("SUDO_USER", sudo)):
-        monkeypatch.delenv(name, raising=False)
-        if value:
-            monkeypatch.setenv(name, value)
-    assert pager._command() == command
 
 
 # Text of others.

@@ -194,20 +194,3 @@ def test_the_shell_completes_the_names_of_files(name: str) -> None:
         assert [item.type for item in offered] == ["file"], option.name
         with pytest.raises(click.BadParameter, match="it names no"):
             option.type.convert("", option, click.Context(group))
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "rest", "code"),
-    [
-        ("autorepair", "repair", ("--at-most", "0"), 64),
-        ("auto-repair", "sources", ("frob",), 64),
-        ("auto-repair", "sources", ("show", "--help"), 0),
-    ],
-)
-def test_a_renamed_command_runs_and_says_so(
-    old: str, new: str, rest: tuple[str, ...], code: int
-) -> None:
-    now, before = run("gnt-maint", new, *rest), run("gnt-maint", old, *rest)
-    said = f"gnt-maint: gnt-maint {old} is now gnt-maint {new}; the old name still works\n"
-    assert (before.code, before.out) == (now.code, now.out)
-    assert (now.code, before.err) == (code, said + now.err)

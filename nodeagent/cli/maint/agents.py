@@ -4,12 +4,12 @@ import sys
 
 import click
 
+from nodeagent.cli.maint.console.arguments import NODE
 from nodeagent.cli.maint.console.changing import changes, is_dry, said_yes
 from nodeagent.cli.maint.console.client import Refused, Where
-from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.looking import lists
 from nodeagent.cli.maint.console.nodes import full_name
-from nodeagent.cli.maint.console.options import JSON, Verbs, as_json, cli, filled
+from nodeagent.cli.maint.console.options import JSON, Verbs, as_json, cli
 from nodeagent.cli.maint.console.screen import Json, emit, screen
 from nodeagent.cli.maint.console.text import harmless
 from nodeagent.cli.maint.control import ask
@@ -52,7 +52,7 @@ def _short(key: str | None) -> str:
 
 
 @agents.command()
-@click.argument("node", callback=filled, shell_complete=complete("node"))
+@NODE
 @changes
 @as_json
 def trust(where: Where, node: str, *, as_json: bool) -> None:

@@ -1,8 +1,6 @@
 """gnt-maint cancel, retry, pause, resume: requests that the next round answers."""
 
 import time
-from collections.abc import Callable
-from typing import Any, TypeVar
 
 import click
 
@@ -14,8 +12,7 @@ from nodeagent.cli.maint.console.nodes import full_name
 from nodeagent.cli.maint.console.options import UUID, as_json, beginning, cli, find
 from nodeagent.cli.maint.console.screen import emit, screen
 from nodeagent.cli.maint.console.text import harmless, remedied
-
-F = TypeVar("F", bound=Callable[..., Any])
+from nodeagent.cli.usage import together
 
 
 def ask(reach: Reach, method: str, target: str, body: Body, done: str, *, as_json: bool) -> None:
@@ -35,17 +32,6 @@ def asking(group: click.Group, name: str, target: str, done: str, text: str) -> 
     @as_json
     def verb(where: Where, *, as_json: bool) -> None:
         ask(where.reach(), "POST", target, None, done, as_json=as_json)
-
-
-def together(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Apply all these options, in the order in which help lists them."""
-
-    def decorate(function: F) -> F:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
 
 
 @cli.command()

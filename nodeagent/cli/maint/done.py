@@ -2,12 +2,11 @@
 
 import click
 
-from nodeagent.cli.maint.console.arguments import when
+from nodeagent.cli.maint.console.arguments import NODE, TIMEOUT, when
 from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import Reach, Where
-from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.nodes import found_node, full_name
-from nodeagent.cli.maint.console.options import as_json, cli, duration, filled
+from nodeagent.cli.maint.console.options import as_json, cli
 from nodeagent.cli.maint.console.screen import Json, emit, screen
 from nodeagent.cli.maint.console.text import age
 from nodeagent.cli.maint.wait import EXIT_OTHERWISE, EXIT_TIMEOUT, watch_node
@@ -17,12 +16,12 @@ _STOPS = ("return-contradicted", "return-failed")  # kinds that waiting does not
 
 
 @cli.command()
-@click.argument("node", callback=filled, shell_complete=complete("node"))
+@NODE
 @click.option("--force", is_flag=True, help="Do not wait until the node proves to be healthy.")
 @click.option("--keep-drained", is_flag=True, help="Leave the node drained.")
 @click.option("--keep-offline", is_flag=True, help="Leave the node offline.")
 @click.option("--wait", "waits", is_flag=True, help="Wait until the node is back.")
-@click.option("--timeout", metavar="DURATION", callback=duration, help="Time limit: 90s, 10m, 2h.")
+@TIMEOUT
 @changes
 @as_json
 def done(

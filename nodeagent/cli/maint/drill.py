@@ -4,12 +4,11 @@ from collections.abc import Iterator
 
 import click
 
-from nodeagent.cli.maint.console.arguments import when
+from nodeagent.cli.maint.console.arguments import NODE, when
 from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import Reach, Where
-from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.nodes import full_name
-from nodeagent.cli.maint.console.options import as_json, cli, filled
+from nodeagent.cli.maint.console.options import as_json, cli
 from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
 from nodeagent.cli.maint.console.waiting import looks_at
 from nodeagent.cli.maint.fencing import fate_row
@@ -21,7 +20,7 @@ _SECONDS = 85.0  # maintd asks the witnesses, and decides many rounds
 
 
 @cli.command()
-@click.argument("node", callback=filled, shell_complete=complete("node"))
+@NODE
 @click.option(
     "--really",
     is_flag=True,

@@ -2,11 +2,11 @@
 
 import click
 
+from nodeagent.cli.maint.console.arguments import NODE, TIMEOUT
 from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import Reach, Where
-from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.nodes import found_node, full_name
-from nodeagent.cli.maint.console.options import as_json, cli, duration, filled
+from nodeagent.cli.maint.console.options import as_json, cli, filled
 from nodeagent.cli.maint.console.screen import Json, emit, screen
 from nodeagent.cli.maint.console.text import age
 from nodeagent.cli.maint.wait import EXIT_OTHERWISE, EXIT_TIMEOUT, watch_node
@@ -15,11 +15,11 @@ _STOPS = ("evacuation-stopped", "put-back-by-others")  # kinds that waiting does
 
 
 @cli.command()
-@click.argument("node", callback=filled, shell_complete=complete("node"))
+@NODE
 @click.option("--why", required=True, metavar="TEXT", callback=filled, help="Tell others why.")
 @click.option("--offline", is_flag=True, help="Mark the node offline once it is empty.")
 @click.option("--wait", "waits", is_flag=True, help="Wait until the node is evacuated.")
-@click.option("--timeout", metavar="DURATION", callback=duration, help="Time limit: 90s, 10m, 2h.")
+@TIMEOUT
 @changes
 @as_json
 def evacuate(

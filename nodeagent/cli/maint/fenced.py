@@ -2,16 +2,16 @@
 
 import click
 
+from nodeagent.cli.maint.console.arguments import NODE
 from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import Where
-from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.nodes import full_name
-from nodeagent.cli.maint.console.options import as_json, cli, filled
+from nodeagent.cli.maint.console.options import as_json, cli
 from nodeagent.cli.maint.console.screen import emit, screen
 
 
 @cli.command()
-@click.argument("node", callback=filled, shell_complete=complete("node"))
+@NODE
 @click.option(
     "--i-have-pulled-the-plug",
     "pulled",

@@ -31,17 +31,12 @@ def notify(context: click.Context, *, as_json: bool) -> None:
     _show(where.reach().get(_PLACE), as_json=as_json)
 
 
-def _limit(context: click.Context, option: click.Parameter, text: str) -> int | None:
-    """A callback: a duration; a number without a unit means seconds, as in former releases."""
-    return duration(context, option, f"{text}s" if text.isdecimal() else text)
-
-
 @notify.command()
 @click.argument("name", required=False, callback=filled, shell_complete=complete("sink"))
 @click.option(
     "--timeout",
     metavar="DURATION",
-    callback=_limit,
+    callback=duration,
     default="150s",
     show_default=True,
     help="Time limit: 90s, 10m.",

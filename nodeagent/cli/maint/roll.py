@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from nodeagent.cli.maint.console import changing
-from nodeagent.cli.maint.console.arguments import owners_of, owners_options, when
+from nodeagent.cli.maint.console.arguments import NODE, owners_of, owners_options, when
 from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import Reach, Refused, Where
 from nodeagent.cli.maint.console.completion import complete
@@ -26,7 +26,6 @@ from nodeagent.protocol.canonical import printable
 
 _PATTERN = "*?["
 _SHOWN = ("roll-stopped", "roll-paused", "roll-failed")  # the roll itself says so
-NODE = click.argument("node", callback=filled, shell_complete=complete("node"))
 
 
 @cli.group("roll")

@@ -4,9 +4,10 @@ from collections.abc import Callable, Collection
 
 import click
 
+from nodeagent.cli.maint.console.arguments import TIMEOUT
 from nodeagent.cli.maint.console.client import NotFound, Reach, Refused, Where
 from nodeagent.cli.maint.console.nodes import found_node
-from nodeagent.cli.maint.console.options import UUID, as_json, cli, duration, find
+from nodeagent.cli.maint.console.options import UUID, as_json, cli, find
 from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
 from nodeagent.cli.maint.console.text import age, status_of
 from nodeagent.cli.maint.console.waiting import looks_at
@@ -21,7 +22,7 @@ _ENDS = {"failed": EXIT_FAILED, "canceled": EXIT_CANCELED, "forgotten": EXIT_FOR
 
 @cli.command()
 @UUID
-@click.option("--timeout", metavar="DURATION", callback=duration, help="Time limit: 90s, 10m, 2h.")
+@TIMEOUT
 @click.option(
     "--for",
     "wanted",

@@ -1,9 +1,9 @@
 """Weekly series of windows: the requests and lists of gnt-maint window."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -11,10 +11,10 @@ from nodeagent.cli.maint.console.client import NotFound, Reach
 from nodeagent.cli.maint.console.options import Whole
 from nodeagent.cli.maint.console.screen import Json, Screen
 from nodeagent.cli.maint.console.text import age, harmless, told_name
+from nodeagent.cli.usage import together
 from nodeagent.errors import MessageError
 from nodeagent.maintd.windows.recurrence import read_day, read_weekly
 
-F = TypeVar("F", bound=Callable[..., Any])
 _PREFIX = "series/"
 _ZONES = "/zoneinfo/"
 COLUMNS = ("series", "when", "zone", "for", "next", "machines", "remark")
@@ -58,7 +58,7 @@ def days(context: click.Context, option: click.Parameter, texts: Sequence[str]) 
     return texts
 
 
-_OPTIONS = (
+rule_options = together(
     click.option(
         "--weekly",
         metavar="'DAY,... HH:MM'",
@@ -71,12 +71,6 @@ _OPTIONS = (
     click.option("--until", metavar="DAY", callback=a_day, help="Last day; never: no last day."),
     click.option("--times", metavar="N", callback=_a_number, help="Number of windows; never: any."),
 )
-
-
-def rule_options(function: F) -> F:
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
 
 
 def rule(**options: Any) -> Json:

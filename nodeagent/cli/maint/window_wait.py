@@ -4,10 +4,17 @@ from dataclasses import dataclass
 
 import click
 
-from nodeagent.cli.maint.console.arguments import AT, MACHINE, machine_of, most_urgent, window_of
+from nodeagent.cli.maint.console.arguments import (
+    AT,
+    MACHINE,
+    TIMEOUT,
+    machine_of,
+    most_urgent,
+    window_of,
+)
 from nodeagent.cli.maint.console.client import NotFound, Reach, Where
 from nodeagent.cli.maint.console.nodes import only_nodes
-from nodeagent.cli.maint.console.options import as_json, duration
+from nodeagent.cli.maint.console.options import as_json
 from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
 from nodeagent.cli.maint.console.text import age, counted, told_name
 from nodeagent.cli.maint.console.waiting import looks_at
@@ -24,7 +31,7 @@ _DONE = {
 @click.command()
 @MACHINE
 @AT
-@click.option("--timeout", metavar="DURATION", callback=duration, help="Time limit: 90s, 10m, 2h.")
+@TIMEOUT
 @click.option(
     "--for",
     "wanted",

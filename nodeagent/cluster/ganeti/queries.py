@@ -1,5 +1,6 @@
 """Questions in Ganeti's query language, and what maintd reads in the answers."""
 
+import logging
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -12,8 +13,8 @@ from nodeagent.cluster.ganeti import decode, jobqueue
 from nodeagent.cluster.ganeti.decode import Row
 from nodeagent.cluster.ganeti.luxi import Late
 from nodeagent.cluster.ganeti.opcodes import is_job
-from nodeagent.cluster.ganeti.version import Version
 from nodeagent.errors import MessageError, Unavailable
+from nodeagent.model.ganeti import doubt
 from nodeagent.model.ledger import Removal, Result, RoleChange, Trail
 from nodeagent.model.snapshot import Capacity, Running, Snapshot
 from nodeagent.web.deadline import Deadline
@@ -25,6 +26,24 @@ PAGE = 1000  # jobs asked for at once: half a second of luxid's time, and some 2
 _TRIES = 3
 _AT_ONCE = 16  # nodes asked by themselves
 _UNDER_WAY = ["|", *(["=", "status", status] for status in sorted(jobqueue.UNFINISHED))]
+log = logging.getLogger(__name__)
+
+
+class Version:
+    """Logs Ganeti's version once, as it may change at any time, and warns about an unknown one."""
+
+    def __init__(self) -> None:
+        self._said = ""
+
+    def hear(self, version: str) -> None:
+        """Log a version that differs from the last one."""
+        if version in ("", self._said):
+            return
+        self._said = version
+        if why := doubt(version):
+            log.warning("ganeti-version said=%r why=%r", version, why)
+        else:
+            log.info("ganeti-version said=%r", version)
 
 
 @dataclass

@@ -141,10 +141,7 @@ class Api:
         self.table = tuple(map(self.reading.guarded, rows))
 
     def handle(self, request: Request) -> Answer:
-        """Answer; a change below /dry-run is only described, and an older maintd refuses it.
-
-        A standby takes no changes.
-        """
+        """Answer; a change below /dry-run is only described, and a standby takes none."""
         if request.method != "GET" and (who := self.context.maintd.standby):
             return Response.error(503, f"this maintd is a standby, and {who}: ask that one")
         if request.method != "GET" and request.target.startswith(f"{_DRY_RUN}/"):

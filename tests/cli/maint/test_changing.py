@@ -9,7 +9,7 @@ import pytest
 from nodeagent.cli import gnt_maint
 from nodeagent.cli.maint.console.client import Where
 from tests.cli.live import Live
-from tests.cli.run import at, said
+from tests.cli.run import at
 from tests.cli.terminal import at_a_terminal
 from tests.maintd.queue.mender import Mender, policy
 from tests.verbs import verbs_of
@@ -119,13 +119,6 @@ def live(tmp_path: Path) -> Iterator[Live]:
 
 
 FORCED = ("queue", "add", "--force", "unreachable", "r640", "n3")
-
-
-def test_an_old_maintd_cannot_tell(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nodeagent.maintd.http.routes._DRY_RUN", "/other")
-    why = said(live, "pause", "--dry-run", code=1)
-    assert "this maintd is too old to say what it would do" in why
-    assert not live.rig.ledger.holds
 
 
 def entries(live: Live) -> list[str]:

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from nodeagent.cluster.ganeti.decode import version
-from nodeagent.cluster.ganeti.version import Version
+from nodeagent.cluster.ganeti.queries import Version
 
 
 def test_each_version_is_told_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -12,7 +12,7 @@ from nodeagent.cli.maint.console import cluster_source
 from nodeagent.cli.maint.console.arguments import luxi_path
 from nodeagent.cli.maint.console.client import Where
 from nodeagent.cli.maint.console.options import JSON, duration
-from nodeagent.cli.usage import FILE
+from nodeagent.cli.usage import FILE, together
 
 if TYPE_CHECKING:
     from nodeagent.model.departure import Departure
@@ -218,8 +218,5 @@ class Options:
         )
 
 
-def options(function: F) -> F:
-    """Add the options of all fields."""
-    for option in reversed(fields(Options)):
-        function = option.metadata["option"](option.name)(function)
-    return function
+options = together(*(option.metadata["option"](option.name) for option in fields(Options)))
+"""Add the options of all fields."""

@@ -10,9 +10,9 @@ import click
 
 from nodeagent.cli.maint.console.client import NotFound, Refused, Where
 from nodeagent.cli.maint.console.completion import complete
-from nodeagent.cli.maint.console.options import duration
+from nodeagent.cli.maint.console.options import duration, filled
 from nodeagent.cli.maint.console.text import harmless, seconds_of, told_name
-from nodeagent.cli.usage import SOCKET
+from nodeagent.cli.usage import SOCKET, together
 from nodeagent.model.address import is_address, one_form
 from nodeagent.model.short_name import meant
 from nodeagent.model.units import Nanoseconds
@@ -255,37 +255,29 @@ def _machines(kind: str) -> Callable[[F], F]:
     )
 
 
+NODE = click.argument("node", callback=filled, shell_complete=complete("node"))
+TIMEOUT = click.option(
+    "--timeout", metavar="DURATION", callback=duration, help="Time limit: 90s, 10m, 2h."
+)
 MACHINES, PLANNED = _machines("node"), _machines("window")
 MACHINE = click.argument("name", metavar="MACHINE|SERIES", shell_complete=complete("window"))
 
 
 def owners_options(deadline: str) -> Callable[[F], F]:
     """Return the options for the weight of owners' answers; `deadline` is the help of that one."""
-    options = (
-        click.option(
-            "--at-deadline",
-            type=click.Choice(["hold", "proceed"]),
-            help="With require-accept: after the deadline keep waiting (default), or proceed.",
-        ),
-        click.option(
-            "--deadline",
-            metavar="DURATION",
-            callback=duration,
-            help=deadline,
-        ),
+    return together(
         click.option(
             "--policy",
             type=click.Choice(["advisory", "veto", "require-accept"]),
             help="How owners' answers count: advisory (default), veto, require-accept.",
         ),
+        click.option("--deadline", metavar="DURATION", callback=duration, help=deadline),
+        click.option(
+            "--at-deadline",
+            type=click.Choice(["hold", "proceed"]),
+            help="With require-accept: after the deadline keep waiting (default), or proceed.",
+        ),
     )
-
-    def add(function: F) -> F:
-        for option in options:
-            function = option(function)
-        return function
-
-    return add
 
 
 def owners_of(policy: str | None, deadline: int | None, at_deadline: str | None) -> Json:

@@ -1,14 +1,13 @@
 """Verbs that change something: --dry-run, --yes, and the question on a terminal."""
 
 import sys
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
+from nodeagent.cli.usage import together
 
-F = TypeVar("F", bound=Callable[..., Any])
 _DRY, _YES = f"{__name__}.dry_run", f"{__name__}.yes"
 
 
@@ -16,26 +15,23 @@ def _noted(context: click.Context, option: click.Parameter, value: Any) -> None:
     context.meta[_DRY if option.name == "dry_run" else _YES] = value
 
 
-def changes(verb: F) -> F:
-    """Give a verb `--dry-run` and `--yes`; `Reach` obeys them at its first change."""
-    for option in (
-        click.option(
-            "--yes",
-            is_flag=True,
-            callback=_noted,
-            expose_value=False,
-            help="Do not ask, even on a terminal.",
-        ),
-        click.option(
-            "--dry-run",
-            is_flag=True,
-            callback=_noted,
-            expose_value=False,
-            help="Only show what would be done.",
-        ),
-    ):
-        verb = option(verb)
-    return verb
+changes = together(
+    click.option(
+        "--dry-run",
+        is_flag=True,
+        callback=_noted,
+        expose_value=False,
+        help="Only show what would be done.",
+    ),
+    click.option(
+        "--yes",
+        is_flag=True,
+        callback=_noted,
+        expose_value=False,
+        help="Do not ask, even on a terminal.",
+    ),
+)
+"""Give a verb `--dry-run` and `--yes`; `Reach` obeys them at its first change."""
 
 
 def is_dry() -> bool:

@@ -40,10 +40,6 @@ class NotFound(Refused):
     """The subject of the request does not exist."""
 
 
-class TooOld(Refused):
-    """An older maintd does not know this request."""
-
-
 class Stale(Refused):
     """The subject has changed since it was read."""
 
@@ -235,7 +231,7 @@ class Reach:
         if changing.may_ask():
             try:
                 would = self.would(method, target, body, more)
-            except (Unreachable, TooOld):  # maintd keeps requests even before its first round
+            except Unreachable:  # maintd keeps requests even before its first round
                 would = None
             if would is not None and not changing.confirm(would):
                 raise Refused("nothing was changed")
@@ -253,14 +249,8 @@ class Reach:
     def would(
         self, method: str, target: str, body: bytes, more: Sequence[tuple[str, str]] = ()
     ) -> Json:
-        """Ask maintd what it would do. TooOld: it cannot say; other errors as for the change."""
-        try:
-            answer = parsed(self._ask(method, f"/dry-run{target}", LOOKING, body, more).body)
-        except NotFound as error:
-            if error.message == "Resource not found":
-                raise TooOld("this maintd is too old to say what it would do") from None
-            raise
-        return dict(answer)
+        """Ask maintd what it would do; errors as for the change."""
+        return dict(parsed(self._ask(method, f"/dry-run{target}", LOOKING, body, more).body))
 
     def _ask(
         self,

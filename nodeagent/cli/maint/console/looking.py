@@ -10,11 +10,11 @@ from typing import Any, NoReturn, TypeVar, cast
 
 import click
 
-from nodeagent.cli.maint.console import pager
 from nodeagent.cli.maint.console.client import Unreachable
 from nodeagent.cli.maint.console.options import duration
 from nodeagent.cli.maint.console.screen import listed_so, redraw, refuse_list
 from nodeagent.cli.maint.console.text import harmless
+from nodeagent.cli.usage import together
 
 F = TypeVar("F", bound=Callable[..., Any])
 _WATCHES, _EVERY = f"{__name__}.watches", f"{__name__}.every"
@@ -24,47 +24,44 @@ def _noted(context: click.Context, option: click.Parameter, value: Any) -> None:
     context.meta[_WATCHES if option.name == "watch" else _EVERY] = value
 
 
+_WATCHING = together(
+    click.option(
+        "--watch",
+        is_flag=True,
+        callback=_noted,
+        expose_value=False,
+        help="Show it again and again, until Ctrl-C.",
+    ),
+    click.option(
+        "--interval",
+        metavar="DURATION",
+        default="2s",
+        show_default=True,
+        callback=lambda context, option, text: _noted(
+            context, option, duration(context, option, text)
+        ),
+        expose_value=False,
+        help="With --watch: wait this long in between.",
+    ),
+)
+
+
 def looks(verb: F) -> F:
     """Give a verb that shows something `--watch` and `--interval`."""
 
     @wraps(verb)
     def run(*args: Any, **options: Any) -> Any:
         context = click.get_current_context()
-        if context.invoked_subcommand:
-            return verb(*args, **options)
-        if not context.meta.get(_WATCHES):
-            pager.wanted(context)
+        if context.invoked_subcommand or not context.meta.get(_WATCHES):
             return verb(*args, **options)
         again_and_again(lambda: verb(*args, **options), clears=True)
 
-    for option in (
-        click.option(
-            "--interval",
-            metavar="DURATION",
-            default="2s",
-            show_default=True,
-            callback=lambda context, option, text: _noted(
-                context, option, duration(context, option, text)
-            ),
-            expose_value=False,
-            help="With --watch: wait this long in between.",
-        ),
-        click.option(
-            "--watch",
-            is_flag=True,
-            callback=_noted,
-            expose_value=False,
-            help="Show it again and again, until Ctrl-C.",
-        ),
-    ):
-        run = option(run)
-    return run  # type: ignore[return-value]
+    return _WATCHING(run)  # type: ignore[return-value]
 
 
 def again_and_again(show: Callable[[], object], *, clears: bool = False) -> NoReturn:
     """Show it until Ctrl-C, which is a good end; on a terminal in place of what it `clears`."""
     context = click.get_current_context()
-    pager.unwanted(context)
     first = True
     try:
         with _interrupts() as interrupts:
@@ -121,6 +118,33 @@ def _asked_for(context: click.Context, option: click.Parameter, value: Any) -> N
         listed_so(context, headers=False)
 
 
+_LISTING = together(
+    click.option(
+        "-o",
+        "--output",
+        "fields",
+        metavar="FIELDS",
+        expose_value=False,
+        callback=_asked_for,
+        help="Print these fields: the names of columns, as in node,waits-for.",
+    ),
+    click.option(
+        "--no-headers",
+        is_flag=True,
+        expose_value=False,
+        callback=_asked_for,
+        help="Leave out the names of the fields.",
+    ),
+    click.option(
+        "--separator",
+        metavar="TEXT",
+        expose_value=False,
+        callback=_asked_for,
+        help="Print this between fields, and do not align them.",
+    ),
+)
+
+
 def lists(verb: F) -> F:
     """Give a verb that prints one table the options of Ganeti's lists, and those of `looks`."""
 
@@ -130,31 +154,4 @@ def lists(verb: F) -> F:
             refuse_list(click.get_current_context(), "--json")
         return verb(*args, **options)
 
-    listing = looks(cast(F, run))
-    for option in (
-        click.option(
-            "--separator",
-            metavar="TEXT",
-            expose_value=False,
-            callback=_asked_for,
-            help="Print this between fields, and do not align them.",
-        ),
-        click.option(
-            "--no-headers",
-            is_flag=True,
-            expose_value=False,
-            callback=_asked_for,
-            help="Leave out the names of the fields.",
-        ),
-        click.option(
-            "-o",
-            "--output",
-            "fields",
-            metavar="FIELDS",
-            expose_value=False,
-            callback=_asked_for,
-            help="Print these fields: the names of columns, as in node,waits-for.",
-        ),
-    ):
-        listing = option(listing)
-    return listing
+    return _LISTING(looks(cast(F, run)))

@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 import click
 
 from nodeagent import __version__
-from nodeagent.cli.maint.console import author, pager
+from nodeagent.cli.maint.console import author
 from nodeagent.cli.maint.console.client import NotFound, Reach, Refused, Where
 from nodeagent.cli.maint.console.clusters_file import resolved
 from nodeagent.cli.maint.console.completion import complete, complete_cluster
 from nodeagent.cli.maint.console.text import harmless, seconds_of
-from nodeagent.cli.maint.console.verbs import ALIASES, HINTS, RENAMED, VERBS
+from nodeagent.cli.maint.console.verbs import ALIASES, HINTS, VERBS
 from nodeagent.cli.usage import FILE, SOCKET, LazyGroup, named_file, needs_command
 from nodeagent.model.short_name import means
 
@@ -37,20 +37,15 @@ class Verbs(LazyGroup):
 
 
 class GntMaint(LazyGroup):
-    """The command gnt-maint itself; it also knows the former names of its verbs."""
+    """The command gnt-maint itself; it also knows other names of its verbs."""
 
     group_class = Verbs
 
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command of that name; one that was renamed runs, and says so."""
+        """Return the command of that name; a usage error says what does the work of another one."""
         author.typed(context, args)
-        if now := RENAMED.get(args[0]):
-            if not context.resilient_parsing:
-                note = f"gnt-maint {args[0]} is now gnt-maint {now}; the old name still works"
-                click.echo(f"gnt-maint: {note}", err=True)
-            args = [now, *args[1:]]
         args = [ALIASES.get(args[0], args[0]), *args[1:]]
         if (hint := HINTS.get(args[0])) and not context.resilient_parsing:
             raise click.UsageError(f"no such command {args[0]!r}: {hint}", context)
@@ -108,13 +103,6 @@ def filled(_: click.Context, option: click.Parameter, value: Said) -> Said:
 @click.option("--user", metavar="NAME", callback=filled, help="User name, with --url.")
 @click.option("--password-file", metavar="FILE", type=FILE, help="File with the password.")
 @click.option("--ca", metavar="FILE", type=FILE, help="Certificate of server or signer.")
-@click.option(
-    "--no-pager",
-    is_flag=True,
-    expose_value=False,
-    callback=lambda context, _, value: pager.unwanted(context) if value else None,
-    help="Do not pipe long output into a pager.",
-)
 @click.pass_context
 def cli(context: click.Context, /, **options: Any) -> None:
     """Show what maintd knows, plans and blocks, and tell it what to do."""

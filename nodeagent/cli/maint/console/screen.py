@@ -13,7 +13,6 @@ from typing import Any, Protocol, TypeAlias
 
 import click
 
-from nodeagent.cli.maint.console import pager
 from nodeagent.cli.maint.console.text import Rows, harmless, shown
 from nodeagent.cli.terminal import aligned
 
@@ -125,11 +124,8 @@ def redraw(context: click.Context, *, clears: bool) -> None:
 
 def _begin(context: click.Context | None) -> None:
     """Prepare for the first output: only now clear the screen, so that nothing flickers."""
-    if context is None:
-        return
-    if context.meta.pop(_REDRAWS, False):
+    if context is not None and context.meta.pop(_REDRAWS, False):
         sys.stdout.write(_CLEAR)
-    pager.begin(context)
 
 
 def screen() -> Screen:

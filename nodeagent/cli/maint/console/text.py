@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from nodeagent.model.units import read_duration
+
 LEAST = 18  # characters of an incident's id; the first 12 digits are only the time of its detection
 # RFC 3339 in UTC, as in all texts of maintd; not what a node wrote as JSON, nor a command's option.
 _MOMENT = re.compile(
     r"(?<![^\s(])(?<!--until )(?<!--start )"
     r"[0-9]{4}(?:-[0-9]{2}){2}T[0-9:]{8}Z"
 )
-_DURATION = re.compile(r"([0-9]{1,9})(s|m|h|d)")
 POLLED = {
     "seen": "answering",
     "silent": "not answering",
@@ -22,7 +23,6 @@ NODED: Mapping[object, str] = {
     True: "Ganeti's noded answers",
     False: "Ganeti's noded does not answer",
 }
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def harmless(text: object, limit: int = 2000) -> str:
@@ -67,8 +67,8 @@ def age(seconds: float) -> str:
 
 def seconds_of(text: str) -> int | None:
     """Return the seconds of `90s`, `10m`, `2h` or `7d`; None for other texts."""
-    match = _DURATION.fullmatch(text)
-    return int(match[1]) * _SECONDS[match[2]] if match else None
+    seconds = read_duration(text)
+    return None if seconds is None or text.endswith("ms") else round(seconds)
 
 
 def status_of(incident: Mapping[str, Any]) -> str:

@@ -48,7 +48,6 @@ VERBS: Mapping[str, Verb] = {
     "why": _verb("why", "Show why something is done, or not."),
     "window": _verb("window", "Plan maintenance; maintd evacuates the nodes first."),
 }
-RENAMED = {"autorepair": "repair", "auto-repair": "sources"}
 ALIASES = {"blocked": "held"}  # the glossary's word for it
 _EVACUATE = "to evacuate a node now, run gnt-maint evacuate NODE --why TEXT"
 _PUT_BACK = (
