@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from nodeagent.model.alerts import Alerts
 from nodeagent.model.balance import Advice
@@ -162,7 +163,7 @@ class Running:
     memory: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Snapshot:
     """The cluster at one moment: nodes and instances by name, groups by UUID.
 
@@ -181,6 +182,16 @@ class Snapshot:
     policy: str = ""
     hypervisor: str = ""
     ganeti: str = ""
+
+    @cached_property
+    def by_uuid(self) -> Mapping[str, Node]:
+        """Return the nodes by UUID: a name can be used again, a UUID cannot."""
+        return {node.uuid: node for node in self.nodes.values()}
+
+    def name_of(self, uuid: str, otherwise: str = "") -> str:
+        """Return the name of a node by its UUID, or something else if there is no such node."""
+        node = self.by_uuid.get(uuid)
+        return otherwise if node is None else node.name
 
 
 @dataclass(frozen=True, slots=True)

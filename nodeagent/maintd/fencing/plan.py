@@ -14,7 +14,6 @@ from nodeagent.maintd.fencing.judgement import judge, unheard
 from nodeagent.maintd.fencing.state import tagged, untags, with_cut
 from nodeagent.maintd.outage.claims import begin
 from nodeagent.maintd.planning.intents import without_claim
-from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.action import Action, Power, PowerCommand, Retag, Scope, SetOffline
@@ -47,7 +46,7 @@ class Fencer:
 
     def plan(self) -> Ledger:
         """Plan the next step of each fencing, start new ones, and ask for nodes' power."""
-        nodes = by_uuid(self.observed)
+        nodes = self.observed.snapshot.by_uuid
         self._find_again(nodes)
         self._claim(nodes)
         for fencing in self.ledger.fencing:
@@ -200,10 +199,12 @@ class Fencer:
 
     def _gone(self) -> Mapping[str, Ms]:
         """Since when nodes have been silent, or fenced, by name."""
-        names = {
-            node.uuid: node.name for node in self.observed.snapshot.nodes.values() if node.offline
+        nodes = self.observed.snapshot.by_uuid
+        fenced = {
+            node.name: fencing.at
+            for fencing in self.ledger.fencing
+            if (node := nodes.get(fencing.node)) is not None and node.offline
         }
-        fenced = {names[f.node]: f.at for f in self.ledger.fencing if f.node in names}
         return {**fenced, **self.silent}
 
     def _others_gone(self, node: Node) -> Mapping[str, Ms]:

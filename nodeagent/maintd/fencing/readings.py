@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from nodeagent.maintd.planning.outcomes import by_uuid, how_ended
+from nodeagent.maintd.planning.outcomes import how_ended
 from nodeagent.model.action import Power, PowerCommand
 from nodeagent.model.evidence import Level, PowerReading
 from nodeagent.model.fencing import Deaf
@@ -31,7 +31,7 @@ _LEVELS, _AGENTS, _NAME, _WHY = 9, 9, 64, 200
 def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Record the readings that have ended, and the failed ones."""
     asked = [intent for intent in ledger.intents if is_reading(intent)]
-    nodes = by_uuid(observed) if asked or ledger.power or ledger.deaf else {}
+    nodes = observed.snapshot.by_uuid
     power, deaf = list(ledger.power), {deaf_node.node: deaf_node for deaf_node in ledger.deaf}
     for intent in asked:
         assert isinstance(intent.purpose, OfFencing)

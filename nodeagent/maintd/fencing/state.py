@@ -10,7 +10,7 @@ from dataclasses import replace
 from nodeagent.maintd.fencing import readings
 from nodeagent.maintd.fencing.judgement import judge
 from nodeagent.maintd.planning.effects import is_seen
-from nodeagent.maintd.planning.outcomes import by_uuid, first_ended, how_ended
+from nodeagent.maintd.planning.outcomes import first_ended, how_ended
 from nodeagent.model.action import MovePrimary, Power, PowerCommand, Retag, SetOffline
 from nodeagent.model.evidence import SIGNS, PowerReading
 from nodeagent.model.fencing import BURST, FENCED_TAG, Cut, Deaf, End, Fate, Fencing, Life, Stage
@@ -34,7 +34,7 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     cuts = tuple(cut for cut in ledger.cuts if now - cut.at < BURST)
     if not ledger.fencing:
         return ledger if cuts == ledger.cuts else replace(ledger, cuts=cuts)
-    nodes, kept = by_uuid(observed), list[Fencing]()
+    nodes, kept = observed.snapshot.by_uuid, list[Fencing]()
     for fencing in ledger.fencing:
         node = nodes.get(fencing.node)
         if node is None:

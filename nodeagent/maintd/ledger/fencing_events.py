@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterator
 
-from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.model.event import Event, happened
 from nodeagent.model.fencing import End, Fencing, Stage
 from nodeagent.model.ledger import Decision, Ledger
@@ -19,7 +18,7 @@ def fencings(before: Ledger, after: Ledger, observed: Observed | None, now: Ms) 
     """The steps of each fencing in a round."""
     if observed is None or not (before.fencing or after.fencing):
         return
-    nodes = by_uuid(observed)
+    nodes = observed.snapshot.by_uuid
     old = {fencing.node: fencing for fencing in before.fencing}
     new = {fencing.node: fencing for fencing in after.fencing}
     for uuid, fencing in new.items():

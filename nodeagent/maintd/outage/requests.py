@@ -212,7 +212,7 @@ def cancel(ledger: Ledger, asked: Cancel, who: str, observed: Observed, now: Ms)
 def _undrained(
     ledger: Ledger, incident: Incident, who: str, snapshot: Snapshot, now: Ms
 ) -> Ledger | str:
-    node = next((n for n in snapshot.nodes.values() if n.uuid == incident.node), None)
+    node = snapshot.by_uuid.get(incident.node)
     outage = ledger.outage(incident.node)
     mine = (i.action for i in ledger.intents if i.incident == incident.id)
     going = any(isinstance(action, Drain) for action in mine)

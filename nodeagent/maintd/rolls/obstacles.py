@@ -16,7 +16,6 @@ alerts are unknown, or while as many nodes are away as asked for. Otherwise one 
 from collections.abc import Callable, Iterator, Mapping
 
 from nodeagent.maintd.outage.claims import Claims, away_for
-from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.maintd.rolls.hours import hours_text, is_within
 from nodeagent.model.asked import some_of
 from nodeagent.model.diagnosis import Need
@@ -53,13 +52,13 @@ class Obstacles:
         self._ledger, self._observed, self._stopped, self._now = ledger, observed, stopped, now
         self._windows, self._owners, self._why_stays = windows, owners, why_stays
         self._claims = Claims(ledger)
-        self._nodes = by_uuid(observed)
+        self._nodes = observed.snapshot.by_uuid
         self._away = away_for(ledger)
-        groups = {node.name: node.group for node in observed.snapshot.nodes.values()}
+        nodes = observed.snapshot.nodes
         self._at_work = {
-            groups[incident.name]: incident.id
+            nodes[incident.name].group: incident.id
             for incident in ledger.incidents
-            if incident.status.active and incident.name in groups
+            if incident.status.active and incident.name in nodes
         }
 
     def begin(self) -> list[RollNode]:
