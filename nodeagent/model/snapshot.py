@@ -6,13 +6,14 @@ from functools import cached_property
 
 from nodeagent.model.alerts import Alerts
 from nodeagent.model.balance import Advice
-from nodeagent.model.diagnosis import Diagnosis
+from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.evidence import Evidence
 from nodeagent.model.keeping import Uncertain
 from nodeagent.model.ledger import Result, RoleChange
 from nodeagent.model.series import Zone
 from nodeagent.model.sick import Sick
 from nodeagent.model.units import Ms
+from nodeagent.model.window import Standing
 from nodeagent.model.wish import Wish
 
 
@@ -48,6 +49,12 @@ class Node:
     def is_out(self) -> bool:
         """Tell whether somebody has taken it out of service: one may never take instances."""
         return self.drained or self.offline
+
+    @property
+    def standing(self) -> Standing:
+        if self.offline:
+            return Standing.OFFLINE
+        return Standing.DRAINED if self.drained else Standing.SERVING
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,3 +266,8 @@ class Observed:
     runs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     running: Mapping[str, Running] | None = None
     alerts: Alerts = field(default_factory=Alerts)
+
+    def is_healthy(self, name: str) -> bool:
+        """Tell whether the node's agent confirms now that nothing is wrong with the node."""
+        diagnosis = self.diagnoses.get(name)
+        return diagnosis is not None and diagnosis.need is Need.OK

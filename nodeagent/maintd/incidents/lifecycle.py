@@ -251,7 +251,7 @@ def seen_out(incident: Incident, nodes: Mapping[str, Node]) -> Incident:
     """Return the incident, with `drained` set if its node is to be evacuated and is out already."""
     node = nodes.get(incident.node)
     emptied = incident.status is Status.PENDING and incident.diagnosis.need >= Need.EVACUATE
-    if incident.drained or not emptied or node is None or not (node.drained or node.offline):
+    if incident.drained or not emptied or node is None or not node.is_out:
         return incident
     return replace(incident, drained=True)
 

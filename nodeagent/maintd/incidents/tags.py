@@ -68,8 +68,7 @@ def close_healed(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) ->
             continue
         live = incident.diagnosis.need is Need.LIVE_REPAIR or incident.mark in node.tags
         after = with_tags(policy, observed.snapshot, node).close_live_repairs
-        diagnosis = observed.diagnoses.get(node.name)
-        well = diagnosis is not None and diagnosis.need is Need.OK and incident.missed_at
+        well = observed.is_healthy(node.name) and incident.missed_at
         if not (live and well) or after is None or now - incident.missed_at < after:
             continue
         if incident.tag in node.tags and not busy & {node.name, node.uuid}:
@@ -85,7 +84,6 @@ def untag_forgotten(ledger: Ledger, observed: Observed, under_way: set[str], now
     a maintd without memory from repeating it. A hold stays while its node may need anything:
     `withdraw` passes it on.
     """
-    nodes = observed.snapshot.nodes
     known = {incident.id for incident in ledger.incidents}
     marked = {
         incident.id
@@ -93,14 +91,12 @@ def untag_forgotten(ledger: Ledger, observed: Observed, under_way: set[str], now
         if incident.status.active or (incident.status is Status.COMPLETED and not incident.tag_seen)
     }
     known_by_kind = {"maintd:canceled": known, "maintd:hold": known, "maintd:repairing": marked}
-    for node in nodes.values():
+    for node in observed.snapshot.nodes.values():
         for tag in sorted(node.tags):
             kind, _, identity = tag.rpartition(":")
             if kind not in known_by_kind or identity in known_by_kind[kind] or tag in under_way:
                 continue
-            diagnosis = observed.diagnoses.get(node.name)
-            well = diagnosis is not None and diagnosis.need is Need.OK
-            if kind != "maintd:hold" or well:
+            if kind != "maintd:hold" or observed.is_healthy(node.name):
                 action = Retag(Scope.NODE, node.name, remove=(tag,))
                 ledger = without_claim(ledger, OfTags(), action, now, node.name)
     return ledger

@@ -50,9 +50,8 @@ def returns(before: Ledger, after: Ledger, observed: Observed | None, now: Ms) -
             yield happened(now, "returning", "", node.name, who=back.who, state=back.to.value)
     for uuid, back in old.items():
         if uuid not in new and (node := nodes.get(uuid)):
-            state = "offline" if node.offline else "drained" if node.drained else "in service"
-            kind = "returned" if state == back.to.value else "return-over"
-            yield happened(now, kind, "", node.name, state=state)
+            kind = "returned" if node.standing is back.to else "return-over"
+            yield happened(now, kind, "", node.name, state=node.standing.value)
 
 
 def _returning(ledger: Ledger) -> dict[str, Back]:

@@ -64,9 +64,8 @@ def _ended(fencing: Fencing, node: Node, observed: Observed, now: Ms) -> Event:
         return happened(now, "drill-failed", "", node.name, why=why)
     if powered:
         return happened(now, "revived", "", node.name)
-    state = "offline" if node.offline else "drained" if node.drained else "in service"
     answers = "" if fencing.stage in _OFFLINE or node.offline else "yes"
-    return happened(now, "came-back", "", node.name, answers=answers, state=state)
+    return happened(now, "came-back", "", node.name, answers=answers, state=node.standing.value)
 
 
 def is_braked(held: Held) -> bool:

@@ -266,7 +266,6 @@ class _Work:
         return [incident for incident in incidents if not incident.status.active]
 
     def _why_waiting(self, why: Reason, back: Back, node: Node, policy: Policy) -> Reason:
-        out = node.drained or node.offline
         patience = policy.return_after + policy.unreachable_after
         if back.reported and why.kind in _DOUBTS and self.now - back.at > patience:
             why = because(Kind.RETURN_FAILED, node.name, why=why)
@@ -275,7 +274,7 @@ class _Work:
         if not back.reported:
             goal = _GOALS[back.to]
             return because(Kind.TO_BE_PUT_BACK, node.name, goal=goal, back=back.cause, why=why)
-        goal = _GOALS[back.to] if out else "closed"
+        goal = _GOALS[back.to] if node.is_out else "closed"
         return because(Kind.RETURN_WAITS, node.name, goal=goal, who=back.who, why=why)
 
     def _next(

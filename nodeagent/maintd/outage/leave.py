@@ -162,7 +162,7 @@ def remember_wanted(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
 
 
 def _remembered(wanted: Wanted, node: Node | None, failed: StepFailure | None, now: Ms) -> Wanted:
-    if node is not None and wanted.begun and (node.drained or node.offline):
+    if node is not None and wanted.begun and node.is_out:
         wanted = replace(wanted, drained=True)
     if failed is None:
         return wanted

@@ -81,15 +81,14 @@ def _why_not_done(ledger: Ledger, node: Node, outage: Outage) -> str:
             )
     if any(one.node == node.uuid and not one.stage.over for one in ledger.fencing):
         return f"maintd is still fencing {node.name}: see gnt-maint why {node.name}"
-    out = node.drained or node.offline
     if (
         _is_fenced(ledger, node, outage)
         or outage.wanted is not None
         or any(_waits(incident, node) for incident in incidents)
-        or (outage.ours and out)
+        or (outage.ours and node.is_out)
     ):
         return ""
-    stays = f"{state_of(node)}: {by_hand(node)}" if out else "in service"
+    stays = f"{state_of(node)}: {by_hand(node)}" if node.is_out else "in service"
     return f"no incident of {node.name} waits to be closed; {node.name} is {stays}"
 
 
@@ -170,8 +169,8 @@ def evacuate(
 
 def _goal(asked: Done, node: Node, outage: Outage) -> Standing:
     """Return the state in which to leave a node that is repaired."""
-    if not (node.drained or node.offline) or asked.keep == "offline":
-        return Standing.of(drained=node.drained, offline=node.offline)
+    if not node.is_out or asked.keep == "offline":
+        return node.standing
     drained = not outage.drained_by and outage.found is Standing.DRAINED
     return Standing.DRAINED if asked.keep == "drained" or drained else Standing.SERVING
 
@@ -180,8 +179,7 @@ def _waits(incident: Incident, node: Node) -> bool:
     """Check whether an incident of the node waits for a person."""
     if incident.status in (Status.COMPLETED, Status.FAILED):
         return True
-    out = node.drained or node.offline
-    return incident.status is Status.CANCELED and (out or incident.tag in node.tags)
+    return incident.status is Status.CANCELED and (node.is_out or incident.tag in node.tags)
 
 
 def _unhealthy(node: Node, observed: Observed) -> str:
@@ -216,7 +214,7 @@ def _undrained(
     outage = ledger.outage(incident.node)
     mine = (i.action for i in ledger.intents if i.incident == incident.id)
     going = any(isinstance(action, Drain) for action in mine)
-    out = node is not None and (node.drained or node.offline)
+    out = node is not None and node.is_out
     if node is None or not (out or going):
         return ledger
     if outage is not None and outage.back is not None and outage.back.reported:

@@ -145,8 +145,7 @@ def _failed(outage: Outage, intent: Intent, why: str, node: Node, now: Ms) -> Ou
         if outage.drained_by or outage.offline_by:
             return outage
         # If it is out of service by now, somebody else did it.
-        standing = Standing.of(drained=node.drained, offline=node.offline)
-        return replace(outage.disowned, found=standing)
+        return replace(outage.disowned, found=node.standing)
     back = outage.back
     if back is None:
         return outage
@@ -181,8 +180,7 @@ def _looked_at(outage: Outage, node: Node, ledger: Ledger, observed: Observed, n
     )
     if (again and back.reported) or (back.online and node.offline):
         return replace(outage, back=None)
-    diagnosis = observed.diagnoses.get(node.name)
-    healthy = diagnosis is not None and diagnosis.need is Need.OK
+    healthy = observed.is_healthy(node.name)
     looked_at = replace(
         back,
         online=back.online or not node.offline,
@@ -225,7 +223,6 @@ def _passed(
         return replace(outage, incident=heir.id, back=kept, why="", ended=False)
     if outage.incident not in ended or (back is not None and not back.unless_touched):
         return outage
-    diagnosis = observed.diagnoses.get(node.name)
-    healthy = diagnosis is not None and diagnosis.need is Need.OK
+    healthy = observed.is_healthy(node.name)
     returns = with_tags(policy, observed.snapshot, node).return_withdrawn
     return replace(outage, back=Back(Way.WITHDRAWN, now)) if healthy and returns else outage

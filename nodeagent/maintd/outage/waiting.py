@@ -99,8 +99,7 @@ def is_as_left(node: Node, outage: Outage) -> bool:
 
 def is_anothers(node: Node, outage: Outage) -> bool:
     """Check whether a node is out of service, but not by our jobs, and not as it was found."""
-    standing = Standing.of(drained=node.drained, offline=node.offline)
-    return standing not in (Standing.SERVING, outage.found) and not is_as_left(node, outage)
+    return node.standing not in (Standing.SERVING, outage.found) and not is_as_left(node, outage)
 
 
 def unlicensed(ledger: Ledger, snapshot: Snapshot) -> dict[str, str]:

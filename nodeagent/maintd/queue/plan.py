@@ -229,7 +229,7 @@ class _Places:
         return Machine(
             node.name,
             node.candidate,
-            out=node.drained or node.offline,
+            out=node.is_out,
             empty=not (any(primaries) or any(secondaries)),
             running=running,
             moving=EMPTY in purposes,

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Mapping
 from nodeagent.maintd.outage.claims import Claims, away_for
 from nodeagent.maintd.rolls.hours import hours_text, is_within
 from nodeagent.model.asked import some_of
-from nodeagent.model.diagnosis import Need
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.purpose import OfRoll, claimant
 from nodeagent.model.reason import Held, Kind, Reason, RollKind, because
@@ -143,8 +142,7 @@ class Obstacles:
             return because(RollKind.ROLL_INCIDENT, name, incident=incident)
         if doubt := self._observed.doubts.get(name):
             return because(Kind.DOUBT, name, doubt=doubt)
-        diagnosis = self._observed.diagnoses.get(name)
-        if diagnosis is None or diagnosis.need is not Need.OK:
+        if not self._observed.is_healthy(name):
             return because(Kind.NOT_WELL, name)
         if command not in self._observed.runs.get(name, ()):
             return because(RollKind.ROLL_NOT_LISTED, name, command=command)

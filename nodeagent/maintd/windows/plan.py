@@ -71,7 +71,7 @@ def _recognised(scheduled: Scheduled, nodes: Mapping[str, Node], names: Names) -
     if node is None or not scheduled.begun:
         node = names.only(scheduled.machine)
         return replace(scheduled, node=node.uuid if node else "", begun=False, drained=False)
-    return replace(scheduled, drained=True) if node.drained or node.offline else scheduled
+    return replace(scheduled, drained=True) if node.is_out else scheduled
 
 
 def wants_room(ledger: Ledger, observed: Observed, now: Ms) -> bool:
