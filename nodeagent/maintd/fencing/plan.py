@@ -80,7 +80,7 @@ class Fencer:
                 ):
                     asked, why = intent.promised, "found again by its power-off"
                     found_again = Fencing(uuid, Stage.CUTS, asked, asked, why, off=asked)
-                    self.ledger = replace(self.ledger, fencing=(*self.ledger.fencing, found_again))
+                    self.ledger = self.ledger.with_fencing(found_again)
                     known.add(uuid)
         for node in self.observed.snapshot.nodes.values():
             if node.uuid not in known and (at := tagged(node)) is not None:
@@ -91,7 +91,7 @@ class Fencer:
                 found_again = Fencing(
                     node.uuid, stage, at, at, "found again by its tag", fates=fates
                 )
-                self.ledger = replace(self.ledger, fencing=(*self.ledger.fencing, found_again))
+                self.ledger = self.ledger.with_fencing(found_again)
 
     def _claim(self, nodes: Mapping[str, Node]) -> None:
         returning = self.ledger.returning()
@@ -158,8 +158,7 @@ class Fencer:
         fencing = Fencing(
             node.uuid, Stage.CUTS, self.now, self.now, reason, revived=again, silent=silent
         )
-        others = (other for other in self.ledger.fencing if other.node != node.uuid)
-        self.ledger = replace(self.ledger, fencing=(*others, fencing))
+        self.ledger = self.ledger.with_fencing(fencing)
         self.room.claim(node.name, OfFencing(node.uuid).owner)
         self._go_on(fencing, node)
 
@@ -189,9 +188,7 @@ class Fencer:
 
     def _may_read(self, node: Node, within: Ms = FRESH, since: Ms = Ms(0)) -> bool:
         """Tell whether the newest reading is old or from before `since`, and may be repeated."""
-        deaf = next(
-            (deaf_node for deaf_node in self.ledger.deaf if deaf_node.node == node.uuid), None
-        )
+        deaf = self.ledger.deaf_of(node.uuid)
         if deaf is not None and deaf.after > self.now:
             return False
         power = readings.newest(self.ledger.power).get(node.uuid)
@@ -225,13 +222,13 @@ class Fencer:
             self._hold(node, why)
 
     def _step(self, fencing: Fencing, node: Node) -> Reason | None:
-        """Plan its next step, or return why it waits."""
+        """Plan its next step, or return why it waits; what stops work stops only the last ones."""
         policy = with_tags(self.policy, self.observed.snapshot, node)
         if fencing.drill:
             return self._drill(fencing, node, policy)
         if fencing.stage is Stage.FENCED and fencing.node in self.ledger.returning():
             return None
-        if not node.offline and fencing.stage in (Stage.CONFIRMS, Stage.RESTARTS, Stage.FENCED):
+        if fencing.stage.removed and not node.offline:
             return because(FencingKind.FENCED_ONLINE, node.name)
         if fencing.stage is Stage.FENCED:
             down = sum(fate.why != "" for fate in fencing.fates)
@@ -251,18 +248,14 @@ class Fencer:
         match fencing.stage:
             case Stage.PROVES:
                 return self._prove(fencing, node, policy)
+            case Stage.WAITS if (remaining := fencing.at + policy.revive_within - self.now) > 0:
+                return because(FencingKind.REVIVING, node.name, left=remaining)
             case Stage.WAITS:
-                if self.now - fencing.at < policy.revive_within:
-                    remaining = fencing.at + policy.revive_within - self.now
-                    return because(FencingKind.REVIVING, node.name, left=remaining)
                 self._put(replace(fencing, stage=Stage.CUTS, at=self.now, tries=0))
-                return None
             case Stage.CONFIRMS:
                 self._read(node)
-                return None
-        if why := self.stopped.get("") or self.stopped.get(node.name):
-            return because(FencingKind.FENCING_WAITS, node.name, why=why)
-        match fencing.stage:
+            case _ if why := self.stopped.get("") or self.stopped.get(node.name):
+                return because(FencingKind.FENCING_WAITS, node.name, why=why)
             case Stage.CUTS:
                 return self._cut(fencing, node)
             case Stage.REVIVES:

@@ -198,7 +198,7 @@ def why_unproven(node: Node, ledger: Ledger, gone: Mapping[str, Ms]) -> Reason |
     `gone` has the other nodes that are silent or fenced, by name, and since when.
     """
     power = newest(ledger.power).get(node.uuid)
-    deaf = next((deaf_node for deaf_node in ledger.deaf if deaf_node.node == node.uuid), None)
+    deaf = ledger.deaf_of(node.uuid)
     if power is None or (deaf is not None and deaf.since >= power.at):
         return because(FencingKind.POWER_UNKNOWN, node.name, why=deaf.why if deaf else "")
     counting = [x for x in power.levels if x.counts and x.said in ("on", "off")]

@@ -278,7 +278,4 @@ class Planner:
             ledger = begin(ledger, self.nodes[incident.node], OfIncident(incident.id))
             begun = Begun(incident.node, self.now, incident.id, incident.diagnosis.need)
             ledger = replace(ledger, begun=(*ledger.begun, begun))
-        self.ledger = replace(
-            ledger,
-            incidents=tuple(started if i.id == incident.id else i for i in ledger.incidents),
-        )
+        self.ledger = ledger.with_incident(started)

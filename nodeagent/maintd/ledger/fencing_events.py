@@ -11,7 +11,6 @@ from nodeagent.model.units import Ms
 
 BRAKED = "fencing-braked"  # the metric of the brakes' reasons, and the kind of their event
 _PROVEN = (Stage.RESTARTS, Stage.FENCED)
-_OFFLINE = (Stage.CONFIRMS, *_PROVEN)
 
 
 def fencings(before: Ledger, after: Ledger, observed: Observed | None, now: Ms) -> Iterator[Event]:
@@ -64,7 +63,7 @@ def _ended(fencing: Fencing, node: Node, observed: Observed, now: Ms) -> Event:
         return happened(now, "drill-failed", "", node.name, why=why)
     if powered:
         return happened(now, "revived", "", node.name)
-    answers = "" if fencing.stage in _OFFLINE or node.offline else "yes"
+    answers = "" if fencing.stage.removed or node.offline else "yes"
     return happened(now, "came-back", "", node.name, answers=answers, state=node.standing.value)
 
 

@@ -47,9 +47,7 @@ def _lived(silence: Unreachable, evidence: Evidence, snapshot: Snapshot, now: Ms
             for mirror in testimony.mirrors or ()
             if _is_on(evidence.node, mirror.instance, snapshot)
         ]
-        if {testimony.noded, testimony.agent} & SIGNS or any(
-            mirror.connected for mirror in mirrors
-        ):
+        if testimony.contacts & SIGNS or any(mirror.connected for mirror in mirrors):
             signs.append(testimony.at)
         signs += [Ms(testimony.at - mirror.ago) for mirror in mirrors if mirror.ago is not None]
     return min(max(signs), now)

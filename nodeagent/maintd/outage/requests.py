@@ -79,7 +79,8 @@ def _why_not_done(ledger: Ledger, node: Node, outage: Outage) -> str:
                 f"incident {incident.id} of {node.name} has not ended: wait for it, or run"
                 f" gnt-maint cancel {incident.id}"
             )
-    if any(one.node == node.uuid and not one.stage.over for one in ledger.fencing):
+    fencing = ledger.fencing_of(node.uuid)
+    if fencing is not None and not fencing.stage.over:
         return f"maintd is still fencing {node.name}: see gnt-maint why {node.name}"
     if (
         _is_fenced(ledger, node, outage)
@@ -114,7 +115,7 @@ def _report_before(outage: Outage) -> Back | None:
 def _is_fenced(ledger: Ledger, node: Node, outage: Outage) -> bool:
     """Check whether the node was fenced, and has not proved since that nothing stale runs there."""
     before = _report_before(outage)
-    fenced = any(fencing.node == node.uuid for fencing in ledger.fencing)
+    fenced = ledger.fencing_of(node.uuid) is not None
     return fenced or (before is not None and before.fenced)
 
 
@@ -202,8 +203,7 @@ def cancel(ledger: Ledger, asked: Cancel, who: str, observed: Observed, now: Ms)
         canceled = incident.after(StatusEvent.CANCELED, now, f"canceled by {who}")
         # A maintd without the ledger would resume an incident that left jobs behind: tag it.
         canceled = replace(canceled, seen_at=now) if incident.jobs else canceled
-        rest = tuple(canceled if i.id == incident.id else i for i in ledger.incidents)
-        ledger = replace(ledger, incidents=rest)
+        ledger = ledger.with_incident(canceled)
     return _undrained(ledger, incident, who, observed.snapshot, now) if asked.undrain else ledger
 
 

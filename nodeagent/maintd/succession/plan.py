@@ -232,11 +232,7 @@ def agreeing(known: Known) -> tuple[str, ...]:
     testimonies = known.heard.testimonies if known.heard is not None else {}
     doubt = {Contact.ANSWERS, Contact.UNKNOWN}
     return tuple(
-        sorted(
-            name
-            for name, testimony in testimonies.items()
-            if not doubt & {testimony.noded, testimony.agent}
-        )
+        sorted(name for name, testimony in testimonies.items() if not doubt & testimony.contacts)
     )
 
 
