@@ -42,6 +42,7 @@ from nodeagent.model.incident import Incident, Status
 from nodeagent.model.instance_tags import OWNER_TAG
 from nodeagent.model.ledger import Policy
 from nodeagent.model.notice import Sink
+from nodeagent.model.purpose import OfEntry, OfFencing
 from nodeagent.model.queue import Operation, Procedure, Procedures, RepairStep
 from nodeagent.model.snapshot import Instance, Snapshot
 from nodeagent.model.stage import FULL
@@ -282,9 +283,9 @@ class Demo:
         for gone in self.seen.keys() - {incident.id for incident in ledger.incidents}:
             self._say(self.seen.pop(gone).name, "closed", "its incident is in the history only")
         for intent in ledger.intents:
-            known = (
-                intent.purpose.entry or intent.id
-            )  # the queue checks a machine's health again and again
+            # The queue checks a machine's health again and again.
+            again = isinstance(intent.purpose, OfEntry | OfFencing)
+            known = intent.purpose.text if again else intent.id
             if intent.job is not None and known not in self._shown and not _pins(intent.action):
                 self._shown.add(known)
                 job = f"job {intent.job}: " if intent.job.isdecimal() else ""

@@ -71,6 +71,11 @@ class Testimony:
     mirrors: tuple[Mirror, ...] | None = None
     why: str = ""
 
+    @property
+    def contacts(self) -> frozenset[Contact]:
+        """Return what the two ports did."""
+        return frozenset({self.noded, self.agent})
+
 
 @dataclass(frozen=True, slots=True)
 class Level:

@@ -60,6 +60,11 @@ class Stage(Enum):
         """Tell whether maintd has nothing more to do."""
         return self in (Stage.FENCED, Stage.STOPPED)
 
+    @property
+    def removed(self) -> bool:
+        """Tell whether maintd has marked the node offline."""
+        return self in (Stage.CONFIRMS, Stage.RESTARTS, Stage.FENCED)
+
 
 class End(Enum):
     """The fate of an instance of a fenced node. STAYS: it cannot, and a reason says why."""

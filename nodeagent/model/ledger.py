@@ -276,14 +276,34 @@ class Ledger:
     def incident(self, identity: str) -> Incident | None:
         return next((i for i in self.incidents if i.id == identity), None)
 
+    def with_incident(self, incident: Incident) -> "Ledger":
+        """Return the ledger with this incident in the place of the same one."""
+        incidents = (incident if old.id == incident.id else old for old in self.incidents)
+        return replace(self, incidents=tuple(incidents))
+
+    # What is remembered of a node, by its UUID.
+
     def outage(self, node: str) -> Outage | None:
-        """Return the outage of a node, by its UUID."""
         return next((outage for outage in self.outages if outage.node == node), None)
 
     def with_outage(self, outage: Outage) -> "Ledger":
         """Return the ledger with this outage in place of its node's one."""
         others = (other for other in self.outages if other.node != outage.node)
         return replace(self, outages=(*others, outage))
+
+    def fencing_of(self, node: str) -> Fencing | None:
+        return next((fencing for fencing in self.fencing if fencing.node == node), None)
+
+    def with_fencing(self, fencing: Fencing) -> "Ledger":
+        """Return the ledger with this fencing, the newest, in place of its node's one."""
+        others = (other for other in self.fencing if other.node != fencing.node)
+        return replace(self, fencing=(*others, fencing))
+
+    def deaf_of(self, node: str) -> Deaf | None:
+        return next((deaf for deaf in self.deaf if deaf.node == node), None)
+
+    def silence(self, node: str) -> Unreachable | None:
+        return next((silence for silence in self.unreachable if silence.node == node), None)
 
     def returning(self) -> frozenset[str]:
         """Return the nodes (UUIDs) that a person reports repaired, on their way back."""

@@ -22,7 +22,7 @@ class Purpose:
     purpose does not have is empty.
     """
 
-    kind = incident = repair = group = entry = window = back = person = roll = ""
+    kind = incident = repair = group = window = back = person = roll = ""
 
     @property
     def text(self) -> str:
@@ -73,10 +73,6 @@ class OfEntry(Purpose):
     does: str
 
     @property
-    def entry(self) -> str:  # type: ignore[override]
-        return self.text
-
-    @property
     def text(self) -> str:
         return f"{QUEUE}:{self.index}:{self.does}"
 
@@ -124,10 +120,6 @@ class OfFencing(Purpose):
     fenced: str
 
     @property
-    def entry(self) -> str:  # type: ignore[override]
-        return self.text
-
-    @property
     def text(self) -> str:
         return f"{FENCE}:{self.fenced}"
 
@@ -136,7 +128,7 @@ class OfFencing(Purpose):
 class OfOwners(Purpose):
     """Questions to owners of instances."""
 
-    entry = text = "offers::told"
+    text = "offers::told"
     owner = "offers:"
 
 
@@ -146,10 +138,6 @@ class OfNotices(Purpose):
 
     sink: str
     owner = "notify:"
-
-    @property
-    def entry(self) -> str:  # type: ignore[override]
-        return self.text
 
     @property
     def text(self) -> str:

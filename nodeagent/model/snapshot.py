@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from nodeagent.model.alerts import Alerts
 from nodeagent.model.balance import Advice
-from nodeagent.model.diagnosis import Diagnosis
+from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.evidence import Evidence
 from nodeagent.model.keeping import Uncertain
 from nodeagent.model.ledger import Result, RoleChange
 from nodeagent.model.series import Zone
 from nodeagent.model.sick import Sick
 from nodeagent.model.units import Ms
+from nodeagent.model.window import Standing
 from nodeagent.model.wish import Wish
 
 
@@ -47,6 +49,12 @@ class Node:
     def is_out(self) -> bool:
         """Tell whether somebody has taken it out of service: one may never take instances."""
         return self.drained or self.offline
+
+    @property
+    def standing(self) -> Standing:
+        if self.offline:
+            return Standing.OFFLINE
+        return Standing.DRAINED if self.drained else Standing.SERVING
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +170,7 @@ class Running:
     memory: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Snapshot:
     """The cluster at one moment: nodes and instances by name, groups by UUID.
 
@@ -181,6 +189,16 @@ class Snapshot:
     policy: str = ""
     hypervisor: str = ""
     ganeti: str = ""
+
+    @cached_property
+    def by_uuid(self) -> Mapping[str, Node]:
+        """Return the nodes by UUID: a name can be used again, a UUID cannot."""
+        return {node.uuid: node for node in self.nodes.values()}
+
+    def name_of(self, uuid: str, otherwise: str = "") -> str:
+        """Return the name of a node by its UUID, or something else if there is no such node."""
+        node = self.by_uuid.get(uuid)
+        return otherwise if node is None else node.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,3 +266,8 @@ class Observed:
     runs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     running: Mapping[str, Running] | None = None
     alerts: Alerts = field(default_factory=Alerts)
+
+    def is_healthy(self, name: str) -> bool:
+        """Tell whether the node's agent confirms now that nothing is wrong with the node."""
+        diagnosis = self.diagnoses.get(name)
+        return diagnosis is not None and diagnosis.need is Need.OK

@@ -22,11 +22,6 @@ class Standing(Enum):
     DRAINED = "drained"
     OFFLINE = "offline"
 
-    @classmethod
-    def of(cls, *, drained: bool, offline: bool) -> "Standing":
-        """Return the state of a node with these flags."""
-        return cls.OFFLINE if offline else cls.DRAINED if drained else cls.SERVING
-
 
 @dataclass(frozen=True, slots=True)
 class Machine:

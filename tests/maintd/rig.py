@@ -26,6 +26,7 @@ from nodeagent.model.balance import Question
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import USED_TAG, Intent, Ledger, Outcome, Policy, Result
+from nodeagent.model.purpose import OfEntry, OfNotices, OfOwners
 from nodeagent.model.roll import REBOOT
 from nodeagent.model.snapshot import Instance, Node, Snapshot
 from nodeagent.model.stage import FULL
@@ -43,6 +44,7 @@ from tests.cluster.by_hand import ByHand
 from tests.maintd import inline
 from tests.maintd.world import NOW, OK
 
+_TOLD = (OfEntry, OfNotices, OfOwners)  # orders whose result is told
 QUICK = Policy(
     stage=FULL,
     settle=Ms(0),
@@ -167,7 +169,7 @@ class Agents:
         now, node = self.now(), intent.action.node
         there = [i.action for at, _, i in self.ran.values() if now < at + self.takes]
         running = [a.command for a in there if isinstance(a, RunCommand) and a.node == node]
-        looks = bool(intent.purpose.entry) and intent.action.command in self.lists
+        looks = isinstance(intent.purpose, OfEntry) and intent.action.command in self.lists
         alone = any(command not in self.lists for command in running)
         return alone or (len(running) >= self.taken if looks else bool(running))
 
@@ -187,7 +189,7 @@ class Agents:
             self.refused += 1
             return NotTaken("busy")
         self.asked[self.job(intent)] = self.asked.get(self.job(intent), 0) + 1
-        if self.job(intent) not in self.ran and intent.purpose.entry:
+        if self.job(intent) not in self.ran and isinstance(intent.purpose, _TOLD):
             self.told[self.job(intent)] = self.tells(intent)
         self.ran.setdefault(self.job(intent), (self.now(), self.ends(intent), intent))
         if self.loses(intent):

@@ -14,7 +14,7 @@ from nodeagent.maintd.autorepair.survey import Survey, jobs_of, pending, survey
 from nodeagent.maintd.outage.waiting import unlicensed
 from nodeagent.maintd.planning.admission import keeps
 from nodeagent.maintd.planning.effects import is_seen
-from nodeagent.maintd.planning.outcomes import BACK_OFF, TAG_SHOWS, by_uuid, shows_within
+from nodeagent.maintd.planning.outcomes import BACK_OFF, TAG_SHOWS, shows_within
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.planning.times import rfc3339
@@ -139,7 +139,7 @@ def survey_of(
 
 def keep_off(ledger: Ledger, observed: Observed, room: Room) -> None:
     """Keep auto-repair off the nodes that incidents work on, or that a person must check."""
-    nodes = by_uuid(observed)
+    nodes = observed.snapshot.by_uuid
     for incident in ledger.incidents:
         node = nodes.get(incident.node)
         if node is not None and keeps(incident, node, observed):

@@ -59,7 +59,7 @@ class Hearing:
         return tuple(
             testimony.witness
             for testimony in self.testimonies
-            if Contact.ANSWERS not in (testimony.noded, testimony.agent)
+            if Contact.ANSWERS not in testimony.contacts
         )
 
 
@@ -172,9 +172,7 @@ class _Imagined:
 
     @property
     def fencing(self) -> Fencing | None:
-        return next(
-            (fencing for fencing in self.ledger.fencing if fencing.node == self.node.uuid), None
-        )
+        return self.ledger.fencing_of(self.node.uuid)
 
     def run(self, now: Ms) -> None:
         """Hold rounds until the node is fenced, or nothing goes on any more."""
@@ -315,9 +313,7 @@ class _Imagined:
         """The newest reading while it was alive; one from its last death says nothing about now."""
         mine = [reading for reading in self.ledger.power if reading.node == self.node.uuid]
         last = next((reading for reading in reversed(mine) if reading.alive), None)
-        deaf = next(
-            (deaf_node for deaf_node in self.ledger.deaf if deaf_node.node == self.node.uuid), None
-        )
+        deaf = self.ledger.deaf_of(self.node.uuid)
         return deaf if deaf is not None and (last is None or deaf.since >= last.at) else last
 
     def _move(self, instance: Instance, target: str) -> None:

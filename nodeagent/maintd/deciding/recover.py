@@ -42,7 +42,7 @@ from nodeagent.model.ledger import (
     Storm,
     Trail,
 )
-from nodeagent.model.purpose import OfFencing, OfTags, is_identity, parse
+from nodeagent.model.purpose import OfEntry, OfFencing, OfTags, is_identity, parse
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.units import Ms
 
@@ -337,8 +337,7 @@ def _intents(
             not purpose.incident or purpose.incident in incidents
         ):
             # The number of an unknown entry may be used again.
-            reused = purpose.entry and not isinstance(purpose, OfFencing)
-            purpose = OfTags() if reused else purpose
+            purpose = OfTags() if isinstance(purpose, OfEntry) else purpose
             node, job = node_of(trail) or "", trail.job
             kept.append(Intent(str(number), purpose, node, trail.action, job, promised=trail.at))
     return tuple(kept)

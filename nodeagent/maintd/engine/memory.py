@@ -228,8 +228,7 @@ class Memory:
         Answers to earlier requests are forgotten: this ledger need not know them.
         """
         ours = self._store.audits(EVENTS)
-        names = {node.uuid: node.name for node in snapshot.nodes.values()}
-        whose = names.get(carried.writer, carried.writer)
+        whose = snapshot.name_of(carried.writer, carried.writer)
         full = len(carried.events) >= EVENTS
         another = carried.writer != self._me
         lost = dropped(ours, carried.events, full=full) if another else []

@@ -42,8 +42,7 @@ class Brakes:
         """
         if not (hit := self._hit(fencing)):
             return None
-        nodes = self.observed.snapshot.nodes.values()
-        name = next((node.name for node in nodes if node.uuid == fencing.node), fencing.node)
+        name = self.observed.snapshot.name_of(fencing.node, fencing.node)
         return because(FencingKind.STRUCK_ANOTHER, name, nodes=hit)
 
     def _hit(self, fencing: Fencing) -> tuple[str, ...]:
@@ -78,7 +77,7 @@ class Brakes:
         return None
 
     def _event(self, node: Node) -> Reason | None:
-        nodes = {each_node.uuid: each_node for each_node in self.observed.snapshot.nodes.values()}
+        nodes = self.observed.snapshot.by_uuid
         silent = self._silent(nodes)
         since = silent.get(node.uuid, self.now)
         others = [
@@ -130,11 +129,7 @@ class Brakes:
             node.uuid
         }
         if len(fenced) >= self.policy.fence_limit:
-            known = {
-                each_node.uuid: each_node.name
-                for each_node in self.observed.snapshot.nodes.values()
-            }
-            names = tuple(sorted(known.get(uuid, uuid) for uuid in fenced))
+            names = tuple(sorted(self.observed.snapshot.name_of(uuid, uuid) for uuid in fenced))
             limit, first = self.policy.fence_limit, next(iter(names), None)
             return because(FencingKind.FENCE_LIMIT, nodes=names, first=first, most=limit)
         lately = {c.node for c in self.ledger.cuts if self.now - c.at < BURST} - {node.uuid}

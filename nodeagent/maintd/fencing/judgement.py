@@ -40,7 +40,7 @@ NODED_LASTS = Ms(330_000)  # Ganeti is asked about a node every five minutes
 SETTLES = Ms(15_000)  # DRBD notices a dead peer after up to 11 s
 BEFORE = Ms(120_000)  # two polls: a disk lost its connection with the silence, not before
 
-_KERNEL = (Contact.CONNECTS, Contact.REFUSED)
+_KERNEL = SIGNS - {Contact.ANSWERS}
 
 
 def judge(evidence: Evidence, snapshot: Snapshot, now: Ms) -> Judgement:
@@ -52,10 +52,8 @@ def judge(evidence: Evidence, snapshot: Snapshot, now: Ms) -> Judgement:
     judgement = _judge(evidence, node, recent, snapshot, now)
     if judgement.life not in (Life.ALIVE, Life.UNKNOWN) or _answers_us(evidence, now):
         return judgement
-    signs = [testimony for testimony in recent if SIGNS & {testimony.noded, testimony.agent}]
-    silent = [
-        testimony for testimony in recent if {testimony.noded, testimony.agent} == {Contact.SILENT}
-    ]
+    signs = [testimony for testimony in recent if SIGNS & testimony.contacts]
+    silent = [testimony for testimony in recent if testimony.contacts == {Contact.SILENT}]
     if len(signs) != 1 or len(silent) < LEAST or evidence.agent in SIGNS:
         return judgement
     who, count = signs[0].witness, len(silent)
@@ -68,11 +66,7 @@ def _judge(
 ) -> Judgement:
     if who := _answer(evidence, recent, now):
         return Judgement(Life.ALIVE, because(FencingKind.LIVES, node.name, who=who))
-    heard = [
-        testimony
-        for testimony in recent
-        if Contact.UNKNOWN not in (testimony.noded, testimony.agent)
-    ]
+    heard = [testimony for testimony in recent if Contact.UNKNOWN not in testimony.contacts]
     disks = _disks(node, recent, snapshot)
     if why := _too_few(node, heard, snapshot):
         return _unknown(why, disks)
@@ -101,12 +95,9 @@ def unread_disks(evidence: Evidence, snapshot: Snapshot, now: Ms) -> tuple[tuple
 
 def unheard(evidence: Evidence, snapshot: Snapshot, now: Ms) -> bool:
     """Check whether other nodes have tried lately, and none has met even a living kernel."""
-    tried = [
-        c
-        for testimony in _recent(evidence, snapshot, now)
-        for c in (testimony.noded, testimony.agent)
-    ]
-    return bool(tried) and not SIGNS & {evidence.agent, *tried}
+    recent = _recent(evidence, snapshot, now)
+    met = {evidence.agent}.union(*(testimony.contacts for testimony in recent))
+    return bool(recent) and not SIGNS & met
 
 
 def witnesses_for(
@@ -233,7 +224,7 @@ def _answer(evidence: Evidence, recent: Collection[Testimony], now: Ms) -> str:
     if us := _answers_us(evidence, now):
         return us
     for testimony in recent:
-        if Contact.ANSWERS in (testimony.noded, testimony.agent):
+        if Contact.ANSWERS in testimony.contacts:
             program = "noded" if testimony.noded is Contact.ANSWERS else "agent"
             return f"its {program} answers {testimony.witness}"
     return ""
@@ -367,7 +358,7 @@ def _judge_on(
     for sign in signs:
         if sign.contact is Contact.REFUSED:
             return _unknown(because(FencingKind.DAEMONS_STOPPED, name, who=sign.who), disks)
-    some = sum(Contact.CONNECTS in (testimony.noded, testimony.agent) for testimony in heard)
+    some = sum(Contact.CONNECTS in testimony.contacts for testimony in heard)
     if some == count:
         if _parted(disks, evidence):
             return Judgement(Life.HUNG, because(FencingKind.HANGS, name, count=count))

@@ -14,7 +14,6 @@ from nodeagent.maintd.fencing.judgement import judge, unheard
 from nodeagent.maintd.fencing.state import tagged, untags, with_cut
 from nodeagent.maintd.outage.claims import begin
 from nodeagent.maintd.planning.intents import without_claim
-from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.action import Action, Power, PowerCommand, Retag, Scope, SetOffline
@@ -47,7 +46,7 @@ class Fencer:
 
     def plan(self) -> Ledger:
         """Plan the next step of each fencing, start new ones, and ask for nodes' power."""
-        nodes = by_uuid(self.observed)
+        nodes = self.observed.snapshot.by_uuid
         self._find_again(nodes)
         self._claim(nodes)
         for fencing in self.ledger.fencing:
@@ -81,7 +80,7 @@ class Fencer:
                 ):
                     asked, why = intent.promised, "found again by its power-off"
                     found_again = Fencing(uuid, Stage.CUTS, asked, asked, why, off=asked)
-                    self.ledger = replace(self.ledger, fencing=(*self.ledger.fencing, found_again))
+                    self.ledger = self.ledger.with_fencing(found_again)
                     known.add(uuid)
         for node in self.observed.snapshot.nodes.values():
             if node.uuid not in known and (at := tagged(node)) is not None:
@@ -92,7 +91,7 @@ class Fencer:
                 found_again = Fencing(
                     node.uuid, stage, at, at, "found again by its tag", fates=fates
                 )
-                self.ledger = replace(self.ledger, fencing=(*self.ledger.fencing, found_again))
+                self.ledger = self.ledger.with_fencing(found_again)
 
     def _claim(self, nodes: Mapping[str, Node]) -> None:
         returning = self.ledger.returning()
@@ -159,8 +158,7 @@ class Fencer:
         fencing = Fencing(
             node.uuid, Stage.CUTS, self.now, self.now, reason, revived=again, silent=silent
         )
-        others = (other for other in self.ledger.fencing if other.node != node.uuid)
-        self.ledger = replace(self.ledger, fencing=(*others, fencing))
+        self.ledger = self.ledger.with_fencing(fencing)
         self.room.claim(node.name, OfFencing(node.uuid).owner)
         self._go_on(fencing, node)
 
@@ -190,9 +188,7 @@ class Fencer:
 
     def _may_read(self, node: Node, within: Ms = FRESH, since: Ms = Ms(0)) -> bool:
         """Tell whether the newest reading is old or from before `since`, and may be repeated."""
-        deaf = next(
-            (deaf_node for deaf_node in self.ledger.deaf if deaf_node.node == node.uuid), None
-        )
+        deaf = self.ledger.deaf_of(node.uuid)
         if deaf is not None and deaf.after > self.now:
             return False
         power = readings.newest(self.ledger.power).get(node.uuid)
@@ -200,10 +196,12 @@ class Fencer:
 
     def _gone(self) -> Mapping[str, Ms]:
         """Since when nodes have been silent, or fenced, by name."""
-        names = {
-            node.uuid: node.name for node in self.observed.snapshot.nodes.values() if node.offline
+        nodes = self.observed.snapshot.by_uuid
+        fenced = {
+            node.name: fencing.at
+            for fencing in self.ledger.fencing
+            if (node := nodes.get(fencing.node)) is not None and node.offline
         }
-        fenced = {names[f.node]: f.at for f in self.ledger.fencing if f.node in names}
         return {**fenced, **self.silent}
 
     def _others_gone(self, node: Node) -> Mapping[str, Ms]:
@@ -224,13 +222,13 @@ class Fencer:
             self._hold(node, why)
 
     def _step(self, fencing: Fencing, node: Node) -> Reason | None:
-        """Plan its next step, or return why it waits."""
+        """Plan its next step, or return why it waits; what stops work stops only the last ones."""
         policy = with_tags(self.policy, self.observed.snapshot, node)
         if fencing.drill:
             return self._drill(fencing, node, policy)
         if fencing.stage is Stage.FENCED and fencing.node in self.ledger.returning():
             return None
-        if not node.offline and fencing.stage in (Stage.CONFIRMS, Stage.RESTARTS, Stage.FENCED):
+        if fencing.stage.removed and not node.offline:
             return because(FencingKind.FENCED_ONLINE, node.name)
         if fencing.stage is Stage.FENCED:
             down = sum(fate.why != "" for fate in fencing.fates)
@@ -250,18 +248,14 @@ class Fencer:
         match fencing.stage:
             case Stage.PROVES:
                 return self._prove(fencing, node, policy)
+            case Stage.WAITS if (remaining := fencing.at + policy.revive_within - self.now) > 0:
+                return because(FencingKind.REVIVING, node.name, left=remaining)
             case Stage.WAITS:
-                if self.now - fencing.at < policy.revive_within:
-                    remaining = fencing.at + policy.revive_within - self.now
-                    return because(FencingKind.REVIVING, node.name, left=remaining)
                 self._put(replace(fencing, stage=Stage.CUTS, at=self.now, tries=0))
-                return None
             case Stage.CONFIRMS:
                 self._read(node)
-                return None
-        if why := self.stopped.get("") or self.stopped.get(node.name):
-            return because(FencingKind.FENCING_WAITS, node.name, why=why)
-        match fencing.stage:
+            case _ if why := self.stopped.get("") or self.stopped.get(node.name):
+                return because(FencingKind.FENCING_WAITS, node.name, why=why)
             case Stage.CUTS:
                 return self._cut(fencing, node)
             case Stage.REVIVES:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from nodeagent.maintd.planning.outcomes import by_uuid, how_ended
+from nodeagent.maintd.planning.outcomes import how_ended
 from nodeagent.model.action import Power, PowerCommand
 from nodeagent.model.evidence import Level, PowerReading
 from nodeagent.model.fencing import Deaf
@@ -31,7 +31,7 @@ _LEVELS, _AGENTS, _NAME, _WHY = 9, 9, 64, 200
 def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Record the readings that have ended, and the failed ones."""
     asked = [intent for intent in ledger.intents if is_reading(intent)]
-    nodes = by_uuid(observed) if asked or ledger.power or ledger.deaf else {}
+    nodes = observed.snapshot.by_uuid
     power, deaf = list(ledger.power), {deaf_node.node: deaf_node for deaf_node in ledger.deaf}
     for intent in asked:
         assert isinstance(intent.purpose, OfFencing)
@@ -198,7 +198,7 @@ def why_unproven(node: Node, ledger: Ledger, gone: Mapping[str, Ms]) -> Reason |
     `gone` has the other nodes that are silent or fenced, by name, and since when.
     """
     power = newest(ledger.power).get(node.uuid)
-    deaf = next((deaf_node for deaf_node in ledger.deaf if deaf_node.node == node.uuid), None)
+    deaf = ledger.deaf_of(node.uuid)
     if power is None or (deaf is not None and deaf.since >= power.at):
         return because(FencingKind.POWER_UNKNOWN, node.name, why=deaf.why if deaf else "")
     counting = [x for x in power.levels if x.counts and x.said in ("on", "off")]

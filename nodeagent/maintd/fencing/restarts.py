@@ -47,8 +47,7 @@ def fates(node: Node, observed: Observed, ledger: Ledger, now: Ms) -> tuple[Fate
         if instance.primary == node.name and instance.running
     ]
     here.sort(key=lambda instance: (priority(instance), instance.name))
-    silence = next((silence for silence in ledger.unreachable if silence.node == node.uuid), None)
-    silence = silence or Unreachable(node.uuid, now)
+    silence = ledger.silence(node.uuid) or Unreachable(node.uuid, now)
     return tuple(_fate(instance, node, observed, silence, now) for instance in here)
 
 

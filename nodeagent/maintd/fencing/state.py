@@ -10,7 +10,7 @@ from dataclasses import replace
 from nodeagent.maintd.fencing import readings
 from nodeagent.maintd.fencing.judgement import judge
 from nodeagent.maintd.planning.effects import is_seen
-from nodeagent.maintd.planning.outcomes import by_uuid, first_ended, how_ended
+from nodeagent.maintd.planning.outcomes import first_ended, how_ended
 from nodeagent.model.action import MovePrimary, Power, PowerCommand, Retag, SetOffline
 from nodeagent.model.evidence import SIGNS, PowerReading
 from nodeagent.model.fencing import BURST, FENCED_TAG, Cut, Deaf, End, Fate, Fencing, Life, Stage
@@ -34,7 +34,7 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     cuts = tuple(cut for cut in ledger.cuts if now - cut.at < BURST)
     if not ledger.fencing:
         return ledger if cuts == ledger.cuts else replace(ledger, cuts=cuts)
-    nodes, kept = by_uuid(observed), list[Fencing]()
+    nodes, kept = observed.snapshot.by_uuid, list[Fencing]()
     for fencing in ledger.fencing:
         node = nodes.get(fencing.node)
         if node is None:
@@ -109,7 +109,7 @@ def _lives(node: Node, observed: Observed, now: Ms) -> bool:
 
 def _online_again(fencing: Fencing, node: Node, observed: Observed, now: Ms) -> Fencing:
     """The fencing of a node that somebody has put online: nothing more is restarted elsewhere."""
-    if node.offline or fencing.stage not in (Stage.CONFIRMS, Stage.RESTARTS, Stage.FENCED):
+    if node.offline or not fencing.stage.removed:
         return fencing
     if fencing.stage is not Stage.FENCED and node.name in observed.diagnoses:
         fencing = _to(fencing, Stage.FENCED, now)
@@ -139,7 +139,7 @@ def _is_over(fencing: Fencing, node: Node, observed: Observed, mine: list[Intent
     if fencing.drill:
         answers = node.name in observed.diagnoses and fencing.stage in (Stage.REVIVES, Stage.WAITS)
         return answers or node.offline
-    if fencing.stage in (Stage.CONFIRMS, Stage.RESTARTS, Stage.FENCED):
+    if fencing.stage.removed:
         return not node.offline and tagged(node) is None
     if any(map(_removes, mine)):
         return False  # it may be offline already
@@ -188,12 +188,10 @@ def _after(
         case Power(_, PowerCommand.ON):
             before = fencing.said if fencing.drill else ""  # a drill keeps its first failure
             return _to(replace(fencing, revived=True, said=end.why or before), Stage.WAITS, now)
-        case SetOffline() if end.outcome is Outcome.SUCCESS:
-            return _to(fencing, Stage.RESTARTS if fencing.who else Stage.CONFIRMS, now)
+        case SetOffline() | Retag() if end.outcome is not Outcome.SUCCESS:
+            return failed(fencing, end.why or "its job is lost", now)
         case SetOffline():
-            return failed(fencing, end.why or "its job is lost", now)
-        case Retag() if end.outcome is not Outcome.SUCCESS:
-            return failed(fencing, end.why or "its job is lost", now)
+            return _to(fencing, Stage.RESTARTS if fencing.who else Stage.CONFIRMS, now)
         case MovePrimary(name):
             fates = tuple(
                 _fate(fate, intent.action, end, observed) if fate.instance == name else fate
@@ -205,10 +203,8 @@ def _after(
 
 def _answered(intent: Intent, node: Node, ledger: Ledger, observed: Observed, now: Ms) -> bool:
     """Tell whether the node has answered since its power-off was planned."""
-    silent = next(
-        (silence.since for silence in ledger.unreachable if silence.node == node.uuid), None
-    )
-    again = silent is not None and silent > intent.promised
+    silence = ledger.silence(node.uuid)
+    again = silence is not None and silence.since > intent.promised
     return again or _lives(node, observed, now)
 
 
@@ -217,19 +213,20 @@ def _after_reading(fencing: Fencing, reading: PowerReading | Deaf, now: Ms) -> F
         return fencing
     if isinstance(reading, Deaf) or reading.powered is None:
         return failed(fencing, reading.why, now)
-    if reading.powered and fencing.answered and fencing.stage is Stage.PROVES:
-        return _to(fencing, Stage.STOPPED, now)  # its power-off has not come: judge it anew
-    if reading.powered and fencing.stage is Stage.CONFIRMS:
-        # It was off: somebody has powered it on. So it boots, and is asked again soon.
-        return failed(replace(fencing, tries=0), "its power is on again", now)
-    if reading.powered:
-        return _to(failed(fencing, "its power is still on", now), Stage.CUTS, now)
-    if reading.at < max(
-        fencing.off, fencing.at if fencing.stage is Stage.CONFIRMS else fencing.off
-    ):
-        return fencing  # it was read before
-    fencing = replace(fencing, tries=0, not_before=Ms(0), said="")
-    return _to(fencing, Stage.RESTARTS, now) if fencing.stage is Stage.CONFIRMS else fencing
+    is_off = replace(fencing, tries=0, not_before=Ms(0), said="")
+    match fencing.stage, reading.powered:
+        case Stage.PROVES, True if fencing.answered:
+            return _to(fencing, Stage.STOPPED, now)  # its power-off has not come: judge it anew
+        case Stage.PROVES, True:
+            return _to(failed(fencing, "its power is still on", now), Stage.CUTS, now)
+        case Stage.PROVES, False if reading.at >= fencing.off:
+            return is_off
+        case Stage.CONFIRMS, True:
+            # It was off: somebody has powered it on. So it boots, and is asked again soon.
+            return failed(replace(fencing, tries=0), "its power is on again", now)
+        case Stage.CONFIRMS, False if reading.at >= max(fencing.off, fencing.at):
+            return _to(is_off, Stage.RESTARTS, now)
+    return fencing  # it was read before
 
 
 def _fate(fate: Fate, move: MovePrimary, end: Result, observed: Observed) -> Fate:

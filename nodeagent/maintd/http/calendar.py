@@ -18,15 +18,7 @@ from nodeagent.model.roll import Roll
 from nodeagent.model.series import Member, Series, Zone
 from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Ms, Nanoseconds, Seconds, in_seconds
-from nodeagent.model.window import (
-    NANOSECONDS,
-    Machine,
-    Mode,
-    Scheduled,
-    Standing,
-    Unavailability,
-    Window,
-)
+from nodeagent.model.window import NANOSECONDS, Machine, Mode, Scheduled, Unavailability, Window
 
 COMING = 10  # occurrences shown
 
@@ -98,7 +90,7 @@ class _MachineFacts:
         outage = self._outages.get(scheduled.node)
         state, before = None, None
         if node is not None:
-            state = Standing.of(drained=node.drained, offline=node.offline).value
+            state = node.standing.value
         if node is not None and scheduled.mode is Mode.DRAINING:
             before = (when.start_ms - self._leads.of(node)) / 1000
         return {

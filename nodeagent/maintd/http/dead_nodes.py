@@ -10,7 +10,6 @@ from nodeagent.maintd.fencing.judgement import NODED_LASTS, POWER_LASTS, TESTIMO
 from nodeagent.maintd.fencing.outlook import InstanceFate, instance_fates, upcoming
 from nodeagent.maintd.fencing.readings import with_power
 from nodeagent.maintd.ledger.unreachable import expected, unreachable
-from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.evidence import Contact, Evidence, PowerReading, Testimony
 from nodeagent.model.fencing import Fencing, Judgement
@@ -93,7 +92,7 @@ def silences(
     silent = expected(ledger, observed.snapshot, policy, now)
     powered = with_power(ledger, observed)  # as `decide` judges
     evidence = evidence_views(powered, now)
-    nodes = by_uuid(observed) if ledger.fencing else {}
+    nodes = observed.snapshot.by_uuid
     fenced = {
         node.name: _fencing(fencing, node, powered, policy, ledger, held, now, full=full)
         for fencing in ledger.fencing

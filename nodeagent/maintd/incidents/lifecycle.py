@@ -12,7 +12,6 @@ from nodeagent.maintd.planning.outcomes import (
     TAGS_BACK_OFF,
     TRIES,
     _need_of,
-    by_uuid,
     first_ended,
     how_ended,
 )
@@ -163,7 +162,7 @@ def forget(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     if not (ledger.incidents or any(working)):
         return ledger
     working |= {o.incident for o in ledger.outages if o.back is not None and o.back.unless_touched}
-    nodes = by_uuid(observed)
+    nodes = observed.snapshot.by_uuid
     kept: list[Incident] = []
     pardoned: set[str] = set()
     for incident in ledger.incidents:
@@ -244,7 +243,7 @@ def out_of_service(ledger: Ledger, observed: Observed) -> Ledger:
     """
     if not ledger.incidents:
         return ledger
-    nodes = by_uuid(observed)
+    nodes = observed.snapshot.by_uuid
     return replace(ledger, incidents=tuple(seen_out(i, nodes) for i in ledger.incidents))
 
 
@@ -252,7 +251,7 @@ def seen_out(incident: Incident, nodes: Mapping[str, Node]) -> Incident:
     """Return the incident, with `drained` set if its node is to be evacuated and is out already."""
     node = nodes.get(incident.node)
     emptied = incident.status is Status.PENDING and incident.diagnosis.need >= Need.EVACUATE
-    if incident.drained or not emptied or node is None or not (node.drained or node.offline):
+    if incident.drained or not emptied or node is None or not node.is_out:
         return incident
     return replace(incident, drained=True)
 

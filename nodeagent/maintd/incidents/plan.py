@@ -12,7 +12,7 @@ from nodeagent.maintd.outage.claims import begin
 from nodeagent.maintd.planning import admission
 from nodeagent.maintd.planning.evacuation_moves import NextSteps
 from nodeagent.maintd.planning.holds import held_incidents
-from nodeagent.maintd.planning.outcomes import by_uuid, worst_per_node
+from nodeagent.maintd.planning.outcomes import worst_per_node
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.action import (
@@ -129,14 +129,14 @@ class Planner:
 
     def __post_init__(self) -> None:
         self.held: list[Held] = []
-        self.nodes = by_uuid(self.observed)
+        self.nodes = self.observed.snapshot.by_uuid
         self.holds = held_incidents(self.ledger, self.observed.snapshot)
         # A node with a running job is in work, whatever its incident's state.
-        uuids = {node.name: uuid for uuid, node in self.nodes.items()}
+        names = self.observed.snapshot.nodes
         self.busy = {
-            uuids[intent.node]
+            names[intent.node].uuid
             for intent in self.ledger.intents
-            if intent.incident and intent.node in uuids and not self._unheard(intent)
+            if intent.incident and intent.node in names and not self._unheard(intent)
         }
 
     def _unheard(self, intent: Intent) -> bool:
@@ -278,7 +278,4 @@ class Planner:
             ledger = begin(ledger, self.nodes[incident.node], OfIncident(incident.id))
             begun = Begun(incident.node, self.now, incident.id, incident.diagnosis.need)
             ledger = replace(ledger, begun=(*ledger.begun, begun))
-        self.ledger = replace(
-            ledger,
-            incidents=tuple(started if i.id == incident.id else i for i in ledger.incidents),
-        )
+        self.ledger = ledger.with_incident(started)

@@ -9,12 +9,12 @@ from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.purpose import OfIncident, OfTags
-from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 
 
 def tag_ended(ledger: Ledger, observed: Observed, under_way: set[str], now: Ms) -> Ledger:
-    nodes = {node.uuid: node for node in observed.snapshot.nodes.values()}
+    nodes = observed.snapshot.by_uuid
     working = {intent.incident for intent in ledger.intents}
     for incident in ledger.incidents:
         node = nodes.get(incident.node)
@@ -36,13 +36,13 @@ def tag_ended(ledger: Ledger, observed: Observed, under_way: set[str], now: Ms) 
         if incident.tag not in node.tags and not waits:
             action = Retag(Scope.NODE, node.name, add=(incident.tag,))
             ledger = without_claim(ledger, OfIncident(incident.id), action, now, node.name)
-    ledger = tag_repaired(ledger, observed, nodes, now)
+    ledger = tag_repaired(ledger, observed, now)
     if ledger.tags_after > now:
         return ledger
     return untag_forgotten(ledger, observed, under_way, now)
 
 
-def tag_repaired(ledger: Ledger, observed: Observed, nodes: dict[str, Node], now: Ms) -> Ledger:
+def tag_repaired(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Tag finished live repairs at once, even if the node has a worse fault."""
     working = {intent.incident for intent in ledger.intents}
     worst = worst_per_node(ledger)
@@ -51,7 +51,7 @@ def tag_repaired(ledger: Ledger, observed: Observed, nodes: dict[str, Node], now
         done = incident.status is Status.PENDING and incident.repaired
         if not done or worst.get(incident.node) == incident or incident.id in working | held.keys():
             continue
-        node = nodes.get(incident.node)
+        node = observed.snapshot.by_uuid.get(incident.node)
         if node is not None and node.name not in observed.doubts and incident.not_before <= now:
             action = Retag(Scope.NODE, node.name, add=(incident.tag,))
             ledger = without_claim(ledger, OfIncident(incident.id), action, now, node.name)
@@ -60,7 +60,7 @@ def tag_repaired(ledger: Ledger, observed: Observed, nodes: dict[str, Node], now
 
 def close_healed(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
     """Close live repairs of nodes that have long been healthy: remove their tags."""
-    nodes = {node.uuid: node for node in observed.snapshot.nodes.values()}
+    nodes = observed.snapshot.by_uuid
     busy = {intent.node for intent in ledger.intents} | ledger.returning()
     for incident in ledger.incidents:
         node = nodes.get(incident.node)
@@ -68,8 +68,7 @@ def close_healed(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) ->
             continue
         live = incident.diagnosis.need is Need.LIVE_REPAIR or incident.mark in node.tags
         after = with_tags(policy, observed.snapshot, node).close_live_repairs
-        diagnosis = observed.diagnoses.get(node.name)
-        well = diagnosis is not None and diagnosis.need is Need.OK and incident.missed_at
+        well = observed.is_healthy(node.name) and incident.missed_at
         if not (live and well) or after is None or now - incident.missed_at < after:
             continue
         if incident.tag in node.tags and not busy & {node.name, node.uuid}:
@@ -85,7 +84,6 @@ def untag_forgotten(ledger: Ledger, observed: Observed, under_way: set[str], now
     a maintd without memory from repeating it. A hold stays while its node may need anything:
     `withdraw` passes it on.
     """
-    nodes = observed.snapshot.nodes
     known = {incident.id for incident in ledger.incidents}
     marked = {
         incident.id
@@ -93,14 +91,12 @@ def untag_forgotten(ledger: Ledger, observed: Observed, under_way: set[str], now
         if incident.status.active or (incident.status is Status.COMPLETED and not incident.tag_seen)
     }
     known_by_kind = {"maintd:canceled": known, "maintd:hold": known, "maintd:repairing": marked}
-    for node in nodes.values():
+    for node in observed.snapshot.nodes.values():
         for tag in sorted(node.tags):
             kind, _, identity = tag.rpartition(":")
             if kind not in known_by_kind or identity in known_by_kind[kind] or tag in under_way:
                 continue
-            diagnosis = observed.diagnoses.get(node.name)
-            well = diagnosis is not None and diagnosis.need is Need.OK
-            if kind != "maintd:hold" or well:
+            if kind != "maintd:hold" or observed.is_healthy(node.name):
                 action = Retag(Scope.NODE, node.name, remove=(tag,))
                 ledger = without_claim(ledger, OfTags(), action, now, node.name)
     return ledger

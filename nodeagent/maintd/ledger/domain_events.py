@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.maintd.windows.recurrence import day_text
 from nodeagent.model.event import Event, happened
 from nodeagent.model.ledger import Ledger
@@ -43,7 +42,7 @@ def _of_entry(now: Ms, what: str, entry: Entry) -> Event:
 
 def returns(before: Ledger, after: Ledger, observed: Observed | None, now: Ms) -> Iterator[Event]:
     """Nodes reported repaired, and the result for each."""
-    nodes = {} if observed is None else by_uuid(observed)
+    nodes = {} if observed is None else observed.snapshot.by_uuid
     old, new = _returning(before), _returning(after)
     for uuid, back in new.items():
         known = old.get(uuid)
@@ -51,9 +50,8 @@ def returns(before: Ledger, after: Ledger, observed: Observed | None, now: Ms) -
             yield happened(now, "returning", "", node.name, who=back.who, state=back.to.value)
     for uuid, back in old.items():
         if uuid not in new and (node := nodes.get(uuid)):
-            state = "offline" if node.offline else "drained" if node.drained else "in service"
-            kind = "returned" if state == back.to.value else "return-over"
-            yield happened(now, kind, "", node.name, state=state)
+            kind = "returned" if node.standing is back.to else "return-over"
+            yield happened(now, kind, "", node.name, state=node.standing.value)
 
 
 def _returning(ledger: Ledger) -> dict[str, Back]:
@@ -92,7 +90,7 @@ def _occurrence(now: Ms, kind: str, name: str, day: int, machines: frozenset[str
 
 def offers(before: Ledger, after: Ledger, observed: Observed | None, now: Ms) -> Iterator[Event]:
     """Events of offers and of answers; an offer repeated unchanged is logged only once."""
-    names = {} if observed is None else {u: n.name for u, n in by_uuid(observed).items()}
+    names = {} if observed is None else {u: n.name for u, n in observed.snapshot.by_uuid.items()}
     old = {(offer.node, offer.owner, offer.generation): offer for offer in before.offers}
     asked: set[tuple[str, str, Work]] = set()  # of which anything is new
     for offer in after.offers:

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterator
 
-from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.model.event import Event, happened
 from nodeagent.model.fencing import End, Fencing, Stage
 from nodeagent.model.ledger import Decision, Ledger
@@ -12,14 +11,13 @@ from nodeagent.model.units import Ms
 
 BRAKED = "fencing-braked"  # the metric of the brakes' reasons, and the kind of their event
 _PROVEN = (Stage.RESTARTS, Stage.FENCED)
-_OFFLINE = (Stage.CONFIRMS, *_PROVEN)
 
 
 def fencings(before: Ledger, after: Ledger, observed: Observed | None, now: Ms) -> Iterator[Event]:
     """The steps of each fencing in a round."""
     if observed is None or not (before.fencing or after.fencing):
         return
-    nodes = by_uuid(observed)
+    nodes = observed.snapshot.by_uuid
     old = {fencing.node: fencing for fencing in before.fencing}
     new = {fencing.node: fencing for fencing in after.fencing}
     for uuid, fencing in new.items():
@@ -65,9 +63,8 @@ def _ended(fencing: Fencing, node: Node, observed: Observed, now: Ms) -> Event:
         return happened(now, "drill-failed", "", node.name, why=why)
     if powered:
         return happened(now, "revived", "", node.name)
-    state = "offline" if node.offline else "drained" if node.drained else "in service"
-    answers = "" if fencing.stage in _OFFLINE or node.offline else "yes"
-    return happened(now, "came-back", "", node.name, answers=answers, state=state)
+    answers = "" if fencing.stage.removed or node.offline else "yes"
+    return happened(now, "came-back", "", node.name, answers=answers, state=node.standing.value)
 
 
 def is_braked(held: Held) -> bool:

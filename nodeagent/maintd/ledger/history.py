@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from nodeagent.maintd.ledger.domain_events import entries, offers, returns, rolls, series
 from nodeagent.maintd.ledger.fencing_events import braked, fencings
 from nodeagent.maintd.ledger.request_events import answered, holds, of_owner, wishes
-from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.event import Event, happened
 from nodeagent.model.incident import UNKNOWN, Incident, Status
@@ -94,7 +93,7 @@ def _forgotten(
     before: Ledger, after: Ledger, observed: Observed | None, now: Ms
 ) -> Iterator[Event]:
     kept = {incident.id for incident in after.incidents}
-    nodes = None if observed is None else by_uuid(observed)
+    nodes = None if observed is None else observed.snapshot.by_uuid
     for incident in before.incidents:
         if incident.id not in kept:
             node_exists = nodes is None or incident.node in nodes

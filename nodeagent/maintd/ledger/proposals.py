@@ -7,7 +7,6 @@ same again counts as another time. So a person sees at an early stage what a lat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import UNKNOWN, Incident, Status
 from nodeagent.model.ledger import Ledger
@@ -141,7 +140,7 @@ class _Round:
 
     def _followed(self, proposal: Proposal) -> Proposal:
         """Note whether a person has taken the node out of service before maintd did."""
-        node = by_uuid(self.observed).get(proposal.subject)
+        node = self.observed.snapshot.by_uuid.get(proposal.subject)
         outage = self.ledger.outage(proposal.subject)
         wanted = outage is not None and outage.wanted is not None
         out = node is not None and node.is_out and not proposal.acted

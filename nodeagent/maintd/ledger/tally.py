@@ -4,7 +4,6 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from nodeagent.maintd.ledger.fencing_events import BRAKED, braked_nodes, fencings
-from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.model.asked import Asked
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import UNKNOWN, Incident, Status
@@ -67,9 +66,8 @@ class Tally:
             if incident.status is not (old.status if old else Status.NOTED):
                 self._changed(incident, now)
         self._fenced(before, decision, observed, now)
-        nodes = by_uuid(observed) if known else {}
         for incident in known.values():
-            self._closed(incident, now, there=incident.node in nodes)
+            self._closed(incident, now, there=incident.node in observed.snapshot.by_uuid)
 
     def _fenced(self, before: Ledger, decision: Decision, observed: Observed, now: Ms) -> None:
         for event in fencings(before, decision.ledger, observed, now):

@@ -32,10 +32,9 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
 
 def reasons(ledger: Ledger, observed: Observed, now: Ms) -> tuple[Held, ...]:
     """Each node that has had no diagnosis for a quarter of an hour, and why."""
-    names = {node.uuid: node.name for node in observed.snapshot.nodes.values()}
     held = []
     for undiagnosed in ledger.undiagnosed:
-        name = names.get(undiagnosed.node, "")
+        name = observed.snapshot.name_of(undiagnosed.node)
         doubt = observed.doubts.get(name, "")
         if doubt and now - undiagnosed.since >= AFTER:
             why = because(Kind.UNDIAGNOSED, name, since=rfc3339(undiagnosed.since), doubt=doubt)

@@ -47,9 +47,7 @@ def _lived(silence: Unreachable, evidence: Evidence, snapshot: Snapshot, now: Ms
             for mirror in testimony.mirrors or ()
             if _is_on(evidence.node, mirror.instance, snapshot)
         ]
-        if {testimony.noded, testimony.agent} & SIGNS or any(
-            mirror.connected for mirror in mirrors
-        ):
+        if testimony.contacts & SIGNS or any(mirror.connected for mirror in mirrors):
             signs.append(testimony.at)
         signs += [Ms(testimony.at - mirror.ago) for mirror in mirrors if mirror.ago is not None]
     return min(max(signs), now)
@@ -88,11 +86,10 @@ def _silent(ledger: Ledger, snapshot: Snapshot, policy: Policy) -> Iterator[tupl
 
     Of a node that reboots in its turn of a roll nothing else is expected, until it is late.
     """
-    nodes = {node.uuid: node for node in snapshot.nodes.values()} if ledger.unreachable else {}
     rolled = ledger.roll.nodes if ledger.roll is not None else ()
     rebooting = {member.node for member in rolled if member.may_be_silent}
     for silence in ledger.unreachable:
-        node = nodes.get(silence.node)
+        node = snapshot.by_uuid.get(silence.node)
         if node is not None and not node.offline and node.uuid not in rebooting:
             yield node.name, silence.since, with_tags(policy, snapshot, node).unreachable_after
 
@@ -102,11 +99,12 @@ def watched(ledger: Ledger, snapshot: Snapshot, policy: Policy, now: Ms) -> dict
 
     A fenced one is among them until its power is confirmed: a person may have to say it.
     """
-    names = {node.uuid: node.name for node in snapshot.nodes.values() if node.offline}
     fenced = {
-        names[fencing.node]: fencing.since
+        node.name: fencing.since
         for fencing in ledger.fencing
-        if fencing.stage is Stage.CONFIRMS and fencing.node in names
+        if fencing.stage is Stage.CONFIRMS
+        and (node := snapshot.by_uuid.get(fencing.node)) is not None
+        and node.offline
     }
     return unreachable(ledger, snapshot, policy, now, _WATCHED) | fenced
 

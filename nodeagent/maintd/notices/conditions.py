@@ -8,7 +8,6 @@ repeats no notification; a new master notifies of all that it finds.
 from collections.abc import Collection, Iterator
 
 from nodeagent.maintd.notices.needs_you import SETTINGS, NeedsYou, Sort, needs_you, overdue_machines
-from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.fault_text import fault_text
@@ -82,7 +81,7 @@ def _of_incident(incident: Incident) -> Iterator[tuple[Occasion, str]]:
 
 def _fencings(ledger: Ledger, observed: Observed, now: Ms) -> Iterator[Notice]:
     """Dead nodes on which maintd works; once one is fenced, it needs you."""
-    nodes = by_uuid(observed) if ledger.fencing else {}
+    nodes = observed.snapshot.by_uuid
     for fencing in ledger.fencing:
         if not (fencing.stage.over or fencing.drill) and (node := nodes.get(fencing.node)):
             text = f"maintd fences {node.name}: {fencing.why}; see gnt-maint why {node.name}"
@@ -90,13 +89,10 @@ def _fencings(ledger: Ledger, observed: Observed, now: Ms) -> Iterator[Notice]:
 
 
 def _windows(ledger: Ledger, observed: Observed, now: Ms) -> Iterator[Notice]:
-    names = (
-        {uuid: node.name for uuid, node in by_uuid(observed).items()} if ledger.scheduled else {}
-    )
     late = overdue_machines(ledger, now)
     for scheduled in ledger.scheduled:
         when = scheduled.when
-        machine, node = str(scheduled.machine), names.get(scheduled.node, "")
+        machine, node = str(scheduled.machine), observed.snapshot.name_of(scheduled.node)
         subject = f"{machine} {when.start}"
         ends = "" if when.end_ms is None else f" and ends at {rfc3339(when.end_ms)}"
         if scheduled.mode is Mode.DOWN or when.start_ms <= now:
@@ -110,10 +106,9 @@ def _windows(ledger: Ledger, observed: Observed, now: Ms) -> Iterator[Notice]:
 
 def _owners(ledger: Ledger, observed: Observed, now: Ms) -> Iterator[Notice]:
     offers = [o for o in ledger.offers if o.answer and o.answer.reply is Reply.DECLINE]
-    names = {uuid: node.name for uuid, node in by_uuid(observed).items()} if offers else {}
     for offer in offers:
         if offer.instances and offer.answer is not None:
-            node = names.get(offer.node, "")
+            node = observed.snapshot.name_of(offer.node)
             why = f": {offer.answer.reason}" if offer.answer.reason else ""
             text = f"owner {offer.owner} declines maintenance of {node or offer.node}{why}"
             subject = f"{offer.owner} {offer.node} {offer.generation}"

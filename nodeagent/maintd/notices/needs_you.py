@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from nodeagent.maintd.planning.budgets import BUDGET_LASTS
-from nodeagent.maintd.planning.outcomes import by_uuid, worst_per_node
+from nodeagent.maintd.planning.outcomes import worst_per_node
 from nodeagent.maintd.windows.timing import overdue
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Ledger
@@ -138,19 +138,19 @@ def needs_you(
     ledger: Ledger, observed: Observed, held: Iterable[Held], silent: Collection[str], now: Ms
 ) -> Iterator[NeedsYou]:
     """Yield everything that waits for a person; `silent` are the unreachable nodes."""
-    names = {uuid: node.name for uuid, node in by_uuid(observed).items()}
+    nodes = observed.snapshot.by_uuid
     in_work = ledger.returning() | worst_per_node(ledger).keys()
     for incident in ledger.incidents:
-        if incident.node in in_work or incident.node not in names:
+        if incident.node in in_work or incident.node not in nodes:
             continue
         if incident.status in (Status.FAILED, Status.COMPLETED):
             failed = incident.status is Status.FAILED
             sort = Sort.FAILED if failed else Sort.COMPLETED
-            yield NeedsYou(sort, names[incident.node], incident=incident)
+            yield NeedsYou(sort, nodes[incident.node].name, incident=incident)
     for node in silent:
         yield NeedsYou(Sort.UNREACHABLE, node)
     late = {
-        names.get(scheduled.node) or str(scheduled.machine)
+        observed.snapshot.name_of(scheduled.node, str(scheduled.machine))
         for scheduled in overdue_machines(ledger, now)
     }
     for blocked in held:

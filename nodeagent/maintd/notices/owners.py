@@ -147,12 +147,14 @@ def announce(
 
 def _failures(ledger: Ledger, by: Announcing, snapshot: Snapshot) -> Iterator[Held]:
     """Say why owners were not told of open offers."""
-    names = {node.uuid: node.name for node in snapshot.nodes.values()}
     for offer in _open(ledger):
         ways = [(by.command, offer.told)] if by.command else []
         for way, sending in (*ways, ("the webhook", offer.posted)):
             if sending.why:
-                name, tries = names.get(offer.node, ""), str(sending.tries) if sending.done else ""
+                name, tries = (
+                    snapshot.name_of(offer.node),
+                    str(sending.tries) if sending.done else "",
+                )
                 details = {"owner": offer.owner, "command": way, "why": sending.why}
                 yield Held(because(Kind.OWNER_NOT_TOLD, name, **details, tries=tries), name)
 

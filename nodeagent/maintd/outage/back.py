@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from nodeagent.maintd.outage.claims import Claims
 from nodeagent.maintd.outage.job_queue import doubt, touched
 from nodeagent.maintd.outage.waiting import is_anothers, state_of, waiting
-from nodeagent.maintd.planning.outcomes import TRIES, by_uuid
+from nodeagent.maintd.planning.outcomes import TRIES
 from nodeagent.maintd.planning.resources import Room, Taken
 from nodeagent.maintd.planning.stops import Stops
 from nodeagent.maintd.planning.tag_settings import with_tags
@@ -64,7 +64,7 @@ def closed(ledger: Ledger, observed: Observed) -> dict[str, Reason]:
     A node that asks for an evacuation waits for that, and so does one with an incident at work.
     Whoever else wants the node out of service has it: its return waits for them.
     """
-    nodes, claims = by_uuid(observed), Claims(ledger)
+    nodes, claims = observed.snapshot.by_uuid, Claims(ledger)
     busy = {i.node for i in ledger.incidents if i.status is Status.PENDING}
     return {
         node.name: because(Kind.IN_WINDOW, node.name)
@@ -94,7 +94,7 @@ class _Work:
     held: list[Held] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.nodes, self.claims = by_uuid(self.observed), Claims(self.ledger)
+        self.nodes, self.claims = self.observed.snapshot.by_uuid, Claims(self.ledger)
 
     def go_on(self, outage: Outage) -> None:
         node, back = self.nodes[outage.node], outage.back
@@ -266,7 +266,6 @@ class _Work:
         return [incident for incident in incidents if not incident.status.active]
 
     def _why_waiting(self, why: Reason, back: Back, node: Node, policy: Policy) -> Reason:
-        out = node.drained or node.offline
         patience = policy.return_after + policy.unreachable_after
         if back.reported and why.kind in _DOUBTS and self.now - back.at > patience:
             why = because(Kind.RETURN_FAILED, node.name, why=why)
@@ -275,7 +274,7 @@ class _Work:
         if not back.reported:
             goal = _GOALS[back.to]
             return because(Kind.TO_BE_PUT_BACK, node.name, goal=goal, back=back.cause, why=why)
-        goal = _GOALS[back.to] if out else "closed"
+        goal = _GOALS[back.to] if node.is_out else "closed"
         return because(Kind.RETURN_WAITS, node.name, goal=goal, who=back.who, why=why)
 
     def _next(

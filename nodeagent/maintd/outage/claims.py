@@ -22,7 +22,6 @@ from nodeagent.model.purpose import (
 from nodeagent.model.roll import Phase, RollNode
 from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Ms
-from nodeagent.model.window import Standing
 
 
 class Claims:
@@ -76,10 +75,10 @@ class Claims:
             return True
         if node.name in self._working:
             return True
-        out = node.drained or node.offline
         here = self._incidents.get(node.uuid, ())
         return any(
-            i.status is not Status.NOTED and (out or i.status is not Status.CANCELED) for i in here
+            i.status is not Status.NOTED and (node.is_out or i.status is not Status.CANCELED)
+            for i in here
         )
 
 
@@ -117,10 +116,9 @@ def begin(ledger: Ledger, node: Node, claim: Purpose) -> Ledger:
         lasts = outage.back is not None or Claims(ledger).of(node)
         if lasts or isinstance(claim, OfIncident):
             return ledger
-    standing = Standing.of(drained=node.drained, offline=node.offline)
     outage = outage or Outage(node.uuid)
     candidate = node.candidate and isinstance(claim, OfRoll)  # a short absence costs no role
-    return ledger.with_outage(replace(outage, found=standing, candidate=candidate))
+    return ledger.with_outage(replace(outage, found=node.standing, candidate=candidate))
 
 
 def release(ledger: Ledger, uuid: str, way: Way, now: Ms, proof: Proof | None = None) -> Ledger:

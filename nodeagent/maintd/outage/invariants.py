@@ -11,11 +11,10 @@
    stay, no instance runs there. With `degraded` those stay that have nowhere to go.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from nodeagent.maintd.outage.claims import Claims, away_for
 from nodeagent.maintd.planning.budgets import Budgets, budget_tags
-from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.action import (
     Drain,
@@ -42,8 +41,7 @@ def check_invariants(
     """Raise AssertionError if a decision breaks a promise: that is a bug of ours."""
     ledger, known = decision.ledger, {intent.id for intent in before.intents}
     new = [intent for intent in ledger.intents if intent.id not in known]
-    nodes = {node.name: node for node in observed.snapshot.nodes.values()}
-    claims = Claims(ledger)
+    nodes, claims = observed.snapshot.nodes, Claims(ledger)
     for intent in new:
         if isinstance(intent.action, Restore) and intent.node in nodes:
             _check_return(intent, nodes[intent.node], ledger, claims)
@@ -104,7 +102,7 @@ def _check_return(intent: Intent, node: Node, ledger: Ledger, claims: Claims) ->
     assert offline, f"{node.name} returns, and somebody else has marked it offline"
 
 
-def _check_owners(new: Iterable[Intent], ledger: Ledger, nodes: dict[str, Node]) -> None:
+def _check_owners(new: Iterable[Intent], ledger: Ledger, nodes: Mapping[str, Node]) -> None:
     at_work: dict[str, set[str]] = {}
     for intent in ledger.intents:
         if isinstance(intent.action, _OF_ONE_OWNER):
@@ -120,7 +118,7 @@ def _check_owners(new: Iterable[Intent], ledger: Ledger, nodes: dict[str, Node])
 
 
 def _check_told(decision: Decision, observed: Observed, claims: Claims) -> None:
-    ledger, nodes = decision.ledger, by_uuid(observed)
+    ledger, nodes = decision.ledger, observed.snapshot.by_uuid
     held_nodes = {held.node for held in decision.held}
     working = {intent.node for intent in ledger.intents}
     active = {incident.node for incident in ledger.incidents if incident.status.active}
@@ -135,7 +133,7 @@ def _check_told(decision: Decision, observed: Observed, claims: Claims) -> None:
 
 
 def _check_remembered(ledger: Ledger, observed: Observed, claims: Claims) -> None:
-    nodes = by_uuid(observed)
+    nodes = observed.snapshot.by_uuid
     for outage in ledger.outages:
         node = nodes[outage.node]
         needed = claims.need(outage, node)

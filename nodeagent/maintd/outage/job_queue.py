@@ -90,8 +90,7 @@ def touched(outage: Outage, node: Node, roles: Sequence[RoleChange]) -> bool:
 
 def doubt(outage: Outage, snapshot: Snapshot, roles: Sequence[RoleChange]) -> str:
     """Say why somebody else may have changed the node; empty if only we did."""
-    node = next(node for node in snapshot.nodes.values() if node.uuid == outage.node)
-    job = outage.drained_by
+    node, job = snapshot.by_uuid[outage.node], outage.drained_by
     if touched(outage, node, roles):
         return "somebody else changed it since"
     if not any(role.job == job and role.changed and role.is_of(node.name) for role in roles):

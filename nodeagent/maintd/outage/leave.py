@@ -10,7 +10,7 @@ from nodeagent.maintd.outage.claims import begin
 from nodeagent.maintd.planning.effects import is_seen
 from nodeagent.maintd.planning.evacuation import NodeToEvacuate, empty
 from nodeagent.maintd.planning.evacuation_moves import NextSteps
-from nodeagent.maintd.planning.outcomes import BACK_OFF, by_uuid
+from nodeagent.maintd.planning.outcomes import BACK_OFF
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.action import MovePrimary, MoveSecondary, SetOffline, describe
@@ -144,7 +144,7 @@ def remember_wanted(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Record how the evacuations that people asked for went, before the jobs settle."""
     if not any(outage.wanted is not None for outage in ledger.outages):
         return ledger
-    nodes = by_uuid(observed)
+    nodes = observed.snapshot.by_uuid
     faults: dict[str, StepFailure] = {}
     for intent in ledger.intents:
         if intent.purpose.person and (failed := fault(intent, observed)) is not None:
@@ -162,7 +162,7 @@ def remember_wanted(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
 
 
 def _remembered(wanted: Wanted, node: Node | None, failed: StepFailure | None, now: Ms) -> Wanted:
-    if node is not None and wanted.begun and (node.drained or node.offline):
+    if node is not None and wanted.begun and node.is_out:
         wanted = replace(wanted, drained=True)
     if failed is None:
         return wanted
@@ -183,7 +183,7 @@ def evacuate_wanted(
 
     `stopped` is why no work starts on a node, or anywhere ("").
     """
-    nodes, held = by_uuid(observed), list[Held]()
+    nodes, held = observed.snapshot.by_uuid, list[Held]()
     wanted = [outage for outage in ledger.outages if outage.wanted is not None]
     for outage in sorted(
         wanted, key=lambda outage: (outage.wanted.at if outage.wanted else 0, outage.node)

@@ -79,17 +79,17 @@ def _why_not_done(ledger: Ledger, node: Node, outage: Outage) -> str:
                 f"incident {incident.id} of {node.name} has not ended: wait for it, or run"
                 f" gnt-maint cancel {incident.id}"
             )
-    if any(one.node == node.uuid and not one.stage.over for one in ledger.fencing):
+    fencing = ledger.fencing_of(node.uuid)
+    if fencing is not None and not fencing.stage.over:
         return f"maintd is still fencing {node.name}: see gnt-maint why {node.name}"
-    out = node.drained or node.offline
     if (
         _is_fenced(ledger, node, outage)
         or outage.wanted is not None
         or any(_waits(incident, node) for incident in incidents)
-        or (outage.ours and out)
+        or (outage.ours and node.is_out)
     ):
         return ""
-    stays = f"{state_of(node)}: {by_hand(node)}" if out else "in service"
+    stays = f"{state_of(node)}: {by_hand(node)}" if node.is_out else "in service"
     return f"no incident of {node.name} waits to be closed; {node.name} is {stays}"
 
 
@@ -115,7 +115,7 @@ def _report_before(outage: Outage) -> Back | None:
 def _is_fenced(ledger: Ledger, node: Node, outage: Outage) -> bool:
     """Check whether the node was fenced, and has not proved since that nothing stale runs there."""
     before = _report_before(outage)
-    fenced = any(fencing.node == node.uuid for fencing in ledger.fencing)
+    fenced = ledger.fencing_of(node.uuid) is not None
     return fenced or (before is not None and before.fenced)
 
 
@@ -170,8 +170,8 @@ def evacuate(
 
 def _goal(asked: Done, node: Node, outage: Outage) -> Standing:
     """Return the state in which to leave a node that is repaired."""
-    if not (node.drained or node.offline) or asked.keep == "offline":
-        return Standing.of(drained=node.drained, offline=node.offline)
+    if not node.is_out or asked.keep == "offline":
+        return node.standing
     drained = not outage.drained_by and outage.found is Standing.DRAINED
     return Standing.DRAINED if asked.keep == "drained" or drained else Standing.SERVING
 
@@ -180,8 +180,7 @@ def _waits(incident: Incident, node: Node) -> bool:
     """Check whether an incident of the node waits for a person."""
     if incident.status in (Status.COMPLETED, Status.FAILED):
         return True
-    out = node.drained or node.offline
-    return incident.status is Status.CANCELED and (out or incident.tag in node.tags)
+    return incident.status is Status.CANCELED and (node.is_out or incident.tag in node.tags)
 
 
 def _unhealthy(node: Node, observed: Observed) -> str:
@@ -204,19 +203,18 @@ def cancel(ledger: Ledger, asked: Cancel, who: str, observed: Observed, now: Ms)
         canceled = incident.after(StatusEvent.CANCELED, now, f"canceled by {who}")
         # A maintd without the ledger would resume an incident that left jobs behind: tag it.
         canceled = replace(canceled, seen_at=now) if incident.jobs else canceled
-        rest = tuple(canceled if i.id == incident.id else i for i in ledger.incidents)
-        ledger = replace(ledger, incidents=rest)
+        ledger = ledger.with_incident(canceled)
     return _undrained(ledger, incident, who, observed.snapshot, now) if asked.undrain else ledger
 
 
 def _undrained(
     ledger: Ledger, incident: Incident, who: str, snapshot: Snapshot, now: Ms
 ) -> Ledger | str:
-    node = next((n for n in snapshot.nodes.values() if n.uuid == incident.node), None)
+    node = snapshot.by_uuid.get(incident.node)
     outage = ledger.outage(incident.node)
     mine = (i.action for i in ledger.intents if i.incident == incident.id)
     going = any(isinstance(action, Drain) for action in mine)
-    out = node is not None and (node.drained or node.offline)
+    out = node is not None and node.is_out
     if node is None or not (out or going):
         return ledger
     if outage is not None and outage.back is not None and outage.back.reported:

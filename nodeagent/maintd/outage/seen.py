@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from nodeagent.maintd.outage.claims import Claims, incident_that_keeps_out
 from nodeagent.maintd.outage.waiting import is_anothers, is_as_left
-from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, by_uuid, first_ended, how_ended
+from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, first_ended, how_ended
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.action import Drain, Restore, RunCommand, SetOffline, describe
 from nodeagent.model.diagnosis import Need
@@ -31,33 +31,30 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     intents = [intent for intent in ledger.intents if intent.purpose.back or _is_role(intent)]
     if not (ledger.outages or intents):
         return ledger
-    nodes = by_uuid(observed)
-    uuids = {node.name: uuid for uuid, node in nodes.items()}
+    snapshot = observed.snapshot
     outages = {outage.node: outage for outage in ledger.outages}
-    running, lost = set[str](), set[str]()
+    running = set[str]()
     for intent in intents:
-        uuid = uuids.get(intent.node, "")
-        outage = outages.pop(uuid, Outage(uuid))
+        if (node := snapshot.nodes.get(intent.node)) is None:
+            continue
+        outage = outages.pop(node.uuid, Outage(node.uuid))
         failure = _failure(intent, observed, now)
-        if failure is None and _is_role(intent):
-            running.add(uuid)  # its effect may show before its result
-        if failure is not None:
-            node = nodes.get(uuid)
-            outage = (
-                _failed(outage, intent, failure, node, now) if failure else _done(outage, intent)
-            )
-        if is_lost(intent, observed):
-            lost.add(intent.id)
-        outages[uuid] = outage
+        if failure:
+            outage = _failed(outage, intent, failure, node, now)
+        elif failure is not None:
+            outage = _done(outage, intent)
+        elif _is_role(intent):
+            running.add(node.uuid)  # its effect may show before its result
+        outages[node.uuid] = outage
     kept: list[Outage] = []
     for uuid, outage in outages.items():
-        if (node := nodes.get(uuid)) is None:
+        if (node := snapshot.by_uuid.get(uuid)) is None:
             continue
         outage = _with_ended(outage, ledger)
         if uuid not in running:
             outage = _as_found_now(outage, node)
         kept.append(_looked_at(outage, node, ledger, observed, now))
-    kept_intents = tuple(intent for intent in ledger.intents if intent.id not in lost)
+    kept_intents = tuple(i for i in ledger.intents if not is_lost(i, observed))
     return replace(ledger, outages=tuple(kept), intents=kept_intents)
 
 
@@ -78,7 +75,7 @@ def forget(ledger: Ledger, observed: Observed) -> Ledger:
     """Drop the outages that are over: nobody asks anything of their nodes any more."""
     if not ledger.outages:
         return ledger
-    nodes, claims = by_uuid(observed), Claims(ledger)
+    nodes, claims = observed.snapshot.by_uuid, Claims(ledger)
     kept = tuple(
         outage
         for outage in ledger.outages
@@ -143,13 +140,12 @@ def _drained_by_others(outage: Outage, intent: Intent) -> Standing:
     return Standing.DRAINED
 
 
-def _failed(outage: Outage, intent: Intent, why: str, node: Node | None, now: Ms) -> Outage:
+def _failed(outage: Outage, intent: Intent, why: str, node: Node, now: Ms) -> Outage:
     if isinstance(intent.action, Drain | SetOffline):
-        if outage.drained_by or outage.offline_by or node is None:
+        if outage.drained_by or outage.offline_by:
             return outage
         # If it is out of service by now, somebody else did it.
-        standing = Standing.of(drained=node.drained, offline=node.offline)
-        return replace(outage.disowned, found=standing)
+        return replace(outage.disowned, found=node.standing)
     back = outage.back
     if back is None:
         return outage
@@ -184,8 +180,7 @@ def _looked_at(outage: Outage, node: Node, ledger: Ledger, observed: Observed, n
     )
     if (again and back.reported) or (back.online and node.offline):
         return replace(outage, back=None)
-    diagnosis = observed.diagnoses.get(node.name)
-    healthy = diagnosis is not None and diagnosis.need is Need.OK
+    healthy = observed.is_healthy(node.name)
     looked_at = replace(
         back,
         online=back.online or not node.offline,
@@ -217,7 +212,7 @@ def _passed(
     policy: Policy,
     now: Ms,
 ) -> Outage:
-    node = by_uuid(observed).get(outage.node)
+    node = observed.snapshot.by_uuid.get(outage.node)
     incident = ledger.incident(outage.incident)
     works = incident is not None and incident.status is not Status.CANCELED
     if node is None or works or not outage.incident:
@@ -228,7 +223,6 @@ def _passed(
         return replace(outage, incident=heir.id, back=kept, why="", ended=False)
     if outage.incident not in ended or (back is not None and not back.unless_touched):
         return outage
-    diagnosis = observed.diagnoses.get(node.name)
-    healthy = diagnosis is not None and diagnosis.need is Need.OK
+    healthy = observed.is_healthy(node.name)
     returns = with_tags(policy, observed.snapshot, node).return_withdrawn
     return replace(outage, back=Back(Way.WITHDRAWN, now)) if healthy and returns else outage

@@ -15,11 +15,10 @@ from nodeagent.model.window import Standing
 def waiting(ledger: Ledger, snapshot: Snapshot) -> list[Held]:
     """The evacuated nodes that wait for a person, with the instances left there."""
     held: list[Held] = []
-    nodes = {node.uuid: node for node in snapshot.nodes.values()} if ledger.incidents else {}
     ours = {outage.node: outage for outage in ledger.outages if outage.ours}
     returning = ledger.returning()
     for incident in ledger.incidents:
-        node = nodes.get(incident.node)
+        node = snapshot.by_uuid.get(incident.node)
         if incident.status is not Status.COMPLETED or node is None or not node.is_out:
             continue
         if incident.node in returning or is_of_before(incident, ours.get(incident.node)):
@@ -53,7 +52,7 @@ def waiting(ledger: Ledger, snapshot: Snapshot) -> list[Held]:
 def left_to_do(incident: Incident, snapshot: Snapshot, policy: Policy) -> str:
     """Say what closes a completed incident that nothing else waits for."""
     name = incident.name
-    node = next((node for node in snapshot.nodes.values() if node.uuid == incident.node), None)
+    node = snapshot.by_uuid.get(incident.node)
     serves = node is not None and not node.is_out
     if node is not None and serves and incident.tag_seen and incident.tag not in node.tags:
         gone = "its incident closes once its agent reports that the fault is gone"
@@ -100,8 +99,7 @@ def is_as_left(node: Node, outage: Outage) -> bool:
 
 def is_anothers(node: Node, outage: Outage) -> bool:
     """Check whether a node is out of service, but not by our jobs, and not as it was found."""
-    standing = Standing.of(drained=node.drained, offline=node.offline)
-    return standing not in (Standing.SERVING, outage.found) and not is_as_left(node, outage)
+    return node.standing not in (Standing.SERVING, outage.found) and not is_as_left(node, outage)
 
 
 def unlicensed(ledger: Ledger, snapshot: Snapshot) -> dict[str, str]:
@@ -109,11 +107,10 @@ def unlicensed(ledger: Ledger, snapshot: Snapshot) -> dict[str, str]:
 
     Nobody has asked for instances to leave them: auto-repair reads this.
     """
-    nodes = {node.uuid: node for node in snapshot.nodes.values()}
     reasons: dict[str, str] = {}
     claims = Claims(ledger)
     for outage in ledger.outages:
-        node = nodes.get(outage.node)
+        node = snapshot.by_uuid.get(outage.node)
         if node is None or not node.is_out:
             continue
         if outage.back is not None and (outage.back.reported or outage.ours):

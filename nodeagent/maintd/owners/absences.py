@@ -13,7 +13,7 @@ from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.offer import Milestone, Offer, Work
 from nodeagent.model.roll import Roll, RollNode
-from nodeagent.model.snapshot import Node, Snapshot
+from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import NANOSECONDS, Consent, Mode, Scheduled, Unavailability, Weight
 
@@ -47,7 +47,7 @@ class Absence:
 
 def absences(ledger: Ledger, snapshot: Snapshot, policy: Policy) -> list[Absence]:
     """All absences of nodes that are foreseen, or have begun."""
-    nodes = {node.uuid: node for node in snapshot.nodes.values()}
+    nodes = snapshot.by_uuid
     foreseen = [of_window(scheduled) for scheduled in ledger.scheduled if scheduled.node in nodes]
     roll = ledger.roll
     if roll is not None and not roll.over:
@@ -57,7 +57,7 @@ def absences(ledger: Ledger, snapshot: Snapshot, policy: Policy) -> list[Absence
             if roll_node.node in nodes and not roll_node.phase.over
         )
         foreseen += [of_roll(roll, roll_node) for roll_node in rolled]
-    return [*foreseen, *_of_incidents(ledger.incidents, nodes, snapshot, policy)]
+    return [*foreseen, *_of_incidents(ledger.incidents, snapshot, policy)]
 
 
 def of_window(scheduled: Scheduled) -> Absence:
@@ -94,10 +94,10 @@ def of_roll(roll: Roll, member: RollNode) -> Absence:
 
 
 def _of_incidents(
-    incidents: Iterable[Incident], nodes: dict[str, Node], snapshot: Snapshot, policy: Policy
+    incidents: Iterable[Incident], snapshot: Snapshot, policy: Policy
 ) -> Iterator[Absence]:
     for incident in incidents:
-        node = nodes.get(incident.node)
+        node = snapshot.by_uuid.get(incident.node)
         if node is None or not incident.status.active or incident.diagnosis.need < Need.EVACUATE:
             continue
         nearest = with_tags(policy, snapshot, node)

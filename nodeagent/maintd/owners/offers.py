@@ -63,8 +63,8 @@ def ask(ledger: Ledger, snapshot: Snapshot, policy: Policy, now: Ms) -> Ledger:
     if not (foreseen or ledger.offers or ledger.milestones):
         return ledger
     asking = [absence for absence in foreseen if absence.asks]
-    nodes = {node.uuid: node.name for node in snapshot.nodes.values()}
-    by_node = holdings(snapshot, frozenset(nodes[absence.key.node] for absence in asking))
+    nodes = snapshot.by_uuid
+    by_node = holdings(snapshot, frozenset(nodes[absence.key.node].name for absence in asking))
     known: dict[Key, dict[str, Offer]] = {}
     generations: dict[tuple[str, str], int] = {}
     for offer in ledger.offers:
@@ -74,7 +74,7 @@ def ask(ledger: Ledger, snapshot: Snapshot, policy: Policy, now: Ms) -> Ledger:
     offers: list[Offer] = []
     for absence in asking:
         key = absence.key
-        before, here = known.get(key, {}), by_node[nodes[key.node]]
+        before, here = known.get(key, {}), by_node[nodes[key.node].name]
         for owner in sorted({*before, *here}):
             instances = tuple(sorted(here.get(owner, ())))
             if owner in before:
@@ -206,10 +206,9 @@ def waiting(
     reasons: dict[Work, dict[str, Reason]] = {work: {} for work in Work}
     made = by_absence(ledger)
     if made:
-        names = {node.uuid: node.name for node in snapshot.nodes.values()}
         for absence in absences(ledger, snapshot, policy):
             if why := hold(absence, made, now):
-                name = names[absence.key.node]
+                name = snapshot.by_uuid[absence.key.node].name
                 reasons[absence.key.work][absence.key.node] = because(
                     Kind.OWNER_WAITS, name, why=why
                 )

@@ -23,8 +23,7 @@ def keeps(incident: Incident, node: Node, observed: Observed) -> bool:
         return not (node.offline or incident.by_hand)
     if incident.status is not Status.FAILED:
         return False
-    diagnosis = observed.diagnoses.get(node.name)
-    return diagnosis is None or diagnosis.need is not Need.OK or (incident.drained and node.drained)
+    return not observed.is_healthy(node.name) or (incident.drained and node.drained)
 
 
 def well_since(incident: Incident, diagnosis: Diagnosis | None, policy: Policy, now: Ms) -> int:

@@ -25,7 +25,7 @@ def is_seen(action: Action, snapshot: Snapshot) -> bool:
     match action:
         case Drain(node):
             seen = snapshot.nodes.get(node)
-            return seen is not None and (seen.drained or seen.offline)
+            return seen is not None and seen.is_out
         case SetOffline(node):
             seen = snapshot.nodes.get(node)
             return seen is not None and seen.offline

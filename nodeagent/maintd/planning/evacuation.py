@@ -37,7 +37,7 @@ class NodeToEvacuate:
 def empty(wanted: NodeToEvacuate, room: Room, policy: Policy, under_way: int) -> NextSteps:
     """Drain and evacuate a node: it is empty once no step, obstacle or running move is left."""
     steps, node = NextSteps(), wanted.node
-    if not (node.drained or node.offline):
+    if not node.is_out:
         _drain(wanted, room, policy, steps)
     elif not wanted.begun and (why := _too_little(wanted, room, policy)):
         steps.obstacles.append(why)

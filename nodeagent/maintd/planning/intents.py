@@ -93,8 +93,6 @@ def with_order(ledger: Ledger, order: Intent, job: str, now: Ms) -> Ledger:
     """The ledger with an order that was given but that it does not contain."""
     assert isinstance(order.action, RunCommand)
     ledger = ledger.promise(order.purpose, order.node, order.action, now)
-    attempt = order.action.attempt
-    incidents = tuple(
-        replace(i, attempt=attempt) if i.id == order.incident else i for i in ledger.incidents
-    )
-    return with_job(replace(ledger, incidents=incidents), ledger.intents[-1], job)
+    if (incident := ledger.incident(order.incident)) is not None:
+        ledger = ledger.with_incident(replace(incident, attempt=order.action.attempt))
+    return with_job(ledger, ledger.intents[-1], job)

@@ -7,7 +7,7 @@ from nodeagent.model.action import Power, Retag, RunCommand
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import UNKNOWN, Incident
 from nodeagent.model.ledger import SHOWS, Intent, Ledger, Outcome, Result
-from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 from nodeagent.protocol.messages import INTERRUPTED, UNREAD
 
@@ -69,11 +69,6 @@ def _need_of(incident: Incident) -> Need:
     """The requested action; evacuate if it is unknown and the node was drained."""
     rebuilt = incident.diagnosis == UNKNOWN and incident.drained
     return Need.EVACUATE if rebuilt else incident.diagnosis.need
-
-
-def by_uuid(observed: Observed) -> dict[str, Node]:
-    """The nodes by UUID: a name can be used again, a UUID cannot."""
-    return {node.uuid: node for node in observed.snapshot.nodes.values()}
 
 
 def worst_per_node(ledger: Ledger) -> dict[str, Incident]:

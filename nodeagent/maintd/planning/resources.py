@@ -294,8 +294,8 @@ def open_room(
     shut: dict[str, Reason] = {}
     for name, node in snapshot.nodes.items():
         diagnosis = observed.diagnoses.get(name)
-        if node.offline or node.drained or not node.vm_capable:
-            state = "offline" if node.offline else "drained" if node.drained else "not vm-capable"
+        if not node.in_service:
+            state = node.standing.value if node.is_out else "not vm-capable"
             unfit[name] = shut[name] = because(Kind.OUT_OF_SERVICE, name, state=state)
         elif diagnosis is None:
             doubt = observed.doubts.get(name, "not asked")

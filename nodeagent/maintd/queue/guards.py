@@ -38,6 +38,7 @@ from nodeagent.model.constraints import Constraints
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.purpose import OfEntry
 from nodeagent.model.queue import Attempt, Entry, FailedDomain, Queue, Refusal
 from nodeagent.model.reason import MOST_TOLD, Held, Kind, Reason, StageKind, because
 from nodeagent.model.sick import Sick
@@ -368,8 +369,10 @@ class _Round:
     def _is_rebooting(self, node: Node) -> bool:
         """Check whether a repair of its own may be rebooting it, as far as maintd knows."""
         if any(
-            isinstance(i.action, RunCommand) and i.node == node.name and not i.purpose.entry
-            for i in self.ledger.intents
+            isinstance(intent.action, RunCommand)
+            and intent.node == node.name
+            and not isinstance(intent.purpose, OfEntry)
+            for intent in self.ledger.intents
         ):
             return True
         return any(

@@ -196,7 +196,7 @@ class _Places:
         self._by_address = {node.address: node for node in nodes}
         self._intents: dict[str, list[Intent]] = {}
         for intent in ledger.intents:
-            if intent.purpose.entry:
+            if isinstance(intent.purpose, OfEntry):
                 self._intents.setdefault(intent.owner, []).append(intent)
 
     def node(self, entry: Entry) -> Node | None:
@@ -229,7 +229,7 @@ class _Places:
         return Machine(
             node.name,
             node.candidate,
-            out=node.drained or node.offline,
+            out=node.is_out,
             empty=not (any(primaries) or any(secondaries)),
             running=running,
             moving=EMPTY in purposes,

@@ -16,10 +16,8 @@ alerts are unknown, or while as many nodes are away as asked for. Otherwise one 
 from collections.abc import Callable, Iterator, Mapping
 
 from nodeagent.maintd.outage.claims import Claims, away_for
-from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.maintd.rolls.hours import hours_text, is_within
 from nodeagent.model.asked import some_of
-from nodeagent.model.diagnosis import Need
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.purpose import OfRoll, claimant
 from nodeagent.model.reason import Held, Kind, Reason, RollKind, because
@@ -53,13 +51,13 @@ class Obstacles:
         self._ledger, self._observed, self._stopped, self._now = ledger, observed, stopped, now
         self._windows, self._owners, self._why_stays = windows, owners, why_stays
         self._claims = Claims(ledger)
-        self._nodes = by_uuid(observed)
+        self._nodes = observed.snapshot.by_uuid
         self._away = away_for(ledger)
-        groups = {node.name: node.group for node in observed.snapshot.nodes.values()}
+        nodes = observed.snapshot.nodes
         self._at_work = {
-            groups[incident.name]: incident.id
+            nodes[incident.name].group: incident.id
             for incident in ledger.incidents
-            if incident.status.active and incident.name in groups
+            if incident.status.active and incident.name in nodes
         }
 
     def begin(self) -> list[RollNode]:
@@ -144,8 +142,7 @@ class Obstacles:
             return because(RollKind.ROLL_INCIDENT, name, incident=incident)
         if doubt := self._observed.doubts.get(name):
             return because(Kind.DOUBT, name, doubt=doubt)
-        diagnosis = self._observed.diagnoses.get(name)
-        if diagnosis is None or diagnosis.need is not Need.OK:
+        if not self._observed.is_healthy(name):
             return because(Kind.NOT_WELL, name)
         if command not in self._observed.runs.get(name, ()):
             return because(RollKind.ROLL_NOT_LISTED, name, command=command)

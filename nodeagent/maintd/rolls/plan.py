@@ -15,7 +15,7 @@ from nodeagent.maintd.outage.back import is_faulty
 from nodeagent.maintd.outage.claims import Claims, release
 from nodeagent.maintd.outage.leave import Leaving, StepFailure, fault, leave
 from nodeagent.maintd.planning.evacuation import NodeToEvacuate, why_not_wholly
-from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, by_uuid, is_cut_off
+from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, is_cut_off
 from nodeagent.maintd.planning.resources import Room, Taken
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.rolls.obstacles import Obstacles
@@ -43,7 +43,7 @@ def remember(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Led
     roll = ledger.roll
     if roll is None or roll.over:
         return ledger
-    nodes, snapshot = by_uuid(observed), observed.snapshot
+    nodes, snapshot = observed.snapshot.by_uuid, observed.snapshot
     for intent in ledger.intents:
         member = roll.member(intent.purpose.roll) if intent.purpose.roll else None
         if member is None:
@@ -214,7 +214,7 @@ def closed(ledger: Ledger, observed: Observed) -> dict[str, Reason]:
     """
     if ledger.roll is None or ledger.roll.over:
         return {}
-    nodes = by_uuid(observed)
+    nodes = observed.snapshot.by_uuid
     busy = {i.node for i in ledger.incidents if i.status is Status.PENDING} | ledger.returning()
     return {
         node.name: because(RollKind.IN_ROLL, node.name)
@@ -284,7 +284,7 @@ class _Work:
     held: list[Held] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.nodes, self.claims = by_uuid(self.observed), Claims(self.ledger)
+        self.nodes, self.claims = self.observed.snapshot.by_uuid, Claims(self.ledger)
 
     @property
     def roll(self) -> Roll:

@@ -11,7 +11,6 @@ from itertools import count
 from nodeagent.maintd.planning.departures import departures
 from nodeagent.maintd.planning.evacuation import NodeToEvacuate, why_not_together
 from nodeagent.maintd.planning.holds import paused
-from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.maintd.planning.resources import Room, open_room
 from nodeagent.maintd.planning.tag_settings import faults
 from nodeagent.model.ledger import Ledger, Policy
@@ -53,7 +52,7 @@ def preview(
     stops = {**faults(snapshot), **paused(ledger, snapshot)}
     leaving = departures(ledger, snapshot, policy, now)
     room = replace(open_room(ledger, observed, stops, {}, leaving), searches=count())
-    nodes = by_uuid(observed)
+    nodes = observed.snapshot.by_uuid
     search = _Search(roll, snapshot, room, policy)
     members = [nodes[member.node] for member in roll.nodes if member.node in nodes]
     rest = search.all(members, is_late)

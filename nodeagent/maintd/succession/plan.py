@@ -211,7 +211,7 @@ def place(me: str, snapshot: Snapshot) -> int:
     able = sorted(
         node.name
         for node in snapshot.nodes.values()
-        if node.candidate and node.name != snapshot.master and not (node.offline or node.drained)
+        if node.candidate and node.name != snapshot.master and not node.is_out
     )
     return able.index(me) + 1 if me in able else 0
 
@@ -232,11 +232,7 @@ def agreeing(known: Known) -> tuple[str, ...]:
     testimonies = known.heard.testimonies if known.heard is not None else {}
     doubt = {Contact.ANSWERS, Contact.UNKNOWN}
     return tuple(
-        sorted(
-            name
-            for name, testimony in testimonies.items()
-            if not doubt & {testimony.noded, testimony.agent}
-        )
+        sorted(name for name, testimony in testimonies.items() if not doubt & testimony.contacts)
     )
 
 

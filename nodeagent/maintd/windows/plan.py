@@ -14,7 +14,7 @@ from nodeagent.maintd.owners import offers
 from nodeagent.maintd.owners.absences import of_window
 from nodeagent.maintd.planning.evacuation_time import PACES, Leads, measured
 from nodeagent.maintd.planning.names import Names
-from nodeagent.maintd.planning.outcomes import BACK_OFF, by_uuid
+from nodeagent.maintd.planning.outcomes import BACK_OFF
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.maintd.windows.timing import due, overdue, under_repair
@@ -61,7 +61,7 @@ def recognise(ledger: Ledger, snapshot: Snapshot) -> Ledger:
     """Record which nodes the machines are, and whether they were out of service."""
     if not ledger.scheduled:
         return ledger
-    nodes, names = {node.uuid: node for node in snapshot.nodes.values()}, Names(snapshot)
+    nodes, names = snapshot.by_uuid, Names(snapshot)
     known = tuple(_recognised(scheduled, nodes, names) for scheduled in ledger.scheduled)
     return replace(ledger, scheduled=known)
 
@@ -71,7 +71,7 @@ def _recognised(scheduled: Scheduled, nodes: Mapping[str, Node], names: Names) -
     if node is None or not scheduled.begun:
         node = names.only(scheduled.machine)
         return replace(scheduled, node=node.uuid if node else "", begun=False, drained=False)
-    return replace(scheduled, drained=True) if node.drained or node.offline else scheduled
+    return replace(scheduled, drained=True) if node.is_out else scheduled
 
 
 def wants_room(ledger: Ledger, observed: Observed, now: Ms) -> bool:
@@ -79,7 +79,7 @@ def wants_room(ledger: Ledger, observed: Observed, now: Ms) -> bool:
     if not ledger.scheduled:
         return False
     known, leads = recognise(ledger, observed.snapshot), Leads(observed.snapshot, ledger.paces)
-    nodes = by_uuid(observed)
+    nodes = observed.snapshot.by_uuid
     return any(
         node is not None and not node.offline and due(scheduled, node, leads, now)
         for scheduled in known.scheduled
@@ -127,7 +127,7 @@ class _Work:
     held: list[Held] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.nodes = by_uuid(self.observed)
+        self.nodes = self.observed.snapshot.by_uuid
         self.leads = Leads(self.observed.snapshot, self.ledger.paces)
         self.made = offers.by_absence(self.ledger)
         self.repaired = under_repair(self.ledger, self.observed.snapshot)

@@ -129,20 +129,19 @@ def _with_parts(snapshot: Snapshot) -> dict[str, str]:
 
 
 def _windows(ledger: Ledger, snapshot: Snapshot) -> dict[str, str]:
-    nodes = {node.uuid: node.name for node in snapshot.nodes.values()}
     reasons = {}
     for scheduled in ledger.scheduled:
-        node = node_of(scheduled.machine, snapshot)
-        name = nodes.get(scheduled.node) or (node.name if node else "")
+        node = snapshot.by_uuid.get(scheduled.node) or node_of(scheduled.machine, snapshot)
+        name = node.name if node else ""
         match scheduled.mode:
             case Mode.DOWN:
                 reasons[name] = "is down for its maintenance window"
             case Mode.DRAINING:
                 reasons[name] = "is in a maintenance window already"
     reasons |= {
-        nodes[outage.node]: "is on its way back into service"
+        snapshot.by_uuid[outage.node].name: "is on its way back into service"
         for outage in ledger.outages
-        if outage.back is not None and outage.node in nodes
+        if outage.back is not None and outage.node in snapshot.by_uuid
     }
     return reasons
 

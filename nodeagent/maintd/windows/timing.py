@@ -52,7 +52,7 @@ def in_window(ledger: Ledger, snapshot: Snapshot, now: Ms) -> dict[str, Reason]:
     """The nodes whose maintenance has started or must start; why no new work starts there."""
     if not ledger.scheduled:
         return {}
-    nodes = {node.uuid: node for node in snapshot.nodes.values()}
+    nodes = snapshot.by_uuid
     leads, made = Leads(snapshot, ledger.paces), offers.by_absence(ledger)
     return {
         node.name: because(Kind.IN_WINDOW, node.name)
@@ -67,11 +67,10 @@ def outside(ledger: Ledger, snapshot: Snapshot, now: Ms) -> dict[str, Reason]:
 
     They need no evacuation: work starts there some minutes before the window.
     """
-    nodes = {node.uuid for node in snapshot.nodes.values()} if ledger.scheduled else set()
     return {
         known_as(name): because(Kind.IN_WINDOW, str(scheduled.machine))
         for scheduled in ledger.scheduled
-        if scheduled.node not in nodes and _due(scheduled, MARGIN, now)
+        if scheduled.node not in snapshot.by_uuid and _due(scheduled, MARGIN, now)
         for name in (scheduled.machine.hostname, scheduled.machine.ip)
         if name
     }

@@ -107,4 +107,4 @@ def test_it_is_back_when_the_last_one_ends(
         CLAIMS[other].ends(rig)
     rig.until_true(lambda: rig.resting and not any(o.back for o in rig.ledger.outages))
     node = rig.node()
-    assert Standing.of(drained=node.drained, offline=node.offline) is found
+    assert node.standing is found

@@ -134,7 +134,7 @@ class Mender(Rig):
     @property
     def resting(self) -> bool:
         """Whether nothing goes on, but that somebody's health is asked for."""
-        return all(intent.purpose.entry.endswith(":check") for intent in self.ledger.intents)
+        return all(intent.purpose.text.endswith(":check") for intent in self.ledger.intents)
 
     def status(self, node: str) -> Status:
         """Of the newest incident there; none is noted at least."""

@@ -26,7 +26,7 @@ def test_the_commands_run_on_the_masters_own_agent_with_the_entry_on_stdin() -> 
     rig.until(EntryStatus.SUCCEEDED)
     orders = [intent for _, _, intent in rig.agents.ran.values()]
     assert {intent.action.node for intent in orders} == {"n1"}  # type: ignore[union-attr]
-    (repair,) = (i for i in orders if i.purpose.entry == "queue:0:repair")
+    (repair,) = (i for i in orders if i.purpose.text == "queue:0:repair")
     assert isinstance(repair.action, RunCommand)
     said = json.loads(repair.action.stdin)
     assert said["nodename"] == repair.node == "n3"
@@ -40,7 +40,7 @@ def test_need_drain_empties_the_node_and_gives_it_back() -> None:
     empty: list[bool] = []
 
     def tell(intent: Intent) -> Result:
-        if intent.purpose.entry.endswith(":repair"):
+        if intent.purpose.text.endswith(":repair"):
             there = rig.cluster.snapshot().instances.values()
             here = [i for i in there if "n3" in (i.primary, i.secondary)]
             empty.append(rig.node().drained and not here)
@@ -154,7 +154,7 @@ def test_what_was_ordered_of_a_master_that_is_offline_now_is_not_waited_for(does
     """The new master's agent is asked about the health; how far a repair came nobody can tell."""
     rig = Mender(policy())
     rig.add()
-    while not any(i.purpose.entry == f"queue:0:{does}" and i.job for i in rig.ledger.intents):
+    while not any(i.purpose.text == f"queue:0:{does}" and i.job for i in rig.ledger.intents):
         rig.tick(1)
     rig.agents.says["n1"] = None
     rig.agents.master = rig.me = "n2"

@@ -247,7 +247,7 @@ DRAIN = {
 def test_what_the_masters_agent_is_ordered_and_why_not() -> None:
     for name, case in AGENT.items():
         _, intents, whys = worked(case)
-        assert tuple(intent.purpose.entry for intent in intents) == case.ordered, (name, whys)
+        assert tuple(intent.purpose.text for intent in intents) == case.ordered, (name, whys)
         assert case.why is None or case.why in whys, (name, whys)
 
 
@@ -255,7 +255,7 @@ def test_what_is_done_to_a_machine_and_why_not() -> None:
     """Its health is asked for in any case."""
     for name, case in {**MACHINES, **DRAIN}.items():
         _, intents, whys = worked(case)
-        orders = [i.purpose.entry for i in intents if not i.purpose.entry.endswith(":check")]
+        orders = [i.purpose.text for i in intents if not i.purpose.text.endswith(":check")]
         assert tuple(orders) == case.ordered, (name, whys)
         assert case.why is None or case.why in whys, (name, whys)
 

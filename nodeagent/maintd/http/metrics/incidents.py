@@ -13,7 +13,6 @@ from nodeagent.maintd.ledger import agent_events
 from nodeagent.maintd.ledger.tally import BOUNDS, Tally, Times, verb
 from nodeagent.maintd.ledger.unreachable import unreachable
 from nodeagent.maintd.notices.needs_you import Sort
-from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.fencing import Stage
 from nodeagent.model.incident import Status
@@ -158,7 +157,7 @@ def _dead_nodes(view: View) -> dict[str, list[str]]:
 
     A node that waits for a person to repair it is `fenced`.
     """
-    nodes = by_uuid(view.observed) if view.ledger.fencing else {}
+    nodes = view.observed.snapshot.by_uuid
     stages = [
         (nodes[fencing.node].name, fencing.stage)
         for fencing in view.ledger.fencing
