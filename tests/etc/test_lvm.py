@@ -237,6 +237,19 @@ def test_a_health_that_is_unknown_is_not_ok(shipped: Shipped) -> None:
     assert ran.complaint == "lvm: ValueError: lvs: the health of xenvg/pool_tdata is unknown"
 
 
+def test_reports_have_the_same_form_whatever_lvm_conf_says(shipped: Shipped) -> None:
+    """LVM 2.03.16 answers so without our settings, with compact_output or binary_values… in it."""
+    look(shipped, [WHOLE], [])
+    own = 'report { compact_output = 0 compact_output_cols = "" binary_values_as_numeric = 0 '
+    lost = volume("a", "partial", **NOBODYS)
+    compact = {key: value for key, value in lost.items() if value}
+    texts = [json.dumps({"report": [{"lv": [row]}]}) for row in (lost, compact)]
+    full, other = (f"cat <<'END'\n{text}\nEND\n" for text in texts)
+    shipped.tool("lvs", f"case \"$*\" in\n*'{own}'*) {full};;\n*) {other};;\nesac")
+    ran = shipped.run("lvm", FOLDERS=(str(shipped.root / "tools"),))
+    assert [fault["fault"] for fault in ran.faults] == ["partial-unused"]
+
+
 @pytest.mark.parametrize("answer", ["", "{}", '{"report": []}', '{"report": [{"vg": [{}]}]}'])
 def test_an_answer_that_is_none(shipped: Shipped, answer: str) -> None:
     look(shipped, [WHOLE], [])
