@@ -36,7 +36,6 @@ HEALTH = {
     "out_of_data": "live-repair",
     "metadata_read_only": "live-repair",
     "refresh needed": "live-repair",
-    "mismatches exist": "live-repair",
 }
 
 
@@ -240,6 +239,20 @@ def test_reports_have_the_same_form_whatever_lvm_conf_says(shipped: Shipped) -> 
     shipped.tool("lvs", f"case \"$*\" in\n*'{own}'*) {full};;\n*) {other};;\nesac")
     ran = shipped.run("lvm", FOLDERS=(str(shipped.root / "tools"),))
     assert [fault["fault"] for fault in ran.faults] == ["partial-unused"]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "need"),
+    [
+        ("raid,raid1", "Ok"),
+        ("raid,raid10,raid10_near", "Ok"),
+        ("raid,raid5,raid5_ls", "live-repair"),
+        ("raid,raid6,raid6_zr", "live-repair"),
+    ],
+)
+def test_mirrors_may_differ(shipped: Shipped, kinds: str, need: str) -> None:
+    ran = judged(shipped, [volume("a", "mismatches exist", lv_layout=kinds, **INSTANCE)])
+    assert ran.need == need
 
 
 @pytest.mark.parametrize("answer", ["", "{}", '{"report": []}', '{"report": [{"vg": [{}]}]}'])
