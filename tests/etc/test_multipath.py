@@ -84,6 +84,8 @@ FAULTS: dict[str, tuple[list[Map], str]] = {
     "IBM 2145, no path, unused": (FAILED, "0"),
     "IBM 2145, its only path": (IBM, "2"),
     "a map that the array has no more": (EMC, "0"),
+    # microsoft/azurelinux, pull request 18793: it stays so after a removal that fails.
+    "a map that is suspended": ([DS8K[0] | {"dm_st": "suspend"}], "3"),
     "nobody knows who uses it": (FAILED, "Device does not exist."),
 }
 
