@@ -241,6 +241,15 @@ def test_reports_have_the_same_form_whatever_lvm_conf_says(shipped: Shipped) -> 
     assert [fault["fault"] for fault in ran.faults] == ["partial-unused"]
 
 
+@pytest.mark.parametrize("told", ["suspended", "", "unknown"])
+def test_a_volume_that_was_left_suspended(shipped: Shipped, told: str) -> None:
+    """As after a change that failed half way (lvmteam/lvm2, issues 63 and 75)."""
+    ran = judged(shipped, [volume("a", "", lv_suspended=told, **INSTANCE)])
+    fault = {"group": "xenvg", "volume": "a", "fault": "suspended"}
+    assert ran.faults == ([fault] if told == "suspended" else [])
+    assert ran.need == ("live-repair" if told == "suspended" else "Ok")
+
+
 @pytest.mark.parametrize(
     ("kinds", "need"),
     [
