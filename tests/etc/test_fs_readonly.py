@@ -209,6 +209,34 @@ def test_errors_on_a_file_system_still_writable(shipped: Shipped) -> None:
     assert look(shipped, ROOT, errors=4711).stdout == first.stdout
 
 
+def ext4_answers(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """Let a folder that is brought to the disk answer with an error (ext4_sync_file())."""
+
+    def answer(_: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fsync", answer)
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EROFS])
+def test_ext4_that_has_given_up_says_rw_before_linux_6_15(
+    shipped: Shipped, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """Since d3476f3dad4a (6.12, and in older stable kernels): longhorn/longhorn, issue 13452."""
+    ext4_answers(monkeypatch, code)
+    ran = look(shipped, ROOT, errors=3)
+    assert ran.need == "evacuate"
+    row = fault("/", "ext4", "/dev/sda1", lost=True, errors=True)
+    assert ran.faults == [row | {"shut_down": True}]
+
+
+def test_ext4_without_errors_brings_nothing_to_the_disk(
+    shipped: Shipped, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ext4_answers(monkeypatch, errno.EIO)
+    assert look(shipped, ROOT).need == "Ok"
+
+
 def test_errors_of_btrfs(shipped: Shipped) -> None:
     ran = look(shipped, ROOT, POOL, btrfs=2)
     assert [(row["mount"], row["errors"]) for row in ran.faults] == [("/pool", True)]

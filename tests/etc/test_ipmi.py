@@ -121,6 +121,9 @@ FAULTS = {
     "a drive that could not be rebuilt": (
         "Drive 3 | 63h | ok | 4.3 | Drive Present, Rebuild Aborted"
     ),
+    "memory that failed as the machine started, by IBM": (
+        "DIMM 8 | E7h | ok | 32.8 | Memory Scrub Failed, Memory Device Disabled, Presence Detected"
+    ),
     "memory in wrong slots": "DIMM | 2Bh | ok | 8.1 | Presence Detected, Configuration Error",
     "a drive": "Drive 3 | 63h | ok | 4.3 | Drive Present, Drive Fault",
     "a drive of a degraded array": "Drive 3 | 63h | ok | 4.3 | Drive Present, In Critical Array",

@@ -182,13 +182,15 @@ SDA = {
 MOUNT = f"{ROOT}23 22 8:1 / /srv rw - xfs /dev/sda1 rw\n"
 DM3 = "sys/block/dm-3/slaves/sda3"
 NAME = "sys/block/dm-3/dm/name"
+MD0, LEVEL = "sys/block/md0/slaves/sda3", "sys/block/md0/md/level"
 # The world of an array that is offline, by what stands on it.
 USES: dict[str, Files] = {
     "mounted": {"proc/self/mountinfo": MOUNT},
     "swap": {"proc/swaps": f"{NO_SWAP}/dev/sda2 partition 8 0 -2\n"},
     "below a volume group": {DM3: ""},
     "below a volume group, and the kernel has dropped the disk": {DM3: "-> ../../sda/sda3"},
-    "below software RAID, which judges itself": {"sys/block/md0/slaves/sda3": ""},
+    "below software RAID, which judges itself": {MD0: "", LEVEL: "raid1\n"},
+    "below a stripe of md, which notices nothing": {MD0: "", LEVEL: "raid0\n"},
     "below an image of an LVM mirror, which judges itself": {DM3: "", NAME: "vg-root_rimage_0\n"},
     "below an image with integrity": {DM3: "", NAME: "vg-root_rimage_0_iorig\n"},
     "below a volume of LVM": {DM3: "", NAME: "xenvg-root\n"},

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .shipped import Files, Ran, Shipped, files
+from .shipped import OK, Files, Ran, Shipped, files
 
 CORE: Files = {
     "device": "-> ../../../devices/coretemp.0",
@@ -79,26 +79,13 @@ def test_cores_that_take_turns_at_their_limit_change_nothing(shipped: Shipped) -
     assert [(one["sensor"], one["level"]) for one in ran.faults] == [("Core 1", "critical")]
 
 
-def test_a_warm_processor_says_the_same_each_time(shipped: Shipped) -> None:
-    warm = look(shipped, {**files("temp1_input=85000"), **core(2, 85), **core(3, 70)})
-    assert [(one["sensor"], one["level"]) for one in warm.faults] == [("Package id 0", "hot")]
-    for two, three in ((70, 85), (85, 85)):
-        again = {**files("temp1_input=85000"), **core(2, two), **core(3, three), **core(10, 81)}
-        assert look(shipped, again).stdout == warm.stdout
-
-
-def test_drives_that_take_turns_in_a_warm_room_change_nothing(shipped: Shipped) -> None:
-    seen = set()
-    for hot in ({1, 2}, {2, 5}, {1, 3, 4}, {3, 4, 5, 6}):
-        for drive in range(1, 7):
-            degrees = 61 if drive in hot else 59
-            words = f"name=drivetemp temp1_input={degrees}000 temp1_max=60000 temp1_crit=70000"
-            place = f"-> ../../../devices/{drive}:0:0:0"
-            ran = look(shipped, {**files(words), "device": place}, f"hwmon{drive}")
-        seen.add(ran.stdout)
-        assert ran.need == "Ok"
-    several = {"chip": "drivetemp", "device": "", "sensor": "several", "level": "hot"}
-    assert (ran.faults, len(seen)) == ([several], 1)
+def test_what_is_warm_goes_up_and_down_and_is_not_told(shipped: Shipped) -> None:
+    """Else a node with two such sensors, as two EPYCs above their "max", would not settle."""
+    for one, two in ((69, 69), (74, 69), (69, 72), (74, 72)):
+        for number, degrees in ((1, one), (2, two)):
+            words = f"name=k10temp temp1_label=Tdie temp1_input={degrees}000 temp1_max=70000"
+            shipped.tree(files(words), under=f"sys/class/hwmon/hwmon{number}")
+        assert shipped.run("temperature", SYS=shipped.root / "sys").diagnosis == OK
 
 
 def test_each_processor_is_told(shipped: Shipped) -> None:
@@ -127,7 +114,7 @@ def test_an_ignored_sensor(shipped: Shipped) -> None:
 def test_a_dead_sensor_of_a_card_keeps_no_machine_in_doubt(shipped: Shipped) -> None:
     look(shipped, {"name": "mlx5\n", "temp1_input": UNREADABLE}, "hwmon1")
     ran = look(shipped, {"temp1_input": "80000\n"})
-    assert (ran.need, [fault["level"] for fault in ran.faults]) == ("Ok", ["hot"])
+    assert (ran.need, ran.faults) == ("Ok", [])
     not_asked = ["mlx5 temp1: [Errno 5] Input/output error"]
     assert ran.diagnosis["details"]["not_asked"] == not_asked
 
