@@ -20,7 +20,6 @@ REGEX = {"match", "search", "fullmatch", "findall", "finditer", "sub", "split"}
 # What looks into such a text all the same, and whose it is.
 THEIRS = {
     "maintd/engine/orders.py": "an agent's receipt; agents of earlier releases know its form",
-    "cli/maint/console/client.py": "maintd of earlier releases says it in words alone",
     "maintd/planning/outcomes.py": "an agent's receipt; agents of earlier releases know its form",
     "placement/cluster/textfile.py": "htools' text file",
     "store/sqlite.py": "SQLite's own messages",

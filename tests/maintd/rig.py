@@ -4,7 +4,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from nodeagent.model.ledger import USED_TAG, Intent, Ledger, Outcome, Policy, Re
 from nodeagent.model.purpose import OfEntry, OfNotices, OfOwners
 from nodeagent.model.roll import REBOOT
 from nodeagent.model.snapshot import Instance, Node, Snapshot
-from nodeagent.model.stage import FULL
+from nodeagent.model.stage import FULL, OBSERVE
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Wish
 from nodeagent.placement.cluster.cluster import Known
@@ -232,7 +232,7 @@ class Rig:
 
     `skew` is by how many seconds somebody has set our clock wrong. With a `path` the ledger is
     a file there; `lose_ledger` removes it and Ganeti's rule. `through` stands between us and the
-    cluster.
+    cluster. A `policy` that names no stage is at `full`: a rig is there to see what maintd does.
     """
 
     def __init__(
@@ -251,7 +251,7 @@ class Rig:
         self.booted = 0.0
         self.oldest = 10**9
         self.me = me
-        self.policy = policy
+        self.policy = replace(policy, stage=FULL) if policy.stage == OBSERVE else policy
         self.path = path
         self.cluster = ByHand.of(lambda: self.time, nodes, instances or [], master=nodes[0].name)
         self.agents = Agents(self.now)
