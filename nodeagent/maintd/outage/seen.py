@@ -147,9 +147,11 @@ def _failed(outage: Outage, intent: Intent, why: str, node: Node | None, now: Ms
     if isinstance(intent.action, Drain | SetOffline):
         if outage.drained_by or outage.offline_by or node is None:
             return outage
-        # If it is out of service by now, somebody else did it.
+        # If it is out of service by now, somebody else did it, and it stays so.
         standing = Standing.of(drained=node.drained, offline=node.offline)
-        return replace(outage.disowned, found=standing)
+        theirs = replace(outage.disowned, found=standing)
+        reported = theirs.back is not None and theirs.back.reported
+        return replace(theirs, back=None) if node.is_out and not reported else theirs
     back = outage.back
     if back is None:
         return outage
@@ -173,7 +175,8 @@ def _looked_at(outage: Outage, node: Node, ledger: Ledger, observed: Observed, n
     """Record since when a node that owes its proof is healthy.
 
     It does not go back if somebody took it offline meanwhile; what is reported repaired, neither if
-    an incident evacuates it again. It waits for a live repair.
+    an incident evacuates it again. It waits for a live repair. How it was found may only have
+    become known since it began to return.
     """
     back = outage.back
     if back is None or not back.proves:
@@ -188,6 +191,7 @@ def _looked_at(outage: Outage, node: Node, ledger: Ledger, observed: Observed, n
     healthy = diagnosis is not None and diagnosis.need is Need.OK
     looked_at = replace(
         back,
+        to=back.to if back.reported else outage.found,
         online=back.online or not node.offline,
         well=back.well or now if healthy else Ms(0),
         checked=back.checked and healthy,
