@@ -144,8 +144,10 @@ def _failed(outage: Outage, intent: Intent, why: str, node: Node, now: Ms) -> Ou
     if isinstance(intent.action, Drain | SetOffline):
         if outage.drained_by or outage.offline_by:
             return outage
-        # If it is out of service by now, somebody else did it.
-        return replace(outage.disowned, found=node.standing)
+        # If it is out of service by now, somebody else did it, and it stays so.
+        theirs = replace(outage.disowned, found=node.standing)
+        reported = theirs.back is not None and theirs.back.reported
+        return replace(theirs, back=None) if node.is_out and not reported else theirs
     back = outage.back
     if back is None:
         return outage
@@ -169,7 +171,8 @@ def _looked_at(outage: Outage, node: Node, ledger: Ledger, observed: Observed, n
     """Record since when a node that owes its proof is healthy.
 
     It does not go back if somebody took it offline meanwhile; what is reported repaired, neither if
-    an incident evacuates it again. It waits for a live repair.
+    an incident evacuates it again. It waits for a live repair. How it was found may only have
+    become known since it began to return.
     """
     back = outage.back
     if back is None or not back.proves:
@@ -183,6 +186,7 @@ def _looked_at(outage: Outage, node: Node, ledger: Ledger, observed: Observed, n
     healthy = observed.is_healthy(node.name)
     looked_at = replace(
         back,
+        to=back.to if back.reported else outage.found,
         online=back.online or not node.offline,
         well=back.well or now if healthy else Ms(0),
         checked=back.checked and healthy,

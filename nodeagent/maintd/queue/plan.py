@@ -220,10 +220,11 @@ class _Places:
         purposes = {purpose(intent) for intent in self.intents(entry)}
         running = not purposes.isdisjoint((REPAIR, SUCCESS))
         shut, node = self._shut.get(entry.index), self.node(entry)
-        taken = self._taken(entry, node)
+        theirs = self._theirs(entry, node)
         if node is None:
-            plain = not (running or taken or shut)
-            return OUTSIDE if plain else Machine(running=running, taken=taken, shut=shut)
+            plain = not (running or theirs or shut)
+            outside = Machine(running=running, taken=theirs, theirs=theirs, shut=shut)
+            return OUTSIDE if plain else outside
         primaries = self._room.primaries.get(node.name, ())
         secondaries = self._room.mirrors.get(node.name, ())
         return Machine(
@@ -233,19 +234,12 @@ class _Places:
             empty=not (any(primaries) or any(secondaries)),
             running=running,
             moving=EMPTY in purposes,
-            taken=taken,
-            theirs=self._theirs(entry, node),
+            taken=theirs or self._why_not_yet(entry, node),
+            theirs=theirs,
             shut=shut,
         )
 
-    def _theirs(self, entry: Entry, node: Node) -> Reason | None:
-        """Name another with jobs at the node, now or next."""
-        for incident in self._incidents:
-            if incident.node == node.uuid and incident.status is Status.PENDING:
-                return because(Kind.INCIDENT_THERE, node.name, incident=incident.id)
-        return self._room.why_claimed(node.name, entry.owner)
-
-    def _taken(self, entry: Entry, node: Node | None) -> Reason | None:
+    def _theirs(self, entry: Entry, node: Node | None) -> Reason | None:
         """Name who else works on the machine, or why to leave it alone."""
         if not entry.at_work and (why := self._stopped.nodes.get("")):
             return why
@@ -267,8 +261,10 @@ class _Places:
             theirs = entry.who == INCIDENTS and incident.status.active
             if theirs and (why := self._stopped.incidents.get(incident.id)):
                 return why
-        if why := self._room.why_claimed(node.name, entry.owner):
-            return why
+        return self._room.why_claimed(node.name, entry.owner)
+
+    def _why_not_yet(self, entry: Entry, node: Node) -> Reason | None:
+        """Say what else a step at the node waits for."""
         if copied := self._room.copied_from(node.name):
             return because(Kind.NEW_MIRROR, node.name, instance=copied)
         if entry.at_work or entry.status.finished:

@@ -41,8 +41,8 @@ class Machine:
 
     `name` is its node's, "" for a machine outside the cluster. `out`: it is drained or offline.
     `empty`: no instance has it as primary or secondary. `running`: a command for the entry runs;
-    `moving`: a job of the cluster does. `taken` names other work on it, or why to leave it alone;
-    `theirs` names who else has jobs there, `shut` why no step starts there.
+    `moving`: a job of the cluster does. `theirs` names other work on it, or why to leave it alone;
+    `taken` says that, or what else a step waits for, and `shut` why no step starts there.
     """
 
     name: str = ""

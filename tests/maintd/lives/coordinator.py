@@ -200,7 +200,9 @@ class Coordinator(RuleBasedStateMachine):
             revive, burst = data.draw(st.booleans()), data.draw(st.integers(1, 3))
             policy = replace(policy, dead_nodes="restart", revive=revive, fence_burst=burst)
         if OUTAGES in self.subjects:
-            policy = replace(policy, procedures=mender.policy(*STEPS).procedures)
+            success = data.draw(st.sampled_from(["", "tell"]))
+            procedures = mender.policy(*STEPS, success=success).procedures
+            policy = replace(policy, procedures=procedures)
         return policy
 
     def _instances(self, data: st.DataObject) -> Iterable[Instance]:

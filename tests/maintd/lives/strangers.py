@@ -350,14 +350,17 @@ class Strangers(Coordinator):
         return all(self.rig.machines.answers(node) for node in nodes)
 
     def changed_last_by_maintd(self, node: str) -> bool:
-        """Whether maintd has taken it out of service, and nobody has changed that since."""
+        """Whether maintd has taken it out of service, and nobody has changed that since.
+
+        Somebody who takes out what is out already wants it so, too.
+        """
         ended = [
             job
             for job in self.rig.cluster.jobs.values()
             if isinstance(job.action, Drain | SetOffline | Restore)
             and job.action.node == node
             and job.outcome is Outcome.SUCCESS
-            and job.changed
+            and (job.changed or not job.ours)
         ]
         last = max(ended, key=lambda job: (job.ends, int(job.number)), default=None)
         if last is None or last.ends <= self.by_hand.get(node, 0.0):

@@ -13,8 +13,8 @@ from nodeagent.maintd.outage.waiting import unlicensed
 from nodeagent.model.action import Drain, Guarded, Restore, SetOffline
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger, Outcome, RoleChange
-from nodeagent.model.outage import Back, Outage, Way
-from nodeagent.model.purpose import OfFencing, OfPerson, OfWindow
+from nodeagent.model.outage import Back, Outage, Proof, Way
+from nodeagent.model.purpose import OfFencing, OfPerson, OfRoll, OfWindow
 from nodeagent.model.reason import AnyKind, Detail, Kind, Reason
 from nodeagent.model.window import Standing
 from nodeagent.model.wish import Cancel
@@ -213,6 +213,27 @@ def test_an_offline_node_that_somebody_drains_is_drained_again_when_it_is_back()
         observed = seen(world, results={"2": Outcome.SUCCESS})
         (after,) = remember(Ledger(intents=(intent,), outages=(before,)), observed, NOW).outages
         assert (after.found, after.offline_by) == (found, "7"), (before, purpose)
+
+
+def test_a_node_returns_from_its_turn_as_it_was_found_whatever_is_known_of_that_since() -> None:
+    """The roll was canceled while a job of its turn waited; somebody else has changed the node."""
+    turn, done = Back(Way.ROLL, NOW, proof=Proof()), Back(Way.DONE, NOW, "root")
+    drain, offline = Drain("n3"), SetOffline("n3")
+    drained, dead, serves = node("n3", drained=True), node("n3", offline=True), node("n3")
+    for action, outcome, there, back, to in (
+        (drain, Outcome.ERROR, drained, turn, None),
+        (drain, Outcome.ERROR, dead, turn, None),
+        (drain, Outcome.ERROR, serves, turn, Standing.SERVING),
+        (drain, Outcome.ERROR, drained, done, Standing.SERVING),
+        (drain, Outcome.SUCCESS, drained, turn, Standing.SERVING),
+        (offline, Outcome.SUCCESS, dead, turn, Standing.DRAINED),
+        (offline, Outcome.SUCCESS, dead, done, Standing.SERVING),
+    ):
+        intent = Intent("2", OfRoll("uuid-n3"), "n3", action, "7")
+        before = Ledger(intents=(intent,), outages=(Outage("uuid-n3", back=back),))
+        (after,) = remember(before, seen(six(there), results={"2": outcome}), NOW).outages
+        found = None if after.back is None else after.back.to
+        assert found is to, (action, outcome, there, back)
 
 
 def test_who_is_in_service_or_gone_is_not_held_by_maintd() -> None:

@@ -234,6 +234,36 @@ MACHINES = {
         why=Kind.OTHER_CANDIDATE,
     ),
 }
+HEALED = entry(operation="tells", healthy=True)
+SUCCESS = ("queue:0:success",)
+ENDS = {
+    "a healed machine": Case((HEALED,), SUCCESS),
+    "while the queue is full": Case((HEALED,), SUCCESS, policy=replace(POLICY, nodes_in_work=0)),
+    "its node is paused": Case((HEALED,), why=Kind.PAUSED, stopped=Stopped({"n4": PAUSED})),
+    "and it was at work": Case(
+        (begun(at=WATCHING, operation="tells", healthy=True),),
+        why=Kind.PAUSED,
+        stopped=Stopped({"n4": PAUSED}),
+    ),
+    "all is paused, outside of the cluster": Case(
+        (replace(HEALED, address="10.0.0.9"),), why=Kind.PAUSED, stopped=Stopped({}, PAUSED)
+    ),
+    "the storm brake has tripped": Case((HEALED,), why=Kind.PAUSED, stopped=Stopped({"": PAUSED})),
+    "somebody else has had it evacuated": Case(
+        (HEALED,), why=EVACUATED, ledger=Ledger(outages=(WANTED,))
+    ),
+    "an incident has failed, and the fault lasts": Case(
+        (HEALED,),
+        ledger=Ledger(incidents=(replace(OPEN, status=Status.FAILED),)),
+        observed=seen(WORLD, {"n4": EVACUATE}),
+        why=Kind.INCIDENT_THERE,
+    ),
+    "others have jobs there": Case(
+        (HEALED,),
+        ledger=Ledger(intents=(works(Drain("n4"), OfPerson("uuid-n4")),)),
+        why=Kind.CLAIMED,
+    ),
+}
 DRAIN = {
     "an empty node": Case((DRAINS,), ("queue:0:empty",)),
     "what can leave": Case((DRAINS,), ("queue:0:empty",), observed=with_instances(a=("n4", "n2"))),
@@ -253,7 +283,7 @@ def test_what_the_masters_agent_is_ordered_and_why_not() -> None:
 
 def test_what_is_done_to_a_machine_and_why_not() -> None:
     """Its health is asked for in any case."""
-    for name, case in {**MACHINES, **DRAIN}.items():
+    for name, case in {**MACHINES, **ENDS, **DRAIN}.items():
         _, intents, whys = worked(case)
         orders = [i.purpose.text for i in intents if not i.purpose.text.endswith(":check")]
         assert tuple(orders) == case.ordered, (name, whys)
