@@ -1,7 +1,7 @@
 """One reading of our files tells all mistakes: none hides another, and each is told once."""
 
-import copy
 import os
+import pickle
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
@@ -31,15 +31,21 @@ PARSE: dict[str, Parse] = {
 JUNK: tuple[Any, ...] = (-1, "\x00", [[]], {}, {"what": {}}, None)  # None: the key is missing
 
 
+def copied(document: Document) -> Document:
+    """Copy a document, several times as fast as deepcopy."""
+    fresh: Document = pickle.loads(pickle.dumps(document))
+    return fresh
+
+
 def lines(parse: Parse, document: Document) -> list[str]:
     """All mistakes of a document; without collecting the first of them is raised."""
     faults = Faults(collect=True)
-    parse(copy.deepcopy(document), {}, faults)
+    parse(copied(document), {}, faults)
     if not faults.lines:
-        parse(copy.deepcopy(document), None, None)
+        parse(copied(document), None, None)
         return []
     with pytest.raises(ConfigError) as first:
-        parse(copy.deepcopy(document), None, None)
+        parse(copied(document), None, None)
     assert str(first.value) == faults.lines[0]
     assert all(line.isprintable() for line in faults.lines)
     return faults.lines
@@ -57,7 +63,7 @@ def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def changed(document: Document, path: tuple[Any, ...], junk: Any) -> Document:
-    fresh = copy.deepcopy(document)
+    fresh = copied(document)
     place: Any = fresh
     for key in path[:-1]:
         place = place[key]

@@ -19,7 +19,7 @@ from nodeagent.model.fencing import Deaf, Fencing, Stage
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.notice import Sink
-from nodeagent.model.snapshot import Instance
+from nodeagent.model.snapshot import Capacity, Instance
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import AddEntry
 from nodeagent.web.server import Server
@@ -52,6 +52,7 @@ def maintd(tmp_path_factory: pytest.TempPathFactory) -> str:
     # wait for them.
     apart = ("n4", "n5", "n7", "n8", "n9")
     rig = Rig([replace(n, group="other" if n.name in apart else "default") for n in fleet(9)])
+    rig.cluster.world.size = Capacity(memory=4096, disk=65536)  # few fit: headroom counts them
     rig.asks = InventorySettings("http://127.0.0.1:1/graphql")  # where nobody answers
     broken = [
         replace(incident(node.name, status=status), node=node.uuid)

@@ -15,7 +15,7 @@ from nodeagent.store.codec import decode, decode_observation, encode, encode_obs
 from tests.store.full import FULL
 from tests.store.values import of
 
-slow = settings(max_examples=25, suppress_health_check=list(HealthCheck))
+slow = settings(max_examples=15, suppress_health_check=list(HealthCheck))
 
 OBSERVED = Observed(
     Snapshot(
@@ -38,7 +38,7 @@ def test_every_ledger_comes_back_as_it_was(ledger: Ledger) -> None:
 
 
 @given(of(Ledger), of(Observed), of(Policy), of(int))
-@settings(slow, max_examples=10)
+@settings(slow, max_examples=5)
 def test_every_observation_comes_back_as_it_was(
     ledger: Ledger, observed: Observed, policy: Policy, now: int
 ) -> None:

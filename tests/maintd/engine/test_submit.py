@@ -58,7 +58,11 @@ def crowded(loses: int = 0, *, slow: float = 0.0) -> tuple[Rig, list[int]]:
             return plain(batch)
 
         rig.cluster.submit = submit  # type: ignore[method-assign]
-    for _ in range(100):
+    for _ in range(90):
+        rig.tick(20)
+        if not rig.status("n3").active:
+            break
+    for _ in range(10):
         rig.tick(20)
     return rig, sizes
 

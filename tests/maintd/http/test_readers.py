@@ -264,7 +264,7 @@ def test_who_asked_for_work_is_told_to_nobody_without_a_role(tmp_path: Path) -> 
         served.ask(method, path, body, peer=REMOTE, secure=True, headers=headers, loop=True)
         served.tick(times=3)
         for route in TABLE:
-            for node in ("n2", "n3", "n6"):
+            for node in ("n2", "n3", "n6") if "<name>" in route else ("n3",):
                 there = route.replace("<uuid>", incident).replace("<name>", node)
                 if b"gnu-annual" in served.ask("GET", there, peer=peer).body:
                     told.add((route, path))

@@ -56,18 +56,20 @@ class Balancing(Coordinator):
         rig = self.rig
         rig.cluster.world.tags -= {"maintd:pause:yes"}
         rig.agents.says.clear()
-        self.some_rounds(20, 500.0)
+        self.until_calm(20, 500.0, calm=5)
         for node in list(rig.cluster.nodes):
             rig.cluster.undrain(node)
             self.promises.acknowledge(node)
             rig.cluster.untag(node, *rig.cluster.nodes[node].tags)
         self.acknowledge_balancing(500.0)
         scores: dict[str, list[float]] = {}
-        for _ in range(30):
-            self.rounds(500.0)
+
+        def note_scores() -> None:
             for uuid, advice in rig.engine._adviser.advice().items():
                 if not advice.why and not any(i.purpose.group == uuid for i in rig.ledger.intents):
                     scores.setdefault(uuid, []).append(advice.score)
+
+        self.until_calm(30, 500.0, calm=5, after_each=note_scores)
         for uuid, each in scores.items():
             assert each[-1] <= each[0] + 1e-9, f"E2: {uuid}: {each[0]} to {each[-1]}"
         self.submits_nothing()

@@ -33,6 +33,7 @@ from nodeagent.errors import Unavailable
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.failpoint import arm
 from nodeagent.maintd.engine.round import Round
+from nodeagent.maintd.ledger.clock import timeless
 from nodeagent.maintd.notices.needs_you import needs_you
 from nodeagent.maintd.outage.claims import Claims
 from nodeagent.maintd.planning.holds import paused
@@ -373,6 +374,19 @@ class Coordinator(RuleBasedStateMachine):
     def some_rounds(self, times: int, seconds: float) -> None:
         for _ in range(times):
             self.rounds(seconds)
+
+    def until_calm(
+        self, most: int, seconds: float, calm: int, after_each: Callable[[], None] = lambda: None
+    ) -> None:
+        """Hold at most so many rounds, until `calm` of them in a row have changed nothing."""
+        same, before = 0, timeless(self.rig.ledger)
+        for _ in range(most):
+            self.rounds(seconds)
+            after_each()
+            after = timeless(self.rig.ledger)
+            same, before = (same + 1 if after == before else 0), after
+            if same == calm:
+                return
 
     def rounds(self, seconds: float) -> None:
         rig = self.rig

@@ -86,7 +86,8 @@ class Promises:
         """Look at what a round has promised, and, where it was `held` to its end, at the rest."""
         self._observe(before.snapshot)
         self._note_answers()
-        ledger = self.rig.store.load()
+        # A round that was held has saved the ledger that it goes on with.
+        ledger = self.rig.ledger if held else self.rig.store.load()
         for incident in ledger.incidents:
             if incident.status in (Status.FAILED, Status.COMPLETED):
                 self.put_back_by_hand.pop(incident.name, None)

@@ -107,7 +107,7 @@ class Repairs(Coordinator):
 
     def _rests(self) -> None:
         """E1."""
-        self.some_rounds(20, 310.0)
+        self.until_calm(20, 310.0, calm=5)
         self.submits_nothing()
         seen = self.rig.cluster.snapshot()
         for instance in seen.instances.values():

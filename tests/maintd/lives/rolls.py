@@ -186,13 +186,11 @@ class Rolls(Coordinator):
         rig.cluster.takes = lambda _: 1.0
         rig.agents.forgets, rig.agents.hangs = False, set()
         rig.wish(CancelRoll())
-        for _ in range(60):
-            self.rounds(30.0)
+        self.until_calm(60, 30.0, calm=12)
         self._are_as_found_or_told()
         for member in self._members():
             rig.wish(SkipNode(member.name))
-        for _ in range(60):
-            self.rounds(30.0)
+        self.until_calm(60, 30.0, calm=12)
         rig.agents.stays_up = set()
         self._are_as_found_or_told()
         roll = rig.ledger.roll

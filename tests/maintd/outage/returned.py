@@ -19,7 +19,7 @@ def evacuated(policy: Policy = FIVE, **members: object) -> Rig:
     """n3 is evacuated, offline and tagged; its agent, which nobody asks, says Ok."""
     rig = Rig(fleet(), mirrored(*PLACES), policy, **members)  # type: ignore[arg-type]
     rig.agents.says["n3"] = EVACUATE
-    rig.settle()
+    rig.settle(seconds=30.0)
     rig.agents.says["n3"] = OK
     assert rig.cluster.nodes["n3"].offline
     assert rig.status("n3") is Status.COMPLETED
