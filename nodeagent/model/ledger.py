@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from nodeagent.model.action import Action, Scope
+from nodeagent.model.action import Action, Scope, describe
 from nodeagent.model.balance import Agenda, Halt, Lopsided, Question
 from nodeagent.model.clock import Moment
 from nodeagent.model.diagnosis import Need
@@ -113,6 +113,10 @@ class Trail:
     def purpose(self) -> Purpose:
         """Read the purpose of its intent from its reason."""
         return parse(self.reason)[0]
+
+    @property
+    def words(self) -> str:
+        return describe(self.action) if self.action else "its operation cannot be read"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,7 @@ from dataclasses import replace
 from nodeagent.maintd.planning.effects import is_of_nothing
 from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.maintd.planning.outcomes import BACK_OFF, first_ended
-from nodeagent.model.action import (
-    Action,
-    MovePrimary,
-    MoveSecondary,
-    Retag,
-    Scope,
-    TagPlace,
-    describe,
-)
+from nodeagent.model.action import Action, MovePrimary, MoveSecondary, Retag, Scope, TagPlace
 from nodeagent.model.balance import FAILED_TAG, Halt
 from nodeagent.model.ledger import SHOWS, Intent, Ledger, Outcome, Trail
 from nodeagent.model.purpose import OfTags
@@ -92,10 +84,9 @@ def _with_new(halts: tuple[Halt, ...], failed: Iterable[Trail]) -> tuple[Halt, .
     """Keep the first halt of each group."""
     known = {halt.group: halt for halt in halts}
     for trail in sorted(failed, key=lambda trail: int(trail.job)):
-        what = describe(trail.action) if trail.action else "its operation cannot be read"
         lost = trail.result.outcome is Outcome.LOST
         how = "is no longer in Ganeti's queue" if lost else f"failed: {trail.result.why}"
-        why = f"job {trail.job} ({what}) {how}"
+        why = f"job {trail.job} ({trail.words}) {how}"
         known.setdefault(
             trail.purpose.group, Halt(trail.purpose.group, trail.job, why, trail.ended)
         )
