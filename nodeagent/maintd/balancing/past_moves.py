@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from nodeagent.maintd.planning.effects import is_of_nothing
-from nodeagent.maintd.planning.intents import without_claim
+from nodeagent.maintd.planning.intents import tags_set, without_claim
 from nodeagent.maintd.planning.outcomes import BACK_OFF, first_ended
 from nodeagent.model.action import Action, MovePrimary, MoveSecondary, Retag, Scope, TagPlace
 from nodeagent.model.balance import FAILED_TAG, Halt
@@ -113,7 +113,7 @@ def keep_tags(ledger: Ledger, snapshot: Snapshot, now: Ms) -> Ledger:
     """Plan the tags that are still missing."""
     if ledger.tags_after > now:
         return ledger
-    under_way = {t for i in ledger.intents if isinstance(i.action, Retag) for t in i.action.add}
+    under_way = {place.tag for place in tags_set(ledger)}
     for halt in ledger.halts:
         group = snapshot.groups.get(halt.group)
         if group is not None and halt.tag not in group.tags | under_way:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from nodeagent.maintd.incidents import restless
 from nodeagent.maintd.planning.admission import well_since
-from nodeagent.maintd.planning.intents import without_claim
+from nodeagent.maintd.planning.intents import tags_removed, without_claim
 from nodeagent.maintd.planning.outcomes import (
     BACK_OFF,
     TAG_SHOWS,
@@ -339,8 +339,8 @@ def _with_holds_passed_on(ledger: Ledger, observed: Observed, now: Ms) -> Ledger
         heir = heirs.get(hold.name) if hold.incident else None
         if heir is not None and hold.incident not in at_work:
             renewed = [renamed(h, hold.incident, heir.id) for h in ledger.holds]
-            ledger = replace(ledger, holds=tuple({(h.name, h.tag): h for h in renewed}.values()))
-    moving = {tag for i in ledger.intents if isinstance(i.action, Retag) for tag in i.action.remove}
+            ledger = replace(ledger, holds=tuple({hold.place: hold for hold in renewed}.values()))
+    moving = {place.tag for place in tags_removed(ledger)}
     for name, heir in sorted(heirs.items()):
         tags = observed.snapshot.nodes[name].tags
         for tag in sorted(tags - moving):
