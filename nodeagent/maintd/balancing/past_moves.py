@@ -11,7 +11,7 @@ from nodeagent.maintd.planning.effects import is_of_nothing
 from nodeagent.maintd.planning.intents import tags_set, without_claim
 from nodeagent.maintd.planning.outcomes import BACK_OFF, first_ended
 from nodeagent.model.action import Action, MovePrimary, MoveSecondary, Retag, Scope, TagPlace
-from nodeagent.model.balance import FAILED_TAG, Halt
+from nodeagent.model.balance import HALT_TAG, Halt
 from nodeagent.model.ledger import SHOWS, Intent, Ledger, Outcome, Trail
 from nodeagent.model.purpose import OfTags
 from nodeagent.model.snapshot import Observed, Snapshot
@@ -102,8 +102,8 @@ def acknowledge(ledger: Ledger, snapshot: Snapshot, now: Ms) -> Ledger:
             halts[halt.group] = replace(halt, tag_seen=halt.tag in group.tags)
     for group in snapshot.groups.values():
         for tag in sorted(group.tags):
-            if tag.startswith(FAILED_TAG) and group.uuid not in halts:
-                job = tag.removeprefix(FAILED_TAG)
+            if tag.startswith(HALT_TAG) and group.uuid not in halts:
+                job = tag.removeprefix(HALT_TAG)
                 why = f"group {group.name} has the tag {tag}"
                 halts[group.uuid] = Halt(group.uuid, job, why, now, tag_seen=True)
     return replace(ledger, halts=tuple(halts.values())) if halts or ledger.halts else ledger
@@ -166,6 +166,6 @@ def _pardoned(
         done = trail.result.outcome is Outcome.SUCCESS
         match trail.action:
             case Retag(Scope.GROUP, name, [*add]) if done and name in uuids:
-                tags = {tag for tag in add if tag.startswith(FAILED_TAG)}
+                tags = {tag for tag in add if tag.startswith(HALT_TAG)}
                 if tags.isdisjoint(lost) and tags and tags.isdisjoint(uuids[name].tags):
                     yield uuids[name].uuid, trail.at

@@ -27,7 +27,16 @@ from nodeagent.model.action import (
 )
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.fencing import BURST, Cut
-from nodeagent.model.incident import UNKNOWN, Incident, Status, StatusEvent, is_same, noted_when
+from nodeagent.model.incident import (
+    CANCELED_TAG,
+    UNKNOWN,
+    Incident,
+    Status,
+    StatusEvent,
+    is_same,
+    noted_when,
+    shown_by,
+)
 from nodeagent.model.ledger import (
     HOLD_TAG,
     STORM_TAG,
@@ -44,15 +53,6 @@ from nodeagent.model.ledger import (
 from nodeagent.model.purpose import OfEntry, OfFencing, OfTags, is_identity, parse
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.units import Ms
-
-_CANCELED = "maintd:canceled:"
-_STATUS = {
-    "maintd:repairready": Status.COMPLETED,
-    "maintd:repairfailed": Status.FAILED,
-    "maintd:canceled": Status.CANCELED,
-    "maintd:repairing": Status.PENDING,
-}
-"""The status of an incident that a tag shows, by the kind of the tag."""
 
 
 def recover(
@@ -196,9 +196,8 @@ class _Incidents:
         Canceled last: until a person's cancelation of an ended incident is complete it has both.
         """
         for node in self.snapshot.nodes.values():
-            for tag in sorted(node.tags, key=lambda tag: (tag.startswith(_CANCELED), tag)):
-                kind, _, identity = tag.rpartition(":")
-                status = _STATUS.get(kind)
+            for tag in sorted(node.tags, key=lambda tag: (tag.startswith(CANCELED_TAG), tag)):
+                status, identity = shown_by(tag)
                 if status is None or not is_identity(identity):
                     continue
                 if status is not Status.PENDING or identity not in self.over:
@@ -378,9 +377,8 @@ def _done(incident: Incident, trail: Trail, now: Ms) -> Incident:
 
 def _end_of(tag: str, incident: str) -> Status | None:
     """The end of an incident by its tag; None if the tag means no end."""
-    kind, _, identity = tag.rpartition(":")
-    status = _STATUS.get(kind) if identity == incident else None
-    return None if status is Status.PENDING else status
+    status, identity = shown_by(tag)
+    return None if status is Status.PENDING or identity != incident else status
 
 
 def _is_just_tagged(trail: Trail, now: Ms) -> bool:

@@ -18,6 +18,7 @@ from nodeagent.maintd.planning.outcomes import (
 from nodeagent.model.action import Drain, Retag, RunCommand, Scope, describe
 from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.incident import (
+    CANCELED_TAG,
     SUPERSEDED,
     UNKNOWN,
     Incident,
@@ -209,7 +210,7 @@ def _looked_at(incident: Incident, node: Node, diagnosis: Diagnosis | None, now:
         incident = replace(incident, diagnosis=diagnosis)
     observed = diagnosis is None or diagnosis == incident.diagnosis
     canceled = incident.status is Status.CANCELED
-    if not canceled and f"maintd:canceled:{incident.id}" in node.tags:
+    if not canceled and f"{CANCELED_TAG}{incident.id}" in node.tags:
         incident = incident.after(StatusEvent.CANCELED, now, "canceled by its tag")
     missed = incident.status is Status.PENDING and not observed
     over = incident.status in (Status.COMPLETED, Status.FAILED)
