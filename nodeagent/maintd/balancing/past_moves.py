@@ -17,7 +17,6 @@ from nodeagent.model.purpose import OfTags
 from nodeagent.model.snapshot import Observed, Snapshot
 from nodeagent.model.units import Ms
 
-_NO_FAILURE = (Outcome.SUCCESS, Outcome.LATER)  # maintd plans jobs that were cut off again
 NO_WAY_BACK = 86_400_000  # ms within which no instance returns to a node that it has left
 
 
@@ -27,31 +26,31 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     A successful job counts once its effect is visible, as with incidents. A job that cannot be
     found and has no visible effect counts as failed.
     """
-    mine = [intent for intent in ledger.intents if intent.purpose.group]
+    intents = [first_ended(i, observed, now) if i.purpose.group else i for i in ledger.intents]
+    mine = [intent for intent in intents if intent.purpose.group]
     if not (mine or ledger.shifted):
         return ledger
     waited = {intent.after for intent in mine}
-    shown = tuple(first_ended(i, observed, now) if i.purpose.group else i for i in ledger.intents)
-    ledger = replace(ledger, intents=shown)
-    last = {i.id for i in mine} - waited
-    ended = [
-        t
-        for i in ledger.intents
-        if i.purpose.group and (t := _ended(i, observed, now, last=i.id in last))
-    ]
-    over = {trail.job for trail in ended}
-    gone = {trail.job for trail in ended if is_of_nothing(trail.action, observed.snapshot)}
-    failed = [t for t in ended if t.result.outcome not in _NO_FAILURE and t.job not in gone]
-    cut_off = any(t.result.outcome is Outcome.LATER for t in ended)
+    over = {i.id: t for i in mine if (t := _ended(i, observed, now, last=i.id not in waited))}
+    ended = list(over.values())
+    failed = [trail for trail in ended if _has_failed(trail, observed.snapshot)]
+    halted = {trail.purpose.group for trail in failed}
+    cut_off = any(trail.result.outcome is Outcome.LATER for trail in ended)
     refused = cut_off or any(intent.id in observed.absent for intent in mine)
     return replace(
         ledger,
-        intents=tuple(i for i in ledger.intents if not (i.purpose.group and i.job in over)),
+        intents=tuple(intent for intent in intents if intent.id not in over),
         shifted=tuple(t for t in (*ledger.shifted, *ended) if now - t.ended < NO_WAY_BACK),
         halts=_with_new(ledger.halts, failed),
-        agenda=tuple(a for a in ledger.agenda if a.group not in {t.purpose.group for t in failed}),
+        agenda=tuple(agenda for agenda in ledger.agenda if agenda.group not in halted),
         balance_after=now + BACK_OFF if refused else ledger.balance_after,
     )
+
+
+def _has_failed(trail: Trail, snapshot: Snapshot) -> bool:
+    """Check whether a move failed; maintd plans jobs that were cut off again."""
+    good = trail.result.outcome in (Outcome.SUCCESS, Outcome.LATER)
+    return not (good or is_of_nothing(trail.action, snapshot))
 
 
 def _ended(intent: Intent, observed: Observed, now: Ms, *, last: bool) -> Trail | None:
@@ -148,9 +147,7 @@ def recalled(
     failed = [
         trail
         for trail in new
-        if trail.result.outcome not in _NO_FAILURE
-        and trail.at > pardoned.get(trail.purpose.group, -1)
-        and not is_of_nothing(trail.action, snapshot)
+        if _has_failed(trail, snapshot) and trail.at > pardoned.get(trail.purpose.group, -1)
     ]
     shifted = sorted((*ledger.shifted, *new), key=lambda trail: int(trail.job))
     known = tuple(replace(h, tag_seen=h.tag_seen and h.tag not in tags) for h in ledger.halts)
