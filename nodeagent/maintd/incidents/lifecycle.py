@@ -11,9 +11,9 @@ from nodeagent.maintd.planning.outcomes import (
     TAG_SHOWS,
     TAGS_BACK_OFF,
     TRIES,
-    _need_of,
     first_ended,
     how_ended,
+    need_of,
 )
 from nodeagent.model.action import Drain, Retag, RunCommand, Scope, describe
 from nodeagent.model.diagnosis import Diagnosis, Need
@@ -315,7 +315,7 @@ def withdraw(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Led
         if incident.repaired or incident.id in working:
             continue
         heir = heirs.get((incident.node, diagnosis))
-        if heir is not None and diagnosis.need >= _need_of(incident):
+        if heir is not None and diagnosis.need >= need_of(incident):
             superseded = incident.after(StatusEvent.CANCELED, now, f"{SUPERSEDED}{heir.id}")
             incidents[incident.id] = replace(superseded, heir=heir.id)
             incidents[heir.id] = _inherits(incidents[heir.id], incident, now)
@@ -364,7 +364,7 @@ def renamed(hold: Hold, old: str, new: str) -> Hold:
 
 def _inherits(heir: Incident, old: Incident, now: Ms) -> Incident:
     """Continue an evacuation under its new name; after a live repair admission decides."""
-    if _need_of(old) < Need.EVACUATE or heir.status is not Status.NOTED:
+    if need_of(old) < Need.EVACUATE or heir.status is not Status.NOTED:
         return heir
     heir = heir.after(StatusEvent.STARTED, now)
     return replace(heir, drained=old.drained, jobs=old.jobs)
