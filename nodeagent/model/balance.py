@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from nodeagent.model.units import Ms
 
-FAILED_TAG = "maintd:balancefailed:"
+HALT_TAG = "maintd:balancefailed:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,4 +116,4 @@ class Halt:
     @property
     def tag(self) -> str:
         """Return the tag that shows the halt; removing it closes the halt."""
-        return f"{FAILED_TAG}{self.job}"
+        return f"{HALT_TAG}{self.job}"

@@ -51,6 +51,19 @@ UNKNOWN = Diagnosis(Need.OK, None, "")
 
 SUPERSEDED = "superseded by "
 
+# The beginnings of an incident's tags, before its id.
+MARK_TAG = "maintd:repairing:"
+READY_TAG = "maintd:repairready:"
+FAILED_TAG = "maintd:repairfailed:"
+CANCELED_TAG = "maintd:canceled:"
+_TAGS = {Status.FAILED: FAILED_TAG, Status.CANCELED: CANCELED_TAG}
+_SHOWN = {
+    MARK_TAG: Status.PENDING,
+    READY_TAG: Status.COMPLETED,
+    FAILED_TAG: Status.FAILED,
+    CANCELED_TAG: Status.CANCELED,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Incident:
@@ -95,13 +108,13 @@ class Incident:
     @property
     def tag(self) -> str:
         """The tag of its status; maintd sets a ready or failed tag at the end."""
-        return f"maintd:{_TAGS.get(self.status, 'repairready')}:{self.id}"
+        return f"{_TAGS.get(self.status, READY_TAG)}{self.id}"
 
     @property
     def earlier_tags(self) -> frozenset[str]:
         """The tags of the ends that it has had before it was canceled."""
-        ends = ("repairready", "repairfailed") if self.status is Status.CANCELED else ()
-        return frozenset(f"maintd:{end}:{self.id}" for end in ends)
+        ends = (READY_TAG, FAILED_TAG) if self.status is Status.CANCELED else ()
+        return frozenset(f"{end}{self.id}" for end in ends)
 
     @property
     def superseded(self) -> bool:
@@ -121,7 +134,7 @@ class Incident:
     @property
     def mark(self) -> str:
         """Return the tag that shows a running live repair."""
-        return f"maintd:repairing:{self.id}"
+        return f"{MARK_TAG}{self.id}"
 
     def after(self, event: StatusEvent, now: Ms, why: str = "") -> "Incident":
         """Return the incident after an event; an impossible one is a bug and raises KeyError."""
@@ -133,8 +146,10 @@ class Incident:
         return replace(self, status=status, changed_at=now, why=why, tag_seen=seen)
 
 
-FAILED_TAGS = "maintd:repairfailed:"  # and the incident's id: the tag of a failed one
-_TAGS = {Status.FAILED: "repairfailed", Status.CANCELED: "canceled"}
+def shown_by(tag: str) -> tuple[Status | None, str]:
+    """Read the status that a tag shows, and the incident's id; None if it is no such tag."""
+    kind, _, identity = tag.rpartition(":")
+    return _SHOWN.get(f"{kind}:"), identity
 
 
 def incident_id(node: str, diagnosis: Diagnosis, noted_at: Ms) -> str:

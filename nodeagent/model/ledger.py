@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from nodeagent.model.action import Action, Scope
+from nodeagent.model.action import Action, Scope, TagPlace, describe
 from nodeagent.model.balance import Agenda, Halt, Lopsided, Question
 from nodeagent.model.clock import Moment
 from nodeagent.model.diagnosis import Need
@@ -114,6 +114,10 @@ class Trail:
         """Read the purpose of its intent from its reason."""
         return parse(self.reason)[0]
 
+    @property
+    def words(self) -> str:
+        return describe(self.action) if self.action else "its operation cannot be read"
+
 
 @dataclass(frozen=True, slots=True)
 class Removal:
@@ -175,6 +179,11 @@ class Hold:
     def tag(self) -> str:
         """The tag that shows the pause to a maintd without a ledger."""
         return f"{HOLD_TAG}{self.incident}" if self.incident else PAUSE_TAG
+
+    @property
+    def place(self) -> TagPlace:
+        """Return its tag with the object: no two pauses have one place."""
+        return TagPlace(self.scope, self.name, self.tag)
 
 
 PAUSE_TAG = "maintd:pause:yes"

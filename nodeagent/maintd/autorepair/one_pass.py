@@ -29,7 +29,7 @@ from nodeagent.model.action import (
     move_of,
 )
 from nodeagent.model.diagnosis import Diagnosis, Need
-from nodeagent.model.incident import FAILED_TAGS
+from nodeagent.model.incident import FAILED_TAG, MARK_TAG, READY_TAG
 from nodeagent.model.ledger import STORM_TAG, Intent, Ledger, Outcome, Policy, Trail
 from nodeagent.model.purpose import parse
 from nodeagent.model.reason import Kind, Reason, because
@@ -232,7 +232,7 @@ def _stopped(snapshot: Snapshot) -> dict[str, Reason]:
     """Reasons why no work may start, from tags that maintd or a person has set."""
     stopped = paused(Ledger(), snapshot)
     for name, node in snapshot.nodes.items():
-        over = {t.replace(_READY, _REPAIRING) for t in node.tags if t.startswith(_READY)}
+        over = {t.replace(READY_TAG, MARK_TAG) for t in node.tags if t.startswith(READY_TAG)}
         for tag in sorted(node.tags - over):
             if tag.startswith(_BUSY):
                 stopped[name] = tagged(Scope.NODE, name, tag)
@@ -241,8 +241,7 @@ def _stopped(snapshot: Snapshot) -> dict[str, Reason]:
     return stopped
 
 
-_REPAIRING, _READY = "maintd:repairing:", "maintd:repairready:"
-_BUSY = (_REPAIRING, FAILED_TAGS)
+_BUSY = (MARK_TAG, FAILED_TAG)
 
 
 def _worked_on(ledger: Ledger) -> dict[str, Reason]:

@@ -8,24 +8,15 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from nodeagent.maintd.planning.effects import is_of_nothing
-from nodeagent.maintd.planning.intents import without_claim
+from nodeagent.maintd.planning.intents import tags_set, without_claim
 from nodeagent.maintd.planning.outcomes import BACK_OFF, first_ended
-from nodeagent.model.action import (
-    Action,
-    MovePrimary,
-    MoveSecondary,
-    Retag,
-    Scope,
-    TagPlace,
-    describe,
-)
-from nodeagent.model.balance import FAILED_TAG, Halt
+from nodeagent.model.action import Action, MovePrimary, MoveSecondary, Retag, Scope, TagPlace
+from nodeagent.model.balance import HALT_TAG, Halt
 from nodeagent.model.ledger import SHOWS, Intent, Ledger, Outcome, Trail
 from nodeagent.model.purpose import OfTags
 from nodeagent.model.snapshot import Observed, Snapshot
 from nodeagent.model.units import Ms
 
-_NO_FAILURE = (Outcome.SUCCESS, Outcome.LATER)  # maintd plans jobs that were cut off again
 NO_WAY_BACK = 86_400_000  # ms within which no instance returns to a node that it has left
 
 
@@ -35,31 +26,31 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     A successful job counts once its effect is visible, as with incidents. A job that cannot be
     found and has no visible effect counts as failed.
     """
-    mine = [intent for intent in ledger.intents if intent.purpose.group]
+    intents = [first_ended(i, observed, now) if i.purpose.group else i for i in ledger.intents]
+    mine = [intent for intent in intents if intent.purpose.group]
     if not (mine or ledger.shifted):
         return ledger
     waited = {intent.after for intent in mine}
-    shown = tuple(first_ended(i, observed, now) if i.purpose.group else i for i in ledger.intents)
-    ledger = replace(ledger, intents=shown)
-    last = {i.id for i in mine} - waited
-    ended = [
-        t
-        for i in ledger.intents
-        if i.purpose.group and (t := _ended(i, observed, now, last=i.id in last))
-    ]
-    over = {trail.job for trail in ended}
-    gone = {trail.job for trail in ended if is_of_nothing(trail.action, observed.snapshot)}
-    failed = [t for t in ended if t.result.outcome not in _NO_FAILURE and t.job not in gone]
-    cut_off = any(t.result.outcome is Outcome.LATER for t in ended)
+    over = {i.id: t for i in mine if (t := _ended(i, observed, now, last=i.id not in waited))}
+    ended = list(over.values())
+    failed = [trail for trail in ended if _has_failed(trail, observed.snapshot)]
+    halted = {trail.purpose.group for trail in failed}
+    cut_off = any(trail.result.outcome is Outcome.LATER for trail in ended)
     refused = cut_off or any(intent.id in observed.absent for intent in mine)
     return replace(
         ledger,
-        intents=tuple(i for i in ledger.intents if not (i.purpose.group and i.job in over)),
+        intents=tuple(intent for intent in intents if intent.id not in over),
         shifted=tuple(t for t in (*ledger.shifted, *ended) if now - t.ended < NO_WAY_BACK),
         halts=_with_new(ledger.halts, failed),
-        agenda=tuple(a for a in ledger.agenda if a.group not in {t.purpose.group for t in failed}),
+        agenda=tuple(agenda for agenda in ledger.agenda if agenda.group not in halted),
         balance_after=now + BACK_OFF if refused else ledger.balance_after,
     )
+
+
+def _has_failed(trail: Trail, snapshot: Snapshot) -> bool:
+    """Check whether a move failed; maintd plans jobs that were cut off again."""
+    good = trail.result.outcome in (Outcome.SUCCESS, Outcome.LATER)
+    return not (good or is_of_nothing(trail.action, snapshot))
 
 
 def _ended(intent: Intent, observed: Observed, now: Ms, *, last: bool) -> Trail | None:
@@ -92,10 +83,9 @@ def _with_new(halts: tuple[Halt, ...], failed: Iterable[Trail]) -> tuple[Halt, .
     """Keep the first halt of each group."""
     known = {halt.group: halt for halt in halts}
     for trail in sorted(failed, key=lambda trail: int(trail.job)):
-        what = describe(trail.action) if trail.action else "its operation cannot be read"
         lost = trail.result.outcome is Outcome.LOST
         how = "is no longer in Ganeti's queue" if lost else f"failed: {trail.result.why}"
-        why = f"job {trail.job} ({what}) {how}"
+        why = f"job {trail.job} ({trail.words}) {how}"
         known.setdefault(
             trail.purpose.group, Halt(trail.purpose.group, trail.job, why, trail.ended)
         )
@@ -111,8 +101,8 @@ def acknowledge(ledger: Ledger, snapshot: Snapshot, now: Ms) -> Ledger:
             halts[halt.group] = replace(halt, tag_seen=halt.tag in group.tags)
     for group in snapshot.groups.values():
         for tag in sorted(group.tags):
-            if tag.startswith(FAILED_TAG) and group.uuid not in halts:
-                job = tag.removeprefix(FAILED_TAG)
+            if tag.startswith(HALT_TAG) and group.uuid not in halts:
+                job = tag.removeprefix(HALT_TAG)
                 why = f"group {group.name} has the tag {tag}"
                 halts[group.uuid] = Halt(group.uuid, job, why, now, tag_seen=True)
     return replace(ledger, halts=tuple(halts.values())) if halts or ledger.halts else ledger
@@ -122,7 +112,7 @@ def keep_tags(ledger: Ledger, snapshot: Snapshot, now: Ms) -> Ledger:
     """Plan the tags that are still missing."""
     if ledger.tags_after > now:
         return ledger
-    under_way = {t for i in ledger.intents if isinstance(i.action, Retag) for t in i.action.add}
+    under_way = {place.tag for place in tags_set(ledger)}
     for halt in ledger.halts:
         group = snapshot.groups.get(halt.group)
         if group is not None and halt.tag not in group.tags | under_way:
@@ -157,9 +147,7 @@ def recalled(
     failed = [
         trail
         for trail in new
-        if trail.result.outcome not in _NO_FAILURE
-        and trail.at > pardoned.get(trail.purpose.group, -1)
-        and not is_of_nothing(trail.action, snapshot)
+        if _has_failed(trail, snapshot) and trail.at > pardoned.get(trail.purpose.group, -1)
     ]
     shifted = sorted((*ledger.shifted, *new), key=lambda trail: int(trail.job))
     known = tuple(replace(h, tag_seen=h.tag_seen and h.tag not in tags) for h in ledger.halts)
@@ -175,6 +163,6 @@ def _pardoned(
         done = trail.result.outcome is Outcome.SUCCESS
         match trail.action:
             case Retag(Scope.GROUP, name, [*add]) if done and name in uuids:
-                tags = {tag for tag in add if tag.startswith(FAILED_TAG)}
+                tags = {tag for tag in add if tag.startswith(HALT_TAG)}
                 if tags.isdisjoint(lost) and tags and tags.isdisjoint(uuids[name].tags):
                     yield uuids[name].uuid, trail.at

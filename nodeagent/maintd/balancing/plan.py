@@ -17,7 +17,7 @@ from nodeagent.maintd.planning.tag_settings import nearer, with_tags
 from nodeagent.model.action import MovePrimary, MoveSecondary
 from nodeagent.model.balance import Advice, Agenda, Lopsided, Question, Shift, Spot
 from nodeagent.model.diagnosis import Need
-from nodeagent.model.incident import FAILED_TAGS, Incident, Status
+from nodeagent.model.incident import FAILED_TAG, Incident, Status
 from nodeagent.model.ledger import Ledger, Policy, Trail
 from nodeagent.model.purpose import BALANCE, OfBalance, claimant
 from nodeagent.model.reason import BalanceKind, Detail, Held, Kind, Reason, StageKind, because
@@ -118,7 +118,7 @@ class _Seen:
             node.name: because(Kind.FAILED_BEFORE, node.name)
             for node in observed.snapshot.nodes.values()
             # Its tag says so as well where no ledger knows the incident.
-            if node.uuid in ended or any(tag.startswith(FAILED_TAGS) for tag in node.tags)
+            if node.uuid in ended or any(tag.startswith(FAILED_TAG) for tag in node.tags)
         }
         busy = {intent.owner for intent in ledger.intents}
         working = {

@@ -104,16 +104,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     ledger, windows_held = windows_plan.maintain(
         ledger, observed, policy, room, stops.maintenance, now
     )
-    ledger, roll_held = rolls.go_on(
-        ledger,
-        observed,
-        policy,
-        room,
-        stops.maintenance,
-        stops.windows,
-        waiting[Work.ROLL],
-        now,
-    )
+    ledger, roll_held = rolls.go_on(ledger, observed, policy, room, stops, waiting[Work.ROLL], now)
     # 11. The way back of nodes that nobody needs out of service any more.
     ledger, back_held = back.put_back(ledger, observed, policy, room, stops, now)
     # 12. Instances: their repair on what is left, and last the luxury of balance.

@@ -23,7 +23,6 @@ from nodeagent.model.units import Ms
 from nodeagent.model.wish import Evacuate, StartRoll, Wish
 
 __all__ = [
-    "OBSOLETE",
     "blocking_alerts",
     "first_job_to_recover",
     "first_role_job",
@@ -31,6 +30,7 @@ __all__ = [
     "offline_nodes",
     "wants_others_jobs",
     "wants_room",
+    "why_obsolete",
     "zones",
 ]
 
@@ -81,13 +81,10 @@ def blocking_alerts(ledger: Ledger) -> tuple[str, ...]:
     return () if roll is None or roll.over else roll.terms.blocked_by
 
 
-def _of_repairs(intent: Intent, _: Ledger, observed: Observed, now: Ms) -> str:
-    """Why a reinstallation is obsolete."""
-    return why_withdrawn(move_of(intent.action), observed.snapshot)
-
-
-OBSOLETE = (_of_repairs, why_canceled)
-"""Rules by which a job that has not begun is obsolete, and is canceled."""
+def why_obsolete(intent: Intent, ledger: Ledger, observed: Observed, now: Ms) -> str:
+    """Why a job is canceled if it has not begun; empty if it is not obsolete."""
+    reinstallation = why_withdrawn(move_of(intent.action), observed.snapshot)
+    return reinstallation or why_canceled(intent, ledger, observed, now)
 
 
 def _evacuates(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> bool:

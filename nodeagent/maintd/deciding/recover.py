@@ -4,8 +4,8 @@ Tags say how incidents have ended, the jobs' reason trails which ones were start
 planned. An incident's id says when it was detected, and helps to recognize its diagnosis.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 from nodeagent.maintd.autorepair.jobs import recalled
 from nodeagent.maintd.balancing import past_moves
@@ -24,11 +24,19 @@ from nodeagent.model.action import (
     Scope,
     SetOffline,
     TagPlace,
-    describe,
 )
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.fencing import BURST, Cut
-from nodeagent.model.incident import UNKNOWN, Incident, Status, StatusEvent, is_same, noted_when
+from nodeagent.model.incident import (
+    CANCELED_TAG,
+    UNKNOWN,
+    Incident,
+    Status,
+    StatusEvent,
+    is_same,
+    noted_when,
+    shown_by,
+)
 from nodeagent.model.ledger import (
     HOLD_TAG,
     STORM_TAG,
@@ -45,15 +53,6 @@ from nodeagent.model.ledger import (
 from nodeagent.model.purpose import OfEntry, OfFencing, OfTags, is_identity, parse
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.units import Ms
-
-_MARK = "maintd:repairing"
-_CANCELED = "maintd:canceled:"
-_ENDED = {
-    "maintd:repairready": Status.COMPLETED,
-    "maintd:repairfailed": Status.FAILED,
-    "maintd:canceled": Status.CANCELED,
-    _MARK: Status.PENDING,
-}
 
 
 def recover(
@@ -84,38 +83,18 @@ def recover(
     number of another master's jobs, by default of all.
     """
     trails = [_so_far(trail, now) for trail in trails]
-    incidents = {incident.id: incident for incident in ledger.incidents}
-    nodes = {node.name: node for node in snapshot.nodes.values()}
-    newest_of = newest_of_each(trails)
-    for trail in trails:
-        identity = trail.purpose.incident
-        if identity in incidents or newest_of.get(identity, 0) > ledger.round:
-            _take_up(incidents, trail, nodes, now)
-    over = {i for i, newest in newest_of.items() if i not in incidents and newest <= ledger.round}
-    for node in nodes.values():
-        # Canceled last: until a person's cancelation of an ended incident is complete it has both.
-        for tag in sorted(node.tags, key=lambda tag: (tag.startswith(_CANCELED), tag)):
-            kind, _, identity = tag.rpartition(":")
-            if kind != _MARK or identity not in over:  # else maintd is about to remove it
-                _take_tag(incidents, tag, node, now)
-    for node in nodes.values():
-        for tag in sorted(node.tags | {place.tag for place in gone if place.name == node.name}):
-            _take_hold(incidents, tag, node, now)
     tags = {place.tag for place in gone}
-    for incident in list(incidents.values()):
-        marks = nodes[incident.name].tags if incident.name in nodes else ()
-        incidents[incident.id] = lost_tags.incident(incident, tags, marks, now)
-    holds = _join(incidents, ledger, newest_of)
-    _leave_what_was_superseded(incidents, ledger, newest_of, snapshot)
-    begun = _begun(ledger, incidents, trails)
-    newest = max((parse(t.reason)[1] or 0 for t in trails), default=0)
+    newest = max((parse(trail.reason)[1] or 0 for trail in trails), default=0)
+    known = _Incidents(ledger, trails, snapshot, now)
+    known.take_jobs()
+    known.take_tags()
+    known.take_holds(gone)
+    known.open_again(tags)
+    holds = known.join()
+    known.leave_superseded()
+    begun = known.begun()
     if newest > ledger.round:
-        _leave_what_was_acknowledged(incidents, nodes)
-    intents = tuple(
-        intent
-        for intent in _intents(ledger, incidents, trails, now)
-        if not lost_tags.is_waited_for(intent, gone)
-    )
+        known.leave_acknowledged()
     moved, halts = past_moves.recalled(ledger, trails, snapshot, now, gone)
     used = USED_TAG in snapshot.tags or USED_TAG in tags
     others = newest_of_others(trails) if others is None else others
@@ -123,8 +102,8 @@ def recover(
     recovered = replace(
         ledger,
         round=max(ledger.round, newest) or since,  # it is no longer new
-        incidents=tuple(incidents.values()),
-        intents=intents,
+        incidents=tuple(known.by_id.values()),
+        intents=tuple(i for i in known.intents() if not lost_tags.is_waited_for(i, gone)),
         holds=holds,
         queue=ledger.queue.in_one_form(),
         begun=begun,
@@ -160,34 +139,212 @@ def _cuts(ledger: Ledger, trails: Sequence[Trail], now: Ms) -> tuple[Cut, ...]:
     return tuple(cuts.values())
 
 
-def _take_up(incidents: dict[str, Incident], trail: Trail, nodes: dict[str, Node], now: Ms) -> None:
-    identity = trail.purpose.incident
-    if not identity:
-        return
-    incident = incidents.get(identity)
-    if incident is None:
-        name = node_of(trail)
-        node = nodes.get(name) if name else None
-        if node is None:
-            return  # nothing is left to do for a node that is gone
-        incident = _rebuilt(identity, node, Status.PENDING, now)
-    if trail.job not in incident.jobs:
-        incident = replace(incident, jobs=(*incident.jobs, trail.job))
-        if incident.status is Status.NOTED:
-            incident = incident.after(StatusEvent.STARTED, now)
-        failed = trail.result.outcome is Outcome.ERROR
-        if incident.status.active and (end := _meant(trail.action, identity)) is not None:
+def _storm(snapshot: Snapshot, now: Ms) -> Storm | None:
+    return Storm(now, f"cluster tag {STORM_TAG}") if STORM_TAG in snapshot.tags else None
+
+
+@dataclass
+class _Incidents:
+    """The ledger's incidents, by id, as each step corrects them by what Ganeti knows.
+
+    `over` are those of which the ledger knows the newest job, but not themselves.
+    """
+
+    ledger: Ledger
+    trails: Sequence[Trail]
+    snapshot: Snapshot
+    now: Ms
+
+    def __post_init__(self) -> None:
+        self.by_id = {incident.id: incident for incident in self.ledger.incidents}
+        self.newest_of = newest_of_each(self.trails)
+        old = {i for i, newest in self.newest_of.items() if newest <= self.ledger.round}
+        self.over = old - self.by_id.keys()
+
+    def _rebuilt(self, identity: str, node: Node, status: Status) -> Incident:
+        return Incident(
+            identity,
+            node.uuid,
+            node.name,
+            UNKNOWN,
+            min(noted_when(identity), self.now),
+            status=status,
+            seen_at=self.now,
+            changed_at=self.now,
+        )
+
+    # Take up what Ganeti knows.
+
+    def take_jobs(self) -> None:
+        for trail in self.trails:
+            identity = trail.purpose.incident
+            if not identity or identity in self.over:
+                continue
+            incident = self.by_id.get(identity)
+            if incident is None:
+                node = self.snapshot.nodes.get(node_of(trail) or "")
+                if node is None:
+                    continue  # nothing is left to do for a node that is gone
+                incident = self._rebuilt(identity, node, Status.PENDING)
+            if trail.job not in incident.jobs:
+                incident = _after_job(incident, trail, self.now)
+            self.by_id[identity] = incident
+
+    def take_tags(self) -> None:
+        """Take up the tags of incidents, but marks of those that are over: maintd removes these.
+
+        Canceled last: until a person's cancelation of an ended incident is complete it has both.
+        """
+        for node in self.snapshot.nodes.values():
+            for tag in sorted(node.tags, key=lambda tag: (tag.startswith(CANCELED_TAG), tag)):
+                status, identity = shown_by(tag)
+                if status is None or not is_identity(identity):
+                    continue
+                if status is not Status.PENDING or identity not in self.over:
+                    self._take_tag(identity, status, node)
+
+    def _take_tag(self, identity: str, status: Status, node: Node) -> None:
+        incident = self.by_id.get(identity) or self._rebuilt(identity, node, status)
+        if incident.node != node.uuid:
+            return  # the tag belongs to another node's incident
+        if status is Status.PENDING:
+            self.by_id[identity] = incident
+            return
+        if incident.status is Status.CANCELED and status is not Status.CANCELED:
+            return  # the tag of its end: that of a later cancel may not be set yet
+        if incident.status is not status:
+            why = "as its tag says"
+            incident = replace(incident, status=status, changed_at=self.now, why=why)
+        self.by_id[identity] = replace(incident, tag_seen=True)
+
+    def take_holds(self, gone: Collection[TagPlace]) -> None:
+        """Add incidents that were paused before their start, and have only their hold tags."""
+        for node in self.snapshot.nodes.values():
+            lost = {place.tag for place in gone if place.name == node.name}
+            for tag in sorted(node.tags | lost):
+                identity = tag.removeprefix(HOLD_TAG)
+                if tag.startswith(HOLD_TAG) and is_identity(identity):
+                    self.by_id.setdefault(identity, self._rebuilt(identity, node, Status.NOTED))
+
+    def open_again(self, tags: Collection[str]) -> None:
+        """Go on with incidents whose ends were lost with these tags."""
+        for identity, incident in self.by_id.items():
+            node = self.snapshot.nodes.get(incident.name)
+            marks = node.tags if node is not None else ()
+            self.by_id[identity] = lost_tags.incident(incident, tags, marks, self.now)
+
+    # Leave out.
+
+    def join(self) -> tuple[Hold, ...]:
+        """Keep, of two incidents for one diagnosis, the one that another master has worked on.
+
+        Ganeti does not know ours: it is only detected, perhaps with planned actions. Its holds pass
+        to the other's name. Return all holds.
+        """
+        holds = self.ledger.holds
+        for ours in self.ledger.incidents:
+            untouched = ours.id not in self.newest_of and self.by_id[ours.id] == ours
+            if not (ours.status.active and untouched):
+                continue
+            for other in list(self.by_id.values()):
+                rebuilt = other.diagnosis == UNKNOWN and other.node == ours.node
+                if rebuilt and is_same(other.id, other.node, ours.diagnosis):
+                    self.by_id[other.id] = replace(other, diagnosis=ours.diagnosis)
+                    self.by_id.pop(ours.id, None)
+                    holds = tuple(renamed(hold, ours.id, other.id) for hold in holds)
+        return holds
+
+    def leave_superseded(self) -> None:
+        """Drop superseded incidents: each node has work for one incident, the newest.
+
+        But a mark proves an order: its incident must not become a new one.
+        """
+        known = {incident.id for incident in self.ledger.incidents}
+        marks = {tag for node in self.snapshot.nodes.values() for tag in node.tags}
+        newest: dict[str, int] = {}
+        for identity, incident in self.by_id.items():
+            at = self.newest_of.get(identity, 0)
+            newest[incident.node] = max(at, newest.get(incident.node, 0))
+        for old in list(self.by_id.values()):
+            rebuilt = old.id not in known and old.status is Status.PENDING and old.mark not in marks
+            if not rebuilt or self.newest_of.get(old.id, 0) == newest[old.node]:
+                continue
+            del self.by_id[old.id]
+            for heir in list(self.by_id.values()):
+                new = heir.status is Status.PENDING and heir.id not in known
+                if new and heir.node == old.node:
+                    self.by_id[heir.id] = replace(heir, drained=heir.drained or old.drained)
+
+    def leave_acknowledged(self) -> None:
+        """Drop closed incidents after another master's work or a loss of the ledger.
+
+        Otherwise `forget` closes them; it also does if a repair's mark is still there, and removes
+        the mark.
+        """
+        for old in list(self.by_id.values()):
+            node = self.snapshot.nodes.get(old.name)
+            tagged = node is not None and not node.tags.isdisjoint((old.tag, old.mark))
+            if old.status is Status.COMPLETED and old.tag_seen and not tagged:
+                del self.by_id[old.id]
+
+    # What else follows.
+
+    def begun(self) -> tuple[Begun, ...]:
+        """Incidents started, as of their first jobs; an unknown need counts as the worst."""
+        known = {begun.incident for begun in self.ledger.begun}
+        first: dict[str, Ms] = {}
+        for trail in self.trails:
+            identity = trail.purpose.incident
+            if identity and not only_cancels(trail):
+                first[identity] = min(trail.at, first.get(identity, trail.at))
+        new = [
+            Begun(
+                incident.node,
+                first[incident.id],
+                incident.id,
+                max(Need) if incident.diagnosis == UNKNOWN else incident.diagnosis.need,
+            )
+            for incident in self.by_id.values()
+            if incident.id in first and incident.id not in known
+            if incident.status is not Status.NOTED and incident.jobs
+        ]
+        return (*self.ledger.begun, *new)
+
+    def intents(self) -> list[Intent]:
+        """The ledger's intents, and unknown jobs that still run or whose effect may not show."""
+        kept = list(self.ledger.intents)
+        known = {intent.reason for intent in kept}
+        for trail in self.trails:
+            purpose, number = parse(trail.reason)
+            if number is None or trail.action is None or trail.reason in known:
+                continue
+            just = number > self.ledger.round and _is_just_tagged(trail, self.now)
+            if not (just or trail.result.outcome is Outcome.RUNNING):
+                continue
+            if purpose.incident and purpose.incident not in self.by_id:
+                continue
+            # The number of an unknown entry may be used again.
+            purpose = OfTags() if isinstance(purpose, OfEntry) else purpose
+            node, at = node_of(trail) or "", trail.at
+            kept.append(Intent(str(number), purpose, node, trail.action, trail.job, promised=at))
+        return kept
+
+
+def _after_job(incident: Incident, trail: Trail, now: Ms) -> Incident:
+    """The incident after one of its jobs that the ledger did not know."""
+    outcome, failure = trail.result.outcome, f"job {trail.job} ({trail.words})"
+    incident = replace(incident, jobs=(*incident.jobs, trail.job))
+    if incident.status is Status.NOTED:
+        incident = incident.after(StatusEvent.STARTED, now)
+    if incident.status is Status.PENDING:
+        if (end := _meant(trail.action, incident.id)) is not None:
             incident = replace(incident, status=end, changed_at=now, why="from its planned tag")
-        elif failed and incident.status is Status.PENDING:
-            what = describe(trail.action) if trail.action else "its operation cannot be read"
-            why = f"job {trail.job} ({what}) failed: {trail.result.why}"
+        elif outcome is Outcome.ERROR:
+            why = f"{failure} failed: {trail.result.why}"
             incident = incident.after(StatusEvent.JOB_FAILED, now, why)
-        elif trail.result.outcome is Outcome.LATER and incident.status is Status.PENDING:
-            what = describe(trail.action) if trail.action else "its operation cannot be read"
-            incident = cut_off(incident, f"job {trail.job} ({what}): {trail.result.why}", now)
-        if trail.result.outcome is Outcome.SUCCESS:
-            incident = _done(incident, trail, now)
-    incidents[identity] = incident
+        elif outcome is Outcome.LATER:
+            incident = cut_off(incident, f"{failure}: {trail.result.why}", now)
+    return _done(incident, trail, now) if outcome is Outcome.SUCCESS else incident
 
 
 def _meant(action: Action | None, identity: str) -> Status | None:
@@ -220,153 +377,10 @@ def _done(incident: Incident, trail: Trail, now: Ms) -> Incident:
 
 def _end_of(tag: str, incident: str) -> Status | None:
     """The end of an incident by its tag; None if the tag means no end."""
-    kind, _, identity = tag.rpartition(":")
-    status = _ENDED.get(kind) if identity == incident else None
-    return None if status is Status.PENDING else status
-
-
-def _take_tag(incidents: dict[str, Incident], tag: str, node: Node, now: Ms) -> None:
-    kind, _, identity = tag.rpartition(":")
-    status = _ENDED.get(kind)
-    if status is None or not is_identity(identity):
-        return
-    incident = incidents.get(identity) or _rebuilt(identity, node, status, now)
-    if incident.node != node.uuid:
-        return  # the tag belongs to another node's incident
-    if status is Status.PENDING:
-        incidents[identity] = incident
-        return
-    if incident.status is Status.CANCELED and status is not Status.CANCELED:
-        return  # the tag of its end: that of a later cancel may not be set yet
-    if incident.status is not status:
-        incident = replace(incident, status=status, changed_at=now, why="as its tag says")
-    incidents[identity] = replace(incident, tag_seen=True)
-
-
-def _take_hold(incidents: dict[str, Incident], tag: str, node: Node, now: Ms) -> None:
-    """Add an incident that was paused before its start, and has only its hold tag."""
-    identity = tag.removeprefix(HOLD_TAG)
-    if tag.startswith(HOLD_TAG) and is_identity(identity) and identity not in incidents:
-        incidents[identity] = _rebuilt(identity, node, Status.NOTED, now)
-
-
-def _join(
-    incidents: dict[str, Incident], ledger: Ledger, newest_of: Mapping[str, int]
-) -> tuple[Hold, ...]:
-    """Keep, of two incidents for one diagnosis, the one that another master has worked on.
-
-    Ganeti does not know ours: it is only detected, perhaps with planned actions. Its holds pass to
-    the other's name. Return all holds.
-    """
-    holds = ledger.holds
-    for ours in ledger.incidents:
-        if not ours.status.active or ours.id in newest_of or incidents[ours.id] != ours:
-            continue
-        for other in list(incidents.values()):
-            rebuilt = other.diagnosis == UNKNOWN and other.node == ours.node
-            if rebuilt and is_same(other.id, other.node, ours.diagnosis):
-                incidents[other.id] = replace(other, diagnosis=ours.diagnosis)
-                incidents.pop(ours.id, None)
-                holds = tuple(renamed(h, ours.id, other.id) for h in holds)
-    return holds
-
-
-def _leave_what_was_superseded(
-    incidents: dict[str, Incident],
-    ledger: Ledger,
-    newest_of: Mapping[str, int],
-    snapshot: Snapshot,
-) -> None:
-    """Drop superseded incidents: each node has work for one incident, the newest.
-
-    But a mark proves an order: its incident must not become a new one.
-    """
-    known = {incident.id for incident in ledger.incidents}
-    marks = {tag for node in snapshot.nodes.values() for tag in node.tags}
-    newest: dict[str, int] = {}
-    for identity, incident in incidents.items():
-        newest[incident.node] = max(newest_of.get(identity, 0), newest.get(incident.node, 0))
-    for old in list(incidents.values()):
-        rebuilt = old.id not in known and old.status is Status.PENDING and old.mark not in marks
-        if not rebuilt or newest_of.get(old.id, 0) == newest[old.node]:
-            continue
-        del incidents[old.id]
-        for heir in list(incidents.values()):
-            if heir.node == old.node and heir.status is Status.PENDING and heir.id not in known:
-                incidents[heir.id] = replace(heir, drained=heir.drained or old.drained)
-
-
-def _leave_what_was_acknowledged(incidents: dict[str, Incident], nodes: dict[str, Node]) -> None:
-    """Drop closed incidents after another master's work or a loss of the ledger.
-
-    Otherwise `forget` closes them; it also does if a repair's mark is still there, and removes the
-    mark.
-    """
-    for old in list(incidents.values()):
-        node = nodes.get(old.name)
-        tagged = node is not None and not node.tags.isdisjoint((old.tag, old.mark))
-        if old.status is Status.COMPLETED and old.tag_seen and not tagged:
-            del incidents[old.id]
-
-
-def _rebuilt(identity: str, node: Node, status: Status, now: Ms) -> Incident:
-    return Incident(
-        identity,
-        node.uuid,
-        node.name,
-        UNKNOWN,
-        min(noted_when(identity), now),
-        status=status,
-        seen_at=now,
-        changed_at=now,
-    )
-
-
-def _intents(
-    ledger: Ledger, incidents: dict[str, Incident], trails: Sequence[Trail], now: Ms
-) -> tuple[Intent, ...]:
-    """The ledger's intents, and unknown jobs that still run or whose effect does not show yet."""
-    kept = list(ledger.intents)
-    known = {intent.reason for intent in kept}
-    for trail in trails:
-        purpose, number = parse(trail.reason)
-        if number is None or trail.action is None or trail.reason in known:
-            continue
-        just = number > ledger.round and _is_just_tagged(trail, now)
-        if (just or trail.result.outcome is Outcome.RUNNING) and (
-            not purpose.incident or purpose.incident in incidents
-        ):
-            # The number of an unknown entry may be used again.
-            purpose = OfTags() if isinstance(purpose, OfEntry) else purpose
-            node, job = node_of(trail) or "", trail.job
-            kept.append(Intent(str(number), purpose, node, trail.action, job, promised=trail.at))
-    return tuple(kept)
+    status, identity = shown_by(tag)
+    return None if status is Status.PENDING or identity != incident else status
 
 
 def _is_just_tagged(trail: Trail, now: Ms) -> bool:
     done = trail.result.outcome is Outcome.SUCCESS and isinstance(trail.action, Retag)
     return done and not trail.purpose.repair and now - trail.at <= TAG_SHOWS
-
-
-def _begun(
-    ledger: Ledger, incidents: dict[str, Incident], trails: Sequence[Trail]
-) -> tuple[Begun, ...]:
-    """Incidents started, as of their first jobs; an unknown need counts as the worst."""
-    known = {begun.incident for begun in ledger.begun}
-    first: dict[str, int] = {}
-    for trail in trails:
-        identity = trail.purpose.incident
-        if identity and not only_cancels(trail):
-            first[identity] = min(trail.at, first.get(identity, trail.at))
-    new = [
-        Begun(
-            i.node, Ms(first[i.id]), i.id, i.diagnosis.need if i.diagnosis != UNKNOWN else max(Need)
-        )
-        for i in incidents.values()
-        if i.id not in known and i.status is not Status.NOTED and i.jobs and i.id in first
-    ]
-    return (*ledger.begun, *new)
-
-
-def _storm(snapshot: Snapshot, now: Ms) -> Storm | None:
-    return Storm(now, f"cluster tag {STORM_TAG}") if STORM_TAG in snapshot.tags else None

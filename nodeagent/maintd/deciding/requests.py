@@ -20,14 +20,14 @@ from nodeagent.maintd.owners import offers
 from nodeagent.maintd.planning import node_keys
 from nodeagent.maintd.planning.effects import tags_of
 from nodeagent.maintd.planning.holds import pause, resume, untag_resumed
-from nodeagent.maintd.planning.intents import without_claim, without_lost
+from nodeagent.maintd.planning.intents import tags_under_way, without_claim, without_lost
 from nodeagent.maintd.planning.names import no_such
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.maintd.queue import entries
 from nodeagent.maintd.rolls import requests as rolls
 from nodeagent.maintd.windows import plan, schedule, series
 from nodeagent.model import wish as to
-from nodeagent.model.action import Retag, Scope
+from nodeagent.model.action import Retag, Scope, TagPlace
 from nodeagent.model.asked import Asked, some_of
 from nodeagent.model.keeping import Trouble, Uncertain
 from nodeagent.model.ledger import PAUSE_TAG, STORM_TAG, USED_TAG, Hold, Ledger, Policy
@@ -282,26 +282,20 @@ def keep_tags(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Le
         observed,
         lambda intent: isinstance(intent.purpose, OfTags | OfRepair | OfFencing),
     )
-    under_way = {
-        tag
-        for intent in ledger.intents
-        if isinstance(intent.action, Retag)
-        for tag in (*intent.action.add, *intent.action.remove)
-    }
-    may = ledger.tags_after <= now
-    ledger = untag_resumed(ledger, snapshot, now) if may else ledger
-    for hold in ledger.holds if may else ():
-        tags = tags_of(hold.scope, hold.name, snapshot) or ()
-        if hold.tag not in tags and hold.tag not in under_way:
-            action = Retag(hold.scope, hold.name, add=(hold.tag,))
-            ledger = without_claim(ledger, OfTags(), action, now, hold.name)
-    tripped = ledger.storm is not None
-    if may and tripped != (STORM_TAG in snapshot.tags) and STORM_TAG not in under_way:
-        add, remove = ((STORM_TAG,), ()) if tripped else ((), (STORM_TAG,))
-        action = Retag(Scope.CLUSTER, "", add, remove)
-        ledger = without_claim(ledger, OfTags(), action, now)
-    is_tagged = USED_TAG in snapshot.tags or USED_TAG in under_way
-    if may and not is_tagged and other_master.is_used(ledger.queue):
-        action = Retag(Scope.CLUSTER, "", add=(USED_TAG,))
-        ledger = without_claim(ledger, OfTags(), action, now)
-    return close_healed(tag_ended(ledger, observed, under_way, now), observed, policy, now)
+    under_way = tags_under_way(ledger)
+    if ledger.tags_after <= now:
+        ledger = untag_resumed(ledger, snapshot, now)
+        for hold in ledger.holds:
+            tags = tags_of(hold.scope, hold.name, snapshot) or ()
+            if hold.tag not in tags and hold.place not in under_way:
+                action = Retag(hold.scope, hold.name, add=(hold.tag,))
+                ledger = without_claim(ledger, OfTags(), action, now, hold.name)
+        used = USED_TAG in snapshot.tags or other_master.is_used(ledger.queue)
+        for tag, wanted in ((STORM_TAG, ledger.storm is not None), (USED_TAG, used)):
+            place = TagPlace(Scope.CLUSTER, "", tag)
+            if wanted != (tag in snapshot.tags) and place not in under_way:
+                add, remove = ((tag,), ()) if wanted else ((), (tag,))
+                action = Retag(Scope.CLUSTER, "", add, remove)
+                ledger = without_claim(ledger, OfTags(), action, now)
+    ledger = tag_ended(ledger, observed, {place.tag for place in under_way}, now)
+    return close_healed(ledger, observed, policy, now)

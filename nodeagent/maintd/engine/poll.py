@@ -21,6 +21,7 @@ from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import WHY, cut
 from nodeagent.protocol.envelope import Key
 from nodeagent.protocol.look import Distrusted, Expected, Look, Seen, Silent, judge_answer
+from nodeagent.protocol.messages import Report
 from nodeagent.web.client import Call, NoAnswer
 from nodeagent.web.tls import untrusting_tls
 from nodeagent.web.transaction import Answered, Transaction, host_header
@@ -272,7 +273,7 @@ def out_of_reach(looks: Mapping[str, Look]) -> frozenset[str]:
 
 def beside(looks: Mapping[str, Look]) -> dict[str, Beside]:
     """The commands that agents run at the same time. Pure."""
-    reports = ((name, look.report) for name, look in looks.items() if isinstance(look, Seen))
+    reports = _reports(looks)
     return {name: Beside(r.checks, min(r.checks_taken, CHECKS)) for name, r in reports if r.checks}
 
 
@@ -308,14 +309,16 @@ def apart(
 
 def boots(looks: Mapping[str, Look]) -> dict[str, str]:
     """The ids of nodes' present starts. Pure."""
-    seen = ((name, look.report) for name, look in looks.items() if isinstance(look, Seen))
-    return {name: report.boot for name, report in seen if report.boot}
+    return {name: report.boot for name, report in _reports(looks) if report.boot}
 
 
 def without_diagnosis(looks: Mapping[str, Look]) -> dict[str, tuple[str, ...]]:
     """The commands for which agents take orders without a diagnosis. Pure."""
-    seen = ((name, look.report) for name, look in looks.items() if isinstance(look, Seen))
-    return {name: report.runs for name, report in seen if report.runs}
+    return {name: report.runs for name, report in _reports(looks) if report.runs}
+
+
+def _reports(looks: Mapping[str, Look]) -> list[tuple[str, Report]]:
+    return [(name, look.report) for name, look in looks.items() if isinstance(look, Seen)]
 
 
 def _unusable(commands: Mapping[str, str]) -> str:

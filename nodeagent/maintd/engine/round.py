@@ -188,9 +188,7 @@ class Engine:
             self.acting.check,
             self._spared,
         )
-        self._withdrawals = Withdrawals(
-            cluster, self._check_acting, self.acting.check, inquiries.OBSOLETE
-        )
+        self._withdrawals = Withdrawals(cluster, self._check_acting, self.acting.check)
         self._ledger: Ledger | None = None
         self._put_off: frozenset[tuple[str, str]] = frozenset()  # nodes and actions
         self._heard = AgentStates()

@@ -10,21 +10,19 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TypeAlias
 
 from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import Unavailable
+from nodeagent.maintd.deciding.inquiries import why_obsolete
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 
 log = logging.getLogger(__name__)
-Rule: TypeAlias = Callable[[Intent, Ledger, Observed, Ms], str]
-"""Why an intent's job is obsolete; empty if it is not."""
 
 
 class Withdrawals:
-    """Cancel jobs that are obsolete by one of the `rules`, and remember why.
+    """Cancel obsolete jobs, and remember why.
 
     It remembers as long as this process lives. `check_master` raises NotMaster if this node is not
     the master (any more); `check_acting` asks nobody, and raises Unavailable if another may be by
@@ -36,12 +34,10 @@ class Withdrawals:
         cluster: Cluster,
         check_master: Callable[[], Awaitable[None]],
         check_acting: Callable[[], None],
-        rules: tuple[Rule, ...],
     ) -> None:
         self._cluster = cluster
         self._check_master = check_master
         self._check_acting = check_acting
-        self._rules = rules
         self._why: dict[str, str] = {}  # by intent
 
     async def withdraw(self, ledger: Ledger, observed: Observed, now: Ms) -> None:
@@ -78,6 +74,5 @@ class Withdrawals:
             result = observed.results.get(intent.id)
             if intent.job is None or result is None or result.outcome is not Outcome.RUNNING:
                 continue
-            whys = (rule(intent, ledger, observed, now) for rule in self._rules)
-            if why := next(filter(None, whys), ""):
+            if why := why_obsolete(intent, ledger, observed, now):
                 yield intent, intent.job, why

@@ -5,19 +5,20 @@ from dataclasses import replace
 
 from nodeagent.maintd.incidents import restless
 from nodeagent.maintd.planning.admission import well_since
-from nodeagent.maintd.planning.intents import without_claim
+from nodeagent.maintd.planning.intents import tags_removed, without_claim
 from nodeagent.maintd.planning.outcomes import (
     BACK_OFF,
     TAG_SHOWS,
     TAGS_BACK_OFF,
     TRIES,
-    _need_of,
     first_ended,
     how_ended,
+    need_of,
 )
 from nodeagent.model.action import Drain, Retag, RunCommand, Scope, describe
 from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.incident import (
+    CANCELED_TAG,
     SUPERSEDED,
     UNKNOWN,
     Incident,
@@ -209,7 +210,7 @@ def _looked_at(incident: Incident, node: Node, diagnosis: Diagnosis | None, now:
         incident = replace(incident, diagnosis=diagnosis)
     observed = diagnosis is None or diagnosis == incident.diagnosis
     canceled = incident.status is Status.CANCELED
-    if not canceled and f"maintd:canceled:{incident.id}" in node.tags:
+    if not canceled and f"{CANCELED_TAG}{incident.id}" in node.tags:
         incident = incident.after(StatusEvent.CANCELED, now, "canceled by its tag")
     missed = incident.status is Status.PENDING and not observed
     over = incident.status in (Status.COMPLETED, Status.FAILED)
@@ -314,7 +315,7 @@ def withdraw(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Led
         if incident.repaired or incident.id in working:
             continue
         heir = heirs.get((incident.node, diagnosis))
-        if heir is not None and diagnosis.need >= _need_of(incident):
+        if heir is not None and diagnosis.need >= need_of(incident):
             superseded = incident.after(StatusEvent.CANCELED, now, f"{SUPERSEDED}{heir.id}")
             incidents[incident.id] = replace(superseded, heir=heir.id)
             incidents[heir.id] = _inherits(incidents[heir.id], incident, now)
@@ -339,8 +340,8 @@ def _with_holds_passed_on(ledger: Ledger, observed: Observed, now: Ms) -> Ledger
         heir = heirs.get(hold.name) if hold.incident else None
         if heir is not None and hold.incident not in at_work:
             renewed = [renamed(h, hold.incident, heir.id) for h in ledger.holds]
-            ledger = replace(ledger, holds=tuple({(h.name, h.tag): h for h in renewed}.values()))
-    moving = {tag for i in ledger.intents if isinstance(i.action, Retag) for tag in i.action.remove}
+            ledger = replace(ledger, holds=tuple({hold.place: hold for hold in renewed}.values()))
+    moving = {place.tag for place in tags_removed(ledger)}
     for name, heir in sorted(heirs.items()):
         tags = observed.snapshot.nodes[name].tags
         for tag in sorted(tags - moving):
@@ -363,7 +364,7 @@ def renamed(hold: Hold, old: str, new: str) -> Hold:
 
 def _inherits(heir: Incident, old: Incident, now: Ms) -> Incident:
     """Continue an evacuation under its new name; after a live repair admission decides."""
-    if _need_of(old) < Need.EVACUATE or heir.status is not Status.NOTED:
+    if need_of(old) < Need.EVACUATE or heir.status is not Status.NOTED:
         return heir
     heir = heir.after(StatusEvent.STARTED, now)
     return replace(heir, drained=old.drained, jobs=old.jobs)

@@ -6,8 +6,8 @@ from nodeagent.maintd.planning.outcomes import worst_per_node
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.action import Retag, Scope
 from nodeagent.model.diagnosis import Need
-from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.incident import CANCELED_TAG, MARK_TAG, Status
+from nodeagent.model.ledger import HOLD_TAG, Ledger, Policy
 from nodeagent.model.purpose import OfIncident, OfTags
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
@@ -90,13 +90,14 @@ def untag_forgotten(ledger: Ledger, observed: Observed, under_way: set[str], now
         for incident in ledger.incidents
         if incident.status.active or (incident.status is Status.COMPLETED and not incident.tag_seen)
     }
-    known_by_kind = {"maintd:canceled": known, "maintd:hold": known, "maintd:repairing": marked}
+    known_by_kind = {CANCELED_TAG: known, HOLD_TAG: known, MARK_TAG: marked}
     for node in observed.snapshot.nodes.values():
         for tag in sorted(node.tags):
-            kind, _, identity = tag.rpartition(":")
-            if kind not in known_by_kind or identity in known_by_kind[kind] or tag in under_way:
+            head, colon, identity = tag.rpartition(":")
+            kind = head + colon
+            if identity in known_by_kind.get(kind, (identity,)) or tag in under_way:
                 continue
-            if kind != "maintd:hold" or observed.is_healthy(node.name):
+            if kind != HOLD_TAG or observed.is_healthy(node.name):
                 action = Retag(Scope.NODE, node.name, remove=(tag,))
                 ledger = without_claim(ledger, OfTags(), action, now, node.name)
     return ledger

@@ -13,8 +13,8 @@ from dataclasses import replace
 from nodeagent.maintd.planning.effects import tags_of
 from nodeagent.maintd.planning.outcomes import TAG_SHOWS
 from nodeagent.model.action import Retag, Scope, TagPlace
-from nodeagent.model.balance import FAILED_TAG
-from nodeagent.model.incident import Incident, Status
+from nodeagent.model.balance import HALT_TAG
+from nodeagent.model.incident import CANCELED_TAG, FAILED_TAG, READY_TAG, Incident, Status
 from nodeagent.model.ledger import (
     HOLD_TAG,
     PAUSE_TAG,
@@ -35,10 +35,10 @@ from nodeagent.model.units import Ms
 WITHIN = 3_600_000  # ms after a job within which maintd may find its tag lost
 _WHY = "its tag was lost as the master changed"
 _MATTER = (
-    "maintd:repairready:",
-    "maintd:repairfailed:",
-    "maintd:canceled:",
+    READY_TAG,
     FAILED_TAG,
+    CANCELED_TAG,
+    HALT_TAG,
     HOLD_TAG,
     PAUSE_TAG,
     STORM_TAG,

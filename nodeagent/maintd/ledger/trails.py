@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from nodeagent.model.action import Guarded, Retag, RunCommand
+from nodeagent.model.incident import CANCELED_TAG
 from nodeagent.model.ledger import Outcome, Trail
 from nodeagent.model.purpose import parse
 
@@ -28,7 +29,7 @@ def only_cancels(trail: Trail) -> bool:
     """Check whether the job only tags incidents as canceled."""
     action = trail.action
     tags = action.add if isinstance(action, Retag) else ()
-    return bool(tags) and all(tag.startswith("maintd:canceled:") for tag in tags)
+    return bool(tags) and all(tag.startswith(CANCELED_TAG) for tag in tags)
 
 
 def node_of(trail: Trail) -> str | None:

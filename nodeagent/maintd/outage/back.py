@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from nodeagent.maintd.outage.claims import Claims
 from nodeagent.maintd.outage.job_queue import doubt, touched
 from nodeagent.maintd.outage.waiting import is_anothers, state_of, waiting
+from nodeagent.maintd.planning.intents import tags_under_way
 from nodeagent.maintd.planning.outcomes import TRIES
 from nodeagent.maintd.planning.resources import Room, Taken
 from nodeagent.maintd.planning.stops import Stops
@@ -299,12 +300,8 @@ class _Work:
     def _untag(self, back: Back, node: Node, ended: Sequence[Incident]) -> Action | Reason | None:
         """Remove the tags of what has ended on the node."""
         tagged = [i for i in ended if i.status in (Status.COMPLETED, Status.FAILED)]
-        changing = {
-            tag
-            for intent in self.ledger.intents
-            if isinstance(action := intent.action, Retag) and action.name == node.name
-            for tag in (*action.remove, *action.add)
-        }
+        under_way = tags_under_way(self.ledger)
+        changing = {place.tag for place in under_way if place.name == node.name}
         ours = {i.tag for i in tagged}
         if back.to is not Standing.OFFLINE:
             ours |= {tag for tag in node.tags if tag.startswith(FENCED_TAG)}

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from nodeagent.maintd.outage.waiting import is_as_left
 from nodeagent.model.action import Drain, Restore, Retag, SetOffline
+from nodeagent.model.incident import FAILED_TAG, READY_TAG
 from nodeagent.model.ledger import Ledger, Outcome, RoleChange, Trail
 from nodeagent.model.outage import Outage
 from nodeagent.model.snapshot import Node, Snapshot
@@ -54,11 +55,8 @@ def _by_trails(trails: Sequence[Trail], snapshot: Snapshot) -> list[Outage]:
         if isinstance(action, Restore):
             outages.pop(action.node, None)
         if isinstance(action, Retag) and (outage := outages.get(action.name)):
-            ends = (
-                f"maintd:repairready:{outage.incident}",
-                f"maintd:repairfailed:{outage.incident}",
-            )
-            ended = outage.ended or not set(ends).isdisjoint(action.add)
+            ends = {f"{READY_TAG}{outage.incident}", f"{FAILED_TAG}{outage.incident}"}
+            ended = outage.ended or not ends.isdisjoint(action.add)
             outages[action.name] = replace(outage, ended=ended)
         if not isinstance(action, Drain | SetOffline) or action.node not in snapshot.nodes:
             continue

@@ -55,9 +55,8 @@ def empty(wanted: NodeToEvacuate, room: Room, policy: Policy, under_way: int) ->
 
 def why_not_wholly(wanted: NodeToEvacuate, room: Room, policy: Policy) -> Reason | None:
     """Why the node cannot be emptied to its end with the room there is now; None if it can."""
-    endless = replace(policy, moves=2 * len(room.snapshot.instances) + 1)
     begun = replace(wanted, node=replace(wanted.node, drained=True), begun=True)
-    obstacles = empty(begun, room.trial(), endless, 0).obstacles
+    obstacles = empty(begun, room.trial(), _endless(policy, room), 0).obstacles
     return obstacles[0] if obstacles else None
 
 
@@ -80,8 +79,7 @@ def why_not_together(
     )
     for wanted in evacuations:
         nearest, steps = with_tags(policy, room.snapshot, wanted.node), NextSteps()
-        endless = replace(nearest, moves=2 * len(room.snapshot.instances) + 1)
-        _moves(wanted, trial, endless, 0, steps)
+        _moves(wanted, trial, _endless(nearest, room), 0, steps)
         if steps.unknown:
             return because(Kind.UNKNOWN_IF_ROOM, wanted.node.name, why=steps.unknown[0])
         if steps.obstacles:
@@ -89,6 +87,11 @@ def why_not_together(
         if nearest.spare and (why := _no_spare(wanted.node, room, trial)):
             return because(Kind.NO_ROOM, wanted.node.name, why=why)
     return None
+
+
+def _endless(policy: Policy, room: Room) -> Policy:
+    """The policy that lets all instances move at once."""
+    return replace(policy, moves=2 * len(room.snapshot.instances) + 1)
 
 
 def _has_to_move(wanted: NodeToEvacuate, room: Room) -> bool:
@@ -131,8 +134,7 @@ def _too_little(wanted: NodeToEvacuate, room: Room, policy: Policy) -> Reason | 
         return because(Kind.SOUGHT_LATER, wanted.node.name)
     # maintd may have to finish a move that somebody else runs now.
     trial, steps = replace(room.trial(), busy={}), NextSteps()
-    endless = replace(policy, moves=2 * len(room.snapshot.instances) + 1)
-    _moves(wanted, trial, endless, 0, steps)
+    _moves(wanted, trial, _endless(policy, room), 0, steps)
     if steps.unknown:
         return because(Kind.UNKNOWN_IF_ROOM, wanted.node.name, why=steps.unknown[0])
     why = _no_spare(wanted.node, room, trial)

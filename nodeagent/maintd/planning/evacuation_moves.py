@@ -91,21 +91,21 @@ class Emptying:
 
     def mirror(self, instance: Instance) -> None:
         """Move the secondary of an instance from here to any other node."""
-        why = self.room.why_not_through(instance.primary, self.owner)
         if (self.node.offline or instance.partly_on) and self.policy.degraded:
             self.steps.left.append(instance.name)
-            return
-        if instance.partly_on:
-            why, alone = partly_mirrored(instance), self.node.name
-            why = because(Kind.MIRROR_CANNOT_MOVE, instance.name, why=why, alone=alone)
-            self.steps.obstacles.append(why)
-            return
-        if self.node.offline:
-            why = because(Kind.NOT_FOR_MAINTD, self.node.name)
-        if why:
-            self.steps.obstacles.append(because(Kind.MIRROR_CANNOT_MOVE, instance.name, why=why))
+        elif instance.partly_on:
+            self._stays(instance, partly_mirrored(instance), alone=self.node.name)
+        elif self.node.offline:
+            self._stays(instance, because(Kind.NOT_FOR_MAINTD, self.node.name))
+        elif why := self.room.why_not_through(instance.primary, self.owner):
+            self._stays(instance, why)
         else:
             self._mirror(instance, instance.primary, None)
+
+    def _stays(self, instance: Instance, why: Reason, **details: str) -> None:
+        """Say why a secondary stays."""
+        reason = because(Kind.MIRROR_CANNOT_MOVE, instance.name, why=why, **details)
+        self.steps.obstacles.append(reason)
 
     def _mirror(self, instance: Instance, primary: str, after: int | None) -> None:
         target = self._target(
@@ -117,8 +117,7 @@ class Emptying:
             self.steps.left.append(instance.name)
         else:
             alone = "" if self._others({self.node.name, primary}) else self.node.name
-            why = because(Kind.MIRROR_CANNOT_MOVE, instance.name, why=target, alone=alone)
-            self.steps.obstacles.append(why)
+            self._stays(instance, target, alone=alone)
 
     def _others(self, not_these: set[str]) -> list[str]:
         """The other nodes of the group that could ever take an instance."""
@@ -157,29 +156,22 @@ class Emptying:
                 off, node = "fallback to a failover is off", self.node.name
                 return because(Kind.TAGS_FORBID, instance.name, node=node, to=to, off=off)
             live, barred = False, frozenset()
-        if instance.secondary is not None:
-            if unfit := self._mirror_unfit(instance, instance.secondary):
-                stays_drained = self._is_left_drained(instance.secondary)
-                return (
-                    self._mirrored_anew(instance, instance.secondary, unfit)
-                    if stays_drained
-                    else unfit
-                )
-            move = self._move(instance, instance.secondary, live=live)
-            if isinstance(move, Reason):
-                return move
-            first = self._promise(move)
-            if self.secondaries:  # then the node holds the secondary, which must leave as well
-                self._mirror(instance, instance.secondary, first)
-            return None
-        not_these = {self.node.name, *barred}
-        target = self._target(instance, "memory", needs_memory(instance), not_these, runs=True)
+        secondary, not_these = instance.secondary, {self.node.name, *barred}
+        if secondary is not None and (unfit := self._mirror_unfit(instance, secondary)):
+            if self._is_left_drained(secondary):
+                return self._mirrored_anew(instance, secondary, unfit)
+            return unfit
+        target = secondary or self._target(
+            instance, "memory", needs_memory(instance), not_these, runs=True
+        )
         if isinstance(target, Reason):
             return because(Kind.TAGS_LEAVE, instance.name, why=target) if barred else target
         move = self._move(instance, target, live=live)
         if isinstance(move, Reason):
             return move
-        self._promise(move)
+        first = self._promise(move)
+        if secondary is not None and self.secondaries:  # it is here now, and must leave as well
+            self._mirror(instance, secondary, first)
         return None
 
     def _is_left_drained(self, node: str) -> bool:

@@ -4,11 +4,11 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from nodeagent.maintd.planning.effects import tags_of
-from nodeagent.maintd.planning.intents import without_claim
+from nodeagent.maintd.planning.intents import tags_removed, tags_set, tags_under_way, without_claim
 from nodeagent.maintd.planning.names import no_such
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.action import Retag, Scope
-from nodeagent.model.ledger import HOLD_TAG, PAUSE_TAG, Hold, Intent, Ledger
+from nodeagent.model.ledger import HOLD_TAG, PAUSE_TAG, Hold, Ledger
 from nodeagent.model.purpose import OfTags
 from nodeagent.model.reason import Kind, Of, Reason, because
 from nodeagent.model.snapshot import Observed, Snapshot
@@ -34,10 +34,10 @@ def pause(ledger: Ledger, hold: Hold, observed: Observed, *, force: bool) -> Led
         hold = replace(hold, scope=Scope.NODE, name=incident.name)
     elif tags_of(hold.scope, hold.name, observed.snapshot) is None:
         return no_such(_kind(hold.scope), hold.name)
-    existing = next((other for other in ledger.holds if _same(hold, other)), None)
+    existing = next((other for other in ledger.holds if other.place == hold.place), None)
     by_hand = hold.tag in (tags_of(hold.scope, hold.name, observed.snapshot) or ())
-    ended = any(_same(hold, other) for other in ledger.resumed)  # its tag is still to go
-    if not force and (existing or (by_hand and not ended and not _going(ledger, hold))):
+    going = {ended.place for ended in ledger.resumed} | tags_removed(ledger)
+    if not force and (existing or (by_hand and hold.place not in going)):
         how = f"by {existing.who}" if existing else f"by its tag {hold.tag}"
         how += f" ({existing.why})" if existing and existing.why else ""
         return f"{_where(hold)} is paused already {how}: insist with gnt-maint pause --force"
@@ -55,31 +55,21 @@ def resume(
             return no_such("incident", identity)
         scope, name = Scope.NODE, incident.name
     wanted = Hold(scope, name, "", Ms(0), incident=identity)
-    here = [hold for hold in ledger.holds if _same(hold, wanted)]
+    here = [hold for hold in ledger.holds if hold.place == wanted.place]
     tagged = wanted.tag in (tags_of(scope, name, observed.snapshot) or ())
-    setting = any(_sets(intent, wanted) for intent in ledger.intents)
     if not here and not tagged:
         if tags_of(scope, name, observed.snapshot) is None:
             return no_such(_kind(scope), name)
         others = ", ".join(_where(hold) for hold in ledger.holds[:_NAMED])
         also = f"; these are: {others}: see gnt-maint status" if others else ""
         return f"{_where(wanted)} is not paused{also}"
-    ledger = replace(ledger, holds=tuple(h for h in ledger.holds if not _same(h, wanted)))
+    ledger = replace(ledger, holds=tuple(hold for hold in ledger.holds if hold not in here))
     if tagged:
         action = Retag(scope, name, remove=(wanted.tag,))
         ledger = without_claim(ledger, OfTags(), action, now, name)
-    elif setting:  # the tag must be set before it can be removed
+    elif wanted.place in tags_set(ledger):  # the tag must be set before it can be removed
         ledger = replace(ledger, resumed=(*ledger.resumed, wanted))
     return ledger
-
-
-def _sets(intent: Intent, hold: Hold) -> bool:
-    action = intent.action
-    return (
-        isinstance(action, Retag)
-        and (action.scope, action.name) == (hold.scope, hold.name)
-        and hold.tag in action.add
-    )
 
 
 def expire(ledger: Ledger, now: Ms) -> Ledger:
@@ -96,24 +86,14 @@ def expire(ledger: Ledger, now: Ms) -> Ledger:
     return replace(ledger, holds=holds, resumed=(*ledger.resumed, *over))
 
 
-def _going(ledger: Ledger, hold: Hold) -> bool:
-    """Check whether a running job removes its tag."""
-    takers = (i.action for i in ledger.intents if isinstance(i.action, Retag))
-    place = (hold.scope, hold.name)
-    return any((at.scope, at.name) == place and hold.tag in at.remove for at in takers)
-
-
-def _same(hold: Hold, other: Hold) -> bool:
-    return (hold.scope, hold.name, hold.incident) == (other.scope, other.name, other.incident)
-
-
 def untag_resumed(ledger: Ledger, snapshot: Snapshot, now: Ms) -> Ledger:
     """Remove the tags of ended pauses, once they are set, until they are gone."""
     kept: list[Hold] = []
+    again, under_way = {hold.place for hold in ledger.holds}, tags_under_way(ledger)
     for hold in ledger.resumed:
-        if any(_same(hold, other) for other in ledger.holds):
-            continue  # it is paused again
-        if any(_sets(intent, hold) for intent in ledger.intents) or _going(ledger, hold):
+        if hold.place in again:
+            continue
+        if hold.place in under_way:
             kept.append(hold)
         elif hold.tag in (tags_of(hold.scope, hold.name, snapshot) or ()):
             kept.append(hold)  # the job may fail
@@ -127,18 +107,12 @@ def release(ledger: Ledger, snapshot: Snapshot) -> Ledger:
 
     A tag that a job is still to remove belongs to an earlier pause, not to this one.
     """
-    going = {
-        (action.scope, action.name, tag)
-        for intent in ledger.intents
-        if isinstance(action := intent.action, Retag)
-        for tag in action.remove
-    }
-    holds: list[Hold] = []
+    going, holds = tags_removed(ledger), list[Hold]()
     for hold in ledger.holds:
         tags = tags_of(hold.scope, hold.name, snapshot)
         if tags is None or (hold.tag_seen and hold.tag not in tags):
             continue
-        seen = hold.tag in tags and (hold.scope, hold.name, hold.tag) not in going
+        seen = hold.tag in tags and hold.place not in going
         holds.append(replace(hold, tag_seen=hold.tag_seen or seen))
     return replace(ledger, holds=tuple(holds)) if ledger.holds else ledger
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from nodeagent.model.action import Power, PowerCommand, Retag, RunCommand
+from nodeagent.model.action import Power, PowerCommand, Retag, RunCommand, TagPlace
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.purpose import OfIncident, Purpose
@@ -27,6 +27,31 @@ def without_claim(
     about_none = isinstance(action, RunCommand) and not node
     assert reads or about_none or isinstance(action, Retag), action
     return ledger.promise(purpose, node, action, now)
+
+
+def tags_set(ledger: Ledger) -> set[TagPlace]:
+    """The tags that planned and running jobs set."""
+    return {
+        TagPlace(action.scope, action.name, tag)
+        for intent in ledger.intents
+        if isinstance(action := intent.action, Retag)
+        for tag in action.add
+    }
+
+
+def tags_removed(ledger: Ledger) -> set[TagPlace]:
+    """The tags that planned and running jobs remove."""
+    return {
+        TagPlace(action.scope, action.name, tag)
+        for intent in ledger.intents
+        if isinstance(action := intent.action, Retag)
+        for tag in action.remove
+    }
+
+
+def tags_under_way(ledger: Ledger) -> set[TagPlace]:
+    """The tags that planned and running jobs set or remove."""
+    return tags_set(ledger) | tags_removed(ledger)
 
 
 def with_job(ledger: Ledger, intent: Intent, job: str) -> Ledger:

@@ -65,7 +65,7 @@ def shows_within(intent: Intent) -> int:
     return TAG_SHOWS if isinstance(intent.action, Retag) else SHOWS
 
 
-def _need_of(incident: Incident) -> Need:
+def need_of(incident: Incident) -> Need:
     """The requested action; evacuate if it is unknown and the node was drained."""
     rebuilt = incident.diagnosis == UNKNOWN and incident.drained
     return Need.EVACUATE if rebuilt else incident.diagnosis.need
@@ -77,6 +77,6 @@ def worst_per_node(ledger: Ledger) -> dict[str, Incident]:
     for incident in sorted(ledger.incidents, key=lambda i: (i.noted_at, i.id)):
         if incident.status.active:
             other = worst.get(incident.node)
-            if other is None or _need_of(incident) > _need_of(other):
+            if other is None or need_of(incident) > need_of(other):
                 worst[incident.node] = incident
     return worst

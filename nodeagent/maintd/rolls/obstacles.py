@@ -16,6 +16,7 @@ alerts are unknown, or while as many nodes are away as asked for. Otherwise one 
 from collections.abc import Callable, Iterator, Mapping
 
 from nodeagent.maintd.outage.claims import Claims, away_for
+from nodeagent.maintd.planning.stops import Stops
 from nodeagent.maintd.rolls.hours import hours_text, is_within
 from nodeagent.model.asked import some_of
 from nodeagent.model.ledger import Ledger
@@ -29,18 +30,17 @@ _TOLD = 5  # waiting nodes whose own reasons are shown
 
 
 class Obstacles:
-    """A look at the waiting nodes of the roll; `stopped` is why no maintenance starts there.
+    """A look at the waiting nodes of the roll.
 
-    `windows` names the nodes whose window has started. `owners` says why owners of instances on a
-    node (a UUID) block its turn, `why_stays` why it cannot be emptied to its end now.
+    `owners` says why owners of instances on a node (a UUID) block its turn, `why_stays` why it
+    cannot be emptied to its end now.
     """
 
     def __init__(
         self,
         ledger: Ledger,
         observed: Observed,
-        stopped: Mapping[str, Reason],
-        windows: Mapping[str, Reason],
+        stops: Stops,
         owners: Mapping[str, Reason],
         now: Ms,
         why_stays: Callable[[Node], Reason | None],
@@ -48,8 +48,8 @@ class Obstacles:
         assert ledger.roll is not None
         self.held: list[Held] = []
         self._roll: Roll = ledger.roll
-        self._ledger, self._observed, self._stopped, self._now = ledger, observed, stopped, now
-        self._windows, self._owners, self._why_stays = windows, owners, why_stays
+        self._ledger, self._observed, self._stops, self._now = ledger, observed, stops, now
+        self._owners, self._why_stays = owners, why_stays
         self._claims = Claims(ledger)
         self._nodes = observed.snapshot.by_uuid
         self._away = away_for(ledger)
@@ -105,7 +105,7 @@ class Obstacles:
                 return because(RollKind.ROLL_ZONE, zone=hours.zone)
             if not is_within(hours, zone, now):
                 return because(RollKind.ROLL_HOURS, hours=f"{hours_text(hours)} {hours.zone}")
-        if why := self._stopped.get(""):
+        if why := self._stops.maintenance.get(""):
             return why
         remaining = roll.returned_at + roll.terms.pause_between - now if roll.returned_at else 0
         if remaining > 0:
@@ -130,7 +130,7 @@ class Obstacles:
             return because(RollKind.ROLL_MASTER_WAITS if last else RollKind.ROLL_MASTER_LAST, name)
         if node.offline:
             return because(RollKind.ROLL_OFFLINE, name)
-        if why := self._stopped.get(name) or self._windows.get(name):
+        if why := self._stops.maintenance.get(name) or self._stops.windows.get(name):
             return why
         outage = self._ledger.outage(node.uuid)
         if outage is not None and (outage.back is not None or outage.wanted is not None):

@@ -17,6 +17,7 @@ from nodeagent.maintd.outage.leave import Leaving, StepFailure, fault, leave
 from nodeagent.maintd.planning.evacuation import NodeToEvacuate, why_not_wholly
 from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, is_cut_off
 from nodeagent.maintd.planning.resources import Room, Taken
+from nodeagent.maintd.planning.stops import Stops
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.rolls.obstacles import Obstacles
 from nodeagent.model.action import RunCommand, SetOffline
@@ -254,19 +255,17 @@ def go_on(
     observed: Observed,
     policy: Policy,
     room: Room,
-    stopped: Mapping[str, Reason],
-    windows: Mapping[str, Reason],
+    stops: Stops,
     owners: Mapping[str, Reason],
     now: Ms,
 ) -> tuple[Ledger, list[Held]]:
     """Give each node its next step, and let further ones begin; say what the others wait for.
 
-    `stopped` is why no maintenance starts on a node, or anywhere (""); `windows` names the nodes
-    whose window has started, and `owners` says why owners of instances block a node (a UUID).
+    `owners` says why owners of instances block a node (a UUID).
     """
     if ledger.roll is None or ledger.roll.over:
         return ledger, []
-    work = _Work(ledger, observed, policy, room, stopped, windows, owners, now)
+    work = _Work(ledger, observed, policy, room, stops, owners, now)
     work.all()
     return work.ledger, work.held
 
@@ -277,8 +276,7 @@ class _Work:
     observed: Observed
     policy: Policy
     room: Room
-    stopped: Mapping[str, Reason]
-    windows: Mapping[str, Reason]
+    stops: Stops
     owners: Mapping[str, Reason]
     now: Ms
     held: list[Held] = field(default_factory=list)
@@ -299,13 +297,7 @@ class _Work:
             elif member.phase is Phase.LEAVING and member.begun:
                 self._leave(member)
         obstacles = Obstacles(
-            self.ledger,
-            self.observed,
-            self.stopped,
-            self.windows,
-            self.owners,
-            self.now,
-            why_stays=self._why_stays,
+            self.ledger, self.observed, self.stops, self.owners, self.now, self._why_stays
         )
         begin = obstacles.begin()
         for member in self.roll.nodes:
@@ -391,7 +383,8 @@ class _Work:
                 return because(Kind.CLAIMED, node.name, who=claimant(claim.owner))
         if (remaining := member.not_before - self.now) > 0:
             return because(Kind.TRY_AGAIN, node.name, left=remaining, why=member.why)
-        return self.stopped.get("") or self.stopped.get(node.name)
+        stopped = self.stops.maintenance
+        return stopped.get("") or stopped.get(node.name)
 
     def _order(self, member: RollNode, node: Node) -> None:
         """Have the agent of an empty node run the command."""

@@ -201,6 +201,4 @@ class _Work:
                 return because(Kind.WINDOW_STOPPED, name, why=scheduled.stopped)
             if (remaining := scheduled.not_before - self.now) > 0:
                 return because(Kind.TRY_AGAIN, name, left=remaining, why=scheduled.why)
-        if why := self.stopped.get(name) or self.stopped.get(""):
-            return why
-        return None
+        return self.stopped.get(name) or self.stopped.get("")

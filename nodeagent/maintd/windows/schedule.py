@@ -34,7 +34,6 @@ from nodeagent.model.window import (
 from nodeagent.model.wish import BringUp, SetSchedule, TakeDown
 from nodeagent.protocol.canonical import canonical
 
-"""What all names of one machine have in common: its node's UUID, or else the name itself."""
 STALE = "the schedule has changed since: read it again, and change that"
 
 

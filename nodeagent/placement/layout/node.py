@@ -134,79 +134,63 @@ def add_primary(
 
     `force` refuses only the impossible, not the unwise.
     """
-    promised = _promise(node, demand, +1, mirror=False)
-    if not force and demand.forthcoming:
-        return _broken_promise(promised, demand, mirror=False) or promised
-    if demand.forthcoming:
-        return promised
-    host = node.host
-    free_memory = node.free_memory - demand.used
-    free_disk = node.free_disk - demand.disk if demand.local else node.free_disk
-    spindles = _take_spindles(node, demand, node.free_spindles)
-    used_spindles = node.used_spindles + _pressure(host, demand)
-    cpus = node.used_cpus + demand.vcpus
-    failing = free_memory <= node.reserved
-    if free_memory <= 0:
-        return Refused.MEMORY
-    if demand.local and free_disk <= 0:
-        return Refused.DISK
-    if demand.local and host.exclusive and spindles < 0:
-        return Refused.SPINDLES
-    if not force:
-        if demand.local and (free_disk < host.low_disk or host.too_crowded(used_spindles)):
-            return Refused.DISK
-        if failing and not node.failing:
-            return Refused.MEMORY
-        if 0 <= host.cpu_ratio < ratio(cpus, host.cpus):
-            return Refused.CPU
-        if any(tag in node.exclusion for tag in demand.exclusion):
-            return Refused.TAGS
-        if broken := _broken_promise(promised, demand, mirror=False):
-            return broken
-    load, more = node.load, demand.load
-    return promised._replace(
-        free_memory=free_memory,
-        free_disk=free_disk,
-        free_spindles=spindles,
-        used_cpus=cpus,
-        used_spindles=used_spindles,
-        load=Load(
-            load.cpu + more.cpu,
-            load.memory + more.memory,
-            load.disk + more.disk,
-            load.net + more.net,
-        ),
-        primaries=node.primaries + 1,
-        failing=failing,
-        settled=_counted(node.settled, demand.exclusion, +1),
-        misplaced=node.misplaced + shared + len(demand.desired - host.locations),
-    )
+    after = _with_primary(node, demand, shared, +1)
+    return _why_no_primary(node, after, demand, force=force) or after
 
 
 def remove_primary(node: Filled, demand: Demand, shared: int = 0) -> Filled:
     """Take the instance off its primary node; `shared` as at its arrival."""
-    promised = _promise(node, demand, -1, mirror=False)
+    return _with_primary(node, demand, shared, -1)
+
+
+def _with_primary(node: Filled, demand: Demand, shared: int, sign: int) -> Filled:
+    """The node with an instance more, or less, whether it could take it or not."""
+    promised = _promise(node, demand, sign, mirror=False)
     if demand.forthcoming:
         return promised
-    free_memory = node.free_memory + demand.used
-    load, less = node.load, demand.load
+    free_memory = node.free_memory - sign * demand.used
+    load, more = node.load, demand.load
+    move = _take_spindles if sign > 0 else _give_spindles
     return promised._replace(
         free_memory=free_memory,
-        free_disk=node.free_disk + demand.disk if demand.local else node.free_disk,
-        free_spindles=_give_spindles(node, demand, node.free_spindles),
-        used_cpus=node.used_cpus - demand.vcpus,
-        used_spindles=node.used_spindles - _pressure(node.host, demand),
+        free_disk=node.free_disk - sign * demand.disk if demand.local else node.free_disk,
+        free_spindles=move(node, demand, node.free_spindles),
+        used_cpus=node.used_cpus + sign * demand.vcpus,
+        used_spindles=node.used_spindles + sign * _pressure(node.host, demand),
         load=Load(
-            load.cpu - less.cpu,
-            load.memory - less.memory,
-            load.disk - less.disk,
-            load.net - less.net,
+            load.cpu + sign * more.cpu,
+            load.memory + sign * more.memory,
+            load.disk + sign * more.disk,
+            load.net + sign * more.net,
         ),
-        primaries=node.primaries - 1,
+        primaries=node.primaries + sign,
         failing=free_memory <= node.reserved,
-        settled=_counted(node.settled, demand.exclusion, -1),
-        misplaced=node.misplaced - shared - len(demand.desired - node.host.locations),
+        settled=_counted(node.settled, demand.exclusion, sign),
+        misplaced=node.misplaced + sign * (shared + len(demand.desired - node.host.locations)),
     )
+
+
+def _why_no_primary(node: Filled, after: Filled, demand: Demand, *, force: bool) -> Refused | None:
+    host, local = node.host, demand.local
+    if demand.forthcoming:
+        return None if force else _broken_promise(after, demand, mirror=False)
+    if after.free_memory <= 0:
+        return Refused.MEMORY
+    if local and after.free_disk <= 0:
+        return Refused.DISK
+    if local and host.exclusive and after.free_spindles < 0:
+        return Refused.SPINDLES
+    if force:
+        return None
+    if local and (after.free_disk < host.low_disk or host.too_crowded(after.used_spindles)):
+        return Refused.DISK
+    if after.failing and not node.failing:
+        return Refused.MEMORY
+    if 0 <= host.cpu_ratio < ratio(after.used_cpus, host.cpus):
+        return Refused.CPU
+    if any(tag in node.exclusion for tag in demand.exclusion):
+        return Refused.TAGS
+    return _broken_promise(after, demand, mirror=False)
 
 
 def add_secondary(

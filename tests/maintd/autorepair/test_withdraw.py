@@ -8,7 +8,6 @@ import pytest
 
 from nodeagent.errors import NotMaster, Unavailable
 from nodeagent.maintd.autorepair.jobs import why_withdrawn
-from nodeagent.maintd.deciding.inquiries import OBSOLETE
 from nodeagent.maintd.engine.withdrawals import Withdrawals
 from nodeagent.model.action import Move, MovePrimary, Reinstall
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
@@ -71,7 +70,7 @@ def withdraw(
     async def master() -> None:
         pass
 
-    withdrawals = Withdrawals(cluster, master, lambda: None, OBSOLETE)
+    withdrawals = Withdrawals(cluster, master, lambda: None)
     observed = Observed(seen("n3"), {}, results=results)
     asyncio.run(withdrawals.withdraw(Ledger(intents=(INTENT,)), observed, Ms(0)))
     return cluster.asked, withdrawals.explained({INTENT.id: Result(Outcome.ERROR, "canceled")})
@@ -105,7 +104,7 @@ def test_who_is_the_master_no_more_cancels_nothing() -> None:
     async def lost() -> None:
         raise NotMaster("n2 is")
 
-    withdrawing = Withdrawals(cluster, lost, lambda: None, OBSOLETE).withdraw(
+    withdrawing = Withdrawals(cluster, lost, lambda: None).withdraw(
         Ledger(intents=(INTENT,)), Observed(seen("n3"), {}, results=RUNNING), Ms(0)
     )
     with pytest.raises(NotMaster):
@@ -124,7 +123,7 @@ def test_who_may_act_no_more_cancels_nothing() -> None:
         raise Unavailable("another node may be the master")
 
     asyncio.run(
-        Withdrawals(cluster, master, ended, OBSOLETE).withdraw(
+        Withdrawals(cluster, master, ended).withdraw(
             Ledger(intents=(INTENT,)), Observed(seen("n3"), {}, results=RUNNING), Ms(0)
         )
     )

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from nodeagent.model.action import MovePrimary, MoveSecondary
-from nodeagent.model.balance import FAILED_TAG
+from nodeagent.model.balance import HALT_TAG
 from nodeagent.model.ledger import Outcome
 from tests.maintd.lives.coordinator import BALANCING, SECONDS, Coordinator, about, counted
 
@@ -31,7 +31,7 @@ class Balancing(Coordinator):
     def acknowledge_balancing(self, seconds: float) -> None:
         """Somebody removes the tags that tell of failures."""
         for group in list(self.rig.cluster.world.groups.values()):
-            told = {tag for tag in group.tags if tag.startswith(FAILED_TAG)}
+            told = {tag for tag in group.tags if tag.startswith(HALT_TAG)}
             if told:
                 counted["balancing acknowledged"] += 1
                 self.rig.cluster.put(replace(group, tags=group.tags - told))

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from nodeagent.maintd.deciding.requests import keep_tags
 from nodeagent.maintd.planning.holds import (
     GO_TAG,
     expire,
@@ -12,7 +13,7 @@ from nodeagent.maintd.planning.holds import (
     untag_resumed,
 )
 from nodeagent.model.action import Action, Retag, Scope
-from nodeagent.model.ledger import PAUSE_TAG, Hold, Ledger
+from nodeagent.model.ledger import PAUSE_TAG, Hold, Ledger, Policy
 from nodeagent.model.purpose import OfTags
 from nodeagent.model.reason import AnyKind, Kind
 from nodeagent.model.snapshot import Group, Snapshot
@@ -54,6 +55,13 @@ def test_the_tag_of_an_ended_pause_goes_once_it_is_set() -> None:
         after = untag_resumed(before, world, NOW)
         assert [intent.action for intent in after.intents] == actions, name
         assert after.resumed == left, name
+
+
+def test_the_tag_of_a_pause_waits_for_no_other_objects_tag() -> None:
+    other = replace(HOLD, name="n4")
+    after = keep_tags(doing(SETS, holds=(HOLD, other)), seen(BARE), Policy(), NOW)
+    tags_n4 = replace(SETS, name="n4")
+    assert [intent.action for intent in after.intents] == [SETS, tags_n4]
 
 
 def test_a_pause_taken_back_while_its_tag_is_being_set_leaves_none() -> None:
