@@ -139,7 +139,7 @@ class Standby:
         (self.state / MEMORY).write_text(json.dumps(document_of(memory)))
 
     def places(self, seconds: float) -> Places:
-        controls = self.fences.controls(self.ganeti / "ssconf_node_list")
+        controls = self.fences.controls(self.ganeti)
         limit = (*LIMIT[:-1], f"{seconds:g}")
         command = (*limit, str(self.folder / "gnt-cluster"), COMMAND[-1])
         return Places("", str(self.state), controls, 0.05, command)
