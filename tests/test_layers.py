@@ -35,6 +35,7 @@ MASTER = LOW | {
     "section",
     "drop_ins",
     "service",
+    "ssconf",
     "clocks",
     "store",
     "cluster",
@@ -62,7 +63,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cluster": LOW | {"ssconf", "web"},
     "store": LOW | {"clocks"},
     "agent": NODE,
-    "power": {"errors", "faults", "model", "section", "folder", "drop_ins", "secret"},
+    "power": {"errors", "faults", "model", "section", "folder", "drop_ins", "secret", "ssconf"},
     "maintd": MASTER,
     "cli": MASTER | {"folder", "settings"},
 }

@@ -23,6 +23,7 @@ from nodeagent.maintd.http.readers import Readers
 from nodeagent.maintd.http.routes import Api
 from nodeagent.protocol.envelope import Key
 from nodeagent.secret import read_private
+from nodeagent.ssconf import lines as ssconf_lines
 
 log = logging.getLogger("nodeagent.cli.maintd")
 S = TypeVar("S", bound=Sender)
@@ -57,21 +58,21 @@ def http_addresses(settings: Settings, *, standby: bool = False) -> list[str]:
         return [settings.http.address]
     if standby:
         return [_LOOPBACK]
-    path = f"{settings.cluster.ganeti}/ssconf_master_ip"
-    if not os.path.exists(path):
-        log.warning("master-address-unknown path=%s: maintd serves at loopback only", path)
+    folder = settings.cluster.ganeti
+    if not os.path.exists(f"{folder}/ssconf_master_ip"):
+        log.warning("master-address-unknown path=%s: maintd serves at loopback only", folder)
         return [_LOOPBACK]
-    address = _address_in(path)
+    address = _master_address(folder)
     loopback = "::1" if ":" in address else _LOOPBACK
     return list(dict.fromkeys((address, loopback)))
 
 
-def _address_in(path: str) -> str:
-    address = _read(path).decode(errors="replace").strip()
+def _master_address(folder: str) -> str:
     try:
-        return str(ip_address(address))
+        return str(ip_address("".join(ssconf_lines(folder, "master_ip"))))
     except ValueError:
-        raise ConfigError(f'http.address "master": {path} holds no address') from None
+        why = f"{folder}/ssconf_master_ip holds no address"
+        raise ConfigError(f'http.address "master": {why}') from None
 
 
 def reload_settings(maintd: Maintd, config: str, began: Settings) -> None:
@@ -143,11 +144,3 @@ def _secret(settings: Settings, name: str) -> str:
     if os.path.isabs(given) and os.path.exists(given):
         return given
     return f"{settings.cluster.ganeti}/{name}"
-
-
-def _read(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read(1024 * 1024)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None

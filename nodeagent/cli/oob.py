@@ -21,7 +21,7 @@ import click
 
 from nodeagent.cli import exits, usage
 from nodeagent.cli.terminal import table
-from nodeagent.errors import Unavailable, in_words, plain
+from nodeagent.errors import Unavailable, plain
 from nodeagent.faults import Faults
 from nodeagent.power import alive, settings
 from nodeagent.power.agents import Agents
@@ -31,9 +31,6 @@ from nodeagent.power.controls import Controls
 from nodeagent.power.run import adopt, end_all
 
 NAME = "nodeagent-oob"
-OFFLINE = "ssconf_offline_nodes"  # beside the list of nodes
-ADDRESSES = "ssconf_node_primary_ips"
-_MOST_NODES = 10_000
 _AT_ONCE = 16  # nodes that `check` asks beside each other
 _LINE = 300  # characters of one complaint
 _HEALTH = {ON: "OK", OFF: "WARNING"}
@@ -195,9 +192,9 @@ def check(places: Places, nodes: Sequence[str], *, as_json: bool) -> None:
     """
     controls = places.controls
     read, known = controls.load(), Agents(controls.agents)
-    names = [controls.called(node) for node in nodes] or _online(controls)
+    names = [controls.called(node) for node in nodes] or controls.online()
     clashes = controls.clashes(read, names)  # refuses what is not a name, before asking any device
-    lives = partial(alive.lives, _addresses(controls.nodes), places.noded or alive.noded_port())
+    lives = partial(alive.lives, controls.addresses(), places.noded or alive.noded_port())
     control = partial(controls.control, read=read, known=known, clashes=clashes, lives=lives)
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         statuses = list(threads.map(lambda node: control(node).check(), names))
@@ -251,31 +248,6 @@ def _utc(at: float | None) -> str | None:
 
 def _local(at: float | None) -> str:
     return "never" if at is None else time.strftime("%Y-%m-%d %H:%M %z", time.localtime(at))
-
-
-def _addresses(path: str) -> dict[str, str]:
-    """Return the addresses of the cluster's nodes; of none where Ganeti's file cannot be read."""
-    try:
-        with open(os.path.join(os.path.dirname(path), ADDRESSES), encoding="utf-8") as file:
-            rows = [line.split() for line in file.read(_MOST_NODES * 300).splitlines()]
-    except (OSError, UnicodeDecodeError):
-        return {}
-    return {row[0]: row[1] for row in rows if len(row) == 2}
-
-
-def _online(controls: Controls) -> list[str]:
-    """Return the nodes that should have power: those that Ganeti has not marked offline."""
-    offline = os.path.join(os.path.dirname(controls.nodes), OFFLINE)
-    try:
-        with open(offline, encoding="utf-8") as file:
-            out = set(file.read(_MOST_NODES * 255).split())
-    except FileNotFoundError:
-        out = set()
-    except OSError as error:
-        raise Unavailable(f"{in_words(error)}; name the nodes instead") from None
-    except UnicodeDecodeError:
-        raise Unavailable(f"{offline}: not UTF-8; name the nodes instead") from None
-    return [name for name in controls.cluster() if name not in out]
 
 
 def _stopped(number: int, _: object) -> NoReturn:

@@ -23,6 +23,11 @@ def one_form(text: str) -> str:
         return text
 
 
+def plain_form(peer: str) -> str:
+    """Return the one form of an address without its zone; other texts as they are."""
+    return one_form(peer.partition("%")[0])
+
+
 def is_address(text: str) -> bool:
     """Tell whether a name is written as an address: four numbers, or with a colon."""
     parts = text.split(".")

@@ -234,7 +234,7 @@ class Observed:
     newest, None if it does.
     `answering` are the nodes marked offline whose agent answers; maintd asks if auto-repair is on,
     or a roll waits for them. `boots` has by name the id of each node's present start, `runs` the
-    commands that its agent takes orders for without a diagnosis; older agents tell neither.
+    commands that its agent takes orders for without a diagnosis; agents of 0.2.0 tell neither.
     `running` has by name the states of the instances on the nodes that budgets depend on, None if
     maintd did not ask.
     `alerts` are those that keep a roll from going on; maintd asks only while it has such a roll.

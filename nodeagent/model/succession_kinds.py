@@ -86,7 +86,7 @@ class SuccessionKind(AnyKind):
         "succession",
         Of.NODE,
         "{count} of {nodes} nodes give this node their voice, and it takes {least}: the others"
-        " reach {it}, gave it to another candidate within the hour, or have an older agent",
+        " reach {it}, or gave it to another candidate within the hour",
     )
     TOO_LATE = kind(
         "succession", Of.NODE, "the nodes' voices about {it} are too old: this node asks again"

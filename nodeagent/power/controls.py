@@ -6,15 +6,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from nodeagent.errors import ConfigError, Unavailable, in_words
+from nodeagent import ssconf
+from nodeagent.errors import ConfigError, Unavailable
 from nodeagent.model.short_name import meant
 from nodeagent.power import agents, proven, settings
 from nodeagent.power.agents import Agents
 from nodeagent.power.control import Control
 from nodeagent.power.proven import Proven
-
-NODES = "/var/lib/ganeti/ssconf_node_list"
-_MOST_NODES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +20,13 @@ class Controls:
     """Gives each node its levels, and knows which devices are not one node's alone.
 
     `config` is power.toml, `agents` and `state` are the folders of the fence agents and of what has
-    said ON, `nodes` is Ganeti's file of all nodes.
+    said ON, `ganeti` that of Ganeti's own files.
     """
 
     config: str = settings.DEFAULT_FILE
     agents: str = agents.FOLDER
     state: str = proven.FOLDER
-    nodes: str = NODES
+    ganeti: str = "/var/lib/ganeti"
 
     def load(self) -> settings.PowerSettings:
         return settings.load(self.config, owner=os.geteuid())
@@ -79,14 +77,27 @@ class Controls:
 
     def cluster(self) -> list[str]:
         """Return the names of the cluster's nodes, from Ganeti's own file."""
-        path = self.nodes
         try:
-            with open(path, encoding="utf-8") as file:
-                names = file.read(_MOST_NODES * 255).split()
-        except OSError as error:
-            raise Unavailable(f"{in_words(error)}; name the nodes instead") from None
-        except UnicodeDecodeError:
-            raise Unavailable(f"{path}: not UTF-8; name the nodes instead") from None
+            names = ssconf.lines(self.ganeti, "node_list")
+        except Unavailable as error:
+            raise Unavailable(f"{error}; name the nodes instead") from None
         if not names:
-            raise Unavailable(f"{path}: it names no node; name the nodes instead")
-        return names[:_MOST_NODES]
+            why = "it names no node; name the nodes instead"
+            raise Unavailable(f"{self.ganeti}/ssconf_node_list: {why}")
+        return names
+
+    def online(self) -> list[str]:
+        """Return the nodes that should have power: those that Ganeti has not marked offline."""
+        try:
+            out = set(ssconf.lines(self.ganeti, "offline_nodes", missing=[]))
+        except Unavailable as error:
+            raise Unavailable(f"{error}; name the nodes instead") from None
+        return [name for name in self.cluster() if name not in out]
+
+    def addresses(self) -> dict[str, str]:
+        """Return the addresses of the cluster's nodes; of none where that is unknown."""
+        try:
+            rows = map(str.split, ssconf.lines(self.ganeti, "node_primary_ips"))
+        except Unavailable:
+            return {}
+        return {row[0]: row[1] for row in rows if len(row) == 2}

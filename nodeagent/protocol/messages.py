@@ -174,9 +174,9 @@ class Report:
     `checks` are the commands that change nothing; the node takes `checks_taken` orders of them at
     once. `runs` are all commands that it takes orders for without a diagnosis, `boot` is Linux' id
     of its present start. `commands` and `last_runs` are texts about all commands, as in
-    `protocol/commands`, None while unknown. Older agents omit these. `tls` is the SHA-256 of the
-    front's certificate, empty for plain HTTP. `key` is the node's own public key (hex), which signs
-    the report; empty if the agent has none.
+    `protocol/commands`, None while unknown. An agent of 0.2.0 omits the last four. `tls` is the
+    SHA-256 of the front's certificate, empty for plain HTTP. `key` is the node's own public key
+    (hex), which signs the report.
     """
 
     cluster: str
@@ -226,7 +226,7 @@ class Report:
             tls=take.text("tls"),
             software=take.text("software"),
             checks=take.names("checks", MOST_CHECKS),
-            checks_taken=take.number("checks_taken") if "checks_taken" in document else 1,
+            checks_taken=take.number("checks_taken"),
             key=key_of(document),
             runs=take.names("runs", MOST_RUNS),
             boot=take.text("boot", 64) if "boot" in document else "",
@@ -241,11 +241,11 @@ def _shared(text: str | None) -> str | None:
 
 
 def key_of(document: dict[str, Any]) -> str:
-    """Return the public node key of an opened message (hex), empty without one."""
-    key = document.get("key", "")
-    if key != "" and not (isinstance(key, str) and NODE_KEY.fullmatch(key)):
+    """Return the public node key of an opened message (hex)."""
+    key = document.get("key")
+    if not isinstance(key, str) or not NODE_KEY.fullmatch(key):
         raise MessageError(f"key is not of the form {NODE_KEY.pattern}")
-    return str(key)
+    return key
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,15 +24,8 @@ _SIGNATURE = re.compile("[0-9a-f]{128}")
 
 
 def check_signature(public: str, outer: Mapping[str, Any]) -> None:
-    """Raise MessageError unless the node key `public` has signed this opened message.
-
-    A message that names no key must bring no signature either.
-    """
+    """Raise MessageError unless the node key `public` has signed this opened message."""
     given = outer.get("signature")
-    if not public:
-        if given is not None:
-            raise MessageError("signed with a node key that the sealed text does not name")
-        return
     if not isinstance(given, str) or not _SIGNATURE.fullmatch(given):
         raise MessageError("names a node key, and is not signed with it")
     if _has_small_order(public):
@@ -62,34 +55,24 @@ def pinned(tags: Iterable[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Pins:
-    """The pinned fingerprints by node name.
-
-    With `required` a node without a key is not trusted either. `holders` has each pinned key's
-    node.
-    """
+    """The pinned fingerprints by node name; `holders` has each pinned key's node."""
 
     by_node: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    required: bool = False
     holders: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tags: Mapping[str, Iterable[str]], *, required: bool = False) -> "Pins":
+    def of(cls, tags: Mapping[str, Iterable[str]]) -> "Pins":
         """Read the tags of nodes, by node name."""
         by_node = {name: pins for name, its in tags.items() if (pins := pinned(its))}
         holders = {pin: name for name, pins in sorted(by_node.items()) for pin in pins if pin}
-        return cls(by_node, required, holders)
+        return cls(by_node, holders)
 
     def why_not(self, node: str, shown: str) -> str | None:
-        """Say why a message of the node with this key (or "") is not trusted; None if it is."""
+        """Say why a message of the node with this key is not trusted; None if it is."""
         pins = self.by_node.get(node, ())
         help_ = f"gnt-maint agents trust {node}"
         if len(pins) > 1:
             return f"{node} has {len(pins)} key tags, and may have one: run `{help_}`"
-        if pins and not shown:
-            return (
-                f"it is not signed, and {node} is pinned to the key {short(pins[0])}: start an"
-                f" agent that has this key, or run `gnt-node remove-tags {node} {TAG}{pins[0]}`"
-            )
         if pins and shown != pins[0]:
             return (
                 f"it is signed with the key {short(shown)}, and {node} is pinned to"
@@ -99,11 +82,6 @@ class Pins:
             return (
                 f"its key {short(shown)} is the key of {holder}: if one is a copy of the other,"
                 f" remove node.key from the agent's state folder on {node}"
-            )
-        if self.required and not shown:
-            return (
-                "it is not signed, and poll.require-node-keys is set: upgrade nodeagent on"
-                f" {node}, or unset it"
             )
         return None
 

@@ -11,6 +11,8 @@ import struct
 from contextlib import suppress
 from ipaddress import IPv6Address, ip_address
 
+from nodeagent.model.address import plain_form
+
 _SIOCGIFCONF = 0x8912  # netdevice(7): all IPv4 addresses, of an interface also several
 _ROW = 40  # bytes of a struct ifreq where a pointer has 64 bits
 _MOST = 4096  # addresses
@@ -25,17 +27,6 @@ def own_addresses() -> frozenset[str]:
     with suppress(OSError), open(_IPV6, encoding="ascii") as file:
         addresses.update(str(IPv6Address(int(line.split()[0], 16))) for line in file)
     return frozenset(addresses)
-
-
-def plain_form(peer: str) -> str:
-    """Return an address without its zone, and IPv4 as IPv4; other texts as they are."""
-    try:
-        address = ip_address(peer.partition("%")[0])
-    except ValueError:
-        return peer
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(address)
 
 
 def is_own(peer: str) -> bool:

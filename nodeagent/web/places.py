@@ -20,9 +20,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from ipaddress import IPv6Address, IPv6Network
+from ipaddress import IPv6Network
 from typing import Generic, Protocol, TypeVar
 
+from nodeagent.model.address import plain_form
 from nodeagent.web.refusal import Limits
 
 SECONDS = 5.0  # a reader may take nothing for so long
@@ -219,10 +220,8 @@ def _kept(readers: Iterable[Reader], network: str) -> int:
 @lru_cache(1024)
 def network_of(peer: str) -> str:
     """Return the peer that limits count: for IPv6 the network of 64 bits, perhaps one host's."""
+    address = plain_form(peer)
     try:
-        address = IPv6Address(peer.partition("%")[0])
+        return str(IPv6Network((address, 64), strict=False))
     except ValueError:
-        return peer
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(IPv6Network((address, 64), strict=False))
+        return address

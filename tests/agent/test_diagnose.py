@@ -10,9 +10,10 @@ from nodeagent.agent.run import Finished, StillRunning
 from nodeagent.model.diagnosis import Diagnosis, Need, Steady, Unusable, Verdict
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical
-from nodeagent.protocol.envelope import Key, Purpose, seal
+from nodeagent.protocol.envelope import Key, Purpose
 from nodeagent.protocol.look import Expected, Look, Seen, judge_answer
 from nodeagent.protocol.messages import COMMAND_DEPTH, Report
+from tests.signed import PUBLIC, seal_signed
 
 
 def finished(stdout: bytes = b"", code: int = 0, **members: Any) -> Finished:
@@ -390,8 +391,9 @@ def looked_at(verdict: Verdict) -> Look:
         master="n1",
         tls="",
         software="0",
+        key=PUBLIC,
     )
-    sealed = seal(KEY, Purpose.REPORT, "salt", report.body()).decode()
+    sealed = seal_signed(KEY, Purpose.REPORT, "salt", report.body()).decode()
     assert len(frame({"sealed": sealed})) < MAX_FRAME
     body = json.dumps({"name": "diagnose", "data": json.loads(sealed)}).encode()
     return judge_answer(200, body, KEY, Expected("c", "n1", "", "salt"), Ms(9))

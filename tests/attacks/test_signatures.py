@@ -333,7 +333,7 @@ def test_s14_nobody_else_speaks_for_a_node_that_is_pinned(node: Place) -> None:
     signature = bytes.fromhex(answered(node)["signature"])
     lies = {
         "his own key": (forged(node, THIEF.sign, key=PUBLIC), "signed with the key"),
-        "no key, as old agents": (forged(node, key=""), "it is not signed"),
+        "no key": (forged(node, key=""), "key is not of the form"),
         "its key, without a signature": (forged(node), "is not signed with it"),
         "its key, signed with his": (forged(node, THIEF.sign), "does not match the node key"),
         "what it signed is carried over": (forged(node, lambda _: signature), "does not match"),

@@ -98,7 +98,7 @@ class Fires(Alertmanager):
 
 
 def installed(folder: Path) -> Live:
-    """Commands that most nodes have; n2, n4 and n5 differ, n3 is silent, n6 has an older agent."""
+    """Commands that most nodes have; n2, n4 and n5 differ, n3 is silent, n6 has just begun."""
     live = quiet(folder)
     now = live.rig.now()
     raid, smart = (
@@ -150,7 +150,7 @@ def stopped(folder: Path) -> Live:
 def keyed(folder: Path) -> Live:
     """n2's agent was installed anew, and has another key than was pinned; n3 is silent."""
     rig = Rig(fleet())
-    rig.agents.keys["n2"] = "11" * 32
+    rig.agents.keys = {node.name: f"{number:02}" * 32 for number, node in enumerate(fleet(), 10)}
     live = Live(rig, folder)
     live.tick(times=4)
     rig.agents.keys["n2"] = "22" * 32

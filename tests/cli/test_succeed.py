@@ -25,7 +25,7 @@ from nodeagent.model.evidence import Contact
 from nodeagent.model.ledger import PAUSE_TAG
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.units import Ms
-from nodeagent.protocol.envelope import Key, Purpose, seal
+from nodeagent.protocol.envelope import Key, Purpose
 from nodeagent.protocol.testimony import Words
 from nodeagent.protocol.witness import body_of, open_question
 from nodeagent.service import moment
@@ -34,6 +34,7 @@ from tests.agent.place import client_pem, safe_folder
 from tests.patience import dawdle, until
 from tests.power.fences import NODE as MASTER
 from tests.power.fences import Fences
+from tests.signed import seal_signed
 
 ME = "a1.example.org"
 NODES = (ME, "a2.example.org", "a3.example.org", "a4.example.org", MASTER)
@@ -65,7 +66,7 @@ class Agents:
         said = body_of(
             question, "c", question.name, question.node, SILENCE, promised=question.claim
         )
-        return seal(self.key, Purpose.TESTIMONY, question.id, said).decode()
+        return seal_signed(self.key, Purpose.TESTIMONY, question.id, said).decode()
 
 
 class Standby:
@@ -138,7 +139,7 @@ class Standby:
         (self.state / MEMORY).write_text(json.dumps(document_of(memory)))
 
     def places(self, seconds: float) -> Places:
-        controls = self.fences.controls(self.ganeti / "ssconf_node_list")
+        controls = self.fences.controls(self.ganeti)
         limit = (*LIMIT[:-1], f"{seconds:g}")
         command = (*limit, str(self.folder / "gnt-cluster"), COMMAND[-1])
         return Places("", str(self.state), controls, 0.05, command)

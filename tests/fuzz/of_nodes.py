@@ -21,7 +21,14 @@ from nodeagent.model.reason import Held, Kind, because
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import MAX_BYTES, canonical, read
 from nodeagent.protocol.commands import read_commands, read_runs, write_commands, write_runs
-from nodeagent.protocol.envelope import Key, Purpose, confd_hmac, open_outer, strong_hmac
+from nodeagent.protocol.envelope import (
+    Key,
+    Purpose,
+    confd_hmac,
+    open_outer,
+    signed_bytes,
+    strong_hmac,
+)
 from nodeagent.protocol.look import Expected, judge_answer, open_report
 from nodeagent.protocol.messages import Receipt
 from nodeagent.protocol.order import open_order
@@ -29,6 +36,7 @@ from nodeagent.protocol.signature import BadSignature, verify
 from nodeagent.protocol.witness import Question, open_question, words_of
 from nodeagent.store.carried import Carried, pack, unpack
 from tests.fuzz.decoder import Decoder, each, text_of
+from tests.signed import sign
 
 KEY = Key(b"0123456789abcdef0123456789abcdef01234567\n")
 SALT = "5f0e9a31-7a0c-4b4e"
@@ -44,6 +52,7 @@ def sealed(purpose: Purpose, text: str, salt: str = SALT) -> dict[str, str]:
         "salt": salt,
         "hmac": confd_hmac(KEY, salt, text),
         "hmac_sha256": strong_hmac(KEY, purpose, salt, text),
+        "signature": sign(signed_bytes(salt, text)).hex(),
     }
 
 

@@ -72,8 +72,7 @@ class Agents:
     ran: dict[str, tuple[int, Outcome, Intent]] = field(default_factory=dict)
     asked: dict[str, int] = field(default_factory=dict)  # how often each order has come
     master: str = "n1"
-    keys: dict[str, str] = field(default_factory=dict)  # public node keys; none: an old agent
-    required: bool = False  # poll.require-node-keys
+    keys: dict[str, str] = field(default_factory=dict)  # public node keys; most tests do without
     # For the repair queue: how a command ends, and what it says.
     tells: Callable[[Intent], Result] = lambda _: Result(Outcome.SUCCESS, code=0, said="true")
     told: dict[str, Result] = field(default_factory=dict)
@@ -89,7 +88,7 @@ class Agents:
     down: int = 60_000
     hangs: set[str] = field(default_factory=set)
     stays_up: set[str] = field(default_factory=set)
-    # Their commands with the last runs; none: an old agent.
+    # Their commands with the last runs; none: an agent that has just begun.
     commands: dict[str, Sequence[tuple[Command, LastRun]]] = field(default_factory=dict)
 
     @property
@@ -100,7 +99,7 @@ class Agents:
 
     async def look(self, snapshot: Snapshot) -> Mapping[str, Look]:
         """As `poll`: nodes that are not offline."""
-        pins = pins_of(snapshot, required=self.required)
+        pins = pins_of(snapshot)
         return {
             name: self._look(node, snapshot, pins)
             for name, node in snapshot.nodes.items()

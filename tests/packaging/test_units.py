@@ -131,7 +131,7 @@ def test_candidates_check_their_power_control_daily_and_both_packages_ship_it() 
 
     unit = (UNITS / "nodeagent-oob-check.service").read_text()
     assert f"\nStateDirectory={proven.FOLDER.removeprefix('/var/lib/')}\n" in unit
-    assert f"\nConditionPathExists={controls.NODES}\n" in unit
+    assert f"\nConditionPathExists={controls.Controls().ganeti}/ssconf_node_list\n" in unit
     assert f"\nConditionPathExists={settings.DEFAULT_FILE}\n" in unit
     assert "\nExecStart=/usr/sbin/nodeagent-oob check\n" in unit
     assert "check" in oob.cli.commands

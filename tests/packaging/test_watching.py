@@ -77,7 +77,6 @@ def maintd(tmp_path_factory: pytest.TempPathFactory) -> str:
     known = Ledger(incidents=tuple(broken), fencing=fencing, deaf=(Deaf(deaf, later, "none"),))
     rig.store.save(known)
     rig.agents.says |= dict.fromkeys(("n4", "n8"))
-    rig.agents.required = True
     rig.agents.keys = {**dict.fromkeys(("n1", "n2", "n3", "n6"), "11" * 32), "n9": "99" * 32}
     rig.crash()
     rig.engine.succession = {"able": False}

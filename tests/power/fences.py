@@ -97,7 +97,9 @@ class Fences:
             self.agents.joinpath(name).write_text(AGENT)
             self.agents.joinpath(name).chmod(0o755)
         self.nodes.write_text(f"{NODE}\n")
-        folder.joinpath(oob.ADDRESSES).write_text(f"{NODE} 127.0.0.1\n{OTHER} 127.0.0.1\n")
+        folder.joinpath("ssconf_node_primary_ips").write_text(
+            f"{NODE} 127.0.0.1\n{OTHER} 127.0.0.1\n"
+        )
         self.noded = "answers"
         self._noded = socket.create_server(("127.0.0.1", 0))
         self._port = self._noded.getsockname()[1]
@@ -167,10 +169,10 @@ class Fences:
             marks = json.loads(file.read_text())
             file.write_text(json.dumps({m: time.time() - days * 86400 for m in marks}))
 
-    def controls(self, nodes: Path | None = None) -> Controls:
-        """The power control by these files, and by another list of nodes if one is given."""
+    def controls(self, ganeti: Path | None = None) -> Controls:
+        """The power control by these files, and by another folder of Ganeti's if one is given."""
         folders = str(self.agents), str(self.state)
-        return Hasty(str(self.config), *folders, str(nodes or self.nodes))
+        return Hasty(str(self.config), *folders, str(ganeti or self.folder))
 
     def run(self, *words: str, seconds: float = 60.0) -> forked.Done:
         places = oob.Places(self.controls(), self._port)

@@ -431,7 +431,7 @@ def test_what_stops_us_stops_the_agents(fences: Fences) -> None:
         "from nodeagent.cli import oob; from nodeagent.power.controls import Controls; import sys;"
         "oob.main(oob.Places(Controls('', *sys.argv.pop(1).split(':'))))"
     )
-    places = f"{fences.agents}:{fences.state}:{fences.nodes}"
+    places = f"{fences.agents}:{fences.state}:{fences.folder}"
     words = [sys.executable, "-c", code, places, "-c", str(fences.config), "power-off", NODE]
     with subprocess.Popen(words) as started:
         until(fences.asked)

@@ -25,6 +25,7 @@ REPORT = Report(
     master="n1",
     tls="",
     software="0",
+    key="11" * 32,
 )
 
 
@@ -45,13 +46,6 @@ def test_an_agent_that_tells_no_commands_is_believed_and_too_long_texts_are_not(
     for name in ("commands", "last_runs"):
         with pytest.raises(MessageError, match=rf"report\.{name}"):
             read(REPORT, **{name: "x" * (MOST_COMMANDS + 1)})
-
-
-def test_of_an_older_agent_nothing_is_known_to_run_beside_anything() -> None:
-    body = REPORT.body()
-    del body["checks"], body["checks_taken"]
-    found = Report.from_body(body)
-    assert (found.checks, found.checks_taken) == ((), 1)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,6 @@ def test_the_bytes_of_the_stronger_seal_are_signed() -> None:
         (PUBLIC, signed(signed_bytes("t", "{}")), "does not match"),
         (PUBLIC, signed(signed_bytes("s", "{ }")), "does not match"),
         ("ff" * 32, signed(signed_bytes("s", "{}")), "the node key|does not match"),
-        ("", signed(signed_bytes("s", "{}")), "that the sealed text does not name"),
     ],
 )
 def test_what_is_not_signed_so_is_refused(public: str, signature: object, why: str) -> None:
@@ -66,35 +65,23 @@ def test_a_key_that_fits_every_text_is_refused() -> None:
             check_signature(public, {**OUTER, "signature": "01" + "00" * 63})
 
 
-def test_an_old_agents_message_names_no_key_and_is_not_signed() -> None:
-    check_signature("", OUTER)
-
-
 def test_pins_are_the_key_tags() -> None:
     assert pinned({f"{TAG}b", f"{TAG}a", "maintd:pause:yes", "nodeagent:keys:c"}) == ("a", "b")
 
 
 @pytest.mark.parametrize(
-    ("tags", "shown", "required", "why"),
+    ("tags", "shown", "why"),
     [
-        ((), "", False, None),
-        ((), A, False, None),
-        ((A,), A, False, None),
-        ((A,), A, True, None),
-        ((), A, True, None),
-        ((A,), B, False, f"signed with the key {short(B)}, and n is pinned to {short(A)}"),
-        ((A,), "", False, f"not signed, and n is pinned to the key {short(A)}"),
-        ((A, B), A, False, "n has 2 key tags, and may have one"),
-        ((A, B), "", False, "n has 2 key tags, and may have one"),
-        ((), fingerprint("cc" * 32), False, "is the key of other"),
-        ((), "", True, "not signed, and poll.require-node-keys is set"),
-        (("",), "", False, "not signed"),
+        ((), A, None),
+        ((A,), A, None),
+        ((A,), B, f"signed with the key {short(B)}, and n is pinned to {short(A)}"),
+        ((A, B), A, "n has 2 key tags, and may have one"),
+        ((), fingerprint("cc" * 32), "is the key of other"),
+        (("",), A, "and n is pinned to"),
     ],
 )
-def test_which_key_is_believed(
-    tags: tuple[str, ...], shown: str, *, required: bool, why: str | None
-) -> None:
+def test_which_key_is_believed(tags: tuple[str, ...], shown: str, why: str | None) -> None:
     others = {"other": [TAG + fingerprint("cc" * 32)], "bare": [TAG]}
-    pins = Pins.of({"n": [TAG + one for one in tags], **others}, required=required)
+    pins = Pins.of({"n": [TAG + one for one in tags], **others})
     told = pins.why_not("n", shown)
     assert told == why if why is None else why in str(told)

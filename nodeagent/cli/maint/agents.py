@@ -14,8 +14,6 @@ from nodeagent.cli.maint.console.screen import Json, emit, screen
 from nodeagent.cli.maint.console.text import harmless
 from nodeagent.cli.maint.control import ask
 
-_STATES = {"none": "none: old agent", "first-seen": "first seen"}
-
 
 @cli.group(cls=Verbs, invoke_without_command=True)
 @lists
@@ -36,7 +34,7 @@ def agents(context: click.Context, *, as_json: bool) -> None:
     rows = [
         (
             agent["name"],
-            _STATES.get(agent["state"], agent["state"]),
+            agent["state"].replace("-", " "),
             _short(agent["key"]),
             ", ".join(map(_short, agent["pinned"])) or "-",
             agent["software"] or "-",
@@ -68,7 +66,7 @@ def trust(where: Where, node: str, *, as_json: bool) -> None:
         raise Refused(f"{node} is not a node of this cluster: see gnt-maint agents")
     key, pinned = matching[0]["key"], matching[0]["pinned"]
     if not key:
-        why = matching[0]["why"] or "its agent has no key: upgrade nodeagent there"
+        why = matching[0]["why"] or "maintd does not ask its agent"
         raise Refused(f"{node} shows no key that could be trusted: {why}")
     if not as_json:
         on = screen()

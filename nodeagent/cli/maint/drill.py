@@ -9,9 +9,9 @@ from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import Reach, Where
 from nodeagent.cli.maint.console.nodes import full_name
 from nodeagent.cli.maint.console.options import as_json, cli
-from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
+from nodeagent.cli.maint.console.screen import Json, Screen, emit, points, screen
 from nodeagent.cli.maint.console.waiting import looks_at
-from nodeagent.cli.maint.fencing import fate_row
+from nodeagent.cli.maint.fencing import show_fates
 from nodeagent.model.event_kinds import word_of
 
 _ENDS = ("drill-passed", "drill-failed")
@@ -100,24 +100,16 @@ def _tell(on: Screen, forecast: Json) -> None:
     on.heading(f"If {forecast['node']} died now (dead-nodes is {forecast['dead-nodes']})")
     steps = [(_after(step["after"]), step["text"]) for step in forecast["steps"]]
     on.table(("after", "what happens"), steps)
-    if forecast["instances"]:
-        on.heading("Its instances")
-        on.table(
-            ("instance", "state", "why"), [fate_row(instance) for instance in forecast["instances"]]
-        )
+    show_fates(on, forecast["instances"])
     if forecast["witnesses"] or forecast["missing"]:
         on.heading("Witnesses")
         rows = [_witness(witness) for witness in forecast["witnesses"]]
         rows += [(name, "does not answer", "") for name in forecast["missing"]]
         on.table(("node", "says now", "its drbd disks"), rows)
-    if forecast["reasons"] or forecast["down"]:
-        on.heading("In the way")
-        for reason in forecast["reasons"]:
-            on.line(f"- {reason['reason']}")
-            if reason["help"] and reason["help"] not in reason["reason"]:
-                on.line(f"    {reason['help']}")
-        if forecast["down"]:
-            on.line(f"- These instances would stay down: {', '.join(forecast['down'])}")
+    in_the_way = [(reason["reason"], reason["help"]) for reason in forecast["reasons"]]
+    if forecast["down"]:
+        in_the_way.append((f"These instances would stay down: {', '.join(forecast['down'])}", None))
+    points(on, "In the way", in_the_way)
     if forecast["done"]:
         on.line("")
         on.line("All would go as it should.")

@@ -7,7 +7,7 @@ from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import Where
 from nodeagent.cli.maint.console.nodes import full_name
 from nodeagent.cli.maint.console.options import as_json, cli
-from nodeagent.cli.maint.console.screen import emit, screen
+from nodeagent.cli.maint.control import ask
 
 
 @cli.command()
@@ -21,7 +21,7 @@ from nodeagent.cli.maint.console.screen import emit, screen
 )
 @changes
 @as_json
-def fenced(where: Where, node: str, *, pulled: bool, as_json: bool) -> int:
+def fenced(where: Where, node: str, *, pulled: bool, as_json: bool) -> None:
     """Tell maintd that you have cut the power of NODE.
 
     It is for a node whose power control cannot prove it.
@@ -35,9 +35,6 @@ def fenced(where: Where, node: str, *, pulled: bool, as_json: bool) -> int:
         raise click.UsageError("cut the power of the node first")
     reach = where.reach()
     name = full_name(reach, node)
-    answer = reach.change("POST", f"/1/nodes/{name}/fenced", {"pulled-the-plug": "yes"})
-    if as_json:
-        emit(answer)
-    else:
-        screen().line(f"maintd takes {name} as fenced: see gnt-maint why {name}.")
-    return 0
+    body = {"pulled-the-plug": "yes"}
+    done = f"maintd takes {name} as fenced: see gnt-maint why {name}."
+    ask(reach, "POST", f"/1/nodes/{name}/fenced", body, done, as_json=as_json)

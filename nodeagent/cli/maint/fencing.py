@@ -1,12 +1,11 @@
 """The fencing of a node in words: its stage, its next step, and the fate of its instances."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 from nodeagent.cli.maint.console.arguments import when
+from nodeagent.cli.maint.console.screen import Json, Screen
 
-Json = dict[str, Any]
 _NAMED = 5  # nodes by name
 
 
@@ -28,8 +27,14 @@ def _moment(at: float | None) -> str:
     return "as soon as maintd can" if at is None else f"at {when(at)}"
 
 
-def fate_row(fate: Json) -> tuple[str, str, str]:
-    """Return the row of an instance of a fenced node."""
+def show_fates(on: Screen, fates: Sequence[Json]) -> None:
+    """Show the instances of a fenced node, if it has any."""
+    if fates:
+        on.heading("Its instances")
+        on.table(("instance", "state", "why"), [_fate_row(fate) for fate in fates])
+
+
+def _fate_row(fate: Json) -> tuple[str, str, str]:
     on = {"restarted": " on ", "restarting": " on "}.get(fate["state"], "")
     return (
         fate["instance"],

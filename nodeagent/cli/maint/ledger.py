@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nodeagent.cli.maint.console.arguments import luxi_path
 from nodeagent.cli.maint.console.changing import changes, is_dry, said_yes
 from nodeagent.cli.maint.console.client import (
     Absent,
@@ -194,10 +195,8 @@ def _answers(reach: Reach) -> bool:
 
 def _cluster(where: Where) -> "GanetiCluster":
     from nodeagent.cluster.ganeti.backend import GanetiCluster
-    from nodeagent.cluster.ganeti.luxi import SOCKET
 
-    settings = where.settings()
-    return GanetiCluster(SOCKET if settings is None else settings.cluster.luxi)
+    return GanetiCluster(luxi_path(where, None))
 
 
 def _of_ganeti(where: Where, absent: Absent | InDoubt) -> str:

@@ -9,7 +9,7 @@ from nodeagent.cli.maint.console.looking import looks
 from nodeagent.cli.maint.console.options import as_json, cli
 from nodeagent.cli.maint.console.screen import Json, emit, screen
 from nodeagent.cli.maint.console.text import age, harmless, short
-from nodeagent.cli.maint.show import held_table
+from nodeagent.cli.maint.show import actions, held_table
 from nodeagent.cli.usage import FILE
 from nodeagent.model.event_kinds import word_of
 
@@ -101,10 +101,9 @@ def _show(decision: Json, *, saved: str | None) -> None:
         on.line(f"maintd does nothing: {this['idle']}.")
     if then["intents"]:
         on.heading("maintd would do")
-        known = {i["id"]: i["action"] for i in then["intents"]}
         rows = [
-            (names.get(i["incident"], "-"), i["node"] or "-", _action(i, known))
-            for i in then["intents"]
+            (names.get(i["incident"], "-"), i["node"] or "-", action)
+            for i, action in actions(then["intents"])
         ]
         on.table(("incident", "node", "action"), rows)
     else:
@@ -122,8 +121,3 @@ def _show(decision: Json, *, saved: str | None) -> None:
                 for e in events
             ],
         )
-
-
-def _action(intent: Json, known: dict[str, str]) -> str:
-    before = known.get(intent["after"])
-    return f"{intent['action']}, after: {before}" if before else str(intent["action"])

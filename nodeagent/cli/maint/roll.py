@@ -18,11 +18,7 @@ from nodeagent.cli.maint.console.screen import Json, Screen, emit, progress, scr
 from nodeagent.cli.maint.console.text import age, counted, harmless
 from nodeagent.cli.maint.control import ask, asking
 from nodeagent.cli.maint.window_series import zone_here
-from nodeagent.errors import MessageError
-from nodeagent.maintd.rolls.hours import read_hours
-from nodeagent.model.alerts import is_matcher
 from nodeagent.model.asked import some_of
-from nodeagent.protocol.canonical import printable
 
 _PATTERN = "*?["
 _SHOWN = ("roll-stopped", "roll-paused", "roll-failed")  # the roll itself says so
@@ -36,23 +32,6 @@ def roll() -> None:
     to service; then the next one begins. The roll stops at the first node that does not return.
     maintd drives it: it goes on after a restart, and on another master.
     """
-
-
-def _hours(_: click.Context, option: click.Parameter, text: str | None) -> str | None:
-    if text is not None:
-        try:
-            read_hours(text, "UTC")
-        except MessageError as error:
-            raise click.BadParameter(harmless(error), param=option) from None
-    return text
-
-
-def _matchers(_: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
-    for text in texts:
-        if not is_matcher(text):
-            why = f'{printable(text)} is not a matcher of Alertmanager, as in severity="critical"'
-            raise click.BadParameter(harmless(why), param=option)
-    return texts
 
 
 @roll.command()
@@ -81,7 +60,7 @@ def _matchers(_: click.Context, option: click.Parameter, texts: tuple[str, ...])
 @click.option(
     "--hours",
     metavar="TEXT",
-    callback=_hours,
+    callback=filled,
     help="Nodes begin only then, and go on whenever it is then again: 'sat,sun 01:00-05:00',"
     " 'mon-fri 22:00-04:00', '01:00-05:00'. A day is that on which the hours begin.",
 )
@@ -128,7 +107,6 @@ def _matchers(_: click.Context, option: click.Parameter, texts: tuple[str, ...])
     "--blocked-by",
     multiple=True,
     metavar="MATCHER",
-    callback=_matchers,
     help="No node begins while an alert of Alertmanager fires: 'severity=\"critical\"'. Several:"
     " while one fires that matches all of them.",
 )

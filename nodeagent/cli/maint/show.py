@@ -1,7 +1,7 @@
 """gnt-maint status, incidents, show, held, nodes: verbs that change nothing."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import urlencode
 
 import click
@@ -10,7 +10,7 @@ from nodeagent.cli.maint.console.arguments import when
 from nodeagent.cli.maint.console.client import InDoubt, NotFound, Where
 from nodeagent.cli.maint.console.looking import lists, looks
 from nodeagent.cli.maint.console.options import UUID, as_json, cli, find
-from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
+from nodeagent.cli.maint.console.screen import Json, Screen, emit, points, screen
 from nodeagent.cli.maint.console.text import NODED, POLLED, age, remedied, short, status_of
 from nodeagent.cli.maint.history import event_table, find_known, job_of
 from nodeagent.cli.maint.overview import ganeti_doubt, overview
@@ -70,8 +70,7 @@ def _next(need: Json) -> str:
     steps = need["next"]
     if not steps:
         return f"gnt-maint why {need['name']}"
-    text, command = str(steps[0]["text"]), steps[0]["command"]
-    return text if not command or command in text else f"{text}; run {command}"
+    return remedied({"reason": steps[0]["text"], "help": steps[0]["command"]})
 
 
 @cli.command()
@@ -179,16 +178,14 @@ def _show(on: Screen, incident: Json, now: float) -> None:
     if incident["orders"]:
         rows.append(("Orders", ", ".join(incident["orders"])))
     on.facts(rows)
-    on.heading("Waits for")
-    for why in incident["waits"]:
-        on.line(f"- {why}")
+    points(on, "Waits for", ((why, None) for why in incident["waits"]))
     if incident["intents"]:
         on.heading("Running jobs")
         on.table(
             ("job", "state", "since", "action"),
             [
-                (job_of(i), i["state"], age(now - i["promised"]), _after(i, incident["intents"]))
-                for i in incident["intents"]
+                (job_of(i), i["state"], age(now - i["promised"]), action)
+                for i, action in actions(incident["intents"])
             ],
         )
 
@@ -200,9 +197,12 @@ def _original(original: object) -> str:
     return text if len(text) <= _DETAILS else f"{text[:_DETAILS]}… (all with --json)"
 
 
-def _after(intent: Json, intents: Sequence[Json]) -> str:
-    before = next((i for i in intents if i["id"] == intent["after"]), None)
-    return f"{intent['action']}, after: {before['action']}" if before else str(intent["action"])
+def actions(intents: Sequence[Json]) -> Iterator[tuple[Json, str]]:
+    """Yield each intent with its action, and the one that it follows."""
+    known = {intent["id"]: intent["action"] for intent in intents}
+    for intent in intents:
+        before = known.get(intent["after"])
+        yield intent, f"{intent['action']}, after: {before}" if before else str(intent["action"])
 
 
 @cli.command()

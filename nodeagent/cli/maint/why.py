@@ -13,7 +13,7 @@ from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.looking import looks
 from nodeagent.cli.maint.console.nodes import instance_path, node_of
 from nodeagent.cli.maint.console.options import as_json, cli, filled
-from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
+from nodeagent.cli.maint.console.screen import Json, Screen, emit, points, screen
 from nodeagent.cli.maint.console.text import (
     LEAST,
     NODED,
@@ -24,9 +24,9 @@ from nodeagent.cli.maint.console.text import (
     told_name,
 )
 from nodeagent.cli.maint.explain import tell as tell_instance
-from nodeagent.cli.maint.fencing import fate_row, fencing_facts
+from nodeagent.cli.maint.fencing import fencing_facts, show_fates
 from nodeagent.cli.maint.overview import pause_told
-from nodeagent.cli.maint.upcoming import Step, upcoming
+from nodeagent.cli.maint.upcoming import upcoming
 
 _AWAY = ("leaving", "running", "returning", "failed")  # phases in a roll
 _ASKED = ("round", "status", "nodes", "held", "balance", "windows", "queue", "roll")
@@ -68,8 +68,8 @@ def why(where: Where, name: str, *, as_json: bool) -> None:
         return
     on = screen()
     _TELL[of](on, about, answers["round"]["now"])
-    _blocked(on, about["held"])
-    _steps(on, upcoming(of, about, answers["round"], enabled=answers["queue"]["enabled"]))
+    points(on, "Blocked", {held["reason"]: held["help"] for held in about["held"]}.items())
+    points(on, "Next", upcoming(of, about, answers["round"], enabled=answers["queue"]["enabled"]))
 
 
 def _matching(reach: Reach, answers: Mapping[str, Any], name: str) -> Iterator[tuple[str, Json]]:
@@ -260,11 +260,7 @@ def _tell_node(on: Screen, about: Json, now: float) -> None:
         ("Queue", f"entry {e['index']}: {e['operation']}, {e['status']}") for e in about["entries"]
     ]
     on.facts(rows)
-    if fencing and fencing["instances"]:
-        on.heading("Its instances")
-        on.table(
-            ["Instance", "State", "Why"], [fate_row(instance) for instance in fencing["instances"]]
-        )
+    show_fates(on, fencing["instances"] if fencing else [])
     if evidence:
         on.heading("Evidence")
         on.table(["Source", "Says", "Age", "Proves"], [_evidence(r, now) for r in evidence["rows"]])
@@ -394,31 +390,8 @@ def _succession(this: Json, now: float) -> Iterator[tuple[str, object]]:
         yield "Voices", ", ".join(shown["voices"])
 
 
-def _blocked(on: Screen, held: list[Json]) -> None:
-    if not held:
-        return
-    on.heading("Blocked")
-    for reason, command in {blocked["reason"]: blocked["help"] for blocked in held}.items():
-        on.line(f"- {reason}")
-        if command and command not in reason:
-            on.line(f"    {command}")
-
-
-def _lines(on: Screen, heading: str, lines: list[str]) -> None:
-    if lines:
-        on.heading(heading)
-        for line in lines:
-            on.line(f"- {line}")
-
-
-def _steps(on: Screen, steps: Iterable[Step]) -> None:
-    """Show what happens next, each with the command for it, ready to copy."""
-    for number, (text, command) in enumerate(steps):
-        if not number:
-            on.heading("Next")
-        on.line(f"- {text}")
-        if command and command not in text:
-            on.line(f"    {command}")
+def _lines(on: Screen, heading: str, lines: Iterable[str]) -> None:
+    points(on, heading, ((line, None) for line in lines))
 
 
 _TELL: Mapping[str, Callable[[Screen, Json, float], None]] = {

@@ -341,7 +341,6 @@ def _add_series(
     "--keep",
     metavar="DAY",
     multiple=True,
-    callback=window_series.days,
     help="Restore a canceled day of a series.",
 )
 @click.option("--endless", is_flag=True, help="Remove the end.")
@@ -445,7 +444,6 @@ def _kept(present: Json, policy: str | None) -> Json:
     "--on",
     metavar="DAY",
     multiple=True,
-    callback=window_series.days,
     help="Cancel only this day of a series.",
 )
 @click.option("--whole", is_flag=True, help="Cancel the window for all its machines.")

@@ -1,19 +1,17 @@
 """Weekly series of windows: the requests and lists of gnt-maint window."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
 import click
 
 from nodeagent.cli.maint.console.client import NotFound, Reach
-from nodeagent.cli.maint.console.options import Whole
+from nodeagent.cli.maint.console.options import Whole, filled
 from nodeagent.cli.maint.console.screen import Json, Screen
 from nodeagent.cli.maint.console.text import age, harmless, told_name
 from nodeagent.cli.usage import together
-from nodeagent.errors import MessageError
-from nodeagent.maintd.windows.recurrence import read_day, read_weekly
 
 _PREFIX = "series/"
 _ZONES = "/zoneinfo/"
@@ -21,25 +19,6 @@ COLUMNS = ("series", "when", "zone", "for", "next", "machines", "remark")
 
 
 # Options.
-
-
-def _weekly(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
-    if text is not None:
-        try:
-            read_weekly(text)
-        except MessageError as error:
-            raise click.BadParameter(harmless(error), context, option) from None
-    return text
-
-
-def a_day(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
-    """Read a day, or `never` where an option may take that back; a callback."""
-    if text is not None and not (text == "never" and option.name == "until"):
-        try:
-            read_day(text)
-        except MessageError as error:
-            raise click.BadParameter(harmless(error), context, option) from None
-    return text
 
 
 def _a_number(context: click.Context, option: click.Parameter, text: str | None) -> Any:
@@ -51,24 +30,17 @@ def _a_number(context: click.Context, option: click.Parameter, text: str | None)
     return int(text)
 
 
-def days(context: click.Context, option: click.Parameter, texts: Sequence[str]) -> Sequence[str]:
-    """Read any number of days; a callback."""
-    for text in texts:
-        a_day(context, option, text)
-    return texts
-
-
 rule_options = together(
     click.option(
         "--weekly",
         metavar="'DAY,... HH:MM'",
-        callback=_weekly,
+        callback=filled,
         help="Repeat every week, as in 'sun 02:00' or 'mon,thu 22:30'.",
     ),
     click.option("--zone", metavar="ZONE", help="Time zone of the series: Europe/Zurich."),
     click.option("--every", metavar="N", type=Whole(1, 520), help="Use only every Nth week."),
-    click.option("--from", "begins", metavar="DAY", callback=a_day, help="First day."),
-    click.option("--until", metavar="DAY", callback=a_day, help="Last day; never: no last day."),
+    click.option("--from", "begins", metavar="DAY", callback=filled, help="First day."),
+    click.option("--until", metavar="DAY", callback=filled, help="Last day; never: no last day."),
     click.option("--times", metavar="N", callback=_a_number, help="Number of windows; never: any."),
 )
 

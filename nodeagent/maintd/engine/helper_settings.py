@@ -33,8 +33,7 @@ class PollSettings:
     """Settings of the poll: `seconds` is each agent's deadline, `total` that of the whole poll.
 
     `oldest` is the maximum age, in ms, of a diagnosis to act on. `load` is the source of instances'
-    load, where balancing uses it: `agent`, or Ganeti's `mond`. With `require_node_keys` an agent
-    without a key of its own is not trusted.
+    load, where balancing uses it: `agent`, or Ganeti's `mond`.
     """
 
     port: int = setting("count", 1817, least=1, most=65535)
@@ -43,7 +42,6 @@ class PollSettings:
     oldest: int = 600_000
     total: float = setting("duration", 30.0, least=1, most=600)
     load: str = setting("text", "agent", pattern="agent|mond", wanted="agent or mond")
-    require_node_keys: bool = setting("flag", default=False)
 
 
 @dataclass(frozen=True, slots=True)

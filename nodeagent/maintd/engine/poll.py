@@ -55,7 +55,7 @@ async def poll(
     quiet = {name: look.report.time for name, look in before.items()}
     order = sorted(nodes, key=lambda node: quiet.get(node.name, 0))
     looks: dict[str, Look] = {}
-    pins = pins_of(snapshot, required=settings.require_node_keys)
+    pins = pins_of(snapshot)
 
     def judge(asked: "_Asked") -> None:
         name, answer = asked.node.name, asked.answer

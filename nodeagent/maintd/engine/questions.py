@@ -36,8 +36,7 @@ class Sender:
     """The members of `Orders` and of `Questions`.
 
     `certificate` is the content of its client.pem: key and certificate. `port` and `tls` are those
-    of all agents, `now` is unix ms. With `require_node_keys` an answer counts only if its node has
-    signed it.
+    of all agents, `now` is unix ms.
     """
 
     key: Key
@@ -45,12 +44,11 @@ class Sender:
     port: int
     tls: bool
     now: Callable[[], Ms]
-    require_node_keys: bool = False
 
     @classmethod
     def by(cls, key: Key, certificate: bytes, poll: PollSettings, now: Callable[[], Ms]) -> Self:
         """Return one for the agents that these settings describe."""
-        return cls(key, certificate, poll.port, poll.tls, now, poll.require_node_keys)
+        return cls(key, certificate, poll.port, poll.tls, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,6 @@ class Questions(Sender):
         document = open_outer(self.key, Purpose.TESTIMONY, question.id, outer)
         signer = key_of(document)
         check_signature(signer, outer)
-        pins = pins_of(snapshot, required=self.require_node_keys)
-        if why := pins.why_not(question.name, fingerprint(signer)):
+        if why := pins_of(snapshot).why_not(question.name, fingerprint(signer)):
             raise MessageError(why)
         return words_of(document, question), has_promised(document)

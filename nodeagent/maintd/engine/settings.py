@@ -37,6 +37,7 @@ _ON_THE_MASTER = "maintd runs on Ganeti's master, and asks it by LUXI; remove th
 _GONE = {
     "store": "Ganeti's configuration keeps the ledger, see gnt-maint ledger; remove the section",
     **{f"cluster.{key}": _ON_THE_MASTER for key in ("backend", "rapi", "user", "password", "ca")},
+    "poll.require-node-keys": "no agent without a key is trusted; remove this line",
 }
 AT_SIGHUP = ("maintd.every", "maintd.log")  # of the settings that are not policy
 
@@ -137,10 +138,10 @@ def parse(
     """
     root = Section("", values, places=places, faults=faults)
     cluster = root.table("cluster")
-    _refuse_gone(cluster)
-    _refuse_gone(root)
     names = ("maintd", "poll", "http", "sabakan", "policy", "queue", "constraints", "owners")
     maintd, poll, http, sabakan, policy, queue, limits, owners = map(root.table, names)
+    for section in (cluster, poll, root):
+        _refuse_gone(section)
     succession = root.table("succession")
     sinks, targets = sinks_of(root)
     root.done()

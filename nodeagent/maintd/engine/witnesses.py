@@ -29,11 +29,6 @@ log = logging.getLogger(__name__)
 AT_ONCE = 4  # nodes that are asked about; others wait for their turn
 QUESTIONS = 16  # open at the same time
 AGAIN = 20.0  # seconds between questions about a node
-_FORGET_OLD = 600.0  # seconds after which an agent without the question is tried again
-
-
-class Unable(Unavailable):
-    """The agent is too old to be a witness."""
 
 
 class Asking(Protocol):
@@ -49,8 +44,6 @@ class QuestionsOverHttp(Questions):
         """The proven answer. Unavailable: no answer came; MessageError: it is not genuine."""
         question, body = await asyncio.to_thread(self.sealed, witness, target, snapshot.cluster)
         answer = await deliver(body, witness.address, self.port, tls=self.tls)
-        if answer.status in (404, 405):
-            raise Unable("its agent is too old to be a witness")
         if answer.status != 200:
             raise Unavailable(f"answered with HTTP status {answer.status}")
         return self.opened(answer.body, question, snapshot)[0]
@@ -78,7 +71,6 @@ class Witnesses:
         self._now = now
         self._steady = steady
         self._about: dict[str, _Answers] = {}
-        self._old: dict[str, float] = {}  # agents that cannot be witnesses, and since when
         self._told: dict[str, str] = {}  # complaints by witness
         self._last: dict[str, tuple[Ms, str]] = {}  # the last genuine look by node
         self._snapshot: Snapshot | None = None
@@ -170,9 +162,7 @@ class Witnesses:
         about.heard = {
             w: testimony for w, testimony in about.heard.items() if testimony.at >= horizon
         }
-        unable = {w for w, at in self._old.items() if self._steady() - at < _FORGET_OLD}
-        able = self._able - unable
-        chosen = witnesses_for(snapshot.nodes[name], snapshot, able, about.missing)
+        chosen = witnesses_for(snapshot.nodes[name], snapshot, self._able, about.missing)
         about.missing &= set(chosen)
 
         async def ask(witness: str) -> None:
@@ -186,9 +176,6 @@ class Witnesses:
         at, why = self._now(), ""
         try:
             words = await self._asking.ask(witness, name, snapshot)
-        except Unable as error:
-            self._old[witness.name], why = self._steady(), str(error)
-            about.missing.discard(witness.name)  # as if it had not been asked
         except Unavailable:
             about.missing.add(witness.name)
         except MessageError as error:

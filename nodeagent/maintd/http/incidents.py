@@ -9,6 +9,7 @@ from nodeagent.maintd.http.readers import discreet, discreet_events
 from nodeagent.maintd.http.view import View
 from nodeagent.maintd.planning.names import no_such
 from nodeagent.model.asked import Asked
+from nodeagent.model.wish import Retry
 from nodeagent.web.exchange import ANY_UUID, Answer, Request, Response, Route
 
 _INCIDENT = ("1", "incidents", ANY_UUID)
@@ -22,7 +23,7 @@ class Cases:
             Route("GET", ("1", "evacuated"), context.telling("evacuated", self._evacuated)),
             Route("GET", _INCIDENT, self._incident),
             Route("DELETE", _INCIDENT, self._on_incident(parse.cancel)),
-            Route("POST", (*_INCIDENT, "retry"), self._on_incident(parse.retry)),
+            Route("POST", (*_INCIDENT, "retry"), self._on_incident(parse.named(Retry))),
         )
 
     def _evacuated(self, view: View) -> list[str]:

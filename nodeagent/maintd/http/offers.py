@@ -10,12 +10,12 @@ import math
 from dataclasses import replace
 
 from nodeagent.maintd.engine.limits import MOST_BYTES
-from nodeagent.maintd.http.context import Context, read_json
+from nodeagent.maintd.http import parse
+from nodeagent.maintd.http.context import Context, read_json, read_right
 from nodeagent.maintd.http.users import Asker, Rejected
 from nodeagent.maintd.owners import offer_json, offers
 from nodeagent.maintd.windows.mesos import read_answer
 from nodeagent.model.wish import AnswerOffers
-from nodeagent.protocol.canonical import printable
 from nodeagent.web.exchange import Request, Response, Route
 
 _OFFERS = ("1", "offers")
@@ -28,12 +28,7 @@ class Owners:
 
     def _list(self, request: Request) -> Response:
         asker = self._context.access.asker(request)
-        names, wanted = request.query_names(), request.query("owner")
-        if unknown := [name for name in names if name != "owner"]:
-            why = f"unknown parameter {printable(unknown[0])}; there may be: owner"
-            return Response.error(400, why)
-        if names and wanted is None:
-            return Response.error(400, "parameter owner is given more than once")
+        (wanted,) = read_right(request, lambda request: parse.query(request, "owner"))
         view = self._context.seen()
         self._context.refuse_in_doubt(request)
         owners = None if asker.may_read else asker.owners

@@ -34,8 +34,10 @@ from nodeagent.model.wish import (
     PulledPlug,
     Resume,
     Retry,
+    RetryNode,
     SetConstraint,
     SetVariables,
+    SkipNode,
     TrustKey,
 )
 from nodeagent.protocol.canonical import printable, read
@@ -59,15 +61,23 @@ _INDEX = re.compile(r"[0-9]{1,15}")
 _WHOLE = re.compile(r"[0-9]{1,6}")
 
 
-def which_events(request: Request) -> tuple[str | None, Ms | None, int]:
-    known, given = ("incident", "since", "limit"), request.query_names()
+def query(request: Request, *known: str) -> list[str | None]:
+    """Return these query parameters, None for each that is missing; refuse all others.
+
+    A mistyped filter would return everything.
+    """
+    given = request.query_names()
     for place, name in enumerate(given):
-        if name not in known:  # a mistyped filter would return everything
+        if name not in known:
             why = f"unknown parameter {printable(name)}; there may be: {', '.join(known)}"
             raise MessageError(why)
         if name in given[:place]:
             raise MessageError(f"{name} is given twice")
-    incident, since, limit = map(request.query, known)
+    return [request.query(name) for name in known]
+
+
+def which_events(request: Request) -> tuple[str | None, Ms | None, int]:
+    incident, since, limit = query(request, "incident", "since", "limit")
     if incident is not None and not UUID.fullmatch(incident):
         raise MessageError(f"incident is {printable(incident)}; it must be a UUID")
     if since is not None and not _SECONDS.fullmatch(since):
@@ -91,13 +101,9 @@ def command(request: Request) -> str:
 def cancel(request: Request) -> Asked:
     """An incident by its path; `?undrain=yes` puts its node back."""
     nothing(request)
-    names, undrain = request.query_names(), request.query("undrain")
-    if unknown := [name for name in names if name != "undrain"]:
-        raise MessageError(f"unknown parameter {printable(unknown[0])}; there may be: undrain")
-    if len(names) > 1:
-        raise MessageError("undrain is given twice")
-    if undrain is not None and undrain not in ("yes", "no"):
-        raise MessageError(f"undrain is {printable(undrain)}; it must be yes or no")
+    (undrain,) = query(request, "undrain")
+    if undrain not in (None, "yes", "no"):
+        raise MessageError(f"undrain is {printable(str(undrain))}; it must be yes or no")
     return Cancel(request.segments[2], undrain == "yes")
 
 
@@ -132,11 +138,6 @@ def drill_power(request: Request) -> Asked:
         return DrillPower(request.segments[2])
 
 
-def retry(request: Request) -> Asked:
-    nothing(request)
-    return Retry(request.segments[2])
-
-
 def trust_key(request: Request) -> Asked:
     with Body(request) as body:
         body.need("key")
@@ -158,6 +159,16 @@ def bare(asked: Asked) -> Callable[[Request], Asked]:
         return asked
 
     return read_nothing
+
+
+def named(kind: type[Retry | SkipNode | RetryNode]) -> Callable[[Request], Asked]:
+    """Read a request about the one that its path names before the verb, and with nothing else."""
+
+    def read_named(request: Request) -> Asked:
+        nothing(request)
+        return kind(request.segments[-2])
+
+    return read_named
 
 
 def texts(kind: type[Asked]) -> Callable[[Request], Asked]:

@@ -20,6 +20,7 @@ from nodeagent.maintd.engine.settings import ANYONE, LOCAL, USERS
 from nodeagent.maintd.http.users import Access, Asker, Rejected
 from nodeagent.maintd.http.view import View
 from nodeagent.maintd.queue.guards import WINDOW
+from nodeagent.model.address import plain_form
 from nodeagent.model.event import Event
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.outage import Outage
@@ -27,7 +28,7 @@ from nodeagent.model.queue import Entry
 from nodeagent.model.reason import KINDS, SOMEBODY, Held, Kind, because
 from nodeagent.model.roll import Phase, Roll
 from nodeagent.web.exchange import ANY_NAME, ANY_UUID, Answer, Request, Response, Route
-from nodeagent.web.own_addresses import is_own, plain_form
+from nodeagent.web.own_addresses import is_own
 
 NOT_SHOWN = str(because(Kind.NOT_SHOWN))
 SIGN_IN = "sign-in"  # a query parameter: a browser asks for a password once it is refused without

@@ -14,7 +14,6 @@ from nodeagent.maintd.rolls.hours import read_hours
 from nodeagent.maintd.rolls.members import MOST, chosen, members
 from nodeagent.maintd.rolls.preview import preview
 from nodeagent.model.alerts import MATCHERS, is_matcher
-from nodeagent.model.asked import Asked
 from nodeagent.model.roll import REBOOT, Hours, Roll, Terms
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Consent, Weight
@@ -37,8 +36,8 @@ def routes(context: Context) -> tuple[Route, ...]:
         Route("POST", ("1", "roll", "pause"), context.changing(parse.bare(PauseRoll()))),
         Route("POST", ("1", "roll", "resume"), context.changing(parse.bare(ResumeRoll()))),
         Route("POST", ("1", "roll", "cancel"), context.changing(parse.bare(CancelRoll()))),
-        Route("POST", (*node, "skip"), context.changing(_skip)),
-        Route("POST", (*node, "retry"), context.changing(_retry)),
+        Route("POST", (*node, "skip"), context.changing(parse.named(SkipNode))),
+        Route("POST", (*node, "retry"), context.changing(parse.named(RetryNode))),
     )
 
 
@@ -85,16 +84,6 @@ def _preview(roll: Roll, view: View) -> Json:
         "stuck": [{"node": name, **reason_json(why)} for name, why in forecast.stuck],
         "untried": list(forecast.untried),
     }
-
-
-def _skip(request: Request) -> Asked:
-    parse.nothing(request)
-    return SkipNode(request.segments[3])
-
-
-def _retry(request: Request) -> Asked:
-    parse.nothing(request)
-    return RetryNode(request.segments[3])
 
 
 def read_start(request: Request) -> StartRoll:

@@ -97,13 +97,9 @@ def _read(text: str) -> tuple[str, bool]:
     return str(address), _is_nobodys(address)
 
 
-@lru_cache(maxsize=16_384)
 def known_as(text: str) -> str:
     """Normalize a machine's name: an address to its normal form, anything else to lower case."""
-    try:
-        return str(read_address(text))
-    except ValueError:
-        return text.lower()
+    return one_form(text.lower())
 
 
 def _is_nobodys(address: IPv4Address | IPv6Address) -> bool:

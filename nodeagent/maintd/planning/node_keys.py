@@ -21,9 +21,9 @@ from nodeagent.protocol.node_key import TAG, Pins, pinned, short
 AT_ONCE = 50  # jobs that pin a key: Ganeti runs twenty jobs at once, and there is other work
 
 
-def pins_of(snapshot: Snapshot, *, required: bool = False) -> Pins:
+def pins_of(snapshot: Snapshot) -> Pins:
     """Read the key tags of all nodes."""
-    return Pins.of({name: n.tags for name, n in snapshot.nodes.items()}, required=required)
+    return Pins.of({name: n.tags for name, n in snapshot.nodes.items()})
 
 
 def as_planned(snapshot: Snapshot, ledger: Ledger) -> Snapshot:
@@ -90,7 +90,7 @@ def trust(ledger: Ledger, asked: TrustKey, observed: Observed, now: Ms) -> Ledge
     key = observed.keys.get(asked.node)
     if key is None:
         return (
-            f"{asked.node} shows no key now: {observed.doubts.get(asked.node, 'an old agent')};"
+            f"{asked.node} shows no key now: {observed.doubts.get(asked.node, 'it is not polled')};"
             " see `gnt-maint agents`"
         )
     if key != asked.key:
@@ -127,8 +127,6 @@ def agents(snapshot: Snapshot, looks: Mapping[str, Look]) -> list[dict[str, Any]
 
 def _state(look: Look | None, key: str, pins: tuple[str, ...]) -> str:
     match look:
-        case Seen() if not key:
-            return "none"
         case Seen():
             return "pinned" if key in pins else "first-seen"
         case Distrusted() if key or pins:

@@ -23,6 +23,7 @@ from nodeagent.protocol.messages import Progress, Receipt
 from nodeagent.protocol.order import open_order
 from nodeagent.web.selfsigned import make
 from tests.maintd.world import NOW, REPAIR, node, snapshot
+from tests.signed import seal_signed
 
 KEY = Key(b"0123456789abcdef0123456789abcdef\n")
 PEM = make()
@@ -137,7 +138,7 @@ def outcome(
     def answer(target: str, _: bytes) -> tuple[int, bytes]:
         path, salt = target.split("?salt=")
         assert path == f"/1/order/{asked}"
-        body = seal(KEY, Purpose.RECEIPT, salt, receipt.body() | {"name": name})
+        body = seal_signed(KEY, Purpose.RECEIPT, salt, receipt.body() | {"name": name})
         assert not size or len(body) <= size
         return 200, body.ljust(size)
 

@@ -20,7 +20,7 @@ from nodeagent.maintd.engine.poll import poll, remember, understand
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.units import Ms
-from nodeagent.protocol.envelope import Key, Purpose, seal
+from nodeagent.protocol.envelope import Key, Purpose
 from nodeagent.protocol.look import Distrusted, Look, Seen, Silent
 from nodeagent.protocol.messages import Report
 from nodeagent.web.selfsigned import make
@@ -28,10 +28,11 @@ from tests.maintd.rig import Rig, fleet
 from tests.maintd.world import EVACUATE, NOW, OK
 from tests.patience import until_async
 from tests.ports import free_port
+from tests.signed import PUBLIC, seal_signed
 
 KEY = Key(b"0123456789abcdef0123456789abcdef\n")
 HEAD = b"HTTP/1.1 200 OK\r\n"
-REPORT = Report("c", "", "", "e", 7, NOW, OK.text, NOW, NOW, {}, True, "n1", "", "0")
+REPORT = Report("c", "", "", "e", 7, NOW, OK.text, NOW, NOW, {}, True, "n1", "", "0", key=PUBLIC)
 Say = Callable[[str, asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -50,7 +51,7 @@ class Agents:
         report = replace(REPORT, **{"name": name, "node": f"uuid-{name}", **members})
 
         async def say(given: str, writer: asyncio.StreamWriter) -> None:
-            data = json.loads(seal(KEY, Purpose.REPORT, salt or given, report.body()))
+            data = json.loads(seal_signed(KEY, Purpose.REPORT, salt or given, report.body()))
             body = json.dumps({"name": "diagnose", "data": data}).encode()
             writer.write(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
 

@@ -12,7 +12,7 @@ import pytest
 from nodeagent.errors import MessageError, Unavailable
 from nodeagent.maintd.engine import witnesses as module
 from nodeagent.maintd.engine.noded import Noded
-from nodeagent.maintd.engine.witnesses import QuestionsOverHttp, Unable, Witnesses
+from nodeagent.maintd.engine.witnesses import QuestionsOverHttp, Witnesses
 from nodeagent.maintd.fencing.judgement import witnesses_for
 from nodeagent.model.evidence import Contact, Mirror
 from nodeagent.model.snapshot import Node, Snapshot
@@ -184,25 +184,6 @@ def test_who_does_not_answer_or_lies_has_been_asked_and_others_take_its_place(
     story(tell)
 
 
-def test_an_old_agent_is_told_of_once_and_counts_as_not_asked(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async def tell(desk: Desk) -> None:
-        desk.says["n3"] = Unable("its agent is too old to be a witness")
-        desk.watch("n1")
-        await turns(desk)
-        assert desk.evidence("n1").asked == ()
-        desk.take_asked()
-        for _ in range(3):
-            await turns(desk, after=20)
-        assert "n3" not in {witness for witness, _ in desk.take_asked()}
-        assert caplog.text.count("too old to be a witness") == 1
-        await turns(desk, after=600)
-        assert "n3" in {witness for witness, _ in desk.take_asked()}, "it may have been upgraded"
-
-    story(tell)
-
-
 def test_a_storm_of_silent_nodes_asks_about_few_at_once() -> None:
     names = [f"n{i:03}" for i in range(1, 201)]
     world = snapshot(*(node(name) for name in names))
@@ -269,25 +250,13 @@ def ask(live: Agent, target: str = DEAD, world: Snapshot | None = None, **change
 def test_a_real_agent_is_a_witness(live: Agent) -> None:
     said = ask(live)
     assert (said.noded, said.agent) == (Contact.REFUSED, Contact.REFUSED)
-    assert ask(live, "more1", require_node_keys=True).agent is Contact.REFUSED
+    assert ask(live, "more1").agent is Contact.REFUSED
 
 
 def test_a_witness_with_another_key_than_its_pin_is_not_believed(live: Agent) -> None:
     tag = f"nodeagent:key:{'0' * 64}"
     with pytest.raises(MessageError, match="pinned to"):
         ask(live, world=world_of(live.place, tags=frozenset({tag})))
-
-
-def test_an_old_agent_is_unable() -> None:
-    def not_found(connection: Any) -> None:
-        connection.recv(1 << 16)
-        connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
-
-    with listener(not_found) as port, agent() as running:
-        asking = replace(questions(running), port=port, tls=False)
-        world = world_of(running.place)
-        with pytest.raises(Unable):
-            asyncio.run(asking.ask(world.nodes[NODE], DEAD, world))
 
 
 def test_the_answer_to_another_question_is_not_genuine(live: Agent) -> None:

@@ -99,7 +99,7 @@ UNKNOWN: dict[str, tuple[Look | None, str]] = {
     "not polled": (None, "not-asked"),
     "silent": (Silent("timed out", Contact.SILENT), "silent"),
     "distrusted": (Distrusted("forged"), "distrusted"),
-    "an older agent": (Seen(REPORT, None), "not-told"),
+    "an agent that has just begun": (Seen(REPORT, None), "not-told"),
     "no text of commands": (Seen(replace(REPORT, commands="x", last_runs=""), None), "unreadable"),
     "other runs": (Seen(replace(REPORT, commands="", last_runs="- - - -"), None), "unreadable"),
 }

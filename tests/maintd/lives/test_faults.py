@@ -9,12 +9,13 @@ from nodeagent.errors import ConfigError
 from nodeagent.maintd.engine.settings import parse
 from nodeagent.model.action import MoveSecondary
 from nodeagent.model.ledger import Outcome
-from nodeagent.protocol.envelope import Key, Purpose, seal
+from nodeagent.protocol.envelope import Key, Purpose
 from nodeagent.protocol.look import Distrusted, Expected, Look, Seen, judge_answer
 from nodeagent.protocol.messages import Report
 from tests import counted
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, NOW
+from tests.signed import PUBLIC, seal_signed
 
 
 def test_F09_what_an_agent_of_a_newer_version_says_beyond_ours_is_passed_over() -> None:
@@ -23,9 +24,10 @@ def test_F09_what_an_agent_of_a_newer_version_says_beyond_ours_is_passed_over() 
     report = Report(
         "c", "uuid-n3", "n3", "e", 1, NOW, EVACUATE.text, NOW, NOW, {}, True, "n1", "", "9"
     )
+    report = replace(report, key=PUBLIC)
 
     def look(**more: object) -> Look:
-        sealed = json.loads(seal(key, Purpose.REPORT, "salt", report.body() | more))
+        sealed = json.loads(seal_signed(key, Purpose.REPORT, "salt", report.body() | more))
         body = {"name": "diagnose", "data": sealed, "future": 1}
         return judge_answer(200, json.dumps(body).encode(), key, expected, NOW)
 

@@ -105,7 +105,7 @@ def test_only_so_many_are_pinned_at_once() -> None:
     [
         ("n99", FIRST, Ledger(), '"n99" is not a node'),
         ("n6", FIRST, Ledger(), "n6 shows no key now: timed out; see `gnt-maint agents`"),
-        ("n5", FIRST, Ledger(), "n5 shows no key now: an old agent; see"),
+        ("n5", FIRST, Ledger(), "n5 shows no key now: it is not polled; see"),
         ("n3", SECOND, Ledger(), "n3 shows the key"),
         ("n4", SECOND, Ledger(), "n2 is pinned to the key"),
         ("n3", own("n3"), changing("n3"), "a job that changes the key tag of n3 has not ended"),
@@ -144,7 +144,6 @@ SHOWN = Seen(replace(REPORT, key=FIRST), OK)
 STATES: list[tuple[Look | None, tuple[str, ...], str]] = [
     (None, (), "unknown"),
     (Silent("timed out"), (FIRST,), "unknown"),
-    (Seen(REPORT, OK), (), "none"),  # an old agent
     (SHOWN, (), "first-seen"),
     (SHOWN, (SECOND,), "first-seen"),  # as between a poll and a tag that was set meanwhile
     (SHOWN, (FIRST,), "pinned"),

@@ -36,7 +36,7 @@ def moment(context: click.Context, option: click.Parameter, text: str | None) ->
     seconds = seconds_of(text[1:]) if text.startswith("+") else None
     if seconds is not None and now + seconds < _LAST:
         return round((now + seconds) * SECOND)
-    nanoseconds = None if text.startswith("+") else _time(context, option, text, _next)
+    nanoseconds = None if text.startswith("+") else _time(context, option, text, 1)
     if nanoseconds is None:
         raise click.BadParameter(_no_time(text, _TO_COME), context, option)
     return nanoseconds
@@ -46,7 +46,7 @@ def past_moment(context: click.Context, option: click.Parameter, text: str | Non
     """Read a time that is over, in nanoseconds since the epoch; a callback."""
     if text is None:
         return None
-    nanoseconds = _time(context, option, text, _previous)
+    nanoseconds = _time(context, option, text, -1)
     if nanoseconds is None:
         raise click.BadParameter(_no_time(text, _OVER), context, option)
     return nanoseconds
@@ -64,17 +64,12 @@ def _no_time(text: str, forms: str) -> str:
     return f"{harmless(text, 40)!r} is not a time: write {forms}"
 
 
-def _time(
-    context: click.Context,
-    option: click.Parameter,
-    text: str,
-    by_clock: Callable[[str], datetime | None],
-) -> int | None:
-    """Read `now`, a time by the clock, or a date; None if it is nothing of that."""
+def _time(context: click.Context, option: click.Parameter, text: str, way: int) -> int | None:
+    """Read `now`, a time by the clock (see `_on_clock`), or a date; None if it is none of that."""
     if text == "now":
         return round(datetime.now(UTC).timestamp() * SECOND)
     try:
-        moment = by_clock(text) or datetime.fromisoformat(text)
+        moment = _on_clock(text, way) or datetime.fromisoformat(text)
         why, seconds = _no_moment(moment), round(moment.timestamp())
     except (ValueError, OverflowError):  # not a date, or in a year that no clock shows
         return None
@@ -86,50 +81,32 @@ def _time(
     raise click.BadParameter(why, context, option)
 
 
-def _next(text: str) -> datetime | None:
+def _on_clock(text: str, way: int) -> datetime | None:
     """Return when clocks here show 22:00 next, also on a day such as `tomorrow` or `sat`.
 
-    A day alone means its first minute. None if the text is not such a time.
+    `way` is 1; with -1 it is when they showed it last, also `yesterday`. A day alone means its
+    first minute. None if the text is not such a time.
     """
     match = _CLOCK.fullmatch(text)
     if not text or match is None:
         return None
     now = datetime.now()  # noqa: DTZ005
-    at = _today(match, now)
-    if match[1] is None:
-        return at if at > now else at + timedelta(days=1)
-    if match[1].lower() in ("today", "tomorrow"):
-        return at + timedelta(days=match[1].lower() == "tomorrow")
-    from nodeagent.maintd.planning.times import weekday_of
+    day, hour, minute = (match[1] or "").lower(), int(match[2] or 0), int(match[3] or 0)
+    at = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
+    if day == "today":
+        return at
+    if day == ("tomorrow" if way > 0 else "yesterday"):
+        return at + timedelta(days=way)
+    turn = 1
+    if day:
+        from nodeagent.maintd.planning.times import weekday_of
 
-    if (day := weekday_of(match[1])) is None:
-        return None
-    at += timedelta(days=(day - now.weekday()) % 7)
-    return at if at > now else at + timedelta(days=7)
-
-
-def _previous(text: str) -> datetime | None:
-    """Return when clocks here showed 22:00 last, also on a day such as `yesterday` or `sat`."""
-    match = _CLOCK.fullmatch(text)
-    if not text or match is None:
-        return None
-    now = datetime.now()  # noqa: DTZ005
-    at = _today(match, now)
-    if match[1] is None:
-        return at if at <= now else at - timedelta(days=1)
-    if match[1].lower() in ("today", "yesterday"):
-        return at - timedelta(days=match[1].lower() == "yesterday")
-    from nodeagent.maintd.planning.times import weekday_of
-
-    if (day := weekday_of(match[1])) is None:
-        return None
-    at -= timedelta(days=(now.weekday() - day) % 7)
-    return at if at <= now else at - timedelta(days=7)
-
-
-def _today(match: re.Match[str], now: datetime) -> datetime:
-    hour, minute = int(match[2] or 0), int(match[3] or 0)
-    return now.replace(hour=hour, minute=minute, second=0, microsecond=0)
+        if (weekday := weekday_of(day)) is None:
+            return None
+        turn = 7
+        at += timedelta(days=way * (way * (weekday - now.weekday()) % 7))
+    there = at > now if way > 0 else at <= now
+    return at if there else at + timedelta(days=way * turn)
 
 
 def _no_moment(moment: datetime) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
+from nodeagent import ssconf
 from nodeagent.cli import exits
 from nodeagent.cli.maint.console import author, changing
 from nodeagent.cli.maint.console.screen import Json, progress
@@ -326,11 +327,10 @@ def _tell_kept(kept: object) -> None:
         click.echo(f"gnt-maint: {harmless(kept)}", err=True)
 
 
-def _master(path: str = "/var/lib/ganeti/ssconf_master_node") -> str:
+def _master() -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.readline(256).strip()
-    except OSError:
+        return "".join(ssconf.lines("/var/lib/ganeti", "master_node"))
+    except Unavailable:
         return ""
 
 

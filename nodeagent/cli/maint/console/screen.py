@@ -6,7 +6,7 @@ All of it passes `shown` here, wherever it comes from.
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
@@ -33,6 +33,19 @@ class Screen(Protocol):
 
     def table(self, columns: Sequence[str], rows: Rows, none: str = "") -> None:
         """Print rows below the names of their columns; without rows `none`, if it is given."""
+
+
+def points(on: Screen, heading: str, texts: Iterable[tuple[str, str | None]]) -> None:
+    """Print sentences below a heading, each with its command, ready to copy; nothing without any.
+
+    A command that its sentence has already is not repeated.
+    """
+    for number, (text, command) in enumerate(texts):
+        if not number:
+            on.heading(heading)
+        on.line(f"- {text}")
+        if command and command not in text:
+            on.line(f"    {command}")
 
 
 class PlainScreen:

@@ -22,7 +22,7 @@ class NodeCommands:
     """The commands of a node, and their last runs in the same order.
 
     `unknown` is empty, or the word why they are unknown: as `how_seen` has it, `not-told` by an
-    older agent or one that has just begun, or `unreadable`. `why` may say more.
+    agent of 0.2.0 or one that has just begun, or `unreadable`. `why` may say more.
     """
 
     commands: Mapping[_Key, Command] = field(default_factory=dict)
