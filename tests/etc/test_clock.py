@@ -34,9 +34,9 @@ def heard(age: float) -> str:
     return f"{{ Leap=0, DestinationTimestamp={at:%a %Y-%m-%d %H:%M:%S} UTC, PacketCount=9 }}"
 
 
-def chrony(shipped: Shipped, text: str, code: int = 0) -> Ran:
+def chrony(shipped: Shipped, text: str, code: int = 0, **more: object) -> Ran:
     tool = shipped.tool("chronyc", f"cat <<'END'\n{text}\nEND\nexit {code}")
-    return shipped.run("clock", CHRONYC=tool, UNITS=shipped.root)
+    return shipped.run("clock", CHRONYC=tool, WANTS=shipped.root / "wants", **more)
 
 
 CHRONY: dict[str, Callable[[], str]] = {
@@ -64,10 +64,22 @@ def test_chrony(shipped: Shipped) -> None:
 
 @pytest.mark.parametrize("unit", ["chrony.service", "chronyd.service"])
 def test_a_dead_chrony_is_restarted(shipped: Shipped, unit: str) -> None:
-    shipped.tree({unit: ""})
+    shipped.tree({f"wants/{unit}": f"-> /usr/lib/systemd/system/{unit}"})
     ran = chrony(shipped, "506 Cannot talk to daemon", code=1)
     assert ran.diagnosis["command"] == "restart-unit"
     assert ran.diagnosis["details"]["units"] == [unit]
+
+
+@pytest.mark.parametrize(("says", "need"), [("yes", "Ok"), ("no", "live-repair")])
+def test_a_chrony_that_a_person_has_disabled_is_not_started(
+    shipped: Shipped, says: str, need: str
+) -> None:
+    """As with PTP (openshift-docs, pull request 36867); its unit would also stop other daemons."""
+    tool = shipped.tool("timedatectl", f'case "$1" in show) echo {says};; esac')
+    shipped.tree({"wants": None})
+    none = shipped.root / "none"
+    ran = chrony(shipped, "506 Cannot talk to daemon", 1, TIMEDATECTL=tool, NTPQ=none)
+    assert (ran.need, ran.diagnosis.get("command") == "restart-unit") == (need, False)
 
 
 @pytest.mark.parametrize(
@@ -141,11 +153,12 @@ PEERS = """     remote           refid      st t when poll reach   delay   offse
 +192.0.2.2       192.0.2.9        2 u    - 1024    0    0.000    0.000   0.000"""
 
 
-def ntpd(shipped: Shipped, text: str) -> Ran:
+def ntpd(shipped: Shipped, text: str, *, enabled: bool = True) -> Ran:
     none = shipped.root / "none"
     tool = shipped.tool("ntpq", f"cat <<'END'\n{text}\nEND")
-    units = shipped.tree({"ntpsec.service": ""})
-    return shipped.run("clock", CHRONYC=none, TIMEDATECTL=none, NTPQ=tool, UNITS=units)
+    unit = {"units/ntpsec.service": ""} | ({"wants/ntpsec.service": ""} if enabled else {})
+    places = {"UNITS": shipped.tree(unit) / "units", "WANTS": shipped.root / "wants"}
+    return shipped.run("clock", CHRONYC=none, TIMEDATECTL=none, NTPQ=tool, **places)
 
 
 NTPD = {
@@ -205,6 +218,10 @@ def test_a_dead_ntpd_is_restarted(shipped: Shipped) -> None:
     assert ran.diagnosis["command"] == "restart-unit"
     assert ran.diagnosis["details"]["units"] == ["ntpsec.service"]
     assert ntpd(shipped, "nonsense").complaint.startswith("clock: ValueError: ntpq answers")
+
+
+def test_a_disabled_ntpd_is_not_started(shipped: Shipped) -> None:
+    assert ntpd(shipped, "", enabled=False).code == 69
 
 
 def test_nobody_to_ask(shipped: Shipped) -> None:

@@ -134,6 +134,18 @@ def test_noded_still_shows_the_certificate_of_before(shipped: Shipped, pem: dict
     assert ran.diagnosis["details"]["units"] == ["ganeti-noded.service"]
 
 
+def test_noded_may_have_another_port_in_the_services(
+    shipped: Shipped, pem: dict[int, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ganeti's GetDaemonPort() asks there, and takes its own only where it is not told."""
+    lib = cluster(shipped, pem)
+    with noded(lib / "server.pem") as port:
+        services = {("ganeti-noded", "tcp"): port}
+        monkeypatch.setattr(socket, "getservbyname", lambda *asked: services[asked])
+        ran = daemons(shipped, lib, 1)
+    assert ran.need == "Ok"
+
+
 def test_noded_is_dead_or_mute(shipped: Shipped, pem: dict[int, str]) -> None:
     lib = cluster(shipped, pem)
     with socket.create_server(("127.0.0.1", 0)) as mute:
