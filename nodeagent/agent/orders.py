@@ -20,11 +20,11 @@ from typing import TypeAlias
 
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.units import Ms
+from nodeagent.protocol.bounds import SKEW
 from nodeagent.protocol.messages import Order, Receipt, digest
 from nodeagent.protocol.witness import Question
 
 MAX_LIFE = 60_000  # ms between issue and expiry
-SKEW = 150_000  # ms two nodes' clocks may differ in Ganeti
 
 
 @dataclass(frozen=True, slots=True)

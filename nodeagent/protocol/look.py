@@ -10,13 +10,12 @@ from nodeagent.errors import MessageError
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.evidence import Contact
 from nodeagent.model.units import Ms
-from nodeagent.protocol.bounds import WHY, cut
+from nodeagent.protocol.bounds import SKEW, WHY, cut
 from nodeagent.protocol.canonical import read
 from nodeagent.protocol.envelope import Key, Purpose, open_outer
 from nodeagent.protocol.messages import Report, believe_diagnosis, fingerprint
 from nodeagent.protocol.node_key import NO_PINS, Pins, check_signature
 
-SKEW = 150_000  # ms by which a node's clock may differ, as Ganeti allows
 _DATA = "data"
 
 

@@ -52,9 +52,10 @@ from nodeagent.model.ledger import Outcome
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.protocol import envelope
+from nodeagent.protocol.bounds import SKEW
 from nodeagent.protocol.canonical import canonical
 from nodeagent.protocol.envelope import Key, Purpose, confd_hmac, open_outer, seal
-from nodeagent.protocol.look import SKEW, Distrusted, Expected, Look, Seen, judge_answer
+from nodeagent.protocol.look import Distrusted, Expected, Look, Seen, judge_answer
 from nodeagent.protocol.messages import Order, Progress, Receipt, Report, digest, fingerprint
 from nodeagent.protocol.node_key import TAG, Pins
 from nodeagent.protocol.signature import sign, verify

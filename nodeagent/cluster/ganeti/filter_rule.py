@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID, uuid5
 
+from nodeagent.cluster.ganeti.opcodes import SOURCE
 from nodeagent.model.units import Nanoseconds
 
-_SOURCE = "gnt:daemon:maintd"
 _FOR_PEOPLE = "keeps the ledger of maintd, and matches no job: gnt-maint ledger tells more"
 _MARK = "maintd-ledger:"
 _NAMESPACE = UUID("6d61696e-7464-4a0b-8f17-6c6564676572")
@@ -29,7 +29,7 @@ def uuid_of(cluster: str) -> str:
 
 def trail(text: str, now: Nanoseconds) -> list[list[str | int]]:
     """Return the rule's reason trail: what it is, for people, and the text."""
-    return [[_SOURCE, _FOR_PEOPLE, now], [_SOURCE, _MARK + text, now]]
+    return [[SOURCE, _FOR_PEOPLE, now], [SOURCE, _MARK + text, now]]
 
 
 def text_in(trail: object) -> str:

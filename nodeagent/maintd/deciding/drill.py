@@ -40,7 +40,6 @@ from nodeagent.model.units import Ms
 TAG = "maintd:dead-nodes:"
 _STUCK = Ms(1_200_000)  # what does not go on for so long is taken as stuck
 _MOST = 200  # imagined rounds
-_UNAVAILABLE = 3  # Ganeti's status: there is no power control
 _JOB = "0"  # the number of each imagined job
 _LOST = "WFConnection"  # DRBD's word for a peer that is gone
 _CONTROL = (FencingKind.CONTROL_FAILS, FencingKind.LEVEL_FAILS)
@@ -290,7 +289,7 @@ class _Imagined:
         """The answer of its power control: the levels that said on last say what is true."""
         last = self.known
         if isinstance(last, Deaf):
-            return Result(Outcome.ERROR, last.why, _UNAVAILABLE if last.never else None)
+            return Result(Outcome.ERROR, last.why, readings.UNAVAILABLE if last.never else None)
         if last is None:
             why = f"its power was never read: run gnt-node power status {self.name}"
             return Result(Outcome.ERROR, why)

@@ -110,6 +110,12 @@ def _row(
     return kind, grant_it
 
 
+def _usual(
+    grant_it: Callable[[Ledger, _R, str, Observed, Ms], _Answer],
+) -> Callable[[_Here, _R], _Answer]:
+    return lambda at, r: grant_it(at.ledger, r, at.who, at.observed, at.now)
+
+
 def _reset_storm(here: _Here, _: to.ResetStorm) -> _Answer:
     if here.ledger.storm is None:
         return "the storm brake has not tripped"
@@ -189,20 +195,25 @@ def _roll(here: _Here, asked: rolls.Request) -> _Answer:
     return rolls.grant(here.ledger, asked, here.who, here.observed, here.now)
 
 
+def _test(here: _Here, asked: to.SendTestNotice) -> _Answer:
+    sinks = {sink.name: sink for sink in here.policy.notify}
+    if not sinks:
+        return "there is no [[notify]] in maintd.toml"
+    if asked.name and asked.name not in sinks:
+        return f"there is no sink {asked.name!r}; there are: {', '.join(sinks)}"
+    notices = here.ledger.notices
+    for sink in [sinks[asked.name]] if asked.name else sinks.values():
+        notices = mailbox.test(notices, sink, here.who, here.now)
+    return replace(here.ledger, notices=notices)
+
+
 ROWS: Mapping[type[Asked], Callable[[_Here, Any], _Answer]] = dict(
     (
-        _row(
-            to.Cancel,
-            lambda at, r: outages.cancel(at.ledger, r, at.who, at.observed, at.now),
-        ),
-        _row(
-            to.Evacuate, lambda at, r: outages.evacuate(at.ledger, r, at.who, at.observed, at.now)
-        ),
-        _row(to.Done, lambda at, r: outages.done(at.ledger, r, at.who, at.observed, at.now)),
-        _row(
-            to.PulledPlug, lambda at, r: fencing.pulled(at.ledger, r, at.who, at.observed, at.now)
-        ),
-        _row(to.DrillPower, lambda at, r: fencing.drill(at.ledger, r, at.who, at.observed, at.now)),
+        _row(to.Cancel, _usual(outages.cancel)),
+        _row(to.Evacuate, _usual(outages.evacuate)),
+        _row(to.Done, _usual(outages.done)),
+        _row(to.PulledPlug, _usual(fencing.pulled)),
+        _row(to.DrillPower, _usual(fencing.drill)),
         _row(to.Retry, lambda at, r: _retry(at.ledger, r.incident, at.observed)),
         _row(to.Pause, _pause),
         _row(
@@ -213,7 +224,7 @@ ROWS: Mapping[type[Asked], Callable[[_Here, Any], _Answer]] = dict(
         _row(to.TrustLedger, _trust_ledger),
         _row(to.ImportLedger, _import_ledger),
         _row(to.TrustKey, lambda at, r: node_keys.trust(at.ledger, r, at.observed, at.now)),
-        _row(to.Balance, lambda at, r: balancing.grant(at.ledger, r, at.who, at.observed, at.now)),
+        _row(to.Balance, _usual(balancing.grant)),
         _row(
             to.StopBalancing, lambda at, r: balancing.stop(at.ledger, r.group, at.observed.snapshot)
         ),
@@ -242,22 +253,10 @@ ROWS: Mapping[type[Asked], Callable[[_Here, Any], _Answer]] = dict(
         _row(to.ResetBackOff, lambda at, _: entries.reset_back_off(at.ledger)),
         _row(to.SetConstraint, lambda at, r: entries.set_constraint(at.ledger, r.name, r.value)),
         _row(to.SetAutoRepair, lambda at, r: entries.queue_with(at.ledger, auto_repair=r.enabled)),
-        _row(to.SendTestNotice, lambda at, r: _test(at, r)),
+        _row(to.SendTestNotice, _test),
         _row(to.SetVariables, lambda at, r: entries.set_variables(at.ledger, r.text)),
     )
 )
-
-
-def _test(here: _Here, asked: to.SendTestNotice) -> _Answer:
-    sinks = {sink.name: sink for sink in here.policy.notify}
-    if not sinks:
-        return "there is no [[notify]] in maintd.toml"
-    if asked.name and asked.name not in sinks:
-        return f"there is no sink {asked.name!r}; there are: {', '.join(sinks)}"
-    notices = here.ledger.notices
-    for sink in [sinks[asked.name]] if asked.name else sinks.values():
-        notices = mailbox.test(notices, sink, here.who, here.now)
-    return replace(here.ledger, notices=notices)
 
 
 def _asking(ledger: Ledger, here: _Here) -> Ledger:

@@ -11,9 +11,9 @@ from nodeagent.maintd.engine.questions import Sender
 from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Intent, Outcome, Result
 from nodeagent.model.snapshot import Node, Snapshot
+from nodeagent.protocol.bounds import SKEW
 from nodeagent.protocol.canonical import printable, read
 from nodeagent.protocol.envelope import Purpose, open_outer
-from nodeagent.protocol.look import SKEW
 from nodeagent.protocol.messages import Order, Progress, Receipt, digest, fingerprint, key_of
 from nodeagent.protocol.node_key import Pins, check_signature
 from nodeagent.protocol.order import order_bytes, seal_order

@@ -10,6 +10,7 @@ from typing import Any
 from nodeagent.errors import ConfigError
 from nodeagent.maintd.planning.holds import OF_SCOPE
 from nodeagent.model.action import Scope
+from nodeagent.model.instance_tags import of_maintd
 from nodeagent.model.ledger import Policy
 from nodeagent.model.purpose import is_number
 from nodeagent.model.reason import Held, Kind, Reason, because, first_of
@@ -136,7 +137,7 @@ def wrong_tags(snapshot: Snapshot) -> tuple[Held, ...]:
 
 def _reasons(tags: frozenset[str], scope: Scope, name: str, then: str = "") -> tuple[Reason, ...]:
     """The fault of each wrong tag of one object, and the command that removes the tag."""
-    ours = sorted(tag for tag in tags if tag.lower().startswith(_PREFIX))
+    ours = of_maintd(tags)
     of, command = OF_SCOPE[scope]
     return tuple(
         because(Kind.WRONG_TAG, name, of, fault=why, command=command, tag=tag, then=then)

@@ -13,6 +13,7 @@ from nodeagent.placement.layout.node import Filled
 Metric = float | tuple[tuple[int, ...], int]
 """What is to be least: the score, or lost allocations and the disk left over."""
 
+NOBODY = -1  # the index of no node
 NOT_REDUNDANT = "FailN1"
 DISK_COUNT = "FailDiskCount"
 # Reasons in hail's order.

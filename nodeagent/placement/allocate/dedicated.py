@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from math import inf
 
 from nodeagent.errors import MessageError
-from nodeagent.placement.allocate.candidates import Pick, Selection
+from nodeagent.placement.allocate.candidates import NOBODY, Pick, Selection
 from nodeagent.placement.cluster.cluster import Load, Policy
 from nodeagent.placement.layout.node import (
     Demand,
@@ -27,7 +27,6 @@ from nodeagent.placement.layout.node import (
 
 Vector = tuple[int, ...]
 Loss = tuple[Vector, int]
-_NOBODY = -1  # the index of no node
 
 
 def sizes(policy: Policy) -> tuple[Demand, ...]:
@@ -129,7 +128,7 @@ class Judge:
             self._primaries[state] = self._loss(node, self.put(node))
         return self._primaries[state]
 
-    def secondary(self, node: Filled, primary: int = _NOBODY) -> Loss | Refused:
+    def secondary(self, node: Filled, primary: int = NOBODY) -> Loss | Refused:
         """Return the metric of this secondary node, for the primary node with this index."""
         state = _state(node), node.reserved_for.get(primary, 0)
         if state not in self._secondaries:

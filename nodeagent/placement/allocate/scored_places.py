@@ -6,7 +6,7 @@ as in the htools; so the choice between two nearly equal ones is theirs, too.
 
 from collections.abc import Sequence
 
-from nodeagent.placement.allocate.candidates import NOT_REDUNDANT, Pick, Selection, Terms
+from nodeagent.placement.allocate.candidates import NOBODY, NOT_REDUNDANT, Pick, Selection, Terms
 from nodeagent.placement.allocate.groups import Site
 from nodeagent.placement.allocate.redundancy import Arrival, Redundancy
 from nodeagent.placement.allocate.request import Newcomer
@@ -14,7 +14,6 @@ from nodeagent.placement.layout.layout import Place
 from nodeagent.placement.layout.node import Filled, Refused, add_primary, add_secondary
 from nodeagent.placement.layout.score import Change, Metrics, Statistics
 
-_NOBODY = -1  # the index of no node
 _Offer = tuple[float, int, tuple[Filled, ...]]
 
 
@@ -47,7 +46,7 @@ class ScoredPlaces:
         """Find the best of these primary nodes, and the best secondary one of all."""
         selection = Selection()
         # A node's state as a secondary mostly does not depend on the primary.
-        strangers = [add_secondary(node, self.demand, _NOBODY) for node in nodes]
+        strangers = [add_secondary(node, self.demand, NOBODY) for node in nodes]
         changes = [
             () if isinstance(after, Refused) else self.metrics.changes(node, after)
             for node, after in zip(nodes, strangers, strict=True)
@@ -88,8 +87,8 @@ class ScoredPlaces:
             if isinstance(mirror, Refused):
                 selection.refuse(mirror)
                 continue
-            if _NOBODY in mirror.reserved_for:
-                reserved_for = {**other.reserved_for, index: mirror.reserved_for[_NOBODY]}
+            if NOBODY in mirror.reserved_for:
+                reserved_for = {**other.reserved_for, index: mirror.reserved_for[NOBODY]}
                 mirror = mirror._replace(reserved_for=reserved_for)
             shared = len(node.host.locations & other.host.locations)
             if shared not in sharing:

@@ -11,16 +11,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nodeagent.placement.balance.departures import ORDER
+from nodeagent.placement.balance.departures import FAILOVER
 from nodeagent.placement.balance.move_outcomes import Outcomes
 from nodeagent.placement.balance.state import Step
 from nodeagent.placement.layout.arrays import Grid, Ints
 from nodeagent.placement.layout.layout import Layout
-from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt, copied
+from nodeagent.placement.layout.moves import Move, Moved, attempt, copied
 from nodeagent.placement.layout.score import score
 
 DEPTH, WIDTH = 4, 24  # moves of one chain at most, and layouts kept after each
-_FAILOVER = ORDER[Kind.FAILOVER]
 
 
 class Chain(NamedTuple):
@@ -130,7 +129,7 @@ def _moves(outcomes: Outcomes) -> tuple[Ints, Ints]:
     """Return all moves by entry and column of the target, -1 for none."""
     leavings, count = outcomes.leavings, outcomes.grid.count
     allowed = np.flatnonzero(leavings.allowed)
-    failover = leavings.kind[allowed] == _FAILOVER
+    failover = leavings.kind[allowed] == FAILOVER
     without, others = allowed[failover], allowed[~failover]
     entries = np.concatenate([without, np.repeat(others, count)])
     targets = np.concatenate([np.full(len(without), -1), np.tile(np.arange(count), len(others))])

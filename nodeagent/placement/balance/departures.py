@@ -20,6 +20,7 @@ N1, OFF, OFF_PRIMARY = WEIGHT["n1_cnt"], WEIGHT["offline_all_cnt"], WEIGHT["offl
 TOTAL = WEIGHT["reserved_mem_rtotal"]
 KINDS = tuple(Kind)
 ORDER = {kind: place for place, kind in enumerate(KINDS)}
+FAILOVER = ORDER[Kind.FAILOVER]
 # The target becomes the primary node; the others' targets become the secondary.
 TO_PRIMARY = (Kind.REPLACE_FAILOVER, Kind.REPLACE_PRIMARY, Kind.FAILOVER_ANY)
 # The future secondary node already holds the instance.

@@ -12,17 +12,16 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from nodeagent.placement.balance.best_move import GoodMoves, near
-from nodeagent.placement.balance.departures import ORDER
+from nodeagent.placement.balance.departures import FAILOVER
 from nodeagent.placement.balance.move_outcomes import Outcomes, Parts
 from nodeagent.placement.balance.state import Board, Step
 from nodeagent.placement.layout.arrays import Bools, Floats, Ints
 from nodeagent.placement.layout.layout import Place
-from nodeagent.placement.layout.moves import Kind, Moved, attempt
+from nodeagent.placement.layout.moves import Moved, attempt
 from nodeagent.placement.layout.node import Filled
 
 _MORE = 1000  # moves examined before the search only wants the best
 _LEAST = 2e-5  # of the score; less is no gain
-_FAILOVER = ORDER[Kind.FAILOVER]
 
 
 def descend(
@@ -129,7 +128,7 @@ class _Remaining:
 
     def _all_parts(self) -> Parts:
         o, entries = self.o, self.entries
-        failover: Bools = o.leavings.kind[entries] == _FAILOVER
+        failover: Bools = o.leavings.kind[entries] == FAILOVER
         order: Ints = np.argsort(~failover, kind="stable")
         count = int(failover.sum())
         without, others = order[:count], order[count:]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nodeagent.placement.balance.swap_pairs import Judged, Pairs
+from nodeagent.placement.balance.swap_pairs import GAIN, Judged, Pairs
 from nodeagent.placement.layout.arrays import Grid, Ints
 from nodeagent.placement.layout.layout import Layout, Place
 from nodeagent.placement.layout.moves import (
@@ -35,7 +35,6 @@ from nodeagent.placement.layout.node import (
 )
 
 _PAIRS = 120_000  # judged at once
-_GAIN = 1e-6
 _WORTH = 5e-4  # of the score; if all pairs together gain less, it stops
 
 
@@ -121,7 +120,7 @@ class Exchanges:
             if made is None:
                 continue
             after = grid.score({**nodes, **made[0]})
-            if after >= score - _GAIN or not self._reachable(*made):
+            if after >= score - GAIN or not self._reachable(*made):
                 continue
             nodes.update(made[0])
             places.update(made[1])

@@ -15,7 +15,7 @@ from nodeagent.placement.layout import arrays as at
 from nodeagent.placement.layout.arrays import Bools, Floats, Grid, Ints
 from nodeagent.placement.layout.layout import Place
 
-_GAIN = 1e-6  # a smaller gain does not count
+GAIN = 1e-6  # a smaller gain does not count
 
 
 class Judged(NamedTuple):
@@ -89,7 +89,7 @@ class Pairs:
         changes = grid.weights @ after - self.spread + TOTAL * sums[-1]
         good = self._fits(size, size_too, a, b, mirrors, reserved, primary=primary)
         farther = self._farther(one, other, a, b, primary=primary)
-        good &= (changes < -_GAIN) & (farther <= spare)
+        good &= (changes < -GAIN) & (farther <= spare)
         which = np.flatnonzero(good)
         return Judged(
             one[which], other[which], np.full(len(which), primary), changes[which], farther[which]

@@ -9,8 +9,8 @@ from typing import Any, NoReturn, TypeVar, cast
 from nodeagent.errors import MessageError, plain
 
 T = TypeVar("T", bound=StrEnum)
-_SHOWN = 400  # characters of a complaint, which repeats the value
-_MOST = 10**15  # of any amount; sums of them stay exact in a float
+SHOWN = 400  # characters of a complaint, which repeats the value
+MOST = 10**15  # of any amount; sums of them stay exact in a float
 
 
 class Object:
@@ -20,12 +20,12 @@ class Object:
 
     def __init__(self, value: object, place: str) -> None:
         if not isinstance(value, dict):
-            raise MessageError(plain(f"{place or 'the request'}: is not an object", _SHOWN))
+            raise MessageError(plain(f"{place or 'the request'}: is not an object", SHOWN))
         self.found = cast(dict[str, Any], value)
         self.place = place
 
     def wrong(self, key: str, why: str) -> NoReturn:
-        raise MessageError(plain(f"{self._at(key)}: {why}", _SHOWN))
+        raise MessageError(plain(f"{self._at(key)}: {why}", SHOWN))
 
     def lacks(self, key: str) -> bool:
         """Tell whether the member is missing, or null."""
@@ -41,7 +41,7 @@ class Object:
 
     def whole(self, key: str) -> int:
         value: int = self.take(key, int, "a whole number")
-        if abs(value) > _MOST:
+        if abs(value) > MOST:
             self.wrong(key, f"{value} is too much")
         return value
 
@@ -56,7 +56,7 @@ class Object:
         if type(value) not in (int, float):
             self.wrong(key, "is missing" if key not in self.found else "is not a number")
         number = cast(float, value)
-        if not abs(number) <= _MOST:  # it refuses NaN, too
+        if not abs(number) <= MOST:  # it refuses NaN, too
             self.wrong(key, "is too much")
         return float(number)
 

@@ -24,11 +24,10 @@ from nodeagent.placement.cluster.cluster import (
     Status,
     Template,
 )
+from nodeagent.placement.cluster.json_reader import MOST, SHOWN
 
 T = TypeVar("T")
 _REAL = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
-_SHOWN = 400  # characters of a complaint, which repeats the file's text
-_MOST = 10**15  # of any amount; sums of them stay exact in a float
 _SECTIONS = ("groups", "nodes", "instances", "cluster tags", "policies")
 
 
@@ -47,7 +46,7 @@ class _Line(NamedTuple):
     text: str
 
     def wrong(self, why: str) -> NoReturn:
-        raise MessageError(f"{self.place}: {plain(why, _SHOWN)}")
+        raise MessageError(f"{self.place}: {plain(why, SHOWN)}")
 
     def read(self, fields: Sequence[_Field]) -> list[Any]:
         """Return all fields' values; ignore those that more recent writers may have added."""
@@ -116,8 +115,8 @@ def _list(text: str) -> tuple[str, ...]:
 def _integer(text: str) -> int:
     if not (text.isascii() and text.removeprefix("-").isdecimal()):
         raise _Wrong(f"{text!r} is not a whole number")
-    value = int(text) if len(text) < 20 else _MOST + 1
-    if abs(value) > _MOST:
+    value = int(text) if len(text) < 20 else MOST + 1
+    if abs(value) > MOST:
         raise _Wrong(f"{text} is too much")
     return value
 
@@ -139,7 +138,7 @@ def _amount(text: str) -> float:
     value = _real(text)
     if value < 0:
         raise _Wrong(f"{text} is less than nothing")
-    if value > _MOST:
+    if value > MOST:
         raise _Wrong(f"{text} is too much")
     return value
 

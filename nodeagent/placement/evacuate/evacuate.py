@@ -17,15 +17,14 @@ from math import inf
 from types import MappingProxyType
 
 from nodeagent.errors import MessageError
-from nodeagent.placement.cluster.cluster import Cluster, Group
+from nodeagent.placement.cluster.cluster import Cluster
 from nodeagent.placement.evacuate.moves_off import Exits, Why
-from nodeagent.placement.layout.layout import Layout, Place, lay_out
+from nodeagent.placement.layout.layout import EVERYBODY, Layout, Place, lay_out
 from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt
 from nodeagent.placement.layout.node import Demand, Filled
 from nodeagent.placement.layout.rules import Rules
 
 TRIES = 50  # orders of a node's instances at most
-_EVERYBODY = Group("", "")
 _SURE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -154,7 +153,7 @@ class Emptier:
         doubts: Mapping[str, str] = _SURE,
         demands: tuple[Demand, ...] | None = None,
     ) -> None:
-        self._layout = lay_out(cluster, _EVERYBODY, rules, demands)
+        self._layout = lay_out(cluster, EVERYBODY, rules, demands)
         self._doubts = doubts
         self._at = {node.name: index for index, node in enumerate(cluster.nodes)}
         self._gone = frozenset(

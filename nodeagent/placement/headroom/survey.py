@@ -18,7 +18,7 @@ from nodeagent.placement.cluster.tags import rules_of
 from nodeagent.placement.evacuate.evacuate import Emptier, Evacuation
 from nodeagent.placement.headroom.counting import Count, Spent, count
 from nodeagent.placement.headroom.sizes import NamedSize, sizes, usual_template
-from nodeagent.placement.layout.layout import Layout, lay_out
+from nodeagent.placement.layout.layout import EVERYBODY, Layout, lay_out
 from nodeagent.placement.layout.rules import Rules
 
 _WORDS = {
@@ -34,7 +34,6 @@ _WORDS = {
 MOST = 1000  # instances of a size that are counted
 NO_ROOM = "no room"  # for instances of the nodes that are away
 _CROWDED = Count(0, exact=True, limit=NO_ROOM)
-_EVERYBODY = Group("", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,7 @@ class _Surveyor:
         spent: Spent,
         doubts: Mapping[str, str],
     ) -> None:
-        self.layout = lay_out(cluster, _EVERYBODY, Rules())
+        self.layout = lay_out(cluster, EVERYBODY, Rules())
         self.sizes = tuple(sizes(group.policy))
         self._group, self._template, self._spent = group, template, spent
         self._emptier = Emptier(cluster, Rules(), doubts, self.layout.demands)

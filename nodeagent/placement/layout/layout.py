@@ -95,6 +95,9 @@ def group_of(cluster: Cluster, wanted: str | None = None) -> Group:
     return groups[0]
 
 
+EVERYBODY = Group("", "")  # the nodes of all groups
+
+
 def lay_out(
     cluster: Cluster, group: Group, rules: Rules, demands: tuple[Demand, ...] | None = None
 ) -> Layout:

@@ -14,7 +14,7 @@ from nodeagent.model.ledger import Intent, Outcome, Result
 from nodeagent.model.purpose import OfIncident, OfTags
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Node, Snapshot
-from nodeagent.protocol.look import SKEW
+from nodeagent.protocol.bounds import SKEW
 from tests.maintd.decided import POLICY
 from tests.maintd.engine.voting import sick
 from tests.maintd.rig import Agents, Rig, fleet
