@@ -162,7 +162,8 @@ class Front:
             return NOT_FOUND
         if "%00" in request.target:  # a frame cannot hold it: it would end the link for everybody
             return Response.error(400, "a NUL character in the target")
-        return route(self._table, request)
+        answer = route(self._table, request)
+        return answer if isinstance(answer, Response) else _unless_unavailable(answer)
 
     def _list(self, _: Request) -> Response:
         rows = [[name, category, 0] for category, name in self._named]
@@ -185,10 +186,7 @@ class Front:
 
     async def _diagnosis(self, request: Request) -> Response:
         salt = request.query("salt")
-        try:
-            answer = await self._link.ask(_with_salt({"verb": "report"}, salt))
-        except Unavailable as error:
-            return Response.error(503, str(error))
+        answer = await self._link.ask(_with_salt({"verb": "report"}, salt))
         if "bad" in answer:
             return Response.error(400, str(answer["bad"]))
         if not isinstance(answer.get("sealed"), str):
@@ -209,10 +207,7 @@ class Front:
     async def _give(self, request: Request) -> Response:
         if (text := _text(request)) is None:
             return Response.error(403, "refused")
-        try:
-            answer = await self._orders.ask({"verb": "order", "order": text}, seconds=15)
-        except Unavailable as error:
-            return Response.error(503, str(error))
+        answer = await self._orders.ask({"verb": "order", "order": text}, seconds=15)
         if isinstance(answer.get("sealed"), str):
             return Response(202, answer["sealed"].encode())
         if "refused" in answer:
@@ -236,21 +231,18 @@ class Front:
 
         if (text := _text(request)) is None:
             return Response.error(403, "refused")
-        try:
-            task = await self._orders.ask({"verb": "witness", "question": text}, seconds=15)
-            if "busy" in task:
-                return Response.error(429, str(task["busy"]))
-            if "refused" in task:
-                return Response.error(403, "refused")
-            if "ticket" not in task:
-                return Response.error(503, "this node cannot be a witness now; its log says why")
-            tls, ports = self.settings.listen.tls, (int(task["noded"]), int(task["agent"]))
-            ages = self._drbd.ages()
-            document = canonical((await words(task["addresses"], *ports, ages, tls=tls)).body())
-            testimony = {"verb": "testify", "ticket": task["ticket"], "words": document}
-            answer = await self._orders.ask(testimony)
-        except Unavailable as error:
-            return Response.error(503, str(error))
+        task = await self._orders.ask({"verb": "witness", "question": text}, seconds=15)
+        if "busy" in task:
+            return Response.error(429, str(task["busy"]))
+        if "refused" in task:
+            return Response.error(403, "refused")
+        if "ticket" not in task:
+            return Response.error(503, "this node cannot be a witness now; its log says why")
+        tls, ports = self.settings.listen.tls, (int(task["noded"]), int(task["agent"]))
+        ages = self._drbd.ages()
+        document = canonical((await words(task["addresses"], *ports, ages, tls=tls)).body())
+        testimony = {"verb": "testify", "ticket": task["ticket"], "words": document}
+        answer = await self._orders.ask(testimony)
         if isinstance(answer.get("sealed"), str):
             return Response(200, answer["sealed"].encode())
         return Response.error(503, str(answer.get("bad", "this node cannot seal its answer")))
@@ -260,10 +252,7 @@ class Front:
         if len(segments) != 3:
             return NOT_FOUND
         question = {"verb": "receipt", "id": segments[2], "salt": request.query("salt")}
-        try:
-            answer = await self._link.ask(question)
-        except Unavailable as error:
-            return Response.error(503, str(error))
+        answer = await self._link.ask(question)
         if isinstance(answer.get("sealed"), str):
             return Response(200, answer["sealed"].encode())
         if "bad" in answer:
@@ -296,6 +285,14 @@ def _written(health: Frame, server: Server) -> bytes:
     from nodeagent.agent.metrics import write
 
     return write(health, server)
+
+
+async def _unless_unavailable(answer: Awaitable[Response]) -> Response:
+    """Answer 503 where the runner cannot be asked."""
+    try:
+        return await answer
+    except Unavailable as error:
+        return Response.error(503, str(error))
 
 
 async def _in_turn(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from nodeagent import ssconf
 from nodeagent.errors import ConfigError, NodeAgentError, Unavailable
-from nodeagent.model.node_name import own_names
+from nodeagent.model.node_name import own_name
 from nodeagent.protocol.envelope import Key
 from nodeagent.settings import AgentSettings, Settings, load, with_tags
 
@@ -84,7 +84,7 @@ class Ssconf:
         """Find out this node's identity, or raise with the setting that would give it."""
         cluster = self._settings.cluster or (self.lines("cluster_name") or [""])[0]
         addresses = self.addresses()
-        name = self._settings.node or _own_name(list(addresses))
+        name = self._settings.node or own_name(socket.gethostname(), addresses, "agent.node")
         return Identity(
             cluster=cluster,
             name=name,
@@ -127,18 +127,6 @@ def _addresses(file: str, lines: list[str]) -> dict[str, str]:
     if bad := [line for line in lines if len(line.split(" ")) != 2]:
         raise Unavailable(f"ssconf_{file}: {bad[0]!r} is not a name and an address")
     return dict(line.split(" ") for line in lines)
-
-
-def _own_name(nodes: list[str]) -> str:
-    """Find this machine among Ganeti's nodes by its host name; DNS is not asked."""
-    host = socket.gethostname()
-    same = own_names(host, nodes)
-    if len(same) == 1:
-        return same[0]
-    raise ConfigError(
-        f"host {host!r} is {'not one' if not same else 'more than one'} of the cluster's nodes;"
-        " set agent.node to the name Ganeti has for it"
-    )
 
 
 def certificate_digest(pem: str) -> str:

@@ -10,8 +10,8 @@ import socket
 from collections.abc import Callable
 
 from nodeagent import ssconf
-from nodeagent.errors import ConfigError, NotMaster
-from nodeagent.model.node_name import own_names
+from nodeagent.errors import NotMaster
+from nodeagent.model.node_name import own_name
 from nodeagent.model.snapshot import Node, Snapshot
 
 FOLDER = "/var/lib/ganeti"
@@ -32,13 +32,7 @@ class Ssconf:
         if self._name:
             return self._name
         host = os.environ.get("GANETI_HOSTNAME") or socket.gethostname()
-        same = own_names(host, self._lines("node_list"))
-        if len(same) != 1:
-            raise ConfigError(
-                f"host {host!r} is {'more than one' if same else 'none'} of the cluster's nodes;"
-                " set the name that Ganeti has for it"
-            )
-        return same[0]
+        return own_name(host, self._lines("node_list"), "cluster.node")
 
     def master(self) -> str:
         """Return the name of the master; empty if the file names nobody."""

@@ -86,15 +86,8 @@ class _Choice:
 
     def _too_little(self, node: str, *, rescue: bool) -> Reason | None:
         room = self.room
-        if why := room.why_not_rescued(node) if rescue else room.why_not(node, AUTOREPAIR):
-            return why
-        free, wanted = self.room.capacity.get(node), needs_memory(self.instance)
-        if free is None:
-            return because(Kind.UNKNOWN_ROOM, node)
-        if free.memory < wanted:
-            details = {"free": free.memory, "wanted": wanted}
-            return because(Kind.TOO_SMALL, node, **details, what="memory")
-        return None
+        why = room.why_not_rescued(node) if rescue else room.why_not(node, AUTOREPAIR)
+        return why or room.too_small(node, self.instance)
 
     def _roomiest(
         self,

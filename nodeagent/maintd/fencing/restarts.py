@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from nodeagent.maintd.fencing.judgement import TESTIMONY_LASTS
 from nodeagent.maintd.planning.evacuation_moves import partly_mirrored
 from nodeagent.maintd.planning.preconditions import at_work_on
-from nodeagent.maintd.planning.resources import Room, needs_memory
+from nodeagent.maintd.planning.resources import Room
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.action import MovePrimary
 from nodeagent.model.evidence import Mirror, Testimony
@@ -146,13 +146,14 @@ def _target(
     if instance.secondary is not None:
         if not fate.synced:
             return because(Kind.MIRROR_UNKNOWN, instance.secondary)
-        return _fits(instance, instance.secondary, room) or instance.secondary
+        mirror = instance.secondary
+        return room.why_not_rescued(mirror) or room.too_small(mirror, instance) or mirror
     group = room.snapshot.nodes[instance.primary].group
     names = _by_room(room.fit.get(group, ()), room)
     whys = list[Reason]()
     for name in names:
         why = room.why_not(name, OfFencing(fencing.node).owner)
-        why = why or _fits(instance, name, room)
+        why = why or room.why_not_rescued(name) or room.too_small(name, instance)
         if why is None and policy.spare:
             trial = room.trial()
             trial.plan(
@@ -169,15 +170,3 @@ def _by_room(names: Sequence[str], room: Room) -> list[str]:
     """Those that report their room, the one with the most memory first."""
     known = [name for name in names if name in room.capacity]
     return sorted(known, key=lambda name: (-room.capacity[name].memory, name))
-
-
-def _fits(instance: Instance, target: str, room: Room) -> Reason | None:
-    if why := room.why_not_rescued(target):
-        return why
-    free = room.capacity.get(target)
-    if free is None:
-        return because(Kind.UNKNOWN_ROOM, target)
-    wanted = needs_memory(instance)
-    if free.memory < wanted:
-        return because(Kind.TOO_SMALL, target, free=free.memory, what="memory", wanted=wanted)
-    return None

@@ -227,6 +227,15 @@ class Room:
             size = had.size and replace(had.size, free_spindles=had.size.free_spindles - spindles)
             self.capacity[node] = Capacity(had.memory - memory, had.disk - disk, size)
 
+    def too_small(self, node: str, instance: Instance) -> Reason | None:
+        """Why the node's free memory is not enough for an instance; None if it is."""
+        free, wanted = self.capacity.get(node), needs_memory(instance)
+        if free is None:
+            return because(Kind.UNKNOWN_ROOM, node)
+        if free.memory < wanted:
+            return because(Kind.TOO_SMALL, node, free=free.memory, wanted=wanted, what="memory")
+        return None
+
     def overbooked(self, node: str) -> Reason | None:
         """Why the node could not take the instances of any other single node that fails.
 
