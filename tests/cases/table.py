@@ -58,6 +58,7 @@ COMMANDS = (
     Row("c18", "tiebreaker", OK),
     Row("c18", "quorum lost, I/O suspended", OK),
     Row("c18", "paused sync", OK),
+    Row("c19", "a clustered VG beside xenvg", OK),
     Row("c19", "a missing PV", EVACUATE),
     Row("c19", "duplicate PVs", OK),
     Row("c20", "dimm layout", OK),
