@@ -71,7 +71,11 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_configure() -> None:
-    """Let Ctrl-C end the suite and its processes, also where a shell has begun it with `&`."""
+    """Collect garbage more seldom, which takes a twentieth of the processor time away.
+
+    And let Ctrl-C end the suite and its processes, also where a shell has begun it with `&`.
+    """
+    gc.set_threshold(20_000, 20, 20)
     needs.check()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

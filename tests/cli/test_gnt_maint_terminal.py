@@ -101,14 +101,13 @@ def test_no_text_of_others_moves_the_terminal(busy: Live, poison: Fake) -> None:
 
 
 def test_on_a_terminal_nothing_but_our_own_colours(busy: Live, poison: Fake) -> None:
-    for verb in ("status", "history", f"show {incident(busy)}", f"cancel {incident(busy)}"):
-        for columns in ("60", "200"):
-            words = ("--socket", poison.socket, *verb.split())
-            _, said = in_a_terminal(*words, COLUMNS=columns)
-            # The moving line of a wish hides the cursor, and shows it again.
-            left = re.sub(r"\x1b\[(\?25[lh]|2K|1A)|\r", "", STYLE.sub("", said))
-            assert not CONTROL.search(left), (verb, left)
-            assert "[bold red]" in left
+    show, cancel = f"show {incident(busy)}", f"cancel {incident(busy)}"
+    for verb, columns in (("status", "60"), ("history", "200"), (show, "60"), (cancel, "200")):
+        _, said = in_a_terminal("--socket", poison.socket, *verb.split(), COLUMNS=columns)
+        # The moving line of a wish hides the cursor, and shows it again.
+        left = re.sub(r"\x1b\[(\?25[lh]|2K|1A)|\r", "", STYLE.sub("", said))
+        assert not CONTROL.search(left), (verb, left)
+        assert "[bold red]" in left
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,17 @@
 import json
 import os
 import re
-import runpy
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import cache
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
+from types import CodeType, ModuleType
 from typing import Any, TypeAlias
+from unittest.mock import patch
 
 from tests import golden
 
@@ -88,18 +90,39 @@ def run_file(path: Path, stdin: bytes = b"") -> Ran:
     return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def run_here(path: Path, stdin: bytes) -> Ran:
-    """Run a command written in Python without the start of an interpreter.
+@cache
+def compiled(path: Path, constants: frozenset[str]) -> CodeType:
+    """A command that takes the values of these constants from GIVEN; compiled once for all."""
+    text = path.read_text()
+    assert text.startswith(PYTHON)
+    for constant in constants:
+        head, _, rest = text.partition(f"\n{constant} = ")
+        assert rest, f"{path.name} has no constant {constant}"
+        text = f"{head}\n{constant} = GIVEN[{constant!r}]\n{rest.partition(chr(10))[2]}"
+    return compile(text, path, "exec")
+
+
+def run_here(path: Path, stdin: bytes, given: Mapping[str, object]) -> Ran:
+    """Run a command with other constants, without the start of an interpreter.
 
     tests/etc/test_here.py starts each of them as the agent does.
     """
+    code_object = compiled(path, frozenset(given))
+    main = ModuleType("__main__")
+    vars(main).update(GIVEN=given, __file__=str(path))
     before, code = dict(os.environ), 0
     said, complained = StringIO(), StringIO()
-    with chdir("/"), redirect_stdout(said), redirect_stderr(complained), reading(stdin):
+    with (
+        chdir("/"),
+        redirect_stdout(said),
+        redirect_stderr(complained),
+        reading(stdin),
+        patch.dict(sys.modules, __main__=main),
+    ):
         os.environ.clear()
         os.environ.update(ENVIRONMENT)
         try:
-            runpy.run_path(str(path), run_name="__main__")
+            exec(code_object, vars(main))
         except SystemExit as ended:
             if isinstance(ended.code, str):
                 print(ended.code, file=complained)
@@ -121,7 +144,7 @@ def reading(stdin: bytes) -> Iterator[None]:
 
 
 class Shipped:
-    """The shipped commands, copied with other constants, and a folder for their world."""
+    """The shipped commands with other constants, and a folder for their world."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder
@@ -133,20 +156,11 @@ class Shipped:
         return Shipped(self.tree({f"row-{self._rows}": None}) / f"row-{self._rows}")
 
     def run(self, name: str, stdin: object = b"", **constants: object) -> Ran:
-        """Run a copy in which each given constant has been given another value."""
-        original = next(f / name for f in (DIAGNOSE, REPAIR) if (f / name).exists())
-        text = original.read_text()
-        for constant, value in constants.items():
-            literal = repr(str(value) if isinstance(value, Path) else value)
-            head, _, rest = text.partition(f"\n{constant} = ")
-            assert rest, f"{name} has no constant {constant}"
-            text = f"{head}\n{constant} = {literal}\n{rest.partition(chr(10))[2]}"
-        copy = self.root / "copies" / name
-        copy.parent.mkdir(exist_ok=True)
-        copy.write_text(text)
-        copy.chmod(0o755)
+        """Run it as if each given constant had been given another value."""
+        path = next(f / name for f in (DIAGNOSE, REPAIR) if (f / name).exists())
+        given = {k: str(v) if isinstance(v, Path) else v for k, v in constants.items()}
         raw = stdin if isinstance(stdin, bytes) else json.dumps(stdin).encode()
-        return run_here(copy, raw) if text.startswith(PYTHON) else run_file(copy, raw)
+        return run_here(path, raw, given)
 
     def tree(self, files: Files, under: str = "") -> Path:
         """Make files; "-> x" is a symbolic link to x, None a folder. Give back the root."""

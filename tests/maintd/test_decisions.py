@@ -10,7 +10,7 @@ def test_what_was_decided_is_decided_again() -> None:
     number = 0
     for number, (observation, before) in enumerate(saved(), 1):
         after = decided_anew(observation)
-        if after != as_read(before):
+        if after != before and after != as_read(before):
             old, new = json.loads(as_read(before)), json.loads(after)
             other = {key: (old[key], new[key]) for key in old if old[key] != new[key]}
             raise AssertionError(f"round {number} is decided otherwise: {str(other)[:4000]}")

@@ -26,15 +26,15 @@ QUIET = Fleet(
     works=0,
 )
 BUSY = Fleet(
-    machines=120,
+    machines=60,
     days=1,
-    faults=20,
-    reboots=40,
+    faults=40,
+    reboots=20,
     resets=10,
-    alarms=15,
+    alarms=8,
     deceptions=3,
-    lied=20,
-    works=50,
+    lied=10,
+    works=25,
 )
 RACK = tuple(range(40, 80))
 GUARDS = {row.name: row for row in ROWS}

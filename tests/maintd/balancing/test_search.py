@@ -69,10 +69,15 @@ def asked() -> tuple[tuple[Cluster, Question], ...]:
     return tuple((cluster, one) for cluster in clusters for one in questions(cluster))
 
 
+@cache
+def answered() -> tuple[tuple[Cluster, Question, Advice], ...]:
+    """The same with the answers."""
+    return tuple((cluster, one, told(one, cluster, 7, {})) for cluster, one in asked())
+
+
 def test_every_advice_is_legal_and_worth_it() -> None:
     advised = 0
-    for cluster, question in asked():
-        advice = told(question, cluster, 7, {})
+    for cluster, question, advice in answered():
         if advice.why or not advice.shifts:
             continue
         advised += 1
@@ -100,8 +105,8 @@ def test_a_node_that_takes_no_part_neither_gives_nor_takes() -> None:
 
 
 def test_who_rests_stays_and_nobody_is_brought_back() -> None:
-    for cluster, question in asked():
-        first = told(question, cluster, 7, {}).shifts
+    for cluster, question, advice in answered():
+        first = advice.shifts
         if not first:
             continue
         resting = replace(question, never=frozenset({first[0].instance}))
@@ -164,8 +169,8 @@ def test_what_would_take_too_long_is_not_searched(monkeypatch: pytest.MonkeyPatc
 
 def test_time_that_is_over_ends_the_search_with_what_there_is() -> None:
     whole = some = 0
-    for cluster, question in asked():
-        whole += len(told(question, cluster, 7, {}).shifts)
+    for cluster, question, advice in answered():
+        whole += len(advice.shifts)
         found = told(question, cluster, 7, {}, spent=lambda: 1.0).shifts
         assert len(found) <= 1
         some += len(found)
