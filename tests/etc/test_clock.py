@@ -220,6 +220,20 @@ def test_a_dead_ntpd_is_restarted(shipped: Shipped) -> None:
     assert ntpd(shipped, "nonsense").complaint.startswith("clock: ValueError: ntpq answers")
 
 
+@pytest.mark.parametrize("folder", ["etc", "run"])
+def test_what_a_person_has_masked_is_not_started(shipped: Shipped, folder: str) -> None:
+    """`systemctl mask` leaves the link of `enable`; a start of the unit fails."""
+    shipped.tree({"wants/chrony.service": "-> /usr/lib/systemd/system/chrony.service"})
+    shipped.tree({f"{folder}/chrony.service": "-> /dev/null"})
+    masks = (str(shipped.root / "etc"), str(shipped.root / "run"))
+    none = shipped.root / "none"
+    unreachable = "506 Cannot talk to daemon"
+    assert chrony(shipped, unreachable, 1, MASKS=masks, TIMEDATECTL=none, NTPQ=none).code == 69
+    assert (
+        chrony(shipped, unreachable, 1, MASKS=(str(none),)).diagnosis["command"] == "restart-unit"
+    )
+
+
 def test_a_disabled_ntpd_is_not_started(shipped: Shipped) -> None:
     assert ntpd(shipped, "", enabled=False).code == 69
 

@@ -209,11 +209,13 @@ def test_errors_on_a_file_system_still_writable(shipped: Shipped) -> None:
     assert look(shipped, ROOT, errors=4711).stdout == first.stdout
 
 
-def ext4_answers(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+def ext4_answers(monkeypatch: pytest.MonkeyPatch, code: int, times: int = 9) -> None:
     """Let a folder that is brought to the disk answer with an error (ext4_sync_file())."""
+    errors = [OSError(code, os.strerror(code))] * times
 
     def answer(_: int) -> None:
-        raise OSError(code, os.strerror(code))
+        if errors:
+            raise errors.pop()
 
     monkeypatch.setattr(os, "fsync", answer)
 
@@ -228,6 +230,16 @@ def test_ext4_that_has_given_up_says_rw_before_linux_6_15(
     assert ran.need == "evacuate"
     row = fault("/", "ext4", "/dev/sda1", lost=True, errors=True)
     assert ran.faults == [row | {"shut_down": True}]
+
+
+def test_a_write_that_failed_is_told_once_and_ends_no_file_system(
+    shipped: Shipped, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a journal: the next fsync(2) succeeds (sync_mapping_buffers(), errseq_t)."""
+    ext4_answers(monkeypatch, errno.EIO, times=1)
+    ran = look(shipped, ROOT, errors=3)
+    assert ran.diagnosis["command"] == "call-operator"
+    assert ran.faults == [fault("/", "ext4", "/dev/sda1", lost=False, errors=True)]
 
 
 def test_ext4_without_errors_brings_nothing_to_the_disk(
