@@ -59,8 +59,9 @@ def http_addresses(settings: Settings, *, standby: bool = False) -> list[str]:
     if standby:
         return [_LOOPBACK]
     folder = settings.cluster.ganeti
-    if not os.path.exists(f"{folder}/ssconf_master_ip"):
-        log.warning("master-address-unknown path=%s: maintd serves at loopback only", folder)
+    path = f"{folder}/ssconf_master_ip"
+    if not os.path.exists(path):
+        log.warning("master-address-unknown path=%s: maintd serves at loopback only", path)
         return [_LOOPBACK]
     address = _master_address(folder)
     loopback = "::1" if ":" in address else _LOOPBACK

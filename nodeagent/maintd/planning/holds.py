@@ -97,6 +97,7 @@ def untag_resumed(ledger: Ledger, snapshot: Snapshot, now: Ms) -> Ledger:
             kept.append(hold)
         elif hold.tag in (tags_of(hold.scope, hold.name, snapshot) or ()):
             kept.append(hold)  # the job may fail
+            under_way.add(hold.place)
             action = Retag(hold.scope, hold.name, remove=(hold.tag,))
             ledger = without_claim(ledger, OfTags(), action, now, hold.name)
     return replace(ledger, resumed=tuple(kept)) if ledger.resumed else ledger

@@ -106,11 +106,14 @@ def test_one_port_speaks_both(tmp_path: Path) -> None:
     found.close()
 
 
-def test_the_default_address_is_the_master_s_and_loopback() -> None:
+def test_the_default_address_is_the_master_s_and_loopback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with safe_folder() as folder:
         settings = Settings(cluster=ClusterSettings(ganeti=str(folder)))
-        assert http_addresses(settings) == ["127.0.0.1"], "Ganeti has not said"
         file = folder / "ssconf_master_ip"
+        assert http_addresses(settings) == ["127.0.0.1"], "Ganeti has not said"
+        assert f"master-address-unknown path={file}: " in caplog.text
         for text, addresses in (
             ("192.0.2.1\n", ["192.0.2.1", "127.0.0.1"]),
             ("2001:db8::1\n", ["2001:db8::1", "::1"]),

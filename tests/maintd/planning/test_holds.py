@@ -44,13 +44,14 @@ def test_a_pause_ends_at_its_time_unless_another_master_may_have_paused_anew() -
 
 
 def test_the_tag_of_an_ended_pause_goes_once_it_is_set() -> None:
-    ended = (HOLD,)
+    ended, twice = (HOLD,), (HOLD, replace(HOLD, who="ada"))
     for name, before, world, actions, left in (
         ("it is set", Ledger(resumed=ended), TAGGED, [TAKES], ended),
         ("it is gone", Ledger(resumed=ended), BARE, [], ()),
         ("it is being set", doing(SETS, resumed=ended), BARE, [SETS], ended),
         ("it is being taken off", doing(TAKES, resumed=ended), TAGGED, [TAKES], ended),
         ("paused again", Ledger(resumed=ended, holds=ended), TAGGED, [], ()),
+        ("it ended twice meanwhile", Ledger(resumed=twice), TAGGED, [TAKES], twice),
     ):
         after = untag_resumed(before, world, NOW)
         assert [intent.action for intent in after.intents] == actions, name
