@@ -195,6 +195,7 @@ DIES = row("Lifetime_Die_Failure_Ct", "now", prefailure=True, number=175)
 UNREADABLE = row("Lifetime_UECC_Ct", "now", prefailure=True, number=13)
 RETIRED = row("Lifetime_Retried_Blk_Ct", "now", prefailure=True, number=196)
 CAPACITOR = row("Power_Loss_Cap_Test", "now", prefailure=True, number=175)
+PROTECTION = row("Power_Fail_Prot_Stat", "now", prefailure=True, number=175)
 # Seagate's IronWolf 125 SSD, whose attribute has no name in smartctl 7.3 (its ticket 1396).
 ALWAYS_FAILS = row("Unknown_SSD_Attribute", "now", prefailure=True, number=246, thresh=255)
 OLD_CRUCIAL = row("Percent_Lifetime_Remain", "past", prefailure=False, number=202)
@@ -230,6 +231,7 @@ ATTRIBUTES: dict[str, list[dict[str, Any]]] = {
     "nor are unreadable pages": [UNREADABLE],
     "nor are retired blocks": [RETIRED],
     "its capacitors for a power cut": [CAPACITOR],
+    "the same, by Advantech": [PROTECTION],
     "capacitors, and failing": [CAPACITOR, SECTORS],
     "a threshold that always fails": [ALWAYS_FAILS],
 }
