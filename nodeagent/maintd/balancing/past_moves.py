@@ -39,7 +39,7 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     refused = cut_off or any(intent.id in observed.absent for intent in mine)
     return replace(
         ledger,
-        intents=tuple(intent for intent in intents if intent.id not in over),
+        intents=tuple(i for i in intents if not (i.purpose.group and i.id in over)),
         shifted=tuple(t for t in (*ledger.shifted, *ended) if now - t.ended < NO_WAY_BACK),
         halts=_with_new(ledger.halts, failed),
         agenda=tuple(agenda for agenda in ledger.agenda if agenda.group not in halted),

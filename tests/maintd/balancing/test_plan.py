@@ -10,13 +10,13 @@ from nodeagent.maintd.balancing import past_moves
 from nodeagent.maintd.balancing.moves import course, fault
 from nodeagent.maintd.balancing.plan import FRESH
 from nodeagent.maintd.planning.outcomes import BACK_OFF
-from nodeagent.model.action import MovePrimary, Retag, Scope, TagPlace
+from nodeagent.model.action import MovePrimary, Retag, RunCommand, Scope, TagPlace
 from nodeagent.model.balance import Advice, Agenda, Lopsided, Shift
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Decision, Intent, Ledger, Outcome, Policy, Result, Storm, Trail
 from nodeagent.model.outage import Outage
-from nodeagent.model.purpose import BALANCE, OfIncident, OfRepair
+from nodeagent.model.purpose import BALANCE, OfBalance, OfIncident, OfRepair
 from nodeagent.model.reason import AnyKind, BalanceKind, Kind, Reason, StageKind, because
 from nodeagent.model.snapshot import Capacity, Group, Node, Snapshot
 from nodeagent.model.stage import ADVISE, FULL
@@ -539,6 +539,15 @@ def test_a_failure_whose_tag_was_lost_halts_and_is_told_again() -> None:
     known = Ledger(shifted=(failed,), halts=(replace(halts[0], tag_seen=True),))
     _, halts = past_moves.recalled(known, trails, world(), NOW, gone)
     assert [(halt.job, halt.tag_seen) for halt in halts] == [("5", False)]
+
+
+def test_the_end_of_a_move_ends_no_other_work_of_its_number() -> None:
+    """A master without a ledger may have used the number of an order anew."""
+    order = Intent("5", OfIncident("i1"), "n4", RunCommand("n4", "fix", "{}"), "i1")
+    move = MovePrimary("a", "n1", True, "n2", fallback=False)
+    before = Ledger(intents=(order, Intent("5", OfBalance("default"), "n1", move, "7")))
+    after = past_moves.remember(before, seen(world(), results={"5": Outcome.ERROR}), NOW)
+    assert ([halt.job for halt in after.halts], after.intents) == (["7"], (order,))
 
 
 def test_what_is_asked_for_a_group_of_one_node_says_what_is_missing() -> None:
