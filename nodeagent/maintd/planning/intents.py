@@ -31,27 +31,21 @@ def without_claim(
 
 def tags_set(ledger: Ledger) -> set[TagPlace]:
     """The tags that planned and running jobs set."""
-    return {
-        TagPlace(action.scope, action.name, tag)
-        for intent in ledger.intents
-        if isinstance(action := intent.action, Retag)
-        for tag in action.add
-    }
+    return {TagPlace(at.scope, at.name, tag) for at in _retags(ledger) for tag in at.add}
 
 
 def tags_removed(ledger: Ledger) -> set[TagPlace]:
     """The tags that planned and running jobs remove."""
-    return {
-        TagPlace(action.scope, action.name, tag)
-        for intent in ledger.intents
-        if isinstance(action := intent.action, Retag)
-        for tag in action.remove
-    }
+    return {TagPlace(at.scope, at.name, tag) for at in _retags(ledger) for tag in at.remove}
 
 
 def tags_under_way(ledger: Ledger) -> set[TagPlace]:
     """The tags that planned and running jobs set or remove."""
     return tags_set(ledger) | tags_removed(ledger)
+
+
+def _retags(ledger: Ledger) -> list[Retag]:
+    return [intent.action for intent in ledger.intents if isinstance(intent.action, Retag)]
 
 
 def with_job(ledger: Ledger, intent: Intent, job: str) -> Ledger:

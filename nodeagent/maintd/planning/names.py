@@ -12,7 +12,7 @@ from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.window import Machine
 
 Identity: TypeAlias = str | tuple[str, str]
-"""What all names of one machine have in common: its node's UUID, or else the name itself."""
+"""The same for all names of one machine: the UUID of its node, or else the name itself."""
 
 
 def no_such(kind: str, name: str) -> str:

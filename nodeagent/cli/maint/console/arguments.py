@@ -65,7 +65,7 @@ def _no_time(text: str, forms: str) -> str:
 
 
 def _time(context: click.Context, option: click.Parameter, text: str, way: int) -> int | None:
-    """Read `now`, a time by the clock (see `_on_clock`), or a date; None if it is none of that."""
+    """Read `now`, a time by the clock (see `_on_clock`), or a date; None for other texts."""
     if text == "now":
         return round(datetime.now(UTC).timestamp() * SECOND)
     try:
