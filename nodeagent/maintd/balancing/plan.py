@@ -13,6 +13,7 @@ from nodeagent.maintd.balancing.past_moves import NO_WAY_BACK
 from nodeagent.maintd.planning.departures import leaves
 from nodeagent.maintd.planning.preconditions import others_job
 from nodeagent.maintd.planning.resources import Room, Taken, needs_memory
+from nodeagent.maintd.planning.stops import Stop
 from nodeagent.maintd.planning.tag_settings import nearer, with_tags
 from nodeagent.model.action import MovePrimary, MoveSecondary
 from nodeagent.model.balance import Advice, Agenda, Lopsided, Question, Shift, Spot
@@ -45,10 +46,10 @@ def balance(
     observed: Observed,
     policy: Policy,
     room: Room,
-    stopped: Mapping[str, Reason],
+    stop: Stop,
     now: Ms,
 ) -> Balanced:
-    """Start allowed moves. `stopped` has the reasons of nodes on hold; "" means all nodes."""
+    """Start allowed moves."""
     done = Balanced(ledger)
     wanted = _wanted(ledger, observed.snapshot, policy)
     kept = tuple(lopsided for lopsided in ledger.lopsided if lopsided.group in wanted)
@@ -57,7 +58,7 @@ def balance(
     if (kept, agenda) != (ledger.lopsided, ledger.agenda):
         done.ledger = replace(ledger, lopsided=kept, agenda=agenda)
     if wanted:
-        seen = _Seen.of(ledger, observed, room, stopped)
+        seen = _Seen.of(ledger, observed, room, stop)
         for group, own in wanted.values():
             _Group(done, seen, own, now, group).all()
     return done
@@ -96,7 +97,7 @@ class _Seen:
 
     observed: Observed
     room: Room
-    stopped: Mapping[str, Reason]
+    stop: Stop
     nodes: Mapping[str, Sequence[Node]]  # by group, in order of their names
     sick: Mapping[str, Incident]  # the incidents that maintd works on, by node UUID
     failed: Mapping[str, Reason]  # nodes with a failed repair not yet acknowledged, by name
@@ -105,9 +106,7 @@ class _Seen:
     leaving: Mapping[str, Reason]  # nodes that leave soon, by name
 
     @classmethod
-    def of(
-        cls, ledger: Ledger, observed: Observed, room: Room, stopped: Mapping[str, Reason]
-    ) -> "_Seen":
+    def of(cls, ledger: Ledger, observed: Observed, room: Room, stop: Stop) -> "_Seen":
         nodes: dict[str, list[Node]] = {}
         for node in sorted(observed.snapshot.nodes.values(), key=lambda node: node.name):
             nodes.setdefault(node.group, []).append(node)
@@ -135,7 +134,7 @@ class _Seen:
             stay.setdefault(group, set()).add(instance.name)
         frozen = {group: frozenset(names) for group, names in stay.items()}
         leaving = {name: leaves(name, departure) for name, departure in room.departures.items()}
-        return cls(observed, room, stopped, nodes, sick, closed, working, frozen, leaving)
+        return cls(observed, room, stop, nodes, sick, closed, working, frozen, leaving)
 
     def unquiet(self, node: Node) -> Reason | None:
         """Temporary work or trouble at a node that delays balancing; else None."""
@@ -191,10 +190,10 @@ class _Group:
 
     def _free(self, nodes: Sequence[Node]) -> frozenset[str] | Reason:
         """The nodes to balance, or why the group is not balanced now."""
-        ledger, stopped = self.done.ledger, self.seen.stopped
+        ledger = self.done.ledger
         if halted := self._halted():
             return halted
-        if why := stopped.get(""):
+        if why := self.seen.stop.everywhere:
             return why
         if (remaining := ledger.balance_after - self.now) > 0:
             return because(BalanceKind.NOT_TAKEN, left=remaining)

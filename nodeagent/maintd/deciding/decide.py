@@ -30,7 +30,7 @@ from nodeagent.maintd.planning import departures, holds, node_keys, storm_brake
 from nodeagent.maintd.planning.intents import with_unheard
 from nodeagent.maintd.planning.resources import open_room
 from nodeagent.maintd.planning.stages import stages
-from nodeagent.maintd.planning.stops import Stops
+from nodeagent.maintd.planning.stops import Stop, Stops
 from nodeagent.maintd.planning.tag_settings import faults, with_tags, wrong_tags
 from nodeagent.maintd.queue import entries, guards
 from nodeagent.maintd.queue import plan as queue_plan
@@ -72,6 +72,8 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     #    when they leave.
     stops = Stops(
         pauses={**faults(snapshot), **holds.paused(ledger, snapshot)},
+        incidents=holds.held_incidents(ledger, snapshot),
+        outside=holds.wholly_paused(ledger, snapshot),
         windows={**timing.closed(ledger, snapshot, now), **back.closed(ledger, observed)},
         rolls=rolls.closed(ledger, observed),
         storm=None if ledger.storm is None else because(Kind.STORM, why=ledger.storm.why),
@@ -94,7 +96,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     ledger = notice_commands.order(ledger, observed, policy, now)
     # 8. Machines to repair: before incidents, for an entry keeps the node that it works on.
     owners = waiting[Work.INCIDENT]
-    incidents = Planner(ledger, observed, policy, now, room, stops.closed, owners)
+    incidents = Planner(ledger, observed, policy, now, room, stops, owners)
     sick = {**observed.sick, **incidents.referred()}
     ledger, queue_held = _queue(ledger, incidents, sick, stops)
     # 9. Incidents, the oldest first.
@@ -109,14 +111,14 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     ledger, back_held = back.put_back(ledger, observed, policy, room, stops, now)
     # 12. Instances: their repair on what is left, and last the luxury of balance.
     here = stages(policy, snapshot)
-    mended = repair(ledger, observed, policy, room, stops.repairs, here, now)
+    mended = repair(ledger, observed, policy, room, _by_name(stops.repairs), here, now)
     evened = balance(mended.ledger, observed, policy, room, stops.plans, now)
     # 13. Tags: save this state in Ganeti.
     ledger = node_keys.pin(keep_tags(evened.ledger, observed, policy, now), observed, now)
     ledger = past_moves.keep_tags(ledger, snapshot, now)
 
     held = (
-        *map(Held, stops.in_doubt.values()),
+        *([Held(doubt)] if doubt is not None else []),
         *wrong_tags(snapshot),
         *room.budgets.held(snapshot),
         *series_held,
@@ -200,18 +202,22 @@ def _queue(
     if stops.doubt is not None:
         queue_plan.keep_off(admitted.ledger, observed, room, incidents.busy)
         return admitted.ledger, tuple(admitted.held)
-    outside = holds.wholly_paused(admitted.ledger, observed.snapshot)
     ledger, held = queue_plan.work_off(
         admitted.ledger,
         observed,
         policy,
         room,
-        queue_plan.Stopped(stops.repairs, outside, incidents.holds),
+        stops,
         incidents.busy,
         admitted.shut,
         now,
     )
     return ledger, (*admitted.held, *held)
+
+
+def _by_name(stop: Stop) -> dict[str, Reason]:
+    """The stop as auto-repair takes it: by node name, "" for everywhere."""
+    return {**stop.nodes, **({} if stop.everywhere is None else {"": stop.everywhere})}
 
 
 def _pruned(ledger: Ledger, policy: Policy, now: Ms) -> Ledger:

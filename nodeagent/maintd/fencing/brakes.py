@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from nodeagent.maintd.fencing import domains
 from nodeagent.maintd.fencing.judgement import apart, suspects_itself
+from nodeagent.maintd.planning.stops import Stop
 from nodeagent.model.fencing import BURST, Fencing, Stage
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.reason import FencingKind, Kind, Reason, because
@@ -23,12 +24,12 @@ QUIET = Ms(300_000)  # after maintd's own start, also as the new master's
 
 @dataclass(frozen=True, slots=True)
 class Brakes:
-    """The state that brakes depend on. `stopped` is why no work starts on a node, or anywhere."""
+    """The state that brakes depend on."""
 
     ledger: Ledger
     observed: Observed
     policy: Policy
-    stopped: Mapping[str, Reason]
+    stop: Stop
     now: Ms
 
     def why_not(self, node: Node) -> Reason | None:
@@ -63,7 +64,7 @@ class Brakes:
             return because(FencingKind.FENCES_NO_MASTER, node.name)
         if why := suspects_itself(self.observed):
             return why
-        if why := self.stopped.get("") or self.stopped.get(node.name):
+        if why := self.stop.at(node.name):
             return why
         for entry in self.ledger.queue.entries:
             if entry.at_work and entry.address == node.address:

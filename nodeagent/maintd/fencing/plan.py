@@ -15,6 +15,7 @@ from nodeagent.maintd.fencing.state import tagged, untags, with_cut
 from nodeagent.maintd.outage.claims import begin
 from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.maintd.planning.resources import Room
+from nodeagent.maintd.planning.stops import Stop
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.action import Action, Power, PowerCommand, Retag, Scope, SetOffline
 from nodeagent.model.fencing import FENCED_TAG, End, Fencing, Judgement, Life, Stage
@@ -30,16 +31,13 @@ FRESH = Ms(240_000)  # a reading of the power is read again before it is too old
 
 @dataclass
 class Fencer:
-    """The fencing of one round. `silent` has the unreachable nodes, by name, and since when.
-
-    `stopped` is why no work starts on a node, or anywhere ("").
-    """
+    """The fencing of one round. `silent` has the unreachable nodes, by name, and since when."""
 
     ledger: Ledger
     observed: Observed
     policy: Policy
     room: Room
-    stopped: Mapping[str, Reason]
+    stop: Stop
     silent: Mapping[str, Ms]
     now: Ms
     held: list[Held] = field(default_factory=list)
@@ -173,7 +171,7 @@ class Fencer:
         return because(FencingKind.MAY_BOOT, node.name, left=Ms(remaining))
 
     def _brakes(self) -> Brakes:
-        return Brakes(self.ledger, self.observed, self.policy, self.stopped, self.now)
+        return Brakes(self.ledger, self.observed, self.policy, self.stop, self.now)
 
     def _judged(self, node: Node) -> Judgement:
         evidence = self.observed.evidence.get(node.name)
@@ -254,7 +252,7 @@ class Fencer:
                 self._put(replace(fencing, stage=Stage.CUTS, at=self.now, tries=0))
             case Stage.CONFIRMS:
                 self._read(node)
-            case _ if why := self.stopped.get("") or self.stopped.get(node.name):
+            case _ if why := self.stop.at(node.name):
                 return because(FencingKind.FENCING_WAITS, node.name, why=why)
             case Stage.CUTS:
                 return self._cut(fencing, node)

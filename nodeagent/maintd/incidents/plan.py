@@ -11,9 +11,9 @@ from nodeagent.maintd.incidents.steps import next_steps
 from nodeagent.maintd.outage.claims import begin
 from nodeagent.maintd.planning import admission
 from nodeagent.maintd.planning.evacuation_moves import NextSteps
-from nodeagent.maintd.planning.holds import held_incidents
 from nodeagent.maintd.planning.outcomes import worst_per_node
 from nodeagent.maintd.planning.resources import Room
+from nodeagent.maintd.planning.stops import Stops
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.action import (
     Action,
@@ -112,7 +112,7 @@ def _allowed(incident: Incident, action: Action, stage: str) -> bool:
 
 @dataclass
 class Planner:
-    """The incidents of one round. `paused` are the nodes without new work: reasons by name.
+    """The incidents of one round.
 
     `owners` says why owners of instances block the evacuation of a node (a UUID).
 
@@ -124,13 +124,12 @@ class Planner:
     policy: Policy
     now: Ms
     room: Room
-    paused: Mapping[str, Reason]
+    stops: Stops
     owners: Mapping[str, Reason]
 
     def __post_init__(self) -> None:
         self.held: list[Held] = []
         self.nodes = self.observed.snapshot.by_uuid
-        self.holds = held_incidents(self.ledger, self.observed.snapshot)
         # A node with a running job is in work, whatever its incident's state.
         names = self.observed.snapshot.nodes
         self.busy = {
@@ -204,9 +203,9 @@ class Planner:
             return  # nothing runs beside it
         # A pause stops new work: running moves end, and no more start.
         stop = (
-            admission.may_go_on(incident, self.observed, self.holds)
+            admission.may_go_on(incident, self.observed, self.stops.incidents)
             or _to_be_tried_again(incident, self.now)
-            or self.paused.get(incident.name)
+            or self.stops.closed.get(incident.name)
         )
         if stop is None and incident.node not in self.busy:
             node = self.nodes[incident.node]
@@ -234,10 +233,10 @@ class Planner:
         rule = referral.referral_of(incident, self.observed.snapshot, self.policy)
         referred = rule is not None
         return (
-            admission.may_go_on(incident, self.observed, self.holds)
+            admission.may_go_on(incident, self.observed, self.stops.incidents)
             or admission.may_begin_there(incident, self.ledger, self.observed, referred=referred)
             or admission.failed_before(incident, self.ledger, self.policy)
-            or admission.may_begin(incident, self.ledger, self.policy, self.paused, self.now)
+            or admission.may_begin(incident, self.ledger, self.policy, self.stops.closed, self.now)
             or self.owners.get(incident.node)
         )
 

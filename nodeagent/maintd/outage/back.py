@@ -211,8 +211,8 @@ class _Work:
         if why := self._why_claimed(node, back):
             return why
         if back.way is not Way.UNDRAINED:
-            stopped = self.stops.repairs if back.way is Way.WITHDRAWN else self.stops.maintenance
-            if why := stopped.get("") or stopped.get(node.name):
+            stop = self.stops.repairs if back.way is Way.WITHDRAWN else self.stops.maintenance
+            if why := stop.at(node.name):
                 return why
         if back.way in (Way.WITHDRAWN, Way.WINDOW) and (why := self._why_unhealthy(back, node)):
             return why
@@ -339,8 +339,9 @@ class _Work:
         if back.tries >= TRIES:
             return because(Kind.RETURN_FAILED, node.name, why=back.failure)
         # Its own turn closes the node to others, and not to its return.
-        stopped = self.stops.plans if back.reported else self.stops.maintenance
-        if why := stopped.get("") or self._why_claimed(node, back) or stopped.get(node.name):
+        stop = self.stops.plans if back.reported else self.stops.maintenance
+        here = stop.nodes.get(node.name)
+        if why := stop.everywhere or self._why_claimed(node, back) or here:
             return why
         if (remaining := back.not_before - self.now) > 0:
             return because(Kind.TRY_AGAIN, node.name, left=remaining, why=back.failure)

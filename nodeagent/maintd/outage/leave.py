@@ -3,7 +3,6 @@
 What keeps a node back is told by those who claim it; here are the steps that they share.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from nodeagent.maintd.outage.claims import begin
@@ -12,6 +11,7 @@ from nodeagent.maintd.planning.evacuation import NodeToEvacuate, empty
 from nodeagent.maintd.planning.evacuation_moves import NextSteps
 from nodeagent.maintd.planning.outcomes import BACK_OFF
 from nodeagent.maintd.planning.resources import Room
+from nodeagent.maintd.planning.stops import Stop
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.action import MovePrimary, MoveSecondary, SetOffline, describe
 from nodeagent.model.incident import Status
@@ -176,13 +176,10 @@ def evacuate_wanted(
     observed: Observed,
     policy: Policy,
     room: Room,
-    stopped: Mapping[str, Reason],
+    stop: Stop,
     now: Ms,
 ) -> tuple[Ledger, list[Held]]:
-    """Take the next steps at every node that a person wants evacuated, the oldest request first.
-
-    `stopped` is why no work starts on a node, or anywhere ("").
-    """
+    """Take the next steps at every node that a person wants evacuated, the oldest request first."""
     nodes, held = observed.snapshot.by_uuid, list[Held]()
     wanted = [outage for outage in ledger.outages if outage.wanted is not None]
     for outage in sorted(
@@ -191,7 +188,7 @@ def evacuate_wanted(
         node, person = nodes[outage.node], outage.wanted
         assert person is not None
         obstacle = _obstacle(outage, person, node, ledger, now)
-        why = obstacle or stopped.get("") or stopped.get(node.name)
+        why = obstacle or stop.at(node.name)
         leaving = Leaving(
             node, OfPerson(node.uuid), person.offline, person.begun, person.drained, why
         )

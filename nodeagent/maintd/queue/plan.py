@@ -15,6 +15,7 @@ from nodeagent.maintd.planning.budgets import BUDGET_WAITS
 from nodeagent.maintd.planning.evacuation import NodeToEvacuate, empty, why_not_wholly
 from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.maintd.planning.resources import Room
+from nodeagent.maintd.planning.stops import Stops
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.queue.entries import CHECK, EMPTY, REPAIR, SUCCESS, entry_json, purpose
 from nodeagent.maintd.queue.state import back_off
@@ -46,25 +47,12 @@ def wants_room(ledger: Ledger, policy: Policy) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class Stopped:
-    """Reasons why no work starts.
-
-    `nodes` has them by node name ("": every machine), `outside` for machines outside the cluster,
-    `incidents` by incident id.
-    """
-
-    nodes: Mapping[str, Reason]
-    outside: Reason | None = None
-    incidents: Mapping[str, Reason] = field(default_factory=dict)
-
-
 def work_off(
     ledger: Ledger,
     observed: Observed,
     policy: Policy,
     room: Room,
-    stopped: Stopped,
+    stops: Stops,
     busy: set[str],
     shut: Mapping[int, Reason],
     now: Ms,
@@ -76,8 +64,8 @@ def work_off(
     """
     if not ledger.queue.entries:
         return ledger, []
-    agent = _Agent(ledger, observed, policy, stopped, now)
-    places = _Places(ledger, observed, policy, room, stopped, busy, shut)
+    agent = _Agent(ledger, observed, policy, stops, now)
+    places = _Places(ledger, observed, policy, room, stops, busy, shut)
     work = _Work(ledger, observed, policy, room, busy, agent, places, now)
     work.all()
     return work.ledger, work.held
@@ -100,13 +88,13 @@ class _Agent:
     """
 
     def __init__(
-        self, ledger: Ledger, observed: Observed, policy: Policy, stopped: Stopped, now: Ms
+        self, ledger: Ledger, observed: Observed, policy: Policy, stops: Stops, now: Ms
     ) -> None:
         self.master = observed.snapshot.master
         self._beside = observed.beside.get(self.master, Beside())
         self.checks = sum(map(self._checks, ledger.intents))
         self.blocked = self._why_blocked(ledger, observed)
-        self.first = self._why_first(ledger, observed, policy, stopped, now)
+        self.first = self._why_first(ledger, observed, policy, stops, now)
 
     def _why_blocked(self, ledger: Ledger, observed: Observed) -> Reason | None:
         if self.master not in observed.snapshot.nodes:
@@ -129,14 +117,14 @@ class _Agent:
         return action.command in self._beside.commands and purpose(intent) == CHECK
 
     def _why_first(
-        self, ledger: Ledger, observed: Observed, policy: Policy, stopped: Stopped, now: Ms
+        self, ledger: Ledger, observed: Observed, policy: Policy, stops: Stops, now: Ms
     ) -> Reason | None:
         master = observed.snapshot.nodes.get(self.master)
         for incident in ledger.incidents:
             pending = incident.status is Status.PENDING and not incident.repaired
             if not pending or incident.diagnosis.need is not Need.LIVE_REPAIR or master is None:
                 continue
-            if incident.node == master.uuid and not stopped.nodes.get(master.name):
+            if incident.node == master.uuid and master.name not in stops.closed:
                 return because(Kind.INCIDENT_FIRST, master.name, incident=incident.id)
         by = policy.announcing
         if due_offers(ledger, by, now) or due_milestones(ledger, by, now):
@@ -183,12 +171,12 @@ class _Places:
         observed: Observed,
         policy: Policy,
         room: Room,
-        stopped: Stopped,
+        stops: Stops,
         busy: set[str],
         shut: Mapping[int, Reason],
     ) -> None:
         self._observed, self._policy, self._room = observed, policy, room
-        self._stopped, self._busy, self._shut = stopped, busy, shut
+        self._stops, self._busy, self._shut = stops, busy, shut
         self._incidents = ledger.incidents
         self._evacuated_for = {outage.node: outage.evacuated_for for outage in ledger.outages}
         nodes = observed.snapshot.nodes.values()
@@ -241,11 +229,11 @@ class _Places:
 
     def _theirs(self, entry: Entry, node: Node | None) -> Reason | None:
         """Name who else works on the machine, or why to leave it alone."""
-        if not entry.at_work and (why := self._stopped.nodes.get("")):
+        if not entry.at_work and (why := self._stops.repairs.everywhere):
             return why
         if node is None:
-            return self._stopped.outside
-        if why := self._stopped.nodes.get(node.name):
+            return self._stops.outside
+        if why := self._stops.closed.get(node.name):
             return why
         person = self._evacuated_for.get(node.uuid)
         if person is not None and person.who != entry.who:
@@ -259,7 +247,7 @@ class _Places:
                 status = incident.status.value
                 return because(Kind.INCIDENT_THERE, node.name, incident=incident.id, status=status)
             theirs = entry.who == INCIDENTS and incident.status.active
-            if theirs and (why := self._stopped.incidents.get(incident.id)):
+            if theirs and (why := self._stops.incidents.get(incident.id)):
                 return why
         return self._room.why_claimed(node.name, entry.owner)
 

@@ -105,7 +105,7 @@ class Obstacles:
                 return because(RollKind.ROLL_ZONE, zone=hours.zone)
             if not is_within(hours, zone, now):
                 return because(RollKind.ROLL_HOURS, hours=f"{hours_text(hours)} {hours.zone}")
-        if why := self._stops.maintenance.get(""):
+        if why := self._stops.maintenance.everywhere:
             return why
         remaining = roll.returned_at + roll.terms.pause_between - now if roll.returned_at else 0
         if remaining > 0:
@@ -130,7 +130,7 @@ class Obstacles:
             return because(RollKind.ROLL_MASTER_WAITS if last else RollKind.ROLL_MASTER_LAST, name)
         if node.offline:
             return because(RollKind.ROLL_OFFLINE, name)
-        if why := self._stops.maintenance.get(name) or self._stops.windows.get(name):
+        if why := self._stops.maintenance.at(name) or self._stops.windows.get(name):
             return why
         outage = self._ledger.outage(node.uuid)
         if outage is not None and (outage.back is not None or outage.wanted is not None):

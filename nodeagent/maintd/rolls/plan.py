@@ -383,8 +383,7 @@ class _Work:
                 return because(Kind.CLAIMED, node.name, who=claimant(claim.owner))
         if (remaining := member.not_before - self.now) > 0:
             return because(Kind.TRY_AGAIN, node.name, left=remaining, why=member.why)
-        stopped = self.stops.maintenance
-        return stopped.get("") or stopped.get(node.name)
+        return self.stops.maintenance.at(node.name)
 
     def _order(self, member: RollNode, node: Node) -> None:
         """Have the agent of an empty node run the command."""

@@ -16,6 +16,7 @@ from nodeagent.maintd.planning.evacuation_time import PACES, Leads, measured
 from nodeagent.maintd.planning.names import Names
 from nodeagent.maintd.planning.outcomes import BACK_OFF
 from nodeagent.maintd.planning.resources import Room
+from nodeagent.maintd.planning.stops import Stop
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.maintd.windows.timing import due, overdue, under_repair
 from nodeagent.model.ledger import Ledger, Policy
@@ -95,16 +96,13 @@ def maintain(
     observed: Observed,
     policy: Policy,
     room: Room,
-    stopped: Mapping[str, Reason],
+    stop: Stop,
     now: Ms,
 ) -> tuple[Ledger, list[Held]]:
-    """Take the next steps at every node, and tell what is blocked.
-
-    `stopped` is why no work starts on a node, or anywhere ("").
-    """
+    """Take the next steps at every node, and tell what is blocked."""
     if not ledger.scheduled:
         return ledger, []
-    work = _Work(ledger, observed, policy, room, stopped, now)
+    work = _Work(ledger, observed, policy, room, stop, now)
     due_by_node: dict[str, list[Scheduled]] = {}
     for scheduled in sorted(
         ledger.scheduled, key=lambda scheduled: (scheduled.when.start, scheduled.machine.key)
@@ -122,7 +120,7 @@ class _Work:
     observed: Observed
     policy: Policy
     room: Room
-    stopped: Mapping[str, Reason]
+    stop: Stop
     now: Ms
     held: list[Held] = field(default_factory=list)
 
@@ -201,4 +199,4 @@ class _Work:
                 return because(Kind.WINDOW_STOPPED, name, why=scheduled.stopped)
             if (remaining := scheduled.not_before - self.now) > 0:
                 return because(Kind.TRY_AGAIN, name, left=remaining, why=scheduled.why)
-        return self.stopped.get(name) or self.stopped.get("")
+        return self.stop.nodes.get(name) or self.stop.everywhere

@@ -263,7 +263,7 @@ def test_another_fault_there_ends_the_return_and_is_worked_on() -> None:
 def test_a_node_does_not_go_back_where_work_is_stopped() -> None:
     """A withdrawn incident's does in doubt about the ledger, as a fault asks for it."""
     why = because(Kind.PAUSED, "n3")
-    free = Stops({}, {}, {}, None, None)
+    free = Stops()
     here, there = replace(free, pauses={"n3": why}), replace(free, pauses={"n4": why})
     storm, doubt = replace(free, storm=why), replace(free, doubt=why)
     ours = RoleChange("1", "n3", ours=True, changed=True)
