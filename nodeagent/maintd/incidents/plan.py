@@ -12,9 +12,7 @@ from nodeagent.maintd.outage.claims import begin
 from nodeagent.maintd.planning import admission
 from nodeagent.maintd.planning.evacuation_moves import NextSteps
 from nodeagent.maintd.planning.outcomes import worst_per_node
-from nodeagent.maintd.planning.resources import Room
-from nodeagent.maintd.planning.stops import Stops
-from nodeagent.maintd.planning.tag_settings import with_tags
+from nodeagent.maintd.planning.situation import Situation
 from nodeagent.model.action import (
     Action,
     Drain,
@@ -26,7 +24,8 @@ from nodeagent.model.action import (
 )
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Incident, Status, StatusEvent
-from nodeagent.model.ledger import Begun, Intent, Ledger, Outcome, Policy, Result
+from nodeagent.model.ledger import Begun, Intent, Ledger, Outcome, Result
+from nodeagent.model.offer import Work
 from nodeagent.model.purpose import (
     OfEntry,
     OfIncident,
@@ -39,7 +38,7 @@ from nodeagent.model.purpose import (
 from nodeagent.model.queue import INCIDENTS
 from nodeagent.model.reason import Held, Kind, Reason, StageKind, because
 from nodeagent.model.sick import Sick
-from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.snapshot import Node
 from nodeagent.model.stage import DRAIN
 from nodeagent.model.units import Ms
 
@@ -114,21 +113,17 @@ def _allowed(incident: Incident, action: Action, stage: str) -> bool:
 class Planner:
     """The incidents of one round.
 
-    `owners` says why owners of instances block the evacuation of a node (a UUID).
-
     Nodes in work at the start of the round stay `busy`, whatever earlier planners do.
     """
 
     ledger: Ledger
-    observed: Observed
-    policy: Policy
-    now: Ms
-    room: Room
-    stops: Stops
-    owners: Mapping[str, Reason]
+    situation: Situation
 
     def __post_init__(self) -> None:
         self.held: list[Held] = []
+        self.observed, self.now = self.situation.observed, self.situation.now
+        self.policy, self.room = self.situation.policy, self.situation.room
+        self.stops = self.situation.stops
         self.nodes = self.observed.snapshot.by_uuid
         # A node with a running job is in work, whatever its incident's state.
         names = self.observed.snapshot.nodes
@@ -237,7 +232,7 @@ class Planner:
             or admission.may_begin_there(incident, self.ledger, self.observed, referred=referred)
             or admission.failed_before(incident, self.ledger, self.policy)
             or admission.may_begin(incident, self.ledger, self.policy, self.stops.closed, self.now)
-            or self.owners.get(incident.node)
+            or self.situation.owners[Work.INCIDENT].get(incident.node)
         )
 
     def _left_to_queue(self, incident: Incident, node: Node) -> Reason | None:
@@ -246,7 +241,7 @@ class Planner:
 
     def _next(self, incident: Incident, under_way: int) -> NextSteps:
         node = self.nodes[incident.node]
-        policy = with_tags(self.policy, self.observed.snapshot, node)
+        policy = self.situation.policy_of(node)
         if policy.acts:
             return next_steps(incident, node, self.room, policy, under_way)
         # A person who lets it evacuate the node decides whether that goes offline.

@@ -17,6 +17,7 @@ from nodeagent.maintd.owners import milestones
 from nodeagent.maintd.owners.offer_json import Book, milestone_json, question_json
 from nodeagent.maintd.owners.offers import listed
 from nodeagent.maintd.planning.intents import without_claim
+from nodeagent.maintd.planning.situation import Situation
 from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy
 from nodeagent.model.offer import Announcing, Milestone, Offer, Sending
@@ -115,10 +116,9 @@ def _ended(ledger: Ledger, intent: Intent, result: Delivery, now: Ms) -> Ledger:
     return _each(ledger, settled)
 
 
-def announce(
-    ledger: Ledger, observed: Observed, policy: Policy, now: Ms
-) -> tuple[Ledger, list[Held]]:
+def announce(ledger: Ledger, situation: Situation) -> tuple[Ledger, list[Held]]:
     """Order a notification, if one is due and the agent is free for it; tell the failures."""
+    observed, policy, now = situation.observed, situation.policy, situation.now
     by = policy.announcing
     held = list(_failures(ledger, by, observed.snapshot))
     due, reached = due_offers(ledger, by, now), due_milestones(ledger, by, now)

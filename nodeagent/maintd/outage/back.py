@@ -20,9 +20,8 @@ from nodeagent.maintd.outage.job_queue import doubt, touched
 from nodeagent.maintd.outage.waiting import is_anothers, state_of, waiting
 from nodeagent.maintd.planning.intents import tags_under_way
 from nodeagent.maintd.planning.outcomes import TRIES
-from nodeagent.maintd.planning.resources import Room, Taken
-from nodeagent.maintd.planning.stops import Stops
-from nodeagent.maintd.planning.tag_settings import with_tags
+from nodeagent.maintd.planning.resources import Taken
+from nodeagent.maintd.planning.situation import Situation
 from nodeagent.model.action import Action, Power, Restore, Retag, RunCommand, Scope
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.fencing import FENCED_TAG
@@ -46,16 +45,14 @@ _WHOLE = (Kind.PROVES, Kind.RETURN_FAILED, Kind.RETURN_CONTRADICTED)  # they say
 _DOUBTS = (Kind.IN_DOUBT, Kind.UNHEARD)
 
 
-def put_back(
-    ledger: Ledger, observed: Observed, policy: Policy, room: Room, stops: Stops, now: Ms
-) -> tuple[Ledger, list[Held]]:
+def put_back(ledger: Ledger, situation: Situation) -> tuple[Ledger, list[Held]]:
     """Give each node on its way back its next step, and say what the others wait for."""
     if not (ledger.outages or ledger.incidents):
         return ledger, []
-    work = _Work(ledger, observed, policy, room, stops, now)
+    work = _Work(ledger, situation)
     for outage in ledger.outages:
         work.go_on(outage)
-    work.held += waiting(ledger, observed.snapshot)
+    work.held += waiting(ledger, situation.observed.snapshot)
     return work.ledger, work.held
 
 
@@ -87,14 +84,12 @@ def is_faulty(node: Node, observed: Observed) -> bool:
 @dataclass
 class _Work:
     ledger: Ledger
-    observed: Observed
-    policy: Policy
-    room: Room
-    stops: Stops
-    now: Ms
+    situation: Situation
     held: list[Held] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.observed, self.now = self.situation.observed, self.situation.now
+        self.room, self.stops = self.situation.room, self.situation.stops
         self.nodes, self.claims = self.observed.snapshot.by_uuid, Claims(self.ledger)
 
     def go_on(self, outage: Outage) -> None:
@@ -243,9 +238,9 @@ class _Work:
         going = [i for i in self.ledger.intents if self._works(i, outage, node)]
         if going := [intent for intent in going if not isinstance(intent.action, RunCommand)]:
             ends = because(Kind.WAITS_FOR_JOB, node.name, job=str(going[0].job))
-            self._hold(node, self._why_waiting(ends, back, node, self.policy), "")
+            self._hold(node, self._why_waiting(ends, back, node, self.situation.policy), "")
             return
-        policy = with_tags(self.policy, self.observed.snapshot, node)
+        policy = self.situation.policy_of(node)
         step = self._next(outage, back, node, ended, policy)
         if step is None:
             self._drop(outage)

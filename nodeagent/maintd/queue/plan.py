@@ -14,9 +14,7 @@ from nodeagent.maintd.planning import admission
 from nodeagent.maintd.planning.budgets import BUDGET_WAITS
 from nodeagent.maintd.planning.evacuation import NodeToEvacuate, empty, why_not_wholly
 from nodeagent.maintd.planning.intents import without_claim
-from nodeagent.maintd.planning.resources import Room
-from nodeagent.maintd.planning.stops import Stops
-from nodeagent.maintd.planning.tag_settings import with_tags
+from nodeagent.maintd.planning.situation import Situation
 from nodeagent.maintd.queue.entries import CHECK, EMPTY, REPAIR, SUCCESS, entry_json, purpose
 from nodeagent.maintd.queue.state import back_off
 from nodeagent.maintd.queue.strategy import OUTSIDE, Do, Machine, Turn, take_turns
@@ -29,7 +27,7 @@ from nodeagent.model.purpose import OfEntry
 from nodeagent.model.queue import INCIDENTS, Entry, Operation, StepStatus
 from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.snapshot import Beside, Node, Observed
-from nodeagent.model.units import Ms, Seconds
+from nodeagent.model.units import Seconds
 from nodeagent.protocol.canonical import canonical
 
 
@@ -49,13 +47,9 @@ def wants_room(ledger: Ledger, policy: Policy) -> bool:
 
 def work_off(
     ledger: Ledger,
-    observed: Observed,
-    policy: Policy,
-    room: Room,
-    stops: Stops,
+    situation: Situation,
     busy: set[str],
     shut: Mapping[int, Reason],
-    now: Ms,
 ) -> tuple[Ledger, list[Held]]:
     """Give each entry its next step, and tell what is blocked.
 
@@ -64,20 +58,19 @@ def work_off(
     """
     if not ledger.queue.entries:
         return ledger, []
-    agent = _Agent(ledger, observed, policy, stops, now)
-    places = _Places(ledger, observed, policy, room, stops, busy, shut)
-    work = _Work(ledger, observed, policy, room, busy, agent, places, now)
+    places = _Places(ledger, situation, busy, shut)
+    work = _Work(ledger, situation, busy, _Agent(ledger, situation), places)
     work.all()
     return work.ledger, work.held
 
 
-def keep_off(ledger: Ledger, observed: Observed, room: Room, busy: set[str]) -> None:
+def keep_off(ledger: Ledger, situation: Situation, busy: set[str]) -> None:
     """Claim the nodes of entries in work, and start nothing."""
     at_work = {entry.address: entry for entry in ledger.queue.entries if entry.at_work}
-    for node in observed.snapshot.nodes.values():
+    for node in situation.observed.snapshot.nodes.values():
         if (entry := at_work.get(node.address)) is not None:
             busy.add(node.uuid)
-            room.claim(node.name, entry.owner)
+            situation.room.claim(node.name, entry.owner)
 
 
 class _Agent:
@@ -87,14 +80,13 @@ class _Agent:
     names work that waits for an idle agent; new checks would keep it busy.
     """
 
-    def __init__(
-        self, ledger: Ledger, observed: Observed, policy: Policy, stops: Stops, now: Ms
-    ) -> None:
+    def __init__(self, ledger: Ledger, situation: Situation) -> None:
+        observed = situation.observed
         self.master = observed.snapshot.master
         self._beside = observed.beside.get(self.master, Beside())
         self.checks = sum(map(self._checks, ledger.intents))
         self.blocked = self._why_blocked(ledger, observed)
-        self.first = self._why_first(ledger, observed, policy, stops, now)
+        self.first = self._why_first(ledger, situation)
 
     def _why_blocked(self, ledger: Ledger, observed: Observed) -> Reason | None:
         if self.master not in observed.snapshot.nodes:
@@ -116,20 +108,18 @@ class _Agent:
             return False
         return action.command in self._beside.commands and purpose(intent) == CHECK
 
-    def _why_first(
-        self, ledger: Ledger, observed: Observed, policy: Policy, stops: Stops, now: Ms
-    ) -> Reason | None:
-        master = observed.snapshot.nodes.get(self.master)
+    def _why_first(self, ledger: Ledger, situation: Situation) -> Reason | None:
+        master = situation.observed.snapshot.nodes.get(self.master)
         for incident in ledger.incidents:
             pending = incident.status is Status.PENDING and not incident.repaired
             if not pending or incident.diagnosis.need is not Need.LIVE_REPAIR or master is None:
                 continue
-            if incident.node == master.uuid and master.name not in stops.closed:
+            if incident.node == master.uuid and master.name not in situation.stops.closed:
                 return because(Kind.INCIDENT_FIRST, master.name, incident=incident.id)
-        by = policy.announcing
+        by, now = situation.policy.announcing, situation.now
         if due_offers(ledger, by, now) or due_milestones(ledger, by, now):
             return because(Kind.OWNERS_FIRST, command=by.command)
-        if notice_commands.due(ledger, policy.notify, now):
+        if notice_commands.due(ledger, situation.policy.notify, now):
             return because(Kind.NOTICES_FIRST)
         return None
 
@@ -168,20 +158,17 @@ class _Places:
     def __init__(
         self,
         ledger: Ledger,
-        observed: Observed,
-        policy: Policy,
-        room: Room,
-        stops: Stops,
+        situation: Situation,
         busy: set[str],
         shut: Mapping[int, Reason],
     ) -> None:
-        self._observed, self._policy, self._room = observed, policy, room
-        self._stops, self._busy, self._shut = stops, busy, shut
+        self._observed, self._policy = situation.observed, situation.policy
+        self._room, self._stops = situation.room, situation.stops
+        self._busy, self._shut = busy, shut
         self._incidents = ledger.incidents
         self._evacuated_for = {outage.node: outage.evacuated_for for outage in ledger.outages}
-        nodes = observed.snapshot.nodes.values()
-        self._nodes = {node.uuid: node for node in nodes}
-        self._by_address = {node.address: node for node in nodes}
+        self._nodes = self._observed.snapshot.by_uuid
+        self._by_address = {node.address: node for node in self._nodes.values()}
         self._intents: dict[str, list[Intent]] = {}
         for intent in ledger.intents:
             if isinstance(intent.purpose, OfEntry):
@@ -267,14 +254,15 @@ class _Work:
     """Carries out the turns of the entries."""
 
     ledger: Ledger
-    observed: Observed
-    policy: Policy
-    room: Room
+    situation: Situation
     busy: set[str]
     agent: _Agent
     places: _Places
-    now: Ms
     held: list[Held] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.now, self.room = self.situation.now, self.situation.room
+        self.procedures = self.situation.policy.procedures
 
     def all(self) -> None:
         known = [entry for entry in self.ledger.queue.entries if not entry.at_rest]
@@ -290,7 +278,7 @@ class _Work:
             if entry.index in nodes and not machines[entry.index].taken:
                 self.room.claim(nodes[entry.index].name, entry.owner)
         queue = replace(self.ledger.queue, entries=entries)
-        turns = take_turns(queue, machines, self.policy.procedures, self.now)
+        turns = take_turns(queue, machines, self.procedures, self.now)
         for entry, why in turns.held:
             self._hold(entry, why)
         for turn in turns.turns:
@@ -326,7 +314,7 @@ class _Work:
                 self._put(entry)
 
     def _operation(self, entry: Entry) -> Operation:
-        operation = self.policy.procedures.look_up(entry.machine_type, entry.operation)
+        operation = self.procedures.look_up(entry.machine_type, entry.operation)
         assert isinstance(operation, Operation)
         return operation
 
@@ -348,7 +336,7 @@ class _Work:
             self._hold(entry, because(Kind.COMMAND_WAITS, command=command, why=why))
             return
         node = self.places.node(entry)
-        stdin = canonical(entry_json(entry, self.observed.snapshot))
+        stdin = canonical(entry_json(entry, self.situation.observed.snapshot))
         order = RunCommand(self.agent.master, command, stdin, seconds=seconds)
         purpose = OfEntry(entry.index, does)
         if node is None or does == CHECK:
@@ -385,7 +373,7 @@ class _Work:
         before = self.ledger.queue.entry(entry.index)
         assert before is not None
         # A step may do anything to the disks: no step runs while secondaries are on the node.
-        policy = replace(with_tags(self.policy, self.observed.snapshot, node), degraded=False)
+        policy = replace(self.situation.policy_of(node), degraded=False)
         begun = before.processing and before.step_status is StepStatus.DRAINING
         wanted = NodeToEvacuate(entry.owner, node, begun)
         obstacle = None if begun else why_not_wholly(wanted, self.room, policy)
@@ -398,7 +386,7 @@ class _Work:
         if obstacle is not None:
             # A repair that was postponed before anything was done does not count.
             entry = replace(entry, begun_at=before.begun_at)
-            self._put(back_off(entry, self.policy.procedures, self.now, str(obstacle)))
+            self._put(back_off(entry, self.procedures, self.now, str(obstacle)))
             return
         for why in evacuation.obstacles:
             self._hold(entry, why)

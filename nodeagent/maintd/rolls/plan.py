@@ -8,7 +8,6 @@
    canceled, those that are still leaving go back.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from nodeagent.maintd.outage.back import is_faulty
@@ -16,8 +15,8 @@ from nodeagent.maintd.outage.claims import Claims, release
 from nodeagent.maintd.outage.leave import Leaving, StepFailure, fault, leave
 from nodeagent.maintd.planning.evacuation import NodeToEvacuate, why_not_wholly
 from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, is_cut_off
-from nodeagent.maintd.planning.resources import Room, Taken
-from nodeagent.maintd.planning.stops import Stops
+from nodeagent.maintd.planning.resources import Taken
+from nodeagent.maintd.planning.situation import Situation
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.rolls.obstacles import Obstacles
 from nodeagent.model.action import RunCommand, SetOffline
@@ -250,22 +249,11 @@ def to_ask(ledger: Ledger, snapshot: Snapshot) -> frozenset[str]:
 # Act.
 
 
-def go_on(
-    ledger: Ledger,
-    observed: Observed,
-    policy: Policy,
-    room: Room,
-    stops: Stops,
-    owners: Mapping[str, Reason],
-    now: Ms,
-) -> tuple[Ledger, list[Held]]:
-    """Give each node its next step, and let further ones begin; say what the others wait for.
-
-    `owners` says why owners of instances block a node (a UUID).
-    """
+def go_on(ledger: Ledger, situation: Situation) -> tuple[Ledger, list[Held]]:
+    """Give each node its next step, and let further ones begin; say what the others wait for."""
     if ledger.roll is None or ledger.roll.over:
         return ledger, []
-    work = _Work(ledger, observed, policy, room, stops, owners, now)
+    work = _Work(ledger, situation)
     work.all()
     return work.ledger, work.held
 
@@ -273,15 +261,11 @@ def go_on(
 @dataclass
 class _Work:
     ledger: Ledger
-    observed: Observed
-    policy: Policy
-    room: Room
-    stops: Stops
-    owners: Mapping[str, Reason]
-    now: Ms
+    situation: Situation
     held: list[Held] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.observed, self.now = self.situation.observed, self.situation.now
         self.nodes, self.claims = self.observed.snapshot.by_uuid, Claims(self.ledger)
 
     @property
@@ -296,9 +280,7 @@ class _Work:
                 self._give_back(member)
             elif member.phase is Phase.LEAVING and member.begun:
                 self._leave(member)
-        obstacles = Obstacles(
-            self.ledger, self.observed, self.stops, self.owners, self.now, self._why_stays
-        )
+        obstacles = Obstacles(self.ledger, self.situation, self._why_stays)
         begin = obstacles.begin()
         for member in self.roll.nodes:
             if member.phase is Phase.LEAVING and member.in_line and member not in begin:
@@ -314,8 +296,7 @@ class _Work:
             return None
         secondaries = not self.roll.terms.keep_secondaries
         wanted = NodeToEvacuate(OfRoll(node.uuid).owner, node, begun=True, secondaries=secondaries)
-        policy = with_tags(self.policy, self.observed.snapshot, node)
-        return why_not_wholly(wanted, self.room, policy)
+        return why_not_wholly(wanted, self.situation.room, self.situation.policy_of(node))
 
     def _begin(self, member: RollNode) -> None:
         """Let a node leave, or try once more with one that could not leave yet."""
@@ -350,7 +331,7 @@ class _Work:
             obstacle=obstacle,
             secondaries=not terms.keep_secondaries,
         )
-        outcome = leave(leaving, self.ledger, self.observed, self._shared(), self.room, self.now)
+        outcome = leave(leaving, self.ledger, self._shared())
         self.ledger = outcome.ledger
         for why in outcome.held:
             self._hold(member, why)
@@ -364,15 +345,16 @@ class _Work:
         else:
             self._order(member, node)
 
-    def _shared(self) -> Policy:
-        """Return the policy with its moves shared by the nodes that leave.
+    def _shared(self) -> Situation:
+        """Return the situation of one node, with the moves shared by all nodes that leave.
 
         Jobs off one node wait for each other's locks, and Ganeti counts them among the twenty that
         it runs: all of one node's would keep the others waiting, and with them a node's return.
         """
         leaving = sum(member.phase is Phase.LEAVING for member in self.roll.nodes)
-        moves = max(self.policy.moves // max(leaving, 1), min(self.policy.moves, _LEAST))
-        return replace(self.policy, moves=moves)
+        policy = self.situation.policy
+        moves = max(policy.moves // max(leaving, 1), min(policy.moves, _LEAST))
+        return replace(self.situation, policy=replace(policy, moves=moves))
 
     def _obstacle(self, member: RollNode, node: Node) -> Reason | None:
         for incident in self.ledger.incidents:
@@ -383,7 +365,7 @@ class _Work:
                 return because(Kind.CLAIMED, node.name, who=claimant(claim.owner))
         if (remaining := member.not_before - self.now) > 0:
             return because(Kind.TRY_AGAIN, node.name, left=remaining, why=member.why)
-        return self.stops.maintenance.at(node.name)
+        return self.situation.stops.maintenance.at(node.name)
 
     def _order(self, member: RollNode, node: Node) -> None:
         """Have the agent of an empty node run the command."""
@@ -391,7 +373,7 @@ class _Work:
         if self.roll.terms.reboots and not boot:
             self._hold(member, because(RollKind.ROLL_START_UNKNOWN, node.name))
             return
-        taken = self.room.take(node.name, OfRoll(node.uuid))
+        taken = self.situation.room.take(node.name, OfRoll(node.uuid))
         if not isinstance(taken, Taken):
             self._hold(member, taken)
             return

@@ -7,7 +7,7 @@ from types import MappingProxyType
 import pytest
 
 from nodeagent.maintd.fencing.brakes import QUIET, STRIKES, TOGETHER, Brakes
-from nodeagent.maintd.planning.stops import Stops
+from nodeagent.maintd.planning.situation import Stops
 from nodeagent.model.action import PowerCommand
 from nodeagent.model.fencing import BURST, Cut, Fencing, Stage, Unreachable
 from nodeagent.model.ledger import Ledger, Policy
@@ -17,6 +17,7 @@ from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
+from tests.build import situation
 from tests.maintd.fencing.loop import RESTART, Loop, kill
 from tests.maintd.world import NOW, seen, snapshot
 
@@ -77,7 +78,7 @@ def brakes(
 ) -> Brakes:
     """n1 is silent, `mine` ms later than usual, and so are others."""
     ledger = Ledger(unreachable=(silent(1, mine), *others), **members)  # type: ignore[arg-type]
-    return Brakes(ledger, given or observed(), policy, stops.plans, NOW)
+    return Brakes(ledger, situation(ledger, given or observed(), policy, NOW, stops))
 
 
 SAME = observed({"n1": {"group": "same"}, "n2": {"group": "same"}})

@@ -6,8 +6,7 @@ import pytest
 
 from nodeagent.maintd.fencing.plan import FRESH, Fencer
 from nodeagent.maintd.fencing.readings import AGAIN, DAILY, outcome, read, why_unproven
-from nodeagent.maintd.planning.resources import open_room
-from nodeagent.maintd.planning.stops import Stops
+from nodeagent.maintd.planning.situation import Stops
 from nodeagent.model.action import Power, PowerCommand
 from nodeagent.model.evidence import Level, PowerReading
 from nodeagent.model.fencing import Deaf, End, Fencing, Stage
@@ -19,6 +18,7 @@ from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done, Wish
 from simulation.machines import Control
+from tests.build import situation
 from tests.maintd.decided import kinds
 from tests.maintd.fencing.evidence import power
 from tests.maintd.fencing.loop import RESTART, STEP, Loop, kill
@@ -142,8 +142,7 @@ def fencer(
     observed = seen(six(replace(six().nodes["n1"], offline=True)))
     outages = (Outage("uuid-n1", back=back),) if back is not None else ()
     given = ledger(fencing=(fencing,), power=power, outages=outages)
-    room = open_room(given, observed, {})
-    made = Fencer(given, observed, RESTART, room, stops.plans, {}, NOW)
+    made = Fencer(given, situation(given, observed, RESTART, NOW, stops), {})
     made.plan()
     return made
 

@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 from nodeagent.maintd.outage.leave import evacuate_wanted
-from nodeagent.maintd.planning.resources import open_room
-from nodeagent.maintd.planning.stops import Stops
+from nodeagent.maintd.planning.situation import Stops
 from nodeagent.model.action import MovePrimary
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.outage import Outage, Wanted
 from nodeagent.model.reason import Kind, because
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done, Evacuate
+from tests.build import situation
 from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, ask, fleet, mirrored
 from tests.maintd.world import NOW, OK, REPAIR, need, seen, six
@@ -68,8 +68,7 @@ def test_no_evacuation_starts_where_work_is_stopped() -> None:
         (Stops({"n3": why}), False),
         (Stops(storm=why), False),
     ):
-        room = open_room(asked, observed, {})
-        after, held = evacuate_wanted(asked, observed, POLICY, room, stops.maintenance, NOW)
+        after, held = evacuate_wanted(asked, situation(asked, observed, POLICY, NOW, stops))
         assert bool(after.intents) is begins, stops
         assert (why in [blocked.why for blocked in held]) is not begins, stops
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nodeagent.maintd.planning.resources import open_room
-from nodeagent.maintd.planning.stops import Stops
+from nodeagent.maintd.planning.situation import Stops
 from nodeagent.maintd.queue.plan import wants_room, work_off
 from nodeagent.model.action import Action, Drain, MovePrimary, MoveSecondary, RunCommand
 from nodeagent.model.incident import Status
@@ -26,6 +25,7 @@ from nodeagent.model.queue import (
 from nodeagent.model.reason import AnyKind, Kind, because
 from nodeagent.model.snapshot import Beside, Node, Observed
 from nodeagent.model.stage import FULL
+from tests.build import situation
 from tests.maintd.decided import kinds
 from tests.maintd.queue.turns import DRAINING, WATCHING, begun, entry, how
 from tests.maintd.world import EVACUATE, NOW, REPAIR, incident, node, seen, six
@@ -85,11 +85,8 @@ class Case:
 def worked(case: Case) -> tuple[Ledger, list[Intent], list[AnyKind]]:
     queue = Queue(case.entries, len(case.entries))
     before = replace(case.ledger, queue=queue)
-    room = open_room(before, case.observed, {})
-    busy = set(case.busy)
-    after, held = work_off(
-        before, case.observed, case.policy, room, case.stops, busy, case.shut, NOW
-    )
+    here = situation(before, case.observed, case.policy, NOW, case.stops)
+    after, held = work_off(before, here, set(case.busy), case.shut)
     return after, list(after.intents[len(before.intents) :]), [kind for kind, _ in kinds(held)]
 
 

@@ -1,10 +1,16 @@
-"""Why no work starts in a round, for those who plan it. Pure."""
+"""The situation of a round, as all its planners are given it, and what stops their work. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from nodeagent.maintd.planning.resources import Room
+from nodeagent.maintd.planning.tag_settings import with_tags
+from nodeagent.model.ledger import Policy
+from nodeagent.model.offer import Work
 from nodeagent.model.reason import Reason
+from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.units import Ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +64,27 @@ class Stops:
     def maintenance(self) -> Stop:
         """The stop of windows and rolls: their own do not close a node to them."""
         return Stop(self.pauses, self.doubt or self.storm)
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """All that a round's planners need beside the ledger; it stays the same for all of them.
+
+    - `observed`: the cluster and its nodes, with the nodes' power among the evidence.
+    - `policy`: the settings, with the cluster's tags.
+    - `now`: the moment of the round.
+    - `room`: the nodes, memory and budgets that are left. Each planner takes its part from it.
+    - `stops`: why work does not start.
+    - `owners`: why instances' owners block a node (a UUID), by the work that they block.
+    """
+
+    observed: Observed
+    policy: Policy
+    now: Ms
+    room: Room
+    stops: Stops
+    owners: Mapping[Work, Mapping[str, Reason]]
+
+    def policy_of(self, node: Node) -> Policy:
+        """Return the settings of a node: its own tags and its group's come first."""
+        return with_tags(self.policy, self.observed.snapshot, node)
