@@ -15,7 +15,7 @@ else has changed the node since, the node stays as it is, and a line shows the c
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from nodeagent.maintd.outage.claims import Claims
+from nodeagent.maintd.outage.claims import Claims, why_under_repair
 from nodeagent.maintd.outage.job_queue import doubt, touched
 from nodeagent.maintd.outage.waiting import is_anothers, state_of, waiting
 from nodeagent.maintd.planning.intents import tags_under_way
@@ -112,11 +112,8 @@ class _Work:
             return because(Kind.IN_WINDOW, node.name)
         if back.way is not Way.WINDOW and (why := self.stops.windows.get(node.name)):
             return why
-        working = [
-            i for i in self.ledger.incidents if i.node == node.uuid and i.status is Status.PENDING
-        ]
-        if working:
-            return because(Kind.UNDER_REPAIR, node.name, repair=working[0].id)
+        if why := why_under_repair(self.ledger, node):
+            return why
         for claim in self.claims.of(node):
             if not (back.reported and isinstance(claim, OfIncident | OfFencing)):
                 return because(Kind.UNDER_REPAIR, node.name, repair=claimant(claim.owner))

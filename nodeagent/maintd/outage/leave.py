@@ -5,16 +5,15 @@ What keeps a node back is told by those who claim it; here are the steps that th
 
 from dataclasses import dataclass, field, replace
 
-from nodeagent.maintd.outage.claims import begin
+from nodeagent.maintd.outage.claims import begin, why_under_repair
 from nodeagent.maintd.planning.effects import is_seen
 from nodeagent.maintd.planning.evacuation import NodeToEvacuate, empty
 from nodeagent.maintd.planning.evacuation_moves import NextSteps
 from nodeagent.maintd.planning.outcomes import BACK_OFF
 from nodeagent.maintd.planning.situation import Situation
 from nodeagent.model.action import MovePrimary, MoveSecondary, SetOffline, describe
-from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger, Outcome
-from nodeagent.model.outage import Outage, Wanted
+from nodeagent.model.outage import Wanted
 from nodeagent.model.purpose import OfPerson, OfRoll, OfWindow
 from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.snapshot import Node, Observed
@@ -176,8 +175,11 @@ def evacuate_wanted(ledger: Ledger, situation: Situation) -> tuple[Ledger, list[
     ):
         node, person = nodes[outage.node], outage.wanted
         assert person is not None
-        obstacle = _obstacle(outage, person, node, ledger, situation.now)
-        why = obstacle or situation.stops.maintenance.at(node.name)
+        why = (
+            why_under_repair(ledger, node)
+            or _obstacle(person, node, situation.now)
+            or situation.stops.maintenance.at(node.name)
+        )
         leaving = Leaving(
             node, OfPerson(node.uuid), person.offline, person.begun, person.drained, why
         )
@@ -190,10 +192,7 @@ def evacuate_wanted(ledger: Ledger, situation: Situation) -> tuple[Ledger, list[
     return ledger, held
 
 
-def _obstacle(outage: Outage, wanted: Wanted, node: Node, ledger: Ledger, now: Ms) -> Reason | None:
-    for incident in ledger.incidents:
-        if incident.node == outage.node and incident.status is Status.PENDING:
-            return because(Kind.UNDER_REPAIR, node.name, repair=incident.id)
+def _obstacle(wanted: Wanted, node: Node, now: Ms) -> Reason | None:
     if wanted.stopped:
         return because(Kind.EVACUATION_STOPPED, node.name, who=wanted.who, why=wanted.stopped)
     if (remaining := wanted.not_before - now) > 0:

@@ -11,7 +11,7 @@
 from dataclasses import dataclass, field, replace
 
 from nodeagent.maintd.outage.back import is_faulty
-from nodeagent.maintd.outage.claims import Claims, release
+from nodeagent.maintd.outage.claims import Claims, release, why_under_repair
 from nodeagent.maintd.outage.leave import Leaving, StepFailure, fault, leave
 from nodeagent.maintd.planning.evacuation import NodeToEvacuate, why_not_wholly
 from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, is_cut_off
@@ -357,9 +357,8 @@ class _Work:
         return replace(self.situation, policy=replace(policy, moves=moves))
 
     def _obstacle(self, member: RollNode, node: Node) -> Reason | None:
-        for incident in self.ledger.incidents:
-            if incident.node == node.uuid and incident.status is Status.PENDING:
-                return because(Kind.UNDER_REPAIR, node.name, repair=incident.id)
+        if why := why_under_repair(self.ledger, node):
+            return why
         for claim in self.claims.of(node):  # somebody may have a hand in the machine
             if not isinstance(claim, OfRoll):
                 return because(Kind.CLAIMED, node.name, who=claimant(claim.owner))
