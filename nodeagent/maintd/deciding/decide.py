@@ -18,7 +18,7 @@ from nodeagent.maintd.fencing import state as fencing_state
 from nodeagent.maintd.fencing.plan import Fencer
 from nodeagent.maintd.incidents import lifecycle, referral
 from nodeagent.maintd.incidents.plan import Planner
-from nodeagent.maintd.ledger import other_master, proposals, undiagnosed, unreachable
+from nodeagent.maintd.ledger import lost_jobs, other_master, proposals, undiagnosed, unreachable
 from nodeagent.maintd.ledger.doubt import doubt as doubt_about
 from nodeagent.maintd.notices import owners as notice_owners
 from nodeagent.maintd.notices.sinks import command as notice_commands
@@ -29,9 +29,9 @@ from nodeagent.maintd.owners import offers
 from nodeagent.maintd.planning import departures, holds, node_keys, storm_brake
 from nodeagent.maintd.planning.intents import with_unheard
 from nodeagent.maintd.planning.resources import open_room
-from nodeagent.maintd.planning.situation import Situation, Stop, Stops
+from nodeagent.maintd.planning.situation import Situation, Stop, Stops, paused_nodes
 from nodeagent.maintd.planning.stages import stages
-from nodeagent.maintd.planning.tag_settings import faults, with_tags, wrong_tags
+from nodeagent.maintd.planning.tag_settings import with_tags, wrong_tags
 from nodeagent.maintd.queue import entries, guards
 from nodeagent.maintd.queue import plan as queue_plan
 from nodeagent.maintd.rolls import plan as rolls
@@ -70,25 +70,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     # 5. The situation: what stops work, when nodes leave, whose owners wait, and the room that
     #    running work leaves.
     observed = readings.with_power(ledger, observed)
-    stops = Stops(
-        pauses={**faults(snapshot), **holds.paused(ledger, snapshot)},
-        incidents=holds.held_incidents(ledger, snapshot),
-        outside=holds.wholly_paused(ledger, snapshot),
-        windows={**timing.closed(ledger, snapshot, now), **back.closed(ledger, observed)},
-        rolls=rolls.closed(ledger, observed),
-        storm=None if ledger.storm is None else because(Kind.STORM, why=ledger.storm.why),
-        doubt=doubt,
-    )
-    leaving = departures.departures(ledger, snapshot, policy, now)
-    windows = {**stops.windows, **stops.rolls}
-    situation = Situation(
-        observed=observed,
-        policy=policy,
-        now=now,
-        room=open_room(ledger, observed, stops.pauses, windows, leaving),
-        stops=stops,
-        owners=offers.waiting(ledger, snapshot, policy, now),
-    )
+    situation = _situation(ledger, observed, policy, now, doubt)
 
     # 6. Dead nodes: their instances are nobody else's until a person has put the node back.
     silent = unreachable.unreachable(ledger, snapshot, policy, now)
@@ -104,6 +86,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     sick = {**observed.sick, **incidents.referred()}
     ledger, queue_held = _queue(ledger, situation, incidents, sick)
     # 9. Incidents, the oldest first.
+    lost_held = lost_jobs.reasons(ledger, observed)
     ledger = incidents.plan(ledger)
     # 10. What people plan: evacuations, windows, rolling maintenance.
     ledger, wanted_held = evacuate_wanted(ledger, situation)
@@ -113,7 +96,9 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     ledger, back_held = back.put_back(ledger, situation)
     # 12. Instances: their repair on what is left, and last the luxury of balance.
     here = stages(policy, snapshot)
-    mended = repair(ledger, observed, policy, situation.room, _by_name(stops.repairs), here, now)
+    mended = repair(
+        ledger, observed, policy, situation.room, _by_name(situation.stops.repairs), here, now
+    )
     evened = balance(mended.ledger, situation)
     # 13. Tags: save this state in Ganeti.
     ledger = node_keys.pin(keep_tags(evened.ledger, observed, policy, now), observed, now)
@@ -127,6 +112,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
         *fencer.held,
         *owners_held,
         *queue_held,
+        *lost_held,
         *incidents.held,
         *wanted_held,
         *windows_held,
@@ -134,7 +120,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
         *back_held,
         *mended.held,
         *evened.held,
-        *departures.moves_again(ledger, snapshot, leaving, now),
+        *departures.moves_again(ledger, snapshot, situation.room.departures, now),
         *undiagnosed.reasons(ledger, observed, now),
         *unreachable.reasons(ledger, observed, policy, now, judgement.judged(observed, now)),
     )
@@ -184,6 +170,31 @@ def _with_calendar(
     ledger, held = occurrences.advance(ledger, observed, policy, now)
     ledger = windows_plan.recognise(ledger, snapshot)
     return offers.ask(ledger, snapshot, policy, now), held
+
+
+def _situation(
+    ledger: Ledger, observed: Observed, policy: Policy, now: Ms, doubt: Reason | None
+) -> Situation:
+    snapshot = observed.snapshot
+    stops = Stops(
+        pauses=paused_nodes(ledger, snapshot),
+        incidents=holds.held_incidents(ledger, snapshot),
+        outside=holds.wholly_paused(ledger, snapshot),
+        windows={**timing.closed(ledger, snapshot, now), **back.closed(ledger, observed)},
+        rolls=rolls.closed(ledger, observed),
+        storm=None if ledger.storm is None else because(Kind.STORM, why=ledger.storm.why),
+        doubt=doubt,
+    )
+    leaving = departures.departures(ledger, snapshot, policy, now)
+    windows = {**stops.windows, **stops.rolls}
+    return Situation(
+        observed=observed,
+        policy=policy,
+        now=now,
+        room=open_room(ledger, observed, stops.pauses, windows, leaving),
+        stops=stops,
+        owners=offers.waiting(ledger, snapshot, policy, now),
+    )
 
 
 def _queue(

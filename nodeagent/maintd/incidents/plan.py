@@ -11,70 +11,20 @@ from nodeagent.maintd.incidents.steps import next_steps
 from nodeagent.maintd.outage.claims import begin
 from nodeagent.maintd.planning import admission
 from nodeagent.maintd.planning.evacuation_moves import NextSteps
-from nodeagent.maintd.planning.outcomes import worst_per_node
+from nodeagent.maintd.planning.outcomes import is_unheard, worst_per_node
 from nodeagent.maintd.planning.situation import Situation
-from nodeagent.model.action import (
-    Action,
-    Drain,
-    MovePrimary,
-    MoveSecondary,
-    Retag,
-    RunCommand,
-    describe,
-)
+from nodeagent.model.action import Action, Drain, MovePrimary, MoveSecondary, Retag
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Incident, Status, StatusEvent
-from nodeagent.model.ledger import Begun, Intent, Ledger, Outcome, Result
+from nodeagent.model.ledger import Begun, Ledger
 from nodeagent.model.offer import Work
-from nodeagent.model.purpose import (
-    OfEntry,
-    OfIncident,
-    OfNotices,
-    OfOwners,
-    OfPerson,
-    OfRoll,
-    OfWindow,
-)
+from nodeagent.model.purpose import OfIncident
 from nodeagent.model.queue import INCIDENTS
 from nodeagent.model.reason import Held, Kind, Reason, StageKind, because
 from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Node
 from nodeagent.model.stage import DRAIN
 from nodeagent.model.units import Ms
-
-
-def _lost(intent: Intent, result: Result, ledger: Ledger) -> Reason:
-    action, then, what = intent.action, _let_go(intent, ledger), describe(intent.action)
-    # A check of the repair queue belongs to no node.
-    node = action.node if isinstance(action, RunCommand) else intent.node
-    if isinstance(action, RunCommand) and result.why:
-        return because(Kind.LOST_ORDER, node, what=what, why=result.why, then=then)
-    return because(Kind.LOST_JOB, node, job=intent.job, what=what, then=then)
-
-
-def _let_go(intent: Intent, ledger: Ledger) -> str:
-    match intent.purpose:
-        case OfOwners():
-            return "wait: maintd tells owners again"
-        case OfNotices():
-            return "wait: maintd sends the notification again"
-        case OfWindow(node) if any(scheduled.node == node for scheduled in ledger.scheduled):
-            return "change its window"
-        case OfEntry(index):
-            return f"gnt-maint queue delete {index}"
-        case OfRoll(node) if _is_in_roll(node, ledger):
-            return f"gnt-maint roll skip {intent.node}"
-        case OfPerson():
-            return f"gnt-maint evacuate {intent.node} again, or gnt-maint done {intent.node}"
-        case OfRoll() | OfWindow():
-            return f"gnt-maint done {intent.node}"
-        case _:
-            return "gnt-maint retry or cancel"
-
-
-def _is_in_roll(node: str, ledger: Ledger) -> bool:
-    member = None if ledger.roll is None else ledger.roll.member(node)
-    return member is not None and member.claims
 
 
 def _to_be_tried_again(incident: Incident, now: Ms) -> Reason | None:
@@ -130,16 +80,8 @@ class Planner:
         self.busy = {
             names[intent.node].uuid
             for intent in self.ledger.intents
-            if intent.incident and intent.node in names and not self._unheard(intent)
+            if intent.incident and intent.node in names and not is_unheard(intent, self.observed)
         }
-
-    def _unheard(self, intent: Intent) -> bool:
-        """Check whether the state is unknown: a lost job, or an order to a node in doubt."""
-        result = self.observed.results.get(intent.id)
-        if result is not None:
-            return result.outcome is Outcome.LOST
-        action = intent.action
-        return isinstance(action, RunCommand) and action.node in self.observed.doubts
 
     def referred(self) -> Mapping[str, tuple[Sick, ...]]:
         """The incidents that are left to the repair queue, and on which work may start."""
@@ -159,7 +101,6 @@ class Planner:
     def plan(self, ledger: Ledger) -> Ledger:
         """Plan started incidents first: nobody else gets what they need."""
         self.ledger = ledger
-        self._tell_lost()
         order = sorted(worst_per_node(self.ledger).values(), key=lambda i: (i.noted_at, i.id))
         for incident in order:
             if incident.status is Status.PENDING:
@@ -168,18 +109,6 @@ class Planner:
             if incident.status is Status.NOTED:
                 self._begin(incident)
         return self.ledger
-
-    def _tell_lost(self) -> None:
-        for intent in self.ledger.intents:
-            result = self.observed.results.get(intent.id)
-            if result is not None and result.outcome is Outcome.LOST:
-                self._hold(intent.node, intent.incident, _lost(intent, result, self.ledger))
-            elif self._unheard(intent) and not intent.purpose.roll:  # silence is expected there
-                assert isinstance(intent.action, RunCommand)
-                node, what = intent.action.node, describe(intent.action)
-                doubt = self.observed.doubts[node]
-                why = because(Kind.SILENT_ORDER, node, what=what, doubt=doubt)
-                self._hold(intent.node, intent.incident, why)
 
     def _hold(self, node: str, incident: str, why: Reason) -> None:
         self.held.append(Held(why, node, incident))

@@ -58,6 +58,15 @@ def how_ended(intent: Intent, observed: Observed, now: Ms) -> Result | None:
             return result
 
 
+def is_unheard(intent: Intent, observed: Observed) -> bool:
+    """Check whether the state is unknown: a lost job, or an order to a node in doubt."""
+    result = observed.results.get(intent.id)
+    if result is not None:
+        return result.outcome is Outcome.LOST
+    action = intent.action
+    return isinstance(action, RunCommand) and action.node in observed.doubts
+
+
 def is_cut_off(result: Result) -> bool:
     """Check whether the agent ended while a command ran, or has lost what became of it."""
     return result.code is None and result.why.startswith((INTERRUPTED, UNREAD))

@@ -4,13 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from nodeagent.maintd.planning.holds import paused
 from nodeagent.maintd.planning.resources import Room
-from nodeagent.maintd.planning.tag_settings import with_tags
-from nodeagent.model.ledger import Policy
+from nodeagent.maintd.planning.tag_settings import faults, with_tags
+from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.offer import Work
 from nodeagent.model.reason import Reason
-from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms
+
+
+def paused_nodes(ledger: Ledger, snapshot: Snapshot) -> dict[str, Reason]:
+    """Say why no work starts on nodes, by name: people have paused them, or a tag is wrong."""
+    return {**faults(snapshot), **paused(ledger, snapshot)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +35,7 @@ class Stop:
 class Stops:
     """All that stops work in a round, and for each kind of work what stops that.
 
-    - `pauses`: nodes that people have paused, by name.
+    - `pauses`: nodes that people have paused, or that have a wrong tag, by name.
     - `incidents`: incidents that people have paused, by id.
     - `outside`: the pause of the whole cluster, for machines that are not nodes.
     - `windows`, `rolls`: nodes that a window or a roll closes to other work, by name.
