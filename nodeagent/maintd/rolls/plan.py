@@ -40,19 +40,18 @@ _LEAST = 2  # moves of a node at once: one runs, and one waits for its locks
 
 def remember(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
     """Record what became of moves and commands, before the jobs are settled."""
-    roll = ledger.roll
-    if roll is None or roll.over:
+    if ledger.roll is None or ledger.roll.over:
         return ledger
     nodes, snapshot = observed.snapshot.by_uuid, observed.snapshot
     for intent in ledger.intents:
-        member = roll.member(intent.purpose.roll) if intent.purpose.roll else None
+        member = _roll(ledger).member(intent.purpose.roll) if intent.purpose.roll else None
         if member is None:
             continue
         if isinstance(intent.action, RunCommand):
-            ledger = _with_answer(ledger, roll, member, intent, observed, now)
+            ledger = _with_answer(ledger, member, intent, observed, now)
         elif (failed := fault(intent, observed)) is not None:
-            ledger = _with_fault(ledger, roll, member, failed, now)
-        roll = ledger.roll or roll
+            ledger = _with_fault(ledger, member, failed, now)
+    roll = _roll(ledger)
     looked_at = tuple(
         member
         if member.phase.over
@@ -63,25 +62,28 @@ def remember(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Led
     return _with_late(_with_return(ledger), now)
 
 
-def _put(ledger: Ledger, member: RollNode) -> Ledger:
+def _roll(ledger: Ledger) -> Roll:
     assert ledger.roll is not None
-    return replace(ledger, roll=ledger.roll.put(member))
+    return ledger.roll
 
 
-def _with_fault(
-    ledger: Ledger, roll: Roll, member: RollNode, failed: StepFailure, now: Ms
-) -> Ledger:
+def _put(ledger: Ledger, member: RollNode) -> Ledger:
+    return replace(ledger, roll=_roll(ledger).put(member))
+
+
+def _with_fault(ledger: Ledger, member: RollNode, failed: StepFailure, now: Ms) -> Ledger:
     """Fold in a failed step; where secondaries stay, a failed move is tried again.
 
     The secondaries on a node that has rebooted are degraded until Ganeti's watcher, which runs
     every five minutes, activates them: until then nothing migrates there.
     """
     again = replace(member, not_before=now + BACK_OFF, why=failed.why)
-    if failed.ends and roll.terms.keep_secondaries:
+    secondaries_stay = _roll(ledger).terms.keep_secondaries
+    if failed.ends and secondaries_stay:
         counted = member.not_before > now
         tries = member.tries if counted else member.tries + 1
         again = replace(again, not_before=now + _DEGRADED, tries=tries)
-    ends = failed.ends and not (roll.terms.keep_secondaries and again.tries < TRIES)
+    ends = failed.ends and not (secondaries_stay and again.tries < TRIES)
     return _put(ledger, member.at(Phase.FAILED, now, failed.why) if ends else again)
 
 
@@ -138,7 +140,7 @@ def _is_drained_anew(node: Node, outage: Outage) -> bool:
 
 
 def _with_answer(
-    ledger: Ledger, roll: Roll, member: RollNode, intent: Intent, observed: Observed, now: Ms
+    ledger: Ledger, member: RollNode, intent: Intent, observed: Observed, now: Ms
 ) -> Ledger:
     """Fold in the result of a node's command."""
     if intent.id in observed.absent:
@@ -147,30 +149,30 @@ def _with_answer(
     result = observed.results.get(intent.id)
     if result is not None and result.outcome is Outcome.LOST:
         kept = tuple(other for other in ledger.intents if other.id != intent.id)
-        return _unknown(replace(ledger, intents=kept), roll, member, "its result is unknown", now)
+        return _unknown(replace(ledger, intents=kept), member, "its result is unknown", now)
     if result is None or result.outcome is Outcome.RUNNING:
         return ledger
     match result.outcome:
         case Outcome.SUCCESS:
-            return _returning(ledger, roll, member, now)
+            return _returning(ledger, member, now)
         case Outcome.LATER if member.tries + 1 < TRIES:
             again = replace(member, tries=member.tries + 1, not_before=now + BACK_OFF)
             return _put(ledger, replace(again, phase=Phase.LEAVING, since=now, why=result.why))
         case _ if is_cut_off(result):  # as a reboot does it
-            return _unknown(ledger, roll, member, result.why, now)
+            return _unknown(ledger, member, result.why, now)
         case _:
             return _put(ledger, member.at(Phase.FAILED, now, result.why or "it failed"))
 
 
-def _unknown(ledger: Ledger, roll: Roll, member: RollNode, why: str, now: Ms) -> Ledger:
+def _unknown(ledger: Ledger, member: RollNode, why: str, now: Ms) -> Ledger:
     """Only a new start of the machine tells that a command of unknown result has run."""
-    if roll.terms.reboots and member.boot:
-        return _returning(ledger, roll, member, now)
+    if _roll(ledger).terms.reboots and member.boot:
+        return _returning(ledger, member, now)
     return _put(ledger, member.at(Phase.FAILED, now, why))
 
 
-def _returning(ledger: Ledger, roll: Roll, member: RollNode, now: Ms) -> Ledger:
-    terms = roll.terms
+def _returning(ledger: Ledger, member: RollNode, now: Ms) -> Ledger:
+    terms = _roll(ledger).terms
     boot = member.boot if terms.reboots and member.ran_at else ""
     proof = Proof(terms.quiet, terms.check, boot)
     ledger = _put(ledger, member.at(Phase.RETURNING, now))
@@ -179,15 +181,14 @@ def _returning(ledger: Ledger, roll: Roll, member: RollNode, now: Ms) -> Ledger:
 
 def _with_return(ledger: Ledger) -> Ledger:
     """Record when the last node has returned."""
-    assert ledger.roll is not None
-    done = (roll_node.since for roll_node in ledger.roll.nodes if roll_node.phase is Phase.DONE)
-    return replace(ledger, roll=replace(ledger.roll, returned_at=max(done, default=Ms(0))))
+    roll = _roll(ledger)
+    done = (roll_node.since for roll_node in roll.nodes if roll_node.phase is Phase.DONE)
+    return replace(ledger, roll=replace(roll, returned_at=max(done, default=Ms(0))))
 
 
 def _with_late(ledger: Ledger, now: Ms) -> Ledger:
     """Stop the roll at the first node that has failed, or has not returned in time."""
-    roll = ledger.roll
-    assert roll is not None
+    roll = _roll(ledger)
     patience = roll.terms.return_within
     for member in roll.nodes:
         runs = member.phase in (Phase.RUNNING, Phase.RETURNING) and member.ran_at
@@ -270,8 +271,7 @@ class _Work:
 
     @property
     def roll(self) -> Roll:
-        assert self.ledger.roll is not None
-        return self.ledger.roll
+        return _roll(self.ledger)
 
     def all(self) -> None:
         ends = bool(self.roll.stopped or self.roll.canceled)
