@@ -82,12 +82,12 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     ledger, owners_held = notice_owners.announce(ledger, situation)
     ledger = notice_commands.order(ledger, situation)
     # 8. Machines to repair: before incidents, for an entry keeps the node that it works on.
-    incidents = Planner(ledger, situation)
-    sick = {**observed.sick, **incidents.referred()}
-    ledger, queue_held = _queue(ledger, situation, incidents, sick)
+    sick = {**observed.sick, **Planner(ledger, situation).referred()}
+    ledger, queue_held = _queue(ledger, situation, sick)
     # 9. Incidents, the oldest first.
     lost_held = lost_jobs.reasons(ledger, observed)
-    ledger = incidents.plan(ledger)
+    incidents = Planner(ledger, situation)
+    ledger = incidents.plan()
     # 10. What people plan: evacuations, windows, rolling maintenance.
     ledger, wanted_held = evacuate_wanted(ledger, situation)
     ledger, windows_held = windows_plan.maintain(ledger, situation)
@@ -200,17 +200,13 @@ def _situation(
 def _queue(
     ledger: Ledger,
     situation: Situation,
-    incidents: Planner,
     sick: Mapping[str, tuple[Sick, ...] | str],
 ) -> tuple[Ledger, tuple[Held, ...]]:
     """Repair machines that are reported broken, unless an incident works there."""
     observed = situation.observed
     ledger = referral.give_up(ledger, observed.snapshot)
     admitted = guards.admit(ledger, replace(observed, sick=sick), situation.policy, situation.now)
-    if situation.stops.doubt is not None:
-        queue_plan.keep_off(admitted.ledger, situation, incidents.busy)
-        return admitted.ledger, tuple(admitted.held)
-    ledger, held = queue_plan.work_off(admitted.ledger, situation, incidents.busy, admitted.shut)
+    ledger, held = queue_plan.work_off(admitted.ledger, situation, admitted.shut)
     return ledger, (*admitted.held, *held)
 
 

@@ -11,7 +11,7 @@ from nodeagent.maintd.incidents.steps import next_steps
 from nodeagent.maintd.outage.claims import begin
 from nodeagent.maintd.planning import admission
 from nodeagent.maintd.planning.evacuation_moves import NextSteps
-from nodeagent.maintd.planning.outcomes import is_unheard, worst_per_node
+from nodeagent.maintd.planning.outcomes import worst_per_node
 from nodeagent.maintd.planning.situation import Situation
 from nodeagent.model.action import Action, Drain, MovePrimary, MoveSecondary, Retag
 from nodeagent.model.diagnosis import Need
@@ -61,10 +61,7 @@ def _allowed(incident: Incident, action: Action, stage: str) -> bool:
 
 @dataclass
 class Planner:
-    """The incidents of one round.
-
-    Nodes in work at the start of the round stay `busy`, whatever earlier planners do.
-    """
+    """The incidents of one round."""
 
     ledger: Ledger
     situation: Situation
@@ -75,13 +72,6 @@ class Planner:
         self.policy, self.room = self.situation.policy, self.situation.room
         self.stops = self.situation.stops
         self.nodes = self.observed.snapshot.by_uuid
-        # A node with a running job is in work, whatever its incident's state.
-        names = self.observed.snapshot.nodes
-        self.busy = {
-            names[intent.node].uuid
-            for intent in self.ledger.intents
-            if intent.incident and intent.node in names and not is_unheard(intent, self.observed)
-        }
 
     def referred(self) -> Mapping[str, tuple[Sick, ...]]:
         """The incidents that are left to the repair queue, and on which work may start."""
@@ -98,9 +88,8 @@ class Planner:
             )
         }
 
-    def plan(self, ledger: Ledger) -> Ledger:
+    def plan(self) -> Ledger:
         """Plan started incidents first: nobody else gets what they need."""
-        self.ledger = ledger
         order = sorted(worst_per_node(self.ledger).values(), key=lambda i: (i.noted_at, i.id))
         for incident in order:
             if incident.status is Status.PENDING:
@@ -131,9 +120,9 @@ class Planner:
             or _to_be_tried_again(incident, self.now)
             or self.stops.closed.get(incident.name)
         )
-        if stop is None and incident.node not in self.busy:
+        if stop is None and incident.node not in self.room.in_work:
             node = self.nodes[incident.node]
-            stop = admission.no_room_in_work(node, self.busy, self.nodes, self.policy)
+            stop = admission.no_room_in_work(node, self.room.in_work, self.nodes, self.policy)
         if stop:
             self._hold(incident.name, incident.id, stop)
             return
@@ -144,7 +133,7 @@ class Planner:
         why = (
             self._why_not(incident)
             or self._left_to_queue(incident, node)
-            or admission.no_room_in_work(node, self.busy, self.nodes, self.policy)
+            or admission.no_room_in_work(node, self.room.in_work, self.nodes, self.policy)
             or self.room.why_claimed(node.name, incident.id)
         )
         if why:
@@ -190,7 +179,7 @@ class Planner:
         if isinstance(taken, Reason):
             self._hold(incident.name, incident.id, taken)
             return
-        self.busy.add(incident.node)
+        self.room.in_work.add(incident.node)
         self.ledger = steps.promise(taken, self.ledger, self.now)
         self._started(incident)
 

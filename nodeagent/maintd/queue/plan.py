@@ -46,30 +46,29 @@ def wants_room(ledger: Ledger, policy: Policy) -> bool:
 
 
 def work_off(
-    ledger: Ledger,
-    situation: Situation,
-    busy: set[str],
-    shut: Mapping[int, Reason],
+    ledger: Ledger, situation: Situation, shut: Mapping[int, Reason]
 ) -> tuple[Ledger, list[Held]]:
-    """Give each entry its next step, and tell what is blocked.
+    """Give each entry its next step, and tell what is blocked; in doubt about the ledger nothing.
 
-    `busy` are the UUIDs of the nodes in work; those of entries are added. `shut` gives, by index,
-    the reason why an entry's next step does not start.
+    `shut` gives, by index, the reason why an entry's next step does not start.
     """
     if not ledger.queue.entries:
         return ledger, []
-    places = _Places(ledger, situation, busy, shut)
-    work = _Work(ledger, situation, busy, _Agent(ledger, situation), places)
+    if situation.stops.doubt is not None:
+        _keep_off(ledger, situation)
+        return ledger, []
+    places = _Places(ledger, situation, shut)
+    work = _Work(ledger, situation, _Agent(ledger, situation), places)
     work.all()
     return work.ledger, work.held
 
 
-def keep_off(ledger: Ledger, situation: Situation, busy: set[str]) -> None:
+def _keep_off(ledger: Ledger, situation: Situation) -> None:
     """Claim the nodes of entries in work, and start nothing."""
     at_work = {entry.address: entry for entry in ledger.queue.entries if entry.at_work}
     for node in situation.observed.snapshot.nodes.values():
         if (entry := at_work.get(node.address)) is not None:
-            busy.add(node.uuid)
+            situation.room.in_work.add(node.uuid)
             situation.room.claim(node.name, entry.owner)
 
 
@@ -159,12 +158,11 @@ class _Places:
         self,
         ledger: Ledger,
         situation: Situation,
-        busy: set[str],
         shut: Mapping[int, Reason],
     ) -> None:
         self._observed, self._policy = situation.observed, situation.policy
         self._room, self._stops = situation.room, situation.stops
-        self._busy, self._shut = busy, shut
+        self._shut = shut
         self._incidents = ledger.incidents
         self._evacuated_for = {outage.node: outage.evacuated_for for outage in ledger.outages}
         self._nodes = self._observed.snapshot.by_uuid
@@ -245,7 +243,7 @@ class _Places:
         if entry.at_work or entry.status.finished:
             return None
         return admission.no_room_in_work(
-            node, self._busy, self._nodes, self._policy
+            node, self._room.in_work, self._nodes, self._policy
         ) or admission.another_candidate(node, self._incidents, self._nodes)
 
 
@@ -255,7 +253,6 @@ class _Work:
 
     ledger: Ledger
     situation: Situation
-    busy: set[str]
     agent: _Agent
     places: _Places
     held: list[Held] = field(default_factory=list)
@@ -272,7 +269,7 @@ class _Work:
                 self._put(entry)
         at_work = [entry for entry in entries if entry.at_work]
         nodes = {entry.index: node for entry in at_work if (node := self.places.node(entry))}
-        self.busy.update(node.uuid for node in nodes.values())
+        self.room.in_work.update(node.uuid for node in nodes.values())
         machines = {entry.index: self.places.machine(entry) for entry in entries}
         for entry in at_work:
             if entry.index in nodes and not machines[entry.index].taken:
@@ -346,7 +343,7 @@ class _Work:
             if isinstance(taken, Reason):
                 self._hold(entry, taken)
                 return
-            self.busy.add(node.uuid)
+            self.room.in_work.add(node.uuid)
             self.ledger = taken.promise(self.ledger, order, self.now)
         if does != CHECK:
             self._put(entry)
@@ -366,7 +363,7 @@ class _Work:
         if isinstance(taken, Reason):
             self._hold(entry, taken)
             return
-        self.busy.add(node.uuid)
+        self.room.in_work.add(node.uuid)
         moves = sum(isinstance(i.action, MovePrimary | MoveSecondary) for i in intents)
         if moves < sum(purpose(intent) == EMPTY for intent in intents):
             return  # nothing runs beside it

@@ -86,7 +86,8 @@ def worked(case: Case) -> tuple[Ledger, list[Intent], list[AnyKind]]:
     queue = Queue(case.entries, len(case.entries))
     before = replace(case.ledger, queue=queue)
     here = situation(before, case.observed, case.policy, NOW, case.stops)
-    after, held = work_off(before, here, set(case.busy), case.shut)
+    here.room.in_work.update(case.busy)
+    after, held = work_off(before, here, case.shut)
     return after, list(after.intents[len(before.intents) :]), [kind for kind, _ in kinds(held)]
 
 
