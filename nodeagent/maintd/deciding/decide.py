@@ -5,7 +5,6 @@ the `Situation`, which all planners after it are given. Each takes nodes and mem
 Room, makes intents, and hands on the ledger.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from nodeagent.maintd.autorepair import jobs as repair_jobs
@@ -39,7 +38,6 @@ from nodeagent.maintd.windows import occurrences, timing
 from nodeagent.maintd.windows import plan as windows_plan
 from nodeagent.model.ledger import Decision, Ledger, Policy
 from nodeagent.model.reason import Held, Kind, Reason, because
-from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 
@@ -83,7 +81,9 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     ledger = notice_commands.order(ledger, situation)
     # 8. Machines to repair: before incidents, for an entry keeps the node that it works on.
     sick = {**observed.sick, **Planner(ledger, situation).referred()}
-    ledger, queue_held = _queue(ledger, situation, sick)
+    ledger = referral.give_up(ledger, snapshot)
+    admitted = guards.admit(ledger, situation, sick)
+    ledger, queue_held = queue_plan.work_off(admitted.ledger, situation, admitted.shut)
     # 9. Incidents, the oldest first.
     lost_held = lost_jobs.reasons(ledger, observed)
     incidents = Planner(ledger, situation)
@@ -111,6 +111,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
         *series_held,
         *fencer.held,
         *owners_held,
+        *admitted.held,
         *queue_held,
         *lost_held,
         *incidents.held,
@@ -195,19 +196,6 @@ def _situation(
         stops=stops,
         owners=offers.waiting(ledger, snapshot, policy, now),
     )
-
-
-def _queue(
-    ledger: Ledger,
-    situation: Situation,
-    sick: Mapping[str, tuple[Sick, ...] | str],
-) -> tuple[Ledger, tuple[Held, ...]]:
-    """Repair machines that are reported broken, unless an incident works there."""
-    observed = situation.observed
-    ledger = referral.give_up(ledger, observed.snapshot)
-    admitted = guards.admit(ledger, replace(observed, sick=sick), situation.policy, situation.now)
-    ledger, held = queue_plan.work_off(admitted.ledger, situation, admitted.shut)
-    return ledger, (*admitted.held, *held)
 
 
 def _by_name(stop: Stop) -> dict[str, Reason]:
