@@ -38,7 +38,7 @@ def is_for_owners(intent: Intent) -> bool:
     return isinstance(intent.purpose, OfOwners)
 
 
-def how_ended(intent: Intent, observed: Observed) -> Delivery | None:
+def delivery_of(intent: Intent, observed: Observed) -> Delivery | None:
     """Return how the delivery by a command ended; None while it runs."""
     if intent.id in observed.absent:
         return Retry(observed.absent[intent.id])
@@ -99,7 +99,7 @@ def _after(sending: Sending, result: Delivery, now: Ms) -> Sending:
 def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Record which owners the command has notified, and why others were not."""
     for intent in filter(is_for_owners, ledger.intents):
-        result = how_ended(intent, observed)
+        result = delivery_of(intent, observed)
         if result is not None:
             ledger = _ended(ledger, intent, result, now)
             kept = tuple(other for other in ledger.intents if other is not intent)

@@ -196,8 +196,8 @@ def _hosts(
     return tuple(hosts)
 
 
-class _Sums:
-    """Sums of one node, added up in the instances' order."""
+class _Totals:
+    """Totals of one node, added up in the instances' order."""
 
     def __init__(self, node: Node) -> None:
         self.used = 0
@@ -256,15 +256,15 @@ class _Sums:
 def _fill(
     cluster: Cluster, hosts: Sequence[Host], demands: Sequence[Demand], places: Sequence[Place]
 ) -> tuple[Filled, ...]:
-    sums = [_Sums(node) for node in cluster.nodes]
+    totals = [_Totals(node) for node in cluster.nodes]
     for demand, place in zip(demands, places, strict=True):
-        sums[place.primary].primary(hosts[place.primary], demand, place.shared)
+        totals[place.primary].primary(hosts[place.primary], demand, place.shared)
         if place.secondary != -1:
-            sums[place.secondary].secondary(hosts[place.secondary], demand, place.primary)
-    return tuple(map(_filled, cluster.nodes, hosts, sums))
+            totals[place.secondary].secondary(hosts[place.secondary], demand, place.primary)
+    return tuple(map(_filled, cluster.nodes, hosts, totals))
 
 
-def _filled(node: Node, host: Host, on: _Sums) -> Filled:
+def _filled(node: Node, host: Host, on: _Totals) -> Filled:
     reserved = max(on.reserved_for.values(), default=0)
     recorded = int(node.memory) - node.own_memory - on.used
     return Filled(

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from nodeagent.maintd.notices import mailbox
 from nodeagent.maintd.notices.delivery import Retry, Sent
-from nodeagent.maintd.notices.owners import agent_is_free, how_ended
+from nodeagent.maintd.notices.owners import agent_is_free, delivery_of
 from nodeagent.maintd.notices.render import check, fitting, template_of, values
 from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.maintd.planning.situation import Situation
@@ -45,7 +45,7 @@ def remember(ledger: Ledger, observed: Observed, sinks: tuple[Sink, ...], now: M
     ended = {
         identity: result
         for identity, intent in ours.items()
-        if (result := how_ended(intent, observed)) is not None
+        if (result := delivery_of(intent, observed)) is not None
     }
     known, boxes = {sink.name: sink for sink in sinks}, list[Mailbox]()
     for box in ledger.notices.boxes:
