@@ -78,11 +78,10 @@ class Planner:
         if not self.policy.procedures.incidents:
             return {}
         snapshot = self.observed.snapshot
-        worst = sorted(worst_per_node(self.ledger).values(), key=lambda i: (i.noted_at, i.id))
         return {
             INCIDENTS: tuple(
                 referral.report(incident, rule, snapshot)
-                for incident in worst
+                for incident in self._in_order()
                 if (rule := referral.referral_of(incident, snapshot, self.policy)) is not None
                 and self._why_not(incident) is None
             )
@@ -90,7 +89,7 @@ class Planner:
 
     def plan(self) -> Ledger:
         """Plan started incidents first: nobody else gets what they need."""
-        order = sorted(worst_per_node(self.ledger).values(), key=lambda i: (i.noted_at, i.id))
+        order = self._in_order()
         for incident in order:
             if incident.status is Status.PENDING:
                 self._go_on(incident)
@@ -99,8 +98,12 @@ class Planner:
                 self._begin(incident)
         return self.ledger
 
-    def _hold(self, node: str, incident: str, why: Reason) -> None:
-        self.held.append(Held(why, node, incident))
+    def _hold(self, incident: Incident, why: Reason) -> None:
+        self.held.append(Held(why, incident.name, incident.id))
+
+    def _in_order(self) -> list[Incident]:
+        """The worst incident of each node, the oldest first."""
+        return sorted(worst_per_node(self.ledger).values(), key=lambda i: (i.noted_at, i.id))
 
     def _go_on(self, incident: Incident) -> None:
         mine = [i for i in self.ledger.intents if i.incident == incident.id]
@@ -110,7 +113,7 @@ class Planner:
         if theirs:
             job = str(theirs[0].job)
             why = because(Kind.WAITS_FOR_JOB, incident.name, job=job, there="there")
-            self._hold(incident.name, incident.id, why)
+            self._hold(incident, why)
             return
         if any(not isinstance(i.action, MovePrimary | MoveSecondary) for i in mine):
             return  # nothing runs beside it
@@ -122,9 +125,9 @@ class Planner:
         )
         if stop is None and incident.node not in self.room.in_work:
             node = self.nodes[incident.node]
-            stop = admission.no_room_in_work(node, self.room.in_work, self.nodes, self.policy)
+            stop = admission.no_room_in_work(node, self.room, self.policy)
         if stop:
-            self._hold(incident.name, incident.id, stop)
+            self._hold(incident, stop)
             return
         self._take(incident, self._next(incident, len(mine)))
 
@@ -133,11 +136,11 @@ class Planner:
         why = (
             self._why_not(incident)
             or self._left_to_queue(incident, node)
-            or admission.no_room_in_work(node, self.room.in_work, self.nodes, self.policy)
+            or admission.no_room_in_work(node, self.room, self.policy)
             or self.room.why_claimed(node.name, incident.id)
         )
         if why:
-            self._hold(incident.name, incident.id, why)
+            self._hold(incident, why)
             return
         self._take(incident, self._next(incident, 0))
 
@@ -172,12 +175,12 @@ class Planner:
 
     def _take(self, incident: Incident, steps: NextSteps) -> None:
         for why in (*steps.obstacles, *steps.beyond):
-            self._hold(incident.name, incident.id, why)
+            self._hold(incident, why)
         if not steps.steps:
             return
         taken = self.room.take(incident.name, OfIncident(incident.id))
         if isinstance(taken, Reason):
-            self._hold(incident.name, incident.id, taken)
+            self._hold(incident, taken)
             return
         self.room.in_work.add(incident.node)
         self.ledger = steps.promise(taken, self.ledger, self.now)

@@ -242,9 +242,9 @@ class _Places:
             return because(Kind.NEW_MIRROR, node.name, instance=copied)
         if entry.at_work or entry.status.finished:
             return None
-        return admission.no_room_in_work(
-            node, self._room.in_work, self._nodes, self._policy
-        ) or admission.another_candidate(node, self._incidents, self._nodes)
+        if why := admission.no_room_in_work(node, self._room, self._policy):
+            return why
+        return admission.another_candidate(node, self._incidents, self._nodes)
 
 
 @dataclass
