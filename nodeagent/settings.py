@@ -14,6 +14,7 @@ from typing import Any
 from nodeagent.drop_ins import read_files
 from nodeagent.faults import Faults
 from nodeagent.model.diagnosis import Need
+from nodeagent.model.ganeti import GANETI_FOLDER
 from nodeagent.model.setting import setting
 from nodeagent.section import LEVELS, NAME, Section
 
@@ -112,7 +113,7 @@ class AgentSettings:
     node: str = setting("text", "")
     uuid: str = setting("text", "", pattern=_UUID, wanted="a UUID in lower case, or empty")
     cluster: str = setting("text", "")
-    ganeti: str = setting("path", "/var/lib/ganeti")
+    ganeti: str = setting("path", GANETI_FOLDER)
     state: str = setting("path", "/var/lib/nodeagent")
     socket: str = setting("path", "/run/nodeagent/runner.sock")
     front: str = setting("text", "nodeagent")

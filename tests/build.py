@@ -2,7 +2,12 @@
 
 from dataclasses import replace
 
-from nodeagent.model.snapshot import Instance, Node, Snapshot
+from nodeagent.maintd.planning.resources import open_room
+from nodeagent.maintd.planning.situation import Situation, Stops
+from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.offer import Work
+from nodeagent.model.snapshot import Instance, Node, Observed, Snapshot
+from nodeagent.model.units import Ms
 
 
 def node(name: str, **members: object) -> Node:
@@ -54,3 +59,11 @@ def mirrored(*places: tuple[str, str]) -> list[Instance]:
         Instance(f"i{n}", primary, secondary, memory=100, disk=100)
         for n, (primary, secondary) in enumerate(places, 1)
     ]
+
+
+def situation(
+    ledger: Ledger, observed: Observed, policy: Policy, now: Ms, stops: Stops = Stops()
+) -> Situation:
+    """The situation of a round in which no owner blocks anything."""
+    room = open_room(ledger, observed, {})
+    return Situation(observed, policy, now, room, stops, {work: {} for work in Work})

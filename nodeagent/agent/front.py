@@ -35,6 +35,9 @@ KVM_EVERY = 60.0  # seconds: each time it looks at all processes of the node
 ORDERS = 4  # concurrent requests to the runner: as a frame an order may grow sixfold
 WAITING = 5.0  # seconds until an order must have its turn
 
+# Why the runner does not answer, by the status that says so; a text of its own is passed on.
+_STATUSES = {"bad": 400, "refused": 403, "unknown": 404, "busy": 429, "failed": 503}
+_WORDS = {"refused": "refused", "unknown": "no such order was started here"}
 _NO_REPORT = "Unable to produce a report for the requested resource"
 
 
@@ -187,11 +190,9 @@ class Front:
     async def _diagnosis(self, request: Request) -> Response:
         salt = request.query("salt")
         answer = await self._link.ask(_with_salt({"verb": "report"}, salt))
-        if "bad" in answer:
-            return Response.error(400, str(answer["bad"]))
-        if not isinstance(answer.get("sealed"), str):
-            return Response.error(503, "this node cannot report now; its log says why")
-        return Response(200, _wrapped(answer["sealed"]).encode())
+        if isinstance(sealed := answer.get("sealed"), str):
+            answer = {"sealed": _wrapped(sealed)}
+        return _response(answer, "this node cannot report now; its log says why")
 
     async def _sealed_report(self, salt: str | None) -> str | None:
         try:
@@ -206,13 +207,9 @@ class Front:
 
     async def _give(self, request: Request) -> Response:
         if (text := _text(request)) is None:
-            return Response.error(403, "refused")
+            return _response({"refused": True})
         answer = await self._orders.ask({"verb": "order", "order": text}, seconds=15)
-        if isinstance(answer.get("sealed"), str):
-            return Response(202, answer["sealed"].encode())
-        if "refused" in answer:
-            return Response.error(403, "refused")
-        return Response.error(503, "this node cannot take orders now")
+        return _response(answer, "this node cannot take orders now", sealed=202)
 
     async def _witness(self, request: Request) -> Response:
         if (refused := _not_json(request)) is not None:
@@ -230,22 +227,16 @@ class Front:
         from nodeagent.agent.probe import words
 
         if (text := _text(request)) is None:
-            return Response.error(403, "refused")
+            return _response({"refused": True})
         task = await self._orders.ask({"verb": "witness", "question": text}, seconds=15)
-        if "busy" in task:
-            return Response.error(429, str(task["busy"]))
-        if "refused" in task:
-            return Response.error(403, "refused")
         if "ticket" not in task:
-            return Response.error(503, "this node cannot be a witness now; its log says why")
+            return _response(task, "this node cannot be a witness now; its log says why")
         tls, ports = self.settings.listen.tls, (int(task["noded"]), int(task["agent"]))
         ages = self._drbd.ages()
         document = canonical((await words(task["addresses"], *ports, ages, tls=tls)).body())
         testimony = {"verb": "testify", "ticket": task["ticket"], "words": document}
         answer = await self._orders.ask(testimony)
-        if isinstance(answer.get("sealed"), str):
-            return Response(200, answer["sealed"].encode())
-        return Response.error(503, str(answer.get("bad", "this node cannot seal its answer")))
+        return _response(answer, "this node cannot seal its answer")
 
     async def _receipt(self, request: Request) -> Response:
         segments = request.segments
@@ -253,13 +244,7 @@ class Front:
             return NOT_FOUND
         question = {"verb": "receipt", "id": segments[2], "salt": request.query("salt")}
         answer = await self._link.ask(question)
-        if isinstance(answer.get("sealed"), str):
-            return Response(200, answer["sealed"].encode())
-        if "bad" in answer:
-            return Response.error(400, str(answer["bad"]))
-        if "unknown" not in answer:
-            return Response.error(503, "this node cannot tell now; its log says why")
-        return Response.error(404, "no such order was started here")
+        return _response(answer, "this node cannot tell now; its log says why")
 
     async def _ready(self, _: Request) -> Response:
         health = await self._ask_health()
@@ -278,6 +263,16 @@ class Front:
             return await self._link.ask({"verb": "health"})
         except Unavailable:
             return {}
+
+
+def _response(answer: Frame, otherwise: str = "", *, sealed: int = 200) -> Response:
+    """Pass on what the runner has sealed, or say why it has not; `otherwise` if it does not."""
+    if isinstance(text := answer.get("sealed"), str):
+        return Response(sealed, text.encode())
+    for outcome, status in _STATUSES.items():
+        if outcome in answer:
+            return Response.error(status, _WORDS.get(outcome) or str(answer[outcome]))
+    return Response.error(503, otherwise)
 
 
 def _written(health: Frame, server: Server) -> bytes:

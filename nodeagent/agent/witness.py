@@ -117,17 +117,17 @@ class Witness:
         """Seal the front's words about the question of this ticket."""
         _, question, who = self._tickets.pop(str(asked.get("ticket")), (0, None, ""))
         if question is None:
-            return {"bad": "no such ticket, or it is too old"}
+            return {"failed": "no such ticket, or it is too old"}
         text = asked.get("words")
         if not isinstance(text, str):
-            return {"bad": "no words"}
+            return {"failed": "no words"}
         try:
             document = read(text.encode(), limit=_MAX_WORDS, depth=3)
             if not isinstance(document, dict):
                 raise MessageError("not an object")
             words = Words.from_body(document)
         except (MessageError, UnicodeEncodeError) as error:
-            return {"bad": str(error)}
+            return {"failed": str(error)}
         me = self._ssconf.identity()
         promised = question.claim and self._promises_to(who, question, words)
         body = body_of(question, me.cluster, me.name, me.uuid, words, promised=promised)

@@ -1,7 +1,8 @@
-"""Known versions of Ganeti, and the reason to doubt another. Pure."""
+"""Ganeti: its folder, its known versions, and the reason to doubt another. Pure."""
 
 import re
 
+GANETI_FOLDER = "/var/lib/ganeti"  # its own files, on each node
 KNOWN = ((3, 0), (3, 1))  # the conformance suite passes with these
 
 

@@ -8,6 +8,7 @@ from functools import partial
 
 from nodeagent import ssconf
 from nodeagent.errors import ConfigError, Unavailable
+from nodeagent.model.ganeti import GANETI_FOLDER
 from nodeagent.model.short_name import meant
 from nodeagent.power import agents, proven, settings
 from nodeagent.power.agents import Agents
@@ -26,7 +27,7 @@ class Controls:
     config: str = settings.DEFAULT_FILE
     agents: str = agents.FOLDER
     state: str = proven.FOLDER
-    ganeti: str = "/var/lib/ganeti"
+    ganeti: str = GANETI_FOLDER
 
     def load(self) -> settings.PowerSettings:
         return settings.load(self.config, owner=os.geteuid())

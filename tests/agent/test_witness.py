@@ -136,7 +136,7 @@ def test_a_question_is_answered_once(place: Place, caplog: pytest.LogCaptureFixt
     one, raw = witness(place, clock), sealed_question(place, DEAD)
     ticket = asked(one, raw)["ticket"]
     assert "sealed" in brought(one, ticket)
-    assert brought(one, ticket) == {"bad": "no such ticket, or it is too old"}
+    assert brought(one, ticket) == {"failed": "no such ticket, or it is too old"}
     clock.passed = 25_000
     assert asked(one, raw) == {"refused": True}
     assert "was asked before" in caplog.text
@@ -201,14 +201,14 @@ def test_a_front_that_was_taken_over_gets_no_other_words_sealed(place: Place) ->
     one = witness(place)
     for words in NO_WORDS:
         ticket = asked(one, sealed_question(place, DEAD))["ticket"]
-        assert "bad" in brought(one, ticket, words), words
-        assert "bad" in brought(one, ticket), "nor a second try"
+        assert "failed" in brought(one, ticket, words), words
+        assert "failed" in brought(one, ticket), "nor a second try"
 
 
 def test_frames_without_a_question(place: Place) -> None:
     for question in (None, 7, "", "\ud800"):
         assert asyncio.run(witness(place).ask({"question": question}, None)) == {"refused": True}
-        assert "bad" in asyncio.run(witness(place).testify({"ticket": question}, None))
+        assert "failed" in asyncio.run(witness(place).testify({"ticket": question}, None))
 
 
 @pytest.mark.parametrize("member", ["cluster", "name", "target", "node"])

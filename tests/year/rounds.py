@@ -27,6 +27,7 @@ from nodeagent.model.window import (
     Unavailability,
     Window,
 )
+from tests.build import situation
 from tests.year import world as worlds
 from tests.year.world import World, ms
 
@@ -110,7 +111,8 @@ class Rounds:
         """
         if self.every or self._live or self._worked or self.ledger.intents:
             return False
-        ledger = admit(self.ledger, observed, self.policy, Ms(ms(minute))).ledger
+        here = situation(self.ledger, observed, self.policy, Ms(ms(minute)))
+        ledger = admit(self.ledger, here, observed.sick).ledger
         old, new = self.ledger.queue, ledger.queue
         if (new.entries, new.attempts) != (old.entries, old.attempts):
             return False

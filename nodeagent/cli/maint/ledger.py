@@ -202,11 +202,12 @@ def _cluster(where: Where) -> "GanetiCluster":
 def _of_ganeti(where: Where, absent: Absent | InDoubt) -> str:
     """Return the ledger in this node's copy of Ganeti's configuration, as JSON."""
     from nodeagent.cluster.ganeti import configuration
-    from nodeagent.cluster.ganeti.ssconf import FOLDER
+    from nodeagent.model.ganeti import GANETI_FOLDER
     from nodeagent.store.carried import document, unpack
 
     settings = where.settings()
-    path = os.path.join(FOLDER if settings is None else settings.cluster.ganeti, "config.data")
+    folder = GANETI_FOLDER if settings is None else settings.cluster.ganeti
+    path = os.path.join(folder, "config.data")
     try:
         text = configuration.ledger_rule(path)
         if text is None:

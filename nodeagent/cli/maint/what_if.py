@@ -107,9 +107,9 @@ def _document(evacuation: "Evacuation", names: Sequence[str], stock: "Known") ->
         "room": [
             {
                 "node": node.host.name,
-                "free-memory": node.free_memory,
+                "free-memory": node.present.memory,
                 "reserved-memory": node.reserved,
-                "free-disk": node.free_disk,
+                "free-disk": node.present.disk,
                 "n+1": node.host.name not in after,
                 "n+1-before": node.host.name not in before,
             }
@@ -118,7 +118,7 @@ def _document(evacuation: "Evacuation", names: Sequence[str], stock: "Known") ->
         "crowded": [
             {
                 "node": evacuation.after.nodes[index].host.name,
-                "spindles": evacuation.after.nodes[index].used_spindles,
+                "spindles": evacuation.after.nodes[index].present.pressure,
                 "limit": evacuation.after.nodes[index].host.spindle_limit,
             }
             for index in evacuation.crowded()

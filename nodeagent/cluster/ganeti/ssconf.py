@@ -11,10 +11,9 @@ from collections.abc import Callable
 
 from nodeagent import ssconf
 from nodeagent.errors import NotMaster
+from nodeagent.model.ganeti import GANETI_FOLDER
 from nodeagent.model.node_name import own_name
 from nodeagent.model.snapshot import Node, Snapshot
-
-FOLDER = "/var/lib/ganeti"
 
 
 class Ssconf:
@@ -23,7 +22,7 @@ class Ssconf:
     `name` is our own node's in Ganeti; if empty, the host's name gives it, without DNS.
     """
 
-    def __init__(self, name: str = "", folder: str = FOLDER) -> None:
+    def __init__(self, name: str = "", folder: str = GANETI_FOLDER) -> None:
         self._name = name
         self._folder = folder
 

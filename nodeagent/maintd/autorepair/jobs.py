@@ -14,7 +14,7 @@ from nodeagent.maintd.autorepair.survey import Survey, jobs_of, pending, survey
 from nodeagent.maintd.outage.waiting import unlicensed
 from nodeagent.maintd.planning.admission import keeps
 from nodeagent.maintd.planning.effects import is_seen
-from nodeagent.maintd.planning.outcomes import BACK_OFF, TAG_SHOWS, shows_within
+from nodeagent.maintd.planning.outcomes import BACK_OFF, TAG_SHOWS, end_of
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.planning.times import rfc3339
@@ -80,12 +80,8 @@ def _that_matter(trails: Sequence[Trail], ids: Collection[str], now: Ms) -> list
 
 
 def _ended(intent: Intent, observed: Observed, now: Ms) -> Trail | None:
-    result = observed.results.get(intent.id)
-    if result is None or intent.job is None or result.outcome is Outcome.RUNNING:
-        return None
-    fresh = now - (intent.ended or now) < shows_within(intent)
-    done = result.outcome is Outcome.SUCCESS
-    if done and fresh and not is_seen(intent.action, observed.snapshot):
+    result = end_of(intent, observed, now, shows=is_seen(intent.action, observed.snapshot))
+    if result is None or intent.job is None:
         return None
     return Trail(intent.job, intent.reason, intent.action, result, intent.promised, now)
 

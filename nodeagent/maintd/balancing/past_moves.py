@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from nodeagent.maintd.planning.effects import is_of_nothing
 from nodeagent.maintd.planning.intents import tags_set, without_claim
-from nodeagent.maintd.planning.outcomes import BACK_OFF, first_ended
+from nodeagent.maintd.planning.outcomes import BACK_OFF, end_of
 from nodeagent.model.action import Action, MovePrimary, MoveSecondary, Retag, Scope, TagPlace
 from nodeagent.model.balance import HALT_TAG, Halt
-from nodeagent.model.ledger import SHOWS, Intent, Ledger, Outcome, Trail
+from nodeagent.model.ledger import Intent, Ledger, Outcome, Trail
 from nodeagent.model.purpose import OfTags
 from nodeagent.model.snapshot import Observed, Snapshot
 from nodeagent.model.units import Ms
@@ -26,8 +26,7 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     A successful job counts once its effect is visible, as with incidents. A job that cannot be
     found and has no visible effect counts as failed.
     """
-    intents = [first_ended(i, observed, now) if i.purpose.group else i for i in ledger.intents]
-    mine = [intent for intent in intents if intent.purpose.group]
+    mine = [intent for intent in ledger.intents if intent.purpose.group]
     if not (mine or ledger.shifted):
         return ledger
     waited = {intent.after for intent in mine}
@@ -39,7 +38,7 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     refused = cut_off or any(intent.id in observed.absent for intent in mine)
     return replace(
         ledger,
-        intents=tuple(i for i in intents if not (i.purpose.group and i.id in over)),
+        intents=tuple(i for i in ledger.intents if not (i.purpose.group and i.id in over)),
         shifted=tuple(t for t in (*ledger.shifted, *ended) if now - t.ended < NO_WAY_BACK),
         halts=_with_new(ledger.halts, failed),
         agenda=tuple(agenda for agenda in ledger.agenda if agenda.group not in halted),
@@ -55,15 +54,12 @@ def _has_failed(trail: Trail, snapshot: Snapshot) -> bool:
 
 def _ended(intent: Intent, observed: Observed, now: Ms, *, last: bool) -> Trail | None:
     """The trail of an ended job. Only the last one of a chain must have a visible effect."""
-    result = observed.results.get(intent.id)
-    if result is None or intent.job is None or result.outcome is Outcome.RUNNING:
-        return None
     shows = _shows(intent.action, observed.snapshot)
+    result = end_of(intent, observed, now, shows=shows or not last)
+    if result is None or intent.job is None:
+        return None
     if result.outcome in (Outcome.LOST, Outcome.LATER) and shows:
         result = replace(result, outcome=Outcome.SUCCESS)
-    fresh = last and not shows and now - intent.ended < SHOWS
-    if result.outcome is Outcome.SUCCESS and fresh:
-        return None
     return Trail(intent.job, intent.reason, intent.action, result, intent.promised, now)
 
 

@@ -13,6 +13,7 @@ from nodeagent.maintd.balancing.past_moves import NO_WAY_BACK
 from nodeagent.maintd.planning.departures import leaves
 from nodeagent.maintd.planning.preconditions import others_job
 from nodeagent.maintd.planning.resources import Room, Taken, needs_memory
+from nodeagent.maintd.planning.situation import Situation
 from nodeagent.maintd.planning.tag_settings import nearer, with_tags
 from nodeagent.model.action import MovePrimary, MoveSecondary
 from nodeagent.model.balance import Advice, Agenda, Lopsided, Question, Shift, Spot
@@ -40,26 +41,18 @@ class Balanced:
     questions: list[Question] = field(default_factory=list)
 
 
-def balance(
-    ledger: Ledger,
-    observed: Observed,
-    policy: Policy,
-    room: Room,
-    stopped: Mapping[str, Reason],
-    now: Ms,
-) -> Balanced:
-    """Start allowed moves. `stopped` has the reasons of nodes on hold; "" means all nodes."""
-    done = Balanced(ledger)
-    wanted = _wanted(ledger, observed.snapshot, policy)
+def balance(ledger: Ledger, situation: Situation) -> Balanced:
+    """Start allowed moves."""
+    done, snapshot = Balanced(ledger), situation.observed.snapshot
+    wanted = _wanted(ledger, snapshot, situation.policy)
     kept = tuple(lopsided for lopsided in ledger.lopsided if lopsided.group in wanted)
-    groups = observed.snapshot.groups
-    agenda = tuple(agenda for agenda in ledger.agenda if agenda.group in groups)
+    agenda = tuple(agenda for agenda in ledger.agenda if agenda.group in snapshot.groups)
     if (kept, agenda) != (ledger.lopsided, ledger.agenda):
         done.ledger = replace(ledger, lopsided=kept, agenda=agenda)
     if wanted:
-        seen = _Seen.of(ledger, observed, room, stopped)
+        seen = _Seen.of(ledger, situation)
         for group, own in wanted.values():
-            _Group(done, seen, own, now, group).all()
+            _Group(done, seen, own, situation.now, group).all()
     return done
 
 
@@ -96,7 +89,7 @@ class _Seen:
 
     observed: Observed
     room: Room
-    stopped: Mapping[str, Reason]
+    stopped: Reason | None
     nodes: Mapping[str, Sequence[Node]]  # by group, in order of their names
     sick: Mapping[str, Incident]  # the incidents that maintd works on, by node UUID
     failed: Mapping[str, Reason]  # nodes with a failed repair not yet acknowledged, by name
@@ -105,9 +98,8 @@ class _Seen:
     leaving: Mapping[str, Reason]  # nodes that leave soon, by name
 
     @classmethod
-    def of(
-        cls, ledger: Ledger, observed: Observed, room: Room, stopped: Mapping[str, Reason]
-    ) -> "_Seen":
+    def of(cls, ledger: Ledger, situation: Situation) -> "_Seen":
+        observed, room = situation.observed, situation.room
         nodes: dict[str, list[Node]] = {}
         for node in sorted(observed.snapshot.nodes.values(), key=lambda node: node.name):
             nodes.setdefault(node.group, []).append(node)
@@ -135,7 +127,17 @@ class _Seen:
             stay.setdefault(group, set()).add(instance.name)
         frozen = {group: frozenset(names) for group, names in stay.items()}
         leaving = {name: leaves(name, departure) for name, departure in room.departures.items()}
-        return cls(observed, room, stopped, nodes, sick, closed, working, frozen, leaving)
+        return cls(
+            observed=observed,
+            room=room,
+            stopped=situation.stops.plans.everywhere,
+            nodes=nodes,
+            sick=sick,
+            failed=closed,
+            working=working,
+            stay=frozen,
+            leaving=leaving,
+        )
 
     def unquiet(self, node: Node) -> Reason | None:
         """Temporary work or trouble at a node that delays balancing; else None."""
@@ -191,10 +193,10 @@ class _Group:
 
     def _free(self, nodes: Sequence[Node]) -> frozenset[str] | Reason:
         """The nodes to balance, or why the group is not balanced now."""
-        ledger, stopped = self.done.ledger, self.seen.stopped
+        ledger = self.done.ledger
         if halted := self._halted():
             return halted
-        if why := stopped.get(""):
+        if why := self.seen.stopped:
             return why
         if (remaining := ledger.balance_after - self.now) > 0:
             return because(BalanceKind.NOT_TAKEN, left=remaining)

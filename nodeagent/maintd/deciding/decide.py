@@ -1,11 +1,10 @@
 """One round of deciding: the table of contents of the coordinator. Pure.
 
-Thirteen steps, each in its place for a reason. The first four change the memory; from the fifth on
-each planner takes nodes and memory from the one Room and hands on the rest. `stops` says why no
-work starts: each planner gets those of its kind.
+Thirteen steps, each in its place for a reason. The first four change the memory. The fifth makes
+the `Situation`, which all planners after it are given. Each takes nodes and memory from its one
+Room, makes intents, and hands on the ledger.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from nodeagent.maintd.autorepair import jobs as repair_jobs
@@ -18,7 +17,7 @@ from nodeagent.maintd.fencing import state as fencing_state
 from nodeagent.maintd.fencing.plan import Fencer
 from nodeagent.maintd.incidents import lifecycle, referral
 from nodeagent.maintd.incidents.plan import Planner
-from nodeagent.maintd.ledger import other_master, proposals, undiagnosed, unreachable
+from nodeagent.maintd.ledger import lost_jobs, other_master, proposals, undiagnosed, unreachable
 from nodeagent.maintd.ledger.doubt import doubt as doubt_about
 from nodeagent.maintd.notices import owners as notice_owners
 from nodeagent.maintd.notices.sinks import command as notice_commands
@@ -29,18 +28,16 @@ from nodeagent.maintd.owners import offers
 from nodeagent.maintd.planning import departures, holds, node_keys, storm_brake
 from nodeagent.maintd.planning.intents import with_unheard
 from nodeagent.maintd.planning.resources import open_room
+from nodeagent.maintd.planning.situation import Situation, Stop, Stops, paused_nodes
 from nodeagent.maintd.planning.stages import stages
-from nodeagent.maintd.planning.stops import Stops
-from nodeagent.maintd.planning.tag_settings import faults, with_tags, wrong_tags
+from nodeagent.maintd.planning.tag_settings import with_tags, wrong_tags
 from nodeagent.maintd.queue import entries, guards
 from nodeagent.maintd.queue import plan as queue_plan
 from nodeagent.maintd.rolls import plan as rolls
 from nodeagent.maintd.windows import occurrences, timing
 from nodeagent.maintd.windows import plan as windows_plan
 from nodeagent.model.ledger import Decision, Ledger, Policy
-from nodeagent.model.offer import Work
 from nodeagent.model.reason import Held, Kind, Reason, because
-from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 
@@ -68,61 +65,55 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     doubt = doubt or other_master.doubt(ledger)  # an old master's plans wait for a person
     ledger, series_held = _with_calendar(ledger, observed, policy, now, doubt)
 
-    # 5. Room: claims of running work, why other nodes are closed, whose owners wait, and
-    #    when they leave.
-    stops = Stops(
-        pauses={**faults(snapshot), **holds.paused(ledger, snapshot)},
-        windows={**timing.closed(ledger, snapshot, now), **back.closed(ledger, observed)},
-        rolls=rolls.closed(ledger, observed),
-        storm=None if ledger.storm is None else because(Kind.STORM, why=ledger.storm.why),
-        doubt=doubt,
-    )
-    leaving = departures.departures(ledger, snapshot, policy, now)
-    waiting = offers.waiting(ledger, snapshot, policy, now)
-    windows = {**stops.windows, **stops.rolls}
-    room = open_room(ledger, observed, stops.pauses, windows, leaving)
+    # 5. The situation: what stops work, when nodes leave, whose owners wait, and the room that
+    #    running work leaves.
+    observed = readings.with_power(ledger, observed)
+    situation = _situation(ledger, observed, policy, now, doubt)
 
     # 6. Dead nodes: their instances are nobody else's until a person has put the node back.
     silent = unreachable.unreachable(ledger, snapshot, policy, now)
-    powered = readings.with_power(ledger, observed)
-    fencer = Fencer(ledger, powered, policy, room, stops.plans, silent, now)
+    fencer = Fencer(ledger, situation, silent)
     ledger = fencer.plan()
 
     # 7. Messages: owners first, then others by commands. They seldom need the master's agent,
     #    which the queue needs in every round.
-    ledger, owners_held = notice_owners.announce(ledger, observed, policy, now)
-    ledger = notice_commands.order(ledger, observed, policy, now)
+    ledger, owners_held = notice_owners.announce(ledger, situation)
+    ledger = notice_commands.order(ledger, situation)
     # 8. Machines to repair: before incidents, for an entry keeps the node that it works on.
-    owners = waiting[Work.INCIDENT]
-    incidents = Planner(ledger, observed, policy, now, room, stops.closed, owners)
-    sick = {**observed.sick, **incidents.referred()}
-    ledger, queue_held = _queue(ledger, incidents, sick, stops)
+    sick = {**observed.sick, **Planner(ledger, situation).referred()}
+    ledger = referral.give_up(ledger, snapshot)
+    admitted = guards.admit(ledger, situation, sick)
+    ledger, queue_held = queue_plan.work_off(admitted.ledger, situation, admitted.shut)
     # 9. Incidents, the oldest first.
-    ledger = incidents.plan(ledger)
+    lost_held = lost_jobs.reasons(ledger, observed)
+    incidents = Planner(ledger, situation)
+    ledger = incidents.plan()
     # 10. What people plan: evacuations, windows, rolling maintenance.
-    ledger, wanted_held = evacuate_wanted(ledger, observed, policy, room, stops.maintenance, now)
-    ledger, windows_held = windows_plan.maintain(
-        ledger, observed, policy, room, stops.maintenance, now
-    )
-    ledger, roll_held = rolls.go_on(ledger, observed, policy, room, stops, waiting[Work.ROLL], now)
+    ledger, wanted_held = evacuate_wanted(ledger, situation)
+    ledger, windows_held = windows_plan.maintain(ledger, situation)
+    ledger, roll_held = rolls.go_on(ledger, situation)
     # 11. The way back of nodes that nobody needs out of service any more.
-    ledger, back_held = back.put_back(ledger, observed, policy, room, stops, now)
+    ledger, back_held = back.put_back(ledger, situation)
     # 12. Instances: their repair on what is left, and last the luxury of balance.
     here = stages(policy, snapshot)
-    mended = repair(ledger, observed, policy, room, stops.repairs, here, now)
-    evened = balance(mended.ledger, observed, policy, room, stops.plans, now)
+    mended = repair(
+        ledger, observed, policy, situation.room, _by_name(situation.stops.repairs), here, now
+    )
+    evened = balance(mended.ledger, situation)
     # 13. Tags: save this state in Ganeti.
     ledger = node_keys.pin(keep_tags(evened.ledger, observed, policy, now), observed, now)
     ledger = past_moves.keep_tags(ledger, snapshot, now)
 
     held = (
-        *map(Held, stops.in_doubt.values()),
+        *([Held(doubt)] if doubt is not None else []),
         *wrong_tags(snapshot),
-        *room.budgets.held(snapshot),
+        *situation.room.budgets.held(snapshot),
         *series_held,
         *fencer.held,
         *owners_held,
+        *admitted.held,
         *queue_held,
+        *lost_held,
         *incidents.held,
         *wanted_held,
         *windows_held,
@@ -130,9 +121,9 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
         *back_held,
         *mended.held,
         *evened.held,
-        *departures.moves_again(ledger, snapshot, leaving, now),
+        *departures.moves_again(ledger, snapshot, situation.room.departures, now),
         *undiagnosed.reasons(ledger, observed, now),
-        *unreachable.reasons(ledger, observed, policy, now, judgement.judged(powered, now)),
+        *unreachable.reasons(ledger, observed, policy, now, judgement.judged(observed, now)),
     )
     ledger = seen.forget(_pruned(ledger, policy, now), observed)
     ledger = proposals.remember(before, ledger, observed, held, now)
@@ -182,36 +173,34 @@ def _with_calendar(
     return offers.ask(ledger, snapshot, policy, now), held
 
 
-def _queue(
-    ledger: Ledger,
-    incidents: Planner,
-    sick: Mapping[str, tuple[Sick, ...] | str],
-    stops: Stops,
-) -> tuple[Ledger, tuple[Held, ...]]:
-    """Repair machines that are reported broken, unless an incident works there."""
-    observed, policy, room, now = (
-        incidents.observed,
-        incidents.policy,
-        incidents.room,
-        incidents.now,
+def _situation(
+    ledger: Ledger, observed: Observed, policy: Policy, now: Ms, doubt: Reason | None
+) -> Situation:
+    snapshot = observed.snapshot
+    stops = Stops(
+        pauses=paused_nodes(ledger, snapshot),
+        incidents=holds.held_incidents(ledger, snapshot),
+        outside=holds.wholly_paused(ledger, snapshot),
+        windows={**timing.closed(ledger, snapshot, now), **back.closed(ledger, observed)},
+        rolls=rolls.closed(ledger, observed),
+        storm=None if ledger.storm is None else because(Kind.STORM, why=ledger.storm.why),
+        doubt=doubt,
     )
-    ledger = referral.give_up(ledger, observed.snapshot)
-    admitted = guards.admit(ledger, replace(observed, sick=sick), policy, now)
-    if stops.doubt is not None:
-        queue_plan.keep_off(admitted.ledger, observed, room, incidents.busy)
-        return admitted.ledger, tuple(admitted.held)
-    outside = holds.wholly_paused(admitted.ledger, observed.snapshot)
-    ledger, held = queue_plan.work_off(
-        admitted.ledger,
-        observed,
-        policy,
-        room,
-        queue_plan.Stopped(stops.repairs, outside, incidents.holds),
-        incidents.busy,
-        admitted.shut,
-        now,
+    leaving = departures.departures(ledger, snapshot, policy, now)
+    windows = {**stops.windows, **stops.rolls}
+    return Situation(
+        observed=observed,
+        policy=policy,
+        now=now,
+        room=open_room(ledger, observed, stops.pauses, windows, leaving),
+        stops=stops,
+        owners=offers.waiting(ledger, snapshot, policy, now),
     )
-    return ledger, (*admitted.held, *held)
+
+
+def _by_name(stop: Stop) -> dict[str, Reason]:
+    """The stop as auto-repair takes it: by node name, "" for everywhere."""
+    return {**stop.nodes, **({} if stop.everywhere is None else {"": stop.everywhere})}
 
 
 def _pruned(ledger: Ledger, policy: Policy, now: Ms) -> Ledger:

@@ -6,6 +6,7 @@ It checks no other section: a fault there must not stop it, and it loads no pars
 from dataclasses import dataclass
 
 from nodeagent.drop_ins import read_files
+from nodeagent.model.ganeti import GANETI_FOLDER
 from nodeagent.model.setting import setting
 from nodeagent.section import Section
 
@@ -23,7 +24,7 @@ class ClusterSettings:
     """
 
     node: str = setting("text", "")
-    ganeti: str = setting("path", "/var/lib/ganeti")
+    ganeti: str = setting("path", GANETI_FOLDER)
     luxi: str = setting("path", "/run/ganeti/socket/ganeti-query")
     grace: float = setting("duration", 0.0, least=0, most=3600)
 

@@ -10,10 +10,11 @@ from itertools import pairwise
 
 from nodeagent.maintd.fencing import domains
 from nodeagent.maintd.fencing.judgement import apart, suspects_itself
+from nodeagent.maintd.planning.situation import Situation
 from nodeagent.model.fencing import BURST, Fencing, Stage
-from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.ledger import Ledger
 from nodeagent.model.reason import FencingKind, Kind, Reason, because
-from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Ms
 
 TOGETHER = Ms(300_000)  # nodes that fall silent within this time do it together
@@ -21,15 +22,16 @@ STRIKES = Ms(120_000)  # two polls, before or after a power-off is seen to have 
 QUIET = Ms(300_000)  # after maintd's own start, also as the new master's
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Brakes:
-    """The state that brakes depend on. `stopped` is why no work starts on a node, or anywhere."""
+    """The state that brakes depend on."""
 
     ledger: Ledger
-    observed: Observed
-    policy: Policy
-    stopped: Mapping[str, Reason]
-    now: Ms
+    situation: Situation
+
+    def __post_init__(self) -> None:
+        self.observed, self.now = self.situation.observed, self.situation.now
+        self.policy = self.situation.policy
 
     def why_not(self, node: Node) -> Reason | None:
         """Why this node is not fenced now; None if it may be."""
@@ -63,7 +65,7 @@ class Brakes:
             return because(FencingKind.FENCES_NO_MASTER, node.name)
         if why := suspects_itself(self.observed):
             return why
-        if why := self.stopped.get("") or self.stopped.get(node.name):
+        if why := self.situation.stops.plans.at(node.name):
             return why
         for entry in self.ledger.queue.entries:
             if entry.at_work and entry.address == node.address:

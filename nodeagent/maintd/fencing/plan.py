@@ -14,14 +14,13 @@ from nodeagent.maintd.fencing.judgement import judge, unheard
 from nodeagent.maintd.fencing.state import tagged, untags, with_cut
 from nodeagent.maintd.outage.claims import begin
 from nodeagent.maintd.planning.intents import without_claim
-from nodeagent.maintd.planning.resources import Room
-from nodeagent.maintd.planning.tag_settings import with_tags
+from nodeagent.maintd.planning.situation import Situation
 from nodeagent.model.action import Action, Power, PowerCommand, Retag, Scope, SetOffline
 from nodeagent.model.fencing import FENCED_TAG, End, Fencing, Judgement, Life, Stage
 from nodeagent.model.ledger import Intent, Ledger, Policy
 from nodeagent.model.purpose import OfFencing
 from nodeagent.model.reason import Detail, FencingKind, Held, Reason, because
-from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Ms
 
 DEAD = (Life.HUNG, Life.OFF, Life.ISOLATED)
@@ -30,19 +29,16 @@ FRESH = Ms(240_000)  # a reading of the power is read again before it is too old
 
 @dataclass
 class Fencer:
-    """The fencing of one round. `silent` has the unreachable nodes, by name, and since when.
-
-    `stopped` is why no work starts on a node, or anywhere ("").
-    """
+    """The fencing of one round. `silent` has the unreachable nodes, by name, and since when."""
 
     ledger: Ledger
-    observed: Observed
-    policy: Policy
-    room: Room
-    stopped: Mapping[str, Reason]
+    situation: Situation
     silent: Mapping[str, Ms]
-    now: Ms
     held: list[Held] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.observed, self.now = self.situation.observed, self.situation.now
+        self.room = self.situation.room
 
     def plan(self) -> Ledger:
         """Plan the next step of each fencing, start new ones, and ask for nodes' power."""
@@ -127,7 +123,7 @@ class Fencer:
 
         So a reason that stays is said without a break.
         """
-        policy = with_tags(self.policy, self.observed.snapshot, node)
+        policy = self.situation.policy_of(node)
         reads = self._at_work(node.uuid)
         if not reads and node.controlled and self._may_read(node, since=self.silent[node.name]):
             self._read(node)
@@ -173,7 +169,7 @@ class Fencer:
         return because(FencingKind.MAY_BOOT, node.name, left=Ms(remaining))
 
     def _brakes(self) -> Brakes:
-        return Brakes(self.ledger, self.observed, self.policy, self.stopped, self.now)
+        return Brakes(self.ledger, self.situation)
 
     def _judged(self, node: Node) -> Judgement:
         evidence = self.observed.evidence.get(node.name)
@@ -223,7 +219,7 @@ class Fencer:
 
     def _step(self, fencing: Fencing, node: Node) -> Reason | None:
         """Plan its next step, or return why it waits; what stops work stops only the last ones."""
-        policy = with_tags(self.policy, self.observed.snapshot, node)
+        policy = self.situation.policy_of(node)
         if fencing.drill:
             return self._drill(fencing, node, policy)
         if fencing.stage is Stage.FENCED and fencing.node in self.ledger.returning():
@@ -254,7 +250,7 @@ class Fencer:
                 self._put(replace(fencing, stage=Stage.CUTS, at=self.now, tries=0))
             case Stage.CONFIRMS:
                 self._read(node)
-            case _ if why := self.stopped.get("") or self.stopped.get(node.name):
+            case _ if why := self.situation.stops.plans.at(node.name):
                 return because(FencingKind.FENCING_WAITS, node.name, why=why)
             case Stage.CUTS:
                 return self._cut(fencing, node)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from nodeagent.maintd.fencing import readings
 from nodeagent.maintd.fencing.judgement import judge
 from nodeagent.maintd.planning.effects import is_seen
-from nodeagent.maintd.planning.outcomes import first_ended, how_ended
+from nodeagent.maintd.planning.outcomes import how_ended
 from nodeagent.model.action import MovePrimary, Power, PowerCommand, Retag, SetOffline
 from nodeagent.model.evidence import SIGNS, PowerReading
 from nodeagent.model.fencing import BURST, FENCED_TAG, Cut, Deaf, End, Fate, Fencing, Life, Stage
@@ -161,7 +161,7 @@ def _end(intent: Intent, observed: Observed, now: Ms) -> Result | None:
     """The end of a job, also of one that never was; None while it is open."""
     if (absent := observed.absent.get(intent.id)) is not None:
         return Result(Outcome.LATER, absent)
-    end = how_ended(first_ended(intent, observed, now), observed, now)
+    end = how_ended(intent, observed, now)
     lost = observed.results.get(intent.id)
     return lost if end is None and lost is not None and lost.outcome is Outcome.LOST else end
 

@@ -12,10 +12,10 @@ from nodeagent.maintd.notices.needs_you import needs_you as waiting_for_you
 from nodeagent.maintd.outage.back import expected
 from nodeagent.maintd.outage.claims import Claims
 from nodeagent.maintd.outage.waiting import unlicensed
-from nodeagent.maintd.planning.holds import paused
 from nodeagent.maintd.planning.outcomes import worst_per_node
 from nodeagent.maintd.planning.resources import target_of
-from nodeagent.maintd.planning.tag_settings import faults, with_tags
+from nodeagent.maintd.planning.situation import paused_nodes
+from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.keeping import Kept
@@ -182,7 +182,7 @@ class NodeView:
 def nodes(view: View) -> list[NodeView]:
     """Every node of the cluster, in its order."""
     snapshot = view.observed.snapshot
-    stopped = {**faults(snapshot), **paused(view.ledger, snapshot)}
+    stopped = paused_nodes(view.ledger, snapshot)
     worst = worst_per_node(view.ledger)
     latest = {incident.node: incident for incident in in_order(view.ledger)}
     intents, counts, claims = _intents(view), _counts(view), Claims(view.ledger)

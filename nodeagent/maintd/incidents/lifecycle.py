@@ -11,7 +11,6 @@ from nodeagent.maintd.planning.outcomes import (
     TAG_SHOWS,
     TAGS_BACK_OFF,
     TRIES,
-    first_ended,
     how_ended,
     need_of,
 )
@@ -56,7 +55,7 @@ def settle(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """
     if not (ledger.incidents or ledger.intents):
         return ledger
-    intents = tuple(first_ended(intent, observed, now) for intent in ledger.intents)
+    intents = tuple(_with_success(intent, observed, now) for intent in ledger.intents)
     ledger = replace(ledger, intents=intents)
     ended = {
         i.id: r
@@ -89,6 +88,13 @@ def settle(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
             if i.id not in gone and not (i.job is None and i.after in void)
         ),
     )
+
+
+def _with_success(intent: Intent, observed: Observed, now: Ms) -> Intent:
+    """Record when its job was first known to have succeeded."""
+    result = observed.results.get(intent.id)
+    done = result is not None and result.outcome is Outcome.SUCCESS
+    return replace(intent, ended=now) if done and not intent.ended else intent
 
 
 def _after_job(incident: Incident, intent: Intent, result: Result, now: Ms) -> Incident:

@@ -11,71 +11,20 @@ from nodeagent.maintd.incidents.steps import next_steps
 from nodeagent.maintd.outage.claims import begin
 from nodeagent.maintd.planning import admission
 from nodeagent.maintd.planning.evacuation_moves import NextSteps
-from nodeagent.maintd.planning.holds import held_incidents
 from nodeagent.maintd.planning.outcomes import worst_per_node
-from nodeagent.maintd.planning.resources import Room
-from nodeagent.maintd.planning.tag_settings import with_tags
-from nodeagent.model.action import (
-    Action,
-    Drain,
-    MovePrimary,
-    MoveSecondary,
-    Retag,
-    RunCommand,
-    describe,
-)
+from nodeagent.maintd.planning.situation import Situation
+from nodeagent.model.action import Action, Drain, MovePrimary, MoveSecondary, Retag
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Incident, Status, StatusEvent
-from nodeagent.model.ledger import Begun, Intent, Ledger, Outcome, Policy, Result
-from nodeagent.model.purpose import (
-    OfEntry,
-    OfIncident,
-    OfNotices,
-    OfOwners,
-    OfPerson,
-    OfRoll,
-    OfWindow,
-)
+from nodeagent.model.ledger import Begun, Ledger
+from nodeagent.model.offer import Work
+from nodeagent.model.purpose import OfIncident
 from nodeagent.model.queue import INCIDENTS
 from nodeagent.model.reason import Held, Kind, Reason, StageKind, because
 from nodeagent.model.sick import Sick
-from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.snapshot import Node
 from nodeagent.model.stage import DRAIN
 from nodeagent.model.units import Ms
-
-
-def _lost(intent: Intent, result: Result, ledger: Ledger) -> Reason:
-    action, then, what = intent.action, _let_go(intent, ledger), describe(intent.action)
-    # A check of the repair queue belongs to no node.
-    node = action.node if isinstance(action, RunCommand) else intent.node
-    if isinstance(action, RunCommand) and result.why:
-        return because(Kind.LOST_ORDER, node, what=what, why=result.why, then=then)
-    return because(Kind.LOST_JOB, node, job=intent.job, what=what, then=then)
-
-
-def _let_go(intent: Intent, ledger: Ledger) -> str:
-    match intent.purpose:
-        case OfOwners():
-            return "wait: maintd tells owners again"
-        case OfNotices():
-            return "wait: maintd sends the notification again"
-        case OfWindow(node) if any(scheduled.node == node for scheduled in ledger.scheduled):
-            return "change its window"
-        case OfEntry(index):
-            return f"gnt-maint queue delete {index}"
-        case OfRoll(node) if _is_in_roll(node, ledger):
-            return f"gnt-maint roll skip {intent.node}"
-        case OfPerson():
-            return f"gnt-maint evacuate {intent.node} again, or gnt-maint done {intent.node}"
-        case OfRoll() | OfWindow():
-            return f"gnt-maint done {intent.node}"
-        case _:
-            return "gnt-maint retry or cancel"
-
-
-def _is_in_roll(node: str, ledger: Ledger) -> bool:
-    member = None if ledger.roll is None else ledger.roll.member(node)
-    return member is not None and member.claims
 
 
 def _to_be_tried_again(incident: Incident, now: Ms) -> Reason | None:
@@ -112,61 +61,35 @@ def _allowed(incident: Incident, action: Action, stage: str) -> bool:
 
 @dataclass
 class Planner:
-    """The incidents of one round. `paused` are the nodes without new work: reasons by name.
-
-    `owners` says why owners of instances block the evacuation of a node (a UUID).
-
-    Nodes in work at the start of the round stay `busy`, whatever earlier planners do.
-    """
+    """The incidents of one round."""
 
     ledger: Ledger
-    observed: Observed
-    policy: Policy
-    now: Ms
-    room: Room
-    paused: Mapping[str, Reason]
-    owners: Mapping[str, Reason]
+    situation: Situation
 
     def __post_init__(self) -> None:
         self.held: list[Held] = []
+        self.observed, self.now = self.situation.observed, self.situation.now
+        self.policy, self.room = self.situation.policy, self.situation.room
+        self.stops = self.situation.stops
         self.nodes = self.observed.snapshot.by_uuid
-        self.holds = held_incidents(self.ledger, self.observed.snapshot)
-        # A node with a running job is in work, whatever its incident's state.
-        names = self.observed.snapshot.nodes
-        self.busy = {
-            names[intent.node].uuid
-            for intent in self.ledger.intents
-            if intent.incident and intent.node in names and not self._unheard(intent)
-        }
-
-    def _unheard(self, intent: Intent) -> bool:
-        """Check whether the state is unknown: a lost job, or an order to a node in doubt."""
-        result = self.observed.results.get(intent.id)
-        if result is not None:
-            return result.outcome is Outcome.LOST
-        action = intent.action
-        return isinstance(action, RunCommand) and action.node in self.observed.doubts
 
     def referred(self) -> Mapping[str, tuple[Sick, ...]]:
         """The incidents that are left to the repair queue, and on which work may start."""
         if not self.policy.procedures.incidents:
             return {}
         snapshot = self.observed.snapshot
-        worst = sorted(worst_per_node(self.ledger).values(), key=lambda i: (i.noted_at, i.id))
         return {
             INCIDENTS: tuple(
                 referral.report(incident, rule, snapshot)
-                for incident in worst
+                for incident in self._in_order()
                 if (rule := referral.referral_of(incident, snapshot, self.policy)) is not None
                 and self._why_not(incident) is None
             )
         }
 
-    def plan(self, ledger: Ledger) -> Ledger:
+    def plan(self) -> Ledger:
         """Plan started incidents first: nobody else gets what they need."""
-        self.ledger = ledger
-        self._tell_lost()
-        order = sorted(worst_per_node(self.ledger).values(), key=lambda i: (i.noted_at, i.id))
+        order = self._in_order()
         for incident in order:
             if incident.status is Status.PENDING:
                 self._go_on(incident)
@@ -175,20 +98,12 @@ class Planner:
                 self._begin(incident)
         return self.ledger
 
-    def _tell_lost(self) -> None:
-        for intent in self.ledger.intents:
-            result = self.observed.results.get(intent.id)
-            if result is not None and result.outcome is Outcome.LOST:
-                self._hold(intent.node, intent.incident, _lost(intent, result, self.ledger))
-            elif self._unheard(intent) and not intent.purpose.roll:  # silence is expected there
-                assert isinstance(intent.action, RunCommand)
-                node, what = intent.action.node, describe(intent.action)
-                doubt = self.observed.doubts[node]
-                why = because(Kind.SILENT_ORDER, node, what=what, doubt=doubt)
-                self._hold(intent.node, intent.incident, why)
+    def _hold(self, incident: Incident, why: Reason) -> None:
+        self.held.append(Held(why, incident.name, incident.id))
 
-    def _hold(self, node: str, incident: str, why: Reason) -> None:
-        self.held.append(Held(why, node, incident))
+    def _in_order(self) -> list[Incident]:
+        """The worst incident of each node, the oldest first."""
+        return sorted(worst_per_node(self.ledger).values(), key=lambda i: (i.noted_at, i.id))
 
     def _go_on(self, incident: Incident) -> None:
         mine = [i for i in self.ledger.intents if i.incident == incident.id]
@@ -198,21 +113,21 @@ class Planner:
         if theirs:
             job = str(theirs[0].job)
             why = because(Kind.WAITS_FOR_JOB, incident.name, job=job, there="there")
-            self._hold(incident.name, incident.id, why)
+            self._hold(incident, why)
             return
         if any(not isinstance(i.action, MovePrimary | MoveSecondary) for i in mine):
             return  # nothing runs beside it
         # A pause stops new work: running moves end, and no more start.
         stop = (
-            admission.may_go_on(incident, self.observed, self.holds)
+            admission.may_go_on(incident, self.observed, self.stops.incidents)
             or _to_be_tried_again(incident, self.now)
-            or self.paused.get(incident.name)
+            or self.stops.closed.get(incident.name)
         )
-        if stop is None and incident.node not in self.busy:
+        if stop is None and incident.node not in self.room.in_work:
             node = self.nodes[incident.node]
-            stop = admission.no_room_in_work(node, self.busy, self.nodes, self.policy)
+            stop = admission.no_room_in_work(node, self.room, self.policy)
         if stop:
-            self._hold(incident.name, incident.id, stop)
+            self._hold(incident, stop)
             return
         self._take(incident, self._next(incident, len(mine)))
 
@@ -221,11 +136,11 @@ class Planner:
         why = (
             self._why_not(incident)
             or self._left_to_queue(incident, node)
-            or admission.no_room_in_work(node, self.busy, self.nodes, self.policy)
+            or admission.no_room_in_work(node, self.room, self.policy)
             or self.room.why_claimed(node.name, incident.id)
         )
         if why:
-            self._hold(incident.name, incident.id, why)
+            self._hold(incident, why)
             return
         self._take(incident, self._next(incident, 0))
 
@@ -234,11 +149,11 @@ class Planner:
         rule = referral.referral_of(incident, self.observed.snapshot, self.policy)
         referred = rule is not None
         return (
-            admission.may_go_on(incident, self.observed, self.holds)
+            admission.may_go_on(incident, self.observed, self.stops.incidents)
             or admission.may_begin_there(incident, self.ledger, self.observed, referred=referred)
             or admission.failed_before(incident, self.ledger, self.policy)
-            or admission.may_begin(incident, self.ledger, self.policy, self.paused, self.now)
-            or self.owners.get(incident.node)
+            or admission.may_begin(incident, self.ledger, self.policy, self.stops.closed, self.now)
+            or self.situation.owners[Work.INCIDENT].get(incident.node)
         )
 
     def _left_to_queue(self, incident: Incident, node: Node) -> Reason | None:
@@ -247,7 +162,7 @@ class Planner:
 
     def _next(self, incident: Incident, under_way: int) -> NextSteps:
         node = self.nodes[incident.node]
-        policy = with_tags(self.policy, self.observed.snapshot, node)
+        policy = self.situation.policy_of(node)
         if policy.acts:
             return next_steps(incident, node, self.room, policy, under_way)
         # A person who lets it evacuate the node decides whether that goes offline.
@@ -260,14 +175,14 @@ class Planner:
 
     def _take(self, incident: Incident, steps: NextSteps) -> None:
         for why in (*steps.obstacles, *steps.beyond):
-            self._hold(incident.name, incident.id, why)
+            self._hold(incident, why)
         if not steps.steps:
             return
         taken = self.room.take(incident.name, OfIncident(incident.id))
         if isinstance(taken, Reason):
-            self._hold(incident.name, incident.id, taken)
+            self._hold(incident, taken)
             return
-        self.busy.add(incident.node)
+        self.room.in_work.add(incident.node)
         self.ledger = steps.promise(taken, self.ledger, self.now)
         self._started(incident)
 

@@ -17,6 +17,7 @@ from nodeagent.maintd.owners import milestones
 from nodeagent.maintd.owners.offer_json import Book, milestone_json, question_json
 from nodeagent.maintd.owners.offers import listed
 from nodeagent.maintd.planning.intents import without_claim
+from nodeagent.maintd.planning.situation import Situation
 from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy
 from nodeagent.model.offer import Announcing, Milestone, Offer, Sending
@@ -37,7 +38,7 @@ def is_for_owners(intent: Intent) -> bool:
     return isinstance(intent.purpose, OfOwners)
 
 
-def how_ended(intent: Intent, observed: Observed) -> Delivery | None:
+def delivery_of(intent: Intent, observed: Observed) -> Delivery | None:
     """Return how the delivery by a command ended; None while it runs."""
     if intent.id in observed.absent:
         return Retry(observed.absent[intent.id])
@@ -98,7 +99,7 @@ def _after(sending: Sending, result: Delivery, now: Ms) -> Sending:
 def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Record which owners the command has notified, and why others were not."""
     for intent in filter(is_for_owners, ledger.intents):
-        result = how_ended(intent, observed)
+        result = delivery_of(intent, observed)
         if result is not None:
             ledger = _ended(ledger, intent, result, now)
             kept = tuple(other for other in ledger.intents if other is not intent)
@@ -115,10 +116,9 @@ def _ended(ledger: Ledger, intent: Intent, result: Delivery, now: Ms) -> Ledger:
     return _each(ledger, settled)
 
 
-def announce(
-    ledger: Ledger, observed: Observed, policy: Policy, now: Ms
-) -> tuple[Ledger, list[Held]]:
+def announce(ledger: Ledger, situation: Situation) -> tuple[Ledger, list[Held]]:
     """Order a notification, if one is due and the agent is free for it; tell the failures."""
+    observed, policy, now = situation.observed, situation.policy, situation.now
     by = policy.announcing
     held = list(_failures(ledger, by, observed.snapshot))
     due, reached = due_offers(ledger, by, now), due_milestones(ledger, by, now)

@@ -15,14 +15,13 @@ else has changed the node since, the node stays as it is, and a line shows the c
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from nodeagent.maintd.outage.claims import Claims
+from nodeagent.maintd.outage.claims import Claims, why_under_repair
 from nodeagent.maintd.outage.job_queue import doubt, touched
 from nodeagent.maintd.outage.waiting import is_anothers, state_of, waiting
 from nodeagent.maintd.planning.intents import tags_under_way
 from nodeagent.maintd.planning.outcomes import TRIES
-from nodeagent.maintd.planning.resources import Room, Taken
-from nodeagent.maintd.planning.stops import Stops
-from nodeagent.maintd.planning.tag_settings import with_tags
+from nodeagent.maintd.planning.resources import Taken
+from nodeagent.maintd.planning.situation import Situation
 from nodeagent.model.action import Action, Power, Restore, Retag, RunCommand, Scope
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.fencing import FENCED_TAG
@@ -46,16 +45,14 @@ _WHOLE = (Kind.PROVES, Kind.RETURN_FAILED, Kind.RETURN_CONTRADICTED)  # they say
 _DOUBTS = (Kind.IN_DOUBT, Kind.UNHEARD)
 
 
-def put_back(
-    ledger: Ledger, observed: Observed, policy: Policy, room: Room, stops: Stops, now: Ms
-) -> tuple[Ledger, list[Held]]:
+def put_back(ledger: Ledger, situation: Situation) -> tuple[Ledger, list[Held]]:
     """Give each node on its way back its next step, and say what the others wait for."""
     if not (ledger.outages or ledger.incidents):
         return ledger, []
-    work = _Work(ledger, observed, policy, room, stops, now)
+    work = _Work(ledger, situation)
     for outage in ledger.outages:
         work.go_on(outage)
-    work.held += waiting(ledger, observed.snapshot)
+    work.held += waiting(ledger, situation.observed.snapshot)
     return work.ledger, work.held
 
 
@@ -87,14 +84,12 @@ def is_faulty(node: Node, observed: Observed) -> bool:
 @dataclass
 class _Work:
     ledger: Ledger
-    observed: Observed
-    policy: Policy
-    room: Room
-    stops: Stops
-    now: Ms
+    situation: Situation
     held: list[Held] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.observed, self.now = self.situation.observed, self.situation.now
+        self.room, self.stops = self.situation.room, self.situation.stops
         self.nodes, self.claims = self.observed.snapshot.by_uuid, Claims(self.ledger)
 
     def go_on(self, outage: Outage) -> None:
@@ -117,11 +112,8 @@ class _Work:
             return because(Kind.IN_WINDOW, node.name)
         if back.way is not Way.WINDOW and (why := self.stops.windows.get(node.name)):
             return why
-        working = [
-            i for i in self.ledger.incidents if i.node == node.uuid and i.status is Status.PENDING
-        ]
-        if working:
-            return because(Kind.UNDER_REPAIR, node.name, repair=working[0].id)
+        if why := why_under_repair(self.ledger, node):
+            return why
         for claim in self.claims.of(node):
             if not (back.reported and isinstance(claim, OfIncident | OfFencing)):
                 return because(Kind.UNDER_REPAIR, node.name, repair=claimant(claim.owner))
@@ -211,8 +203,8 @@ class _Work:
         if why := self._why_claimed(node, back):
             return why
         if back.way is not Way.UNDRAINED:
-            stopped = self.stops.repairs if back.way is Way.WITHDRAWN else self.stops.maintenance
-            if why := stopped.get("") or stopped.get(node.name):
+            stop = self.stops.repairs if back.way is Way.WITHDRAWN else self.stops.maintenance
+            if why := stop.at(node.name):
                 return why
         if back.way in (Way.WITHDRAWN, Way.WINDOW) and (why := self._why_unhealthy(back, node)):
             return why
@@ -243,9 +235,9 @@ class _Work:
         going = [i for i in self.ledger.intents if self._works(i, outage, node)]
         if going := [intent for intent in going if not isinstance(intent.action, RunCommand)]:
             ends = because(Kind.WAITS_FOR_JOB, node.name, job=str(going[0].job))
-            self._hold(node, self._why_waiting(ends, back, node, self.policy), "")
+            self._hold(node, self._why_waiting(ends, back, node, self.situation.policy), "")
             return
-        policy = with_tags(self.policy, self.observed.snapshot, node)
+        policy = self.situation.policy_of(node)
         step = self._next(outage, back, node, ended, policy)
         if step is None:
             self._drop(outage)
@@ -339,8 +331,9 @@ class _Work:
         if back.tries >= TRIES:
             return because(Kind.RETURN_FAILED, node.name, why=back.failure)
         # Its own turn closes the node to others, and not to its return.
-        stopped = self.stops.plans if back.reported else self.stops.maintenance
-        if why := stopped.get("") or self._why_claimed(node, back) or stopped.get(node.name):
+        stop = self.stops.plans if back.reported else self.stops.maintenance
+        here = stop.nodes.get(node.name)
+        if why := stop.everywhere or self._why_claimed(node, back) or here:
             return why
         if (remaining := back.not_before - self.now) > 0:
             return because(Kind.TRY_AGAIN, node.name, left=remaining, why=back.failure)

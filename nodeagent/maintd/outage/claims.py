@@ -19,6 +19,7 @@ from nodeagent.model.purpose import (
     OfWindow,
     Purpose,
 )
+from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.roll import Phase, RollNode
 from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Ms
@@ -80,6 +81,14 @@ class Claims:
             i.status is not Status.NOTED and (node.is_out or i.status is not Status.CANCELED)
             for i in here
         )
+
+
+def why_under_repair(ledger: Ledger, node: Node) -> Reason | None:
+    """Name the incident that is at work on the node, as a reason to wait for it."""
+    for incident in ledger.incidents:
+        if incident.node == node.uuid and incident.status is Status.PENDING:
+            return because(Kind.UNDER_REPAIR, node.name, repair=incident.id)
+    return None
 
 
 def away_for(ledger: Ledger) -> list[RollNode]:

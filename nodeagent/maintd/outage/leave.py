@@ -3,20 +3,17 @@
 What keeps a node back is told by those who claim it; here are the steps that they share.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from nodeagent.maintd.outage.claims import begin
+from nodeagent.maintd.outage.claims import begin, why_under_repair
 from nodeagent.maintd.planning.effects import is_seen
 from nodeagent.maintd.planning.evacuation import NodeToEvacuate, empty
 from nodeagent.maintd.planning.evacuation_moves import NextSteps
 from nodeagent.maintd.planning.outcomes import BACK_OFF
-from nodeagent.maintd.planning.resources import Room
-from nodeagent.maintd.planning.tag_settings import with_tags
+from nodeagent.maintd.planning.situation import Situation
 from nodeagent.model.action import MovePrimary, MoveSecondary, SetOffline, describe
-from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy
-from nodeagent.model.outage import Outage, Wanted
+from nodeagent.model.ledger import Intent, Ledger, Outcome
+from nodeagent.model.outage import Wanted
 from nodeagent.model.purpose import OfPerson, OfRoll, OfWindow
 from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.snapshot import Node, Observed
@@ -81,11 +78,9 @@ class LeaveOutcome:
     held: list[Reason] = field(default_factory=list)
 
 
-def leave(
-    leaving: Leaving, ledger: Ledger, observed: Observed, policy: Policy, room: Room, now: Ms
-) -> LeaveOutcome:
+def leave(leaving: Leaving, ledger: Ledger, situation: Situation) -> LeaveOutcome:
     """Take the next steps at a node: drain it, move its instances, take it offline."""
-    node, claim = leaving.node, leaving.claim
+    node, claim, room = leaving.node, leaving.claim, situation.room
     outcome = LeaveOutcome(ledger, leaving.begun)
     mine = [intent for intent in ledger.intents if intent.purpose == claim]
     if any(not isinstance(intent.action, MovePrimary | MoveSecondary) for intent in mine):
@@ -94,7 +89,7 @@ def leave(
         outcome.done = True
         return _begun(outcome, leaving)
     why = leaving.obstacle or room.why_claimed(node.name, claim.owner)
-    if why is None and (doubt := observed.doubts.get(node.name)):
+    if why is None and (doubt := situation.observed.doubts.get(node.name)):
         why = because(Kind.DOUBT, node.name, doubt=doubt)
     if why is not None:
         outcome.held.append(why)
@@ -106,17 +101,17 @@ def leave(
         drained=leaving.drained,
         secondaries=leaving.secondaries,
     )
-    steps = empty(wanted, room, with_tags(policy, observed.snapshot, node), len(mine))
+    steps = empty(wanted, room, situation.policy_of(node), len(mine))
     outcome.held += steps.obstacles
     if steps.steps:
-        return _promised(outcome, leaving, steps, room, now)
+        return _promised(outcome, leaving, steps, situation)
     if steps.obstacles or mine:
         return outcome
     if not leaving.offline:
         outcome.done = True
         return _begun(outcome, leaving)
     steps.add(SetOffline(node.name, promote=node.candidate))
-    return _promised(outcome, leaving, steps, room, now)
+    return _promised(outcome, leaving, steps, situation)
 
 
 def _begun(outcome: LeaveOutcome, leaving: Leaving) -> LeaveOutcome:
@@ -126,14 +121,14 @@ def _begun(outcome: LeaveOutcome, leaving: Leaving) -> LeaveOutcome:
 
 
 def _promised(
-    outcome: LeaveOutcome, leaving: Leaving, steps: NextSteps, room: Room, now: Ms
+    outcome: LeaveOutcome, leaving: Leaving, steps: NextSteps, situation: Situation
 ) -> LeaveOutcome:
-    taken = room.take(leaving.node.name, leaving.claim)
+    taken = situation.room.take(leaving.node.name, leaving.claim)
     if isinstance(taken, Reason):
         outcome.held.append(taken)
         return outcome
     outcome = _begun(outcome, leaving)
-    outcome.ledger = steps.promise(taken, outcome.ledger, now)
+    outcome.ledger = steps.promise(taken, outcome.ledger, situation.now)
     return outcome
 
 
@@ -171,31 +166,24 @@ def _remembered(wanted: Wanted, node: Node | None, failed: StepFailure | None, n
     return replace(wanted, not_before=now + BACK_OFF, failure=failed.why)
 
 
-def evacuate_wanted(
-    ledger: Ledger,
-    observed: Observed,
-    policy: Policy,
-    room: Room,
-    stopped: Mapping[str, Reason],
-    now: Ms,
-) -> tuple[Ledger, list[Held]]:
-    """Take the next steps at every node that a person wants evacuated, the oldest request first.
-
-    `stopped` is why no work starts on a node, or anywhere ("").
-    """
-    nodes, held = observed.snapshot.by_uuid, list[Held]()
+def evacuate_wanted(ledger: Ledger, situation: Situation) -> tuple[Ledger, list[Held]]:
+    """Take the next steps at every node that a person wants evacuated, the oldest request first."""
+    nodes, held = situation.observed.snapshot.by_uuid, list[Held]()
     wanted = [outage for outage in ledger.outages if outage.wanted is not None]
     for outage in sorted(
         wanted, key=lambda outage: (outage.wanted.at if outage.wanted else 0, outage.node)
     ):
         node, person = nodes[outage.node], outage.wanted
         assert person is not None
-        obstacle = _obstacle(outage, person, node, ledger, now)
-        why = obstacle or stopped.get("") or stopped.get(node.name)
+        why = (
+            why_under_repair(ledger, node)
+            or _obstacle(person, node, situation.now)
+            or situation.stops.maintenance.at(node.name)
+        )
         leaving = Leaving(
             node, OfPerson(node.uuid), person.offline, person.begun, person.drained, why
         )
-        outcome = leave(leaving, ledger, observed, policy, room, now)
+        outcome = leave(leaving, ledger, situation)
         held += [Held(reason, node.name) for reason in outcome.held]
         ledger = outcome.ledger
         if outcome.begun and not person.begun:
@@ -204,10 +192,7 @@ def evacuate_wanted(
     return ledger, held
 
 
-def _obstacle(outage: Outage, wanted: Wanted, node: Node, ledger: Ledger, now: Ms) -> Reason | None:
-    for incident in ledger.incidents:
-        if incident.node == outage.node and incident.status is Status.PENDING:
-            return because(Kind.UNDER_REPAIR, node.name, repair=incident.id)
+def _obstacle(wanted: Wanted, node: Node, now: Ms) -> Reason | None:
     if wanted.stopped:
         return because(Kind.EVACUATION_STOPPED, node.name, who=wanted.who, why=wanted.stopped)
     if (remaining := wanted.not_before - now) > 0:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from nodeagent.maintd.outage.claims import Claims, incident_that_keeps_out
 from nodeagent.maintd.outage.waiting import is_anothers, is_as_left
-from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, first_ended, how_ended
+from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, how_ended
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.action import Drain, Restore, RunCommand, SetOffline, describe
 from nodeagent.model.diagnosis import Need
@@ -93,7 +93,7 @@ def is_lost(intent: Intent, observed: Observed) -> bool:
 
 def _failure(intent: Intent, observed: Observed, now: Ms) -> str | None:
     """Say why an intent's job did not do its work; "" if it did, None while that is unknown."""
-    end = how_ended(first_ended(intent, observed, now), observed, now)
+    end = how_ended(intent, observed, now)
     result = observed.results.get(intent.id)
     if result is not None and result.outcome is Outcome.ERROR and not intent.incident:
         return result.why or "it failed"  # if its effect shows, somebody else may have done it

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from nodeagent.maintd.planning.resources import Room
 from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Ledger, Policy
@@ -133,15 +134,14 @@ def _settles(incident: Incident, policy: Policy, now: Ms) -> Reason | None:
     return because(Kind.SETTLING, incident.name, left=remaining) if remaining > 0 else None
 
 
-def no_room_in_work(
-    node: Node, busy: set[str], nodes: Mapping[str, Node], policy: Policy
-) -> Reason | None:
-    """Why no more nodes may be worked on beside the `busy` ones. `nodes` is by UUID."""
-    names = sorted(nodes[uuid].name for uuid in busy if uuid in nodes)
-    if len(busy) >= policy.nodes_in_work:
-        limit, named = policy.nodes_in_work, tuple(names)
-        return because(Kind.NODES_IN_WORK, count=len(busy), most=limit, nodes=named)
-    groups = Counter(nodes[uuid].group for uuid in busy if uuid in nodes)
+def no_room_in_work(node: Node, room: Room, policy: Policy) -> Reason | None:
+    """Why no more nodes may be worked on beside those in work."""
+    nodes = room.snapshot.by_uuid
+    at_work = [nodes[uuid] for uuid in room.in_work if uuid in nodes]
+    if (count := len(room.in_work)) >= policy.nodes_in_work:
+        limit, named = policy.nodes_in_work, tuple(sorted(other.name for other in at_work))
+        return because(Kind.NODES_IN_WORK, count=count, most=limit, nodes=named)
+    groups = Counter(other.group for other in at_work)
     if (count := groups[node.group]) >= policy.group_in_work:
         return because(Kind.GROUP_IN_WORK, node.name, count=count, most=policy.group_in_work)
     return None

@@ -1,7 +1,5 @@
 """Results of intents: of a job or order, and when its effect must show. Pure."""
 
-from dataclasses import replace
-
 from nodeagent.maintd.planning.effects import is_of_nothing, is_seen, is_whole
 from nodeagent.model.action import Power, Retag, RunCommand
 from nodeagent.model.diagnosis import Need
@@ -23,28 +21,33 @@ TAGS_BACK_OFF = 300_000  # ms before tags that belong to no incident are set aga
 BACK_OFF = 60_000  # ms before the next try after a refusal or postponement
 
 
-def first_ended(intent: Intent, observed: Observed, now: Ms) -> Intent:
-    """The intent, with the time when its job was first known to have succeeded."""
+def end_of(intent: Intent, observed: Observed, now: Ms, *, shows: bool) -> Result | None:
+    """The result of an intent's job once it has ended; None while it runs or is unknown.
+
+    A success counts once its effect `shows`, or must show: Ganeti's answers may be some seconds
+    old, and maintd would do the work a second time.
+    """
     result = observed.results.get(intent.id)
-    done = result is not None and result.outcome is Outcome.SUCCESS
-    return replace(intent, ended=now) if done and not intent.ended else intent
+    if result is None or result.outcome is Outcome.RUNNING:
+        return None
+    within = TAG_SHOWS if isinstance(intent.action, Retag) else SHOWS
+    fresh = not shows and now - (intent.ended or now) < within
+    return None if fresh and result.outcome is Outcome.SUCCESS else result
 
 
 def how_ended(intent: Intent, observed: Observed, now: Ms) -> Result | None:
     """The result of an intent's job, also by its effect; None while it runs or is unknown."""
-    result = observed.results.get(intent.id)
-    if result is None or result.outcome is Outcome.RUNNING:
-        return None
-    if isinstance(intent.action, Power):
-        return result  # its effect is never visible, and a reading shows it
+    # The effect of a command is never visible, nor that of a power control, which a reading shows.
+    never_shows = isinstance(intent.action, RunCommand | Power)
+    shows = is_seen(intent.action, observed.snapshot)
+    result = end_of(intent, observed, now, shows=shows or never_shows)
+    if result is None or isinstance(intent.action, Power):
+        return result
     if isinstance(intent.action, RunCommand):
         return result if result.outcome is not Outcome.LOST else None
-    shows = is_seen(intent.action, observed.snapshot)
     match result.outcome:
         case Outcome.LOST:
             return Result(Outcome.SUCCESS) if shows else None
-        case Outcome.SUCCESS if not shows and now - intent.ended < shows_within(intent):
-            return None
         case Outcome.LATER if shows:
             return Result(Outcome.SUCCESS)  # the cut-off came after it
         case Outcome.ERROR if shows and is_whole(intent.action):
@@ -55,14 +58,18 @@ def how_ended(intent: Intent, observed: Observed, now: Ms) -> Result | None:
             return result
 
 
+def is_unheard(intent: Intent, observed: Observed) -> bool:
+    """Check whether the state is unknown: a lost job, or an order to a node in doubt."""
+    result = observed.results.get(intent.id)
+    if result is not None:
+        return result.outcome is Outcome.LOST
+    action = intent.action
+    return isinstance(action, RunCommand) and action.node in observed.doubts
+
+
 def is_cut_off(result: Result) -> bool:
     """Check whether the agent ended while a command ran, or has lost what became of it."""
     return result.code is None and result.why.startswith((INTERRUPTED, UNREAD))
-
-
-def shows_within(intent: Intent) -> int:
-    """The ms after which every answer of the cluster shows its job's effect."""
-    return TAG_SHOWS if isinstance(intent.action, Retag) else SHOWS
 
 
 def need_of(incident: Incident) -> Need:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from nodeagent.maintd.planning.budgets import Budgets
+from nodeagent.maintd.planning.outcomes import is_unheard
 from nodeagent.model.action import Action, Move, MovePrimary, MoveSecondary, Reinstall, move_of
 from nodeagent.model.balance import Spot
 from nodeagent.model.departure import Departure
@@ -47,6 +48,7 @@ class Room:
 
     - `unfit`: the reason for each node that is not free.
     - `claims`: the owner of each claimed node (`Purpose.owner`).
+    - `in_work`: the nodes (UUIDs) on which incidents or entries of the repair queue work.
     - `primaries`, `mirrors`: the instances by their primary and by their secondary node.
     - `placed`: where running and planned moves put instances.
     - `fit`: the free nodes by group.
@@ -75,6 +77,7 @@ class Room:
     sends: Mapping[str, frozenset[str]]
     receives: Mapping[str, frozenset[str]]
     busy: Mapping[str, str]
+    in_work: set[str] = field(default_factory=set)
     evacuated: set[str] = field(default_factory=set)
     briefly_closed: frozenset[str] = frozenset()
     budgets: Budgets = field(default_factory=Budgets)
@@ -331,6 +334,9 @@ def open_room(
     for intent in ledger.intents:
         room.claim(intent.node, intent.owner)
         room.plan(intent.action, intent.owner)
+        # A node with a running job is in work, whatever its incident's state.
+        if intent.incident and intent.node in snapshot.nodes and not is_unheard(intent, observed):
+            room.in_work.add(snapshot.nodes[intent.node].uuid)
     return room
 
 

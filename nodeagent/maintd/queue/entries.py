@@ -6,7 +6,7 @@ from typing import Any
 
 from nodeagent.errors import MessageError
 from nodeagent.maintd.planning.names import address_of, node_at
-from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, first_ended, how_ended, is_cut_off
+from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, how_ended, is_cut_off
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.maintd.queue.sabakan import variables
 from nodeagent.maintd.queue.state import back_off, finished
@@ -148,11 +148,7 @@ def remember(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Led
             void.add(intent.id)
             continue
         is_command = isinstance(intent.action, RunCommand)
-        result = (
-            receipt
-            if lost and is_command
-            else how_ended(first_ended(intent, observed, now), observed, now)
-        )
+        result = receipt if lost and is_command else how_ended(intent, observed, now)
         if result is None:
             if not (lost and (entry is None or entry.deleted)):
                 kept.append(intent)

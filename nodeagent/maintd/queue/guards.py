@@ -27,22 +27,23 @@ automatic repair is off, has not reported that the rack has its power back.
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from nodeagent.errors import MessageError
 from nodeagent.maintd.planning.names import address_of
-from nodeagent.maintd.planning.tag_settings import with_tags
+from nodeagent.maintd.planning.situation import Situation
 from nodeagent.maintd.queue.state import aged, counted
 from nodeagent.maintd.windows import timing
 from nodeagent.model.action import RunCommand
 from nodeagent.model.constraints import Constraints
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.ledger import Ledger
 from nodeagent.model.purpose import OfEntry
 from nodeagent.model.queue import Attempt, Entry, FailedDomain, Queue, Refusal
 from nodeagent.model.reason import MOST_TOLD, Held, Kind, Reason, StageKind, because
 from nodeagent.model.sick import Sick
-from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Ms
 
 UNREACHABLE = "unreachable"
@@ -78,15 +79,22 @@ class Admitted:
     shut: Mapping[int, Reason] = field(default_factory=dict)
 
 
-def admit(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Admitted:
-    """Make entries of reports, as far as the constraints allow."""
-    limits = policy.constraints.over(ledger.queue.overrides)
+Reports: TypeAlias = Mapping[str, tuple[Sick, ...] | str]
+
+
+def admit(ledger: Ledger, situation: Situation, reports: Reports) -> Admitted:
+    """Make entries of reports, by source, as far as the constraints allow.
+
+    A source that cannot be asked says why instead.
+    """
+    now = situation.now
+    limits = situation.policy.constraints.over(ledger.queue.overrides)
     queue = counted(aged(ledger.queue, limits, now), limits, now)
     if queue is not ledger.queue:
         ledger = replace(ledger, queue=queue)
-    if not (observed.sick or queue.refusals or queue.entries or queue.failed):
+    if not (reports or queue.refusals or queue.entries or queue.failed):
         return Admitted(ledger)
-    return _Round(ledger, observed, policy, limits, now).admitted()
+    return _Admission(ledger, situation, reports, limits).admitted()
 
 
 class _Refusals:
@@ -192,7 +200,7 @@ class _Domains:
         return None
 
 
-def _unheard(queue: Queue, sick: Mapping[str, tuple[Sick, ...] | str]) -> set[str]:
+def _unheard(queue: Queue, sick: Reports) -> set[str]:
     """The sources of failed domains whose state is unknown now.
 
     A text in `sick` says why a source is not believed. While automatic repair is off, maintd asks
@@ -206,26 +214,21 @@ def _unheard(queue: Queue, sick: Mapping[str, tuple[Sick, ...] | str]) -> set[st
     }
 
 
-class _Round:
+class _Admission:
     def __init__(
-        self,
-        ledger: Ledger,
-        observed: Observed,
-        policy: Policy,
-        limits: Constraints,
-        now: Ms,
+        self, ledger: Ledger, situation: Situation, reports: Reports, limits: Constraints
     ) -> None:
-        self.ledger, self.observed, self.policy = ledger, observed, policy
-        self.limits, self.now = limits, now
+        self.ledger, self.situation, self.reports = ledger, situation, reports
+        self.observed, self.now, self.limits = situation.observed, situation.now, limits
         self.queue = ledger.queue
         self.refusals, self.domains = _Refusals(), _Domains()
-        snapshot = observed.snapshot
+        snapshot = self.observed.snapshot
         self.nodes = {node.address: node for node in snapshot.nodes.values()}
         entries = ledger.queue.entries
         self.recent = {e.address for e in entries} | {e.serial for e in entries} - {""}
         self.repairs = _repairs(ledger.queue, limits)
-        self.in_window = timing.in_window(ledger, snapshot, now)
-        self.outside = timing.outside(ledger, snapshot, now)
+        self.in_window = timing.in_window(ledger, snapshot, self.now)
+        self.outside = timing.outside(ledger, snapshot, self.now)
 
     def admitted(self) -> Admitted:
         """The queue with its new entries and refusals, and all reasons to show."""
@@ -247,7 +250,7 @@ class _Round:
     def _believed(self) -> list[Sick]:
         """All reports of believed sources, the most urgent first."""
         reports: list[Sick] = []
-        for source, answer in sorted(self.observed.sick.items()):
+        for source, answer in sorted(self.reports.items()):
             if isinstance(answer, str):
                 self.refusals.add("source", source, f"{source} is not believed: {answer}")
             else:
@@ -336,7 +339,7 @@ class _Round:
         )
 
     def _without_procedure(self, report: Sick) -> tuple[str, str] | None:
-        operation = self.policy.procedures.look_up(report.machine_type, report.operation)
+        operation = self.situation.policy.procedures.look_up(report.machine_type, report.operation)
         return ("procedure", operation) if isinstance(operation, str) else None
 
     def _maintained(self, address: str, report: Sick, node: Node | None) -> tuple[str, str] | None:
@@ -398,9 +401,9 @@ class _Round:
 
     def _at_stage(self, address: str, report: Sick, node: Node | None) -> tuple[str, str] | None:
         """Refuse to act by itself where only people do so far: the last rule, as it would act."""
-        policy = self.policy
+        policy = self.situation.policy
         if node is not None:
-            policy = with_tags(policy, self.observed.snapshot, node)
+            policy = self.situation.policy_of(node)
         if policy.acts:
             return None
         name = node.name if node is not None else address
@@ -423,7 +426,7 @@ class _Round:
             for address, report in machines.items()
             if self._window(address, report.serial, self.nodes.get(address))
         }
-        silent = _unheard(self.queue, self.observed.sick)
+        silent = _unheard(self.queue, self.reports)
         least = self.limits.domain_failure_machines
         broken = machines.keys() - over - planned
         failed = self.domains.judge(broken, least, self.queue.failed, silent)
@@ -451,7 +454,7 @@ class _Round:
         limit = self.limits.maximum_repair_queue_entries
         if limit:
             self._fill(new, limit)
-        elif any(not isinstance(answer, str) for answer in self.observed.sick.values()):
+        elif any(not isinstance(answer, str) for answer in self.reports.values()):
             why = "maximum-repair-queue-entries is 0: no report becomes an entry until it is set"
             self.refusals.all("inert", why, [address for address, _ in new])
 

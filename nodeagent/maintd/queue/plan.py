@@ -14,8 +14,7 @@ from nodeagent.maintd.planning import admission
 from nodeagent.maintd.planning.budgets import BUDGET_WAITS
 from nodeagent.maintd.planning.evacuation import NodeToEvacuate, empty, why_not_wholly
 from nodeagent.maintd.planning.intents import without_claim
-from nodeagent.maintd.planning.resources import Room
-from nodeagent.maintd.planning.tag_settings import with_tags
+from nodeagent.maintd.planning.situation import Situation
 from nodeagent.maintd.queue.entries import CHECK, EMPTY, REPAIR, SUCCESS, entry_json, purpose
 from nodeagent.maintd.queue.state import back_off
 from nodeagent.maintd.queue.strategy import OUTSIDE, Do, Machine, Turn, take_turns
@@ -28,7 +27,7 @@ from nodeagent.model.purpose import OfEntry
 from nodeagent.model.queue import INCIDENTS, Entry, Operation, StepStatus
 from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.snapshot import Beside, Node, Observed
-from nodeagent.model.units import Ms, Seconds
+from nodeagent.model.units import Seconds
 from nodeagent.protocol.canonical import canonical
 
 
@@ -46,50 +45,31 @@ def wants_room(ledger: Ledger, policy: Policy) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class Stopped:
-    """Reasons why no work starts.
-
-    `nodes` has them by node name ("": every machine), `outside` for machines outside the cluster,
-    `incidents` by incident id.
-    """
-
-    nodes: Mapping[str, Reason]
-    outside: Reason | None = None
-    incidents: Mapping[str, Reason] = field(default_factory=dict)
-
-
 def work_off(
-    ledger: Ledger,
-    observed: Observed,
-    policy: Policy,
-    room: Room,
-    stopped: Stopped,
-    busy: set[str],
-    shut: Mapping[int, Reason],
-    now: Ms,
+    ledger: Ledger, situation: Situation, shut: Mapping[int, Reason]
 ) -> tuple[Ledger, list[Held]]:
-    """Give each entry its next step, and tell what is blocked.
+    """Give each entry its next step, and tell what is blocked; in doubt about the ledger nothing.
 
-    `busy` are the UUIDs of the nodes in work; those of entries are added. `shut` gives, by index,
-    the reason why an entry's next step does not start.
+    `shut` gives, by index, the reason why an entry's next step does not start.
     """
     if not ledger.queue.entries:
         return ledger, []
-    agent = _Agent(ledger, observed, policy, stopped, now)
-    places = _Places(ledger, observed, policy, room, stopped, busy, shut)
-    work = _Work(ledger, observed, policy, room, busy, agent, places, now)
+    if situation.stops.doubt is not None:
+        _keep_off(ledger, situation)
+        return ledger, []
+    places = _Places(ledger, situation, shut)
+    work = _Work(ledger, situation, _Agent(ledger, situation), places)
     work.all()
     return work.ledger, work.held
 
 
-def keep_off(ledger: Ledger, observed: Observed, room: Room, busy: set[str]) -> None:
+def _keep_off(ledger: Ledger, situation: Situation) -> None:
     """Claim the nodes of entries in work, and start nothing."""
     at_work = {entry.address: entry for entry in ledger.queue.entries if entry.at_work}
-    for node in observed.snapshot.nodes.values():
+    for node in situation.observed.snapshot.nodes.values():
         if (entry := at_work.get(node.address)) is not None:
-            busy.add(node.uuid)
-            room.claim(node.name, entry.owner)
+            situation.room.in_work.add(node.uuid)
+            situation.room.claim(node.name, entry.owner)
 
 
 class _Agent:
@@ -99,14 +79,13 @@ class _Agent:
     names work that waits for an idle agent; new checks would keep it busy.
     """
 
-    def __init__(
-        self, ledger: Ledger, observed: Observed, policy: Policy, stopped: Stopped, now: Ms
-    ) -> None:
+    def __init__(self, ledger: Ledger, situation: Situation) -> None:
+        observed = situation.observed
         self.master = observed.snapshot.master
         self._beside = observed.beside.get(self.master, Beside())
         self.checks = sum(map(self._checks, ledger.intents))
         self.blocked = self._why_blocked(ledger, observed)
-        self.first = self._why_first(ledger, observed, policy, stopped, now)
+        self.first = self._why_first(ledger, situation)
 
     def _why_blocked(self, ledger: Ledger, observed: Observed) -> Reason | None:
         if self.master not in observed.snapshot.nodes:
@@ -128,20 +107,18 @@ class _Agent:
             return False
         return action.command in self._beside.commands and purpose(intent) == CHECK
 
-    def _why_first(
-        self, ledger: Ledger, observed: Observed, policy: Policy, stopped: Stopped, now: Ms
-    ) -> Reason | None:
-        master = observed.snapshot.nodes.get(self.master)
+    def _why_first(self, ledger: Ledger, situation: Situation) -> Reason | None:
+        master = situation.observed.snapshot.nodes.get(self.master)
         for incident in ledger.incidents:
             pending = incident.status is Status.PENDING and not incident.repaired
             if not pending or incident.diagnosis.need is not Need.LIVE_REPAIR or master is None:
                 continue
-            if incident.node == master.uuid and not stopped.nodes.get(master.name):
+            if incident.node == master.uuid and master.name not in situation.stops.closed:
                 return because(Kind.INCIDENT_FIRST, master.name, incident=incident.id)
-        by = policy.announcing
+        by, now = situation.policy.announcing, situation.now
         if due_offers(ledger, by, now) or due_milestones(ledger, by, now):
             return because(Kind.OWNERS_FIRST, command=by.command)
-        if notice_commands.due(ledger, policy.notify, now):
+        if notice_commands.due(ledger, situation.policy.notify, now):
             return because(Kind.NOTICES_FIRST)
         return None
 
@@ -180,20 +157,16 @@ class _Places:
     def __init__(
         self,
         ledger: Ledger,
-        observed: Observed,
-        policy: Policy,
-        room: Room,
-        stopped: Stopped,
-        busy: set[str],
+        situation: Situation,
         shut: Mapping[int, Reason],
     ) -> None:
-        self._observed, self._policy, self._room = observed, policy, room
-        self._stopped, self._busy, self._shut = stopped, busy, shut
+        self._observed, self._policy = situation.observed, situation.policy
+        self._room, self._stops = situation.room, situation.stops
+        self._shut = shut
         self._incidents = ledger.incidents
         self._evacuated_for = {outage.node: outage.evacuated_for for outage in ledger.outages}
-        nodes = observed.snapshot.nodes.values()
-        self._nodes = {node.uuid: node for node in nodes}
-        self._by_address = {node.address: node for node in nodes}
+        self._nodes = self._observed.snapshot.by_uuid
+        self._by_address = {node.address: node for node in self._nodes.values()}
         self._intents: dict[str, list[Intent]] = {}
         for intent in ledger.intents:
             if isinstance(intent.purpose, OfEntry):
@@ -241,11 +214,11 @@ class _Places:
 
     def _theirs(self, entry: Entry, node: Node | None) -> Reason | None:
         """Name who else works on the machine, or why to leave it alone."""
-        if not entry.at_work and (why := self._stopped.nodes.get("")):
+        if not entry.at_work and (why := self._stops.repairs.everywhere):
             return why
         if node is None:
-            return self._stopped.outside
-        if why := self._stopped.nodes.get(node.name):
+            return self._stops.outside
+        if why := self._stops.closed.get(node.name):
             return why
         person = self._evacuated_for.get(node.uuid)
         if person is not None and person.who != entry.who:
@@ -259,7 +232,7 @@ class _Places:
                 status = incident.status.value
                 return because(Kind.INCIDENT_THERE, node.name, incident=incident.id, status=status)
             theirs = entry.who == INCIDENTS and incident.status.active
-            if theirs and (why := self._stopped.incidents.get(incident.id)):
+            if theirs and (why := self._stops.incidents.get(incident.id)):
                 return why
         return self._room.why_claimed(node.name, entry.owner)
 
@@ -269,9 +242,9 @@ class _Places:
             return because(Kind.NEW_MIRROR, node.name, instance=copied)
         if entry.at_work or entry.status.finished:
             return None
-        return admission.no_room_in_work(
-            node, self._busy, self._nodes, self._policy
-        ) or admission.another_candidate(node, self._incidents, self._nodes)
+        if why := admission.no_room_in_work(node, self._room, self._policy):
+            return why
+        return admission.another_candidate(node, self._incidents, self._nodes)
 
 
 @dataclass
@@ -279,14 +252,14 @@ class _Work:
     """Carries out the turns of the entries."""
 
     ledger: Ledger
-    observed: Observed
-    policy: Policy
-    room: Room
-    busy: set[str]
+    situation: Situation
     agent: _Agent
     places: _Places
-    now: Ms
     held: list[Held] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.now, self.room = self.situation.now, self.situation.room
+        self.procedures = self.situation.policy.procedures
 
     def all(self) -> None:
         known = [entry for entry in self.ledger.queue.entries if not entry.at_rest]
@@ -296,13 +269,13 @@ class _Work:
                 self._put(entry)
         at_work = [entry for entry in entries if entry.at_work]
         nodes = {entry.index: node for entry in at_work if (node := self.places.node(entry))}
-        self.busy.update(node.uuid for node in nodes.values())
+        self.room.in_work.update(node.uuid for node in nodes.values())
         machines = {entry.index: self.places.machine(entry) for entry in entries}
         for entry in at_work:
             if entry.index in nodes and not machines[entry.index].taken:
                 self.room.claim(nodes[entry.index].name, entry.owner)
         queue = replace(self.ledger.queue, entries=entries)
-        turns = take_turns(queue, machines, self.policy.procedures, self.now)
+        turns = take_turns(queue, machines, self.procedures, self.now)
         for entry, why in turns.held:
             self._hold(entry, why)
         for turn in turns.turns:
@@ -338,7 +311,7 @@ class _Work:
                 self._put(entry)
 
     def _operation(self, entry: Entry) -> Operation:
-        operation = self.policy.procedures.look_up(entry.machine_type, entry.operation)
+        operation = self.procedures.look_up(entry.machine_type, entry.operation)
         assert isinstance(operation, Operation)
         return operation
 
@@ -360,7 +333,7 @@ class _Work:
             self._hold(entry, because(Kind.COMMAND_WAITS, command=command, why=why))
             return
         node = self.places.node(entry)
-        stdin = canonical(entry_json(entry, self.observed.snapshot))
+        stdin = canonical(entry_json(entry, self.situation.observed.snapshot))
         order = RunCommand(self.agent.master, command, stdin, seconds=seconds)
         purpose = OfEntry(entry.index, does)
         if node is None or does == CHECK:
@@ -370,7 +343,7 @@ class _Work:
             if isinstance(taken, Reason):
                 self._hold(entry, taken)
                 return
-            self.busy.add(node.uuid)
+            self.room.in_work.add(node.uuid)
             self.ledger = taken.promise(self.ledger, order, self.now)
         if does != CHECK:
             self._put(entry)
@@ -390,14 +363,14 @@ class _Work:
         if isinstance(taken, Reason):
             self._hold(entry, taken)
             return
-        self.busy.add(node.uuid)
+        self.room.in_work.add(node.uuid)
         moves = sum(isinstance(i.action, MovePrimary | MoveSecondary) for i in intents)
         if moves < sum(purpose(intent) == EMPTY for intent in intents):
             return  # nothing runs beside it
         before = self.ledger.queue.entry(entry.index)
         assert before is not None
         # A step may do anything to the disks: no step runs while secondaries are on the node.
-        policy = replace(with_tags(self.policy, self.observed.snapshot, node), degraded=False)
+        policy = replace(self.situation.policy_of(node), degraded=False)
         begun = before.processing and before.step_status is StepStatus.DRAINING
         wanted = NodeToEvacuate(entry.owner, node, begun)
         obstacle = None if begun else why_not_wholly(wanted, self.room, policy)
@@ -410,7 +383,7 @@ class _Work:
         if obstacle is not None:
             # A repair that was postponed before anything was done does not count.
             entry = replace(entry, begun_at=before.begun_at)
-            self._put(back_off(entry, self.policy.procedures, self.now, str(obstacle)))
+            self._put(back_off(entry, self.procedures, self.now, str(obstacle)))
             return
         for why in evacuation.obstacles:
             self._hold(entry, why)

@@ -16,15 +16,15 @@ alerts are unknown, or while as many nodes are away as asked for. Otherwise one 
 from collections.abc import Callable, Iterator, Mapping
 
 from nodeagent.maintd.outage.claims import Claims, away_for
-from nodeagent.maintd.planning.stops import Stops
+from nodeagent.maintd.planning.situation import Situation
 from nodeagent.maintd.rolls.hours import hours_text, is_within
 from nodeagent.model.asked import some_of
 from nodeagent.model.ledger import Ledger
+from nodeagent.model.offer import Work
 from nodeagent.model.purpose import OfRoll, claimant
 from nodeagent.model.reason import Held, Kind, Reason, RollKind, because
 from nodeagent.model.roll import Phase, Roll, RollNode
-from nodeagent.model.snapshot import Node, Observed
-from nodeagent.model.units import Ms
+from nodeagent.model.snapshot import Node
 
 _TOLD = 5  # waiting nodes whose own reasons are shown
 
@@ -32,28 +32,25 @@ _TOLD = 5  # waiting nodes whose own reasons are shown
 class Obstacles:
     """A look at the waiting nodes of the roll.
 
-    `owners` says why owners of instances on a node (a UUID) block its turn, `why_stays` why it
-    cannot be emptied to its end now.
+    `why_stays` says why a node cannot be emptied to its end now.
     """
 
     def __init__(
         self,
         ledger: Ledger,
-        observed: Observed,
-        stops: Stops,
-        owners: Mapping[str, Reason],
-        now: Ms,
+        situation: Situation,
         why_stays: Callable[[Node], Reason | None],
     ) -> None:
         assert ledger.roll is not None
         self.held: list[Held] = []
         self._roll: Roll = ledger.roll
-        self._ledger, self._observed, self._stops, self._now = ledger, observed, stops, now
-        self._owners, self._why_stays = owners, why_stays
+        self._ledger, self._observed, self._now = ledger, situation.observed, situation.now
+        self._stops, self._owners = situation.stops, situation.owners[Work.ROLL]
+        self._why_stays = why_stays
         self._claims = Claims(ledger)
-        self._nodes = observed.snapshot.by_uuid
+        self._nodes = self._observed.snapshot.by_uuid
         self._away = away_for(ledger)
-        nodes = observed.snapshot.nodes
+        nodes = self._observed.snapshot.nodes
         self._at_work = {
             nodes[incident.name].group: incident.id
             for incident in ledger.incidents
@@ -105,7 +102,7 @@ class Obstacles:
                 return because(RollKind.ROLL_ZONE, zone=hours.zone)
             if not is_within(hours, zone, now):
                 return because(RollKind.ROLL_HOURS, hours=f"{hours_text(hours)} {hours.zone}")
-        if why := self._stops.maintenance.get(""):
+        if why := self._stops.maintenance.everywhere:
             return why
         remaining = roll.returned_at + roll.terms.pause_between - now if roll.returned_at else 0
         if remaining > 0:
@@ -130,7 +127,7 @@ class Obstacles:
             return because(RollKind.ROLL_MASTER_WAITS if last else RollKind.ROLL_MASTER_LAST, name)
         if node.offline:
             return because(RollKind.ROLL_OFFLINE, name)
-        if why := self._stops.maintenance.get(name) or self._stops.windows.get(name):
+        if why := self._stops.maintenance.at(name) or self._stops.windows.get(name):
             return why
         outage = self._ledger.outage(node.uuid)
         if outage is not None and (outage.back is not None or outage.wanted is not None):

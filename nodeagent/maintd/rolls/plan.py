@@ -8,16 +8,15 @@
    canceled, those that are still leaving go back.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from nodeagent.maintd.outage.back import is_faulty
-from nodeagent.maintd.outage.claims import Claims, release
+from nodeagent.maintd.outage.claims import Claims, release, why_under_repair
 from nodeagent.maintd.outage.leave import Leaving, StepFailure, fault, leave
 from nodeagent.maintd.planning.evacuation import NodeToEvacuate, why_not_wholly
 from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, is_cut_off
-from nodeagent.maintd.planning.resources import Room, Taken
-from nodeagent.maintd.planning.stops import Stops
+from nodeagent.maintd.planning.resources import Taken
+from nodeagent.maintd.planning.situation import Situation
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.rolls.obstacles import Obstacles
 from nodeagent.model.action import RunCommand, SetOffline
@@ -41,19 +40,18 @@ _LEAST = 2  # moves of a node at once: one runs, and one waits for its locks
 
 def remember(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
     """Record what became of moves and commands, before the jobs are settled."""
-    roll = ledger.roll
-    if roll is None or roll.over:
+    if ledger.roll is None or ledger.roll.over:
         return ledger
     nodes, snapshot = observed.snapshot.by_uuid, observed.snapshot
     for intent in ledger.intents:
-        member = roll.member(intent.purpose.roll) if intent.purpose.roll else None
+        member = _roll(ledger).member(intent.purpose.roll) if intent.purpose.roll else None
         if member is None:
             continue
         if isinstance(intent.action, RunCommand):
-            ledger = _with_answer(ledger, roll, member, intent, observed, now)
+            ledger = _with_answer(ledger, member, intent, observed, now)
         elif (failed := fault(intent, observed)) is not None:
-            ledger = _with_fault(ledger, roll, member, failed, now)
-        roll = ledger.roll or roll
+            ledger = _with_fault(ledger, member, failed, now)
+    roll = _roll(ledger)
     looked_at = tuple(
         member
         if member.phase.over
@@ -64,25 +62,28 @@ def remember(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Led
     return _with_late(_with_return(ledger), now)
 
 
-def _put(ledger: Ledger, member: RollNode) -> Ledger:
+def _roll(ledger: Ledger) -> Roll:
     assert ledger.roll is not None
-    return replace(ledger, roll=ledger.roll.put(member))
+    return ledger.roll
 
 
-def _with_fault(
-    ledger: Ledger, roll: Roll, member: RollNode, failed: StepFailure, now: Ms
-) -> Ledger:
+def _put(ledger: Ledger, member: RollNode) -> Ledger:
+    return replace(ledger, roll=_roll(ledger).put(member))
+
+
+def _with_fault(ledger: Ledger, member: RollNode, failed: StepFailure, now: Ms) -> Ledger:
     """Fold in a failed step; where secondaries stay, a failed move is tried again.
 
     The secondaries on a node that has rebooted are degraded until Ganeti's watcher, which runs
     every five minutes, activates them: until then nothing migrates there.
     """
     again = replace(member, not_before=now + BACK_OFF, why=failed.why)
-    if failed.ends and roll.terms.keep_secondaries:
+    secondaries_stay = _roll(ledger).terms.keep_secondaries
+    if failed.ends and secondaries_stay:
         counted = member.not_before > now
         tries = member.tries if counted else member.tries + 1
         again = replace(again, not_before=now + _DEGRADED, tries=tries)
-    ends = failed.ends and not (roll.terms.keep_secondaries and again.tries < TRIES)
+    ends = failed.ends and not (secondaries_stay and again.tries < TRIES)
     return _put(ledger, member.at(Phase.FAILED, now, failed.why) if ends else again)
 
 
@@ -139,7 +140,7 @@ def _is_drained_anew(node: Node, outage: Outage) -> bool:
 
 
 def _with_answer(
-    ledger: Ledger, roll: Roll, member: RollNode, intent: Intent, observed: Observed, now: Ms
+    ledger: Ledger, member: RollNode, intent: Intent, observed: Observed, now: Ms
 ) -> Ledger:
     """Fold in the result of a node's command."""
     if intent.id in observed.absent:
@@ -148,30 +149,30 @@ def _with_answer(
     result = observed.results.get(intent.id)
     if result is not None and result.outcome is Outcome.LOST:
         kept = tuple(other for other in ledger.intents if other.id != intent.id)
-        return _unknown(replace(ledger, intents=kept), roll, member, "its result is unknown", now)
+        return _unknown(replace(ledger, intents=kept), member, "its result is unknown", now)
     if result is None or result.outcome is Outcome.RUNNING:
         return ledger
     match result.outcome:
         case Outcome.SUCCESS:
-            return _returning(ledger, roll, member, now)
+            return _returning(ledger, member, now)
         case Outcome.LATER if member.tries + 1 < TRIES:
             again = replace(member, tries=member.tries + 1, not_before=now + BACK_OFF)
             return _put(ledger, replace(again, phase=Phase.LEAVING, since=now, why=result.why))
         case _ if is_cut_off(result):  # as a reboot does it
-            return _unknown(ledger, roll, member, result.why, now)
+            return _unknown(ledger, member, result.why, now)
         case _:
             return _put(ledger, member.at(Phase.FAILED, now, result.why or "it failed"))
 
 
-def _unknown(ledger: Ledger, roll: Roll, member: RollNode, why: str, now: Ms) -> Ledger:
+def _unknown(ledger: Ledger, member: RollNode, why: str, now: Ms) -> Ledger:
     """Only a new start of the machine tells that a command of unknown result has run."""
-    if roll.terms.reboots and member.boot:
-        return _returning(ledger, roll, member, now)
+    if _roll(ledger).terms.reboots and member.boot:
+        return _returning(ledger, member, now)
     return _put(ledger, member.at(Phase.FAILED, now, why))
 
 
-def _returning(ledger: Ledger, roll: Roll, member: RollNode, now: Ms) -> Ledger:
-    terms = roll.terms
+def _returning(ledger: Ledger, member: RollNode, now: Ms) -> Ledger:
+    terms = _roll(ledger).terms
     boot = member.boot if terms.reboots and member.ran_at else ""
     proof = Proof(terms.quiet, terms.check, boot)
     ledger = _put(ledger, member.at(Phase.RETURNING, now))
@@ -180,15 +181,14 @@ def _returning(ledger: Ledger, roll: Roll, member: RollNode, now: Ms) -> Ledger:
 
 def _with_return(ledger: Ledger) -> Ledger:
     """Record when the last node has returned."""
-    assert ledger.roll is not None
-    done = (roll_node.since for roll_node in ledger.roll.nodes if roll_node.phase is Phase.DONE)
-    return replace(ledger, roll=replace(ledger.roll, returned_at=max(done, default=Ms(0))))
+    roll = _roll(ledger)
+    done = (roll_node.since for roll_node in roll.nodes if roll_node.phase is Phase.DONE)
+    return replace(ledger, roll=replace(roll, returned_at=max(done, default=Ms(0))))
 
 
 def _with_late(ledger: Ledger, now: Ms) -> Ledger:
     """Stop the roll at the first node that has failed, or has not returned in time."""
-    roll = ledger.roll
-    assert roll is not None
+    roll = _roll(ledger)
     patience = roll.terms.return_within
     for member in roll.nodes:
         runs = member.phase in (Phase.RUNNING, Phase.RETURNING) and member.ran_at
@@ -250,22 +250,11 @@ def to_ask(ledger: Ledger, snapshot: Snapshot) -> frozenset[str]:
 # Act.
 
 
-def go_on(
-    ledger: Ledger,
-    observed: Observed,
-    policy: Policy,
-    room: Room,
-    stops: Stops,
-    owners: Mapping[str, Reason],
-    now: Ms,
-) -> tuple[Ledger, list[Held]]:
-    """Give each node its next step, and let further ones begin; say what the others wait for.
-
-    `owners` says why owners of instances block a node (a UUID).
-    """
+def go_on(ledger: Ledger, situation: Situation) -> tuple[Ledger, list[Held]]:
+    """Give each node its next step, and let further ones begin; say what the others wait for."""
     if ledger.roll is None or ledger.roll.over:
         return ledger, []
-    work = _Work(ledger, observed, policy, room, stops, owners, now)
+    work = _Work(ledger, situation)
     work.all()
     return work.ledger, work.held
 
@@ -273,21 +262,16 @@ def go_on(
 @dataclass
 class _Work:
     ledger: Ledger
-    observed: Observed
-    policy: Policy
-    room: Room
-    stops: Stops
-    owners: Mapping[str, Reason]
-    now: Ms
+    situation: Situation
     held: list[Held] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.observed, self.now = self.situation.observed, self.situation.now
         self.nodes, self.claims = self.observed.snapshot.by_uuid, Claims(self.ledger)
 
     @property
     def roll(self) -> Roll:
-        assert self.ledger.roll is not None
-        return self.ledger.roll
+        return _roll(self.ledger)
 
     def all(self) -> None:
         ends = bool(self.roll.stopped or self.roll.canceled)
@@ -296,9 +280,7 @@ class _Work:
                 self._give_back(member)
             elif member.phase is Phase.LEAVING and member.begun:
                 self._leave(member)
-        obstacles = Obstacles(
-            self.ledger, self.observed, self.stops, self.owners, self.now, self._why_stays
-        )
+        obstacles = Obstacles(self.ledger, self.situation, self._why_stays)
         begin = obstacles.begin()
         for member in self.roll.nodes:
             if member.phase is Phase.LEAVING and member.in_line and member not in begin:
@@ -314,8 +296,7 @@ class _Work:
             return None
         secondaries = not self.roll.terms.keep_secondaries
         wanted = NodeToEvacuate(OfRoll(node.uuid).owner, node, begun=True, secondaries=secondaries)
-        policy = with_tags(self.policy, self.observed.snapshot, node)
-        return why_not_wholly(wanted, self.room, policy)
+        return why_not_wholly(wanted, self.situation.room, self.situation.policy_of(node))
 
     def _begin(self, member: RollNode) -> None:
         """Let a node leave, or try once more with one that could not leave yet."""
@@ -350,7 +331,7 @@ class _Work:
             obstacle=obstacle,
             secondaries=not terms.keep_secondaries,
         )
-        outcome = leave(leaving, self.ledger, self.observed, self._shared(), self.room, self.now)
+        outcome = leave(leaving, self.ledger, self._shared())
         self.ledger = outcome.ledger
         for why in outcome.held:
             self._hold(member, why)
@@ -364,27 +345,26 @@ class _Work:
         else:
             self._order(member, node)
 
-    def _shared(self) -> Policy:
-        """Return the policy with its moves shared by the nodes that leave.
+    def _shared(self) -> Situation:
+        """Return the situation of one node, with the moves shared by all nodes that leave.
 
         Jobs off one node wait for each other's locks, and Ganeti counts them among the twenty that
         it runs: all of one node's would keep the others waiting, and with them a node's return.
         """
         leaving = sum(member.phase is Phase.LEAVING for member in self.roll.nodes)
-        moves = max(self.policy.moves // max(leaving, 1), min(self.policy.moves, _LEAST))
-        return replace(self.policy, moves=moves)
+        policy = self.situation.policy
+        moves = max(policy.moves // max(leaving, 1), min(policy.moves, _LEAST))
+        return replace(self.situation, policy=replace(policy, moves=moves))
 
     def _obstacle(self, member: RollNode, node: Node) -> Reason | None:
-        for incident in self.ledger.incidents:
-            if incident.node == node.uuid and incident.status is Status.PENDING:
-                return because(Kind.UNDER_REPAIR, node.name, repair=incident.id)
+        if why := why_under_repair(self.ledger, node):
+            return why
         for claim in self.claims.of(node):  # somebody may have a hand in the machine
             if not isinstance(claim, OfRoll):
                 return because(Kind.CLAIMED, node.name, who=claimant(claim.owner))
         if (remaining := member.not_before - self.now) > 0:
             return because(Kind.TRY_AGAIN, node.name, left=remaining, why=member.why)
-        stopped = self.stops.maintenance
-        return stopped.get("") or stopped.get(node.name)
+        return self.situation.stops.maintenance.at(node.name)
 
     def _order(self, member: RollNode, node: Node) -> None:
         """Have the agent of an empty node run the command."""
@@ -392,7 +372,7 @@ class _Work:
         if self.roll.terms.reboots and not boot:
             self._hold(member, because(RollKind.ROLL_START_UNKNOWN, node.name))
             return
-        taken = self.room.take(node.name, OfRoll(node.uuid))
+        taken = self.situation.room.take(node.name, OfRoll(node.uuid))
         if not isinstance(taken, Taken):
             self._hold(member, taken)
             return

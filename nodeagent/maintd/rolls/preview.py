@@ -10,9 +10,8 @@ from itertools import count
 
 from nodeagent.maintd.planning.departures import departures
 from nodeagent.maintd.planning.evacuation import NodeToEvacuate, why_not_together
-from nodeagent.maintd.planning.holds import paused
 from nodeagent.maintd.planning.resources import Room, open_room
-from nodeagent.maintd.planning.tag_settings import faults
+from nodeagent.maintd.planning.situation import paused_nodes
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.purpose import OfRoll
 from nodeagent.model.reason import Reason
@@ -49,9 +48,8 @@ def preview(
     `observed` has the free room of the nodes.
     """
     snapshot = observed.snapshot
-    stops = {**faults(snapshot), **paused(ledger, snapshot)}
-    leaving = departures(ledger, snapshot, policy, now)
-    room = replace(open_room(ledger, observed, stops, {}, leaving), searches=count())
+    pauses, leaving = paused_nodes(ledger, snapshot), departures(ledger, snapshot, policy, now)
+    room = replace(open_room(ledger, observed, pauses, {}, leaving), searches=count())
     nodes = observed.snapshot.by_uuid
     search = _Search(roll, snapshot, room, policy)
     members = [nodes[member.node] for member in roll.nodes if member.node in nodes]

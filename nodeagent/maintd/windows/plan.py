@@ -15,10 +15,10 @@ from nodeagent.maintd.owners.absences import of_window
 from nodeagent.maintd.planning.evacuation_time import PACES, Leads, measured
 from nodeagent.maintd.planning.names import Names
 from nodeagent.maintd.planning.outcomes import BACK_OFF
-from nodeagent.maintd.planning.resources import Room
+from nodeagent.maintd.planning.situation import Situation
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.maintd.windows.timing import due, overdue, under_repair
-from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.ledger import Ledger
 from nodeagent.model.purpose import OfWindow
 from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.snapshot import Node, Observed, Snapshot
@@ -90,21 +90,11 @@ def wants_room(ledger: Ledger, observed: Observed, now: Ms) -> bool:
 # Act.
 
 
-def maintain(
-    ledger: Ledger,
-    observed: Observed,
-    policy: Policy,
-    room: Room,
-    stopped: Mapping[str, Reason],
-    now: Ms,
-) -> tuple[Ledger, list[Held]]:
-    """Take the next steps at every node, and tell what is blocked.
-
-    `stopped` is why no work starts on a node, or anywhere ("").
-    """
+def maintain(ledger: Ledger, situation: Situation) -> tuple[Ledger, list[Held]]:
+    """Take the next steps at every node, and tell what is blocked."""
     if not ledger.scheduled:
         return ledger, []
-    work = _Work(ledger, observed, policy, room, stopped, now)
+    work = _Work(ledger, situation)
     due_by_node: dict[str, list[Scheduled]] = {}
     for scheduled in sorted(
         ledger.scheduled, key=lambda scheduled: (scheduled.when.start, scheduled.machine.key)
@@ -119,23 +109,20 @@ def maintain(
 @dataclass
 class _Work:
     ledger: Ledger
-    observed: Observed
-    policy: Policy
-    room: Room
-    stopped: Mapping[str, Reason]
-    now: Ms
+    situation: Situation
     held: list[Held] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.nodes = self.observed.snapshot.by_uuid
-        self.leads = Leads(self.observed.snapshot, self.ledger.paces)
+        self.now, self.snapshot = self.situation.now, self.situation.observed.snapshot
+        self.nodes = self.snapshot.by_uuid
+        self.leads = Leads(self.snapshot, self.ledger.paces)
         self.made = offers.by_absence(self.ledger)
-        self.repaired = under_repair(self.ledger, self.observed.snapshot)
+        self.repaired = under_repair(self.ledger, self.snapshot)
 
     @cached_property
     def names(self) -> Names:
         """The nodes by all their names; needed only where a name may be wrong."""
-        return Names(self.observed.snapshot)
+        return Names(self.snapshot)
 
     def is_due(self, scheduled: Scheduled) -> bool:
         """Check whether work on a node must begin or go on for a window, and say what is late."""
@@ -180,7 +167,7 @@ class _Work:
             drained=any(scheduled.drained for scheduled in windows),
             obstacle=self._obstacle(windows, node),
         )
-        departure = leave(leaving, self.ledger, self.observed, self.policy, self.room, self.now)
+        departure = leave(leaving, self.ledger, self.situation)
         for why in departure.held:
             self._hold(node.name, why)
         self.ledger = departure.ledger
@@ -201,4 +188,5 @@ class _Work:
                 return because(Kind.WINDOW_STOPPED, name, why=scheduled.stopped)
             if (remaining := scheduled.not_before - self.now) > 0:
                 return because(Kind.TRY_AGAIN, name, left=remaining, why=scheduled.why)
-        return self.stopped.get(name) or self.stopped.get("")
+        stop = self.situation.stops.maintenance
+        return stop.nodes.get(name) or stop.everywhere

@@ -60,19 +60,19 @@ def room(node: Filled, size: Demand) -> int:
     host = node.host
     if not host.exclusive:
         return _counted(node, size)
-    if min(node.free_spindles, node.promised_free_spindles) < 0:
+    if min(node.present.spindles, node.promised.spindles) < 0:
         return 0
-    if max(node.used_spindles, node.promised_spindles) > host.spindle_limit:
+    if max(node.present.pressure, node.promised.pressure) > host.spindle_limit:
         return 0
     stay = 0 if node.failing else max(0, node.reserved)
-    disk = min(node.free_disk, node.promised_disk)
+    disk = min(node.present.disk, node.promised.disk)
     fits = min(
-        _times(node.free_memory, size.used, stay + 1),
-        _times(node.promised_memory, size.memory, 1),
+        _times(node.present.memory, size.used, stay + 1),
+        _times(node.promised.memory, size.memory, 1),
         _times(disk, size.disk, max(1, host.low_disk)),
     )
     if host.cpu_ratio >= 0:
-        used = max(node.used_cpus, node.promised_cpus)
+        used = max(node.present.cpus, node.promised.cpus)
         fits = min(fits, _processors(used, size.vcpus, host.cpus, host.cpu_ratio))
     if fits == inf:
         raise MessageError("the policy's least size takes nothing, so any number of it would fit")
@@ -123,7 +123,7 @@ class Judge:
 
     def primary(self, node: Filled) -> Loss | Refused:
         """Return the metric of this primary node."""
-        state = _state(node), any(tag in node.exclusion for tag in self.demand.exclusion)
+        state = _state(node), any(tag in node.promised.exclusion for tag in self.demand.exclusion)
         if state not in self._primaries:
             self._primaries[state] = self._loss(node, self.put(node))
         return self._primaries[state]
@@ -145,7 +145,7 @@ class Judge:
         if isinstance(after, Refused):
             return after
         pairs = zip(self._vector(node), self._vector(after), strict=True)
-        return tuple(before - then for before, then in pairs), after.free_disk
+        return tuple(before - then for before, then in pairs), after.present.disk
 
     def _vector(self, node: Filled) -> Vector:
         state = _state(node)
@@ -260,18 +260,18 @@ def _state(node: Filled) -> tuple[object, ...]:
     """Return everything that decides what fits, without exclusion tags and its peers."""
     host = node.host
     return (
-        node.free_memory,
-        node.free_disk,
-        node.free_spindles,
-        node.used_cpus,
-        node.used_spindles,
+        node.present.memory,
+        node.present.disk,
+        node.present.spindles,
+        node.present.cpus,
+        node.present.pressure,
         node.reserved,
         node.failing,
-        node.promised_memory,
-        node.promised_disk,
-        node.promised_free_spindles,
-        node.promised_cpus,
-        node.promised_spindles,
+        node.promised.memory,
+        node.promised.disk,
+        node.promised.spindles,
+        node.promised.cpus,
+        node.promised.pressure,
         host.exclusive,
         host.low_disk,
         host.cpus,

@@ -100,7 +100,7 @@ class Redundancy:
         if not others:
             return True
         free = {
-            target: nodes[target].free_memory - failovers.used.get(target, 0)
+            target: nodes[target].present.memory - failovers.used.get(target, 0)
             for target in self._targets(index)
         }
         plain = self._plain(index, others, nodes, free)
@@ -115,15 +115,16 @@ class Redundancy:
         if not failovers.used:
             return True
         node = nodes[index]
-        if not node.host.offline and node.free_disk <= 0:
+        if not node.host.offline and node.present.disk <= 0:
             return False
-        if node.host.exclusive and (failovers.unknown or node.free_spindles < 0):
+        if node.host.exclusive and (failovers.unknown or node.present.spindles < 0):
             return False
         for secondary, used in failovers.used.items():
             other = nodes[secondary]
-            if other.free_memory - used <= 0 or other.free_disk <= 0:
+            if other.present.memory - used <= 0 or other.present.disk <= 0:
                 return False
-            if other.host.exclusive and (secondary in failovers.unknown or other.free_spindles < 0):
+            unknown = secondary in failovers.unknown
+            if other.host.exclusive and (unknown or other.present.spindles < 0):
                 return False
             if not migrates(node.host, other.host):
                 return False
@@ -161,7 +162,7 @@ class Redundancy:
         closed = sum(
             min(
                 _share(free[target] - max(memory), sum(memory)),
-                _share(nodes[target].free_disk - max(disk), sum(disk)) if disk else inf,
+                _share(nodes[target].present.disk - max(disk), sum(disk)) if disk else inf,
             )
             for target in reached
         )

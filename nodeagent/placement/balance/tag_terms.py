@@ -55,7 +55,7 @@ class Marks:
         for column in columns:
             node = layout.nodes[self.grid.members[column]]
             self._counts[:, :, column] = 0
-            for which, counts in enumerate((node.exclusion, node.settled)):
+            for which, counts in enumerate((node.promised.exclusion, node.present.exclusion)):
                 for tag, count in counts.items():
                     if tag in self._tags:
                         self._counts[which, self._tags[tag], column] = count

@@ -72,9 +72,9 @@ def afterwards(cluster: Cluster, evacuation: Evacuation) -> Cluster:
     nodes = [
         replace(
             node,
-            free_memory=new.free_memory - min(0, new.host.missing),
-            free_disk=new.free_disk,
-            free_spindles=new.free_spindles,
+            free_memory=new.present.memory - min(0, new.host.missing),
+            free_disk=new.present.disk,
+            free_spindles=new.present.spindles,
         )
         for node, new in zip(cluster.nodes, after.nodes, strict=True)
     ]

@@ -84,8 +84,8 @@ class Evacuation:
         crowded = []
         for index in self.staying():
             before, after = self.before.nodes[index], self.after.nodes[index]
-            spindles = after.used_spindles
-            if spindles > max(before.used_spindles, after.host.spindle_limit):
+            spindles = after.present.pressure
+            if spindles > max(before.present.pressure, after.host.spindle_limit):
                 crowded.append(index)
         return crowded
 
@@ -208,7 +208,7 @@ def _is_crowded(evacuation: Evacuation) -> bool:
     pressure = max((evacuation.before.demands[i].spindle_use for i in here), default=0)
     nodes = (evacuation.after.nodes[index] for index in evacuation.staying())
     return any(
-        max(node.used_spindles, node.promised_spindles) + pressure > node.host.spindle_limit
+        max(node.present.pressure, node.promised.pressure) + pressure > node.host.spindle_limit
         for node in nodes
         if not node.host.exclusive
     )
@@ -218,7 +218,7 @@ def _room_for_pressure(node: Filled) -> float:
     """Return the pressure on its disks that the node's spindle ratio still allows."""
     if node.host.crowdable or node.host.exclusive:
         return inf
-    return max(0.0, node.host.spindle_limit - max(node.used_spindles, node.promised_spindles))
+    return max(0.0, node.host.spindle_limit - max(node.present.pressure, node.promised.pressure))
 
 
 def _crowdable(layout: Layout) -> Layout:

@@ -252,7 +252,8 @@ class Scores(Columns):
         clashing = {} if demand.forthcoming else self._clashing()
         for n, node in enumerate(self.nodes):
             for tag, times in tags.items():
-                steps[n] += (times - (tag not in node.exclusion)) * WEIGHT["pri_tags_score"]
+                first = tag not in node.promised.exclusion
+                steps[n] += (times - first) * WEIGHT["pri_tags_score"]
                 if not demand.forthcoming:
                     at = node.host.locations
                     clashes = sum(times - ((location, tag) not in clashing) for location in at)
@@ -265,7 +266,7 @@ class Scores(Columns):
             for n, node in enumerate(self.nodes)
             if self.online[n]
             for location in node.host.locations
-            for tag in node.settled
+            for tag in node.present.exclusion
         }
 
     def _scored(self, change: Floats) -> Floats:

@@ -204,7 +204,7 @@ class _Surveyor:
     def _guess(self, layout: Layout, leaving: Collection[int]) -> int:
         """Guess how much memory is left for new instances, beside that for failovers."""
         return sum(
-            max(0, node.free_memory - node.reserved)
+            max(0, node.present.memory - node.reserved)
             for node, known in zip(layout.nodes, layout.cluster.nodes, strict=True)
             if known.group == self._group.uuid
             and not node.host.offline

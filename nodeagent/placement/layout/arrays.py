@@ -270,19 +270,19 @@ class Grid(Columns):
 
 def _amounts(node: Filled) -> list[float]:
     return [
-        node.free_memory,
-        node.free_disk,
-        node.used_cpus,
+        node.present.memory,
+        node.present.disk,
+        node.present.cpus,
         *node.load,
-        node.used_spindles,
-        node.promised_memory,
-        node.promised_disk,
-        node.promised_cpus,
-        node.promised_spindles,
+        node.present.pressure,
+        node.promised.memory,
+        node.promised.disk,
+        node.promised.cpus,
+        node.promised.pressure,
         node.primaries,
         node.secondaries,
-        node.free_spindles,
-        node.promised_free_spindles,
+        node.present.spindles,
+        node.promised.spindles,
     ]
 
 

@@ -22,7 +22,7 @@ from nodeagent.placement.cluster.cluster import (
     Template,
 )
 from nodeagent.placement.cluster.tags import TagRules, rules_of
-from nodeagent.placement.layout.node import Demand, Filled, Host
+from nodeagent.placement.layout.node import Demand, Filled, Host, Sums
 from nodeagent.placement.layout.rules import Rules
 
 T = TypeVar("T")
@@ -196,50 +196,50 @@ def _hosts(
     return tuple(hosts)
 
 
-class _Sums:
-    """Sums of one node, added up in the instances' order."""
+class _Totals:
+    """Totals of one node, added up in the instances' order."""
 
     def __init__(self, node: Node) -> None:
         self.used = 0
         self.cpus = self.promised_cpus = node.own_cpus
-        self.spindles = self.promised_spindles = 0
+        self.pressure = self.promised_pressure = 0
         self.load = [0.0, 0.0, 0.0, 0.0]
         self.primaries = self.secondaries = 0
         self.reserved_for: dict[int, int] = {}
         self.exclusion: dict[str, int] = {}
-        self.settled: dict[str, int] = {}
+        self.promised_exclusion: dict[str, int] = {}
         self.misplaced = 0
         self.promised_memory = node.free_memory
         self.promised_disk = node.free_disk
-        self.free_spindles = node.free_spindles
+        self.promised_spindles = node.free_spindles
 
     def primary(self, host: Host, demand: Demand, shared: int) -> None:
         pressure = demand.spindle_use if demand.local and not host.exclusive else 0
         self.promised_cpus += demand.vcpus
-        self.promised_spindles += pressure
+        self.promised_pressure += pressure
         self.promised_memory -= demand.memory - demand.used
         for tag in demand.exclusion:
-            self.exclusion[tag] = self.exclusion.get(tag, 0) + 1
+            self.promised_exclusion[tag] = self.promised_exclusion.get(tag, 0) + 1
         if demand.forthcoming:
             self._promise(host, demand)
             return
         self.used += demand.used
         self.cpus += demand.vcpus
-        self.spindles += pressure
+        self.pressure += pressure
         for place, amount in enumerate(demand.load):
             self.load[place] += amount
         self.primaries += 1
         self.misplaced += shared + len(demand.desired - host.locations)
         for tag in demand.exclusion:
-            self.settled[tag] = self.settled.get(tag, 0) + 1
+            self.exclusion[tag] = self.exclusion.get(tag, 0) + 1
 
     def secondary(self, host: Host, demand: Demand, primary: int) -> None:
         pressure = demand.spindle_use if demand.local and not host.exclusive else 0
-        self.promised_spindles += pressure
+        self.promised_pressure += pressure
         if demand.forthcoming:
             self._promise(host, demand)
             return
-        self.spindles += pressure
+        self.pressure += pressure
         self.load[2] += demand.load.disk
         self.secondaries += 1
         self.reserved_for[primary] = self.reserved_for.get(primary, 0) + demand.reserved
@@ -249,44 +249,49 @@ class _Sums:
         self.promised_disk -= demand.disk if demand.local else 0
         if host.exclusive:
             unknown = demand.spindles is None
-            self.free_spindles = -1 if unknown else self.free_spindles - (demand.spindles or 0)
+            left = self.promised_spindles - (demand.spindles or 0)
+            self.promised_spindles = -1 if unknown else left
 
 
 def _fill(
     cluster: Cluster, hosts: Sequence[Host], demands: Sequence[Demand], places: Sequence[Place]
 ) -> tuple[Filled, ...]:
-    sums = [_Sums(node) for node in cluster.nodes]
+    totals = [_Totals(node) for node in cluster.nodes]
     for demand, place in zip(demands, places, strict=True):
-        sums[place.primary].primary(hosts[place.primary], demand, place.shared)
+        totals[place.primary].primary(hosts[place.primary], demand, place.shared)
         if place.secondary != -1:
-            sums[place.secondary].secondary(hosts[place.secondary], demand, place.primary)
-    return tuple(map(_filled, cluster.nodes, hosts, sums))
+            totals[place.secondary].secondary(hosts[place.secondary], demand, place.primary)
+    return tuple(map(_filled, cluster.nodes, hosts, totals))
 
 
-def _filled(node: Node, host: Host, on: _Sums) -> Filled:
+def _filled(node: Node, host: Host, on: _Totals) -> Filled:
     reserved = max(on.reserved_for.values(), default=0)
     recorded = int(node.memory) - node.own_memory - on.used
     return Filled(
         host=host,
-        free_memory=recorded - max(0, host.missing),
-        free_disk=node.free_disk,
-        free_spindles=node.free_spindles,
-        used_cpus=on.cpus,
-        used_spindles=on.spindles,
+        present=Sums(
+            memory=recorded - max(0, host.missing),
+            disk=node.free_disk,
+            spindles=node.free_spindles,
+            cpus=on.cpus,
+            pressure=on.pressure,
+            exclusion=on.exclusion,
+        ),
+        promised=Sums(
+            memory=on.promised_memory,
+            disk=on.promised_disk,
+            spindles=on.promised_spindles,
+            cpus=on.promised_cpus,
+            pressure=on.promised_pressure,
+            exclusion=on.promised_exclusion,
+        ),
         load=Load(*on.load),
         primaries=on.primaries,
         secondaries=on.secondaries,
         reserved_for=on.reserved_for,
         reserved=reserved,
         failing=node.free_memory < reserved,
-        exclusion=on.exclusion,
-        settled=on.settled,
         misplaced=on.misplaced,
-        promised_memory=on.promised_memory,
-        promised_disk=on.promised_disk,
-        promised_free_spindles=on.free_spindles,
-        promised_cpus=on.promised_cpus,
-        promised_spindles=on.promised_spindles,
     )
 
 

@@ -1,7 +1,7 @@
 """A node with its instances, and its free room: the rules for one instance. Pure.
 
-Each operation returns the changed node. Two ledgers stand side by side: the present one, and
-(`promised_…`) the one with forthcoming instances.
+Each operation returns the changed node. It has one kind of sums twice: of the instances that exist,
+and of these with the forthcoming ones.
 
 The rules, their order and their equalities are the htools': a node is never filled to exactly
 nothing; those on memory read state of record less the missing memory.
@@ -96,35 +96,43 @@ class Demand:
     desired: frozenset[str] = frozenset()
 
 
+class Sums(NamedTuple):
+    """The free room of a node, and what its instances use; the mapping is never changed in place.
+
+    `pressure` is that on its disks, `spindles` the free physical disks. `exclusion` counts the
+    tags.
+    """
+
+    memory: int
+    disk: int
+    spindles: int
+    cpus: int
+    pressure: int
+    exclusion: Mapping[str, int]
+
+
 class Filled(NamedTuple):
     """A node and the sums of its instances; the mappings are never changed in place.
 
+    `present` counts the instances that exist, with the memory in use; `promised` the forthcoming
+    ones too, with the memory of their sizes. All else counts those that exist.
+
     `reserved_for` is, by primary node, the memory that the instances with this secondary node would
-    need here; `reserved` the largest of them. `failing`: it could not take them. `exclusion` counts
-    tags with the forthcoming instances', `settled` without. `misplaced` sums, over its primaries,
-    the locations shared with their secondary node and the desired ones it lacks.
+    need here; `reserved` the largest of them. `failing`: it could not take them. `misplaced` sums,
+    over its primaries, the locations shared with their secondary node and the desired ones it
+    lacks.
     """
 
     host: Host
-    free_memory: int
-    free_disk: int
-    free_spindles: int
-    used_cpus: int
-    used_spindles: int
+    present: Sums
+    promised: Sums
     load: Load
     primaries: int
     secondaries: int
     reserved_for: Mapping[int, int]
     reserved: int
     failing: bool
-    exclusion: Mapping[str, int]
-    settled: Mapping[str, int]
     misplaced: int
-    promised_memory: int
-    promised_disk: int
-    promised_free_spindles: int
-    promised_cpus: int
-    promised_spindles: int
 
 
 def add_primary(
@@ -145,18 +153,14 @@ def remove_primary(node: Filled, demand: Demand, shared: int = 0) -> Filled:
 
 def _with_primary(node: Filled, demand: Demand, shared: int, sign: int) -> Filled:
     """The node with an instance more, or less, whether it could take it or not."""
-    promised = _promise(node, demand, sign, mirror=False)
+    promised = _with_instance(node.promised, node.host, demand, demand.memory, sign)
     if demand.forthcoming:
-        return promised
-    free_memory = node.free_memory - sign * demand.used
+        return node._replace(promised=promised)
+    present = _with_instance(node.present, node.host, demand, demand.used, sign)
     load, more = node.load, demand.load
-    move = _take_spindles if sign > 0 else _give_spindles
-    return promised._replace(
-        free_memory=free_memory,
-        free_disk=node.free_disk - sign * demand.disk if demand.local else node.free_disk,
-        free_spindles=move(node, demand, node.free_spindles),
-        used_cpus=node.used_cpus + sign * demand.vcpus,
-        used_spindles=node.used_spindles + sign * _pressure(node.host, demand),
+    return node._replace(
+        present=present,
+        promised=promised,
         load=Load(
             load.cpu + sign * more.cpu,
             load.memory + sign * more.memory,
@@ -164,33 +168,32 @@ def _with_primary(node: Filled, demand: Demand, shared: int, sign: int) -> Fille
             load.net + sign * more.net,
         ),
         primaries=node.primaries + sign,
-        failing=free_memory <= node.reserved,
-        settled=_counted(node.settled, demand.exclusion, sign),
+        failing=present.memory <= node.reserved,
         misplaced=node.misplaced + sign * (shared + len(demand.desired - node.host.locations)),
     )
 
 
 def _why_no_primary(node: Filled, after: Filled, demand: Demand, *, force: bool) -> Refused | None:
-    host, local = node.host, demand.local
+    host, local, present = node.host, demand.local, after.present
     if demand.forthcoming:
-        return None if force else _broken_promise(after, demand, mirror=False)
-    if after.free_memory <= 0:
+        return None if force else _broken_promise(host, after.promised, demand, mirror=False)
+    if present.memory <= 0:
         return Refused.MEMORY
-    if local and after.free_disk <= 0:
+    if local and present.disk <= 0:
         return Refused.DISK
-    if local and host.exclusive and after.free_spindles < 0:
+    if local and host.exclusive and present.spindles < 0:
         return Refused.SPINDLES
     if force:
         return None
-    if local and (after.free_disk < host.low_disk or host.too_crowded(after.used_spindles)):
+    if local and (present.disk < host.low_disk or host.too_crowded(present.pressure)):
         return Refused.DISK
     if after.failing and not node.failing:
         return Refused.MEMORY
-    if 0 <= host.cpu_ratio < ratio(after.used_cpus, host.cpus):
+    if 0 <= host.cpu_ratio < ratio(present.cpus, host.cpus):
         return Refused.CPU
-    if any(tag in node.exclusion for tag in demand.exclusion):
+    if any(tag in node.promised.exclusion for tag in demand.exclusion):
         return Refused.TAGS
-    return _broken_promise(after, demand, mirror=False)
+    return _broken_promise(host, after.promised, demand, mirror=False)
 
 
 def add_secondary(
@@ -199,32 +202,29 @@ def add_secondary(
     """Make it a secondary for node `primary`; with `has_disks` the disks are already there."""
     if not demand.mirrored:
         return Refused.DISK
-    promised = _promise(node, demand, +1, mirror=True)
-    if demand.forthcoming:
-        broken = None if force else _broken_promise(promised, demand, mirror=True)
-        return broken or promised
     host = node.host
-    free_disk = node.free_disk - demand.disk
-    spindles = _take_spindles(node, demand, node.free_spindles)
-    used_spindles = node.used_spindles + _pressure(host, demand)
+    promised = _with_disks(node.promised, host, demand, +1)
+    if demand.forthcoming:
+        broken = None if force else _broken_promise(host, promised, demand, mirror=True)
+        return broken or node._replace(promised=promised)
+    present = _with_disks(node.present, host, demand, +1)
     need = node.reserved_for.get(primary, 0) + demand.reserved
     reserved = max(node.reserved, need)
-    failing = node.free_memory <= reserved
-    if free_disk <= 0 and not has_disks:
+    failing = present.memory <= reserved
+    if present.disk <= 0 and not has_disks:
         return Refused.DISK
-    if host.exclusive and spindles < 0:
+    if host.exclusive and present.spindles < 0:
         return Refused.SPINDLES
     if not force:
-        if free_disk < host.low_disk or host.too_crowded(used_spindles):
+        if present.disk < host.low_disk or host.too_crowded(present.pressure):
             return Refused.DISK
-        if demand.reserved >= node.free_memory or (failing and not node.failing):
+        if demand.reserved >= present.memory or (failing and not node.failing):
             return Refused.MEMORY
-        if broken := _broken_promise(promised, demand, mirror=True):
+        if broken := _broken_promise(host, promised, demand, mirror=True):
             return broken
-    return promised._replace(
-        free_disk=free_disk,
-        free_spindles=spindles,
-        used_spindles=used_spindles,
+    return node._replace(
+        present=present,
+        promised=promised,
         load=node.load._replace(disk=node.load.disk + demand.load.disk),
         secondaries=node.secondaries + 1,
         reserved_for={**node.reserved_for, primary: need},
@@ -235,9 +235,9 @@ def add_secondary(
 
 def remove_secondary(node: Filled, demand: Demand, primary: int) -> Filled:
     """Remove an instance whose primary node is `primary` from this secondary."""
-    promised = _promise(node, demand, -1, mirror=True)
+    promised = _with_disks(node.promised, node.host, demand, -1)
     if demand.forthcoming:
-        return promised
+        return node._replace(promised=promised)
     reserved_for = dict(node.reserved_for)
     had = reserved_for.pop(primary, 0)
     if had - demand.reserved > 0:
@@ -245,15 +245,14 @@ def remove_secondary(node: Filled, demand: Demand, primary: int) -> Filled:
     reserved = node.reserved
     if had >= reserved:
         reserved = max(reserved_for.values(), default=0)
-    return promised._replace(
-        free_disk=node.free_disk + demand.disk if demand.local else node.free_disk,
-        free_spindles=_give_spindles(node, demand, node.free_spindles),
-        used_spindles=node.used_spindles - _pressure(node.host, demand),
+    return node._replace(
+        present=_with_disks(node.present, node.host, demand, -1),
+        promised=promised,
         load=node.load._replace(disk=node.load.disk - demand.load.disk),
         secondaries=node.secondaries - 1,
         reserved_for=reserved_for,
         reserved=reserved,
-        failing=node.free_memory <= reserved,
+        failing=node.present.memory <= reserved,
     )
 
 
@@ -268,56 +267,44 @@ def ratio(part: float, whole: float) -> float:
     return inf if part > 0 else -inf if part < 0 else nan
 
 
-def _promise(node: Filled, demand: Demand, sign: int, *, mirror: bool) -> Filled:
-    """Change the second ledger's fields, for instances of both kinds."""
-    taken = demand.disk if demand.local or mirror else 0
-    spindles = node.promised_free_spindles
-    move = _take_spindles if sign > 0 else _give_spindles
-    changed = node._replace(
-        promised_disk=node.promised_disk - sign * taken,
-        promised_free_spindles=move(node, demand, spindles),
-        promised_spindles=node.promised_spindles + sign * _pressure(node.host, demand),
-    )
-    if mirror:
-        return changed
-    return changed._replace(
-        promised_memory=node.promised_memory - sign * demand.memory,
-        promised_cpus=node.promised_cpus + sign * demand.vcpus,
-        exclusion=_counted(node.exclusion, demand.exclusion, sign),
+def _with_instance(sums: Sums, host: Host, demand: Demand, memory: int, sign: int) -> Sums:
+    """Return the sums with an instance more, or less, that takes so much memory."""
+    return _with_disks(sums, host, demand, sign)._replace(
+        memory=sums.memory - sign * memory,
+        cpus=sums.cpus + sign * demand.vcpus,
+        exclusion=_counted(sums.exclusion, demand.exclusion, sign),
     )
 
 
-def _broken_promise(after: Filled, demand: Demand, *, mirror: bool) -> Refused | None:
-    host = after.host
-    if not mirror and after.promised_memory <= 0:
+def _with_disks(sums: Sums, host: Host, demand: Demand, sign: int) -> Sums:
+    """Return the sums with an instance's disks more, or less.
+
+    Physical disks are fewer than none with an instance that does not say how many it takes.
+    """
+    disk = sums.disk - sign * demand.disk if demand.local else sums.disk
+    if not host.exclusive:
+        pressure = sums.pressure + sign * (demand.spindle_use if demand.local else 0)
+        return sums._replace(disk=disk, pressure=pressure)
+    unknown = demand.spindles is None and sign > 0
+    spindles = -1 if unknown else sums.spindles - sign * (demand.spindles or 0)
+    return sums._replace(disk=disk, spindles=spindles)
+
+
+def _broken_promise(host: Host, promised: Sums, demand: Demand, *, mirror: bool) -> Refused | None:
+    if not mirror and promised.memory <= 0:
         return Refused.MEMORY
     if mirror or demand.local:
-        if after.promised_disk <= 0 or after.promised_disk < host.low_disk:
+        if promised.disk <= 0 or promised.disk < host.low_disk:
             return Refused.DISK
-        if host.exclusive and after.promised_free_spindles < 0:
+        if host.exclusive and promised.spindles < 0:
             return Refused.SPINDLES
-        if host.too_crowded(after.promised_spindles):
+        if host.too_crowded(promised.pressure):
             return Refused.DISK
-    if mirror and demand.reserved >= after.promised_memory:
+    if mirror and demand.reserved >= promised.memory:
         return Refused.MEMORY
-    if not mirror and 0 <= host.cpu_ratio < ratio(after.promised_cpus, host.cpus):
+    if not mirror and 0 <= host.cpu_ratio < ratio(promised.cpus, host.cpus):
         return Refused.CPU
     return None
-
-
-def _pressure(host: Host, demand: Demand) -> int:
-    return 0 if host.exclusive or not demand.local else demand.spindle_use
-
-
-def _take_spindles(node: Filled, demand: Demand, free: int) -> int:
-    """Return the free spindles afterwards; -1 for an instance with an unknown number."""
-    if not node.host.exclusive:
-        return free
-    return -1 if demand.spindles is None else free - demand.spindles
-
-
-def _give_spindles(node: Filled, demand: Demand, free: int) -> int:
-    return free + (demand.spindles or 0) if node.host.exclusive else free
 
 
 def _counted(counts: Mapping[str, int], tags: tuple[str, ...], sign: int) -> Mapping[str, int]:

@@ -69,28 +69,28 @@ def measure(node: Filled) -> tuple[float, ...]:
     """Return one node's value for each component; 0 for the clashes, which are not a node's own."""
     host, load = node.host, node.load
     disk, promised_disk = (
-        (node.free_spindles, node.promised_free_spindles)
+        (node.present.spindles, node.promised.spindles)
         if host.exclusive
-        else (node.free_disk, node.promised_disk)
+        else (node.present.disk, node.promised.disk)
     )
     whole = host.spindles if host.exclusive else host.disk
     instances = node.primaries + node.secondaries
     reserved = ratio(node.reserved, host.memory)
     return (
-        ratio(node.free_memory, host.memory),
+        ratio(node.present.memory, host.memory),
         disk / whole if whole else 1.0,
         instances if node.failing else 0,
         reserved,
         instances,
         node.primaries,
-        ratio(ratio(node.used_cpus, host.cpus), host.speed),
+        ratio(ratio(node.present.cpus, host.cpus), host.speed),
         *load,
-        sum(node.exclusion.values()) - len(node.exclusion),
-        ratio(node.used_spindles, host.spindle_limit),
-        ratio(node.promised_memory, host.memory),
+        sum(node.promised.exclusion.values()) - len(node.promised.exclusion),
+        ratio(node.present.pressure, host.spindle_limit),
+        ratio(node.promised.memory, host.memory),
         promised_disk / whole if whole else 1.0,
-        ratio(ratio(node.promised_cpus, host.cpus), host.speed),
-        ratio(node.promised_spindles, host.spindle_limit),
+        ratio(ratio(node.promised.cpus, host.cpus), host.speed),
+        ratio(node.promised.pressure, host.spindle_limit),
         node.misplaced,
         0,
         reserved,
@@ -258,7 +258,7 @@ def clashes(nodes: Iterable[Filled]) -> int:
     """Count the instances that share a location with one of the same exclusion tag."""
     pairs: dict[tuple[str, str], int] = {}
     for node in nodes:
-        for tag, count in node.settled.items():
+        for tag, count in node.present.exclusion.items():
             for location in node.host.locations:
                 pairs[location, tag] = pairs.get((location, tag), 0) + count
     return sum(pairs.values()) - len(pairs)

@@ -7,15 +7,17 @@ from types import MappingProxyType
 import pytest
 
 from nodeagent.maintd.fencing.brakes import QUIET, STRIKES, TOGETHER, Brakes
+from nodeagent.maintd.planning.situation import Stops
 from nodeagent.model.action import PowerCommand
 from nodeagent.model.fencing import BURST, Cut, Fencing, Stage, Unreachable
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.queue import Entry, EntryStatus, FailedDomain, Queue, StepStatus
-from nodeagent.model.reason import AnyKind, FencingKind, Kind, Reason, because
+from nodeagent.model.reason import AnyKind, FencingKind, Kind, because
 from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
+from tests.build import situation
 from tests.maintd.fencing.loop import RESTART, Loop, kill
 from tests.maintd.world import NOW, seen, snapshot
 
@@ -25,7 +27,6 @@ SINCE = Ms(NOW - 1_000_000)
 LATER = Ms(NOW - 500_000)  # when a fencing has begun
 POLICY = Policy(stage=FULL, fence_limit=9, fence_burst=9)
 PAUSED = because(Kind.PAUSED, "n1")
-NOTHING: Mapping[str, Reason] = MappingProxyType({})
 
 
 def silent(number: int, later: int = 0) -> Unreachable:
@@ -71,13 +72,13 @@ def brakes(
     *others: Unreachable,
     given: Observed | None = None,
     policy: Policy = POLICY,
-    stopped: Mapping[str, Reason] = NOTHING,
+    stops: Stops = Stops(),
     mine: int = 0,
     **members: object,
 ) -> Brakes:
     """n1 is silent, `mine` ms later than usual, and so are others."""
     ledger = Ledger(unreachable=(silent(1, mine), *others), **members)  # type: ignore[arg-type]
-    return Brakes(ledger, given or observed(), policy, stopped, NOW)
+    return Brakes(ledger, situation(ledger, given or observed(), policy, NOW, stops))
 
 
 SAME = observed({"n1": {"group": "same"}, "n2": {"group": "same"}})
@@ -92,7 +93,7 @@ ROWS: dict[AnyKind | None, dict[str, Brakes]] = {
         "half of the agents answer": brakes(
             given=seen(WORLD, unanswered=frozenset(f"n{i}" for i in range(1, 16)))
         ),
-        "another node is paused": brakes(stopped={"n2": PAUSED}),
+        "another node is paused": brakes(stops=Stops({"n2": PAUSED})),
         "the queue waits between two steps": brakes(queue=at_work(1, StepStatus.WAITING)),
         "the queue is at work at another machine": brakes(queue=at_work(2)),
         "maintd has run for a while": brakes(given=replace(observed(), started=Ms(NOW - QUIET))),
@@ -135,8 +136,8 @@ ROWS: dict[AnyKind | None, dict[str, Brakes]] = {
         ),
     },
     Kind.PAUSED: {
-        "all is paused": brakes(stopped={"": PAUSED}),
-        "it is paused": brakes(stopped={"n1": PAUSED}),
+        "all is paused": brakes(stops=Stops(storm=PAUSED)),
+        "it is paused": brakes(stops=Stops({"n1": PAUSED})),
     },
     Kind.UNDER_REPAIR: {"the repair queue is at work there": brakes(queue=at_work(1))},
     FencingKind.QUIET_TIME: {

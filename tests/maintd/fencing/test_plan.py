@@ -1,25 +1,24 @@
 """The fencing of dead nodes over simulated machines."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 
 import pytest
 
 from nodeagent.maintd.fencing.plan import FRESH, Fencer
 from nodeagent.maintd.fencing.readings import AGAIN, DAILY, outcome, read, why_unproven
-from nodeagent.maintd.planning.resources import open_room
+from nodeagent.maintd.planning.situation import Stops
 from nodeagent.model.action import Power, PowerCommand
 from nodeagent.model.evidence import Level, PowerReading
 from nodeagent.model.fencing import Deaf, End, Fencing, Stage
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.outage import Back, Outage, Way
 from nodeagent.model.purpose import OfFencing
-from nodeagent.model.reason import FencingKind, Kind, Reason, because
+from nodeagent.model.reason import FencingKind, Kind, because
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done, Wish
 from simulation.machines import Control
+from tests.build import situation
 from tests.maintd.decided import kinds
 from tests.maintd.fencing.evidence import power
 from tests.maintd.fencing.loop import RESTART, STEP, Loop, kill
@@ -137,14 +136,13 @@ def fencer(
     fencing: Fencing,
     *power: PowerReading,
     back: Back | None = None,
-    stopped: Mapping[str, Reason] = MappingProxyType({}),
+    stops: Stops = Stops(),
 ) -> Fencer:
     """One round over n1, which is offline."""
     observed = seen(six(replace(six().nodes["n1"], offline=True)))
     outages = (Outage("uuid-n1", back=back),) if back is not None else ()
     given = ledger(fencing=(fencing,), power=power, outages=outages)
-    room = open_room(given, observed, {})
-    made = Fencer(given, observed, RESTART, room, stopped, {}, NOW)
+    made = Fencer(given, situation(given, observed, RESTART, NOW, stops), {})
     made.plan()
     return made
 
@@ -163,14 +161,15 @@ def test_a_node_is_claimed_until_it_returns_after_its_fencing() -> None:
 def test_nothing_is_switched_where_work_is_stopped() -> None:
     why = because(Kind.PAUSED, "n1")
     revives = Fencing("uuid-n1", Stage.REVIVES, NOW, NOW, "")
-    for stopped, acts in (
-        ({}, True),
-        ({"n2": why}, True),
-        ({"n1": why}, False),
-        ({"": why}, False),
+    for stops, acts in (
+        (Stops(), True),
+        (Stops({"n2": why}), True),
+        (Stops({"n1": why}), False),
+        (Stops(storm=why), False),
+        (Stops(doubt=why), False),
     ):
-        intents = fencer(revives, stopped=stopped).ledger.intents
-        assert (Power("n1", ON) in [intent.action for intent in intents]) is acts, stopped
+        intents = fencer(revives, stops=stops).ledger.intents
+        assert (Power("n1", ON) in [intent.action for intent in intents]) is acts, stops
 
 
 def test_a_reading_proves_a_power_off_only_after_it_and_while_it_is_fresh() -> None:

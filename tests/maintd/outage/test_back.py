@@ -9,8 +9,7 @@ from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.round import Round
 from nodeagent.maintd.outage.back import closed, put_back
-from nodeagent.maintd.planning.resources import open_room
-from nodeagent.maintd.planning.stops import Stops
+from nodeagent.maintd.planning.situation import Stops
 from nodeagent.model.action import Restore, RunCommand, Scope, describe
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.fencing import Fencing, Stage
@@ -20,6 +19,7 @@ from nodeagent.model.outage import Back, Outage, Proof, Wanted, Way
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done
+from tests.build import situation
 from tests.failpoints import NAMES
 from tests.maintd.decided import POLICY, within
 from tests.maintd.outage.returned import CHECKED, done, evacuated
@@ -263,7 +263,7 @@ def test_another_fault_there_ends_the_return_and_is_worked_on() -> None:
 def test_a_node_does_not_go_back_where_work_is_stopped() -> None:
     """A withdrawn incident's does in doubt about the ledger, as a fault asks for it."""
     why = because(Kind.PAUSED, "n3")
-    free = Stops({}, {}, {}, None, None)
+    free = Stops()
     here, there = replace(free, pauses={"n3": why}), replace(free, pauses={"n4": why})
     storm, doubt = replace(free, storm=why), replace(free, doubt=why)
     ours = RoleChange("1", "n3", ours=True, changed=True)
@@ -276,6 +276,5 @@ def test_a_node_does_not_go_back_where_work_is_stopped() -> None:
         healthy = Back(way, NOW, online=True, well=Ms(1))
         back = Ledger(outages=(Outage("uuid-n3", drained_by="1", back=healthy),))
         for stops in (*goes, *waits):
-            room = open_room(back, observed, {})
-            after, _ = put_back(back, observed, QUICK, room, stops, NOW)
+            after, _ = put_back(back, situation(back, observed, QUICK, NOW, stops))
             assert bool(after.intents) is (stops in goes), (way, stops)

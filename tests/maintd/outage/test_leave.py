@@ -3,13 +3,14 @@
 from dataclasses import replace
 
 from nodeagent.maintd.outage.leave import evacuate_wanted
-from nodeagent.maintd.planning.resources import open_room
+from nodeagent.maintd.planning.situation import Stops
 from nodeagent.model.action import MovePrimary
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.outage import Outage, Wanted
 from nodeagent.model.reason import Kind, because
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done, Evacuate
+from tests.build import situation
 from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, ask, fleet, mirrored
 from tests.maintd.world import NOW, OK, REPAIR, need, seen, six
@@ -61,16 +62,15 @@ def test_a_failed_move_stops_it_until_a_person_asks_again() -> None:
 def test_no_evacuation_starts_where_work_is_stopped() -> None:
     why, observed = because(Kind.PAUSED, "n3"), seen(six())
     asked = Ledger(outages=(Outage("uuid-n3", wanted=Wanted("bob", NOW, "new disks")),))
-    for stopped, begins in (
-        ({}, True),
-        ({"n4": why}, True),
-        ({"n3": why}, False),
-        ({"": why}, False),
+    for stops, begins in (
+        (Stops(), True),
+        (Stops({"n4": why}), True),
+        (Stops({"n3": why}), False),
+        (Stops(storm=why), False),
     ):
-        room = open_room(asked, observed, {})
-        after, held = evacuate_wanted(asked, observed, POLICY, room, stopped, NOW)
-        assert bool(after.intents) is begins, stopped
-        assert (why in [blocked.why for blocked in held]) is not begins, stopped
+        after, held = evacuate_wanted(asked, situation(asked, observed, POLICY, NOW, stops))
+        assert bool(after.intents) is begins, stops
+        assert (why in [blocked.why for blocked in held]) is not begins, stops
 
 
 def test_no_repair_starts_where_a_person_works() -> None:

@@ -23,6 +23,7 @@ from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Unavailability
+from tests.build import situation
 from tests.maintd.answering import serving
 from tests.maintd.decided import details
 from tests.maintd.mesos.client import NOW_NS, window
@@ -92,7 +93,7 @@ def test_who_gets_what_is_due() -> None:
 
 def test_a_failure_is_shown() -> None:
     ledger = Ledger(offers=(offer(posted=Sending(tries=2, why="no route")),))
-    _, held = owners.announce(ledger, Observed(WORLD, {}), Policy(), NOW)
+    _, held = owners.announce(ledger, situation(ledger, Observed(WORLD, {}), Policy(), NOW))
     shown = details(held, Kind.OWNER_NOT_TOLD)
     assert (shown["owner"], shown["command"], shown["why"]) == ("db", "the webhook", "no route")
 

@@ -12,6 +12,7 @@ from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms, Seconds
+from tests.build import situation
 from tests.maintd.world import NOW, OK
 
 S = 1000
@@ -75,7 +76,8 @@ def round_of(
 ) -> Admitted:
     policy = Policy(stage=FULL, procedures=PROCEDURES, constraints=limits)
     before = ledger or Ledger(queue=queue(*entries))
-    return admit(before, observed or world(*reports), policy, Ms(now))
+    given = observed or world(*reports)
+    return admit(before, situation(before, given, policy, Ms(now)), given.sick)
 
 
 def made(done: Admitted, there: int = 0) -> list[int]:

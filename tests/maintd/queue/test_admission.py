@@ -12,6 +12,7 @@ from nodeagent.maintd.planning.admission import (
     no_room_in_work,
     well_since,
 )
+from nodeagent.maintd.planning.resources import open_room
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Begun, Ledger, Policy
@@ -19,7 +20,19 @@ from nodeagent.model.reason import AnyKind, Kind, because
 from nodeagent.model.snapshot import Node
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
-from tests.maintd.world import EVACUATE, FAILOVER, NOW, OK, REPAIR, incident, need, node, seen, six
+from tests.maintd.world import (
+    EVACUATE,
+    FAILOVER,
+    NOW,
+    OK,
+    REPAIR,
+    incident,
+    need,
+    node,
+    seen,
+    six,
+    snapshot,
+)
 
 MINUTE = 60_000
 POLICY = Policy(
@@ -84,8 +97,10 @@ def test_a_pause_comes_before_all_others() -> None:
 )
 def test_how_many_nodes_are_worked_on_at_once(busy: tuple[str, ...], kind: AnyKind | None) -> None:
     groups = {"n1": "a", "n2": "b", "n3": "c", "n4": "a"}
-    nodes = {f"uuid-{name}": node(name, group=group) for name, group in groups.items()}
-    why = no_room_in_work(nodes["uuid-n1"], {f"uuid-{name}" for name in busy}, nodes, POLICY)
+    world = snapshot(*(node(name, group=group) for name, group in groups.items()))
+    room = open_room(Ledger(), seen(world), {})
+    room.in_work.update(f"uuid-{name}" for name in busy)
+    why = no_room_in_work(world.nodes["n1"], room, POLICY)
     assert (why and why.kind) == kind
 
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nodeagent.maintd.planning.resources import open_room
-from nodeagent.maintd.queue.plan import Stopped, wants_room, work_off
+from nodeagent.maintd.planning.situation import Stops
+from nodeagent.maintd.queue.plan import wants_room, work_off
 from nodeagent.model.action import Action, Drain, MovePrimary, MoveSecondary, RunCommand
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger, Policy
@@ -25,6 +25,7 @@ from nodeagent.model.queue import (
 from nodeagent.model.reason import AnyKind, Kind, because
 from nodeagent.model.snapshot import Beside, Node, Observed
 from nodeagent.model.stage import FULL
+from tests.build import situation
 from tests.maintd.decided import kinds
 from tests.maintd.queue.turns import DRAINING, WATCHING, begun, entry, how
 from tests.maintd.world import EVACUATE, NOW, REPAIR, incident, node, seen, six
@@ -42,7 +43,7 @@ N4, N5 = machine("n4", 0), machine("n5", 1)
 WORLD = replace(six(N4, N5), master="n1")
 SEEN = seen(WORLD)
 CHECKS = {"n1": Beside(("check",), 2)}
-EMPTY, GOES_ON = Ledger(), Stopped({})
+EMPTY, GOES_ON = Ledger(), Stops()
 STEPS = (RepairStep("try-1"),)
 TWO_CHECKS = Procedures(
     (Procedure(("type1",), (Operation("op1", STEPS, "check"), Operation("odd", STEPS, "looks"))),)
@@ -75,7 +76,7 @@ class Case:
     why: AnyKind | None = None
     ledger: Ledger = EMPTY
     observed: Observed = SEEN
-    stopped: Stopped = GOES_ON
+    stops: Stops = GOES_ON
     busy: frozenset[str] = frozenset()
     policy: Policy = POLICY
     shut: Mapping[int, Any] = field(default_factory=dict)
@@ -84,11 +85,9 @@ class Case:
 def worked(case: Case) -> tuple[Ledger, list[Intent], list[AnyKind]]:
     queue = Queue(case.entries, len(case.entries))
     before = replace(case.ledger, queue=queue)
-    room = open_room(before, case.observed, {})
-    busy = set(case.busy)
-    after, held = work_off(
-        before, case.observed, case.policy, room, case.stopped, busy, case.shut, NOW
-    )
+    here = situation(before, case.observed, case.policy, NOW, case.stops)
+    here.room.in_work.update(case.busy)
+    after, held = work_off(before, here, case.shut)
     return after, list(after.intents[len(before.intents) :]), [kind for kind, _ in kinds(held)]
 
 
@@ -163,7 +162,7 @@ AGENT = {
         UNCHECKED,
         ("queue:0:check",),
         ledger=Ledger(incidents=(MENDING,)),
-        stopped=Stopped({"n1": PAUSED}),
+        stops=Stops({"n1": PAUSED}),
     ),
     "nor another node's": Case(
         UNCHECKED,
@@ -175,14 +174,14 @@ BOB = Wanted("bob", NOW, "new disks", begun=True)
 WANTED = Outage("uuid-n4", wanted=BOB)
 EVACUATED = Kind.EVACUATED_BY_PERSON
 MACHINES = {
-    "the cluster is paused": Case(stopped=Stopped({"": PAUSED}), why=Kind.PAUSED),
+    "the cluster is paused": Case(stops=Stops(storm=PAUSED), why=Kind.PAUSED),
     "but a step that is due goes on": Case(
-        (begun(at=WATCHING),), ORDERED, stopped=Stopped({"": PAUSED})
+        (begun(at=WATCHING),), ORDERED, stops=Stops(storm=PAUSED)
     ),
-    "the node is paused": Case(stopped=Stopped({"n4": PAUSED}), why=Kind.PAUSED),
-    "another node is": Case(stopped=Stopped({"n5": PAUSED}, outside=PAUSED), ordered=ORDERED),
+    "the node is paused": Case(stops=Stops({"n4": PAUSED}), why=Kind.PAUSED),
+    "another node is": Case(stops=Stops({"n5": PAUSED}, outside=PAUSED), ordered=ORDERED),
     "outside of the cluster all is paused": Case(
-        (entry(9),), stopped=Stopped({}, outside=PAUSED), why=Kind.PAUSED
+        (entry(9),), stops=Stops(outside=PAUSED), why=Kind.PAUSED
     ),
     "outside of the cluster": Case((replace(entry(), address="10.0.0.9"),), ORDERED),
     "shut": Case(shut={0: because(Kind.IN_WINDOW, "n4")}, why=Kind.IN_WINDOW),
@@ -201,12 +200,12 @@ MACHINES = {
     "its own incident is held": Case(
         (entry(who=INCIDENTS),),
         ledger=Ledger(incidents=(OPEN,)),
-        stopped=Stopped({}, incidents={OPEN.id: PAUSED}),
+        stops=Stops(incidents={OPEN.id: PAUSED}),
         why=Kind.PAUSED,
     ),
     "an incident is held that it is not of": Case(
         ledger=Ledger(incidents=(OPEN,)),
-        stopped=Stopped({}, incidents={OPEN.id: PAUSED}),
+        stops=Stops(incidents={OPEN.id: PAUSED}),
         ordered=ORDERED,
     ),
     "a person has had it evacuated": Case(ledger=Ledger(outages=(WANTED,)), why=EVACUATED),
@@ -239,16 +238,16 @@ SUCCESS = ("queue:0:success",)
 ENDS = {
     "a healed machine": Case((HEALED,), SUCCESS),
     "while the queue is full": Case((HEALED,), SUCCESS, policy=replace(POLICY, nodes_in_work=0)),
-    "its node is paused": Case((HEALED,), why=Kind.PAUSED, stopped=Stopped({"n4": PAUSED})),
+    "its node is paused": Case((HEALED,), why=Kind.PAUSED, stops=Stops({"n4": PAUSED})),
     "and it was at work": Case(
         (begun(at=WATCHING, operation="tells", healthy=True),),
         why=Kind.PAUSED,
-        stopped=Stopped({"n4": PAUSED}),
+        stops=Stops({"n4": PAUSED}),
     ),
     "all is paused, outside of the cluster": Case(
-        (replace(HEALED, address="10.0.0.9"),), why=Kind.PAUSED, stopped=Stopped({}, PAUSED)
+        (replace(HEALED, address="10.0.0.9"),), why=Kind.PAUSED, stops=Stops(outside=PAUSED)
     ),
-    "the storm brake has tripped": Case((HEALED,), why=Kind.PAUSED, stopped=Stopped({"": PAUSED})),
+    "the storm brake has tripped": Case((HEALED,), why=Kind.PAUSED, stops=Stops(storm=PAUSED)),
     "somebody else has had it evacuated": Case(
         (HEALED,), why=EVACUATED, ledger=Ledger(outages=(WANTED,))
     ),
@@ -317,7 +316,7 @@ def test_a_drain_that_somebody_has_undone_is_not_ours_any_more() -> None:
         (begun(at=DRAINING, **drained), machine("n4", 0, offline=True), False),
         (entry(status=EntryStatus.FAILED, drained=True), N4, False),
     ):
-        case = Case((one,), observed=with_node(there), stopped=Stopped({"n4": PAUSED}))
+        case = Case((one,), observed=with_node(there), stops=Stops({"n4": PAUSED}))
         after, _, _ = worked(case)
         (found,) = after.queue.entries
         assert found.drained is ours, (one, there)

@@ -9,7 +9,7 @@ from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.http.calendar import calendar
 from nodeagent.maintd.http.view import View
 from nodeagent.maintd.planning.evacuation_time import Leads
-from nodeagent.maintd.planning.resources import open_room
+from nodeagent.maintd.planning.situation import Stops
 from nodeagent.maintd.windows.plan import maintain, wants_room
 from nodeagent.maintd.windows.schedule import changed
 from nodeagent.model.action import Drain, MovePrimary, Scope
@@ -19,6 +19,7 @@ from nodeagent.model.snapshot import Group, Instance, Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import NANOSECONDS, Machine, Pace, Schedule, Unavailability, Window
 from nodeagent.model.wish import Pause, SetSchedule
+from tests.build import situation
 from tests.maintd.rig import QUICK, Rig, ask, fleet, mirrored
 from tests.maintd.rounds import ticks
 from tests.maintd.windows.rounds import HOUR, N3, down, node, plan, rig, until_calm, up
@@ -56,16 +57,16 @@ def test_no_work_starts_for_a_window_where_it_is_stopped() -> None:
     assert ask(one, Pause(Scope.NODE, "n3")) == ""
     plan(one, 0, N3)
     observed = seen(one.cluster.snapshot())
-    for stopped, begins in (
-        ({}, True),
-        ({"n4": why}, True),
-        ({"n3": why}, False),
-        ({"": why}, False),
+    for stops, begins in (
+        (Stops(), True),
+        (Stops({"n4": why}), True),
+        (Stops({"n3": why}), False),
+        (Stops(storm=why), False),
     ):
-        room = open_room(one.ledger, observed, {})
-        after, held = maintain(one.ledger, observed, QUICK, room, stopped, one.now())
-        assert any(isinstance(i.action, Drain) for i in after.intents) is begins, stopped
-        assert (why in [blocked.why for blocked in held]) is not begins, stopped
+        here = situation(one.ledger, observed, QUICK, one.now(), stops)
+        after, held = maintain(one.ledger, here)
+        assert any(isinstance(i.action, Drain) for i in after.intents) is begins, stops
+        assert (why in [blocked.why for blocked in held]) is not begins, stops
 
 
 def test_how_early_a_node_is_begun_with() -> None:

@@ -9,7 +9,7 @@ import pytest
 from nodeagent.errors import MessageError
 from nodeagent.placement.allocate.dedicated import room, sizes
 from nodeagent.placement.cluster.cluster import Load, Policy, Spec, Template
-from nodeagent.placement.layout.node import Demand, Filled, Host, Refused, add_primary
+from nodeagent.placement.layout.node import Demand, Filled, Host, Refused, Sums, add_primary
 from tests.placement.hail import dedicated, hail, ours, real
 
 QUARTER, HALF, FULL = 25, 50, 100
@@ -41,28 +41,19 @@ def node(index: int, filled: int) -> Filled:
         spindle_limit=32.0,
         offline=False,
     )
-    free, cpus = NODE - filled, filled // 25
+    free = NODE - filled
+    sums = Sums(free, free, spindles=9, cpus=filled // 25, pressure=0, exclusion={})
     return Filled(
         host=host,
-        free_memory=free,
-        free_disk=free,
-        free_spindles=9,
-        used_cpus=cpus,
-        used_spindles=0,
+        present=sums,
+        promised=sums,
         load=Load(),
         primaries=0,
         secondaries=0,
         reserved_for={},
         reserved=0,
         failing=False,
-        exclusion={},
-        settled={},
         misplaced=0,
-        promised_memory=free,
-        promised_disk=free,
-        promised_free_spindles=9,
-        promised_cpus=cpus,
-        promised_spindles=0,
     )
 
 
@@ -102,19 +93,22 @@ def drawn(rng: random.Random) -> tuple[Filled, Demand]:
             exclusive=rng.random() < 0.8,
             spindle_limit=rng.choice((0.5, 8.0)),
         ),
-        free_memory=rng.randint(-5, 300),
-        free_disk=rng.randint(0, 300),
-        free_spindles=rng.choice((-1, 0, 3)),
-        used_cpus=rng.randint(0, 5),
-        used_spindles=rng.choice((0, 1)),
+        present=Sums(
+            memory=rng.randint(-5, 300),
+            disk=rng.randint(0, 300),
+            spindles=rng.choice((-1, 0, 3)),
+            cpus=rng.randint(0, 5),
+            pressure=rng.choice((0, 1)),
+            exclusion={},
+        ),
         reserved=rng.choice((0, 0, 40, 120)),
         failing=rng.random() < 0.2,
-        promised_memory=rng.randint(0, 300),
-        promised_disk=rng.randint(0, 300),
-        promised_cpus=rng.randint(0, 6),
+        promised=here.promised._replace(
+            memory=rng.randint(0, 300), disk=rng.randint(0, 300), cpus=rng.randint(0, 6)
+        ),
     )
     if here.failing:  # a node that is failing is so by its numbers
-        here = here._replace(reserved=max(0, here.free_memory) + 1)
+        here = here._replace(reserved=max(0, here.present.memory) + 1)
     spec = Spec(rng.choice((0, 1, 7, 64)), rng.choice((0, 1, 2)), rng.choice((1, 10, 50)), 1, 0, 1)
     (size,) = sizes(Policy(spec, ((spec, spec),)))
     return here, size

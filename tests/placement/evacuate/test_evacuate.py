@@ -390,7 +390,7 @@ def test_the_best_place_is_that_with_the_least_score_of_the_whole_group(
 
 def _is_crowded(node: Filled) -> bool:
     """Whether it is beyond its group's spindle ratio."""
-    return max(node.used_spindles, node.promised_spindles) > node.host.spindle_limit
+    return max(node.present.pressure, node.promised.pressure) > node.host.spindle_limit
 
 
 def at(way: tuple[Move, Moved]) -> int:

@@ -243,9 +243,9 @@ def test_quick_counts_beside_the_allocators_own(
     quick, full = counted(site, group, newcomer, 1000, lambda: 0.0)
     assert Redundancy(full).holds({})
     for one in full.layout.group_nodes():
-        assert min(one.free_memory, one.free_disk) > 0
+        assert min(one.present.memory, one.present.disk) > 0
         assert not one.failing
-        assert one.used_cpus <= one.host.cpus * one.host.cpu_ratio
+        assert one.present.cpus <= one.host.cpus * one.host.cpu_ratio
     assert len(full.cluster.instances) == len(of.instances) + quick.fits
     monkeypatch.setattr(counting, "_FEW", 1000)
     slow = counted(site, group, newcomer, 1000, lambda: 0.0)[0]

@@ -183,11 +183,11 @@ def _node(node: Filled) -> Json:
     return {
         "instances": node.primaries,
         "mirrors": node.secondaries,
-        "free-memory": node.free_memory,
+        "free-memory": node.present.memory,
         "reserved-memory": node.reserved,
         "survives-another": not node.failing,
-        "free-disk": node.free_disk,
-        "vcpus": node.used_cpus,
+        "free-disk": node.present.disk,
+        "vcpus": node.present.cpus,
     }
 
 

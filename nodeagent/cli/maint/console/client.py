@@ -15,6 +15,7 @@ from nodeagent.cli.maint.console import author, changing
 from nodeagent.cli.maint.console.screen import Json, progress
 from nodeagent.cli.maint.console.text import harmless
 from nodeagent.errors import ConfigError, Unavailable, unmarked
+from nodeagent.model.ganeti import GANETI_FOLDER
 
 if TYPE_CHECKING:
     from nodeagent.maintd.engine.settings import Settings
@@ -329,7 +330,7 @@ def _tell_kept(kept: object) -> None:
 
 def _master() -> str:
     try:
-        return "".join(ssconf.lines("/var/lib/ganeti", "master_node"))
+        return "".join(ssconf.lines(GANETI_FOLDER, "master_node"))
     except Unavailable:
         return ""
 

@@ -8,11 +8,12 @@ from dataclasses import replace
 
 from nodeagent.maintd.notices import mailbox
 from nodeagent.maintd.notices.delivery import Retry, Sent
-from nodeagent.maintd.notices.owners import agent_is_free, how_ended
+from nodeagent.maintd.notices.owners import agent_is_free, delivery_of
 from nodeagent.maintd.notices.render import check, fitting, template_of, values
 from nodeagent.maintd.planning.intents import without_claim
+from nodeagent.maintd.planning.situation import Situation
 from nodeagent.model.action import RunCommand
-from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.ledger import Ledger
 from nodeagent.model.notice import Mailbox, Message, Sink
 from nodeagent.model.purpose import OfNotices
 from nodeagent.model.snapshot import Observed
@@ -44,7 +45,7 @@ def remember(ledger: Ledger, observed: Observed, sinks: tuple[Sink, ...], now: M
     ended = {
         identity: result
         for identity, intent in ours.items()
-        if (result := how_ended(intent, observed)) is not None
+        if (result := delivery_of(intent, observed)) is not None
     }
     known, boxes = {sink.name: sink for sink in sinks}, list[Mailbox]()
     for box in ledger.notices.boxes:
@@ -68,11 +69,11 @@ def due(ledger: Ledger, sinks: tuple[Sink, ...], now: Ms) -> tuple[Sink, Message
     return min(waiting, key=lambda row: row[1].made, default=None)
 
 
-def order(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
+def order(ledger: Ledger, situation: Situation) -> Ledger:
     """Order the delivery that is due, if the agent is free for it."""
-    snapshot = observed.snapshot
-    waiting = due(ledger, policy.notify, now)
-    if waiting is None or not agent_is_free(ledger, observed):
+    snapshot, now = situation.observed.snapshot, situation.now
+    waiting = due(ledger, situation.policy.notify, now)
+    if waiting is None or not agent_is_free(ledger, situation.observed):
         return ledger
     sink, message = waiting
     stdin = fitting(sink, values(message, sink, snapshot.cluster), MOST_STDIN)
