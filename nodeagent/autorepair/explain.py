@@ -1,80 +1,57 @@
 """The full reasoning about an instance: for people, JSON and the HTTP port. Pure."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from nodeagent.autorepair.health import Broken, Health, Healthy, Stuck, harep_needs
-from nodeagent.autorepair.jobs import Ran
-from nodeagent.autorepair.policy import Enabled, NotEnabled, Policies, Policy, in_words
-from nodeagent.autorepair.rules import HAREP_ITSELF, SAFE, Rules
+from nodeagent.autorepair.assess import Judge
+from nodeagent.autorepair.health import Broken, Health, harep_needs
+from nodeagent.autorepair.policy import Policies, Policy
+from nodeagent.autorepair.rules import HAREP_ITSELF
 from nodeagent.autorepair.state import Clear, Failed, Pending, State, Unclear, word_of
-from nodeagent.autorepair.steps import Judge, Mark, Next, Nothing, Step, Wait
-from nodeagent.autorepair.tags import PREFIX, Malformed, Record, read
-from nodeagent.model.action import Scope, describe
-from nodeagent.model.ledger import Result
-from nodeagent.model.snapshot import Instance, Snapshot
-from nodeagent.model.units import Ms
+from nodeagent.autorepair.steps import Mark, Next, Nothing, Step, Wait
+from nodeagent.autorepair.tags import PREFIX, Enable, Malformed, Record, read
+from nodeagent.model.action import Scope
+from nodeagent.model.ledger import Trail
+from nodeagent.model.snapshot import Instance
 
 Json = dict[str, Any]
 
 
-def explain(
-    instance: Instance,
-    snapshot: Snapshot,
-    jobs: Sequence[Ran],
-    results: Mapping[int, Result],
-    now: Ms,
-    rules: Rules = SAFE,
-) -> Json:
+def explain(instance: Instance, judge: Judge) -> Json:
     """Explain policy and its tag, health, state, and the next step, or its obstacle.
 
-    All of it follows the `rules`; under `compatible` also harep's own result. Times are in
+    All of it follows the judge's rules; under `compatible` also harep's own result. Times are in
     unix seconds.
     """
-    assessed = Judge(snapshot, {instance.name: jobs}, results, now, rules).assess(instance)
-    group = snapshot.groups[snapshot.nodes[instance.primary].group]
+    assessed = judge.assess(instance)
     return {
         "instance": instance.name,
-        "at": now / 1000,
+        "at": judge.now / 1000,
         "nodes": [instance.primary, *sorted(instance.others)],
         "template": instance.template,
         "running": instance.running,
-        "mode": rules.mode,
+        "mode": judge.rules.mode,
         "policy": _policy(assessed.policy),
         "health": _health(assessed.health),
         "state": _state(assessed.state),
-        "jobs": [_job(ran) for ran in jobs],
+        "jobs": [_job(job) for job in judge.jobs.get(instance.name, ())],
         "next": _next(assessed.next),
-        "compatible": _compatible(instance, snapshot, now),
-        "unreadable": [
-            {"tag": fault.tag, "object": scope.value, "name": name, "why": fault.why}
-            for scope, name, tags in (
-                (Scope.INSTANCE, instance.name, instance.tags),
-                (Scope.GROUP, group.name, group.tags),
-                (Scope.CLUSTER, "", snapshot.tags),
-            )
-            for fault in _faults(tags)
-        ],
+        "compatible": _compatible(instance, judge),
+        "unreadable": list(_unreadable(instance, judge)),
     }
 
 
 def _policy(policy: Policy) -> Json:
-    shown: Json = {"says": type(policy).__name__.lower(), "words": in_words(policy)}
-    if isinstance(policy, NotEnabled):
-        return {**shown, "says": "nothing", "tag": None, "object": None, "name": None}
-    source = policy.source
-    shown |= {"tag": source.tag, "object": source.scope.value, "name": source.name}
-    return shown | ({"type": policy.kind.word} if isinstance(policy, Enabled) else {})
+    shown: Json = {"says": policy.says, "words": policy.words}
+    if policy.tag is None:
+        return {**shown, "tag": None, "object": None, "name": None}
+    shown |= {"tag": policy.tag.tag, "object": policy.scope.value, "name": policy.name}
+    return shown | ({"type": policy.tag.kind.word} if isinstance(policy.tag, Enable) else {})
 
 
 def _health(health: Health) -> Json:
-    match health:
-        case Healthy():
-            return {"is": "healthy", "why": "all its nodes are in service", "steps": []}
-        case Broken(steps, why):
-            return {"is": "broken", "why": why, "steps": [step.word for step in steps]}
-        case Stuck(why):
-            return {"is": "stuck", "why": why, "steps": []}
+    steps = [step.word for step in health.steps] if isinstance(health, Broken) else []
+    return {"is": type(health).__name__.lower(), "why": health.why, "steps": steps}
 
 
 def _state(state: State) -> Json:
@@ -105,10 +82,14 @@ def _record(record: Record) -> Json:
     }
 
 
-def _job(ran: Ran) -> Json:
-    what = "its operation cannot be read" if ran.action is None else describe(ran.action)
-    outcome, why = ran.result.outcome.value, ran.result.why
-    return {"job": ran.job, "repair": ran.repair, "what": what, "outcome": outcome, "why": why}
+def _job(job: Trail) -> Json:
+    return {
+        "job": int(job.job),
+        "repair": job.purpose.repair,
+        "what": job.words,
+        "outcome": job.result.outcome.value,
+        "why": job.result.why,
+    }
 
 
 def _next(step: Next) -> Json:
@@ -125,9 +106,9 @@ def _next(step: Next) -> Json:
     return {**shown, "add": list(swap.add), "remove": list(swap.remove)}
 
 
-def _compatible(instance: Instance, snapshot: Snapshot, now: Ms) -> Json:
-    policy = Policies(snapshot, now, strict=HAREP_ITSELF.strict).of(instance)
-    need = harep_needs(instance, snapshot.nodes)
+def _compatible(instance: Instance, judge: Judge) -> Json:
+    policy = Policies(judge.snapshot, judge.now, safe=False).of(instance)
+    need = harep_needs(instance, judge.snapshot.nodes)
     state = HAREP_ITSELF.state(instance.tags)
     return {
         "policy": _policy(policy),
@@ -136,6 +117,13 @@ def _compatible(instance: Instance, snapshot: Snapshot, now: Ms) -> Json:
     }
 
 
-def _faults(tags: Collection[str]) -> list[Malformed]:
-    ours = sorted(tag for tag in tags if tag.startswith(PREFIX.removesuffix(":")))
-    return [fault for tag in ours if isinstance(fault := read(tag), Malformed)]
+def _unreadable(instance: Instance, judge: Judge) -> Iterator[Json]:
+    group = judge.snapshot.groups[judge.snapshot.nodes[instance.primary].group]
+    for scope, name, tags in (
+        (Scope.INSTANCE, instance.name, instance.tags),
+        (Scope.GROUP, group.name, group.tags),
+        (Scope.CLUSTER, "", judge.snapshot.tags),
+    ):
+        for tag in sorted(tag for tag in tags if tag.startswith(PREFIX[:-1])):
+            if isinstance(fault := read(tag), Malformed):
+                yield {"tag": fault.tag, "object": scope.value, "name": name, "why": fault.why}

@@ -17,6 +17,8 @@ from nodeagent.model.snapshot import Instance, Node
 class Healthy:
     """All its nodes are in service."""
 
+    why = "all its nodes are in service"
+
 
 @dataclass(frozen=True, slots=True)
 class Broken:

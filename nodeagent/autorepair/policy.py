@@ -8,95 +8,81 @@ and of several types the least destructive counts.
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from math import inf
-from typing import TypeAlias
 
 from nodeagent.autorepair.tags import PREFIX, Enable, Malformed, Part, RepairType, Suspend, read
 from nodeagent.model.action import Retag, Scope
 from nodeagent.model.snapshot import Instance, Snapshot
-from nodeagent.model.units import Ms, Seconds
+from nodeagent.model.units import Ms
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """A tag, and the object that carries it; `name` is empty for the cluster."""
+class Policy:
+    """The tag that decides, and the object that carries it; `name` is empty for the cluster.
 
-    tag: str
-    scope: Scope
-    name: str
-
-    def __str__(self) -> str:
-        where = {Scope.CLUSTER: "the cluster", Scope.GROUP: f"node group {self.name}"}
-        return f"tag {self.tag} on {where.get(self.scope, f'instance {self.name}')}"
-
-
-@dataclass(frozen=True, slots=True)
-class Enabled:
-    kind: RepairType
-    source: Source
-
-
-@dataclass(frozen=True, slots=True)
-class Suspended:
-    """No repair may start or go on `until` (unix seconds), None for ever.
-
-    `why` says that the tag only resembles a suspension and counts as one.
+    `tag` is None if no object has one. An unreadable tag allows nothing, and one that resembles a
+    suspension counts as one, for ever.
     """
 
-    until: Seconds | None
-    source: Source
-    why: str = ""
+    tag: Enable | Suspend | Malformed | None = None
+    scope: Scope = Scope.CLUSTER
+    name: str = ""
 
+    @property
+    def allows(self) -> RepairType | None:
+        """Return the most destructive type of repair that may start."""
+        return self.tag.kind if isinstance(self.tag, Enable) else None
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """The nearest object has an unreadable tag, so no repair is allowed."""
+    @property
+    def says(self) -> str:
+        match self.tag:
+            case None:
+                return "nothing"
+            case Enable():
+                return "enabled"
+            case Suspend() | Malformed(part=Part.SUSPEND):
+                return "suspended"
+            case Malformed():
+                return "unreadable"
 
-    why: str
-    source: Source
+    @property
+    def words(self) -> str:
+        match self.tag:
+            case None:
+                return "no tag allows a repair"
+            case Enable(_, kind):
+                return f"repairs up to {kind.word} are allowed by {self._source}"
+            case Suspend(_, None):
+                return f"suspended by {self._source}"
+            case Suspend(_, until):
+                return f"suspended until {until} (unix seconds) by {self._source}"
+            case Malformed(_, Part.SUSPEND, why):
+                return f"suspended by {self._source}: {why}, which is taken for ever"
+            case Malformed(_, _, why):
+                return f"nothing is allowed while {self._source} cannot be read: {why}"
 
-
-@dataclass(frozen=True, slots=True)
-class NotEnabled:
-    """No object has a tag."""
-
-
-Policy: TypeAlias = Enabled | Suspended | Unreadable | NotEnabled
-
-
-def in_words(policy: Policy) -> str:
-    match policy:
-        case Enabled(kind, source):
-            return f"repairs up to {kind.word} are allowed by {source}"
-        case Suspended(None, source, ""):
-            return f"suspended by {source}"
-        case Suspended(None, source, why):
-            return f"suspended by {source}: {why}, which is taken for ever"
-        case Suspended(until, source):
-            return f"suspended until {until} (unix seconds) by {source}"
-        case Unreadable(why, source):
-            return f"nothing is allowed while {source} cannot be read: {why}"
-        case NotEnabled():
-            return "no tag allows a repair"
+    @property
+    def _source(self) -> str:
+        assert self.tag is not None
+        where = {Scope.CLUSTER: "the cluster", Scope.GROUP: f"node group {self.name}"}
+        return f"tag {self.tag.tag} on {where.get(self.scope, f'instance {self.name}')}"
 
 
 @dataclass
 class Policies:
     """The policies of a cluster's instances at one moment (unix ms).
 
-    `strict` is the safe reading: an unreadable suspension suspends for ever, and an unreadable type
-    allows nothing. Else, as with harep, both are ignored.
+    Unless `safe`, unreadable tags are ignored, as harep does.
     """
 
     snapshot: Snapshot
     now: Ms
-    strict: bool = True
-    _cluster: Policy = field(init=False)
+    safe: bool = True
     _groups: dict[str, Policy] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._cluster = self._of(self.snapshot.tags, Scope.CLUSTER, "") or NotEnabled()
+        cluster = self._of(self.snapshot.tags, Scope.CLUSTER, "") or Policy()
         self._groups = {
-            group.uuid: self._of(group.tags, Scope.GROUP, group.name) or self._cluster
+            group.uuid: self._of(group.tags, Scope.GROUP, group.name) or cluster
             for group in self.snapshot.groups.values()
         }
 
@@ -107,51 +93,38 @@ class Policies:
 
     def _of(self, tags: Collection[str], scope: Scope, name: str) -> Policy | None:
         """Return the policy of one object by itself, if any."""
-        if not (mine := _ours(tags)):
-            return None
-        kinds: list[Enable] = []
-        ends: list[Suspend] = []
-        faults: list[Malformed] = []
-        for tag in mine:
-            match read(tag, strict=self.strict):
+        enables: list[Enable] = []
+        suspends: list[Suspend] = []
+        unreadable: list[Malformed] = []
+        for tag in _ours(tags):
+            match read(tag, strict=self.safe):
                 case Enable() as enable:
-                    kinds.append(enable)
+                    enables.append(enable)
                 case Suspend() as suspend if not _expired(suspend, self.now):
-                    ends.append(suspend)
-                case Malformed(part=Part.ENABLE | Part.SUSPEND) as fault if self.strict:
-                    faults.append(fault)
-        for fault in faults:
-            if fault.part is Part.SUSPEND:
-                return Suspended(None, Source(fault.tag, scope, name), fault.why)
-        if ends:
-            longest = max(ends, key=lambda end: inf if end.until is None else end.until)
-            return Suspended(longest.until, Source(longest.tag, scope, name))
-        if faults:
-            return Unreadable(faults[0].why, Source(faults[0].tag, scope, name))
-        if kinds:
-            least = min(kinds, key=lambda enable: enable.kind)
-            return Enabled(least.kind, Source(least.tag, scope, name))
-        return None
+                    suspends.append(suspend)
+                case Malformed(part=Part.ENABLE | Part.SUSPEND) as malformed if self.safe:
+                    unreadable.append(malformed)
+        longest_first = sorted(suspends, key=lambda s: -inf if s.until is None else -s.until)
+        in_order: tuple[Enable | Suspend | Malformed, ...] = (
+            *(malformed for malformed in unreadable if malformed.part is Part.SUSPEND),
+            *longest_first,
+            *unreadable,
+            *sorted(enables, key=lambda enable: enable.kind),
+        )
+        return Policy(in_order[0], scope, name) if in_order else None
 
 
 def expired(snapshot: Snapshot, now: Ms) -> Iterable[Retag]:
     """Tag changes that remove expired suspensions, one for each object."""
-    for group in snapshot.groups.values():
-        yield from _cleared(group.tags, Scope.GROUP, group.name, now)
-    yield from _cleared(snapshot.tags, Scope.CLUSTER, "", now)
-    for instance in snapshot.instances.values():
-        if instance.tags:
-            yield from _cleared(instance.tags, Scope.INSTANCE, instance.name, now)
-
-
-def _cleared(tags: Collection[str], scope: Scope, name: str, now: Ms) -> Iterable[Retag]:
-    old = tuple(
-        tag
-        for tag in _ours(tags)
-        if isinstance(meaning := read(tag), Suspend) and _expired(meaning, now)
-    )
-    if old:
-        yield Retag(scope, name, remove=old)
+    objects = [
+        *((Scope.GROUP, group.name, group.tags) for group in snapshot.groups.values()),
+        (Scope.CLUSTER, "", snapshot.tags),
+        *((Scope.INSTANCE, i.name, i.tags) for i in snapshot.instances.values() if i.tags),
+    ]
+    for scope, name, tags in objects:
+        suspends = [meaning for tag in _ours(tags) if isinstance(meaning := read(tag), Suspend)]
+        if old := tuple(suspend.tag for suspend in suspends if _expired(suspend, now)):
+            yield Retag(scope, name, remove=old)
 
 
 def _ours(tags: Collection[str]) -> list[str]:

@@ -4,13 +4,14 @@ import time
 
 import pytest
 
-from nodeagent.autorepair.jobs import RETRY_AFTER, Ran, repair_id
+from nodeagent.autorepair.assess import Judge
+from nodeagent.autorepair.jobs import RETRY_AFTER, repair_id
 from nodeagent.autorepair.rules import HAREP, SAFE
 from nodeagent.autorepair.state import Unclear, as_harep
-from nodeagent.autorepair.steps import Judge, Mark, Next, Nothing, Step, Wait
+from nodeagent.autorepair.steps import Mark, Next, Nothing, Step, Wait
 from nodeagent.autorepair.tags import PREFIX, Record, RepairType, read
 from nodeagent.model.action import Guarded, MovePrimary, Retag, Scope
-from nodeagent.model.ledger import Outcome, Result
+from nodeagent.model.ledger import Outcome, Result, Trail
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms
 from tests.autorepair import luxi
@@ -23,11 +24,11 @@ ID = repair_id("i1", NOW)
 OUTCOMES = {"success": Outcome.SUCCESS, "error": Outcome.ERROR, "canceled": Outcome.ERROR}
 
 
-def assess(it: luxi.World, jobs: list[Ran] | None = None, now: int = NOW) -> Next:
+def assess(it: luxi.World, jobs: list[Trail] | None = None, now: int = NOW) -> Next:
     """What comes next for the one instance there is; results as the world has them."""
     (name,) = it.instances
     known = {
-        number: Result(OUTCOMES.get(job.status, Outcome.RUNNING), job.status)
+        str(number): Result(OUTCOMES.get(job.status, Outcome.RUNNING), job.status)
         for number, job in it.jobs.items()
     }
     snapshot = snapshot_of(it)
@@ -36,9 +37,9 @@ def assess(it: luxi.World, jobs: list[Ran] | None = None, now: int = NOW) -> Nex
     return judge.assess(snapshot.instances[name]).next
 
 
-def _named(snapshot: Snapshot) -> set[int]:
+def _named(snapshot: Snapshot) -> set[str]:
     records = (read(t, strict=False) for i in snapshot.instances.values() for t in i.tags)
-    return {job for r in records if isinstance(r, Record) for job in r.jobs}
+    return {str(job) for r in records if isinstance(r, Record) for job in r.jobs}
 
 
 def told(found: Next) -> str:
@@ -61,7 +62,7 @@ def test_no_change_of_tags_in_the_safe_mode_would_stop_harep() -> None:
     changed = 0
     for seed in range(400):
         snapshot = snapshot_of(case(seed, instances=4).world)
-        jobs = dict.fromkeys(range(1, 26), Result((*Outcome,)[seed % len(Outcome)]))
+        jobs = dict.fromkeys(map(str, range(1, 26)), Result((*Outcome,)[seed % len(Outcome)]))
         judge = Judge(snapshot, {}, jobs, Ms(time.time_ns() // 1_000_000), SAFE)
         for instance in snapshot.instances.values():
             found = judge.assess(instance).next
@@ -79,8 +80,9 @@ FAILOVER = MovePrimary("i1", "np", live=False, target="ns")
 SWAP = Retag(Scope.INSTANCE, "i1", add=(f"{PREFIX}pending:failover:{ONE}:1:",))
 
 
-def did(outcome: Outcome, ago: int = RETRY_AFTER) -> Ran:
-    return Ran(7, ONE, Guarded(SWAP, FAILOVER), Result(outcome, "no luck"), NOW - ago)
+def did(outcome: Outcome, ago: int = RETRY_AFTER) -> Trail:
+    result = Result(outcome, "no luck")
+    return Trail("7", f"autorepair:{ONE}:1", Guarded(SWAP, FAILOVER), result, Ms(0), Ms(NOW - ago))
 
 
 def test_a_job_of_ours_judges_its_repair() -> None:

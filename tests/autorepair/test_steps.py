@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.autorepair.jobs import RETRY_AFTER, Ran, is_ours, repair_id
-from nodeagent.autorepair.steps import MOST, Judge, Mark, Next, Nothing, Step, Wait
+from nodeagent.autorepair.assess import Judge
+from nodeagent.autorepair.jobs import RETRY_AFTER, is_ours, repair_id
+from nodeagent.autorepair.steps import MOST, Mark, Next, Nothing, Step, Wait
 from nodeagent.autorepair.tags import PREFIX, RepairType
 from nodeagent.model.action import (
     Action,
@@ -17,7 +18,7 @@ from nodeagent.model.action import (
     Retag,
     Scope,
 )
-from nodeagent.model.ledger import SHOWS, Outcome, Result
+from nodeagent.model.ledger import SHOWS, Outcome, Result, Trail
 from nodeagent.model.snapshot import Group, Instance, Node, Snapshot
 from nodeagent.model.units import Ms
 
@@ -53,9 +54,9 @@ def snapshot(
     )
 
 
-def step(seen: Snapshot, jobs: Sequence[Ran] = (), **results: Result) -> Next:
+def step(seen: Snapshot, jobs: Sequence[Trail] = (), **results: Result) -> Next:
     """What comes next; `j7=…` is the result of job 7 that is not ours."""
-    numbered = {int(name[1:]): result for name, result in results.items()}
+    numbered = {name[1:]: result for name, result in results.items()}
     return Judge(seen, {"i": jobs}, numbered, NOW).assess(seen.instances["i"]).next
 
 
@@ -65,11 +66,12 @@ def did(
     result: Result = SUCCESS,
     repair: str = OURS,
     ago: int = RETRY_AFTER,
-) -> Ran:
+) -> Trail:
     """A job of ours that has ended `ago` ms ago."""
     if isinstance(action, MovePrimary | MoveSecondary | Reinstall):
         action = Guarded(Retag(Scope.INSTANCE, "i", add=("t",)), action)
-    return Ran(job, repair, action, result, Ms(0) if result is RUNNING else NOW - ago)
+    ended = Ms(0) if result is RUNNING else Ms(NOW - ago)
+    return Trail(str(job), f"autorepair:{repair}:{job}", action, result, Ms(0), ended)
 
 
 def told(found: Next) -> str:

@@ -139,14 +139,17 @@ def _not_now(why: str, mode: str, *, as_json: bool) -> int:
 
 def _compatible(path: str, options: "Options", *, as_json: bool) -> int:
     from nodeagent.cli.maint.harep_run import Stopped, run
+    from nodeagent.cluster.ganeti.backend import GanetiCluster
     from nodeagent.cluster.ganeti.luxi import Luxi
 
+    with closing(GanetiCluster(path)) as cluster:
+        snapshot = cluster.snapshot()
     lines: list[str] = []
     say = lines.append if as_json else click.echo
     stopped: Stopped | None = None
     with closing(Luxi(path)) as luxi:
         try:
-            for line in summary(run(luxi, options, say)):
+            for line in summary(run(snapshot, luxi, options, say)):
                 say(line)
         except Stopped as error:
             stopped = error
@@ -193,41 +196,45 @@ def _safe(done: "Pass", *, dry: bool, as_json: bool) -> int:
     else:
         _show(document)
     refused = any(job["refused"] for job in (*document["jobs"], *document["expired"]))
-    return exits.FAULT if refused or done.trouble else 0
+    return exits.FAULT if refused or document["trouble"] else 0
 
 
 def _document(done: "Pass", *, dry: bool) -> Json:
     """Return a pass as one JSON document."""
+    from nodeagent.autorepair.jobs import instance_of
     from nodeagent.cluster.backend import Accepted, NotTaken
     from nodeagent.model.action import Guarded, describe
+    from nodeagent.model.ledger import Intent
 
-    def answered(answer: object) -> Json:
+    def answered(intent: Intent) -> Json:
+        answer = done.answers.get(intent.id)
         return {
             "job": answer.job if isinstance(answer, Accepted) else None,
             "refused": answer.why if isinstance(answer, NotTaken) else None,
         }
 
-    jobs = [
-        {
-            "instance": job.instance,
-            "repair": job.repair,
-            "repairs": isinstance(job.action, Guarded),
-            "action": describe(job.action),
-            "why": job.why,
-            **answered(answer),
-        }
-        for job, answer in done.repairs
-    ]
     return {
         "mode": "safe",
         "dry-run": dry,
-        "jobs": jobs,
+        "jobs": [
+            {
+                "instance": instance_of(intent.action),
+                "repair": intent.purpose.repair,
+                "repairs": isinstance(intent.action, Guarded),
+                "action": describe(intent.action),
+                "why": why,
+                **answered(intent),
+            }
+            for intent, why in done.plan.jobs
+        ],
         "withdrawn": [
             {"job": job, "instance": instance, "why": why, "canceled": canceled}
             for job, instance, why, canceled in done.withdrawn
         ],
-        "expired": [{"action": describe(r), **answered(a)} for r, a in done.expired],
-        "held": [{"instance": name, "why": str(why)} for name, why in done.plan.held],
+        "expired": [
+            {"action": describe(intent.action), **answered(intent)} for intent in done.expired
+        ],
+        "held": [{"instance": name, "why": str(why)} for name, why in done.plan.blocked.items()],
         "trouble": [{"instance": name, "why": why} for name, why in done.trouble],
         "counts": dict(sorted(done.plan.counts.items())),
     }

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from nodeagent.autorepair.assess import Judge
 from nodeagent.autorepair.steps import Nothing, Step
 from nodeagent.cluster.backend import Answer, Cluster, NotTaken, Submission
-from nodeagent.maintd.autorepair.jobs import survey_of, why_withdrawn
+from nodeagent.maintd.autorepair.jobs import in_tags, survey_of, why_withdrawn
 from nodeagent.maintd.autorepair.plan import Repaired, repair
-from nodeagent.maintd.autorepair.survey import Plan, Proposed, in_tags, survey
 from nodeagent.maintd.planning.budgets import nodes_to_ask
 from nodeagent.maintd.planning.holds import paused, tagged
 from nodeagent.maintd.planning.preconditions import at_work_on, is_as_it_was, others_job
@@ -22,7 +22,6 @@ from nodeagent.model.action import (
     Move,
     MovePrimary,
     MoveSecondary,
-    Retag,
     Scope,
     SetOffline,
     describe,
@@ -31,7 +30,7 @@ from nodeagent.model.action import (
 from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.incident import FAILED_TAG, MARK_TAG, READY_TAG
 from nodeagent.model.ledger import STORM_TAG, Intent, Ledger, Outcome, Policy, Trail
-from nodeagent.model.purpose import parse
+from nodeagent.model.purpose import OfTags, parse
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Instance, Observed, Snapshot
 from nodeagent.model.stage import FULL
@@ -52,19 +51,28 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """The plan of one pass, and Ganeti's answers: None in a dry run.
+    """The plan of one pass, and Ganeti's answers by intent: none in a dry run.
 
     `withdrawn` are the jobs to cancel, each with its instance, why, and whether that was in time
     (None: not tried).
-    `expired` are the suspensions to remove. `trouble` are the instances with tags that only a
-    person can understand, with the reason.
     """
 
-    plan: Plan
-    repairs: Sequence[tuple[Proposed, Answer | None]]
-    expired: Sequence[tuple[Retag, Answer | None]]
-    trouble: Sequence[tuple[str, str]]
+    plan: Repaired
+    answers: Mapping[str, Answer]
     withdrawn: Sequence[tuple[str, str, str, bool | None]] = ()
+
+    @property
+    def expired(self) -> Iterator[Intent]:
+        """Yield the removals of suspensions that are over."""
+        jobs = self.plan.ledger.intents
+        return (job for job in jobs if job.job is None and isinstance(job.purpose, OfTags))
+
+    @property
+    def trouble(self) -> Iterator[tuple[str, str]]:
+        """Yield the instances with tags that only a person can understand, with the reason."""
+        for row in self.plan.survey.rows:
+            if isinstance(row.next, Nothing) and row.next.trouble:
+                yield row.instance.name, row.next.why
 
 
 def observe(cluster: Cluster, now: Callable[[], Ms]) -> Seen:
@@ -74,7 +82,7 @@ def observe(cluster: Cluster, now: Callable[[], Ms]) -> Seen:
     way round a job that ends in between would be repeated.
     """
     snapshot = cluster.snapshot()
-    if not survey(snapshot, {}, {}, now()).rows:
+    if not Judge(snapshot, {}, {}, now()).survey().rows:
         return Seen(Ledger(), Observed(snapshot, {}))
     trails = cluster.trails()
     ledger = _as_ledger(trails, now())
@@ -137,19 +145,7 @@ def one_pass(
     together = max(1, cluster.at_once)
     for start in range(0, 0 if dry else len(fresh), together):
         answers |= _submit(cluster, fresh[start : start + together], seen.observed.snapshot)
-    by_action = {intent.action: answers.get(intent.id) for intent in fresh}
-    unclear = (
-        (row.instance.name, row.next.why)
-        for row in repaired.survey.rows
-        if isinstance(row.next, Nothing) and row.next.trouble
-    )
-    return Pass(
-        repaired.plan,
-        [(job, by_action[job.action]) for job in repaired.plan.proposed if job.action in by_action],
-        [(retag, by_action[retag]) for retag in repaired.survey.expired if retag in by_action],
-        list(unclear),
-        withdrawn,
-    )
+    return Pass(repaired, answers, withdrawn)
 
 
 def _late(seen: Seen) -> Iterator[tuple[str, str, str]]:
@@ -211,8 +207,8 @@ def why_held(cluster: Cluster, seen: Seen, name: str, mode: str, now: Ms) -> lis
     rows = survey_of(seen.ledger, seen.observed, policy, now).rows
     if not any(row.instance.name == name and isinstance(row.next, Step) for row in rows):
         return []
-    plan = _planned(cluster, seen, policy, now, _stops(seen)).plan
-    return [because(Kind.NOT_REPAIRED, name, why=why) for held, why in plan.held if held == name]
+    why = _planned(cluster, seen, policy, now, _stops(seen)).blocked.get(name)
+    return [] if why is None else [because(Kind.NOT_REPAIRED, name, why=why)]
 
 
 def why_stopped(seen: Seen, instance: Instance) -> list[Reason]:

@@ -1,9 +1,8 @@
 """The state of auto-repair by instance, as JSON. Pure."""
 
 from nodeagent.autorepair.explain import explain
-from nodeagent.autorepair.rules import rules_of
-from nodeagent.maintd.autorepair.jobs import instance_of, known, results_of, survey_of, why_paused
-from nodeagent.maintd.autorepair.survey import jobs_of
+from nodeagent.autorepair.jobs import instance_of
+from nodeagent.maintd.autorepair.jobs import judge_of, survey_of, why_paused
 from nodeagent.maintd.http.status import Json, incident_json, intent_json, reason_json, under_way
 from nodeagent.maintd.http.view import View, in_order
 from nodeagent.maintd.ledger.agent_events import how_seen
@@ -33,7 +32,7 @@ def repairs(view: View, policy: Policy) -> Json:
     # Where one writes the other's number into the tag, the last one counts: what is done.
     intents = [intent for intent in view.ledger.intents if intent.purpose.repair]
     intents.sort(key=lambda intent: isinstance(intent.action, Guarded))
-    jobs = {instance_of(intent): intent.job for intent in intents}
+    jobs = {instance_of(intent.action): intent.job for intent in intents}
     return answer | {
         "well": surveyed.well,
         "under-way": len(jobs),
@@ -62,10 +61,8 @@ def explained(view: View, policy: Policy, name: str) -> Json | None:
     instance = snapshot.instances.get(name)
     if instance is None:
         return None
-    jobs = jobs_of(known(view.ledger, view.observed)).get(name, ())
     mode = with_tags(policy, snapshot).autorepair
-    results = results_of(view.observed)
-    assessment = explain(instance, snapshot, jobs, results, view.at, rules_of(mode))
+    assessment = explain(instance, judge_of(view.ledger, view.observed, mode, view.at))
     stops = _stops(view, instance)
     held = [h.why for h in view.held if h.why.subject == Subject(Of.INSTANCE, name)]
     assessment |= _if_silent(view, instance, assessment["health"]["is"])
@@ -131,7 +128,7 @@ def _if_moving(view: View, instance: Instance) -> Json:
 def _about(intent: Intent) -> str:
     """The name of the instance of a job, or empty."""
     move = move_of(intent.action)
-    return move.instance if move else instance_of(intent) if intent.purpose.repair else ""
+    return move.instance if move else instance_of(intent.action) if intent.purpose.repair else ""
 
 
 def _if_silent(view: View, instance: Instance, health: str) -> Json:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from nodeagent.autorepair.jobs import instance_of
 from nodeagent.autorepair.tags import PREFIX
 from nodeagent.cluster.backend import NotTaken
 from nodeagent.maintd.autorepair.one_pass import Pass, one_pass
@@ -85,8 +86,12 @@ class Site:
 # Each kind of repair.
 
 
+def repaired(done: Pass) -> list[str]:
+    return [instance_of(intent.action) for intent, _ in done.plan.jobs]
+
+
 def held(done: Pass) -> dict[str, Reason]:
-    return dict(done.plan.held)
+    return dict(done.plan.blocked)
 
 
 def test_a_mirrored_instance_is_failed_over_and_mirrored_anew_in_one_repair() -> None:
@@ -154,7 +159,7 @@ def test_a_node_that_maintd_works_on_is_left_to_it() -> None:
     done = one_pass(
         site.cluster, lambda: Ms(int(site.time * 1000)), dry=False, taken={"n2": "maintd's"}
     )
-    assert [one.instance for one, _ in done.repairs] == ["j"]
+    assert repaired(done) == ["j"]
     ((name, why),) = held(done).items()
     assert (name, details([why], Kind.TAKEN)) == ("i", {"it": "n2", "why": "maintd's"})
 
@@ -176,7 +181,7 @@ def test_nothing_is_done_about_a_node_that_is_back_when_all_is_decided(template:
         site.go()  # its tag is set first
     between = BackInBetween(site.cluster)
     done = one_pass(between, lambda: Ms(int(site.time * 1000)), dry=False)
-    ((_, answer),) = done.repairs
+    (answer,) = done.answers.values()
     assert isinstance(answer, NotTaken)
     site.go()
     assert site.moves() == []
@@ -247,8 +252,7 @@ def test_a_dry_run_only_tells() -> None:
     site.change("n2", offline=True)
     done = site.go(dry=True)
     assert not site.cluster.jobs
-    assert [(one.instance, answer) for one, answer in done.repairs] == [("i", None)]
-    assert [answer for _, answer in done.expired] == [None]
+    assert (repaired(done), len(list(done.expired)), done.answers) == (["i"], 1, {})
 
 
 def test_an_installation_that_waits_is_canceled_when_a_node_with_the_data_is_back() -> None:
@@ -257,7 +261,7 @@ def test_an_installation_that_waits_is_canceled_when_a_node_with_the_data_is_bac
         site.change(node, offline=True)
     site.cluster.pauses = lambda action: isinstance(move_of(action), Reinstall)
     site.go(10)  # its tag
-    assert len(site.go(10).repairs) == 1
+    assert repaired(site.go(10)) == ["i"]
     assert site.go(10).withdrawn == [], "nobody has its data"
     site.change("n3", offline=False, drained=True)
     ((_, name, why, tried),) = site.go(10, dry=True).withdrawn
