@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from nodeagent.autorepair.health import HEALTHY, Health, Healthy
-from nodeagent.autorepair.policy import Policies, Policy, expired
+from nodeagent.autorepair.permissions import Permission, Permissions, expired
 from nodeagent.autorepair.rules import SAFE, Rules
 from nodeagent.autorepair.state import FAILED, NEEDS, PENDING, WELL, Clear, Failed, Pending, State
 from nodeagent.autorepair.steps import Case, Mark, Next, Nothing, Step, Wait
@@ -20,10 +20,10 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """An instance, its policy, its health, the state of its repairs, and the next step."""
+    """An instance, its permission, its health, the state of its repairs, and the next step."""
 
     instance: Instance
-    policy: Policy
+    permission: Permission
     health: Health
     state: State
     next: Next
@@ -31,7 +31,9 @@ class Assessment:
     @property
     def wanted(self) -> bool:
         """Tell whether somebody has allowed a repair, or one has started."""
-        return self.policy.says in ("enabled", "unreadable") or not isinstance(self.state, Clear)
+        return self.permission.says in ("enabled", "unreadable") or not isinstance(
+            self.state, Clear
+        )
 
     @property
     def word(self) -> str:
@@ -70,16 +72,16 @@ class Judge:
     rules: Rules = SAFE
 
     def __post_init__(self) -> None:
-        self._policies = Policies(self.snapshot, self.now, safe=self.rules.safe)
+        self._permissions = Permissions(self.snapshot, self.now, safe=self.rules.safe)
 
     def assess(self, instance: Instance, state: State | None = None) -> Assessment:
         """Assess an instance, by its tags or in the `state` that is known to be the present one."""
-        policy = self._policies.of(instance)
+        permission = self._permissions.of(instance)
         health = self.rules.health(instance, self.snapshot.nodes)
         jobs = self.jobs.get(instance.name, ())
-        case = Case(instance, self.rules, policy, health, jobs, self.results, self.now)
+        case = Case(instance, self.rules, permission, health, jobs, self.results, self.now)
         state = self.rules.state(instance.tags) if state is None else state
-        return Assessment(instance, policy, health, state, case.next_step(state))
+        return Assessment(instance, permission, health, state, case.next_step(state))
 
     def survey(self, ours: Mapping[str, str] = _NONE) -> Survey:
         """Assess every instance.

@@ -32,7 +32,7 @@ from nodeagent.autorepair.jobs import (
     was,
     with_jobs,
 )
-from nodeagent.autorepair.policy import Policy
+from nodeagent.autorepair.permissions import Permission
 from nodeagent.autorepair.rules import Rules
 from nodeagent.autorepair.state import Clear, Failed, Pending, State, Unclear
 from nodeagent.autorepair.tags import Ending, Record, RepairType, compose, fit
@@ -108,7 +108,7 @@ class Case:
 
     instance: Instance
     rules: Rules
-    policy: Policy
+    permission: Permission
     health: Health
     jobs: Sequence[Trail]
     results: Mapping[str, Result]
@@ -129,9 +129,9 @@ class Case:
                     f"repair {record.id} has failed: check the instance, then remove its tag"
                     f" {record.tag}"
                 )
-        if self.rules.safe and self.policy.says in ("suspended", "unreadable"):
+        if self.rules.safe and self.permission.says in ("suspended", "unreadable"):
             well = isinstance(self.health, Healthy) and isinstance(state, Clear)
-            return Nothing("" if well else self.policy.words)
+            return Nothing("" if well else self.permission.words)
         return self.go_on(state) if isinstance(state, Pending) else self.begin(state)
 
     # No repair is pending.
@@ -143,9 +143,9 @@ class Case:
             return self._tidied(state)
         if isinstance(self.health, Stuck):
             return Nothing(self.health.why)
-        first, allowed = self.health.steps[0], self.policy.allows
+        first, allowed = self.health.steps[0], self.permission.allows
         if allowed is None:
-            return Nothing(f"{self.health.why}; {self.policy.words}")
+            return Nothing(f"{self.health.why}; {self.permission.words}")
         if first > allowed:
             return self._refuse(state, self.health, first)
         if (why := backing_off(self.jobs, self.now)) is not None:
@@ -168,7 +168,7 @@ class Case:
         return Mark(state.stale[0].id, swap, "its repair has ended already")
 
     def _refuse(self, state: Clear, broken: Broken, first: RepairType) -> Next:
-        why = f"{broken.why}: that needs {first.word}, and {self.policy.words}"
+        why = f"{broken.why}: that needs {first.word}, and {self.permission.words}"
         refusals = (record.kind for record in state.ended if record.ending is Ending.ENOPERM)
         if self.rules.refuses_once and first in refusals:
             return Nothing(why)
@@ -258,12 +258,12 @@ class Case:
     def _allowed(self, record: Record) -> RepairType | None:
         """Return the most destructive type that this repair may use.
 
-        Somebody else's pending tag allows its own type, once. A repair of a policy goes on only as
-        far as the policy now allows.
+        Somebody else's pending tag allows its own type, once. Any other repair goes on only as far
+        as the tags now permit.
         """
         if self._asked_for(record):
             return record.kind
-        allowed = self.policy.allows
+        allowed = self.permission.allows
         return None if allowed is None else min(record.kind, allowed)
 
     def _asked_for(self, record: Record) -> bool:

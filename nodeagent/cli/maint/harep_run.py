@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from nodeagent import __version__
 from nodeagent.autorepair.assess import Judge
 from nodeagent.autorepair.health import Broken, Stuck
-from nodeagent.autorepair.policy import Policy
+from nodeagent.autorepair.permissions import Permission
 from nodeagent.autorepair.rules import HAREP_ITSELF
 from nodeagent.autorepair.state import NEEDS, PENDING, WELL, Clear, Pending, State, Unclear, word_of
 from nodeagent.autorepair.steps import End, Mark, Step, close
@@ -101,9 +101,11 @@ class _Run:
             raise Stopped(f"instance {name}: {assessed.health.why}")
         if not isinstance(assessed.health, Broken) or not isinstance(state, Clear):
             return word_of(state)
-        need, allowed = _shown(assessed.health.need), assessed.policy.allows
+        need, allowed = _shown(assessed.health.need), assessed.permission.allows
         if allowed is None:
-            self.say(f"Not repairing {name} because it's in state {_described(assessed.policy)}")
+            self.say(
+                f"Not repairing {name} because it's in state {_described(assessed.permission)}"
+            )
         elif isinstance(assessed.next, Mark):
             self.say(
                 f"Not performing a repair of type {need} on {name} because only repairs up to"
@@ -201,10 +203,10 @@ def _shown(kind: RepairType) -> str:
     return "Ar" + kind.word.title().replace("-", "")
 
 
-def _described(policy: Policy) -> str:
-    if not isinstance(policy.tag, Suspend):
+def _described(permission: Permission) -> str:
+    if not isinstance(permission.tag, Suspend):
         return "ArNotEnabled"
-    until = policy.tag.until
+    until = permission.tag.until
     return "ArSuspended " + ("Forever" if until is None else f"(Until {_local(until)})")
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodeagent.autorepair.policy import Policies, expired
+from nodeagent.autorepair.permissions import Permissions, expired
 from nodeagent.autorepair.tags import PREFIX, Suspend
 from nodeagent.model.action import Retag, Scope
 from nodeagent.model.snapshot import Group, Instance, Node, Snapshot
@@ -34,7 +34,7 @@ def _tags(words: tuple[str, ...]) -> frozenset[str]:
 
 def told(snapshot: Snapshot, *, strict: bool) -> str:
     """In short: what, and which tag on what."""
-    policy = Policies(snapshot, NOW, safe=strict).of(snapshot.instances["i"])
+    policy = Permissions(snapshot, NOW, safe=strict).of(snapshot.instances["i"])
     if policy.tag is None:
         return policy.says
     what = policy.says if policy.allows is None else policy.allows.word
@@ -128,7 +128,7 @@ def test_the_state_of_a_repair_is_no_policy() -> None:
 
 
 def test_a_tag_is_told_with_its_object() -> None:
-    policy = Policies(seen((), ("migrate",)), NOW).of(seen().instances["i"])
+    policy = Permissions(seen((), ("migrate",)), NOW).of(seen().instances["i"])
     assert policy.words.endswith("by tag ganeti:watcher:autorepair:migrate on node group first")
 
 
@@ -146,7 +146,7 @@ def test_a_suspension_ends_with_the_second_that_it_names() -> None:
     """harep: it lasts while its time is greater than now."""
     snapshot = seen(("failover", f"suspend:{THIS}"))
     for now, suspended in ((THIS * 1000 - 1, True), (THIS * 1000, False)):
-        policy = Policies(snapshot, Ms(now)).of(snapshot.instances["i"])
+        policy = Permissions(snapshot, Ms(now)).of(snapshot.instances["i"])
         assert policy.says == ("suspended" if suspended else "enabled")
         assert bool(list(expired(snapshot, Ms(now)))) is not suspended
 

@@ -16,7 +16,7 @@ from nodeagent.model.units import Ms
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class Permission:
     """The tag that decides, and the object that carries it; `name` is empty for the cluster.
 
     `tag` is None if no object has one. An unreadable tag allows nothing, and one that resembles a
@@ -68,8 +68,8 @@ class Policy:
 
 
 @dataclass
-class Policies:
-    """The policies of a cluster's instances at one moment (unix ms).
+class Permissions:
+    """The permissions of a cluster's instances at one moment (unix ms).
 
     Unless `safe`, unreadable tags are ignored, as harep does.
     """
@@ -77,22 +77,22 @@ class Policies:
     snapshot: Snapshot
     now: Ms
     safe: bool = True
-    _groups: dict[str, Policy] = field(init=False)
+    _groups: dict[str, Permission] = field(init=False)
 
     def __post_init__(self) -> None:
-        cluster = self._of(self.snapshot.tags, Scope.CLUSTER, "") or Policy()
+        cluster = self._of(self.snapshot.tags, Scope.CLUSTER, "") or Permission()
         self._groups = {
             group.uuid: self._of(group.tags, Scope.GROUP, group.name) or cluster
             for group in self.snapshot.groups.values()
         }
 
-    def of(self, instance: Instance) -> Policy:
+    def of(self, instance: Instance) -> Permission:
         if instance.tags and (own := self._of(instance.tags, Scope.INSTANCE, instance.name)):
             return own
         return self._groups[self.snapshot.nodes[instance.primary].group]
 
-    def _of(self, tags: Collection[str], scope: Scope, name: str) -> Policy | None:
-        """Return the policy of one object by itself, if any."""
+    def _of(self, tags: Collection[str], scope: Scope, name: str) -> Permission | None:
+        """Return the permission of one object by itself, if any."""
         enables: list[Enable] = []
         suspends: list[Suspend] = []
         unreadable: list[Malformed] = []
@@ -111,7 +111,7 @@ class Policies:
             *unreadable,
             *sorted(enables, key=lambda enable: enable.kind),
         )
-        return Policy(in_order[0], scope, name) if in_order else None
+        return Permission(in_order[0], scope, name) if in_order else None
 
 
 def expired(snapshot: Snapshot, now: Ms) -> Iterable[Retag]:
