@@ -207,6 +207,25 @@ def test_what_ends_before_it_can_set_its_tag_is_tried_more_and_more_seldom(
         assert isinstance(step(seen, [beside, once]), Step), "a success, and one of yesterday"
 
 
+@pytest.mark.parametrize(("failures", "minutes"), [(1, 0), (2, 5), (3, 10), (5, 40)])
+def test_tags_that_are_refused_are_set_more_and_more_seldom(failures: int, minutes: int) -> None:
+    """A job filter rejects them, say; one refusal is somebody else's change."""
+    seen = snapshot("offline", "ok", ("fix-storage",))
+    swap = Retag(Scope.INSTANCE, "i", add=("t",))
+
+    def after(ms: int, last: Result = ERROR) -> Next:
+        jobs = [did(n, swap, ERROR, f"r{n}", ago=ms) for n in range(failures)]
+        return step(
+            seen, [did(0, swap, repair="r"), *jobs, *([] if last is ERROR else [did(9, swap)])]
+        )
+
+    assert isinstance(after(minutes * 60_000), Mark)
+    if minutes:
+        waiting = after(minutes * 60_000 - 1000)
+        assert waiting == Wait(f"next attempt in 1 s: job {failures - 1} failed: no luck")
+        assert isinstance(after(0, SUCCESS), Mark)
+
+
 # Pending.
 
 
