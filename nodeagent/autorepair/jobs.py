@@ -139,7 +139,7 @@ def backing_off(jobs: Sequence[Trail], now: Ms) -> str | None:
     if not failed:
         return None
     words = f"job {failed[-1].job} failed before it started: {failed[-1].result.why}"
-    return _next_attempt(failed[-1], len(failed), words, now)
+    return next_attempt(failed[-1], len(failed), words, now)
 
 
 def tags_refused(jobs: Sequence[Trail], now: Ms) -> str | None:
@@ -151,11 +151,11 @@ def tags_refused(jobs: Sequence[Trail], now: Ms) -> str | None:
     failed = list(takewhile(has_failed, (job for job in reversed(jobs) if _only_tags(job))))
     if len(failed) < 2:
         return None
-    return _next_attempt(failed[0], len(failed) - 1, how_it_is(failed[0]), now)
+    return next_attempt(failed[0], len(failed) - 1, how_it_is(failed[0]), now)
 
 
-def _next_attempt(last: Trail, failures: int, words: str, now: Ms) -> str | None:
-    """Say when the next attempt after so many failures may begin; None if that is now."""
+def next_attempt(last: Trail, failures: int, words: str, now: Ms) -> str | None:
+    """Say when the next attempt after so many failures in a row begins; None if now."""
     remaining = last.ended + min(RETRY_AFTER * 2 ** (failures - 1), _DAY) - now
     return f"next attempt in {remaining // 1000} s: {words}" if remaining > 0 else None
 

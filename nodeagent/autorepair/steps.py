@@ -17,7 +17,6 @@ from typing import TypeAlias
 
 from nodeagent.autorepair.health import Broken, Health, Healthy, Stuck
 from nodeagent.autorepair.jobs import (
-    RETRY_AFTER,
     backing_off,
     has_failed,
     has_moved,
@@ -26,6 +25,7 @@ from nodeagent.autorepair.jobs import (
     is_ours,
     jobs_for,
     move_by,
+    next_attempt,
     noted,
     repair_id,
     tags_refused,
@@ -252,8 +252,8 @@ class Case:
         tried = len(list(takewhile(lambda job: was(job, first, self.instance), reversed(jobs))))
         if tried >= TRIES:
             return End(Ending.FAILURE, f"tried {tried} times: {words}")
-        remaining = last.ended + RETRY_AFTER - self.now
-        return Wait(f"next attempt in {remaining // 1000} s: {words}") if remaining > 0 else None
+        why = next_attempt(last, 1, words, self.now)
+        return None if why is None else Wait(why)
 
     def _allowed(self, record: Record) -> RepairType | None:
         """Return the most destructive type that this repair may use.

@@ -19,7 +19,6 @@ from nodeagent.maintd.planning.preconditions import at_work_on, is_as_it_was, ot
 from nodeagent.maintd.planning.resources import open_room
 from nodeagent.model.action import (
     Drain,
-    Move,
     MovePrimary,
     MoveSecondary,
     Scope,
@@ -179,23 +178,19 @@ def _planned(
 
 def _submit(cluster: Cluster, fresh: Sequence[Intent], before: Snapshot) -> dict[str, Answer]:
     """Submit these, except for instances that have changed since the decision."""
-    whys: dict[str, str] = {}
-    if any(move_of(intent.action) for intent in fresh):
+    answers: dict[str, Answer] = {}
+    moves = {intent.id: move for intent in fresh if (move := move_of(intent.action))}
+    if moves:
         busy, now = cluster.busy(), cluster.snapshot()
-        whys = {i.id: _why_not(move_of(i.action), before, now, busy) for i in fresh}
-    good = [intent for intent in fresh if not whys.get(intent.id)]
+        for identity, move in moves.items():
+            if not is_as_it_was(move, before, now):
+                answers[identity] = NotTaken("the instance or a node of it has changed meanwhile")
+            elif why := at_work_on(now.instances[move.instance], busy):
+                answers[identity] = NotTaken(str(why))
+    good = [intent for intent in fresh if intent.id not in answers]
     batch = [Submission(intent.action, intent.reason) for intent in good]
-    answers = cluster.submit(batch) if batch else ()
-    refused: dict[str, Answer] = {identity: NotTaken(why) for identity, why in whys.items() if why}
-    return refused | {i.id: answer for i, answer in zip(good, answers, strict=True)}
-
-
-def _why_not(move: Move | None, before: Snapshot, now: Snapshot, busy: Mapping[str, str]) -> str:
-    if move is None:
-        return ""
-    if not is_as_it_was(move, before, now):
-        return "the instance or a node of it has changed meanwhile"
-    return str(at_work_on(now.instances[move.instance], busy) or "")
+    taken = cluster.submit(batch) if batch else ()
+    return answers | {i.id: answer for i, answer in zip(good, taken, strict=True)}
 
 
 def why_held(cluster: Cluster, seen: Seen, name: str, mode: str, now: Ms) -> list[Reason]:
@@ -219,34 +214,24 @@ def why_stopped(seen: Seen, instance: Instance) -> list[Reason]:
 
 
 def _stops(seen: Seen) -> dict[str, Reason]:
-    """Reasons why no work may start, by name of an instance or a node; "" means every node."""
-    theirs = {name: others_job(job) for name, job in seen.observed.busy.items()}
-    return {**theirs, **_stopped(seen.observed.snapshot), **_worked_on(seen.ledger)}
+    """Reasons why no work may start, by name of an instance or a node; "" means every node.
 
-
-def _stopped(snapshot: Snapshot) -> dict[str, Reason]:
-    """Reasons why no work may start, from tags that maintd or a person has set."""
-    stopped = paused(Ledger(), snapshot)
+    These are others' jobs, tags that maintd or a person has set, and jobs of incidents, which
+    continue even if maintd itself has stopped.
+    """
+    snapshot = seen.observed.snapshot
+    stops = {name: others_job(job) for name, job in seen.observed.busy.items()}
+    stops |= paused(Ledger(), snapshot)
     for name, node in snapshot.nodes.items():
         over = {t.replace(READY_TAG, MARK_TAG) for t in node.tags if t.startswith(READY_TAG)}
         for tag in sorted(node.tags - over):
-            if tag.startswith(_BUSY):
-                stopped[name] = tagged(Scope.NODE, name, tag)
+            if tag.startswith((MARK_TAG, FAILED_TAG)):
+                stops[name] = tagged(Scope.NODE, name, tag)
     if STORM_TAG in snapshot.tags:
-        stopped[""] = tagged(Scope.CLUSTER, "", STORM_TAG)
-    return stopped
-
-
-_BUSY = (MARK_TAG, FAILED_TAG)
-
-
-def _worked_on(ledger: Ledger) -> dict[str, Reason]:
-    """The nodes that incidents' jobs work on: these continue even if maintd itself has stopped."""
-    return {
-        intent.node: because(
-            Kind.OUR_JOB, intent.node, job=intent.job, what=describe(intent.action)
-        )
-        for intent in ledger.intents
-        if not intent.purpose.repair
-        and isinstance(intent.action, Drain | SetOffline | MovePrimary | MoveSecondary)
-    }
+        stops[""] = tagged(Scope.CLUSTER, "", STORM_TAG)
+    for intent in seen.ledger.intents:
+        works = isinstance(intent.action, Drain | SetOffline | MovePrimary | MoveSecondary)
+        if works and not intent.purpose.repair:
+            what = describe(intent.action)
+            stops[intent.node] = because(Kind.OUR_JOB, intent.node, job=intent.job, what=what)
+    return stops
