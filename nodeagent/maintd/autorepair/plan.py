@@ -8,7 +8,6 @@ from nodeagent.autorepair.assess import Assessment, Survey
 from nodeagent.autorepair.jobs import instance_of
 from nodeagent.autorepair.state import NEEDS, WELL, Pending
 from nodeagent.autorepair.steps import Mark, Nothing, Step, Wait
-from nodeagent.autorepair.tags import RepairType
 from nodeagent.maintd.autorepair import offline, targets
 from nodeagent.maintd.autorepair.jobs import keep_off, survey_of, under_way, why_paused
 from nodeagent.maintd.planning.intents import without_claim
@@ -153,21 +152,18 @@ def _stop(
         return because(FencingKind.KEEPS_INSTANCES, instance.primary)
     places = ["", instance.name, instance.primary]
     other = instance.secondary
-    if other is not None and (other in room.busy or not _is_rescue(instance, step, room)):
+    if other is not None and (other in room.busy or not targets.is_rescue(instance, step, room)):
         places.append(other)
     return next((stopped[place] for place in places if place in stopped), None)
-
-
-def _is_rescue(instance: Instance, step: Step, room: Room) -> bool:
-    """Check whether the instance is down until this is done: then it ignores other work there."""
-    return step.kind is RepairType.FAILOVER and targets.is_lost(instance, room)
 
 
 def _placed(instance: Instance, step: Step, room: Room) -> Guarded | Reason:
     """Return the step as a job, or its obstacle."""
     if instance.name in room.placed:
         return because(Kind.ON_THE_MOVE, instance.name)
-    nodes = () if _is_rescue(instance, step, room) else (instance.primary, instance.secondary)
+    nodes = (
+        () if targets.is_rescue(instance, step, room) else (instance.primary, instance.secondary)
+    )
     for node in nodes:
         if node is not None and (why := room.why_claimed(node, AUTOREPAIR)):
             return why
