@@ -9,7 +9,15 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from math import inf
 
-from nodeagent.autorepair.tags import PREFIX, Enable, Malformed, Part, RepairType, Suspend, read
+from nodeagent.autorepair.tags import (
+    Enable,
+    Malformed,
+    Part,
+    RepairType,
+    Suspend,
+    about_repairs,
+    read,
+)
 from nodeagent.model.action import Retag, Scope
 from nodeagent.model.snapshot import Instance, Snapshot
 from nodeagent.model.units import Ms
@@ -96,7 +104,7 @@ class Permissions:
         enables: list[Enable] = []
         suspends: list[Suspend] = []
         unreadable: list[Malformed] = []
-        for tag in _ours(tags):
+        for tag in about_repairs(tags):
             match read(tag, strict=self.safe):
                 case Enable() as enable:
                     enables.append(enable)
@@ -122,13 +130,11 @@ def expired(snapshot: Snapshot, now: Ms) -> Iterable[Retag]:
         *((Scope.INSTANCE, i.name, i.tags) for i in snapshot.instances.values() if i.tags),
     ]
     for scope, name, tags in objects:
-        suspends = [meaning for tag in _ours(tags) if isinstance(meaning := read(tag), Suspend)]
+        suspends = [
+            meaning for tag in about_repairs(tags) if isinstance(meaning := read(tag), Suspend)
+        ]
         if old := tuple(suspend.tag for suspend in suspends if _expired(suspend, now)):
             yield Retag(scope, name, remove=old)
-
-
-def _ours(tags: Collection[str]) -> list[str]:
-    return sorted(tag for tag in tags if tag.startswith(PREFIX[:-1]))
 
 
 def _expired(suspend: Suspend, now: Ms) -> bool:

@@ -9,7 +9,7 @@ from nodeagent.autorepair.permissions import Permission, Permissions
 from nodeagent.autorepair.rules import HAREP_ITSELF
 from nodeagent.autorepair.state import Clear, Failed, Pending, State, Unclear, word_of
 from nodeagent.autorepair.steps import Mark, Next, Nothing, Step, Wait
-from nodeagent.autorepair.tags import PREFIX, Enable, Malformed, Record, read
+from nodeagent.autorepair.tags import Enable, Malformed, Record, about_repairs, read
 from nodeagent.maintd.autorepair.jobs import judge_of, survey_of, why_paused
 from nodeagent.maintd.http.status import Json, incident_json, intent_json, reason_json, under_way
 from nodeagent.maintd.http.view import View, in_order
@@ -196,7 +196,7 @@ def _unreadable(instance: Instance, judge: Judge) -> Iterator[Json]:
         (Scope.GROUP, group.name, group.tags),
         (Scope.CLUSTER, "", judge.snapshot.tags),
     ):
-        for tag in sorted(tag for tag in tags if tag.startswith(PREFIX[:-1])):
+        for tag in about_repairs(tags):
             if isinstance(fault := read(tag), Malformed):
                 yield {"tag": fault.tag, "object": scope.value, "name": name, "why": fault.why}
 
