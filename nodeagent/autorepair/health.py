@@ -5,7 +5,7 @@ no secondary is created there. A new secondary needs a primary node that answers
 without a secondary do not move.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -16,6 +16,8 @@ from nodeagent.model.snapshot import Instance, Node
 @dataclass(frozen=True, slots=True)
 class Healthy:
     """All its nodes are in service."""
+
+    why = "all its nodes are in service"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,36 +120,34 @@ def harep_needs(instance: Instance, nodes: Mapping[str, Node]) -> RepairType | N
     return _REINSTALL if off and instance.template == "plain" else None
 
 
-def as_harep(instance: Instance, nodes: Mapping[str, Node]) -> Health:
-    """Judge as harep does, but for two refusals.
-
-    Data on a node that is only drained stay, and so do those of an instance that Ganeti would not
-    install again.
-    """
-    need = harep_needs(instance, nodes)
-    places = _nodes_of(instance, nodes)
-    if need is None:
-        return HEALTHY
-    trouble = _trouble(places)
-    if need is _REINSTALL and not all(node.offline for node in places):
-        return Stuck(f"{trouble}: its data are there, and stay")
-    if need is _REINSTALL and instance.offline:
-        return Stuck(f"{trouble}; it is itself marked offline")
-    return Broken((need,), trouble)
-
-
 def as_harep_itself(instance: Instance, nodes: Mapping[str, Node]) -> Health:
     """Judge as harep does, which also gives up data; Stuck where it ends altogether."""
     if instance.template == "drbd" and instance.secondary is None:
         return Stuck("its template is drbd, and it has no secondary node")
     need = harep_needs(instance, nodes)
-    return HEALTHY if need is None else Broken((need,), _trouble(_nodes_of(instance, nodes)))
+    if need is None:
+        return HEALTHY
+    faults = (fault_of(node) for node in _nodes_of(instance, nodes) if not node.in_service)
+    return Broken((need,), f"its node {' and '.join(faults)}")
+
+
+def as_harep(instance: Instance, nodes: Mapping[str, Node]) -> Health:
+    """Judge as harep does, but for two refusals, and without an end.
+
+    Data on a node that is only drained stay, and so do those of an instance that Ganeti would not
+    install again.
+    """
+    health = as_harep_itself(instance, nodes)
+    if isinstance(health, Stuck):
+        return HEALTHY
+    if isinstance(health, Broken) and health.need is _REINSTALL:
+        if not all(node.offline for node in _nodes_of(instance, nodes)):
+            return Stuck(f"{health.why}: its data are there, and stay")
+        if instance.offline:
+            return Stuck(f"{health.why}; it is itself marked offline")
+    return health
 
 
 def _nodes_of(instance: Instance, nodes: Mapping[str, Node]) -> list[Node]:
     names = (instance.primary, instance.secondary)
     return [nodes[name] for name in names if name is not None]
-
-
-def _trouble(places: Iterable[Node]) -> str:
-    return f"its node {' and '.join(fault_of(node) for node in places if not node.in_service)}"

@@ -11,43 +11,28 @@ from nodeagent.model.snapshot import Instance, Node
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """One way of auto-repair, by its differences from the others.
+    """One way of auto-repair.
 
     - `mode`: its name in settings and answers.
     - `health`: which repair an instance needs. harep repairs mirrored and plain instances, one step
       at a time, and takes a drained node for an offline one.
     - `state`: what the tags say. harep lets one tag of each repair count; safely, contradictory
       and unreadable ones are left to a person.
-    - `strict`: an unreadable tag allows nothing, for it may have been meant as a suspension. harep
-      ignores it.
-    - `suspends_pending`: a suspension also stops a repair that has started. With harep it only
-      stops new ones.
-    - `jobs_decide`: the jobs of a pending repair end it, and each job is a repair of its own, as
-      with harep. Safely the visible state decides, and a repair goes on until the instance is well:
-      a job may fail after its work is done.
+    - `safe`: an unreadable tag allows nothing, for it may have been meant as a suspension; a
+      suspension also stops a repair that has started, and is removed when it is over; and the
+      visible state decides about a pending repair, which goes on until the instance is well. With
+      harep the jobs decide, and each is a repair of its own.
     - `refuses_once`: `enoperm` is written once, not again in each round. harep runs seldom.
-    - `clears_expired`: suspensions that are over are removed. harep leaves them.
     """
 
     mode: str
     health: Callable[[Instance, Mapping[str, Node]], Health]
     state: Callable[[Collection[str]], State]
-    strict: bool = False
-    suspends_pending: bool = False
-    jobs_decide: bool = True
+    safe: bool = False
     refuses_once: bool = True
-    clears_expired: bool = False
 
 
-SAFE = Rules(
-    mode="safe",
-    health=health.check,
-    state=state.state_of,
-    strict=True,
-    suspends_pending=True,
-    jobs_decide=False,
-    clears_expired=True,
-)
+SAFE = Rules(mode="safe", health=health.check, state=state.state_of, safe=True)
 HAREP = Rules(mode="compatible", health=health.as_harep, state=state.as_harep)
 """harep's rules for a daemon, which gives up no data and does not repeat itself."""
 

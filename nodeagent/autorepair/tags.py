@@ -207,6 +207,11 @@ _PENDING = ("type", "id", "time", "jobs")
 _TELLING = (f"{PREFIX}pending", f"{PREFIX}result")
 
 
+def about_repairs(tags: Iterable[str]) -> list[str]:
+    """Return the tags with harep's prefix, or all of it but the colon, sorted."""
+    return sorted(tag for tag in tags if tag.startswith(PREFIX[:-1]))
+
+
 def telling(tags: Iterable[str]) -> list[str]:
     """Return the tags that may be about repairs, sorted: most instances have none."""
     candidates = [tag for tag in tags if tag.startswith(_TELLING)]

@@ -14,7 +14,7 @@ HEALTH = {
     "P drained": (luxi.Node(drained=True), luxi.Node()),
     "B drained": (luxi.Node(drained=True), luxi.Node(drained=True)),
 }
-ONE, TWO = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
+ONE = "11111111-1111-1111-1111-111111111111"
 
 
 def world(

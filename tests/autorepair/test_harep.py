@@ -1,59 +1,34 @@
 """The next step by harep's rules, as a daemon follows them."""
 
 import time
+from dataclasses import replace
 
 import pytest
 
-from nodeagent.autorepair.jobs import RETRY_AFTER, Ran, repair_id
+from nodeagent.autorepair.assess import Judge
 from nodeagent.autorepair.rules import HAREP, SAFE
 from nodeagent.autorepair.state import Unclear, as_harep
-from nodeagent.autorepair.steps import Judge, Mark, Next, Nothing, Step, Wait
-from nodeagent.autorepair.tags import PREFIX, Record, RepairType, read
-from nodeagent.model.action import Guarded, MovePrimary, Retag, Scope
-from nodeagent.model.ledger import Outcome, Result
-from nodeagent.model.snapshot import Snapshot
+from nodeagent.autorepair.steps import Nothing, Wait
+from nodeagent.model.ledger import Outcome, Result, Trail
+from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
-from tests.autorepair import luxi
-from tests.autorepair.one import ONE, TWO, world
+from tests.autorepair.broken import (
+    AT,
+    BASE,
+    ERROR,
+    FAILOVER,
+    LOST,
+    MOVED,
+    SUCCESS,
+    did,
+    snapshot,
+    step,
+    told,
+)
 from tests.autorepair.worlds import case, snapshot_of
 
-NOW = Ms(1_700_000_000_000)
-AT = NOW // 1000
-ID = repair_id("i1", NOW)
-OUTCOMES = {"success": Outcome.SUCCESS, "error": Outcome.ERROR, "canceled": Outcome.ERROR}
-
-
-def assess(it: luxi.World, jobs: list[Ran] | None = None, now: int = NOW) -> Next:
-    """What comes next for the one instance there is; results as the world has them."""
-    (name,) = it.instances
-    known = {
-        number: Result(OUTCOMES.get(job.status, Outcome.RUNNING), job.status)
-        for number, job in it.jobs.items()
-    }
-    snapshot = snapshot_of(it)
-    gone = {job: Result(Outcome.LOST) for job in _named(snapshot) - known.keys()}
-    judge = Judge(snapshot, {name: jobs or []}, {**known, **gone}, Ms(now), HAREP)
-    return judge.assess(snapshot.instances[name]).next
-
-
-def _named(snapshot: Snapshot) -> set[int]:
-    records = (read(t, strict=False) for i in snapshot.instances.values() for t in i.tags)
-    return {job for r in records if isinstance(r, Record) for job in r.jobs}
-
-
-def told(found: Next) -> str:
-    """In short: the repair or the ending, and what is put on and taken off."""
-    match found:
-        case Nothing(why):
-            return f"nothing: {why}" if why else "nothing"
-        case Wait(why):
-            return f"wait: {why}"
-        case Step(kind, _, swap):
-            what = kind.word
-        case Mark(_, swap, _, ending):
-            what = "note" if ending is None else ending.word
-    signs = [f"+{tag}" for tag in swap.add] + [f"-{tag}" for tag in swap.remove]
-    return " ".join([what, *signs]).replace(PREFIX, "").replace(ID, "NEW")
+PENDING, NAMED = "pending:failover:x:1:", "pending:failover:x:1:7"
+PLAIN = replace(BASE, secondary=None, template="plain")
 
 
 def test_no_change_of_tags_in_the_safe_mode_would_stop_harep() -> None:
@@ -61,7 +36,7 @@ def test_no_change_of_tags_in_the_safe_mode_would_stop_harep() -> None:
     changed = 0
     for seed in range(400):
         snapshot = snapshot_of(case(seed, instances=4).world)
-        jobs = dict.fromkeys(range(1, 26), Result((*Outcome,)[seed % len(Outcome)]))
+        jobs = dict.fromkeys(map(str, range(1, 26)), Result((*Outcome,)[seed % len(Outcome)]))
         judge = Judge(snapshot, {}, jobs, Ms(time.time_ns() // 1_000_000), SAFE)
         for instance in snapshot.instances.values():
             found = judge.assess(instance).next
@@ -73,60 +48,51 @@ def test_no_change_of_tags_in_the_safe_mode_would_stop_harep() -> None:
     assert changed > 100
 
 
-# With jobs of ours, which the tag cannot name.
-
-FAILOVER = MovePrimary("i1", "np", live=False, target="ns")
-SWAP = Retag(Scope.INSTANCE, "i1", add=(f"{PREFIX}pending:failover:{ONE}:1:",))
+ENDED = f"mark +result:failover:x:{AT}:{{}} -{{}}"
 
 
-def did(outcome: Outcome, ago: int = RETRY_AFTER) -> Ran:
-    return Ran(7, ONE, Guarded(SWAP, FAILOVER), Result(outcome, "no luck"), NOW - ago)
+@pytest.mark.parametrize(
+    ("tags", "jobs", "what"),
+    [
+        pytest.param((PENDING,), [did(7, FAILOVER, ERROR, "x")], "failure:7", id="our failure"),
+        pytest.param((NAMED,), [], "failure:7", id="a job that has gone"),
+        pytest.param((PENDING,), [], "failure:", id="no job: its health decides"),
+    ],
+)
+def test_a_repair_of_one_that_is_broken_ends(
+    tags: tuple[str, ...], jobs: list[Trail], what: str
+) -> None:
+    found = step(snapshot("offline", "ok", ("failover", *tags)), jobs, HAREP, j7=LOST)
+    assert told(found) == ENDED.format(what, tags[0])
 
 
-def test_a_job_of_ours_judges_its_repair() -> None:
-    pending = f"pending:failover:{ONE}:1:"
-    it = world(["failover", pending], "P")
-    failed = told(assess(it, [did(Outcome.ERROR)]))
-    assert failed == f"failure +result:failover:{ONE}:{AT}:failure:7 -{pending}"
-    it.instances["i1"].primary, it.instances["i1"].secondary = "ns", "np"
-    done = told(assess(it, [did(Outcome.SUCCESS, ago=0)]))
-    assert done == f"success +result:failover:{ONE}:{AT}:success:7 -{pending}"
-
-
-# Where it does otherwise than harep, as the guide tells.
-
-
-@pytest.mark.parametrize("health", ["P drained", "B drained"])
-def test_data_that_are_there_are_never_given_up(health: str) -> None:
-    for template in ("plain", "drbd"):
-        found = assess(world(["reinstall"], health, template=template))
-        assert not (isinstance(found, Step) and found.kind is RepairType.REINSTALL)
-
-
-def test_enoperm_is_told_once() -> None:
-    first = told(assess(world(["migrate"], "P")))
-    assert first == f"enoperm +result:failover:NEW:{AT}:enoperm:"
-    again = assess(world(["migrate", f"result:failover:{ONE}:1:enoperm:"], "P"))
-    assert isinstance(again, Nothing)
-
-
-def test_a_conflict_concerns_the_one_instance() -> None:
-    tags = [f"pending:failover:{ONE}:1:1", f"result:failover:{TWO}:2:success:"]
-    found = assess(world(tags, "P", ["success"]))
-    assert isinstance(found, Nothing)
-    assert found.trouble
-
-
-def test_a_job_that_has_gone_fails_its_repair() -> None:
-    pending = f"pending:failover:{ONE}:1:9"
-    assert told(assess(world(["failover", pending], "P"))) == (
-        f"failure +result:failover:{ONE}:{AT}:failure:9 -{pending}"
+def test_each_job_is_a_repair_of_its_own() -> None:
+    moved = snapshot("offline", "ok", ("failover", PENDING), MOVED)
+    found = step(moved, [did(7, FAILOVER, SUCCESS, "x", ago=0)], HAREP)
+    assert told(found) == ENDED.format("success:7", PENDING)
+    assert told(step(snapshot("ok", "ok", (PENDING,)), (), HAREP)) == ENDED.format(
+        "success:", PENDING
     )
 
 
-def test_without_jobs_its_health_judges_a_pending_repair() -> None:
-    pending = f"pending:failover:{ONE}:1:"
-    for health, word in (("ok", "success"), ("P", "failure")):
-        assert told(assess(world([pending], health, ["error", "running"]))) == (
-            f"{word} +result:failover:{ONE}:{AT}:{word}: -{pending}"
-        )
+@pytest.mark.parametrize(
+    ("states", "instance", "tags", "what"),
+    [
+        (("drained", "ok"), PLAIN, (), "nothing: its node p is drained: its data are there"),
+        (("drained", "drained"), BASE, (), "nothing: its node p is drained and s is drained: its"),
+        (("drained", "ok"), BASE, (), "failover +pending:failover:NEW:"),
+        (("offline", "offline"), BASE, (), "reinstall +pending:reinstall:NEW:"),
+        (("ok", "ok"), BASE, (PENDING, "result:failover:y:2:success:"), "nothing: check its tags"),
+    ],
+)
+def test_otherwise_than_harep_it_gives_up_no_data_and_goes_on(
+    states: tuple[str, str], instance: Instance, tags: tuple[str, ...], what: str
+) -> None:
+    assert told(step(snapshot(*states, ("reinstall", *tags), instance), (), HAREP)).startswith(what)
+
+
+def test_enoperm_is_told_once() -> None:
+    first = step(snapshot("offline", "ok", ("migrate",)), (), HAREP)
+    assert told(first) == f"mark +result:failover:NEW:{AT}:enoperm:"
+    again = snapshot("offline", "ok", ("migrate", "result:failover:x:1:enoperm:"))
+    assert isinstance(step(again, (), HAREP), Nothing)

@@ -1,100 +1,34 @@
 """The safe mode's next step: the graph of states, and where it does otherwise than harep."""
 
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pytest
 
-from nodeagent.autorepair.jobs import RETRY_AFTER, Ran, is_ours, repair_id
-from nodeagent.autorepair.steps import MOST, Judge, Mark, Next, Nothing, Step, Wait
+from nodeagent.autorepair.jobs import RETRY_AFTER, is_ours, repair_id
+from nodeagent.autorepair.steps import MOST, Mark, Next, Nothing, Step, Wait
 from nodeagent.autorepair.tags import PREFIX, RepairType
-from nodeagent.model.action import (
-    Action,
-    Guarded,
-    MovePrimary,
-    MoveSecondary,
-    Reinstall,
-    Retag,
-    Scope,
+from nodeagent.model.action import Guarded, MoveSecondary, Retag, Scope
+from nodeagent.model.ledger import SHOWS, Result
+from tests.autorepair.broken import (
+    ANEW,
+    AT,
+    BASE,
+    ERROR,
+    FAILOVER,
+    ID,
+    LOST,
+    MIGRATE,
+    MIRROR,
+    MOVED,
+    NOW,
+    OURS,
+    RUNNING,
+    SUCCESS,
+    did,
+    snapshot,
+    step,
+    told,
 )
-from nodeagent.model.ledger import SHOWS, Outcome, Result
-from nodeagent.model.snapshot import Group, Instance, Node, Snapshot
-from nodeagent.model.units import Ms
-
-NOW = Ms(1_700_000_000_000)
-AT = NOW // 1000
-ID = repair_id("i", NOW)  # of a repair begun now
-OURS = repair_id("i", NOW - 3_600_000)  # of one begun an hour ago
-NODES = {
-    "ok": Node("", "", "", "g"),
-    "drained": Node("", "", "", "g", drained=True),
-    "offline": Node("", "", "", "g", offline=True),
-}
-RUNNING, SUCCESS = Result(Outcome.RUNNING), Result(Outcome.SUCCESS)
-ERROR, LOST = Result(Outcome.ERROR, "no luck"), Result(Outcome.LOST)
-BASE = Instance("i", "p", "s")
-
-
-def snapshot(
-    primary: str,
-    secondary: str,
-    tags: Iterable[str],
-    instance: Instance = BASE,
-    cluster: Iterable[str] = (),
-) -> Snapshot:
-    """Nodes p and s in these states, and n and m in service."""
-    names = {"p": primary, "s": secondary, "n": "ok", "m": "ok"}
-    return Snapshot(
-        "c",
-        {name: replace(NODES[state], name=name) for name, state in names.items()},
-        {"i": replace(instance, tags=frozenset(PREFIX + tag for tag in tags))},
-        {"g": Group("g", "g")},
-        tags=frozenset(PREFIX + tag for tag in cluster),
-    )
-
-
-def step(seen: Snapshot, jobs: Sequence[Ran] = (), **results: Result) -> Next:
-    """What comes next; `j7=…` is the result of job 7 that is not ours."""
-    numbered = {int(name[1:]): result for name, result in results.items()}
-    return Judge(seen, {"i": jobs}, numbered, NOW).assess(seen.instances["i"]).next
-
-
-def did(
-    job: int,
-    action: Action | None,
-    result: Result = SUCCESS,
-    repair: str = OURS,
-    ago: int = RETRY_AFTER,
-) -> Ran:
-    """A job of ours that has ended `ago` ms ago."""
-    if isinstance(action, MovePrimary | MoveSecondary | Reinstall):
-        action = Guarded(Retag(Scope.INSTANCE, "i", add=("t",)), action)
-    return Ran(job, repair, action, result, Ms(0) if result is RUNNING else NOW - ago)
-
-
-def told(found: Next) -> str:
-    """In short: what is done, and `+` and `-` the tags."""
-    match found:
-        case Nothing(why):
-            return f"nothing: {why}" if why else "nothing"
-        case Wait(why):
-            return f"wait: {why}"
-        case Step(kind, _, swap):
-            what = kind.word
-        case Mark(_, swap):
-            what = "mark"
-    assert (swap.scope, swap.name) == (Scope.INSTANCE, "i")
-    signs = [f"+{tag}" for tag in swap.add] + [f"-{tag}" for tag in swap.remove]
-    return " ".join([what, *signs]).replace(PREFIX, "").replace(ID, "NEW").replace(OURS, "OLD")
-
-
-FAILOVER = MovePrimary("i", "p", live=False, target="s")
-MIGRATE = MovePrimary("i", "p", live=True, target="s")
-MIRROR = MoveSecondary("i", "p", "n")  # of what runs on s after it was failed over
-ANEW = Reinstall("i", "p", "n", "m")
-PENDING = "pending:failover:{}:{}:"
-MOVED = replace(BASE, primary="s", secondary="p")  # as a failover leaves it
-
 
 # Needs repair.
 
@@ -203,6 +137,25 @@ def test_what_ends_before_it_can_set_its_tag_is_tried_more_and_more_seldom(
     once = did(9, FAILOVER, ERROR, "c")
     for beside in (did(8, FAILOVER, repair="a", ago=1), did(8, FAILOVER, ERROR, "b", 86_400_000)):
         assert isinstance(step(seen, [beside, once]), Step), "a success, and one of yesterday"
+
+
+@pytest.mark.parametrize(("failures", "minutes"), [(1, 0), (2, 5), (3, 10), (5, 40)])
+def test_tags_that_are_refused_are_set_more_and_more_seldom(failures: int, minutes: int) -> None:
+    """A job filter rejects them, say; one refusal is somebody else's change."""
+    seen = snapshot("offline", "ok", ("fix-storage",))
+    swap = Retag(Scope.INSTANCE, "i", add=("t",))
+
+    def after(ms: int, last: Result = ERROR) -> Next:
+        jobs = [did(n, swap, ERROR, f"r{n}", ago=ms) for n in range(failures)]
+        return step(
+            seen, [did(0, swap, repair="r"), *jobs, *([] if last is ERROR else [did(9, swap)])]
+        )
+
+    assert isinstance(after(minutes * 60_000), Mark)
+    if minutes:
+        waiting = after(minutes * 60_000 - 1000)
+        assert waiting == Wait(f"next attempt in 1 s: job {failures - 1} failed: no luck")
+        assert isinstance(after(0, SUCCESS), Mark)
 
 
 # Pending.

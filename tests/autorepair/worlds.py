@@ -15,6 +15,7 @@ from typing import Any
 from nodeagent.autorepair.tags import PREFIX
 from nodeagent.cli.maint.harep_run import Options, Stopped, run
 from nodeagent.cli.maint.repair import summary
+from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.cluster.ganeti.luxi import Luxi
 from nodeagent.model.snapshot import Group, Instance, Node, Snapshot
 from tests.autorepair import luxi
@@ -208,7 +209,9 @@ def ours(one: Case) -> Outcome:
     world = copy.deepcopy(one.world)
     lines: list[str] = []
     try:
-        lines += summary(run(_Direct(world), one.options, lines.append))
+        direct, cluster = _Direct(world), GanetiCluster()
+        cluster._luxi = direct
+        lines += summary(run(cluster.snapshot(), direct, one.options, lines.append))
     except Stopped:
         return outcome(world, 1, lines)
     return outcome(world, 0, lines)

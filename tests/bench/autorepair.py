@@ -44,7 +44,7 @@ def _passing(instances: int, nodes: int) -> Row:
     """Every hundredth node is offline; a third of the instances have tags of their own."""
     cluster = _large(instances, nodes)
     done, seconds = least(lambda: one_pass(cluster, lambda: NOW, dry=True, most=instances))
-    what = f"{instances:,} instances, {len(done.plan.proposed):,} repairs"
+    what = f"{instances:,} instances, {len(done.plan.jobs):,} repairs"
     goal = 2.0 * instances / 100_000
     return row(f"a pass once the cluster is read, CPU s: {what}", seconds, most=goal)
 

@@ -62,13 +62,10 @@ def _explained(where: Where, name: str, luxi: str | None) -> Json:
 
 def _thought(where: Where, name: str, luxi: str | None) -> Json:
     """Explain an instance by Ganeti's knowledge alone."""
-    from nodeagent.autorepair.explain import explain as explained
-    from nodeagent.autorepair.rules import rules_of
     from nodeagent.cluster.ganeti.backend import GanetiCluster
-    from nodeagent.maintd.autorepair.jobs import known, results_of
+    from nodeagent.maintd.autorepair.jobs import judge_of
     from nodeagent.maintd.autorepair.one_pass import observe, why_held, why_stopped
-    from nodeagent.maintd.autorepair.survey import jobs_of
-    from nodeagent.maintd.http.status import reason_json
+    from nodeagent.maintd.http.autorepair import explain as explained
     from nodeagent.maintd.planning.tag_settings import with_tags
 
     with closing(GanetiCluster(luxi_path(where, luxi))) as cluster:
@@ -78,19 +75,9 @@ def _thought(where: Where, name: str, luxi: str | None) -> Json:
         if instance is None:
             raise NotFound(f"there is no instance {name}")
         mode = with_tags(_policy(where), snapshot).autorepair
-        rules = rules_of(mode)
-        held = why_held(cluster, seen, name, rules.mode, unix_ms())
-    jobs = jobs_of(known(seen.ledger, seen.observed)).get(name, ())
-    results = results_of(seen.observed)
-    explanation = explained(instance, snapshot, jobs, results, unix_ms(), rules)
-    stops = why_stopped(seen, instance)
-    return {
-        **explanation,
-        "mode": mode,
-        "paused": list(map(str, stops)),
-        "held": list(map(str, held)),
-        "reasons": list(map(reason_json, (*stops, *held))),
-    }
+        judge = judge_of(seen.ledger, seen.observed, mode, unix_ms())
+        held = why_held(cluster, seen, name, judge.rules.mode, judge.now)
+    return explained(instance, judge, mode, why_stopped(seen, instance), held)
 
 
 def _policy(where: Where) -> "Policy":

@@ -12,18 +12,16 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from nodeagent import __version__
+from nodeagent.autorepair.assess import Judge
 from nodeagent.autorepair.health import Broken, Stuck
-from nodeagent.autorepair.policy import Enabled, Policy, Suspended
+from nodeagent.autorepair.permissions import Permission
 from nodeagent.autorepair.rules import HAREP_ITSELF
 from nodeagent.autorepair.state import NEEDS, PENDING, WELL, Clear, Pending, State, Unclear, word_of
-from nodeagent.autorepair.steps import Judge, Mark, Step, close
-from nodeagent.autorepair.tags import Ending, Record, RepairType, compose, read
+from nodeagent.autorepair.steps import End, Mark, Step, close
+from nodeagent.autorepair.tags import Ending, Record, RepairType, Suspend, compose, read
 from nodeagent.clocks import unix_ms
-from nodeagent.cluster.ganeti import decode
-from nodeagent.cluster.ganeti.decode import Row
 from nodeagent.cluster.ganeti.luxi import Luxi, Refusal
-from nodeagent.errors import MessageError, NodeAgentError, Unavailable
-from nodeagent.maintd.autorepair.survey import survey
+from nodeagent.errors import NodeAgentError, Unavailable
 from nodeagent.model.action import Retag
 from nodeagent.model.snapshot import Instance, Snapshot
 from nodeagent.model.units import Seconds
@@ -53,12 +51,13 @@ class Options:
     dry: bool
 
 
-def run(luxi: Luxi, options: Options, say: Callable[[str], None]) -> Mapping[str, int]:
-    """Run, printing harep's lines; count the instances in each state. Stopped, Unavailable."""
-    snapshot = _snapshot(luxi)
+def run(
+    snapshot: Snapshot, luxi: Luxi, options: Options, say: Callable[[str], None]
+) -> Mapping[str, int]:
+    """Run, printing harep's lines; count the instances in each state. Raise Stopped."""
     judge = Judge(snapshot, {}, {}, unix_ms(), HAREP_ITSELF)
     harep = _Run(judge, options, _Queue(luxi, options.reason), say)
-    surveyed = survey(snapshot, {}, {}, judge.now, judge.rules)
+    surveyed = judge.survey()
     states: dict[str, State] = {row.instance.name: row.state for row in surveyed.rows}
     for name, state in states.items():
         if isinstance(state, Unclear):
@@ -85,7 +84,7 @@ class _Run:
         if not _UNFINISHED.isdisjoint(states):
             return pending
         ending = Ending.SUCCESS if set(states) <= {"success"} else Ending.FAILURE
-        mark = close(instance, pending, (), ending, "", unix_ms())
+        mark = close(instance, pending, (), End(ending, ""), unix_ms())
         if not isinstance(mark, Mark):
             raise Stopped(f"instance {instance.name}: {mark.why}")
         after = HAREP_ITSELF.state(mark.swap.add)
@@ -102,13 +101,15 @@ class _Run:
             raise Stopped(f"instance {name}: {assessed.health.why}")
         if not isinstance(assessed.health, Broken) or not isinstance(state, Clear):
             return word_of(state)
-        need = _shown(assessed.health.need)
-        if not isinstance(assessed.policy, Enabled):
-            self.say(f"Not repairing {name} because it's in state {_described(assessed.policy)}")
+        need, allowed = _shown(assessed.health.need), assessed.permission.allows
+        if allowed is None:
+            self.say(
+                f"Not repairing {name} because it's in state {_described(assessed.permission)}"
+            )
         elif isinstance(assessed.next, Mark):
             self.say(
                 f"Not performing a repair of type {need} on {name} because only repairs up to"
-                f" {_shown(assessed.policy.kind)} are allowed"
+                f" {_shown(allowed)} are allowed"
             )
             self._tag(assessed.next.swap)
             return NEEDS
@@ -202,14 +203,11 @@ def _shown(kind: RepairType) -> str:
     return "Ar" + kind.word.title().replace("-", "")
 
 
-def _described(policy: Policy) -> str:
-    match policy:
-        case Suspended(None):
-            return "ArSuspended Forever"
-        case Suspended(int(until)):
-            return f"ArSuspended (Until {_local(until)})"
-        case _:
-            return "ArNotEnabled"
+def _described(permission: Permission) -> str:
+    if not isinstance(permission.tag, Suspend):
+        return "ArNotEnabled"
+    until = permission.tag.until
+    return "ArSuspended " + ("Forever" if until is None else f"(Until {_local(until)})")
 
 
 def _local(seconds: Seconds) -> str:
@@ -234,58 +232,34 @@ def _delay(seconds: float) -> tuple[Opcode, ...]:
     return (delay,)
 
 
-def _repair(name: str, kind: RepairType) -> tuple[Opcode, ...]:
-    """Return the opcodes of one of harep's repairs, with its fields in its order."""
-    match kind:
-        case RepairType.FAILOVER:
-            failover: Opcode = {
-                "OP_ID": "OP_INSTANCE_FAILOVER",
-                "instance_name": name,
-                "shutdown_timeout": 120,
-                "ignore_consistency": False,
-                "ignore_ipolicy": False,
-                "cleanup": False,
-            }
-            return (failover,)
-        case RepairType.FIX_STORAGE:
-            replace_disks: Opcode = {
-                "OP_ID": "OP_INSTANCE_REPLACE_DISKS",
-                "instance_name": name,
-                "early_release": False,
-                "ignore_ipolicy": False,
-                "mode": "replace_new_secondary",
-                "disks": [],
-                "iallocator": "hail",
-            }
-            return (replace_disks,)
-        case _:
-            recreate_disks: Opcode = {
-                "OP_ID": "OP_INSTANCE_RECREATE_DISKS",
-                "instance_name": name,
-                "disks": [],
-                "nodes": [],
-                "iallocator": "hail",
-            }
-            reinstall: Opcode = {
-                "OP_ID": "OP_INSTANCE_REINSTALL",
-                "instance_name": name,
-                "force_variant": False,
-            }
-            return recreate_disks, reinstall
+# The opcodes of each repair, with harep's fields in its order; `instance_name` comes second.
+_REPAIRS: dict[RepairType, tuple[Opcode, ...]] = {
+    RepairType.FAILOVER: (
+        {
+            "OP_ID": "OP_INSTANCE_FAILOVER",
+            "shutdown_timeout": 120,
+            "ignore_consistency": False,
+            "ignore_ipolicy": False,
+            "cleanup": False,
+        },
+    ),
+    RepairType.FIX_STORAGE: (
+        {
+            "OP_ID": "OP_INSTANCE_REPLACE_DISKS",
+            "early_release": False,
+            "ignore_ipolicy": False,
+            "mode": "replace_new_secondary",
+            "disks": [],
+            "iallocator": "hail",
+        },
+    ),
+    RepairType.REINSTALL: (
+        {"OP_ID": "OP_INSTANCE_RECREATE_DISKS", "disks": [], "nodes": [], "iallocator": "hail"},
+        {"OP_ID": "OP_INSTANCE_REINSTALL", "force_variant": False},
+    ),
+}
 
 
-def _snapshot(luxi: Luxi) -> Snapshot:
-    """Read the cluster; Unavailable if Ganeti's answers make no sense."""
-
-    def rows(what: str, fields: Sequence[str]) -> list[Row]:
-        return decode.table(what, fields, luxi.ask("Query", [what, fields, None]))
-
-    try:
-        return decode.snapshot(
-            luxi.ask("QueryClusterInfo", []),
-            rows("node", decode.NODE),
-            rows("instance", decode.INSTANCE),
-            rows("group", decode.GROUP),
-        )
-    except MessageError as error:
-        raise Unavailable(f"Ganeti's answers make no sense: {error}") from None
+def _repair(name: str, kind: RepairType) -> list[Opcode]:
+    first: Opcode = {"OP_ID": "", "instance_name": name}
+    return [{**first, **opcode} for opcode in _REPAIRS[kind]]

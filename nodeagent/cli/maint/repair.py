@@ -23,7 +23,9 @@ from nodeagent.folder import locked_folder
 
 if TYPE_CHECKING:
     from nodeagent.cli.maint.harep_run import Options
+    from nodeagent.cluster.ganeti.backend import GanetiCluster
     from nodeagent.maintd.autorepair.one_pass import Pass
+    from nodeagent.model.snapshot import Snapshot
 
 DELAY = 10.0  # seconds, as harep's
 
@@ -87,10 +89,14 @@ def repair(
         raise click.UsageError("--job-delay goes with --mode compatible: a repair sets its own tag")
     if mode == "compatible" and most is not None:
         raise click.UsageError("--at-most goes with --mode safe: harep repairs all there is")
+    from nodeagent.cluster.ganeti.backend import GanetiCluster
+    from nodeagent.maintd.autorepair.one_pass import SAFE, one_pass
+
     try:
         taken, ours = _left_by_maintd(where, dry=dry_run)
-        with _alone(luxi_path(where, luxi), dry=dry_run) as path:
-            why = _paused(path, mode)
+        path = luxi_path(where, luxi)
+        with _alone(path, dry=dry_run), closing(GanetiCluster(path)) as cluster:
+            why = _paused(cluster, mode)
             if why and not dry_run:
                 return _not_now(why, mode, as_json=as_json)
             if why:
@@ -100,8 +106,9 @@ def repair(
 
                 delay = DELAY if job_delay is None else job_delay
                 options = Options(delay, reason or "gnt-maint repair called", dry_run)
-                return _compatible(path, options, as_json=as_json)
-            make = partial(_pass, path, taken, ours, most)
+                return _compatible(cluster.snapshot(), path, options, as_json=as_json)
+            most = most or SAFE.repairs
+            make = partial(one_pass, cluster, unix_ms, taken=taken, ours=ours, most=most)
             if not dry_run and may_ask() and not _agreed(make(dry=True)):
                 raise Refused("nothing was changed")
             return _safe(make(dry=dry_run), dry=dry_run, as_json=as_json)
@@ -109,19 +116,16 @@ def repair(
         raise Refused(str(error)) from None
 
 
-def _paused(path: str, mode: str) -> str:
+def _paused(cluster: "GanetiCluster", mode: str) -> str:
     """Say why no pass runs while Ganeti's watcher is paused, or return "".
 
     Harep does not ask: without an answer the compatible mode goes on and prints harep's own
     message.
     """
-    from nodeagent.cluster.ganeti.backend import watcher_paused
-    from nodeagent.cluster.ganeti.luxi import Luxi
     from nodeagent.maintd.autorepair.jobs import why_paused
 
     try:
-        with closing(Luxi(path)) as luxi:
-            return str(why_paused(watcher_paused(luxi), unix_ms()) or "")
+        return str(why_paused(cluster.watcher_paused(), unix_ms()) or "")
     except Unavailable:
         if mode == "compatible":
             return ""
@@ -137,7 +141,7 @@ def _not_now(why: str, mode: str, *, as_json: bool) -> int:
     return 0
 
 
-def _compatible(path: str, options: "Options", *, as_json: bool) -> int:
+def _compatible(snapshot: "Snapshot", path: str, options: "Options", *, as_json: bool) -> int:
     from nodeagent.cli.maint.harep_run import Stopped, run
     from nodeagent.cluster.ganeti.luxi import Luxi
 
@@ -146,7 +150,7 @@ def _compatible(path: str, options: "Options", *, as_json: bool) -> int:
     stopped: Stopped | None = None
     with closing(Luxi(path)) as luxi:
         try:
-            for line in summary(run(luxi, options, say)):
+            for line in summary(run(snapshot, luxi, options, say)):
                 say(line)
         except Stopped as error:
             stopped = error
@@ -165,18 +169,6 @@ def summary(counts: Mapping[str, int]) -> list[str]:
     return [rule, "Instance status count", rule, *lines]
 
 
-def _pass(
-    path: str, taken: dict[str, str], ours: dict[str, str], limit: int | None, *, dry: bool
-) -> "Pass":
-    from nodeagent.cluster.ganeti.backend import GanetiCluster
-    from nodeagent.maintd.autorepair.one_pass import SAFE, one_pass
-
-    with closing(GanetiCluster(path)) as cluster:
-        return one_pass(
-            cluster, unix_ms, dry=dry, taken=taken, ours=ours, most=limit or SAFE.repairs
-        )
-
-
 def _agreed(would: "Pass") -> bool:
     """Show a pass and ask whether to make it, if it changes something."""
     document = _document(would, dry=True)
@@ -193,41 +185,45 @@ def _safe(done: "Pass", *, dry: bool, as_json: bool) -> int:
     else:
         _show(document)
     refused = any(job["refused"] for job in (*document["jobs"], *document["expired"]))
-    return exits.FAULT if refused or done.trouble else 0
+    return exits.FAULT if refused or document["trouble"] else 0
 
 
 def _document(done: "Pass", *, dry: bool) -> Json:
     """Return a pass as one JSON document."""
+    from nodeagent.autorepair.jobs import instance_of
     from nodeagent.cluster.backend import Accepted, NotTaken
     from nodeagent.model.action import Guarded, describe
+    from nodeagent.model.ledger import Intent
 
-    def answered(answer: object) -> Json:
+    def answered(intent: Intent) -> Json:
+        answer = done.answers.get(intent.id)
         return {
             "job": answer.job if isinstance(answer, Accepted) else None,
             "refused": answer.why if isinstance(answer, NotTaken) else None,
         }
 
-    jobs = [
-        {
-            "instance": job.instance,
-            "repair": job.repair,
-            "repairs": isinstance(job.action, Guarded),
-            "action": describe(job.action),
-            "why": job.why,
-            **answered(answer),
-        }
-        for job, answer in done.repairs
-    ]
     return {
         "mode": "safe",
         "dry-run": dry,
-        "jobs": jobs,
+        "jobs": [
+            {
+                "instance": instance_of(intent.action),
+                "repair": intent.purpose.repair,
+                "repairs": isinstance(intent.action, Guarded),
+                "action": describe(intent.action),
+                "why": why,
+                **answered(intent),
+            }
+            for intent, why in done.plan.jobs
+        ],
         "withdrawn": [
             {"job": job, "instance": instance, "why": why, "canceled": canceled}
             for job, instance, why, canceled in done.withdrawn
         ],
-        "expired": [{"action": describe(r), **answered(a)} for r, a in done.expired],
-        "held": [{"instance": name, "why": str(why)} for name, why in done.plan.held],
+        "expired": [
+            {"action": describe(intent.action), **answered(intent)} for intent in done.expired
+        ],
+        "held": [{"instance": name, "why": str(why)} for name, why in done.plan.blocked.items()],
         "trouble": [{"instance": name, "why": why} for name, why in done.trouble],
         "counts": dict(sorted(done.plan.counts.items())),
     }
@@ -301,17 +297,15 @@ _UNSETTLED = ("noted", "pending", "failed")
 
 
 @contextmanager
-def _alone(path: str, *, dry: bool) -> Iterator[str]:
+def _alone(path: str, *, dry: bool) -> Iterator[None]:
     """Allow one pass at a time on a socket: lock its folder until the process ends."""
-    if dry:
-        yield path
-        return
     with ExitStack() as lock:
         try:
-            lock.enter_context(locked_folder(os.path.dirname(path) or "."))
+            if not dry:
+                lock.enter_context(locked_folder(os.path.dirname(path) or "."))
         except BlockingIOError:
             raise Refused("another pass of gnt-maint repair is running") from None
         except OSError as error:
             hint = "; it takes the master node with luxid running"
             raise Refused(f"{path}: {error.strerror}{hint}") from None
-        yield path
+        yield

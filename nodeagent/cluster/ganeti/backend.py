@@ -69,7 +69,15 @@ class GanetiCluster(Queries):
                 raise Unavailable(f"no answer to a cancellation: {one_line(said, 80)}")
 
     def watcher_paused(self) -> Ms:
-        return watcher_paused(self._luxi)
+        """Return the end (unix ms) of the watcher's pause; luxid gives seconds, or null."""
+        match self._luxi.ask("QueryConfigValues", [["watcher_pause"]]):
+            case [None | False]:
+                return Ms(0)
+            case [int(until) | float(until)] if isfinite(until):
+                return Ms(max(0, round(until * 1000)))
+            case answer:
+                shown = one_line(answer, 80)
+                raise Unavailable(f"Ganeti does not say whether its watcher is paused: {shown}")
 
     def ledger_rule(self) -> str | None:
         match self._luxi.ask("QueryFilters", [[self.ledger_rule_uuid()], ["uuid", "reason_trail"]]):
@@ -131,18 +139,6 @@ class GanetiCluster(Queries):
     ) -> Json:
         with closing(Luxi(self._path)) as own:  # so that nobody else waits for dead nodes
             return own.ask("Query", [what, fields, condition], seconds)
-
-
-def watcher_paused(luxi: Luxi) -> Ms:
-    """Return the end (unix ms) of the watcher's pause; luxid gives seconds, or null."""
-    match luxi.ask("QueryConfigValues", [["watcher_pause"]]):
-        case [None | False]:
-            return Ms(0)
-        case [int(until) | float(until)] if isfinite(until):
-            return Ms(max(0, round(until * 1000)))
-        case answer:
-            shown = one_line(answer, 80)
-            raise Unavailable(f"Ganeti does not say whether its watcher is paused: {shown}")
 
 
 def _answers(result: object, expected: int) -> list[Answer]:

@@ -4,13 +4,15 @@ The tags describe a repair, and name the jobs that had ended when they were set.
 and the jobs' reason trails know the running job and the last one.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
+from nodeagent.autorepair.assess import Judge, Survey
+from nodeagent.autorepair.jobs import instance_of
 from nodeagent.autorepair.rules import rules_of
 from nodeagent.autorepair.steps import Step, Wait
-from nodeagent.maintd.autorepair.survey import Survey, jobs_of, pending, survey
+from nodeagent.autorepair.tags import Record, read, telling
 from nodeagent.maintd.outage.waiting import unlicensed
 from nodeagent.maintd.planning.admission import keeps
 from nodeagent.maintd.planning.effects import is_seen
@@ -86,28 +88,30 @@ def _ended(intent: Intent, observed: Observed, now: Ms) -> Trail | None:
     return Trail(intent.job, intent.reason, intent.action, result, intent.promised, now)
 
 
-def known(ledger: Ledger, observed: Observed) -> Sequence[Trail]:
-    """The jobs of repairs, oldest first; intents with a job count as running."""
-    results = {i: r for i, r in observed.results.items() if r.outcome is Outcome.RUNNING}
-    running = [
-        Trail(i.job, i.reason, i.action, results.get(i.id, _RUNNING), i.promised)
-        for i in ledger.intents
-        if i.purpose.repair and i.job is not None
-    ]
-    return (*ledger.ran, *running)
-
-
-def results_of(observed: Observed) -> Mapping[int, Result]:
-    """The results of jobs named in tags, by number."""
-    return {int(job): result for job, result in observed.jobs.items()}
-
-
 def under_way(ledger: Ledger, observed: Observed) -> int:
     """Count unfinished repairs: our jobs, planned ones too, and harep's, which only tags name."""
     ours = [intent for intent in ledger.intents if isinstance(intent.action, Guarded)]
     known_jobs = {intent.job for intent in ours}
     running = (j for j, result in observed.jobs.items() if result.outcome is Outcome.RUNNING)
     return len(ours) + sum(job not in known_jobs for job in running)
+
+
+def judge_of(ledger: Ledger, observed: Observed, mode: str, now: Ms) -> Judge:
+    """Judge instances by the rules of a mode, with all recorded and observed jobs of repairs.
+
+    Intents with a job count as running.
+    """
+    results = {i: r for i, r in observed.results.items() if r.outcome is Outcome.RUNNING}
+    running = [
+        Trail(i.job, i.reason, i.action, results.get(i.id, _RUNNING), i.promised)
+        for i in ledger.intents
+        if i.purpose.repair and i.job is not None
+    ]
+    jobs: dict[str, list[Trail]] = {}
+    for job in (*ledger.ran, *running):
+        if job.purpose.repair and job.job.isdecimal():
+            jobs.setdefault(instance_of(job.action), []).append(job)
+    return Judge(observed.snapshot, jobs, observed.jobs, now, rules_of(mode))
 
 
 def survey_of(
@@ -117,20 +121,37 @@ def survey_of(
     now: Ms,
     ours: Mapping[str, str] = MappingProxyType({}),
 ) -> Survey:
-    """Survey every instance, with all recorded and observed jobs of its repairs.
+    """Survey every instance.
 
     Nodes that maintd itself took out of service do not permit repairs: those that the ledger knows,
     and `ours`, by name with the reason.
     """
-    jobs, results = jobs_of(known(ledger, observed)), results_of(observed)
-    ours = {**unlicensed(ledger, observed.snapshot), **ours}
-    surveyed = survey(observed.snapshot, jobs, results, now, rules_of(policy.autorepair), ours)
-    unsure = {instance_of(i) for i in ledger.intents if i.purpose.repair and i.job is None}
+    judge = judge_of(ledger, observed, policy.autorepair, now)
+    surveyed = judge.survey({**unlicensed(ledger, observed.snapshot), **ours})
+    unsure = {
+        instance_of(intent.action)
+        for intent in ledger.intents
+        if intent.purpose.repair and intent.job is None
+    }
     if not unsure:
         return surveyed
     wait = Wait("it is unknown yet whether a job for it was submitted")
     rows = [replace(r, next=wait) if r.instance.name in unsure else r for r in surveyed.rows]
     return replace(surveyed, rows=rows)
+
+
+def pending(snapshot: Snapshot) -> Iterator[Record]:
+    """The pending repairs in instances' tags, as far as harep could read them."""
+    for instance in snapshot.instances.values():
+        for tag in telling(instance.tags):
+            record = read(tag, strict=False)
+            if isinstance(record, Record) and record.ending is None:
+                yield record
+
+
+def in_tags(snapshot: Snapshot) -> set[int]:
+    """The jobs named in pending repairs' tags, whose results are needed."""
+    return {job for record in pending(snapshot) for job in record.jobs}
 
 
 def keep_off(ledger: Ledger, observed: Observed, room: Room) -> None:
@@ -144,12 +165,6 @@ def keep_off(ledger: Ledger, observed: Observed, room: Room) -> None:
         if isinstance(intent.action, Drain | SetOffline):
             name = intent.action.node
             room.forbid_starts(name, because(Kind.OUT_OF_SERVICE, name, state="being drained"))
-
-
-def instance_of(intent: Intent) -> str:
-    """The name of the instance that a repair's job belongs to."""
-    action = intent.action
-    return action.then.instance if isinstance(action, Guarded) else getattr(action, "name", "")
 
 
 def why_withdrawn(move: Move | None, snapshot: Snapshot) -> str:

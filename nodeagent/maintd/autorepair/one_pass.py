@@ -8,21 +8,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from nodeagent.autorepair.assess import Judge
 from nodeagent.autorepair.steps import Nothing, Step
 from nodeagent.cluster.backend import Answer, Cluster, NotTaken, Submission
-from nodeagent.maintd.autorepair.jobs import survey_of, why_withdrawn
+from nodeagent.maintd.autorepair.jobs import in_tags, survey_of, why_withdrawn
 from nodeagent.maintd.autorepair.plan import Repaired, repair
-from nodeagent.maintd.autorepair.survey import Plan, Proposed, in_tags, survey
 from nodeagent.maintd.planning.budgets import nodes_to_ask
 from nodeagent.maintd.planning.holds import paused, tagged
 from nodeagent.maintd.planning.preconditions import at_work_on, is_as_it_was, others_job
 from nodeagent.maintd.planning.resources import open_room
 from nodeagent.model.action import (
     Drain,
-    Move,
     MovePrimary,
     MoveSecondary,
-    Retag,
     Scope,
     SetOffline,
     describe,
@@ -31,7 +29,7 @@ from nodeagent.model.action import (
 from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.incident import FAILED_TAG, MARK_TAG, READY_TAG
 from nodeagent.model.ledger import STORM_TAG, Intent, Ledger, Outcome, Policy, Trail
-from nodeagent.model.purpose import parse
+from nodeagent.model.purpose import OfTags, parse
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Instance, Observed, Snapshot
 from nodeagent.model.stage import FULL
@@ -52,19 +50,28 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """The plan of one pass, and Ganeti's answers: None in a dry run.
+    """The plan of one pass, and Ganeti's answers by intent: none in a dry run.
 
     `withdrawn` are the jobs to cancel, each with its instance, why, and whether that was in time
     (None: not tried).
-    `expired` are the suspensions to remove. `trouble` are the instances with tags that only a
-    person can understand, with the reason.
     """
 
-    plan: Plan
-    repairs: Sequence[tuple[Proposed, Answer | None]]
-    expired: Sequence[tuple[Retag, Answer | None]]
-    trouble: Sequence[tuple[str, str]]
+    plan: Repaired
+    answers: Mapping[str, Answer]
     withdrawn: Sequence[tuple[str, str, str, bool | None]] = ()
+
+    @property
+    def expired(self) -> Iterator[Intent]:
+        """Yield the removals of suspensions that are over."""
+        jobs = self.plan.ledger.intents
+        return (job for job in jobs if job.job is None and isinstance(job.purpose, OfTags))
+
+    @property
+    def trouble(self) -> Iterator[tuple[str, str]]:
+        """Yield the instances with tags that only a person can understand, with the reason."""
+        for row in self.plan.survey.rows:
+            if isinstance(row.next, Nothing) and row.next.trouble:
+                yield row.instance.name, row.next.why
 
 
 def observe(cluster: Cluster, now: Callable[[], Ms]) -> Seen:
@@ -74,7 +81,7 @@ def observe(cluster: Cluster, now: Callable[[], Ms]) -> Seen:
     way round a job that ends in between would be repeated.
     """
     snapshot = cluster.snapshot()
-    if not survey(snapshot, {}, {}, now()).rows:
+    if not Judge(snapshot, {}, {}, now()).survey().rows:
         return Seen(Ledger(), Observed(snapshot, {}))
     trails = cluster.trails()
     ledger = _as_ledger(trails, now())
@@ -137,19 +144,7 @@ def one_pass(
     together = max(1, cluster.at_once)
     for start in range(0, 0 if dry else len(fresh), together):
         answers |= _submit(cluster, fresh[start : start + together], seen.observed.snapshot)
-    by_action = {intent.action: answers.get(intent.id) for intent in fresh}
-    unclear = (
-        (row.instance.name, row.next.why)
-        for row in repaired.survey.rows
-        if isinstance(row.next, Nothing) and row.next.trouble
-    )
-    return Pass(
-        repaired.plan,
-        [(job, by_action[job.action]) for job in repaired.plan.proposed if job.action in by_action],
-        [(retag, by_action[retag]) for retag in repaired.survey.expired if retag in by_action],
-        list(unclear),
-        withdrawn,
-    )
+    return Pass(repaired, answers, withdrawn)
 
 
 def _late(seen: Seen) -> Iterator[tuple[str, str, str]]:
@@ -183,23 +178,19 @@ def _planned(
 
 def _submit(cluster: Cluster, fresh: Sequence[Intent], before: Snapshot) -> dict[str, Answer]:
     """Submit these, except for instances that have changed since the decision."""
-    whys: dict[str, str] = {}
-    if any(move_of(intent.action) for intent in fresh):
+    answers: dict[str, Answer] = {}
+    moves = {intent.id: move for intent in fresh if (move := move_of(intent.action))}
+    if moves:
         busy, now = cluster.busy(), cluster.snapshot()
-        whys = {i.id: _why_not(move_of(i.action), before, now, busy) for i in fresh}
-    good = [intent for intent in fresh if not whys.get(intent.id)]
+        for identity, move in moves.items():
+            if not is_as_it_was(move, before, now):
+                answers[identity] = NotTaken("the instance or a node of it has changed meanwhile")
+            elif why := at_work_on(now.instances[move.instance], busy):
+                answers[identity] = NotTaken(str(why))
+    good = [intent for intent in fresh if intent.id not in answers]
     batch = [Submission(intent.action, intent.reason) for intent in good]
-    answers = cluster.submit(batch) if batch else ()
-    refused: dict[str, Answer] = {identity: NotTaken(why) for identity, why in whys.items() if why}
-    return refused | {i.id: answer for i, answer in zip(good, answers, strict=True)}
-
-
-def _why_not(move: Move | None, before: Snapshot, now: Snapshot, busy: Mapping[str, str]) -> str:
-    if move is None:
-        return ""
-    if not is_as_it_was(move, before, now):
-        return "the instance or a node of it has changed meanwhile"
-    return str(at_work_on(now.instances[move.instance], busy) or "")
+    taken = cluster.submit(batch) if batch else ()
+    return answers | {i.id: answer for i, answer in zip(good, taken, strict=True)}
 
 
 def why_held(cluster: Cluster, seen: Seen, name: str, mode: str, now: Ms) -> list[Reason]:
@@ -211,8 +202,8 @@ def why_held(cluster: Cluster, seen: Seen, name: str, mode: str, now: Ms) -> lis
     rows = survey_of(seen.ledger, seen.observed, policy, now).rows
     if not any(row.instance.name == name and isinstance(row.next, Step) for row in rows):
         return []
-    plan = _planned(cluster, seen, policy, now, _stops(seen)).plan
-    return [because(Kind.NOT_REPAIRED, name, why=why) for held, why in plan.held if held == name]
+    why = _planned(cluster, seen, policy, now, _stops(seen)).blocked.get(name)
+    return [] if why is None else [because(Kind.NOT_REPAIRED, name, why=why)]
 
 
 def why_stopped(seen: Seen, instance: Instance) -> list[Reason]:
@@ -223,34 +214,24 @@ def why_stopped(seen: Seen, instance: Instance) -> list[Reason]:
 
 
 def _stops(seen: Seen) -> dict[str, Reason]:
-    """Reasons why no work may start, by name of an instance or a node; "" means every node."""
-    theirs = {name: others_job(job) for name, job in seen.observed.busy.items()}
-    return {**theirs, **_stopped(seen.observed.snapshot), **_worked_on(seen.ledger)}
+    """Reasons why no work may start, by name of an instance or a node; "" means every node.
 
-
-def _stopped(snapshot: Snapshot) -> dict[str, Reason]:
-    """Reasons why no work may start, from tags that maintd or a person has set."""
-    stopped = paused(Ledger(), snapshot)
+    These are others' jobs, tags that maintd or a person has set, and jobs of incidents, which
+    continue even if maintd itself has stopped.
+    """
+    snapshot = seen.observed.snapshot
+    stops = {name: others_job(job) for name, job in seen.observed.busy.items()}
+    stops |= paused(Ledger(), snapshot)
     for name, node in snapshot.nodes.items():
         over = {t.replace(READY_TAG, MARK_TAG) for t in node.tags if t.startswith(READY_TAG)}
         for tag in sorted(node.tags - over):
-            if tag.startswith(_BUSY):
-                stopped[name] = tagged(Scope.NODE, name, tag)
+            if tag.startswith((MARK_TAG, FAILED_TAG)):
+                stops[name] = tagged(Scope.NODE, name, tag)
     if STORM_TAG in snapshot.tags:
-        stopped[""] = tagged(Scope.CLUSTER, "", STORM_TAG)
-    return stopped
-
-
-_BUSY = (MARK_TAG, FAILED_TAG)
-
-
-def _worked_on(ledger: Ledger) -> dict[str, Reason]:
-    """The nodes that incidents' jobs work on: these continue even if maintd itself has stopped."""
-    return {
-        intent.node: because(
-            Kind.OUR_JOB, intent.node, job=intent.job, what=describe(intent.action)
-        )
-        for intent in ledger.intents
-        if not intent.purpose.repair
-        and isinstance(intent.action, Drain | SetOffline | MovePrimary | MoveSecondary)
-    }
+        stops[""] = tagged(Scope.CLUSTER, "", STORM_TAG)
+    for intent in seen.ledger.intents:
+        works = isinstance(intent.action, Drain | SetOffline | MovePrimary | MoveSecondary)
+        if works and not intent.purpose.repair:
+            what = describe(intent.action)
+            stops[intent.node] = because(Kind.OUR_JOB, intent.node, job=intent.job, what=what)
+    return stops

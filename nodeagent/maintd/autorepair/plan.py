@@ -1,33 +1,43 @@
 """Planner of auto-repair: repair instances on nodes without incidents. Pure."""
 
+from collections import Counter
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
-from nodeagent.maintd.autorepair import offline
-from nodeagent.maintd.autorepair.jobs import instance_of, keep_off, survey_of, under_way, why_paused
-from nodeagent.maintd.autorepair.survey import Plan, Survey, place
+from nodeagent.autorepair.assess import Assessment, Survey
+from nodeagent.autorepair.jobs import instance_of
+from nodeagent.autorepair.state import NEEDS, WELL, Pending
+from nodeagent.autorepair.steps import Mark, Nothing, Step, Wait
+from nodeagent.maintd.autorepair import offline, targets
+from nodeagent.maintd.autorepair.jobs import keep_off, survey_of, under_way, why_paused
 from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.maintd.planning.preconditions import others_job
 from nodeagent.maintd.planning.resources import Room, Taken
-from nodeagent.model.action import Retag
-from nodeagent.model.ledger import Ledger, Policy
-from nodeagent.model.purpose import OfRepair, OfTags
-from nodeagent.model.reason import Held, Kind, Reason, StageKind, because
-from nodeagent.model.snapshot import Observed
+from nodeagent.model.action import Guarded, Retag
+from nodeagent.model.fencing import is_fenced
+from nodeagent.model.ledger import Intent, Ledger, Policy
+from nodeagent.model.purpose import AUTOREPAIR, OfRepair, OfTags
+from nodeagent.model.reason import FencingKind, Held, Kind, Reason, StageKind, because
+from nodeagent.model.snapshot import Instance, Observed
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 
 
-class Repaired(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Repaired:
     """The ledger with the repairs of this round, and the blocked ones that somebody waits for.
 
-    `survey` and `plan` say it of every instance.
+    `survey` has every instance's assessment, `jobs` the new intents of repairs, each with the
+    reason, and `blocked` by instance why it is not repaired now. `counts` has the number of
+    instances in each state once all jobs are submitted.
     """
 
     ledger: Ledger
     held: tuple[Held, ...] = ()
-    survey: Survey = Survey((), 0)
-    plan: Plan = Plan((), ())
+    survey: Survey = field(default_factory=Survey)
+    jobs: tuple[tuple[Intent, str], ...] = ()
+    blocked: Mapping[str, Reason] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 def repair(
@@ -40,11 +50,14 @@ def repair(
     now: Ms,
     surveyed: Survey | None = None,
 ) -> Repaired:
-    """Plan repairs. `stopped` are nodes and instances, by name with the reason; "" is all.
+    """Plan repairs; those that started earliest choose their targets first.
 
-    `stages` has the stages of nodes, by name: below full repairs are only told. A person's pass
-    has none.
-    `surveyed` is the survey of this moment, if it is there already.
+    `stopped` are nodes and instances, by name with the reason; "" is all. `stages` has the stages
+    of nodes, by name: below full repairs are only told. A person's pass has none. `surveyed` is the
+    survey of this moment, if it is there already.
+
+    A step without a target, on nodes that others work on, or beyond `policy.repairs` at once, is
+    blocked with its reason. Changes of a repair's tags are not blocked.
     """
     if policy.autorepair == "off" or ledger.repairs_after > now:
         return Repaired(ledger)
@@ -56,37 +69,115 @@ def repair(
         surveyed = survey_of(ledger, observed, policy, now)
     theirs = {name: others_job(job) for name, job in observed.busy.items()}
     stops = {**theirs, **answering, **stopped}
-    plan = place(surveyed, room, stops, policy.repairs, under_way(ledger, observed))
+    no_more = because(Kind.AT_ONCE, most=policy.repairs)
+    moving = under_way(ledger, observed)
+    jobs: list[tuple[Intent, str]] = []
+    blocked: dict[str, Reason] = {}
     only_told: list[Held] = []
-    for job in plan.proposed:
-        if (stage := stages.get(job.node, FULL)) != FULL:
+    counts = Counter({WELL: surveyed.well}) if surveyed.well else Counter()
+    for row in sorted(surveyed.rows, key=_turn):
+        name, step = row.instance.name, row.next
+        action = _job(row, room, stops, no_more if moving >= policy.repairs else None)
+        if isinstance(action, Reason):
+            blocked[name] = action
+            is_new = isinstance(step, Step) and not isinstance(row.state, Pending)
+            counts[NEEDS if is_new else row.word] += 1
+            continue
+        assert isinstance(step, Step | Mark)
+        counts[row.word] += 1
+        node = row.instance.primary
+        if isinstance(action, Guarded):
+            moving += 1
+            room.plan(action, AUTOREPAIR)
+            node = action.then.node
+        if (stage := stages.get(node, FULL)) != FULL:
             kind = StageKind.WOULD_MEND
-            why = because(kind, job.instance, repair=job.why, stage=stage, node=job.node)
-            only_told.append(Held(why, job.node))
+            only_told.append(
+                Held(because(kind, name, repair=step.why, stage=stage, node=node), node)
+            )
             continue
-        purpose = OfRepair(job.repair)
-        if isinstance(job.action, Retag):
-            ledger = without_claim(ledger, purpose, job.action, now, job.node)
-            continue
-        is_rescue = observed.snapshot.nodes[job.node].offline
-        taken = (
-            room.take_offline_node(job.node, purpose) if is_rescue else room.take(job.node, purpose)
-        )
-        if isinstance(taken, Taken):  # else it is proposed again in the next round
-            ledger = taken.promise(ledger, job.action, now)
+        promised = _promised(ledger, room, OfRepair(step.repair), action, node, now)
+        if promised is not ledger:  # else it is proposed again in the next round
+            jobs.append((promised.intents[-1], step.why))
+        ledger = promised
     planned = {intent.action for intent in ledger.intents}
     for retag in surveyed.expired if ledger.tags_after <= now else ():
         if retag not in planned:
             ledger = without_claim(ledger, OfTags(), retag, now)
     # Repairs that nobody allowed are not maintd's, and one with a running job waits for nothing
     # else: `explain` shows these.
-    moved = {instance_of(intent) for intent in ledger.intents if intent.purpose.repair}
-    wanted = [r.instance for r in surveyed.rows if r.wanted and r.instance.name not in moved]
-    nodes = {instance.name: instance.primary for instance in wanted}
-    held = tuple(
+    moved = {instance_of(intent.action) for intent in ledger.intents if intent.purpose.repair}
+    nodes = {
+        row.instance.name: row.instance.primary
+        for row in surveyed.rows
+        if row.wanted and row.instance.name not in moved
+    }
+    held = [
         Held(because(Kind.NOT_REPAIRED, name, why=why), nodes[name])
-        for name, why in plan.held
+        for name, why in blocked.items()
         if name in nodes
+    ]
+    by_node = [Held(why, name) for name, why in answering.items()]
+    whys = (*by_node, *held, *only_told)
+    return Repaired(ledger, whys, surveyed, tuple(jobs), blocked, dict(counts))
+
+
+def _turn(row: Assessment) -> tuple[int, str]:
+    begun = row.state.record.at if isinstance(row.state, Pending) else 2**63
+    return begun, row.instance.name
+
+
+def _job(
+    row: Assessment, room: Room, stopped: Mapping[str, Reason], no_more: Reason | None
+) -> Guarded | Retag | Reason:
+    """Return the next job of an instance, or why it has none now."""
+    name, step = row.instance.name, row.next
+    match step:
+        case Mark():
+            return step.swap
+        case Step():
+            stop = _stop(row.instance, step, room, stopped) or no_more
+            job = stop or _placed(row.instance, step, room)
+            if isinstance(job, Reason):
+                return because(Kind.STEP_WAITS, name, step=step.why, why=job)
+            return job
+        case Wait(why) | Nothing(why):
+            return because(Kind.BY_RULES, name, why=why)
+
+
+def _stop(
+    instance: Instance, step: Step, room: Room, stopped: Mapping[str, Reason]
+) -> Reason | None:
+    if is_fenced(room.snapshot.nodes[instance.primary].tags):
+        return because(FencingKind.KEEPS_INSTANCES, instance.primary)
+    places = ["", instance.name, instance.primary]
+    other = instance.secondary
+    if other is not None and (other in room.busy or not targets.is_rescue(instance, step, room)):
+        places.append(other)
+    return next((stopped[place] for place in places if place in stopped), None)
+
+
+def _placed(instance: Instance, step: Step, room: Room) -> Guarded | Reason:
+    """Return the step as a job, or its obstacle."""
+    if instance.name in room.placed:
+        return because(Kind.ON_THE_MOVE, instance.name)
+    nodes = (
+        () if targets.is_rescue(instance, step, room) else (instance.primary, instance.secondary)
     )
-    by_node = tuple(Held(why, name) for name, why in answering.items())
-    return Repaired(ledger, (*by_node, *held, *only_told), surveyed, plan)
+    for node in nodes:
+        if node is not None and (why := room.why_claimed(node, AUTOREPAIR)):
+            return why
+    move = targets.move(instance, step, room)
+    allowed = move if isinstance(move, Reason) else room.within_budgets(move)
+    return allowed if isinstance(allowed, Reason) else Guarded(step.swap, allowed)
+
+
+def _promised(
+    ledger: Ledger, room: Room, purpose: OfRepair, action: Guarded | Retag, node: str, now: Ms
+) -> Ledger:
+    """Return the ledger with this job, unless its node belongs to other work in this round."""
+    if isinstance(action, Retag):
+        return without_claim(ledger, purpose, action, now, node)
+    is_rescue = room.snapshot.nodes[node].offline
+    taken = room.take_offline_node(node, purpose) if is_rescue else room.take(node, purpose)
+    return taken.promise(ledger, action, now) if isinstance(taken, Taken) else ledger

@@ -14,26 +14,26 @@ from nodeagent.model.snapshot import Capacity, Instance
 
 def move(instance: Instance, step: Step, room: Room) -> Move | Reason:
     """The move of an instance for a step, or why it has no target now."""
-    choice = _Choice(instance, room)
+    choice = _Choice(instance, step, room)
     match step.kind:
         case RepairType.FIX_STORAGE:
             return choice.mirror()
         case RepairType.MIGRATE | RepairType.FAILOVER:
-            # A stopped instance cannot migrate, and loses nothing by a failover.
-            live = step.kind is RepairType.MIGRATE and instance.running
-            return choice.side(live=live, fallback=step.fallback)
+            return choice.side()
         case RepairType.REINSTALL:
             return choice.anew()
 
 
-def is_lost(instance: Instance, room: Room) -> bool:
-    """Check whether its primary is offline and it has a secondary: any target is better then."""
-    return instance.secondary is not None and room.snapshot.nodes[instance.primary].offline
+def is_rescue(instance: Instance, step: Step, room: Room) -> bool:
+    """Check whether the instance is down until this is done: any target is better than none."""
+    lost = instance.secondary is not None and room.snapshot.nodes[instance.primary].offline
+    return step.kind is RepairType.FAILOVER and lost
 
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
     instance: Instance
+    step: Step
     room: Room
 
     def mirror(self) -> MoveSecondary | Reason:
@@ -47,9 +47,11 @@ class _Choice:
             return because(Kind.NO_PLACE_FOR_MIRROR, name, why=target)
         return MoveSecondary(name, old, target)
 
-    def side(self, *, live: bool, fallback: bool) -> MovePrimary | Reason:
+    def side(self) -> MovePrimary | Reason:
         """Choose a new primary: its secondary, or any node that can reach the disks."""
-        name, primary = self.instance.name, self.instance.primary
+        name, primary, fallback = self.instance.name, self.instance.primary, self.step.fallback
+        # A stopped instance cannot migrate, and loses nothing by a failover.
+        live = self.step.kind is RepairType.MIGRATE and self.instance.running
         if live and (why := self.room.why_not_through(primary, AUTOREPAIR)):
             return because(Kind.CANNOT_MIGRATE, name, why=why)
         room, target = self.room, self.instance.secondary
@@ -61,7 +63,7 @@ class _Choice:
                 return because(Kind.CANNOT_MIGRATE, name, why=forbids)
             live, barred = False, frozenset()
         if target is not None:
-            if why := self._too_little(target, rescue=not live and is_lost(self.instance, room)):
+            if why := self._too_little(target):
                 return because(Kind.MIRROR_REFUSES, name, why=why)
             return MovePrimary(name, primary, live, target, fallback=fallback)
         node = self._roomiest({primary, *barred}, memory=needs_memory(self.instance))
@@ -84,8 +86,8 @@ class _Choice:
             mirror = node
         return Reinstall(it.name, it.primary, target, mirror, it.running)
 
-    def _too_little(self, node: str, *, rescue: bool) -> Reason | None:
-        room = self.room
+    def _too_little(self, node: str) -> Reason | None:
+        room, rescue = self.room, is_rescue(self.instance, self.step, self.room)
         why = room.why_not_rescued(node) if rescue else room.why_not(node, AUTOREPAIR)
         return why or room.too_small(node, self.instance)
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from nodeagent.maintd.autorepair import offline
+from nodeagent.maintd.autorepair.jobs import in_tags as jobs_of_repairs
 from nodeagent.maintd.autorepair.jobs import wants_room as wants_repairs
 from nodeagent.maintd.autorepair.jobs import why_withdrawn
-from nodeagent.maintd.autorepair.survey import in_tags as jobs_of_repairs
 from nodeagent.maintd.balancing.plan import is_wanted
 from nodeagent.maintd.balancing.plan import wants_room as wants_balance
 from nodeagent.maintd.fencing.state import why_canceled

@@ -4,10 +4,10 @@ Between the two maintd asks nodes for their room and submits other jobs, which m
 something has changed by then, it decides again.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
-from nodeagent.autorepair.tags import PREFIX
+from nodeagent.autorepair.tags import about_repairs
 from nodeagent.maintd.planning.holds import GO_TAG
 from nodeagent.maintd.planning.resources import target_of
 from nodeagent.maintd.planning.stages import STAGE_TAG
@@ -35,7 +35,7 @@ def is_as_it_was(move: Move, before: Snapshot, now: Snapshot) -> bool:
     if not all(are_rules_as_they_were(place, before, now) for place in places):
         return False
     farther = _farther(before.nodes[old.primary].group, before, now)
-    return all(_rules(earlier) == _rules(later) for earlier, later in farther)
+    return all(about_repairs(earlier) == about_repairs(later) for earlier, later in farther)
 
 
 def are_rules_as_they_were(name: str, before: Snapshot, now: Snapshot) -> bool:
@@ -81,7 +81,3 @@ def _farther(
 def _of_group(uuid: str, snapshot: Snapshot) -> frozenset[str]:
     group = snapshot.groups.get(uuid)
     return frozenset() if group is None else group.tags
-
-
-def _rules(tags: Collection[str]) -> set[str]:
-    return {tag for tag in tags if tag.startswith(PREFIX[:-1])}

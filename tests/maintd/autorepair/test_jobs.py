@@ -1,12 +1,13 @@
 """Jobs of repairs, as a ledger and a look at the cluster tell of them."""
 
-from nodeagent.maintd.autorepair.jobs import keep_off, known, under_way
+from nodeagent.maintd.autorepair.jobs import judge_of, keep_off, under_way
 from nodeagent.maintd.planning.resources import open_room
 from nodeagent.model.action import Drain, Guarded, MovePrimary, Restore, Retag, Scope, SetOffline
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.purpose import OfIncident, OfRepair
 from nodeagent.model.snapshot import Observed, Snapshot
+from nodeagent.model.units import Ms
 from tests.maintd import world
 from tests.maintd.world import incident, six
 
@@ -19,7 +20,7 @@ RUNNING = Result(Outcome.RUNNING, "queued")
 def ledger(*jobs: str | None) -> Ledger:
     """Moves with these jobs, and a change of tags with job 9."""
     moves = [Intent(str(n), OfRepair(REPAIR), "n1", MOVE, job) for n, job in enumerate(jobs)]
-    return Ledger(intents=(*moves, Intent("tags", OfRepair(REPAIR), "n1", SWAP, "9")))
+    return Ledger(intents=(*moves, Intent("9", OfRepair(REPAIR), "n1", SWAP, "9")))
 
 
 def seen(in_tags: dict[str, Result], results: dict[str, Result]) -> Observed:
@@ -34,8 +35,8 @@ def test_repairs_under_way_are_ours_and_those_that_only_tags_name() -> None:
 
 def test_a_running_job_says_how_it_stands_and_an_ended_one_runs_until_it_is_seen() -> None:
     results = {"0": RUNNING, "1": Result(Outcome.SUCCESS)}
-    jobs = known(ledger("1", "2", None), seen({}, results))
-    assert [(trail.job, trail.result) for trail in jobs] == [
+    judge = judge_of(ledger("1", "2", None), seen({}, results), "safe", Ms(0))
+    assert [(trail.job, trail.result) for trail in judge.jobs["i"]] == [
         ("1", RUNNING),
         ("2", Result(Outcome.RUNNING)),
         ("9", Result(Outcome.RUNNING)),

@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from nodeagent.maintd.autorepair.offline import STOPPED
 from nodeagent.model.reason import Kind
 from tests.maintd.decided import kinds
@@ -11,19 +9,18 @@ from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.rounds import ticks
 
 
-def marked_offline(*tags: str, mode: str = "safe") -> Rig:
+def marked_offline() -> Rig:
     """n3 has an instance, and somebody has marked it offline; repairs by failover are allowed."""
-    rig = Rig(fleet(), mirrored(("n3", "n4"), ("n4", "n3")), replace(QUICK, autorepair=mode))
+    rig = Rig(fleet(), mirrored(("n3", "n4"), ("n4", "n3")), replace(QUICK, autorepair="safe"))
     rig.cluster.world.tags = frozenset({"ganeti:watcher:autorepair:failover"})
     ticks(rig, 3)
     node = rig.cluster.nodes["n3"]
-    rig.cluster.put(replace(node, offline=True, tags=frozenset(tags)))
+    rig.cluster.put(replace(node, offline=True))
     return rig
 
 
-@pytest.mark.parametrize("mode", ["safe", "compatible"])
-def test_an_agent_that_answers_holds_all_repairs_of_its_node(mode: str) -> None:
-    rig = marked_offline(mode=mode)
+def test_an_agent_that_answers_holds_all_repairs_of_its_node() -> None:
+    rig = marked_offline()
     for _ in range(30):
         done = rig.tick()
         assert (Kind.OFFLINE_ANSWERS, "n3") in kinds(done.decision.held)

@@ -2,15 +2,8 @@
 
 import pytest
 
-from nodeagent.autorepair.policy import (
-    Enabled,
-    NotEnabled,
-    Policies,
-    Suspended,
-    Unreadable,
-    expired,
-)
-from nodeagent.autorepair.tags import PREFIX
+from nodeagent.autorepair.permissions import Permissions, expired
+from nodeagent.autorepair.tags import PREFIX, Suspend
 from nodeagent.model.action import Retag, Scope
 from nodeagent.model.snapshot import Group, Instance, Node, Snapshot
 from nodeagent.model.units import Ms
@@ -41,19 +34,13 @@ def _tags(words: tuple[str, ...]) -> frozenset[str]:
 
 def told(snapshot: Snapshot, *, strict: bool) -> str:
     """In short: what, and which tag on what."""
-    policy = Policies(snapshot, NOW, strict=strict).of(snapshot.instances["i"])
-    match policy:
-        case Enabled(kind, source):
-            what = kind.word
-        case Suspended(None, source):
-            what = "suspended"
-        case Suspended(until, source):
-            what = f"suspended until {until}"
-        case Unreadable(_, source):
-            what = "unreadable"
-        case NotEnabled():
-            return "nothing"
-    return f"{what}: {source.tag.removeprefix(PREFIX)} on {source.scope.value}"
+    policy = Permissions(snapshot, NOW, safe=strict).of(snapshot.instances["i"])
+    if policy.tag is None:
+        return policy.says
+    what = policy.says if policy.allows is None else policy.allows.word
+    if isinstance(policy.tag, Suspend) and policy.tag.until is not None:
+        what = f"suspended until {policy.tag.until}"
+    return f"{what}: {policy.tag.tag.removeprefix(PREFIX)} on {policy.scope.value}"
 
 
 ROWS: list[tuple[tuple[tuple[str, ...], ...], str]] = [
@@ -140,10 +127,9 @@ def test_the_state_of_a_repair_is_no_policy() -> None:
     assert told(seen(tags), strict=True) == "nothing"
 
 
-def test_a_source_is_told_with_its_object() -> None:
-    policy = Policies(seen((), ("migrate",)), NOW).of(seen().instances["i"])
-    assert isinstance(policy, Enabled)
-    assert str(policy.source) == "tag ganeti:watcher:autorepair:migrate on node group first"
+def test_a_tag_is_told_with_its_object() -> None:
+    policy = Permissions(seen((), ("migrate",)), NOW).of(seen().instances["i"])
+    assert policy.words.endswith("by tag ganeti:watcher:autorepair:migrate on node group first")
 
 
 def test_expired_suspensions_go_from_every_object_and_nothing_else() -> None:
@@ -160,8 +146,8 @@ def test_a_suspension_ends_with_the_second_that_it_names() -> None:
     """harep: it lasts while its time is greater than now."""
     snapshot = seen(("failover", f"suspend:{THIS}"))
     for now, suspended in ((THIS * 1000 - 1, True), (THIS * 1000, False)):
-        policy = Policies(snapshot, Ms(now)).of(snapshot.instances["i"])
-        assert isinstance(policy, Suspended if suspended else Enabled)
+        policy = Permissions(snapshot, Ms(now)).of(snapshot.instances["i"])
+        assert policy.says == ("suspended" if suspended else "enabled")
         assert bool(list(expired(snapshot, Ms(now)))) is not suspended
 
 
