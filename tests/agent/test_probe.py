@@ -57,7 +57,6 @@ def tried(port: int, *, tls: bool = True, address: str = HERE) -> Contact:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "SECONDS", 0.6)
-    monkeypatch.setattr(probe, "_CONNECT", 0.4)
 
 
 @pytest.mark.parametrize("serve", [talk_tls, want_a_certificate, talk_http])
