@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, TypeAlias
 
+from nodeagent.clocks import Deadline
 from nodeagent.errors import ConfigError, Unavailable
 from nodeagent.protocol.canonical import printable
-from nodeagent.web.deadline import Deadline
 from nodeagent.web.transaction import BROKEN, MAX_BODY, Answered, Transaction, error_text, too_late
 
 if TYPE_CHECKING:
