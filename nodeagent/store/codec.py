@@ -9,12 +9,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
-from nodeagent.errors import Corrupt
+from nodeagent.errors import Corrupt, TooNew
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import printable
-from nodeagent.store.errors import TooNew
 from nodeagent.store.records import Fault, document_of, value_of
 
 VERSION = 2
