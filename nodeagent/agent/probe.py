@@ -5,7 +5,6 @@ Only an answer shows that a program lives: the kernel of a frozen node still tak
 
 import asyncio
 import os
-import socket
 import ssl
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -17,13 +16,13 @@ from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import MIRRORS, NAME, brief
 from nodeagent.protocol.canonical import read
 from nodeagent.protocol.testimony import Words
+from nodeagent.ssconf import port_of
 from nodeagent.web.client import NoAnswer, fetch
 from nodeagent.web.tls import untrusting_tls
 
 SECONDS = 5.0  # for a connection and an answer: the kernel tries again after 1 s and 3 s
 # mond asks all master candidates which instance has which disk, and waits 10 s for a dead one.
 MOND_SECONDS = 18.0
-_MOND = 1815
 _MOST = 4 * 1024 * 1024  # bytes of mond's report
 _NO_AGES: Mapping[int, Ms] = {}
 _KNOWN = (0, 1, 4)  # mond's codes for good, bad for now (a peer is gone), and bad; 2 is unknown
@@ -76,7 +75,7 @@ async def read_mirrors(ages: Mapping[int, Ms]) -> tuple[tuple[Mirror, ...] | Non
     if not os.path.exists(drbd.STATUS):
         return (), ""  # the kernel has no DRBD
     try:
-        port = mond_port()
+        port = port_of("mond")
         if why := not_roots(port):
             return None, why
         answer = await fetch(
@@ -87,14 +86,6 @@ async def read_mirrors(ages: Mapping[int, Ms]) -> tuple[tuple[Mirror, ...] | Non
         return await asyncio.to_thread(mirrors_of, answer.body, ages), ""
     except (MessageError, Unavailable) as error:
         return None, f"ganeti-mond: {error}"
-
-
-def mond_port() -> int:
-    """Its port as Ganeti finds it: /etc/services may name another one."""
-    try:
-        return socket.getservbyname("ganeti-mond", "tcp")
-    except OSError:
-        return _MOND
 
 
 def not_roots(port: int) -> str:

@@ -177,7 +177,7 @@ def test_mond(monkeypatch: pytest.MonkeyPatch, serve: Serve, read: object, why: 
     monkeypatch.setattr(probe, "MOND_SECONDS", 0.3)
     monkeypatch.setattr(probe, "not_roots", lambda _: "")
     with listener(serve) as port:
-        monkeypatch.setattr(probe, "mond_port", lambda: port)
+        monkeypatch.setattr(probe, "port_of", lambda _: port)
         found, said = asyncio.run(read_mirrors({0: Ms(7)}))
     assert found == read
     assert said.startswith(why)
