@@ -5,7 +5,9 @@
     ├── Unavailable    somebody else is not answering; the next round tries again
     ├── MessageError   what arrived is not what it claims to be; nobody acts on it
     ├── NotMaster      it is another node's place to do this; exit 11, as Ganeti's own daemons
+    │   └── Fenced     somebody newer acts with our state
     └── Corrupt        our own state cannot be read; stop and say so, never guess
+        └── TooNew     a newer nodeagent wrote it: it is whole, and not ours to set aside
 
 Expected outcomes ("no such command", "refused", "the node is silent") are values, not errors.
 """
@@ -27,12 +29,20 @@ class NotMaster(NodeAgentError):
     """This node is not the master, or not any more."""
 
 
+class Fenced(NotMaster):
+    """Our state was saved by another since we last read it."""
+
+
 class MessageError(NodeAgentError):
     """A message is malformed, forged, stale or meant for somebody else."""
 
 
 class Corrupt(NodeAgentError):
     """State of our own on disk is unreadable."""
+
+
+class TooNew(Corrupt):
+    """State of our own is of a newer nodeagent."""
 
 
 def unmarked(text: str, path: str) -> str:

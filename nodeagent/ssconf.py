@@ -1,6 +1,21 @@
-"""Ganeti's ssconf files, which its master writes to every node; read anew for each question."""
+"""Facts of Ganeti on every node: the ssconf files that its master writes, its daemons' ports.
+
+They are read anew for each question.
+"""
+
+import socket
 
 from nodeagent.errors import Unavailable
+
+_PORTS = {"noded": 1811, "mond": 1815}
+
+
+def port_of(daemon: str) -> int:
+    """Return a daemon's port as Ganeti finds it: /etc/services may name another one."""
+    try:
+        return socket.getservbyname(f"ganeti-{daemon}", "tcp")
+    except OSError:
+        return _PORTS[daemon]
 
 
 def lines(folder: str, name: str, missing: list[str] | None = None) -> list[str]:

@@ -4,9 +4,7 @@ Only an answer shows that a program lives: the kernel of a frozen node still tak
 """
 
 import asyncio
-import errno
 import os
-import socket
 import ssl
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -18,22 +16,19 @@ from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import MIRRORS, NAME, brief
 from nodeagent.protocol.canonical import read
 from nodeagent.protocol.testimony import Words
-from nodeagent.web.client import fetch
-from nodeagent.web.tls import Session, untrusting_tls
+from nodeagent.ssconf import port_of
+from nodeagent.web.client import NoAnswer, fetch
+from nodeagent.web.tls import untrusting_tls
 
-SECONDS = 5.0  # for a connection and an answer
-_CONNECT = 3.5  # of them for the connection: the kernel tries again after 1 s and 3 s
+SECONDS = 5.0  # for a connection and an answer: the kernel tries again after 1 s and 3 s
 # mond asks all master candidates which instance has which disk, and waits 10 s for a dead one.
 MOND_SECONDS = 18.0
-_MOND = 1815
 _MOST = 4 * 1024 * 1024  # bytes of mond's report
 _NO_AGES: Mapping[int, Ms] = {}
 _KNOWN = (0, 1, 4)  # mond's codes for good, bad for now (a peer is gone), and bad; 2 is unknown
 _LISTENERS = ("/proc/net/tcp", "/proc/net/tcp6")
 _HERE = {"00000000", "0100007F", "0" * 32, "0000000000000000FFFF00000100007F"}
 _LISTEN = "0A"
-_GONE = (errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE)
-_SILENCE = (errno.ETIMEDOUT, errno.EHOSTUNREACH)  # other faults are our own
 _RANK = (Contact.ANSWERS, Contact.CONNECTS, Contact.REFUSED, Contact.SILENT)
 
 
@@ -54,47 +49,22 @@ async def words(
 
 
 async def try_port(address: str, port: int, tls: ssl.SSLContext | None) -> Contact:
-    """Connect, say hello in TLS or HTTP, and wait for any byte.
+    """Ask for /healthz, and tell how far the connection came: any byte is an answer.
 
     A connection that is closed without a byte counts as refused: the kernel lives, and whether a
     program does is unknown. A fault of our own is no evidence: UNKNOWN.
     """
-    loop = asyncio.get_running_loop()
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    reached = False
     try:
-        socket.inet_pton(family, address)  # a name would be looked up
-        async with asyncio.timeout(SECONDS):
-            with socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as sock:
-                async with asyncio.timeout(_CONNECT):
-                    await loop.sock_connect(sock, (address, port))
-                reached = True
-                await loop.sock_sendall(sock, _hello(address, tls))
-                answer = await loop.sock_recv(sock, 1024)
-                return Contact.ANSWERS if answer else Contact.REFUSED
-    except TimeoutError:
-        return Contact.CONNECTS if reached else Contact.SILENT
-    except OSError as error:
-        if error.errno in _GONE:
-            return Contact.REFUSED
-        if reached:
-            return Contact.CONNECTS
-        return Contact.SILENT if error.errno in _SILENCE else Contact.UNKNOWN
+        await fetch(address, port, "/healthz", seconds=SECONDS, tls=tls)
+    except NoAnswer as error:
+        return error.contact
+    return Contact.ANSWERS
 
 
 async def _best(addresses: Collection[str], port: int, tls: ssl.SSLContext | None) -> Contact:
     """The liveliest contact over all addresses."""
     contacts = await asyncio.gather(*(try_port(address, port, tls) for address in addresses))
     return next((contact for contact in _RANK if contact in contacts), Contact.UNKNOWN)
-
-
-def _hello(address: str, tls: ssl.SSLContext | None) -> bytes:
-    if tls is None:
-        host = f"[{address}]" if ":" in address else address
-        return f"GET /healthz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode()
-    session = Session(tls, client=True)
-    session.receive()
-    return session.outgoing.read()
 
 
 # This node's DRBD disks.
@@ -105,7 +75,7 @@ async def read_mirrors(ages: Mapping[int, Ms]) -> tuple[tuple[Mirror, ...] | Non
     if not os.path.exists(drbd.STATUS):
         return (), ""  # the kernel has no DRBD
     try:
-        port = mond_port()
+        port = port_of("mond")
         if why := not_roots(port):
             return None, why
         answer = await fetch(
@@ -116,14 +86,6 @@ async def read_mirrors(ages: Mapping[int, Ms]) -> tuple[tuple[Mirror, ...] | Non
         return await asyncio.to_thread(mirrors_of, answer.body, ages), ""
     except (MessageError, Unavailable) as error:
         return None, f"ganeti-mond: {error}"
-
-
-def mond_port() -> int:
-    """Its port as Ganeti finds it: /etc/services may name another one."""
-    try:
-        return socket.getservbyname("ganeti-mond", "tcp")
-    except OSError:
-        return _MOND
 
 
 def not_roots(port: int) -> str:

@@ -8,7 +8,6 @@ ticket. The addresses are those of one node in Ganeti's own files here: no agent
 import asyncio
 import logging
 import secrets
-import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -29,13 +28,13 @@ from nodeagent.protocol.envelope import Purpose
 from nodeagent.protocol.testimony import Words
 from nodeagent.protocol.witness import Question, body_of, open_question
 from nodeagent.settings import Settings
+from nodeagent.ssconf import port_of
 
 log = logging.getLogger(__name__)
 
 A_MINUTE = 30  # questions that are taken in a minute
 TICKET_LASTS = 20_000  # ms; the front needs at most 18 s
 _MAX_WORDS = 2 * 1024 * 1024
-_NODED = 1811
 _MINUTE = 60_000
 _REMEMBERED = 600_000  # ms: longer than a question is fresh by any clock of the cluster
 
@@ -165,7 +164,7 @@ class Witness:
         return {
             "ticket": ticket,
             "addresses": list(self._ssconf.addresses_of(question.target)),
-            "noded": _port("ganeti-noded", _NODED),
+            "noded": port_of("noded"),
             "agent": self._agent_port,
         }
 
@@ -175,11 +174,3 @@ class Witness:
         for ticket, (at, _, _) in list(self._tickets.items()):
             if at < now - TICKET_LASTS:
                 del self._tickets[ticket]
-
-
-def _port(name: str, usual: int) -> int:
-    """A port as Ganeti finds it: /etc/services may name another one."""
-    try:
-        return socket.getservbyname(name, "tcp")
-    except OSError:
-        return usual

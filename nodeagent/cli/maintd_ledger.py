@@ -4,9 +4,8 @@ import logging
 import os
 from collections.abc import Callable
 
-from nodeagent.errors import Corrupt, NodeAgentError
+from nodeagent.errors import Corrupt, NodeAgentError, TooNew
 from nodeagent.model.units import Ms
-from nodeagent.store.errors import TooNew
 from nodeagent.store.files import set_aside
 from nodeagent.store.sqlite import SqliteStore
 

@@ -194,7 +194,7 @@ def check(places: Places, nodes: Sequence[str], *, as_json: bool) -> None:
     read, known = controls.load(), Agents(controls.agents)
     names = [controls.called(node) for node in nodes] or controls.online()
     clashes = controls.clashes(read, names)  # refuses what is not a name, before asking any device
-    lives = partial(alive.lives, controls.addresses(), places.noded or alive.noded_port())
+    lives = partial(alive.lives, controls.addresses(), places.noded)
     control = partial(controls.control, read=read, known=known, clashes=clashes, lives=lives)
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         statuses = list(threads.map(lambda node: control(node).check(), names))

@@ -5,26 +5,20 @@ import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 
-_PORT = 1811
+from nodeagent.ssconf import port_of
+
 _SECONDS = 5.0  # for the connection, and again for the answer
 
 
-def noded_port() -> int:
-    """Return noded's port as Ganeti finds it: /etc/services may name another one."""
-    try:
-        return socket.getservbyname("ganeti-noded", "tcp")
-    except OSError:
-        return _PORT
-
-
 def lives(addresses: Mapping[str, str], port: int, node: str) -> bool:
-    """Say whether the node answers a hello in TLS at this port.
+    """Say whether the node answers a hello in TLS at this port; 0 is noded's.
 
     The name is looked up only where `addresses` has none for it. noded wants a certificate and
     refuses us; that is an answer.
     """
     try:
-        with socket.create_connection((addresses.get(node, node), port), _SECONDS) as connection:
+        address = addresses.get(node, node), port or port_of("noded")
+        with socket.create_connection(address, _SECONDS) as connection:
             connection.sendall(_hello())
             return bool(connection.recv(1))
     except OSError:  # a name that cannot be looked up is one too

@@ -8,12 +8,11 @@ import base64
 import zlib
 from dataclasses import dataclass
 
-from nodeagent.errors import Corrupt
+from nodeagent.errors import Corrupt, TooNew
 from nodeagent.model.event import Event
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Ms
 from nodeagent.store.codec import decode, encode
-from nodeagent.store.errors import TooNew
 
 FORM = 1  # a release that adds a member raises it: an older one then waits, see `TooNew`
 EVENTS = 200  # the newest events of administrators' acts

@@ -9,12 +9,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
-from nodeagent.errors import Corrupt
+from nodeagent.errors import Corrupt, TooNew
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import printable
-from nodeagent.store.errors import TooNew
 from nodeagent.store.records import Fault, document_of, value_of
 
 VERSION = 2
@@ -44,25 +43,29 @@ def text_of(document: object) -> str:
 
 def decode(kind: type[T], text: str, what: str = "") -> T:
     """Read a value of this class back, or raise Corrupt, which calls it `what`."""
-    what = what or kind.__name__.strip("_").lower()
+    what = what or _name_of(kind)
     try:
         document = parsed(text)
-        if type(document) is not dict:
-            raise Fault("is not an object")
     except Fault as fault:
         raise Corrupt(f"the {what} cannot be read: {fault}") from None
     return believed(kind, document, what)
 
 
-def believed(kind: type[T], document: dict[str, Any], what: str = "") -> T:
+def believed(kind: type[T], document: Any, what: str = "") -> T:
     """Read a value of this class from its parsed document, or raise Corrupt, or TooNew."""
+    what = what or _name_of(kind)
     try:
-        _check_version(document, what or kind.__name__.strip("_").lower())
+        if type(document) is not dict:
+            raise Fault("is not an object")
+        _check_version(document, what)
         rest = {name: member for name, member in document.items() if name != "v"}
         return value_of(kind, rest)
     except Fault as fault:
-        what = what or kind.__name__.strip("_").lower()
         raise Corrupt(f"the {what} cannot be read: {fault}") from None
+
+
+def _name_of(kind: type) -> str:
+    return kind.__name__.strip("_").lower()
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,9 @@ def mark(path: str) -> tuple[int, ...] | None:
 
 def set_aside(path: str, now: Ms) -> str:
     """Rename a corrupt database for later analysis; return its new path."""
-    new_path = aside(path, "corrupt", now)
+    seconds, ms = divmod(now, 1000)
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(seconds))
+    new_path = f"{path}.corrupt-{stamp}.{ms:03}Z"
     try:
         os.stat(path)
         # The database goes first: SQLite never applies an old log to a new database.
@@ -36,13 +38,6 @@ def set_aside(path: str, now: Ms) -> str:
     except OSError as error:
         raise Unavailable(f"{path} cannot be set aside: {error.strerror}") from None
     return new_path
-
-
-def aside(path: str, word: str, now: Ms) -> str:
-    """Return the name of a file set aside at a moment (unix ms); the word says why."""
-    seconds, ms = divmod(now, 1000)
-    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(seconds))
-    return f"{path}.{word}-{stamp}.{ms:03}Z"
 
 
 def make_private(path: str) -> bool:
@@ -67,7 +62,9 @@ def unmake(path: str) -> None:
     """Remove a new file that could not be written, such as on a full disk."""
     with suppress(OSError):
         if os.stat(path).st_size == 0:
-            _remove(path)
+            for log in ("", *_LOGS):
+                with suppress(FileNotFoundError):
+                    os.unlink(path + log)
 
 
 def full(path: str) -> str:
@@ -97,9 +94,3 @@ def sync_folder(path: str) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
-
-
-def _remove(path: str) -> None:
-    for log in ("", *_LOGS):
-        with suppress(FileNotFoundError):
-            os.unlink(path + log)

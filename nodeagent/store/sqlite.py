@@ -1,20 +1,20 @@
 """The memory of maintd on disk: SQLite with a write-ahead log, synchronous in full."""
 
+import hashlib
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
 from nodeagent.clocks import unix_ms
-from nodeagent.errors import Corrupt, MessageError, NodeAgentError, Unavailable
-from nodeagent.model.event import Event
+from nodeagent.errors import Corrupt, Fenced, MessageError, NodeAgentError, TooNew, Unavailable
+from nodeagent.model.event import AUDIT, Event
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Wish
-from nodeagent.store import files, form_before, tables
+from nodeagent.store import files, form_before
 from nodeagent.store.codec import decode, encode
-from nodeagent.store.errors import Fenced, Size
-from nodeagent.store.tables import lines_of, storable
 
 MEMORY = ":memory:"
 KEEP_EVENTS = 100_000
@@ -23,6 +23,37 @@ KEEP_ANSWERS = 86_400_000  # ms
 _REMOVE = "sqlite3 %s 'DELETE FROM event WHERE number IN (%s)'"
 _SHOWN = 100  # damaged events
 _BIGGEST = 2**63 - 1
+_FORM, _FORM_BEFORE = 4, 3  # user_version
+_OURS = int.from_bytes(b"ndag", "big")  # application_id
+
+_LEDGER = (
+    "CREATE TABLE ledger (one INTEGER PRIMARY KEY CHECK (one = 1), number INTEGER NOT NULL,"
+    " text TEXT NOT NULL, digest TEXT NOT NULL, rule TEXT NOT NULL)"
+)
+_OTHERS = (
+    "CREATE TABLE event (number INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL,"
+    " incident TEXT NOT NULL, text TEXT NOT NULL, audit INTEGER NOT NULL DEFAULT 0)",
+    "CREATE INDEX event_by_incident ON event (incident, number)",
+    "CREATE INDEX event_by_audit ON event (audit, number)",
+    # A request without an answer waits for the next round; an answer stays for a while.
+    "CREATE TABLE wish (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,"
+    " text TEXT, answer TEXT, answered INTEGER)",
+    f"PRAGMA application_id={_OURS}",
+)
+# Our statements are right: a plain error means that the file is not ours.
+_DAMAGED = (
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_FORMAT,
+    sqlite3.SQLITE_NOTADB,
+)
+
+
+class Size(NamedTuple):
+    """The extent of a store: bytes on disk, and kept events."""
+
+    bytes: int
+    events: int
 
 
 class SqliteStore:
@@ -90,22 +121,51 @@ class SqliteStore:
         )
 
     def _open(self) -> None:
-        self._db.create_function("digest", 1, tables.sha256, deterministic=True)
+        self._db.create_function("digest", 1, _sha256, deterministic=True)
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")
         (verdict,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise Corrupt(verdict)
         with self._transaction():
-            form = tables.form_of(self._db)
-            self._of_before = form == tables.BEFORE
+            form = self._form()
+            self._of_before = form == _FORM_BEFORE
             if not form:
-                tables.create(self._db)
+                for statement in (*_OTHERS, _LEDGER, f"PRAGMA user_version={_FORM}"):
+                    self._db.execute(statement)
             elif self._of_before and not self._reads_only:
-                tables.convert(self._db)
-                self._of_before = False
+                self._convert()
         bad = "SELECT number FROM event WHERE typeof(text) != 'text' OR NOT json_valid(text)"
         self._damaged = {number for (number,) in self._db.execute(f"{bad} LIMIT {_SHOWN}")}
+
+    def _form(self) -> int:
+        """Return the form of a database that is ours; 0 for an empty one."""
+        (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if not tables:
+            return 0
+        (owner,) = self._db.execute("PRAGMA application_id").fetchone()
+        (form,) = self._db.execute("PRAGMA user_version").fetchone()
+        if owner != _OURS:
+            raise Corrupt("it is somebody else's database, or older than any release")
+        if form > _FORM:
+            raise TooNew(
+                f"it is of version {form}, and we read {_FORM}: a newer nodeagent wrote it;"
+                " install that one again"
+            )
+        if form not in (_FORM, _FORM_BEFORE):
+            raise Corrupt(f"it is of version {form}, and we read {_FORM}")
+        return int(form)
+
+    def _convert(self) -> None:
+        """Change the form before into ours; nothing is lost."""
+        number, ledger = form_before.read(self._db)
+        self._db.execute(_LEDGER)
+        if number:
+            self._put(number, encode(ledger), "")
+        for table in ("entity", "revision", "doubt"):
+            self._db.execute(f"DROP TABLE IF EXISTS {table}")
+        self._db.execute(f"PRAGMA user_version={_FORM}")
+        self._of_before = False
 
     def load(self) -> Ledger:
         """Return the ledger last saved; an empty one if there is none."""
@@ -114,10 +174,20 @@ class SqliteStore:
             with self._errors("read"):
                 if self._of_before:
                     return form_before.read(self._db)[1]
-                number, text, self.rule = tables.read(self._db)
+                number, text, self.rule = self._newest()
                 ledger = decode(Ledger, text) if number else Ledger()
             self.number, self._ledger, self._text, self._known = number, ledger, text, True
         return ledger
+
+    def _newest(self) -> tuple[int, str, str]:
+        """Return the newest save's number, text and rule; 0 and "" before the first."""
+        row = self._db.execute("SELECT number, text, digest, rule FROM ledger").fetchone()
+        if row is None:
+            return 0, "", ""
+        number, text, written, rule = row
+        if type(number) is not int or number < 1 or _sha256(text) != written:
+            raise Corrupt("the ledger is not as it was written")
+        return number, text, str(rule)
 
     def save(
         self,
@@ -137,17 +207,18 @@ class SqliteStore:
         """
         if self._of_before:
             raise Unavailable(f"{self._path} is of an older form, and only read")
-        lines = lines_of(events)
+        lines = _lines_of(events)
         now = self._now()
         rows = [
-            (storable(request_id), storable(why), now)
+            (_storable(request_id), _storable(why), now)
             for request_id, why in (answers or {}).items()
         ]
         with self._lock:
             same = self._known and (ledger is self._ledger or ledger == self._ledger)
             text = self._text if same else encode(ledger)
             with self._changing():
-                number = tables.number_of(self._db)
+                row = self._db.execute("SELECT number FROM ledger").fetchone()
+                number = row[0] if row else 0
                 if self._known and number != self.number:
                     raise Fenced(
                         f"{self._path}: another program has saved it meanwhile: its save is"
@@ -155,13 +226,34 @@ class SqliteStore:
                     )
                 if text != self._text or above > number or rule is not None:
                     number = max(number, above) + 1
-                    tables.put(self._db, number, text, self.rule if rule is None else rule)
+                    self._put(number, text, self.rule if rule is None else rule)
                 if lines:
-                    tables.append(self._db, lines, *self._keeps)
+                    self._append(lines)
                 if rows:
                     self._answer(rows, now)
             self.number, self._ledger, self._text, self._known = number, ledger, text, True
             self.rule = self.rule if rule is None else rule
+
+    def _put(self, number: int, text: str, rule: str) -> None:
+        row = number, text, _sha256(text), rule
+        self._db.execute("INSERT OR REPLACE INTO ledger VALUES (1, ?, ?, ?, ?)", row)
+
+    def _append(self, lines: Sequence[tuple[int, str, str, bool]]) -> None:
+        """Append events; the oldest of more than are kept go."""
+        keep, audit = self._keeps
+        self._db.executemany(
+            "INSERT INTO event (at, incident, text, audit) VALUES (?, ?, ?, ?)", lines
+        )
+        self._db.execute(
+            "DELETE FROM event WHERE audit = 0 AND number <= (SELECT max(number) FROM event) - ?",
+            (keep,),
+        )
+        if any(of_audit for *_, of_audit in lines):
+            self._db.execute(
+                "DELETE FROM event WHERE audit = 1 AND number <= (SELECT number FROM event"
+                " WHERE audit = 1 ORDER BY number DESC LIMIT 1 OFFSET ?)",
+                (audit,),
+            )
 
     def forget_answers(self) -> None:
         """Forget all answers: from now on another's ledger counts."""
@@ -181,19 +273,19 @@ class SqliteStore:
     def note(self, events: Sequence[Event]) -> None:
         """Append events to the history."""
         with self._writing():
-            tables.append(self._db, lines_of(events), *self._keeps)
+            self._append(_lines_of(events))
 
     def wish(self, wish: Wish) -> None:
         """Keep a request until its answer; on disk when this returns.
 
         The same request again changes nothing. MessageError: its id is another request's.
         """
-        identity, text = storable(wish.id), encode(wish)
+        identity, text = _storable(wish.id), encode(wish)
         with self._writing():
             row = self._db.execute("SELECT text FROM wish WHERE id = ?", (identity,)).fetchone()
             if row is None:
                 self._db.execute("INSERT INTO wish (id, text) VALUES (?, ?)", (identity, text))
-            elif row[0] not in (text, tables.sha256(text)):
+            elif row[0] not in (text, _sha256(text)):
                 raise MessageError("another request has this id")
 
     def wishes(self) -> tuple[Wish, ...]:
@@ -209,7 +301,7 @@ class SqliteStore:
         """Return a request's answer: None if waiting or unknown, "" if accepted, else why not."""
         with self._reading():
             row = self._db.execute(
-                "SELECT answer FROM wish WHERE id = ?", (storable(wish),)
+                "SELECT answer FROM wish WHERE id = ?", (_storable(wish),)
             ).fetchone()
         return row[0] if row else None
 
@@ -223,7 +315,7 @@ class SqliteStore:
         from_when, row_limit = (max(0, min(n, _BIGGEST)) for n in (since or 0, limit))
         among, which = ("", ()) if incident is None else (" AND incident = ?", (incident,))
         asked = f"SELECT number, CAST(text AS BLOB) FROM event WHERE at >= ?{among}"  # noqa: S608
-        given = (from_when, *map(storable, which), row_limit)
+        given = (from_when, *map(_storable, which), row_limit)
         try:
             with self._reading():
                 rows = self._db.execute(f"{asked} ORDER BY number DESC LIMIT ?", given).fetchall()
@@ -338,9 +430,23 @@ class SqliteStore:
             raise Unavailable(f"{self._path} cannot be {what}: {error.strerror}") from None
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", 0)
-            if code & 0xFF in tables.DAMAGED or str(error).startswith("Could not decode"):
+            if code & 0xFF in _DAMAGED or str(error).startswith("Could not decode"):
                 raise Corrupt(f"{self._path}: {error}") from None
             # On a full disk SQLite says "disk I/O error" as long as it only opens its logs.
             full = code & 0xFF in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL)
             why = files.full(self._path) if full else ""
             raise Unavailable(f"{self._path} cannot be {what}: {why or error}") from None
+
+
+def _sha256(text: object) -> str:
+    return hashlib.sha256(str(text).encode()).hexdigest()
+
+
+def _lines_of(events: Sequence[Event]) -> list[tuple[int, str, str, bool]]:
+    """Return the rows of events: time, incident, text, and whether administrators caused it."""
+    return [(e.at, _storable(e.incident), encode(e), e.kind in AUDIT) for e in events]
+
+
+def _storable(text: str) -> str:
+    """Return a text that SQLite can hold, with half a surrogate pair as its escape."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -6,14 +6,13 @@ One deadline runs from the connection to the last byte. A command at a socket lo
 import base64
 import re
 import socket
-import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, TypeAlias
 
+from nodeagent.clocks import Deadline
 from nodeagent.errors import ConfigError, Unavailable
 from nodeagent.protocol.canonical import printable
-from nodeagent.web.deadline import Deadline
 from nodeagent.web.transaction import BROKEN, MAX_BODY, Answered, Transaction, error_text, too_late
 
 if TYPE_CHECKING:
@@ -133,32 +132,17 @@ def request(
     ca: str = "",
     headers: Sequence[tuple[str, str]] = (),
     most: int = MAX_BODY,
-    steady: Callable[[], float] = time.monotonic,
 ) -> Answered:
     """Post the body, or get what is there if it is empty; or raise Unavailable.
 
-    Each address of its name gets a share of the time. `ca` is a file with the certificates to trust
-    instead of the system's; `steady` is seconds of a clock that nobody sets.
+    `ca` is a file with the certificates to trust instead of the system's.
     """
     match = re.fullmatch(URL, url)
     assert match is not None
     scheme, host, named_port, target = match.groups()
-    name, port = host.strip("[]"), int(named_port or _PORTS[scheme])
-    tls = _tls(scheme, ca)
-    addresses = _addresses(name, port)
-    end, why = steady() + seconds, f"{host} has no address"
-    for index, address in enumerate(addresses):
-        share = round((end - steady()) / (len(addresses) - index), 1)
-        if share <= 0:
-            break
-        connect = _over_network(address, port, tls, name)
-        method, where = "POST" if body else "GET", f"{host}:{port}"
-        transaction = Transaction(method, target, where, headers, body, most)
-        try:
-            return ask(connect, transaction, share)
-        except Unavailable as error:
-            why = str(error)
-    raise Unavailable(why)
+    connect = _over_network(host.strip("[]"), int(named_port or _PORTS[scheme]), _tls(scheme, ca))
+    method, where = "POST" if body else "GET", f"{host}:{named_port or _PORTS[scheme]}"
+    return ask(connect, Transaction(method, target, where, headers, body, most), seconds)
 
 
 def is_url(text: str) -> bool:
@@ -198,19 +182,36 @@ def ask(connect: Connect, transaction: Transaction, seconds: float) -> Answered:
             raise Unavailable(BROKEN) from None
 
 
-def _over_network(host: str, port: int, tls: "ssl.SSLContext | None", name: str = "") -> Connect:
-    """Return what connects to a host; its certificate must bear `name`, by default the host's."""
+def _over_network(host: str, port: int, tls: "ssl.SSLContext | None") -> Connect:
+    """Return what connects to a host: to the first of its addresses that can be reached.
+
+    Each gets a share of the time; its certificate must bear the host's name.
+    """
 
     def connect(deadline: Deadline) -> socket.socket:
-        sock = socket.create_connection((host, port), deadline.remaining())
-        try:
-            sock.settimeout(deadline.remaining())
-            return tls.wrap_socket(sock, server_hostname=name or host) if tls else sock
-        except BaseException:
-            sock.close()
-            raise
+        fault: OSError = TimeoutError()
+        addresses = _addresses(host, port)
+        for index, address in enumerate(addresses):
+            share = Deadline(deadline.remaining() / (len(addresses) - index))
+            try:
+                return _connected(address, port, share, tls, host)
+            except OSError as error:
+                fault = error
+        raise fault
 
     return connect
+
+
+def _connected(
+    address: str, port: int, deadline: Deadline, tls: "ssl.SSLContext | None", name: str
+) -> socket.socket:
+    sock = socket.create_connection((address, port), deadline.remaining())
+    try:
+        sock.settimeout(deadline.remaining())
+        return tls.wrap_socket(sock, server_hostname=name) if tls else sock
+    except BaseException:
+        sock.close()
+        raise
 
 
 def _tls(scheme: str, ca: str, *, named: bool = True) -> "ssl.SSLContext | None":
@@ -222,8 +223,9 @@ def _tls(scheme: str, ca: str, *, named: bool = True) -> "ssl.SSLContext | None"
 
 
 def _addresses(host: str, port: int) -> list[str]:
+    """Return the first addresses of a name, or raise OSError: there is at least one."""
     try:
         rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        raise Unavailable(f"{host}: {getattr(error, 'strerror', None) or error}") from None
+    except (OSError, UnicodeError) as error:  # the latter for two dots in a row
+        raise OSError(f"{host}: {getattr(error, 'strerror', None) or error}") from None
     return list(dict.fromkeys(str(row[4][0]) for row in rows))[:_ADDRESSES]

@@ -195,6 +195,6 @@ class Call:
 
 def _contact(code: int) -> Contact:
     """The contact of a connection that failed with this errno."""
-    if code == errno.ECONNREFUSED:
+    if code in (errno.ECONNREFUSED, errno.ECONNRESET):
         return Contact.REFUSED
     return Contact.SILENT if code in (errno.ETIMEDOUT, errno.EHOSTUNREACH) else Contact.UNKNOWN

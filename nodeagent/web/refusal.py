@@ -1,13 +1,16 @@
-"""Reasons to refuse a request before any handler sees it. Pure."""
+"""Read the head of a request, or refuse it before any handler sees it. Pure."""
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 import h11
 
 # h11 unites equal lengths ("5, 5", or the header twice); another parser may not.
 _LENGTH = re.compile(rb"\r\ncontent-length[ \t]*:([^\r]*)(?=\r)", re.IGNORECASE)
 _WHOLE = re.compile(rb"[ \t]*[0-9]{1,9}[ \t]*")
+_MANY, _LONG = 64, 1024  # heads, and bytes of one, that are remembered
+_SECRET = b"\r\nauthorization:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,39 @@ def fault_of(head: bytes) -> str | None:
     return None
 
 
+def read(head: bytes) -> h11.Request:
+    """Return the request of a whole head, its empty line included.
+
+    RemoteProtocolError if it is not HTTP. A polling client sends the same bytes every time, and
+    reading them is a third of the cost of an answer. So recent heads are remembered, but for those
+    with passwords.
+    """
+    if len(head) > _LONG or _SECRET in head.lower():
+        return _read(head)
+    return _remembered(head)
+
+
+def _read(head: bytes) -> h11.Request:
+    http = h11.Connection(h11.SERVER)
+    http.receive_data(head)
+    event = http.next_event()
+    assert isinstance(event, h11.Request)
+    return event
+
+
+_remembered = lru_cache(_MANY)(_read)
+
+
+def length_of(request: h11.Request) -> int:
+    """Return the length of the body; without a header there is none (RFC 9112, 6.3)."""
+    return int(next((v for k, v in request.headers if k == b"content-length"), b"0"))
+
+
+def waits_to_continue(request: h11.Request) -> bool:
+    """Tell whether the client sends its body only when asked (RFC 9110, 10.1.1)."""
+    return request.http_version == b"1.1" and any(k == b"expect" for k, _ in request.headers)
+
+
 def refusal_of(request: h11.Request, limits: Limits) -> tuple[int, str] | None:
     """Apply our server's rules beyond the protocol's own grammar."""
     headers = request.headers
@@ -67,9 +103,7 @@ def refusal_of(request: h11.Request, limits: Limits) -> tuple[int, str] | None:
         return 417, "of Expect only 100-continue is spoken here"
     if b"upgrade" in names:
         return 501, "Upgrade is not spoken here"
-    if b"content-length" not in names:  # RFC 9112, 6.3: then there is no body
-        return None
-    length = int(next(v for k, v in headers if k == b"content-length"))
+    length = length_of(request)
     if length > limits.body_bytes:
         return 413, "the body is too large"
     if request.method in (b"GET", b"HEAD") and length > 0:

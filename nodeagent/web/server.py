@@ -17,10 +17,9 @@ import h11
 
 from nodeagent.protocol.canonical import printable
 from nodeagent.web.exchange import Answer, Handler, Request, Response
-from nodeagent.web.head import read
 from nodeagent.web.listener import Listener
 from nodeagent.web.places import IsFirst, Places, network_of
-from nodeagent.web.refusal import Limits, fault_of, refusal_of
+from nodeagent.web.refusal import Limits, fault_of, length_of, read, refusal_of, waits_to_continue
 from nodeagent.web.stream import Stream
 from nodeagent.web.tls import Session
 
@@ -30,7 +29,6 @@ _SWEEP = 0.25
 _SMALL = 16 * 1024  # bytes of an answer that is sent in one piece with its head
 _PIECE = 32 * 1024  # bytes encrypted at a time, and kept for each reader
 _END = b"\r\n\r\n"
-_BODILESS = (b"GET ", b"HEAD ")
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -167,10 +165,10 @@ class _Connection:
         self._clear = ""  # its https address, if it speaks without TLS where others use it
         self._tls = Session(server.tls) if server.tls and not self._undecided else None
         self._task: asyncio.Task[None] | None = None
-        self._http: h11.Connection | None = None
         self._request: h11.Request | None = None
         self._head = b""
         self._body = b""
+        self._length = 0  # of the body
 
     @property
     def taken(self) -> int:
@@ -213,15 +211,10 @@ class _Connection:
             self._flush(self._tls)
             if not data:
                 return
-        try:
-            if self._http is None:
-                self._collect_head(data)
-            else:
-                self._http.receive_data(data)
-                self._collect_body(self._http)
-        except h11.RemoteProtocolError as error:
-            # 405 and the like do not come from here; h11 hints at 400 or 431.
-            self.refuse(error.error_status_hint, "not an acceptable HTTP request")
+        if self._request is None:
+            self._collect_head(data)
+        else:
+            self._collect_body(data)
 
     def _decide(self, first: int) -> None:
         self._undecided = False
@@ -244,28 +237,25 @@ class _Connection:
             self.refuse(400, fault)
         elif end >= 0:
             self._head = b""
-            self._begin(head, end + len(_END))
+            self._begin(head[: end + len(_END)], head[end + len(_END) :])
 
-    def _begin(self, head: bytes, length: int) -> None:
-        """Read a whole head of that length; the following bytes begin the body."""
-        if head.startswith(_BODILESS):
-            self._request = request = read(head[:length])
-        else:
-            self._http = h11.Connection(h11.SERVER)
-            self._http.receive_data(head)
-            event = self._http.next_event()
-            assert isinstance(event, h11.Request)
-            self._request = request = event
+    def _begin(self, head: bytes, rest: bytes) -> None:
+        """Read a whole head; the body begins with the rest."""
+        try:
+            self._request = request = read(head)
+        except h11.RemoteProtocolError as error:
+            # 405 and the like do not come from here; h11 hints at 400 or 431.
+            self.refuse(error.error_status_hint, "not an acceptable HTTP request")
+            return
         if refused := self._refused_in_clear():
             self._refuse(refused)
         elif refusal := refusal_of(request, self._server.limits):
             self.refuse(*refusal)
-        elif self._http is not None and b"content-length" in dict(request.headers):
-            if self._http.they_are_waiting_for_100_continue:
-                self._write(_CONTINUE, last=False)
-            self._collect_body(self._http)
         else:
-            self._answer()
+            self._length = length_of(request)
+            if self._length and waits_to_continue(request):
+                self._write(_CONTINUE, last=False)
+            self._collect_body(rest)
 
     def _refused_in_clear(self) -> Response | None:
         """Refuse a request without TLS before its body is read, if it needs TLS."""
@@ -287,21 +277,14 @@ class _Connection:
             secure=self._tls is not None,
         )
 
-    def _collect_body(self, http: h11.Connection) -> None:
-        while not self.complete:
-            event = http.next_event()
-            if event is h11.NEED_DATA:
-                return
-            if isinstance(event, h11.Data):
-                self._body += event.data  # never more than the Content-Length, which is bounded
-            else:
-                assert isinstance(event, h11.EndOfMessage)
-                self._answer()
+    def _collect_body(self, data: bytes) -> None:
+        self._body += data[: self._length - len(self._body)]  # the rest is dropped
+        if len(self._body) == self._length:
+            self._answer()
 
     def _answer(self) -> None:
         self.complete = True
         request = self._as_value()
-        self._http = None  # nothing more is read
         try:
             answer: Answer = self._server.handler(request)
         except Exception:
@@ -349,7 +332,6 @@ class _Connection:
 
     def _refuse(self, response: Response) -> None:
         self.complete = self.refused = True
-        self._http = None
         self._server.answered[response.status] += 1
         self._write(response.head() + response.body)
         self._stream.shut()

@@ -161,7 +161,7 @@ def test_a_witness_says_when_its_disks_were_last_connected(
             return {"sealed": "sealed"}
 
     async def main(port: int) -> None:
-        monkeypatch.setattr(probe, "mond_port", lambda: port)
+        monkeypatch.setattr(probe, "port_of", lambda _: port)
         listen = ListenSettings(address="127.0.0.1", port=0, tls=False)
         front, stop = Front(Settings(listen=listen)), asyncio.Event()
         running = asyncio.create_task(front.run(stop))

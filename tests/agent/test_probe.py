@@ -57,7 +57,6 @@ def tried(port: int, *, tls: bool = True, address: str = HERE) -> Contact:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "SECONDS", 0.6)
-    monkeypatch.setattr(probe, "_CONNECT", 0.4)
 
 
 @pytest.mark.parametrize("serve", [talk_tls, want_a_certificate, talk_http])
@@ -178,7 +177,7 @@ def test_mond(monkeypatch: pytest.MonkeyPatch, serve: Serve, read: object, why: 
     monkeypatch.setattr(probe, "MOND_SECONDS", 0.3)
     monkeypatch.setattr(probe, "not_roots", lambda _: "")
     with listener(serve) as port:
-        monkeypatch.setattr(probe, "mond_port", lambda: port)
+        monkeypatch.setattr(probe, "port_of", lambda _: port)
         found, said = asyncio.run(read_mirrors({0: Ms(7)}))
     assert found == read
     assert said.startswith(why)

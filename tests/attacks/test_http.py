@@ -438,9 +438,6 @@ def test_h11_what_a_browser_can_be_made_to_send_is_no_order(live: Agent, kind: s
     assert live.post("/1/order", b"{}", kind).status == 415
 
 
-# Helpers.
-
-
 # One port with TLS and without: the first byte decides.
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"

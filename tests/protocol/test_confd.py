@@ -1,11 +1,8 @@
 """confd's signature; the vectors are of confd itself or of OpenSSL."""
 
-import json
-
 import pytest
 
 from nodeagent.protocol.envelope import Key, confd_hmac
-from tests.protocol.confd import Question, seal_query
 
 KEY = Key(b"0123456789abcdef0123456789abcdef01234567\n")
 MASTER = '{"protocol": 1, "type": 3, "query": null, "rsalt": "r-0001"}\n'
@@ -36,12 +33,3 @@ VECTORS = {
 @pytest.mark.parametrize(("key", "salt", "msg", "right"), VECTORS.values(), ids=VECTORS.keys())
 def test_vectors(key: Key, salt: str, msg: str, right: str) -> None:
     assert confd_hmac(key, salt, msg) == right
-
-
-def test_a_question_is_of_the_form_confd_insists_on() -> None:
-    raw = seal_query(KEY, Question.MASTER, None, "r-0001", 1700000000)
-    assert raw[:4] == b"plj0"
-    outer = json.loads(raw[4:])
-    assert set(outer) == {"msg", "salt", "hmac"}, "confd drops what has any other member"
-    assert outer["salt"] == "1700000000"
-    assert json.loads(outer["msg"]) == {"protocol": 1, "type": 3, "query": None, "rsalt": "r-0001"}

@@ -13,13 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeagent.errors import Corrupt
+from nodeagent.errors import Corrupt, TooNew
 from nodeagent.model.event import happened
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Ms
 from nodeagent.store import carried
 from nodeagent.store.carried import FORM, Carried, pack, unpack
-from nodeagent.store.errors import TooNew
 from tests.store.full import FULL
 
 EVENTS = (happened(Ms(3), "job-unknown", job="7"), happened(Ms(4), "rule-removed"))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nodeagent.errors import Corrupt, MessageError
+from nodeagent.errors import Corrupt, Fenced, MessageError
 from nodeagent.model.event import Event
 from nodeagent.model.fencing import Unreachable
 from nodeagent.model.incident import Incident
@@ -22,8 +22,7 @@ from nodeagent.model.queue import Entry, Queue
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import ResetStorm, Wish
 from nodeagent.store.codec import encode
-from nodeagent.store.errors import Fenced, Size
-from nodeagent.store.sqlite import KEEP_ANSWERS, SqliteStore
+from nodeagent.store.sqlite import KEEP_ANSWERS, Size, SqliteStore
 from tests.store.full import FULL
 from tests.store.values import DIAGNOSES
 

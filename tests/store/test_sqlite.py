@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from nodeagent.errors import Corrupt, MessageError, Unavailable
+from nodeagent.errors import Corrupt, Fenced, MessageError, TooNew, Unavailable
 from nodeagent.model.action import Scope
 from nodeagent.model.event import Event
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel, Pause, ResetStorm, Wish
-from nodeagent.store.errors import Fenced, TooNew
 from nodeagent.store.files import set_aside
 from nodeagent.store.sqlite import SqliteStore
 from tests import needs

@@ -17,9 +17,9 @@ from nodeagent.cli.maint.console.options import as_json, cli, duration
 from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
 from nodeagent.cli.maint.console.text import age, counted, told_name
 from nodeagent.cli.usage import FILE
+from nodeagent.clocks import Deadline
 from nodeagent.errors import ConfigError
 from nodeagent.web.blocking import maintd_at
-from nodeagent.web.deadline import Deadline
 from nodeagent.web.transaction import too_late
 
 _WORSE = (OK, WARNING, UNKNOWN, CRITICAL)  # the worst last

@@ -9,10 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from nodeagent.clocks import Deadline
 from nodeagent.cluster.ganeti.decode import one_line
 from nodeagent.errors import Unavailable
 from nodeagent.protocol.canonical import printable
-from nodeagent.web.deadline import Deadline
 
 SOCKET = "/var/run/ganeti/socket/ganeti-query"
 END = b"\3"  # JSON escapes it in strings, so it only ends a message

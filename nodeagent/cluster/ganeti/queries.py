@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from nodeagent.clocks import Deadline
 from nodeagent.cluster.ganeti import decode, jobqueue
 from nodeagent.cluster.ganeti.decode import Row
 from nodeagent.cluster.ganeti.luxi import Late
@@ -17,7 +18,6 @@ from nodeagent.errors import MessageError, Unavailable
 from nodeagent.model.ganeti import doubt
 from nodeagent.model.ledger import Removal, Result, RoleChange, Trail
 from nodeagent.model.snapshot import Capacity, Running, Snapshot
-from nodeagent.web.deadline import Deadline
 
 T = TypeVar("T")
 

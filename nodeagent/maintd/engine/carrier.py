@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from nodeagent.cluster.backend import Cluster
-from nodeagent.errors import Corrupt, Unavailable
+from nodeagent.errors import Corrupt, Fenced, TooNew, Unavailable
 from nodeagent.maintd.ledger.choice import Finding, finding
 from nodeagent.maintd.ledger.doubt import identity
 from nodeagent.model.event import AUDIT, Event
@@ -21,7 +21,6 @@ from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import WHY, cut
 from nodeagent.store.carried import EVENTS, Carried, pack, unpack
-from nodeagent.store.errors import Fenced, TooNew
 
 log = logging.getLogger(__name__)
 

@@ -4,6 +4,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -174,17 +175,18 @@ def test_the_time_is_shared_by_the_addresses(
     names: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names["x"] = ["127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.3"]
-    clock, shares = [0.0], list[float]()
+    clock, tried = [0.0], list[tuple[str, float]]()
 
-    def hang(_connect: object, _transaction: object, seconds: float) -> Answered:
-        shares.append(seconds)
-        clock[0] += seconds / 2 if len(shares) == 1 else seconds
-        raise Unavailable("no answer")
+    def hang(address: tuple[str, int], seconds: float) -> socket.socket:
+        tried.append((address[0], round(seconds, 6)))
+        clock[0] += seconds / 2 if len(tried) == 1 else seconds
+        raise TimeoutError
 
-    monkeypatch.setattr("nodeagent.web.blocking.ask", hang)
-    with pytest.raises(Unavailable):
-        request("http://x/x", b"{}", seconds=3.0, steady=lambda: clock[0])
-    assert shares == [1.0, 1.2, 1.3], "what the first leaves is the others'"
+    monkeypatch.setattr("nodeagent.clocks.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(socket, "create_connection", hang)
+    with pytest.raises(Unavailable, match="no complete answer within 3 s"):
+        request("http://x/x", b"{}", seconds=3.0)
+    assert tried == [("127.0.0.1", 1.0), ("127.0.0.2", 1.25), ("127.0.0.3", 1.25)]
 
 
 # TLS and the token.
