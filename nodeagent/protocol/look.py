@@ -21,10 +21,14 @@ _DATA = "data"
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A genuine, fresh answer. `diagnosis` is None while the node confirms none."""
+    """A genuine, fresh answer. `diagnosis` is None while the node confirms none.
+
+    Its clock is `ahead` of ours by this many ms, or more by the time that the answer took.
+    """
 
     report: Report
     diagnosis: Diagnosis | None
+    ahead: Ms = field(default=Ms(0), compare=False)
 
     @property
     def key(self) -> str:
@@ -82,7 +86,8 @@ def judge_answer(status: int, body: bytes, key: Key, expected: Expected, now: Ms
         shown = fingerprint(report.key)
         if why := expected.pins.why_not(expected.name, shown):
             return Distrusted(cut(why, WHY), shown)
-        return Seen(report, _believe(report.diagnosis, expected.previous))
+        diagnosis = _believe(report.diagnosis, expected.previous)
+        return Seen(report, diagnosis, Ms(report.time - now))
     except MessageError as error:
         return Distrusted(cut(str(error), WHY))
 

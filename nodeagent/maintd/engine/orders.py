@@ -11,7 +11,7 @@ from nodeagent.maintd.engine.questions import Sender
 from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Intent, Outcome, Result
 from nodeagent.model.snapshot import Node, Snapshot
-from nodeagent.protocol.bounds import SKEW
+from nodeagent.protocol.bounds import LIFE, SKEW
 from nodeagent.protocol.canonical import printable, read
 from nodeagent.protocol.envelope import Purpose, open_outer
 from nodeagent.protocol.messages import Order, Progress, Receipt, digest, fingerprint, key_of
@@ -21,7 +21,6 @@ from nodeagent.protocol.signature import sign
 from nodeagent.web.client import fetch
 from nodeagent.web.tls import untrusting_tls
 
-LIFE = 30_000  # ms an order is valid
 ARRIVES = LIFE + SKEW  # ms after which it is no longer valid by any clock of the cluster
 _SAID = 200  # characters read of a command's output
 AT_ONCE = 64  # agents that get an order, or a question for receipts, at the same time
