@@ -119,7 +119,8 @@ def _not_who_we_asked(report: Report, expected: Expected, now: Ms) -> str | None
     if expected.uuid and report.node and report.node != expected.uuid:
         return f"report of the node with UUID {report.node}, not {expected.uuid}"
     if abs(report.time - now) > SKEW:
-        return f"its clock differs by {(report.time - now) / 1000:+.0f} s"
+        apart = f"{(report.time - now) / 1000:+.0f} s"
+        return f"its clock differs by {apart}: compare timedatectl there and here"
     if report.checked is not None and report.checked - report.time > SKEW:
         ahead = (report.checked - report.time) / 1000
         return f"its diagnosis is {ahead:.0f} s younger than the report"  # and would never age
