@@ -27,6 +27,7 @@ AT_ONCE = 64  # agents that get an order, or a question for receipts, at the sam
 AT_ONCE_THERE = 4  # orders to one agent: its front passes on no more
 ASKING = 20.0  # seconds after which no more agents are asked; each also has its own deadline
 MAX_RECEIPT = 2 * 1024 * 1024
+_REFUSALS = "journalctl -u nodeagent-runner -g order-refused"
 _NAMESPACE = uuid5(NAMESPACE_URL, "nodeagent order")
 _OUTCOMES = {
     Progress.STARTED: Outcome.RUNNING,
@@ -98,7 +99,8 @@ class Orders(Sender):
         sealed = seal_order(self.key, order, certificate, signature)
         status, _ = await self._fetch(node, "/1/order", sealed)
         if status == 403:
-            return NotTaken(f"the agent of {node.name} refused the order; its log says why")
+            look = f"{_REFUSALS} on {node.name}"
+            return NotTaken(f"the agent of {node.name} refused the order: for the reason run {look}")
         if status != 202:
             raise Unavailable(f"{node.name} answered the order with HTTP status {status}")
         return Accepted(order.id)
