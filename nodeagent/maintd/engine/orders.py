@@ -100,7 +100,9 @@ class Orders(Sender):
         status, _ = await self._fetch(node, "/1/order", sealed)
         if status == 403:
             look = f"{_REFUSALS} on {node.name}"
-            return NotTaken(f"the agent of {node.name} refused the order: for the reason run {look}")
+            return NotTaken(
+                f"the agent of {node.name} refused the order: for the reason run {look}"
+            )
         if status != 202:
             raise Unavailable(f"{node.name} answered the order with HTTP status {status}")
         return Accepted(order.id)
