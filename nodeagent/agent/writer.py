@@ -5,9 +5,12 @@ A disk that dies often hangs for minutes before it fails, and just then its node
 
 import asyncio
 import errno
+import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+
+log = logging.getLogger(__name__)
 
 SECONDS = 5.0  # a disk that takes longer does not answer
 _POLL = 0.02  # seconds
@@ -72,9 +75,10 @@ class Writer:
     def _add(self, name: object, call: Callable[[], None]) -> None:
         self._waiting[name] = call
         if not self._busy:
-            self._busy = True
-            # As a daemon it does not keep the process from ending while it waits for a dead disk.
-            threading.Thread(target=self._work, daemon=True).start()
+            with suppress(RuntimeError):  # no thread can be started: the next call tries again
+                # A daemon does not keep the process from ending while it waits for a dead disk.
+                threading.Thread(target=self._work, daemon=True).start()
+                self._busy = True
 
     def _work(self) -> None:
         while True:
@@ -84,4 +88,7 @@ class Writer:
                     return
                 name = next(iter(self._waiting))
                 call = self._waiting.pop(name)
-            call()
+            try:
+                call()
+            except Exception:
+                log.exception("writer-broken")

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -76,6 +77,27 @@ def test_of_calls_with_one_name_the_newest_is_made(disk: Disk) -> None:
 
     asyncio.run(main())
     assert made == [2]
+
+
+def test_a_call_that_breaks_or_cannot_be_made_keeps_no_other_from_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    made: list[str] = []
+
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def main() -> None:
+        writer = Writer()
+        with monkeypatch.context() as context:
+            context.setattr(threading.Thread, "start", no_thread)
+            writer.later("first", lambda: made.append("first"))
+        writer.later("broken", lambda: made.append(str(1 / 0)))
+        await writer.now(lambda: made.append("last"))
+
+    asyncio.run(main())
+    assert made == ["first", "last"]
+    assert "writer-broken" in caplog.text
 
 
 def test_a_call_that_has_not_begun_in_time_is_not_made(
