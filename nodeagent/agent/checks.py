@@ -55,7 +55,7 @@ class Checks:
     def most(self) -> int:
         return TAKEN * self._settings().checks_at_once
 
-    def start(self, order: Order) -> Receipt | str:
+    async def start(self, order: Order) -> Receipt | str:
         """Start a check, or queue it for its turn; a text says why not."""
         vetted = self._look_up(order)
         if isinstance(vetted, whitelist.Refused):
@@ -63,7 +63,7 @@ class Checks:
         vetted.close()  # vetted again when it has its turn
         receipt = receipt_of(order)
         try:
-            self.receipts.keep(receipt)  # on disk before the start
+            await self.receipts.begin(receipt)  # on disk before the start
         except OSError as error:
             return f"no receipt can be kept: {error}"
         log.info(
@@ -95,8 +95,8 @@ class Checks:
                 ended = await self._run(order, receipt)
             finally:
                 self._running -= 1
+        await self.receipts.finish(ended)
         self._open.discard(order.id)  # a reader of the receipt may order a repair at once
-        self.receipts.end(ended)
         async with self._changed:
             self._changed.notify_all()
 

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 from nodeagent.agent import whitelist
@@ -39,15 +40,24 @@ class _Judged:
     digest: str
 
 
+def _at_once(_: str, call: Callable[[], None]) -> None:
+    call()
+
+
 class Installed:
-    """One node's commands. `file` keeps since when their digests are there, for a restart."""
+    """One node's commands. `file` keeps since when their digests are there, for a restart.
+
+    `later` writes it, as `Writer.later` does.
+    """
 
     def __init__(
         self,
         file: str,
         owner: whitelist.Owner = whitelist.ROOT,
         steady: Callable[[], float] = time.monotonic,
+        later: Callable[[str, Callable[[], None]], None] = _at_once,
     ) -> None:
+        self._later = later
         self._file = file
         self._owner = owner
         self._steady = steady
@@ -143,9 +153,12 @@ class Installed:
         if after == known:
             return
         self._known = after
+        rows = [[*key, *row] for key, row in after.items()]
+        self._later("commands", partial(self._write, canonical(rows).encode()))
+
+    def _write(self, content: bytes) -> None:
         try:
-            rows = [[*key, *row] for key, row in after.items()]
-            replace_file(self._file, canonical(rows).encode())
+            replace_file(self._file, content)
             self._unsaved = ""
         except OSError as error:
             if str(error) != self._unsaved:

@@ -9,7 +9,9 @@ import re
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
+from nodeagent.agent.writer import Writer
 from nodeagent.errors import MessageError, in_words
 from nodeagent.folder import replace_file, sweep
 from nodeagent.model.units import Ms
@@ -34,6 +36,7 @@ class Receipts:
         self._keep = keep
         self._folder = folder
         self._known: dict[str, Receipt] = {}
+        self._writer = Writer()
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
             names = os.listdir(folder)
@@ -58,9 +61,28 @@ class Receipts:
         started = (r for r in self._known.values() if r.progress is Progress.STARTED)
         return next(started, None)
 
+    async def begin(self, receipt: Receipt) -> None:
+        """Keep the receipt of an order that is about to start; OSError if the disk refuses."""
+        await self._writer.now(partial(self._write, receipt))
+        self._add(receipt)
+
+    async def finish(self, receipt: Receipt) -> None:
+        """Keep the final receipt, as `end` does."""
+        try:
+            await self._writer.now(partial(self._write, receipt))
+        except OSError as error:
+            _unsaved(receipt, error)
+        self._add(receipt)
+
     def keep(self, receipt: Receipt) -> None:
         """Write the receipt so that it survives a power cut, then add it to memory."""
+        self._write(receipt)
+        self._add(receipt)
+
+    def _write(self, receipt: Receipt) -> None:
         replace_file(self._path(receipt.order), canonical(receipt.body()).encode())
+
+    def _add(self, receipt: Receipt) -> None:
         self._known[receipt.order] = receipt
         self._prune()
 
@@ -73,7 +95,7 @@ class Receipts:
         try:
             self.keep(receipt)
         except OSError as error:
-            log.error("receipt-unsaved id=%s why=%r", receipt.order, str(error))  # noqa: TRY400
+            _unsaved(receipt, error)
             self._known[receipt.order] = receipt
 
     def close_interrupted(self, now: Ms) -> list[Receipt]:
@@ -118,6 +140,10 @@ class Receipts:
 
     def _path(self, order: str) -> str:
         return os.path.join(self._folder, f"{order}.json")
+
+
+def _unsaved(receipt: Receipt, error: OSError) -> None:
+    log.error("receipt-unsaved id=%s why=%r", receipt.order, str(error))
 
 
 def newest(receipts: Iterable[Receipt]) -> list[Receipt]:

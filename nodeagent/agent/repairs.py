@@ -111,6 +111,8 @@ class Repairs:
         They end by `repair.timeout` at the latest; until then systemd is asked to wait, too.
         """
         self._stopping = True
+        async with self._judging:  # an order that was about to start has started or was refused
+            pass
         if self._running is None and not self.checks.open:
             return
         log.info("runner-stopping waiting for the running commands")
@@ -141,7 +143,7 @@ class Repairs:
             judged = self._weigh(signed.order, claimed)  # the order may have waited
             if isinstance(judged, orders.Run):
                 judged = self._weigh(signed.order, await signer(signed.proof))
-            return self._start(judged) if isinstance(judged, orders.Run) else judged
+            return await self._start(judged) if isinstance(judged, orders.Run) else judged
 
     def _weigh(self, order: Order, signer: str) -> orders.Judgement:
         identity, verdict, now = self._ssconf.identity(), self._verdict(), self._now()
@@ -170,12 +172,12 @@ class Repairs:
             settings.folder, order.command, owner=self._owner, link_folders=settings.link_folders
         )
 
-    def _start(self, run: orders.Run) -> orders.Known | orders.Refused:
+    async def _start(self, run: orders.Run) -> orders.Known | orders.Refused:
         order = run.order
         if self._stopping:
             return orders.Refused(f"order {order.id}: the agent is stopping")
         if run.looks:
-            started = self.checks.start(order)
+            started = await self.checks.start(order)
             if isinstance(started, str):
                 return orders.Refused(f"order {order.id}: {started}")
             return orders.Known(started)
@@ -190,7 +192,7 @@ class Repairs:
             text = diagnosis.text
         receipt = receipt_of(order)
         try:
-            self._receipts.keep(receipt)  # on disk before the start
+            await self._receipts.begin(receipt)  # on disk before the start
         except OSError as error:
             vetted.close()
             return orders.Refused(f"order {order.id}: no receipt can be kept: {error}")
@@ -204,5 +206,6 @@ class Repairs:
         self, vetted: whitelist.Vetted, text: str, seconds: Seconds, receipt: Receipt
     ) -> None:
         limits = limits_of(self._settings().limits, "repair", seconds)
-        self._receipts.end(await execute(self._commands, vetted, text, limits, receipt))
+        ended = await execute(self._commands, vetted, text, limits, receipt)
+        await self._receipts.finish(ended)
         self._running = None

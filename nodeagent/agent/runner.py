@@ -29,6 +29,7 @@ from nodeagent.agent.node_key import NodeKey
 from nodeagent.agent.repairs import Repairs
 from nodeagent.agent.ssconf import Ssconf
 from nodeagent.agent.witness import Witness
+from nodeagent.agent.writer import Writer
 from nodeagent.clocks import unix_ms
 from nodeagent.errors import NodeAgentError, Unavailable
 from nodeagent.folder import sweep
@@ -75,7 +76,9 @@ class Runner:
         os.makedirs(settings.agent.state, mode=0o700, exist_ok=True)
         self._node_key = NodeKey(settings.agent.state)
         self.repairs: Repairs
-        self._installed = Installed(os.path.join(settings.agent.state, "commands.json"), owner)
+        self._writer = Writer()
+        file = os.path.join(settings.agent.state, "commands.json")
+        self._installed = Installed(file, owner, later=self._writer.later)
         self._steady_file = os.path.join(settings.agent.state, "steady.json")
         self._steadies: dict[str, Steady] = {}
         self._moment = service.moment()  # by which their times are right
@@ -161,6 +164,7 @@ class Runner:
         await self._repair_commands.close()
         await self._check_commands.close()
         await self._commands.close()
+        await self._writer.finish()
         with suppress(FileNotFoundError):
             os.unlink(self.settings.agent.socket)
         log.info("runner-stopped")
@@ -264,7 +268,9 @@ class Runner:
             word = "would-say" if command.audit else "says"
             log.info("diagnose-changed command=%s %s=%s", name, word, after.current.need.wire)
         if replace(after, checked=None) != replace(before, checked=None):
-            steady.store(self._steady_file, self._steadies, self._moment)
+            rows = dict(self._steadies)
+            store = partial(steady.store, self._steady_file, rows, self._moment)
+            self._writer.later("steady", store)
 
     async def _look_for_ever(self) -> None:
         """Look at the installed commands at least once a minute, and after a reload."""

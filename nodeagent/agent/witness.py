@@ -18,6 +18,7 @@ from nodeagent.agent.promises import Promises
 from nodeagent.agent.refusals import Refusals
 from nodeagent.agent.signer import signer
 from nodeagent.agent.ssconf import Ssconf, certificate_digest
+from nodeagent.agent.writer import Writer
 from nodeagent.clocks import steady_ms, unix_ms
 from nodeagent.errors import MessageError
 from nodeagent.model.clock import Moment
@@ -57,6 +58,7 @@ class Witness:
         self._now = now
         self._steady = steady
         self._began = steady()
+        self._writer = Writer()
         self._promises = Promises(settings.agent.state, self._moment)
         self._taken: dict[str, Ms] = {}  # by the question's id, when
         self._tickets: dict[str, tuple[Ms, Question, str]] = {}  # with the signer's digest
@@ -128,11 +130,11 @@ class Witness:
         except (MessageError, UnicodeEncodeError) as error:
             return {"failed": str(error)}
         me = self._ssconf.identity()
-        promised = question.claim and self._promises_to(who, question, words)
+        promised = question.claim and await self._promises_to(who, question, words)
         body = body_of(question, me.cluster, me.name, me.uuid, words, promised=promised)
         return self._seal(Purpose.TESTIMONY, question.id, body)
 
-    def _promises_to(self, who: str, question: Question, words: Words) -> bool:
+    async def _promises_to(self, who: str, question: Question, words: Words) -> bool:
         """Give the signer our voice, if the target is the master here and does not answer."""
         candidate = self._ssconf.candidates().get(who, "")
         if question.target != self._ssconf.master():
@@ -142,9 +144,18 @@ class Witness:
         elif not candidate:
             why = "the signer is not a master candidate any more"
         else:
-            why = self._promises.give(question.target, candidate)
+            why = await self._give(question.target, candidate)
         log.warning("voice about=%s for=%s refused=%r", question.target, candidate, why)
         return not why
+
+    async def _give(self, target: str, candidate: str) -> str:
+        """Give our voice, one at a time, or say why not; a disk that hangs delays no report."""
+        whys: list[str] = []
+        try:
+            await self._writer.now(lambda: whys.append(self._promises.give(target, candidate)))
+        except OSError as error:
+            return f"its voice cannot be kept: {error.strerror}"
+        return whys[0]
 
     def _busy(self, question: Question) -> str:
         """Say why this question must wait; empty if it need not."""

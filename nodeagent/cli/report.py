@@ -84,12 +84,12 @@ def report(
             reason = f"{shown(why)}; on the master run gnt-maint agents"
             click.echo(f"nodeagent: {host}: NOT TRUSTED: {reason}", err=True)
             sys.exit(exits.FAULT)
-        case Seen(report=genuine):
+        case Seen(report=genuine, ahead=ahead):
             body = genuine.body()
             if as_json:
                 click.echo(json.dumps(body, indent=2))
             else:
-                _show(body)
+                _show(body, ahead)
 
 
 def _whom(host: str, node: str | None, addresses: Mapping[str, str]) -> tuple[str, str]:
@@ -138,7 +138,7 @@ async def _look(
     return judge_answer(answer.status, answer.body, ssconf.key(), expected, unix_ms())
 
 
-def _show(body: dict[str, Any]) -> None:
+def _show(body: dict[str, Any], ahead: int) -> None:
     now = time.time() * 1000
     for label, value in (
         ("node", f"{body['name']} {body['node'] or '(it does not know its UUID)'}"),
@@ -148,10 +148,18 @@ def _show(body: dict[str, Any]) -> None:
         ("firm", _firm(body)),
         ("checked", _ago(body["checked"], now)),
         ("changed", _ago(body["changed"], now)),
+        ("clock", clock_of(ahead)),
         ("agent", f"{body['software']}, report {body['seq']} of {body['epoch']}"),
         *((f"unusable: {name}", why) for name, why in sorted(body["unusable"].items())),
     ):
         click.echo(f"{label + ':':26}{shown(str(value))}")
+
+
+def clock_of(ahead: int) -> str:
+    """Say how a node's clock differs from ours, by the ms that it is ahead."""
+    if abs(ahead) < 2000:  # the answer took a while
+        return "as here"
+    return f"{abs(ahead) / 1000:.0f} s {'ahead of' if ahead > 0 else 'behind'} the clock here"
 
 
 def _firm(body: dict[str, Any]) -> str:

@@ -23,6 +23,7 @@ MIRRORS = 4096  # DRBD disks of one node
 OFFERS = 1000  # offers that one call may answer
 MACHINES = 50_000  # machines that an inventory may report broken at once
 SKEW = 150_000  # ms by which two nodes' clocks may differ, as Ganeti allows
+LIFE = 30_000  # ms that an order of maintd, or its question to a witness, is valid
 
 _BRIEF = Repr()
 _BRIEF.maxlevel, _BRIEF.maxstring, _BRIEF.maxother = 2, 100, 100

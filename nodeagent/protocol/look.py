@@ -21,10 +21,14 @@ _DATA = "data"
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A genuine, fresh answer. `diagnosis` is None while the node confirms none."""
+    """A genuine, fresh answer. `diagnosis` is None while the node confirms none.
+
+    Its clock is `ahead` of ours by this many ms, or more by the time that the answer took.
+    """
 
     report: Report
     diagnosis: Diagnosis | None
+    ahead: Ms = field(default=Ms(0), compare=False)
 
     @property
     def key(self) -> str:
@@ -82,7 +86,8 @@ def judge_answer(status: int, body: bytes, key: Key, expected: Expected, now: Ms
         shown = fingerprint(report.key)
         if why := expected.pins.why_not(expected.name, shown):
             return Distrusted(cut(why, WHY), shown)
-        return Seen(report, _believe(report.diagnosis, expected.previous))
+        diagnosis = _believe(report.diagnosis, expected.previous)
+        return Seen(report, diagnosis, Ms(report.time - now))
     except MessageError as error:
         return Distrusted(cut(str(error), WHY))
 
@@ -114,7 +119,8 @@ def _not_who_we_asked(report: Report, expected: Expected, now: Ms) -> str | None
     if expected.uuid and report.node and report.node != expected.uuid:
         return f"report of the node with UUID {report.node}, not {expected.uuid}"
     if abs(report.time - now) > SKEW:
-        return f"its clock differs by {(report.time - now) / 1000:+.0f} s"
+        apart = f"{(report.time - now) / 1000:+.0f} s"
+        return f"its clock differs by {apart}: compare timedatectl there and here"
     if report.checked is not None and report.checked - report.time > SKEW:
         ahead = (report.checked - report.time) / 1000
         return f"its diagnosis is {ahead:.0f} s younger than the report"  # and would never age

@@ -20,6 +20,7 @@ from nodeagent.agent.ssconf import read_settings, settings_to_start_with
 from nodeagent.errors import Unavailable
 from nodeagent.protocol.envelope import Purpose
 from nodeagent.protocol.messages import Progress, Receipt, Report
+from tests.agent.disk import a_disk
 from tests.agent.place import ME, NODE, SICK_TEXT, Place, safe_folder, sealed_order
 from tests.agent.sick import FIX, OK, SICK
 from tests.patience import PATIENCE
@@ -134,6 +135,27 @@ def test_wrong_new_settings_change_nothing(place: Place) -> None:
         assert runner.settings.diagnose.commands == ()
 
     story(place, tell)
+
+
+def test_a_report_goes_out_while_the_disk_hangs(place: Place) -> None:
+    place.command("diagnose", "check", OK)
+    place.settings(commands='"check"')
+
+    async def tell(_: Runner, link: Link) -> None:
+        with a_disk() as disk:
+            await until(place, link, lambda report: report.firm)
+            disk.hangs()
+            place.command("diagnose", "check", SICK)
+            found = await until(place, link, lambda report: "live" in (report.diagnosis or ""))
+            assert found.firm
+
+    story(place, tell)
+
+    async def after(_: Runner, link: Link) -> None:
+        found = await until(place, link, lambda report: report.diagnosis is not None)
+        assert "live-repair" in (found.diagnosis or ""), "it was written once the disk answered"
+
+    story(place, after)
 
 
 TAGS = "nodeagent:diagnose:check\nnodeagent:confirm:1\n"

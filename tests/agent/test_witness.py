@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 
 from nodeagent.agent import witness as module
+from nodeagent.agent import writer
 from nodeagent.agent.link import Frame
 from nodeagent.agent.ssconf import Ssconf
 from nodeagent.agent.witness import A_MINUTE, Witness
@@ -20,6 +21,7 @@ from nodeagent.protocol.canonical import canonical, read
 from nodeagent.protocol.envelope import Purpose, open_outer
 from nodeagent.protocol.testimony import Words
 from nodeagent.protocol.witness import Question, body_of, has_promised, open_question, words_of
+from tests.agent.disk import a_disk
 from tests.agent.place import (
     NODE,
     Clock,
@@ -258,6 +260,18 @@ def test_no_voice_about_a_node_that_is_not_the_master(place: Place) -> None:
     assert not claims(place, witness(place))
     place.ssconf("master_node", f"{DEAD}\n")
     assert claims(place, witness(place))
+
+
+@pytest.mark.usefixtures("signed_by_master")
+def test_no_voice_while_the_disk_hangs_that_keeps_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.ssconf("master_node", f"{DEAD}\n")
+    assert not claims(place, witness(place), claim=False), "it has its key now"
+    monkeypatch.setattr(writer, "SECONDS", 0.05)
+    with a_disk() as disk:
+        disk.hangs()
+        assert not claims(place, witness(place))
 
 
 def test_no_voice_for_a_signer_that_is_demoted_meanwhile(place: Place) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from nodeagent.cli.nodeagent import main
+from nodeagent.cli.report import clock_of
 from tests import forked, needs
 from tests.agent.place import NODE, SICK_TEXT, Place, safe_folder
 from tests.agent.sick import OK, SICK
@@ -96,6 +97,7 @@ def test_run_report_and_stop(place: Place) -> None:
         assert shown.returncode == 0
         assert SICK_TEXT in shown.stdout
         assert shown_row(shown.stdout, "firm") == "yes"
+        assert shown_row(shown.stdout, "clock") == "as here"
         plain = agent.report("--plain")
         assert plain.returncode == 69
         assert "no report" in plain.stderr
@@ -114,6 +116,18 @@ def test_run_report_and_stop(place: Place) -> None:
 def shown_row(text: str, label: str) -> str:
     rows = dict(line.split(":", 1) for line in text.splitlines())
     return rows[label].strip()
+
+
+@pytest.mark.parametrize(
+    ("ahead", "says"),
+    [
+        (1_999, "as here"),
+        (95_400, "95 s ahead of the clock here"),
+        (-149_600, "150 s behind the clock here"),
+    ],
+)
+def test_the_clock_of_a_node(ahead: int, says: str) -> None:
+    assert clock_of(ahead) == says
 
 
 @root

@@ -109,6 +109,9 @@ HEALTHY: dict[str, Data] = {
     "PERC H345, a stripe": recorded("storcli-perc-h345"),
     "ServeRAID M5015 with a battery": M5015,
     "host adapter without arrays": recorded("storcli-hba9500"),
+    # prometheus-community/node-exporter-textfile-collector-scripts pull request 267: SAS9300-8i.
+    "host adapter that tells no state": recorded("storcli-hba9500")
+    | {"Status": {"Memory Uncorrectable Errors": 0}, "Version": {"Driver Name": "mpt3sas"}},
     "PERC, each hole is being filled": recorded("storcli-perc-rebuilding"),
     "the same, and its controller needs attention": with_status(
         REBUILDING, Controller_Status="Needs Attention"
@@ -223,6 +226,8 @@ DOUBTS: dict[str, Data] = {
     "arrays that are not listed": {k: v for k, v in M5015.items() if k != "VD LIST"},
     "fewer disks than it counts": M5015 | {"PD LIST": M5015["PD LIST"][1:]},
     "no health": {"Basics": {"Model": "Intel(R) RAID Controller RS3DC080"}},
+    "no health of a RAID controller": M5015
+    | {"Status": {}, "Version": {"Driver Name": "megaraid_sas"}},
     "a success without data": {},
     "a failure": {"said": FAILURE},
     "a failure with details": {"said": INCOMPLETE},
@@ -249,6 +254,15 @@ def test_each_bit_of_a_battery(shipped: Shipped) -> None:
                 bit,
                 state,
             )
+
+
+def test_the_banner_of_an_old_version_is_passed_over(shipped: Shipped) -> None:
+    """As in mykolq/zabbix_lsi_template issue 4."""
+    banner = "Storage Command Line Tool  Ver 1.21.06 Nov 18, 2016\n"
+    nothing = recordings.read("storcli-no-controller")
+    tool = shipped.tool("storcli64", f"cat <<'END'\n{banner}{nothing}\nEND")
+    world: dict[str, object] = {"FOLDERS": (str(tool.parent),), "SYS": shipped.tree({}, "sys")}
+    assert shipped.run("storcli", **world).diagnosis == OK
 
 
 @pytest.mark.parametrize("answer", ["", "no JSON", '{"Controllers": "none"}', "{}"])

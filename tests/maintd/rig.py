@@ -73,6 +73,7 @@ class Agents:
     asked: dict[str, int] = field(default_factory=dict)  # how often each order has come
     master: str = "n1"
     keys: dict[str, str] = field(default_factory=dict)  # public node keys; most tests do without
+    ahead: dict[str, Ms] = field(default_factory=dict)  # of the master's clock
     # For the repair queue: how a command ends, and what it says.
     tells: Callable[[Intent], Result] = lambda _: Result(Outcome.SUCCESS, code=0, said="true")
     told: dict[str, Result] = field(default_factory=dict)
@@ -156,7 +157,7 @@ class Agents:
             commands=None if rows is None else write_commands([one for one, _ in rows]),
             last_runs=None if rows is None else write_runs([run for _, run in rows]),
         )
-        seen = Seen(report, said)
+        seen = Seen(report, said, self.ahead.get(node.name, Ms(0)))
         why = pins.why_not(node.name, seen.key)
         return Distrusted(why, seen.key) if why else seen
 

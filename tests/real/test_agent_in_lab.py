@@ -147,7 +147,7 @@ def test_a_demoted_candidate_orders_nothing_from_that_moment(lab: None) -> None:
     ):
         done = node("node1", *command)
         assert done.returncode == 0, done
-    assert order("node3", "3").endswith("refused the order; its log says why")
+    assert "refused the order" in order("node3", "3")
     assert node("node2", "cat", "/run/fed").stdout == fed
 
 

@@ -17,7 +17,14 @@ from nodeagent.maintd.fencing import state as fencing_state
 from nodeagent.maintd.fencing.plan import Fencer
 from nodeagent.maintd.incidents import lifecycle, referral
 from nodeagent.maintd.incidents.plan import Planner
-from nodeagent.maintd.ledger import lost_jobs, other_master, proposals, undiagnosed, unreachable
+from nodeagent.maintd.ledger import (
+    lost_jobs,
+    node_clocks,
+    other_master,
+    proposals,
+    undiagnosed,
+    unreachable,
+)
 from nodeagent.maintd.ledger.doubt import doubt as doubt_about
 from nodeagent.maintd.notices import owners as notice_owners
 from nodeagent.maintd.notices.sinks import command as notice_commands
@@ -123,6 +130,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
         *evened.held,
         *departures.moves_again(ledger, snapshot, situation.room.departures, now),
         *undiagnosed.reasons(ledger, observed, now),
+        *node_clocks.reasons(observed),
         *unreachable.reasons(ledger, observed, policy, now, judgement.judged(observed, now)),
     )
     ledger = seen.forget(_pruned(ledger, policy, now), observed)

@@ -11,7 +11,7 @@ from nodeagent.maintd.engine.questions import Sender
 from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Intent, Outcome, Result
 from nodeagent.model.snapshot import Node, Snapshot
-from nodeagent.protocol.bounds import SKEW
+from nodeagent.protocol.bounds import LIFE, SKEW
 from nodeagent.protocol.canonical import printable, read
 from nodeagent.protocol.envelope import Purpose, open_outer
 from nodeagent.protocol.messages import Order, Progress, Receipt, digest, fingerprint, key_of
@@ -21,13 +21,13 @@ from nodeagent.protocol.signature import sign
 from nodeagent.web.client import fetch
 from nodeagent.web.tls import untrusting_tls
 
-LIFE = 30_000  # ms an order is valid
 ARRIVES = LIFE + SKEW  # ms after which it is no longer valid by any clock of the cluster
 _SAID = 200  # characters read of a command's output
 AT_ONCE = 64  # agents that get an order, or a question for receipts, at the same time
 AT_ONCE_THERE = 4  # orders to one agent: its front passes on no more
 ASKING = 20.0  # seconds after which no more agents are asked; each also has its own deadline
 MAX_RECEIPT = 2 * 1024 * 1024
+_REFUSALS = "journalctl -u nodeagent-runner -g order-refused"
 _NAMESPACE = uuid5(NAMESPACE_URL, "nodeagent order")
 _OUTCOMES = {
     Progress.STARTED: Outcome.RUNNING,
@@ -99,7 +99,10 @@ class Orders(Sender):
         sealed = seal_order(self.key, order, certificate, signature)
         status, _ = await self._fetch(node, "/1/order", sealed)
         if status == 403:
-            return NotTaken(f"the agent of {node.name} refused the order; its log says why")
+            look = f"{_REFUSALS} on {node.name}"
+            return NotTaken(
+                f"the agent of {node.name} refused the order: for the reason run {look}"
+            )
         if status != 202:
             raise Unavailable(f"{node.name} answered the order with HTTP status {status}")
         return Accepted(order.id)

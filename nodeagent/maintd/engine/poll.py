@@ -312,6 +312,11 @@ def boots(looks: Mapping[str, Look]) -> dict[str, str]:
     return {name: report.boot for name, report in _reports(looks) if report.boot}
 
 
+def clocks(looks: Mapping[str, Look]) -> dict[str, Ms]:
+    """By how many ms the clocks of nodes are ahead of ours, negative if behind. Pure."""
+    return {name: look.ahead for name, look in looks.items() if isinstance(look, Seen)}
+
+
 def without_diagnosis(looks: Mapping[str, Look]) -> dict[str, tuple[str, ...]]:
     """The commands for which agents take orders without a diagnosis. Pure."""
     return {name: report.runs for name, report in _reports(looks) if report.runs}

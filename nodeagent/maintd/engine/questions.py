@@ -13,6 +13,7 @@ from nodeagent.maintd.engine.helper_settings import PollSettings
 from nodeagent.maintd.planning.node_keys import pins_of
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.units import Ms
+from nodeagent.protocol.bounds import LIFE
 from nodeagent.protocol.canonical import read
 from nodeagent.protocol.envelope import Key, Purpose, open_outer
 from nodeagent.protocol.messages import fingerprint, key_of
@@ -28,7 +29,6 @@ from nodeagent.protocol.witness import (
 )
 
 MOST = 1024 * 1024  # bytes of an answer
-_LIFE = 30_000  # ms a question is valid
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Questions(Sender):
             name=witness.name,
             target=target,
             issued=now,
-            expires=now + _LIFE,
+            expires=now + LIFE,
             claim=claim,
         )
         certificate, signature = sign(self.certificate, question_bytes(self.key, question))

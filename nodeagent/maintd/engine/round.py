@@ -30,6 +30,7 @@ from nodeagent.maintd.engine.poll import (
     as_online,
     beside,
     boots,
+    clocks,
     of_the_same,
     out_of_reach,
     understand,
@@ -307,6 +308,7 @@ class Engine:
             answering=polled.answering,
             boots=boots(looks),
             runs=without_diagnosis(looks),
+            clocks=clocks(looks),
             alerts=self.firing.alerts(inquiries.blocking_alerts(ledger)),
         )
         evidence = self._evidence(ledger, observed, looks, now)

@@ -178,6 +178,11 @@ class Planner:
             self._hold(incident, why)
         if not steps.steps:
             return
+        if any(isinstance(step.action, RunCommand) for step in steps.steps):
+            refused = admission.no_orders(incident.name, self.observed)
+            if refused is not None:
+                self._hold(incident.name, incident.id, refused)
+                return
         taken = self.room.take(incident.name, OfIncident(incident.id))
         if isinstance(taken, Reason):
             self._hold(incident, taken)

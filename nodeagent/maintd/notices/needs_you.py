@@ -72,6 +72,9 @@ YOURS: frozenset[AnyKind] = frozenset(
         Kind.OFFLINE_ANSWERS,
         Kind.UNDIAGNOSED,
         Kind.MORE_UNDIAGNOSED,
+        Kind.CLOCK_AHEAD,
+        Kind.CLOCK_BEHIND,
+        Kind.MORE_CLOCKS,
         # Nodes out of service that nobody puts back.
         Kind.WAITS_FOR_REPAIR,
         Kind.RUNS_AGAIN,

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from nodeagent.maintd.outage.claims import Claims, why_under_repair
 from nodeagent.maintd.outage.job_queue import doubt, touched
 from nodeagent.maintd.outage.waiting import is_anothers, state_of, waiting
+from nodeagent.maintd.planning.admission import no_orders
 from nodeagent.maintd.planning.intents import tags_under_way
 from nodeagent.maintd.planning.outcomes import TRIES
 from nodeagent.maintd.planning.resources import Taken
@@ -239,6 +240,8 @@ class _Work:
             return
         policy = self.situation.policy_of(node)
         step = self._next(outage, back, node, ended, policy)
+        if isinstance(step, RunCommand):
+            step = no_orders(node.name, self.observed) or step
         if step is None:
             self._drop(outage)
             if back.reported:

@@ -11,6 +11,9 @@ from nodeagent.model.outage import Outage
 from nodeagent.model.reason import Detail, Kind, Reason, because
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
+from nodeagent.protocol.bounds import LIFE
+
+_ARRIVES = 5_000  # ms: an order takes no longer to its agent
 
 
 def keeps(incident: Incident, node: Node, observed: Observed) -> bool:
@@ -61,6 +64,19 @@ def may_go_on(incident: Incident, observed: Observed, holds: Mapping[str, Reason
     if diagnosis is not None and diagnosis != incident.diagnosis and not incident.repaired:
         return because(Kind.CHANGED, incident.name, need=diagnosis.need.wire)
     return None
+
+
+def no_orders(name: str, observed: Observed) -> Reason | None:
+    """Why a node's agent would refuse each order; an order must still be valid as it arrives."""
+    ahead = observed.clocks.get(name, 0)
+    if ahead < LIFE - _ARRIVES:
+        return None
+    return because(Kind.CLOCK_AHEAD, name, by=rounded(ahead))
+
+
+def rounded(ms: int) -> int:
+    """Return a difference of clocks without what two polls measure differently."""
+    return round(ms, -4)
 
 
 def may_begin_there(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from nodeagent.maintd.outage.back import is_faulty
 from nodeagent.maintd.outage.claims import Claims, release, why_under_repair
 from nodeagent.maintd.outage.leave import Leaving, StepFailure, fault, leave
+from nodeagent.maintd.planning.admission import no_orders
 from nodeagent.maintd.planning.evacuation import NodeToEvacuate, why_not_wholly
 from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, is_cut_off
 from nodeagent.maintd.planning.resources import Taken
@@ -368,6 +369,9 @@ class _Work:
 
     def _order(self, member: RollNode, node: Node) -> None:
         """Have the agent of an empty node run the command."""
+        if why := no_orders(node.name, self.observed):
+            self._hold(member, why)
+            return
         boot = self.observed.boots.get(node.name, member.boot)
         if self.roll.terms.reboots and not boot:
             self._hold(member, because(RollKind.ROLL_START_UNKNOWN, node.name))

@@ -68,7 +68,8 @@ def submit(status: int) -> Any:
 )
 def test_these_are_answers(status: int) -> None:
     order = Orders(KEY, PEM, 0, tls=False, now=lambda: NOW).job(INTENT)
-    refused = NotTaken("the agent of n1 refused the order; its log says why")
+    look = "journalctl -u nodeagent-runner -g order-refused on n1"
+    refused = NotTaken(f"the agent of n1 refused the order: for the reason run {look}")
     assert submit(status) == (Accepted(order) if status == 202 else refused)
 
 

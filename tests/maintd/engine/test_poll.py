@@ -16,10 +16,11 @@ import pytest
 
 from nodeagent.maintd.engine import poll as module
 from nodeagent.maintd.engine.helper_settings import PollSettings
-from nodeagent.maintd.engine.poll import poll, remember, understand
+from nodeagent.maintd.engine.poll import clocks, poll, remember, understand
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.units import Ms
+from nodeagent.protocol.bounds import SKEW
 from nodeagent.protocol.envelope import Key, Purpose
 from nodeagent.protocol.look import Distrusted, Look, Seen, Silent
 from nodeagent.protocol.messages import Report
@@ -188,6 +189,12 @@ def test_a_lie_is_distrusted(agents: Agents, members: dict[str, Any], why: str) 
     look = agents.looks({"n1": Seen(replace(REPORT, name="n1", epoch="p", seq=5), OK)})["n1"]
     assert isinstance(look, Distrusted)
     assert why in look.why
+
+
+@pytest.mark.parametrize("ahead", [-SKEW, -40_000, 0, 40_000, SKEW])
+def test_a_clock_that_is_believed_is_measured(agents: Agents, ahead: int) -> None:
+    agents.well("n1", time=Ms(NOW + ahead))
+    assert clocks({**agents.looks(), "n2": Silent("hangs")}) == {"n1": ahead}
 
 
 @pytest.mark.parametrize(

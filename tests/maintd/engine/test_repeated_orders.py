@@ -7,14 +7,14 @@ import pytest
 from nodeagent.cluster.backend import Answer
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.deciding.decide import decide
-from nodeagent.maintd.engine.orders import ARRIVES, LIFE
+from nodeagent.maintd.engine.orders import ARRIVES
 from nodeagent.model.action import RunCommand
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Outcome, Result
 from nodeagent.model.purpose import OfIncident, OfTags
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Node, Snapshot
-from nodeagent.protocol.bounds import SKEW
+from nodeagent.protocol.bounds import LIFE, SKEW
 from tests.maintd.decided import POLICY
 from tests.maintd.engine.voting import sick
 from tests.maintd.rig import Agents, Rig, fleet

@@ -135,6 +135,18 @@ def test_a_check_that_fails_keeps_it_out_and_is_tried_five_times() -> None:
     assert state(rig) == "in service"
 
 
+def test_a_check_waits_while_the_clock_of_the_node_is_ahead() -> None:
+    rig = evacuated(CHECKED)
+    rig.agents.ahead["n3"] = Ms(90_000)
+    done(rig)
+    result = later(rig, 80)
+    assert (state(rig), ran(rig)) == ("drained", [])
+    assert Kind.CLOCK_AHEAD in {kind for why in whys(result) for kind, _ in within(why)}
+    del rig.agents.ahead["n3"]
+    later(rig, 30)
+    assert (state(rig), ran(rig)) == ("in service", ["memtest"])
+
+
 # Other ends.
 
 

@@ -432,6 +432,9 @@ def test_an_empty_node_is_given_its_order() -> None:
     for stop in ({"holds": (Hold(Scope.NODE, "n3", "bob", NOW, ""),)}, {"away": Ms(1)}):
         after = decided(beside(before, **stop), found(AWAY)).ledger
         assert not any(isinstance(one.action, RunCommand) for one in after.intents), stop
+    ahead = decided(before, found(AWAY, clocks={"n3": Ms(90_000)}))
+    assert (Kind.CLOCK_AHEAD, "n3") in kinds(ahead.held)
+    assert not any(isinstance(one.action, RunCommand) for one in ahead.ledger.intents)
     unknown = decided(before, found(AWAY, boots={}))
     assert (RollKind.ROLL_START_UNKNOWN, "n3") in kinds(unknown.held)
 

@@ -1,0 +1,34 @@
+"""A disk that hangs: fsync(2) does not return."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+
+class Disk:
+    """A disk whose writes wait while it `hangs`."""
+
+    def __init__(self) -> None:
+        self._answers = threading.Event()
+        self._answers.set()
+
+    def hangs(self) -> None:
+        self._answers.clear()
+
+    def answers(self) -> None:
+        self._answers.set()
+
+    def fsync(self, _: int) -> None:
+        self._answers.wait()
+
+
+@contextmanager
+def a_disk() -> Iterator[Disk]:
+    """This process's disk; it answers again in the end."""
+    disk = Disk()
+    with patch("os.fsync", disk.fsync):
+        try:
+            yield disk
+        finally:
+            disk.answers()

@@ -1,0 +1,119 @@
+"""A disk that hangs: no order starts on it, and the newest that waits for it is written."""
+
+import asyncio
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from nodeagent.agent import writer as module
+from nodeagent.agent.writer import Writer
+from nodeagent.protocol.messages import Progress
+from tests.agent.disk import Disk, a_disk
+from tests.agent.place import Place, safe_folder
+from tests.agent.workshop import Workshop, ran, story
+
+
+@pytest.fixture
+def disk() -> Iterator[Disk]:
+    with a_disk() as found:
+        yield found
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    with safe_folder() as folder:
+        yield Place(folder)
+
+
+def test_no_order_starts_on_a_disk_that_hangs(
+    place: Place, disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    place.command("repair", "fix", f"#!/bin/sh\necho run >>{place.folder}/ran\n")
+    monkeypatch.setattr(module, "SECONDS", 0.05)
+
+    async def tell(shop: Workshop) -> None:
+        disk.hangs()
+        assert await shop.order() is None
+        assert "no receipt can be kept: [Errno 110] the disk does not answer" in caplog.text
+        assert ran(place) == 0
+        disk.answers()
+        monkeypatch.undo()
+        await shop.serves()
+
+    story(place, tell)
+
+
+def test_an_end_that_cannot_be_written_is_known_all_the_same(
+    place: Place, disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate = place.folder / "gate"
+    place.command("repair", "fix", f"#!/bin/sh\nwhile [ ! -e {gate} ]; do sleep 0.01; done\n")
+
+    async def tell(shop: Workshop) -> None:
+        receipt = await shop.order()
+        assert receipt is not None
+        disk.hangs()
+        monkeypatch.setattr(module, "SECONDS", 0.05)
+        gate.touch()
+        assert (await shop.ended(receipt.order)).progress is Progress.DONE
+        assert f"receipt-unsaved id={receipt.order}" in caplog.text
+
+    story(place, tell)
+
+
+def test_of_calls_with_one_name_the_newest_is_made(disk: Disk) -> None:
+    made: list[int] = []
+
+    async def main() -> None:
+        writer = Writer()
+        disk.hangs()
+        writer.later("first", lambda: os.fsync(0))
+        for number in range(3):
+            writer.later("same", lambda number=number: made.append(number))  # type: ignore[misc]
+        disk.answers()
+        await writer.finish()
+
+    asyncio.run(main())
+    assert made == [2]
+
+
+def test_a_call_that_breaks_or_cannot_be_made_keeps_no_other_from_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    made: list[str] = []
+
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def main() -> None:
+        writer = Writer()
+        with monkeypatch.context() as context:
+            context.setattr(threading.Thread, "start", no_thread)
+            writer.later("first", lambda: made.append("first"))
+        writer.later("broken", lambda: made.append(str(1 / 0)))
+        await writer.now(lambda: made.append("last"))
+
+    asyncio.run(main())
+    assert made == ["first", "last"]
+    assert "writer-broken" in caplog.text
+
+
+def test_a_call_that_has_not_begun_in_time_is_not_made(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(module, "SECONDS", 0.05)
+
+    async def main() -> None:
+        writer = Writer()
+        disk.hangs()
+        writer.later("first", lambda: os.fsync(0))
+        with pytest.raises(OSError, match="the disk does not answer"):
+            await writer.now(lambda: made.append("late"))
+        disk.answers()
+        await writer.finish()
+
+    asyncio.run(main())
+    assert made == []
