@@ -12,7 +12,7 @@ from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Wish
 from nodeagent.store import files, form_before, tables
-from nodeagent.store.codec import decode, encode
+from nodeagent.store.codec import decode, encode, encode_ledger
 from nodeagent.store.errors import Fenced, Size
 from nodeagent.store.tables import lines_of, storable
 
@@ -145,7 +145,7 @@ class SqliteStore:
         ]
         with self._lock:
             same = self._known and (ledger is self._ledger or ledger == self._ledger)
-            text = self._text if same else encode(ledger)
+            text = self._text if same else encode_ledger(ledger)
             with self._changing():
                 number = tables.number_of(self._db)
                 if self._known and number != self.number:
