@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from nodeagent.errors import Corrupt
 from nodeagent.model.event import happened
-from nodeagent.model.ledger import Hold, Ledger, Scope
+from nodeagent.model.ledger import Hold, Ledger
+from nodeagent.model.tag import Scope
 from nodeagent.model.units import Ms
 from nodeagent.store import carried
 from nodeagent.store.carried import FORM, Carried, document, pack, unpack
