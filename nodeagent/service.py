@@ -1,6 +1,5 @@
 """Duties of each of our daemons to its machine: notices, signals, one-line logs."""
 
-import asyncio
 import functools
 import logging
 import os
@@ -10,9 +9,13 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from nodeagent.clocks import steady_ms, unix_ms
 from nodeagent.model.clock import UNKNOWN, Moment
+
+if TYPE_CHECKING:  # a daemon decides itself how it imports this
+    import asyncio
 
 BOOT = "/proc/sys/kernel/random/boot_id"
 BOOT_VARIABLE = "NODEAGENT_BOOT_ID"  # by systemd: maintd's unit hides all of /proc but processes
@@ -64,6 +67,8 @@ def watchdog_seconds() -> float | None:
 
 async def keep_alive(healthy: Callable[[], bool]) -> None:
     """Feed the watchdog for as long as `healthy`; without one, do nothing."""
+    import asyncio
+
     every = watchdog_seconds()
     while every is not None:
         if healthy():
@@ -71,8 +76,10 @@ async def keep_alive(healthy: Callable[[], bool]) -> None:
         await asyncio.sleep(every)
 
 
-def on_signals(stop: asyncio.Event, reload: Callable[[], None] | None = None) -> None:
+def on_signals(stop: "asyncio.Event", reload: Callable[[], None] | None = None) -> None:
     """Let SIGTERM and SIGINT set `stop`, and SIGHUP call `reload`."""
+    import asyncio
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)

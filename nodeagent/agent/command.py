@@ -23,6 +23,11 @@ from nodeagent.agent.whitelist import Vetted
 log = logging.getLogger(__name__)
 
 STDERR_KEPT = 64 * 1024
+# Imported: a script would be compiled at each start, which leaves a megabyte in its memory.
+_SUPERVISE = (
+    "import os, sys; sys.path.append(sys.argv[1]); from supervisor import main;"
+    " main(sys.argv[2:]); os._exit(0)"
+)
 _ANSWER_WITHIN = supervisor.GRACE + supervisor.PATIENCE + 5
 
 
@@ -329,7 +334,7 @@ def _start(groups: dict[str, str]) -> tuple[socket.socket, int]:
     try:
         return ours, os.posix_spawn(
             sys.executable,
-            [sys.executable, "-I", "-S", supervisor.__file__]
+            [sys.executable, "-I", "-S", "-c", _SUPERVISE, os.path.dirname(supervisor.__file__)]
             + [f"{group}={home}" for group, home in groups.items()],
             ENVIRONMENT,
             file_actions=[

@@ -1,6 +1,8 @@
-"""Running front and runner: each alone, as the packages do, or both in the foreground."""
+"""Running front and runner: each alone, as the packages do, or both in the foreground.
 
-import asyncio
+Asyncio is imported late: see `_spare_tls`.
+"""
+
 import functools
 import logging
 import os
@@ -30,6 +32,7 @@ def main(half: str, path: str) -> int:
     """Be one half until SIGTERM; return the exit code. A fault is one line."""
     try:
         if half == "runner":
+            _spare_tls()
             from nodeagent.agent.ssconf import read_settings, settings_to_start_with
 
             start = functools.partial(settings_to_start_with, path)
@@ -38,6 +41,16 @@ def main(half: str, path: str) -> int:
     except (NodeAgentError, OSError) as error:
         print(f"nodeagent: {in_words(error)}", file=sys.stderr)
         return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAULT
+
+
+def _spare_tls() -> None:
+    """Let asyncio find no ssl: the runner has no use for it, and it takes a megabyte."""
+    if "ssl" in sys.modules:
+        return
+    sys.modules["ssl"] = None  # type: ignore[assignment]
+    import asyncio  # noqa: F401
+
+    del sys.modules["ssl"]
 
 
 def become(half: str, path: str) -> None:
@@ -52,6 +65,8 @@ def _command(half: str, path: str) -> list[str]:
 
 def run_runner(read: Load, owner: "Owner | None" = None, reload: Load | None = None) -> int:
     """Be the runner until SIGTERM; `reload` reads the settings at SIGHUP."""
+    import asyncio
+
     from nodeagent.agent.runner import Runner
     from nodeagent.agent.whitelist import ROOT
 
@@ -65,6 +80,8 @@ def run_runner(read: Load, owner: "Owner | None" = None, reload: Load | None = N
 
 
 def run_front(read: Load) -> int:
+    import asyncio
+
     from nodeagent.agent.front import Front
 
     async def run(settings: Settings) -> None:
@@ -77,6 +94,8 @@ def run_front(read: Load) -> int:
 
 
 def _run(read: Load, run: Callable[[Settings], Coroutine[None, None, None]]) -> int:
+    import asyncio
+
     service.log_to_stderr("info")  # reading the settings may log
     settings = read()
     if settings.tags_ignored:

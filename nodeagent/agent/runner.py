@@ -10,7 +10,6 @@ import fcntl
 import logging
 import os
 import pwd
-import secrets
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
@@ -82,7 +81,7 @@ class Runner:
         self._steady_file = os.path.join(settings.agent.state, "steady.json")
         self._steadies: dict[str, Steady] = {}
         self._moment = service.moment()  # by which their times are right
-        self._epoch = secrets.token_hex(16)
+        self._epoch = os.urandom(16).hex()
         self._seq = 0
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._runs: Counter[str] = Counter()

@@ -4,11 +4,11 @@ Ganeti's master writes them to every node. We read all of them again for each us
 candidate must not order anything from the moment the file says so.
 """
 
+import binascii
 import hashlib
 import os
 import re
 import socket
-import ssl
 from dataclasses import dataclass, replace
 
 from nodeagent import ssconf
@@ -131,9 +131,9 @@ def _addresses(file: str, lines: list[str]) -> dict[str, str]:
 
 def certificate_digest(pem: str) -> str:
     """Name a certificate as Ganeti does; decode it without parsing. ValueError if that fails."""
-    start = pem.index("-----BEGIN CERTIFICATE-----")
-    end = pem.index("-----END CERTIFICATE-----", start) + len("-----END CERTIFICATE-----")
-    der = ssl.PEM_cert_to_DER_cert(pem[start:end])
+    begin = "-----BEGIN CERTIFICATE-----"
+    start = pem.index(begin) + len(begin)
+    der = binascii.a2b_base64(pem[start : pem.index("-----END CERTIFICATE-----", start)])
     digest = hashlib.sha1(der, usedforsecurity=False).hexdigest().upper()
     return ":".join(digest[i : i + 2] for i in range(0, len(digest), 2))
 

@@ -1,7 +1,7 @@
 """The process that runs commands and outlives all their descendants. Standard library only.
 
-`agent.command` starts it ahead of time as `python -I -S supervisor.py GROUP=HOME...` with a
-SEQPACKET socket as descriptor 3. One packet names the command to run (with the program, standard
+`agent.command` starts it ahead of time, with GROUP=HOME... as its arguments and a SEQPACKET socket
+as descriptor 3. One packet names the command to run (with the program, standard
 input, output and error as attached descriptors). It answers with one packet once the command is
 over or its time is up and every descendant has ended, or will not end.
 
@@ -23,7 +23,6 @@ import resource
 import select
 import signal
 import socket
-import sys
 import time
 
 GRACE = 2.0  # seconds between SIGTERM and SIGKILL
@@ -375,8 +374,3 @@ def _write(path: str, text: str) -> bool:
     except OSError:
         return False
     return True
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
-    os._exit(0)

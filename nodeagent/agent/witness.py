@@ -7,7 +7,7 @@ ticket. The addresses are those of one node in Ganeti's own files here: no agent
 
 import asyncio
 import logging
-import secrets
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -169,7 +169,7 @@ class Witness:
         return ""
 
     def _take(self, question: Question, who: str) -> Frame:
-        ticket, at = secrets.token_hex(16), self._steady()
+        ticket, at = os.urandom(16).hex(), self._steady()
         self._taken[question.id] = at
         self._tickets[ticket] = at, question, who
         return {

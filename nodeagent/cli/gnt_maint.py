@@ -23,6 +23,8 @@ _NAME = "gnt-maint"
 
 def main() -> NoReturn:
     bear_closed_output()
+    # NumPy would start a thread for each processor, which costs more than they save here.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]

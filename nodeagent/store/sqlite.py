@@ -14,7 +14,7 @@ from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Wish
 from nodeagent.store import files, form_before
-from nodeagent.store.codec import decode, encode
+from nodeagent.store.codec import decode, encode, encode_ledger
 
 MEMORY = ":memory:"
 KEEP_EVENTS = 100_000
@@ -215,7 +215,7 @@ class SqliteStore:
         ]
         with self._lock:
             same = self._known and (ledger is self._ledger or ledger == self._ledger)
-            text = self._text if same else encode(ledger)
+            text = self._text if same else encode_ledger(ledger)
             with self._changing():
                 row = self._db.execute("SELECT number FROM ledger").fetchone()
                 number = row[0] if row else 0

@@ -93,22 +93,37 @@ def test_a_sample_that_has_grown_old_is_an_error(monkeypatch: pytest.MonkeyPatch
     sampler.stop()
 
 
-def test_cpu_load_forgets_what_is_older_than_its_window(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cpu_load_forgets_what_is_older_than_its_window(tmp_path: Path) -> None:
     now, busy = 0.0, 0.0
-
-    class Times:
-        def _asdict(self) -> dict[str, float]:
-            return {"user": busy, "idle": now - busy, "guest": busy}
-
-    monkeypatch.setattr("psutil.cpu_times", lambda percpu: [Times()])
-    collector = CpuAvgLoad(lambda: now)
+    ticks = os.sysconf("SC_CLK_TCK")
+    file = tmp_path / "stat"
+    collector = CpuAvgLoad(lambda: now, str(file))
     for step in range(1000):  # an hour of guests' load, then an hour and more of none
         now += 5.0
         busy += 2.0 if step < 500 else 0.0
+        user, idle = int(busy * ticks), int((now - busy) * ticks)
+        row = f"{user} 0 0 {idle} 0 0 0 0 {user} 0\n"
+        file.write_text(f"cpu  {row}cpu0 {row}intr 1\n")
         data = collector.sample()
         if step == 499:
             assert data["cpu_total"] == pytest.approx(0.4), "guest time is not counted twice"
     assert data["cpu_total"] == 0.0
+
+
+def test_cpu_load_counts_all_but_idle_time_of_each_processor(tmp_path: Path) -> None:
+    ticks, now = os.sysconf("SC_CLK_TCK"), 0.0
+    file = tmp_path / "stat"
+    collector = CpuAvgLoad(lambda: now, str(file))
+    file.write_text("cpu  0 0 0 0 0 0 0 0 0 0\n" + "cpu{} 0 0 0 0 0 0 0 0 0 0\n" * 2)
+    collector.sample()
+    now = 1000.0
+    parts = " ".join(str(each * ticks) for each in (1, 2, 4, 937, 8, 16, 32, 0, 1, 2))
+    file.write_text(f"cpu  0\ncpu0 {parts}\ncpu1 {1000 * ticks} 0 0 0 0 0 0 0 0 0\nctxt 5\n")
+    assert collector.sample() == {
+        "cpu_number": 2,
+        "cpus": pytest.approx([0.063, 1.0]),
+        "cpu_total": pytest.approx(1.063),
+    }
 
 
 def test_diskstats_are_the_kernels_first_columns(tmp_path: Path) -> None:
@@ -117,7 +132,7 @@ def test_diskstats_are_the_kernels_first_columns(tmp_path: Path) -> None:
         "   8       0 sda 11 12 13 14 21 22 23 24 31 32 33\n"  # until Linux 4.17
         " 259       1 nvme0n1p1 1 0 8 2 0 0 0 0 0 2 2 41 42 43 44 51 52\n"
     )
-    sda, partition = Diskstats(file).sample()
+    sda, partition = Diskstats(str(file)).sample()
     assert list(sda.values()) == [8, 0, "sda", 11, 12, 13, 14, 21, 22, 23, 24, 31, 32, 33]
     assert " ".join(sda) == (  # as mond calls them
         "major minor name readsNum mergedReads secRead timeRead"

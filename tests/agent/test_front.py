@@ -221,7 +221,11 @@ def test_it_learns_who_is_served_first_and_keeps_it(monkeypatch: pytest.MonkeyPa
 
 
 def _loaded(module: str) -> set[str]:
-    text = f"import sys, {module}; print(*sys.modules)"
+    return _loaded_by(f"import {module}")
+
+
+def _loaded_by(program: str) -> set[str]:
+    text = f"{program}; import sys; print(*sys.modules)"
     out = subprocess.run(
         [sys.executable, "-c", text], stdout=subprocess.PIPE, check=True, text=True
     ).stdout
@@ -233,7 +237,7 @@ RUNNER_NEVER: tuple[str, ...] = (
     *("nodeagent.web", "nodeagent.maintd", "nodeagent.agent.front"),
 )
 FRONT_NEVER: tuple[str, ...] = (
-    *("cryptography", "jsonschema", "click", "numpy", "nodeagent.maintd"),
+    *("cryptography", "jsonschema", "click", "numpy", "psutil", "nodeagent.maintd"),
     *("prometheus_client", "http.server"),  # only once it is asked for its metrics
     *("nodeagent.protocol.envelope", "nodeagent.protocol.signature", "nodeagent.agent.runner"),
     *("nodeagent.agent.command", "nodeagent.agent.whitelist", "nodeagent.agent.orders"),
@@ -245,6 +249,15 @@ SUCCEED_NEVER: tuple[str, ...] = (
     *("h11", "jinja2", "markupsafe", "numpy", "http.client", "nodeagent.web"),
     *("nodeagent.maintd.http", "nodeagent.maintd.notices", "nodeagent.maintd.engine.settings"),
 )
+
+
+def test_the_runner_as_it_is_started_loads_no_tls(tmp_path: Path) -> None:
+    wrong = tmp_path / "agent.toml"
+    wrong.write_text("not TOML")
+    start = f"from nodeagent.agent.daemon import main; assert main('runner', '{wrong}') == 78"
+    loaded = _loaded_by(start)
+    assert loaded >= {"asyncio", "nodeagent.agent.runner"}
+    assert loaded.isdisjoint({"ssl", "_ssl"})
 
 
 @pytest.mark.parametrize(

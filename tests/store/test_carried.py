@@ -15,14 +15,17 @@ from hypothesis import strategies as st
 
 from nodeagent.errors import Corrupt, TooNew
 from nodeagent.model.event import happened
-from nodeagent.model.ledger import Ledger
+from nodeagent.model.ledger import Hold, Ledger
+from nodeagent.model.tag import Scope
 from nodeagent.model.units import Ms
 from nodeagent.store import carried
-from nodeagent.store.carried import FORM, Carried, pack, unpack
+from nodeagent.store.carried import FORM, Carried, document, pack, unpack
+from nodeagent.store.codec import encode
 from tests.store.full import FULL
 
 EVENTS = (happened(Ms(3), "job-unknown", job="7"), happened(Ms(4), "rule-removed"))
 WHOLE = Carried(7, "0a", Ms(5), FULL, EVENTS)
+LONE = Ledger(holds=(Hold(Scope.NODE, "n1", "\ud800 \xe4", Ms(1)),))  # half a surrogate pair
 
 
 def test_it_is_read_back_as_it_was() -> None:
@@ -31,6 +34,13 @@ def test_it_is_read_back_as_it_was() -> None:
 
 def test_the_same_ledger_is_the_same_text() -> None:
     assert pack(WHOLE) == pack(replace(WHOLE, ledger=replace(FULL)))
+
+
+@pytest.mark.parametrize("ledger", [FULL, Ledger(round=9), LONE])
+def test_the_document_is_that_of_all_its_parts_at_once(ledger: Ledger) -> None:
+    whole = replace(WHOLE, ledger=ledger)
+    assert document(whole) == encode(whole)
+    assert document(replace(whole, ledger=replace(ledger))) == encode(whole)
 
 
 def test_json_escapes_nothing_of_it() -> None:

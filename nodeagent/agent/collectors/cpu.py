@@ -1,12 +1,13 @@
 """`cpu-avg-load`: the number of busy processors, averaged over up to ten minutes."""
 
+import os
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-import psutil
-
+STATISTICS = "/proc/stat"
+_TICKS = os.sysconf("SC_CLK_TCK")  # a second
 WINDOW = 600.0  # seconds, as in Ganeti's monitoring daemon
 
 
@@ -19,16 +20,17 @@ class CpuAvgLoad:
     name = "cpu-avg-load"
     category: str | None = None
 
-    def __init__(self, steady: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, steady: Callable[[], float] = time.monotonic, statistics: str = STATISTICS
+    ) -> None:
         self._steady = steady
+        self._statistics = statistics
         self._samples: deque[tuple[float, list[float]]] = deque()
 
     def sample(self) -> Any:
         """`{"cpu_number": int, "cpus": [float], "cpu_total": float}`, in busy processors."""
         now = self._steady()
-        self._samples.append(
-            (now, [_busy_seconds(times) for times in psutil.cpu_times(percpu=True)])
-        )
+        self._samples.append((now, self._busy_seconds()))
         while len(self._samples) > 2 and now - self._samples[1][0] >= WINDOW:
             self._samples.popleft()
         (then, before), (_, after) = self._samples[0], self._samples[-1]
@@ -38,11 +40,14 @@ class CpuAvgLoad:
         cpus = [max(0.0, min(1.0, (b - a) / span)) for a, b in zip(before, after, strict=True)]
         return {"cpu_number": len(cpus), "cpus": cpus, "cpu_total": sum(cpus)}
 
+    def _busy_seconds(self) -> list[float]:
+        """Return the seconds that each processor has been busy since the boot."""
+        with open(self._statistics) as file:
+            rows = [line.split() for line in file if line.startswith("cpu")]
+        return [sum(map(int, columns)) / _TICKS for columns in map(_busy, rows[1:])]
 
-def _busy_seconds(times: Any) -> float:
-    # psutil counts guest time within user, and guest_nice within nice.
-    named = times._asdict()
-    return float(sum(named.get(part, 0.0) for part in _BUSY))
 
-
-_BUSY = ("user", "nice", "system", "iowait", "irq", "softirq", "steal")
+def _busy(row: list[str]) -> list[str]:
+    """Return the columns of busy time (proc(5)); user and nice have the guests' time in them."""
+    _, user, nice, system, _, *rest = row
+    return [user, nice, system, *rest[:4]]  # waiting for disks, two sorts of interrupts, stolen

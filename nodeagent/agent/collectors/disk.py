@@ -1,9 +1,8 @@
 """`diskstats`: the kernel's block device counters, in mond's shape."""
 
-from pathlib import Path
 from typing import Any
 
-STATISTICS = Path("/proc/diskstats")
+STATISTICS = "/proc/diskstats"
 # Linux, Documentation/admin-guide/iostats.rst. Newer kernels add columns, which mond does not know.
 _COUNTERS = (
     "readsNum",
@@ -24,13 +23,13 @@ class Diskstats:
     name = "diskstats"
     category: str | None = "storage"
 
-    def __init__(self, statistics: Path = STATISTICS) -> None:
+    def __init__(self, statistics: str = STATISTICS) -> None:
         self._statistics = statistics
 
     def sample(self) -> Any:
         """A list of objects with mond's fourteen members; times in ms, sizes in sectors."""
-        lines = self._statistics.read_text(errors="replace").splitlines()
-        return [_row(line.split()) for line in lines]
+        with open(self._statistics, errors="replace") as file:
+            return [_row(line.split()) for line in file]
 
 
 def _row(columns: list[str]) -> dict[str, Any]:

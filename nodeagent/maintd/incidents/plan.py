@@ -13,7 +13,7 @@ from nodeagent.maintd.planning import admission
 from nodeagent.maintd.planning.evacuation_moves import NextSteps
 from nodeagent.maintd.planning.outcomes import worst_per_node
 from nodeagent.maintd.planning.situation import Situation
-from nodeagent.model.action import Action, Drain, MovePrimary, MoveSecondary, Retag
+from nodeagent.model.action import Action, Drain, MovePrimary, MoveSecondary, Retag, RunCommand
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Incident, Status, StatusEvent
 from nodeagent.model.ledger import Begun, Ledger
@@ -181,7 +181,7 @@ class Planner:
         if any(isinstance(step.action, RunCommand) for step in steps.steps):
             refused = admission.no_orders(incident.name, self.observed)
             if refused is not None:
-                self._hold(incident.name, incident.id, refused)
+                self._hold(incident, refused)
                 return
         taken = self.room.take(incident.name, OfIncident(incident.id))
         if isinstance(taken, Reason):

@@ -11,7 +11,7 @@ import numpy as np
 from nodeagent.placement.balance.departures import TO_PRIMARY
 from nodeagent.placement.balance.move_outcomes import Outcomes
 from nodeagent.placement.layout.arrays import Bools, Floats, Ints
-from nodeagent.placement.layout.moves import Kind, Move
+from nodeagent.placement.layout.moves import Kind
 
 TARGETED = tuple(kind for kind in Kind if kind is not Kind.FAILOVER)
 _SEGMENTS = 12  # of a kind, at most
@@ -71,10 +71,6 @@ class Bound:
         self.forced = np.zeros(len(lengths), bool)
         self.read(np.arange(len(outcomes.grid.rows)))
 
-    def move(self, entry: int, target: int) -> Move:
-        """Return the move of an entry to the column of a target (-1: none)."""
-        return self.o.move(entry, target)
-
     def read(self, rows: Ints) -> None:
         """Read these rows' leavings again. Ranges only grow."""
         leavings, mirrored = self.o.leavings, self.o.grid.mirrored[rows]
@@ -112,9 +108,11 @@ def _segments(outcomes: Outcomes) -> tuple[list[Segment], Ints]:
     for kind in TARGETED:
         rows = leavings.rows_of[kind]
         ranks = rank[grid.size[rows]]
-        for unique_rank in np.unique(ranks):
+        # Not by numpy.unique, which imports masked arrays.
+        for unique_rank in sorted(set(ranks.tolist())):
             some = rows[ranks == unique_rank]
-            segments.append(Segment(kind, len(some), np.unique(grid.size[some])))
+            sizes = np.flatnonzero(np.bincount(grid.size[some]))
+            segments.append(Segment(kind, len(some), sizes))
             parts.append(leavings.entries(kind, some))
     return segments, np.concatenate(parts)
 

@@ -36,9 +36,9 @@ def descend(
     A move that gains less than the best of a pass, by more than the part `worse`, waits for the
     next pass. `noise` sometimes picks a move near the best one.
     """
-    if board.bound is None:
+    if board.outcomes is None:
         return
-    typical = _typical(board.bound.o)
+    typical = _typical(board.outcomes)
     for width in widths:
         board.soften(typical * width if width else None)
         while go_on():
@@ -50,7 +50,6 @@ def descend(
 
 def _look(board: Board, worse: float, noise: np.random.Generator | None) -> Iterator[Step]:
     """Make the moves of one pass: of different nodes, and nearly as good as the best."""
-    assert board.bound is not None
     moves = near(board.bound, worse, _MORE)
     return make_together(board, moves, -_LEAST * board.score, worse, noise)
 
@@ -67,8 +66,9 @@ def make_together(
     Each changes the score by `least` at most, and gains no less than the best one by more than the
     part `worse`.
     """
-    assert board.bound is not None
-    remaining = _Remaining(board.bound.o, moves)
+    outcomes = board.outcomes
+    assert outcomes is not None
+    remaining = _Remaining(outcomes, moves)
     nodes: dict[int, Filled] = {}
     places: dict[int, Place] = {}
     while True:
@@ -78,7 +78,7 @@ def make_together(
         chosen = int(changes.argmin()) if len(changes) else -1
         if chosen < 0 or not changes[chosen] <= least:
             break
-        move = board.bound.move(int(remaining.entries[chosen]), int(remaining.targets[chosen]))
+        move = outcomes.move(int(remaining.entries[chosen]), int(remaining.targets[chosen]))
         moved = attempt(board.layout, move)
         if not isinstance(moved, Moved):
             remaining.drop(chosen)

@@ -58,11 +58,12 @@ def _best(board: Board) -> tuple[Step, Moved] | None:
 
 def _promising(board: Board) -> Iterator[Move]:
     """Yield all moves that can be the best one, in the order that decides between equals."""
-    if board.bound is None:
+    outcomes = board.outcomes
+    if outcomes is None:
         for instance in tried(board.layout):
             yield from candidates(board.layout, instance)
         return
-    moves = best(board.bound, max(_UNSURE, _ROUNDING * board.bound.o.spread))
-    leavings, rows = board.bound.o.leavings, board.bound.o.leavings.row[moves.entries]
+    moves = best(board.bound, max(_UNSURE, _ROUNDING * outcomes.spread))
+    leavings, rows = outcomes.leavings, outcomes.leavings.row[moves.entries]
     for n in np.lexsort((leavings.kind[moves.entries], moves.targets, rows)):
-        yield board.bound.move(int(moves.entries[n]), int(moves.targets[n]))
+        yield outcomes.move(int(moves.entries[n]), int(moves.targets[n]))

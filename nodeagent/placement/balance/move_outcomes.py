@@ -41,7 +41,6 @@ class Outcomes:
 
     def __init__(self, grid: Grid, soft: Floats | None = None, price: float = 0.0) -> None:
         self.grid = grid
-        self._soft = np.zeros(len(grid.weights)) if soft is None else soft * soft
         self.marks = Marks(grid)
         self.leavings = Leavings(grid, price)
         # (role, terms, sizes): as secondary, as primary.
@@ -51,8 +50,13 @@ class Outcomes:
         self.primary_n1 = np.zeros(shape[2:])
         for first in range(0, grid.count, _AT_ONCE):
             self._read_targets(np.arange(first, min(first + _AT_ONCE, grid.count)))
-        self._read_sums()
+        self.soften(soft)
         self._read_leavings(np.arange(len(grid.rows)))
+
+    def soften(self, soft: Floats | None) -> None:
+        """Enlarge the variances by another `soft`."""
+        self._soft = np.zeros(len(self.grid.weights)) if soft is None else soft * soft
+        self._read_sums()
 
     def read(self, columns: Ints) -> Ints:
         """Read the changed columns of the grid; return the rows that they affect."""

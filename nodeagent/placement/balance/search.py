@@ -10,6 +10,7 @@ In a group of up to `SMALL` nodes it looks several moves ahead at last. There it
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import dropwhile
 from math import isfinite
 
 import numpy as np
@@ -103,6 +104,8 @@ class _Search:
     ) -> None:
         self.start, self.enough, self.price, self.spent = start, enough, price, spent
         self.layout = start.layout
+        self.useless: set[float] = set()  # widths at which no first move gains
+        self._unchanged: Board | None = None
         self.goal = least(self.layout) + enough.excess
         # A search that cannot go all the way avoids local minima less, and has no steps to waste.
         limited = enough.moves is not None
@@ -123,7 +126,9 @@ class _Search:
         if whole:
             count = len(first.steps)
             plans = [plan for plan in plans if plan.after(count) <= first.final]
-            plans.append(self._ahead(self._onward(first)))
+            onward = self._onward(first)
+            if onward.steps != smoothed.steps:  # else this look ahead is taken
+                plans.append(self._ahead(onward))
         return min(plans, key=self._value)
 
     def _onward(self, first: Plan) -> Plan:
@@ -136,7 +141,10 @@ class _Search:
             return first
         start = Plan(first.end(), first.final)
         enough = replace(self.enough, moves=limit)
-        then = _Search(start, enough, self.seed, self.price, self.spent)._smooth(start, whole=True)
+        search = _Search(start, enough, self.seed, self.price, self.spent)
+        if not first.steps:
+            search.useless = self.useless
+        then = search._smooth(start, whole=True)
         return self._planned((*first.steps, *then.steps))
 
     def _ahead(self, plan: Plan) -> Plan:
@@ -195,15 +203,30 @@ class _Search:
                 return
 
     def _down(self, way: int) -> Plan:
-        board = Board(self.layout, self.price)
         noise = self.random if way >= len(self.ways) else None
-        widths = self.ways[way % len(self.ways)]
-        steps = []
-        for step in descend(board, widths, self.worse, noise, self._before(_POLISHED)):
-            steps.append(step)
-            if step.score <= self.goal or len(steps) == self.enough.moves:
-                break
+        widths: tuple[float, ...] = self.ways[way % len(self.ways)]
+        if noise is None:
+            widths = tuple(dropwhile(self.useless.__contains__, widths))
+        if not widths:
+            return self._planned(())
+        board = self._board()
+        in_time = self._before(_POLISHED)
+        steps: list[Step] = []
+        for width in widths:
+            for step in descend(board, (width,), self.worse, noise, in_time):
+                steps.append(step)
+                if step.score <= self.goal or len(steps) == self.enough.moves:
+                    return self._planned(steps)
+            if not steps and in_time():
+                self.useless.add(width)
+        if not steps:
+            self._unchanged = board
         return self._planned(steps)
+
+    def _board(self) -> Board:
+        """Return a board of the start: one that no step has changed serves again."""
+        board, self._unchanged = self._unchanged, None
+        return board or Board(self.layout, self.price)
 
     def _polish(self, plan: Plan, limit: int) -> Plan:
         """Exchange instances at a plan's end, and find the moves that lead there."""
@@ -216,7 +239,8 @@ class _Search:
         goal = {index: exchanged.layout.places[index] for index in self.layout.movable}
         steps = list(arrange(board, goal, self._before(_LATE)))
         # If not all could go there, there is something left to gain.
-        steps += descend(board, (0.0,), self.worse, None, self._before(_LATE))
+        if steps or self.price or 0.0 not in self.useless:
+            steps += descend(board, (0.0,), self.worse, None, self._before(_LATE))
         return self._planned(steps)
 
     def _before(self, part: float) -> Callable[[], bool]:

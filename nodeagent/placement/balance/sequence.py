@@ -38,8 +38,8 @@ def arrange(board: Board, goal: Mapping[int, Place], go_on: Callable[[], bool]) 
 
 def _round(board: Board, waiting: Mapping[int, Place]) -> Iterator[Step]:
     """Make allowed moves towards the places: the best one whatever it changes, and more like it."""
-    assert board.bound is not None
-    grid, leavings = board.bound.o.grid, board.bound.o.leavings
+    assert board.outcomes is not None
+    grid, leavings = board.outcomes.grid, board.outcomes.leavings
     entries, targets = [], []
     for index, place in waiting.items():
         row = grid.row[index]
@@ -79,8 +79,9 @@ def _step_aside(board: Board, waiting: Mapping[int, Place], aside: set[int]) -> 
 
 def _ways_out(board: Board, index: int) -> list[Move]:
     """Return some moves of an instance, the cheapest first."""
-    assert board.bound is not None
-    grid, leavings, outcomes = board.bound.o.grid, board.bound.o.leavings, board.bound.o
+    outcomes = board.outcomes
+    assert outcomes is not None
+    grid, leavings = outcomes.grid, outcomes.leavings
     row = np.array([grid.row[index]])
     moves: list[tuple[float, Move]] = []
     for kind in KINDS:
@@ -88,12 +89,12 @@ def _ways_out(board: Board, index: int) -> list[Move]:
             continue
         entry = leavings.entries(kind, row)
         if kind is Kind.FAILOVER:
-            moves.append((float(outcomes.failovers(entry)[0]), board.bound.move(int(entry[0]), -1)))
+            moves.append((float(outcomes.failovers(entry)[0]), outcomes.move(int(entry[0]), -1)))
             continue
         targets = np.arange(grid.count)
         changes = outcomes.change(np.repeat(entry, grid.count), targets)
         for target in np.argsort(changes, kind="stable")[:_TRIED]:
-            moves.append((float(changes[target]), board.bound.move(int(entry[0]), int(target))))
+            moves.append((float(changes[target]), outcomes.move(int(entry[0]), int(target))))
     moves = sorted((pair for pair in moves if np.isfinite(pair[0])), key=lambda pair: pair[0])
     return [move for _, move in moves[:_TRIED]]
 

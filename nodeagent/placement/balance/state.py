@@ -29,9 +29,9 @@ class Step(NamedTuple):
 
 
 class Board:
-    """`bound` is None without arrays, see `has_arrays`.
+    """`outcomes` is None without arrays, see `has_arrays`.
 
-    Bounds take `price` as the cost of each copied GiB.
+    Outcomes take `price` as the cost of each copied GiB.
     """
 
     def __init__(self, layout: Layout, price: float = 0.0) -> None:
@@ -40,23 +40,30 @@ class Board:
         self._soft: Floats | None = None
         self.score = score(layout)
         self._changes = 0
-        self.bound = self._bound(Grid(layout)) if has_arrays(layout) else None
+        self.outcomes = Outcomes(Grid(layout), price=price) if has_arrays(layout) else None
+        self._bound: Bound | None = None
         self._metrics = self._measure()
 
-    def _bound(self, grid: Grid) -> Bound:
-        return Bound(Outcomes(grid, self._soft, self.price))
+    @property
+    def bound(self) -> Bound:
+        """The bound of the outcomes, made when first asked for. Only with arrays."""
+        if self._bound is None:
+            assert self.outcomes is not None
+            self._bound = Bound(self.outcomes)
+        return self._bound
 
     def soften(self, soft: Floats | None) -> None:
         """Widen every spread by so much: then a gain from nearly equal values is small."""
         self._soft = soft
-        if self.bound is not None:
-            self.bound = self._bound(self.bound.o.grid)
+        if self.outcomes is not None:
+            self.outcomes.soften(soft)
+            self._bound = None
 
     def score_with(self, nodes: Mapping[int, Filled]) -> float:
         return self._metrics.score(nodes)
 
     def _measure(self) -> Metrics | Grid:
-        return Metrics(self.layout.group_nodes()) if self.bound is None else self.bound.o.grid
+        return Metrics(self.layout.group_nodes()) if self.outcomes is None else self.outcomes.grid
 
     def step(self, move: Move) -> tuple[Step, Moved] | None:
         moved = attempt(self.layout, move)
@@ -73,18 +80,20 @@ class Board:
 
     def _read(self, nodes: Mapping[int, Filled], places: Mapping[int, Place]) -> None:
         """Read a change of the layout into the arrays."""
-        if self.bound is None:
+        if self.outcomes is None:
             return
         self._changes += 1
         if self._changes >= _AFRESH:
             self._changes = 0
-            self.bound = self._bound(Grid(self.layout))
+            self.outcomes = Outcomes(Grid(self.layout), self._soft, self.price)
+            self._bound = None
             return
-        outcomes = self.bound.o
-        grid = outcomes.grid
+        grid = self.outcomes.grid
         columns = np.array(sorted(grid.column[index] for index in nodes), np.intp)
         grid.take(self.layout, columns.tolist(), [grid.row[index] for index in places])
-        self.bound.read(outcomes.read(columns))
+        rows = self.outcomes.read(columns)
+        if self._bound is not None:
+            self._bound.read(rows)
 
 
 def has_arrays(layout: Layout) -> bool:

@@ -64,9 +64,8 @@ class Marks:
         online = self.grid.online
         self.present = (has @ (here > 0)) > 0
         self.arriving = (self.times.sum(axis=1)[:, None] - has @ (here == 0)) * online * _TAGS
-        last = sum(
-            (self.times == n).astype(float) @ (here == n) for n in np.unique(self.times[has > 0])
-        )
+        times = sorted(set(self.times[has > 0].tolist()))
+        last = sum((self.times == n).astype(float) @ (here == n) for n in times)
         self.leaving = -(self.times.sum(axis=1)[:, None] - last) * online * _TAGS
         if self.placing:
             before, self.crowd = self.crowd, self.at.T @ (self._counts[1] * online).T
