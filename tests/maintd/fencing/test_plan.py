@@ -97,6 +97,17 @@ def test_without_restart_the_node_is_only_proven_dead() -> None:
     assert not loop.failovers()
 
 
+def test_a_hung_node_is_revived_and_nothing_moves() -> None:
+    loop = Loop(replace(RESTART, revive=True))
+    loop.learn()
+    kill(loop, how="hung")
+    loop.steps(80)
+    assert (loop.powers(OFF), loop.powers(ON)) == (["n3"], ["n3"])
+    assert loop.stage("n3") is None
+    assert not loop.offline()
+    assert not loop.failovers()
+
+
 def test_a_node_that_does_not_come_back_is_revived_once() -> None:
     loop = Loop(replace(RESTART, revive=True))
     loop.learn()
@@ -186,6 +197,15 @@ def test_a_level_that_has_never_said_on_proves_nothing() -> None:
     loop.steps(60)
     assert not loop.powers(OFF)
     assert not loop.offline()
+
+
+def test_a_power_control_that_is_ignored_is_tried_again_more_and_more_seldom(loop: Loop) -> None:
+    loop.machines.controls["n3"] = (Control(ignores=True),)
+    kill(loop)
+    loop.steps(180)
+    assert not loop.offline()
+    assert 2 <= len(loop.powers(OFF)) <= 8
+    assert loop.kinds() & {"FENCE_TRIES_AGAIN", "FENCING_WAITS"}
 
 
 def test_a_control_of_another_node_that_dies_with_the_power_off_stops_everything() -> None:
