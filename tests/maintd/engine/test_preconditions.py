@@ -27,7 +27,7 @@ from tests.maintd.decided import kinds
 from tests.maintd.fencing.whole import Whole
 from tests.maintd.outage.returned import CHECKED, done, evacuated
 from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, six, with_instances
+from tests.maintd.world import EVACUATE, instance, six, with_instances
 
 Does: TypeAlias = Callable[[Whole], object]
 
@@ -46,7 +46,8 @@ class Meddled(Between):
 PAUSED = frozenset({PAUSE_TAG})
 DEFAULT = Group("default", "default")
 MOVE = MovePrimary("a", "n2", live=True, target="n3")
-WORLD = replace(six(a=("n2", "n3")), groups={"default": DEFAULT})
+SHARED = instance("a", "n2", None, template="rbd")
+WORLD = replace(with_instances(six(), SHARED), groups={"default": DEFAULT})
 
 
 def with_node(name: str, **members: object) -> Snapshot:
@@ -58,10 +59,7 @@ def with_node(name: str, **members: object) -> Snapshot:
 # What there is before a move is submitted, and whether it may be.
 MEANWHILE: dict[str, tuple[Snapshot, bool]] = {
     "nothing has changed": (WORLD, True),
-    "its instance was stopped": (
-        with_instances(WORLD, replace(WORLD.instances["a"], running=False)),
-        False,
-    ),
+    "its instance was stopped": (with_instances(WORLD, replace(SHARED, running=False)), False),
     "its instance is gone": (with_instances(WORLD), False),
     "its node is paused": (with_node("n2", tags=PAUSED), False),
     "the stage of its node is lower": (
@@ -75,6 +73,11 @@ MEANWHILE: dict[str, tuple[Snapshot, bool]] = {
         False,
     ),
     "all are paused": (replace(WORLD, tags=PAUSED), False),
+    "what harep may do has changed": (
+        replace(WORLD, tags=frozenset({"ganeti:watcher:autorepair:migrate"})),
+        False,
+    ),
+    "the cluster has another tag": (replace(WORLD, tags=frozenset({"x"})), True),
     # maintd sets some itself while it works there.
     "its node has another tag": (with_node("n2", tags=frozenset({"maintd:x"})), True),
     "its node became a candidate": (with_node("n2", candidate=True), True),
@@ -90,8 +93,8 @@ def test_a_move_is_submitted_if_all_around_it_is_as_it_was() -> None:
 def test_what_has_changed_since_it_was_decided_is_not_submitted() -> None:
     rig = Rig(fleet(4), mirrored(("n2", "n3")), QUICK)
     meddled = Meddled(rig.cluster)
-    instance = rig.cluster.instances["i1"]
-    meddled.meddle = lambda: rig.cluster.put(replace(instance, running=False))
+    before = rig.cluster.instances["i1"]
+    meddled.meddle = lambda: rig.cluster.put(replace(before, running=False))
     rig._through = lambda _: meddled
     rig.crash()
     rig.tick()
@@ -99,7 +102,7 @@ def test_what_has_changed_since_it_was_decided_is_not_submitted() -> None:
     rig.tick()
     assert not rig.jobs()
     meddled.meddle = lambda: None
-    rig.cluster.put(instance)
+    rig.cluster.put(before)
     for _ in range(8):
         rig.tick()
     assert len(rig.jobs()) == 1
