@@ -60,7 +60,6 @@ from tests.maintd.world import (
 )
 
 POLICY = Policy(stage=FULL, settle=Ms(0), cooldown=Ms(0))
-WIDE = replace(POLICY, nodes_in_work=10, group_in_work=10, storm=1.0)
 MINUTE = 60_000
 TRIPPED = Retag(Scope.CLUSTER, "", add=("maintd:brake:tripped",))
 
@@ -80,10 +79,6 @@ def on_node(one: Incident) -> Retag:
 def submitted(decided: Ledger) -> Ledger:
     """As if every intent had become a job."""
     return replace(decided, intents=tuple(replace(i, job=f"j{i.id}") for i in decided.intents))
-
-
-def drained(name: str = "n1", **members: object) -> object:
-    return node(name, drained=True, **members)
 
 
 MARKED = six(node("n1", tags=frozenset({incident(diagnosis=REPAIR).mark})))
@@ -145,18 +140,15 @@ def test_the_mirror_moves_only_after_its_instance_has() -> None:
     assert (first.after, second.after) == (None, first.id)
 
 
-@pytest.mark.parametrize("hypervisor", ["lxc", "chroot"])
-def test_what_its_hypervisor_cannot_migrate_is_failed_over_if_that_is_allowed(
-    hypervisor: str,
-) -> None:
+def test_what_its_hypervisor_cannot_migrate_is_failed_over_if_that_is_allowed() -> None:
     world = six(node("n1", drained=True))
-    there = instance("a", "n1", "n2", hypervisor=hypervisor)
+    there = instance("a", "n1", "n2", hypervisor="lxc")
     observed = seen(replace(world, instances={"a": there}), {"n1": EVACUATE})
     decided = decide(Ledger(), observed, POLICY, NOW)
     assert actions(decided.ledger)[0] == MovePrimary("a", "n1", live=False, target="n2")
     strict = decide(Ledger(), observed, replace(POLICY, fallback=False), NOW)
     assert actions(strict.ledger) == []
-    never = because(Kind.NEVER_MIGRATES, "a", hypervisor=hypervisor)
+    never = because(Kind.NEVER_MIGRATES, "a", hypervisor="lxc")
     assert because(Kind.CANNOT_MOVE, "a", why=never) in [one.why for one in strict.held]
     stopped = replace(world, instances={"a": replace(there, running=False)})
     strict = decide(Ledger(), seen(stopped, {"n1": EVACUATE}), replace(POLICY, fallback=False), NOW)
@@ -284,18 +276,6 @@ def test_what_is_stuck_does_not_keep_others_from_being_worked_on() -> None:
     both = seen(world, {"n1": EVACUATE, "n2": EVACUATE})
     decided = decide(stuck, both, replace(POLICY, storm=1.0), NOW)
     assert actions(decided.ledger) == [Drain("n2")]
-
-
-def test_a_long_job_on_one_node_never_delays_another() -> None:
-    policy = replace(WIDE, nodes_in_work=2)
-    first = decide(Ledger(), seen(six(), {"n1": EVACUATE}), policy, NOW).ledger
-    assert actions(first) == [Drain("n1")]
-    running = submitted(first)
-    both = seen(
-        six(), {"n1": EVACUATE, "n2": REPAIR}, results={first.intents[0].id: Outcome.RUNNING}
-    )
-    second = decide(running, both, policy, NOW + 1)
-    assert [getattr(a, "name", None) for a in actions(second.ledger)] == ["n2"]
 
 
 def test_moves_are_topped_up_as_they_end() -> None:
@@ -460,10 +440,10 @@ def test_what_a_wrong_tag_stops_tells_all_of_them() -> None:
 
 
 def test_many_wrong_tags_are_summed_up() -> None:
-    nodes = [node(f"n{i}", tags=frozenset({"maintd:storm:5"})) for i in range(1, 301)]
+    nodes = [node(f"n{i}", tags=frozenset({"maintd:storm:5"})) for i in range(1, 24)]
     held = decide(Ledger(), seen(snapshot(*nodes)), POLICY, NOW).held
     assert len(held) == 21
-    assert held[-1].why == because(Kind.MORE_WRONG_TAGS, count=280)
+    assert held[-1].why == because(Kind.MORE_WRONG_TAGS, count=3)
 
 
 # Forgetting.
@@ -507,16 +487,12 @@ def test_a_tag_just_set_need_not_show_yet(later: int, kept: bool) -> None:
     assert bool(decided.ledger.incidents) is kept
 
 
-def test_the_incident_of_a_removed_node_is_forgotten() -> None:
-    world = Snapshot("c", {"n2": node("n2")})
-    assert decide(ledger(incident()), seen(world), POLICY, NOW).ledger.incidents == ()
-
-
-def test_promises_to_a_removed_node_are_dropped() -> None:
+def test_the_incident_of_a_removed_node_is_forgotten_and_its_promises_dropped() -> None:
     intent = Intent("1", OfIncident(incident().id), "n1", RunCommand("n1", "fix", "{}"), job="7")
     world = Snapshot("c", {"n2": node("n2")})
     before = ledger(incident(status=Status.PENDING), intents=(intent,))
-    assert decide(before, seen(world), POLICY, NOW).ledger.intents == ()
+    after = decide(before, seen(world), POLICY, NOW).ledger
+    assert (after.incidents, after.intents) == ((), ())
 
 
 def test_a_renamed_node_keeps_its_incident_and_a_new_one_of_its_name_has_none() -> None:
@@ -639,18 +615,6 @@ def test_details_that_change_make_another_incident() -> None:
     other = need("evacuate", details="other")
     decided = decide(ledger(incident()), seen(six(), {"n1": other}), POLICY, NOW)
     assert [i.diagnosis for i in decided.ledger.incidents] == [other]
-
-
-# Where things may be moved to, and what holds a node.
-
-
-def test_a_failed_repair_keeps_other_work_off_its_node() -> None:
-    before = incident(diagnosis=REPAIR, status=Status.FAILED, tag_seen=True)
-    world = six(node("n1", tags=frozenset({before.tag})))
-    other = need("live-repair", command="fix-nic", details=2)
-    decided = decide(ledger(before), seen(world, {"n1": other}), POLICY, NOW)
-    assert actions(decided.ledger) == []
-    assert kinds(decided.held)[0] == (Kind.FAILED_BEFORE, "n1")
 
 
 # The storm brake.
@@ -794,9 +758,6 @@ def test_one_incident_can_be_held() -> None:
     said = details([held], Kind.PAUSED)
     assert (said["what"], said["who"]) == ("incident", "root")
     assert said["why"] == "wait for the spare part"
-
-
-# Settings in tags.
 
 
 # After a loss of memory.

@@ -288,15 +288,6 @@ def test_words_for_no_connection(word: str) -> None:
     assert judged(evidence(*told, power=power(False))).life is Life.OFF
 
 
-def test_connected_disks_are_told_with_any_judgement() -> None:
-    for given in (all_see(CONNECTS), all_see(REFUSED), SILENCE):
-        told = (replace(given[0], mirrors=connected().mirrors), *given[1:])
-        assert judged(evidence(*told)).connected == ("web1",)
-    first, *others = all_see(CONNECTS)
-    mute = judged(evidence(replace(first, mirrors=connected().mirrors), *others))
-    assert mute.reason == because(FencingKind.MUTE, "n1", count=3, connected=1)
-
-
 def with_disks(name: str, **members: int | bool) -> Snapshot:
     """The cluster in which an instance has other members."""
     changed = replace(WORLD.instances[name], **members)  # type: ignore[arg-type]

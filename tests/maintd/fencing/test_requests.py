@@ -25,7 +25,7 @@ from tests.maintd.fencing.evidence import (
     evidence,
     told_by,
 )
-from tests.maintd.fencing.loop import Loop, kill, word
+from tests.maintd.fencing.loop import Loop, word
 from tests.maintd.world import NOW, node, seen, six
 
 
@@ -203,34 +203,3 @@ def waiting(loop: Loop) -> None:
 
 def let_go(loop: Loop) -> None:
     loop.cluster.put(replace(loop.cluster.nodes["n3"], tags=frozenset()))
-
-
-# The node is offline already.
-
-
-def confirming(loop: Loop) -> None:
-    """The BMC dies after the node was marked offline, and before that is confirmed."""
-    kill(loop)
-    for _ in range(40):
-        loop.step()
-        if loop.stage("n3") is Stage.REMOVES:
-            dead_control(loop)
-    assert loop.stage("n3") is Stage.CONFIRMS
-    assert loop.cluster.nodes["n3"].offline
-    (held,) = [held for held in loop.decision.held if held.node == "n3"]
-    assert held.why.help == "gnt-maint fenced n3 --i-have-pulled-the-plug"
-
-
-@pytest.mark.parametrize("lost", [False, True])
-def test_a_word_goes_on_where_power_control_dies_after_the_offline_mark(
-    loop: Loop, *, lost: bool
-) -> None:
-    confirming(loop)
-    if lost:
-        loop.restart(lost=True)
-        loop.steps(2)
-    assert not word(loop)
-    loop.steps(10)
-    assert loop.stage("n3") is Stage.FENCED
-    assert len(loop.machines.running_on("shared")) == 1
-    assert loop.machines.running_on("drbd") == (set() if lost else {"n4"})

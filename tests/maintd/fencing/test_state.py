@@ -45,20 +45,7 @@ def outcomes(loop: Loop) -> list[Outcome]:
     return [job.outcome for job in loop.cluster.jobs.values() if cuts(job.action)]
 
 
-def test_a_node_that_answers_again_is_not_powered_off(loop: Loop) -> None:
-    recover(loop)
-    loop.steps(2)
-    resume(loop)
-    loop.steps(60)
-    assert outcomes(loop) == [Outcome.ERROR]
-    assert not loop.machines.boots
-    assert "n3" not in loop.machines.off
-    assert loop.stage("n3") is None
-    assert not loop.offline()
-
-
-@pytest.mark.parametrize("mode", ["fence", "restart"])
-@pytest.mark.parametrize("revive", [True, False])
+@pytest.mark.parametrize(("mode", "revive"), [("fence", True), ("restart", False)])
 def test_a_node_that_recovered_and_loses_power_all_the_same_gets_it_back(
     mode: str, *, revive: bool
 ) -> None:

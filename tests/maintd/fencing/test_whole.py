@@ -175,8 +175,7 @@ def test_the_check_runs_while_the_node_is_offline(whole: Whole) -> None:
     assert not whole.ledger.returning()
 
 
-@pytest.mark.parametrize("lost", [False, True])
-@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize(("lost", "kept"), [(False, True), (True, False)])
 def test_readd_does_not_skip_the_check(whole: Whole, lost: bool, kept: bool) -> None:
     """It puts the node online, and into service at once."""
     back(whole, readd=True)

@@ -8,7 +8,6 @@ from nodeagent.maintd.engine.round import Round
 from nodeagent.model.action import MovePrimary, MoveSecondary, SetOffline
 from nodeagent.model.incident import Status
 from nodeagent.model.reason import Kind, Reason, because
-from tests.build import in_parts
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK
 
@@ -66,21 +65,6 @@ def test_degraded_ends_with_primaries_moved_and_secondaries_left(how: str) -> No
     rig.cluster.undrain("n2")
     rig.settle()
     assert rig.ledger.incidents == ()
-
-
-def test_disks_that_ganeti_moves_nowhere_keep_their_node_up_unless_they_may_stay() -> None:
-    rig = Rig(fleet(5), [in_parts("web", "n3", "n2")], QUICK)
-    rig.agents.says["n2"] = EVACUATE
-    done = rig.settle()
-    assert (rig.status("n2"), rig.cluster.nodes["n2"].offline) == (Status.PENDING, False)
-    only = because(Kind.PARTLY_MIRRORED, "web", template="mixed", nodes=("n2",))
-    assert whys(done)[0] == because(Kind.MIRROR_CANNOT_MOVE, "web", why=only, alone="n2")
-    assert whys(done)[0].help == "gnt-node add-tags n2 maintd:degraded:yes"
-    rig.cluster.tag("n2", "maintd:degraded:yes")
-    done = rig.settle()
-    assert (rig.status("n2"), rig.cluster.nodes["n2"].offline) == (Status.COMPLETED, True)
-    waits = because(Kind.WAITS_FOR_REPAIR, "n2", state="offline", left=("web",))
-    assert whys(done) == [waits]
 
 
 # With a third node in the group.

@@ -156,9 +156,6 @@ def test_an_owner_is_told_and_answers(tmp_path: Path) -> None:
     ("table", "why"),
     [
         ({}, "owners.webhooks[0] needs url, or url-file, and not both"),
-        ({"url": "ftp://x/"}, "owners.webhooks[0].url is 'ftp://x/'; it must be of the form"),
-        ({"url": "http://x:99999/"}, "owners.webhooks[0].url has the port 99999"),
-        ({"url": "http://x/", "ca": "/ca"}, "owners.webhooks[0].ca needs an https: url"),
         ({"url": "http://x/", "owner": "a b"}, "owners.webhooks[0].owner is 'a b'"),
         ({"url": "http://x/", "secret": "no"}, "owners.webhooks[0].secret is 'no'"),
         ({"url": "http://x/", "tocken": "/x"}, "owners.webhooks[0].tocken is not a known setting"),

@@ -79,14 +79,6 @@ def test_how_many_nodes_trip_the_brake(
         assert storm.why == "2 of 6 nodes are unhealthy, more than 30%: n1, n2"
 
 
-def test_one_node_is_no_storm_in_the_smallest_cluster() -> None:
-    world = snapshot(node("n1"), node("n2"))
-    for names, trips in ((["n1"], False), (["n1", "n2"], True)):
-        before = ledger(*map(open_at, names))
-        found = seen(world, dict.fromkeys(names, EVACUATE))
-        assert (brake(before, found, BRAKED, NOW).storm is not None) is trips
-
-
 def test_a_tripped_brake_is_left_as_it_is() -> None:
     before = ledger(*TWO, storm=Storm(CALM, "a reason"))
     assert brake(before, seen(six(), dict.fromkeys(SILENT, EVACUATE)), BRAKED, NOW) is before

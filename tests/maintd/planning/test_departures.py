@@ -218,15 +218,6 @@ def test_what_cannot_avoid_a_node_that_leaves_says_so_while_it_moves() -> None:
     assert told in later.held, "until it has moved"
 
 
-def test_nothing_comes_in_one_round_to_a_node_that_a_person_wants_empty() -> None:
-    there = cluster(shared("a"), n1=node("n1", drained=True))
-    before = Ledger(incidents=(AWAY,), outages=(wanted("n2"),))
-    observed = seen(there, {"n1": EVACUATE}, capacity=roomy(1000, n2=8000))
-    actions = new(decide(before, observed, POLICY, NOW))
-    assert Drain("n2") in actions
-    assert [a.target for a in actions if isinstance(a, MovePrimary)] in (["n3"], ["n4"], ["n5"])
-
-
 # N+1.
 
 

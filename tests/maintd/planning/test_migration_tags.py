@@ -9,7 +9,7 @@ from nodeagent.autorepair.tags import RepairType
 from nodeagent.maintd.autorepair.targets import move
 from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.planning.resources import open_room
-from nodeagent.model.action import MovePrimary, MoveSecondary, Retag, Scope
+from nodeagent.model.action import MovePrimary, Retag, Scope
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger, Policy
@@ -131,9 +131,3 @@ def test_a_repair_migrates_to_where_it_may() -> None:
     assert made == MovePrimary("web", "n1", live=True, target="n3", fallback=False)
     full = {"n3": replace(FREE, memory=5)}
     assert isinstance(repaired(world(capacity=full, n3="new"), WEB, fallback=True), Reason)
-
-
-def test_a_mirror_is_made_anew_wherever_there_is_room() -> None:
-    done = decide(Ledger(), world(DB, said=EVACUATE), POLICY, NOW)
-    targets = [i.action.target for i in done.ledger.intents if isinstance(i.action, MoveSecondary)]
-    assert targets == ["n3"]

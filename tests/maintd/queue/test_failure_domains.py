@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from nodeagent.maintd.queue.guards import Admitted
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.queue import EntryStatus, FailedDomain
+from nodeagent.model.queue import FailedDomain
 from nodeagent.model.reason import Kind, because
 from nodeagent.model.sick import Sick
 from nodeagent.store.codec import decode, encode
@@ -20,7 +20,6 @@ from tests.maintd.queue.reports import (
     round_of,
     world,
 )
-from tests.maintd.world import NOW
 
 LIMITS = replace(CKE, maximum_repair_queue_entries=10, domain_failure_machines=3)
 THERE = (entry(1, domain="rack 7", who="sabakan"), entry(5, domain="rack 8"))
@@ -88,26 +87,6 @@ def test_a_rack_of_which_two_sources_report_each_a_part_has_failed_as_well() -> 
     busy = entry(1, domain="group g", who="incidents")
     done = round_of(limits=LIMITS, entries=(busy,), observed=replace(world(), sick=reports))
     assert list(done.shut) == [0], "in whichever domain it was known when it was made"
-
-
-def test_what_an_operator_has_added_is_not_shut() -> None:
-    assert round_of(*rack(1, 2, 3), limits=LIMITS, entries=(entry(1),)).shut == {}
-
-
-def test_so_many_of_a_domain_whichever_source_has_reported_them() -> None:
-    limits = replace(CKE, maximum_repair_queue_entries=10, maximum_repairs_per_domain=1)
-    reports = both(rack(1, 2), [as_incident(one) for one in rack(1)])
-    observed = replace(world(), sick=reports)
-    busy = entry(1, domain="group g", who="incidents")
-    done = round_of(limits=limits, entries=(busy,), observed=observed)
-    assert (made(done, 1), kinds(done)) == ([], {"domain-limit": 1})
-    done = round_of(limits=limits, observed=observed)
-    assert (made(done), kinds(done)) == ([1], {"domain-limit": 1})
-
-
-def test_what_is_being_repaired_is_no_repair_that_counts_yet() -> None:
-    busy = entry(2, status=EntryStatus.PROCESSING, begun_at=NOW - 1)
-    assert round_of(entries=(busy,)).ledger.queue.attempts == ()
 
 
 def test_a_failed_domain_is_forgotten_though_nothing_else_is_remembered() -> None:

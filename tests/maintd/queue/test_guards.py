@@ -195,12 +195,6 @@ def test_why_reports_become_no_entries() -> None:
         assert any(why in said for name, said in told(done).items() if of in ("", name)), (done, of)
 
 
-def test_one_source_in_doubt_does_not_silence_another() -> None:
-    observed = replace(world(), sick={"a": "stale", "b": (replace(M2, source="b"),)})
-    done = round_of(observed=observed)
-    assert (made(done), kinds(done)) == ([2], {"source": 1})
-
-
 @pytest.mark.parametrize(
     ("switches", "expected", "refused"),
     [
@@ -448,12 +442,6 @@ def test_finished_entries_age_out_when_asked() -> None:
     assert [one.deleted for one in gone.ledger.queue.entries] == [True, False]
     just = round_of(entries=(long_ago,), limits=limits, now=NOW - 1)
     assert [one.deleted for one in just.ledger.queue.entries] == [False]
-
-
-def test_what_is_set_by_hand_stands_above_the_file() -> None:
-    by_hand = Ledger(queue=queue(overrides={"maximum-repair-queue-entries": 1, "gone": 7}))
-    assert made(round_of(M2, M3, ledger=by_hand)) == []
-    assert made(round_of(M2, ledger=by_hand)) == [2]
 
 
 def work(machines: int) -> int:

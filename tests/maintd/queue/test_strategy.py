@@ -273,11 +273,6 @@ def test_who_keeps_others_waiting() -> None:
         assert did(done) == expected, name
 
 
-def test_two_entries_of_one_address_outside_of_the_cluster_are_one_machine() -> None:
-    twice = entry(0), replace(entry(1), address="10.0.0.0")
-    assert did(turns(*twice, machine=OUTSIDE, procedures=TWO)) == [(Do.EXECUTE, 0)]
-
-
 def test_what_is_at_work_keeps_its_place_when_another_need_not_wait_any_more() -> None:
     waited = begun(0, backoffs=1, backoff_until=NOW - 1)
     ends = begun(1, ending=True)
