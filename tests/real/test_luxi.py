@@ -13,8 +13,6 @@ import pytest
 from nodeagent.cluster.backend import Accepted, Cluster, Submission
 from nodeagent.cluster.ganeti import configuration
 from nodeagent.cluster.ganeti.backend import GanetiCluster
-from nodeagent.cluster.ganeti.ssconf import Ssconf
-from nodeagent.errors import NotMaster
 from nodeagent.maintd.balancing.inputs import take_stock
 from nodeagent.model.action import Action, Drain, Retag, Scope, SetOffline
 from nodeagent.model.ledger import Outcome, Result
@@ -206,15 +204,3 @@ def test_a_job_that_cannot_be_read_makes_the_answer_incomplete(lab_luxi: GanetiC
             lab_luxi.find(["x:y"])
     finally:
         broken.unlink()
-
-
-def test_the_master_knows_that_it_is_and_the_others_that_they_are_not(
-    lab_luxi: GanetiCluster,
-) -> None:
-    def check(number: int) -> None:
-        folder = str(STATE / f"nodes/node{number}/lib")
-        Ssconf(NODES[number - 1], folder).check_master(lab_luxi.master)
-
-    check(1)
-    with pytest.raises(NotMaster, match=f"this is {TWO}, and the master is {ONE}"):
-        check(2)
