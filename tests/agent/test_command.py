@@ -4,7 +4,7 @@ import asyncio
 import resource
 import socket
 import subprocess
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -13,34 +13,13 @@ from nodeagent.agent import command, supervisor
 from nodeagent.agent.cgroup import Cages
 from nodeagent.agent.command import Commands
 from nodeagent.agent.run import Finished, Limits, Ran, StillRunning
-from tests.attacks.folder import (
-    Marked,
-    begin,
-    marked,
-    new_children,
-    put,
-    run,
-    trusted_folder,
-    vetted,
-)
+from tests.attacks.folder import Marked, begin, new_children, put, run, vetted
 from tests.patience import until_async
 
 
 @pytest.fixture(autouse=True)
 def beginning() -> None:
     begin()
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    with trusted_folder() as place:
-        yield place
-
-
-@pytest.fixture
-def mark() -> Iterator[Marked]:
-    with marked() as one:
-        yield one
 
 
 Ask = Callable[[str], Awaitable[Ran]]

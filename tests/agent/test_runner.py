@@ -5,7 +5,7 @@ import grp
 import os
 import pwd
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -20,18 +20,12 @@ from nodeagent.agent.ssconf import read_settings, settings_to_start_with
 from nodeagent.errors import Unavailable
 from nodeagent.protocol.envelope import Purpose
 from nodeagent.protocol.messages import Progress, Receipt, Report
-from tests.agent.place import ME, NODE, SICK_TEXT, Place, safe_folder, sealed_order
+from tests.agent.place import ME, NODE, SICK_TEXT, Place, sealed_order
 from tests.agent.sick import FIX, OK, SICK
 from tests.patience import PATIENCE
 from tests.protocol.opened import unseal
 
 SALT = "0123456789abcdef"
-
-
-@pytest.fixture
-def place() -> Iterator[Place]:
-    with safe_folder() as folder:
-        yield Place(folder)
 
 
 @asynccontextmanager

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
@@ -20,15 +20,7 @@ from nodeagent.protocol.canonical import canonical, read
 from nodeagent.protocol.envelope import Purpose, open_outer
 from nodeagent.protocol.testimony import Words
 from nodeagent.protocol.witness import Question, body_of, has_promised, open_question, words_of
-from tests.agent.place import (
-    NODE,
-    Clock,
-    Place,
-    client_pem,
-    safe_folder,
-    sealed_order,
-    sealed_question,
-)
+from tests.agent.place import NODE, Clock, Place, client_pem, sealed_order, sealed_question
 from tests.agent.witnessing import DEAD, with_others
 from tests.patience import dawdle
 
@@ -36,9 +28,8 @@ WORDS = canonical(Words(Contact.SILENT, Contact.REFUSED, (), "").body())
 
 
 @pytest.fixture
-def place() -> Iterator[Place]:
-    with safe_folder() as folder:
-        yield with_others(Place(folder))
+def place(place: Place) -> Place:
+    return with_others(place)
 
 
 def witness(place: Place, clock: Clock | None = None) -> Witness:
