@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from nodeagent.agent import command, supervisor
-from nodeagent.agent.cgroup import Cages
 from nodeagent.agent.command import Commands
 from nodeagent.agent.run import Finished, Limits, Ran, StillRunning
 from tests.attacks.folder import Marked, begin, new_children, put, run, vetted
@@ -26,15 +25,12 @@ Ask = Callable[[str], Awaitable[Ran]]
 
 
 def with_commands(
-    folder: Path,
-    journey: Callable[[Commands, Ask], Awaitable[None]],
-    spare: int = 1,
-    cages: Cages | None = None,
+    folder: Path, journey: Callable[[Commands, Ask], Awaitable[None]], spare: int = 1
 ) -> None:
     """Run a journey of several runs by one Commands."""
 
     async def whole() -> None:
-        commands = Commands(spare=spare, cages=cages)
+        commands = Commands(spare=spare)
 
         async def ask(name: str) -> Ran:
             with vetted(folder, name) as found:

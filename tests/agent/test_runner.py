@@ -72,13 +72,13 @@ async def send(link: Link, raw: bytes) -> Frame:
     return await link.ask({"verb": "order", "order": raw.decode()}, seconds=PATIENCE)
 
 
-async def receipt(place: Place, link: Link, order: str, *, final: bool = True) -> Receipt:
+async def receipt(place: Place, link: Link, order: str) -> Receipt:
     async with asyncio.timeout(PATIENCE):
         while True:
             answer = await link.ask({"verb": "receipt", "id": order, "salt": SALT})
             body = unseal(place.key, Purpose.RECEIPT, SALT, answer["sealed"].encode())
             found = Receipt.from_body(body)
-            if found.progress is not Progress.STARTED or not final:
+            if found.progress is not Progress.STARTED:
                 return found
             await asyncio.sleep(0.02)
 
@@ -169,8 +169,8 @@ def test_while_the_tags_are_ignored_the_node_says_nothing_not_ok(
     asyncio.run(main())
 
 
-def every(place: Place, period: str, more: str = "") -> None:
-    place.settings(commands='"check"', more=more)
+def every(place: Place, period: str) -> None:
+    place.settings(commands='"check"')
     config = Path(place.config)
     config.write_text(config.read_text().replace('every = "1s"', f'every = "{period}"'))
 

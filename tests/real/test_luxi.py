@@ -64,18 +64,18 @@ def reason(word: str) -> str:
     return f"{INCIDENT}:{word}.{time.time_ns()}"
 
 
-def submit(cluster: Cluster, *actions: Action, after: str | None = None) -> dict[str, Submission]:
+def submit(cluster: Cluster, *actions: Action) -> dict[str, Submission]:
     """Submit them, all to be taken; what was submitted by job."""
-    batch = [Submission(action, reason(str(i)), after) for i, action in enumerate(actions)]
+    batch = [Submission(action, reason(str(i))) for i, action in enumerate(actions)]
     answers = cluster.submit(batch)
     jobs = {a.job: s for a, s in zip(answers, batch, strict=True) if isinstance(a, Accepted)}
     assert len(jobs) == len(batch), answers
     return jobs
 
 
-def done(cluster: Cluster, *actions: Action, after: str | None = None) -> list[Result]:
+def done(cluster: Cluster, *actions: Action) -> list[Result]:
     """Submit them, wait for all, and see that each can be found again as what it was."""
-    jobs = submit(cluster, *actions, after=after)
+    jobs = submit(cluster, *actions)
     results = wait(cluster, jobs)
     assert cluster.find([s.reason for s in jobs.values()]) == {
         s.reason: job for job, s in jobs.items()
