@@ -22,11 +22,11 @@ def until(
         time.sleep(every)
 
 
-async def until_async(true: Callable[[], object], why: Callable[[], object] = lambda: "") -> None:
+async def until_async(true: Callable[[], object]) -> None:
     """`until`, while the loop's other tasks go on."""
     end = time.monotonic() + PATIENCE
     while not true():
-        assert time.monotonic() < end, why()
+        assert time.monotonic() < end
         await asyncio.sleep(_EVERY)
 
 

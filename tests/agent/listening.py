@@ -16,10 +16,10 @@ Serve = Callable[[socket.socket], None]
 
 
 @contextmanager
-def listener(serve: Serve | None = None, address: str = HERE, port: int = 0) -> Iterator[int]:
+def listener(serve: Serve | None = None, address: str = HERE) -> Iterator[int]:
     """A listening socket; without `serve` nobody ever accepts, as in a frozen node."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.create_server((address, port), family=family, backlog=8) as server:
+    with socket.create_server((address, 0), family=family, backlog=8) as server:
 
         def accept() -> None:
             try:

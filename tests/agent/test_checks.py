@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -13,7 +13,7 @@ import pytest
 from nodeagent.agent import checks as module
 from nodeagent.agent.command import Commands
 from nodeagent.protocol.messages import Progress, Receipt
-from tests.agent.place import Place, safe_folder, sealed_order
+from tests.agent.place import Place, sealed_order
 from tests.agent.workshop import Workshop, ran
 from tests.patience import until_async
 
@@ -29,13 +29,11 @@ echo $entry is true
 
 
 @pytest.fixture
-def place() -> Iterator[Place]:
-    with safe_folder() as folder:
-        (folder / "running").mkdir()
-        found = Place(folder)
-        found.command("repair", "look", LOOK.format(folder=folder))
-        found.command("repair", "heal", f"#!/bin/sh\ntouch {folder}/heals\nsleep 1\n")
-        yield found
+def place(place: Place) -> Place:
+    (place.folder / "running").mkdir()
+    place.command("repair", "look", LOOK.format(folder=place.folder))
+    place.command("repair", "heal", f"#!/bin/sh\ntouch {place.folder}/heals\nsleep 1\n")
+    return place
 
 
 class Bench(Workshop):

@@ -38,8 +38,8 @@ class Source:
         return self.data
 
 
-def sampled(source: Source, every: float = 0.01) -> Sampler:
-    sampler = Sampler(source, every=every)
+def sampled(source: Source) -> Sampler:
+    sampler = Sampler(source, every=0.01)
     sampler.start()
     return sampler
 

@@ -4,25 +4,15 @@ import asyncio
 import resource
 import socket
 import subprocess
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from nodeagent.agent import command, supervisor
-from nodeagent.agent.cgroup import Cages
 from nodeagent.agent.command import Commands
 from nodeagent.agent.run import Finished, Limits, Ran, StillRunning
-from tests.attacks.folder import (
-    Marked,
-    begin,
-    marked,
-    new_children,
-    put,
-    run,
-    trusted_folder,
-    vetted,
-)
+from tests.attacks.folder import Marked, begin, new_children, put, run, vetted
 from tests.patience import until_async
 
 
@@ -31,31 +21,16 @@ def beginning() -> None:
     begin()
 
 
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    with trusted_folder() as place:
-        yield place
-
-
-@pytest.fixture
-def mark() -> Iterator[Marked]:
-    with marked() as one:
-        yield one
-
-
 Ask = Callable[[str], Awaitable[Ran]]
 
 
 def with_commands(
-    folder: Path,
-    journey: Callable[[Commands, Ask], Awaitable[None]],
-    spare: int = 1,
-    cages: Cages | None = None,
+    folder: Path, journey: Callable[[Commands, Ask], Awaitable[None]], spare: int = 1
 ) -> None:
     """Run a journey of several runs by one Commands."""
 
     async def whole() -> None:
-        commands = Commands(spare=spare, cages=cages)
+        commands = Commands(spare=spare)
 
         async def ask(name: str) -> Ran:
             with vetted(folder, name) as found:

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,21 +13,19 @@ from nodeagent.agent.installed import Installed
 from nodeagent.model.units import Ms
 from nodeagent.protocol.commands import Command, LastRun, State, read_commands, read_runs
 from nodeagent.protocol.messages import Progress, Receipt
-from tests.agent.place import ME, Place, safe_folder
+from tests.agent.place import ME, Place
 from tests.agent.sick import FIX, OK, SICK
 
 RAID = '[diagnose.command.raid]\ntimeout = "5s"\ndrop = ["/details/at"]\nrepair = "fix"'
 
 
 @pytest.fixture
-def place() -> Iterator[Place]:
-    with safe_folder() as folder:
-        place = Place(folder)
-        place.command("diagnose", "raid", SICK)
-        place.command("repair", "fix", FIX)
-        place.settings(commands='"raid"', more=RAID)
-        (folder / "state").mkdir()
-        yield place
+def place(place: Place) -> Place:
+    place.command("diagnose", "raid", SICK)
+    place.command("repair", "fix", FIX)
+    place.settings(commands='"raid"', more=RAID)
+    (place.folder / "state").mkdir()
+    return place
 
 
 class Looking:

@@ -1,20 +1,13 @@
 """The `#!` line of a command: the kernel would start what it names, as root."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from nodeagent.agent.interpreter import HEAD
 from tests import needs
-from tests.attacks.folder import NOBODY, put, refusal, run, trusted_folder, vetted
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    with trusted_folder() as place:
-        yield place
+from tests.attacks.folder import NOBODY, put, refusal, run, vetted
 
 
 def whys(folder: Path, line: str | bytes) -> str:

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,17 +26,15 @@ from nodeagent.protocol import signature
 from nodeagent.protocol.messages import Progress, Receipt
 from nodeagent.web import selfsigned
 from tests import needs
-from tests.agent.place import Place, client_pem, safe_folder, sealed_order
+from tests.agent.place import Place, client_pem, sealed_order
 from tests.agent.workshop import Workshop, ran, story
 from tests.patience import until
 
 
 @pytest.fixture
-def place() -> Iterator[Place]:
-    with safe_folder() as folder:
-        found = Place(folder)
-        found.command("repair", "fix", f"#!/bin/sh\necho ran >> {folder}/ran\n")
-        yield found
+def place(place: Place) -> Place:
+    place.command("repair", "fix", f"#!/bin/sh\necho ran >> {place.folder}/ran\n")
+    return place
 
 
 # Of what was ordered before the runner began it may have lost the receipt.

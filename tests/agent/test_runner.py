@@ -5,7 +5,7 @@ import grp
 import os
 import pwd
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -21,18 +21,12 @@ from nodeagent.errors import Unavailable
 from nodeagent.protocol.envelope import Purpose
 from nodeagent.protocol.messages import Progress, Receipt, Report
 from tests.agent.disk import a_disk
-from tests.agent.place import ME, NODE, SICK_TEXT, Place, safe_folder, sealed_order
+from tests.agent.place import ME, NODE, SICK_TEXT, Place, sealed_order
 from tests.agent.sick import FIX, OK, SICK
 from tests.patience import PATIENCE
 from tests.protocol.opened import unseal
 
 SALT = "0123456789abcdef"
-
-
-@pytest.fixture
-def place() -> Iterator[Place]:
-    with safe_folder() as folder:
-        yield Place(folder)
 
 
 @asynccontextmanager
@@ -79,13 +73,13 @@ async def send(link: Link, raw: bytes) -> Frame:
     return await link.ask({"verb": "order", "order": raw.decode()}, seconds=PATIENCE)
 
 
-async def receipt(place: Place, link: Link, order: str, *, final: bool = True) -> Receipt:
+async def receipt(place: Place, link: Link, order: str) -> Receipt:
     async with asyncio.timeout(PATIENCE):
         while True:
             answer = await link.ask({"verb": "receipt", "id": order, "salt": SALT})
             body = unseal(place.key, Purpose.RECEIPT, SALT, answer["sealed"].encode())
             found = Receipt.from_body(body)
-            if found.progress is not Progress.STARTED or not final:
+            if found.progress is not Progress.STARTED:
                 return found
             await asyncio.sleep(0.02)
 
@@ -197,8 +191,8 @@ def test_while_the_tags_are_ignored_the_node_says_nothing_not_ok(
     asyncio.run(main())
 
 
-def every(place: Place, period: str, more: str = "") -> None:
-    place.settings(commands='"check"', more=more)
+def every(place: Place, period: str) -> None:
+    place.settings(commands='"check"')
     config = Path(place.config)
     config.write_text(config.read_text().replace('every = "1s"', f'every = "{period}"'))
 

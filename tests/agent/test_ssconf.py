@@ -1,18 +1,11 @@
 import socket
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from nodeagent.agent.ssconf import Identity, Ssconf
 from nodeagent.errors import ConfigError, Unavailable
-from tests.agent.place import CLUSTER, NODE, Place, safe_folder
-
-
-@pytest.fixture
-def place() -> Iterator[Place]:
-    with safe_folder() as folder:
-        yield Place(folder)
+from tests.agent.place import CLUSTER, NODE, Place
 
 
 def ssconf(place: Place, **changes: str) -> Ssconf:

@@ -3,20 +3,13 @@
 import errno
 import fcntl
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nodeagent.agent.whitelist import Vetted, list_names
-from tests.attacks.folder import GOOD, find, put, refusal, run, text_of, trusted_folder, vetted
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    with trusted_folder() as place:
-        yield place
+from tests.attacks.folder import GOOD, find, put, refusal, run, text_of, vetted
 
 
 def open_files() -> set[str]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
@@ -22,15 +22,7 @@ from nodeagent.protocol.envelope import Purpose, open_outer
 from nodeagent.protocol.testimony import Words
 from nodeagent.protocol.witness import Question, body_of, has_promised, open_question, words_of
 from tests.agent.disk import a_disk
-from tests.agent.place import (
-    NODE,
-    Clock,
-    Place,
-    client_pem,
-    safe_folder,
-    sealed_order,
-    sealed_question,
-)
+from tests.agent.place import NODE, Clock, Place, client_pem, sealed_order, sealed_question
 from tests.agent.witnessing import DEAD, with_others
 from tests.patience import dawdle
 
@@ -38,9 +30,8 @@ WORDS = canonical(Words(Contact.SILENT, Contact.REFUSED, (), "").body())
 
 
 @pytest.fixture
-def place() -> Iterator[Place]:
-    with safe_folder() as folder:
-        yield with_others(Place(folder))
+def place(place: Place) -> Place:
+    return with_others(place)
 
 
 def witness(place: Place, clock: Clock | None = None) -> Witness:

@@ -107,14 +107,14 @@ Sign = Callable[[bytes], bytes]
 
 
 def answered(
-    node: Place, report: Report | None = None, sign_: Sign | None = None, salt: str = SALT
+    node: Place, report: Report | None = None, sign_: Sign | None = None
 ) -> dict[str, Any]:
     """The sealed message; by the node itself, or by whoever has the cluster's key."""
     if report is None:
         body, sign_ = genuine(node).body(), NodeKey(str(node.folder)).sign
     else:
         body = report.body()
-    found: dict[str, Any] = json.loads(seal(node.key, Purpose.REPORT, salt, body, sign_))
+    found: dict[str, Any] = json.loads(seal(node.key, Purpose.REPORT, SALT, body, sign_))
     return found
 
 

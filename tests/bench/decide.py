@@ -1,16 +1,10 @@
-"""What deciding costs on a large cluster, and what moving all instances at once is worth.
-
-The peer of the second is the old daemon's way: one instance a round, a round being a delay of
-300 s and the slowest job; both on the simulated cluster, with the same durations of jobs.
-"""
+"""What deciding costs on a large cluster."""
 
 from dataclasses import replace
 
-from nodeagent.cluster.backend import Accepted, Submission
 from nodeagent.maintd.deciding.decide import decide
-from nodeagent.model.action import Action, Drain, MovePrimary, MoveSecondary
 from nodeagent.model.balance import Advice, Shift, Spot
-from nodeagent.model.ledger import Ledger, Outcome, Policy
+from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.roll import REBOOT, Phase, Roll, RollNode, Terms
 from nodeagent.model.snapshot import Capacity, Instance, Node, Observed, Running, Size
 from nodeagent.model.stage import FULL
@@ -19,19 +13,15 @@ from simulation.cluster import SimulatedCluster
 from tests.bench.cost import least
 from tests.bench.table import Row, row
 from tests.maintd.leaving import HOUR, in_windows, window
-from tests.maintd.rig import Rig, fleet
-from tests.maintd.world import EVACUATE, NOW, OK, need
+from tests.maintd.world import NOW, OK, need
 
-OLD_DELAY = 300.0  # the old daemon's maint_round_delay
 ROOMY = Capacity(1_000_000, 10_000_000, Size(1_100_000, 4096, 11_000_000, 128))
-EVERY = 60.0  # ours by default
-TAKES = {Drain: 2.0, MovePrimary: 30.0, MoveSecondary: 120.0}
 
 
 def rows(*, quick: bool = False) -> list[Row]:
     """Measure everything."""
     scale = 10 if quick else 1
-    return [*_deciding(10_000 // scale, 100_000 // scale, 500 // scale), *_evacuating(40)]
+    return _deciding(10_000 // scale, 100_000 // scale, 500 // scale)
 
 
 def _deciding(nodes: int, instances: int, incidents: int) -> list[Row]:
@@ -165,58 +155,3 @@ def _windows(observed: Observed) -> Ledger:
         for node, hour in zip(nodes, hours, strict=True)
     )
     return in_windows(*planned)
-
-
-def _evacuating(instances: int) -> list[Row]:
-    """One node with so many mirrored instances, of a group of eleven."""
-    ours, rounds = _ours(instances)
-    old, old_rounds = _old(instances)
-    what = f"empty a node of {instances} instances"
-    return [
-        row(f"{what}, simulated s", ours, old, goal="< old", met=ours < old),
-        row(f"{what}, rounds", rounds, old_rounds, goal="< old", met=rounds < old_rounds),
-    ]
-
-
-def _instances(count: int) -> list[Instance]:
-    others = [f"n{i}" for i in range(2, 12)]
-    return [Instance(f"i{n}", "n2", others[1 + n % 9], memory=64, disk=64) for n in range(count)]
-
-
-def _ours(count: int) -> tuple[float, int]:
-    rig = Rig(fleet(11), _instances(count))
-    rig.cluster.takes = _takes
-    rig.agents.says["n2"] = EVACUATE
-    began, rounds = rig.time, 0
-    while not rig.cluster.nodes["n2"].tags:
-        before = len(rig.cluster.jobs)
-        rig.tick(EVERY)
-        rounds += len(rig.cluster.jobs) > before
-    return rig.time - began, rounds
-
-
-def _old(count: int) -> tuple[float, int]:
-    """Drain; each primary in turn; each mirror in turn; tag: one job a round."""
-    now = 0.0
-    cluster = SimulatedCluster.of(lambda: now, fleet(11), _instances(count), master="n1")
-    cluster.takes = _takes
-    rounds = 0
-    steps: list[Action] = [Drain("n2")]
-    steps += [MovePrimary(i.name, "n2", live=True) for i in _instances(count)]
-    free = [f"n{i}" for i in range(3, 12)]
-    steps += [
-        MoveSecondary(i.name, "n2", next(n for n in free if n != i.secondary))
-        for i in _instances(count)
-    ]
-    for number, action in enumerate(steps):
-        now += OLD_DELAY
-        (answer,) = cluster.submit([Submission(action, f"old:{number}")])
-        assert isinstance(answer, Accepted)
-        while cluster.results([answer.job])[answer.job].outcome is Outcome.RUNNING:
-            now += 1.0
-        rounds += 1
-    return now + OLD_DELAY, rounds + 1
-
-
-def _takes(action: Action) -> float:
-    return TAKES.get(type(action), 1.0)

@@ -37,9 +37,9 @@ PORT = 1815  # hbal knows no other
 GROUP = "6f3b1d5e-0002-4000-8000-000000000002"
 
 
-def allowed_us(count: int = 1000) -> float:
+def allowed_us() -> float:
     """The goal of CPU an agent: 300 us, and what OpenSSL takes to check one signature here."""
-    key, message = Ed25519PrivateKey.generate(), bytes(1000)
+    count, key, message = 1000, Ed25519PrivateKey.generate(), bytes(1000)
     public, signature = (
         key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw),
         key.sign(message),

@@ -366,9 +366,9 @@ def machines(cluster: Cluster) -> Machines:
     return cluster.world.machines
 
 
-def power(cluster: Cluster, command: PowerCommand, name: str = "n1") -> Result:
+def power(cluster: Cluster, command: PowerCommand) -> Result:
     """How a job of power control ended."""
-    job = cluster.do(Power(name, command))
+    job = cluster.do(Power("n1", command))
     return cluster.at(cluster.time + 100).results([job])[job]
 
 

@@ -43,10 +43,10 @@ def long(kind: str, size: int) -> str:
     return (unit * (size // len(unit) + 1))[:size]
 
 
-def cpu(work: Callable[[], object], times: int = 3) -> float:
+def cpu(work: Callable[[], object]) -> float:
     """The least CPU time of this thread, in seconds."""
     least = float("inf")
-    for _ in range(times):
+    for _ in range(3):
         began = time.thread_time()
         work()
         least = min(least, time.thread_time() - began)

@@ -159,13 +159,13 @@ class Fences:
             names.append(here)
         self.write(text + f'[nodes."node*.example.org"]\nlevels = {json.dumps(names)}\n')
 
-    def prove(self, *numbers: int, days: float = 0.0, node: str = NODE) -> None:
+    def prove(self, *numbers: int, days: float = 0.0) -> None:
         """Let levels have said ON, so many days ago."""
-        levels = load(str(self.config), owner=None).levels(node)
+        levels = load(str(self.config), owner=None).levels(NODE)
         chosen = [level for level in levels if not numbers or level.number in numbers]
-        assert not Proven(str(self.state)).note(node, levels, chosen)
+        assert not Proven(str(self.state)).note(NODE, levels, chosen)
         if days:
-            file = self.state / f"{node}.json"
+            file = self.state / f"{NODE}.json"
             marks = json.loads(file.read_text())
             file.write_text(json.dumps({m: time.time() - days * 86400 for m in marks}))
 

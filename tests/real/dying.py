@@ -251,8 +251,8 @@ class Since:
     those that are not archived.
     """
 
-    def __init__(self, master: str = "node1") -> None:
-        self._last = max(fencing_jobs(master), default=0)
+    def __init__(self) -> None:
+        self._last = max(fencing_jobs("node1"), default=0)
 
     def __call__(self, master: str = "node1") -> list[str]:
         found = [_word(what) for job, what in fencing_jobs(master).items() if job > self._last]

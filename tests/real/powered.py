@@ -118,12 +118,12 @@ class Powered:
         assert isinstance(answer, Accepted), answer
         return wait(self.cluster, [answer.job], 180)[answer.job]
 
-    def status(self, name: str, agent: str = "fence_ipmilan") -> object:
+    def status(self, name: str) -> object:
         """Whether Ganeti says that the node is powered, by an answer that says how it knows."""
         result = self.ends(Power(name, PowerCommand.STATUS))
         assert (result.outcome, result.code) == (Outcome.SUCCESS, 0), result
         said = json.loads(result.said)
-        assert (said["level"], said["agent"]) == (1, agent)
+        assert (said["level"], said["agent"]) == (1, "fence_ipmilan")
         return said["powered"]
 
     def heal(self) -> None:

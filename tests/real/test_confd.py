@@ -8,7 +8,7 @@ import pytest
 from nodeagent.protocol.envelope import Key
 from tests import needs
 from tests.protocol.confd import Question, Reply
-from tests.real.vcluster import CONFD_ADDRESS, KEY, NODE, VERSION, ask, confd, lay_out
+from tests.real.vcluster import KEY, NODE, VERSION, ask, confd, lay_out
 
 pytestmark = [pytest.mark.story, needs.mark("root", "confd")]
 
@@ -20,25 +20,25 @@ def running() -> Iterator[None]:
 
 
 def test_ping() -> None:
-    assert ask(CONFD_ADDRESS, Question.PING) == Reply(0, VERSION, 0)
+    assert ask(Question.PING) == Reply(0, VERSION, 0)
 
 
 def test_who_the_master_is() -> None:
     """The vote on the master that works without Ganeti's own RPC."""
-    reply = ask(CONFD_ADDRESS, Question.MASTER)
+    reply = ask(Question.MASTER)
     assert isinstance(reply, Reply)
     assert (reply.status, reply.answer) == (0, NODE)
 
 
 def test_a_part_of_the_configuration() -> None:
-    reply = ask(CONFD_ADDRESS, Question.CONFIG, "/cluster/cluster_name")
+    reply = ask(Question.CONFIG, "/cluster/cluster_name")
     assert isinstance(reply, Reply)
     assert reply.answer == "cluster.example.com"
     assert reply.serial == 5, "that of the cluster object"
 
 
 def test_what_it_does_not_know_is_an_answer_too() -> None:
-    reply = ask(CONFD_ADDRESS, Question.NODE_ROLE, "nobody.example.com")
+    reply = ask(Question.NODE_ROLE, "nobody.example.com")
     assert isinstance(reply, Reply)
     assert reply.status == 1
 
@@ -53,5 +53,5 @@ def test_what_it_does_not_know_is_an_answer_too() -> None:
     ],
 )
 def test_it_drops_what_is_not_rightly_signed_now(key: Key, skew: int) -> None:
-    assert ask(CONFD_ADDRESS, Question.PING, key=key, skew=skew) is None
-    assert ask(CONFD_ADDRESS, Question.PING, skew=skew // 2) is not None
+    assert ask(Question.PING, key=key, skew=skew) is None
+    assert ask(Question.PING, skew=skew // 2) is not None

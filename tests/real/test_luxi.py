@@ -13,8 +13,6 @@ import pytest
 from nodeagent.cluster.backend import Accepted, Cluster, Submission
 from nodeagent.cluster.ganeti import configuration
 from nodeagent.cluster.ganeti.backend import GanetiCluster
-from nodeagent.cluster.ganeti.ssconf import Ssconf
-from nodeagent.errors import NotMaster
 from nodeagent.maintd.balancing.inputs import take_stock
 from nodeagent.model.action import Action, Drain, Retag, Scope, SetOffline
 from nodeagent.model.ledger import Outcome, Result
@@ -66,18 +64,18 @@ def reason(word: str) -> str:
     return f"{INCIDENT}:{word}.{time.time_ns()}"
 
 
-def submit(cluster: Cluster, *actions: Action, after: str | None = None) -> dict[str, Submission]:
+def submit(cluster: Cluster, *actions: Action) -> dict[str, Submission]:
     """Submit them, all to be taken; what was submitted by job."""
-    batch = [Submission(action, reason(str(i)), after) for i, action in enumerate(actions)]
+    batch = [Submission(action, reason(str(i))) for i, action in enumerate(actions)]
     answers = cluster.submit(batch)
     jobs = {a.job: s for a, s in zip(answers, batch, strict=True) if isinstance(a, Accepted)}
     assert len(jobs) == len(batch), answers
     return jobs
 
 
-def done(cluster: Cluster, *actions: Action, after: str | None = None) -> list[Result]:
+def done(cluster: Cluster, *actions: Action) -> list[Result]:
     """Submit them, wait for all, and see that each can be found again as what it was."""
-    jobs = submit(cluster, *actions, after=after)
+    jobs = submit(cluster, *actions)
     results = wait(cluster, jobs)
     assert cluster.find([s.reason for s in jobs.values()]) == {
         s.reason: job for job, s in jobs.items()
@@ -206,15 +204,3 @@ def test_a_job_that_cannot_be_read_makes_the_answer_incomplete(lab_luxi: GanetiC
             lab_luxi.find(["x:y"])
     finally:
         broken.unlink()
-
-
-def test_the_master_knows_that_it_is_and_the_others_that_they_are_not(
-    lab_luxi: GanetiCluster,
-) -> None:
-    def check(number: int) -> None:
-        folder = str(STATE / f"nodes/node{number}/lib")
-        Ssconf(NODES[number - 1], folder).check_master(lab_luxi.master)
-
-    check(1)
-    with pytest.raises(NotMaster, match=f"this is {TWO}, and the master is {ONE}"):
-        check(2)

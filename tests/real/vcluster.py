@@ -30,16 +30,16 @@ VERSION = 3_000_000 + 10_000 * int(needs.GANETI.suffix[1:] or 0)
 CONFD_ADDRESS = "127.0.0.211"  # mond asks confd at its fixed port, so it has an address of its own
 
 
-def lay_out(folder: str, address: str = CONFD_ADDRESS) -> dict[str, str]:
+def lay_out(folder: str) -> dict[str, str]:
     """Make the least of a cluster that the daemons start with; return their environment."""
     root = Path(folder) / "vcluster"
     for name in ("var/lib/ganeti", "var/run/ganeti/socket", "var/log/ganeti", "var/lock"):
         (root / name).mkdir(parents=True, exist_ok=True)
     data = root / "var/lib/ganeti"
     (data / "hmac.key").write_bytes(KEY.whole)
-    (data / "config.data").write_text(json.dumps(config(address)))
+    (data / "config.data").write_text(json.dumps(config()))
     for name, text in {
-        "master_candidates_ips": address,
+        "master_candidates_ips": CONFD_ADDRESS,
         "primary_ip_family": "2",
         "node_list": NODE,
         "master_node": NODE,
@@ -49,7 +49,7 @@ def lay_out(folder: str, address: str = CONFD_ADDRESS) -> dict[str, str]:
     return {"GANETI_ROOTDIR": str(root), "GANETI_HOSTNAME": NODE, "PATH": "/usr/sbin:/usr/bin"}
 
 
-def config(address: str) -> dict[str, Any]:
+def config() -> dict[str, Any]:
     """A configuration of one node that the installed Ganeti's confd reads."""
     stamps = {"ctime": 0.0, "mtime": 0.0, "serial_no": 1, "tags": []}
     return {
@@ -58,8 +58,8 @@ def config(address: str) -> dict[str, Any]:
         "nodes": {
             UUID: {
                 "name": NODE,
-                "primary_ip": address,
-                "secondary_ip": address,
+                "primary_ip": CONFD_ADDRESS,
+                "secondary_ip": CONFD_ADDRESS,
                 "master_candidate": True,
                 "offline": False,
                 "drained": False,
@@ -96,14 +96,15 @@ def config(address: str) -> dict[str, Any]:
 
 
 @contextmanager
-def confd(environment: dict[str, str], address: str = CONFD_ADDRESS) -> Iterator[tuple[str, int]]:
-    """The real ganeti-confd; where it listens."""
-    with _running([CONFD, "-f", "--no-user-checks", "-b", address], environment) as process:
+def confd(environment: dict[str, str]) -> Iterator[None]:
+    """The real ganeti-confd, from when it answers."""
+    command = [CONFD, "-f", "--no-user-checks", "-b", CONFD_ADDRESS]
+    with _running(command, environment) as process:
         deadline = time.monotonic() + 20
-        while ask(address, Question.PING) is None:
+        while ask(Question.PING) is None:
             assert process.poll() is None, _logs(environment)
             assert time.monotonic() < deadline, _logs(environment)
-        yield address, PORT
+        yield
 
 
 @contextmanager
@@ -135,14 +136,12 @@ def _running(command: list[str], environment: dict[str, str]) -> Iterator[subpro
         process.wait()
 
 
-def ask(
-    address: str, question: Question, query: Any = None, *, key: Key = KEY, skew: int = 0
-) -> Any | None:
+def ask(question: Question, query: Any = None, *, key: Key = KEY, skew: int = 0) -> Any | None:
     """Ask confd once; its Reply, or None if it does not answer within half a second."""
     rsalt = os.urandom(16).hex()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
         out.settimeout(0.5)
-        out.connect((address, PORT))
+        out.connect((CONFD_ADDRESS, PORT))
         with suppress(OSError):
             out.send(seal_query(key, question, query, rsalt, int(time.time()) + skew))
             return open_reply(KEY, rsalt, out.recv(65536))

@@ -5,9 +5,10 @@ The whole table is `make year`'s.
 
 from dataclasses import replace
 
+from nodeagent.model.constraints import Constraints
 from tests.year.fleet import HOUR, Fleet, Kind, Spell, Year
 from tests.year.rounds import Rounds
-from tests.year.rows import GUARDED, NO_LIMIT, ROWS, Row, go
+from tests.year.rows import AT_ONCE, GUARDED, NO_LIMIT, ROWS, Row, go
 from tests.year.world import World
 
 QUIET = Fleet(
@@ -37,43 +38,23 @@ BUSY = Fleet(
     works=25,
 )
 RACK = tuple(range(40, 80))
-GUARDS = {row.name: row for row in ROWS}
 DOMAINS_OFF = replace(GUARDED, maximum_repairs_per_domain=0, domain_failure_machines=0)
 
 
-def through(row: Row, *spells: Spell) -> Rounds:
-    """Two days in which nothing happens but this."""
-    year = Year(QUIET, 1, (), spells, (), ())
-    rounds = Rounds(World(year, gullible=row.gullible), row.policy, planned=row.planned)
+def repaired(constraints: Constraints, at_once: int = AT_ONCE) -> tuple[int, int]:
+    """The repairs that start, and those of them that are wrong, while a rack is cut off."""
+    cut = Spell(100, 100 + 4 * HOUR, Kind.SWITCH, RACK)
+    rounds = Rounds(World(Year(QUIET, 1, (), (cut,), (), ())), Row("", constraints, at_once).policy)
     rounds.run()
-    return rounds
-
-
-def started(*given: Spell, row: Row | None = None) -> tuple[int, int]:
-    tally = through(row or ROWS[0], *given).world.tally
-    return tally.started, tally.wrong
-
-
-def cut(minutes: int) -> Spell:
-    return Spell(100, 100 + minutes, Kind.SWITCH, RACK)
-
-
-def test_a_rack_that_is_cut_off_has_no_machine_repaired_with_guards() -> None:
-    assert started(cut(HOUR)) == (0, 0)
-
-
-def test_without_any_guard_every_machine_of_it_is_repaired() -> None:
-    done = through(GUARDS["none"], cut(4 * HOUR)).world
-    assert {box.number for box in done.boxes if box.repairs} == set(RACK)
-    assert done.tally.wrong == done.tally.started >= 40
+    return rounds.world.tally.started, rounds.world.tally.wrong
 
 
 def test_either_the_limit_or_the_failure_domain_alone_saves_a_rack() -> None:
     unlimited = replace(GUARDED, maximum_repair_queue_entries=NO_LIMIT)
     both = replace(DOMAINS_OFF, maximum_repair_queue_entries=NO_LIMIT)
-    assert started(cut(4 * HOUR), row=Row("", unlimited)) == (0, 0)
-    assert started(cut(4 * HOUR), row=Row("", DOMAINS_OFF)) == (0, 0)
-    assert started(cut(4 * HOUR), row=Row("", both, 40))[1] > 30
+    assert repaired(unlimited) == (0, 0)
+    assert repaired(DOMAINS_OFF) == (0, 0)
+    assert repaired(both, at_once=40)[1] > 30
 
 
 def test_the_rounds_left_out_change_nothing() -> None:

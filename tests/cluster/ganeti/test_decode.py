@@ -337,13 +337,13 @@ def test_how_a_job_stands(status: str, statuses: object, said: object, result: R
     assert jobqueue.results(["7"], rows) == {"7": result}
 
 
-def powered(said: object, node: str = "n1.example") -> Result:
+def powered(said: object, log: str = "it was unplugged") -> Result:
     """The result of a job that asked for the power of n1.example."""
-    op = {"OP_ID": "OP_OOB_COMMAND", "node_names": [node], "command": "power-status"}
+    op = {"OP_ID": "OP_OOB_COMMAND", "node_names": ["n1.example"], "command": "power-status"}
     row = [7, "success", False, ["success"], said, [[1, 0]], [op]]
     rows = decode.table("job", jobqueue.RESULT, answer(row))
     assert jobqueue.failed_controls(rows) in ([], [7])
-    (result,) = jobqueue.results(["7"], rows, {7: "it was unplugged"}).values()
+    (result,) = jobqueue.results(["7"], rows, {7: log}).values()
     assert (result.outcome is Outcome.ERROR) == (jobqueue.failed_controls(rows) == [7])
     return result
 
@@ -378,7 +378,8 @@ def test_a_successful_job_of_power_control_may_have_failed(said: object) -> None
 
 def test_a_failed_power_control_gives_ganetis_warning_and_status() -> None:
     assert powered([[[[0, "n1.example"], [2, None]]]]).why == "it was unplugged"
-    assert powered([[[[0, "n1.example"], [3, None]]]]).code == jobqueue.NO_POWER_CONTROL
+    absent = powered([[[[0, "n1.example"], [3, None]]]], log="")
+    assert (absent.code, absent.why) == (3, "no power control is configured for it")
     log = [[1, [1, 2], "message", "begun"], [2, [1, 2], "message", "run_oob failed:\n code 1"]]
     rows = decode.table("job", jobqueue.LOG, answer([7, [log]], [8, [[]]], [9, None]))
     assert jobqueue.warnings(rows) == {7: "run_oob failed: code 1"}

@@ -133,7 +133,7 @@ def test_after_an_error_of_its_own_luxid_is_not_asked_on_the_same_connection(
 
 
 def test_nobody_there_is_unsent(path: str, luxi: Luxi) -> None:
-    with pytest.raises(Unsent, match="No such file"):
+    with pytest.raises(Unsent, match="No such file or directory; it takes the master node"):
         luxi.call("A", [])
     with luxid(path, says(1)):
         pass
