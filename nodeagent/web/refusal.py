@@ -97,8 +97,6 @@ def refusal_of(request: h11.Request, limits: Limits) -> tuple[int, str] | None:
         return 431, "too many headers"
     if b"transfer-encoding" in names:
         return 501, "a body is accepted with Content-Length only"
-    if names.count(b"host") > 1:
-        return 400, "a header that stands once stands twice"
     if any(k == b"expect" and v.lower() != b"100-continue" for k, v in headers):
         return 417, "of Expect only 100-continue is spoken here"
     if b"upgrade" in names:

@@ -343,6 +343,15 @@ def test_h04_a_body_longer_than_it_said_is_cut_at_its_length() -> None:
         assert ask(port, raw).endswith(b"POST /a 2")
 
 
+def test_h04_a_body_in_pieces_is_cut_at_its_length() -> None:
+    head = b"POST /a HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n"
+    with serving(Limits()) as (_, port), connected(port) as one:
+        one.sendall(head + b"ab")
+        assert one.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        one.sendall(b"cdefgh")
+        assert read_all(one).endswith(b"POST /a 5")
+
+
 def test_h04_a_body_that_ends_early_is_no_request() -> None:
     with serving(Limits(request_seconds=0.5)) as (server, port):
         raw = b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\nabc"
