@@ -62,8 +62,16 @@ class Receipts:
         return next(started, None)
 
     async def begin(self, receipt: Receipt) -> None:
-        """Keep the receipt of an order that is about to start; OSError if the disk refuses."""
-        await self._writer.now(partial(self._write, receipt))
+        """Keep the receipt of an order that is about to start; OSError if the disk refuses.
+
+        A disk that hangs may write it later all the same: it is removed again, as the order never
+        started.
+        """
+        try:
+            await self._writer.now(partial(self._write, receipt))
+        except OSError:
+            self._remove_later(receipt.order)
+            raise
         self._add(receipt)
 
     async def finish(self, receipt: Receipt) -> None:
@@ -134,9 +142,16 @@ class Receipts:
             return
         ended = [r for r in self._known.values() if r.ended is not None]
         for receipt in sorted(ended, key=lambda r: r.started)[:excess]:
-            with suppress(OSError):
-                os.unlink(self._path(receipt.order))
+            self._remove_later(receipt.order)
             del self._known[receipt.order]
+
+    def _remove_later(self, order: str) -> None:
+        """Remove a receipt's file, after all that waits to be written now."""
+        self._writer.later(order, partial(self._remove, order))
+
+    def _remove(self, order: str) -> None:
+        with suppress(OSError):
+            os.unlink(self._path(order))
 
     def _path(self, order: str) -> str:
         return os.path.join(self._folder, f"{order}.json")

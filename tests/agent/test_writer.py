@@ -4,15 +4,19 @@ import asyncio
 import os
 import threading
 from collections.abc import Iterator
+from uuid import uuid4
 
 import pytest
 
+from nodeagent.agent import receipts
 from nodeagent.agent import writer as module
+from nodeagent.agent.receipts import Receipts
 from nodeagent.agent.writer import Writer
 from nodeagent.protocol.messages import Progress
 from tests.agent.disk import Disk, a_disk
 from tests.agent.place import Place, safe_folder
 from tests.agent.workshop import Workshop, ran, story
+from tests.patience import until_async
 
 
 @pytest.fixture
@@ -35,14 +39,40 @@ def test_no_order_starts_on_a_disk_that_hangs(
 
     async def tell(shop: Workshop) -> None:
         disk.hangs()
-        assert await shop.order() is None
+        assert await shop.order(id=order) is None
         assert "no receipt can be kept: [Errno 110] the disk does not answer" in caplog.text
         assert ran(place) == 0
         disk.answers()
         monkeypatch.undo()
         await shop.serves()
 
+    order = str(uuid4())
     story(place, tell)
+    kept = Receipts(str(place.folder / "receipts"))
+    assert kept.get(order) is None, "after a restart it would count as a repair that failed"
+
+
+def test_an_old_receipt_is_removed_beside_the_loop(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that hangs may let nobody remove a file either."""
+    removed, unlink = list[threading.Thread](), os.unlink
+
+    def noted(path: str) -> None:
+        removed.append(threading.current_thread())
+        unlink(path)
+
+    async def tell(shop: Workshop) -> None:
+        for _ in range(2):
+            await shop.serves()
+        await until_async(lambda: removed)
+
+    monkeypatch.setattr(receipts, "KEEP", 1)
+    place.command("repair", "fix", f"#!/bin/sh\necho run >>{place.folder}/ran\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "unlink", noted)
+        story(place, tell)
+    assert threading.main_thread() not in removed
 
 
 def test_an_end_that_cannot_be_written_is_known_all_the_same(
