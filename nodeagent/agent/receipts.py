@@ -27,12 +27,14 @@ _FILE = re.compile(rf"({IDENTITY.pattern})\.json")
 class Receipts:
     """All receipts of this node, in memory and in one folder.
 
-    `unread` says why the folder cannot be read, so that the node's past orders are unknown. `keep`
-    is the greatest number of receipts.
+    `unread` says why the folder cannot be read, so that the node's past orders are unknown.
+    `beginning` are the orders of which nobody can tell yet whether they start. `keep` is the
+    greatest number of receipts.
     """
 
     def __init__(self, folder: str, keep: int | None = None) -> None:
         self.unread = ""
+        self.beginning: set[str] = set()
         self._keep = keep
         self._folder = folder
         self._known: dict[str, Receipt] = {}
@@ -67,11 +69,14 @@ class Receipts:
         A disk that hangs may write it later all the same: it is removed again, as the order never
         started.
         """
+        self.beginning.add(receipt.order)
         try:
             await self._writer.now(partial(self._write, receipt))
         except OSError:
             self._remove_later(receipt.order)
             raise
+        finally:
+            self.beginning.discard(receipt.order)
         self._add(receipt)
 
     async def finish(self, receipt: Receipt) -> None:

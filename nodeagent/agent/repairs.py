@@ -76,6 +76,8 @@ class Repairs:
         """Return an order's receipt, or None if this node never started it. Else Unavailable."""
         if why := self._unread:
             raise Unavailable(f"no receipt can be read: {why}")
+        if order in self._receipts.beginning | self.checks.receipts.beginning:
+            raise Unavailable(f"order {order} may be about to start")
         return self._known(order)
 
     def newest(self) -> list[Receipt]:

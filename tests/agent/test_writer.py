@@ -12,6 +12,7 @@ from nodeagent.agent import receipts
 from nodeagent.agent import writer as module
 from nodeagent.agent.receipts import Receipts
 from nodeagent.agent.writer import Writer
+from nodeagent.errors import Unavailable
 from nodeagent.protocol.messages import Progress
 from tests.agent.disk import Disk, a_disk
 from tests.agent.place import Place, safe_folder
@@ -50,6 +51,28 @@ def test_no_order_starts_on_a_disk_that_hangs(
     story(place, tell)
     kept = Receipts(str(place.folder / "receipts"))
     assert kept.get(order) is None, "after a restart it would count as a repair that failed"
+
+
+def test_nobody_is_told_that_an_order_is_unknown_whose_receipt_is_being_written(
+    place: Place, disk: Disk
+) -> None:
+    """Else maintd could take it for one that never arrives, and plan without it."""
+    place.command("repair", "fix", "#!/bin/sh\n")
+    place.command("repair", "look", "#!/bin/sh\n")
+
+    async def tell(shop: Workshop) -> None:
+        for changes in ({}, {"command": "look", "entry": "{}"}):
+            order, asked = str(uuid4()), disk.asked
+            disk.hangs()
+            ordered = asyncio.create_task(shop.order(id=order, **changes))
+            await until_async(lambda before=asked: disk.asked > before)  # type: ignore[misc]
+            with pytest.raises(Unavailable, match="may be about to start"):
+                shop.repairs.receipt(order)
+            disk.answers()
+            assert await ordered is not None
+            await shop.ended(order)
+
+    story(place, tell)
 
 
 def test_an_old_receipt_is_removed_beside_the_loop(
