@@ -6,7 +6,7 @@ A failing disk may keep the node from repairing, never from reporting that.
 import logging
 import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -63,21 +63,25 @@ class Receipts:
         started = (r for r in self._known.values() if r.progress is Progress.STARTED)
         return next(started, None)
 
-    async def begin(self, receipt: Receipt) -> None:
+    async def begin(self, receipt: Receipt, why_not: Callable[[], str] = lambda: "") -> str:
         """Keep the receipt of an order that is about to start; OSError if the disk refuses.
 
-        A disk that hangs may write it later all the same: it is removed again, as the order never
-        started.
+        That may take seconds, so `why_not` then says why the order may not start any more; return
+        what it says. An order that does not start leaves no receipt, also if a disk that hangs
+        writes it later all the same.
         """
+        why = "it cannot be kept"
         self.beginning.add(receipt.order)
         try:
             await self._writer.now(partial(self._write, receipt))
-        except OSError:
-            self._remove_later(receipt.order)
-            raise
+            why = why_not()
         finally:
             self.beginning.discard(receipt.order)
-        self._add(receipt)
+            if why:
+                self._remove_later(receipt.order)
+            else:
+                self._add(receipt)
+        return why
 
     async def finish(self, receipt: Receipt) -> None:
         """Keep the final receipt, as `end` does."""

@@ -3,7 +3,8 @@
 import asyncio
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -73,6 +74,60 @@ def test_nobody_is_told_that_an_order_is_unknown_whose_receipt_is_being_written(
             await shop.ended(order)
 
     story(place, tell)
+
+
+Meanwhile = Callable[[Workshop], object]
+
+
+def switched_off(shop: Workshop) -> None:
+    file = Path(shop.place.config)
+    file.write_text(file.read_text().replace("[repair]", "[repair]\nenabled = false"))
+    shop.reload()
+
+
+def demoted(shop: Workshop) -> None:
+    shop.place.ssconf("master_candidates_certs", "")
+
+
+def without_files(shop: Workshop) -> None:
+    (shop.place.folder / "ganeti" / "ssconf_cluster_name").unlink()
+
+
+def stopped(shop: Workshop) -> "asyncio.Task[None]":
+    return asyncio.create_task(shop.repairs.finish())
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "why"),
+    [
+        (switched_off, "repair commands are switched off on this node"),
+        (demoted, "not the certificate of a master candidate"),
+        (without_files, "ssconf_cluster_name"),
+        (stopped, "the agent is stopping"),
+    ],
+)
+def test_an_order_is_judged_again_once_its_receipt_is_written(
+    place: Place, disk: Disk, caplog: pytest.LogCaptureFixture, meanwhile: Meanwhile, why: str
+) -> None:
+    place.command("repair", "fix", f"#!/bin/sh\necho run >>{place.folder}/ran\n")
+    order = str(uuid4())
+
+    async def tell(shop: Workshop) -> None:
+        disk.hangs()
+        ordered = asyncio.create_task(shop.order(id=order))
+        await until_async(lambda: disk.asked)
+        waits = meanwhile(shop)
+        await asyncio.sleep(0)
+        disk.answers()
+        assert await ordered is None
+        assert why in caplog.text
+        assert shop.repairs.receipt(order) is None
+        if isinstance(waits, asyncio.Task):
+            await waits
+        await until_async(lambda: not list((place.folder / "receipts").iterdir()))
+
+    story(place, tell)
+    assert ran(place) == 0
 
 
 def test_an_old_receipt_is_removed_beside_the_loop(
