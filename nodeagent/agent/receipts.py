@@ -6,7 +6,7 @@ A failing disk may keep the node from repairing, never from reporting that.
 import logging
 import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -27,12 +27,14 @@ _FILE = re.compile(rf"({IDENTITY.pattern})\.json")
 class Receipts:
     """All receipts of this node, in memory and in one folder.
 
-    `unread` says why the folder cannot be read, so that the node's past orders are unknown. `keep`
-    is the greatest number of receipts.
+    `unread` says why the folder cannot be read, so that the node's past orders are unknown.
+    `beginning` are the orders of which nobody can tell yet whether they start. `keep` is the
+    greatest number of receipts.
     """
 
     def __init__(self, folder: str, keep: int | None = None) -> None:
         self.unread = ""
+        self.beginning: set[str] = set()
         self._keep = keep
         self._folder = folder
         self._known: dict[str, Receipt] = {}
@@ -61,10 +63,25 @@ class Receipts:
         started = (r for r in self._known.values() if r.progress is Progress.STARTED)
         return next(started, None)
 
-    async def begin(self, receipt: Receipt) -> None:
-        """Keep the receipt of an order that is about to start; OSError if the disk refuses."""
-        await self._writer.now(partial(self._write, receipt))
-        self._add(receipt)
+    async def begin(self, receipt: Receipt, why_not: Callable[[], str] = lambda: "") -> str:
+        """Keep the receipt of an order that is about to start; OSError if the disk refuses.
+
+        That may take seconds, so `why_not` then says why the order may not start any more; return
+        what it says. An order that does not start leaves no receipt, also if a disk that hangs
+        writes it later all the same.
+        """
+        why = "it cannot be kept"
+        self.beginning.add(receipt.order)
+        try:
+            await self._writer.now(partial(self._write, receipt))
+            why = why_not()
+        finally:
+            self.beginning.discard(receipt.order)
+            if why:
+                self._remove_later(receipt.order)
+            else:
+                self._add(receipt)
+        return why
 
     async def finish(self, receipt: Receipt) -> None:
         """Keep the final receipt, as `end` does."""
@@ -134,9 +151,16 @@ class Receipts:
             return
         ended = [r for r in self._known.values() if r.ended is not None]
         for receipt in sorted(ended, key=lambda r: r.started)[:excess]:
-            with suppress(OSError):
-                os.unlink(self._path(receipt.order))
+            self._remove_later(receipt.order)
             del self._known[receipt.order]
+
+    def _remove_later(self, order: str) -> None:
+        """Remove a receipt's file, after all that waits to be written now."""
+        self._writer.later(order, partial(self._remove, order))
+
+    def _remove(self, order: str) -> None:
+        with suppress(OSError):
+            os.unlink(self._path(order))
 
     def _path(self, order: str) -> str:
         return os.path.join(self._folder, f"{order}.json")

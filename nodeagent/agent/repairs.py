@@ -7,6 +7,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
+from functools import partial
 
 from nodeagent import service
 from nodeagent.agent import orders, whitelist
@@ -18,7 +19,7 @@ from nodeagent.agent.refusals import Refusals
 from nodeagent.agent.signer import signer
 from nodeagent.agent.ssconf import Ssconf, certificate_digest
 from nodeagent.clocks import steady_ms, unix_ms
-from nodeagent.errors import MessageError, Unavailable
+from nodeagent.errors import MessageError, NodeAgentError, Unavailable
 from nodeagent.model.diagnosis import Verdict
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.protocol.messages import Order, Receipt
@@ -76,6 +77,8 @@ class Repairs:
         """Return an order's receipt, or None if this node never started it. Else Unavailable."""
         if why := self._unread:
             raise Unavailable(f"no receipt can be read: {why}")
+        if order in self._receipts.beginning | self.checks.receipts.beginning:
+            raise Unavailable(f"order {order} may be about to start")
         return self._known(order)
 
     def newest(self) -> list[Receipt]:
@@ -111,7 +114,7 @@ class Repairs:
         They end by `repair.timeout` at the latest; until then systemd is asked to wait, too.
         """
         self._stopping = True
-        async with self._judging:  # an order that was about to start has started or was refused
+        async with self._judging:  # an order that was about to start is refused
             pass
         if self._running is None and not self.checks.open:
             return
@@ -141,9 +144,11 @@ class Repairs:
             return judged
         async with self._judging:
             judged = self._weigh(signed.order, claimed)  # the order may have waited
-            if isinstance(judged, orders.Run):
-                judged = self._weigh(signed.order, await signer(signed.proof))
-            return await self._start(judged) if isinstance(judged, orders.Run) else judged
+            if not isinstance(judged, orders.Run):
+                return judged
+            proved = await signer(signed.proof)
+            judged = self._weigh(signed.order, proved)
+            return await self._start(judged, proved) if isinstance(judged, orders.Run) else judged
 
     def _weigh(self, order: Order, signer: str) -> orders.Judgement:
         identity, verdict, now = self._ssconf.identity(), self._verdict(), self._now()
@@ -172,7 +177,7 @@ class Repairs:
             settings.folder, order.command, owner=self._owner, link_folders=settings.link_folders
         )
 
-    async def _start(self, run: orders.Run) -> orders.Known | orders.Refused:
+    async def _start(self, run: orders.Run, signer: str) -> orders.Known | orders.Refused:
         order = run.order
         if self._stopping:
             return orders.Refused(f"order {order.id}: the agent is stopping")
@@ -191,16 +196,27 @@ class Repairs:
             assert diagnosis is not None, "judged a moment ago, and nothing was awaited since"
             text = diagnosis.text
         receipt = receipt_of(order)
-        try:
-            await self._receipts.begin(receipt)  # on disk before the start
+        try:  # on disk before the start
+            why = await self._receipts.begin(receipt, partial(self._why_not_now, order, signer))
         except OSError as error:
+            why = f"no receipt can be kept: {error}"
+        except NodeAgentError as error:
+            why = str(error)
+        if why:
             vetted.close()
-            return orders.Refused(f"order {order.id}: no receipt can be kept: {error}")
+            return orders.Refused(f"order {order.id}: {why}")
         log.info(
             "order-started id=%s command=%s incident=%s", order.id, order.command, order.incident
         )
         self._running = asyncio.create_task(self._carry_out(vetted, text, order.seconds, receipt))
         return orders.Known(receipt)
+
+    def _why_not_now(self, order: Order, signer: str) -> str:
+        """Say why an order that was judged some moments ago may not start any more."""
+        if self._stopping:
+            return "the agent is stopping"
+        judged = self._weigh(order, signer)
+        return judged.why if isinstance(judged, orders.Refused) else ""
 
     async def _carry_out(
         self, vetted: whitelist.Vetted, text: str, seconds: Seconds, receipt: Receipt

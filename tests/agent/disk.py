@@ -12,6 +12,7 @@ class Disk:
     def __init__(self) -> None:
         self._answers = threading.Event()
         self._answers.set()
+        self.asked = 0  # how often anything was to be written
 
     def hangs(self) -> None:
         self._answers.clear()
@@ -20,6 +21,7 @@ class Disk:
         self._answers.set()
 
     def fsync(self, _: int) -> None:
+        self.asked += 1
         self._answers.wait()
 
 

@@ -1,11 +1,13 @@
 """What running a command promises; the attacks on it are tests/attacks/test_processes.py."""
 
 import asyncio
+import os
 import resource
 import socket
 import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -190,4 +192,26 @@ def test_a_command_is_never_spared_as_its_supervisor_is(
             assert isinstance(ran, Finished)
             assert ran.stdout.split() == [b"0", b"900"]
 
+    with_commands(folder, journey)
+
+
+def test_a_runner_of_before_an_upgrade_starts_today_s_supervisor(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The repair that does the upgrade may take an hour more, and diagnoses go on meanwhile."""
+    put(folder, "tool", "#!/bin/sh\necho done\n")
+    spawn = os.posix_spawn
+
+    def as_it_did(path: str, line: list[str], *rest: Any, **options: Any) -> int:
+        option, code, _, *groups = line[3:]
+        assert (option, code) == ("-c", command._SUPERVISE)
+        script = [*line[:3], supervisor.__file__, *groups]
+        return spawn(path, script, *rest, **options)
+
+    async def journey(_: Commands, ask: Ask) -> None:
+        ran = await ask("tool")
+        assert isinstance(ran, Finished)
+        assert (ran.code, ran.stdout) == (0, b"done\n")
+
+    monkeypatch.setattr(os, "posix_spawn", as_it_did)
     with_commands(folder, journey)

@@ -15,7 +15,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from nodeagent.agent import front as module
-from nodeagent.agent import probe
+from nodeagent.agent import probe, writer
 from nodeagent.agent.collectors import drbd
 from nodeagent.agent.front import Front
 from nodeagent.agent.link import Frame, Link
@@ -152,10 +152,12 @@ def test_a_witness_says_when_its_disks_were_last_connected(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     told: list[Frame] = []
+    patience: dict[str, float] = {}
 
     class Runner(Link):
         async def ask(self, question: Frame, seconds: float = 5.0) -> Frame:
             told.append(question)
+            patience[question["verb"]] = seconds
             if question["verb"] == "witness":
                 return {"ticket": "t", "addresses": [], "noded": 1, "agent": 2}
             return {"sealed": "sealed"}
@@ -185,6 +187,7 @@ def test_a_witness_says_when_its_disks_were_last_connected(
     assert first[:3] == ["web1", "Connected", "UpToDate"]
     assert 0 <= first[3] < 60_000
     assert [row[3] for row in others] == [None, None]
+    assert patience["testify"] > writer.SECONDS, "the runner says no more about a disk that hangs"
 
 
 def test_it_learns_who_is_served_first_and_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:

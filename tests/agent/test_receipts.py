@@ -13,6 +13,7 @@ from nodeagent.agent.receipts import Receipts, newest
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical
 from nodeagent.protocol.messages import INTERRUPTED, UNREAD, Progress, Receipt
+from tests.patience import until
 
 
 def receipt(progress: Progress = Progress.STARTED, started: Ms = Ms(5)) -> Receipt:
@@ -116,7 +117,7 @@ def test_only_old_finished_receipts_are_ever_removed(
         kept.keep(one)
     assert kept.get(running.order) == running
     assert [kept.get(one.order) is None for one in finished] == [True, True, True, False, False]
-    assert len(list(tmp_path.iterdir())) == 3
+    until(lambda: len(list(tmp_path.iterdir())) == 3)
 
 
 WRITER = """

@@ -3,16 +3,22 @@
 import asyncio
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
+from nodeagent.agent import receipts
 from nodeagent.agent import writer as module
+from nodeagent.agent.receipts import Receipts
 from nodeagent.agent.writer import Writer
+from nodeagent.errors import Unavailable
 from nodeagent.protocol.messages import Progress
 from tests.agent.disk import Disk, a_disk
 from tests.agent.place import Place, safe_folder
 from tests.agent.workshop import Workshop, ran, story
+from tests.patience import until_async
 
 
 @pytest.fixture
@@ -35,14 +41,116 @@ def test_no_order_starts_on_a_disk_that_hangs(
 
     async def tell(shop: Workshop) -> None:
         disk.hangs()
-        assert await shop.order() is None
+        assert await shop.order(id=order) is None
         assert "no receipt can be kept: [Errno 110] the disk does not answer" in caplog.text
         assert ran(place) == 0
         disk.answers()
         monkeypatch.undo()
         await shop.serves()
 
+    order = str(uuid4())
     story(place, tell)
+    kept = Receipts(str(place.folder / "receipts"))
+    assert kept.get(order) is None, "after a restart it would count as a repair that failed"
+
+
+def test_nobody_is_told_that_an_order_is_unknown_whose_receipt_is_being_written(
+    place: Place, disk: Disk
+) -> None:
+    """Else maintd could take it for one that never arrives, and plan without it."""
+    place.command("repair", "fix", "#!/bin/sh\n")
+    place.command("repair", "look", "#!/bin/sh\n")
+
+    async def tell(shop: Workshop) -> None:
+        for changes in ({}, {"command": "look", "entry": "{}"}):
+            order, asked = str(uuid4()), disk.asked
+            disk.hangs()
+            ordered = asyncio.create_task(shop.order(id=order, **changes))
+            await until_async(lambda before=asked: disk.asked > before)  # type: ignore[misc]
+            with pytest.raises(Unavailable, match="may be about to start"):
+                shop.repairs.receipt(order)
+            disk.answers()
+            assert await ordered is not None
+            await shop.ended(order)
+
+    story(place, tell)
+
+
+Meanwhile = Callable[[Workshop], object]
+
+
+def switched_off(shop: Workshop) -> None:
+    file = Path(shop.place.config)
+    file.write_text(file.read_text().replace("[repair]", "[repair]\nenabled = false"))
+    shop.reload()
+
+
+def demoted(shop: Workshop) -> None:
+    shop.place.ssconf("master_candidates_certs", "")
+
+
+def without_files(shop: Workshop) -> None:
+    (shop.place.folder / "ganeti" / "ssconf_cluster_name").unlink()
+
+
+def stopped(shop: Workshop) -> "asyncio.Task[None]":
+    return asyncio.create_task(shop.repairs.finish())
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "why"),
+    [
+        (switched_off, "repair commands are switched off on this node"),
+        (demoted, "not the certificate of a master candidate"),
+        (without_files, "ssconf_cluster_name"),
+        (stopped, "the agent is stopping"),
+    ],
+)
+def test_an_order_is_judged_again_once_its_receipt_is_written(
+    place: Place, disk: Disk, caplog: pytest.LogCaptureFixture, meanwhile: Meanwhile, why: str
+) -> None:
+    place.command("repair", "fix", f"#!/bin/sh\necho run >>{place.folder}/ran\n")
+    order = str(uuid4())
+
+    async def tell(shop: Workshop) -> None:
+        disk.hangs()
+        ordered = asyncio.create_task(shop.order(id=order))
+        await until_async(lambda: disk.asked)
+        waits = meanwhile(shop)
+        await asyncio.sleep(0)
+        disk.answers()
+        assert await ordered is None
+        assert why in caplog.text
+        assert shop.repairs.receipt(order) is None
+        if isinstance(waits, asyncio.Task):
+            await waits
+        await until_async(lambda: not list((place.folder / "receipts").iterdir()))
+
+    story(place, tell)
+    assert ran(place) == 0
+
+
+def test_an_old_receipt_is_removed_beside_the_loop(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that hangs may let nobody remove a file either."""
+    removed, unlink = list[threading.Thread](), os.unlink
+
+    def noted(path: str) -> None:
+        removed.append(threading.current_thread())
+        unlink(path)
+
+    async def tell(shop: Workshop) -> None:
+        for _ in range(2):
+            await shop.serves()
+        await until_async(lambda: removed)
+
+    monkeypatch.setattr(receipts, "KEEP", 1)
+    place.command("repair", "fix", f"#!/bin/sh\necho run >>{place.folder}/ran\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "unlink", noted)
+        story(place, tell)
+    assert threading.main_thread() not in removed
 
 
 def test_an_end_that_cannot_be_written_is_known_all_the_same(

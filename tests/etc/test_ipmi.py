@@ -124,6 +124,9 @@ FAULTS = {
     "memory that failed as the machine started, by IBM": (
         "DIMM 8 | E7h | ok | 32.8 | Memory Scrub Failed, Memory Device Disabled, Presence Detected"
     ),
+    "memory whose addresses do not match their parity": (
+        "Mem Parity Err | 14h | ok | 32.1 | Presence Detected, Parity"
+    ),
     "memory in wrong slots": "DIMM | 2Bh | ok | 8.1 | Presence Detected, Configuration Error",
     "a drive": "Drive 3 | 63h | ok | 4.3 | Drive Present, Drive Fault",
     "a drive of a degraded array": "Drive 3 | 63h | ok | 4.3 | Drive Present, In Critical Array",
@@ -153,6 +156,10 @@ LOGS: dict[str, tuple[str, ...]] = {
     "HP, corrected errors": (recordings.read("ipmi-sel-hp-dl360"),),
     "lines of many boards": (recordings.read("ipmi-sel-forms"),),
     "since the start": (HOUR_AGO,),
+    "of a parity": (HOUR_AGO.replace("Uncorrectable ECC", "Parity"),),
+    "a corrected error whose text names a parity": (
+        "   2 | 06/20/2016 | 11:30:00 | Memory #0x14 | Correctable ECC (Parity) | Asserted",
+    ),
     "with the name of a DIMM": (f"  34 | 06/20/2016 | 04:50:09 AM | {DIMM}",),
     "by a newer ipmitool": (f"   7 | 11/29/26 | 11:01:53 UTC | {ECC}", NEWER),
     "hours ahead: the BMC's clock was set back, before or after the start": (
