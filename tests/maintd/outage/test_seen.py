@@ -211,13 +211,17 @@ def test_how_the_jobs_of_a_way_back_end() -> None:
         (TRIES - 2, out, Result(Outcome.RUNNING), True, True),
         (TRIES - 2, out, Result(Outcome.LATER), True, True),
         (TRIES - 1, out, Result(Outcome.LATER), True, False),
+        (TRIES - 1, out, Result(Outcome.ERROR), True, False),
     ):
         intent = Intent("2", OfReturn("uuid-n3"), "n3", restore, "7")
         ours = Outage("uuid-n3", drained_by="1", back=replace(back, tries=tries))
         observed = replace(seen(six(there)), results={"2": result})
         after = remember(Ledger(intents=(intent,), outages=(ours,)), observed, NOW)
         assert bool(after.intents) is kept, (there, result)
-        assert (after.outages[0].back is not None) is goes_on, (tries, there, result)
+        (outage,) = after.outages
+        assert (outage.back is not None) is goes_on, (tries, there, result)
+        failure = outage.why or (outage.back.failure if outage.back else "")
+        assert bool(failure) is (there is out and result.outcome is not Outcome.RUNNING)
 
 
 def test_an_offline_node_that_somebody_drains_is_drained_again_when_it_is_back() -> None:
