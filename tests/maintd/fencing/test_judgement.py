@@ -66,6 +66,9 @@ ROWS: dict[tuple[str, str], dict[str, Evidence]] = {
         "n5 says, and maintd hears it as well": evidence(
             *SILENCE, told_by("n5", ANSWERS), agent=ANSWERS
         ),
+        "n5 says, and noded answers Ganeti as well": evidence(
+            *SILENCE, told_by("n5", ANSWERS), noded=True
+        ),
         "n5 says, and maintd is connected": evidence(
             *SILENCE, told_by("n5", ANSWERS), agent=CONNECTS
         ),
