@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from nodeagent.errors import ConfigError
-from nodeagent.maintd.queue.settings import procedures_of
+from nodeagent.maintd.queue.settings import constraints_of, procedures_of
+from nodeagent.model.constraints import MOST
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.queue import Operation, Procedures, Referral, RepairStep
 from nodeagent.model.units import Seconds
@@ -66,6 +67,7 @@ OPERATION = "queue.repair_procedures[0].repair_operations[0]"
         ),
         ({"health_check_command": 7}, f"{OPERATION}.health_check_command is 7"),
         ({"steps": []}, f"{OPERATION}.repair_steps is missing or empty"),
+        ({"steps": [{"watch_seconds": 1}]}, f"{STEPS}.repair_command is missing"),
         ({"steps": {}}, f"{OPERATION}.repair_steps is {{}}; it must be a list of tables"),
         ({"steps": [1]}, f"{STEPS} must be a table"),
         ({"machine_types": []}, "queue.repair_procedures[0].machine_types is missing or empty"),
@@ -110,6 +112,14 @@ def test_numbers_have_limits(of: str, key: str, least: int, most: int) -> None:
         with pytest.raises(ConfigError) as error:
             told(value)
         assert f"{of}.{key} is {value}" in str(error.value)
+
+
+def test_constraints_are_numbers_and_partial_admission_a_switch() -> None:
+    said = {"partial-admission": 1, "maximum-repair-queue-entries": 0, "cool-down-seconds": MOST}
+    assert constraints_of(Section("constraints", dict(said))).named().items() >= said.items()
+    for name, value in (("partial-admission", 2), ("cool-down-seconds", -1), ("bogus", 1)):
+        with pytest.raises(ConfigError, match=rf"constraints\.{name} is"):
+            constraints_of(Section("constraints", {name: value}))
 
 
 def test_what_is_not_said_is_as_it_is_declared() -> None:
