@@ -7,8 +7,8 @@ import pytest
 from nodeagent.maintd.incidents.lifecycle import withdraw
 from nodeagent.maintd.incidents.tags import close_healed, tag_ended
 from nodeagent.model.action import Action, Drain, MovePrimary, Retag, Scope
-from nodeagent.model.incident import READY_TAG, Incident, Status
-from nodeagent.model.ledger import Hold, Intent, Ledger, Policy
+from nodeagent.model.incident import CANCELED_TAG, READY_TAG, Incident, Status
+from nodeagent.model.ledger import HOLD_TAG, Hold, Intent, Ledger, Policy
 from nodeagent.model.outage import Back, Outage, Way
 from nodeagent.model.purpose import OfIncident
 from nodeagent.model.snapshot import Node, Observed
@@ -16,7 +16,7 @@ from nodeagent.model.units import Ms
 from nodeagent.model.wish import Pause
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.rounds import broken, ticks
-from tests.maintd.world import EVACUATE, NOW, REPAIR, incident, ledger, need, node, seen, six
+from tests.maintd.world import EVACUATE, NOW, OK, REPAIR, incident, ledger, need, node, seen, six
 
 
 def test_tags_that_are_refused_are_not_set_again_each_round() -> None:
@@ -144,6 +144,28 @@ def test_the_tag_of_an_earlier_end_goes_once_the_cancel_shows_or_its_fault_is_go
         before = ledger(one)
         after = tag_ended(before, seen(six(tagged(*tags))), set(), NOW)
         assert (goes in added(after, before)) is going, (one, tags)
+
+
+def test_which_tags_of_incidents_are_forgotten() -> None:
+    """A mark goes once the tag of its end shows, a hold once its node needs nothing."""
+    one = incident(diagnosis=REPAIR, status=Status.PENDING)
+    ended, hold = replace(one, status=Status.COMPLETED), HOLD_TAG + one.id
+    for known, tag, said, goes in (
+        (one, one.mark, REPAIR, False),
+        (ended, one.mark, OK, False),
+        (replace(ended, tag_seen=True), one.mark, OK, True),
+        (replace(one, status=Status.FAILED), one.mark, OK, True),
+        (one, hold, OK, False),
+        (FAILED, hold, OK, True),
+        (FAILED, hold, EVACUATE, False),
+        (FAILED, CANCELED_TAG + one.id, EVACUATE, True),
+    ):
+        before = ledger(known)
+        after = tag_ended(before, seen(six(tagged(tag)), {"n1": said}), set(), NOW)
+        assert (Retag(Scope.NODE, "n1", remove=(tag,)) in added(after, before)) is goes, (
+            known,
+            tag,
+        )
 
 
 HOUR = Ms(3_600_000)

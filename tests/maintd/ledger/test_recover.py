@@ -95,6 +95,7 @@ def test_a_repair_that_ended_before_the_ledger_was_lost_is_told(
 # By jobs alone.
 
 OLD, NEW, OTHER = incident(), incident(diagnosis=FAILOVER), incident("n2")
+LIVE = incident(diagnosis=REPAIR)
 
 
 def done(of: Incident, number: int, action: Action, *, why: str = "") -> Trail:
@@ -105,8 +106,8 @@ def done(of: Incident, number: int, action: Action, *, why: str = "") -> Trail:
 @pytest.mark.parametrize(
     ("tags", "drained"),
     [
-        (frozenset[str](), {NEW.id: True, OTHER.id: False}),
-        (frozenset({OLD.mark}), {OLD.id: True, NEW.id: False, OTHER.id: False}),
+        (frozenset[str](), {NEW.id: True, OTHER.id: False, LIVE.id: False}),
+        (frozenset({OLD.mark}), {OLD.id: True, NEW.id: False, OTHER.id: False, LIVE.id: False}),
     ],
     ids=["superseded", "kept, for its mark proves an order"],
 )
@@ -116,6 +117,7 @@ def test_a_node_has_work_for_its_newest_incident(
     trails = [
         done(OLD, 5, Drain("n1")),
         done(OTHER, 7, MovePrimary("b", "n2", live=True)),
+        done(LIVE, 8, MovePrimary("a", "n1", live=True), why="no"),
         done(NEW, 9, MovePrimary("a", "n1", live=False)),
     ]
     after = recover(Ledger(), trails, six(node("n1", tags=tags)), NOW)

@@ -19,7 +19,7 @@ from nodeagent.model.action import (
 )
 from nodeagent.model.alerts import Alerts
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Decision, Hold, Intent, Ledger, Outcome
+from nodeagent.model.ledger import Decision, Hold, Intent, Ledger, Outcome, Storm
 from nodeagent.model.outage import Back, Outage, Proof, Wanted, Way
 from nodeagent.model.purpose import OfReturn, OfRoll, Purpose
 from nodeagent.model.reason import AnyKind, Kind, RollKind, because
@@ -172,10 +172,10 @@ WAITS: dict[str, tuple[Ledger, Observed, AnyKind]] = {
         found(said={"n3": REPAIR}),
         Kind.NOT_WELL,
     ),
-    "all is paused": (
-        beside(roll(N3), holds=(Hold(Scope.CLUSTER, "", "ada", NOW),)),
+    "the storm brake has tripped": (
+        beside(roll(N3, N4), storm=Storm(NOW, "many")),
         found(),
-        Kind.PAUSED,
+        Kind.STORM,
     ),
     "in doubt": (roll(N3), found(doubts={"n3": "silent"}), Kind.DOUBT),
     "its agent does not list the command": (roll(N3), found(runs={}), RollKind.ROLL_NOT_LISTED),
@@ -191,7 +191,7 @@ WAITS: dict[str, tuple[Ledger, Observed, AnyKind]] = {
     ),
     "its instance fits nowhere": (roll(N3), found(LOCAL), RollKind.ROLL_NO_ROOM),
     "canceled, and one has failed": (
-        roll(FAILED, member("n4", Phase.SKIPPED), canceled="ada"),
+        roll(FAILED, JUST_BACK, member("n4", Phase.SKIPPED), canceled="ada"),
         found(AWAY),
         RollKind.ROLL_FAILED,
     ),
