@@ -73,7 +73,9 @@ def test_changed_while_it_is_copied(folder: Path, monkeypatch: pytest.MonkeyPatc
         return real(*arguments)
 
     monkeypatch.setattr(os, "sendfile", meanwhile)
+    before = open_files()
     assert "being changed" in refusal(folder)
+    assert open_files() == before
 
 
 def test_nothing_stays_open(folder: Path) -> None:

@@ -106,10 +106,12 @@ def test_the_driver_of_ext4_counts_the_errors_of_its_ancestors(shipped: Shipped,
         "/dev/sdb1 /srv//my\\040disk xfs defaults 0 2",
         "/dev/sdb1 //srv/./my\\040disk xfs ro,rw 0 2",
         "LABEL=data /srv/my\\040disk xfs",
+        "LABEL=data {root}/link xfs",
     ],
 )
 def test_a_mount_point_is_compared_as_the_kernel_names_it(shipped: Shipped, row: str) -> None:
-    mounts = f"{ROOT}\n{read_only(DISK)}"
+    (shipped.root / "link").symlink_to("/srv/my disk")
+    row, mounts = row.format(root=shipped.root), f"{ROOT}\n{read_only(DISK)}"
     ran = shipped.run("fs-readonly", **world(shipped, mounts, table=f"{row}\n"))
     assert ran.diagnosis["command"] == REMOUNT
     repaired = repair(shipped, ran.diagnosis, mounts, works(shipped), table=f"{row}\n")
@@ -136,11 +138,12 @@ def test_what_the_system_starts_without_evacuates_nothing(
 
 
 def test_a_count_that_cannot_be_read_silences_no_other(shipped: Shipped) -> None:
-    constants = world(shipped, f"{ROOT}\n{read_only(DISK)}")
-    shipped.tree({"sys/fs/ext4/sda1/errors_count": "?\n"})
-    ran = shipped.run("fs-readonly", **constants)
-    assert [row["mount"] for row in ran.faults] == ["/srv/my disk"]
-    assert ran.diagnosis["details"]["not_asked"][0].startswith("/: ")
+    for root, mounts in ((ROOT, ["/srv/my disk"]), (read_only(ROOT), ["/", "/srv/my disk"])):
+        constants = world(shipped, f"{root}\n{read_only(DISK)}")
+        shipped.tree({"sys/fs/ext4/sda1/errors_count": "?\n"})
+        ran = shipped.run("fs-readonly", **constants)
+        assert [row["mount"] for row in ran.faults] == mounts
+        assert ran.diagnosis["details"]["not_asked"][0].startswith("/: ")
 
 
 def test_without_fstab_errors_are_told_all_the_same(shipped: Shipped) -> None:

@@ -129,7 +129,9 @@ def team(name: str, **ports: str) -> Files:
 def test_ip_knows_a_team_by_any_name(shipped: Shipped) -> None:
     shipped.tree({"ssconf_node_primary_ips": "n1 192.0.2.6\n"}, under="ganeti")
     kind = {"master": "uplink", "linkinfo": {"info_slave_kind": "team"}}
-    shown = json.dumps([*ADDRESSES, *({"ifname": name} | kind for name in ("eth5", "eth6"))])
+    other = {"ifname": "eth3", "master": "br0", "linkinfo": {"info_slave_kind": "bridge"}}
+    ports = ({"ifname": name} | kind for name in ("eth5", "eth6"))
+    shown = json.dumps([*ADDRESSES, other, *ports])
     ip = shipped.tool("other-ip", f"echo \"$*\" > {shipped.root}/asked; echo '{shown}'")
     ran = look(shipped, team("uplink", eth5="1", eth6="0"), TOOLS=(str(ip),))
     assert ran.faults == [{"interface": "eth6", "team": "uplink", "fault": "down"}]

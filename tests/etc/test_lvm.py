@@ -190,6 +190,10 @@ PARTS = {
     "a cache is lost": cached(*ONE_LEFT, cache="partial"),
     "the kernel says that it failed": [KERNEL_SAYS, *thin()[1:]],
     "a snapshot is not judged by its origin": snapshot(),
+    "another group has parts of the same names": [
+        *thin(*ONE_LEFT),
+        *(row | {"vg_name": "other"} for row in thin(*NONE_LEFT)),
+    ],
 }
 
 
@@ -210,7 +214,9 @@ def test_a_volume_is_judged_by_the_parts_it_stands_on(shipped: Shipped) -> None:
 def test_a_group_of_another_host_is_passed_over(shipped: Shipped, line: str) -> None:
     look(shipped, [WHOLE], [])
     text = json.dumps({"report": [{"vg": [WHOLE]}]})
-    shipped.tool("vgs", f"echo '{line}' >&2\ncat <<'END'\n{text}\nEND\nexit 5")
+    shipped.tool(
+        "vgs", f"printf '  WARNING: old\\n\\n{line}\\n' >&2\ncat <<'END'\n{text}\nEND\nexit 5"
+    )
     assert shipped.run("lvm", FOLDERS=(str(shipped.root / "tools"),)).diagnosis == OK
 
 

@@ -79,6 +79,9 @@ HEALTHY = {
         Cache_Status="Temporarily Disabled", Battery="Recharging"
     ),
     "no cache is used": controller(Cache_Status="Not Configured"),
+    "a line that stands deeper": P408I.replace(
+        "   Controller Status: OK\n", "      Controller Status: Failed\n   Controller Status: OK\n"
+    ),
     "a spare": disk(Drive_Type="Spare Drive"),
     "a disk is erased": disk(Status="Erase In Progress"),
 }

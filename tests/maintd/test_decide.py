@@ -676,7 +676,7 @@ def test_a_canceled_incident_is_left_alone_and_told_in_ganeti() -> None:
         (Resume(Scope.NODE, "n2"), "node n2 is not paused"),
         (Resume(Scope.NODE, "n77"), "there is no node n77"),
         (Pause(Scope.GROUP, "g77"), "there is no group g77"),
-        (Pause(Scope.CLUSTER, "", until=Ms(NOW - 1)), "the pause would have ended at 2026-11-18T"),
+        (Pause(Scope.CLUSTER, "", until=NOW), "the pause would have ended at 2026-11-18T"),
         (ResetStorm(), "the storm brake has not tripped"),
     ],
 )
@@ -708,7 +708,7 @@ def test_what_is_for_now_is_not_granted_hours_later(asked: Asked, holds: bool) -
     before = ledger(incident())
     late = decide(before, observed, POLICY, NOW + PATIENCE + 60_000).refused
     assert late == ({} if holds else {"w0": LATE})
-    assert decide(before, observed, POLICY, NOW + PATIENCE).refused.get("w0") != LATE
+    assert LATE[:28] not in decide(before, observed, POLICY, NOW + PATIENCE).refused.get("w0", "")
 
 
 def test_a_pause_begins_nothing_until_it_is_taken_back() -> None:

@@ -8,9 +8,10 @@ import pytest
 
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.autorepair.jobs import remember
+from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.engine.failpoint import arm
 from nodeagent.model.action import Guarded, MovePrimary, Reinstall, Retag, Scope, move_of
-from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
+from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy, Result
 from nodeagent.model.purpose import OfRepair
 from nodeagent.model.reason import Kind, StageKind, because
 from nodeagent.model.snapshot import Group, Observed
@@ -28,6 +29,7 @@ from tests.maintd.autorepair.repairs import (
 )
 from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, mirrored
+from tests.maintd.world import NOW, seen
 
 
 def test_by_harep_s_rules_a_failover_and_the_new_mirror_are_two_repairs() -> None:
@@ -56,6 +58,17 @@ def test_it_is_off_unless_somebody_switches_it_on() -> None:
     rig.cluster.world.tags |= {"maintd:autorepair:safe"}
     rig.settle()
     assert result(rig) == ("failover", "success", 2)
+
+
+@pytest.mark.parametrize(
+    ("policy", "after", "begins"), [(SAFE, NOW, True), (SAFE, NOW + 1, False), (QUICK, NOW, False)]
+)
+def test_no_repair_begins_before_the_next_try(policy: Policy, after: int, *, begins: bool) -> None:
+    rig = cluster(*mirrored(("n2", "n3")))
+    out(rig, "n2")
+    observed = seen(rig.cluster.snapshot())
+    decision = decide(Ledger(repairs_after=Ms(after)), observed, policy, NOW)
+    assert bool(decision.ledger.intents) is begins
 
 
 @pytest.mark.parametrize("name", ["promised", "submitted", "remembered", "saved"])

@@ -54,6 +54,9 @@ ROWS: dict[tuple[str, str], dict[str, Evidence]] = {
         "noded answers Ganeti, although power control says off": evidence(
             *SILENCE, noded=True, power=power(False)
         ),
+        "noded has answered Ganeti just as long ago as counts": evidence(
+            noded=True, noded_at=Ms(NOW - NODED_LASTS)
+        ),
         "one witness is enough: noded": evidence(told_by("n5", ANSWERS)),
         "one witness is enough: agent, though noded was not asked": evidence(
             told_by("n5", UNKNOWN, ANSWERS)
@@ -62,6 +65,9 @@ ROWS: dict[tuple[str, str], dict[str, Evidence]] = {
         "two against three": evidence(*SILENCE, told_by("n5", ANSWERS), told_by("n6", ANSWERS)),
         "n5 says, and maintd hears it as well": evidence(
             *SILENCE, told_by("n5", ANSWERS), agent=ANSWERS
+        ),
+        "n5 says, and noded answers Ganeti as well": evidence(
+            *SILENCE, told_by("n5", ANSWERS), noded=True
         ),
         "n5 says, and maintd is connected": evidence(
             *SILENCE, told_by("n5", ANSWERS), agent=CONNECTS
@@ -167,6 +173,14 @@ ROWS: dict[tuple[str, str], dict[str, Evidence]] = {
     # 7. Silence of a machine that has none.
     ("off", "power-is-off"): {
         "off": evidence(*SILENCE, power=power(False)),
+        "off, by the oldest evidence that counts": evidence(
+            *(told_by(name, age=TESTIMONY_LASTS) for name in CLEAR),
+            noded_at=Ms(NOW - NODED_LASTS),
+            power=power(False, age=POWER_LASTS),
+        ),
+        "off, by evidence of this moment": evidence(
+            *(told_by(name, age=0) for name in CLEAR), power=power(False, age=0), since=NOW
+        ),
         "off; who shares no disk need not read any": evidence(
             *SILENCE[:2], told_by("n5", mirrors=None, why="no mond"), power=power(False)
         ),

@@ -1,19 +1,24 @@
 """What is told of incidents."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from nodeagent.maintd.engine.round import Round
+from nodeagent.maintd.http.autorepair import explained
 from nodeagent.maintd.http.status import intent_json, status
 from nodeagent.maintd.http.view import View
-from nodeagent.model.action import Drain
+from nodeagent.model.action import Drain, MovePrimary
 from nodeagent.model.diagnosis import Diagnosis
-from nodeagent.model.ledger import Intent, Ledger, Outcome
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy
 from nodeagent.model.purpose import OfIncident
-from nodeagent.model.reason import Kind, because
+from nodeagent.model.reason import Held, Kind, because
+from nodeagent.model.snapshot import Group, Observed
+from nodeagent.protocol.look import Distrusted, Look, Silent
 from tests.maintd.rig import Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, FAILOVER, NOW, need, seen, six
+from tests.maintd.world import EVACUATE, FAILOVER, NOW, REPAIR, incident, need, node, seen, six
 
 
 def told(rig: Rig, done: Round) -> list[dict[str, Any]]:
@@ -67,3 +72,71 @@ def test_a_job_is_planned_submitted_or_lost() -> None:
         view = View(NOW, Ledger(), seen(six(), results=results))
         intent = Intent("1", OfIncident("x"), "n1", Drain("n1"), job)
         assert intent_json(view, intent)["state"] == state
+
+
+FIRST, ONE = incident("n1"), incident("n2")
+HELD = Held(because(Kind.NO_COMMAND, "n2"), "n2", ONE.id)
+THEIRS = Held(because(Kind.NO_COMMAND, "n3"), "n3", "another")
+MOVES = Intent("1", OfIncident(ONE.id), "n2", MovePrimary("a", "n1", live=True), "7")
+WORLD = replace(six(a=("n1", "n2"), b=("n3", "n4")), groups={"default": Group("default", "here")})
+
+
+def explain(ledger: Ledger, observed: Observed, *held: Held, **looks: Look) -> dict[str, Any]:
+    found = explained(View(NOW, ledger, observed, held, looks), Policy(), "a")
+    assert found is not None
+    return found
+
+
+def test_what_an_instance_waits_for_is_the_work_of_its_nodes() -> None:
+    """Its primary node, and its secondary one."""
+    quiet = seen(WORLD)
+    nothing = explain(Ledger(), quiet)["next"]
+    for before, why in (
+        (Ledger(incidents=(ONE,)), str(HELD.why)),
+        (Ledger(incidents=(ONE,), intents=(MOVES,)), "job 7"),
+        (Ledger(incidents=(FIRST, ONE)), FIRST.id),
+        (Ledger(incidents=(incident("n3"),)), None),
+        (Ledger(incidents=(incident("n2", REPAIR),)), None),
+        (Ledger(incidents=(replace(ONE, status=Status.FAILED),)), None),
+    ):
+        told = explain(before, quiet, THEIRS, HELD)
+        assert (told["next"] == nothing) is (why is None), before
+        assert why is None or why in told["next"]["why"], told["next"]
+        assert len(told["work"]) == len(before.intents)
+        names = [one["node"] for one in told["incidents"]]
+        assert names == [one.node for one in before.incidents if one.name != "n3"]
+
+
+def test_an_instance_of_a_silent_node_is_not_called_healthy() -> None:
+    drained = seen(replace(WORLD, nodes={**WORLD.nodes, "n1": node("n1", offline=True)}))
+    silent, forged = Silent("timed out"), Distrusted("forged")
+    for looks, observed, health in (
+        ({"n1": silent}, seen(WORLD), "unknown"),
+        ({"n2": forged}, seen(WORLD), "unknown"),
+        ({"n3": silent}, seen(WORLD), "healthy"),
+        ({"n1": silent}, drained, "broken"),
+    ):
+        told = explain(Ledger(), observed, **looks)
+        assert told["health"]["is"] == health, looks
+        for look in looks.values():
+            assert (look.why in told["health"]["why"]) is (health == "unknown")
+
+
+def test_which_stops_an_instance_is_told() -> None:
+    for busy, stops in (({"a": "9"}, 1), ({"n1": "9"}, 1), ({"n2": "9"}, 1), ({"b": "9"}, 0)):
+        assert len(explain(Ledger(), seen(WORLD, busy=busy))["paused"]) == stops, busy
+    for name, stops in (("n1", 1), ("n2", 1), ("n3", 0)):
+        paused = node(name, tags=frozenset({"maintd:pause:yes"}))
+        there = replace(WORLD, nodes={**WORLD.nodes, name: paused})
+        assert len(explain(Ledger(), seen(there))["paused"]) == stops, name
+
+
+def test_a_move_counts_against_the_budgets_of_its_instance() -> None:
+    tags = frozenset({"maintd:budget:web:1"})
+    tagged = {n: replace(one, tags=tags) for n, one in WORLD.instances.items()}
+    there = replace(WORLD, instances=tagged)
+    gone = replace(MOVES, id="2", action=MovePrimary("gone", "n1", live=True))
+    for intents, moving in (((), []), ((MOVES, gone), ["a"])):
+        (budget,) = explain(Ledger(intents=intents), seen(there))["budgets"]
+        assert (budget["name"], budget["most"]) == ("web", 1)
+        assert [one["instance"] for one in budget["disrupted"]] == moving

@@ -5,9 +5,12 @@ from dataclasses import replace
 import pytest
 
 from nodeagent.maintd.deciding.recover import recover
-from nodeagent.model.action import Action, Drain, MovePrimary, Retag, Scope
+from nodeagent.maintd.planning.outcomes import TAG_SHOWS
+from nodeagent.model.action import Action, Drain, MovePrimary, Power, PowerCommand, Retag, Scope
+from nodeagent.model.fencing import BURST, Cut
 from nodeagent.model.incident import UNKNOWN, Incident, Status, incident_id
 from nodeagent.model.ledger import Ledger, Outcome, Result, Trail
+from nodeagent.model.purpose import OfFencing
 from nodeagent.model.reason import Kind
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Pause, Resume
@@ -92,6 +95,7 @@ def test_a_repair_that_ended_before_the_ledger_was_lost_is_told(
 # By jobs alone.
 
 OLD, NEW, OTHER = incident(), incident(diagnosis=FAILOVER), incident("n2")
+LIVE = incident(diagnosis=REPAIR)
 
 
 def done(of: Incident, number: int, action: Action, *, why: str = "") -> Trail:
@@ -102,8 +106,8 @@ def done(of: Incident, number: int, action: Action, *, why: str = "") -> Trail:
 @pytest.mark.parametrize(
     ("tags", "drained"),
     [
-        (frozenset[str](), {NEW.id: True, OTHER.id: False}),
-        (frozenset({OLD.mark}), {OLD.id: True, NEW.id: False, OTHER.id: False}),
+        (frozenset[str](), {NEW.id: True, OTHER.id: False, LIVE.id: False}),
+        (frozenset({OLD.mark}), {OLD.id: True, NEW.id: False, OTHER.id: False, LIVE.id: False}),
     ],
     ids=["superseded", "kept, for its mark proves an order"],
 )
@@ -113,6 +117,7 @@ def test_a_node_has_work_for_its_newest_incident(
     trails = [
         done(OLD, 5, Drain("n1")),
         done(OTHER, 7, MovePrimary("b", "n2", live=True)),
+        done(LIVE, 8, MovePrimary("a", "n1", live=True), why="no"),
         done(NEW, 9, MovePrimary("a", "n1", live=False)),
     ]
     after = recover(Ledger(), trails, six(node("n1", tags=tags)), NOW)
@@ -142,3 +147,52 @@ def test_a_cancel_whose_tag_could_not_be_set_is_one() -> None:
         trails = [done(OLD, 5, Drain("n1")), done(OLD, 6, canceled, why=why)]
         (one,) = recover(Ledger(), trails, six(), NOW).incidents
         assert one.status is Status.CANCELED
+
+
+def test_what_another_master_has_just_tagged_is_waited_for() -> None:
+    tag = Retag(Scope.NODE, "n1", add=(OLD.mark,))
+    for trail, waits in (
+        (done(OLD, 6, tag), True),
+        (replace(done(OLD, 6, tag), at=Ms(NOW - TAG_SHOWS)), True),
+        (replace(done(OLD, 6, tag), at=Ms(NOW - TAG_SHOWS - 1)), False),
+        (done(OLD, 5, tag), False),
+        (done(OLD, 6, tag, why="no"), False),
+        (done(OLD, 6, Drain("n1")), False),
+    ):
+        after = recover(Ledger(round=5), [trail], six(), NOW)
+        assert [intent.action for intent in after.intents] == [tag] * waits, trail
+
+
+def test_which_power_offs_count() -> None:
+    def cut(at: int) -> tuple[Cut, ...]:
+        return (Cut("uuid-n1", Ms(at)),)
+
+    off, on = PowerCommand.OFF, PowerCommand.ON
+    for known, number, command, at, after in (
+        ((), 6, off, NOW, cut(NOW)),
+        ((), 5, off, NOW, cut(NOW)),
+        ((), 6, on, NOW, ()),
+        ((), 6, off, NOW - BURST, ()),
+        (cut(NOW - 9), 6, off, NOW, cut(NOW)),
+        (cut(NOW - 9), 5, off, NOW, cut(NOW - 9)),
+        (cut(NOW), 6, off, NOW - 9, cut(NOW)),
+    ):
+        reason = f"{OfFencing('uuid-n1').text}:{number}"
+        trail = Trail("7", reason, Power("n1", command), Result(Outcome.SUCCESS), Ms(at), NOW)
+        found = recover(Ledger(round=5, cuts=known), [trail], six(), NOW).cuts
+        assert found == after, (known, number, command, at)
+
+
+def test_an_incident_has_begun_with_its_first_job_and_only_once() -> None:
+    trails, works = [done(OLD, 5, Drain("n1"))], replace(OLD, status=Status.PENDING, jobs=("5",))
+    first = recover(ledger(works), trails, six(), NOW)
+    assert [one.incident for one in first.begun] == [OLD.id]
+    assert recover(first, trails, six(), NOW).begun == first.begun
+    assert recover(ledger(works), [], six(), NOW).begun == ()
+
+
+def test_plans_wait_after_a_newer_job_of_another_master() -> None:
+    for number, others, waits in ((6, None, True), (5, None, False), (6, 5, False), (5, 6, True)):
+        trails = [done(OLD, number, Drain("n1"))]
+        after = recover(Ledger(round=5), trails, six(), NOW, repairs=True, others=others)
+        assert bool(after.away) is waits, (number, others)

@@ -10,11 +10,12 @@ from nodeagent.errors import Unavailable
 from nodeagent.maintd.engine.round import Round
 from nodeagent.maintd.outage.seen import remember
 from nodeagent.maintd.outage.waiting import unlicensed
+from nodeagent.maintd.planning.outcomes import TRIES
 from nodeagent.model.action import Drain, Guarded, Restore, SetOffline
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Intent, Ledger, Outcome, RoleChange
+from nodeagent.model.ledger import Intent, Ledger, Outcome, Result, RoleChange
 from nodeagent.model.outage import Back, Outage, Proof, Way
-from nodeagent.model.purpose import OfFencing, OfPerson, OfRoll, OfWindow
+from nodeagent.model.purpose import OfFencing, OfPerson, OfReturn, OfRoll, OfWindow
 from nodeagent.model.reason import AnyKind, Detail, Kind, Reason
 from nodeagent.model.window import Standing
 from nodeagent.model.wish import Cancel
@@ -198,6 +199,29 @@ def test_a_failed_job_leaves_a_node_ours_that_an_earlier_one_took() -> None:
         observed = seen(world, results={"2": Outcome.ERROR})
         (after,) = remember(Ledger(intents=(intent,), outages=(before,)), observed, NOW).outages
         assert (after.found, after.ours) == (found, ours), before
+
+
+def test_how_the_jobs_of_a_way_back_end() -> None:
+    """A lost one is planned again, unless its effect shows; a failure without a reason is one."""
+    restore, back = Restore("n3"), Back(Way.UNDRAINED, NOW, tries=TRIES - 2)
+    out = node("n3", drained=True)
+    for tries, there, result, kept, goes_on in (
+        (TRIES - 2, out, Result(Outcome.LOST), False, True),
+        (TRIES - 2, node("n3"), Result(Outcome.LOST), True, False),
+        (TRIES - 2, out, Result(Outcome.RUNNING), True, True),
+        (TRIES - 2, out, Result(Outcome.LATER), True, True),
+        (TRIES - 1, out, Result(Outcome.LATER), True, False),
+        (TRIES - 1, out, Result(Outcome.ERROR), True, False),
+    ):
+        intent = Intent("2", OfReturn("uuid-n3"), "n3", restore, "7")
+        ours = Outage("uuid-n3", drained_by="1", back=replace(back, tries=tries))
+        observed = replace(seen(six(there)), results={"2": result})
+        after = remember(Ledger(intents=(intent,), outages=(ours,)), observed, NOW)
+        assert bool(after.intents) is kept, (there, result)
+        (outage,) = after.outages
+        assert (outage.back is not None) is goes_on, (tries, there, result)
+        failure = outage.why or (outage.back.failure if outage.back else "")
+        assert bool(failure) is (there is out and result.outcome is not Outcome.RUNNING)
 
 
 def test_an_offline_node_that_somebody_drains_is_drained_again_when_it_is_back() -> None:

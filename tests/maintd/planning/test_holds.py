@@ -13,7 +13,7 @@ from nodeagent.maintd.planning.holds import (
     untag_resumed,
 )
 from nodeagent.model.action import Action, Retag, Scope
-from nodeagent.model.ledger import PAUSE_TAG, Hold, Ledger, Policy
+from nodeagent.model.ledger import PAUSE_TAG, STORM_TAG, Hold, Ledger, Policy, Storm
 from nodeagent.model.purpose import OfTags
 from nodeagent.model.reason import AnyKind, Kind
 from nodeagent.model.snapshot import Group, Snapshot
@@ -63,6 +63,9 @@ def test_the_tag_of_a_pause_waits_for_no_other_objects_tag() -> None:
     after = keep_tags(doing(SETS, holds=(HOLD, other)), seen(BARE), Policy(), NOW)
     tags_n4 = replace(SETS, name="n4")
     assert [intent.action for intent in after.intents] == [SETS, tags_n4]
+    tells = Retag(Scope.CLUSTER, "", add=(STORM_TAG,))
+    before = doing(tells, storm=Storm(NOW, "many"))
+    assert keep_tags(before, seen(BARE), Policy(), NOW) == before
 
 
 def test_a_pause_taken_back_while_its_tag_is_being_set_leaves_none() -> None:

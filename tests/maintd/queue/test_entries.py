@@ -85,6 +85,11 @@ def test_what_is_refused_when_it_is_entered() -> None:
     assert isinstance(ledger, Ledger)
     for asked, why in REFUSED:
         assert entered(ledger, asked) == why, asked
+    other = replace(ADD, address="10.9.9.9", serial="")
+    assert isinstance(entered(ledger, replace(other, serial="S4")), Ledger)
+    nameless = entered(Ledger(), replace(ADD, serial=""))
+    assert isinstance(nameless, Ledger)
+    assert isinstance(entered(nameless, other), Ledger), "no serial is nobody's"
     (entry,) = ledger.queue.entries
     for over in (replace(entry, status=EntryStatus.FAILED), replace(entry, deleted=True)):
         after = entered(replace(ledger, queue=ledger.queue.put(over)), ADD)

@@ -8,11 +8,11 @@ import pytest
 from nodeagent.errors import ConfigError
 from nodeagent.maintd.queue.guards import Admitted
 from nodeagent.maintd.queue.settings import constraints_of
-from nodeagent.model.action import RunCommand
+from nodeagent.model.action import Drain, RunCommand
 from nodeagent.model.constraints import Constraints, wrong
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger
-from nodeagent.model.purpose import OfIncident
+from nodeagent.model.purpose import OfEntry, OfIncident
 from nodeagent.model.queue import Attempt, Entry, EntryStatus, Queue, StepStatus
 from nodeagent.model.reason import MOST_TOLD, Kind, because
 from nodeagent.model.sick import Sick
@@ -243,8 +243,15 @@ def test_what_is_being_repaired_may_be_rebooting(one: Sick, expected: list[int],
 
 def test_what_is_only_being_emptied_is_not_rebooting() -> None:
     """m4 with a reboot entry that is only draining: m4."""
-    ledger = Ledger(incidents=(incident("n4", EVACUATE, Status.PENDING),))
-    assert made(round_of(M4, ledger=ledger)) == [4]
+    for ledger in (
+        Ledger(incidents=(incident("n4", EVACUATE, Status.PENDING),)),
+        Ledger(incidents=(incident("n4", REPAIR, Status.COMPLETED),)),
+        Ledger(incidents=(incident("n5", REPAIR, Status.PENDING),)),
+        Ledger(intents=(Intent("1", OfIncident("i"), "n4", Drain("n4")),)),
+        Ledger(intents=(Intent("1", OfIncident("i"), "n5", RunCommand("n5", "fix", "{}")),)),
+        Ledger(intents=(Intent("1", OfEntry(9, "repair"), "n4", RunCommand("n1", "try", "{}")),)),
+    ):
+        assert made(round_of(M4, ledger=ledger)) == [4], ledger
 
 
 @pytest.mark.parametrize("nodes", [ALL, ()], ids=["in the cluster", "outside of it"])

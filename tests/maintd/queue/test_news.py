@@ -168,3 +168,6 @@ def test_what_runs_for_an_entry_that_is_deleted_is_waited_for() -> None:
     one = begun(at=DRAINING, drained=True, deleted=True)
     assert folded(one, DRAIN, results={"1": Result(Outcome.RUNNING)}).intents == (DRAIN,)
     assert not folded(one, DRAIN, results={"1": LOST}).intents
+    assert not folded(entry(1), DRAIN, results={"1": LOST}).intents, "there is none any more"
+    lasting = replace(one, deleted=False)
+    assert folded(lasting, DRAIN, results={"1": LOST}).intents == (DRAIN,)

@@ -136,6 +136,13 @@ AGENT = {
         Kind.AGENT_RUNS,
         observed=seen(WORLD, beside=CHECKS),
     ),
+    "another agent's check counts for nothing": Case(
+        UNCHECKED,
+        ("queue:0:check", "queue:1:check"),
+        Kind.AGENT_RUNS,
+        ledger=Ledger(intents=(runs("check", CHECK, "n2"),)),
+        observed=seen(WORLD, beside=CHECKS),
+    ),
     "a check that is not listed waits for those that are": Case(
         UNCHECKED,
         NOTHING,
@@ -306,6 +313,37 @@ def test_a_node_that_cannot_be_emptied_is_not_drained_and_the_entry_backs_off() 
     assert not any(isinstance(intent.action, Drain) for intent in intents)
     assert (one.backoffs, one.step_status, one.begun_at) == (1, StepStatus.WAITING, 0)
     assert "instance plain" in one.why
+
+
+def test_a_node_that_is_being_emptied_goes_on_though_something_stays() -> None:
+    one = begun(at=DRAINING, operation="drains", drained=True)
+    moving = Ledger(intents=(works(MovePrimary("a", "n4", live=True), OfEntry(0, "empty")),))
+    drained = {"n4": machine("n4", 0, drained=True)}
+    for places, before, moves, backoffs in (
+        ({"a": ("n4", "n2"), "plain": ("n4", None)}, EMPTY, 2, 0),
+        ({"a": ("n4", "n2"), "plain": ("n4", None)}, moving, 0, 0),
+        ({"plain": ("n4", None)}, EMPTY, 0, 1),
+    ):
+        there = replace(WORLD, nodes={**WORLD.nodes, **drained}, instances=six(**places).instances)
+        after, intents, _ = worked(Case((one,), ledger=before, observed=seen(there)))
+        emptying = [intent for intent in intents if intent.purpose == OfEntry(0, "empty")]
+        assert len(emptying) == moves, (places, before)
+        assert after.queue.entries[0].backoffs == backoffs, (places, before)
+
+
+def test_an_entry_at_work_keeps_its_node_from_others_also_in_doubt() -> None:
+    working, doubt = begun(at=WATCHING), Stops(doubt=PAUSED)
+    for one, stops, keeps in (
+        (working, GOES_ON, True),
+        (working, doubt, True),
+        (entry(), doubt, False),
+        (entry(9), GOES_ON, False),
+    ):
+        before = Ledger(queue=Queue((one,), 1))
+        here = situation(before, SEEN, POLICY, NOW, stops)
+        work_off(before, here, {})
+        assert bool(here.room.in_work) is keeps, (one, stops)
+        assert ("n4" in here.room.claims) is keeps, (one, stops)
 
 
 def test_a_drain_that_somebody_has_undone_is_not_ours_any_more() -> None:

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from nodeagent.errors import ConfigError
-from nodeagent.maintd.queue.settings import procedures_of
+from nodeagent.maintd.queue.settings import constraints_of, procedures_of
+from nodeagent.model.constraints import MOST
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.queue import Operation, Procedures, Referral, RepairStep
 from nodeagent.model.units import Seconds
@@ -52,15 +53,12 @@ OPERATION = "queue.repair_procedures[0].repair_operations[0]"
 @pytest.mark.parametrize(
     ("changed", "complaint"),
     [
-        ({"max_concurrent_repairs": 0}, "queue.max_concurrent_repairs is 0"),
         ({"bogus": 1}, "queue.bogus is not a known setting"),
         ({"protected_namespaces": {}}, "queue.protected_namespaces is not a known setting"),
         ({"evict_retries": 3}, "queue.evict_retries is not a known setting"),
         ({"repair_command": ""}, f"{STEPS}.repair_command is ''"),
         ({"repair_command": "a b"}, f"{STEPS}.repair_command is 'a b'"),
         ({"repair_command": ["sh", "-c"]}, f"{STEPS}.repair_command is ['sh', '-c']"),
-        ({"watch_seconds": -1}, f"{STEPS}.watch_seconds is -1"),
-        ({"command_timeout_seconds": 0}, f"{STEPS}.command_timeout_seconds is 0"),
         ({"step": {"watch": 1}}, f"{STEPS}.watch is not a known setting"),
         # A key that CKE's own test cluster misspells, and CKE does not notice.
         (
@@ -69,6 +67,7 @@ OPERATION = "queue.repair_procedures[0].repair_operations[0]"
         ),
         ({"health_check_command": 7}, f"{OPERATION}.health_check_command is 7"),
         ({"steps": []}, f"{OPERATION}.repair_steps is missing or empty"),
+        ({"steps": [{"watch_seconds": 1}]}, f"{STEPS}.repair_command is missing"),
         ({"steps": {}}, f"{OPERATION}.repair_steps is {{}}; it must be a list of tables"),
         ({"steps": [1]}, f"{STEPS} must be a table"),
         ({"machine_types": []}, "queue.repair_procedures[0].machine_types is missing or empty"),
@@ -81,6 +80,53 @@ def test_what_procedures_may_not_say(changed: dict[str, object], complaint: str)
         read(**changed)
     assert complaint in str(error.value)
     assert "\n" not in str(error.value)
+
+
+DAY = 86_400
+
+
+@pytest.mark.parametrize(
+    ("of", "key", "least", "most"),
+    [
+        ("queue", "max_concurrent_repairs", 1, 10_000),
+        ("queue", "eviction_timeout_seconds", 1, 30 * DAY),
+        ("queue", "back_off_seconds", 1, DAY),
+        ("queue", "most_back_off_seconds", 1, 30 * DAY),
+        (OPERATION, "command_timeout_seconds", 1, DAY),
+        (OPERATION, "success_command_timeout", 1, DAY),
+        (STEPS, "command_timeout_seconds", 1, DAY),
+        (STEPS, "command_retries", 0, 100),
+        (STEPS, "command_interval", 0, DAY),
+        (STEPS, "watch_seconds", 0, 30 * DAY),
+    ],
+)
+def test_numbers_have_limits(of: str, key: str, least: int, most: int) -> None:
+    def told(value: int) -> Procedures:
+        where = {OPERATION: "more", STEPS: "step"}.get(of)
+        changed = {key: value} if where is None else {where: {key: value}}
+        return read(**{"back_off_seconds": 1, "most_back_off_seconds": DAY, **changed})
+
+    told(least)
+    told(most)
+    for value in (least - 1, most + 1):
+        with pytest.raises(ConfigError) as error:
+            told(value)
+        assert f"{of}.{key} is {value}" in str(error.value)
+
+
+def test_constraints_are_numbers_and_partial_admission_a_switch() -> None:
+    said = {"partial-admission": 1, "maximum-repair-queue-entries": 0, "cool-down-seconds": MOST}
+    assert constraints_of(Section("constraints", dict(said))).named().items() >= said.items()
+    for name, value in (("partial-admission", 2), ("cool-down-seconds", -1), ("bogus", 1)):
+        with pytest.raises(ConfigError, match=rf"constraints\.{name} is"):
+            constraints_of(Section("constraints", {name: value}))
+
+
+def test_what_is_not_said_is_as_it_is_declared() -> None:
+    assert procedures_of(Section("queue", {})) == Procedures()
+    (procedure,) = read(steps=[{"repair_command": "try-2"}]).repair_procedures
+    steps = (RepairStep("try-2"),)
+    assert procedure.repair_operations == (Operation("unreachable", steps, "check"),)
 
 
 def test_what_could_never_be_reached_is_refused() -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.engine.timezones import read_zone
-from nodeagent.maintd.planning.outcomes import TRIES
+from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES
 from nodeagent.maintd.rolls.members import chosen
 from nodeagent.maintd.rolls.plan import closed, to_ask
 from nodeagent.maintd.rolls.requests import Request, grant
@@ -19,19 +19,20 @@ from nodeagent.model.action import (
 )
 from nodeagent.model.alerts import Alerts
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Decision, Hold, Intent, Ledger, Outcome
+from nodeagent.model.ledger import Decision, Hold, Intent, Ledger, Outcome, Storm
 from nodeagent.model.outage import Back, Outage, Proof, Wanted, Way
 from nodeagent.model.purpose import OfReturn, OfRoll, Purpose
 from nodeagent.model.reason import AnyKind, Kind, RollKind, because
 from nodeagent.model.roll import REBOOT, Hours, Phase, Roll, RollNode, Terms
-from nodeagent.model.snapshot import Instance, Observed, Snapshot
+from nodeagent.model.snapshot import Group, Instance, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
-from nodeagent.model.window import Machine, Mode, Scheduled, Unavailability
+from nodeagent.model.window import Machine, Mode, Scheduled, Standing, Unavailability
 from nodeagent.model.wish import CancelRoll, PauseRoll, ResumeRoll, RetryNode, SkipNode, StartRoll
 from tests.maintd.decided import POLICY, kinds
 from tests.maintd.world import (
     EVACUATE,
     NOW,
+    REPAIR,
     in_parts,
     incident,
     need,
@@ -166,6 +167,16 @@ WAITS: dict[str, tuple[Ledger, Observed, AnyKind]] = {
         found(said={"n5": EVACUATE}),
         RollKind.ROLL_INCIDENT,
     ),
+    "its fault lasts": (
+        beside(roll(N3), incidents=(incident("n3", REPAIR, Status.FAILED),)),
+        found(said={"n3": REPAIR}),
+        Kind.NOT_WELL,
+    ),
+    "the storm brake has tripped": (
+        beside(roll(N3, N4), storm=Storm(NOW, "many")),
+        found(),
+        Kind.STORM,
+    ),
     "in doubt": (roll(N3), found(doubts={"n3": "silent"}), Kind.DOUBT),
     "its agent does not list the command": (roll(N3), found(runs={}), RollKind.ROLL_NOT_LISTED),
     "it shares an instance with one that is away": (
@@ -180,7 +191,7 @@ WAITS: dict[str, tuple[Ledger, Observed, AnyKind]] = {
     ),
     "its instance fits nowhere": (roll(N3), found(LOCAL), RollKind.ROLL_NO_ROOM),
     "canceled, and one has failed": (
-        roll(FAILED, canceled="ada"),
+        roll(FAILED, JUST_BACK, member("n4", Phase.SKIPPED), canceled="ada"),
         found(AWAY),
         RollKind.ROLL_FAILED,
     ),
@@ -207,6 +218,11 @@ BEGINS: dict[str, tuple[Ledger, Observed, list[str]]] = {
     ),
     "none while another is away": (beside(roll(N4, RETURNS), outages=BACK), found(AWAY), []),
     "another after one that cannot": (roll(N3, N4), found(LOCAL), ["n4"]),
+    "after an incident in its group": (
+        beside(roll(N3), incidents=(replace(AT_WORK[0], status=Status.FAILED),)),
+        found(said={"n5": EVACUATE}),
+        ["n3"],
+    ),
     "after the pause": (
         roll(N3, JUST_BACK, terms=replace(TERMS, pause_between=Ms(1))),
         found(),
@@ -254,6 +270,8 @@ def ended(outcome: Outcome, world: Snapshot = AWAY) -> Observed:
     return found(world, results={"1": outcome})
 
 
+MOVES = Intent("1", OfRoll("uuid-n3"), "n3", MOVE, "7")
+N4_OFF = Intent("2", OfRoll("uuid-n4"), "n4", SetOffline("n4"), "8")
 HALF = six(node("n3", drained=True), a=("n3", "n4"))
 STEPS: dict[str, tuple[Ledger, Observed, Phase]] = {
     "a move fails": (under_way(LEAVES, MOVE), ended(Outcome.ERROR, HALF), Phase.FAILED),
@@ -332,6 +350,11 @@ STEPS: dict[str, tuple[Ledger, Observed, Phase]] = {
         found(AWAY),
         Phase.SKIPPED,
     ),
+    "back on a node that somebody had drained before": (
+        beside(roll(RETURNS, N4), outages=(Outage("uuid-n3", found=Standing.DRAINED),)),
+        found(AWAY),
+        Phase.DONE,
+    ),
     "canceled, and somebody else has drained it": (
         beside(roll(LEAVES, N4, canceled="ada"), outages=(Outage("uuid-n3"),)),
         found(AWAY),
@@ -353,7 +376,7 @@ STEPS: dict[str, tuple[Ledger, Observed, Phase]] = {
         Phase.FAILED,
     ),
     "somebody marks it offline while it leaves": (
-        beside(roll(LEAVES, N4), outages=OURS),
+        beside(under_way(LEAVES, MOVE), intents=(MOVES, N4_OFF)),
         found(OFF),
         Phase.SKIPPED,
     ),
@@ -405,8 +428,17 @@ def test_only_a_failure_after_the_wait_is_a_try() -> None:
         after = decided(under_way(known, MOVE, terms), ended(Outcome.ERROR, HALF)).ledger
         assert after.roll is not None
         assert after.roll.nodes[0].tries == tries
-    (asks, _) = decided(under_way(RUNS, ORDER), ended(Outcome.LATER)).ledger.roll.nodes  # type: ignore[union-attr]
-    assert asks.tries == 1
+        assert (after.roll.nodes[0].not_before > NOW + BACK_OFF) is (terms is KEEPS)
+    for known, action, observed, tries in (
+        (RUNS, ORDER, ended(Outcome.LATER), 1),
+        (RUNS, ORDER, found(AWAY, absent={"1": "busy"}), 0),
+        (LEAVES, MOVE, found(HALF, absent={"1": "busy"}), 0),
+    ):
+        after = decided(under_way(known, action, KEEPS), observed).ledger
+        assert after.roll is not None
+        again = after.roll.nodes[0]
+        assert (again.tries, again.not_before) == (tries, NOW + BACK_OFF)
+        assert again.why
 
 
 def test_a_node_that_never_takes_instances_is_drained_like_all_others() -> None:
@@ -429,6 +461,10 @@ def test_an_empty_node_is_given_its_order() -> None:
         after = decided(before, observed).ledger
         orders = [one for one in after.intents if isinstance(one.action, RunCommand)]
         assert bool(orders) is ordered
+        goes_on = RUNS if ordered else LEAVES
+        assert (
+            after.roll == roll(replace(goes_on, drained=True, since=NOW if ordered else Ms(0))).roll
+        )
     for stop in ({"holds": (Hold(Scope.NODE, "n3", "bob", NOW, ""),)}, {"away": Ms(1)}):
         after = decided(beside(before, **stop), found(AWAY)).ledger
         assert not any(isinstance(one.action, RunCommand) for one in after.intents), stop
@@ -447,6 +483,7 @@ def test_no_order_is_given_while_the_node_is_paused_or_waits_for_its_next_try() 
         for leaving, holds, ordered in (
             (LEAVES, (), True),
             (LEAVES, (pause,), False),
+            (replace(LEAVES, not_before=NOW), (), True),
             (replace(LEAVES, not_before=Ms(NOW + 1)), (), False),
         ):
             before = beside(roll(leaving, terms=terms), outages=outages, holds=holds)
@@ -492,6 +529,13 @@ def test_with_degraded_secondaries_that_have_nowhere_to_go_do_not_keep_its_comma
                 after = decided(beside(roll(LEAVES), outages=outages), found(there))
                 orders = [i for i in after.ledger.intents if isinstance(i.action, RunCommand)]
                 assert bool(orders) is ordered
+
+
+def test_only_what_has_begun_to_leave_is_given_back() -> None:
+    waits = replace(LEAVES, begun=False)
+    for leaving, returns in ((LEAVES, True), (waits, False)):
+        before = beside(roll(leaving, N4, canceled="ada"), outages=OURS)
+        assert bool(decided(before, found(AWAY)).ledger.intents) is returns
 
 
 # What a roll means to others.
@@ -586,6 +630,7 @@ def test_what_is_granted() -> None:
     assert granted(roll(N3), PauseRoll()).roll == replace(roll(N3).roll or NONE, paused="ada")
     assert granted(roll(N3), CancelRoll()).roll == replace(roll(N3).roll or NONE, canceled="ada")
     assert granted(roll(N3, paused="bob", stopped="x"), ResumeRoll()) == roll(N3)
+    assert list(phases(granted(Ledger(), StartRoll(TERMS, ("n6", "n4"))))) == ["n4", "n6"]
     again = granted(roll(replace(FAILED, tries=3), stopped="x"), RetryNode("n3"))
     assert again == roll(replace(LEAVES, since=NOW))
     order = Intent("1", OfRoll("uuid-n3"), "n3", ORDER, "7")
@@ -597,6 +642,13 @@ def test_what_is_granted() -> None:
     assert left.back.proof == Proof(), "its machine may never start anew"
     for others in ((), RETURNING):
         assert granted(beside(roll(RETURNS), outages=others), SkipNode("n3")).outages == others
+
+
+def test_a_group_is_named_by_its_name_or_its_uuid_and_means_those_online() -> None:
+    nodes = (node("n4", group="g"), node("n3", group="g", offline=True))
+    world = found(replace(six(*nodes), groups={"g": Group("g", "gold")}))
+    for name in ("gold", "g"):
+        assert chosen(StartRoll(TERMS, groups=(name,)), world) == [nodes[0]]
 
 
 def test_a_node_needs_the_command_only_if_its_agent_says_so() -> None:

@@ -9,8 +9,9 @@ from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.http.calendar import calendar
 from nodeagent.maintd.http.view import View
 from nodeagent.maintd.planning.evacuation_time import Leads
+from nodeagent.maintd.planning.outcomes import BACK_OFF
 from nodeagent.maintd.planning.situation import Stops
-from nodeagent.maintd.windows.plan import maintain, wants_room
+from nodeagent.maintd.windows.plan import maintain, remember, wants_room
 from nodeagent.maintd.windows.schedule import changed
 from nodeagent.model.action import Drain, MovePrimary, Scope
 from nodeagent.model.ledger import Ledger
@@ -121,6 +122,16 @@ def test_a_window_that_has_ended_is_not_begun_any_more() -> None:
     down(one, "n3")
     until_calm(one)
     assert node(one, "n3").offline, "but if somebody says so"
+
+
+def test_a_refused_step_is_tried_again_later() -> None:
+    one = rig()
+    plan(one, 0, N3)
+    one.tick()
+    (drain, *_) = one.ledger.intents
+    observed = seen(one.cluster.snapshot(), absent={drain.id: "full"})
+    (later,) = remember(one.ledger, observed, one.now()).scheduled
+    assert (later.not_before, later.stopped) == (one.now() + BACK_OFF, "")
 
 
 def test_a_failed_move_stops_the_window_until_it_is_changed() -> None:

@@ -385,7 +385,10 @@ def test_the_best_place_is_that_with_the_least_score_of_the_whole_group(
             cluster = parse(case(seed, *features).text)
             for soft in (False, True):
                 Emptier(cluster, Rules(ignore_soft=soft)).empty(leaving(cluster, seed))
-    assert {Kind.FAILOVER_REPLACE, Kind.REPLACE, Kind.FAILOVER_ANY} <= offered
+    cluster = parse(case(3, "located", "excluded").text)
+    Emptier(cluster, Rules()).empty([node.name for node in cluster.nodes[::2]])
+    every = {Kind.FAILOVER_REPLACE, Kind.REPLACE, Kind.REPLACE_FAILOVER, Kind.FAILOVER_ANY}
+    assert every <= offered
 
 
 def _is_crowded(node: Filled) -> bool:
