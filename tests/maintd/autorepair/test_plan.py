@@ -8,14 +8,17 @@ import pytest
 
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.autorepair.jobs import remember
+from nodeagent.maintd.autorepair.plan import repair
 from nodeagent.maintd.engine.failpoint import arm
+from nodeagent.maintd.planning.situation import Stops
 from nodeagent.model.action import Guarded, MovePrimary, Reinstall, Retag, Scope, move_of
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.purpose import OfRepair
 from nodeagent.model.reason import Kind, StageKind, because
-from nodeagent.model.snapshot import Group, Observed
+from nodeagent.model.snapshot import Capacity, Group, Observed
 from nodeagent.model.stage import DRAIN
 from nodeagent.model.units import Ms
+from tests.build import node, situation, six
 from tests.maintd.autorepair.repairs import (
     COMPATIBLE,
     RULES,
@@ -26,8 +29,9 @@ from tests.maintd.autorepair.repairs import (
     plain,
     result,
 )
-from tests.maintd.decided import kinds
+from tests.maintd.decided import kinds, whole
 from tests.maintd.rig import QUICK, Rig, mirrored
+from tests.maintd.world import NOW, seen
 
 
 def test_by_harep_s_rules_a_failover_and_the_new_mirror_are_two_repairs() -> None:
@@ -56,6 +60,40 @@ def test_it_is_off_unless_somebody_switches_it_on() -> None:
     rig.cluster.world.tags |= {"maintd:autorepair:safe"}
     rig.settle()
     assert result(rig) == ("failover", "success", 2)
+
+
+MIRROR_LOST = seen(
+    replace(
+        six(node("n2", offline=True), i=("n1", "n2")),
+        groups={"default": Group("default", "default")},
+        tags=frozenset({f"{RULES}failover"}),
+    ),
+    capacity={f"n{number}": Capacity(1000, 1000) for number in (1, 3, 4, 5, 6)},
+)
+WHY = because(Kind.PAUSED, "x")
+STOPS = [
+    pytest.param(Stops(), True, id="nothing"),
+    pytest.param(Stops(pauses={"n4": WHY}), True, id="another node"),
+    pytest.param(Stops(pauses={"n1": WHY}), False, id="its primary"),
+    pytest.param(Stops(pauses={"n2": WHY}), False, id="its secondary"),
+    pytest.param(Stops(windows={"n1": WHY}), False, id="a window of its primary"),
+    pytest.param(Stops(storm=WHY), False, id="the storm brake"),
+    pytest.param(Stops(doubt=WHY), True, id="doubt about the ledger"),
+]
+
+
+@pytest.mark.parametrize(("stops", "begins"), STOPS)
+def test_no_repair_starts_where_it_is_stopped(stops: Stops, begins: bool) -> None:
+    done = repair(Ledger(), situation(Ledger(), MIRROR_LOST, SAFE, NOW, stops), {})
+    assert bool(done.jobs) is begins
+    blocked = [part for why in done.blocked.values() for part in whole(why)]
+    assert (WHY in blocked) is not begins
+
+
+def test_what_stops_all_repairs_is_said_first() -> None:
+    stops = Stops({"n1": WHY}, storm=because(Kind.STORM, why="many"))
+    done = repair(Ledger(), situation(Ledger(), MIRROR_LOST, SAFE, NOW, stops), {})
+    assert Kind.STORM in done.blocked["i"].kinds
 
 
 @pytest.mark.parametrize("name", ["promised", "submitted", "remembered", "saved"])
