@@ -109,7 +109,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     ledger = node_keys.pin(keep_tags(evened.ledger, observed, policy, now), observed, now)
     ledger = past_moves.keep_tags(ledger, snapshot, now)
 
-    held = (
+    told = (
         *([Held(doubt)] if doubt is not None else []),
         *wrong_tags(snapshot),
         *situation.room.budgets.held(snapshot),
@@ -131,6 +131,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
         *node_clocks.reasons(observed),
         *unreachable.reasons(ledger, observed, policy, now, judgement.judged(observed, now)),
     )
+    held = tuple(dict.fromkeys(told))  # a node's clock also by a planner that waits for it
     ledger = seen.forget(_pruned(ledger, policy, now), observed)
     ledger = proposals.remember(before, ledger, observed, held, now)
     decision = Decision(ledger, held, refused, tuple(evened.questions), sick)
