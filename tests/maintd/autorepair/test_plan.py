@@ -12,6 +12,7 @@ from nodeagent.maintd.autorepair.plan import repair
 from nodeagent.maintd.engine.failpoint import arm
 from nodeagent.maintd.planning.situation import Stops
 from nodeagent.model.action import Guarded, MovePrimary, Reinstall, Retag, Scope, move_of
+from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.purpose import OfRepair
 from nodeagent.model.reason import Kind, StageKind, because
@@ -31,7 +32,7 @@ from tests.maintd.autorepair.repairs import (
 )
 from tests.maintd.decided import kinds, whole
 from tests.maintd.rig import QUICK, Rig, mirrored
-from tests.maintd.world import NOW, seen
+from tests.maintd.world import EVACUATE, NOW, incident, seen
 
 
 def test_by_harep_s_rules_a_failover_and_the_new_mirror_are_two_repairs() -> None:
@@ -94,6 +95,13 @@ def test_what_stops_all_repairs_is_said_first() -> None:
     stops = Stops({"n1": WHY}, storm=because(Kind.STORM, why="many"))
     done = repair(Ledger(), situation(Ledger(), MIRROR_LOST, SAFE, NOW, stops), {})
     assert Kind.STORM in done.blocked["i"].kinds
+
+
+def test_no_repair_starts_at_a_node_that_an_incident_works_on() -> None:
+    at_work = Ledger(incidents=(incident("n1", EVACUATE, Status.PENDING),))
+    done = repair(at_work, situation(at_work, MIRROR_LOST, SAFE, NOW), {})
+    assert not done.jobs
+    assert Kind.CLAIMED in done.blocked["i"].kinds
 
 
 @pytest.mark.parametrize("name", ["promised", "submitted", "remembered", "saved"])
