@@ -56,6 +56,7 @@ ENDED = f"mark +result:failover:x:{AT}:{{}} -{{}}"
     [
         pytest.param((PENDING,), [did(7, FAILOVER, ERROR, "x")], "failure:7", id="our failure"),
         pytest.param((NAMED,), [], "failure:7", id="a job that has gone"),
+        pytest.param((NAMED, "suspend"), [], "failure:7", id="a suspension stops only new ones"),
         pytest.param((PENDING,), [], "failure:", id="no job: its health decides"),
     ],
 )

@@ -17,6 +17,7 @@ from nodeagent.maintd.planning.budgets import nodes_to_ask
 from nodeagent.maintd.planning.holds import paused, tagged
 from nodeagent.maintd.planning.preconditions import at_work_on, is_as_it_was, others_job
 from nodeagent.maintd.planning.resources import open_room
+from nodeagent.maintd.planning.situation import Situation, Stops
 from nodeagent.model.action import (
     Drain,
     MovePrimary,
@@ -136,9 +137,10 @@ def one_pass(
     withdrawn = [
         (job, name, why, None if dry else cluster.cancel(job)) for job, name, why in _late(seen)
     ]
-    stopped = {name: because(Kind.TAKEN, name, why=why) for name, why in taken.items()}
-    policy = replace(SAFE, repairs=most)
-    repaired = _planned(cluster, seen, policy, now(), {**_stops(seen), **stopped}, ours)
+    theirs = {name: because(Kind.TAKEN, name, why=why) for name, why in taken.items()}
+    stops = _stops(seen)
+    stops = replace(stops, pauses={**stops.pauses, **theirs})
+    repaired = _planned(cluster, seen, replace(SAFE, repairs=most), now(), stops, ours)
     fresh = [intent for intent in repaired.ledger.intents if intent.job is None]
     answers: dict[str, Answer] = {}
     together = max(1, cluster.at_once)
@@ -161,7 +163,7 @@ def _planned(
     seen: Seen,
     policy: Policy,
     now: Ms,
-    stopped: Mapping[str, Reason],
+    stops: Stops,
     ours: Mapping[str, str] = _NO_NODES,
 ) -> Repaired:
     """Plan as maintd does; nodes report their free room if an instance is to move."""
@@ -172,8 +174,9 @@ def _planned(
         observed = replace(observed, capacity=cluster.capacity(serving))
         if hosts := nodes_to_ask(observed):
             observed = replace(observed, running=cluster.running(hosts))
-    room = open_room(ledger, observed, stopped)
-    return repair(ledger, observed, policy, room, stopped, {}, now, surveyed)
+    room = open_room(ledger, observed, stops.pauses)
+    situation = Situation(observed, policy, now, room, stops, owners={})
+    return repair(ledger, situation, {}, surveyed)
 
 
 def _submit(cluster: Cluster, fresh: Sequence[Intent], before: Snapshot) -> dict[str, Answer]:
@@ -208,30 +211,31 @@ def why_held(cluster: Cluster, seen: Seen, name: str, mode: str, now: Ms) -> lis
 
 def why_stopped(seen: Seen, instance: Instance) -> list[Reason]:
     """Why no work starts on an instance, as far as Ganeti knows."""
-    stopped = _stops(seen)
-    places = ("", instance.name, instance.primary, instance.secondary)
-    return list({str(stopped[name]): stopped[name] for name in places if name in stopped}.values())
+    stops = _stops(seen)
+    places = (instance.name, instance.primary, instance.secondary or "")
+    here = [stops.pauses[name] for name in places if name in stops.pauses]
+    whys = here if stops.storm is None else [stops.storm, *here]
+    return list({str(why): why for why in whys}.values())
 
 
-def _stops(seen: Seen) -> dict[str, Reason]:
-    """Reasons why no work may start, by name of an instance or a node; "" means every node.
+def _stops(seen: Seen) -> Stops:
+    """Say why no work may start: at an instance or a node, by name, or at all.
 
-    These are others' jobs, tags that maintd or a person has set, and jobs of incidents, which
+    The reasons are others' jobs, tags that maintd or a person has set, and jobs of incidents, which
     continue even if maintd itself has stopped.
     """
     snapshot = seen.observed.snapshot
-    stops = {name: others_job(job) for name, job in seen.observed.busy.items()}
-    stops |= paused(Ledger(), snapshot)
+    pauses = {name: others_job(job) for name, job in seen.observed.busy.items()}
+    pauses |= paused(Ledger(), snapshot)
     for name, node in snapshot.nodes.items():
         over = {t.replace(READY_TAG, MARK_TAG) for t in node.tags if t.startswith(READY_TAG)}
         for tag in sorted(node.tags - over):
             if tag.startswith((MARK_TAG, FAILED_TAG)):
-                stops[name] = tagged(Scope.NODE, name, tag)
-    if STORM_TAG in snapshot.tags:
-        stops[""] = tagged(Scope.CLUSTER, "", STORM_TAG)
+                pauses[name] = tagged(Scope.NODE, name, tag)
     for intent in seen.ledger.intents:
         works = isinstance(intent.action, Drain | SetOffline | MovePrimary | MoveSecondary)
         if works and not intent.purpose.repair:
             what = describe(intent.action)
-            stops[intent.node] = because(Kind.OUR_JOB, intent.node, job=intent.job, what=what)
-    return stops
+            pauses[intent.node] = because(Kind.OUR_JOB, intent.node, job=intent.job, what=what)
+    tripped = STORM_TAG in snapshot.tags
+    return Stops(pauses, storm=tagged(Scope.CLUSTER, "", STORM_TAG) if tripped else None)

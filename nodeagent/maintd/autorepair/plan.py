@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from nodeagent.autorepair.assess import Assessment, Survey
 from nodeagent.autorepair.jobs import instance_of
@@ -13,12 +13,13 @@ from nodeagent.maintd.autorepair.jobs import keep_off, survey_of, under_way, why
 from nodeagent.maintd.planning.intents import without_claim
 from nodeagent.maintd.planning.preconditions import others_job
 from nodeagent.maintd.planning.resources import Room, Taken
+from nodeagent.maintd.planning.situation import Situation, Stop
 from nodeagent.model.action import Guarded, Retag
 from nodeagent.model.fencing import is_fenced
-from nodeagent.model.ledger import Intent, Ledger, Policy
+from nodeagent.model.ledger import Intent, Ledger
 from nodeagent.model.purpose import AUTOREPAIR, OfRepair, OfTags
 from nodeagent.model.reason import FencingKind, Held, Kind, Reason, StageKind, because
-from nodeagent.model.snapshot import Instance, Observed
+from nodeagent.model.snapshot import Instance
 from nodeagent.model.stage import FULL
 from nodeagent.model.units import Ms
 
@@ -42,23 +43,20 @@ class Repaired:
 
 def repair(
     ledger: Ledger,
-    observed: Observed,
-    policy: Policy,
-    room: Room,
-    stopped: Mapping[str, Reason],
+    situation: Situation,
     stages: Mapping[str, str],
-    now: Ms,
     surveyed: Survey | None = None,
 ) -> Repaired:
     """Plan repairs; those that started earliest choose their targets first.
 
-    `stopped` are nodes and instances, by name with the reason; "" is all. `stages` has the stages
-    of nodes, by name: below full repairs are only told. A person's pass has none. `surveyed` is the
-    survey of this moment, if it is there already.
+    `stages` has the stages of nodes, by name: below full repairs are only told. A person's pass has
+    none. `surveyed` is the survey of this moment, if it is there already.
 
     A step without a target, on nodes that others work on, or beyond `policy.repairs` at once, is
     blocked with its reason. Changes of a repair's tags are not blocked.
     """
+    observed, policy, now = situation.observed, situation.policy, situation.now
+    room, stop = situation.room, situation.stops.repairs
     if policy.autorepair == "off" or ledger.repairs_after > now:
         return Repaired(ledger)
     if why := why_paused(observed.watcher_paused, now):
@@ -68,7 +66,7 @@ def repair(
     if surveyed is None:
         surveyed = survey_of(ledger, observed, policy, now)
     theirs = {name: others_job(job) for name, job in observed.busy.items()}
-    stops = {**theirs, **answering, **stopped}
+    stop = replace(stop, nodes={**theirs, **answering, **stop.nodes})
     no_more = because(Kind.AT_ONCE, most=policy.repairs)
     moving = under_way(ledger, observed)
     jobs: list[tuple[Intent, str]] = []
@@ -77,7 +75,7 @@ def repair(
     counts = Counter({WELL: surveyed.well}) if surveyed.well else Counter()
     for row in sorted(surveyed.rows, key=_turn):
         name, step = row.instance.name, row.next
-        action = _job(row, room, stops, no_more if moving >= policy.repairs else None)
+        action = _job(row, room, stop, no_more if moving >= policy.repairs else None)
         if isinstance(action, Reason):
             blocked[name] = action
             is_new = isinstance(step, Step) and not isinstance(row.state, Pending)
@@ -128,7 +126,7 @@ def _turn(row: Assessment) -> tuple[int, str]:
 
 
 def _job(
-    row: Assessment, room: Room, stopped: Mapping[str, Reason], no_more: Reason | None
+    row: Assessment, room: Room, stop: Stop, no_more: Reason | None
 ) -> Guarded | Retag | Reason:
     """Return the next job of an instance, or why it has none now."""
     name, step = row.instance.name, row.next
@@ -136,8 +134,8 @@ def _job(
         case Mark():
             return step.swap
         case Step():
-            stop = _stop(row.instance, step, room, stopped) or no_more
-            job = stop or _placed(row.instance, step, room)
+            why_not = _why_stopped(row.instance, step, room, stop) or no_more
+            job = why_not or _placed(row.instance, step, room)
             if isinstance(job, Reason):
                 return because(Kind.STEP_WAITS, name, step=step.why, why=job)
             return job
@@ -145,16 +143,15 @@ def _job(
             return because(Kind.BY_RULES, name, why=why)
 
 
-def _stop(
-    instance: Instance, step: Step, room: Room, stopped: Mapping[str, Reason]
-) -> Reason | None:
+def _why_stopped(instance: Instance, step: Step, room: Room, stop: Stop) -> Reason | None:
     if is_fenced(room.snapshot.nodes[instance.primary].tags):
         return because(FencingKind.KEEPS_INSTANCES, instance.primary)
-    places = ["", instance.name, instance.primary]
+    places = [instance.name, instance.primary]
     other = instance.secondary
     if other is not None and (other in room.busy or not targets.is_rescue(instance, step, room)):
         places.append(other)
-    return next((stopped[place] for place in places if place in stopped), None)
+    here = (stop.nodes[place] for place in places if place in stop.nodes)
+    return stop.everywhere or next(here, None)
 
 
 def _placed(instance: Instance, step: Step, room: Room) -> Guarded | Reason:

@@ -35,7 +35,7 @@ from nodeagent.maintd.owners import offers
 from nodeagent.maintd.planning import departures, holds, node_keys, storm_brake
 from nodeagent.maintd.planning.intents import with_unheard
 from nodeagent.maintd.planning.resources import open_room
-from nodeagent.maintd.planning.situation import Situation, Stop, Stops, paused_nodes
+from nodeagent.maintd.planning.situation import Situation, Stops, paused_nodes
 from nodeagent.maintd.planning.stages import stages
 from nodeagent.maintd.planning.tag_settings import with_tags, wrong_tags
 from nodeagent.maintd.queue import entries, guards
@@ -103,15 +103,13 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     ledger, back_held = back.put_back(ledger, situation)
     # 12. Instances: their repair on what is left, and last the luxury of balance.
     here = stages(policy, snapshot)
-    mended = repair(
-        ledger, observed, policy, situation.room, _by_name(situation.stops.repairs), here, now
-    )
+    mended = repair(ledger, situation, here)
     evened = balance(mended.ledger, situation)
     # 13. Tags: save this state in Ganeti.
     ledger = node_keys.pin(keep_tags(evened.ledger, observed, policy, now), observed, now)
     ledger = past_moves.keep_tags(ledger, snapshot, now)
 
-    held = (
+    told = (
         *([Held(doubt)] if doubt is not None else []),
         *wrong_tags(snapshot),
         *situation.room.budgets.held(snapshot),
@@ -133,6 +131,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
         *node_clocks.reasons(observed),
         *unreachable.reasons(ledger, observed, policy, now, judgement.judged(observed, now)),
     )
+    held = tuple(dict.fromkeys(told))  # a node's clock also by a planner that waits for it
     ledger = seen.forget(_pruned(ledger, policy, now), observed)
     ledger = proposals.remember(before, ledger, observed, held, now)
     decision = Decision(ledger, held, refused, tuple(evened.questions), sick)
@@ -204,11 +203,6 @@ def _situation(
         stops=stops,
         owners=offers.waiting(ledger, snapshot, policy, now),
     )
-
-
-def _by_name(stop: Stop) -> dict[str, Reason]:
-    """The stop as auto-repair takes it: by node name, "" for everywhere."""
-    return {**stop.nodes, **({} if stop.everywhere is None else {"": stop.everywhere})}
 
 
 def _pruned(ledger: Ledger, policy: Policy, now: Ms) -> Ledger:

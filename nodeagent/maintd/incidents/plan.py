@@ -13,7 +13,7 @@ from nodeagent.maintd.planning import admission
 from nodeagent.maintd.planning.evacuation_moves import NextSteps
 from nodeagent.maintd.planning.outcomes import worst_per_node
 from nodeagent.maintd.planning.situation import Situation
-from nodeagent.model.action import Action, Drain, MovePrimary, MoveSecondary, Retag, RunCommand
+from nodeagent.model.action import Action, Drain, MovePrimary, MoveSecondary, Retag
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Incident, Status, StatusEvent
 from nodeagent.model.ledger import Begun, Ledger
@@ -178,7 +178,8 @@ class Planner:
             self._hold(incident, why)
         if not steps.steps:
             return
-        if any(isinstance(step.action, RunCommand) for step in steps.steps):
+        if incident.diagnosis.need is Need.LIVE_REPAIR and not incident.repaired:
+            # Its mark, too, waits: a repair that has begun keeps all other work off the node.
             refused = admission.no_orders(incident.name, self.observed)
             if refused is not None:
                 self._hold(incident, refused)

@@ -156,7 +156,11 @@ def needs_you(
         observed.snapshot.name_of(scheduled.node, str(scheduled.machine))
         for scheduled in overdue_machines(ledger, now)
     }
+    held = tuple(held)
+    of_nodes = {blocked.why for blocked in held if not blocked.incident}
     for blocked in held:
+        if blocked.incident and blocked.why in of_nodes:
+            continue  # the same of the node itself, whatever waits for it
         node = blocked.node if blocked.node in observed.snapshot.nodes else ""
         if blocked.why.kind in SETTINGS:
             yield NeedsYou(Sort.SETTING, node, held=blocked)

@@ -233,12 +233,12 @@ class _Work:
             return
         if is_anothers(node, outage) and not back.reported:
             return  # the next round gives it up
+        policy = self.situation.policy_of(node)
         going = [i for i in self.ledger.intents if self._works(i, outage, node)]
         if going := [intent for intent in going if not isinstance(intent.action, RunCommand)]:
             ends = because(Kind.WAITS_FOR_JOB, node.name, job=str(going[0].job))
-            self._hold(node, self._why_waiting(ends, back, node, self.situation.policy), "")
+            self._hold(node, self._why_waiting(ends, back, node, policy), "")
             return
-        policy = self.situation.policy_of(node)
         step = self._next(outage, back, node, ended, policy)
         if isinstance(step, RunCommand):
             step = no_orders(node.name, self.observed) or step

@@ -13,7 +13,7 @@ from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import LIFE
 
-_ARRIVES = 5_000  # ms: an order takes no longer to its agent
+_ON_ITS_WAY = 5_000  # ms: an order takes no longer to its agent
 
 
 def keeps(incident: Incident, node: Node, observed: Observed) -> bool:
@@ -69,7 +69,7 @@ def may_go_on(incident: Incident, observed: Observed, holds: Mapping[str, Reason
 def no_orders(name: str, observed: Observed) -> Reason | None:
     """Why a node's agent would refuse each order; an order must still be valid as it arrives."""
     ahead = observed.clocks.get(name, 0)
-    if ahead < LIFE - _ARRIVES:
+    if ahead < LIFE - _ON_ITS_WAY:
         return None
     return because(Kind.CLOCK_AHEAD, name, by=rounded(ahead))
 

@@ -7,7 +7,7 @@ alerts are unknown, or while as many nodes are away as asked for. Otherwise one 
 1. It is not the master: that one comes last, after a failover.
 2. It is online, in no window, not paused, and on no way back into service; nobody else has it out.
 3. No incident is at work in its group.
-4. Its agent reports Ok, and lists the command.
+4. Its agent reports Ok, lists the command, and would not refuse the order.
 5. It shares no instance with a node that is away: those could not run anywhere (hroller's rule).
 6. No owner of instances there blocks it.
 7. The rest of its group has room for its instances.
@@ -16,6 +16,7 @@ alerts are unknown, or while as many nodes are away as asked for. Otherwise one 
 from collections.abc import Callable, Iterator, Mapping
 
 from nodeagent.maintd.outage.claims import Claims, away_for
+from nodeagent.maintd.planning.admission import no_orders
 from nodeagent.maintd.planning.situation import Situation
 from nodeagent.maintd.rolls.hours import hours_text, is_within
 from nodeagent.model.asked import some_of
@@ -143,6 +144,8 @@ class Obstacles:
             return because(Kind.NOT_WELL, name)
         if command not in self._observed.runs.get(name, ()):
             return because(RollKind.ROLL_NOT_LISTED, name, command=command)
+        if why := no_orders(name, self._observed):
+            return why
         if instance := linked.get(name):
             return because(RollKind.ROLL_SHARES, name, instance=instance)
         if why := self._owners.get(node.uuid):

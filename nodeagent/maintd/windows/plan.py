@@ -188,5 +188,4 @@ class _Work:
                 return because(Kind.WINDOW_STOPPED, name, why=scheduled.stopped)
             if (remaining := scheduled.not_before - self.now) > 0:
                 return because(Kind.TRY_AGAIN, name, left=remaining, why=scheduled.why)
-        stop = self.situation.stops.maintenance
-        return stop.nodes.get(name) or stop.everywhere
+        return self.situation.stops.maintenance.at(name)

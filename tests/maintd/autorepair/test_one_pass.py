@@ -8,12 +8,13 @@ import pytest
 from nodeagent.autorepair.jobs import instance_of
 from nodeagent.autorepair.tags import PREFIX
 from nodeagent.cluster.backend import NotTaken
-from nodeagent.maintd.autorepair.one_pass import Pass, one_pass
+from nodeagent.maintd.autorepair.one_pass import Pass, Seen, one_pass, why_stopped
 from nodeagent.model.action import Guarded, Move, MovePrimary, MoveSecondary, Reinstall, move_of
 from nodeagent.model.fencing import FENCED_TAG
-from nodeagent.model.ledger import PAUSE_TAG, STORM_TAG, Trail
+from nodeagent.model.ledger import PAUSE_TAG, STORM_TAG, Intent, Ledger, Trail
+from nodeagent.model.purpose import OfIncident, OfRepair
 from nodeagent.model.reason import FencingKind, Kind, Reason, because
-from nodeagent.model.snapshot import Capacity, Instance, Node
+from nodeagent.model.snapshot import Capacity, Instance, Node, Observed
 from nodeagent.model.units import Ms
 from tests.cluster.by_hand import ByHand
 from tests.maintd.decided import details, within
@@ -108,6 +109,16 @@ def test_a_mirrored_instance_is_failed_over_and_mirrored_anew_in_one_repair() ->
     assert site.place("i")[1] not in ("n2", "n3")
     reasons = {job.reason.split(":")[1] for job in site.cluster.jobs.values()}
     assert reasons == {identity}
+
+
+def test_a_job_of_an_incident_is_left_alone_and_one_of_a_repair_stops_nothing() -> None:
+    """The daemon's jobs go on even if it has stopped itself."""
+    site = Site([instance("i", "n2", "n3")])
+    for purpose, kinds in ((OfIncident("1"), [Kind.OUR_JOB]), (OfRepair("r"), [])):
+        job = Intent("1", purpose, "n2", MovePrimary("x", "n2", live=True, target="n3"), "7")
+        seen = Seen(Ledger(intents=(job,)), Observed(site.cluster.snapshot(), {}))
+        whys = why_stopped(seen, site.cluster.instances["i"])
+        assert [why.kind for why in whys] == kinds
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,19 @@ import pytest
 
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.autorepair.jobs import remember
+from nodeagent.maintd.autorepair.plan import repair
 from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.engine.failpoint import arm
+from nodeagent.maintd.planning.situation import Stops
 from nodeagent.model.action import Guarded, MovePrimary, Reinstall, Retag, Scope, move_of
+from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy, Result
 from nodeagent.model.purpose import OfRepair
 from nodeagent.model.reason import Kind, StageKind, because
-from nodeagent.model.snapshot import Group, Observed
+from nodeagent.model.snapshot import Capacity, Group, Observed
 from nodeagent.model.stage import DRAIN
 from nodeagent.model.units import Ms
+from tests.build import node, situation, six
 from tests.maintd.autorepair.repairs import (
     COMPATIBLE,
     RULES,
@@ -27,9 +31,9 @@ from tests.maintd.autorepair.repairs import (
     plain,
     result,
 )
-from tests.maintd.decided import kinds
+from tests.maintd.decided import kinds, whole
 from tests.maintd.rig import QUICK, Rig, mirrored
-from tests.maintd.world import NOW, seen
+from tests.maintd.world import EVACUATE, NOW, incident, seen
 
 
 def test_by_harep_s_rules_a_failover_and_the_new_mirror_are_two_repairs() -> None:
@@ -69,6 +73,47 @@ def test_no_repair_begins_before_the_next_try(policy: Policy, after: int, *, beg
     observed = seen(rig.cluster.snapshot())
     decision = decide(Ledger(repairs_after=Ms(after)), observed, policy, NOW)
     assert bool(decision.ledger.intents) is begins
+
+
+MIRROR_LOST = seen(
+    replace(
+        six(node("n2", offline=True), i=("n1", "n2")),
+        groups={"default": Group("default", "default")},
+        tags=frozenset({f"{RULES}failover"}),
+    ),
+    capacity={f"n{number}": Capacity(1000, 1000) for number in (1, 3, 4, 5, 6)},
+)
+WHY = because(Kind.PAUSED, "x")
+STOPS = [
+    pytest.param(Stops(), True, id="nothing"),
+    pytest.param(Stops(pauses={"n4": WHY}), True, id="another node"),
+    pytest.param(Stops(pauses={"n1": WHY}), False, id="its primary"),
+    pytest.param(Stops(pauses={"n2": WHY}), False, id="its secondary"),
+    pytest.param(Stops(windows={"n1": WHY}), False, id="a window of its primary"),
+    pytest.param(Stops(storm=WHY), False, id="the storm brake"),
+    pytest.param(Stops(doubt=WHY), True, id="doubt about the ledger"),
+]
+
+
+@pytest.mark.parametrize(("stops", "begins"), STOPS)
+def test_no_repair_starts_where_it_is_stopped(stops: Stops, begins: bool) -> None:
+    done = repair(Ledger(), situation(Ledger(), MIRROR_LOST, SAFE, NOW, stops), {})
+    assert bool(done.jobs) is begins
+    blocked = [part for why in done.blocked.values() for part in whole(why)]
+    assert (WHY in blocked) is not begins
+
+
+def test_what_stops_all_repairs_is_said_first() -> None:
+    stops = Stops({"n1": WHY}, storm=because(Kind.STORM, why="many"))
+    done = repair(Ledger(), situation(Ledger(), MIRROR_LOST, SAFE, NOW, stops), {})
+    assert Kind.STORM in done.blocked["i"].kinds
+
+
+def test_no_repair_starts_at_a_node_that_an_incident_works_on() -> None:
+    at_work = Ledger(incidents=(incident("n1", EVACUATE, Status.PENDING),))
+    done = repair(at_work, situation(at_work, MIRROR_LOST, SAFE, NOW), {})
+    assert not done.jobs
+    assert Kind.CLAIMED in done.blocked["i"].kinds
 
 
 @pytest.mark.parametrize("name", ["promised", "submitted", "remembered", "saved"])

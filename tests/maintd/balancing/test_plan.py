@@ -299,6 +299,7 @@ GIVES_WAY: dict[tuple[AnyKind, str] | None, dict[str, Given]] = {
         "the same for a mirror, alone": Given(TAGGED, advice=MIRROR_TO_N6),
     },
     (Kind.STORM, ""): {"a storm": Given(world(), STORMY)},
+    (Kind.OUTDATED_QUEUE, ""): {"doubt about the ledger": Given(world(), Ledger(away=Ms(1)))},
     (Kind.TAGGED, ""): {"a pause of all": Given(PAUSED)},
     (Kind.ON_HOLD, "n2"): {"a pause of a node": Given(paused("n2"))},
     (Kind.CLAIMED, "n6"): {"a repair": Given(world(), BUSY_FOR_REPAIR)},

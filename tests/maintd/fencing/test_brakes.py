@@ -138,6 +138,7 @@ ROWS: dict[AnyKind | None, dict[str, Brakes]] = {
     Kind.PAUSED: {
         "all is paused": brakes(stops=Stops(storm=PAUSED)),
         "it is paused": brakes(stops=Stops({"n1": PAUSED})),
+        "the ledger is in doubt": brakes(stops=Stops(doubt=PAUSED)),
     },
     Kind.UNDER_REPAIR: {"the repair queue is at work there": brakes(queue=at_work(1))},
     FencingKind.QUIET_TIME: {

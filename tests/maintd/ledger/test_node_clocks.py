@@ -1,12 +1,14 @@
 """A node's clock that is wrong and still believed: told, and no order is sent to be refused."""
 
+from dataclasses import replace
+
 import pytest
 
 from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.ledger.node_clocks import BEHIND, reasons
 from nodeagent.maintd.notices.needs_you import needs_you
-from nodeagent.model.action import RunCommand
-from nodeagent.model.incident import Status
+from nodeagent.model.action import Action, Retag, RunCommand
+from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.reason import MOST_TOLD, Kind
 from nodeagent.model.units import Ms
@@ -46,13 +48,36 @@ def test_of_many_the_first_are_named_and_the_others_counted() -> None:
     assert details(reasons(observed), Kind.MORE_CLOCKS)["count"] == 5
 
 
+AHEAD = {"n1": Ms(90_000)}
+NOTED = incident(diagnosis=REPAIR)
+MARKED = replace(NOTED, status=Status.PENDING)
+
+
 @pytest.mark.parametrize("ahead", [0, 90_000])
-def test_a_live_repair_waits_for_the_clock_and_does_not_fail(ahead: int) -> None:
-    one = incident(diagnosis=REPAIR, status=Status.PENDING)
-    world = six(node("n1", tags=frozenset({one.mark})))
+@pytest.mark.parametrize(
+    ("before", "tags", "step"),
+    [
+        pytest.param(NOTED, (), Retag, id="before its mark"),
+        pytest.param(MARKED, (NOTED.mark,), RunCommand, id="before its order"),
+    ],
+)
+def test_a_live_repair_waits_for_the_clock_and_does_not_fail(
+    before: Incident, tags: tuple[str, ...], step: type[Action], ahead: int
+) -> None:
+    world = six(node("n1", tags=frozenset(tags)))
     observed = seen(world, {"n1": REPAIR}, clocks={"n1": Ms(ahead)})
-    decision = decide(ledger(one), observed, POLICY, NOW)
-    ordered = any(isinstance(action, RunCommand) for action in new(decision))
-    assert ordered == (ahead == 0)
-    assert ((Kind.CLOCK_AHEAD, "n1") in kinds(decision.held)) == (ahead > 0)
-    assert decision.ledger.incidents[0].status is Status.PENDING
+    decision = decide(ledger(before), observed, POLICY, NOW)
+    assert [type(action) for action in new(decision)] == ([] if ahead else [step])
+    whys = [held.why.kind for held in decision.held if held.incident == before.id]
+    assert whys == ([Kind.CLOCK_AHEAD] if ahead else [])
+    if ahead:
+        assert decision.ledger.incidents[0].status is before.status
+    listed = list(needs_you(decision.ledger, observed, decision.held, (), NOW))
+    assert len(listed) == bool(ahead), "once, not also for the incident"
+
+
+def test_a_live_repair_that_has_succeeded_needs_no_order_any_more() -> None:
+    done = replace(MARKED, repaired=True)
+    observed = seen(six(node("n1", tags=frozenset({done.mark}))), {"n1": REPAIR}, clocks=AHEAD)
+    (ready,) = new(decide(ledger(done), observed, POLICY, NOW))
+    assert isinstance(ready, Retag)

@@ -65,8 +65,10 @@ def test_no_evacuation_starts_where_work_is_stopped() -> None:
     for stops, begins in (
         (Stops(), True),
         (Stops({"n4": why}), True),
+        (Stops(windows={"n3": why}, rolls={"n3": why}), True),
         (Stops({"n3": why}), False),
         (Stops(storm=why), False),
+        (Stops(doubt=why), False),
     ):
         after, held = evacuate_wanted(asked, situation(asked, observed, POLICY, NOW, stops))
         assert bool(after.intents) is begins, stops

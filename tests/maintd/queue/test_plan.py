@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from nodeagent.maintd.deciding.decide import decide
 from nodeagent.maintd.planning.situation import Stops
 from nodeagent.maintd.queue.plan import wants_room, work_off
 from nodeagent.model.action import Action, Drain, MovePrimary, MoveSecondary, RunCommand
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Intent, Ledger, Policy
+from nodeagent.model.ledger import PAUSE_TAG, Intent, Ledger, Policy
 from nodeagent.model.outage import Outage, Wanted
 from nodeagent.model.purpose import OfEntry, OfIncident, OfPerson, Purpose
 from nodeagent.model.queue import (
@@ -294,6 +295,26 @@ def test_what_is_done_to_a_machine_and_why_not() -> None:
         orders = [i.purpose.text for i in intents if not i.purpose.text.endswith(":check")]
         assert tuple(orders) == case.ordered, (name, whys)
         assert case.why is None or case.why in whys, (name, whys)
+
+
+def test_in_doubt_about_the_ledger_nothing_is_ordered_and_the_nodes_at_work_are_kept() -> None:
+    entries = (entry(checked_at=0), entry(1), begun(2, at=WATCHING))
+    nodes = with_node(N4, N5, machine("n3", 2))
+    queue = Ledger(queue=Queue(entries, len(entries)))
+    doubt = Stops(doubt=because(Kind.OUTDATED_QUEUE, since="noon"))
+    here = situation(queue, nodes, POLICY, NOW, doubt)
+    assert work_off(queue, here, {}) == (queue, [])
+    assert here.room.claims == {"n3": entries[2].owner}
+    assert here.room.in_work == {"uuid-n3"}
+
+
+def test_a_pause_of_all_also_holds_machines_that_are_no_nodes() -> None:
+    outside = replace(entry(), address="10.0.0.9")
+    before = Ledger(queue=Queue((outside,), 1))
+    for tags, ordered in ((frozenset[str](), 1), (frozenset({PAUSE_TAG}), 0)):
+        after = decide(before, seen(replace(WORLD, tags=tags)), POLICY, NOW).ledger
+        repairs = [one for one in after.intents if one.purpose == OfEntry(0, "repair")]
+        assert len(repairs) == ordered
 
 
 def test_a_command_runs_on_the_masters_agent_and_claims_the_node() -> None:

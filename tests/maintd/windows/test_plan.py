@@ -68,6 +68,9 @@ def test_no_work_starts_for_a_window_where_it_is_stopped() -> None:
         after, held = maintain(one.ledger, here)
         assert any(isinstance(i.action, Drain) for i in after.intents) is begins, stops
         assert (why in [blocked.why for blocked in held]) is not begins, stops
+    both = Stops({"n3": why}, storm=because(Kind.STORM, why="many"))
+    _, held = maintain(one.ledger, situation(one.ledger, observed, QUICK, one.now(), both))
+    assert [blocked.why for blocked in held] == [both.storm], "what stops all work comes first"
 
 
 def test_how_early_a_node_is_begun_with() -> None:
