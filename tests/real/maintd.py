@@ -43,6 +43,7 @@ storm = 100
 burst = 1000
 """
 # What else is in /var/lib does not outlive a node's power here, and a machine keeps its key.
+_LATE_WRITES = 5  # seconds for which they are looked for
 AGENT_STATE = "/var/lib/ganeti/nodeagent"
 AGENT = f"""
 [agent]
@@ -160,14 +161,13 @@ class Maintenance:
         return self.spawn(name, *self.agent_program, env=f"PYTHONPATH={ROOT}", log_name="nodeagent")
 
     def start_maintd(self, name: str = "node1", failpoint: str = "") -> None:
-        """Start it there; after a failover once Ganeti's files there name the new master.
+        """Start it there; after a failover once Ganeti's files name the new master.
 
         A failover may end before they do, and maintd leaves where another node is the master;
         `maintd-follow` starts it again then.
         """
         if name != self.where:
-            file = "/var/lib/ganeti/ssconf_master_node"
-            until(lambda: node(name, "cat", file).stdout.startswith(f"{name}."), 60, self.tail)
+            until(lambda: _is_named(name), 60, self.tail)
         env = f"PYTHONPATH={ROOT}" + (f" MAINTD_FAILPOINT={failpoint}" if failpoint else "")
         self.where = name
         maintd = self.program
@@ -316,7 +316,8 @@ def fail_over(name: str, told: Callable[[], str]) -> None:
 
     What the old master still writes to Ganeti's files on the nodes may come there after what the
     new one has written, and names the old one: Ganeti's address is then on the old master, and
-    maintd leaves on both. So it has to be written first.
+    maintd leaves on both. So it has to be written first. Jobs that end meanwhile write once more,
+    and nodes that are slow take that some seconds later.
     """
     until(_is_written, 120, told)
     said = ""
@@ -330,6 +331,25 @@ def fail_over(name: str, told: Callable[[], str]) -> None:
         return moved.returncode == 0
 
     until(moves, 120, lambda: said)
+    for _ in range(_LATE_WRITES):
+        until(lambda: _is_named(name), 60, told)
+        time.sleep(1)
+
+
+def _is_named(master: str) -> bool:
+    """Whether Ganeti's files on all nodes that run name this master.
+
+    If not, it writes them again, as an administrator would have it do.
+    """
+    file = "/var/lib/ganeti/ssconf_master_node"
+    running = [
+        name.partition(".")[0] for name, role in listed("node", "name", "role") if role != "O"
+    ]
+    read = [node(name, "cat", file) for name in running]
+    if all(one.stdout.startswith(f"{master}.") for one in read if one.returncode == 0):
+        return True
+    node(master, "gnt-cluster", "redist-conf")
+    return False
 
 
 def _is_written() -> bool:
