@@ -74,7 +74,7 @@ _remembered = lru_cache(_MANY)(_read)
 
 
 def length_of(request: h11.Request) -> int:
-    """Return the length of the body; without a header there is none (RFC 9112, 6.3)."""
+    """Return the body's Content-Length; a request without one has no body (RFC 9112, 6.3)."""
     return int(next((v for k, v in request.headers if k == b"content-length"), b"0"))
 
 

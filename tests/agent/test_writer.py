@@ -16,7 +16,7 @@ from nodeagent.agent.writer import Writer
 from nodeagent.errors import Unavailable
 from nodeagent.protocol.messages import Progress
 from tests.agent.disk import Disk, a_disk
-from tests.agent.place import Place, safe_folder
+from tests.agent.place import Place
 from tests.agent.workshop import Workshop, ran, story
 from tests.patience import until_async
 
@@ -25,12 +25,6 @@ from tests.patience import until_async
 def disk() -> Iterator[Disk]:
     with a_disk() as found:
         yield found
-
-
-@pytest.fixture
-def place() -> Iterator[Place]:
-    with safe_folder() as folder:
-        yield Place(folder)
 
 
 def test_no_order_starts_on_a_disk_that_hangs(
