@@ -42,8 +42,8 @@ withdraw = "30s"
 storm = 100
 burst = 1000
 """
+_LATE_WRITES = 5  # seconds for which an old master may still write files of Ganeti
 # What else is in /var/lib does not outlive a node's power here, and a machine keeps its key.
-_LATE_WRITES = 5  # seconds for which they are looked for
 AGENT_STATE = "/var/lib/ganeti/nodeagent"
 AGENT = f"""
 [agent]
