@@ -14,6 +14,7 @@ import os
 import pwd
 import signal
 import sys
+import textwrap
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -57,6 +58,7 @@ from simulation.demo_machines import DemoMachines
 from simulation.demo_nodes import CLUSTER, NODES, POWER_CYCLE, POWERED, Nodes, trusted_folder
 from simulation.demo_notices import receiving
 
+WIDTH = 110  # columns; longer sentences go on in the next line
 PATIENCE = 120.0  # seconds for the whole demo; it takes 20, and a busy machine more
 
 # For visitors: the repair queue's procedure for an unreachable machine.
@@ -316,7 +318,15 @@ class Demo:
         colour = _COLOURS.get(event, "")
         name = node.partition(".")[0]
         text = text.replace(f".{CLUSTER}", "")
-        line = f"{seconds:5.1f} s  {name:6} {event:10} {text}".rstrip()
+        first = f"{seconds:5.1f} s  {name:6} {event:10} "
+        line = textwrap.fill(
+            text,
+            WIDTH,
+            initial_indent=first,
+            subsequent_indent=" " * len(first),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
         if colour and sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
             line = line.replace(f"{event:10}", f"\x1b[{colour}m{event:10}\x1b[0m", 1)
         click.echo(line)

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import re
 import shlex
 import signal
@@ -25,18 +24,13 @@ from nodeagent.model.action import PowerCommand, Restore, SetOffline
 from nodeagent.placement.cluster.textfile import parse
 from simulation import demo_kept
 from simulation.cluster import SimulatedCluster
-from simulation.demo import POLICY, _on_signals
+from simulation.demo import POLICY, WIDTH, _on_signals
 from simulation.demo_machines import DemoMachines
 from simulation.demo_nodes import NODES, Nodes
 from tests import needs, patience
 
 CLUSTER = SimulatedCluster.of(lambda: 0.0, NODES, [], master=NODES[0].name)
 COMMAND = [sys.executable, "-m", "simulation.demo"]
-
-
-def seconds(story: str) -> float:
-    """How long it took, by its own clock."""
-    return max(map(float, re.findall(r"^ *([0-9.]+) s  ", story, re.M)))
 
 
 STORY = (
@@ -71,18 +65,13 @@ STORY = (
 
 
 def as_promised(story: str) -> None:
-    """A whole life in under thirty seconds."""
+    """A whole life, in lines that a terminal shows, but for gnt-maint's behind a bar."""
     assert re.search(".*?".join(f"(?:{part})" for part in STORY), story, re.M | re.S), story
     assert "node5  closed " in story, "its live repair closes itself"
     assert "FAILED" not in story
     assert len(re.findall(r"^node[1-6] +in service .* -$", story, re.M)) == 6
-    assert max(map(len, story.splitlines())) < 160
-    assert is_busy() or seconds(story) < 30
-
-
-def is_busy() -> bool:
-    """Whether others have had the processors meanwhile: CI tries much at once."""
-    return os.getloadavg()[0] > (os.cpu_count() or 1)
+    own = [line for line in story.splitlines() if " | " not in line]
+    assert [line for line in own if len(line) > WIDTH] == []
 
 
 @pytest.mark.demo
@@ -94,7 +83,7 @@ def test_a_story_is_told_and_whoever_looks_around_stops_it() -> None:
         lines = kept(demo.stdout, said)
         agents, folder = its_own(demo, lines)
         told = hints(lines)
-        as_promised("".join(said))
+        as_promised("".join(said).partition("It stays up")[0])  # hints are as long as paths
         a_node_with_another_command_is_named(told, folder)
         nodes_reboot_fall_silent_and_notify(told, lines)
         whoever_looks_around_has_something_to_try(told, folder)
