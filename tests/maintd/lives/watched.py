@@ -171,12 +171,14 @@ class Watched(Between):
     # D1.
 
     def _check_budget(self, batch: Sequence[Submission], seen: Snapshot) -> None:
-        """All instances of a life have the same tag, or none."""
-        tags = {tag for i in seen.instances.values() for tag in i.tags if tag.startswith(BUDGET)}
-        if not tags:
+        """All instances begin with the same tag, or none; somebody may remove it from some."""
+        tagged = {
+            i.name: tag for i in seen.instances.values() for tag in i.tags if tag.startswith(BUDGET)
+        }
+        if not tagged:
             return
-        (words,) = (tag.removeprefix(BUDGET).split(":") for tag in tags)
-        wanted = [i for i in seen.instances.values() if i.running]
+        (words,) = (tag.removeprefix(BUDGET).split(":") for tag in set(tagged.values()))
+        wanted = [i for i in seen.instances.values() if i.running and i.name in tagged]
         most, live = int(words[0].removesuffix("percent")), "live" in words
         if words[0].endswith("percent"):
             most = -(-most * len(wanted) // 100)
@@ -190,11 +192,13 @@ class Watched(Between):
             name = _stopped(submission.action, seen, live=live)
             incident = self.rig.ledger.incident(owner(submission.reason))
             urgent = incident is not None and incident.diagnosis == FAILOVER
-            there = (down | moving | {name}) - {""}
-            if name and name not in down and not urgent:
+            there = (down | moving | {name}) & tagged.keys()
+            if name not in tagged:
+                continue
+            if name not in down and not urgent:
                 self.counted["budgets"] += 1
                 assert len(there) <= most, f"D1: {submission.action} beside {sorted(there)}"
-            elif name and len(there) > most:
+            elif len(there) > most:
                 self.counted["budgets exceeded"] += 1
             moving.add(name)
 
