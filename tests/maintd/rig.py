@@ -84,11 +84,11 @@ class Agents:
     lists: tuple[str, ...] | None = None
     refused: int = 0
     # For rolls: what needs no diagnosis, how long (ms) a machine is silent when it reboots, which
-    # machines never come back, and which do not reboot at all.
+    # machines never come back, and which do not reboot at all, each since when.
     runs: tuple[str, ...] = (REBOOT, "upgrade-packages")
     down: int = 60_000
     hangs: set[str] = field(default_factory=set)
-    stays_up: set[str] = field(default_factory=set)
+    stays_up: dict[str, int] = field(default_factory=dict)
     # Their commands with the last runs; none: an agent that has just begun.
     commands: dict[str, Sequence[tuple[Command, LastRun]]] = field(default_factory=dict)
 
@@ -109,14 +109,14 @@ class Agents:
 
     def _reboots(self, name: str) -> list[int]:
         """When (unix ms) the machine has gone down to start anew."""
+        until = min(self.now(), self.stays_up.get(name, self.now()))
         return [
             at + self.takes
             for at, end, intent in self.ran.values()
             if isinstance(action := intent.action, RunCommand)
             and (action.node, action.command) == (name, REBOOT)
-            and name not in self.stays_up
             and end is Outcome.SUCCESS
-            and at + self.takes <= self.now()
+            and at + self.takes <= until
         ]
 
     def boot(self, name: str) -> str:

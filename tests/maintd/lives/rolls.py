@@ -119,11 +119,11 @@ class Rolls(Coordinator):
         """When it is to reboot."""
         agents = self.rig.agents
         agents.hangs.discard(node)
-        agents.stays_up.discard(node)
+        agents.stays_up.pop(node, None)
         if how == "hangs":
             agents.hangs.add(node)
         elif how == "stays up":
-            agents.stays_up.add(node)
+            agents.stays_up[node] = agents.now()
         self.some_rounds(rounds, STEP)
 
     @about(ROLLS)
@@ -191,7 +191,7 @@ class Rolls(Coordinator):
         for member in self._members():
             rig.wish(SkipNode(member.name))
         self.until_calm(60, 30.0, calm=12)
-        rig.agents.stays_up = set()
+        rig.agents.stays_up.clear()
         self._are_as_found_or_told()
         roll = rig.ledger.roll
         assert roll is None or roll.over, f"L2: {roll}"
