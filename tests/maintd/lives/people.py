@@ -172,7 +172,7 @@ class People(Strangers):
             self._lift()
             if not self._half_way():
                 break
-        self.some_rounds(5, 310.0)
+        self.until_calm(20, 310.0, calm=5)  # balancing may begin anew in a cluster at rest
         assert self.done is not None
         ledger, blocked = self.rig.ledger, self.done.decision.held
         held = [str(one.why) for one in blocked]
