@@ -54,6 +54,12 @@ def tried(port: int, *, tls: bool = True, address: str = HERE) -> Contact:
     return asyncio.run(try_port(address, port, untrusting_tls() if tls else None))
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What answers has all the time that a busy machine needs."""
+    monkeypatch.setattr(probe, "SECONDS", 120.0)
+
+
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "SECONDS", 0.6)
