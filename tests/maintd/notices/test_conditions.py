@@ -123,7 +123,9 @@ def test_what_is_told_of_an_owner_that_declines() -> None:
     offer = Offer("o", "db", "uuid-n3", ("i1",), when, NOW, NOW, answer=said)
     (found,) = present(Ledger(offers=(offer,)))
     assert (found.node, found.text) == ("n3", "owner db declines maintenance of n3: busy")
-    assert present(Ledger(offers=(replace(offer, instances=()),))) == []
+    accepted = replace(offer, answer=replace(said, reply=Reply.ACCEPT))
+    for other in (replace(offer, instances=()), accepted, replace(offer, answer=None)):
+        assert present(Ledger(offers=(other,))) == [], other
 
 
 def test_what_is_told_of_a_storm_and_of_a_machine_that_was_not_repaired() -> None:
@@ -231,6 +233,24 @@ def test_a_mailbox_is_bounded_and_counts_what_it_does_not_show() -> None:
     assert (box.message.lost, box.message.total, box.waiting) == (80, 120, ())
     _, text = rendered(SINK, values(box.message, SINK, "c"))
     assert "80 earlier events could not be delivered" in text
+
+
+def test_a_message_is_made_after_the_interval_and_tried_after_its_pause() -> None:
+    hourly = replace(SINK, interval=Ms(3_600_000))
+    for since, made in ((0, False), (3_599_999, False), (3_600_000, True)):
+        before = ops(made=Ms(NOW - since))
+        (box,) = mailbox.gather(before, [hourly], [told()], NOW).boxes
+        assert (box.message is not None) is made, since
+        assert len(box.waiting) == (not made), since
+    for after, intent, tried in ((NOW + 1, "", False), (NOW, "", True), (NOW, "order", False)):
+        message = Message("m", NOW, (told(),), {"needs-you": 1}, after=Ms(after), intent=intent)
+        assert (mailbox.due(Mailbox("ops", message), NOW) is not None) is tried, (after, intent)
+
+
+def test_conditions_are_bounded() -> None:
+    many = [told(str(number)) for number in range(mailbox.MOST + 2)]
+    half = mailbox.gather(Notices(), [SINK], many[:2], Ms(NOW))
+    assert len(mailbox.gather(half, [SINK], many, Ms(NOW + 1)).conditions) == mailbox.MOST
 
 
 def test_a_sink_gets_what_it_asks_for() -> None:
