@@ -5,18 +5,22 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.model.ledger import Policy
+from nodeagent.maintd.owners.absences import absences
+from nodeagent.model.incident import Incident, Status
+from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.offer import Announcing, Offer, Reply, Work
 from nodeagent.model.reason import Kind
 from nodeagent.model.roll import Phase
+from nodeagent.model.stage import OBSERVE
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.window import Consent, Weight
 from nodeagent.model.wish import AnswerOffers
+from tests.maintd.decided import POLICY
 from tests.maintd.owners.owned import instance
 from tests.maintd.rig import QUICK, Rig, fleet
 from tests.maintd.rolls.rolling import TERMS, go_on, phases, start
 from tests.maintd.rounds import ticks
-from tests.maintd.world import EVACUATE
+from tests.maintd.world import EVACUATE, FAILOVER, NOW, REPAIR, incident, six
 
 HOUR = Ms(3_600_000)
 INSTANCES = [
@@ -117,6 +121,28 @@ def test_a_veto_outlives_a_step_of_the_clock(step: int) -> None:
 
 
 # Incidents.
+
+
+OBSERVING = replace(POLICY, stage=OBSERVE, owners_notice=HOUR)
+ACTING = replace(POLICY, owners_notice=HOUR)
+FORESEEN: list[tuple[Incident, Policy, tuple[bool, Ms] | None]] = [
+    (incident("n1", EVACUATE), ACTING, (False, Ms(NOW + HOUR))),
+    (incident("n1", EVACUATE, Status.PENDING), ACTING, (True, Ms(NOW + HOUR))),
+    (incident("n1", FAILOVER), ACTING, (False, NOW)),
+    (incident("n1", REPAIR), ACTING, None),
+    (incident("n1", EVACUATE, Status.COMPLETED), ACTING, None),
+    (replace(incident("n1", EVACUATE), node="uuid-gone"), ACTING, None),
+    # At other stages only what has begun.
+    (incident("n1", EVACUATE), OBSERVING, None),
+    (incident("n1", EVACUATE, Status.PENDING), OBSERVING, (True, Ms(NOW + HOUR))),
+]
+
+
+def test_which_incidents_are_absences() -> None:
+    for one, policy, expected in FORESEEN:
+        found = absences(Ledger(incidents=(one,)), six(), policy)
+        assert [(a.begun, a.not_before) for a in found] == ([expected] if expected else []), one
+        assert [a.asks for a in found] == [not a.begun for a in found], one
 
 
 def left(one: Rig, name: str = "n3") -> bool:
