@@ -6,14 +6,15 @@ from dataclasses import replace
 import pytest
 
 from nodeagent.maintd.owners.absences import absences
+from nodeagent.maintd.owners.offer_json import Book, offer_json
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.offer import Announcing, Offer, Reply, Work
 from nodeagent.model.reason import Kind
-from nodeagent.model.roll import Phase
+from nodeagent.model.roll import Phase, Roll, RollNode
 from nodeagent.model.stage import OBSERVE
-from nodeagent.model.units import Ms, Seconds
-from nodeagent.model.window import Consent, Weight
+from nodeagent.model.units import Ms, Nanoseconds, Seconds
+from nodeagent.model.window import Consent, Unavailability, Weight
 from nodeagent.model.wish import AnswerOffers
 from tests.maintd.decided import POLICY
 from tests.maintd.owners.owned import instance
@@ -82,6 +83,15 @@ def test_owners_hear_of_a_roll_when_it_is_asked_for_and_to_its_end() -> None:
         ("started", "n5", "web"),
         ("finished", "n5", "web"),
     ]
+
+
+def test_a_node_in_a_roll_is_expected_to_leave_in_its_turn() -> None:
+    roll = Roll(1, "ada", NOW, TERMS, (RollNode("uuid-n3", "n3"), RollNode("uuid-n5", "n5")))
+    book = Book(Ledger(roll=roll), six(), POLICY, NOW)
+    when = Unavailability(Nanoseconds(NOW * 10**6))
+    asked = Offer("o", "db", "uuid-n5", ("i1",), when, NOW, NOW, work=Work.ROLL)
+    assert offer_json(asked, book)["expected_at"] == (NOW + TERMS.return_within) / 1000
+    assert offer_json(replace(asked, work=Work.WINDOW), book)["expected_at"] == NOW / 1000
 
 
 @pytest.mark.parametrize(
